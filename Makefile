@@ -1,0 +1,48 @@
+# `make` alone prints this help.
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+BINARY  := bin/accelerator-device-plugin
+SOURCES := $(shell find . -name '*.go' -not -path './bin/*') go.mod go.sum
+
+# Tools have no place in go.mod: they are run at a fixed version.
+STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# The race detector needs a C compiler.
+RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
+
+# How long each fuzz target runs in `make fuzz`.
+FUZZTIME ?= 10s
+
+.PHONY: help build demo test lint deps fuzz bench clean
+
+help: ## print this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: $(BINARY) ## build the static binary into bin/
+
+$(BINARY): $(SOURCES)
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/accelerator-device-plugin
+
+demo: build ## see it work: no card, no cluster, no root
+	$(BINARY) demo
+
+test: ## run every test that needs no root
+	go test $(RACE) ./...
+
+lint: deps ## gofmt, go vet, staticcheck, package borders
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }
+	go vet ./...
+	$(STATICCHECK) ./...
+
+deps: ## prove who may import what
+	@test/deps.sh
+
+fuzz: ## fuzz every parser for FUZZTIME (10s)
+	@test/fuzz.sh $(FUZZTIME)
+
+bench: build ## measure latency, cost, memory, size: the table of the README
+	@go run ./test/bench $(BINARY)
+
+clean: ## remove what was built
+	rm -rf bin dist

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Proves the borders between packages: who may import what. Prints each breach.
+set -euo pipefail
+
+module=b-com.com/accelerator-device-plugin
+breaches=0
+
+# Lines "importer import", direct imports only, tests included.
+imports=$(go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}
+{{end}}{{range .TestImports}}{{$p}} {{.}}
+{{end}}{{range .XTestImports}}{{$p}} {{.}}
+{{end}}' ./... | sort -u)
+
+# only IMPORT-REGEX IMPORTER-REGEX: nobody else imports it.
+only() {
+	local bad
+	bad=$(awk -v import="$1" -v importer="^$module/($2)(/|\$)" '$2 ~ import && $1 !~ importer' <<<"$imports")
+	if [ -n "$bad" ]; then
+		echo "only $2 may import $1:"
+		sed 's/^/  /' <<<"$bad"
+		breaches=1
+	fi
+}
+
+# never IMPORTER-REGEX IMPORT-REGEX
+never() {
+	local bad
+	bad=$(awk -v importer="^$module/($1)(/|\$)" -v import="^$module/($2)(/|\$)" '$1 ~ importer && $2 ~ import' <<<"$imports")
+	if [ -n "$bad" ]; then
+		echo "$1 may not import $2:"
+		sed 's/^/  /' <<<"$bad"
+		breaches=1
+	fi
+}
+
+only '^github.com/pilebones/go-udev' 'watcher'
+only '^golang.org/x/sys' 'watcher'
+only '^github.com/fsnotify/fsnotify' 'watcher|server'
+only '^google.golang.org/grpc' 'server'
+only '^k8s.io/kubelet' 'server'
+only '^github.com/spf13/cobra' 'cmd'
+never 'watcher' 'inventory|server|cmd'
+never 'inventory' 'watcher|server|cmd'
+never 'server' 'watcher|cmd'
+never 'internal/(event|view|httpd|board|simnode)' 'watcher|server|cmd'
+never 'internal/config' 'watcher|inventory|server/(standin|podresources)|cmd'
+
+# The GPL stays behind one file.
+files=$(grep -rl --include='*.go' 'pilebones/go-udev' . | grep -v _test.go || true)
+if [ "$(wc -l <<<"$files")" -ne 1 ]; then
+	echo "go-udev is imported by more than one file:"
+	sed 's/^/  /' <<<"$files"
+	breaches=1
+fi
+
+[ $breaches -eq 0 ] && echo "package borders hold"
+exit $breaches
