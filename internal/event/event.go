@@ -1,0 +1,108 @@
+// Package event is the vocabulary of the log: every event name and every field
+// that a log line may carry is declared here, once, so that a name in the log
+// means the same wherever it stands. It owns no state.
+//
+// Messages are constant and in the past tense; what varies is in fields:
+//
+//	log.Info("device added", event.DeviceAdded, event.Device(id), event.Reasons(r))
+package event
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+)
+
+func name(s string) zap.Field { return zap.String("event", s) }
+
+// Names of events. Each log line carries exactly one.
+var (
+	DaemonStarted  = name("daemon.started")
+	DaemonStopping = name("daemon.stopping")
+	DaemonStopped  = name("daemon.stopped")
+	DaemonFailed   = name("daemon.failed")
+	ConfigNotice   = name("config.notice") // a setting that does not do what one might think
+	Reloaded       = name("daemon.reload") // SIGHUP
+
+	DeviceAdded    = name("device.added")
+	DeviceRemoved  = name("device.removed")
+	DeviceHealth   = name("device.health")
+	DeviceIdentity = name("device.identity") // AFU, interface, node … of a device that stayed
+	HintReceived   = name("hint.received")
+	ScanDone       = name("scan.done")
+	ScanFailed     = name("scan.failed")
+	ScanRecovered  = name("scan.recovered")
+	ReadTimeout    = name("read.timeout")
+	ReadRecovered  = name("read.recovered")
+
+	UEventReceived  = name("uevent.received")
+	UEventMalformed = name("uevent.malformed")
+	UEventForged    = name("uevent.forged")
+	UEventOverflow  = name("uevent.overflow")
+	InotifyEvent    = name("inotify.event")
+	InotifyOverflow = name("inotify.overflow")
+	SourceOpened    = name("source.opened")
+	SourceLost      = name("source.lost")
+	SourceRecovered = name("source.recovered")
+
+	ResourceServed     = name("resource.served") // listening, about to register
+	ResourceRegistered = name("resource.registered")
+	ResourceRetired    = name("resource.retired")
+	RegisterFailed     = name("register.failed")
+	RegisterAbandoned  = name("register.abandoned")
+	RegistrationEnded  = name("registration.ended") // asked to, or the kubelet ended its stream
+	KubeletRestarted   = name("kubelet.restarted")
+	KubeletAbsent      = name("kubelet.absent")
+	SocketLost         = name("socket.lost")
+	SocketRemoved      = name("socket.removed") // a leftover of an earlier run
+	StreamOpened       = name("stream.opened")
+	StreamClosed       = name("stream.closed")
+	ListSent           = name("list.sent")
+	AllocateServed     = name("allocate.served")
+	AllocateRefused    = name("allocate.refused")
+
+	HTTPServed = name("http.served")
+	HTTPFailed = name("http.failed")
+	LibraryLog = name("library.log") // a line of grpc
+)
+
+// Fields.
+
+func Device(id string) zap.Field        { return zap.String("device", id) }
+func Devices(ids []string) zap.Field    { return zap.Strings("devices", ids) }
+func PCI(address string) zap.Field      { return zap.String("pci", address) }
+func Family(name string) zap.Field      { return zap.String("family", name) }
+func Resource(name string) zap.Field    { return zap.String("resource", name) }
+func Old(s string) zap.Field            { return zap.String("old", s) }
+func New(s string) zap.Field            { return zap.String("new", s) }
+func Attribute(name string) zap.Field   { return zap.String("attribute", name) }
+func Health(s string) zap.Field         { return zap.String("health", s) }
+func Reasons(r []string) zap.Field      { return zap.Strings("reasons", r) }
+func AFU(id string) zap.Field           { return zap.String("afu", id) }
+func Interface(id string) zap.Field     { return zap.String("interface", id) }
+func Node(name string) zap.Field        { return zap.String("node", name) }
+func Nodes(names []string) zap.Field    { return zap.Strings("nodes", names) }
+func Parent(name string) zap.Field      { return zap.String("parent", name) }
+func Source(s string) zap.Field         { return zap.String("source", s) }
+func Action(s string) zap.Field         { return zap.String("action", s) }
+func Subsystem(s string) zap.Field      { return zap.String("subsystem", s) }
+func Devpath(s string) zap.Field        { return zap.String("devpath", s) }
+func Seqnum(n uint64) zap.Field         { return zap.Uint64("seqnum", n) }
+func Rev(n uint64) zap.Field            { return zap.Uint64("rev", n) } // snapshot version
+func Count(n int) zap.Field             { return zap.Int("count", n) }
+func Bytes(n int) zap.Field             { return zap.Int("bytes", n) }
+func Path(p string) zap.Field           { return zap.String("path", p) }
+func Socket(p string) zap.Field         { return zap.String("socket", p) }
+func Address(a string) zap.Field        { return zap.String("address", a) }
+func Reason(s string) zap.Field         { return zap.String("reason", s) }
+func Flag(s string) zap.Field           { return zap.String("flag", s) }
+func Mode(s string) zap.Field           { return zap.String("mode", s) }
+func Version(s string) zap.Field        { return zap.String("version", s) }
+func PID(n int) zap.Field               { return zap.Int("pid", n) }
+func UID(n int) zap.Field               { return zap.Int("uid", n) }
+func Port(n uint32) zap.Field           { return zap.Uint32("netlink_port", n) }
+func Remaining(s string) zap.Field      { return zap.String("remaining", s) } // what still works
+func Retry(d time.Duration) zap.Field   { return zap.Float64("retry_ms", float64(d)/1e6) }
+func Lasted(d time.Duration) zap.Field  { return zap.Float64("lasted_ms", float64(d)/1e6) }
+func Latency(d time.Duration) zap.Field { return zap.Float64("latency_ms", float64(d)/1e6) }
+func Err(err error) zap.Field           { return zap.Error(err) }
