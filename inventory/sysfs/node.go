@@ -1,0 +1,70 @@
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// What CheckNode finds wrong.
+var (
+	ErrNodeMissing  = errors.New("no device node")
+	ErrNodeMismatch = errors.New("not the node of this device")
+)
+
+// CheckNode checks the node NAME in the device directory against the attribute
+// at dev, which holds MAJOR:MINOR. The node is looked at, never opened. A
+// regular file passes where the host is simulated. The error wraps
+// ErrNodeMissing or ErrNodeMismatch; any other is that of reading dev.
+func (h Host) CheckNode(name, dev string) error {
+	path := h.Dev + "/" + name
+	st, err := lstat(path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNodeMissing, err)
+	}
+	switch st.Mode & syscall.S_IFMT {
+	case syscall.S_IFCHR:
+		want, err := ReadAs(dev, ParseDeviceNumber)
+		if err != nil {
+			return err
+		}
+		if got := deviceNumber(uint64(st.Rdev)); got != want {
+			return fmt.Errorf("%s: %w: is %d:%d, want %d:%d", path, ErrNodeMismatch,
+				got.Major, got.Minor, want.Major, want.Minor)
+		}
+		return nil
+	case syscall.S_IFREG:
+		if h.Simulated {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %w: mode %#o is no character device", path, ErrNodeMismatch, st.Mode)
+}
+
+// deviceNumber takes the kernel's dev_t apart: 12 + 20 bits, the low ones of
+// both where they were when each had 8 (include/linux/kdev_t.h, new_encode_dev,
+// and its 64-bit form in glibc's sysmacros.h).
+func deviceNumber(rdev uint64) DeviceNumber {
+	return DeviceNumber{
+		Major: uint32(rdev>>8&0xfff | rdev>>32&^0xfff),
+		Minor: uint32(rdev&0xff | rdev>>12&^0xff),
+	}
+}
+
+// CardOfNode returns the PCI address of the card that the character device NAME
+// of the device directory belongs to, by its number (dev/char in sysfs). It
+// looks at links only. False where the node is none, or leads to no PCI device.
+func (h Host) CardOfNode(name string) (string, bool) {
+	st, err := lstat(h.Dev + "/" + name)
+	if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFCHR {
+		return "", false
+	}
+	n := deviceNumber(uint64(st.Rdev))
+	target, err := os.Readlink(fmt.Sprintf("%s/dev/char/%d:%d", h.Sys, n.Major, n.Minor))
+	if err != nil {
+		return "", false
+	}
+	address := PCIAddressOf(target)
+	return address, address != ""
+}

@@ -1,0 +1,120 @@
+package sysfs_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+func TestCheckNode(t *testing.T) {
+	h := node(t, "-- sys/dev --\n1:3\n-- dev/file --\n-- dev/dir/ --\n-- dev/link -> file --\n-- dev/circle -> circle --\n")
+	tests := []struct {
+		name string
+		want error
+	}{
+		{"file", nil},
+		{"dir", sysfs.ErrNodeMismatch},
+		{"link", sysfs.ErrNodeMismatch},
+		{"circle", sysfs.ErrNodeMismatch},
+		{"none", sysfs.ErrNodeMissing},
+		{"file/below", sysfs.ErrNodeMissing},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := h.CheckNode(tt.name, h.Sys+"/dev"); !errors.Is(err, tt.want) {
+				t.Errorf("error %v, want %v", err, tt.want)
+			}
+		})
+	}
+	h.Simulated = false
+	if err := h.CheckNode("file", h.Sys+"/dev"); !errors.Is(err, sysfs.ErrNodeMismatch) {
+		t.Errorf("error %v, want that a file is no node", err)
+	}
+}
+
+// TestTrueNode compares with a node that every machine has: /dev/null is 1:3.
+func TestTrueNode(t *testing.T) {
+	st, err := os.Lstat("/dev/null")
+	if err != nil || st.Mode()&fs.ModeCharDevice == 0 {
+		t.Skip("no /dev/null here")
+	}
+	h := node(t, "-- sys/null --\n1:3\n-- sys/zero --\n1:5\n-- sys/garbage --\n1\n-- sys/dev/char/1:3 -> "+
+		"../../devices/pci0000:00/0000:3b:00.0/mem/null --\n")
+	h.Dev = "/dev"
+	if err := h.CheckNode("null", h.Sys+"/null"); err != nil {
+		t.Error(err)
+	}
+	if err := h.CheckNode("null", h.Sys+"/zero"); !errors.Is(err, sysfs.ErrNodeMismatch) {
+		t.Errorf("error %v, want a mismatch", err)
+	}
+	for _, dev := range []string{"garbage", "none"} {
+		err := h.CheckNode("null", h.Sys+"/"+dev)
+		if err == nil || errors.Is(err, sysfs.ErrNodeMismatch) || errors.Is(err, sysfs.ErrNodeMissing) {
+			t.Errorf("%s: error %v, want that of reading it", dev, err)
+		}
+	}
+	if card, ok := h.CardOfNode("null"); card != "0000:3b:00.0" || !ok {
+		t.Errorf("card %q, %v", card, ok)
+	}
+	for _, name := range []string{"zero", "none", "."} {
+		if card, ok := h.CardOfNode(name); card != "" || ok {
+			t.Errorf("%s: card %q, %v", name, card, ok)
+		}
+	}
+}
+
+// TestDeviceNumbers makes nodes at the edges of the two fields.
+func TestDeviceNumbers(t *testing.T) {
+	for _, n := range []sysfs.DeviceNumber{{1, 0}, {245, 255}, {245, 256}, {511, 1<<20 - 1}, {4095, 0}, {256, 65535}} {
+		h := node(t, fmt.Sprintf("-- dev/ --\n-- sys/dev --\n%d:%d\n", n.Major, n.Minor))
+		// mknod takes the kernel's 32-bit form: new_encode_dev.
+		rdev := int(n.Minor&0xff | n.Major<<8 | n.Minor&^0xff<<12)
+		if err := syscall.Mknod(h.Dev+"/node", syscall.S_IFCHR|0o600, rdev); err != nil {
+			t.Skipf("a device node cannot be made here: %v", err)
+		}
+		if err := h.CheckNode("node", h.Sys+"/dev"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestIsSysfs(t *testing.T) {
+	if is, err := sysfs.IsSysfs(t.TempDir()); is || err != nil {
+		t.Errorf("a directory: %v, %v", is, err)
+	}
+	if _, err := sysfs.IsSysfs(t.TempDir() + "/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want fs.ErrNotExist", err)
+	}
+	if _, err := os.Stat("/sys/class/mem/null/uevent"); err != nil {
+		t.Skip("no sysfs here")
+	}
+	if is, err := sysfs.IsSysfs("/sys"); !is || err != nil {
+		t.Errorf("/sys: %v, %v", is, err)
+	}
+}
+
+func BenchmarkReadAttribute(b *testing.B) {
+	h := node(b, "-- sys/afu_id --\n"+id+"\n")
+	path := h.Sys + "/afu_id"
+	b.Run("Read", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := sysfs.Read(path); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("os.ReadFile", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := os.ReadFile(path); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,267 @@
+package sysfs_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+func TestParsePCIAddress(t *testing.T) {
+	tests := []struct {
+		name, in string
+		want     string // "": refused
+	}{
+		{"plain", "0000:3b:00.0", "0000:3b:00.0"},
+		{"capitals", "0001:AF:1F.7", "0001:af:1f.7"},
+		{"large domain", "10000:01:00.0", "10000:01:00.0"},
+		{"largest domain", "FFFFFFFF:ff:1f.7", "ffffffff:ff:1f.7"},
+		{"empty", "", ""},
+		{"without domain", "3b:00.0", ""},
+		{"short domain", "000:3b:00.0", ""},
+		{"two forms of one domain", "00000:3b:00.0", ""},
+		{"domain too large", "100000000:3b:00.0", ""},
+		{"no hex", "0000:3g:00.0", ""},
+		{"device out of range", "0000:3b:20.0", ""},
+		{"function out of range", "0000:3b:00.8", ""},
+		{"function too long", "0000:3b:00.00", ""},
+		{"bus", "pci0000:00", ""},
+		{"bus directory", "0000:3b", ""},
+		{"newline", "0000:3b:00.0\n", ""},
+		{"embedded NUL", "0000:3b:00\x000", ""},
+		{"separators swapped", "0000.3b.00:0", ""},
+		{"path", "../0000:3b:00.0", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := sysfs.ParsePCIAddress(tt.in)
+			if got != tt.want || (err == nil) != (tt.want != "") {
+				t.Errorf("%q: %q, error %v; want %q", tt.in, got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPCIAddressOf(t *testing.T) {
+	const card = "/devices/pci0000:00/0000:00:01.0/0000:3B:00.0"
+	tests := []struct{ name, in, want string }{
+		{"card", card, "0000:3b:00.0"},
+		{"port", card + "/fpga_region/region0/dfl-port.0", "0000:3b:00.0"},
+		{"relative", "../../../0000:3b:00.0/", "0000:3b:00.0"},
+		{"bare", "0000:3b:00.0", "0000:3b:00.0"},
+		{"none", "/devices/platform/soc@0/region0", ""},
+		{"root bus", "/devices/pci0000:00", ""},
+		{"empty", "", ""},
+		{"slashes", "////", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := sysfs.PCIAddressOf(tt.in); got != tt.want {
+				t.Errorf("%q: %q, want %q", tt.in, got, tt.want)
+			}
+		})
+	}
+}
+
+const id = "d8424dc4a4a3c413f89e433683f9040b"
+
+func TestParseID(t *testing.T) {
+	tests := []struct {
+		name, in, want string
+	}{
+		{"plain", id, id},
+		{"capitals", strings.ToUpper(id), id},
+		{"zero", strings.Repeat("0", 32), strings.Repeat("0", 32)},
+		{"dead", strings.Repeat("F", 32), strings.Repeat("f", 32)},
+		{"empty", "", ""},
+		{"short", id[1:], ""},
+		{"long", id + "0", ""},
+		{"very long", strings.Repeat(id, 128), ""},
+		{"dashes", "d8424dc4-a4a3-c413-f89e-433683f9040b", ""},
+		{"prefix", "0x" + id[2:], ""},
+		{"NUL", id[:31] + "\x00", ""},
+		{"no digit", id[:31] + "g", ""},
+		{"32 bytes of UTF-8", strings.Repeat("é", 16), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := sysfs.ParseID(tt.in)
+			if got != tt.want || (err == nil) != (tt.want != "") {
+				t.Errorf("%q: %q, error %v; want %q", tt.in, got, err, tt.want)
+			}
+			if dead := sysfs.AllOnes(got); dead != (tt.name == "dead") {
+				t.Errorf("%q: all ones %v", tt.in, dead)
+			}
+		})
+	}
+}
+
+// TestParseNumbers puts the parsers of numbers side by side: each case names
+// what each makes of it, "-" where it is refused.
+func TestParseNumbers(t *testing.T) {
+	tests := []struct {
+		in                  string
+		mask, small, device string
+	}{
+		{"0", "0", "0", "-"},
+		{"0x0", "0", "-", "-"},
+		{"0x4000000000000", "4000000000000", "-", "-"},
+		{"0xFFFFFFFFFFFFFFFF", "ffffffffffffffff", "-", "-"},
+		{"0x10000000000000000", "-", "-", "-"},
+		{"0x", "-", "-", "-"},
+		{"0x-1", "-", "-", "-"},
+		{"0x1_0", "-", "-", "-"},
+		{"0X1", "-", "-", "-"},
+		{"12", "-", "12", "-"},
+		{"255", "-", "255", "-"},
+		{"256", "-", "-", "-"},
+		{"-1", "-", "-", "-"},
+		{"+1", "-", "-", "-"},
+		{"1 ", "-", "-", "-"},
+		{"1_0", "-", "-", "-"},
+		{"", "-", "-", "-"},
+		{"\x00", "-", "-", "-"},
+		{"245:0", "-", "-", "245:0"},
+		{"4294967295:4294967295", "-", "-", "4294967295:4294967295"},
+		{"4294967296:0", "-", "-", "-"},
+		{"245:", "-", "-", "-"},
+		{":0", "-", "-", "-"},
+		{"245:0:0", "-", "-", "-"},
+		{"245:-1", "-", "-", "-"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.in, func(t *testing.T) {
+			show := func(format string, err error, v ...any) string {
+				if err != nil {
+					return "-"
+				}
+				return fmt.Sprintf(format, v...)
+			}
+			mask, err := sysfs.ParseMask(tt.in)
+			if got := show("%x", err, mask); got != tt.mask {
+				t.Errorf("mask %s, error %v; want %s", got, err, tt.mask)
+			}
+			small, err := sysfs.ParseSmall(tt.in)
+			if got := show("%d", err, small); got != tt.small {
+				t.Errorf("small number %s, error %v; want %s", got, err, tt.small)
+			}
+			n, err := sysfs.ParseDeviceNumber(tt.in)
+			if got := show("%d:%d", err, n.Major, n.Minor); got != tt.device {
+				t.Errorf("device number %s, error %v; want %s", got, err, tt.device)
+			}
+		})
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	rubbish := "\xff" + strings.Repeat("x", 4000)
+	tests := []struct {
+		name  string
+		parse func(string) error
+		want  string // what is allowed
+	}{
+		{"PCI address", func(s string) error { _, err := sysfs.ParsePCIAddress(s); return err }, "DDDD:BB:DD.F"},
+		{"id", func(s string) error { _, err := sysfs.ParseID(s); return err }, "32 hex digits"},
+		{"mask", func(s string) error { _, err := sysfs.ParseMask(s); return err }, "hexadecimal"},
+		{"small number", func(s string) error { _, err := sysfs.ParseSmall(s); return err }, "0 to 255"},
+		{"device number", func(s string) error { _, err := sysfs.ParseDeviceNumber(s); return err }, "MAJOR:MINOR"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tt.parse(rubbish).Error()
+			for _, want := range []string{tt.want, `"\xffxxx`, "4001 bytes"} {
+				if !strings.Contains(got, want) {
+					t.Errorf("error %q lacks %q", got, want)
+				}
+			}
+			if len(got) > 200 {
+				t.Errorf("error of %d bytes", len(got))
+			}
+		})
+	}
+}
+
+func FuzzParsePCIAddress(f *testing.F) {
+	for _, s := range []string{"0000:3b:00.0", "10000:AF:1f.7", "3b:00.0", "pci0000:00", "0000:3b:00.8", "::.", ""} {
+		f.Add(s)
+	}
+	form := regexp.MustCompile(`^([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := sysfs.ParsePCIAddress(s)
+		if ok := form.MatchString(strings.ToLower(s)) && isASCII(s); ok != (err == nil) {
+			t.Fatalf("%q: %q, error %v", s, got, err)
+		}
+		if err == nil && got != strings.ToLower(s) {
+			t.Errorf("%q: %q", s, got)
+		}
+	})
+}
+
+func FuzzPCIAddressOf(f *testing.F) {
+	for _, s := range []string{"/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region", "..//0000:01:00.0//x", "/", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		want := ""
+		for part := range strings.SplitSeq(path, "/") {
+			if a, err := sysfs.ParsePCIAddress(part); err == nil {
+				want = a
+			}
+		}
+		if got := sysfs.PCIAddressOf(path); got != want {
+			t.Errorf("%q: %q, want %q", path, got, want)
+		}
+	})
+}
+
+func FuzzParseID(f *testing.F) {
+	for _, s := range []string{id, strings.ToUpper(id), id[1:], id + "0", "", strings.Repeat("f", 32), strings.Repeat("é", 16)} {
+		f.Add(s)
+	}
+	form := regexp.MustCompile(`^[0-9a-fA-F]{32}$`)
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := sysfs.ParseID(s)
+		if ok := form.MatchString(s) && len(s) == 32; ok != (err == nil) {
+			t.Fatalf("%q: %q, error %v", s, got, err)
+		}
+		if err == nil && got != strings.ToLower(s) {
+			t.Errorf("%q: %q", s, got)
+		}
+		if sysfs.AllOnes(got) != (got == strings.Repeat("f", 32)) {
+			t.Errorf("%q: all ones %v", got, sysfs.AllOnes(got))
+		}
+	})
+}
+
+// FuzzParseNumbers checks that what the parsers accept is what they would print.
+func FuzzParseNumbers(f *testing.F) {
+	for _, s := range []string{"0", "0x0", "0x4000000000000", "255", "245:0", "-1", "+1", "0x", ":", "1_0", ""} {
+		f.Add(s)
+	}
+	trim := func(s string) string { return strings.TrimLeft(s, "0") }
+	f.Fuzz(func(t *testing.T, s string) {
+		if v, err := sysfs.ParseMask(s); err == nil && trim(fmt.Sprintf("%x", v)) != trim(strings.ToLower(strings.TrimPrefix(s, "0x"))) {
+			t.Errorf("mask %q: %#x", s, v)
+		}
+		if v, err := sysfs.ParseSmall(s); err == nil && (v < 0 || v > 255 || trim(fmt.Sprint(v)) != trim(s)) {
+			t.Errorf("small number %q: %d", s, v)
+		}
+		if n, err := sysfs.ParseDeviceNumber(s); err == nil {
+			major, minor, _ := strings.Cut(s, ":")
+			if trim(fmt.Sprint(n.Major)) != trim(major) || trim(fmt.Sprint(n.Minor)) != trim(minor) {
+				t.Errorf("device number %q: %v", s, n)
+			}
+		}
+	})
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}

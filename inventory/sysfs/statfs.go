@@ -1,0 +1,24 @@
+package sysfs
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// sysfsMagic is SYSFS_MAGIC of include/uapi/linux/magic.h.
+const sysfsMagic = 0x62656572
+
+// IsSysfs says whether path is on a true sysfs. Where it is not, the host is a
+// simulated one.
+func IsSysfs(path string) (bool, error) {
+	for {
+		var st syscall.Statfs_t
+		err := syscall.Statfs(path, &st)
+		if err == nil {
+			return int64(st.Type) == sysfsMagic, nil
+		}
+		if err != syscall.EINTR {
+			return false, &fs.PathError{Op: "statfs", Path: path, Err: err}
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package sysfs_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/board"
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+// node makes a node from the text of a board.
+func node(t testing.TB, text string) sysfs.Host {
+	t.Helper()
+	root := t.TempDir()
+	if err := board.UnfoldText(root, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
+}
+
+func TestRead(t *testing.T) {
+	tests := []struct {
+		name, content string
+		want          string
+		err           string // part of the error, "" for none
+	}{
+		{"value", "0x0\n", "0x0", ""},
+		{"no newline", "244:0", "244:0", ""},
+		{"empty", "", "", ""},
+		{"NULs behind", "0\n\x00\x00\x00", "0", ""},
+		{"padded past a page", "0\n" + strings.Repeat("\x00", 5000) + "\n", "0", ""},
+		{"NUL inside", "0\x001\n", "0\x001", ""},
+		{"lines", "A=1\nB=2\n", "A=1\nB=2", ""},
+		{"a page", strings.Repeat("a", 4096), strings.Repeat("a", 4096), ""},
+		{"more than a page", strings.Repeat("a", 4097), "", "longer than 4096 bytes"},
+		{"far more", strings.Repeat("a", 100000), "", "longer than 4096 bytes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := t.TempDir() + "/attr"
+			if err := os.WriteFile(path, []byte(tt.content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got, err := sysfs.Read(path)
+			if got != tt.want {
+				t.Errorf("value %.50q, want %.50q", got, tt.want)
+			}
+			if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+		})
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	h := node(t, "-- sys/dir/ --\n-- sys/dangling -> nowhere --\n-- sys/circle -> circle --\n"+
+		"-- sys/file --\n1\n-- sys/link -> file --\n-- sys/garbage --\nx\n")
+	tests := []struct {
+		name string
+		want error
+	}{
+		{"absent", syscall.ENOENT},
+		{"dir", syscall.EISDIR},
+		{"dangling", syscall.ELOOP},
+		{"circle", syscall.ELOOP},
+		{"link", syscall.ELOOP},
+		{"file/below", syscall.ENOTDIR},
+		{"nul\x00name", syscall.EINVAL},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := h.Sys + "/" + tt.name
+			_, err := sysfs.ReadAs(path, sysfs.ParseSmall)
+			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("error %v, want one of %s that wraps %v", err, path, tt.want)
+			}
+		})
+	}
+	_, err := sysfs.ReadAs(h.Sys+"/garbage", sysfs.ParseSmall)
+	if want := h.Sys + `/garbage: "x" is not a small number, want 0 to 255 in decimal`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+const links = `
+-- sys/class/fpga_region/region0 -> ../../devices/pci0000:00/0000:3b:00.0/fpga_region/region0 --
+-- sys/class/fpga_region/region1 -> ../../devices/pci0000:00/0000:3b:00.0/fpga_region/region0/fme/fpga_region/region1 --
+-- sys/class/fpga_region/region2 -> nowhere --
+-- sys/class/fpga_region/region3 -> region3 --
+-- sys/class/fpga_region/stray/device -> ../0000:3c:00.0 --
+-- sys/class/fpga_region/file --
+-- sys/devices/pci0000:00/0000:3b:00.0/fpga_region/region0/device -> ../../../0000:3b:00.0 --
+-- sys/devices/pci0000:00/0000:3b:00.0/fpga_region/region0/fme/fpga_region/region1/device -> ../../../fme --
+`
+
+func TestClass(t *testing.T) {
+	h := node(t, links)
+	names, err := h.ClassLinks("fpga_region")
+	if diff := cmp.Diff([]string{"region0", "region1", "region2", "region3"}, names); diff != "" || err != nil {
+		t.Errorf("links (-want +got), error %v:\n%s", err, diff)
+	}
+	if names, err := h.ClassLinks("fpga"); len(names) != 0 || err != nil {
+		t.Errorf("absent class: %v, error %v", names, err)
+	}
+	if _, err := h.ClassLinks("fpga_region/file"); err == nil {
+		t.Error("a class that is a file gave no error")
+	}
+	tests := []struct {
+		name string
+		want string
+		err  error
+	}{
+		{"region0", "0000:3b:00.0", nil},
+		{"region1", "", nil},
+		{"region2", "", fs.ErrNotExist},
+		{"region3", "", syscall.ELOOP},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := h.ClassCard("fpga_region", tt.name)
+			if got != tt.want || !errors.Is(err, tt.err) {
+				t.Errorf("card %q, error %v; want %q, %v", got, err, tt.want, tt.err)
+			}
+		})
+	}
+}
+
+func TestPCIDir(t *testing.T) {
+	const dir = "/devices/pci0000:00/0000:3b:00.0"
+	tests := []struct {
+		name, board string
+		want        string
+		err         error
+	}{
+		{"on the bus", "-- sys/bus/pci/devices/0000:3b:00.0 -> ../../.." + dir + " --\n", dir, nil},
+		{"no bus", links, dir, nil},
+		{"no bus, no class", "-- sys/ --\n", "", fs.ErrNotExist},
+		{"bus without it", links + "-- sys/bus/pci/devices/ --\n", "", fs.ErrNotExist},
+		{"directory on the bus", "-- sys/bus/pci/devices/0000:3b:00.0/ --\n", "/bus/pci/devices/0000:3b:00.0", nil},
+		{"bus is a file", links + "-- sys/bus --\n", "", syscall.ENOTDIR},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := node(t, tt.board)
+			got, err := h.PCIDir("0000:3b:00.0", "fpga_region")
+			if strings.TrimPrefix(got, h.Sys) != tt.want || !errors.Is(err, tt.err) {
+				t.Errorf("directory %q, error %v; want %q, %v", got, err, tt.want, tt.err)
+			}
+		})
+	}
+}
+
+func TestPCIAttributes(t *testing.T) {
+	tests := []struct {
+		name, board string
+		numa        int
+		physfn      string
+	}{
+		{"none", "-- sys/ --\n", -1, ""},
+		{"all", "-- sys/numa_node --\n1\n-- sys/physfn -> ../0000:AF:00.0 --\n", 1, "0000:af:00.0"},
+		{"no NUMA node", "-- sys/numa_node --\n-1\n", -1, ""},
+		{"garbage", "-- sys/numa_node --\n1x\n-- sys/physfn -> ../driver --\n", -1, ""},
+		{"out of range", "-- sys/numa_node --\n65536\n-- sys/physfn --\n", -1, ""},
+		{"overflow", "-- sys/numa_node --\n99999999999999999999\n-- sys/physfn/ --\n", -1, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := node(t, tt.board)
+			if got := sysfs.NUMANode(h.Sys); got != tt.numa {
+				t.Errorf("NUMA node %d, want %d", got, tt.numa)
+			}
+			if got := sysfs.PhysFn(h.Sys); got != tt.physfn {
+				t.Errorf("physfn %q, want %q", got, tt.physfn)
+			}
+		})
+	}
+}
+
+func TestInode(t *testing.T) {
+	h := node(t, "-- sys/a/ --\n-- sys/b/ --\n-- sys/file --\n-- sys/link -> a --\n")
+	a, err := sysfs.Inode(h.Sys + "/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := sysfs.Inode(h.Sys + "/b"); err != nil || a == b || b == 0 {
+		t.Errorf("inodes %d and %d, error %v", a, b, err)
+	}
+	for _, name := range []string{"file", "link"} {
+		if _, err := sysfs.Inode(h.Sys + "/" + name); !errors.Is(err, syscall.ENOTDIR) {
+			t.Errorf("%s: error %v, want ENOTDIR", name, err)
+		}
+	}
+	if _, err := sysfs.Inode(h.Sys + "/none"); !sysfs.Gone(err) {
+		t.Errorf("error %v, want ENOENT", err)
+	}
+}
+
+func TestBound(t *testing.T) {
+	tests := []struct {
+		name, board string
+		want        bool
+	}{
+		{"nothing", "-- sys/ --\n", false},
+		{"driver", "-- sys/driver -> nowhere --\n", true},
+		{"driver of itself", "-- sys/driver -> . --\n-- sys/uevent --\n", true},
+		{"uevent", "-- sys/uevent --\nMAJOR=1\nDRIVER=dfl-port\n", true},
+		{"uevent without driver", "-- sys/uevent --\nMAJOR=1\nOLD_DRIVER=x\n-- sys/id --\n0\n", false},
+		{"uevent unreadable", "-- sys/uevent/ --\n-- sys/id --\n0\n", false},
+		{"own attributes", "-- sys/id --\n0\n", true},
+		{"other attributes", "-- sys/dev --\n245:0\n", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := node(t, tt.board)
+			if got := sysfs.Bound(h.Sys, "afu_id", "id"); got != tt.want {
+				t.Errorf("bound %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
