@@ -1,0 +1,66 @@
+package inventory_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+// BenchmarkChange is what one card's change costs, from its hint to the snapshot
+// that tells of it, on a node with so many cards. It must not grow with them.
+func BenchmarkChange(b *testing.B) {
+	for _, cards := range []int{1, 32, 1024} {
+		b.Run(fmt.Sprintf("cards=%d", cards), func(b *testing.B) { benchmarkChange(b, cards) })
+	}
+}
+
+func benchmarkChange(b *testing.B, cards int) {
+	node, err := simnode.New(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range cards {
+		if err := node.Plug(simnode.Card{Address: address(i), Ports: 1, AFUID: afu1, InterfaceID: afu2}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	cfg := inventory.Config{
+		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: time.Hour, ReadTimeout: time.Minute,
+	}
+	inv := inventory.New(cfg, sysfs.Host{Sys: node.Sys, Dev: node.Dev, Simulated: true}, []inventory.Family{dfl.Family{}}, zap.NewNop())
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error)
+	go func() { done <- inv.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	snapshot, stale := inv.Latest()
+	for ; snapshot.Version == 0; snapshot, stale = inv.Latest() {
+		<-stale
+	}
+
+	values := []string{"0x4000000000000", "0x0"}
+	var took []time.Duration
+	for i := 0; b.Loop(); i++ {
+		if err := node.Set(address(0), 0, "errors/errors", values[i%2]); err != nil {
+			b.Fatal(err)
+		}
+		_, stale := inv.Latest()
+		begin := time.Now()
+		inv.Hint(inventory.Hint{Card: address(0), At: begin})
+		<-stale
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2]), "median-ns/change")
+	b.ReportMetric(0, "ns/op") // it would count the change of the tree, too
+}
+
+func address(i int) string { return fmt.Sprintf("%04x:%02x:00.0", i>>8, i&0xff) }

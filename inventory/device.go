@@ -1,0 +1,117 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Health says whether a device may be offered. The zero value is Healthy;
+// larger is worse.
+type Health uint8
+
+const (
+	Healthy   Health = iota // offered
+	Degraded                // offered; shown in logs, metrics and listings
+	Unhealthy               // offered to nobody
+)
+
+// String returns healthy, degraded or unhealthy.
+func (h Health) String() string {
+	switch h {
+	case Healthy:
+		return "healthy"
+	case Degraded:
+		return "degraded"
+	case Unhealthy:
+		return "unhealthy"
+	}
+	return fmt.Sprintf("health(%d)", uint8(h))
+}
+
+// The names of reasons. A reason is NAME or NAME=VALUE.
+const (
+	ReasonAFUDead        = "afu-dead"         // afu_id is all f: the AFU's MMIO does not answer
+	ReasonReprogramming  = "reprogramming"    // afu_id answers EBUSY: the port is disabled
+	ReasonPortAP6        = "port-ap6"         // port errors, bit 50: shut down for power or heat
+	ReasonPowerThrottled = "power-throttled"  // power_state: 6 = 100 %
+	ReasonDriverUnbound  = "driver-unbound"   // the port has no driver
+	ReasonNodeMissing    = "node-missing"     // no node in the device root
+	ReasonNodeMismatch   = "node-mismatch"    // a node, but of another device or no node at all
+	ReasonPortIDConflict = "port-id-conflict" // another port of the card says that it has this number
+	ReasonUnreadable     = "unreadable"       // =FILE cannot be read, or holds what it may not hold
+	ReasonReadTimeout    = "read-timeout"     // reading the card does not come back
+	ReasonScanFailed     = "scan-failed"      // the card could not be read three times in a row
+	ReasonRecovering     = "recovering"       // =NAME is over, but not for long enough yet
+)
+
+// Condition is one thing that is wrong with a device, as it was read.
+type Condition struct {
+	Reason string // NAME or NAME=VALUE
+	Health Health // how bad it makes the device: Degraded or Unhealthy
+	// Passing marks a condition that is normal for a while: it makes the device
+	// Unhealthy once it has lasted for [Config.ReprogramTimeout].
+	Passing bool
+	// Err says which file, what was found and what is allowed, where the reason is
+	// that something could not be read. For the log; it is no part of the device.
+	Err error
+}
+
+// Device is one FPGA port (or one unit of a pool), immutable once published.
+type Device struct {
+	// ID is unique on the node and stable over re-enumeration: the PCI address
+	// as lspci prints it, with -pN for hardware port N > 0.
+	ID     string
+	Family string // name of the family that reads it
+
+	Health  Health
+	Reasons []string // why it is not healthy, worst first; empty when healthy
+
+	PCIAddress  string   // DDDD:BB:DD.F in lower-case hex; "" where there is none
+	NUMANode    int      // -1: none
+	PortID      int      // hardware port number; -1: not known
+	AFUID       string   // 32 lower-case hex digits; "" where there is none
+	InterfaceID string   // 32 lower-case hex digits; "" where there is none
+	Nodes       []string // names of the port's nodes below the device root
+	Parent      string   // name of the FME; "" where there is none
+	ParentNodes []string // names of the FME's nodes below the device root
+}
+
+// equal says whether a reader could tell d and o apart.
+func (d *Device) equal(o *Device) bool {
+	return d.ID == o.ID && d.Family == o.Family && d.Health == o.Health &&
+		slices.Equal(d.Reasons, o.Reasons) &&
+		d.PCIAddress == o.PCIAddress && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
+		d.AFUID == o.AFUID && d.InterfaceID == o.InterfaceID &&
+		slices.Equal(d.Nodes, o.Nodes) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes)
+}
+
+// deviceID is the identity of a hardware port: the card's address without
+// domain 0, and the port where it is not port 0.
+func deviceID(card string, port int) string {
+	id := strings.TrimPrefix(card, "0000:")
+	if port > 0 {
+		id = fmt.Sprintf("%s-p%d", id, port)
+	}
+	return id
+}
+
+// change is one fact about a device that is not what it was.
+type change struct{ attribute, old, new string }
+
+// identityChanges lists what differs between two readings of one device, apart
+// from its health.
+func identityChanges(old, d *Device) []change {
+	all := []change{
+		{"family", old.Family, d.Family},
+		{"afu", old.AFUID, d.AFUID},
+		{"interface", old.InterfaceID, d.InterfaceID},
+		{"nodes", strings.Join(old.Nodes, ","), strings.Join(d.Nodes, ",")},
+		{"parent", old.Parent, d.Parent},
+		{"parent_nodes", strings.Join(old.ParentNodes, ","), strings.Join(d.ParentNodes, ",")},
+		{"port_id", strconv.Itoa(old.PortID), strconv.Itoa(d.PortID)},
+		{"numa_node", strconv.Itoa(old.NUMANode), strconv.Itoa(d.NUMANode)},
+	}
+	return slices.DeleteFunc(all, func(c change) bool { return c.old == c.new })
+}

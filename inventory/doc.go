@@ -1,0 +1,35 @@
+// Package inventory knows which FPGA devices this node has, and how they are.
+//
+// It is fed with hints ("something may have changed on this card") and
+// answers with snapshots. A hint is never believed: the card it names is read
+// again through its [Family] and compared with what was known.
+//
+// # Who owns what
+//
+// [Inventory.Run] is the only writer. Its goroutine owns every card, device,
+// hold and timer of this package; nothing else touches them, so there are no
+// locks around them. Two things cross its border:
+//
+//   - [Inventory.Hint], called by anyone: merges the hint into the set of
+//     pending ones and pokes the loop. It never blocks and never drops.
+//   - [Inventory.Latest], called by anyone: the newest [Snapshot] and a channel
+//     that is closed when that snapshot is stale. Snapshots and the devices in
+//     them are immutable. A slow reader skips versions, never blocks the
+//     writer, and always ends on the newest.
+//
+// # What may block
+//
+// Reading sysfs may block: behind an attribute stand MMIO, SPI and firmware. So
+// each card is read in a goroutine of its own, at most one per card. One that
+// does not come back within [Config.ReadTimeout] makes the devices of that card
+// unhealthy (read-timeout) and holds up nobody else. The loop itself never
+// reads a file.
+//
+// # Families
+//
+// A [Family] knows one kind of driver: where its cards stand and how to read
+// one. It is stateless. What must be remembered between two readings (the last
+// known AFU, which health files were ever there, since when a device is bad) is
+// remembered here. A new family is one folder below this one and one line in
+// the command's list of families.
+package inventory

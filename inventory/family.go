@@ -1,0 +1,78 @@
+package inventory
+
+import "b-com.com/accelerator-device-plugin/inventory/sysfs"
+
+// Family knows one kind of driver: where its cards stand and how one is read.
+// It is stateless and safe for concurrent use; every call reads afresh.
+type Family interface {
+	// Name is short, lower case and stable: it is in logs and listings.
+	Name() string
+
+	// Signals says which uevents and nodes concern this family.
+	Signals() Signals
+
+	// Cards lists the family's cards by their PCI address (DDDD:BB:DD.F). It
+	// reads directories and links only, nothing that a dead card could hold up.
+	// A host without the driver has no cards and no error. Cards that could be
+	// listed are returned beside the error that hides others.
+	Cards(sysfs.Host) ([]string, error)
+
+	// Read reads one card. A card that is not there, or not this family's, is
+	// an error that wraps fs.ErrNotExist. Any other error says that the card
+	// could not be read: what was known of it stays. Trouble with one port is
+	// no error but a condition of that port.
+	Read(host sysfs.Host, card string) (Reading, error)
+}
+
+// Signals are the sources of news that a family needs beside the PCI and FPGA
+// subsystems that are always listened to.
+type Signals struct {
+	Subsystems []string // uevent SUBSYSTEM values
+	Nodes      []string // prefixes of the names of device nodes, e.g. "dfl-"
+}
+
+// Reading is one card as it was read at one moment.
+type Reading struct {
+	// PhysFn is the PCI address of the physical function when the card is a
+	// virtual one, else "". News about it concerns this card too.
+	PhysFn string
+	Ports  []Port // in the order of the driver's numbers
+}
+
+// Port is one port as it was read at one moment. What could not be read is
+// marked as not known, and keeps the value that it had for as long as the port's
+// directory lives.
+type Port struct {
+	// ID is the device's identity where the family gives one. Families with PCI
+	// cards leave it empty: identity is then the card's address and PortID.
+	ID string
+	// Name is the port's directory, for people. It holds the driver's running
+	// number, which is reused: never an identity.
+	Name string
+	// Incarnation differs when a directory of the same name is another one
+	// (its inode number).
+	Incarnation uint64
+
+	PortID           int
+	PortIDKnown      bool
+	AFUID            string // "" with AFUIDKnown: there is none
+	AFUIDKnown       bool
+	InterfaceID      string
+	InterfaceIDKnown bool
+
+	NUMANode    int // -1: none
+	Nodes       []string
+	Parent      string
+	ParentNodes []string
+
+	Conditions []Condition
+	Files      []HealthFile
+}
+
+// HealthFile is a health file that was asked for. One that was never there is
+// not judged; one that was there and is gone is a condition (unreadable=NAME).
+type HealthFile struct {
+	Name   string // relative to the port, e.g. errors/errors
+	Absent bool
+	Lost   Health // how bad it is when a file that was there is gone
+}

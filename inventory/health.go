@@ -1,0 +1,129 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ailment is a condition as it is remembered: bad news counts at once, and goes
+// on counting until it has been gone for the hold time.
+type ailment struct {
+	Condition
+	since  time.Time // first reading of the present spell
+	healed time.Time // first good reading after it; zero while it lasts
+}
+
+// health remembers what was wrong with one device.
+type health struct {
+	ailments map[string]*ailment // by reason
+	// offered: this device was published as healthy or degraded once. Only then
+	// does good news wait: a port that has just appeared stands unbound for some
+	// milliseconds before its driver binds, and nobody was told otherwise yet.
+	offered bool
+}
+
+// verdict is the judgement of one reading.
+type verdict struct {
+	health  Health
+	reasons []string
+	// recheck is when time alone may change the verdict; zero: never. The card
+	// is read again then: good news is believed only from a fresh reading.
+	recheck time.Time
+}
+
+// judge takes in the conditions of one reading and says how the device is.
+func (h *health) judge(now time.Time, read []Condition, hold, reprogram time.Duration) verdict {
+	h.note(now, read)
+	h.forget(now, hold)
+
+	var v verdict
+	for _, a := range h.ailments {
+		if a.healed.IsZero() {
+			if a.Passing {
+				v.at(a.since.Add(reprogram), now)
+			}
+		} else {
+			v.at(a.healed.Add(hold), now)
+		}
+		v.health = max(v.health, a.weight(now, reprogram))
+	}
+	v.reasons = h.reasons(now, reprogram)
+	if v.health != Unhealthy {
+		h.offered = true
+	}
+	return v
+}
+
+// note records which conditions hold now, which have begun and which are over.
+func (h *health) note(now time.Time, read []Condition) {
+	for _, a := range h.ailments {
+		if a.healed.IsZero() && !slices.ContainsFunc(read, func(c Condition) bool { return c.Reason == a.Reason }) {
+			a.healed = now
+		}
+	}
+	for _, c := range read {
+		a := h.ailments[c.Reason]
+		switch {
+		case a == nil:
+			if h.ailments == nil {
+				h.ailments = make(map[string]*ailment)
+			}
+			h.ailments[c.Reason] = &ailment{Condition: c, since: now}
+		case !a.healed.IsZero():
+			*a = ailment{Condition: c, since: now}
+		default:
+			a.Condition = c
+		}
+	}
+}
+
+// forget drops what has been over for the hold time.
+func (h *health) forget(now time.Time, hold time.Duration) {
+	for reason, a := range h.ailments {
+		if !a.healed.IsZero() && (!h.offered || now.Sub(a.healed) >= hold) {
+			delete(h.ailments, reason)
+		}
+	}
+}
+
+// weight is how bad the device is because of a.
+func (a *ailment) weight(now time.Time, reprogram time.Duration) Health {
+	if a.Passing && a.healed.IsZero() && now.Sub(a.since) >= reprogram {
+		return Unhealthy
+	}
+	return a.Condition.Health
+}
+
+// reasons lists what is wrong, worst first, then what is over but held.
+func (h *health) reasons(now time.Time, reprogram time.Duration) []string {
+	var present []*ailment
+	var over []string
+	for _, a := range h.ailments {
+		if a.healed.IsZero() {
+			present = append(present, a)
+			continue
+		}
+		// The value is left out: it was read in the past, and may not be repeated
+		// as if it were true.
+		name, _, _ := strings.Cut(a.Reason, "=")
+		over = append(over, ReasonRecovering+"="+name)
+	}
+	slices.SortFunc(present, func(a, b *ailment) int {
+		return cmp.Or(cmp.Compare(b.weight(now, reprogram), a.weight(now, reprogram)), cmp.Compare(a.Reason, b.Reason))
+	})
+	var all []string
+	for _, a := range present {
+		all = append(all, a.Reason)
+	}
+	slices.Sort(over)
+	return append(all, slices.Compact(over)...)
+}
+
+// at asks for a recheck at t, if that is the earliest yet to come.
+func (v *verdict) at(t, now time.Time) {
+	if t.After(now) && (v.recheck.IsZero() || t.Before(v.recheck)) {
+		v.recheck = t
+	}
+}

@@ -1,0 +1,186 @@
+package inventory_test
+
+import (
+	"os"
+	"regexp"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+func TestBadAtOnceGoodAfterHold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+
+		f.set(cardA, good(0, 0, ap6))
+		r.hint(cardA)
+		r.want("broken", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+
+		f.set(cardA, good(0, 0))
+		r.hint(cardA)
+		r.want("healed, not held", map[string]string{"3b:00.0": "unhealthy[recovering=port-ap6]"})
+		r.after(10*time.Second - time.Millisecond)
+		r.want("just before the hold ends", map[string]string{"3b:00.0": "unhealthy[recovering=port-ap6]"})
+		r.after(time.Millisecond)
+		r.want("held", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+func TestRelapseStartsTheHoldAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		f.set(cardA, good(0, 0, ap6))
+		r.hint(cardA)
+		f.set(cardA, good(0, 0))
+		r.hint(cardA)
+		r.after(9 * time.Second)
+		f.set(cardA, good(0, 0, ap6))
+		r.hint(cardA)
+		r.want("relapsed", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+		f.set(cardA, good(0, 0))
+		r.hint(cardA)
+		r.after(9 * time.Second)
+		r.want("first hold over, second not", map[string]string{"3b:00.0": "unhealthy[recovering=port-ap6]"})
+		r.after(time.Second)
+		r.want("second hold over", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+// The end of the hold is no evidence: the card is read once more, and what is
+// read then counts.
+func TestHoldEndsWithAReading(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := testConfig
+		cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, cfg, f)
+		f.set(cardA, good(0, 0, ap6))
+		r.hint(cardA)
+		f.set(cardA, good(0, 0))
+		r.hint(cardA)
+		f.set(cardA, good(0, 0, ap6)) // and nobody hints
+		r.after(10 * time.Second)
+		r.want("broken again behind our back", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+	})
+}
+
+// A port that appears stands unbound for some milliseconds. Nobody was told that
+// it is good, so nobody need be warned: its first good reading counts at once.
+func TestNewDeviceNeedsNoHold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		r := start(t, testConfig, f)
+		f.set(cardA, good(0, 0, unbound))
+		r.hint(cardA)
+		r.want("added, unbound", map[string]string{"3b:00.0": "unhealthy[driver-unbound]"})
+		f.set(cardA, good(0, 0))
+		r.hint(cardA)
+		r.want("bound", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+func TestNoHold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := testConfig
+		cfg.RecoveryHold = 0
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, cfg, f)
+		f.set(cardA, good(0, 0, ap6))
+		r.hint(cardA)
+		f.set(cardA, good(0, 0))
+		r.hint(cardA)
+		r.want("healed", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+func TestHealthIsPolled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		f.set(cardA, good(0, 0, ap6)) // errors are not announced by anything
+		r.after(5 * time.Second)
+		r.want("one health interval later", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+	})
+}
+
+func TestReprogramming(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+
+		p := good(0, 0, busy)
+		p.AFUID, p.AFUIDKnown = "", false
+		f.set(cardA, p)
+		r.hint(cardA)
+		r.want("EBUSY", map[string]string{"3b:00.0": "degraded[reprogramming]"})
+		if s, _ := r.Latest(); s.Devices[0].AFUID != afu1 {
+			t.Errorf("AFU id while it cannot be read = %q, want the last known %q", s.Devices[0].AFUID, afu1)
+		}
+		r.after(time.Minute - time.Millisecond)
+		r.want("just before the timeout", map[string]string{"3b:00.0": "degraded[reprogramming]"})
+		r.after(time.Millisecond)
+		r.want("timed out", map[string]string{"3b:00.0": "unhealthy[reprogramming]"})
+
+		p = good(0, 0)
+		p.AFUID = afu2
+		f.set(cardA, p)
+		r.hint(cardA)
+		r.after(10 * time.Second)
+		r.want("reprogrammed", map[string]string{"3b:00.0": "healthy[]"})
+		if s, _ := r.Latest(); s.Devices[0].AFUID != afu2 {
+			t.Errorf("AFU id after reprogramming = %q, want %q", s.Devices[0].AFUID, afu2)
+		}
+	})
+}
+
+func TestHealthFileThatVanishes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		never, lost := good(0, 0), good(1, 1)
+		never.Files = []inventory.HealthFile{{Name: "errors/errors", Absent: true, Lost: inventory.Unhealthy}}
+		f := newBench("dfl")
+		f.set(cardA, never, lost)
+		r := start(t, testConfig, f)
+		r.want("one lacks errors/ from the start", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"})
+
+		lost.Files = []inventory.HealthFile{{Name: "afu_id"}, {Name: "errors/errors", Absent: true, Lost: inventory.Degraded}}
+		f.set(cardA, never, lost)
+		r.hint(cardA)
+		r.want("the other loses it", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "degraded[unreadable=errors/errors]"})
+
+		lost.Incarnation++
+		f.set(cardA, never, lost)
+		r.hint(cardA)
+		r.after(10 * time.Second)
+		r.want("another directory never had it", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"})
+	})
+}
+
+// docs/health.md explains every reason.
+func TestReasonsAreExplained(t *testing.T) {
+	source, err := os.ReadFile("device.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../docs/health.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := regexp.MustCompile(`Reason\w+ += "([a-z0-9-]+)"`).FindAllStringSubmatch(string(source), -1)
+	if len(reasons) < 10 {
+		t.Fatalf("found %d reasons in device.go, want all of them", len(reasons))
+	}
+	for _, m := range reasons {
+		if !regexp.MustCompile("(?m)^\\| `" + m[1] + "[`=]").Match(text) {
+			t.Errorf("docs/health.md has no row for the reason %s", m[1])
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package inventory
+
+import (
+	"sync"
+	"time"
+)
+
+// maxPending bounds the hints that wait while the loop is busy. Beyond it a
+// hint for everything says the same in less space.
+const maxPending = 4096
+
+// hints merges what has been hinted since the loop last took it. Shared by
+// everyone who hints; the poke channel holds one element.
+type hints struct {
+	poke chan struct{}
+
+	mu      sync.Mutex
+	pending pending
+}
+
+// pending is a set of hints; each keeps the time of its first arrival.
+type pending struct {
+	everything bool
+	at         time.Time // of the first hint for everything
+	source     string    // of the same
+	cards      map[string]Hint
+	nodes      map[string]Hint
+}
+
+func newHints() *hints { return &hints{poke: make(chan struct{}, 1)} }
+
+func (h *hints) add(hint Hint) {
+	h.mu.Lock()
+	h.pending.merge(hint)
+	h.mu.Unlock()
+	select {
+	case h.poke <- struct{}{}:
+	default: // poked already, and not yet taken: what we merged will be taken with it
+	}
+}
+
+func (h *hints) take() pending {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.pending
+	h.pending = pending{}
+	return p
+}
+
+func (p *pending) merge(hint Hint) {
+	switch {
+	case hint.Card != "":
+		p.cards = keepFirst(p.cards, hint.Card, hint)
+	case hint.Node != "":
+		p.nodes = keepFirst(p.nodes, hint.Node, hint)
+	default:
+		p.all(hint)
+	}
+	if len(p.cards)+len(p.nodes) > maxPending {
+		p.all(hint)
+		p.cards, p.nodes = nil, nil
+	}
+}
+
+func (p *pending) all(hint Hint) {
+	if !p.everything {
+		p.everything, p.at, p.source = true, hint.At, hint.Source
+	}
+}
+
+func keepFirst(m map[string]Hint, key string, hint Hint) map[string]Hint {
+	if m == nil {
+		m = make(map[string]Hint)
+	}
+	if _, ok := m[key]; !ok {
+		m[key] = hint
+	}
+	return m
+}

@@ -1,0 +1,92 @@
+package inventory_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+func TestResyncFindsWhatNobodyAnnounced(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		r := start(t, testConfig, f)
+		f.set(cardA, good(0, 0))
+		r.after(time.Minute)
+		r.want("one resync later", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+// A virtual function has its FME at the physical one: news about that concerns
+// it, too.
+func TestHintForThePhysicalFunctionReachesTheVirtualOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Ports: []inventory.Port{good(1, 0)}}
+		r := start(t, testConfig, f)
+		p := good(1, 0)
+		p.InterfaceID = afu2
+		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Ports: []inventory.Port{p}}
+		r.hint(cardA)
+		if s, _ := r.Latest(); s.Device("0001:5e:00.0").InterfaceID != afu2 {
+			t.Error("virtual function was not read again")
+		}
+	})
+}
+
+func TestNodeHintReachesItsCard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		f.set(cardB, good(1, 0))
+		r := start(t, testConfig, f)
+		f.set(cardA, good(0, 0, ap6))
+		f.set(cardB, good(1, 0, ap6))
+		r.Hint(inventory.Hint{Node: "dfl-port.1", Source: "test", At: time.Now()})
+		synctest.Wait()
+		r.want("only the node's card was read", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[port-ap6]"})
+		r.Hint(inventory.Hint{Node: "dfl-port.7", Source: "test", At: time.Now()})
+		synctest.Wait()
+		r.want("an unknown node may be anyone's", map[string]string{"3b:00.0": "unhealthy[port-ap6]", "0001:5e:00.0": "unhealthy[port-ap6]"})
+	})
+}
+
+// A flood of hints ends in a reading that began after the last of them, and
+// needs few readings for it.
+func TestHintsAreMerged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		r := start(t, testConfig, f)
+		release := f.hang(cardA)
+		r.hint(cardA)
+		for range 10_000 {
+			r.Hint(inventory.Hint{Card: cardA, At: time.Now()})
+		}
+		synctest.Wait()
+		f.set(cardA, good(0, 0))
+		release()
+		synctest.Wait()
+		r.want("after the flood", map[string]string{"3b:00.0": "healthy[]"})
+		if n := f.reads[cardA]; n != 2 {
+			t.Errorf("%d readings for a flood of hints during one, want 2", n)
+		}
+	})
+}
+
+func TestHintsForEndlessCardsAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		f.set(cardA, good(0, 0, ap6))
+		for i := range 100_000 {
+			r.Hint(inventory.Hint{Card: fmt.Sprintf("0000:%02x:%02x.%d", i>>8&0xff, i>>3&0x1f, i&7), At: time.Now()})
+		}
+		r.Hint(inventory.Hint{At: time.Now()})
+		synctest.Wait()
+		r.want("after the flood", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+	})
+}

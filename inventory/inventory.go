@@ -1,0 +1,88 @@
+package inventory
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+// Config holds the times of an [Inventory]. All must be positive, but for
+// RecoveryHold, where 0 means none.
+type Config struct {
+	ResyncInterval   time.Duration // between two listings of all cards
+	HealthInterval   time.Duration // between two readings of the known cards
+	RecoveryHold     time.Duration // how long good news must have held
+	ReprogramTimeout time.Duration // how long a passing condition is only degraded
+	ReadTimeout      time.Duration // after which a card that does not answer is unhealthy
+}
+
+// Inventory is the actor. Create it with [New], run it once.
+type Inventory struct {
+	cfg      Config
+	host     sysfs.Host
+	families []Family
+	log      *zap.Logger
+
+	hints   *hints
+	pings   chan struct{}
+	current atomic.Pointer[published]
+}
+
+// published is a snapshot and the channel that is closed when the next one is
+// stored.
+type published struct {
+	Snapshot
+	stale chan struct{}
+}
+
+// New returns an inventory that knows nothing yet (Version 0). The order of the
+// families decides which one a card belongs to when two claim it.
+func New(cfg Config, host sysfs.Host, families []Family, log *zap.Logger) *Inventory {
+	inv := &Inventory{
+		cfg: cfg, host: host, families: families, log: log.Named("inventory"),
+		hints: newHints(), pings: make(chan struct{}),
+	}
+	inv.current.Store(&published{stale: make(chan struct{})})
+	return inv
+}
+
+// Hint says that something may have changed. It never blocks and is never
+// dropped: hints for the same place are merged until the loop takes them.
+func (inv *Inventory) Hint(h Hint) { inv.hints.add(h) }
+
+// Latest returns the newest snapshot and a channel that is closed when a newer
+// one is there.
+func (inv *Inventory) Latest() (Snapshot, <-chan struct{}) {
+	p := inv.current.Load()
+	return p.Snapshot, p.stale
+}
+
+// Alive returns nil when the loop takes a ping, and ctx's error when it does not
+// in time.
+func (inv *Inventory) Alive(ctx context.Context) error {
+	select {
+	case inv.pings <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Run scans, follows hints and publishes until ctx ends; then it returns nil. A
+// reading that does not come back is left behind after a second.
+func (inv *Inventory) Run(ctx context.Context) error {
+	l := newLoop(inv)
+	l.run(ctx)
+	l.awaitReaders()
+	return nil
+}
+
+// store makes s the newest snapshot: first the new version, then the news of it.
+func (inv *Inventory) store(s Snapshot) {
+	old := inv.current.Swap(&published{Snapshot: s, stale: make(chan struct{})})
+	close(old.stale)
+}

@@ -1,0 +1,154 @@
+package inventory_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+func TestPlugAndUnplug(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		r := start(t, testConfig, f)
+		first, stale := r.Latest()
+		if first.Version != 1 || len(first.Devices) != 0 {
+			t.Fatalf("first snapshot = version %d with %d devices, want version 1 with none", first.Version, len(first.Devices))
+		}
+
+		f.set(cardA, good(0, 0), good(1, 1))
+		r.hint(cardA)
+		select {
+		case <-stale:
+		default:
+			t.Error("the first snapshot's channel is open though a newer one is there")
+		}
+		r.want("plugged", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"})
+
+		f.set(cardB, good(2, 0))
+		r.hint(cardB)
+		r.want("a second card", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]", "0001:5e:00.0": "healthy[]"})
+
+		f.pull(cardA)
+		r.hint(cardA)
+		r.want("pulled", map[string]string{"0001:5e:00.0": "healthy[]"})
+	})
+}
+
+func TestDeviceFacts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		p := good(4, 2)
+		p.InterfaceID, p.NUMANode, p.Parent, p.ParentNodes = afu2, 1, "dfl-fme.0", []string{"dfl-fme.0"}
+		f.set(cardA, p)
+		r := start(t, testConfig, f)
+		got, _ := r.Latest()
+		want := []*inventory.Device{{
+			ID: "3b:00.0-p2", Family: "dfl", PCIAddress: cardA, NUMANode: 1, PortID: 2,
+			AFUID: afu1, InterfaceID: afu2, Nodes: []string{"dfl-port.4"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
+		}}
+		if diff := cmp.Diff(want, got.Devices); diff != "" {
+			t.Errorf("devices (-want +got):\n%s", diff)
+		}
+		if got.Device("3b:00.0-p2") == nil || got.Device("3b:00.0") != nil {
+			t.Error("Snapshot.Device does not find what is there, or finds what is not")
+		}
+	})
+}
+
+func TestIdentity(t *testing.T) {
+	dead := good(0, 0)
+	dead.PortIDKnown, dead.AFUIDKnown, dead.Conditions = false, false, []inventory.Condition{{Reason: inventory.ReasonAFUDead, Health: inventory.Unhealthy}}
+	deadThird := dead
+	deadThird.Name, deadThird.Incarnation = "dfl-port.2", 102
+	other := good(0, 0)
+	other.Incarnation++
+
+	for _, test := range []struct {
+		name          string
+		before, after []inventory.Port
+		want          map[string]string
+	}{
+		{"a port that dies keeps its number", []inventory.Port{good(0, 2)}, []inventory.Port{dead},
+			map[string]string{"3b:00.0-p2": "unhealthy[afu-dead]"}},
+		{"another directory of the same name has its own", []inventory.Port{good(0, 2)}, []inventory.Port{other},
+			map[string]string{"3b:00.0": "healthy[]"}},
+		{"dead from the start", nil, []inventory.Port{dead}, map[string]string{"3b:00.0": "unhealthy[afu-dead]"}},
+		{"dead beside a living one", nil, []inventory.Port{good(0, 0), deadThird},
+			map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[afu-dead]"}},
+		{"renumbered by the driver", []inventory.Port{good(0, 0), good(1, 1)}, []inventory.Port{good(4, 0), good(3, 1)},
+			map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"}},
+		{"one number twice", nil, []inventory.Port{good(0, 1), good(1, 1)},
+			map[string]string{"3b:00.0-p1": "healthy[]", "3b:00.0": "unhealthy[port-id-conflict]"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newBench("dfl")
+				if test.before != nil {
+					f.set(cardA, test.before...)
+				}
+				r := start(t, testConfig, f)
+				f.set(cardA, test.after...)
+				r.hint(cardA)
+				r.want("after", test.want)
+			})
+		})
+	}
+}
+
+func TestTwoFamilies(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		dfl, opae := newBench("dfl"), newBench("opae")
+		dfl.set(cardA, good(0, 0))
+		opae.set(cardB, good(0, 0))
+		r := start(t, testConfig, dfl, opae)
+		r.want("one each", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"})
+
+		dfl.pull(cardA)
+		opae.set(cardA, good(0, 0))
+		r.hint(cardA)
+		r.want("A has the other driver", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"})
+		if s, _ := r.Latest(); s.Device("3b:00.0").Family != "opae" {
+			t.Errorf("family of A = %s, want opae", s.Device("3b:00.0").Family)
+		}
+		dfl.fail(cardA, errors.New("trouble"))
+		for range 3 {
+			r.hint(cardA)
+		}
+		r.want("trouble in one family, the other reads it", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"})
+	})
+}
+
+func TestEqualReadingsPublishNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		before, _ := r.Latest()
+		r.after(time.Hour)
+		if after, _ := r.Latest(); after.Version != before.Version {
+			t.Errorf("version went from %d to %d though nothing changed", before.Version, after.Version)
+		}
+	})
+}
+
+func TestSnapshotsAreImmutable(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0), good(1, 1))
+		r := start(t, testConfig, f)
+		old, _ := r.Latest()
+		copied := slices.Clone(old.Devices)
+		f.set(cardA, good(1, 1, ap6))
+		r.hint(cardA)
+		f.set(cardB, good(2, 0))
+		r.hint(cardB)
+		if diff := cmp.Diff(copied, old.Devices); diff != "" {
+			t.Errorf("an old snapshot changed (-before +after):\n%s", diff)
+		}
+	})
+}

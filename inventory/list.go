@@ -1,0 +1,121 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// listing is what the families say which cards there are.
+type listing struct {
+	cards []string
+	err   error // some family could not say it
+}
+
+// list starts a listing of all cards, or asks for another one after the one
+// under way: that may have passed the place of the change already.
+func (l *loop) list(ctx context.Context, hinted time.Time) {
+	if l.allAt.IsZero() {
+		l.allAt = hinted
+	}
+	if l.listing {
+		l.relist = true
+		return
+	}
+	l.listing, l.relist = true, false
+	l.readers.Go(func() {
+		found := l.listCards()
+		select {
+		case l.listed <- found:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// listCards runs outside the loop and touches nothing of it.
+func (inv *Inventory) listCards() listing {
+	var all listing
+	for _, f := range inv.families {
+		cards, err := f.Cards(inv.host)
+		if err != nil {
+			all.err = errors.Join(all.err, fmt.Errorf("%s: %w", f.Name(), err))
+		}
+		all.cards = append(all.cards, cards...)
+	}
+	return all
+}
+
+// takeListing asks for every card that is listed or known. A card that is known
+// and not listed is not gone for that: reading it will tell.
+func (l *loop) takeListing(ctx context.Context, found listing) {
+	l.listing = false
+	l.sayListing(found)
+	for _, address := range found.cards {
+		if l.cards[address] == nil {
+			l.cards[address] = &card{address: address}
+		}
+	}
+	for _, c := range l.cards {
+		if c.hinted.IsZero() {
+			c.hinted = l.allAt
+		}
+		l.ask(c, wantRoutine)
+	}
+	l.allAt = time.Time{}
+	if l.first == nil {
+		l.first = make(map[string]bool, len(l.cards))
+		for address := range l.cards {
+			l.first[address] = true
+		}
+	}
+	if l.relist {
+		l.list(ctx, l.allAt)
+	}
+}
+
+// sayListing logs that cards cannot be listed, or can again; each once.
+func (l *loop) sayListing(found listing) {
+	var now string
+	if found.err != nil {
+		now = found.err.Error()
+	}
+	switch {
+	case now != "" && now != l.listErr:
+		l.log.Warn("cards could not be listed", event.ScanFailed, event.Err(found.err))
+	case now == "" && l.listErr != "":
+		l.log.Info("cards could be listed again", event.ScanRecovered)
+	}
+	l.listErr = now
+}
+
+// resolution is the card that a node's number leads to.
+type resolution struct {
+	hint    Hint
+	address string
+	found   bool
+}
+
+// resolve looks for the card of a node that no known card has.
+func (l *loop) resolve(ctx context.Context, name string, h Hint) {
+	l.readers.Go(func() {
+		r := resolution{hint: h}
+		r.address, r.found = l.host.CardOfNode(name)
+		select {
+		case l.resolved <- r:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// takeResolution asks for the card, or, where a node leads to none, for all.
+func (l *loop) takeResolution(ctx context.Context, r resolution) {
+	if r.found {
+		l.hintCard(r.address, r.hint)
+		return
+	}
+	l.log.Debug("hint received", event.HintReceived, event.Node(r.hint.Node), event.Source(r.hint.Source))
+	l.list(ctx, r.hint.At)
+}

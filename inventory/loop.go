@@ -1,0 +1,250 @@
+package inventory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+const (
+	// maxRoutineReads bounds the routine readings under way: each takes a thread
+	// while it waits for hardware. Hinted cards do not count.
+	maxRoutineReads = 8
+	// leaveReadersAfter is how long the end waits for readings that hang.
+	leaveReadersAfter = time.Second
+)
+
+// loop is what Run's goroutine owns, and nobody else touches.
+type loop struct {
+	*Inventory
+	readers sync.WaitGroup // every goroutine that this one starts
+
+	cards   map[string]*card
+	timed   map[*card]bool             // cards for which the clock matters
+	virtual map[string]map[string]bool // physical function -> its virtual ones
+	nodes   map[string]string          // name of a node -> card that has it
+	now     []*card                    // to be read at once
+	routine []*card                    // to be read in their turn
+	busy    int                        // routine readings under way that are not stuck
+
+	results  chan result
+	listed   chan listing
+	resolved chan resolution
+	listing  bool      // a listing is under way
+	relist   bool      // another one was asked for meanwhile
+	allAt    time.Time // first hint for everything that the next listing answers
+
+	// first holds the cards of the first scan that have not been read yet. nil
+	// before the first listing; nothing is published until it is empty.
+	first map[string]bool
+	ready bool
+
+	devices []*Device // sorted by ID; belongs to the newest snapshot's readers until dirty
+	version uint64
+	dirty   bool      // devices is a copy of ours that differs from the newest snapshot
+	hinted  time.Time // earliest hint behind what is dirty
+
+	listErr string // last error of a listing, so that it is said once
+}
+
+func newLoop(inv *Inventory) *loop {
+	return &loop{
+		Inventory: inv,
+		cards:     make(map[string]*card),
+		timed:     make(map[*card]bool),
+		virtual:   make(map[string]map[string]bool),
+		nodes:     make(map[string]string),
+		results:   make(chan result),
+		listed:    make(chan listing),
+		resolved:  make(chan resolution),
+	}
+}
+
+func (l *loop) run(ctx context.Context) {
+	resync := time.NewTicker(l.cfg.ResyncInterval)
+	defer resync.Stop()
+	health := time.NewTicker(l.cfg.HealthInterval)
+	defer health.Stop()
+	wake := time.NewTimer(0)
+	defer wake.Stop()
+
+	l.list(ctx, time.Time{})
+	for {
+		l.startReadings(ctx)
+		l.publish()
+		l.sleepUntil(wake)
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.pings:
+		case <-l.hints.poke:
+			l.takeHints(ctx)
+		case r := <-l.results:
+			l.absorb(r)
+			l.absorbMore()
+		case found := <-l.listed:
+			l.takeListing(ctx, found)
+		case found := <-l.resolved:
+			l.takeResolution(ctx, found)
+		case <-resync.C:
+			l.list(ctx, time.Time{})
+		case <-health.C:
+			for _, c := range l.cards {
+				l.ask(c, wantRoutine)
+			}
+		case <-wake.C:
+			l.lookAtClock(time.Now())
+		}
+	}
+}
+
+// absorbMore takes the results that wait already, so that a burst makes one
+// snapshot. It does not wait for more.
+func (l *loop) absorbMore() {
+	for {
+		select {
+		case r := <-l.results:
+			l.absorb(r)
+		default:
+			return
+		}
+	}
+}
+
+// takeHints turns hints into wishes to read.
+func (l *loop) takeHints(ctx context.Context) {
+	p := l.hints.take()
+	for _, h := range p.cards {
+		l.hintCard(h.Card, h)
+	}
+	for name, h := range p.nodes {
+		l.hintNode(ctx, name, h)
+	}
+	if p.everything {
+		l.log.Debug("hint received", event.HintReceived, event.Source(p.source))
+		l.list(ctx, p.at)
+	}
+}
+
+// hintCard asks for a card and for the virtual functions that share its FME.
+func (l *loop) hintCard(address string, h Hint) {
+	l.log.Debug("hint received", event.HintReceived, event.PCI(address), event.Source(h.Source))
+	c := l.cards[address]
+	if c == nil {
+		c = &card{address: address}
+		l.cards[address] = c
+	}
+	l.hint(c, h.At)
+	for vf := range l.virtual[address] {
+		l.hint(l.cards[vf], h.At)
+	}
+}
+
+func (l *loop) hint(c *card, at time.Time) {
+	if c.hinted.IsZero() {
+		c.hinted = at
+	}
+	l.ask(c, wantNow)
+}
+
+// hintNode asks for the card that has this node. Where no card is known to have
+// it, the node's own number may lead to one.
+func (l *loop) hintNode(ctx context.Context, name string, h Hint) {
+	if address, ok := l.nodes[name]; ok {
+		l.hintCard(address, h)
+		return
+	}
+	l.resolve(ctx, name, h)
+}
+
+// ask puts a card in a queue. A card that is being read is asked again when that
+// reading has come back: it may have passed the place of the change already.
+func (l *loop) ask(c *card, w want) {
+	c.want = max(c.want, w)
+	l.queue(c)
+}
+
+func (l *loop) queue(c *card) {
+	if c.reading || c.want <= c.queued {
+		return
+	}
+	c.queued = c.want
+	if c.want == wantNow {
+		l.now = append(l.now, c)
+	} else {
+		l.routine = append(l.routine, c)
+	}
+}
+
+// startReadings starts what is due. A card that was moved to the other queue
+// stands in both, and is read once.
+func (l *loop) startReadings(ctx context.Context) {
+	for _, c := range l.now {
+		if c.want == wantNow && !c.reading {
+			l.read(ctx, c)
+		}
+	}
+	l.now = l.now[:0]
+	for len(l.routine) > 0 && l.busy < maxRoutineReads {
+		c := l.routine[0]
+		l.routine = l.routine[1:]
+		if c.want == wantRoutine && !c.reading {
+			l.busy++
+			c.counted = true
+			l.read(ctx, c)
+		}
+	}
+}
+
+// sleepUntil sets the timer to the earliest moment at which the clock alone
+// changes something.
+func (l *loop) sleepUntil(wake *time.Timer) {
+	var next time.Time
+	earliest := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	for c := range l.timed {
+		earliest(c.recheck)
+		if c.reading && !c.stuck {
+			earliest(c.started.Add(l.cfg.ReadTimeout))
+		}
+	}
+	if next.IsZero() {
+		wake.Stop()
+		return
+	}
+	wake.Reset(time.Until(next))
+}
+
+// lookAtClock finds the readings that are overdue and the holds that end.
+func (l *loop) lookAtClock(now time.Time) {
+	for c := range l.timed {
+		if c.reading && !c.stuck && now.Sub(c.started) >= l.cfg.ReadTimeout {
+			l.stick(c, now)
+		}
+		if !c.recheck.IsZero() && !now.Before(c.recheck) {
+			c.recheck = time.Time{}
+			l.ask(c, wantNow)
+		}
+	}
+}
+
+// awaitReaders waits for the goroutines under way. What hangs in the kernel
+// cannot be woken: it is left behind, and said.
+func (l *loop) awaitReaders() {
+	done := make(chan struct{})
+	go func() { l.readers.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(leaveReadersAfter):
+		for _, c := range l.cards {
+			if c.reading {
+				l.log.Warn("reading left behind", event.ReadTimeout, event.PCI(c.address), event.Lasted(time.Since(c.started)))
+			}
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package inventory
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// judge judges a device by the last reading of its port, and by more that is
+// wrong with its whole card.
+func (l *loop) judge(c *card, p *port, id string, now time.Time, more ...Condition) {
+	v := p.health.judge(now, append(p.conditions(), more...), l.cfg.RecoveryHold, l.cfg.ReprogramTimeout)
+	if !v.recheck.IsZero() && (c.recheck.IsZero() || v.recheck.Before(c.recheck)) {
+		c.recheck = v.recheck
+	}
+	address := c.address
+	if p.last.ID != "" { // a unit that stands in no slot
+		address = ""
+	}
+	l.replace(c, p, p.publish(id, address, v), now)
+}
+
+// replace puts a device in the place of its older self, if it differs.
+func (l *loop) replace(c *card, p *port, d *Device, now time.Time) {
+	old := p.device
+	if old != nil && old.equal(d) {
+		return
+	}
+	if old == nil || old.Health != d.Health {
+		defer func() { p.since = now }()
+	}
+	l.say(c, p, old, d, now)
+	l.touch(c)
+	if i, found := slices.BinarySearchFunc(l.devices, d.ID, compareID); found {
+		l.devices[i] = d
+		l.forgetNodes(old)
+	} else {
+		l.devices = slices.Insert(l.devices, i, d)
+	}
+	for _, name := range slices.Concat(d.Nodes, d.ParentNodes) {
+		l.nodes[name] = c.address
+	}
+	p.device = d
+}
+
+// dropOthers takes those devices of a card off the list whose ids are not among
+// those that stay.
+func (l *loop) dropOthers(c *card, stay []string) {
+	for _, p := range c.ports {
+		d := p.device
+		if slices.Contains(stay, d.ID) {
+			continue
+		}
+		l.touch(c)
+		l.devices = slices.DeleteFunc(l.devices, func(o *Device) bool { return o == d })
+		l.forgetNodes(d)
+		l.log.Info("device removed", event.DeviceRemoved, event.Device(d.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
+			event.Old(d.Health.String()), event.Lasted(time.Since(p.since)))
+	}
+}
+
+func (l *loop) forgetNodes(d *Device) {
+	for _, name := range slices.Concat(d.Nodes, d.ParentNodes) {
+		delete(l.nodes, name)
+	}
+}
+
+// touch notes that there is something to publish because of c. The first touch
+// after a snapshot leaves that snapshot's list to its readers and goes on with a
+// copy.
+func (l *loop) touch(c *card) {
+	if !l.dirty {
+		l.devices, l.dirty = slices.Clone(l.devices), true
+	}
+	if !c.answered.IsZero() && (l.hinted.IsZero() || c.answered.Before(l.hinted)) {
+		l.hinted = c.answered
+	}
+}
+
+// publish makes a snapshot of what changed. The first one waits for the first
+// scan: a list that grows card by card would cost the pods that the kubelet
+// re-admits after a boot their devices.
+func (l *loop) publish() {
+	if !l.ready {
+		if l.first == nil || len(l.first) > 0 {
+			return
+		}
+		l.ready, l.dirty = true, true // an empty list is news too
+	}
+	if !l.dirty {
+		return
+	}
+	l.version++
+	l.store(Snapshot{Version: l.version, Devices: l.devices, Hinted: l.hinted})
+	if l.version == 1 {
+		l.log.Info("first scan done", event.ScanDone, event.Count(len(l.devices)), event.Rev(l.version))
+	}
+	l.dirty, l.hinted = false, time.Time{}
+}
+
+// say logs what is new about a device.
+func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
+	log := l.log.With(event.Device(d.ID))
+	if old == nil {
+		log.Info("device added", event.DeviceAdded, event.PCI(d.PCIAddress), event.Family(d.Family),
+			event.Health(d.Health.String()), event.Reasons(d.Reasons), event.AFU(d.AFUID), event.Interface(d.InterfaceID),
+			event.Nodes(d.Nodes), event.Parent(d.Parent), l.latency(c, now), p.trouble())
+		return
+	}
+	if old.Health != d.Health || !slices.Equal(old.Reasons, d.Reasons) {
+		say := log.Info
+		if d.Health > old.Health {
+			say = log.Warn
+		}
+		say("device health changed", event.DeviceHealth, event.PCI(d.PCIAddress),
+			event.Old(old.Health.String()), event.New(d.Health.String()), event.Reasons(d.Reasons),
+			event.Lasted(now.Sub(p.since)), l.latency(c, now), p.trouble())
+	}
+	for _, change := range identityChanges(old, d) {
+		log.Info("device identity changed", event.DeviceIdentity, event.PCI(d.PCIAddress),
+			event.Attribute(change.attribute), event.Old(change.old), event.New(change.new))
+	}
+}
+
+// latency is the time since the hint that led here, where it was one.
+func (l *loop) latency(c *card, now time.Time) zap.Field {
+	if c.answered.IsZero() {
+		return zap.Skip()
+	}
+	return event.Latency(now.Sub(c.answered))
+}
+
+// trouble is what the last reading stumbled over, in words.
+func (p *port) trouble() zap.Field {
+	var errs []error
+	for _, c := range p.last.Conditions {
+		errs = append(errs, c.Err)
+	}
+	return event.Err(errors.Join(errs...))
+}

@@ -1,0 +1,191 @@
+package inventory_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+const (
+	cardA = "0000:3b:00.0"
+	cardB = "0001:5e:00.0"
+	afu1  = "d8424dc4a4a3c413f89e433683f9040b"
+	afu2  = "f7df405cbd7acf7222f144b0b93acd18"
+)
+
+// bench is a family whose cards a test lays out in memory.
+type bench struct {
+	name string
+
+	mu      sync.Mutex
+	cards   map[string]inventory.Reading
+	fails   map[string]error
+	hangs   map[string]chan struct{}
+	listErr error
+	reads   map[string]int
+}
+
+func newBench(name string) *bench {
+	return &bench{
+		name: name, cards: map[string]inventory.Reading{}, fails: map[string]error{},
+		hangs: map[string]chan struct{}{}, reads: map[string]int{},
+	}
+}
+
+func (b *bench) Name() string               { return b.name }
+func (b *bench) Signals() inventory.Signals { return inventory.Signals{} }
+
+func (b *bench) Cards(sysfs.Host) ([]string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Sorted(maps.Keys(b.cards)), b.listErr
+}
+
+func (b *bench) Read(_ sysfs.Host, card string) (inventory.Reading, error) {
+	b.mu.Lock()
+	b.reads[card]++
+	hang := b.hangs[card]
+	b.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.fails[card]; err != nil {
+		return inventory.Reading{}, err
+	}
+	r, ok := b.cards[card]
+	if !ok {
+		return r, fmt.Errorf("card %s: %w", card, fs.ErrNotExist)
+	}
+	return r, nil
+}
+
+func (b *bench) set(card string, ports ...inventory.Port) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cards[card] = inventory.Reading{Ports: ports}
+}
+
+func (b *bench) pull(card string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.cards, card)
+}
+
+func (b *bench) fail(card string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fails[card] = err
+}
+
+func (b *bench) hang(card string) (release func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := make(chan struct{})
+	b.hangs[card] = c
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.hangs, card)
+		close(c)
+	}
+}
+
+// good is a healthy port with the driver's number n.
+func good(n, id int, bad ...inventory.Condition) inventory.Port {
+	return inventory.Port{
+		Name: fmt.Sprintf("dfl-port.%d", n), Incarnation: uint64(100 + n),
+		PortID: id, PortIDKnown: true, AFUID: afu1, AFUIDKnown: true, InterfaceIDKnown: true, NUMANode: -1,
+		Nodes: []string{fmt.Sprintf("dfl-port.%d", n)},
+		Files: []inventory.HealthFile{
+			{Name: "afu_id", Lost: inventory.Unhealthy}, {Name: "errors/errors", Lost: inventory.Unhealthy},
+		},
+		Conditions: bad,
+	}
+}
+
+var (
+	ap6     = inventory.Condition{Reason: inventory.ReasonPortAP6, Health: inventory.Unhealthy}
+	unbound = inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}
+	busy    = inventory.Condition{Reason: inventory.ReasonReprogramming, Health: inventory.Degraded, Passing: true}
+)
+
+// rig is an inventory that runs in a synctest bubble.
+type rig struct {
+	*inventory.Inventory
+	t      *testing.T
+	family *bench
+	logs   *observer.ObservedLogs
+}
+
+var testConfig = inventory.Config{
+	ResyncInterval: time.Minute, HealthInterval: 5 * time.Second, RecoveryHold: 10 * time.Second,
+	ReprogramTimeout: time.Minute, ReadTimeout: 2 * time.Second,
+}
+
+// start runs an inventory over the families; it ends with the test.
+func start(t *testing.T, cfg inventory.Config, family *bench, more ...inventory.Family) *rig {
+	t.Helper()
+	core, logs := observer.New(zap.DebugLevel)
+	inv := inventory.New(cfg, sysfs.Host{}, append([]inventory.Family{family}, more...), zap.New(core))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- inv.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	synctest.Wait()
+	return &rig{inv, t, family, logs}
+}
+
+// hint hints and waits until the inventory has come to rest.
+func (r *rig) hint(card string) {
+	r.Hint(inventory.Hint{Card: card, Source: "test", At: time.Now()})
+	synctest.Wait()
+}
+
+// after lets time pass.
+func (r *rig) after(d time.Duration) {
+	time.Sleep(d) // in the bubble: no time at all
+	synctest.Wait()
+}
+
+// states is the newest snapshot, short: id -> health and reasons.
+func (r *rig) states() map[string]string {
+	s, _ := r.Latest()
+	m := map[string]string{}
+	for _, d := range s.Devices {
+		m[d.ID] = fmt.Sprintf("%s%s", d.Health, d.Reasons)
+	}
+	return m
+}
+
+func (r *rig) want(when string, want map[string]string) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.states()); diff != "" {
+		r.t.Errorf("%s: devices (-want +got):\n%s", when, diff)
+	}
+}
+
+// bubble runs a test in a synctest bubble.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
