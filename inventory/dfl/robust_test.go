@@ -1,0 +1,178 @@
+package dfl_test
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+var (
+	idPattern   = regexp.MustCompile(`^([0-9a-f]{32})?$`)
+	namePattern = regexp.MustCompile(`^dfl-port\.[0-9]+$`)
+)
+
+// check says what is wrong with a reading whatever the tree held.
+func check(r inventory.Reading) error {
+	for _, p := range r.Ports {
+		switch {
+		case !namePattern.MatchString(p.Name) || !slices.Equal(p.Nodes, []string{p.Name}):
+			return errors.New("a port without its name or node")
+		case p.Incarnation == 0:
+			return errors.New("a port without incarnation")
+		case !idPattern.MatchString(p.AFUID) || !idPattern.MatchString(p.InterfaceID):
+			return errors.New("an id that is none")
+		case !p.AFUIDKnown && p.AFUID != "" || !p.InterfaceIDKnown && p.InterfaceID != "":
+			return errors.New("an id that is not known")
+		case p.PortIDKnown != (p.PortID >= 0) || p.PortID > 255:
+			return errors.New("a port id out of range")
+		case p.NUMANode < -1 || p.NUMANode > 1<<16:
+			return errors.New("a NUMA node out of range")
+		case (p.Parent == "") != (len(p.ParentNodes) == 0):
+			return errors.New("a parent without node")
+		case !p.PortIDKnown && len(p.Conditions) == 0:
+			return errors.New("healthy without a port id")
+		}
+		for _, c := range p.Conditions {
+			if c.Reason == "" || c.Health == inventory.Healthy {
+				return errors.New("a condition that says nothing")
+			}
+		}
+	}
+	return nil
+}
+
+// cardsOfTree are the cards that the board dfl-vf had before it was broken.
+var cardsOfTree = []string{"0000:01:00.0", "0000:03:00.0"}
+
+// checkAll reads every card that is listed or was there. Errors are as good an
+// answer as any, but not beside ports.
+func checkAll(t *testing.T, host sysfs.Host) {
+	t.Helper()
+	listed, _ := dfl.Family{}.Cards(host)
+	for _, card := range append(listed, cardsOfTree...) {
+		if _, err := sysfs.ParsePCIAddress(card); err != nil {
+			t.Errorf("a card without address: %v", err)
+		}
+		r, err := dfl.Family{}.Read(host, card)
+		if err != nil && len(r.Ports) != 0 {
+			t.Errorf("%s: ports beside the error %v", card, err)
+		}
+		if err := check(r); err != nil {
+			t.Errorf("%s: %v: %+v", card, err, r)
+		}
+	}
+}
+
+// paths lists everything in the tree, links and directories too, shuffled.
+func paths(t *testing.T, root string, rnd *rand.Rand) []string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if path != root {
+			all = append(all, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+func TestHalfRemovedTree(t *testing.T) {
+	for seed := range uint64(25) {
+		host := node(t, "dfl-vf")
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		for i, path := range paths(t, host.Sys, rnd) {
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+			if i%4 == 0 {
+				checkAll(t, host)
+			}
+		}
+		checkAll(t, host)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// TestRemovalWhileReading removes and puts things in the way while another
+// goroutine reads; the order of the two is left to the scheduler.
+func TestRemovalWhileReading(t *testing.T) {
+	for seed := range uint64(10) {
+		host := node(t, "dfl-vf")
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		all := paths(t, host.Sys, rnd)
+		done := make(chan struct{})
+		var breaker sync.WaitGroup
+		breaker.Go(func() {
+			defer close(done)
+			for _, path := range all {
+				os.RemoveAll(path) // a parent may be gone or a file: what fails leaves as good a state
+				switch rnd.IntN(4) {
+				case 0:
+					os.Symlink(filepath.Base(path), path)
+				case 1:
+					os.Mkdir(path, 0o755)
+				case 2:
+					os.WriteFile(path, []byte("\xff\x00garbage"), 0o644)
+				}
+			}
+		})
+		for removed := false; !removed; {
+			select {
+			case <-done:
+				removed = true
+			default:
+			}
+			checkAll(t, host)
+		}
+		breaker.Wait()
+	}
+}
+
+// FuzzRead reads a card with any content in each attribute.
+func FuzzRead(f *testing.F) {
+	f.Add("0\n", afuA+"\n", "0x0\n", "0x0\n", "245:0\n", "DRIVER=dfl-port\n", "1\n", pac+"\n")
+	f.Add("3\n", strings.Repeat("f", 32), "0xffffffffffffffff", "0xf", "", "", "-1", strings.Repeat("F", 32))
+	f.Add("", strings.Repeat("0", 9000), "0x4000000000000", "0x6\x00\x00", "a:b", "\x00", "99999999999", "é")
+	f.Add("-0", "\n", "0X0", "1e3", ":", "MAJOR=1\nDRIVER=", "+1", "_")
+	host := node(f, "dfl-one-card")
+	card := filepath.Join(host.Sys, "devices/pci0000:00/0000:00:01.0/0000:01:00.0")
+	port := card + "/fpga_region/region0/dfl-port.0/"
+	if err := os.Remove(port + "driver"); err != nil { // uevent decides
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, id, afu, errors, power, dev, uevent, numa, compat string) {
+		for path, content := range map[string]string{
+			port + "id": id, port + "afu_id": afu, port + "errors/errors": errors, port + "power_state": power,
+			port + "dev": dev, port + "uevent": uevent, card + "/numa_node": numa,
+			card + "/fpga_region/region0/dfl-fme.0/dfl-fme-region.1/fpga_region/region1/compat_id": compat,
+		} {
+			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := dfl.Family{}.Read(host, "0000:01:00.0")
+		if err != nil || len(r.Ports) != 1 {
+			t.Fatalf("reading %+v, error %v", r, err)
+		}
+		if err := check(r); err != nil {
+			t.Errorf("%v: %+v", err, r)
+		}
+	})
+}

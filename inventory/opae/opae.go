@@ -1,0 +1,39 @@
+package opae
+
+import (
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+// Family reads cards of the intel-fpga driver.
+type Family struct{}
+
+const class = "fpga"
+
+var layout = port.Layout{
+	Class: class,
+	Entry: "intel-fpga-dev.",
+	Port:  "intel-fpga-port.",
+	FME:   "intel-fpga-fme.",
+	InterfaceID: func(fme string) (string, bool) {
+		return port.ReadInterfaceID(fme + "/pr/interface_id")
+	},
+}
+
+// Name returns opae.
+func (Family) Name() string { return "opae" }
+
+// Signals names the class, whose entries carry the events of cards, and the
+// nodes.
+func (Family) Signals() inventory.Signals {
+	return inventory.Signals{Subsystems: []string{class}, Nodes: []string{"intel-fpga-"}}
+}
+
+// Cards lists the PCI addresses of the class entries.
+func (Family) Cards(host sysfs.Host) ([]string, error) { return layout.Cards(host) }
+
+// Read reads the ports of the function with this PCI address.
+func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
+	return layout.Read(host, card)
+}

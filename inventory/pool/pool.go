@@ -1,0 +1,45 @@
+package pool
+
+import (
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+// Pool offers Units units.
+type Pool struct{ Units int }
+
+// card is the name of the one card; it is no PCI address, because there is none.
+const card = "pool"
+
+// Name returns pool.
+func (Pool) Name() string { return "pool" }
+
+// Signals is empty: nothing that happens on the node concerns a pool.
+func (Pool) Signals() inventory.Signals { return inventory.Signals{} }
+
+// Cards lists the one card.
+func (Pool) Cards(sysfs.Host) ([]string, error) { return []string{card}, nil }
+
+// Read returns the units.
+func (p Pool) Read(_ sysfs.Host, name string) (inventory.Reading, error) {
+	if name != card {
+		return inventory.Reading{}, fmt.Errorf("card %q of a pool: %w", name, fs.ErrNotExist)
+	}
+	units := make([]inventory.Port, max(p.Units, 0))
+	for i := range units {
+		id := strconv.Itoa(i)
+		units[i] = inventory.Port{
+			ID:               id,
+			Name:             id,
+			PortID:           -1,
+			AFUIDKnown:       true,
+			InterfaceIDKnown: true,
+			NUMANode:         -1,
+		}
+	}
+	return inventory.Reading{Ports: units}, nil
+}

@@ -1,0 +1,49 @@
+package pool_test
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/pool"
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+var _ inventory.Family = pool.Pool{}
+
+func TestPool(t *testing.T) {
+	p := pool.Pool{Units: 2}
+	cards, err := p.Cards(sysfs.Host{})
+	if diff := cmp.Diff([]string{"pool"}, cards); diff != "" || err != nil {
+		t.Fatalf("cards (-want +got), error %v:\n%s", err, diff)
+	}
+	got, err := p.Read(sysfs.Host{}, cards[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := func(id string) inventory.Port {
+		return inventory.Port{ID: id, Name: id, PortID: -1, NUMANode: -1, AFUIDKnown: true, InterfaceIDKnown: true}
+	}
+	want := inventory.Reading{Ports: []inventory.Port{unit("0"), unit("1")}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("reading (-want +got):\n%s", diff)
+	}
+}
+
+func TestPoolOfNone(t *testing.T) {
+	for _, units := range []int{0, -1} {
+		got, err := pool.Pool{Units: units}.Read(sysfs.Host{}, "pool")
+		if err != nil || len(got.Ports) != 0 {
+			t.Errorf("%d units: %v, %v", units, got, err)
+		}
+	}
+}
+
+func TestReadOfNoCard(t *testing.T) {
+	if _, err := (pool.Pool{Units: 2}).Read(sysfs.Host{}, "0000:01:00.0"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want one that is fs.ErrNotExist", err)
+	}
+}

@@ -1,0 +1,167 @@
+package port
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+// Layout says where a driver puts cards, ports and FMEs:
+//
+//	<PCI device>/<Class>/<Entry>N/{device -> <PCI device>, <Port>N/, <FME>N/}
+//
+// with a link <Class>/<Entry>N in the class directory for each entry.
+type Layout struct {
+	Class string // class, and the directory of that name below the PCI device
+	Entry string // prefix of the class entries that hold ports
+	Port  string // prefix of ports
+	FME   string // prefix of FMEs
+
+	// InterfaceID reads the interface id of the FME whose directory it is
+	// given: "" and true where it has none, false where it cannot be known.
+	InterfaceID func(fme string) (id string, known bool)
+}
+
+// Cards lists the PCI addresses of the cards, sorted. An entry whose device
+// link does not lead to a PCI device is none of ours (a region below an FME);
+// one that is dangling or circular belongs to a card that comes or goes.
+func (l Layout) Cards(host sysfs.Host) ([]string, error) {
+	names, err := host.ClassLinks(l.Class)
+	var cards []string
+	for _, name := range names {
+		if !numbered(name, l.Entry) {
+			continue
+		}
+		card, cerr := host.ClassCard(l.Class, name)
+		switch {
+		case cerr != nil && !notThere(cerr):
+			err = errors.Join(err, cerr)
+		case cerr == nil && card != "":
+			cards = append(cards, card)
+		}
+	}
+	slices.Sort(cards)
+	return slices.Compact(cards), err
+}
+
+// Read reads the card with this PCI address. Its cost does not depend on the
+// other cards of the node.
+func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
+	address, err := sysfs.ParsePCIAddress(card)
+	if err != nil {
+		return inventory.Reading{}, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	dir, err := host.PCIDir(address, l.Class)
+	if err != nil {
+		return inventory.Reading{}, err
+	}
+	found, err := l.entries(host, dir, address)
+	if err != nil {
+		return inventory.Reading{}, err
+	}
+	r := inventory.Reading{PhysFn: sysfs.PhysFn(dir)}
+	numa := -1
+	for i, e := range found {
+		if i == 0 {
+			numa = sysfs.NUMANode(dir)
+		}
+		if len(e.ports) == 0 {
+			continue
+		}
+		f := l.fmeOf(host, e, r.PhysFn)
+		for _, name := range e.ports {
+			p, ok := Read(host, e.dir+"/"+name)
+			if !ok {
+				continue
+			}
+			p.NUMANode = numa
+			f.describe(&p)
+			r.Ports = append(r.Ports, p)
+		}
+	}
+	slices.SortFunc(r.Ports, func(a, b inventory.Port) int { return compareNumbered(a.Name, b.Name) })
+	return r, nil
+}
+
+// entry is a class entry of a card.
+type entry struct {
+	dir   string
+	ports []string // names, in the order of their numbers
+	fme   string   // name, "" where there is none
+}
+
+// entries lists the class entries of the card at dir. Directories without a
+// class link do not count. The error wraps fs.ErrNotExist where there is none.
+func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
+	dir += "/" + l.Class
+	children, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, absentIfGone(err)
+	}
+	var found []entry
+	for _, c := range children {
+		if !c.IsDir() || !numbered(c.Name(), l.Entry) || !l.linked(host, c.Name(), address) {
+			continue
+		}
+		e, err := l.entry(dir + "/" + c.Name())
+		switch {
+		case err == nil:
+			found = append(found, e)
+		case !sysfs.Gone(err):
+			return nil, err
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s: no linked %sN: %w", dir, l.Entry, fs.ErrNotExist)
+	}
+	return found, nil
+}
+
+// linked says whether the class directory has a link NAME that leads to an
+// entry NAME of the card.
+func (l Layout) linked(host sysfs.Host, name, address string) bool {
+	target, err := host.ClassTarget(l.Class, name)
+	if err != nil || target[strings.LastIndexByte(target, '/')+1:] != name {
+		return false
+	}
+	card, err := host.ClassCard(l.Class, name)
+	return err == nil && card == address
+}
+
+// entry lists the ports and the FME of the class entry at dir.
+func (l Layout) entry(dir string) (entry, error) {
+	e := entry{dir: dir}
+	children, err := os.ReadDir(dir)
+	if err != nil {
+		return e, err
+	}
+	for _, c := range children {
+		switch {
+		case !c.IsDir():
+		case numbered(c.Name(), l.Port):
+			e.ports = append(e.ports, c.Name())
+		case numbered(c.Name(), l.FME) && (e.fme == "" || compareNumbered(c.Name(), e.fme) < 0):
+			e.fme = c.Name()
+		}
+	}
+	slices.SortFunc(e.ports, compareNumbered)
+	return e, nil
+}
+
+// numbered says whether name is prefix and a number.
+func numbered(name, prefix string) bool {
+	digits, ok := strings.CutPrefix(name, prefix)
+	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// compareNumbered orders names of one prefix by their numbers, however long.
+func compareNumbered(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+}

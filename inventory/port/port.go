@@ -1,0 +1,110 @@
+package port
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+// Attributes of a port, relative to its directory. Only a bound driver makes
+// id, afu_id and power_state; dev belongs to the driver core.
+const (
+	attrID    = "id"
+	attrAFU   = "afu_id"
+	attrPower = "power_state"
+	attrDev   = "dev"
+)
+
+// Read reads the port whose directory is dir. Its node has the directory's
+// name. What the port's card knows (interface, NUMA node, FME) is left to the
+// caller. The second result is false when there is no such port, or no longer
+// the same one when it had been read: then the first means nothing.
+func Read(host sysfs.Host, dir string) (inventory.Port, bool) {
+	inode, err := sysfs.Inode(dir)
+	if err != nil {
+		return inventory.Port{}, false
+	}
+	name := filepath.Base(dir)
+	p := inventory.Port{
+		Name:        name,
+		Incarnation: inode,
+		PortID:      -1,
+		NUMANode:    -1,
+		Nodes:       []string{name},
+	}
+	if sysfs.Bound(dir, attrID, attrAFU, attrPower) {
+		readBound(&p, host, dir)
+	} else {
+		readUnbound(&p, dir)
+	}
+	// A port that left in the middle looks like one that lacks everything, and
+	// one that was replaced like a mixture. ENODEV of one attribute is no proof:
+	// it also comes while the driver unbinds and the port stays.
+	after, err := sysfs.Inode(dir)
+	return p, err == nil && after == inode
+}
+
+// readUnbound reads a port without driver. Its attributes are absent or partly
+// there, so nothing but the missing driver is judged.
+func readUnbound(p *inventory.Port, dir string) {
+	p.Conditions = []inventory.Condition{unhealthy(inventory.ReasonDriverUnbound, nil)}
+	if id, err := sysfs.ReadAs(dir+"/"+attrID, sysfs.ParseSmall); err == nil {
+		p.PortID, p.PortIDKnown = id, true
+	}
+}
+
+// readBound reads a port with a driver. The id is read before afu_id: a card
+// that dies in between gives afu_id all f, and the id is not believed; the other
+// way round an id of a dead card would pass.
+func readBound(p *inventory.Port, host sysfs.Host, dir string) {
+	id, err := sysfs.ReadAs(dir+"/"+attrID, sysfs.ParseSmall)
+	if err != nil {
+		p.Conditions = append(p.Conditions, unreadable(attrID, inventory.Unhealthy, err))
+	} else {
+		p.PortID, p.PortIDKnown = id, true
+	}
+	afu, err := sysfs.ReadAs(dir+"/"+attrAFU, sysfs.ParseID)
+	dead := takeAFU(p, afu, err)
+	if dead {
+		p.PortID, p.PortIDKnown = -1, false // a dead card reads id 3
+	}
+	for _, f := range healthFiles {
+		f.judge(p, dir, dead)
+	}
+	err = host.CheckNode(p.Name, dir+"/"+attrDev)
+	switch {
+	case err == nil:
+	case errors.Is(err, sysfs.ErrNodeMissing):
+		p.Conditions = append(p.Conditions, unhealthy(inventory.ReasonNodeMissing, err))
+	case errors.Is(err, sysfs.ErrNodeMismatch):
+		p.Conditions = append(p.Conditions, unhealthy(inventory.ReasonNodeMismatch, err))
+	default:
+		p.Conditions = append(p.Conditions, unreadable(attrDev, inventory.Unhealthy, err))
+	}
+}
+
+// takeAFU adds to p what reading afu_id gave, and says whether the AFU is dead.
+func takeAFU(p *inventory.Port, id string, err error) (dead bool) {
+	absent := errors.Is(err, fs.ErrNotExist)
+	p.Files = append(p.Files, inventory.HealthFile{Name: attrAFU, Absent: absent, Lost: inventory.Unhealthy})
+	switch {
+	case absent:
+		p.AFUIDKnown = true // there is none: some cards have no AFU header (N6000)
+	case errors.Is(err, syscall.EBUSY): // the port is disabled (dfl-afu-main.c, afu_id_show)
+		p.Conditions = append(p.Conditions, inventory.Condition{
+			Reason: inventory.ReasonReprogramming, Health: inventory.Degraded, Passing: true,
+		})
+	case err != nil:
+		p.Conditions = append(p.Conditions, unreadable(attrAFU, inventory.Unhealthy, err))
+	case sysfs.AllOnes(id):
+		p.Conditions = append(p.Conditions, unhealthy(inventory.ReasonAFUDead, nil))
+		return true
+	default:
+		p.AFUID, p.AFUIDKnown = id, true
+	}
+	return false
+}

@@ -1,0 +1,379 @@
+package port_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"b-com.com/accelerator-device-plugin/internal/board"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+// ignoreErr leaves out the words behind a condition; TestConditionsSayWhy looks
+// at them.
+var ignoreErr = cmpopts.IgnoreFields(inventory.Condition{}, "Err")
+
+const (
+	afuID = "d8424dc4a4a3c413f89e433683f9040b"
+	allF  = "ffffffffffffffffffffffffffffffff"
+)
+
+// node unfolds boards of testdata into a node of their own.
+func node(t testing.TB, boards ...string) sysfs.Host {
+	t.Helper()
+	root := t.TempDir()
+	for _, b := range boards {
+		if err := board.Unfold(root, filepath.Join("../../testdata/sysfs", b+".txtar")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
+}
+
+// portDir is the port of the board dfl-one-card.
+func portDir(h sysfs.Host) string {
+	return h.Sys + "/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/dfl-port.0"
+}
+
+// What edit puts in place of a file when it is not content.
+const (
+	absent    = "\x00absent"
+	directory = "\x00directory"
+	linkTo    = "\x00link " // and where it leads
+)
+
+// edit replaces files of the tree below dir.
+func edit(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		err := os.RemoveAll(path)
+		switch target, isLink := strings.CutPrefix(content, linkTo); {
+		case content == absent:
+		case content == directory:
+			err = errors.Join(err, os.Mkdir(path, 0o755))
+		case isLink:
+			err = errors.Join(err, os.Symlink(target, path))
+		default:
+			err = errors.Join(err, os.WriteFile(path, []byte(content), 0o644))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func unhealthy(reasons ...string) []inventory.Condition {
+	var c []inventory.Condition
+	for _, r := range reasons {
+		c = append(c, inventory.Condition{Reason: r, Health: inventory.Unhealthy})
+	}
+	return c
+}
+
+// files is the list of health files, those named absent marked so.
+func files(absent ...string) []inventory.HealthFile {
+	var list []inventory.HealthFile
+	for _, name := range []string{"afu_id", "errors/errors", "power_state"} {
+		f := inventory.HealthFile{Name: name, Lost: inventory.Unhealthy}
+		for _, a := range absent {
+			f.Absent = f.Absent || a == name
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// good is the port of dfl-one-card as it is, changed by each change.
+func good(changes ...func(*inventory.Port)) inventory.Port {
+	p := inventory.Port{
+		Name: "dfl-port.0", PortID: 0, PortIDKnown: true, AFUID: afuID, AFUIDKnown: true,
+		NUMANode: -1, Nodes: []string{"dfl-port.0"}, Files: files(),
+	}
+	for _, change := range changes {
+		change(&p)
+	}
+	return p
+}
+
+func bad(reasons ...string) func(*inventory.Port) {
+	return func(p *inventory.Port) { p.Conditions = unhealthy(reasons...) }
+}
+
+func noPortID(p *inventory.Port) { p.PortID, p.PortIDKnown = -1, false }
+func noAFU(p *inventory.Port)    { p.AFUID, p.AFUIDKnown = "", false }
+
+func without(absent ...string) func(*inventory.Port) {
+	return func(p *inventory.Port) { p.Files = files(absent...) }
+}
+
+func TestRead(t *testing.T) {
+	none := func(p *inventory.Port) { p.Files = nil }
+	tests := []struct {
+		name string
+		edit map[string]string
+		want inventory.Port
+	}{
+		{"healthy", nil, good()},
+		{"values padded with NULs", map[string]string{
+			"afu_id": afuID + "\n" + strings.Repeat("\x00", 4064), "id": "0\n\x00\x00", "power_state": "0x0\x00",
+		}, good()},
+		{"capitals", map[string]string{"afu_id": strings.ToUpper(afuID) + "\n"}, good()},
+		{"port 3", map[string]string{"id": "3\n"}, good(func(p *inventory.Port) { p.PortID = 3 })},
+
+		{"driver link dangles", map[string]string{"driver": linkTo + "nowhere", "uevent": absent}, good()},
+		{"driver in uevent only", map[string]string{"driver": absent}, good()},
+		{"no driver entry, no uevent", map[string]string{"driver": absent, "uevent": absent}, good()},
+		{"unbound", map[string]string{"driver": absent, "uevent": "MAJOR=245\nDEVNAME=dfl-port.0\n"},
+			good(bad("driver-unbound"), noAFU, none)},
+		{"unbound, with garbage", map[string]string{
+			"driver": absent, "uevent": directory, "afu_id": "x", "id": "x", "power_state": directory,
+		}, good(bad("driver-unbound"), noPortID, noAFU, none)},
+		{"bare directory", map[string]string{
+			"driver": absent, "uevent": absent, "id": absent, "afu_id": absent, "power_state": absent,
+		}, good(bad("driver-unbound"), noPortID, noAFU, none)},
+
+		{"no id", map[string]string{"id": absent}, good(bad("unreadable=id"), noPortID)},
+		{"id is garbage", map[string]string{"id": "-1\n"}, good(bad("unreadable=id"), noPortID)},
+		{"id is long", map[string]string{"id": strings.Repeat("1", 5000)}, good(bad("unreadable=id"), noPortID)},
+
+		{"no afu_id, no errors", map[string]string{"afu_id": absent, "errors": absent},
+			good(func(p *inventory.Port) { p.AFUID = "" }, without("afu_id", "errors/errors"))},
+		{"afu_id is a directory", map[string]string{"afu_id": directory}, good(bad("unreadable=afu_id"), noAFU)},
+		{"afu_id is a dangling link", map[string]string{"afu_id": linkTo + "nowhere"},
+			good(bad("unreadable=afu_id"), noAFU)},
+		{"afu_id is a circular link", map[string]string{"afu_id": linkTo + "afu_id"},
+			good(bad("unreadable=afu_id"), noAFU)},
+		{"afu_id is empty", map[string]string{"afu_id": ""}, good(bad("unreadable=afu_id"), noAFU)},
+		{"afu_id is short", map[string]string{"afu_id": afuID[1:] + "\n"}, good(bad("unreadable=afu_id"), noAFU)},
+		{"afu_id is long", map[string]string{"afu_id": afuID + "0\n"}, good(bad("unreadable=afu_id"), noAFU)},
+		{"afu_id is a page", map[string]string{"afu_id": strings.Repeat("a", 5000)},
+			good(bad("unreadable=afu_id"), noAFU)},
+		{"afu_id is dead", map[string]string{"afu_id": allF + "\n", "id": "3\n"},
+			good(bad("afu-dead"), noAFU, noPortID)},
+		{"all is dead", map[string]string{
+			"afu_id": strings.ToUpper(allF), "id": "3\n", "errors/errors": "0xffffffffffffffff\n", "power_state": "0xf\n",
+		}, good(bad("afu-dead"), noAFU, noPortID)},
+		{"dead and shut down", map[string]string{"afu_id": allF, "errors/errors": "0x4000000000000\n"},
+			good(bad("afu-dead", "port-ap6"), noAFU, noPortID)},
+
+		{"error AP6", map[string]string{"errors/errors": "0x4000000000000\n"}, good(bad("port-ap6"))},
+		{"error AP6 among others", map[string]string{"errors/errors": "0x5000000000001\n"}, good(bad("port-ap6"))},
+		{"other errors", map[string]string{"errors/errors": "0xfffbffffffffffff\n"}, good()},
+		{"plain 0", map[string]string{"errors/errors": "0\n"}, good()},
+		{"errors is a directory", map[string]string{"errors/errors": directory},
+			good(bad("unreadable=errors/errors"))},
+		{"errors is garbage", map[string]string{"errors/errors": "0x0 0x0\n"}, good(bad("unreadable=errors/errors"))},
+		{"errors has 65 bits", map[string]string{"errors/errors": "0x10000000000000000\n"},
+			good(bad("unreadable=errors/errors"))},
+		{"errors is in a file", map[string]string{"errors": "0x0\n"}, good(bad("unreadable=errors/errors"))},
+
+		{"wholly throttled", map[string]string{"power_state": "0x6\n"}, good(bad("power-throttled=6"))},
+		{"half throttled", map[string]string{"power_state": "0x1\n"}, good()},
+		{"power_state is garbage", map[string]string{"power_state": "six\n"}, good(bad("unreadable=power_state"))},
+		{"no power_state", map[string]string{"power_state": absent}, good(without("power_state"))},
+
+		{"everything at once", map[string]string{
+			"id": directory, "afu_id": "\xff", "errors/errors": "\x00\x01", "power_state": "", "dev": "x",
+		}, good(bad("unreadable=id", "unreadable=afu_id", "unreadable=errors/errors", "unreadable=power_state"),
+			noPortID, noAFU)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			host := node(t, "dfl-one-card")
+			edit(t, portDir(host), tt.edit)
+			got, ok := port.Read(host, portDir(host))
+			if !ok {
+				t.Fatal("the port is gone")
+			}
+			if got.Incarnation == 0 {
+				t.Error("no incarnation")
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreFields(inventory.Port{}, "Incarnation"), ignoreErr); diff != "" {
+				t.Errorf("port (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadNode(t *testing.T) {
+	tests := []struct {
+		name string
+		node string
+		want []inventory.Condition
+	}{
+		{"regular file", "", nil},
+		{"missing", absent, unhealthy("node-missing")},
+		{"directory", directory, unhealthy("node-mismatch")},
+		{"link", linkTo + "dfl-fme.0", unhealthy("node-mismatch")},
+		{"dangling link", linkTo + "nowhere", unhealthy("node-mismatch")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			host := node(t, "dfl-one-card")
+			edit(t, host.Dev, map[string]string{"dfl-port.0": tt.node})
+			got, _ := port.Read(host, portDir(host))
+			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("regular file on a true node", func(t *testing.T) {
+		host := node(t, "dfl-one-card")
+		host.Simulated = false
+		got, _ := port.Read(host, portDir(host))
+		if diff := cmp.Diff(unhealthy("node-mismatch"), got.Conditions, ignoreErr); diff != "" {
+			t.Errorf("conditions (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestReadCharacterNode(t *testing.T) {
+	tests := []struct {
+		name string
+		dev  string
+		want []inventory.Condition
+	}{
+		{"same", "245:0\n", nil},
+		{"another minor", "245:1\n", unhealthy("node-mismatch")},
+		{"another major", "244:0\n", unhealthy("node-mismatch")},
+		{"dev is garbage", "245\n", unhealthy("unreadable=dev")},
+		{"dev is absent", absent, unhealthy("unreadable=dev")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			host := node(t, "dfl-one-card")
+			edit(t, host.Dev, map[string]string{"dfl-port.0": absent})
+			if err := syscall.Mknod(host.Dev+"/dfl-port.0", syscall.S_IFCHR|0o600, 245<<8); err != nil {
+				t.Skipf("a device node cannot be made here: %v", err)
+			}
+			edit(t, portDir(host), map[string]string{"dev": tt.dev})
+			got, _ := port.Read(host, portDir(host))
+			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadGone(t *testing.T) {
+	host := node(t, "dfl-one-card")
+	edit(t, portDir(host), map[string]string{".": absent})
+	if _, ok := port.Read(host, portDir(host)); ok {
+		t.Error("a port without directory was read")
+	}
+	edit(t, filepath.Dir(portDir(host)), map[string]string{"dfl-port.0": ""})
+	if _, ok := port.Read(host, portDir(host)); ok {
+		t.Error("a file was read as a port")
+	}
+}
+
+// TestReadLeaving takes the port away while it is read. A FIFO in place of
+// afu_id stops the reader in the middle.
+func TestReadLeaving(t *testing.T) {
+	tests := []struct {
+		name string
+		then func(dir string) error
+		want bool
+	}{
+		{"stays", func(string) error { return nil }, true},
+		{"removed", os.RemoveAll, false},
+		{"renamed", func(dir string) error { return os.Rename(dir, dir+"0") }, false},
+		{"replaced", func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+"0"), os.CopyFS(dir, os.DirFS(dir+"0/errors")))
+		}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			host := node(t, "dfl-one-card")
+			dir := portDir(host)
+			edit(t, dir, map[string]string{"afu_id": absent})
+			if err := syscall.Mkfifo(dir+"/afu_id", 0o600); err != nil {
+				t.Fatal(err)
+			}
+			result := make(chan bool)
+			go func() {
+				_, ok := port.Read(host, dir)
+				result <- ok
+			}()
+			fifo, err := os.OpenFile(dir+"/afu_id", os.O_WRONLY, 0) // until the reader has opened it
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = tt.then(dir)
+			_, werr := fifo.WriteString(afuID + "\n")
+			if err := errors.Join(err, werr, fifo.Close()); err != nil {
+				t.Error(err)
+			}
+			if got := <-result; got != tt.want {
+				t.Errorf("read %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTakeAFU(t *testing.T) {
+	tests := []struct {
+		name string
+		err  error
+		want inventory.Port
+	}{
+		{"being reprogrammed", syscall.EBUSY, inventory.Port{
+			Conditions: []inventory.Condition{{Reason: "reprogramming", Health: inventory.Degraded, Passing: true}},
+			Files:      files()[:1],
+		}},
+		{"removed", syscall.ENODEV, inventory.Port{Conditions: unhealthy("unreadable=afu_id"), Files: files()[:1]}},
+		{"failing", syscall.EIO, inventory.Port{Conditions: unhealthy("unreadable=afu_id"), Files: files()[:1]}},
+		{"absent", syscall.ENOENT, inventory.Port{AFUIDKnown: true, Files: files("afu_id")[:1]}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got inventory.Port
+			err := fmt.Errorf("port: %w", &fs.PathError{Op: "read", Path: "afu_id", Err: tt.err})
+			if port.TakeAFU(&got, "", err) {
+				t.Error("taken for dead")
+			}
+			if diff := cmp.Diff(tt.want, got, ignoreErr); diff != "" {
+				t.Errorf("port (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A condition of something unreadable says which file, what was found, and what
+// is allowed.
+func TestConditionsSayWhy(t *testing.T) {
+	for _, tt := range []struct {
+		name, file, content string
+		want                []string
+	}{
+		{"garbage", "errors/errors", "overheated\n", []string{"dfl-port.0/errors/errors", `"overheated"`, "in hexadecimal"}},
+		{"too short", "afu_id", "d8424dc4\n", []string{"dfl-port.0/afu_id", `"d8424dc4"`, "32 hex digits"}},
+		{"a page of it", "id", strings.Repeat("9", 4096), []string{"dfl-port.0/id", "4096 bytes", "0 to 255"}},
+		{"directory", "power_state", directory, []string{"dfl-port.0/power_state", "is a directory"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host := node(t, "dfl-one-card")
+			edit(t, portDir(host), map[string]string{tt.file: tt.content})
+			got, _ := port.Read(host, portDir(host))
+			if len(got.Conditions) != 1 || got.Conditions[0].Err == nil {
+				t.Fatalf("conditions = %+v, want one with an error", got.Conditions)
+			}
+			for _, want := range tt.want {
+				if text := got.Conditions[0].Err.Error(); !strings.Contains(text, want) {
+					t.Errorf("error %q does not say %q", text, want)
+				}
+			}
+		})
+	}
+}

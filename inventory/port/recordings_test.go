@@ -1,0 +1,172 @@
+package port_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/board"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/opae"
+	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+)
+
+// recordings are trees recorded from real cards and kernels. They are no part
+// of the source: the test runs where they stand beside it.
+const recordings = "../../../shared/recordings"
+
+const nlbAFU, pacID, otherID = "d8424dc4a4a3c413f89e433683f9040b",
+	"69528db6eb31577a8c3668f9faa081f6", "9346116d4e4cb66ea1cbe92e1e1f8f5e"
+
+// recorded is what each archive holds: a line for each port, and for each card
+// without one. Recordings of the kernel have no nodes: those are made first.
+var recorded = map[string][]string{
+	"dfl-d5005.tar.gz": {
+		"dfl 0000:05:00.0 dfl-port.0 id=0 afu=f7df405cbd7acf7222f144b0b93acd18 if=9346116da52d5ca8b06aa9a389ef7c8d fme=dfl-fme.0"},
+	"dfl-n3000.tar.gz": {
+		"dfl 0000:05:00.0 dfl-port.0 id=0 afu=9aeffe5f84570612c000c9660d824272 if=a5d72a3cc8b04939912cf715e5dc10ca fme=dfl-fme.0"},
+	"dfl-n6000-ofs.tar.gz": {
+		"dfl 0000:01:00.0 dfl-port.0 id=0 afu= if=98b4d5bc98ba5f4b98d9a2841ccf11b0 fme=dfl-fme.0",
+		"dfl 0000:01:00.1", "dfl 0000:01:00.2", "dfl 0000:01:00.4"},
+	"dfl-pac-a10.tar.gz": {
+		"dfl 0000:05:00.0 dfl-port.0 id=0 afu=" + nlbAFU + " if=f64e598bea11517fa28e7bc65d885104 fme=dfl-fme.0"},
+	"opae-pac-a10.tar.gz": {
+		"opae 0000:05:00.0 intel-fpga-port.0 id=0 afu=" + nlbAFU +
+			" if=f64e598bea11517fa28e7bc65d885104 fme=intel-fpga-fme.0"},
+	"kernel-6.1/sysfs/one-card.tar.gz":       {kernelPort("01", 0, 0, pacID)},
+	"kernel-6.1/sysfs/one-card-again.tar.gz": {kernelPort("01", 0, 0, pacID)},
+	"kernel-6.1/sysfs/two-cards.tar.gz":      {kernelPort("01", 0, 0, pacID), kernelPort("02", 1, 1, pacID)},
+	"kernel-6.1/sysfs/port1-released.tar.gz": {kernelPort("01", 0, 0, pacID), "dfl 0000:02:00.0"},
+	"kernel-6.1/sysfs/port0-error-ap6.tar.gz": {
+		kernelPort("01", 0, 0, pacID) + " power-throttled=6",
+		"dfl 0000:02:00.0 dfl-port.1 id=? afu=? if=" + pacID + " fme=dfl-fme.1 driver-unbound"},
+	"kernel-6.1/sysfs/card-and-vf.tar.gz": {kernelPort("01", 0, 0, pacID), kernelPort("03", 1, -1, "")},
+	"kernel-6.1/sysfs/three-cards-and-vf.tar.gz": {
+		kernelPort("01", 0, 0, pacID),
+		strings.Replace(kernelPort("02", 2, 1, otherID), nlbAFU, "bfaf2ae94a5246e382fe38f0f9e17764", 1),
+		kernelPort("03", 1, -1, ""), kernelPort("04", 3, 2, pacID)},
+	"kernel-6.1/sysfs/after-reload.tar.gz": {
+		strings.Replace(kernelPort("02", 1, 0, otherID), nlbAFU, "bfaf2ae94a5246e382fe38f0f9e17764", 1),
+		kernelPort("03", 0, -1, ""), kernelPort("04", 2, 1, pacID)},
+}
+
+// kernelPort is the line of a healthy port of our own rig; fme -1 is none.
+func kernelPort(bus string, port, fme int, interfaceID string) string {
+	parent := ""
+	if fme >= 0 {
+		parent = fmt.Sprintf("dfl-fme.%d", fme)
+	}
+	return fmt.Sprintf("dfl 0000:%s:00.0 dfl-port.%d id=0 afu=%s if=%s fme=%s", bus, port, nlbAFU, interfaceID, parent)
+}
+
+func TestRecordings(t *testing.T) {
+	if _, err := os.Stat(recordings); err != nil {
+		t.Skip("no recordings beside the source")
+	}
+	var found []string
+	for _, pattern := range []string{"*.tar.gz", "*/sysfs/*.tar.gz"} {
+		names, err := filepath.Glob(filepath.Join(recordings, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, names...)
+	}
+	for _, file := range found {
+		name, err := filepath.Rel(recordings, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			dir, err := board.Unpack(t.TempDir(), file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			host := sysfs.Host{Sys: dir + "/sys", Dev: dir + "/dev", Simulated: true}
+			if _, err := os.Stat(host.Dev); err != nil {
+				checkMissing(t, host)
+				makeNodes(t, host)
+			}
+			if diff := cmp.Diff(recorded[name], summary(t, host, true)); diff != "" {
+				t.Errorf("cards (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// checkMissing checks that each bound port lacks its node.
+func checkMissing(t *testing.T, host sysfs.Host) {
+	t.Helper()
+	for _, line := range summary(t, host, true) {
+		if strings.Contains(line, "-port.") && !strings.Contains(line, "node-missing") &&
+			!strings.Contains(line, "driver-unbound") {
+			t.Errorf("%s: want node-missing", line)
+		}
+	}
+}
+
+// makeNodes makes a node for every port there is.
+func makeNodes(t *testing.T, host sysfs.Host) {
+	t.Helper()
+	if err := os.Mkdir(host.Dev, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range summary(t, host, false) {
+		name := strings.Fields(line)[0]
+		if err := os.WriteFile(filepath.Join(host.Dev, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// summary reads the node with both families, and gives a line for each port; in
+// full, or just its node.
+func summary(t *testing.T, host sysfs.Host, full bool) []string {
+	t.Helper()
+	var lines []string
+	for _, f := range []inventory.Family{dfl.Family{}, opae.Family{}} {
+		cards, err := f.Cards(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, card := range cards {
+			r, err := f.Read(host, card)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Ports) == 0 && full {
+				lines = append(lines, f.Name()+" "+card)
+			}
+			for _, p := range r.Ports {
+				if full {
+					lines = append(lines, f.Name()+" "+card+" "+describe(p))
+				} else {
+					lines = append(lines, p.Nodes...)
+				}
+			}
+		}
+	}
+	return lines
+}
+
+func describe(p inventory.Port) string {
+	id, afu, iface := "?", "?", "?"
+	if p.PortIDKnown {
+		id = fmt.Sprint(p.PortID)
+	}
+	if p.AFUIDKnown {
+		afu = p.AFUID
+	}
+	if p.InterfaceIDKnown {
+		iface = p.InterfaceID
+	}
+	s := fmt.Sprintf("%s id=%s afu=%s if=%s fme=%s", p.Name, id, afu, iface, p.Parent)
+	for _, c := range p.Conditions {
+		s += " " + c.Reason
+	}
+	return s
+}
