@@ -1,0 +1,198 @@
+package server_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// request asks for devices, one list per container.
+func request(containers ...[]string) *v1beta1.AllocateRequest {
+	r := &v1beta1.AllocateRequest{}
+	for _, ids := range containers {
+		r.ContainerRequests = append(r.ContainerRequests, &v1beta1.ContainerAllocateRequest{DevicesIds: ids})
+	}
+	return r
+}
+
+func envs(ids string) map[string]string {
+	return map[string]string{"ACCELERATOR_UNITS": ids, "ACCELERATOR_DEVICES": ids}
+}
+
+func node(name string) *v1beta1.DeviceSpec {
+	return &v1beta1.DeviceSpec{HostPath: "/host/dev/" + name, ContainerPath: "/dev/" + name, Permissions: "rw"}
+}
+
+func TestAllocate(t *testing.T) {
+	tired := port("b")
+	tired.Health, tired.Reasons = inventory.Degraded, []string{"power-throttled=1"}
+	double := port("d")
+	double.Nodes = []string{"dfl-port.4", "dfl-fme.0"}
+	bare := port("e")
+	bare.Nodes = nil
+	list := []*inventory.Device{port("a"), tired, sick("c", "afu-dead", "port-ap6"), double, bare}
+	r, k := started(t, append(list, port("f"))...)
+	r.devices.set(list...)
+	r.awaitList(k)
+
+	long := strings.Repeat("x", 5000)
+	for _, tc := range []struct {
+		name string
+		ask  *v1beta1.AllocateRequest
+		want *v1beta1.AllocateResponse
+		code codes.Code
+		text string
+	}{
+		{name: "one", ask: request([]string{"a"}), want: &v1beta1.AllocateResponse{ContainerResponses: []*v1beta1.ContainerAllocateResponse{
+			{Envs: envs("a"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.a")}},
+		}}},
+		{name: "in the order of the request", ask: request([]string{"d", "b", "a"}), want: &v1beta1.AllocateResponse{ContainerResponses: []*v1beta1.ContainerAllocateResponse{
+			{Envs: envs("d,b,a"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.4"), node("dfl-fme.0"), node("dfl-port.b"), node("dfl-port.a")}},
+		}}},
+		{name: "two containers", ask: request([]string{"b"}, []string{"e", "a"}), want: &v1beta1.AllocateResponse{ContainerResponses: []*v1beta1.ContainerAllocateResponse{
+			{Envs: envs("b"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.b")}},
+			{Envs: envs("e,a"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.a")}},
+		}}},
+		{name: "no container", ask: request(), code: codes.InvalidArgument, text: "no container asks for a device"},
+		{name: "no device", ask: request([]string{"a"}, nil), code: codes.InvalidArgument, text: "a container asks for no device"},
+		{name: "twice", ask: request([]string{"a", "a"}), code: codes.InvalidArgument, text: `asked for twice: "a"`},
+		{name: "twice in two containers", ask: request([]string{"a"}, []string{"a"}), code: codes.InvalidArgument, text: `asked for twice: "a"`},
+		{name: "unknown", ask: request([]string{"a", "0000:3b:00.0"}), code: codes.NotFound, text: `not known: "0000:3b:00.0"`},
+		{name: "empty id", ask: request([]string{""}), code: codes.NotFound, text: `not known: ""`},
+		{name: "gone", ask: request([]string{"f"}), code: codes.NotFound, text: `gone: "f"`},
+		{name: "unhealthy", ask: request([]string{"c"}), code: codes.FailedPrecondition, text: `unhealthy: "c" (afu-dead, port-ap6)`},
+		{name: "everything", ask: request([]string{"c", "f", "g", "g"}, nil), code: codes.InvalidArgument,
+			text: `a container asks for no device; asked for twice: "g"; not known: "g"; gone: "f"; unhealthy: "c" (afu-dead, port-ap6)`},
+		{name: "a long id", ask: request([]string{long}), code: codes.NotFound, text: `not known: "` + long[:100] + `…"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			plugin, err := k.Plugin(resource)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := plugin.Allocate(r.ctx, tc.ask)
+			if diff := cmp.Diff(tc.want, got, protocmp.Transform()); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+			if s := status.Convert(err); s.Code() != tc.code || s.Message() != tc.text {
+				t.Errorf("status %v %q, want %v %q", s.Code(), s.Message(), tc.code, tc.text)
+			}
+		})
+	}
+	if served, refused := r.events("allocate.served"), r.events("allocate.refused"); served != 3 || refused != 10 {
+		t.Errorf("%d served and %d refused in the log, want 3 and 10", served, refused)
+	}
+}
+
+func TestAllocateTenThousand(t *testing.T) {
+	r, k := started(t, port("a"))
+	ids := make([]string, 10000)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%063d", i)
+	}
+	_, err := k.Allocate(r.ctx, resource, ids...)
+	s := status.Convert(err)
+	if s.Code() != codes.NotFound || !strings.HasSuffix(s.Message(), `and 9992 more`) || len(s.Message()) > 1000 {
+		t.Errorf("status %v, %d bytes: %q", s.Code(), len(s.Message()), s.Message())
+	}
+	line := r.lines("allocate.refused")[0].ContextMap()
+	if n := len(line["devices"].([]any)); n != 9 || line["count"] != int64(10000) {
+		t.Errorf("log names %d devices of %v, want 9 of 10000", n, line["count"])
+	}
+	// More than a message may hold is refused by the library.
+	_, err = k.Allocate(r.ctx, resource, strings.Repeat("x", 5<<20))
+	if s := status.Convert(err); s.Code() != codes.ResourceExhausted {
+		t.Errorf("five MiB: %v", s)
+	}
+	if _, err = k.Allocate(r.ctx, resource, "a"); err != nil {
+		t.Errorf("the device that is there: %v", err)
+	}
+}
+
+// The ids of removed devices are remembered, but not without end.
+func TestGoneIsBounded(t *testing.T) {
+	many := ports(1500)
+	r, k := started(t, append(many, port("z"))...)
+	r.devices.set(port("z"))
+	r.awaitList(k)
+	for id, want := range map[string]string{"05db": "gone", "0000": "not known"} {
+		_, err := k.Allocate(r.ctx, resource, id)
+		if s := status.Convert(err); s.Code() != codes.NotFound || !strings.HasPrefix(s.Message(), want) {
+			t.Errorf("%s: %v, want %s", id, s, want)
+		}
+	}
+	r.devices.set(port("05db"), port("z"))
+	r.awaitList(k)
+	if _, err := k.Allocate(r.ctx, resource, "05db"); err != nil {
+		t.Errorf("a device that returned: %v", err)
+	}
+}
+
+func TestOtherCalls(t *testing.T) {
+	r, k := started(t, port("a"))
+	plugin, err := k.Plugin(resource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := plugin.GetDevicePluginOptions(r.ctx, &v1beta1.Empty{})
+	if err != nil || options == nil || options.PreStartRequired || options.GetPreferredAllocationAvailable {
+		t.Errorf("options: %v, %v", options, err)
+	}
+	if _, err := plugin.PreStartContainer(r.ctx, &v1beta1.PreStartContainerRequest{DevicesIds: []string{"a"}}); err != nil {
+		t.Errorf("pre-start: %v", err)
+	}
+}
+
+func TestPreferredAllocation(t *testing.T) {
+	tired := port("b")
+	tired.Health = inventory.Degraded
+	r, k := started(t, port("a"), tired, port("c"), sick("d", "afu-dead"), port("e"))
+	plugin, err := k.Plugin(resource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name            string
+		available, must []string
+		size            int32
+		want            []string
+		code            codes.Code
+	}{
+		{name: "healthy by id", available: []string{"e", "c", "b", "a"}, size: 2, want: []string{"a", "c"}},
+		{name: "degraded after healthy", available: []string{"a", "b", "c", "e"}, size: 4, want: []string{"a", "c", "e", "b"}},
+		{name: "must first", available: []string{"a", "b", "c"}, must: []string{"c", "b"}, size: 3, want: []string{"c", "b", "a"}},
+		{name: "must alone", available: []string{"a", "b"}, must: []string{"b"}, size: 1, want: []string{"b"}},
+		{name: "must is not available", available: []string{"a"}, must: []string{"b"}, size: 2, want: []string{"b", "a"}},
+		{name: "more than there are", available: []string{"b", "a"}, size: 9, want: []string{"a", "b"}},
+		{name: "unlisted last", available: []string{"0", "d", "b"}, size: 3, want: []string{"b", "d", "0"}},
+		{name: "doubles", available: []string{"a", "a", "c"}, must: []string{"c", "c"}, size: 2, want: []string{"c", "a"}},
+		{name: "nothing", available: []string{"a"}, size: 0},
+		{name: "more must than size", available: []string{"a", "b"}, must: []string{"a", "b"}, size: 1, code: codes.InvalidArgument},
+		{name: "negative", available: []string{"a"}, size: -1, code: codes.InvalidArgument},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := plugin.GetPreferredAllocation(r.ctx, &v1beta1.PreferredAllocationRequest{
+				ContainerRequests: []*v1beta1.ContainerPreferredAllocationRequest{
+					{AvailableDeviceIDs: tc.available, MustIncludeDeviceIDs: tc.must, AllocationSize: tc.size},
+				},
+			})
+			if status.Code(err) != tc.code {
+				t.Fatalf("got %v, want %v", err, tc.code)
+			}
+			if err != nil {
+				return
+			}
+			if diff := cmp.Diff(tc.want, got.ContainerResponses[0].DeviceIDs); diff != "" {
+				t.Errorf("choice (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

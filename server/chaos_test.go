@@ -1,0 +1,88 @@
+package server_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// Whatever happens, the kubelet's last list is the last snapshot.
+func TestChaos(t *testing.T) {
+	const steps = 3000
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = time.Microsecond, 5*time.Millisecond })
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	pool := ports(32)
+	for range steps {
+		switch n := random.IntN(100); {
+		case n < 90:
+			r.devices.set(some(random, pool)...)
+		case n < 92:
+			k.CutStream(resource)
+		case n < 94:
+			for _, path := range r.sockets() {
+				_ = os.Remove(path) // the server may have done so first
+			}
+		case n < 95:
+			k.Stop()
+			k = r.kubelet(standin.Behaviour{})
+		case n < 96:
+			k.Kill()
+			k = r.kubelet(standin.Behaviour{Refuse: "no"})
+		case n < 97:
+			r.Reregister()
+		case n < 98:
+			k.Behave(standin.Behaviour{HangRegister: true})
+		default:
+			k.Behave(standin.Behaviour{})
+		}
+		if random.IntN(20) == 0 {
+			breathe(r, k)
+		}
+	}
+	// A kubelet that hung or refused may be in the middle of it.
+	k.Stop()
+	k = r.kubelet(standin.Behaviour{})
+	r.devices.set(pool[:7]...)
+	r.awaitList(k)
+	r.awaitReady()
+	for range 20 {
+		r.devices.set(append(some(random, pool[:31]), pool[31])...)
+		r.awaitList(k)
+	}
+	if n := k.Registrations(resource); n != 1 {
+		t.Errorf("%d registrations after the storm, want 1", n)
+	}
+}
+
+// breathe lets the others catch up, where the kubelet is in the mood, for a moment.
+func breathe(r *rig, k *standin.Kubelet) {
+	ctx, cancel := context.WithTimeout(r.ctx, 10*time.Millisecond)
+	defer cancel()
+	snapshot, _ := r.devices.Latest()
+	_, _ = k.AwaitList(ctx, resource, func(l standin.List) bool { return same(l, snapshot) })
+}
+
+// some returns a random part of the pool, some of it unhealthy.
+func some(random *rand.Rand, pool []*inventory.Device) []*inventory.Device {
+	var list []*inventory.Device
+	for _, d := range pool {
+		switch random.IntN(4) {
+		case 0:
+		case 1:
+			list = append(list, sick(d.ID, "afu-dead"))
+		default:
+			list = append(list, d)
+		}
+	}
+	return list
+}

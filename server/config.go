@@ -1,0 +1,69 @@
+package server
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"b-com.com/accelerator-device-plugin/server/offer"
+)
+
+// Config is how the server is set up. Start from [Defaults].
+type Config struct {
+	KubeletDir  string // directory of kubelet.sock and of our sockets
+	HostDevRoot string // where the host has the device nodes that containers are given
+	Policy      offer.Policy
+
+	RetireAfter     time.Duration // how long a resource without devices stays registered
+	RegisterTimeout time.Duration // for connecting to the kubelet, and for its answer
+	StreamTimeout   time.Duration // from the answer to the first stream
+	BackoffMin      time.Duration // before the first repetition after a failure
+	BackoffMax      time.Duration // between later ones
+	PollInterval    time.Duration // how often the kubelet's directory is looked at unasked
+}
+
+// Defaults returns the settings of a real node, without policy.
+func Defaults() Config {
+	return Config{
+		KubeletDir:      filepath.Clean(v1beta1.DevicePluginPath),
+		HostDevRoot:     "/dev",
+		RetireAfter:     5 * time.Minute,
+		RegisterTimeout: 10 * time.Second,
+		StreamTimeout:   30 * time.Second,
+		BackoffMin:      100 * time.Millisecond,
+		BackoffMax:      30 * time.Second,
+		PollInterval:    5 * time.Second,
+	}
+}
+
+// validate says what is wrong with the settings, with the value and what is
+// allowed.
+func (c Config) validate() error {
+	if err := c.Policy.Validate(); err != nil {
+		return err
+	}
+	for _, path := range []struct{ name, value string }{
+		{"kubelet directory", c.KubeletDir}, {"host device root", c.HostDevRoot},
+	} {
+		if !filepath.IsAbs(path.value) {
+			return fmt.Errorf("%s %q is not an absolute path", path.name, path.value)
+		}
+	}
+	if n := len(newSocketPath(c.KubeletDir)); n > maxSocketPath {
+		return fmt.Errorf("kubelet directory %q: the path of a socket in it has %d bytes, a unix socket allows %d", c.KubeletDir, n, maxSocketPath)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"retire time", c.RetireAfter}, {"register timeout", c.RegisterTimeout}, {"stream timeout", c.StreamTimeout},
+		{"shortest backoff", c.BackoffMin}, {"longest backoff", c.BackoffMax}, {"poll interval", c.PollInterval},
+	} {
+		if d.value <= 0 {
+			return fmt.Errorf("%s %v is not above 0s", d.name, d.value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package server_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// What may happen to the kubelet's directory itself while we are registered.
+func TestDirectoryReplaced(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		replace func(dir string) error // leaves no directory, or an empty one
+		poll    time.Duration
+	}{
+		{"removed", removeAll, pollOften},
+		{"moved away", func(dir string) error { return os.Rename(dir, dir+".old") }, pollOften},
+		{"removed and made again", func(dir string) error {
+			if err := removeAll(dir); err != nil {
+				return err
+			}
+			return os.Mkdir(dir, 0o755)
+		}, time.Hour}, // the new watch must do
+		{"a file in its place", func(dir string) error {
+			if err := removeAll(dir); err != nil {
+				return err
+			}
+			return os.WriteFile(dir, nil, 0o644)
+		}, pollOften},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, func(c *server.Config) { c.PollInterval = tc.poll })
+			k := r.kubelet(standin.Behaviour{})
+			r.run()
+			r.devices.set(port("a"))
+			r.awaitList(k)
+			r.awaitReady()
+			if err := tc.replace(r.cfg.KubeletDir); err != nil {
+				t.Fatal(err)
+			}
+			r.awaitEvent("socket.lost", 1)
+			k.Kill()
+			r.awaitEvent("kubelet.absent", 1)
+			if info, err := os.Stat(r.cfg.KubeletDir); err == nil && !info.IsDir() {
+				if err := os.Remove(r.cfg.KubeletDir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			k = r.kubelet(standin.Behaviour{})
+			r.awaitList(k)
+			r.awaitReady()
+			// The new directory is watched as the old one was.
+			if err := os.Remove(r.socket()); err != nil {
+				t.Fatal(err)
+			}
+			r.awaitEvent("socket.lost", 2)
+			r.awaitReady()
+		})
+	}
+}
+
+func TestReadOnlyDirectory(t *testing.T) {
+	unlessRoot(t)
+	r := newRig(t, nil)
+	k := r.kubelet(standin.Behaviour{})
+	if err := os.Chmod(r.cfg.KubeletDir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitEvent("register.failed", 2)
+	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "socket for the kubelet: ") || !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("ready says %v", err)
+	}
+	if n := k.Registrations(resource); n != 0 {
+		t.Errorf("%d registrations without a socket", n)
+	}
+	if err := os.Chmod(r.cfg.KubeletDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitList(k)
+	r.awaitReady()
+}
+
+// Where inotify is refused, changes are found by looking.
+func TestWatchRefused(t *testing.T) {
+	unlessRoot(t)
+	r := newRig(t, func(c *server.Config) { c.PollInterval = 20 * time.Millisecond })
+	k := r.kubelet(standin.Behaviour{})
+	// A directory that may not be read cannot be watched either.
+	if err := os.Chmod(r.cfg.KubeletDir, 0o333); err != nil {
+		t.Fatal(err)
+	}
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitList(k)
+	r.awaitReady()
+	if err := os.Remove(r.socket()); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitEvent("resource.registered", 2)
+	r.awaitReady()
+	if n := r.events("source.lost"); n != 1 {
+		t.Errorf("the refusal was logged %d times, want once", n)
+	}
+	if err := os.Chmod(r.cfg.KubeletDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitEvent("source.recovered", 1)
+}
+
+func TestNoSocketButAFile(t *testing.T) {
+	r := newRig(t, nil)
+	path := filepath.Join(r.cfg.KubeletDir, standin.Socket)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitEvent("kubelet.absent", 1)
+	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "is a file of another kind") {
+		t.Errorf("ready says %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitList(r.kubelet(standin.Behaviour{}))
+}
+
+// removeAll removes the directory, the kubelet's socket first: else a new socket
+// of ours may come in between.
+func removeAll(dir string) error {
+	if err := os.Remove(filepath.Join(dir, standin.Socket)); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+func unlessRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		t.Skip("root is refused nothing")
+	}
+}

@@ -1,0 +1,170 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// blindInterval bounds how long nothing is noticed while the directory cannot be
+// watched: it is not there, or inotify is refused.
+const blindInterval = time.Second
+
+// directory watches the kubelet's directory. It says only that something may
+// have changed; who wants to know what looks for himself, after taking the
+// channel.
+type directory struct {
+	path    string
+	poll    time.Duration
+	changed signal
+	log     *zap.Logger
+
+	// The rest belongs to run.
+	watcher *fsnotify.Watcher // nil: inotify is refused
+	watched identity          // the directory that is watched; zero: none
+	deaf    bool              // a refusal of inotify was logged
+}
+
+func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
+	return &directory{path: path, poll: poll, changed: newSignal(), log: log}
+}
+
+// run watches until ctx ends.
+func (d *directory) run(ctx context.Context) {
+	defer func() {
+		if d.watcher != nil {
+			_ = d.watcher.Close()
+		}
+	}()
+	for ctx.Err() == nil {
+		wait := d.poll
+		if err := d.attach(); err != nil {
+			wait = min(wait, blindInterval)
+		}
+		d.changed.raise()
+		d.await(ctx, wait)
+	}
+}
+
+// await blocks until there is news, or for as long as wait.
+func (d *directory) await(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	var events chan fsnotify.Event
+	var lost chan error
+	if d.watcher != nil {
+		events, lost = d.watcher.Events, d.watcher.Errors
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-lost: // an overflow, say: look
+			return
+		case e := <-events:
+			if d.concerns(e) {
+				return
+			}
+		}
+	}
+}
+
+// concerns says whether the event is about a socket of the kubelet or of ours,
+// or the directory itself. The kubelet also keeps a checkpoint there, which it
+// writes with each list.
+func (d *directory) concerns(e fsnotify.Event) bool {
+	name := filepath.Base(e.Name)
+	return (e.Has(fsnotify.Create) || e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) &&
+		(name == kubeletSocket || strings.HasPrefix(name, socketPrefix) || e.Name == d.path)
+}
+
+// attach has the directory that is there now watched. It fails when there is
+// none, or inotify is refused.
+func (d *directory) attach() error {
+	present, err := identify(d.path, fs.ModeDir)
+	if err != nil {
+		d.watched = identity{}
+		return err
+	}
+	// fsnotify drops a watch by itself when its directory goes; the next one may
+	// well have the same inode number.
+	if d.watcher != nil && len(d.watcher.WatchList()) > 0 && d.watched == present {
+		return nil
+	}
+	if err := d.rewatch(); err != nil {
+		if !missing(err) && !d.deaf {
+			d.deaf = true
+			d.log.Warn("watch of the kubelet directory refused", event.SourceLost, event.Source("inotify"), event.Path(d.path), event.Err(err))
+		}
+		return err
+	}
+	if d.deaf {
+		d.deaf = false
+		d.log.Info("kubelet directory watched again", event.SourceRecovered, event.Source("inotify"), event.Path(d.path))
+	}
+	if after, err := identify(d.path, fs.ModeDir); err != nil || after != present {
+		return errReplaced // while we looked: do not trust the watch
+	}
+	d.watched = present
+	return nil
+}
+
+var errReplaced = errors.New("replaced while it was looked at")
+
+// rewatch sets the watch anew.
+func (d *directory) rewatch() error {
+	if d.watcher == nil {
+		watcher, err := fsnotify.NewWatcher()
+		if err != nil {
+			return fmt.Errorf("inotify: %w", err)
+		}
+		d.watcher = watcher
+	}
+	d.watched = identity{}
+	// There is nothing to remove when fsnotify has dropped it.
+	_ = d.watcher.Remove(d.path)
+	return d.watcher.Add(d.path)
+}
+
+// identity tells one file from another that has the same path. The time is
+// there because inode numbers are reused; of directories it is not taken.
+type identity struct {
+	device, inode uint64
+	modified      time.Time
+}
+
+// identify looks up the file, which must be of this type.
+func identify(path string, kind fs.FileMode) (identity, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return identity{}, err
+	}
+	if info.Mode().Type() != kind {
+		return identity{}, fmt.Errorf("%s is a file of another kind (%v)", path, info.Mode())
+	}
+	stat := info.Sys().(*syscall.Stat_t)
+	id := identity{device: uint64(stat.Dev), inode: stat.Ino}
+	if kind != fs.ModeDir {
+		id.modified = info.ModTime()
+	}
+	return id, nil
+}
+
+// missing says whether the error means that there is no such file: ENOTDIR is
+// the answer when a file stands where the directory was.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}

@@ -1,0 +1,40 @@
+// Package server is what the kubelet hears of us: it registers one endpoint per
+// resource, feeds the ListAndWatch streams from inventory's snapshots, and
+// answers Allocate.
+//
+// It never judges health and never reads sysfs. How the kubelet behaves, and why
+// things are done in this order, stands in Kubernetes'
+// pkg/kubelet/cm/devicemanager (1.26 to 1.37).
+//
+// # Who owns what
+//
+//   - The conductor, the goroutine of [Server.Run], follows [Devices.Latest],
+//     asks the [offer.Policy] what each resource offers, and hands each endpoint
+//     its list through a feed: the newest value and a channel that is closed when
+//     it is stale. An equal list is not handed on. It alone creates endpoints
+//     (with a resource's first device) and retires them.
+//   - An endpoint, one goroutine per resource, holds one session after the other
+//     and knows why the last one ended.
+//   - A session is one registration: a socket of its own with a path that was
+//     never used before, a gRPC server on it, and the streams that the kubelet
+//     opened there. Streams read the endpoint's feed; each sends at its own pace
+//     and none waits for another.
+//   - The directory watch tells all endpoints that something in the kubelet's
+//     directory may have changed. It carries no news: every endpoint takes the
+//     channel first and then looks for itself, so nothing can be missed.
+//
+// # A session
+//
+// Connect to kubelet.sock, listen, serve, Register, then wait for the reason to
+// end. To connect first has two uses: a kubelet that is dead costs no socket;
+// and a kubelet deletes the sockets of others before it listens, so one that we
+// are connected to will not delete the socket that we make next. Streams are
+// ended and awaited before the next session begins: a kubelet up to 1.36 drops a
+// new registration when an older stream of the same resource ends.
+//
+// # What may block
+//
+// Register, up to [Config.RegisterTimeout], and a stream whose kubelet does not
+// read; each holds up its own goroutine only, and both end at once with the
+// session. The feeds never block.
+package server

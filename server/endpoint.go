@@ -1,0 +1,217 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/offer"
+)
+
+// endpoint is one resource: what it offers, and its registration with the
+// kubelet.
+type endpoint struct {
+	resource   string
+	cfg        Config
+	kubelet    string // path of kubelet.sock
+	directory  *directory
+	reregister signal
+	log        *zap.Logger
+
+	lists   *feed[*list]
+	gone    gone
+	current atomic.Pointer[session] // nil: none
+	problem atomic.Pointer[error]   // why there is no session
+
+	emptySince time.Time // the conductor's; zero: there are devices
+	cancel     context.CancelFunc
+	done       chan struct{}
+
+	// The rest belongs to run.
+	absent bool     // that there is no kubelet was logged
+	met    identity // the kubelet.sock that we connected to last
+}
+
+func newEndpoint(resource string, cfg Config, d *directory, reregister signal, log *zap.Logger) *endpoint {
+	e := &endpoint{
+		resource:   resource,
+		cfg:        cfg,
+		kubelet:    filepath.Join(cfg.KubeletDir, kubeletSocket),
+		directory:  d,
+		reregister: reregister,
+		log:        log.With(event.Resource(resource)),
+		lists:      newFeed(newList(inventory.Snapshot{}, nil)),
+		done:       make(chan struct{}),
+	}
+	e.fail(errors.New("not registered yet"))
+	return e
+}
+
+// start runs the endpoint until end is called or ctx ends.
+func (e *endpoint) start(ctx context.Context) {
+	ctx, e.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(e.done)
+		e.run(ctx)
+	}()
+}
+
+// end ends the endpoint and waits for it.
+func (e *endpoint) end() {
+	e.cancel()
+	<-e.done
+}
+
+// offer makes this the endpoint's list. It is the conductor's.
+func (e *endpoint) offer(snapshot inventory.Snapshot, units []offer.Unit) {
+	old, _ := e.lists.latest()
+	if slices.EqualFunc(old.units, units, offer.Unit.Equal) {
+		return
+	}
+	e.gone.follow(old.units, units)
+	e.lists.publish(newList(snapshot, units))
+}
+
+// ready returns nil when the endpoint has nothing to offer, or is registered with
+// a stream open.
+func (e *endpoint) ready() error {
+	if l, _ := e.lists.latest(); len(l.units) == 0 {
+		return nil
+	}
+	if s := e.current.Load(); s != nil {
+		return s.ready()
+	}
+	return *e.problem.Load()
+}
+
+func (e *endpoint) fail(err error) { e.problem.Store(&err) }
+
+// run holds one session after the other.
+func (e *endpoint) run(ctx context.Context) {
+	retry := backoff{min: e.cfg.BackoffMin, max: e.cfg.BackoffMax}
+	for {
+		if !e.awaitDevices(ctx) || !e.awaitKubelet(ctx) {
+			return
+		}
+		// After the waiting: what was asked for meanwhile is done by this session.
+		reregister := e.reregister.next()
+		began := time.Now()
+		tried, err := e.session(ctx, reregister)
+		if ctx.Err() != nil {
+			return
+		}
+		e.fail(err)
+		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errSocketLost)
+		if atOnce || time.Since(began) > e.cfg.BackoffMax {
+			retry.reset()
+		}
+		var wait time.Duration
+		if !atOnce {
+			wait = retry.next()
+		}
+		e.report(err, wait)
+		if e.pause(ctx, wait, tried, reregister) {
+			retry.reset()
+		}
+	}
+}
+
+// report logs why a session ended.
+func (e *endpoint) report(err error, wait time.Duration) {
+	switch {
+	case errors.Is(err, errKubeletReplaced):
+		// Logged when we meet the new one.
+	case errors.Is(err, errSocketLost):
+		e.log.Warn("socket lost", event.SocketLost)
+	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded):
+		e.log.Info("registration ended", event.RegistrationEnded, event.Reason(err.Error()), event.Retry(wait))
+	case errors.Is(err, errNoKubelet):
+		e.logAbsent(err)
+	default:
+		e.log.Warn("registration failed", event.RegisterFailed, event.Err(err), event.Retry(wait))
+	}
+}
+
+// meet takes note of the kubelet that we are connected to.
+func (e *endpoint) meet(kubelet identity) {
+	if e.met != kubelet && e.met != (identity{}) {
+		e.log.Info("kubelet restarted", event.KubeletRestarted)
+	}
+	e.met, e.absent = kubelet, false
+}
+
+// awaitDevices blocks until there is something to offer.
+func (e *endpoint) awaitDevices(ctx context.Context) bool {
+	for {
+		l, stale := e.lists.latest()
+		if len(l.units) > 0 {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-stale:
+		}
+	}
+}
+
+// awaitKubelet blocks until there is a kubelet.sock.
+func (e *endpoint) awaitKubelet(ctx context.Context) bool {
+	for {
+		changed := e.directory.changed.next()
+		_, err := identify(e.kubelet, fs.ModeSocket)
+		if err == nil {
+			return true
+		}
+		err = fmt.Errorf("%w: %w", errNoKubelet, err)
+		e.fail(err)
+		e.logAbsent(err)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		}
+	}
+}
+
+// logAbsent says once that there is no kubelet to talk to.
+func (e *endpoint) logAbsent(err error) {
+	if !e.absent {
+		e.absent = true
+		e.log.Info("kubelet absent", event.KubeletAbsent, event.Socket(e.kubelet), event.Err(err))
+	}
+}
+
+// pause waits out a backoff. A kubelet.sock that is not the one that was tried,
+// and a call of Reregister, end it early; then it returns true.
+func (e *endpoint) pause(ctx context.Context, wait time.Duration, tried identity, reregister <-chan struct{}) bool {
+	if wait == 0 {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		changed := e.directory.changed.next()
+		if present, err := identify(e.kubelet, fs.ModeSocket); err == nil && present != tried {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return false
+		case <-reregister:
+			return true
+		case <-changed:
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// plugin answers the kubelet on the socket of one session.
+type plugin struct {
+	v1beta1.UnimplementedDevicePluginServer
+	endpoint *endpoint
+	session  *session
+}
+
+// GetDevicePluginOptions is called by the kubelet before it answers Register.
+func (p *plugin) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1beta1.DevicePluginOptions, error) {
+	return &v1beta1.DevicePluginOptions{}, nil
+}
+
+// PreStartContainer is not asked for; there is nothing to do.
+func (p *plugin) PreStartContainer(context.Context, *v1beta1.PreStartContainerRequest) (*v1beta1.PreStartContainerResponse, error) {
+	return &v1beta1.PreStartContainerResponse{}, nil
+}
+
+// ListAndWatch sends the list, and the newest one after each change, until the
+// kubelet or the session ends the stream.
+func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
+	log, opened := p.endpoint.log, time.Now()
+	p.session.streams.update(func(s streams) streams { return streams{s.opened + 1, s.open + 1} })
+	log.Info("stream opened", event.StreamOpened)
+	err := p.watch(stream)
+	p.session.streams.update(func(s streams) streams { return streams{s.opened, s.open - 1} })
+	why := "ended by the kubelet"
+	if p.session.isEnding() {
+		why = "ended by us"
+	}
+	log.Info("stream closed", event.StreamClosed, event.Lasted(time.Since(opened)), event.Reason(why))
+	return err
+}
+
+// watch sends lists. It returns nil when the session ends.
+func (p *plugin) watch(stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
+	var sent *list
+	for {
+		newest, stale := p.endpoint.lists.latest()
+		if sent == nil || !sent.says(newest) {
+			if err := stream.Send(newest.message); err != nil {
+				return err
+			}
+			p.logSent(newest)
+		}
+		sent = newest
+		select {
+		case <-p.session.ending:
+			return nil
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		case <-stale:
+		}
+	}
+}
+
+func (p *plugin) logSent(l *list) {
+	latency, known := l.latency()
+	line := p.endpoint.log.Check(zap.DebugLevel, "list sent")
+	if line == nil {
+		return
+	}
+	fields := []zap.Field{event.ListSent, event.Rev(l.rev), event.Count(len(l.units))}
+	if known {
+		fields = append(fields, event.Latency(latency))
+	}
+	line.Write(fields...)
+}

@@ -1,0 +1,84 @@
+package podresources
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// Timeout bounds one call.
+const Timeout = 10 * time.Second
+
+// maxAnswer is the largest answer that is read, in bytes: the kubelet's own
+// clients allow as much (defaultPodResourcesMaxSize).
+const maxAnswer = 16 << 20
+
+// Key names one device of one resource.
+type Key struct {
+	Resource string
+	ID       string
+}
+
+// Holder is a container that holds a device.
+type Holder struct {
+	Namespace string
+	Pod       string
+	Container string
+}
+
+// String returns namespace/pod/container.
+func (h Holder) String() string { return h.Namespace + "/" + h.Pod + "/" + h.Container }
+
+// List asks the kubelet behind the socket who holds what. Devices that nobody
+// holds are not in the answer; the holders of one device are sorted. Devices of
+// every resource of the node are in it, not only ours.
+func List(ctx context.Context, socket string) (map[Key][]Holder, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	conn, err := grpc.NewClient("passthrough:///pod-resources",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("pod-resources socket %s: %w", socket, err)
+	}
+	defer conn.Close()
+	answer, err := v1.NewPodResourcesListerClient(conn).List(ctx, &v1.ListPodResourcesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("pod-resources socket %s: list: %w", socket, err)
+	}
+	return holders(answer.GetPodResources()), nil
+}
+
+// holders turns the kubelet's answer, pods first, into ours, devices first.
+func holders(pods []*v1.PodResources) map[Key][]Holder {
+	held := map[Key][]Holder{}
+	for _, pod := range pods {
+		for _, container := range pod.GetContainers() {
+			holder := Holder{pod.GetNamespace(), pod.GetName(), container.GetName()}
+			for _, devices := range container.GetDevices() {
+				for _, id := range devices.GetDeviceIds() {
+					key := Key{devices.GetResourceName(), id}
+					held[key] = append(held[key], holder)
+				}
+			}
+		}
+	}
+	for key, list := range held {
+		slices.SortFunc(list, func(a, b Holder) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container))
+		})
+		// A device with several NUMA nodes may be named once for each.
+		held[key] = slices.Compact(list)
+	}
+	return held
+}

@@ -1,0 +1,131 @@
+package podresources_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"b-com.com/accelerator-device-plugin/server/podresources"
+)
+
+const resource = "b-com.com/accelerator"
+
+// kubelet answers List with its pods; without pods it does not answer.
+type kubelet struct {
+	v1.UnimplementedPodResourcesListerServer
+	pods []*v1.PodResources
+}
+
+func (k *kubelet) List(ctx context.Context, _ *v1.ListPodResourcesRequest) (*v1.ListPodResourcesResponse, error) {
+	if k.pods == nil {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return &v1.ListPodResourcesResponse{PodResources: k.pods}, nil
+}
+
+// socket makes a path that is short enough for a socket.
+func socket(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "adp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "kubelet.sock")
+}
+
+func serve(t *testing.T, path string, k *kubelet) {
+	t.Helper()
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	v1.RegisterPodResourcesListerServer(s, k)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(l)
+	}()
+	t.Cleanup(func() {
+		s.Stop()
+		<-done
+	})
+}
+
+func devices(name string, ids ...string) *v1.ContainerDevices {
+	return &v1.ContainerDevices{ResourceName: name, DeviceIds: ids}
+}
+
+func TestList(t *testing.T) {
+	path := socket(t)
+	serve(t, path, &kubelet{pods: []*v1.PodResources{
+		{Namespace: "ns2", Name: "pod", Containers: []*v1.ContainerResources{
+			{Name: "main", Devices: []*v1.ContainerDevices{devices(resource, "3b:00.0", "3c:00.0"), devices("other/thing", "3b:00.0")}},
+			{Name: "idle"},
+		}},
+		{Namespace: "ns1", Name: "pod", Containers: []*v1.ContainerResources{
+			{Name: "main", Devices: []*v1.ContainerDevices{devices(resource, "3b:00.0"), devices(resource, "3b:00.0")}},
+		}},
+		{Namespace: "ns1", Name: "empty"},
+	}})
+	got, err := podresources.List(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[podresources.Key][]podresources.Holder{
+		{Resource: resource, ID: "3b:00.0"}:      {{Namespace: "ns1", Pod: "pod", Container: "main"}, {Namespace: "ns2", Pod: "pod", Container: "main"}},
+		{Resource: resource, ID: "3c:00.0"}:      {{Namespace: "ns2", Pod: "pod", Container: "main"}},
+		{Resource: "other/thing", ID: "3b:00.0"}: {{Namespace: "ns2", Pod: "pod", Container: "main"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+	if s := got[podresources.Key{Resource: resource, ID: "3c:00.0"}][0].String(); s != "ns2/pod/main" {
+		t.Errorf("holder reads %q", s)
+	}
+}
+
+func TestListNothing(t *testing.T) {
+	path := socket(t)
+	serve(t, path, &kubelet{pods: []*v1.PodResources{}})
+	if got, err := podresources.List(t.Context(), path); err != nil || len(got) != 0 {
+		t.Errorf("got %v, %v, want nothing", got, err)
+	}
+}
+
+func TestListFails(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		make func(*testing.T, string)
+		want string
+	}{
+		{"no socket", func(*testing.T, string) {}, "no such file"},
+		{"no socket but a file", func(t *testing.T, path string) {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "connection refused"},
+		{"no answer", func(t *testing.T, path string) { serve(t, path, &kubelet{}) }, "DeadlineExceeded"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := socket(t)
+			tc.make(t, path)
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			_, err := podresources.List(ctx, path)
+			if err == nil || !strings.HasPrefix(err.Error(), "pod-resources socket "+path+": ") || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want an error that names the socket and has %q", err, tc.want)
+			}
+		})
+	}
+}

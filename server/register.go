@@ -1,0 +1,94 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// A socket is there (bind) some moments before one can connect to it (listen).
+// So a kubelet.sock that is as young as birth is tried again after a breath.
+const (
+	birth  = time.Second
+	breath = 5 * time.Millisecond
+)
+
+// connect connects to the kubelet and says which kubelet.sock is behind the
+// connection.
+func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.RegisterTimeout)
+	defer cancel()
+	began := time.Now()
+	for {
+		before, err := identify(e.kubelet, fs.ModeSocket)
+		if err != nil {
+			return nil, before, fmt.Errorf("%w: %w", errNoKubelet, err)
+		}
+		conn, err := dialUnix(ctx, e.kubelet)
+		refused := errors.Is(err, syscall.ECONNREFUSED)
+		switch {
+		case refused && time.Since(before.modified).Abs() < birth && time.Since(began) < birth:
+			select {
+			case <-ctx.Done():
+			case <-time.After(breath):
+			}
+			continue
+		case refused, missing(err):
+			return nil, before, fmt.Errorf("%w: %w", errNoKubelet, err)
+		case err != nil:
+			return nil, before, fmt.Errorf("connecting to the kubelet: %w", err)
+		}
+		// A kubelet.sock that was replaced just now may be on either end.
+		if after, err := identify(e.kubelet, fs.ModeSocket); err == nil && after == before {
+			return conn, before, nil
+		}
+		_ = conn.Close()
+	}
+}
+
+// register asks the kubelet behind the connection to come to our socket. It
+// blocks until the kubelet has answered or ctx ends, and uses up the connection.
+func register(ctx context.Context, conn net.Conn, resource, socket string) error {
+	client, err := grpc.NewClient("passthrough:///kubelet",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(once(conn)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return fmt.Errorf("connection to the kubelet: %w", err)
+	}
+	defer client.Close()
+	_, err = v1beta1.NewRegistrationClient(client).Register(ctx, &v1beta1.RegisterRequest{
+		Version:      v1beta1.Version,
+		Endpoint:     filepath.Base(socket),
+		ResourceName: resource,
+		Options:      &v1beta1.DevicePluginOptions{},
+	})
+	if err != nil {
+		return fmt.Errorf("register with the kubelet: %w", err)
+	}
+	return nil
+}
+
+// once is a dialer that hands out the connection the first time. grpc would
+// connect again by itself, to whichever kubelet is there then.
+func once(conn net.Conn) func(context.Context, string) (net.Conn, error) {
+	var used sync.Once
+	return func(context.Context, string) (net.Conn, error) {
+		err := errors.New("the kubelet has closed the connection")
+		used.Do(func() { err = nil })
+		if err != nil {
+			return nil, err
+		}
+		return conn, nil
+	}
+}

@@ -1,0 +1,145 @@
+package server_test
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+func TestRegisterHangs(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		// disturb ends the wait; it returns the kubelet that is there then.
+		disturb func(*rig, *standin.Kubelet) *standin.Kubelet
+		event   string
+	}{
+		{"our socket is deleted", func(r *rig, k *standin.Kubelet) *standin.Kubelet {
+			k.Behave(standin.Behaviour{})
+			if err := os.Remove(r.sockets()[0]); err != nil {
+				r.Fatal(err)
+			}
+			return k
+		}, "register.abandoned"},
+		{"the kubelet is replaced", func(r *rig, _ *standin.Kubelet) *standin.Kubelet {
+			return r.kubelet(standin.Behaviour{})
+		}, "register.abandoned"},
+		{"asked to register again", func(r *rig, k *standin.Kubelet) *standin.Kubelet {
+			k.Behave(standin.Behaviour{})
+			r.Reregister()
+			return k
+		}, "register.abandoned"},
+		{"the kubelet dies", func(r *rig, k *standin.Kubelet) *standin.Kubelet {
+			k.Kill()
+			return r.kubelet(standin.Behaviour{})
+		}, "resource.served"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			k := r.kubelet(standin.Behaviour{HangRegister: true})
+			r.run()
+			r.devices.set(port("a"))
+			if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
+				t.Fatal(err)
+			}
+			k = tc.disturb(r, k)
+			r.awaitList(k)
+			r.awaitReady()
+			r.awaitEvent(tc.event, 1)
+		})
+	}
+}
+
+func TestKubeletVanishesInRegister(t *testing.T) {
+	r := newRig(t, nil)
+	k := r.kubelet(standin.Behaviour{Vanish: true})
+	r.run()
+	r.devices.set(port("a"))
+	if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
+		t.Log(err) // it may be gone before we look
+	}
+	r.awaitEvent("register.failed", 1)
+	k = r.kubelet(standin.Behaviour{})
+	r.awaitList(k)
+	r.awaitReady()
+}
+
+func TestRegisterTimesOut(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.RegisterTimeout = 50 * time.Millisecond })
+	k := r.kubelet(standin.Behaviour{HangRegister: true})
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitEvent("register.failed", 2)
+	k.Behave(standin.Behaviour{})
+	r.awaitList(k)
+	r.awaitReady()
+}
+
+func TestNoStream(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.StreamTimeout = 30 * time.Millisecond })
+	k := r.kubelet(standin.Behaviour{NoStream: true})
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitEvent("register.failed", 2)
+	if n := k.Registrations(resource); n < 2 {
+		t.Errorf("%d registrations, want 2 at least", n)
+	}
+	k.Behave(standin.Behaviour{})
+	r.awaitList(k)
+	r.awaitReady()
+}
+
+func TestNoKubeletBehindTheSocket(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		answer string
+		close  bool
+	}{
+		{"rubbish", "HTTP/1.1 400 go away\r\n\r\n\x00\xff\xfe", true},
+		{"a lot of rubbish", strings.Repeat("\xff\x00rubbish", 10000), false},
+		{"nothing", "", false},
+		{"the end", "", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, func(c *server.Config) { c.RegisterTimeout = 200 * time.Millisecond })
+			l := listenUnix(t, filepath.Join(r.cfg.KubeletDir, standin.Socket))
+			done := make(chan struct{})
+			var conns []net.Conn
+			go func() {
+				defer close(done)
+				for {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					conns = append(conns, conn)
+					_, _ = conn.Write([]byte(tc.answer))
+					if tc.close {
+						_ = conn.Close()
+					}
+				}
+			}()
+			r.run()
+			r.devices.set(port("a"))
+			r.awaitEvent("register.failed", 2)
+			for _, line := range r.lines("register.failed") {
+				if text := line.ContextMap()["error"].(string); len(text) > 500 {
+					t.Errorf("error of %d bytes: %s", len(text), text)
+				}
+			}
+			_ = l.Close()
+			<-done
+			for _, conn := range conns {
+				_ = conn.Close()
+			}
+			k := r.kubelet(standin.Behaviour{})
+			r.awaitList(k)
+			r.awaitReady()
+		})
+	}
+}

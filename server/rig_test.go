@@ -1,0 +1,272 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+const resource = "b-com.com/accelerator"
+
+// patience bounds every wait. Nothing is expected to take as long.
+const patience = 20 * time.Second
+
+// pollOften is how often most tests look at the directory unasked.
+const pollOften = 50 * time.Millisecond
+
+// devices is an inventory that the test sets.
+type devices struct {
+	mu       sync.Mutex
+	snapshot inventory.Snapshot
+	stale    chan struct{}
+}
+
+func (d *devices) Latest() (inventory.Snapshot, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.snapshot, d.stale
+}
+
+// set publishes a snapshot of these devices, which must be sorted by id.
+func (d *devices) set(list ...*inventory.Device) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.snapshot = inventory.Snapshot{Version: d.snapshot.Version + 1, Devices: list, Hinted: time.Now()}
+	close(d.stale)
+	d.stale = make(chan struct{})
+}
+
+// port returns a healthy device.
+func port(id string) *inventory.Device {
+	return &inventory.Device{ID: id, Family: "dfl", NUMANode: -1, Nodes: []string{"dfl-port." + id}}
+}
+
+// ports returns n healthy devices in the order of their ids.
+func ports(n int) []*inventory.Device {
+	list := make([]*inventory.Device, n)
+	for i := range list {
+		list[i] = port(fmt.Sprintf("%04x", i))
+	}
+	return list
+}
+
+// sick returns an unhealthy device.
+func sick(id string, reasons ...string) *inventory.Device {
+	d := port(id)
+	d.Health, d.Reasons = inventory.Unhealthy, reasons
+	return d
+}
+
+// rig is a server under test with its surroundings.
+type rig struct {
+	testing.TB
+	*server.Server
+	ctx     context.Context // ends after patience
+	cfg     server.Config
+	devices *devices
+	logs    *observer.ObservedLogs
+
+	mu     sync.Mutex
+	logged chan struct{} // closed, and replaced, at each log line
+	stop   func() time.Duration
+}
+
+// newRig makes a directory and a server for it. Neither a kubelet nor the server
+// runs yet.
+func newRig(t testing.TB, edit func(*server.Config)) *rig {
+	t.Helper()
+	noLeaks(t)
+	// The directories of t.TempDir are too long for a socket.
+	dir, err := os.MkdirTemp("", "adp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	cfg := server.Defaults()
+	cfg.KubeletDir = filepath.Join(dir, "k")
+	cfg.HostDevRoot = "/host/dev"
+	cfg.Policy = offer.Policy{Mode: offer.Single, ResourceName: resource}
+	cfg.BackoffMin, cfg.BackoffMax = 5*time.Millisecond, 50*time.Millisecond
+	cfg.PollInterval = pollOften
+	if err := os.Mkdir(cfg.KubeletDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if edit != nil {
+		edit(&cfg)
+	}
+	r := &rig{TB: t, cfg: cfg, devices: &devices{stale: make(chan struct{})}, logged: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	r.ctx = ctx
+	core, logs := observer.New(zap.DebugLevel)
+	r.logs = logs
+	log := zap.New(zapcore.RegisterHooks(core, func(zapcore.Entry) error { r.line(); return nil }))
+	if r.Server, err = server.New(cfg, r.devices, log); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *rig) line() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.logged)
+	r.logged = make(chan struct{})
+}
+
+// run starts the server. It is stopped at the end of the test, or by calling
+// r.stop, which says how long that took.
+func (r *rig) run() {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	r.stop = sync.OnceValue(func() time.Duration {
+		began := time.Now()
+		cancel()
+		if err := <-ended; err != nil {
+			r.Errorf("Run: %v", err)
+		}
+		if left := r.sockets(); len(left) > 0 {
+			r.Errorf("sockets left behind: %v", left)
+		}
+		return time.Since(began)
+	})
+	r.Cleanup(func() { r.stop() })
+}
+
+// kubelet starts a kubelet, which is stopped at the end of the test.
+func (r *rig) kubelet(b standin.Behaviour) *standin.Kubelet {
+	r.Helper()
+	k, err := standin.Start(context.WithoutCancel(r.ctx), r.cfg.KubeletDir, b)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(k.Stop)
+	return k
+}
+
+// await waits until the condition holds. It is looked at after each log line.
+func (r *rig) await(what string, condition func() bool) {
+	r.Helper()
+	for {
+		r.mu.Lock()
+		logged := r.logged
+		r.mu.Unlock()
+		if condition() {
+			return
+		}
+		select {
+		case <-logged:
+		case <-r.ctx.Done():
+			r.dump()
+			r.Fatalf("not seen: %s", what)
+		}
+	}
+}
+
+func (r *rig) dump() {
+	for _, line := range r.logs.All() {
+		r.Logf("%s %s %v", line.Level, line.Message, line.ContextMap())
+	}
+}
+
+// awaitEvent waits until n lines with this event were logged.
+func (r *rig) awaitEvent(name string, n int) {
+	r.Helper()
+	r.await(fmt.Sprintf("%d × %s", n, name), func() bool { return r.events(name) >= n })
+}
+
+// events counts the log lines with this event.
+func (r *rig) events(name string) int { return len(r.lines(name)) }
+
+func (r *rig) lines(name string) []observer.LoggedEntry {
+	return r.logs.Filter(func(e observer.LoggedEntry) bool { return e.ContextMap()["event"] == name }).All()
+}
+
+func (r *rig) awaitReady() {
+	r.Helper()
+	r.await("ready", func() bool { return r.Ready() == nil })
+}
+
+// awaitList waits until the kubelet's newest list is the node's devices.
+func (r *rig) awaitList(k *standin.Kubelet) standin.List {
+	r.Helper()
+	snapshot, _ := r.devices.Latest()
+	list, err := k.AwaitList(r.ctx, resource, func(l standin.List) bool { return same(l, snapshot) })
+	if err != nil {
+		r.dump()
+		r.Fatal(err)
+	}
+	return list
+}
+
+// same says whether the kubelet was told just these devices.
+func same(l standin.List, s inventory.Snapshot) bool {
+	if len(l.Devices) != len(s.Devices) {
+		return false
+	}
+	for i, d := range s.Devices {
+		if l.Devices[i] != (standin.Device{ID: d.ID, Healthy: d.Health != inventory.Unhealthy, NUMANode: d.NUMANode}) {
+			return false
+		}
+	}
+	return true
+}
+
+// sockets lists the sockets of ours in the kubelet's directory.
+func (r *rig) sockets() []string {
+	list, err := filepath.Glob(filepath.Join(r.cfg.KubeletDir, "accelerator-*.sock"))
+	if err != nil {
+		r.Fatal(err)
+	}
+	return list
+}
+
+// socket is the socket of the registration that holds.
+func (r *rig) socket() string {
+	r.Helper()
+	var path string
+	r.await("its socket", func() bool {
+		lines := r.lines("resource.registered")
+		if len(lines) == 0 {
+			return false
+		}
+		path = lines[len(lines)-1].ContextMap()["socket"].(string)
+		_, err := os.Lstat(path)
+		return err == nil
+	})
+	return path
+}
+
+// client connects to our socket as a second kubelet would.
+func (r *rig) client() v1beta1.DevicePluginClient {
+	r.Helper()
+	path := r.socket()
+	conn, err := grpc.NewClient("passthrough:///plugin",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}))
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { _ = conn.Close() })
+	return v1beta1.NewDevicePluginClient(conn)
+}

@@ -1,0 +1,173 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/offer"
+)
+
+// Devices is where the server learns what there is.
+type Devices interface {
+	// Latest returns the newest snapshot and a channel that is closed when it is
+	// stale.
+	Latest() (inventory.Snapshot, <-chan struct{})
+}
+
+// Server offers the node's devices to the kubelet.
+type Server struct {
+	cfg        Config
+	devices    Devices
+	log        *zap.Logger
+	directory  *directory
+	reregister signal
+
+	mu        sync.Mutex           // guards endpoints, which only the conductor changes
+	endpoints map[string]*endpoint // by resource
+}
+
+// New checks the settings. It opens nothing: the kubelet and its directory may
+// come hours later. Nothing is missed thereby, because Run watches the directory
+// before it looks into it.
+func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg.KubeletDir = filepath.Clean(cfg.KubeletDir)
+	log = log.Named("server")
+	return &Server{
+		cfg:        cfg,
+		devices:    devices,
+		log:        log,
+		directory:  newDirectory(cfg.KubeletDir, cfg.PollInterval, log),
+		reregister: newSignal(),
+		endpoints:  map[string]*endpoint{},
+	}, nil
+}
+
+// Run offers the devices until ctx ends; then it returns nil, with every stream
+// ended, every socket removed and every goroutine gone. It is called once.
+func (s *Server) Run(ctx context.Context) error {
+	removeLeftovers(ctx, s.cfg.KubeletDir, s.log)
+	ctx, cancel := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	tasks.Go(func() { s.directory.run(ctx) })
+	s.conduct(ctx)
+	return nil
+}
+
+// Reregister ends all streams and registers every resource again on a new socket.
+func (s *Server) Reregister() { s.reregister.raise() }
+
+// Ready returns nil when every resource that has devices is registered and has a
+// stream open; with no resource it is nil too. Else it says which is not, and
+// why.
+func (s *Server) Ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(s.endpoints)) {
+		if err := s.endpoints[name].ready(); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// conduct hands the devices to the endpoints until ctx ends. It creates and ends
+// them, and returns when all have ended.
+func (s *Server) conduct(ctx context.Context) {
+	defer s.endAll()
+	var seen uint64
+	for {
+		snapshot, stale := s.devices.Latest()
+		if snapshot.Version != seen { // 0: nothing is known yet
+			seen = snapshot.Version
+			s.hand(ctx, snapshot)
+		}
+		timer := time.NewTimer(s.retire(time.Now()))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-stale:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// hand gives each endpoint its list of the snapshot.
+func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
+	offered := map[string]bool{}
+	for _, resource := range s.cfg.Policy.Resources(snapshot.Devices) {
+		offered[resource.Name] = true
+		e, ok := s.endpoints[resource.Name]
+		if !ok {
+			e = s.create(ctx, resource.Name)
+		}
+		e.emptySince = time.Time{}
+		e.offer(snapshot, resource.Units)
+	}
+	for name, e := range s.endpoints {
+		if offered[name] {
+			continue
+		}
+		if e.emptySince.IsZero() {
+			e.emptySince = time.Now()
+		}
+		e.offer(snapshot, []offer.Unit{})
+	}
+}
+
+// create starts the endpoint of a resource.
+func (s *Server) create(ctx context.Context, resource string) *endpoint {
+	e := newEndpoint(resource, s.cfg, s.directory, s.reregister, s.log)
+	s.mu.Lock()
+	s.endpoints[resource] = e
+	s.mu.Unlock()
+	e.start(ctx)
+	return e
+}
+
+// retire ends the endpoints that have been without devices for long enough, and
+// says how long it is until the next may be due.
+func (s *Server) retire(now time.Time) time.Duration {
+	wait := s.cfg.RetireAfter
+	for name, e := range s.endpoints {
+		if e.emptySince.IsZero() {
+			continue
+		}
+		if left := e.emptySince.Add(s.cfg.RetireAfter).Sub(now); left > 0 {
+			wait = min(wait, left)
+			continue
+		}
+		e.end()
+		s.mu.Lock()
+		delete(s.endpoints, name)
+		s.mu.Unlock()
+		s.log.Info("resource retired", event.ResourceRetired, event.Resource(name))
+	}
+	return wait
+}
+
+// endAll ends all endpoints at once and waits for them.
+func (s *Server) endAll() {
+	var ends sync.WaitGroup
+	for _, e := range s.endpoints {
+		ends.Go(e.end)
+	}
+	ends.Wait()
+}

@@ -1,0 +1,196 @@
+package server_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+func TestDevicesReachTheKubelet(t *testing.T) {
+	r := newRig(t, nil)
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	other := port("3b:00.0-p1")
+	other.NUMANode = 1
+	r.devices.set(port("3b:00.0"), other)
+	r.awaitList(k)
+	r.devices.set(port("3b:00.0"), sick("3b:00.0-p1", "afu-dead"))
+	r.awaitList(k)
+	r.devices.set(port("3b:00.0"))
+	r.awaitList(k)
+	r.awaitReady()
+	if n := k.Registrations(resource); n != 1 {
+		t.Errorf("%d registrations, want 1", n)
+	}
+	socket := r.socket()
+	if took := r.stop(); took > time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("socket after the end: %v, want none", err)
+	}
+}
+
+func TestNothingToOffer(t *testing.T) {
+	r := newRig(t, nil)
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	if err := r.Ready(); err != nil {
+		t.Errorf("ready before the first scan: %v", err)
+	}
+	r.devices.set()
+	if err := r.Ready(); err != nil {
+		t.Errorf("ready without devices: %v", err)
+	}
+	if n := k.Registrations(resource); n != 0 {
+		t.Errorf("%d registrations without devices", n)
+	}
+	r.devices.set(port("a"))
+	r.awaitList(k)
+	if l := k.Newest(resource); l.Number != 1 {
+		t.Errorf("%d lists, want 1", l.Number)
+	}
+}
+
+func TestReadySaysWhatIsMissing(t *testing.T) {
+	r := newRig(t, nil)
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitEvent("kubelet.absent", 1)
+	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), resource+": there is no kubelet: ") {
+		t.Errorf("without kubelet: ready says %v", err)
+	}
+	k := r.kubelet(standin.Behaviour{Refuse: "wrong moon"})
+	r.await("the refusal", func() bool {
+		err := r.Ready()
+		return err != nil && strings.Contains(err.Error(), resource+": register with the kubelet: ") && strings.Contains(err.Error(), "wrong moon")
+	})
+	k.Behave(standin.Behaviour{NoStream: true})
+	r.awaitEvent("resource.registered", 1)
+	if err := r.Ready(); err == nil || err.Error() != resource+": the kubelet has opened no stream" {
+		t.Errorf("without stream: ready says %v", err)
+	}
+}
+
+func TestRetire(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.RetireAfter = 100 * time.Millisecond })
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitList(k)
+	r.awaitReady()
+	// The device returns in time: the same stream goes on.
+	r.devices.set()
+	if l := r.awaitList(k); l.Number != 2 {
+		t.Errorf("the empty list is number %d, want 2", l.Number)
+	}
+	if err := r.Ready(); err != nil {
+		t.Errorf("ready with an empty list: %v", err)
+	}
+	for returned := time.Now(); time.Since(returned) < 2*r.cfg.RetireAfter; {
+		r.devices.set(port("a"))
+		r.awaitList(k)
+		r.devices.set(port("b"))
+		r.awaitList(k)
+	}
+	if n := k.Registrations(resource); n != 1 {
+		t.Errorf("%d registrations after a short absence, want 1", n)
+	}
+	// It does not return in time.
+	r.devices.set()
+	r.awaitEvent("resource.retired", 1)
+	if left := r.sockets(); len(left) > 0 {
+		t.Errorf("retired resource has sockets %v", left)
+	}
+	r.devices.set(port("b"))
+	r.awaitList(k)
+	if n := k.Registrations(resource); n != 2 {
+		t.Errorf("%d registrations after a long absence, want 2", n)
+	}
+}
+
+func TestPoolMode(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.Policy.Mode = offer.Pool })
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	unit := port("0")
+	unit.Family, unit.Nodes = "pool", nil
+	r.devices.set(unit)
+	r.awaitList(k)
+	r.awaitReady()
+	got, err := k.Allocate(r.ctx, resource, "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Devices) != 0 || got.Envs["ACCELERATOR_UNITS"] != "0" {
+		t.Errorf("allocation %v, want the unit and no device node", got)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	longest := "/" + strings.Repeat("d", 107-len("/accelerator-.sock")-13-1)
+	for _, tc := range []struct {
+		name string
+		edit func(*server.Config)
+		want string // part of the error; "" = none
+	}{
+		{"nothing", func(*server.Config) {}, ""},
+		{"mode", func(c *server.Config) { c.Policy.Mode = "x" }, `mode "x"`},
+		{"resource", func(c *server.Config) { c.Policy.ResourceName = "x" }, `resource name "x"`},
+		{"relative directory", func(c *server.Config) { c.KubeletDir = "x" }, `kubelet directory "x" is not an absolute path`},
+		{"relative root", func(c *server.Config) { c.HostDevRoot = "x" }, `host device root "x" is not`},
+		{"longest directory", func(c *server.Config) { c.KubeletDir = longest }, ""},
+		{"too long directory", func(c *server.Config) { c.KubeletDir = longest + "d" }, `has 108 bytes, a unix socket allows 107`},
+		{"retire time", func(c *server.Config) { c.RetireAfter = 0 }, "retire time 0s"},
+		{"backoff", func(c *server.Config) { c.BackoffMin = -1 }, "shortest backoff -1ns"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := server.Defaults()
+			cfg.Policy = offer.Policy{Mode: offer.Single, ResourceName: resource}
+			tc.edit(&cfg)
+			_, err := server.New(cfg, &devices{}, zap.NewNop())
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("got %v, want no error", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("got %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestLeftovers(t *testing.T) {
+	r := newRig(t, nil)
+	dead := filepath.Join(r.cfg.KubeletDir, "accelerator-dead.sock")
+	foreign := filepath.Join(r.cfg.KubeletDir, "other-dead.sock")
+	for _, path := range []string{dead, foreign} {
+		l := listenUnix(t, path)
+		l.SetUnlinkOnClose(false)
+		_ = l.Close()
+	}
+	twin := filepath.Join(r.cfg.KubeletDir, "accelerator-twin.sock")
+	defer listenUnix(t, twin).Close()
+	plain := filepath.Join(r.cfg.KubeletDir, "accelerator-notes.sock")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.run()
+	r.awaitEvent("socket.removed", 1)
+	for path, want := range map[string]bool{dead: false, foreign: true, twin: true, plain: true} {
+		if _, err := os.Lstat(path); (err == nil) != want {
+			t.Errorf("%s: %v, want it to be there: %t", path, err, want)
+		}
+	}
+	_ = os.Remove(twin)
+	_ = os.Remove(plain)
+}

@@ -1,0 +1,218 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// Why a session ended. After the first three the next one begins at once.
+var (
+	errReregister      = errors.New("asked to register again")
+	errKubeletReplaced = errors.New("the kubelet was restarted")
+	errSocketLost      = errors.New("our socket is gone")
+	errStreamsEnded    = errors.New("the kubelet has ended the stream")
+	errNoStream        = errors.New("the kubelet has opened no stream")
+	errNoKubelet       = errors.New("there is no kubelet")
+)
+
+const (
+	// maxMessage bounds a message from the kubelet, in bytes; its own bound is
+	// the same.
+	maxMessage = 4 << 20
+	// maxStreams bounds the calls that one connection may have open.
+	maxStreams = 64
+	// drainTimeout is how long calls in flight may take when a session ends. An
+	// Allocate that is cut off fails its pod for good.
+	drainTimeout = 250 * time.Millisecond
+)
+
+// session is one registration: a socket, the server on it, and its streams.
+type session struct {
+	endpoint   *endpoint
+	path       string // of our socket
+	listener   *listener
+	server     *grpc.Server
+	served     chan error    // what Serve returned
+	ending     chan struct{} // closed when streams shall end
+	streams    *feed[streams]
+	registered atomic.Bool
+}
+
+// streams counts the ListAndWatch streams of a session.
+type streams struct {
+	opened int // ever
+	open   int // now
+}
+
+// session registers once and returns why that ended, never nil; everything that
+// belonged to it has ended by then. It also says which kubelet.sock it was.
+func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (identity, error) {
+	conn, kubelet, err := e.connect(ctx)
+	if err != nil {
+		return kubelet, err
+	}
+	defer conn.Close()
+	e.meet(kubelet)
+	s, err := e.serve()
+	if err != nil {
+		return kubelet, err
+	}
+	defer s.end()
+	e.current.Store(s)
+	defer e.current.Store(nil)
+
+	registering, cancel := context.WithTimeout(ctx, e.cfg.RegisterTimeout)
+	answer := make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		answer <- register(registering, conn, e.resource, s.path)
+	}()
+	defer func() {
+		cancel()
+		<-done
+	}()
+	return kubelet, s.hold(ctx, kubelet, reregister, answer)
+}
+
+// serve listens on a new socket and serves there.
+func (e *endpoint) serve() (*session, error) {
+	path := newSocketPath(e.cfg.KubeletDir)
+	l, err := listen(path)
+	if err != nil {
+		return nil, fmt.Errorf("socket for the kubelet: %w", err)
+	}
+	s := &session{
+		endpoint: e,
+		path:     path,
+		listener: l,
+		server: grpc.NewServer(
+			grpc.MaxRecvMsgSize(maxMessage),
+			grpc.MaxConcurrentStreams(maxStreams),
+			grpc.WaitForHandlers(true)),
+		served:  make(chan error, 1),
+		ending:  make(chan struct{}),
+		streams: newFeed(streams{}),
+	}
+	v1beta1.RegisterDevicePluginServer(s.server, &plugin{endpoint: e, session: s})
+	go func() { s.served <- s.server.Serve(l) }()
+	e.log.Debug("resource served", event.ResourceServed, event.Socket(path))
+	return s, nil
+}
+
+// hold waits for the kubelet's answer, then for its stream, then for the end of
+// the session, and returns why it is to end.
+func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error) error {
+	e := s.endpoint
+	timeout := time.NewTimer(e.cfg.StreamTimeout)
+	defer timeout.Stop()
+	for {
+		changed := e.directory.changed.next()
+		count, stale := s.streams.latest()
+		if err := s.lost(kubelet); err != nil {
+			s.abandon(answer, err)
+			return err
+		}
+		if count.opened > 0 && count.open == 0 {
+			return errStreamsEnded
+		}
+		select {
+		case <-changed:
+		case <-stale:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-reregister:
+			s.abandon(answer, errReregister)
+			return errReregister
+		case err := <-s.served:
+			s.served <- err
+			return fmt.Errorf("serving %s: %w", s.path, err)
+		case <-timeout.C:
+			if answer == nil && count.opened == 0 {
+				return fmt.Errorf("%w within %v", errNoStream, e.cfg.StreamTimeout)
+			}
+		case err := <-answer:
+			if err != nil {
+				return err
+			}
+			answer = nil
+			s.registered.Store(true)
+			timeout.Reset(e.cfg.StreamTimeout)
+			e.log.Info("resource registered", event.ResourceRegistered, event.Socket(s.path))
+		}
+	}
+}
+
+// lost says whether the kubelet was replaced or our socket is gone.
+func (s *session) lost(kubelet identity) error {
+	if present, err := identify(s.endpoint.kubelet, fs.ModeSocket); err == nil && present != kubelet {
+		return errKubeletReplaced
+	}
+	if _, err := os.Lstat(s.path); missing(err) {
+		return errSocketLost
+	}
+	return nil
+}
+
+// abandon logs that nobody waits for the kubelet's answer any more, where there
+// was none yet.
+func (s *session) abandon(answer <-chan error, why error) {
+	if answer != nil {
+		s.endpoint.log.Info("register abandoned", event.RegisterAbandoned, event.Reason(why.Error()))
+	}
+}
+
+// ready returns nil when the session is registered with a stream open.
+func (s *session) ready() error {
+	switch count, _ := s.streams.latest(); {
+	case !s.registered.Load():
+		return errors.New("the kubelet has not answered the registration yet")
+	case count.opened == 0:
+		return errNoStream
+	case count.open == 0:
+		return errStreamsEnded
+	}
+	return nil
+}
+
+// isEnding says whether the session is ending its streams.
+func (s *session) isEnding() bool {
+	select {
+	case <-s.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// end ends the streams, waits for them, and removes the socket. Only the streams
+// would keep GracefulStop from returning, so they are ended first; whoever is
+// busy for longer than drainTimeout is cut off.
+func (s *session) end() {
+	close(s.ending)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.server.GracefulStop()
+	}()
+	timer := time.NewTimer(drainTimeout)
+	defer timer.Stop()
+	select {
+	case <-stopped:
+	case <-timer.C:
+		s.listener.cut()
+		s.server.Stop()
+		<-stopped
+	}
+	<-s.served
+}

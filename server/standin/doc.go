@@ -1,0 +1,15 @@
+// Package standin is a small stand-in for the kubelet: the device manager's side
+// of the device plugin API over real gRPC on real unix sockets, without pods,
+// nodes or a cluster. The demo, the tests and the benchmarks talk to it.
+//
+// It behaves as the device manager of Kubernetes 1.37 does
+// (pkg/kubelet/cm/devicemanager): [Start] deletes every socket in the directory,
+// then creates kubelet.sock; Register dials back and asks for the options before
+// it answers; ListAndWatch is opened after it; a stream that ends is not opened
+// again. A [Behaviour] makes it misbehave in the ways that kubelets do.
+//
+// [Kubelet] owns its socket, one connection to each registered plugin, and what
+// it received. Every method is safe for concurrent use. The methods called
+// Await… block until what they wait for is there, their context ends or the
+// kubelet stops; [Kubelet.Stop] and [Kubelet.Kill] wait for every goroutine.
+package standin

@@ -1,0 +1,145 @@
+package standin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// List is one list of devices as it was received.
+type List struct {
+	Number   int // 1 for the first of its resource
+	Devices  []Device
+	Received time.Time
+}
+
+// Device is one entry of a list.
+type Device struct {
+	ID       string
+	Healthy  bool
+	NUMANode int // -1: none was named
+}
+
+// Device returns the entry with this id.
+func (l List) Device(id string) (Device, bool) {
+	for _, d := range l.Devices {
+		if d.ID == id {
+			return d, true
+		}
+	}
+	return Device{}, false
+}
+
+// record makes the message the newest list of the resource.
+func (k *Kubelet) record(resource string, m *v1beta1.ListAndWatchResponse, received time.Time) {
+	devices := make([]Device, 0, len(m.Devices))
+	for _, d := range m.Devices {
+		device := Device{ID: d.ID, Healthy: d.Health == v1beta1.Healthy, NUMANode: -1}
+		if nodes := d.Topology.GetNodes(); len(nodes) > 0 {
+			device.NUMANode = int(nodes[0].ID)
+		}
+		devices = append(devices, device)
+	}
+	k.change(func() {
+		k.lists[resource] = List{Number: k.lists[resource].Number + 1, Devices: devices, Received: received}
+	})
+}
+
+// Newest returns the newest list of the resource; its Number is 0 when there was
+// none yet.
+func (k *Kubelet) Newest(resource string) List {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lists[resource]
+}
+
+// AwaitList waits until the newest list of the resource is as wanted.
+func (k *Kubelet) AwaitList(ctx context.Context, resource string, wanted func(List) bool) (List, error) {
+	var newest List
+	err := k.await(ctx, func() bool {
+		newest = k.lists[resource]
+		return newest.Number > 0 && wanted(newest)
+	})
+	if err != nil {
+		return newest, fmt.Errorf("waiting for a list of %s (newest: number %d, %d devices): %w",
+			resource, newest.Number, len(newest.Devices), err)
+	}
+	return newest, nil
+}
+
+// Registrations counts the Register calls for the resource, refused ones too.
+func (k *Kubelet) Registrations(resource string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.registrations[resource]
+}
+
+// AwaitRegistrations waits until Register was called n times for the resource.
+func (k *Kubelet) AwaitRegistrations(ctx context.Context, resource string, n int) error {
+	err := k.await(ctx, func() bool { return k.registrations[resource] >= n })
+	if err != nil {
+		return fmt.Errorf("waiting for registration %d of %s (there were %d): %w", n, resource, k.Registrations(resource), err)
+	}
+	return nil
+}
+
+// await waits until met, which is called with mu held, is true.
+func (k *Kubelet) await(ctx context.Context, met func() bool) error {
+	for {
+		k.mu.Lock()
+		ok, changed := met(), k.changed
+		k.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-k.ctx.Done():
+			return errors.New("the kubelet has stopped")
+		}
+	}
+}
+
+// Plugin returns a client to the newest plugin of the resource, for calls that
+// the kubelet would make.
+func (k *Kubelet) Plugin(resource string) (v1beta1.DevicePluginClient, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p, ok := k.plugins[resource]
+	if !ok {
+		return nil, fmt.Errorf("no plugin is registered for %s", resource)
+	}
+	return p, nil
+}
+
+// Allocate asks for these devices for one container.
+func (k *Kubelet) Allocate(ctx context.Context, resource string, ids ...string) (*v1beta1.ContainerAllocateResponse, error) {
+	p, err := k.Plugin(resource)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := p.Allocate(ctx, &v1beta1.AllocateRequest{
+		ContainerRequests: []*v1beta1.ContainerAllocateRequest{{DevicesIds: ids}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n := len(answer.ContainerResponses); n != 1 {
+		return nil, fmt.Errorf("%d answers to one request", n)
+	}
+	return answer.ContainerResponses[0], nil
+}
+
+// CutStream ends the stream of the resource, and its connection.
+func (k *Kubelet) CutStream(resource string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p, ok := k.plugins[resource]; ok {
+		p.cut()
+	}
+}

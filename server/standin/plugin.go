@@ -1,0 +1,117 @@
+package standin
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// dialBack is how long a plugin may take to answer for its options.
+const dialBack = 10 * time.Second
+
+// plugin is one registration: the connection back to the one who registered.
+type plugin struct {
+	v1beta1.DevicePluginClient
+	conn *grpc.ClientConn
+	ctx  context.Context
+	cut  context.CancelFunc
+}
+
+// Register implements the Registration service.
+func (k *Kubelet) Register(ctx context.Context, r *v1beta1.RegisterRequest) (*v1beta1.Empty, error) {
+	k.change(func() { k.registrations[r.ResourceName]++ })
+	k.mu.Lock()
+	b := k.behaviour
+	k.mu.Unlock()
+	switch {
+	case b.Refuse != "":
+		return nil, status.Error(codes.Unknown, b.Refuse)
+	case b.Vanish:
+		k.cancel()
+		k.tasks.Go(k.server.Stop)
+		fallthrough
+	case b.HangRegister:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case r.Version != v1beta1.Version:
+		return nil, status.Errorf(codes.InvalidArgument, "version %q is not supported", r.Version)
+	}
+	p, err := k.dial(ctx, r.Endpoint)
+	if err != nil {
+		return nil, status.Errorf(codes.Unknown, "endpoint %q: %v", r.Endpoint, err)
+	}
+	k.change(func() { k.plugins[r.ResourceName] = p })
+	k.tasks.Go(func() {
+		defer k.leave(r.ResourceName, p)
+		k.follow(r.ResourceName, p, b)
+	})
+	return &v1beta1.Empty{}, nil
+}
+
+// dial connects to a plugin's socket and asks for its options.
+func (k *Kubelet) dial(ctx context.Context, endpoint string) (*plugin, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialBack)
+	defer cancel()
+	path := filepath.Join(k.dir, endpoint)
+	conn, err := grpc.NewClient("passthrough:///plugin",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}))
+	if err != nil {
+		return nil, err
+	}
+	p := &plugin{conn: conn, DevicePluginClient: v1beta1.NewDevicePluginClient(conn)}
+	options, err := p.GetDevicePluginOptions(ctx, &v1beta1.Empty{})
+	if err == nil && options == nil {
+		err = fmt.Errorf("no options")
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	p.ctx, p.cut = context.WithCancel(k.ctx)
+	return p, nil
+}
+
+// follow records the lists of a plugin until its stream ends.
+func (k *Kubelet) follow(resource string, p *plugin, b Behaviour) {
+	if b.NoStream {
+		<-p.ctx.Done()
+		return
+	}
+	stream, err := p.ListAndWatch(p.ctx, &v1beta1.Empty{})
+	if err != nil {
+		return
+	}
+	if b.NoRead {
+		<-stream.Context().Done()
+		return
+	}
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return
+		}
+		k.record(resource, message, time.Now())
+	}
+}
+
+// leave forgets a plugin whose stream has ended.
+func (k *Kubelet) leave(resource string, p *plugin) {
+	p.cut()
+	_ = p.conn.Close()
+	k.change(func() {
+		if k.plugins[resource] == p {
+			delete(k.plugins, resource)
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+func (r *rig) stream(ctx context.Context) grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse] {
+	r.Helper()
+	stream, err := r.client().ListAndWatch(ctx, &v1beta1.Empty{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return stream
+}
+
+func (r *rig) receive(stream grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse]) *v1beta1.ListAndWatchResponse {
+	r.Helper()
+	message, err := stream.Recv()
+	if err != nil {
+		r.Fatal(err)
+	}
+	return message
+}
+
+// started returns a rig whose server is registered and ready.
+func started(t testing.TB, list ...*inventory.Device) (*rig, *standin.Kubelet) {
+	t.Helper()
+	r := newRig(t, nil)
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	r.devices.set(list...)
+	r.awaitList(k)
+	r.awaitReady()
+	return r, k
+}
+
+func TestMessage(t *testing.T) {
+	near := port("a")
+	near.NUMANode = 0
+	tired := port("b")
+	tired.Health, tired.Reasons = inventory.Degraded, []string{"power-throttled=1"}
+	r, _ := started(t, near, tired, sick("c", "afu-dead"))
+	want := &v1beta1.ListAndWatchResponse{Devices: []*v1beta1.Device{
+		{ID: "a", Health: "Healthy", Topology: &v1beta1.TopologyInfo{Nodes: []*v1beta1.NUMANode{{ID: 0}}}},
+		{ID: "b", Health: "Healthy"},
+		{ID: "c", Health: "Unhealthy"},
+	}}
+	if diff := cmp.Diff(want, r.receive(r.stream(r.ctx)), protocmp.Transform()); diff != "" {
+		t.Errorf("first message (-want +got):\n%s", diff)
+	}
+}
+
+// What the kubelet cannot tell from the last list is not sent.
+func TestEqualListIsNotSent(t *testing.T) {
+	r, k := started(t, port("a"))
+	stream := r.stream(r.ctx)
+	r.receive(stream)
+	for i, change := range []func(*inventory.Device){
+		func(*inventory.Device) {},
+		func(d *inventory.Device) { d.Health, d.Reasons = inventory.Degraded, []string{"x"} },
+		func(d *inventory.Device) { d.AFUID = "0123" },
+		func(d *inventory.Device) { d.NUMANode = -2 },
+	} {
+		d := port("a")
+		d.Nodes = []string{fmt.Sprint("node", i)}
+		change(d)
+		r.devices.set(d)
+		r.awaitNode(k, "a", d.Nodes[0])
+	}
+	r.devices.set(port("a"), port("b"))
+	if got := len(r.receive(stream).Devices); got != 2 {
+		t.Errorf("second message has %d devices, want the 2 of the first true change", got)
+	}
+}
+
+// awaitNode asks for the device until it comes with this node: the one way to
+// see a change that is not sent.
+func (r *rig) awaitNode(k *standin.Kubelet, id, node string) {
+	r.Helper()
+	for {
+		got, err := k.Allocate(r.ctx, resource, id)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if got.Devices[0].ContainerPath == "/dev/"+node {
+			return
+		}
+	}
+}
+
+// Streams come and go at their own pace; each gets no equal list, and the last.
+func TestSeveralStreams(t *testing.T) {
+	r, k := started(t, port("a"))
+	const rounds = 200
+	last := port(fmt.Sprintf("z%04d", rounds))
+	ended := make(chan error)
+	for range 5 {
+		stream := r.stream(r.ctx)
+		go func() { ended <- readUntil(stream, last.ID) }()
+	}
+	for i := range rounds + 1 {
+		list := []*inventory.Device{port("a"), port(fmt.Sprintf("z%04d", i))}
+		if i%3 == 0 {
+			list[0] = sick("a", "afu-dead")
+		}
+		r.devices.set(list...)
+	}
+	for range 5 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	r.awaitList(k)
+}
+
+// readUntil reads lists until one has the device.
+func readUntil(stream grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse], id string) error {
+	var before *v1beta1.ListAndWatchResponse
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if before != nil && proto.Equal(before, message) {
+			return fmt.Errorf("equal list sent twice: %v", message)
+		}
+		for _, d := range message.Devices {
+			if d.ID == id {
+				return nil
+			}
+		}
+		before = message
+	}
+}
+
+// A kubelet that does not read holds up neither other streams nor the end.
+func TestSlowReader(t *testing.T) {
+	r := newRig(t, nil)
+	r.kubelet(standin.Behaviour{NoRead: true})
+	r.run()
+	list := ports(1024)
+	r.devices.set(list...)
+	r.awaitReady()
+	stream := r.stream(r.ctx)
+	for i := range 50 { // about 1 MiB, well above what the connection buffers
+		list = append([]*inventory.Device(nil), list...)
+		list[0] = sick("0000", "afu-dead")
+		if i%2 == 1 {
+			list[0] = port("0000")
+		}
+		r.devices.set(list...)
+		want := v1beta1.Unhealthy
+		if i%2 == 1 {
+			want = v1beta1.Healthy
+		}
+		for r.receive(stream).Devices[0].Health != want {
+		}
+	}
+	if n := r.events("list.sent"); n > 51+40 {
+		t.Errorf("%d lists sent: the other stream was not blocked", n)
+	}
+	if took := r.stop(); took > 2*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+}
+
+// Whoever connects and says nothing does not hold up the end either.
+func TestSilentConnection(t *testing.T) {
+	r, _ := started(t, port("a"))
+	conn, err := net.Dial("unix", r.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r.receive(r.stream(r.ctx)) // connections are accepted in turn: the silent one has been
+	if took := r.stop(); took > 2*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("connection is open still")
+	}
+}
+
+func TestStopDuringHungRegister(t *testing.T) {
+	r := newRig(t, nil)
+	k := r.kubelet(standin.Behaviour{HangRegister: true})
+	r.run()
+	r.devices.set(port("a"))
+	if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
+		t.Fatal(err)
+	}
+	if took := r.stop(); took > 2*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+}
+
+func TestStreamLogs(t *testing.T) {
+	r, k := started(t, port("a"))
+	r.devices.set(port("b"))
+	r.awaitList(k)
+	r.awaitEvent("list.sent", 2)
+	k.CutStream(resource)
+	r.awaitEvent("list.sent", 3)
+	r.stop()
+	var got []string
+	for _, line := range append(r.lines("list.sent"), r.lines("stream.closed")...) {
+		m := line.ContextMap()
+		_, timed := m["latency_ms"]
+		got = append(got, fmt.Sprintf("%v %v rev=%v count=%v timed=%t reason=%v", line.Level, m["resource"], m["rev"], m["count"], timed, m["reason"]))
+	}
+	want := []string{
+		"debug b-com.com/accelerator rev=1 count=1 timed=true reason=<nil>",
+		"debug b-com.com/accelerator rev=2 count=1 timed=true reason=<nil>",
+		"debug b-com.com/accelerator rev=2 count=1 timed=false reason=<nil>", // old news on a new stream
+		"info b-com.com/accelerator rev=<nil> count=<nil> timed=false reason=ended by the kubelet",
+		"info b-com.com/accelerator rev=<nil> count=<nil> timed=false reason=ended by us",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
