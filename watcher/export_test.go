@@ -1,0 +1,103 @@
+package watcher
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Parsed is a uevent as text.
+type Parsed struct {
+	Action, Devpath string            // of the header
+	Env             map[string]string // what is extracted, where it is not empty
+	Seqnum          uint64
+}
+
+// Extracted are the variables that parse keeps.
+var Extracted = []string{"ACTION", "DEVPATH", "SUBSYSTEM", "SEQNUM", "DEVNAME", "ERROR_EVENT", "PCI_SLOT_NAME"}
+
+// Parse takes a message apart without checking that it is complete.
+func Parse(raw []byte) (Parsed, error) {
+	ev, err := parse(raw)
+	if err != nil {
+		return Parsed{}, err
+	}
+	p := Parsed{Action: string(ev.action), Devpath: string(ev.devpath), Env: map[string]string{}, Seqnum: ev.seqnum()}
+	values := [][]byte{
+		ev.env.action, ev.env.devpath, ev.env.subsystem, ev.env.seqnum, ev.env.devname, ev.env.errorEvent, ev.env.slotName,
+	}
+	for i, v := range values {
+		if len(v) > 0 {
+			p.Env[Extracted[i]] = string(v)
+		}
+	}
+	return p, nil
+}
+
+// Judge makes what is done with a message of the kernel, logging apart.
+func Judge(subsystems ...string) func(raw []byte) (Hint, bool, error) {
+	f := newFilter(subsystems)
+	return func(raw []byte) (Hint, bool, error) {
+		ev, err := parse(raw)
+		if err == nil {
+			err = ev.check()
+		}
+		if err != nil {
+			return Hint{}, false, err
+		}
+		h, ok := f.match(&ev)
+		return h, ok, nil
+	}
+}
+
+func CardOf(path string) string { return cardOf([]byte(path)) }
+
+// Receive hands the source of uevents a message as if it had been received.
+// pid is the one of the credentials.
+func (w *Watcher) Receive(raw []byte, truncated bool, pid uint32, at time.Time, hint func(Hint)) {
+	w.uevents().take(message{
+		data: raw, truncated: truncated,
+		sender: sender{groups: kernelGroup, known: true, pid: pid},
+	}, at, hint)
+}
+
+func FromKernel(from unix.Sockaddr, oob []byte) bool { return newSender(from, oob).kernel() }
+
+// ShrinkReceiveBuffer makes the socket's buffer small; before Run only.
+func (w *Watcher) ShrinkReceiveBuffer(bytes int) error {
+	return w.control(func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bytes) })
+}
+
+// UEventCloser returns a func that closes the socket under the reader; call
+// UEventCloser before Run, the func at any time.
+func (w *Watcher) UEventCloser() func() error { return w.uevents().conn.file.Close }
+
+// UEventFlags returns the socket's descriptor and status flags.
+func (w *Watcher) UEventFlags() (fd, fl int, err error) {
+	err = w.control(func(n int) error {
+		if fd, err = unix.FcntlInt(uintptr(n), syscall.F_GETFD, 0); err != nil {
+			return err
+		}
+		fl, err = unix.FcntlInt(uintptr(n), syscall.F_GETFL, 0)
+		return err
+	})
+	return fd, fl, err
+}
+
+func (w *Watcher) control(f func(fd int) error) error {
+	var inner error
+	if err := w.uevents().conn.raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
+}
+
+func (w *Watcher) uevents() *uevents { return w.sources[0].src.(*uevents) }
+
+func NewLimiter() func(time.Time) int { return new(limiter).count }
+
+func NewBackoff(first, most time.Duration) (delay func() time.Duration, reset func()) {
+	b := &backoff{first: first, most: most}
+	return b.delay, b.reset
+}

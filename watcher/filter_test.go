@@ -1,0 +1,139 @@
+package watcher_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/watcher"
+)
+
+func TestCardOf(t *testing.T) {
+	tests := []struct{ name, path, want string }{
+		{"card", "/devices/pci0000:00/0000:00:02.0/0000:02:00.0", "0000:02:00.0"},
+		{"below the card", "/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region/region2/dfl-port.1", "0000:02:00.0"},
+		{"bridge", "/devices/pci0000:00/0000:00:02.0", "0000:00:02.0"},
+		{"function 7", "/devices/pci0000:00/0000:3b:1f.7", "0000:3b:1f.7"},
+		{"other domain", "/devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0", "0001:3b:00.0"},
+		{"domain behind VMD", "/devices/pci0000:5d/0000:5d:05.5/pci10000:00/10000:00:02.0/10000:01:00.0/fpga_region/region0", "10000:01:00.0"},
+		{"capitals", "/devices/pci0000:AF/0000:AF:00.0/fpga/intel-fpga-dev.0", "0000:af:00.0"},
+		{"relative", "devices/0000:01:00.0/uevent", "0000:01:00.0"},
+		{"alone", "0000:01:00.0", "0000:01:00.0"},
+		{"trailing slash", "/devices/0000:01:00.0/", "0000:01:00.0"},
+		{"port service is no card", "/devices/pci0000:00/0000:00:1c.0/0000:00:1c.0:pcie001", "0000:00:1c.0"},
+		{"host bridge is no card", "/devices/pci0000:00", ""},
+		{"bus is no card", "/devices/pci0000:00/pci_bus/0000:00", ""},
+		{"soc", "/devices/platform/soc@0/ffd03000.fpga", ""},
+		{"function 8", "/devices/0000:01:00.8", ""},
+		{"device 20", "/devices/0000:01:20.0", ""},
+		{"short domain", "/devices/000:01:00.0", ""},
+		{"long domain", "/devices/000000000:01:00.0", ""},
+		{"no hex", "/devices/0000:0g:00.0", ""},
+		{"longer", "/devices/0000:01:00.0x", ""},
+		{"root", "/", ""},
+		{"empty", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := watcher.CardOf(tt.path); got != tt.want {
+				t.Errorf("CardOf(%q) = %q, want %q", tt.path, got, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzCardOf(f *testing.F) {
+	f.Add("/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region")
+	f.Add("10000:AF:1f.7/")
+	f.Add("//")
+	f.Fuzz(func(t *testing.T, path string) {
+		card := watcher.CardOf(path)
+		if card == "" {
+			return
+		}
+		if card != strings.ToLower(card) || !strings.Contains(strings.ToLower(path), card) {
+			t.Errorf("CardOf(%q) = %q", path, card)
+		}
+		if again := watcher.CardOf(path + "/fpga_region/" + card + "/x"); again != card {
+			t.Errorf("deepest address: %q, want %q", again, card)
+		}
+	})
+}
+
+// message is a uevent with the variables that the kernel always sends.
+func message(action, devpath, subsystem string, more ...string) []byte {
+	raw := action + "@" + devpath + "\x00ACTION=" + action + "\x00DEVPATH=" + devpath + "\x00SUBSYSTEM=" + subsystem + "\x00"
+	for _, variable := range append(more, "SEQNUM=1") {
+		raw += variable + "\x00"
+	}
+	return []byte(raw)
+}
+
+func TestJudge(t *testing.T) {
+	tests := []struct {
+		name     string
+		raw      []byte
+		more     []string // subsystems
+		relevant bool
+		want     watcher.Hint
+	}{
+		{"pci add", []byte(pciAdd), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
+		{"port bind", []byte(portBind), nil, true, watcher.Hint{Card: "0000:01:00.0"}},
+		{"region add", []byte(regionAdd), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
+		{"error recovery", []byte(pciError), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
+		{"wakeup", []byte(wakeupAdd), nil, false, watcher.Hint{}},
+		{"opae class", message("add", "/devices/pci0000:ae/0000:af:00.0/fpga/intel-fpga-dev.0", "fpga"), nil, true, watcher.Hint{Card: "0000:af:00.0"}},
+		{"fpga manager of a SoC", []byte(socChange), nil, true, watcher.Hint{}},
+		{"fpga region of a SoC", message("add", "/devices/platform/soc@0/base/fpga_region/region0", "fpga_region"), nil, true, watcher.Hint{}},
+		{"platform without card", message("add", "/devices/platform/serial8250", "platform"), nil, false, watcher.Hint{}},
+		{"pci by slot name only", message("remove", "/devices/virtual/x", "pci", "PCI_SLOT_NAME=0000:02:00.0"), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
+		{"pci without address", message("add", "/devices/virtual/x", "pci"), nil, true, watcher.Hint{}},
+		{"action of a kernel to come", message("reset", "/devices/0000:02:00.0", "pci"), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
+		{"hwmon below a card", message("add", "/devices/0000:02:00.0/hwmon/hwmon0", "hwmon"), nil, false, watcher.Hint{}},
+		{"module", message("add", "/module/dfl_pci", "module"), nil, false, watcher.Hint{}},
+		{"subsystem of a family", message("add", "/devices/0000:02:00.0/drm/renderD128", "drm"), []string{"drm"}, true, watcher.Hint{Card: "0000:02:00.0"}},
+		{"subsystem of a family, no card", message("change", "/devices/virtual/mem/null", "mem"), []string{"mem"}, true, watcher.Hint{}},
+		{"subsystem is not a prefix", message("add", "/devices/0000:02:00.0/x", "pci_bus"), nil, false, watcher.Hint{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, relevant, err := watcher.Judge(tt.more...)(tt.raw)
+			if err != nil {
+				t.Fatalf("malformed: %v", err)
+			}
+			if relevant != tt.relevant {
+				t.Errorf("relevant: %v, want %v", relevant, tt.relevant)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("hint (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The node's other uevents cost nothing but time.
+func TestJudgeAllocatesNothing(t *testing.T) {
+	judge := watcher.Judge("drm")
+	for _, raw := range [][]byte{[]byte(wakeupAdd), message("add", "/devices/platform/serial8250", "platform"), []byte("add@/x")} {
+		if n := testing.AllocsPerRun(1000, func() { _, _, _ = judge(raw) }); n != 0 {
+			t.Errorf("%q: %v allocations", raw, n)
+		}
+	}
+}
+
+func BenchmarkJudge(b *testing.B) {
+	for _, bb := range []struct {
+		name, raw string
+	}{{"irrelevant", wakeupAdd}, {"relevant", portBind}} {
+		b.Run(bb.name, func(b *testing.B) {
+			judge, raw := watcher.Judge(), []byte(bb.raw)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := judge(raw); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package watcher_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/watcher"
+)
+
+// patience bounds each wait; nothing is expected to take a fraction of it.
+const patience = 20 * time.Second
+
+// heard collects hints and log lines, and wakes whoever waits for some.
+type heard struct {
+	*watcher.Watcher
+	logs *observer.ObservedLogs
+
+	mu    sync.Mutex
+	hints []watcher.Hint
+	news  chan struct{} // closed at the next hint or log line
+}
+
+func newHeard(t *testing.T, cfg watcher.Config) *heard {
+	t.Helper()
+	h := &heard{news: make(chan struct{})}
+	core, logs := observer.New(zap.DebugLevel)
+	h.logs = logs
+	w, err := watcher.New(cfg, zap.New(core, zap.Hooks(func(zapcore.Entry) error {
+		h.wake()
+		return nil
+	})))
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	h.Watcher = w
+	t.Cleanup(w.Close)
+	return h
+}
+
+// run starts the watcher, and ends it with the test.
+func (h *heard) run(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx, h.hint) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		case <-time.After(patience):
+			t.Errorf("Run did not end")
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func (h *heard) hint(hint watcher.Hint) {
+	h.mu.Lock()
+	h.hints = append(h.hints, hint)
+	h.mu.Unlock()
+	h.wake()
+}
+
+func (h *heard) wake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.news)
+	h.news = make(chan struct{})
+}
+
+// await waits until ok; it is asked after each hint and log line.
+func (h *heard) await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		h.mu.Lock()
+		news := h.news
+		h.mu.Unlock()
+		if ok() {
+			return
+		}
+		select {
+		case <-news:
+		case <-late:
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			t.Fatalf("%s: not seen; last hints: %+v", what, h.hints[max(0, len(h.hints)-10):])
+		}
+	}
+}
+
+// expect waits for a hint that equals want but for its time, and forgets it and
+// all that came before.
+func (h *heard) expect(t *testing.T, want watcher.Hint) {
+	t.Helper()
+	h.await(t, "hint "+want.Source+" "+want.Card+want.Node, func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for i, got := range h.hints {
+			if got.At.IsZero() {
+				t.Errorf("hint without time: %+v", got)
+			}
+			got.At = time.Time{}
+			if got == want {
+				h.hints = h.hints[i+1:]
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// any says whether a hint since the last expected one fulfils f.
+func (h *heard) any(f func(watcher.Hint) bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, hint := range h.hints {
+		if f(hint) {
+			return true
+		}
+	}
+	return false
+}
+
+// lines returns the log lines with this event name at this level.
+func (h *heard) lines(level zapcore.Level, event string) []observer.LoggedEntry {
+	return h.logs.FilterLevelExact(level).FilterField(zap.String("event", event)).All()
+}
+
+// expectLine waits for such a line and returns its fields.
+func (h *heard) expectLine(t *testing.T, level zapcore.Level, event string, fields map[string]any) map[string]any {
+	t.Helper()
+	var found map[string]any
+	h.await(t, "log line "+event, func() bool {
+		for _, line := range h.lines(level, event) {
+			found = line.ContextMap()
+			if contains(found, fields) {
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func contains(all, some map[string]any) bool {
+	for k, v := range some {
+		if all[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// simulated returns a configuration on an empty simulated node.
+func simulated(t *testing.T) watcher.Config {
+	t.Helper()
+	dir := t.TempDir()
+	cfg := watcher.Config{Sysfs: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Nodes: []string{"dfl-", "intel-fpga-"}}
+	mkdir(t, cfg.Sysfs)
+	mkdir(t, cfg.Dev)
+	return cfg
+}
+
+func mkdir(t *testing.T, elem ...string) string {
+	t.Helper()
+	path := filepath.Join(elem...)
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func write(t *testing.T, text string, elem ...string) string {
+	t.Helper()
+	path := filepath.Join(elem...)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

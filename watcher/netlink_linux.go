@@ -1,0 +1,185 @@
+package watcher
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/pilebones/go-udev/netlink"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// A payload is at most 2048 bytes of variables (UEVENT_BUFFER_SIZE) and the
+	// header, whose path cannot be longer than a page.
+	messageSize = 8 << 10
+	// Asked of the kernel, which doubles it. The default holds about 256 small
+	// messages, and a card of 32 functions sends more than that.
+	receiveBuffer = 4 << 20
+	kernelGroup   = 1
+)
+
+// conn is the socket that the kernel multicasts uevents to. This file is the
+// only one that knows go-udev, of which it uses the connection alone: its
+// monitor cannot be stopped and its parser panics.
+type conn struct {
+	file     *os.File
+	raw      syscall.RawConn
+	received int // size of the receive buffer, as the kernel counts it
+	buf      [messageSize]byte
+	oob      [256]byte
+}
+
+// message is what one recvmsg got. data is valid until the next one.
+type message struct {
+	data      []byte
+	truncated bool
+	sender    sender
+}
+
+func dial() (*conn, error) {
+	var link netlink.UEventConn
+	// Connect does not set close-on-exec: nobody may fork in between.
+	syscall.ForkLock.RLock()
+	err := link.Connect(netlink.KernelEvent)
+	if err == nil {
+		syscall.CloseOnExec(link.Fd)
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, fmt.Errorf("uevent socket: %w", err)
+	}
+	c, err := newConn(link.Fd)
+	if err != nil {
+		return nil, fmt.Errorf("uevent socket: %w", err)
+	}
+	return c, nil
+}
+
+// newConn takes over fd, also when it fails.
+func newConn(fd int) (*conn, error) {
+	size, err := prepare(fd)
+	if err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	// Non-blocking by now, so NewFile hands it to the poller, and deadlines and
+	// Close end a read.
+	c := &conn{file: os.NewFile(uintptr(fd), "uevent"), received: size}
+	if err := c.file.SetReadDeadline(time.Time{}); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	if c.raw, err = c.file.SyscallConn(); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+func prepare(fd int) (size int, err error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return 0, fmt.Errorf("O_NONBLOCK: %w", err)
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
+		return 0, fmt.Errorf("SO_PASSCRED: %w", err)
+	}
+	// The first needs CAP_NET_ADMIN, the second is capped by rmem_max. What was
+	// got is logged; less is no error.
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
+	}
+	size, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	if err != nil {
+		return 0, fmt.Errorf("SO_RCVBUF: %w", err)
+	}
+	return size, nil
+}
+
+// receive waits for the next message. ENOBUFS means that messages were lost.
+func (c *conn) receive() (message, error) { return c.read(true) }
+
+// drain empties the queue and returns how many messages were in it. Once the
+// buffer has overflowed the kernel drops everything, without saying so again,
+// until the queue was empty.
+func (c *conn) drain() (n int, err error) {
+	for lost := false; ; {
+		_, err := c.read(false)
+		switch {
+		case err == nil:
+			n, lost = n+1, false
+		case errors.Is(err, unix.EAGAIN):
+			return n, nil
+		case errors.Is(err, unix.ENOBUFS) && !lost:
+			lost = true // it was empty, and is full again
+		default:
+			return n, err
+		}
+	}
+}
+
+func (c *conn) read(wait bool) (m message, err error) {
+	closed := c.raw.Read(func(fd uintptr) bool {
+		m, err = c.recvmsg(int(fd))
+		return !wait || !errors.Is(err, unix.EAGAIN)
+	})
+	if closed != nil {
+		return message{}, closed
+	}
+	return m, err
+}
+
+func (c *conn) recvmsg(fd int) (message, error) {
+	for {
+		n, oobn, flags, from, err := unix.Recvmsg(fd, c.buf[:], c.oob[:], 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return message{}, err
+		}
+		return message{data: c.buf[:n], truncated: flags&unix.MSG_TRUNC != 0, sender: newSender(from, c.oob[:oobn])}, nil
+	}
+}
+
+// interrupt makes receive return at once, now and ever after.
+func (c *conn) interrupt() { _ = c.file.SetReadDeadline(time.Unix(1, 0)) }
+
+func (c *conn) close() error { return c.file.Close() }
+
+// sender is who sent a message, as the kernel vouches for it.
+type sender struct {
+	port   uint32 // netlink port, 0 for the kernel
+	groups uint32 // multicast groups
+	known  bool   // there were credentials
+	pid    uint32
+	uid    uint32
+}
+
+func newSender(from unix.Sockaddr, oob []byte) sender {
+	var s sender
+	nl, ok := from.(*unix.SockaddrNetlink)
+	if !ok {
+		return s
+	}
+	s.port, s.groups = nl.Pid, nl.Groups
+	for len(oob) >= unix.SizeofCmsghdr {
+		header, data, rest, err := unix.ParseOneSocketControlMessage(oob)
+		if err != nil {
+			return s
+		}
+		if header.Level == unix.SOL_SOCKET && header.Type == unix.SCM_CREDENTIALS && len(data) >= unix.SizeofUcred {
+			// struct ucred: pid, uid, gid.
+			s.known = true
+			s.pid, s.uid = binary.NativeEndian.Uint32(data), binary.NativeEndian.Uint32(data[4:])
+		}
+		oob = rest
+	}
+	return s
+}
+
+// kernel says whether the message is the kernel's own. Both halves are needed:
+// see the package documentation.
+func (s sender) kernel() bool {
+	return s.port == 0 && s.groups == kernelGroup && s.known && s.pid == 0 && s.uid == 0
+}

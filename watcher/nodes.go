@@ -1,0 +1,96 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// nodes is the source of news about device nodes: one watch on their directory.
+type nodes struct {
+	dir      string
+	prefixes []string
+	log      *zap.Logger
+	notify   *notify // nil while closed
+}
+
+func (n *nodes) open() ([]zap.Field, error) {
+	if err := checkDir(n.dir); err != nil {
+		return nil, err
+	}
+	var err error
+	if n.notify, err = openNotify(); err != nil {
+		return nil, err
+	}
+	return nil, n.notify.add(n.dir)
+}
+
+func (n *nodes) close() {
+	if n.notify != nil {
+		n.notify.close()
+		n.notify = nil
+	}
+}
+
+func (n *nodes) listen(ctx context.Context, hint func(Hint)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-n.notify.failed:
+			at := time.Now()
+			if !errors.Is(err, fsnotify.ErrEventOverflow) {
+				return err
+			}
+			// The watch itself is intact: nothing to open again.
+			n.log.Warn("inotify events lost", event.InotifyOverflow, event.Path(n.dir))
+			hint(Hint{Source: SourceOverflow, At: at})
+		case ev, ok := <-n.notify.fs.Events:
+			if !ok {
+				return fsnotify.ErrClosed
+			}
+			if err := n.take(ev, hint); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// take judges one event; an error means that the directory itself is gone.
+func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
+	if ev.Name == n.dir {
+		if ev.Has(fsnotify.Remove | fsnotify.Rename) {
+			return fmt.Errorf("%s was removed: %w", n.dir, fs.ErrNotExist)
+		}
+		return nil
+	}
+	// Before Linux 6.10 each write to /dev/null is heard here too.
+	if !ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename | fsnotify.Chmod) {
+		return nil
+	}
+	name := filepath.Base(ev.Name)
+	if !n.matters(name) {
+		return nil
+	}
+	hint(Hint{Node: name, Source: SourceInotify, At: time.Now()})
+	n.log.Debug("node event received", event.InotifyEvent, event.Node(name), event.Action(ev.Op.String()))
+	return nil
+}
+
+func (n *nodes) matters(name string) bool {
+	for _, p := range n.prefixes {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package watcher_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/watcher"
+)
+
+func node(name string) watcher.Hint {
+	return watcher.Hint{Node: name, Source: watcher.SourceInotify}
+}
+
+func TestNodes(t *testing.T) {
+	cfg := simulated(t)
+	write(t, "", cfg.Dev, "dfl-port.7")
+	h := newHeard(t, cfg)
+	write(t, "", cfg.Dev, "dfl-port.0") // after New, before Run
+	h.run(t)
+	h.expect(t, node("dfl-port.0"))
+
+	if err := os.Chmod(cfg.Dev+"/dfl-port.7", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.expect(t, node("dfl-port.7"))
+
+	write(t, "", cfg.Dev, "tty0")
+	write(t, "x", cfg.Dev, "dfl-port.7") // a write to a node is no news
+	mkdir(t, cfg.Dev, "intel-fpga-port.0")
+	h.expect(t, node("intel-fpga-port.0"))
+	if err := os.Rename(cfg.Dev+"/dfl-port.0", cfg.Dev+"/dfl-port.1"); err != nil {
+		t.Fatal(err)
+	}
+	h.expect(t, node("dfl-port.0"))
+	h.expect(t, node("dfl-port.1"))
+	if err := os.Remove(cfg.Dev + "/dfl-port.1"); err != nil {
+		t.Fatal(err)
+	}
+	h.expect(t, node("dfl-port.1"))
+
+	for _, line := range h.lines(zap.DebugLevel, "inotify.event") {
+		fields := line.ContextMap()
+		if fields["node"] == "tty0" || fields["node"] == "dfl-port.7" && fields["action"] != "CHMOD" {
+			t.Errorf("passed on: %v", fields)
+		}
+	}
+}
+
+func TestNodesDirectoryComesLater(t *testing.T) {
+	t.Parallel()
+	cfg := simulated(t)
+	if err := os.Remove(cfg.Dev); err != nil {
+		t.Fatal(err)
+	}
+	h := newHeard(t, cfg)
+	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Dev, "remaining": "uevents and resync"})
+	h.run(t)
+	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"path": cfg.Dev}) // tried again, in vain
+	mkdir(t, cfg.Dev)
+	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
+	write(t, "", cfg.Dev, "dfl-port.0")
+	h.expect(t, node("dfl-port.0"))
+	if n := len(h.logs.FilterLevelExact(zap.WarnLevel).FilterField(zap.String("path", cfg.Dev)).All()); n != 1 {
+		t.Errorf("warned %d times, want once", n)
+	}
+}
+
+func TestNodesDirectoryReturns(t *testing.T) {
+	t.Parallel()
+	for _, how := range []struct {
+		name string
+		lose func(dir string) error
+	}{
+		{"removed", os.RemoveAll},
+		{"moved", func(dir string) error { return os.Rename(dir, dir+".old") }},
+		{"replaced by a file", func(dir string) error {
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+			return os.WriteFile(dir, nil, 0o644)
+		}},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := simulated(t)
+			write(t, "", cfg.Dev, "dfl-port.0")
+			h := newHeard(t, cfg)
+			h.run(t)
+			if err := how.lose(cfg.Dev); err != nil {
+				t.Fatal(err)
+			}
+			h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Dev})
+			if err := os.RemoveAll(cfg.Dev); err != nil {
+				t.Fatal(err)
+			}
+			mkdir(t, cfg.Dev)
+			h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
+			h.expectLine(t, zap.InfoLevel, "source.recovered", map[string]any{"path": cfg.Dev, "source": "inotify"})
+			write(t, "", cfg.Dev, "dfl-fme.0")
+			h.expect(t, node("dfl-fme.0"))
+		})
+	}
+}
+
+// More events than the kernel queues (fs.inotify.max_queued_events) while nobody
+// reads.
+func TestInotifyOverflow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills a kernel queue")
+	}
+	for _, where := range []string{"dev", "sys"} {
+		t.Run(where, func(t *testing.T) {
+			cfg := simulated(t)
+			dir := filepath.Join(filepath.Dir(cfg.Dev), where)
+			file := write(t, "", dir, "tty0")
+			h := newHeard(t, cfg)
+			limit := queueLimit(t)
+			// fsnotify's reader takes some thousands before it waits for us. Two
+			// kinds in turn: the kernel merges equal neighbours.
+			for range limit + 8192 {
+				for _, mode := range []os.FileMode{0o600, 0o644} {
+					if err := os.Chmod(file, mode); err != nil {
+						t.Fatal(err)
+					}
+					if err := os.Truncate(file, 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			mkdir(t, cfg.Sysfs, "devices/pci0000:00/0000:01:00.0") // lost
+			h.run(t)
+			h.expect(t, watcher.Hint{Source: watcher.SourceOverflow})
+			h.expectLine(t, zap.WarnLevel, "inotify.overflow", map[string]any{"path": dir})
+			write(t, "", cfg.Dev, "dfl-port.0")
+			h.expect(t, node("dfl-port.0"))
+			write(t, "0", cfg.Sysfs, "devices/pci0000:00/0000:01:00.0/numa_node")
+			h.expect(t, watcher.Hint{Card: "0000:01:00.0", Source: watcher.SourceInotify})
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package watcher
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+)
+
+// uevent is a message of the kernel (lib/kobject_uevent.c):
+//
+//	ACTION@DEVPATH NUL KEY=VALUE NUL KEY=VALUE NUL …
+//
+// The slices point into the message.
+type uevent struct {
+	action  []byte // of the header
+	devpath []byte // of the header, without the mount point of sysfs
+	cut     bool   // the last variable has no end
+
+	env struct {
+		action, devpath, subsystem, seqnum []byte // always sent
+		devname                            []byte // node, without /dev/
+		errorEvent                         []byte // PCI error recovery: BEGIN_RECOVERY, …
+		slotName                           []byte // PCI address, of PCI devices
+	}
+}
+
+// What makes a message malformed. Errors made once: refusing one costs nothing.
+var (
+	errNoEnd      = errors.New("uevent: no NUL")
+	errHeader     = errors.New("uevent: header is not ACTION@DEVPATH")
+	errVariable   = errors.New("uevent: variable without =")
+	errCut        = errors.New("uevent: last variable has no end")
+	errIncomplete = errors.New("uevent: ACTION, DEVPATH or SUBSYSTEM missing")
+	errMismatch   = errors.New("uevent: header and variables differ")
+	errTruncated  = errors.New("uevent: longer than the buffer")
+)
+
+// parse takes a message apart. It is as lenient as go-udev's parser, which it
+// agrees with wherever that one accepts, and goes on where that one stops: at
+// values with '=', paths with '@' and actions that it does not know. Of a
+// variable that is there twice the last counts. It allocates nothing.
+func parse(raw []byte) (uevent, error) {
+	end := bytes.IndexByte(raw, 0)
+	if end < 0 {
+		return uevent{}, errNoEnd
+	}
+	// The first '@': no action has one, many a path does (soc@0).
+	at := bytes.IndexByte(raw[:end], '@')
+	if at < 1 {
+		return uevent{}, errHeader
+	}
+	ev := uevent{action: raw[:at], devpath: raw[at+1 : end]}
+	for rest := raw[end+1:]; len(rest) > 0; rest = rest[end+1:] {
+		if end = bytes.IndexByte(rest, 0); end < 0 {
+			ev.cut = true
+			break
+		}
+		eq := bytes.IndexByte(rest[:end], '=')
+		if eq < 0 {
+			return uevent{}, errVariable
+		}
+		ev.set(rest[:eq], rest[eq+1:end])
+	}
+	return ev, nil
+}
+
+func (ev *uevent) set(key, value []byte) {
+	switch string(key) {
+	case "ACTION":
+		ev.env.action = value
+	case "DEVPATH":
+		ev.env.devpath = value
+	case "SUBSYSTEM":
+		ev.env.subsystem = value
+	case "SEQNUM":
+		ev.env.seqnum = value
+	case "DEVNAME":
+		ev.env.devname = value
+	case "ERROR_EVENT":
+		ev.env.errorEvent = value
+	case "PCI_SLOT_NAME":
+		ev.env.slotName = value
+	}
+}
+
+// check says whether the kernel can have meant this: it always sends the three
+// variables, the first two equal to the header, and ends each with NUL.
+func (ev *uevent) check() error {
+	env := &ev.env
+	switch {
+	case ev.cut:
+		return errCut
+	case len(env.action) == 0 || len(env.devpath) == 0 || len(env.subsystem) == 0:
+		return errIncomplete
+	case !bytes.Equal(env.action, ev.action) || !bytes.Equal(env.devpath, ev.devpath):
+		return errMismatch
+	}
+	return nil
+}
+
+// seqnum is for the log only: the kernel skips numbers that are not for us, and
+// may reorder. 0 where there is none.
+func (ev *uevent) seqnum() uint64 {
+	n, err := strconv.ParseUint(string(ev.env.seqnum), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,169 @@
+package watcher_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pilebones/go-udev/netlink"
+
+	"b-com.com/accelerator-device-plugin/watcher"
+)
+
+// Messages of Linux 6.1, byte for byte, and some that a kernel could send.
+const (
+	pciAdd = "add@/devices/pci0000:00/0000:00:02.0/0000:02:00.0\x00ACTION=add\x00" +
+		"DEVPATH=/devices/pci0000:00/0000:00:02.0/0000:02:00.0\x00SUBSYSTEM=pci\x00PCI_CLASS=120000\x00PCI_ID=8086:09C4\x00" +
+		"PCI_SUBSYS_ID=8086:0000\x00PCI_SLOT_NAME=0000:02:00.0\x00" +
+		"MODALIAS=pci:v00008086d000009C4sv00008086sd00000000bc12sc00i00\x00SEQNUM=682\x00"
+	portBind = "bind@/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/dfl-port.0\x00ACTION=bind\x00" +
+		"DEVPATH=/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/dfl-port.0\x00SUBSYSTEM=platform\x00" +
+		"MAJOR=245\x00MINOR=0\x00DEVNAME=dfl-port.0\x00DRIVER=dfl-port\x00MODALIAS=platform:dfl-port\x00SEQNUM=744\x00"
+	regionAdd = "add@/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region/region2\x00ACTION=add\x00" +
+		"DEVPATH=/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region/region2\x00SUBSYSTEM=fpga_region\x00SEQNUM=683\x00"
+	wakeupAdd = "add@/devices/LNXSYSTM:00/LNXSYBUS:00/PNP0A08:00/device:03/device:04/wakeup/wakeup11\x00ACTION=add\x00" +
+		"DEVPATH=/devices/LNXSYSTM:00/LNXSYBUS:00/PNP0A08:00/device:03/device:04/wakeup/wakeup11\x00SUBSYSTEM=wakeup\x00SEQNUM=681\x00"
+	synthetic = "change@/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0\x00ACTION=change\x00" +
+		"DEVPATH=/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0\x00SUBSYSTEM=fpga_region\x00SYNTH_UUID=0\x00SEQNUM=743\x00"
+	pciError = "change@/devices/pci0000:00/0000:02:00.0\x00ACTION=change\x00DEVPATH=/devices/pci0000:00/0000:02:00.0\x00" +
+		"SUBSYSTEM=pci\x00ERROR_EVENT=FAILED_RECOVERY\x00DEVICE_ONLINE=0\x00PCI_SLOT_NAME=0000:02:00.0\x00SEQNUM=9\x00"
+	socChange = "change@/devices/platform/soc@0/ffd03000.fpga/fpga_manager/fpga0\x00ACTION=change\x00" +
+		"DEVPATH=/devices/platform/soc@0/ffd03000.fpga/fpga_manager/fpga0\x00SUBSYSTEM=fpga_manager\x00ARG=a=b\x00SEQNUM=7\x00"
+)
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		name, raw string
+		want      watcher.Parsed
+	}{
+		{"pci add", pciAdd, watcher.Parsed{
+			Action: "add", Devpath: "/devices/pci0000:00/0000:00:02.0/0000:02:00.0", Seqnum: 682,
+			Env: map[string]string{
+				"ACTION": "add", "DEVPATH": "/devices/pci0000:00/0000:00:02.0/0000:02:00.0", "SUBSYSTEM": "pci",
+				"SEQNUM": "682", "PCI_SLOT_NAME": "0000:02:00.0",
+			},
+		}},
+		{"port bind", portBind, watcher.Parsed{
+			Action: "bind", Devpath: "/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/dfl-port.0", Seqnum: 744,
+			Env: map[string]string{
+				"ACTION": "bind", "DEVPATH": "/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/dfl-port.0",
+				"SUBSYSTEM": "platform", "SEQNUM": "744", "DEVNAME": "dfl-port.0",
+			},
+		}},
+		{"pci error", pciError, watcher.Parsed{
+			Action: "change", Devpath: "/devices/pci0000:00/0000:02:00.0", Seqnum: 9,
+			Env: map[string]string{
+				"ACTION": "change", "DEVPATH": "/devices/pci0000:00/0000:02:00.0", "SUBSYSTEM": "pci", "SEQNUM": "9",
+				"ERROR_EVENT": "FAILED_RECOVERY", "PCI_SLOT_NAME": "0000:02:00.0",
+			},
+		}},
+		{"@ in the path", socChange, watcher.Parsed{
+			Action: "change", Devpath: "/devices/platform/soc@0/ffd03000.fpga/fpga_manager/fpga0", Seqnum: 7,
+			Env: map[string]string{
+				"ACTION": "change", "DEVPATH": "/devices/platform/soc@0/ffd03000.fpga/fpga_manager/fpga0",
+				"SUBSYSTEM": "fpga_manager", "SEQNUM": "7",
+			},
+		}},
+		{"= in a value", "add@/a\x00DEVNAME=x=y=\x00", watcher.Parsed{
+			Action: "add", Devpath: "/a", Env: map[string]string{"DEVNAME": "x=y="},
+		}},
+		{"twice", "add@/a\x00DEVNAME=x\x00DEVNAME=y\x00", watcher.Parsed{
+			Action: "add", Devpath: "/a", Env: map[string]string{"DEVNAME": "y"},
+		}},
+		{"number too large", "add@/a\x00SEQNUM=99999999999999999999\x00", watcher.Parsed{
+			Action: "add", Devpath: "/a", Env: map[string]string{"SEQNUM": "99999999999999999999"},
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := watcher.Parse([]byte(tt.raw))
+			if err != nil {
+				t.Fatalf("Parse: %v", err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Parse (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+var malformed = []struct{ name, raw string }{
+	{"empty", ""},
+	{"no NUL", "add@/devices/x"},
+	{"only NUL", "\x00"},
+	{"no @", "add\x00ACTION=add\x00DEVPATH=/a\x00SUBSYSTEM=pci\x00"},
+	{"no action", "@/a\x00ACTION=add\x00DEVPATH=/a\x00SUBSYSTEM=pci\x00"},
+	{"header alone", "add@/a\x00"},
+	{"without ACTION", "add@/a\x00DEVPATH=/a\x00SUBSYSTEM=pci\x00"},
+	{"without DEVPATH", "add@/a\x00ACTION=add\x00SUBSYSTEM=pci\x00"},
+	{"without SUBSYSTEM", "add@/a\x00ACTION=add\x00DEVPATH=/a\x00"},
+	{"empty SUBSYSTEM", "add@/a\x00ACTION=add\x00DEVPATH=/a\x00SUBSYSTEM=\x00"},
+	{"another ACTION", "add@/a\x00ACTION=remove\x00DEVPATH=/a\x00SUBSYSTEM=pci\x00"},
+	{"another DEVPATH", "add@/a\x00ACTION=add\x00DEVPATH=/b\x00SUBSYSTEM=pci\x00"},
+	{"variable without =", "add@/a\x00ACTION=add\x00DEVPATH=/a\x00SUBSYSTEM=pci\x00SEQNUM\x00"},
+	{"two NUL", "add@/a\x00\x00ACTION=add\x00DEVPATH=/a\x00SUBSYSTEM=pci\x00"},
+	{"cut", strings.TrimSuffix(pciAdd, "2\x00")},
+	{"of udevd", "libudev\x00\xfe\xed\xca\xfe" + pciAdd},
+}
+
+func TestMalformed(t *testing.T) {
+	judge := watcher.Judge()
+	for _, tt := range malformed {
+		t.Run(tt.name, func(t *testing.T) {
+			if hint, ok, err := judge([]byte(tt.raw)); err == nil {
+				t.Errorf("accepted: hint %+v, relevant %v", hint, ok)
+			}
+		})
+	}
+}
+
+// goudev is go-udev's parser, without its panics.
+func goudev(raw []byte) (ev *netlink.UEvent, ok bool) {
+	defer func() {
+		if recover() != nil {
+			ev, ok = nil, false
+		}
+	}()
+	ev, err := netlink.ParseUEvent(raw)
+	return ev, err == nil
+}
+
+// FuzzParse: what go-udev accepts in the kernel's format we accept, and agree on;
+// and nothing panics.
+func FuzzParse(f *testing.F) {
+	for _, raw := range []string{pciAdd, portBind, regionAdd, wakeupAdd, synthetic, pciError, socChange} {
+		f.Add([]byte(raw))
+	}
+	for _, m := range malformed {
+		f.Add([]byte(m.raw))
+	}
+	f.Add([]byte("bind@\x00=\x00"))
+	judge := watcher.Judge()
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		before := bytes.Clone(raw)
+		got, err := watcher.Parse(raw)
+		if _, _, judged := judge(raw); judged == nil && err != nil {
+			t.Errorf("judged although not parsed: %v", err)
+		}
+		if !bytes.Equal(before, raw) {
+			t.Errorf("the message was changed")
+		}
+		theirs, ok := goudev(raw)
+		if !ok || bytes.HasPrefix(raw, []byte("libudev\x00")) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("refused, go-udev accepts %+v: %v", theirs, err)
+		}
+		want := watcher.Parsed{Action: string(theirs.Action), Devpath: theirs.KObj, Env: map[string]string{}, Seqnum: got.Seqnum}
+		for _, key := range watcher.Extracted {
+			if v := theirs.Env[key]; v != "" {
+				want.Env[key] = v
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Parse (-go-udev +ours):\n%s", diff)
+		}
+	})
+}

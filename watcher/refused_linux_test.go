@@ -1,0 +1,169 @@
+package watcher_test
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"b-com.com/accelerator-device-plugin/watcher"
+)
+
+// refusal makes a system call fail, in the whole process and for good.
+type refusal struct {
+	call  uint32
+	arg   uint32 // refuse only with this first argument; 0: with any
+	errno unix.Errno
+}
+
+func (r refusal) install() error {
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: r.call, Jf: 3},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 16}, // low half of args[0], little-endian
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: r.arg, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(r.errno)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	if r.arg == 0 {
+		program[3] = unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JA}
+	}
+	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// A source that is refused is one warning and no error, and the others go on.
+// Each refusal lasts as long as the process that meets it: a child of ours.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		refusal
+		warnings []map[string]any // of the daemon's life
+		says     string           // each of them
+		hears    func(t *testing.T, h *heard, cfg watcher.Config)
+	}{
+		{
+			"netlink", refusal{unix.SYS_SOCKET, unix.AF_NETLINK, unix.EPERM},
+			[]map[string]any{{"source": "uevent", "remaining": "inotify and resync"}},
+			"operation not permitted", hearsNode,
+		},
+		{
+			"inotify instance", refusal{unix.SYS_INOTIFY_INIT1, 0, unix.EMFILE},
+			[]map[string]any{{"source": "inotify", "remaining": "uevents and resync"}, {"source": "inotify", "remaining": "resync"}},
+			"fs.inotify.max_user_instances", hearsUEvent,
+		},
+		{
+			"inotify watch", refusal{unix.SYS_INOTIFY_ADD_WATCH, 0, unix.ENOSPC},
+			[]map[string]any{{"source": "inotify", "remaining": "uevents and resync"}, {"remaining": "resync"}},
+			"fs.inotify.max_user_watches", hearsUEvent,
+		},
+	}
+	const child = "WATCHER_TEST_REFUSED"
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if os.Getenv(child) == "" {
+				inChild(t, child)
+				return
+			}
+			if err := tt.install(); err != nil {
+				t.Skipf("nothing can be refused here: %v", err)
+			}
+			cfg := simulated(t)
+			cfg.Subsystems = []string{"mem"}
+			mkdir(t, cfg.Sysfs, portDir)
+			h := newHeard(t, cfg)
+			h.run(t)
+			h.expectLine(t, zap.DebugLevel, "source.lost", nil) // tried again, in vain
+			tt.hears(t, h, cfg)
+			lines := h.logs.FilterLevelExact(zap.WarnLevel).All()
+			if len(lines) != len(tt.warnings) {
+				t.Fatalf("%d warnings, want %d: %v", len(lines), len(tt.warnings), lines)
+			}
+			for i, line := range lines {
+				got := line.ContextMap()
+				if !contains(got, tt.warnings[i]) || got["event"] != "source.lost" || !strings.Contains(got["error"].(string), tt.says) {
+					t.Errorf("warning %d: %v, want %v saying %q", i, got, tt.warnings[i], tt.says)
+				}
+			}
+		})
+	}
+}
+
+func hearsNode(t *testing.T, h *heard, cfg watcher.Config) {
+	write(t, "", cfg.Dev, "dfl-port.0")
+	h.expect(t, node("dfl-port.0"))
+}
+
+func hearsUEvent(t *testing.T, h *heard, _ watcher.Config) {
+	if os.Geteuid() != 0 {
+		return // only root makes the kernel send some
+	}
+	provoke(t, memNull, "change "+uuid)
+	expectUEvent(t, h, map[string]any{"devpath": "/devices/virtual/mem/null"})
+}
+
+// inChild runs the running test in a process of its own.
+func inChild(t *testing.T, variable string) {
+	t.Helper()
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skip("the filter is written for little-endian 64-bit machines")
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v")
+	cmd.Env = append(os.Environ(), variable+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if strings.Contains(string(out), "--- SKIP") {
+		t.Skipf("skipped in the child:\n%s", out)
+	}
+	if !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Fatalf("not run in the child:\n%s", out)
+	}
+}
+
+// Listening takes no privilege, only the large buffer does.
+func TestUnprivileged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can provoke the uevent that nobody is to hear")
+	}
+	cfg := watcher.Config{Sysfs: "/sys", Dev: "/dev", Subsystems: []string{"mem"}}
+	opened := make(chan *heard)
+	go func() {
+		defer close(opened)
+		// The thread becomes nobody, and ends with this goroutine.
+		runtime.LockOSThread()
+		const nobody = 65534
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+			return
+		}
+		opened <- newHeard(t, cfg)
+	}()
+	h, ok := <-opened
+	if !ok {
+		t.Skip("this root cannot become nobody")
+	}
+	if lost := h.lines(zap.WarnLevel, "source.lost"); len(lost) > 0 {
+		t.Skipf("a source is refused here: %v", lost[0].ContextMap()["error"])
+	}
+	h.run(t)
+	provoke(t, memNull, "change "+uuid)
+	h.expect(t, watcher.Hint{Source: watcher.SourceUEvent})
+	expectUEvent(t, h, map[string]any{"devpath": "/devices/virtual/mem/null"})
+}

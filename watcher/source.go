@@ -1,0 +1,110 @@
+package watcher
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// source is one place that news comes from: [uevents], [nodes] or [tree].
+type source interface {
+	// open makes the source remember all that happens from now on. Its fields
+	// say in the log what was got.
+	open() ([]zap.Field, error)
+	// listen passes on hints until ctx ends or the source breaks.
+	listen(ctx context.Context, hint func(Hint)) error
+	// close releases what open took; also after a failed open.
+	close()
+}
+
+// keeper keeps a source open: it says once that it is lost, tries again quietly,
+// and has everything looked at when it is back.
+type keeper struct {
+	name      string // of the source, in the log
+	path      string // that is watched, or ""
+	remaining string // what still tells the news while this one is lost
+	retry     backoff
+	src       source
+	log       *zap.Logger
+	up        bool
+}
+
+// start opens the source for the first time.
+func (k *keeper) start() {
+	fields, err := k.open()
+	if err != nil {
+		k.warn(err)
+		return
+	}
+	k.log.Info("source opened", k.fields(append(fields, event.SourceOpened)...)...)
+}
+
+func (k *keeper) run(ctx context.Context, hint func(Hint)) {
+	defer k.stop()
+	for {
+		if !k.up && !k.reopen(ctx, hint) {
+			return
+		}
+		since := time.Now()
+		err := k.src.listen(ctx, hint)
+		if ctx.Err() != nil {
+			return
+		}
+		k.stop()
+		k.warn(err)
+		// One that breaks as soon as it is open must not start from the
+		// shortest delay each time.
+		if time.Since(since) > k.retry.most {
+			k.retry.reset()
+		}
+	}
+}
+
+// reopen tries until the source is open (true) or ctx ends (false).
+func (k *keeper) reopen(ctx context.Context, hint func(Hint)) bool {
+	for {
+		delay := k.retry.delay()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(delay):
+		}
+		fields, err := k.open()
+		if err == nil {
+			k.log.Info("source recovered", k.fields(append(fields, event.SourceRecovered)...)...)
+			hint(Hint{Source: SourceReopen, At: time.Now()})
+			return true
+		}
+		k.log.Debug("source still lost", k.fields(event.SourceLost, event.Err(err))...)
+	}
+}
+
+func (k *keeper) open() ([]zap.Field, error) {
+	fields, err := k.src.open()
+	if err != nil {
+		k.src.close()
+		return nil, err
+	}
+	k.up = true
+	return fields, nil
+}
+
+func (k *keeper) stop() {
+	k.src.close()
+	k.up = false
+}
+
+func (k *keeper) warn(err error) {
+	k.log.Warn("source lost", k.fields(event.SourceLost, event.Err(err), event.Remaining(k.remaining))...)
+}
+
+func (k *keeper) fields(more ...zap.Field) []zap.Field {
+	fields := []zap.Field{event.Source(k.name)}
+	if k.path != "" {
+		fields = append(fields, event.Path(k.path))
+	}
+	return append(fields, more...)
+}

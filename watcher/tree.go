@@ -1,0 +1,175 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// tree is the source of news about a simulated sysfs tree: a watch on each of
+// its directories. Symlinks are not followed.
+type tree struct {
+	root    string
+	log     *zap.Logger
+	notify  *notify // nil while closed
+	seen    seen
+	partial bool // some directories are not watched, and that was said
+}
+
+func (t *tree) open() ([]zap.Field, error) {
+	if err := checkDir(t.root); err != nil {
+		return nil, err
+	}
+	t.seen, t.partial = newSeen(len(t.root)), false
+	var err error
+	if t.notify, err = openNotify(); err != nil {
+		return nil, err
+	}
+	t.walk(t.root, cards{})
+	if !t.seen.dirs[t.root] && !t.partial {
+		return nil, fmt.Errorf("%s vanished: %w", t.root, fs.ErrNotExist)
+	}
+	return []zap.Field{event.Count(len(t.seen.dirs))}, nil
+}
+
+func (t *tree) close() {
+	if t.notify != nil {
+		t.notify.close()
+		t.notify = nil
+	}
+}
+
+func (t *tree) listen(ctx context.Context, hint func(Hint)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-t.notify.failed:
+			if !errors.Is(err, fsnotify.ErrEventOverflow) {
+				return err
+			}
+			t.log.Warn("inotify events lost", event.InotifyOverflow, event.Path(t.root))
+			if err := t.afresh(SourceOverflow, hint); err != nil {
+				return err
+			}
+		case ev, ok := <-t.notify.fs.Events:
+			if !ok {
+				return fsnotify.ErrClosed
+			}
+			if ev.Name == t.root && ev.Has(fsnotify.Remove|fsnotify.Rename) {
+				return fmt.Errorf("%s was removed: %w", t.root, fs.ErrNotExist)
+			}
+			if err := t.take(ev, hint); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// afresh watches the whole tree anew and has everything looked at: which
+// directories came, went and moved is not known.
+func (t *tree) afresh(source string, hint func(Hint)) error {
+	at := time.Now()
+	t.close()
+	if _, err := t.open(); err != nil {
+		return err
+	}
+	hint(Hint{Source: source, At: at})
+	return nil
+}
+
+// take judges one event. Each changes something: reading causes none.
+func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
+	at := time.Now()
+	changed := cards{}
+	moved, fresh := false, false
+	if ev.Has(fsnotify.Remove | fsnotify.Rename) {
+		changed[t.seen.card(ev.Name)] = true
+		moved = ev.Has(fsnotify.Rename) && t.seen.dirs[ev.Name]
+		t.seen.forget(ev.Name)
+	} else {
+		if old := t.seen.links[ev.Name]; old != "" {
+			changed[old] = true // a link that now leads elsewhere
+		}
+		fresh = t.arrived(ev)
+		changed[t.seen.card(ev.Name)] = true
+	}
+	changed.hint(hint, at)
+	t.log.Debug("tree event received", event.InotifyEvent, event.Path(ev.Name), event.Action(ev.Op.String()))
+	if moved {
+		// Its watches went along, under names that are wrong now. Taking them
+		// back one by one is no way: fsnotify keeps watches by path and panics
+		// over one whose path another directory has meanwhile.
+		return t.afresh(SourceInotify, hint)
+	}
+	if fresh {
+		// Again, and for all that is below: it may have come before the watch.
+		below := cards{}
+		t.walk(ev.Name, below)
+		below.hint(hint, at)
+	}
+	return nil
+}
+
+// arrived learns what stands at the event's path, and says whether it is a
+// directory that is not watched: a new one, or one whose new mode lets us in.
+func (t *tree) arrived(ev fsnotify.Event) bool {
+	if !ev.Has(fsnotify.Create | fsnotify.Chmod) {
+		return false
+	}
+	info, err := os.Lstat(ev.Name)
+	if err != nil {
+		return false // gone again: that is an event of its own
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		t.seen.learn(ev.Name)
+	}
+	return info.IsDir() && !t.seen.dirs[ev.Name]
+}
+
+// walk watches dir and all below it, each before it is read, and puts the cards
+// that they belong to into found. What vanishes meanwhile has its own events.
+func (t *tree) walk(dir string, found cards) {
+	found[t.seen.card(dir)] = true
+	if err := t.notify.add(dir); err != nil {
+		t.unwatched(dir, err)
+	} else {
+		t.seen.dirs[dir] = true
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.unwatched(dir, err)
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case e.IsDir():
+			t.walk(path, found)
+		case e.Type()&fs.ModeSymlink != 0:
+			t.seen.learn(path)
+		}
+	}
+}
+
+// unwatched says once that the tree is not watched completely, for lack of
+// watches mostly. A directory that vanished or keeps us out is its own matter.
+func (t *tree) unwatched(dir string, err error) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
+		t.log.Debug("directory not watched", event.SourceLost, event.Path(dir), event.Err(err))
+		return
+	}
+	if !t.partial {
+		t.partial = true
+		t.log.Warn("tree not watched completely", event.SourceLost, event.Path(dir), event.Err(err), event.Remaining("resync"))
+	}
+}

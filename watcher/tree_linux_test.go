@@ -1,0 +1,249 @@
+package watcher_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/watcher"
+)
+
+const (
+	bridgeDir = "devices/pci0000:00/0000:00:02.0"
+	cardDir   = bridgeDir + "/0000:02:00.0"
+	portDir   = cardDir + "/fpga_region/region0/dfl-port.0"
+)
+
+func card(address string) watcher.Hint {
+	return watcher.Hint{Card: address, Source: watcher.SourceInotify}
+}
+
+var everything = watcher.Hint{Source: watcher.SourceInotify}
+
+func queueLimit(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
+	if err != nil {
+		t.Skipf("the limit of the queue is not known: %v", err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || n > 1<<16 {
+		t.Skipf("the queue cannot be filled in reasonable time: %s", text)
+	}
+	return n
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// barrier makes the tree say where one step ends, by a card of its own for each:
+// the events of a tree come in order.
+type barrier struct {
+	sys   string
+	steps int
+}
+
+const beyond = "0000ffff:" // the domain of the barriers' cards
+
+// between returns the cards that do made the tree hint; "" is everything.
+func (b *barrier) between(t *testing.T, h *heard, do func() error) []string {
+	t.Helper()
+	must(t, do())
+	b.steps++
+	end := fmt.Sprintf("%s%02x:00.0", beyond, b.steps)
+	dir := mkdir(t, b.sys, "devices", end)
+	mode := os.FileMode(0o755)
+	found := map[string]bool{}
+	h.await(t, "end of step", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for i, hint := range h.hints {
+			if hint.Card == end {
+				h.hints = h.hints[i+1:]
+				return true
+			}
+			if !strings.HasPrefix(hint.Card, beyond) {
+				found[hint.Card] = true
+			}
+			if hint.Card == "" {
+				// The tree may have started afresh, with our event among those
+				// that it did not read any more.
+				mode ^= 0o020
+				must(t, os.Chmod(dir, mode))
+			}
+		}
+		h.hints = nil
+		return false
+	})
+	return slices.Sorted(maps.Keys(found))
+}
+
+func TestTree(t *testing.T) {
+	cfg := simulated(t)
+	sys := cfg.Sysfs
+	mkdir(t, sys, portDir)
+	mkdir(t, sys, "class/fpga_region")
+	mkdir(t, sys, "bus/pci/devices")
+	file := write(t, "0x0\n", sys, portDir, "power_state")
+	region := filepath.Join(sys, "class/fpga_region/region1")
+	steps := []struct {
+		name string
+		do   func() error
+		want []string
+	}{
+		{"nothing", func() error { return nil }, nil},
+		{"read", func() error { _, err := os.ReadFile(file); return err }, nil},
+		{"write", func() error { return os.WriteFile(file, []byte("0x6\n"), 0o644) }, []string{"0000:02:00.0"}},
+		{"chmod", func() error { return os.Chmod(file, 0o400) }, []string{"0000:02:00.0"}},
+		{"rename over", func() error { return os.Rename(write(t, "", file+".new"), file) }, []string{"0000:02:00.0"}},
+		{"remove", func() error { return os.Remove(file) }, []string{"0000:02:00.0"}},
+		{"driver link", func() error { return os.Symlink("/0000:09:00.0", filepath.Join(sys, portDir, "driver")) }, []string{"0000:02:00.0"}},
+		{"class link", func() error { return os.Symlink("../../"+bridgeDir+"/0000:03:00.0/fpga_region/region1", region) }, []string{"0000:03:00.0"}},
+		{
+			"class link made anew",
+			func() error { return os.Symlink("../../"+cardDir+"/fpga_region/region1", region+".new") },
+			[]string{"0000:02:00.0"},
+		},
+		{"class link leads elsewhere", func() error { return os.Rename(region+".new", region) }, []string{"0000:02:00.0", "0000:03:00.0"}},
+		{"class link removed", func() error { return os.Remove(region) }, []string{"0000:02:00.0"}},
+		{
+			"bus link named by its address",
+			func() error { return os.Symlink("../nowhere", filepath.Join(sys, "bus/pci/devices/0000:04:00.0")) },
+			[]string{"0000:04:00.0"},
+		},
+		{"class link to nowhere", func() error { return os.Symlink("/nowhere", filepath.Join(sys, "class/fpga_region/region9")) }, []string{""}},
+		{"class", func() error { return os.Mkdir(filepath.Join(sys, "class/fpga"), 0o755) }, []string{""}},
+		{"class removed", func() error { return os.Remove(filepath.Join(sys, "class/fpga")) }, []string{""}},
+		{"card", func() error { return os.MkdirAll(filepath.Join(sys, bridgeDir, "0000:05:00.0/fpga_region"), 0o755) }, []string{"0000:05:00.0"}},
+		{"card removed", func() error { return os.RemoveAll(filepath.Join(sys, cardDir)) }, []string{"0000:02:00.0"}},
+		{"bridge moved", func() error { return os.Rename(filepath.Join(sys, bridgeDir), filepath.Join(cfg.Dev, "x")) }, []string{"", "0000:00:02.0"}},
+	}
+	b := &barrier{sys: sys}
+	h := newHeard(t, cfg)
+	h.expectLine(t, zap.InfoLevel, "source.opened", map[string]any{"path": sys, "count": int64(13)})
+	h.run(t)
+	for _, step := range steps {
+		t.Run(step.name, func(t *testing.T) {
+			if diff := cmp.Diff(step.want, b.between(t, h, step.do)); diff != "" {
+				t.Errorf("hints (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What happens after New and before Run is not missed.
+func TestTreeListensBeforeRun(t *testing.T) {
+	cfg := simulated(t)
+	h := newHeard(t, cfg)
+	mkdir(t, cfg.Sysfs, cardDir)
+	h.run(t)
+	h.expect(t, everything) // the topmost new directory names no card
+}
+
+// Links that stood there before New are known when they go.
+func TestTreeKnowsOldLinks(t *testing.T) {
+	cfg := simulated(t)
+	mkdir(t, cfg.Sysfs, "class/fpga_region")
+	link := filepath.Join(cfg.Sysfs, "class/fpga_region/region0")
+	must(t, os.Symlink("../../"+cardDir+"/fpga_region/region0", link))
+	h := newHeard(t, cfg)
+	h.run(t)
+	must(t, os.Remove(link))
+	h.expect(t, card("0000:02:00.0"))
+}
+
+// A directory that appears full is watched to its end, and every card in it is
+// hinted.
+func TestTreeAppearsFull(t *testing.T) {
+	cfg := simulated(t)
+	outside := filepath.Join(t.TempDir(), "full")
+	for i := range 3 {
+		write(t, "", mkdir(t, outside, fmt.Sprintf("0000:0%d:00.0/fpga_region/region%d/dfl-port.%d", i+3, i, i)), "afu_id")
+	}
+	mkdir(t, cfg.Sysfs, "devices/pci0000:00")
+	h := newHeard(t, cfg)
+	h.run(t)
+	bridge := filepath.Join(cfg.Sysfs, bridgeDir)
+	must(t, os.Rename(outside, bridge))
+	for _, address := range []string{"0000:03:00.0", "0000:04:00.0", "0000:05:00.0"} {
+		h.await(t, address, func() bool {
+			return h.any(func(hint watcher.Hint) bool { return hint.Card == address })
+		})
+	}
+	h.expect(t, card("0000:00:02.0"))
+	write(t, "x", bridge, "0000:05:00.0/fpga_region/region2/dfl-port.2/afu_id")
+	h.expect(t, card("0000:05:00.0"))
+}
+
+// A moved directory is another card, and is watched under its new name.
+func TestTreeMoved(t *testing.T) {
+	cfg := simulated(t)
+	from, to := filepath.Join(cfg.Sysfs, cardDir), filepath.Join(cfg.Sysfs, bridgeDir, "0000:05:00.0")
+	mkdir(t, cfg.Sysfs, portDir)
+	h := newHeard(t, cfg)
+	h.run(t)
+	for range 20 {
+		must(t, os.Rename(from, to))
+		h.expect(t, card(filepath.Base(from))) // at once,
+		h.expect(t, everything)                // and when the new name is watched
+		write(t, "x", to, "fpga_region/region0/dfl-port.0/afu_id")
+		h.expect(t, card(filepath.Base(to)))
+		from, to = to, from
+	}
+	// Moved out and deleted at once: nothing breaks.
+	must(t, os.Rename(from, cfg.Dev+"/gone"))
+	must(t, os.RemoveAll(cfg.Dev+"/gone"))
+	h.expect(t, card(filepath.Base(from)))
+	h.expect(t, everything)
+	mkdir(t, from)
+	h.expect(t, card(filepath.Base(from)))
+	if lost := h.logs.FilterField(zap.String("path", cfg.Sysfs)).FilterLevelExact(zap.WarnLevel).All(); len(lost) > 0 {
+		t.Errorf("warned: %v", lost)
+	}
+}
+
+func TestTreeRootReturns(t *testing.T) {
+	t.Parallel()
+	cfg := simulated(t)
+	mkdir(t, cfg.Sysfs, portDir)
+	h := newHeard(t, cfg)
+	h.run(t)
+	must(t, os.RemoveAll(cfg.Sysfs))
+	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Sysfs, "remaining": "resync"})
+	mkdir(t, cfg.Sysfs)
+	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
+	dir := mkdir(t, cfg.Sysfs, "0000:02:00.0")
+	h.expect(t, card("0000:02:00.0")) // at once,
+	h.expect(t, card("0000:02:00.0")) // and again when it is watched
+	write(t, "-1", dir, "numa_node")
+	h.expect(t, card("0000:02:00.0"))
+}
+
+// A directory that keeps us out is watched as soon as it lets us in.
+func TestTreeKeepsUsOut(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root is kept out of nothing")
+	}
+	cfg := simulated(t)
+	port := mkdir(t, cfg.Sysfs, portDir)
+	must(t, os.Chmod(port, 0))
+	h := newHeard(t, cfg)
+	h.run(t)
+	must(t, os.Chmod(port, 0o755))
+	h.expect(t, card("0000:02:00.0"))
+	h.expect(t, card("0000:02:00.0")) // the second comes when the watch is there
+	write(t, "x", port, "afu_id")
+	h.expect(t, card("0000:02:00.0"))
+}

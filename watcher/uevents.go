@@ -1,0 +1,125 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sys/unix"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// uevents is the source of kernel uevents.
+type uevents struct {
+	filter    filter
+	log       *zap.Logger
+	conn      *conn // nil while closed
+	forged    limiter
+	malformed limiter
+}
+
+func (u *uevents) open() ([]zap.Field, error) {
+	c, err := dial()
+	if err != nil {
+		return nil, err
+	}
+	u.conn = c
+	return []zap.Field{event.Bytes(c.received)}, nil
+}
+
+func (u *uevents) close() {
+	if u.conn != nil {
+		_ = u.conn.close() // nothing was written, nothing can be lost
+		u.conn = nil
+	}
+}
+
+func (u *uevents) listen(ctx context.Context, hint func(Hint)) error {
+	stop := context.AfterFunc(ctx, u.conn.interrupt)
+	defer stop()
+	for {
+		m, err := u.conn.receive()
+		at := time.Now()
+		switch {
+		case errors.Is(err, unix.ENOBUFS):
+			err = u.overflowed(at, hint)
+		case err == nil:
+			u.take(m, at, hint)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// overflowed empties the queue first: until then the kernel goes on dropping,
+// and what is read from sysfs meanwhile may be out of date already.
+func (u *uevents) overflowed(at time.Time, hint func(Hint)) error {
+	n, err := u.conn.drain()
+	if err != nil {
+		return err
+	}
+	u.log.Warn("uevents lost", event.UEventOverflow, event.Count(n))
+	hint(Hint{Source: SourceOverflow, At: at})
+	if n == 0 {
+		// Not a full buffer, then: the kernel had no memory. Reopening paces us.
+		return unix.ENOBUFS
+	}
+	return nil
+}
+
+// take judges one message.
+func (u *uevents) take(m message, at time.Time, hint func(Hint)) {
+	if !m.sender.kernel() {
+		if n := u.forged.count(at); n > 0 {
+			u.log.Warn("forged uevent dropped", event.UEventForged, event.Count(n), event.PID(int(m.sender.pid)),
+				event.UID(int(m.sender.uid)), event.Port(m.sender.port))
+		}
+		return
+	}
+	ev, err := parse(m.data)
+	if err == nil {
+		err = ev.check()
+	}
+	if m.truncated {
+		err = errTruncated
+	}
+	if err != nil {
+		hint(Hint{Source: SourceMalformed, At: at})
+		if n := u.malformed.count(at); n > 0 {
+			u.log.Warn("uevent not understood", event.UEventMalformed, event.Count(n), event.Bytes(len(m.data)), event.Err(err))
+		}
+		return
+	}
+	h, ok := u.filter.match(&ev)
+	if !ok {
+		return
+	}
+	h.Source, h.At = SourceUEvent, at
+	hint(h)
+	u.debug(&ev, h.Card)
+}
+
+func (u *uevents) debug(ev *uevent, card string) {
+	line := u.log.Check(zapcore.DebugLevel, "uevent received")
+	if line == nil {
+		return
+	}
+	fields := []zap.Field{
+		event.UEventReceived, event.Action(string(ev.action)), event.Devpath(string(ev.devpath)),
+		event.Subsystem(string(ev.env.subsystem)), event.Seqnum(ev.seqnum()),
+	}
+	if card != "" {
+		fields = append(fields, event.PCI(card))
+	}
+	if len(ev.env.devname) > 0 {
+		fields = append(fields, event.Node(string(ev.env.devname)))
+	}
+	if len(ev.env.errorEvent) > 0 {
+		fields = append(fields, event.Reason(string(ev.env.errorEvent)))
+	}
+	line.Write(fields...)
+}

@@ -1,0 +1,169 @@
+package watcher_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/watcher"
+)
+
+func TestNewRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := write(t, "", dir, "file")
+	tests := []struct {
+		name string
+		cfg  watcher.Config
+		says []string
+		is   error
+	}{
+		{"no sysfs", watcher.Config{Sysfs: dir + "/none", Dev: dir}, []string{"sysfs root", dir + "/none", "found nothing", "directory"}, fs.ErrNotExist},
+		{"empty sysfs", watcher.Config{Dev: dir}, []string{"sysfs root", `""`}, fs.ErrNotExist},
+		{"sysfs is a file", watcher.Config{Sysfs: file, Dev: dir}, []string{"sysfs root", file, "-rw", "directory"}, nil},
+		{"dev is a file", watcher.Config{Sysfs: dir, Dev: file}, []string{"device root", file, "-rw", "directory"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, err := watcher.New(tt.cfg, zap.NewNop())
+			if err == nil {
+				w.Close()
+				t.Fatal("accepted")
+			}
+			for _, s := range tt.says {
+				if !strings.Contains(err.Error(), s) {
+					t.Errorf("%q does not say %q", err, s)
+				}
+			}
+			if tt.is != nil && !errors.Is(err, tt.is) {
+				t.Errorf("%q is not %q", err, tt.is)
+			}
+		})
+	}
+}
+
+func TestIsSysfs(t *testing.T) {
+	if got, err := watcher.IsSysfs(t.TempDir()); got || err != nil {
+		t.Errorf("temporary directory: %v, %v", got, err)
+	}
+	if _, err := watcher.IsSysfs(t.TempDir() + "/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing directory: %v", err)
+	}
+	if _, err := os.Stat("/sys/kernel"); err != nil {
+		t.Skip("no sysfs is mounted here")
+	}
+	if got, err := watcher.IsSysfs("/sys"); !got || err != nil {
+		t.Errorf("/sys: %v, %v", got, err)
+	}
+}
+
+// usage counts what a watcher may leave behind.
+func usage(t *testing.T) (descriptors, goroutines int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skipf("descriptors cannot be counted: %v", err)
+	}
+	return len(entries), runtime.NumGoroutine()
+}
+
+// settle waits until no more descriptors and goroutines exist than before: a
+// goroutine that has closed its channel may still be on its way out.
+func settle(t *testing.T, descriptors, goroutines int) {
+	t.Helper()
+	late := time.After(patience)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		d, g := usage(t)
+		if d <= descriptors && g <= goroutines {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			stacks := make([]byte, 1<<16)
+			t.Fatalf("left behind: %d descriptors, %d goroutines\n%s", d-descriptors, g-goroutines, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+func TestNothingLeftBehind(t *testing.T) {
+	tests := []struct {
+		name string
+		use  func(t *testing.T, w *watcher.Watcher, cfg watcher.Config)
+	}{
+		{"closed, never run", func(_ *testing.T, w *watcher.Watcher, _ watcher.Config) {
+			w.Close()
+			w.Close()
+		}},
+		{"cancelled before run", func(t *testing.T, w *watcher.Watcher, _ watcher.Config) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			ran(t, w, ctx)
+		}},
+		{"cancelled while idle", func(t *testing.T, w *watcher.Watcher, cfg watcher.Config) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan struct{})
+			heard := make(chan struct{}, 64)
+			go func() {
+				defer close(done)
+				_ = w.Run(ctx, func(watcher.Hint) { heard <- struct{}{} })
+			}()
+			write(t, "", cfg.Dev, "dfl-port.0")
+			<-heard
+			start := time.Now()
+			cancel()
+			<-done
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("stopping took %v", took)
+			}
+		}},
+		{"cancelled while a source is lost", func(t *testing.T, w *watcher.Watcher, cfg watcher.Config) {
+			if err := os.RemoveAll(filepath.Dir(cfg.Dev)); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			ran(t, w, ctx)
+		}},
+	}
+	// The first descriptor makes the runtime open its poller.
+	newHeard(t, simulated(t)).Close()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := simulated(t)
+			mkdir(t, cfg.Sysfs, "devices/pci0000:00/0000:01:00.0")
+			descriptors, goroutines := usage(t)
+			w, err := watcher.New(cfg, zap.NewNop())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.use(t, w, cfg)
+			settle(t, descriptors, goroutines)
+		})
+	}
+}
+
+func ran(t *testing.T, w *watcher.Watcher, ctx context.Context) {
+	t.Helper()
+	if err := w.Run(ctx, func(watcher.Hint) {}); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestUsedOnce(t *testing.T) {
+	w := newHeard(t, simulated(t))
+	w.Close()
+	if err := w.Run(t.Context(), w.hint); err == nil {
+		t.Errorf("Run after Close: no error")
+	}
+}
