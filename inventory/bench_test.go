@@ -10,9 +10,9 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
 )
 
 // BenchmarkChange is what one card's change costs, from its hint to the snapshot

@@ -1,6 +1,6 @@
 package inventory
 
-import "b-com.com/accelerator-device-plugin/inventory/sysfs"
+import "b-com.com/accelerator-device-plugin/internal/sysfs"
 
 // Family knows one kind of driver: where its cards stand and how one is read.
 // It is stateless and safe for concurrent use; every call reads afresh.

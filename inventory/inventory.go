@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // Config holds the times of an [Inventory]. All must be positive, but for

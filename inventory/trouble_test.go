@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
 )
 
 func TestReadTimeout(t *testing.T) {

@@ -42,7 +42,8 @@ only '^github.com/spf13/cobra' 'cmd'
 never 'watcher' 'inventory|server|cmd'
 never 'inventory' 'watcher|server|cmd'
 never 'server' 'watcher|cmd'
-never 'internal/(event|view|httpd|board|simnode)' 'watcher|server|cmd'
+never 'internal/(event|sysfs|view|httpd|board|simnode)' 'watcher|server|cmd'
+never 'internal/sysfs' 'inventory'
 never 'internal/config' 'watcher|inventory|server/(standin|podresources)|cmd'
 
 # The GPL stays behind one file.

@@ -51,8 +51,6 @@ func Judge(subsystems ...string) func(raw []byte) (Hint, bool, error) {
 	}
 }
 
-func CardOf(path string) string { return cardOf([]byte(path)) }
-
 // Receive hands the source of uevents a message as if it had been received.
 // pid is the one of the credentials.
 func (w *Watcher) Receive(raw []byte, truncated bool, pid uint32, at time.Time, hint func(Hint)) {

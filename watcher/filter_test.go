@@ -1,65 +1,12 @@
 package watcher_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/watcher"
 )
-
-func TestCardOf(t *testing.T) {
-	tests := []struct{ name, path, want string }{
-		{"card", "/devices/pci0000:00/0000:00:02.0/0000:02:00.0", "0000:02:00.0"},
-		{"below the card", "/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region/region2/dfl-port.1", "0000:02:00.0"},
-		{"bridge", "/devices/pci0000:00/0000:00:02.0", "0000:00:02.0"},
-		{"function 7", "/devices/pci0000:00/0000:3b:1f.7", "0000:3b:1f.7"},
-		{"other domain", "/devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0", "0001:3b:00.0"},
-		{"domain behind VMD", "/devices/pci0000:5d/0000:5d:05.5/pci10000:00/10000:00:02.0/10000:01:00.0/fpga_region/region0", "10000:01:00.0"},
-		{"capitals", "/devices/pci0000:AF/0000:AF:00.0/fpga/intel-fpga-dev.0", "0000:af:00.0"},
-		{"relative", "devices/0000:01:00.0/uevent", "0000:01:00.0"},
-		{"alone", "0000:01:00.0", "0000:01:00.0"},
-		{"trailing slash", "/devices/0000:01:00.0/", "0000:01:00.0"},
-		{"port service is no card", "/devices/pci0000:00/0000:00:1c.0/0000:00:1c.0:pcie001", "0000:00:1c.0"},
-		{"host bridge is no card", "/devices/pci0000:00", ""},
-		{"bus is no card", "/devices/pci0000:00/pci_bus/0000:00", ""},
-		{"soc", "/devices/platform/soc@0/ffd03000.fpga", ""},
-		{"function 8", "/devices/0000:01:00.8", ""},
-		{"device 20", "/devices/0000:01:20.0", ""},
-		{"short domain", "/devices/000:01:00.0", ""},
-		{"long domain", "/devices/000000000:01:00.0", ""},
-		{"no hex", "/devices/0000:0g:00.0", ""},
-		{"longer", "/devices/0000:01:00.0x", ""},
-		{"root", "/", ""},
-		{"empty", "", ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := watcher.CardOf(tt.path); got != tt.want {
-				t.Errorf("CardOf(%q) = %q, want %q", tt.path, got, tt.want)
-			}
-		})
-	}
-}
-
-func FuzzCardOf(f *testing.F) {
-	f.Add("/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region")
-	f.Add("10000:AF:1f.7/")
-	f.Add("//")
-	f.Fuzz(func(t *testing.T, path string) {
-		card := watcher.CardOf(path)
-		if card == "" {
-			return
-		}
-		if card != strings.ToLower(card) || !strings.Contains(strings.ToLower(path), card) {
-			t.Errorf("CardOf(%q) = %q", path, card)
-		}
-		if again := watcher.CardOf(path + "/fpga_region/" + card + "/x"); again != card {
-			t.Errorf("deepest address: %q, want %q", again, card)
-		}
-	})
-}
 
 // message is a uevent with the variables that the kernel always sends.
 func message(action, devpath, subsystem string, more ...string) []byte {

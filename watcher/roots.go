@@ -5,25 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
-
-// IsSysfs says whether path lies on a true sysfs, by the magic number of its
-// file system (statfs(2)). On one, inotify is deaf; elsewhere the tree is a
-// simulated one.
-func IsSysfs(path string) (bool, error) {
-	var st unix.Statfs_t
-	for {
-		err := unix.Statfs(path, &st)
-		if err == nil {
-			return int64(st.Type) == unix.SYSFS_MAGIC, nil
-		}
-		if !errors.Is(err, unix.EINTR) {
-			return false, fmt.Errorf("statfs %s: %w", path, err)
-		}
-	}
-}
 
 // checkRoots refuses what no waiting can mend. A missing Dev is not refused: a
 // simulated node may make it later.

@@ -3,6 +3,8 @@ package watcher
 import (
 	"os"
 	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // seen is what is known of a simulated tree, by absolute path.
@@ -20,7 +22,7 @@ func newSeen(prefix int) seen {
 // path below the root, else by the target of the link that stands there, or
 // stood (class/fpga_region/region0).
 func (s *seen) card(path string) string {
-	if card := cardOf([]byte(path[min(s.prefix, len(path)):])); card != "" {
+	if card := sysfs.PCIAddressOf(path[min(s.prefix, len(path)):]); card != "" {
 		return card
 	}
 	return s.links[path]
@@ -36,7 +38,7 @@ func (s *seen) learn(path string) {
 	if err != nil {
 		return // gone, or replaced: that is an event of its own
 	}
-	if card := cardOf([]byte(target)); card != "" {
+	if card := sysfs.PCIAddressOf(target); card != "" {
 		s.links[path] = card
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // Config says where to listen and what for.
@@ -51,7 +53,7 @@ func New(cfg Config, log *zap.Logger) (*Watcher, error) {
 	if err := checkRoots(cfg); err != nil {
 		return nil, err
 	}
-	deaf, err := IsSysfs(cfg.Sysfs)
+	deaf, err := sysfs.IsSysfs(cfg.Sysfs)
 	if err != nil {
 		return nil, err
 	}

@@ -49,21 +49,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestIsSysfs(t *testing.T) {
-	if got, err := watcher.IsSysfs(t.TempDir()); got || err != nil {
-		t.Errorf("temporary directory: %v, %v", got, err)
-	}
-	if _, err := watcher.IsSysfs(t.TempDir() + "/none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("missing directory: %v", err)
-	}
-	if _, err := os.Stat("/sys/kernel"); err != nil {
-		t.Skip("no sysfs is mounted here")
-	}
-	if got, err := watcher.IsSysfs("/sys"); !got || err != nil {
-		t.Errorf("/sys: %v, %v", got, err)
-	}
-}
-
 // usage counts what a watcher may leave behind.
 func usage(t *testing.T) (descriptors, goroutines int) {
 	t.Helper()

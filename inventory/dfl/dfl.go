@@ -6,9 +6,9 @@ import (
 	"os"
 	"strings"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/port"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
 )
 
 // Family reads DFL cards.

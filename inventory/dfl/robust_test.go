@@ -12,9 +12,9 @@ import (
 	"sync"
 	"testing"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
 )
 
 var (

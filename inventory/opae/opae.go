@@ -1,9 +1,9 @@
 package opae
 
 import (
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/port"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
 )
 
 // Family reads cards of the intel-fpga driver.

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/internal/board"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
 )
 
 // ignoreErr leaves out the words behind a condition, which package port tests.

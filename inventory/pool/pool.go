@@ -5,8 +5,8 @@ import (
 	"io/fs"
 	"strconv"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
 )
 
 // Pool offers Units units.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/pool"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
 )
 
 var _ inventory.Family = pool.Pool{}

@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"syscall"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
 )
 
 // fme is what the ports of a card learn from their management engine.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"io/fs"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
 )
 
 // healthFile is an attribute that holds a mask and says how the port is.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
 )
 
 // Layout says where a driver puts cards, ports and FMEs:

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
 )
 
 // Attributes of a port, relative to its directory. Only a bound driver makes

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/board"
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // node makes a node from the text of a board.

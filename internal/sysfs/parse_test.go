@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 func TestParsePCIAddress(t *testing.T) {
@@ -45,21 +45,38 @@ func TestParsePCIAddress(t *testing.T) {
 }
 
 func TestPCIAddressOf(t *testing.T) {
-	const card = "/devices/pci0000:00/0000:00:01.0/0000:3B:00.0"
-	tests := []struct{ name, in, want string }{
-		{"card", card, "0000:3b:00.0"},
-		{"port", card + "/fpga_region/region0/dfl-port.0", "0000:3b:00.0"},
-		{"relative", "../../../0000:3b:00.0/", "0000:3b:00.0"},
-		{"bare", "0000:3b:00.0", "0000:3b:00.0"},
-		{"none", "/devices/platform/soc@0/region0", ""},
-		{"root bus", "/devices/pci0000:00", ""},
+	tests := []struct{ name, path, want string }{
+		{"card", "/devices/pci0000:00/0000:00:02.0/0000:02:00.0", "0000:02:00.0"},
+		{"below the card", "/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region/region2/dfl-port.1", "0000:02:00.0"},
+		{"bridge", "/devices/pci0000:00/0000:00:02.0", "0000:00:02.0"},
+		{"function 7", "/devices/pci0000:00/0000:3b:1f.7", "0000:3b:1f.7"},
+		{"other domain", "/devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0", "0001:3b:00.0"},
+		{"domain behind VMD", "/devices/pci0000:5d/0000:5d:05.5/pci10000:00/10000:00:02.0/10000:01:00.0/fpga_region/region0", "10000:01:00.0"},
+		{"capitals", "/devices/pci0000:AF/0000:AF:00.0/fpga/intel-fpga-dev.0", "0000:af:00.0"},
+		{"relative", "devices/0000:01:00.0/uevent", "0000:01:00.0"},
+		{"alone", "0000:01:00.0", "0000:01:00.0"},
+		{"trailing slash", "/devices/0000:01:00.0/", "0000:01:00.0"},
+		{"port service is no card", "/devices/pci0000:00/0000:00:1c.0/0000:00:1c.0:pcie001", "0000:00:1c.0"},
+		{"host bridge is no card", "/devices/pci0000:00", ""},
+		{"bus is no card", "/devices/pci0000:00/pci_bus/0000:00", ""},
+		{"soc", "/devices/platform/soc@0/ffd03000.fpga", ""},
+		{"function 8", "/devices/0000:01:00.8", ""},
+		{"device 20", "/devices/0000:01:20.0", ""},
+		{"short domain", "/devices/000:01:00.0", ""},
+		{"domain of five digits that begins with 0", "/devices/00000:01:00.0", ""},
+		{"long domain", "/devices/000000000:01:00.0", ""},
+		{"no hex", "/devices/0000:0g:00.0", ""},
+		{"longer", "/devices/0000:01:00.0x", ""},
+		{"root", "/", ""},
 		{"empty", "", ""},
-		{"slashes", "////", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := sysfs.PCIAddressOf(tt.in); got != tt.want {
-				t.Errorf("%q: %q, want %q", tt.in, got, tt.want)
+			if got := sysfs.PCIAddressOf(tt.path); got != tt.want {
+				t.Errorf("PCIAddressOf(%q) = %q, want %q", tt.path, got, tt.want)
+			}
+			if got := sysfs.PCIAddressOf([]byte(tt.path)); got != tt.want {
+				t.Errorf("PCIAddressOf([]byte(%q)) = %q, want %q", tt.path, got, tt.want)
 			}
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/inventory/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 func TestCheckNode(t *testing.T) {

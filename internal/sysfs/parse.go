@@ -10,26 +10,36 @@ import (
 // and returns it in lower case. The domain has four digits, or up to eight that
 // do not begin with 0 (VMD and Hyper-V domains are that large).
 func ParsePCIAddress(s string) (string, error) {
-	domain, rest, _ := strings.Cut(s, ":")
-	ok := len(domain) == 4 || len(domain) > 4 && len(domain) <= 8 && domain[0] != '0'
-	ok = ok && isHex(domain) && len(rest) == len("BB:DD.F") && rest[2] == ':' && rest[5] == '.' &&
-		isHex(rest[:2]) && isHex(rest[3:5]) && rest[3] <= '1' && rest[6] >= '0' && rest[6] <= '7'
-	if !ok {
+	if !isAddress(s) {
 		return "", fmt.Errorf("%s is not a PCI address, want DDDD:BB:DD.F in hexadecimal", quote(s))
 	}
 	return strings.ToLower(s), nil
 }
 
+func isAddress[S string | []byte](s S) bool {
+	const tail = len(":BB:DD.F")
+	domain := len(s) - tail
+	if domain < 4 || domain > 8 || domain > 4 && s[0] == '0' || !isHex(s[:domain]) {
+		return false
+	}
+	s = s[domain:]
+	return s[0] == ':' && isHex(s[1:3]) && s[3] == ':' && isHex(s[4:6]) && s[4] < '2' &&
+		s[6] == '.' && '0' <= s[7] && s[7] <= '7'
+}
+
 // PCIAddressOf returns the deepest PCI address among the elements of a path, or
 // "" where there is none. Bridges come first in a device's path, so the deepest
-// is the card.
-func PCIAddressOf(path string) string {
-	for path != "" {
-		last := path[strings.LastIndexByte(path, '/')+1:]
-		if address, err := ParsePCIAddress(last); err == nil {
-			return address
+// is the card. It allocates nothing but the address.
+func PCIAddressOf[S string | []byte](path S) string {
+	for end := len(path); end > 0; {
+		begin := end
+		for begin > 0 && path[begin-1] != '/' {
+			begin--
 		}
-		path = strings.TrimSuffix(path[:len(path)-len(last)], "/")
+		if isAddress(path[begin:end]) {
+			return strings.ToLower(string(path[begin:end]))
+		}
+		end = begin - 1
 	}
 	return ""
 }
@@ -90,14 +100,14 @@ func ParseDeviceNumber(s string) (DeviceNumber, error) {
 }
 
 // isHex says whether s is hex digits and nothing else, and not empty.
-func isHex(s string) bool {
+func isHex[S string | []byte](s S) bool {
 	for i := range len(s) {
 		c := s[i] | 0x20
 		if (s[i] < '0' || s[i] > '9') && (c < 'a' || c > 'f') {
 			return false
 		}
 	}
-	return s != ""
+	return len(s) > 0
 }
 
 // quote shows what was found, shortened: a value may be a page of rubbish.

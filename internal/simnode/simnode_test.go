@@ -1,0 +1,161 @@
+package simnode_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"b-com.com/accelerator-device-plugin/internal/board"
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+)
+
+const address = "0000:01:00.0"
+
+var card = simnode.Card{
+	Address: address, Ports: 1, NUMANode: -1,
+	AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
+}
+
+func newNode(t *testing.T, cards ...simnode.Card) *simnode.Node {
+	t.Helper()
+	n, err := simnode.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cards {
+		if err := n.Plug(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+func read(t *testing.T, root, card string) inventory.Reading {
+	t.Helper()
+	r, err := dfl.Family{}.Read(sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}, card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A card is read as the same card is that a kernel showed.
+func TestReadsLikeTheKernel(t *testing.T) {
+	recorded := t.TempDir()
+	if err := board.Unfold(recorded, "../../testdata/sysfs/dfl-one-card.txtar"); err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(t, card)
+	want, got := read(t, recorded, address), read(t, filepath.Dir(n.Sys), address)
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Port{}, "Incarnation")); diff != "" {
+		t.Errorf("reading (-recorded +simulated):\n%s", diff)
+	}
+}
+
+// Nothing stands in a card's tree that the kernel does not put there.
+func TestMakesNothingUp(t *testing.T) {
+	recorded := t.TempDir()
+	if err := board.Unfold(recorded, "../../testdata/sysfs/dfl-one-card.txtar"); err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(t, card)
+	known := names(t, filepath.Join(recorded, "sys/devices/pci0000:00/0000:00:01.0", address))
+	for name := range names(t, n.CardDir(address)) {
+		if !known[name] {
+			t.Errorf("%s is not in the recorded board", name)
+		}
+	}
+}
+
+// names lists the files below dir; the kernel's running numbers are left out.
+func names(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	numbers := regexp.MustCompile(`(region|dfl-[a-z-]+\.)\d+`)
+	all := map[string]bool{}
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		relative, _ := filepath.Rel(dir, path)
+		all[numbers.ReplaceAllString(relative, "${1}N")] = true
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Unplug leaves what was there before, and numbers are given again.
+func TestUnplugLeavesNothing(t *testing.T) {
+	n := newNode(t)
+	root := filepath.Dir(n.Sys)
+	before := names(t, root)
+	vf := simnode.Card{Address: "0000:01:00.1", Ports: 1, PhysFn: address, NUMANode: -1, AFUID: card.AFUID}
+	for range 2 {
+		for _, c := range []simnode.Card{card, vf} {
+			if err := n.Plug(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := n.PortNode(vf.Address, 0); got != "dfl-port.1" {
+			t.Errorf("node of the second card = %s, want dfl-port.1", got)
+		}
+		for _, c := range []simnode.Card{vf, card} {
+			if err := n.Unplug(c.Address); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if diff := cmp.Diff(before, names(t, root)); diff != "" {
+		t.Errorf("tree (-before +after):\n%s", diff)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	n := newNode(t, card)
+	if err := n.Plug(card); err == nil {
+		t.Error("a slot took two cards")
+	}
+	if err := n.Unplug("0000:02:00.0"); err == nil {
+		t.Error("a card was pulled from an empty slot")
+	}
+}
+
+func TestUnbindAndBind(t *testing.T) {
+	n := newNode(t, card)
+	if err := n.Unbind(address, 0); err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, filepath.Dir(n.Sys), address)
+	want := []inventory.Condition{{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}}
+	if diff := cmp.Diff(want, got.Ports[0].Conditions); diff != "" {
+		t.Errorf("unbound (-want +got):\n%s", diff)
+	}
+	if err := n.Bind(address, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, filepath.Dir(n.Sys), address); len(got.Ports[0].Conditions) != 0 {
+		t.Errorf("bound again: %v", got.Ports[0].Conditions)
+	}
+}
+
+func TestSetIsOneStep(t *testing.T) {
+	n := newNode(t, card)
+	path := n.PortDir(address, 0) + "/errors/errors"
+	for i := range 100 {
+		done := make(chan error)
+		go func() { done <- n.Set(address, 0, "errors/errors", "0x1") }()
+		if text, err := os.ReadFile(path); err != nil || len(text) == 0 {
+			t.Fatalf("turn %d: read %q, %v", i, text, err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
