@@ -1,0 +1,122 @@
+package config
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"b-com.com/accelerator-device-plugin/server/offer"
+)
+
+// Config is the daemon's configuration, checked. Durations are positive unless
+// said otherwise.
+type Config struct {
+	SysfsRoot   string
+	DevRoot     string
+	HostDevRoot string // never empty after Load: DevRoot where it was not set
+
+	Mode         string // single or pool
+	ResourceName string
+	AccelNbUnits int
+
+	KubeletDir         string
+	PodResourcesSocket string
+	HTTPAddress        string // host:port, or "" for off
+
+	ResyncInterval   time.Duration
+	HealthInterval   time.Duration
+	RecoveryHold     time.Duration // 0: none
+	TombstoneGrace   time.Duration // 0: none
+	ReprogramTimeout time.Duration
+	FlapLimit        int // 0: off
+	FlapWindow       time.Duration
+
+	LogLevel  string
+	LogFormat string
+
+	File string // the YAML file, or ""
+}
+
+// Defaults returns the configuration that holds where nothing is said.
+func Defaults() Config {
+	return Config{
+		SysfsRoot:          "/sys",
+		DevRoot:            "/dev",
+		Mode:               offer.Single,
+		ResourceName:       "b-com.com/accelerator",
+		AccelNbUnits:       40,
+		KubeletDir:         "/var/lib/kubelet/device-plugins",
+		PodResourcesSocket: "/var/lib/kubelet/pod-resources/kubelet.sock",
+		HTTPAddress:        "127.0.0.1:9480",
+		ResyncInterval:     time.Minute,
+		HealthInterval:     5 * time.Second,
+		RecoveryHold:       10 * time.Second,
+		TombstoneGrace:     5 * time.Minute,
+		ReprogramTimeout:   time.Minute,
+		FlapLimit:          5,
+		FlapWindow:         10 * time.Minute,
+		LogLevel:           "info",
+		LogFormat:          "json",
+	}
+}
+
+// Loader fills a [Config] from flags, variables and a file.
+type Loader struct {
+	Config Config
+	flags  *pflag.FlagSet // one for each setting, of all commands
+	set    map[string]bool
+}
+
+// New returns a loader that holds the defaults.
+func New() *Loader {
+	l := &Loader{Config: Defaults(), set: make(map[string]bool)}
+	l.flags = l.settings()
+	return l
+}
+
+// settings is the table of all settings.
+func (l *Loader) settings() *pflag.FlagSet {
+	c := &l.Config
+	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	fs.Var(path(&c.SysfsRoot), "sysfs-root", "root of the sysfs tree")
+	fs.Var(path(&c.DevRoot), "dev-root", "directory of the device nodes, as this program sees it")
+	fs.Var(path(&c.HostDevRoot), "host-dev-root", "the same directory as the host sees it (default: dev-root)")
+	fs.Var(oneOf(&c.Mode, offer.Modes()...), "mode", "what a unit of the resource is: single (a port), pool (a number)")
+	fs.Var(resourceName(&c.ResourceName), "resource-name", "name of the resource, in modes single and pool")
+	fs.Var(number(&c.AccelNbUnits, 1, 100_000), "accel-nbunits", "number of units, in mode pool")
+	fs.Var(path(&c.KubeletDir), "kubelet-dir", "the kubelet's directory of device plugin sockets")
+	fs.Var(path(&c.PodResourcesSocket), "pod-resources-socket", "the kubelet's socket that tells which container holds what")
+	fs.Var(address(&c.HTTPAddress), "http-address", "where /healthz, /readyz and /devices are served; empty: nowhere")
+	fs.Var(interval(&c.ResyncInterval), "resync-interval", "time between two listings of all cards")
+	fs.Var(interval(&c.HealthInterval), "health-interval", "time between two readings of the known cards")
+	fs.Var(duration(&c.RecoveryHold), "recovery-hold", "how long good news must have held; 0s: not at all")
+	fs.Var(duration(&c.TombstoneGrace), "tombstone-grace", "how long a removed device stays listed while it is not known who holds it")
+	fs.Var(interval(&c.ReprogramTimeout), "reprogram-timeout", "how long a port may be reprogrammed before it is unhealthy")
+	fs.Var(number(&c.FlapLimit, 0, 1000), "flap-limit", "turns of health within flap-window before quarantine; 0: off")
+	fs.Var(interval(&c.FlapWindow), "flap-window", "see flap-limit")
+	fs.Var(oneOf(&c.LogLevel, "debug", "info", "warn", "error"), "log-level", "least severe lines to log: debug, info, warn, error")
+	fs.Var(oneOf(&c.LogFormat, "json", "console"), "log-format", "json, or console for people")
+	fs.Var(path(&c.File), "config", "YAML file with the same settings (resyncInterval: 60s)")
+	return fs
+}
+
+// Names of settings that only some commands look at.
+var (
+	NodeSettings  = []string{"sysfs-root", "dev-root", "host-dev-root", "mode", "resource-name", "accel-nbunits", "pod-resources-socket", "config"}
+	WatchSettings = append([]string{"resync-interval", "health-interval", "recovery-hold", "reprogram-timeout"}, NodeSettings...)
+)
+
+// AddFlags gives fs the flags of the named settings, or of all when none is
+// named.
+func (l *Loader) AddFlags(fs *pflag.FlagSet, names ...string) {
+	if len(names) == 0 {
+		fs.AddFlagSet(l.flags)
+		return
+	}
+	for _, name := range names {
+		fs.AddFlag(l.flags.Lookup(name))
+	}
+}
+
+// IsSet says whether a setting, by the name of its flag, was given a value.
+func (l *Loader) IsSet(name string) bool { return l.set[name] }

@@ -1,0 +1,234 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+)
+
+// load parses flags, then variables, then a file with this content.
+func load(t *testing.T, flags []string, variables map[string]string, yaml string) (config.Config, error) {
+	t.Helper()
+	if yaml != "" {
+		path := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		flags = append(flags, "--config", path)
+	}
+	l := config.New()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	l.AddFlags(fs)
+	if err := fs.Parse(flags); err != nil {
+		return config.Config{}, err
+	}
+	err := l.Load(func(name string) (string, bool) { v, ok := variables[name]; return v, ok })
+	cfg := l.Config
+	cfg.File = ""
+	return cfg, err
+}
+
+func TestPrecedence(t *testing.T) {
+	flag := []string{"--resync-interval", "1s"}
+	variable := map[string]string{"ACCELERATOR_RESYNC_INTERVAL": "2s"}
+	file := "resyncInterval: 3s\n"
+	for _, test := range []struct {
+		name      string
+		flags     []string
+		variables map[string]string
+		yaml      string
+		want      time.Duration
+	}{
+		{"nothing", nil, nil, "", time.Minute},
+		{"file", nil, nil, file, 3 * time.Second},
+		{"variable over file", nil, variable, file, 2 * time.Second},
+		{"flag over both", flag, variable, file, time.Second},
+		{"flag over file", flag, nil, file, time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg, err := load(t, test.flags, test.variables, test.yaml)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg.ResyncInterval != test.want {
+				t.Errorf("resync interval = %s, want %s", cfg.ResyncInterval, test.want)
+			}
+		})
+	}
+}
+
+// Every setting can be given in all three ways, and means the same.
+func TestEverySettingThreeWays(t *testing.T) {
+	want := config.Config{
+		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Mode: "pool", ResourceName: "example.com/fpga", AccelNbUnits: 7,
+		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80",
+		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
+		ReprogramTimeout: 5 * time.Second, FlapLimit: 0, FlapWindow: 6 * time.Second, LogLevel: "debug", LogFormat: "console",
+	}
+	settings := []struct{ flag, variable, key, value string }{
+		{"sysfs-root", "ACCELERATOR_SYSFS_ROOT", "sysfsRoot", "/a"},
+		{"dev-root", "ACCELERATOR_DEV_ROOT", "devRoot", "/b"},
+		{"host-dev-root", "ACCELERATOR_HOST_DEV_ROOT", "hostDevRoot", "/c"},
+		{"mode", "ACCELERATOR_MODE", "mode", "pool"},
+		{"resource-name", "ACCELERATOR_RESOURCE_NAME", "resourceName", "example.com/fpga"},
+		{"accel-nbunits", "ACCELERATOR_ACCEL_NBUNITS", "accelNbunits", "7"},
+		{"kubelet-dir", "ACCELERATOR_KUBELET_DIR", "kubeletDir", "/d"},
+		{"pod-resources-socket", "ACCELERATOR_POD_RESOURCES_SOCKET", "podResourcesSocket", "/e"},
+		{"http-address", "ACCELERATOR_HTTP_ADDRESS", "httpAddress", "[::1]:80"},
+		{"resync-interval", "ACCELERATOR_RESYNC_INTERVAL", "resyncInterval", "50ms"},
+		{"health-interval", "ACCELERATOR_HEALTH_INTERVAL", "healthInterval", "2s"},
+		{"recovery-hold", "ACCELERATOR_RECOVERY_HOLD", "recoveryHold", "0s"},
+		{"tombstone-grace", "ACCELERATOR_TOMBSTONE_GRACE", "tombstoneGrace", "4s"},
+		{"reprogram-timeout", "ACCELERATOR_REPROGRAM_TIMEOUT", "reprogramTimeout", "5s"},
+		{"flap-limit", "ACCELERATOR_FLAP_LIMIT", "flapLimit", "0"},
+		{"flap-window", "ACCELERATOR_FLAP_WINDOW", "flapWindow", "6s"},
+		{"log-level", "ACCELERATOR_LOG_LEVEL", "logLevel", "debug"},
+		{"log-format", "ACCELERATOR_LOG_FORMAT", "logFormat", "console"},
+	}
+	var flags []string
+	variables := map[string]string{"ACCELERATOR_PORT": "tcp://10.0.0.1:80"} // Kubernetes' own, ignored
+	var yaml strings.Builder
+	for _, s := range settings {
+		flags = append(flags, "--"+s.flag+"="+s.value)
+		variables[s.variable] = s.value
+		yaml.WriteString(s.key + ": \"" + s.value + "\"\n")
+	}
+	for _, test := range []struct {
+		name      string
+		flags     []string
+		variables map[string]string
+		yaml      string
+	}{
+		{"flags", flags, nil, ""},
+		{"variables", nil, variables, ""},
+		{"file", nil, nil, yaml.String()},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := load(t, test.flags, test.variables, test.yaml)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("config (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHostDevRootFollowsDevRoot(t *testing.T) {
+	cfg, err := load(t, []string{"--dev-root=/host/dev"}, nil, "")
+	if err != nil || cfg.HostDevRoot != "/host/dev" {
+		t.Errorf("host dev root = %q, %v; want /host/dev", cfg.HostDevRoot, err)
+	}
+}
+
+// A refusal names the setting, the value and what is allowed.
+func TestRefusals(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		flags     []string
+		variables map[string]string
+		yaml      string
+		want      []string // all in the error
+	}{
+		{"interval too short", []string{"--resync-interval=49ms"}, nil, "", []string{"--resync-interval", "49ms", "50ms or more"}},
+		{"interval without unit", nil, nil, "healthInterval: 5", []string{"config.yaml:1", "healthInterval", `"5"`, "50ms or more"}},
+		{"negative hold", nil, map[string]string{"ACCELERATOR_RECOVERY_HOLD": "-1s"}, "", []string{"ACCELERATOR_RECOVERY_HOLD", "-1s", "0s or more"}},
+		{"empty variable", nil, map[string]string{"ACCELERATOR_LOG_LEVEL": ""}, "", []string{"ACCELERATOR_LOG_LEVEL", "debug, info, warn, error"}},
+		{"units none", []string{"--accel-nbunits=0"}, nil, "", []string{"0", "from 1 to 100000"}},
+		{"units no number", []string{"--accel-nbunits=many"}, nil, "", []string{"many", "from 1 to 100000"}},
+		{"mode", []string{"--mode=af"}, nil, "", []string{"af", "single, pool"}},
+		{"resource without domain", []string{"--resource-name=accelerator"}, nil, "", []string{"accelerator", "DOMAIN/NAME"}},
+		{"resource of kubernetes", []string{"--resource-name=kubernetes.io/x"}, nil, "", []string{"kubernetes.io/x", "reserved"}},
+		{"resource with two slashes", []string{"--resource-name=a.b/c/d"}, nil, "", []string{"a.b/c/d", "after the slash"}},
+		{"address", []string{"--http-address=9480"}, nil, "", []string{"9480", "host:port"}},
+		{"port too large", []string{"--http-address=:70000"}, nil, "", []string{":70000", "65535"}},
+		{"empty path", []string{"--kubelet-dir="}, nil, "", []string{"kubelet-dir", "want a path"}},
+		{"unknown key", nil, nil, "mode: single\nresyncIntervall: 60s\n", []string{"config.yaml:2", "resyncIntervall", "resyncInterval,"}},
+		{"flag's name as key", nil, nil, "resync-interval: 60s\n", []string{"resync-interval"}},
+		{"key twice", nil, nil, "mode: single\nmode: pool\n", []string{"config.yaml:2", "mode", "twice"}},
+		{"list", nil, nil, "mode: [single]\n", []string{"mode", "one value", "a list"}},
+		{"nothing", nil, nil, "mode:\n", []string{"mode", "one value"}},
+		{"no mapping", nil, nil, "- mode\n", []string{"config.yaml:1", "mapping"}},
+		{"two documents", nil, nil, "mode: pool\n---\nmode: single\n", []string{"more than one"}},
+		{"no YAML", nil, nil, "mode: \"pool\n", []string{"not YAML"}},
+		{"file wrong though a flag wins", []string{"--mode=pool"}, nil, "mode: zen\n", []string{"mode", "zen"}},
+		{"no file", []string{"--config=/nonexistent.yaml"}, nil, "", []string{"/nonexistent.yaml"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := load(t, test.flags, test.variables, test.yaml)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestFilesThatSetNothing(t *testing.T) {
+	want := config.Defaults()
+	want.HostDevRoot = want.DevRoot
+	for _, yaml := range []string{"\n", "# only a comment\n", "---\n", "{}\n"} {
+		got, err := load(t, nil, nil, yaml)
+		if err != nil {
+			t.Errorf("%q: %v", yaml, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q: config (-want +got):\n%s", yaml, diff)
+		}
+	}
+}
+
+// A file is whatever somebody wrote: it is taken or refused, and what is taken
+// stays within what flags would allow.
+func FuzzFile(f *testing.F) {
+	f.Add("resyncInterval: 60s\nflapLimit: 3\n")
+	f.Add("a: &a\n  b: *a\n")
+	f.Add("? [x]\n: y\n")
+	f.Add("mode: !!binary aGk=\n")
+	f.Fuzz(func(t *testing.T, content string) {
+		path := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := config.New()
+		l.Config.File = path
+		if err := l.Load(func(string) (string, bool) { return "", false }); err != nil {
+			return
+		}
+		c := l.Config
+		if c.ResyncInterval < 50*time.Millisecond || c.RecoveryHold < 0 || c.AccelNbUnits < 1 || c.SysfsRoot == "" {
+			t.Errorf("accepted: %+v", c)
+		}
+	})
+}
+
+// The documentation has a row for every flag, with its default.
+func TestDocumentation(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	config.New().AddFlags(fs)
+	fs.VisitAll(func(f *pflag.Flag) {
+		row := "| `--" + f.Name + "` | "
+		if f.DefValue != "" {
+			row += "`" + f.DefValue + "` |"
+		}
+		if !strings.Contains(string(text), row) {
+			t.Errorf("docs/configuration.md has no row that begins %q", row)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"b-com.com/accelerator-device-plugin/server/offer"
+)
+
+// value is a setting of one type: how it is read, how it is shown.
+type value[T any] struct {
+	p     *T
+	kind  string
+	parse func(string) (T, error) // the error says what is allowed
+	show  func(T) string
+}
+
+var _ pflag.Value = (*value[int])(nil)
+
+func (v *value[T]) Set(s string) error {
+	parsed, err := v.parse(s)
+	if err != nil {
+		return err
+	}
+	*v.p = parsed
+	return nil
+}
+
+func (v *value[T]) String() string {
+	if v.p == nil { // pflag asks a zero value, too
+		return ""
+	}
+	return v.show(*v.p)
+}
+
+func (v *value[T]) Type() string { return v.kind }
+
+func text(p *string, kind string, check func(string) error) *value[string] {
+	return &value[string]{p, kind, func(s string) (string, error) { return s, check(s) }, func(s string) string { return s }}
+}
+
+func path(p *string) *value[string] {
+	return text(p, "path", func(s string) error {
+		if s == "" || strings.ContainsRune(s, 0) {
+			return errors.New("want a path")
+		}
+		return nil
+	})
+}
+
+func oneOf(p *string, allowed ...string) *value[string] {
+	return text(p, "name", func(s string) error {
+		if slices.Contains(allowed, s) {
+			return nil
+		}
+		return fmt.Errorf("want one of %s", strings.Join(allowed, ", "))
+	})
+}
+
+func address(p *string) *value[string] {
+	return text(p, "host:port", func(s string) error {
+		if s == "" {
+			return nil
+		}
+		_, port, err := net.SplitHostPort(s)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			return errors.New(`want host:port with a port from 0 to 65535, such as 127.0.0.1:9480, or "" for off`)
+		}
+		return nil
+	})
+}
+
+func number(p *int, least, most int) *value[int] {
+	return &value[int]{p, "int", func(s string) (int, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < least || n > most {
+			return 0, fmt.Errorf("want a whole number from %d to %d", least, most)
+		}
+		return n, nil
+	}, strconv.Itoa}
+}
+
+// leastInterval keeps a typing error from turning into a busy loop.
+const leastInterval = 50 * time.Millisecond
+
+func interval(p *time.Duration) *value[time.Duration] {
+	return atLeast(p, leastInterval, "want a duration of 50ms or more, such as 60s")
+}
+
+func duration(p *time.Duration) *value[time.Duration] {
+	return atLeast(p, 0, "want a duration of 0s or more, such as 10s")
+}
+
+func atLeast(p *time.Duration, least time.Duration, allowed string) *value[time.Duration] {
+	return &value[time.Duration]{p, "duration", func(s string) (time.Duration, error) {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < least {
+			return 0, errors.New(allowed)
+		}
+		return d, nil
+	}, time.Duration.String}
+}
+
+// resourceName holds a name that the kubelet takes for an extended resource.
+func resourceName(p *string) *value[string] {
+	return text(p, "domain/name", offer.ValidateName)
+}

@@ -1,0 +1,114 @@
+// Package httpd answers the probes and shows the live snapshot over HTTP. It
+// owns its listener and nothing else; what it says comes from the functions in
+// [Answers], which must be safe for concurrent use and bounded by their context.
+//
+// It is never in the way of the daemon's main job: an address that cannot be
+// listened on is said once and tried again.
+package httpd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// Answers are where the answers come from.
+type Answers struct {
+	Alive   func(context.Context) error // /healthz: nil is 200, an error 503
+	Ready   func() error                // /readyz
+	Devices func() any                  // /devices, as JSON
+}
+
+const (
+	retryListen  = 5 * time.Second
+	answerWithin = time.Second
+)
+
+// Run serves on address until ctx ends; then it returns nil.
+func Run(ctx context.Context, address string, answers Answers, log *zap.Logger) error {
+	log = log.Named("http")
+	listener := listen(ctx, address, log)
+	if listener == nil {
+		return nil
+	}
+	log.Info("http served", event.HTTPServed, event.Address(listener.Addr().String()))
+	server := &http.Server{
+		Handler:           answers.handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		WriteTimeout:      10 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          zap.NewStdLog(log.With(event.LibraryLog)),
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		server.Close() // the probes of a daemon that stops need no polite end
+	})
+	err := server.Serve(listener)
+	if stop() {
+		return fmt.Errorf("http on %s: %w", address, err)
+	}
+	<-stopped
+	return nil
+}
+
+// listen tries until it can, or returns nil when ctx ends.
+func listen(ctx context.Context, address string, log *zap.Logger) net.Listener {
+	var config net.ListenConfig
+	for said := false; ; said = true {
+		listener, err := config.Listen(ctx, "tcp", address)
+		if err == nil {
+			return listener
+		}
+		if ctx.Err() == nil && !said {
+			log.Warn("http address could not be listened on, trying again", event.HTTPFailed,
+				event.Address(address), event.Retry(retryListen), event.Err(err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(retryListen):
+		}
+	}
+}
+
+func (a Answers) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
+		defer cancel()
+		err := a.Alive(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("inventory loop did not answer within %s", answerWithin)
+		}
+		probe(w, err)
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { probe(w, a.Ready()) })
+	mux.HandleFunc("GET /devices", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		_ = e.Encode(a.Devices()) // a client that has gone needs no answer
+	})
+	return mux
+}
+
+func probe(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, err)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}

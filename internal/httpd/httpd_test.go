@@ -1,0 +1,122 @@
+package httpd_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/internal/httpd"
+)
+
+// serve runs the server until the test ends and returns its address.
+func serve(t *testing.T, answers httpd.Answers) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	core, logs := observer.New(zap.InfoLevel)
+	ended := make(chan error, 1)
+	listening := make(chan struct{})
+	log := zap.New(core, zap.Hooks(func(e zapcore.Entry) error {
+		if e.Message == "http served" {
+			close(listening)
+		}
+		return nil
+	}))
+	go func() { ended <- httpd.Run(ctx, address, answers, log) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v; log: %v", err, logs.All())
+		}
+	})
+	<-listening
+	return "http://" + address
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+func TestAnswers(t *testing.T) {
+	var alive, ready error
+	address := serve(t, httpd.Answers{
+		Alive:   func(context.Context) error { return alive },
+		Ready:   func() error { return ready },
+		Devices: func() any { return []string{"3b:00.0"} },
+	})
+	expect := func(path string, code int, body string) {
+		t.Helper()
+		if c, b := get(t, address+path); c != code || b != body {
+			t.Errorf("%s = %d %q, want %d %q", path, c, b, code, body)
+		}
+	}
+	expect("/healthz", 200, "ok\n")
+	expect("/readyz", 200, "ok\n")
+	expect("/devices", 200, "[\n  \"3b:00.0\"\n]\n")
+	expect("/", 404, "404 page not found\n")
+	ready = errors.New("resource b-com.com/accelerator: no stream is open")
+	expect("/readyz", 503, "resource b-com.com/accelerator: no stream is open\n")
+	alive = context.DeadlineExceeded
+	expect("/healthz", 503, "inventory loop did not answer within 1s\n")
+	answer, err := http.Post(address+"/devices", "text/plain", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST /devices = %d, want 405", answer.StatusCode)
+	}
+}
+
+// A loop that is stuck is found out within a second.
+func TestStuckLoopIsNotHealthy(t *testing.T) {
+	address := serve(t, httpd.Answers{Alive: func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	if code, body := get(t, address+"/healthz"); code != 503 {
+		t.Errorf("/healthz = %d %q, want 503", code, body)
+	}
+}
+
+// An address that is taken is said, and costs nothing but the answers.
+func TestAddressTaken(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	core, logs := observer.New(zap.InfoLevel)
+	said := make(chan struct{})
+	log := zap.New(core, zap.Hooks(func(zapcore.Entry) error { close(said); return nil }))
+	ended := make(chan error, 1)
+	go func() { ended <- httpd.Run(ctx, listener.Addr().String(), httpd.Answers{}, log) }()
+	<-said
+	cancel()
+	if err := <-ended; err != nil || logs.FilterField(zap.String("event", "http.failed")).Len() != 1 {
+		t.Errorf("Run = %v, log %v; want nil and one http.failed", err, logs.All())
+	}
+}

@@ -1,0 +1,64 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Change is the difference between two lists, for one device.
+type Change struct {
+	Time string `json:"time"` // RFC 3339 with milliseconds
+	What string `json:"what"` // added, removed, changed
+	Row
+}
+
+// Changes compares two lists of rows. What is removed comes first, then the rest
+// in the order of ids.
+func Changes(old, new []Row, time string) []Change {
+	var changes []Change
+	for _, r := range old {
+		if !slices.ContainsFunc(new, func(n Row) bool { return n.ID == r.ID }) {
+			changes = append(changes, Change{time, "removed", r})
+		}
+	}
+	before := make(map[string]Row, len(old))
+	for _, r := range old {
+		before[r.ID] = r
+	}
+	for _, r := range new {
+		was, ok := before[r.ID]
+		switch {
+		case !ok:
+			changes = append(changes, Change{time, "added", r})
+		case !reflect.DeepEqual(was, r):
+			changes = append(changes, Change{time, "changed", r})
+		}
+	}
+	return changes
+}
+
+// Line is the change in one line for people.
+func (c Change) Line(colour bool) string {
+	health := fmt.Sprintf("%-9s", c.Health)
+	switch {
+	case c.What == "removed":
+		health = fmt.Sprintf("%-9s", "-")
+	case colour:
+		health = Paint(c.Health, health)
+	}
+	details := []string{}
+	for _, d := range []struct{ name, value string }{
+		{"reasons", strings.Join(c.Reasons, ",")},
+		{"nodes", strings.Join(c.DeviceNodes, ",")},
+		{"afu", c.AFUID},
+		{"holder", strings.Join(c.Holder, ",")},
+	} {
+		if d.value != "" {
+			details = append(details, d.name+"="+d.value)
+		}
+	}
+	return strings.TrimRight(fmt.Sprintf("%s  %-7s  %s  %s  %s  %s", c.Time, c.What, c.ID, health, cmp.Or(c.Resource, "-"), strings.Join(details, " ")), " ")
+}

@@ -1,0 +1,135 @@
+package view_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/view"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+var devices = []*inventory.Device{
+	{
+		ID: "3b:00.0", Family: "dfl", PCIAddress: "0000:3b:00.0", NUMANode: 1, PortID: 0,
+		AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
+		Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
+	},
+	{
+		ID: "3b:00.0-p1", Family: "dfl", Health: inventory.Unhealthy, Reasons: []string{"port-ap6", "recovering=node-missing"},
+		PCIAddress: "0000:3b:00.0", NUMANode: -1, PortID: -1,
+	},
+}
+
+func rows() []view.Row {
+	resource := func(d *inventory.Device) string {
+		if d.PortID < 0 {
+			return ""
+		}
+		return "b-com.com/accelerator"
+	}
+	holders := func(resource, id string) []string {
+		if resource == "b-com.com/accelerator" && id == "3b:00.0" {
+			return []string{"default/pod/main"}
+		}
+		return nil
+	}
+	return view.Rows(devices, "/dev", resource, holders)
+}
+
+func TestPrint(t *testing.T) {
+	for _, test := range []struct {
+		name, format string
+		rows         []view.Row
+		colour       bool
+		want         string
+	}{
+		{"table", "", rows(), false, `ID          RESOURCE               HEALTH     NODES            HOLDER            REASONS
+3b:00.0     b-com.com/accelerator  healthy    /dev/dfl-port.0  default/pod/main  -
+3b:00.0-p1  -                      unhealthy  -                -                 port-ap6,recovering=node-missing
+`},
+		{"table in colour", "", rows()[:1], true, "ID       RESOURCE               HEALTH   NODES            HOLDER            REASONS\n" +
+			"3b:00.0  b-com.com/accelerator  \x1b[32mhealthy  \x1b[0m/dev/dfl-port.0  default/pod/main  -\n"},
+		{"empty table", "wide", nil, false, "no devices\n"},
+		{"empty JSON", "json", view.Rows(nil, "", nil, nil), false, "[]\n"},
+		{"empty YAML", "yaml", view.Rows(nil, "", nil, nil), false, "[]\n"},
+		{"JSON", "json", rows()[1:], false, `[
+  {
+    "id": "3b:00.0-p1",
+    "resource": "",
+    "family": "dfl",
+    "health": "unhealthy",
+    "reasons": [
+      "port-ap6",
+      "recovering=node-missing"
+    ],
+    "pciAddress": "0000:3b:00.0",
+    "numaNode": null,
+    "portId": null,
+    "afuId": "",
+    "interfaceId": "",
+    "deviceNodes": [],
+    "parent": "",
+    "holder": []
+  }
+]
+`},
+		{"YAML", "yaml", rows()[:1], false, `- id: 3b:00.0
+  resource: b-com.com/accelerator
+  family: dfl
+  health: healthy
+  reasons: []
+  pciAddress: 0000:3b:00.0
+  numaNode: 1
+  portId: 0
+  afuId: d8424dc4a4a3c413f89e433683f9040b
+  interfaceId: 69528db6eb31577a8c3668f9faa081f6
+  deviceNodes:
+    - /dev/dfl-port.0
+  parent: dfl-fme.0
+  holder:
+    - default/pod/main
+`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got strings.Builder
+			if err := view.Print(&got, test.rows, test.format, test.colour); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.String()); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestChanges(t *testing.T) {
+	a, b := rows()[0], rows()[1]
+	broken := a
+	broken.Health, broken.Reasons = "unhealthy", []string{"port-ap6"}
+	for _, test := range []struct {
+		name        string
+		before, now []view.Row
+		want        []string
+	}{
+		{"nothing", []view.Row{a, b}, []view.Row{a, b}, nil},
+		{"added", nil, []view.Row{a}, []string{
+			"T  added    3b:00.0  healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+		{"removed and added", []view.Row{b}, []view.Row{a}, []string{
+			"T  removed  3b:00.0-p1  -          -  reasons=port-ap6,recovering=node-missing",
+			"T  added    3b:00.0  healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+		{"changed", []view.Row{a, b}, []view.Row{broken, b}, []string{
+			"T  changed  3b:00.0  unhealthy  b-com.com/accelerator  reasons=port-ap6 nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got []string
+			for _, c := range view.Changes(test.before, test.now, "T") {
+				got = append(got, c.Line(false))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("lines (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
