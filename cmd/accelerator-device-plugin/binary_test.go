@@ -1,0 +1,385 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// buildBinary builds the program once for all tests.
+var buildBinary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "adp-bin")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "accelerator-device-plugin")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", errors.New(string(out))
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := buildBinary(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// command is the program with arguments, in an environment without settings.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := buildBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	return cmd
+}
+
+// output runs the program to its end.
+func output(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := command(t, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		args []string
+		code int
+		says []string // in what it printed
+	}{
+		{"help", []string{"--help"}, 0, []string{"Examples:", "--resync-interval"}},
+		{"help of a command", []string{"devices", "--help"}, 0, []string{"Examples:", "-o json"}},
+		{"version", []string{"version"}, 0, []string{"accelerator-device-plugin "}},
+		{"unknown flag", []string{"--frequency=1"}, 2, []string{"frequency"}},
+		{"unknown command", []string{"dance"}, 2, []string{"dance"}},
+		{"argument", []string{"devices", "3b:00.0"}, 2, []string{"3b:00.0"}},
+		{"bad value", []string{"serve", "--resync-interval=1"}, 2, []string{"resync-interval", "50ms or more"}},
+		{"bad value, one dash", []string{"-log-level", "verbose"}, 2, []string{"log-level", "verbose", "debug, info, warn, error"}},
+		{"bad format", []string{"devices", "-o", "xml"}, 2, []string{"xml", "json, yaml, wide"}},
+		{"no config file", []string{"--config", "/nonexistent.yaml"}, 2, []string{"/nonexistent.yaml"}},
+		{"no sysfs", []string{"devices", "--sysfs-root", "/nonexistent"}, 1, []string{"/nonexistent"}},
+		{"no sysfs for serve", []string{"serve", "--sysfs-root", "/nonexistent"}, 1, []string{"/nonexistent", `"event":"daemon.failed"`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			stdout, stderr, code := output(t, test.args...)
+			if code != test.code {
+				t.Errorf("exit code = %d, want %d\n%s%s", code, test.code, stdout, stderr)
+			}
+			for _, want := range test.says {
+				if !strings.Contains(stdout+stderr, want) {
+					t.Errorf("printed nothing of %q:\n%s%s", want, stdout, stderr)
+				}
+			}
+		})
+	}
+}
+
+func TestDevicesCommand(t *testing.T) {
+	node, err := simnode.New(shortDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--host-dev-root", "/dev"}
+	if stdout, stderr, code := output(t, append([]string{"devices", "-o", "json"}, roots...)...); stdout != "[]\n" || stderr != "" || code != 0 {
+		t.Errorf("no card: stdout %q, stderr %q, exit code %d; want [] alone, 0", stdout, stderr, code)
+	}
+	card := cardA
+	card.Address, card.NUMANode = "0001:3b:00.0", -1
+	for _, err := range []error{node.Plug(card), node.Set(card.Address, 1, "errors/errors", "0x4000000000000")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stdout, stderr, code := output(t, append([]string{"devices", "-o", "json"}, roots...)...)
+	if stderr != "" || code != 0 {
+		t.Errorf("a bad card: stderr %q, exit code %d; want none, 0", stderr, code)
+	}
+	var got []map[string]any
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatalf("not JSON: %v\n%s", err, stdout)
+	}
+	port := func(id, health, node string, number float64, reasons ...any) map[string]any {
+		return map[string]any{
+			"id": id, "resource": testResource, "family": "dfl", "health": health, "reasons": append([]any{}, reasons...),
+			"pciAddress": "0001:3b:00.0", "numaNode": nil, "portId": number, "afuId": card.AFUID, "interfaceId": card.InterfaceID,
+			"deviceNodes": []any{node}, "parent": "dfl-fme.0", "holder": []any{},
+		}
+	}
+	want := []map[string]any{
+		port("0001:3b:00.0", "healthy", "/dev/dfl-port.0", 0),
+		port("0001:3b:00.0-p1", "unhealthy", "/dev/dfl-port.1", 1, "port-ap6"),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	for _, format := range []string{"yaml", "wide"} {
+		if stdout, _, code := output(t, append([]string{"devices", "-o", format}, roots...)...); code != 0 || !strings.Contains(stdout, "port-ap6") {
+			t.Errorf("-o %s: exit code %d, printed:\n%s", format, code, stdout)
+		}
+	}
+}
+
+// running is the program as a daemon.
+type running struct {
+	*exec.Cmd
+	t     *testing.T
+	lines chan map[string]any // its log; closed at its end
+	early []map[string]any    // lines that nobody has awaited yet
+	bad   []string            // lines that are none
+}
+
+// serveBinary starts the daemon on a simulated node with a kubelet.
+func serveBinary(t *testing.T, more ...string) (*running, *simnode.Node, *standin.Kubelet) {
+	t.Helper()
+	dir := shortDir(t)
+	node, err := simnode.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet, err := standin.Start(t.Context(), filepath.Join(dir, "kubelet"), standin.Behaviour{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kubelet.Stop)
+	args := append([]string{
+		"-log-level", "debug", "--sysfs-root", node.Sys, "--dev-root=" + node.Dev,
+		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "127.0.0.1:0",
+	}, more...)
+	r := &running{Cmd: command(t, args...), t: t, lines: make(chan map[string]any, 10_000)}
+	read, write := io.Pipe()
+	r.Stdout, r.Stderr = write, write // both: neither may hold anything but lines
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(r.lines)
+		scanner := bufio.NewScanner(read)
+		for scanner.Scan() {
+			var line map[string]any
+			if err := json.Unmarshal(scanner.Bytes(), &line); err != nil || line["event"] == nil || line["message"] == nil {
+				r.bad = append(r.bad, scanner.Text())
+				continue
+			}
+			r.lines <- line
+		}
+	}()
+	t.Cleanup(func() { r.end(write) })
+	return r, node, kubelet
+}
+
+func (r *running) end(log io.Closer) {
+	r.Process.Kill()
+	r.Wait() // an error says that it was killed
+	log.Close()
+	for range r.lines {
+	}
+	if len(r.bad) > 0 {
+		r.t.Errorf("lines that are no JSON objects with message and event:\n%s", strings.Join(r.bad, "\n"))
+	}
+}
+
+// await waits for the next line with this event.
+func (r *running) await(event string) map[string]any {
+	r.t.Helper()
+	for i, line := range r.early {
+		if line["event"] == event {
+			r.early = append(r.early[:i], r.early[i+1:]...)
+			return line
+		}
+	}
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case line, ok := <-r.lines:
+			if !ok {
+				r.t.Fatalf("log ended without %s", event)
+			}
+			if line["event"] == event {
+				return line
+			}
+			r.early = append(r.early, line)
+		case <-deadline:
+			r.t.Fatalf("no %s within 20 s", event)
+		}
+	}
+}
+
+func TestSignals(t *testing.T) {
+	r, node, kubelet := serveBinary(t)
+	r.await("scan.done")
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	if line := r.await("device.added"); line["device"] != "5e:00.0" || line["pci"] != "0000:5e:00.0" {
+		t.Errorf("device.added = %v, want device 5e:00.0, pci 0000:5e:00.0", line)
+	}
+	r.await("stream.opened")
+	r.Process.Signal(syscall.SIGHUP)
+	r.await("daemon.reload")
+	r.await("stream.opened")
+	if n := kubelet.Registrations(testResource); n != 2 {
+		t.Errorf("%d registrations after SIGHUP, want 2", n)
+	}
+	begin := time.Now()
+	r.Process.Signal(syscall.SIGTERM)
+	r.await("daemon.stopped")
+	if state, err := r.Process.Wait(); err != nil || state.ExitCode() != 0 || time.Since(begin) > 2*time.Second {
+		t.Errorf("after SIGTERM: %v, %v in %s; want exit 0 within 2 s", state, err, time.Since(begin))
+	}
+}
+
+// A card that hangs holds up the end for a second. Who cannot wait for that
+// signals again.
+func TestSecondSignalKills(t *testing.T) {
+	r, node, _ := serveBinary(t)
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	r.await("stream.opened")
+	fifo := filepath.Join(node.PortDir(cardB.Address, 0), "afu_id")
+	for _, err := range []error{os.Remove(fifo), syscall.Mkfifo(fifo, 0o600)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.await("read.timeout")
+	type end struct {
+		state *os.ProcessState
+		err   error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		state, err := r.Process.Wait()
+		ended <- end{state, err}
+	}()
+	again := time.NewTicker(time.Millisecond) // it may come too early to be the second one
+	defer again.Stop()
+	var state *os.ProcessState
+	for state == nil {
+		select {
+		case e := <-ended:
+			if e.err != nil {
+				t.Fatal(e.err)
+			}
+			state = e.state
+		case <-again.C:
+			r.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	if status := state.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGTERM {
+		t.Errorf("after two signals: %v, want killed by the second", state)
+	}
+}
+
+func TestHTTP(t *testing.T) {
+	r, node, _ := serveBinary(t)
+	address := "http://" + r.await("http.served")["address"].(string)
+	r.await("scan.done")
+	body := func(path string) (string, int) {
+		t.Helper()
+		answer, err := http.Get(address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text), answer.StatusCode
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if text, code := body(path); text != "ok\n" || code != 200 {
+			t.Errorf("%s = %d %q, want 200 ok", path, code, text)
+		}
+	}
+	if text, code := body("/devices"); text != "[]\n" || code != 200 {
+		t.Errorf("/devices without card = %d %q, want 200 []", code, text)
+	}
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	r.await("stream.opened")
+	text, _ := body("/devices")
+	if !strings.Contains(text, `"id": "5e:00.0"`) {
+		t.Errorf("/devices with a card = %s", text)
+	}
+}
+
+func TestWatchCommand(t *testing.T) {
+	node, err := simnode.New(shortDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, "watch", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "-o", "json")
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(pipe)
+	expect := func(what, id string) {
+		t.Helper()
+		for lines.Scan() {
+			var change struct{ What, ID string }
+			if err := json.Unmarshal(lines.Bytes(), &change); err != nil {
+				t.Fatalf("%v: %s", err, lines.Text())
+			}
+			if change.What == what && change.ID == id {
+				return
+			}
+		}
+		t.Fatalf("output ended without %s %s", what, id)
+	}
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	expect("added", "5e:00.0")
+	if err := node.Unplug(cardB.Address); err != nil {
+		t.Fatal(err)
+	}
+	expect("removed", "5e:00.0")
+	cmd.Process.Signal(syscall.SIGINT)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("watch after an interrupt: %v, want exit 0", err)
+	}
+}
+
+func TestDemoCommand(t *testing.T) {
+	stdout, stderr, code := output(t, "demo")
+	if code != 0 || !strings.Contains(stdout, "All 10 steps seen") || stderr != "" {
+		t.Errorf("demo: exit code %d\n%s%s", code, stdout, stderr)
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+const testResource = "b-com.com/accelerator"
+
+var (
+	cardA = simnode.Card{Address: "0000:3b:00.0", Ports: 2, AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6"}
+	cardB = simnode.Card{Address: "0000:5e:00.0", Ports: 1, NUMANode: 1, AFUID: "f7df405cbd7acf7222f144b0b93acd18", InterfaceID: "9346116da52d5ca8b06aa9a389ef7c8d"}
+)
+
+// daemon is the whole daemon on a simulated node with a stand-in for the
+// kubelet, everything real but the node and the kubelet.
+type daemon struct {
+	t       *testing.T
+	cfg     config.Config
+	node    *simnode.Node
+	kubelet *standin.Kubelet
+	hangups chan os.Signal
+	logs    *observer.ObservedLogs
+	stop    func() error // ends the daemon; a second call does nothing
+}
+
+// startDaemon starts one whose times are short.
+func startDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
+	t.Helper()
+	dir := shortDir(t)
+	node, err := simnode.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Defaults()
+	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, "/dev"
+	cfg.KubeletDir, cfg.HTTPAddress = filepath.Join(dir, "kubelet"), ""
+	cfg.RecoveryHold = 0
+	if adjust != nil {
+		adjust(&cfg)
+	}
+	d := &daemon{t: t, cfg: cfg, node: node, hangups: make(chan os.Signal)}
+	d.startKubelet()
+	t.Cleanup(func() { d.kubelet.Stop() })
+	d.run()
+	return d
+}
+
+// shortDir is a temporary directory whose sockets have short paths.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "adp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (d *daemon) run() {
+	core, logs := observer.New(zap.DebugLevel)
+	d.logs = logs
+	ctx, cancel := context.WithCancel(d.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, d.cfg, d.hangups, zap.New(core)) }()
+	var once bool
+	d.stop = func() error {
+		if once {
+			return nil
+		}
+		once = true
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(10 * time.Second):
+			return fmt.Errorf("daemon did not end within 10 s")
+		}
+	}
+	d.t.Cleanup(func() {
+		if err := d.stop(); err != nil {
+			d.t.Errorf("daemon: %v", err)
+		}
+	})
+}
+
+func (d *daemon) startKubelet() {
+	d.t.Helper()
+	var err error
+	// The kubelet outlives the test's context, which ends before its cleanups.
+	d.kubelet, err = standin.Start(context.WithoutCancel(d.t.Context()), d.cfg.KubeletDir, standin.Behaviour{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *daemon) restartKubelet() {
+	d.t.Helper()
+	d.kubelet.Stop()
+	d.startKubelet()
+}
+
+// health is a list, short: id -> healthy.
+type health map[string]bool
+
+func told(l standin.List) health {
+	h := make(health, len(l.Devices))
+	for _, d := range l.Devices {
+		h[d.ID] = d.Healthy
+	}
+	return h
+}
+
+// await waits until the kubelet's newest list is this one.
+func (d *daemon) await(when string, want health) standin.List {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
+	defer cancel()
+	list, err := d.kubelet.AwaitList(ctx, testResource, func(l standin.List) bool { return maps.Equal(told(l), want) })
+	if err != nil {
+		d.t.Fatalf("%s: kubelet was told %v, want %v: %v", when, told(list), want, err)
+	}
+	return list
+}
+
+// do fails the test when a change of the node fails.
+func (d *daemon) do(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// makeFIFO puts a pipe that nobody writes in the place of a file: whoever opens
+// it for reading hangs. release lets them go, and puts the content back.
+func (d *daemon) makeFIFO(path string) (release func()) {
+	d.t.Helper()
+	content, err := os.ReadFile(path)
+	d.do(err)
+	d.do(syscall.Mkfifo(path+".fifo", 0o600))
+	d.do(os.Rename(path+".fifo", path))
+	return func() {
+		fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK, 0)
+		d.do(err)
+		d.do(os.WriteFile(path+".new", content, 0o600))
+		d.do(os.Rename(path+".new", path))
+		syscall.Close(fd)
+	}
+}

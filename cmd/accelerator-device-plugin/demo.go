@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/demo"
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/server"
+)
+
+func newDemo() *cobra.Command {
+	var interactive bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "See it work, without card, cluster or root",
+		Long: `Runs the daemon on a simulated node in a temporary directory, with a stand-in
+for the kubelet that speaks the real protocol; plugs cards in, breaks, heals and
+pulls them, restarts the kubelet, and shows what the kubelet was told and how
+soon. Fails if something was not told.`,
+		Example: `  accelerator-device-plugin demo
+  accelerator-device-plugin demo --interactive      then play with the directory that it prints`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg := config.Defaults()
+			cfg.RecoveryHold = time.Second // nobody wants to watch a hold of 10 s
+			return asFailure(demo.Run(cmd.Context(), cmd.OutOrStdout(), demo.Options{
+				Interactive: interactive, Colour: isTerminal(cmd.OutOrStdout()), Resource: cfg.ResourceName, Hold: cfg.RecoveryHold,
+			}, demoDaemon(cfg)))
+		},
+	}
+	cmd.Flags().BoolVar(&interactive, "interactive", false, "keep the node afterwards, and show what the kubelet is told, until interrupted")
+	return cmd
+}
+
+// demoDaemon is the daemon as serve runs it, on a simulated node.
+func demoDaemon(cfg config.Config) demo.Daemon {
+	return func(ctx context.Context, node *simnode.Node, kubeletDir string, log io.Writer) error {
+		cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, node.Dev
+		cfg.KubeletDir, cfg.HTTPAddress = kubeletDir, ""
+		logger := newLogger(cfg, log)
+		server.UseLogger(logger)
+		return serve(ctx, cfg, nil, logger)
+	}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/view"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/podresources"
+)
+
+func newDevices() *cobra.Command {
+	loader := config.New()
+	var format string
+	cmd := &cobra.Command{
+		Use:   "devices",
+		Short: "Print the FPGA devices of this node",
+		Long: `Prints the FPGA devices of this node. It scans by itself: no daemon is needed.
+
+Where the kubelet's pod-resources socket can be asked, it also says which
+container holds which device. A card that is bad is printed as such; that is no
+failure.`,
+		Example: `  accelerator-device-plugin devices
+  accelerator-device-plugin devices -o wide
+  accelerator-device-plugin devices -o json | jq -r '.[] | [.id, .health, (.holder | join(" "))] | @tsv'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != "" && !slices.Contains(view.Formats, format) {
+				return fmt.Errorf("-o %q: want one of %s", format, strings.Join(view.Formats, ", "))
+			}
+			cfg, err := load(loader)
+			if err != nil {
+				return err
+			}
+			return asFailure(devices(cmd, cfg, format, loader.IsSet("pod-resources-socket")))
+		},
+	}
+	loader.AddFlags(cmd.Flags(), config.NodeSettings...)
+	cmd.Flags().StringVarP(&format, "output", "o", "", "json, yaml or wide (default: a table)")
+	return cmd
+}
+
+func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
+	snapshot, err := scanOnce(cmd.Context(), cfg)
+	if err != nil {
+		return err
+	}
+	holders, err := askHolders(cmd.Context(), cfg.PodResourcesSocket)
+	if err != nil && (insist || !errors.Is(err, fs.ErrNotExist)) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %v\n", err)
+	}
+	rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, policyOf(cfg).ResourceOf, holders)
+	return view.Print(cmd.OutOrStdout(), rows, format, isTerminal(cmd.OutOrStdout()))
+}
+
+// scanOnce runs an inventory until its first snapshot.
+func scanOnce(ctx context.Context, cfg config.Config) (inventory.Snapshot, error) {
+	host, err := openHost(cfg)
+	if err != nil {
+		return inventory.Snapshot{}, err
+	}
+	inv := inventory.New(inventory.Config{
+		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: cfg.ReprogramTimeout, ReadTimeout: readTimeout,
+	}, host, families(cfg), zap.NewNop())
+
+	ctx, cancel := context.WithCancel(ctx)
+	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.Go(func() error { return inv.Run(ctx) })
+	snapshot, stale := inv.Latest()
+	for snapshot.Version == 0 && ctx.Err() == nil {
+		select {
+		case <-stale:
+			snapshot, stale = inv.Latest()
+		case <-ctx.Done():
+		}
+	}
+	err = ctx.Err()
+	cancel()
+	return snapshot, errors.Join(err, tasks.Wait())
+}
+
+// askHolders asks who holds what. Without an answer it returns a nil func.
+func askHolders(ctx context.Context, socket string) (func(resource, id string) []string, error) {
+	if _, err := os.Stat(socket); err != nil {
+		return nil, err // grpc would not say that it does not exist
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	held, err := podresources.List(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	return func(resource, id string) []string {
+		var names []string
+		for _, h := range held[podresources.Key{Resource: resource, ID: id}] {
+			names = append(names, h.String())
+		}
+		return names
+	}, nil
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	// A second signal finds the default action again, and kills.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run runs one command line and returns its exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(doubleDashes(args))
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	var f failure
+	if errors.As(err, &f) {
+		if !f.logged {
+			fmt.Fprintf(stderr, "accelerator-device-plugin: %v\n", f.error)
+		}
+		return 1
+	}
+	if (cmd == root || cmd.Name() == "serve") && !isTerminal(stderr) {
+		logUsage(stderr, err) // what serve writes is read by programs, line by line
+		return 2
+	}
+	fmt.Fprintf(stderr, "accelerator-device-plugin: %v\nRun 'accelerator-device-plugin --help' for usage.\n", err)
+	return 2
+}
+
+// failure is an error of the work, as opposed to one of the command line.
+type failure struct {
+	error
+	logged bool // in the log already, where it belongs
+}
+
+func (f failure) Unwrap() error { return f.error }
+
+// doubleDashes lets the flags of the original go on working: -log-level and
+// -accel-nbunits, with one dash.
+func doubleDashes(args []string) []string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		name, _, _ := strings.Cut(a, "=")
+		if name == "-log-level" || name == "-accel-nbunits" {
+			a = "-" + a
+		}
+		out[i] = a
+	}
+	return out
+}
+
+// isTerminal says whether w is a character device: good enough to decide on
+// colours.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

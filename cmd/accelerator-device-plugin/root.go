@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+)
+
+// version is set by the Makefile.
+var version = ""
+
+const rootHelp = `Tells the kubelet which FPGA cards this node has, and follows them as they are
+plugged, pulled, reprogrammed and broken.
+
+Without a command it runs the daemon (serve). Every setting has a flag
+(--resync-interval), a variable (ACCELERATOR_RESYNC_INTERVAL) and a key in the
+YAML file given with --config (resyncInterval). Flags win over variables,
+variables over the file.
+
+Exit codes: 0 fine, 1 failure, 2 usage.`
+
+const rootExamples = `  accelerator-device-plugin                          run the daemon on this node
+  accelerator-device-plugin --log-format console     the same, with a log for people
+  accelerator-device-plugin devices                  what this node has, and who holds it
+  accelerator-device-plugin devices -o json | jq -r '.[] | select(.health != "healthy") | .id'
+  accelerator-device-plugin watch                    one line per change, as it happens
+  accelerator-device-plugin demo                     see it work, without card or cluster`
+
+func newRoot() *cobra.Command {
+	loader := config.New()
+	root := &cobra.Command{
+		Use:               "accelerator-device-plugin [serve]",
+		Short:             "Kubernetes device plugin for FPGA cards",
+		Long:              rootHelp,
+		Example:           rootExamples,
+		Args:              cobra.NoArgs,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		RunE:              func(cmd *cobra.Command, _ []string) error { return serveCommand(cmd, loader) },
+	}
+	loader.AddFlags(root.Flags())
+	root.AddCommand(newServe(), newDevices(), newWatch(), newDemo(), newVersion())
+	return root
+}
+
+func newServe() *cobra.Command {
+	loader := config.New()
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the daemon (what happens without a command, too)",
+		Example: `  accelerator-device-plugin serve --mode pool --accel-nbunits 8
+  accelerator-device-plugin serve --config /etc/accelerator-device-plugin.yaml
+  kill -HUP $(pidof accelerator-device-plugin)       scan again and register again`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return serveCommand(cmd, loader) },
+	}
+	loader.AddFlags(cmd.Flags())
+	return cmd
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  accelerator-device-plugin version",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "accelerator-device-plugin %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return asFailure(err)
+		},
+	}
+}
+
+// buildVersion is what the Makefile set, or what go install knows.
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// load completes the configuration of a command whose flags were parsed.
+func load(loader *config.Loader) (config.Config, error) {
+	err := loader.Load(os.LookupEnv)
+	return loader.Config, err
+}
+
+func asFailure(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{error: err}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/internal/view"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/watcher"
+)
+
+func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
+	cfg, err := load(loader)
+	if err != nil {
+		return err
+	}
+	log := newLogger(cfg, cmd.ErrOrStderr())
+	server.UseLogger(log)
+	if loader.IsSet("accel-nbunits") && cfg.Mode != offer.Pool {
+		log.Warn("setting has no effect in this mode", event.ConfigNotice, event.Flag("accel-nbunits"), event.Mode(cfg.Mode))
+	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+
+	log.Info("daemon started", event.DaemonStarted, event.Version(buildVersion()), event.PID(os.Getpid()), event.Mode(cfg.Mode))
+	if err := serve(cmd.Context(), cfg, hangups, log); err != nil {
+		log.Error("daemon failed", event.DaemonFailed, event.Err(err))
+		return failure{error: err, logged: true}
+	}
+	log.Info("daemon stopped", event.DaemonStopped)
+	return nil
+}
+
+// serve joins the parts and runs them until ctx ends.
+func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, log *zap.Logger) error {
+	node, err := openNode(cfg, log)
+	if err != nil {
+		return err
+	}
+	policy := policyOf(cfg)
+	settings := server.Defaults()
+	settings.KubeletDir, settings.HostDevRoot, settings.Policy = cfg.KubeletDir, cfg.HostDevRoot, policy
+	srv, err := server.New(settings, node.inventory, log)
+	if err != nil {
+		node.watcher.Close()
+		return fmt.Errorf("server: %w", err)
+	}
+
+	tasks, ctx := errgroup.WithContext(ctx)
+	task := func(name string, run func() error) {
+		tasks.Go(func() error {
+			if err := run(); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	task("watcher", func() error { return node.watch(ctx) })
+	task("inventory", func() error { return node.inventory.Run(ctx) })
+	task("server", func() error { return srv.Run(ctx) })
+	task("hangups", func() error { return followHangups(ctx, hangups, node.inventory, srv, log) })
+	if cfg.HTTPAddress != "" {
+		task("http", func() error {
+			return httpd.Run(ctx, cfg.HTTPAddress, httpd.Answers{
+				Alive: node.inventory.Alive,
+				Ready: func() error { return ready(node.inventory, srv) },
+				Devices: func() any {
+					snapshot, _ := node.inventory.Latest()
+					return view.Rows(snapshot.Devices, cfg.HostDevRoot, policy.ResourceOf, nil)
+				},
+			}, log)
+		})
+	}
+	task("signal", func() error {
+		<-ctx.Done()
+		log.Info("daemon stopping", event.DaemonStopping)
+		return nil
+	})
+	return tasks.Wait()
+}
+
+// ready is nil when the first scan is done and each resource has a stream.
+func ready(inv *inventory.Inventory, srv *server.Server) error {
+	if snapshot, _ := inv.Latest(); snapshot.Version == 0 {
+		return fmt.Errorf("inventory: first scan is not done")
+	}
+	return srv.Ready()
+}
+
+// followHangups scans and registers again at each SIGHUP, as the original did.
+func followHangups(ctx context.Context, hangups <-chan os.Signal, inv *inventory.Inventory, srv *server.Server, log *zap.Logger) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hangups:
+			log.Info("hangup received", event.Reloaded)
+			inv.Hint(inventory.Hint{Source: "sighup", At: time.Now()})
+			srv.Reregister()
+		}
+	}
+}
+
+// watch feeds the inventory with what the watcher hears.
+func (n *node) watch(ctx context.Context) error {
+	return n.watcher.Run(ctx, func(h watcher.Hint) { n.inventory.Hint(inventory.Hint(h)) })
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/view"
+)
+
+func newWatch() *cobra.Command {
+	loader := config.New()
+	var format string
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Print one line per change of the FPGA devices of this node",
+		Long: `Prints the FPGA devices of this node, then one line per change as it happens,
+until it is interrupted. It watches by itself: no daemon is needed, and the
+kubelet is not told anything.`,
+		Example: `  accelerator-device-plugin watch
+  accelerator-device-plugin watch --recovery-hold 0s -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != "" && format != "json" {
+				return fmt.Errorf("-o %q: want json", format)
+			}
+			cfg, err := load(loader)
+			if err != nil {
+				return err
+			}
+			return asFailure(watch(cmd, cfg, format == "json"))
+		},
+	}
+	loader.AddFlags(cmd.Flags(), config.WatchSettings...)
+	cmd.Flags().StringVarP(&format, "output", "o", "", "json: one object per line (default: text)")
+	return cmd
+}
+
+// watch runs what the daemon runs, without a server. Trouble is logged as text
+// on stderr, from Warn on.
+func watch(cmd *cobra.Command, cfg config.Config, asJSON bool) error {
+	cfg.LogFormat, cfg.LogLevel = "console", zapcore.WarnLevel.String()
+	node, err := openNode(cfg, newLogger(cfg, cmd.ErrOrStderr()))
+	if err != nil {
+		return err
+	}
+	tasks, ctx := errgroup.WithContext(cmd.Context())
+	tasks.Go(func() error { return node.watch(ctx) })
+	tasks.Go(func() error { return node.inventory.Run(ctx) })
+	tasks.Go(func() error { return printChanges(ctx, cmd, cfg, node, asJSON) })
+	return tasks.Wait()
+}
+
+func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, node *node, asJSON bool) error {
+	colour := isTerminal(cmd.OutOrStdout())
+	lines := json.NewEncoder(cmd.OutOrStdout())
+	var before []view.Row
+	for {
+		snapshot, stale := node.inventory.Latest()
+		holders, _ := askHolders(ctx, cfg.PodResourcesSocket) // not known: printed as none
+		rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, policyOf(cfg).ResourceOf, holders)
+		for _, change := range view.Changes(before, rows, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
+			var err error
+			if asJSON {
+				err = lines.Encode(change)
+			} else {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), change.Line(colour))
+			}
+			if err != nil {
+				return fmt.Errorf("output: %w", err)
+			}
+		}
+		before = rows
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-stale:
+		}
+	}
+}

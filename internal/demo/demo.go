@@ -1,0 +1,168 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// Options are the choices of who runs the demo.
+type Options struct {
+	Interactive bool // go on until ctx ends, after the steps
+	Colour      bool // for terminals
+	Resource    string
+	Hold        time.Duration // the daemon's recovery hold
+}
+
+// Daemon runs the daemon on a node until ctx ends, logging to log.
+type Daemon func(ctx context.Context, node *simnode.Node, kubeletDir string, log io.Writer) error
+
+// stepTimeout is how long a step may take. The whole must end within 30 s.
+const stepTimeout = 5 * time.Second
+
+// Run plays the demo and prints it to out. The error says which step was not
+// seen, or what stopped it from being played.
+func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err error) {
+	dir, err := os.MkdirTemp("", "accel-demo-")
+	if err != nil {
+		return fmt.Errorf("directory of the demo: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	s := &stage{Options: o, out: out, dir: dir, kubeletDir: filepath.Join(dir, "kubelet")}
+	if s.node, err = simnode.New(dir); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(dir, "daemon.log"))
+	if err != nil {
+		return fmt.Errorf("log of the demo: %w", err)
+	}
+	defer log.Close()
+	if s.kubelet, err = standin.Start(ctx, s.kubeletDir, standin.Behaviour{}); err != nil {
+		return err
+	}
+	defer func() { s.kubelet.Stop() }() // the one that runs then
+
+	daemonCtx, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- daemon(daemonCtx, s.node, s.kubeletDir, log) }()
+	err = s.play(ctx, ended)
+	if err == nil && o.Interactive {
+		err = s.stay(ctx, ended)
+	}
+	stop()
+	if s.daemonErr == nil {
+		s.daemonErr = <-ended
+	}
+	err = errors.Join(err, s.daemonErr)
+	if err != nil {
+		s.showLog()
+	}
+	return err
+}
+
+// stage is what the steps are played on.
+type stage struct {
+	Options
+	out        io.Writer
+	dir        string
+	kubeletDir string
+	node       *simnode.Node
+	kubelet    *standin.Kubelet
+	daemonErr  error // why the daemon ended, if it did before its time
+}
+
+// play plays the steps, up to the first that is not seen: the later ones build on
+// it.
+func (s *stage) play(ctx context.Context, ended <-chan error) error {
+	fmt.Fprintf(s.out, "A simulated node and a stand-in for the kubelet, in %s\n\n", s.dir)
+	fmt.Fprintf(s.out, "  %-46s  %10s  %s\n", "WHAT HAPPENS", "TOLD AFTER", "WHAT THE KUBELET WAS TOLD")
+	all := s.steps()
+	begin := time.Now()
+	for i, step := range all {
+		err := s.one(ctx, step)
+		select {
+		case s.daemonErr = <-ended:
+			if s.daemonErr == nil {
+				s.daemonErr = errors.New("the daemon ended by itself")
+			}
+			return err
+		default:
+		}
+		if err != nil {
+			fmt.Fprintf(s.out, "\n%d of %d steps seen in %.1f s\n", i, len(all), time.Since(begin).Seconds())
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+	}
+	fmt.Fprintf(s.out, "\nAll %d steps seen in %.1f s\n", len(all), time.Since(begin).Seconds())
+	return nil
+}
+
+// one plays a step: do, then wait for what the kubelet must be told.
+func (s *stage) one(ctx context.Context, step step) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	begin := time.Now()
+	if err := step.do(ctx); err != nil {
+		s.print(step.what, "-", s.paint(red, "not done: "+err.Error()))
+		return err
+	}
+	told, at, err := step.seen(ctx)
+	if err != nil {
+		s.print(step.what, "-", s.paint(red, "not seen: "+told))
+		return err
+	}
+	s.print(step.what, fmt.Sprintf("%.2f ms", float64(at.Sub(begin))/1e6), told)
+	return nil
+}
+
+func (s *stage) print(what, after, told string) {
+	fmt.Fprintf(s.out, "  %-46s  %10s  %s\n", what, after, told)
+}
+
+// stay shows every list until ctx ends.
+func (s *stage) stay(ctx context.Context, ended <-chan error) error {
+	if err := s.node.Plug(cardA); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, `
+The node stays. A card is in %s; change what you like, e.g. in another terminal:
+  echo 0x4000000000000 > %s/errors/errors     # port error AP6
+  echo 0x0 > %[2]s/errors/errors                 # and over
+  rm %s                                       # its device node goes
+  accelerator-device-plugin devices --sysfs-root %s --dev-root %s
+The daemon's log: %s/daemon.log
+Interrupt (^C) to end.
+
+`, cardA.Address, s.node.PortDir(cardA.Address, 0), filepath.Join(s.node.Dev, s.node.PortNode(cardA.Address, 0)), s.node.Sys, s.node.Dev, s.dir)
+	seen := s.kubelet.Newest(s.Resource).Number
+	for {
+		list, err := s.kubelet.AwaitList(ctx, s.Resource, func(l standin.List) bool { return l.Number != seen })
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		seen = list.Number
+		s.print("list "+fmt.Sprint(list.Number), list.Received.Format("15:04:05"), s.describe(list.Devices))
+		select {
+		case s.daemonErr = <-ended:
+			return errors.New("the daemon ended by itself")
+		default:
+		}
+	}
+}
+
+// showLog prints the daemon's log: the directory that it is in will be gone.
+func (s *stage) showLog() {
+	if text, err := os.ReadFile(filepath.Join(s.dir, "daemon.log")); err == nil {
+		fmt.Fprintf(s.out, "\nThe daemon's log:\n%s", text)
+	}
+}

@@ -1,0 +1,165 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// step is one thing that happens, and what the kubelet must be told of it.
+type step struct {
+	what string
+	do   func(ctx context.Context) error
+	// seen waits and returns what the kubelet was told and when; with an error,
+	// what it was told instead.
+	seen func(ctx context.Context) (told string, at time.Time, err error)
+}
+
+var (
+	cardA = simnode.Card{
+		Address: "0000:3b:00.0", Ports: 2, NUMANode: 0,
+		AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
+	}
+	cardB = simnode.Card{
+		Address: "0000:5e:00.0", Ports: 1, NUMANode: 1,
+		AFUID: "f7df405cbd7acf7222f144b0b93acd18", InterfaceID: "9346116da52d5ca8b06aa9a389ef7c8d",
+	}
+)
+
+const (
+	portA0 = "3b:00.0"
+	portA1 = "3b:00.0-p1"
+	portB0 = "5e:00.0"
+
+	noError  = "0x0"
+	ap6Error = "0x4000000000000" // bit 50: the port was shut down for power or heat
+)
+
+// health is what the kubelet shall know: id -> healthy.
+type health map[string]bool
+
+func (s *stage) steps() []step {
+	return []step{
+		{"a card with two ports is plugged in", s.plug(cardA), s.list(health{portA0: true, portA1: true})},
+		{"a second card is plugged in", s.plug(cardB), s.list(health{portA0: true, portA1: true, portB0: true})},
+		{"a pod asks for " + portB0, nothing, s.allocation(portB0)},
+		{"port 1 of the first card breaks (AP6)", s.set(portErrors, ap6Error), s.list(health{portA0: true, portA1: false, portB0: true})},
+		{fmt.Sprintf("it heals (and must hold for %s)", s.Hold), s.set(portErrors, noError), s.list(health{portA0: true, portA1: true, portB0: true})},
+		{"the driver of that port is unbound", s.unbind, s.list(health{portA0: true, portA1: false, portB0: true})},
+		{fmt.Sprintf("it is bound again (and must hold for %s)", s.Hold), s.bind, s.list(health{portA0: true, portA1: true, portB0: true})},
+		{"the first card is pulled out", s.unplug(cardA), s.list(health{portB0: true})},
+		{"the kubelet restarts", s.restart, s.registered(health{portB0: true})},
+		{"the second card is pulled out", s.unplug(cardB), s.list(health{})},
+	}
+}
+
+func nothing(context.Context) error { return nil }
+
+func (s *stage) plug(c simnode.Card) func(context.Context) error {
+	return func(context.Context) error { return s.node.Plug(c) }
+}
+
+func (s *stage) unplug(c simnode.Card) func(context.Context) error {
+	return func(context.Context) error { return s.node.Unplug(c.Address) }
+}
+
+const portErrors = "errors/errors"
+
+func (s *stage) set(attribute, value string) func(context.Context) error {
+	return func(context.Context) error { return s.node.Set(cardA.Address, 1, attribute, value) }
+}
+
+func (s *stage) unbind(context.Context) error { return s.node.Unbind(cardA.Address, 1) }
+func (s *stage) bind(context.Context) error   { return s.node.Bind(cardA.Address, 1) }
+
+// restart stops the kubelet and starts another one in its place, which deletes
+// all sockets first.
+func (s *stage) restart(ctx context.Context) (err error) {
+	s.kubelet.Stop()
+	next, err := standin.Start(context.WithoutCancel(ctx), s.kubeletDir, standin.Behaviour{})
+	if err != nil {
+		return err
+	}
+	s.kubelet = next
+	return nil
+}
+
+// list waits for a list that says exactly this.
+func (s *stage) list(want health) func(context.Context) (string, time.Time, error) {
+	return func(ctx context.Context) (string, time.Time, error) {
+		got, err := s.kubelet.AwaitList(ctx, s.Resource, func(l standin.List) bool { return maps.Equal(known(l), want) })
+		return s.describe(got.Devices), got.Received, err
+	}
+}
+
+// registered waits for the same, and for exactly one registration with this
+// kubelet.
+func (s *stage) registered(want health) func(context.Context) (string, time.Time, error) {
+	return func(ctx context.Context) (string, time.Time, error) {
+		told, at, err := s.list(want)(ctx)
+		if n := s.kubelet.Registrations(s.Resource); err == nil && n != 1 {
+			err = fmt.Errorf("%d registrations for one restart", n)
+		}
+		return "registered once, " + told, at, err
+	}
+}
+
+// allocation asks for a device as the kubelet does for a pod.
+func (s *stage) allocation(id string) func(context.Context) (string, time.Time, error) {
+	return func(ctx context.Context) (string, time.Time, error) {
+		answer, err := s.kubelet.Allocate(ctx, s.Resource, id)
+		if err != nil {
+			return err.Error(), time.Time{}, err
+		}
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(answer.Envs)) {
+			parts = append(parts, name+"="+answer.Envs[name])
+		}
+		for _, d := range answer.Devices {
+			parts = append(parts, d.ContainerPath+" "+d.Permissions)
+		}
+		return strings.Join(parts, "  "), time.Now(), nil
+	}
+}
+
+func known(l standin.List) health {
+	h := make(health, len(l.Devices))
+	for _, d := range l.Devices {
+		h[d.ID] = d.Healthy
+	}
+	return h
+}
+
+// describe shows a list of devices in one line.
+func (s *stage) describe(devices []standin.Device) string {
+	if len(devices) == 0 {
+		return "no device"
+	}
+	var parts []string
+	for _, d := range devices {
+		word, colour := "Healthy", green
+		if !d.Healthy {
+			word, colour = "Unhealthy", red
+		}
+		parts = append(parts, d.ID+" "+s.paint(colour, word))
+	}
+	return strings.Join(parts, "  ")
+}
+
+const (
+	red   = "\x1b[31m"
+	green = "\x1b[32m"
+)
+
+func (s *stage) paint(colour, text string) string {
+	if !s.Colour {
+		return text
+	}
+	return colour + text + "\x1b[0m"
+}
