@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+const (
+	resource = "b-com.com/accelerator"
+	afu      = "d8424dc4a4a3c413f89e433683f9040b"
+	region   = "69528db6eb31577a8c3668f9faa081f6"
+)
+
+// daemon is the binary at work on a simulated node of its own.
+type daemon struct {
+	dir     string
+	node    *simnode.Node
+	kubelet *standin.Kubelet
+	process *exec.Cmd
+	begin   time.Time
+}
+
+// launch starts the binary on a node with so many cards of one port, at the
+// default intervals.
+func launch(ctx context.Context, binary string, cards int) (*daemon, error) {
+	dir, err := os.MkdirTemp("", "accel-bench-")
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{dir: dir}
+	if d.node, err = simnode.New(dir); err != nil {
+		return nil, errors.Join(err, d.end())
+	}
+	for i := range cards {
+		card := simnode.Card{Address: address(i), Ports: 1, AFUID: afu, InterfaceID: region, NUMANode: -1}
+		if err := d.node.Plug(card); err != nil {
+			return nil, errors.Join(err, d.end())
+		}
+	}
+	if d.kubelet, err = standin.Start(ctx, filepath.Join(dir, "kubelet"), standin.Behaviour{}); err != nil {
+		return nil, errors.Join(err, d.end())
+	}
+	d.process = exec.CommandContext(ctx, binary, "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
+		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "", "--recovery-hold", "0s", "--log-level", "error")
+	d.process.Stderr = os.Stderr
+	d.begin = time.Now()
+	if err := d.process.Start(); err != nil {
+		return nil, errors.Join(err, d.end())
+	}
+	return d, nil
+}
+
+func (d *daemon) end() error {
+	var err error
+	if d.process != nil && d.process.Process != nil {
+		_ = d.process.Process.Signal(syscall.SIGTERM)
+		err = d.process.Wait()
+	}
+	if d.kubelet != nil {
+		d.kubelet.Stop()
+	}
+	return errors.Join(err, os.RemoveAll(d.dir))
+}
+
+func address(i int) string { return fmt.Sprintf("0000:%02x:00.0", i) }
+
+func id(i int) string { return fmt.Sprintf("%02x:00.0", i) }
+
+// await waits for a list with so many devices, and returns when it was received.
+func (d *daemon) await(ctx context.Context, devices int) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	list, err := d.kubelet.AwaitList(ctx, resource, func(l standin.List) bool { return len(l.Devices) == devices })
+	return list.Received, err
+}
+
+const ports = 32
+
+func start(ctx context.Context, binary string) ([]row, error) {
+	var took []time.Duration
+	for range 20 {
+		d, err := launch(ctx, binary, ports)
+		if err != nil {
+			return nil, err
+		}
+		at, err := d.await(ctx, ports)
+		if err := errors.Join(err, d.end()); err != nil {
+			return nil, err
+		}
+		took = append(took, at.Sub(d.begin))
+	}
+	slices.Sort(took)
+	return []row{{"process start → first list received, 32 ports", "median " + milli(took[len(took)/2]) + ", worst of 20 " + milli(took[len(took)-1]), "≤ 50 ms"}}, nil
+}
+
+func latency(ctx context.Context, binary string) ([]row, error) {
+	d, err := launch(ctx, binary, ports)
+	if err != nil {
+		return nil, err
+	}
+	took, err := d.changes(ctx, 2000)
+	if err := errors.Join(err, d.end()); err != nil {
+		return nil, err
+	}
+	slices.Sort(took)
+	at := func(share float64) string { return milli(took[int(share*float64(len(took)-1))]) }
+	return []row{{
+		"change of an attribute → list received by the kubelet side, 32 ports",
+		fmt.Sprintf("median %s, p99 %s, worst of 2000 %s", at(0.5), at(0.99), at(1)),
+		"median ≤ 1 ms, p99 ≤ 5 ms",
+	}}, nil
+}
+
+// changes breaks and heals ports in turn and times each until it is received.
+func (d *daemon) changes(ctx context.Context, n int) ([]time.Duration, error) {
+	if _, err := d.await(ctx, ports); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var took []time.Duration
+	for i := range n {
+		card, healthy, value := i/2%ports, i%2 == 1, "0x4000000000000"
+		if healthy {
+			value = "0x0"
+		}
+		begin := time.Now()
+		if err := d.node.Set(address(card), 0, "errors/errors", value); err != nil {
+			return nil, err
+		}
+		list, err := d.kubelet.AwaitList(ctx, resource, func(l standin.List) bool {
+			device, ok := l.Device(id(card))
+			return ok && device.Healthy == healthy
+		})
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, list.Received.Sub(begin))
+	}
+	return took, nil
+}
+
+// idle looks at memory and processor time of a daemon that nothing happens to.
+func idle(ctx context.Context, binary string) ([]row, error) {
+	var rows []row
+	for _, setting := range []struct {
+		ports int
+		aim   string
+	}{{8, "≤ 0.1 %"}, {32, "≤ 0.3 %"}} {
+		memory, share, err := idleAt(ctx, binary, setting.ports)
+		if err != nil {
+			return nil, err
+		}
+		if setting.ports == ports {
+			rows = append(rows, row{"resident memory, 32 ports, after a minute", fmt.Sprintf("%.1f MiB", memory), "≤ 20 MiB"})
+		}
+		rows = append(rows, row{fmt.Sprintf("idle CPU, %d ports, default intervals", setting.ports), fmt.Sprintf("%.3f %% of a core", 100*share), setting.aim})
+	}
+	return rows, nil
+}
+
+func idleAt(ctx context.Context, binary string, cards int) (memory, share float64, err error) {
+	d, err := launch(ctx, binary, cards)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, d.end()) }()
+	if _, err := d.await(ctx, cards); err != nil {
+		return 0, 0, err
+	}
+	before, err := d.cpu()
+	if err != nil {
+		return 0, 0, err
+	}
+	begin := time.Now()
+	select {
+	case <-time.After(time.Minute):
+	case <-ctx.Done():
+		return 0, 0, ctx.Err()
+	}
+	after, err := d.cpu()
+	if err != nil {
+		return 0, 0, err
+	}
+	memory, err = d.resident()
+	return memory, float64(after-before) / float64(time.Since(begin)), err
+}
+
+// cpu is the time that the process has run on a processor so far: the sum over
+// its threads, in nanoseconds (/proc/PID/task/TID/schedstat).
+func (d *daemon) cpu() (time.Duration, error) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", d.process.Process.Pid))
+	if err != nil || len(files) == 0 {
+		return 0, fmt.Errorf("no schedstat of process %d: %v", d.process.Process.Pid, err)
+	}
+	var sum time.Duration
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return 0, err
+		}
+		ran, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", f, err)
+		}
+		sum += time.Duration(ran)
+	}
+	return sum, nil
+}
+
+// resident is VmRSS in MiB.
+func (d *daemon) resident() (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.process.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			return kb / 1024, err
+		}
+	}
+	return 0, fmt.Errorf("process %d has no VmRSS", d.process.Process.Pid)
+}

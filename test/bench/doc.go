@@ -1,0 +1,13 @@
+// Command bench measures the daemon and prints the table of the README:
+//
+//	bench BINARY
+//
+// It runs the given binary as a process on simulated nodes, with a stand-in for
+// the kubelet in this process, and looks at it from outside. What stands in the
+// table is what was measured, as median or distribution, beside what we aim for;
+// it judges nothing and fails only when it cannot measure. Machines are shared
+// and noisy: run it twice.
+//
+// A simulated tree is read from memory. On a true sysfs, each attribute adds the
+// time that its hardware takes.
+package main

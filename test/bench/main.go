@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"time"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: bench BINARY")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// row is one line of the table.
+type row struct{ what, measured, aim string }
+
+func run(ctx context.Context, binary string) error {
+	var table []row
+	for _, measure := range []struct {
+		progress string
+		do       func(context.Context, string) ([]row, error)
+	}{
+		{"size of the binary", size},
+		{"start to first list, 20 times", start},
+		{"change to list, 2000 times", latency},
+		{"memory and idle CPU, two minutes", idle},
+		{"cost of one card's change at 1, 32 and 1024 cards", scaling},
+		{"uevent parser", parser},
+	} {
+		fmt.Fprintf(os.Stderr, "measuring %s ...\n", measure.progress)
+		rows, err := measure.do(ctx, binary)
+		if err != nil {
+			return fmt.Errorf("%s: %w", measure.progress, err)
+		}
+		table = append(table, rows...)
+	}
+	fmt.Println("| what | measured | aim |")
+	fmt.Println("|---|---|---|")
+	for _, r := range table {
+		fmt.Printf("| %s | %s | %s |\n", r.what, r.measured, r.aim)
+	}
+	return nil
+}
+
+func size(_ context.Context, binary string) ([]row, error) {
+	info, err := os.Stat(binary)
+	if err != nil {
+		return nil, err
+	}
+	return []row{{"binary, static", fmt.Sprintf("%.1f MB", float64(info.Size())/1e6), "≤ 20 MB"}}, nil
+}
+
+// benchmark runs Go benchmarks and returns what pattern's first group finds in
+// each line that it matches.
+func benchmark(ctx context.Context, pkg, name, pattern string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchmem", pkg).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("go test -bench %s %s: %w\n%s", name, pkg, err, out)
+	}
+	var found []string
+	for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(out, -1) {
+		found = append(found, string(m[1]))
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("go test -bench %s %s: no line matches %s:\n%s", name, pkg, pattern, out)
+	}
+	return found, nil
+}
+
+func scaling(ctx context.Context, _ string) ([]row, error) {
+	found, err := benchmark(ctx, "./inventory", "Change", `BenchmarkChange/cards=\S+\s+\d+\s+(\d+) median-ns/change`)
+	if err != nil {
+		return nil, err
+	}
+	var cost [3]time.Duration
+	if len(found) != len(cost) {
+		return nil, fmt.Errorf("%d results, want %d", len(found), len(cost))
+	}
+	for i, f := range found {
+		if cost[i], err = time.ParseDuration(f + "ns"); err != nil {
+			return nil, err
+		}
+	}
+	return []row{{
+		"one card's change, hint → snapshot, at 1 / 32 / 1024 cards",
+		fmt.Sprintf("%s / %s / %s (×%.2f)", micro(cost[0]), micro(cost[1]), micro(cost[2]), float64(cost[2])/float64(cost[0])),
+		"flat, ≤ ×1.5",
+	}}, nil
+}
+
+func parser(ctx context.Context, _ string) ([]row, error) {
+	found, err := benchmark(ctx, "./watcher", "Judge/irrelevant", `BenchmarkJudge/irrelevant\S*\s+\d+\s+(\S+ ns/op.*allocs/op)`)
+	if err != nil {
+		return nil, err
+	}
+	return []row{{"filter and parse of an irrelevant uevent", found[0], "0 allocs/op"}}, nil
+}
+
+func micro(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d)/1e3) }
+
+func milli(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d)/1e6) }
