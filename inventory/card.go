@@ -13,19 +13,41 @@ const failuresUntilUnhealthy = 3
 type card struct {
 	address string
 	physFn  string
-	ports   []*port // in the order of the last reading
+	ports   []*port             // in the order of the last reading
+	byID    map[string]*port    // the same, by the id of their device
+	byDir   map[directory]*port // the same, by their directory
 
-	want    want
-	queued  want // the queue that it stands in
-	reading bool
-	started time.Time // of the reading under way
-	stuck   bool      // that reading has outlasted the read timeout
-	counted bool      // that reading is one of the bounded routine ones
+	want   want
+	queued want // the queue that it stands in
 
-	hinted   time.Time // first hint since the last reading began; zero: none
-	answered time.Time // first hint before it: what the reading under way answers
+	newest  int       // number of the newest reading
+	reading bool      // that one is under way, and in time
+	overdue bool      // that one is under way, and has outlasted the read timeout
+	counted bool      // that one is one of the bounded routine ones
+	started time.Time // of that one
+	stuck   int       // readings that are overdue, older ones too
+
+	hinted   time.Time // first hint since the newest reading began; zero: none
+	answered time.Time // first hint before it: what it answers
 	recheck  time.Time // when time alone may change something; zero: never
-	failures int       // readings that failed, in a row
+	failures int       // failed readings in a row, one per health interval at most
+	failedAt time.Time // when the last one was counted
+}
+
+// maxStuck bounds the readings of one card that hang. A card whose newest
+// reading hangs is read beside it when news arrives: it may have left, and what
+// is in its slot now may be another one.
+const maxStuck = 3
+
+// mayRead says whether a reading may be started.
+func (c *card) mayRead() bool {
+	return !c.reading && (!c.overdue || c.want == wantNow && c.stuck < maxStuck)
+}
+
+// directory tells a port's directory from a later one of the same name.
+type directory struct {
+	name        string
+	incarnation uint64
 }
 
 // want says whether, and how soon, a card is to be read.
@@ -39,14 +61,13 @@ const (
 
 // port is what the loop remembers of one port (or unit) between readings.
 type port struct {
-	name        string
-	incarnation uint64
-	family      string
+	directory
+	family string
 
 	portID      int // -1: never known
 	afuID       string
 	interfaceID string
-	seen        map[string]bool // health files that were there
+	seen        map[string]bool // health files that were there once
 
 	last   Port // as it was read last, for verdicts without a reading
 	health health
@@ -54,47 +75,44 @@ type port struct {
 	device *Device   // as published; nil before
 }
 
-// port returns the memory of the port with this identity, or nil.
-func (c *card) port(id string) *port {
-	for _, p := range c.ports {
-		if p.device.ID == id {
-			return p
-		}
-	}
-	return nil
-}
-
-// lives returns the memory of the port whose directory this is, or nil: a
-// directory of the same name may be another one.
-func (c *card) lives(name string, incarnation uint64) *port {
-	for _, p := range c.ports {
-		if p.name == name && p.incarnation == incarnation {
-			return p
-		}
-	}
-	return nil
-}
-
-// identify gives each port of a reading its identity, in order. Ports whose
-// number is not known, or was taken by an earlier port of the card, get the
-// lowest number that is left: of a card with one port that is the right one.
-func (c *card) identify(ports []Port) (ids []string, doubles []bool) {
-	ids, doubles = make([]string, len(ports)), make([]bool, len(ports))
+// identify gives each port of a reading its identity, in order, and says which
+// of them claim a number that another one claims too.
+//
+// A hardware number is read once and kept while the port's directory lives: a
+// newcomer cannot take it away. Ports whose number is not known, or is another
+// one's, get the lowest number that is left: of a card with one port that is the
+// right one.
+func (c *card) identify(ports []Port) (ids []string, conflicts []bool) {
+	ids, conflicts = make([]string, len(ports)), make([]bool, len(ports))
 	taken := make(map[int]bool)
+	claims := make(map[int][]int) // number -> newcomers that claim it
 	var open []int
 	for i, p := range ports {
-		number, known := c.portID(p)
+		old := c.byDir[directory{p.Name, p.Incarnation}]
 		switch {
 		case p.ID != "":
 			ids[i] = p.ID
-		case !known:
-			open = append(open, i)
-		case taken[number]:
-			open, doubles[i] = append(open, i), true
+		case old != nil && old.portID >= 0:
+			taken[old.portID], ids[i] = true, deviceID(c.address, old.portID)
+		case p.PortIDKnown:
+			claims[p.PortID] = append(claims[p.PortID], i)
 		default:
-			taken[number], ids[i] = true, deviceID(c.address, number)
+			open = append(open, i)
 		}
 	}
+	for number, claimants := range claims {
+		if !taken[number] {
+			first := claimants[0]
+			taken[number], ids[first] = true, deviceID(c.address, number)
+			conflicts[first] = len(claimants) > 1
+			claimants = claimants[1:]
+		}
+		for _, i := range claimants {
+			conflicts[i] = true
+			open = append(open, i)
+		}
+	}
+	slices.Sort(open)
 	for _, i := range open {
 		number := 0
 		for taken[number] {
@@ -102,25 +120,25 @@ func (c *card) identify(ports []Port) (ids []string, doubles []bool) {
 		}
 		taken[number], ids[i] = true, deviceID(c.address, number)
 	}
-	return ids, doubles
+	return ids, conflicts
 }
 
-// portID is the port's hardware number: read once, then kept while its
-// directory lives.
-func (c *card) portID(p Port) (number int, known bool) {
-	if old := c.lives(p.Name, p.Incarnation); old != nil && old.portID >= 0 {
-		return old.portID, true
+// keep makes these the card's ports, with these ids.
+func (c *card) keep(ports []*port, ids []string) {
+	c.ports = ports
+	c.byID, c.byDir = make(map[string]*port, len(ports)), make(map[directory]*port, len(ports))
+	for i, p := range ports {
+		c.byID[ids[i]], c.byDir[p.directory] = p, p
 	}
-	return p.PortID, p.PortIDKnown
 }
 
 // learn updates the memory of a port from a reading of it.
 func (p *port) learn(r Port, family string) {
-	if p.name != r.Name || p.incarnation != r.Incarnation {
+	if d := (directory{r.Name, r.Incarnation}); p.directory != d {
 		// Another directory: nothing that was read in the old one is known of it.
-		p.portID, p.afuID, p.interfaceID, p.seen = -1, "", "", nil
+		p.directory, p.portID, p.afuID, p.interfaceID, p.seen = d, -1, "", "", nil
 	}
-	p.name, p.incarnation, p.family, p.last = r.Name, r.Incarnation, family, r
+	p.family, p.last = family, r
 	if r.PortIDKnown && p.portID < 0 {
 		p.portID = r.PortID
 	}
@@ -130,6 +148,14 @@ func (p *port) learn(r Port, family string) {
 	if r.InterfaceIDKnown {
 		p.interfaceID = r.InterfaceID
 	}
+	for _, f := range r.Files {
+		if !f.Absent {
+			if p.seen == nil {
+				p.seen = make(map[string]bool)
+			}
+			p.seen[f.Name] = true
+		}
+	}
 }
 
 // conditions are those of the last reading, with the files that were there once
@@ -137,13 +163,7 @@ func (p *port) learn(r Port, family string) {
 func (p *port) conditions() []Condition {
 	all := slices.Clone(p.last.Conditions)
 	for _, f := range p.last.Files {
-		switch {
-		case !f.Absent:
-			if p.seen == nil {
-				p.seen = make(map[string]bool)
-			}
-			p.seen[f.Name] = true
-		case p.seen[f.Name]:
+		if f.Absent && p.seen[f.Name] {
 			all = append(all, Condition{Reason: ReasonUnreadable + "=" + f.Name, Health: f.Lost})
 		}
 	}

@@ -20,10 +20,11 @@
 // # What may block
 //
 // Reading sysfs may block: behind an attribute stand MMIO, SPI and firmware. So
-// each card is read in a goroutine of its own, at most one per card. One that
-// does not come back within [Config.ReadTimeout] makes the devices of that card
-// unhealthy (read-timeout) and holds up nobody else. The loop itself never
-// reads a file.
+// each card is read in a goroutine of its own. A reading that does not come back
+// within [Config.ReadTimeout] makes the devices of that card unhealthy
+// (read-timeout), and holds up nobody else; what it brings later is not
+// believed. A few more may be started beside it when news of that card arrives:
+// it may have left. The loop itself never reads a file.
 //
 // # Families
 //

@@ -22,6 +22,11 @@ type Family interface {
 	// could not be read: what was known of it stays. Trouble with one port is
 	// no error but a condition of that port.
 	Read(host sysfs.Host, card string) (Reading, error)
+
+	// Outline says which ports a card has, without asking the card: from
+	// directories and links, as for Cards. It serves a card that cannot be read;
+	// whatever takes an attribute to know is not known. Errors are as for Read.
+	Outline(host sysfs.Host, card string) (Reading, error)
 }
 
 // Signals are the sources of news that a family needs beside the PCI and FPGA

@@ -13,6 +13,7 @@ type ailment struct {
 	Condition
 	since  time.Time // first reading of the present spell
 	healed time.Time // first good reading after it; zero while it lasts
+	worst  Health    // that it made the device in this spell
 }
 
 // health remembers what was wrong with one device.
@@ -40,12 +41,11 @@ func (h *health) judge(now time.Time, read []Condition, hold, reprogram time.Dur
 
 	var v verdict
 	for _, a := range h.ailments {
-		if a.healed.IsZero() {
-			if a.Passing {
-				v.at(a.since.Add(reprogram), now)
-			}
-		} else {
+		switch {
+		case !a.healed.IsZero():
 			v.at(a.healed.Add(hold), now)
+		case a.Passing:
+			v.at(a.since.Add(reprogram), now)
 		}
 		v.health = max(v.health, a.weight(now, reprogram))
 	}
@@ -88,12 +88,17 @@ func (h *health) forget(now time.Time, hold time.Duration) {
 	}
 }
 
-// weight is how bad the device is because of a.
+// weight is how bad the device is because of a. What is over weighs as much as
+// it did at its worst, until it is forgotten.
 func (a *ailment) weight(now time.Time, reprogram time.Duration) Health {
-	if a.Passing && a.healed.IsZero() && now.Sub(a.since) >= reprogram {
-		return Unhealthy
+	switch {
+	case !a.healed.IsZero():
+	case a.Passing && now.Sub(a.since) >= reprogram:
+		a.worst = Unhealthy
+	default:
+		a.worst = max(a.worst, a.Condition.Health)
 	}
-	return a.Condition.Health
+	return a.worst
 }
 
 // reasons lists what is wrong, worst first, then what is over but held.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"go.uber.org/zap"
 )
 
 func TestBadAtOnceGoodAfterHold(t *testing.T) {
@@ -134,6 +135,7 @@ func TestReprogramming(t *testing.T) {
 		p.AFUID = afu2
 		f.set(cardA, p)
 		r.hint(cardA)
+		r.want("reprogrammed, not held", map[string]string{"3b:00.0": "unhealthy[recovering=reprogramming]"})
 		r.after(10 * time.Second)
 		r.want("reprogrammed", map[string]string{"3b:00.0": "healthy[]"})
 		if s, _ := r.Latest(); s.Devices[0].AFUID != afu2 {
@@ -182,5 +184,42 @@ func TestReasonsAreExplained(t *testing.T) {
 		if !regexp.MustCompile("(?m)^\\| `" + m[1] + "[`=]").Match(text) {
 			t.Errorf("docs/health.md has no row for the reason %s", m[1])
 		}
+	}
+}
+
+// What somebody must be told in the night is a warning, what is normal is not.
+func TestWarnings(t *testing.T) {
+	throttled := inventory.Condition{Reason: inventory.ReasonPowerThrottled + "=6", Health: inventory.Unhealthy}
+	for _, test := range []struct {
+		name   string
+		before []inventory.Port // when we come; nil: no card
+		after  []inventory.Port
+		warns  int
+	}{
+		{"plugged in", nil, []inventory.Port{good(0, 0, unbound)}, 0},
+		{"plugged in, broken", nil, []inventory.Port{good(0, 0, ap6)}, 1},
+		{"broken when we come", []inventory.Port{good(0, 0, ap6)}, nil, 1},
+		{"unbound when we come", []inventory.Port{good(0, 0, unbound)}, nil, 1},
+		{"healthy", []inventory.Port{good(0, 0)}, nil, 0},
+		{"breaks", []inventory.Port{good(0, 0)}, []inventory.Port{good(0, 0, ap6)}, 1},
+		{"more trouble", []inventory.Port{good(0, 0, ap6)}, []inventory.Port{good(0, 0, ap6, throttled)}, 2},
+		{"less trouble", []inventory.Port{good(0, 0, ap6, throttled)}, []inventory.Port{good(0, 0, ap6)}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newBench("dfl")
+				if test.before != nil {
+					f.set(cardA, test.before...)
+				}
+				r := start(t, testConfig, f)
+				if test.after != nil {
+					f.set(cardA, test.after...)
+					r.hint(cardA)
+				}
+				if got := r.logs.FilterLevelExact(zap.WarnLevel).Len(); got != test.warns {
+					t.Errorf("%d warnings, want %d: %v", got, test.warns, r.logs.FilterLevelExact(zap.WarnLevel).All())
+				}
+			})
+		})
 	}
 }

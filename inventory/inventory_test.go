@@ -82,8 +82,10 @@ func TestIdentity(t *testing.T) {
 			map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[afu-dead]"}},
 		{"renumbered by the driver", []inventory.Port{good(0, 0), good(1, 1)}, []inventory.Port{good(4, 0), good(3, 1)},
 			map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"}},
-		{"one number twice", nil, []inventory.Port{good(0, 1), good(1, 1)},
-			map[string]string{"3b:00.0-p1": "healthy[]", "3b:00.0": "unhealthy[port-id-conflict]"}},
+		{"one number twice from the start", nil, []inventory.Port{good(0, 1), good(1, 1)},
+			map[string]string{"3b:00.0-p1": "unhealthy[port-id-conflict]", "3b:00.0": "unhealthy[port-id-conflict]"}},
+		{"a newcomer claims the number of another", []inventory.Port{good(5, 0)}, []inventory.Port{good(2, 0), good(5, 0)},
+			map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[port-id-conflict]"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -95,6 +97,8 @@ func TestIdentity(t *testing.T) {
 				f.set(cardA, test.after...)
 				r.hint(cardA)
 				r.want("after", test.want)
+				r.hint(cardA)
+				r.want("once more", test.want)
 			})
 		})
 	}

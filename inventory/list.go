@@ -49,24 +49,35 @@ func (inv *Inventory) listCards() listing {
 }
 
 // takeListing asks for every card that is listed or known. A card that is known
-// and not listed is not gone for that: reading it will tell.
+// and not listed is not gone for that: reading it will tell. One whose reading
+// hangs cannot tell, and is gone.
 func (l *loop) takeListing(ctx context.Context, found listing) {
 	l.listing = false
 	l.sayListing(found)
+	listed := make(map[string]bool, len(found.cards))
 	for _, address := range found.cards {
+		listed[address] = true
 		if l.cards[address] == nil {
 			l.cards[address] = &card{address: address}
 		}
 	}
+	how := wantRoutine
+	if l.first == nil {
+		how = wantNow // however many: none of them may hold up the others' first list
+	}
 	for _, c := range l.cards {
+		if c.overdue && !listed[c.address] && found.err == nil {
+			l.forget(c)
+			continue
+		}
 		if c.hinted.IsZero() {
 			c.hinted = l.allAt
 		}
-		l.ask(c, wantRoutine)
+		l.ask(c, how)
 	}
 	l.allAt = time.Time{}
 	if l.first == nil {
-		l.first = make(map[string]bool, len(l.cards))
+		l.first, l.firstUntil = make(map[string]bool, len(l.cards)), time.Now().Add(firstGrace)
 		for address := range l.cards {
 			l.first[address] = true
 		}
@@ -94,15 +105,15 @@ func (l *loop) sayListing(found listing) {
 // resolution is the card that a node's number leads to.
 type resolution struct {
 	hint    Hint
-	address string
-	found   bool
+	owner   string // the card that was known to have the node, or ""
+	address string // the card that has it, or ""
 }
 
-// resolve looks for the card of a node that no known card has.
-func (l *loop) resolve(ctx context.Context, name string, h Hint) {
+// resolve looks for the card of a node.
+func (l *loop) resolve(ctx context.Context, owner string, h Hint) {
 	l.readers.Go(func() {
-		r := resolution{hint: h}
-		r.address, r.found = l.host.CardOfNode(name)
+		r := resolution{hint: h, owner: owner}
+		r.address, _ = l.host.CardOfNode(h.Node)
 		select {
 		case l.resolved <- r:
 		case <-ctx.Done():
@@ -110,12 +121,14 @@ func (l *loop) resolve(ctx context.Context, name string, h Hint) {
 	})
 }
 
-// takeResolution asks for the card, or, where a node leads to none, for all.
+// takeResolution asks for the card. Where the node leads nowhere and nobody was
+// known to have it, anything may be new.
 func (l *loop) takeResolution(ctx context.Context, r resolution) {
-	if r.found {
+	switch {
+	case r.address != "" && r.address != r.owner:
 		l.hintCard(r.address, r.hint)
-		return
+	case r.address == "" && r.owner == "":
+		l.log.Debug("hint received", event.HintReceived, event.Node(r.hint.Node), event.Source(r.hint.Source))
+		l.list(ctx, r.hint.At)
 	}
-	l.log.Debug("hint received", event.HintReceived, event.Node(r.hint.Node), event.Source(r.hint.Source))
-	l.list(ctx, r.hint.At)
 }

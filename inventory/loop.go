@@ -9,9 +9,13 @@ import (
 )
 
 const (
+	// firstGrace is how long the first snapshot waits for cards that are slow to
+	// answer. It waits for all at first: a list that grows card by card would cost
+	// the pods that are re-admitted after a boot their devices.
+	firstGrace = 250 * time.Millisecond
 	// maxRoutineReads bounds the routine readings under way: each takes a thread
 	// while it waits for hardware. Hinted cards do not count.
-	maxRoutineReads = 8
+	maxRoutineReads = 32
 	// leaveReadersAfter is how long the end waits for readings that hang.
 	leaveReadersAfter = time.Second
 )
@@ -37,9 +41,11 @@ type loop struct {
 	allAt    time.Time // first hint for everything that the next listing answers
 
 	// first holds the cards of the first scan that have not been read yet. nil
-	// before the first listing; nothing is published until it is empty.
-	first map[string]bool
-	ready bool
+	// before the first listing. Nothing is published until it is empty, or for
+	// firstGrace.
+	first      map[string]bool
+	firstUntil time.Time // when publishing begins all the same
+	ready      bool
 
 	devices []*Device // sorted by ID; belongs to the newest snapshot's readers until dirty
 	version uint64
@@ -82,8 +88,8 @@ func (l *loop) run(ctx context.Context) {
 		case <-l.hints.poke:
 			l.takeHints(ctx)
 		case r := <-l.results:
-			l.absorb(r)
-			l.absorbMore()
+			l.absorb(ctx, r)
+			l.absorbMore(ctx)
 		case found := <-l.listed:
 			l.takeListing(ctx, found)
 		case found := <-l.resolved:
@@ -95,18 +101,18 @@ func (l *loop) run(ctx context.Context) {
 				l.ask(c, wantRoutine)
 			}
 		case <-wake.C:
-			l.lookAtClock(time.Now())
+			l.lookAtClock(ctx, time.Now())
 		}
 	}
 }
 
 // absorbMore takes the results that wait already, so that a burst makes one
 // snapshot. It does not wait for more.
-func (l *loop) absorbMore() {
+func (l *loop) absorbMore(ctx context.Context) {
 	for {
 		select {
 		case r := <-l.results:
-			l.absorb(r)
+			l.absorb(ctx, r)
 		default:
 			return
 		}
@@ -149,14 +155,15 @@ func (l *loop) hint(c *card, at time.Time) {
 	l.ask(c, wantNow)
 }
 
-// hintNode asks for the card that has this node. Where no card is known to have
-// it, the node's own number may lead to one.
+// hintNode asks for the card that is known to have this node, and looks where
+// the node's own number leads: names are given again, lowest first, so it may be
+// another card's by now.
 func (l *loop) hintNode(ctx context.Context, name string, h Hint) {
-	if address, ok := l.nodes[name]; ok {
-		l.hintCard(address, h)
-		return
+	owner := l.nodes[name]
+	if owner != "" {
+		l.hintCard(owner, h)
 	}
-	l.resolve(ctx, name, h)
+	l.resolve(ctx, owner, h)
 }
 
 // ask puts a card in a queue. A card that is being read is asked again when that
@@ -167,7 +174,7 @@ func (l *loop) ask(c *card, w want) {
 }
 
 func (l *loop) queue(c *card) {
-	if c.reading || c.want <= c.queued {
+	if !c.mayRead() || c.want <= c.queued {
 		return
 	}
 	c.queued = c.want
@@ -182,7 +189,8 @@ func (l *loop) queue(c *card) {
 // stands in both, and is read once.
 func (l *loop) startReadings(ctx context.Context) {
 	for _, c := range l.now {
-		if c.want == wantNow && !c.reading {
+		c.queued = wantNothing
+		if c.want == wantNow && c.mayRead() {
 			l.read(ctx, c)
 		}
 	}
@@ -190,7 +198,8 @@ func (l *loop) startReadings(ctx context.Context) {
 	for len(l.routine) > 0 && l.busy < maxRoutineReads {
 		c := l.routine[0]
 		l.routine = l.routine[1:]
-		if c.want == wantRoutine && !c.reading {
+		c.queued = wantNothing
+		if c.want == wantRoutine && c.mayRead() {
 			l.busy++
 			c.counted = true
 			l.read(ctx, c)
@@ -207,9 +216,12 @@ func (l *loop) sleepUntil(wake *time.Timer) {
 			next = t
 		}
 	}
+	if !l.ready {
+		earliest(l.firstUntil)
+	}
 	for c := range l.timed {
 		earliest(c.recheck)
-		if c.reading && !c.stuck {
+		if c.reading {
 			earliest(c.started.Add(l.cfg.ReadTimeout))
 		}
 	}
@@ -221,14 +233,16 @@ func (l *loop) sleepUntil(wake *time.Timer) {
 }
 
 // lookAtClock finds the readings that are overdue and the holds that end.
-func (l *loop) lookAtClock(now time.Time) {
+func (l *loop) lookAtClock(ctx context.Context, now time.Time) {
 	for c := range l.timed {
-		if c.reading && !c.stuck && now.Sub(c.started) >= l.cfg.ReadTimeout {
-			l.stick(c, now)
+		if c.reading && now.Sub(c.started) >= l.cfg.ReadTimeout {
+			l.giveUp(ctx, c, now)
 		}
 		if !c.recheck.IsZero() && !now.Before(c.recheck) {
 			c.recheck = time.Time{}
-			l.ask(c, wantNow)
+			if !c.overdue { // then there is nothing to recheck until it is read
+				l.ask(c, wantNow)
+			}
 		}
 	}
 }
@@ -242,7 +256,7 @@ func (l *loop) awaitReaders() {
 	case <-done:
 	case <-time.After(leaveReadersAfter):
 		for _, c := range l.cards {
-			if c.reading {
+			if c.reading || c.stuck > 0 {
 				l.log.Warn("reading left behind", event.ReadTimeout, event.PCI(c.address), event.Lasted(time.Since(c.started)))
 			}
 		}

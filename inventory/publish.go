@@ -3,6 +3,7 @@ package inventory
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -50,13 +51,19 @@ func (l *loop) replace(c *card, p *port, d *Device, now time.Time) {
 // dropOthers takes those devices of a card off the list whose ids are not among
 // those that stay.
 func (l *loop) dropOthers(c *card, stay []string) {
+	stays := make(map[string]bool, len(stay))
+	for _, id := range stay {
+		stays[id] = true
+	}
 	for _, p := range c.ports {
 		d := p.device
-		if slices.Contains(stay, d.ID) {
+		if stays[d.ID] {
 			continue
 		}
 		l.touch(c)
-		l.devices = slices.DeleteFunc(l.devices, func(o *Device) bool { return o == d })
+		if i, found := slices.BinarySearchFunc(l.devices, d.ID, compareID); found {
+			l.devices = slices.Delete(l.devices, i, i+1)
+		}
 		l.forgetNodes(d)
 		l.log.Info("device removed", event.DeviceRemoved, event.Device(d.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
 			event.Old(d.Health.String()), event.Lasted(time.Since(p.since)))
@@ -82,11 +89,10 @@ func (l *loop) touch(c *card) {
 }
 
 // publish makes a snapshot of what changed. The first one waits for the first
-// scan: a list that grows card by card would cost the pods that the kubelet
-// re-admits after a boot their devices.
+// scan, though not for cards that are slow to answer.
 func (l *loop) publish() {
 	if !l.ready {
-		if l.first == nil || len(l.first) > 0 {
+		if l.first == nil || len(l.first) > 0 && time.Now().Before(l.firstUntil) {
 			return
 		}
 		l.ready, l.dirty = true, true // an empty list is news too
@@ -106,14 +112,20 @@ func (l *loop) publish() {
 func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 	log := l.log.With(event.Device(d.ID))
 	if old == nil {
-		log.Info("device added", event.DeviceAdded, event.PCI(d.PCIAddress), event.Family(d.Family),
+		say := log.Info
+		// A port that is plugged in stands unbound for some milliseconds; one that
+		// was so when we came is worth a warning.
+		if d.Health == Unhealthy && !(l.ready && slices.Equal(d.Reasons, []string{ReasonDriverUnbound})) {
+			say = log.Warn
+		}
+		say("device added", event.DeviceAdded, event.PCI(d.PCIAddress), event.Family(d.Family),
 			event.Health(d.Health.String()), event.Reasons(d.Reasons), event.AFU(d.AFUID), event.Interface(d.InterfaceID),
 			event.Nodes(d.Nodes), event.Parent(d.Parent), l.latency(c, now), p.trouble())
 		return
 	}
 	if old.Health != d.Health || !slices.Equal(old.Reasons, d.Reasons) {
 		say := log.Info
-		if d.Health > old.Health {
+		if d.Health > old.Health || hasNewTrouble(old, d) {
 			say = log.Warn
 		}
 		say("device health changed", event.DeviceHealth, event.PCI(d.PCIAddress),
@@ -124,6 +136,13 @@ func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 		log.Info("device identity changed", event.DeviceIdentity, event.PCI(d.PCIAddress),
 			event.Attribute(change.attribute), event.Old(change.old), event.New(change.new))
 	}
+}
+
+// hasNewTrouble says whether d has a reason that old did not have.
+func hasNewTrouble(old, d *Device) bool {
+	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
+		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)
+	})
 }
 
 // latency is the time since the hint that led here, where it was one.

@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"syscall"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // result is one reading that came back.
 type result struct {
 	card    *card
+	number  int // of the reading, among the card's
+	outline bool
 	family  string
 	reading Reading
 	err     error // errGone: no family has this card; others: it could not be read
@@ -24,12 +26,18 @@ var errGone = fmt.Errorf("card is gone: %w", fs.ErrNotExist)
 // read starts the reading of a card.
 func (l *loop) read(ctx context.Context, c *card) {
 	c.want, c.queued = wantNothing, wantNothing
-	c.reading, c.stuck, c.started = true, false, time.Now()
+	c.reading, c.overdue, c.started = true, false, time.Now()
+	c.newest++
 	c.answered, c.hinted = c.hinted, time.Time{}
 	l.timed[c] = true
+	l.start(ctx, result{card: c, number: c.newest}, Family.Read)
+}
+
+// start reads outside the loop and sends the result to it.
+func (l *loop) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
+	address := r.card.address
 	l.readers.Go(func() {
-		r := l.readCard(c.address)
-		r.card = c
+		r.family, r.reading, r.err = l.readCard(address, read)
 		select {
 		case l.results <- r:
 		case <-ctx.Done():
@@ -39,56 +47,74 @@ func (l *loop) read(ctx context.Context, c *card) {
 
 // readCard asks the families in turn. It runs outside the loop and touches
 // nothing of it.
-func (inv *Inventory) readCard(address string) result {
+func (inv *Inventory) readCard(address string, read func(Family, sysfs.Host, string) (Reading, error)) (family string, found Reading, err error) {
 	var trouble error
-	empty := result{err: errGone}
+	err = errGone
 	for _, f := range inv.families {
-		reading, err := f.Read(inv.host, address)
+		reading, ferr := read(f, inv.host, address)
 		switch {
-		case err == nil && len(reading.Ports) > 0:
-			return result{family: f.Name(), reading: reading}
-		case err == nil:
-			empty = result{family: f.Name(), reading: reading}
-		case !vanished(err):
-			trouble = errors.Join(trouble, fmt.Errorf("%s: %w", f.Name(), err))
+		case ferr == nil && len(reading.Ports) > 0:
+			return f.Name(), reading, nil
+		case ferr == nil:
+			family, found, err = f.Name(), reading, nil
+		case !sysfs.Gone(ferr):
+			trouble = errors.Join(trouble, fmt.Errorf("%s: %w", f.Name(), ferr))
 		}
 	}
 	if trouble != nil {
-		return result{err: trouble}
+		return "", Reading{}, trouble
 	}
-	return empty
-}
-
-// vanished says whether err means that the card went, perhaps while being read.
-func vanished(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
+	return family, found, err
 }
 
 // absorb takes in a reading that came back, late or not.
-func (l *loop) absorb(r result) {
+func (l *loop) absorb(ctx context.Context, r result) {
 	c, now := r.card, time.Now()
-	l.readingEnded(c, now)
+	switch {
+	case l.cards[c.address] != c:
+		return // the card was given up; its slot may have another one
+	case r.outline:
+		l.takeOutline(c, r, now)
+		return
+	case r.number != c.newest || !c.reading:
+		l.cameBack(c, r, now)
+		return
+	}
+	c.reading = false
+	l.uncount(c)
 	switch {
 	case errors.Is(r.err, errGone):
 		l.remove(c)
 	case r.err != nil:
-		l.failed(c, r.err, now)
+		l.failed(ctx, c, r.err, now)
 	default:
 		l.succeeded(c)
 		l.update(c, r, now)
 	}
+	l.watchClock(c)
 	delete(l.first, c.address)
 	l.queue(c) // it may have been asked for again meanwhile
 }
 
-func (l *loop) readingEnded(c *card, now time.Time) {
-	if c.stuck {
-		l.log.Info("reading came back", event.ReadRecovered, event.PCI(c.address), event.Lasted(now.Sub(c.started)))
-	} else if c.counted {
-		l.busy--
+// cameBack takes note of a reading that was overdue. What it read may be as old
+// as it is, and is not believed: if no newer reading has told more, the card is
+// read again.
+func (l *loop) cameBack(c *card, r result, now time.Time) {
+	c.stuck--
+	if r.number != c.newest {
+		return
 	}
-	c.reading, c.stuck, c.counted = false, false, false
-	l.watchClock(c)
+	c.overdue = false
+	l.log.Info("reading came back", event.ReadRecovered, event.PCI(c.address), event.Lasted(now.Sub(c.started)))
+	l.ask(c, wantNow)
+}
+
+// uncount frees the place of a routine reading.
+func (l *loop) uncount(c *card) {
+	if c.counted {
+		l.busy--
+		c.counted = false
+	}
 }
 
 // watchClock keeps the set of cards for which the clock matters.
@@ -100,36 +126,70 @@ func (l *loop) watchClock(c *card) {
 	}
 }
 
-// stick declares the reading under way overdue: nobody waits for it any longer.
-func (l *loop) stick(c *card, now time.Time) {
-	c.stuck = true
-	if c.counted {
-		l.busy--
-		c.counted = false
-	}
+// giveUp declares the reading under way overdue: nobody waits for it any longer.
+func (l *loop) giveUp(ctx context.Context, c *card, now time.Time) {
+	c.reading, c.overdue = false, true
+	c.stuck++
+	l.uncount(c)
 	delete(l.first, c.address)
 	l.log.Warn("reading timed out", event.ReadTimeout, event.PCI(c.address), event.Lasted(now.Sub(c.started)))
-	for _, p := range c.ports {
-		l.judge(c, p, p.device.ID, now, Condition{Reason: ReasonReadTimeout, Health: Unhealthy})
-	}
+	l.distrust(ctx, c, now)
 	l.watchClock(c)
+	l.queue(c)
 }
 
 // failed counts a reading that failed. What was known stays for a while: a card
-// that cannot be read is not a card that is gone.
-func (l *loop) failed(c *card, err error, now time.Time) {
-	c.failures++
+// that cannot be read is not a card that is gone. A burst of hints is no reason
+// to lose patience sooner, so no more than one is counted per health interval.
+func (l *loop) failed(ctx context.Context, c *card, err error, now time.Time) {
+	counts := c.failures == 0 || now.Sub(c.failedAt) >= l.cfg.HealthInterval
+	if counts {
+		c.failures, c.failedAt = c.failures+1, now
+	}
 	log := l.log.Debug
-	if c.failures == 1 || c.failures == failuresUntilUnhealthy {
+	if counts && (c.failures == 1 || c.failures == failuresUntilUnhealthy) {
 		log = l.log.Warn
 	}
 	log("card could not be read", event.ScanFailed, event.PCI(c.address), event.Count(c.failures), event.Err(err))
-	if c.failures < failuresUntilUnhealthy {
+	if c.failures >= failuresUntilUnhealthy {
+		l.distrust(ctx, c, now)
+	}
+}
+
+// distrust makes the devices of a card unhealthy because it cannot be read. Of a
+// card that was never read, which devices it has is not known yet: they are
+// looked up without asking the card.
+func (l *loop) distrust(ctx context.Context, c *card, now time.Time) {
+	for _, p := range c.ports {
+		l.judge(c, p, p.device.ID, now, c.trouble()...)
+	}
+	if len(c.ports) == 0 {
+		l.start(ctx, result{card: c, outline: true}, Family.Outline)
+	}
+}
+
+// trouble is what is wrong with a whole card.
+func (c *card) trouble() []Condition {
+	switch {
+	case c.overdue:
+		return []Condition{{Reason: ReasonReadTimeout, Health: Unhealthy}}
+	case c.failures >= failuresUntilUnhealthy:
+		return []Condition{{Reason: ReasonScanFailed, Health: Unhealthy}}
+	}
+	return nil
+}
+
+// takeOutline lists the ports of a card that cannot be read, unless it could be
+// meanwhile.
+func (l *loop) takeOutline(c *card, r result, now time.Time) {
+	trouble := c.trouble()
+	if trouble == nil || len(c.ports) > 0 || r.err != nil {
 		return
 	}
-	for _, p := range c.ports {
-		l.judge(c, p, p.device.ID, now, Condition{Reason: ReasonScanFailed, Health: Unhealthy})
+	for i := range r.reading.Ports {
+		r.reading.Ports[i].Conditions = trouble
 	}
+	l.update(c, r, now)
 	l.watchClock(c)
 }
 
@@ -144,13 +204,15 @@ func (l *loop) succeeded(c *card) {
 func (l *loop) update(c *card, r result, now time.Time) {
 	l.relate(c, r.reading.PhysFn)
 	c.recheck = time.Time{}
-	ids, doubles := c.identify(r.reading.Ports)
+	ids, conflicts := c.identify(r.reading.Ports)
 	ports := make([]*port, len(ids))
 	for i, reading := range r.reading.Ports {
-		if doubles[i] {
+		if conflicts[i] {
+			// Not remembered: as long as two claim it, neither is believed.
+			reading.PortIDKnown = false
 			reading.Conditions = append(reading.Conditions, Condition{Reason: ReasonPortIDConflict, Health: Unhealthy})
 		}
-		p := c.port(ids[i])
+		p := c.byID[ids[i]]
 		if p == nil {
 			p = &port{portID: -1}
 		}
@@ -158,11 +220,10 @@ func (l *loop) update(c *card, r result, now time.Time) {
 		ports[i] = p
 	}
 	l.dropOthers(c, ids)
-	c.ports = ports
+	c.keep(ports, ids)
 	for i, p := range ports {
 		l.judge(c, p, ids[i], now)
 	}
-	l.watchClock(c)
 }
 
 // relate keeps the way from a physical function to its virtual ones.
@@ -184,13 +245,29 @@ func (l *loop) relate(c *card, physFn string) {
 	l.virtual[physFn][c.address] = true
 }
 
-// remove forgets a card and its devices.
+// remove takes the devices of a card that is gone off the list. It is forgotten,
+// unless somebody has asked for it again.
 func (l *loop) remove(c *card) {
+	if c.want == wantNothing {
+		l.forget(c)
+		return
+	}
+	l.empty(c)
+}
+
+// forget drops a card. Readings of it that are still under way concern nobody.
+func (l *loop) forget(c *card) {
+	l.empty(c)
+	l.uncount(c)
+	c.reading = false
+	l.watchClock(c)
+	delete(l.first, c.address)
+	delete(l.cards, c.address)
+}
+
+func (l *loop) empty(c *card) {
 	l.relate(c, "")
 	l.dropOthers(c, nil)
-	c.ports, c.recheck = nil, time.Time{}
-	l.watchClock(c)
-	if c.want == wantNothing {
-		delete(l.cards, c.address)
-	}
+	c.keep(nil, nil)
+	c.recheck = time.Time{}
 }

@@ -36,6 +36,7 @@ type bench struct {
 	hangs   map[string]chan struct{}
 	listErr error
 	reads   map[string]int
+	onRead  func() // called once, in the next reading, with mu held
 }
 
 func newBench(name string) *bench {
@@ -57,6 +58,10 @@ func (b *bench) Cards(sysfs.Host) ([]string, error) {
 func (b *bench) Read(_ sysfs.Host, card string) (inventory.Reading, error) {
 	b.mu.Lock()
 	b.reads[card]++
+	if b.onRead != nil {
+		b.onRead()
+		b.onRead = nil
+	}
 	hang := b.hangs[card]
 	b.mu.Unlock()
 	if hang != nil {
@@ -72,6 +77,20 @@ func (b *bench) Read(_ sysfs.Host, card string) (inventory.Reading, error) {
 		return r, fmt.Errorf("card %s: %w", card, fs.ErrNotExist)
 	}
 	return r, nil
+}
+
+func (b *bench) Outline(_ sysfs.Host, card string) (inventory.Reading, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r, ok := b.cards[card]
+	if !ok {
+		return r, fmt.Errorf("card %s: %w", card, fs.ErrNotExist)
+	}
+	var ports []inventory.Port
+	for _, p := range r.Ports {
+		ports = append(ports, inventory.Port{Name: p.Name, Incarnation: p.Incarnation, PortID: -1, NUMANode: -1, Nodes: p.Nodes})
+	}
+	return inventory.Reading{Ports: ports}, nil
 }
 
 func (b *bench) set(card string, ports ...inventory.Port) {
@@ -98,11 +117,16 @@ func (b *bench) hang(card string) (release func()) {
 	c := make(chan struct{})
 	b.hangs[card] = c
 	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.hangs, card)
+		b.unhang(card)
 		close(c)
 	}
+}
+
+// unhang lets new readings through; those that hang go on hanging.
+func (b *bench) unhang(card string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.hangs, card)
 }
 
 // good is a healthy port with the driver's number n.

@@ -32,7 +32,7 @@ func TestReadTimeout(t *testing.T) {
 
 		r.after(time.Hour)
 		if n := f.reads[cardA]; n != 2 {
-			t.Errorf("card that hangs was read %d times, want 2: never a second reading beside one that hangs", n)
+			t.Errorf("card that hangs was read %d times, want 2: ticks start no reading beside one that hangs", n)
 		}
 		release()
 		r.after(0)
@@ -42,7 +42,69 @@ func TestReadTimeout(t *testing.T) {
 	})
 }
 
-// Cards that hang do not use up the readings that others need.
+// A reading that comes back late tells of the past: the card is read once more.
+func TestLateReadingIsNotBelieved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		release := f.hang(cardA)
+		r := start(t, testConfig, f)
+		r.after(time.Hour)
+		r.want("hangs from the start", map[string]string{"3b:00.0": "unhealthy[read-timeout]"})
+		f.onRead = func() { f.cards[cardA] = inventory.Reading{Ports: []inventory.Port{good(0, 0, ap6)}} }
+		release() // and what was read an hour ago is good
+		r.after(0)
+		r.want("read again", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+	})
+}
+
+// A card can leave, and another take its slot, while a reading of it hangs.
+func TestCardThatHangsLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		release := f.hang(cardA)
+		r.hint(cardA)
+		r.after(2 * time.Second)
+		r.want("timed out", map[string]string{"3b:00.0": "unhealthy[read-timeout]"})
+
+		f.unhang(cardA) // the next reading does not hang, the old one still does
+		f.pull(cardA)
+		r.hint(cardA)
+		r.want("pulled", map[string]string{})
+		f.set(cardA, good(7, 0))
+		r.hint(cardA)
+		r.want("another card in its slot", map[string]string{"3b:00.0": "healthy[]"})
+		release()
+		r.after(0)
+		r.want("the old reading came back", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+// Where even the new readings hang, the listing tells that the card has left.
+func TestCardThatHangsIsNotListedAnyMore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		release := f.hang(cardA)
+		for range 10 {
+			r.hint(cardA)
+			r.after(2 * time.Second)
+		}
+		if n := f.reads[cardA]; n != 1+3 {
+			t.Errorf("%d readings of a card that hangs, want the first and 3 more", n)
+		}
+		f.pull(cardA)
+		r.after(time.Minute)
+		r.want("one listing later", map[string]string{})
+		release()
+		r.after(0)
+		r.want("the old readings came back", map[string]string{})
+	})
+}
+
 func TestManyHangingCardsDelayNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -54,11 +116,17 @@ func TestManyHangingCardsDelayNobody(t *testing.T) {
 			}
 		}
 		r := start(t, testConfig, f)
-		r.after(16 * time.Second) // 63 cards in bounded rounds of 2 s
+		r.after(250 * time.Millisecond)
 		r.want("all others hang", map[string]string{"3f:00.0": "healthy[]"})
+		r.after(2 * time.Second)
+		if n := len(r.states()); n != 64 || r.states()["00:00.0"] != "unhealthy[read-timeout]" {
+			t.Errorf("%d devices listed, the first %s; want all 64, unhealthy[read-timeout]", n, r.states()["00:00.0"])
+		}
 		f.set("0000:3f:00.0", good(63, 0, ap6))
 		r.after(5 * time.Second)
-		r.want("all others hang, polled", map[string]string{"3f:00.0": "unhealthy[port-ap6]"})
+		if got := r.states()["3f:00.0"]; got != "unhealthy[port-ap6]" {
+			t.Errorf("the one that answers, polled: %s, want unhealthy[port-ap6]", got)
+		}
 	})
 }
 
@@ -69,11 +137,14 @@ func TestFirstSnapshotWaitsForTheFirstScan(t *testing.T) {
 		f.set(cardB, good(1, 0))
 		release := f.hang(cardA)
 		r := start(t, testConfig, f)
+		r.after(250*time.Millisecond - 1)
 		if s, _ := r.Latest(); s.Version != 0 {
-			t.Fatalf("version %d with %d devices before the first scan has ended, want 0", s.Version, len(s.Devices))
+			t.Fatalf("version %d with %d devices while the first scan may still end soon, want 0", s.Version, len(s.Devices))
 		}
+		r.after(1)
+		r.want("waited long enough", map[string]string{"0001:5e:00.0": "healthy[]"})
 		r.after(2 * time.Second)
-		r.want("A timed out, the rest is published", map[string]string{"0001:5e:00.0": "healthy[]"})
+		r.want("A timed out, and is listed", map[string]string{"3b:00.0": "unhealthy[read-timeout]", "0001:5e:00.0": "healthy[]"})
 		release()
 		r.after(0)
 		r.want("A came back", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"})
@@ -88,11 +159,13 @@ func TestFailingReadKeepsTheLastStateForThreeScans(t *testing.T) {
 		r := start(t, testConfig, f)
 		f.fail(cardA, errors.New("read region0: input/output error"))
 		healthy := map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}
-		r.hint(cardA)
-		r.want("once", healthy)
-		r.hint(cardA)
+		for range 27 { // as many as the events of one plug
+			r.hint(cardA)
+		}
+		r.want("a burst of hints", healthy)
+		r.after(5 * time.Second)
 		r.want("twice", healthy)
-		r.hint(cardA)
+		r.after(5 * time.Second)
 		r.want("three times", map[string]string{"3b:00.0": "unhealthy[scan-failed]", "0001:5e:00.0": "healthy[]"})
 		r.after(time.Hour)
 		if n := r.logs.FilterMessage("card could not be read").FilterLevelExact(zap.WarnLevel).Len(); n != 2 {
@@ -100,8 +173,24 @@ func TestFailingReadKeepsTheLastStateForThreeScans(t *testing.T) {
 		}
 		f.fail(cardA, nil)
 		r.hint(cardA)
+		r.want("readable again", map[string]string{"3b:00.0": "unhealthy[recovering=scan-failed]", "0001:5e:00.0": "healthy[]"})
 		r.after(10 * time.Second)
-		r.want("readable again", healthy)
+		r.want("held", healthy)
+	})
+}
+
+// A card that could never be read is listed all the same.
+func TestCardThatFailsFromTheStart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0), good(1, 1))
+		f.fail(cardA, errors.New("read region0: input/output error"))
+		r := start(t, testConfig, f)
+		r.after(10 * time.Second)
+		r.want("three times", map[string]string{"3b:00.0": "unhealthy[scan-failed]", "3b:00.0-p1": "unhealthy[scan-failed]"})
+		f.fail(cardA, nil)
+		r.hint(cardA)
+		r.want("readable", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"})
 	})
 }
 

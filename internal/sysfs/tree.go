@@ -48,8 +48,8 @@ func (h Host) ClassCard(class, name string) (string, error) {
 }
 
 // PCIDir returns the directory of the PCI device with this address, as
-// ParsePCIAddress gives it. Trees without bus/ (recorded ones) are searched
-// through the device links of class. The error wraps fs.ErrNotExist where there
+// ParsePCIAddress gives it. Trees without bus/, or with an incomplete one
+// (recorded ones), are searched through the device links of class. The error wraps fs.ErrNotExist where there
 // is no such device; that the directory of a link exists is not checked.
 func (h Host) PCIDir(address, class string) (string, error) {
 	devices := h.Sys + "/bus/pci/devices"
@@ -57,9 +57,9 @@ func (h Host) PCIDir(address, class string) (string, error) {
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}
-	// Searched only where there is no bus: the cost of a card that left must
-	// not grow with the number of those that stay.
-	if _, lerr := lstat(devices); lerr == nil {
+	// On a true sysfs a device that the bus does not know is gone, and the cost of
+	// a card that left must not grow with the number of those that stay.
+	if _, lerr := lstat(devices); lerr == nil && !h.Simulated {
 		return "", err
 	}
 	names, lerr := h.ClassLinks(class)

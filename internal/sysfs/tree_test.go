@@ -141,7 +141,7 @@ func TestPCIDir(t *testing.T) {
 		{"on the bus", "-- sys/bus/pci/devices/0000:3b:00.0 -> ../../.." + dir + " --\n", dir, nil},
 		{"no bus", links, dir, nil},
 		{"no bus, no class", "-- sys/ --\n", "", fs.ErrNotExist},
-		{"bus without it", links + "-- sys/bus/pci/devices/ --\n", "", fs.ErrNotExist},
+		{"simulated bus without it", links + "-- sys/bus/pci/devices/ --\n", dir, nil},
 		{"directory on the bus", "-- sys/bus/pci/devices/0000:3b:00.0/ --\n", "/bus/pci/devices/0000:3b:00.0", nil},
 		{"bus is a file", links + "-- sys/bus --\n", "", syscall.ENOTDIR},
 	}
@@ -153,6 +153,15 @@ func TestPCIDir(t *testing.T) {
 				t.Errorf("directory %q, error %v; want %q, %v", got, err, tt.want, tt.err)
 			}
 		})
+	}
+}
+
+// On a true sysfs the bus knows every device: one that it lacks is gone.
+func TestPCIDirOfTrueSysfs(t *testing.T) {
+	h := node(t, links+"-- sys/bus/pci/devices/ --\n")
+	h.Simulated = false
+	if got, err := h.PCIDir("0000:3b:00.0", "fpga_region"); got != "" || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("directory %q, error %v; want none, fs.ErrNotExist", got, err)
 	}
 }
 

@@ -40,6 +40,11 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	return layout.Read(host, card)
 }
 
+// Outline lists the same ports without asking the card.
+func (Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
+	return layout.Outline(host, card)
+}
+
 // interfaceID is compat_id of a region below the FME at dir. There is one region
 // for each port, but the id is one for the FME (FME_PR_INTFC_ID, dfl-fme-pr.c):
 // the first that can be read counts. The regions are looked for through the FME

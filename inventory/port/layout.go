@@ -54,15 +54,7 @@ func (l Layout) Cards(host sysfs.Host) ([]string, error) {
 // Read reads the card with this PCI address. Its cost does not depend on the
 // other cards of the node.
 func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
-	address, err := sysfs.ParsePCIAddress(card)
-	if err != nil {
-		return inventory.Reading{}, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
-	}
-	dir, err := host.PCIDir(address, l.Class)
-	if err != nil {
-		return inventory.Reading{}, err
-	}
-	found, err := l.entries(host, dir, address)
+	dir, found, err := l.find(host, card)
 	if err != nil {
 		return inventory.Reading{}, err
 	}
@@ -86,8 +78,49 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 			r.Ports = append(r.Ports, p)
 		}
 	}
-	slices.SortFunc(r.Ports, func(a, b inventory.Port) int { return compareNumbered(a.Name, b.Name) })
+	sortPorts(r.Ports)
 	return r, nil
+}
+
+// Outline says which ports the card with this PCI address has, from directories
+// and links alone.
+func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
+	dir, found, err := l.find(host, card)
+	if err != nil {
+		return inventory.Reading{}, err
+	}
+	r := inventory.Reading{PhysFn: sysfs.PhysFn(dir)}
+	for _, e := range found {
+		f := fme{name: e.fme}
+		for _, name := range e.ports {
+			p, ok := outline(e.dir + "/" + name)
+			if !ok {
+				continue
+			}
+			f.describe(&p)
+			r.Ports = append(r.Ports, p)
+		}
+	}
+	sortPorts(r.Ports)
+	return r, nil
+}
+
+func sortPorts(ports []inventory.Port) {
+	slices.SortFunc(ports, func(a, b inventory.Port) int { return compareNumbered(a.Name, b.Name) })
+}
+
+// find returns the directory of the card with this PCI address, and its class
+// entries. The error wraps fs.ErrNotExist where there is no such card.
+func (l Layout) find(host sysfs.Host, card string) (dir string, found []entry, err error) {
+	address, err := sysfs.ParsePCIAddress(card)
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	if dir, err = host.PCIDir(address, l.Class); err != nil {
+		return "", nil, err
+	}
+	found, err = l.entries(host, dir, address)
+	return dir, found, err
 }
 
 // entry is a class entry of a card.

@@ -2,6 +2,7 @@ package port
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"syscall"
@@ -24,17 +25,9 @@ const (
 // caller. The second result is false when there is no such port, or no longer
 // the same one when it had been read: then the first means nothing.
 func Read(host sysfs.Host, dir string) (inventory.Port, bool) {
-	inode, err := sysfs.Inode(dir)
-	if err != nil {
-		return inventory.Port{}, false
-	}
-	name := filepath.Base(dir)
-	p := inventory.Port{
-		Name:        name,
-		Incarnation: inode,
-		PortID:      -1,
-		NUMANode:    -1,
-		Nodes:       []string{name},
+	p, ok := outline(dir)
+	if !ok {
+		return p, false
 	}
 	if sysfs.Bound(dir, attrID, attrAFU, attrPower) {
 		readBound(&p, host, dir)
@@ -45,14 +38,27 @@ func Read(host sysfs.Host, dir string) (inventory.Port, bool) {
 	// one that was replaced like a mixture. ENODEV of one attribute is no proof:
 	// it also comes while the driver unbinds and the port stays.
 	after, err := sysfs.Inode(dir)
-	return p, err == nil && after == inode
+	return p, err == nil && after == p.Incarnation
+}
+
+// outline is what the directory alone says of the port.
+func outline(dir string) (inventory.Port, bool) {
+	inode, err := sysfs.Inode(dir)
+	name := filepath.Base(dir)
+	return inventory.Port{
+		Name:        name,
+		Incarnation: inode,
+		PortID:      -1,
+		NUMANode:    -1,
+		Nodes:       []string{name},
+	}, err == nil
 }
 
 // readUnbound reads a port without driver. Its attributes are absent or partly
 // there, so nothing but the missing driver is judged.
 func readUnbound(p *inventory.Port, dir string) {
 	p.Conditions = []inventory.Condition{unhealthy(inventory.ReasonDriverUnbound, nil)}
-	if id, err := sysfs.ReadAs(dir+"/"+attrID, sysfs.ParseSmall); err == nil {
+	if id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID); err == nil {
 		p.PortID, p.PortIDKnown = id, true
 	}
 }
@@ -61,7 +67,7 @@ func readUnbound(p *inventory.Port, dir string) {
 // that dies in between gives afu_id all f, and the id is not believed; the other
 // way round an id of a dead card would pass.
 func readBound(p *inventory.Port, host sysfs.Host, dir string) {
-	id, err := sysfs.ReadAs(dir+"/"+attrID, sysfs.ParseSmall)
+	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	if err != nil {
 		p.Conditions = append(p.Conditions, unreadable(attrID, inventory.Unhealthy, err))
 	} else {
@@ -73,7 +79,10 @@ func readBound(p *inventory.Port, host sysfs.Host, dir string) {
 		p.PortID, p.PortIDKnown = -1, false // a dead card reads id 3
 	}
 	for _, f := range healthFiles {
-		f.judge(p, dir, dead)
+		dead = f.judge(p, dir, dead) || dead
+	}
+	if dead {
+		p.PortID, p.PortIDKnown = -1, false // a dead card reads id 3
 	}
 	err = host.CheckNode(p.Name, dir+"/"+attrDev)
 	switch {
@@ -107,4 +116,16 @@ func takeAFU(p *inventory.Port, id string, err error) (dead bool) {
 		p.AFUID, p.AFUIDKnown = id, true
 	}
 	return false
+}
+
+// mostPorts is how many ports a card can have: PORT_CAP has two bits for the
+// number (drivers/fpga/dfl.h).
+const mostPorts = 4
+
+func parsePortID(s string) (int, error) {
+	id, err := sysfs.ParseSmall(s)
+	if err == nil && id >= mostPorts {
+		err = fmt.Errorf("%q is not the number of a port, want 0 to %d", s, mostPorts-1)
+	}
+	return id, err
 }

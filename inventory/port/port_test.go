@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/board"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
@@ -181,6 +182,10 @@ func TestRead(t *testing.T) {
 		{"wholly throttled", map[string]string{"power_state": "0x6\n"}, good(bad("power-throttled=6"))},
 		{"half throttled", map[string]string{"power_state": "0x1\n"}, good()},
 		{"power_state is garbage", map[string]string{"power_state": "six\n"}, good(bad("unreadable=power_state"))},
+		{"a power_state that there is not", map[string]string{"power_state": "0x7\n"}, good(bad("unreadable=power_state"))},
+		{"dead, and no AFU id to tell", map[string]string{"afu_id": absent, "errors": absent, "power_state": "0xf\n", "id": "3\n"},
+			good(bad("unreadable=power_state"), without("afu_id", "errors/errors"), noPortID, func(p *inventory.Port) { p.AFUID = "" })},
+		{"id beyond two bits", map[string]string{"id": "4\n"}, good(bad("unreadable=id"), noPortID)},
 		{"no power_state", map[string]string{"power_state": absent}, good(without("power_state"))},
 
 		{"everything at once", map[string]string{
@@ -376,4 +381,53 @@ func TestConditionsSayWhy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The outline of a card names the ports that reading it finds, and reads nothing.
+func TestOutline(t *testing.T) {
+	for _, b := range []string{"dfl-two-ports", "dfl-vf", "dfl-multi-function", "dfl-capitals"} {
+		t.Run(b, func(t *testing.T) {
+			host := node(t, b)
+			cards, err := dfl.Family{}.Cards(host)
+			if err != nil || len(cards) == 0 {
+				t.Fatalf("cards = %v, %v", cards, err)
+			}
+			for _, card := range cards {
+				read, err := dfl.Family{}.Read(host, card)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var want []string
+				for _, p := range read.Ports {
+					want = append(want, fmt.Sprint(p.Name, p.Incarnation, p.Nodes))
+					edit(t, filepath.Dir(must(filepath.Glob(host.Sys + "/devices/*/*/*/fpga_region/region*/" + p.Name + "/dev"))[0]),
+						map[string]string{"id": directory, "afu_id": directory, "power_state": directory})
+				}
+				outline, err := dfl.Family{}.Outline(host, card)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, p := range outline.Ports {
+					got = append(got, fmt.Sprint(p.Name, p.Incarnation, p.Nodes))
+					if p.PortIDKnown || p.AFUIDKnown || p.InterfaceIDKnown {
+						t.Errorf("%s: the outline claims to know what it has not read: %+v", card, p)
+					}
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s: ports (-read +outline):\n%s", card, diff)
+				}
+			}
+		})
+	}
+	if _, err := (dfl.Family{}).Outline(node(t, "dfl-one-card"), "0000:7f:00.0"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("outline of an empty slot: %v, want fs.ErrNotExist", err)
+	}
+}
+
+func must(paths []string, err error) []string {
+	if err != nil || len(paths) == 0 {
+		panic(fmt.Sprint(paths, err))
+	}
+	return paths
 }
