@@ -2,10 +2,13 @@ package inventory_test
 
 import (
 	"fmt"
+	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -88,5 +91,31 @@ func TestHintsForEndlessCardsAreBounded(t *testing.T) {
 		r.Hint(inventory.Hint{At: time.Now()})
 		synctest.Wait()
 		r.want("after the flood", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+	})
+}
+
+// Names of nodes are given again: one that a card had may be another's by now.
+func TestNodeHintReachesItsNewCard(t *testing.T) {
+	host := sysfs.Host{Sys: t.TempDir(), Dev: t.TempDir()}
+	for _, err := range []error{
+		os.MkdirAll(host.Sys+"/dev/char", 0o755),
+		os.Symlink("../../devices/pci0000:00/0000:00:02.0/"+cardB+"/fpga_region/region0/dfl-port.0", host.Sys+"/dev/char/245:0"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mknod(host.Dev+"/dfl-port.0", syscall.S_IFCHR|0o600, 245<<8); err != nil {
+		t.Skipf("no device node can be made here: %v", err)
+	}
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := startOn(t, host, testConfig, f)
+		f.pull(cardA)
+		f.set(cardB, good(0, 0))
+		r.Hint(inventory.Hint{Node: "dfl-port.0", Source: "test", At: time.Now()})
+		synctest.Wait()
+		r.want("the old card was asked, and the new one", map[string]string{"0001:5e:00.0": "healthy[]"})
 	})
 }

@@ -164,8 +164,13 @@ var testConfig = inventory.Config{
 // start runs an inventory over the families; it ends with the test.
 func start(t *testing.T, cfg inventory.Config, family *bench, more ...inventory.Family) *rig {
 	t.Helper()
+	return startOn(t, sysfs.Host{}, cfg, family, more...)
+}
+
+func startOn(t *testing.T, host sysfs.Host, cfg inventory.Config, family *bench, more ...inventory.Family) *rig {
+	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
-	inv := inventory.New(cfg, sysfs.Host{}, append([]inventory.Family{family}, more...), zap.New(core))
+	inv := inventory.New(cfg, host, append([]inventory.Family{family}, more...), zap.New(core))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- inv.Run(ctx) }()
