@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
@@ -17,21 +19,22 @@ func TestDirectoryReplaced(t *testing.T) {
 		name    string
 		replace func(dir string) error // leaves no directory, or an empty one
 		poll    time.Duration
+		event   string // that follows
 	}{
-		{"removed", removeAll, pollOften},
-		{"moved away", func(dir string) error { return os.Rename(dir, dir+".old") }, pollOften},
+		{"removed", removeAll, pollOften, "kubelet.absent"},
+		{"moved away", func(dir string) error { return os.Rename(dir, dir+".old") }, pollOften, "kubelet.absent"},
 		{"removed and made again", func(dir string) error {
 			if err := removeAll(dir); err != nil {
 				return err
 			}
 			return os.Mkdir(dir, 0o755)
-		}, time.Hour}, // the new watch must do
+		}, time.Hour, "kubelet.absent"}, // the new watch must do
 		{"a file in its place", func(dir string) error {
 			if err := removeAll(dir); err != nil {
 				return err
 			}
 			return os.WriteFile(dir, nil, 0o644)
-		}, pollOften},
+		}, pollOften, "register.failed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.PollInterval = tc.poll })
@@ -45,7 +48,7 @@ func TestDirectoryReplaced(t *testing.T) {
 			}
 			r.awaitEvent("socket.lost", 1)
 			k.Kill()
-			r.awaitEvent("kubelet.absent", 1)
+			r.awaitEvent(tc.event, 1)
 			if info, err := os.Stat(r.cfg.KubeletDir); err == nil && !info.IsDir() {
 				if err := os.Remove(r.cfg.KubeletDir); err != nil {
 					t.Fatal(err)
@@ -122,14 +125,67 @@ func TestNoSocketButAFile(t *testing.T) {
 	}
 	r.run()
 	r.devices.set(port("a"))
-	r.awaitEvent("kubelet.absent", 1)
+	r.awaitEvent("register.failed", 1)
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "is a file of another kind") {
 		t.Errorf("ready says %v", err)
 	}
+	r.expectWarning(path)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	r.awaitList(r.kubelet(standin.Behaviour{}))
+}
+
+// What keeps us from looking for the kubelet is not its absence.
+func TestKubeletNotToBeSeen(t *testing.T) {
+	t.Run("a file for a directory", func(t *testing.T) {
+		r := newRig(t, nil)
+		if err := os.Remove(r.cfg.KubeletDir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(r.cfg.KubeletDir, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		r.devices.set(port("a"))
+		r.expectWarning("not a directory")
+		if err := os.Remove(r.cfg.KubeletDir); err != nil {
+			t.Fatal(err)
+		}
+		r.awaitEvent("kubelet.absent", 1)
+		r.awaitList(r.kubelet(standin.Behaviour{}))
+	})
+	t.Run("permission denied", func(t *testing.T) {
+		unlessRoot(t)
+		r := newRig(t, nil)
+		if err := os.Chmod(r.cfg.KubeletDir, 0); err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		r.devices.set(port("a"))
+		r.expectWarning("permission denied")
+		if err := os.Chmod(r.cfg.KubeletDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		r.awaitList(r.kubelet(standin.Behaviour{}))
+	})
+}
+
+// expectWarning waits for the one warning that kubelet.sock cannot be used, and
+// sees that it stays the only one while the directory is looked at again.
+func (r *rig) expectWarning(says string) {
+	r.Helper()
+	r.awaitEvent("register.failed", 1)
+	<-time.After(3 * r.cfg.PollInterval)
+	lines := r.lines("register.failed")
+	line := lines[0].ContextMap()
+	socket := filepath.Join(r.cfg.KubeletDir, standin.Socket)
+	if len(lines) != 1 || lines[0].Level != zap.WarnLevel || line["socket"] != socket || !strings.Contains(line["error"].(string), says) {
+		r.Errorf("%d warnings, the first of level %v: %v; want one of %s that says %q", len(lines), lines[0].Level, line, socket, says)
+	}
+	if n := r.events("kubelet.absent"); n > 0 {
+		r.Errorf("the kubelet was called absent %d times", n)
+	}
 }
 
 // removeAll removes the directory, the kubelet's socket first: else a new socket

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/notify"
 )
 
 // blindInterval bounds how long nothing is noticed while the directory cannot be
@@ -31,9 +32,9 @@ type directory struct {
 	log     *zap.Logger
 
 	// The rest belongs to run.
-	watcher *fsnotify.Watcher // nil: inotify is refused
-	watched identity          // the directory that is watched; zero: none
-	deaf    bool              // a refusal of inotify was logged
+	notify  *notify.Instance // nil: nothing is watched
+	watched identity         // the directory that is watched; zero: not certain
+	deaf    bool             // a refusal of inotify was logged
 }
 
 func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
@@ -42,11 +43,7 @@ func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
 
 // run watches until ctx ends.
 func (d *directory) run(ctx context.Context) {
-	defer func() {
-		if d.watcher != nil {
-			_ = d.watcher.Close()
-		}
-	}()
+	defer d.detach()
 	for ctx.Err() == nil {
 		wait := d.poll
 		if err := d.attach(); err != nil {
@@ -61,10 +58,10 @@ func (d *directory) run(ctx context.Context) {
 func (d *directory) await(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	var events chan fsnotify.Event
-	var lost chan error
-	if d.watcher != nil {
-		events, lost = d.watcher.Events, d.watcher.Errors
+	var events <-chan fsnotify.Event
+	var failed <-chan error
+	if d.notify != nil {
+		events, failed = d.notify.Events(), d.notify.Failed()
 	}
 	for {
 		select {
@@ -72,7 +69,8 @@ func (d *directory) await(ctx context.Context, wait time.Duration) {
 			return
 		case <-timer.C:
 			return
-		case <-lost: // an overflow, say: look
+		case <-failed: // an overflow, say: look, and watch anew
+			d.detach()
 			return
 		case e := <-events:
 			if d.concerns(e) {
@@ -96,12 +94,12 @@ func (d *directory) concerns(e fsnotify.Event) bool {
 func (d *directory) attach() error {
 	present, err := identify(d.path, fs.ModeDir)
 	if err != nil {
-		d.watched = identity{}
+		d.detach()
 		return err
 	}
-	// fsnotify drops a watch by itself when its directory goes; the next one may
-	// well have the same inode number.
-	if d.watcher != nil && len(d.watcher.WatchList()) > 0 && d.watched == present {
+	// The watch is dropped when its directory goes; the next directory may well
+	// have the same inode number.
+	if d.notify != nil && d.notify.Watching() && d.watched == present {
 		return nil
 	}
 	if err := d.rewatch(); err != nil {
@@ -116,7 +114,7 @@ func (d *directory) attach() error {
 		d.log.Info("kubelet directory watched again", event.SourceRecovered, event.Source("inotify"), event.Path(d.path))
 	}
 	if after, err := identify(d.path, fs.ModeDir); err != nil || after != present {
-		return errReplaced // while we looked: do not trust the watch
+		return errReplaced // while we looked: listen to this watch, but do not trust it
 	}
 	d.watched = present
 	return nil
@@ -124,19 +122,28 @@ func (d *directory) attach() error {
 
 var errReplaced = errors.New("replaced while it was looked at")
 
-// rewatch sets the watch anew.
+// rewatch sets the watch anew, on an instance of its own: a watch cannot be
+// taken back.
 func (d *directory) rewatch() error {
-	if d.watcher == nil {
-		watcher, err := fsnotify.NewWatcher()
-		if err != nil {
-			return fmt.Errorf("inotify: %w", err)
-		}
-		d.watcher = watcher
+	d.detach()
+	n, err := notify.Open()
+	if err != nil {
+		return fmt.Errorf("inotify: %w", err)
 	}
-	d.watched = identity{}
-	// There is nothing to remove when fsnotify has dropped it.
-	_ = d.watcher.Remove(d.path)
-	return d.watcher.Add(d.path)
+	if err := n.Add(d.path); err != nil {
+		n.Close()
+		return err
+	}
+	d.notify = n
+	return nil
+}
+
+// detach ends the watch.
+func (d *directory) detach() {
+	if d.notify != nil {
+		d.notify.Close()
+	}
+	d.notify, d.watched = nil, identity{}
 }
 
 // identity tells one file from another that has the same path. The time is

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/offer"
@@ -37,8 +37,8 @@ type endpoint struct {
 	done       chan struct{}
 
 	// The rest belongs to run.
-	absent bool     // that there is no kubelet was logged
-	met    identity // the kubelet.sock that we connected to last
+	told map[string]bool // why there is no kubelet, as far as it was logged
+	met  identity        // the kubelet.sock that we connected to last
 }
 
 func newEndpoint(resource string, cfg Config, d *directory, reregister signal, log *zap.Logger) *endpoint {
@@ -51,6 +51,7 @@ func newEndpoint(resource string, cfg Config, d *directory, reregister signal, l
 		log:        log.With(event.Resource(resource)),
 		lists:      newFeed(newList(inventory.Snapshot{}, nil)),
 		done:       make(chan struct{}),
+		told:       map[string]bool{},
 	}
 	e.fail(errors.New("not registered yet"))
 	return e
@@ -95,9 +96,13 @@ func (e *endpoint) ready() error {
 
 func (e *endpoint) fail(err error) { e.problem.Store(&err) }
 
+// settled is how long a session must have lived for the loss of its socket to be
+// news. What deletes our sockets as soon as they are made is given no storm.
+const settled = time.Second
+
 // run holds one session after the other.
 func (e *endpoint) run(ctx context.Context) {
-	retry := backoff{min: e.cfg.BackoffMin, max: e.cfg.BackoffMax}
+	retry := backoff.Backoff{First: e.cfg.BackoffMin, Most: e.cfg.BackoffMax}
 	for {
 		if !e.awaitDevices(ctx) || !e.awaitKubelet(ctx) {
 			return
@@ -110,17 +115,19 @@ func (e *endpoint) run(ctx context.Context) {
 			return
 		}
 		e.fail(err)
-		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errSocketLost)
-		if atOnce || time.Since(began) > e.cfg.BackoffMax {
-			retry.reset()
+		lived := time.Since(began)
+		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) ||
+			errors.Is(err, errSocketLost) && lived >= settled
+		if atOnce || lived >= max(settled, e.cfg.BackoffMax) {
+			retry.Reset()
 		}
 		var wait time.Duration
 		if !atOnce {
-			wait = retry.next()
+			wait = retry.Next()
 		}
 		e.report(err, wait)
 		if e.pause(ctx, wait, tried, reregister) {
-			retry.reset()
+			retry.Reset()
 		}
 	}
 }
@@ -131,10 +138,10 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	case errors.Is(err, errKubeletReplaced):
 		// Logged when we meet the new one.
 	case errors.Is(err, errSocketLost):
-		e.log.Warn("socket lost", event.SocketLost)
+		e.log.Warn("socket lost", event.SocketLost, event.Retry(wait))
 	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded):
 		e.log.Info("registration ended", event.RegistrationEnded, event.Reason(err.Error()), event.Retry(wait))
-	case errors.Is(err, errNoKubelet):
+	case errors.Is(err, errNoKubelet), errors.Is(err, errUnusable):
 		e.logAbsent(err)
 	default:
 		e.log.Warn("registration failed", event.RegisterFailed, event.Err(err), event.Retry(wait))
@@ -146,7 +153,8 @@ func (e *endpoint) meet(kubelet identity) {
 	if e.met != kubelet && e.met != (identity{}) {
 		e.log.Info("kubelet restarted", event.KubeletRestarted)
 	}
-	e.met, e.absent = kubelet, false
+	e.met = kubelet
+	clear(e.told)
 }
 
 // awaitDevices blocks until there is something to offer.
@@ -172,7 +180,7 @@ func (e *endpoint) awaitKubelet(ctx context.Context) bool {
 		if err == nil {
 			return true
 		}
-		err = fmt.Errorf("%w: %w", errNoKubelet, err)
+		err = noKubelet(err)
 		e.fail(err)
 		e.logAbsent(err)
 		select {
@@ -183,12 +191,22 @@ func (e *endpoint) awaitKubelet(ctx context.Context) bool {
 	}
 }
 
-// logAbsent says once that there is no kubelet to talk to.
+// logAbsent says once that there is no kubelet to talk to, and each other reason
+// once.
 func (e *endpoint) logAbsent(err error) {
-	if !e.absent {
-		e.absent = true
-		e.log.Info("kubelet absent", event.KubeletAbsent, event.Socket(e.kubelet), event.Err(err))
+	what := errNoKubelet.Error()
+	if !errors.Is(err, errNoKubelet) {
+		what = err.Error()
 	}
+	if e.told[what] {
+		return
+	}
+	e.told[what] = true
+	if errors.Is(err, errNoKubelet) {
+		e.log.Info("kubelet absent", event.KubeletAbsent, event.Socket(e.kubelet), event.Err(err))
+		return
+	}
+	e.log.Warn("registration failed", event.RegisterFailed, event.Socket(e.kubelet), event.Err(err))
 }
 
 // pause waits out a backoff. A kubelet.sock that is not the one that was tried,

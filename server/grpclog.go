@@ -2,7 +2,6 @@ package server
 
 import (
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapgrpc"
 	"google.golang.org/grpc/grpclog"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
@@ -14,21 +13,26 @@ func UseLogger(log *zap.Logger) {
 	grpclog.SetLoggerV2(newLibraryLog(log))
 }
 
-// libraryLog is grpc's logger. What the library calls information is of use to
-// its developers only and goes to Debug.
+// libraryLog is grpc's logger. The library warns of connections that end, which
+// is how each restart and each stop looks; what matters of it we say ourselves.
+// So its information and warnings go to Debug, its errors to Warn.
 type libraryLog struct {
-	*zapgrpc.Logger
-	debug *zap.SugaredLogger
+	*zap.SugaredLogger // takes what is fatal
 }
 
 func newLibraryLog(log *zap.Logger) libraryLog {
-	log = log.Named("grpc").With(event.LibraryLog)
-	return libraryLog{zapgrpc.NewLogger(log), log.Sugar()}
+	return libraryLog{log.Named("grpc").With(event.LibraryLog).Sugar()}
 }
 
-func (l libraryLog) Info(args ...any)                 { l.debug.Debug(args...) }
-func (l libraryLog) Infoln(args ...any)               { l.debug.Debugln(args...) }
-func (l libraryLog) Infof(format string, args ...any) { l.debug.Debugf(format, args...) }
+func (l libraryLog) Info(args ...any)                    { l.Debug(args...) }
+func (l libraryLog) Infoln(args ...any)                  { l.Debugln(args...) }
+func (l libraryLog) Infof(format string, args ...any)    { l.Debugf(format, args...) }
+func (l libraryLog) Warning(args ...any)                 { l.Debug(args...) }
+func (l libraryLog) Warningln(args ...any)               { l.Debugln(args...) }
+func (l libraryLog) Warningf(format string, args ...any) { l.Debugf(format, args...) }
+func (l libraryLog) Error(args ...any)                   { l.Warn(args...) }
+func (l libraryLog) Errorln(args ...any)                 { l.Warnln(args...) }
+func (l libraryLog) Errorf(format string, args ...any)   { l.Warnf(format, args...) }
 
 // V says whether lines of this verbosity are wanted.
-func (l libraryLog) V(int) bool { return l.debug.Desugar().Core().Enabled(zap.DebugLevel) }
+func (l libraryLog) V(int) bool { return l.Desugar().Core().Enabled(zap.DebugLevel) }

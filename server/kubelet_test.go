@@ -100,52 +100,6 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 	}
 }
 
-func TestSocketPathsAreNeverUsedAgain(t *testing.T) {
-	r := newRig(t, nil)
-	r.run()
-	k := r.kubelet(standin.Behaviour{})
-	r.devices.set(port("a"))
-	seen := map[string]bool{}
-	for i := range 5 {
-		r.awaitEvent("resource.registered", i+1)
-		r.awaitReady()
-		path := r.socket()
-		if seen[path] {
-			t.Fatalf("%s was used before", path)
-		}
-		seen[path] = true
-		if got := r.sockets(); len(got) != 1 || got[0] != path {
-			t.Fatalf("sockets %v, want %s alone", got, path)
-		}
-		r.Reregister()
-	}
-	r.awaitEvent("resource.registered", 6)
-	if n := k.Registrations(resource); n != 6 {
-		t.Errorf("%d registrations after 5 requests for another, want 6", n)
-	}
-}
-
-func TestSocketLost(t *testing.T) {
-	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitList(k)
-	r.awaitReady()
-	lost := r.socket()
-	if err := os.Remove(lost); err != nil {
-		t.Fatal(err)
-	}
-	r.awaitEvent("resource.registered", 2)
-	if r.socket() == lost {
-		t.Errorf("registered on the lost path again")
-	}
-	r.awaitReady()
-	if n := r.events("socket.lost"); n != 1 {
-		t.Errorf("socket.lost was logged %d times", n)
-	}
-}
-
 func TestStreamCut(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(standin.Behaviour{})

@@ -32,7 +32,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 	for {
 		before, err := identify(e.kubelet, fs.ModeSocket)
 		if err != nil {
-			return nil, before, fmt.Errorf("%w: %w", errNoKubelet, err)
+			return nil, before, noKubelet(err)
 		}
 		conn, err := dialUnix(ctx, e.kubelet)
 		refused := errors.Is(err, syscall.ECONNREFUSED)
@@ -44,7 +44,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 			}
 			continue
 		case refused, missing(err):
-			return nil, before, fmt.Errorf("%w: %w", errNoKubelet, err)
+			return nil, before, noKubelet(err)
 		case err != nil:
 			return nil, before, fmt.Errorf("connecting to the kubelet: %w", err)
 		}
@@ -54,6 +54,15 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 		}
 		_ = conn.Close()
 	}
+}
+
+// noKubelet says why there is no kubelet to connect to: it does not run, which
+// passes, or something is in the way, which somebody should know.
+func noKubelet(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%w: %w", errNoKubelet, err)
+	}
+	return fmt.Errorf("%w: %w", errUnusable, err)
 }
 
 // register asks the kubelet behind the connection to come to our socket. It

@@ -140,8 +140,13 @@ func (r *rig) run() {
 	r.stop = sync.OnceValue(func() time.Duration {
 		began := time.Now()
 		cancel()
-		if err := <-ended; err != nil {
-			r.Errorf("Run: %v", err)
+		select {
+		case err := <-ended:
+			if err != nil {
+				r.Errorf("Run: %v", err)
+			}
+		case <-time.After(patience):
+			r.Errorf("Run does not return")
 		}
 		if left := r.sockets(); len(left) > 0 {
 			r.Errorf("sockets left behind: %v", left)

@@ -32,8 +32,9 @@ type Server struct {
 	directory  *directory
 	reregister signal
 
-	mu        sync.Mutex           // guards endpoints, which only the conductor changes
+	mu        sync.Mutex           // guards what follows, which only the conductor changes
 	endpoints map[string]*endpoint // by resource
+	handed    bool                 // a snapshot was handed to the endpoints
 }
 
 // New checks the settings. It opens nothing: the kubelet and its directory may
@@ -71,12 +72,15 @@ func (s *Server) Run(ctx context.Context) error {
 // Reregister ends all streams and registers every resource again on a new socket.
 func (s *Server) Reregister() { s.reregister.raise() }
 
-// Ready returns nil when every resource that has devices is registered and has a
-// stream open; with no resource it is nil too. Else it says which is not, and
-// why.
+// Ready returns nil when it is known what devices there are, and every resource
+// that has some is registered and has a stream open; with no resource it is nil
+// too. Else it says which is not, and why.
 func (s *Server) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.handed {
+		return errors.New("the first scan has not ended yet")
+	}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(s.endpoints)) {
 		if err := s.endpoints[name].ready(); err != nil {
@@ -109,14 +113,18 @@ func (s *Server) conduct(ctx context.Context) {
 	}
 }
 
-// hand gives each endpoint its list of the snapshot.
+// hand gives each endpoint its list of the snapshot, and starts those of new
+// resources. These have their list before anybody sees them: an endpoint without
+// devices counts as ready.
 func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 	offered := map[string]bool{}
+	var fresh []*endpoint
 	for _, resource := range s.cfg.Policy.Resources(snapshot.Devices) {
 		offered[resource.Name] = true
 		e, ok := s.endpoints[resource.Name]
 		if !ok {
-			e = s.create(ctx, resource.Name)
+			e = newEndpoint(resource.Name, s.cfg, s.directory, s.reregister, s.log)
+			fresh = append(fresh, e)
 		}
 		e.emptySince = time.Time{}
 		e.offer(snapshot, resource.Units)
@@ -130,16 +138,20 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 		}
 		e.offer(snapshot, []offer.Unit{})
 	}
+	s.admit(fresh)
+	for _, e := range fresh {
+		e.start(ctx)
+	}
 }
 
-// create starts the endpoint of a resource.
-func (s *Server) create(ctx context.Context, resource string) *endpoint {
-	e := newEndpoint(resource, s.cfg, s.directory, s.reregister, s.log)
+// admit lets these endpoints count.
+func (s *Server) admit(fresh []*endpoint) {
 	s.mu.Lock()
-	s.endpoints[resource] = e
-	s.mu.Unlock()
-	e.start(ctx)
-	return e
+	defer s.mu.Unlock()
+	for _, e := range fresh {
+		s.endpoints[e.resource] = e
+	}
+	s.handed = true
 }
 
 // retire ends the endpoints that have been without devices for long enough, and

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -44,13 +45,19 @@ func TestDevicesReachTheKubelet(t *testing.T) {
 func TestNothingToOffer(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(standin.Behaviour{})
+	if err := r.Ready(); err == nil {
+		t.Errorf("ready before the start")
+	}
 	r.run()
-	if err := r.Ready(); err != nil {
-		t.Errorf("ready before the first scan: %v", err)
+	if err := r.Ready(); err == nil || err.Error() != "the first scan has not ended yet" {
+		t.Errorf("before the first scan: ready says %v", err)
 	}
 	r.devices.set()
+	for r.Ready() != nil && r.ctx.Err() == nil {
+		runtime.Gosched()
+	}
 	if err := r.Ready(); err != nil {
-		t.Errorf("ready without devices: %v", err)
+		t.Errorf("without devices: ready says %v", err)
 	}
 	if n := k.Registrations(resource); n != 0 {
 		t.Errorf("%d registrations without devices", n)
@@ -59,6 +66,28 @@ func TestNothingToOffer(t *testing.T) {
 	r.awaitList(k)
 	if l := k.Newest(resource); l.Number != 1 {
 		t.Errorf("%d lists, want 1", l.Number)
+	}
+}
+
+// There is no moment at the start when nothing is wrong yet.
+func TestReadyIsNeverEarly(t *testing.T) {
+	for range 20 {
+		r := newRig(t, nil) // no kubelet
+		r.run()
+		r.devices.set(port("a"))
+		for {
+			err := r.Ready()
+			if err == nil {
+				t.Fatal("ready without a kubelet")
+			}
+			if strings.Contains(err.Error(), "there is no kubelet") {
+				break
+			}
+			if r.ctx.Err() != nil {
+				t.Fatalf("ready says %v", err)
+			}
+		}
+		r.stop()
 	}
 }
 
@@ -180,17 +209,24 @@ func TestLeftovers(t *testing.T) {
 	}
 	twin := filepath.Join(r.cfg.KubeletDir, "accelerator-twin.sock")
 	defer listenUnix(t, twin).Close()
+	defer listenUnix(t, filepath.Join(r.cfg.KubeletDir, "accelerator-twin2.sock")).Close()
 	plain := filepath.Join(r.cfg.KubeletDir, "accelerator-notes.sock")
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.run()
 	r.awaitEvent("socket.removed", 1)
+	r.awaitEvent("socket.twin", 1)
+	lines := r.lines("socket.twin")
+	if line := lines[0]; len(lines) != 1 || line.Level != zap.WarnLevel || !strings.Contains(line.ContextMap()["socket"].(string), "accelerator-twin") {
+		t.Errorf("%d lines about a twin, the first %v %v; want one warning with its socket", len(lines), line.Level, line.ContextMap())
+	}
 	for path, want := range map[string]bool{dead: false, foreign: true, twin: true, plain: true} {
 		if _, err := os.Lstat(path); (err == nil) != want {
 			t.Errorf("%s: %v, want it to be there: %t", path, err, want)
 		}
 	}
 	_ = os.Remove(twin)
+	_ = os.Remove(filepath.Join(r.cfg.KubeletDir, "accelerator-twin2.sock"))
 	_ = os.Remove(plain)
 }

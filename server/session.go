@@ -15,7 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// Why a session ended. After the first three the next one begins at once.
+// Why a session ended. After the first two, and the third where it had lived for
+// a while, the next one begins at once.
 var (
 	errReregister      = errors.New("asked to register again")
 	errKubeletReplaced = errors.New("the kubelet was restarted")
@@ -23,6 +24,7 @@ var (
 	errStreamsEnded    = errors.New("the kubelet has ended the stream")
 	errNoStream        = errors.New("the kubelet has opened no stream")
 	errNoKubelet       = errors.New("there is no kubelet")
+	errUnusable        = errors.New("the kubelet's socket cannot be used")
 )
 
 const (

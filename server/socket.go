@@ -37,7 +37,8 @@ const probeTimeout = 500 * time.Millisecond
 
 // removeLeftovers removes the sockets that earlier runs of ours left in the
 // directory: those with our prefix that refuse a connection. One that answers
-// belongs to a twin that lives, and what is no socket is not ours.
+// belongs to a twin that lives, which is said once, and what is no socket is not
+// ours.
 func removeLeftovers(ctx context.Context, dir string, log *zap.Logger) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -45,6 +46,7 @@ func removeLeftovers(ctx context.Context, dir string, log *zap.Logger) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	twin := false
 	for _, entry := range entries {
 		if entry.Type() != fs.ModeSocket || !strings.HasPrefix(entry.Name(), socketPrefix) {
 			continue
@@ -52,6 +54,10 @@ func removeLeftovers(ctx context.Context, dir string, log *zap.Logger) {
 		path := filepath.Join(dir, entry.Name())
 		if conn, err := dialUnix(ctx, path); err == nil {
 			_ = conn.Close()
+			if !twin {
+				twin = true
+				log.Warn("another daemon found", event.SocketTwin, event.Socket(path))
+			}
 			continue
 		} else if !errors.Is(err, syscall.ECONNREFUSED) {
 			continue

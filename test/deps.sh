@@ -35,15 +35,15 @@ never() {
 
 only '^github.com/pilebones/go-udev' 'watcher'
 only '^golang.org/x/sys' 'watcher'
-only '^github.com/fsnotify/fsnotify' 'watcher|server'
+only '^github.com/fsnotify/fsnotify' 'watcher|server|internal/notify'
 only '^google.golang.org/grpc' 'server'
 only '^k8s.io/kubelet' 'server'
 only '^github.com/spf13/cobra' 'cmd'
 never 'watcher' 'inventory|server|cmd'
 never 'inventory' 'watcher|server|cmd'
 never 'server' 'watcher|cmd'
-never 'internal/(event|sysfs|view|httpd|board|simnode)' 'watcher|server|cmd'
-never 'internal/sysfs' 'inventory'
+never 'internal/(event|sysfs|view|httpd|board|simnode|notify|backoff)' 'watcher|server|cmd'
+never 'internal/(sysfs|notify|backoff)' 'inventory'
 never 'internal/config' 'watcher|inventory|server/(standin|podresources)|cmd'
 
 # The GPL stays behind one file.

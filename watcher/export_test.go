@@ -94,8 +94,3 @@ func (w *Watcher) control(f func(fd int) error) error {
 func (w *Watcher) uevents() *uevents { return w.sources[0].src.(*uevents) }
 
 func NewLimiter() func(time.Time) int { return new(limiter).count }
-
-func NewBackoff(first, most time.Duration) (delay func() time.Duration, reset func()) {
-	b := &backoff{first: first, most: most}
-	return b.delay, b.reset
-}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/notify"
 )
 
 // nodes is the source of news about device nodes: one watch on their directory.
@@ -20,7 +21,7 @@ type nodes struct {
 	dir      string
 	prefixes []string
 	log      *zap.Logger
-	notify   *notify // nil while closed
+	notify   *notify.Instance // nil while closed
 }
 
 func (n *nodes) open() ([]zap.Field, error) {
@@ -28,15 +29,15 @@ func (n *nodes) open() ([]zap.Field, error) {
 		return nil, err
 	}
 	var err error
-	if n.notify, err = openNotify(); err != nil {
+	if n.notify, err = notify.Open(); err != nil {
 		return nil, err
 	}
-	return nil, n.notify.add(n.dir)
+	return nil, n.notify.Add(n.dir)
 }
 
 func (n *nodes) close() {
 	if n.notify != nil {
-		n.notify.close()
+		n.notify.Close()
 		n.notify = nil
 	}
 }
@@ -46,7 +47,7 @@ func (n *nodes) listen(ctx context.Context, hint func(Hint)) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-n.notify.failed:
+		case err := <-n.notify.Failed():
 			at := time.Now()
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				return err
@@ -54,7 +55,7 @@ func (n *nodes) listen(ctx context.Context, hint func(Hint)) error {
 			// The watch itself is intact: nothing to open again.
 			n.log.Warn("inotify events lost", event.InotifyOverflow, event.Path(n.dir))
 			hint(Hint{Source: SourceOverflow, At: at})
-		case ev, ok := <-n.notify.fs.Events:
+		case ev, ok := <-n.notify.Events():
 			if !ok {
 				return fsnotify.ErrClosed
 			}

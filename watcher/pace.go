@@ -1,26 +1,6 @@
 package watcher
 
-import (
-	"math/rand/v2"
-	"time"
-)
-
-// backoff paces attempts: each delay is about twice the one before, from first
-// to most. The zero pace is not usable.
-type backoff struct {
-	first, most time.Duration
-	next        time.Duration
-}
-
-// delay is how long to wait before the next attempt: between half and all of
-// the step, so that the daemons of a rack do not knock in step.
-func (b *backoff) delay() time.Duration {
-	step := max(b.next, b.first)
-	b.next = min(2*step, b.most)
-	return step/2 + rand.N(step/2+1)
-}
-
-func (b *backoff) reset() { b.next = 0 }
+import "time"
 
 // quiet is the least time between two warnings of the same kind.
 const quiet = time.Minute

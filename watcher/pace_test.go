@@ -19,16 +19,3 @@ func TestLimiter(t *testing.T) {
 		}
 	}
 }
-
-func TestBackoff(t *testing.T) {
-	delay, reset := watcher.NewBackoff(100*time.Millisecond, time.Second)
-	for round := range 2 {
-		for i, step := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
-			step *= time.Millisecond
-			if got := delay(); got < step/2 || got > step {
-				t.Errorf("round %d, delay %d: %v, want %v to %v", round, i, got, step/2, step)
-			}
-		}
-		reset()
-	}
-}

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
@@ -26,7 +27,7 @@ type keeper struct {
 	name      string // of the source, in the log
 	path      string // that is watched, or ""
 	remaining string // what still tells the news while this one is lost
-	retry     backoff
+	retry     backoff.Backoff
 	src       source
 	log       *zap.Logger
 	up        bool
@@ -57,8 +58,8 @@ func (k *keeper) run(ctx context.Context, hint func(Hint)) {
 		k.warn(err)
 		// One that breaks as soon as it is open must not start from the
 		// shortest delay each time.
-		if time.Since(since) > k.retry.most {
-			k.retry.reset()
+		if time.Since(since) > k.retry.Most {
+			k.retry.Reset()
 		}
 	}
 }
@@ -66,7 +67,7 @@ func (k *keeper) run(ctx context.Context, hint func(Hint)) {
 // reopen tries until the source is open (true) or ctx ends (false).
 func (k *keeper) reopen(ctx context.Context, hint func(Hint)) bool {
 	for {
-		delay := k.retry.delay()
+		delay := k.retry.Next()
 		select {
 		case <-ctx.Done():
 			return false

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/notify"
 )
 
 // tree is the source of news about a simulated sysfs tree: a watch on each of
@@ -21,7 +22,7 @@ import (
 type tree struct {
 	root    string
 	log     *zap.Logger
-	notify  *notify // nil while closed
+	notify  *notify.Instance // nil while closed
 	seen    seen
 	partial bool // some directories are not watched, and that was said
 }
@@ -32,7 +33,7 @@ func (t *tree) open() ([]zap.Field, error) {
 	}
 	t.seen, t.partial = newSeen(len(t.root)), false
 	var err error
-	if t.notify, err = openNotify(); err != nil {
+	if t.notify, err = notify.Open(); err != nil {
 		return nil, err
 	}
 	t.walk(t.root, cards{})
@@ -44,7 +45,7 @@ func (t *tree) open() ([]zap.Field, error) {
 
 func (t *tree) close() {
 	if t.notify != nil {
-		t.notify.close()
+		t.notify.Close()
 		t.notify = nil
 	}
 }
@@ -54,7 +55,7 @@ func (t *tree) listen(ctx context.Context, hint func(Hint)) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-t.notify.failed:
+		case err := <-t.notify.Failed():
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				return err
 			}
@@ -62,7 +63,7 @@ func (t *tree) listen(ctx context.Context, hint func(Hint)) error {
 			if err := t.afresh(SourceOverflow, hint); err != nil {
 				return err
 			}
-		case ev, ok := <-t.notify.fs.Events:
+		case ev, ok := <-t.notify.Events():
 			if !ok {
 				return fsnotify.ErrClosed
 			}
@@ -141,7 +142,7 @@ func (t *tree) arrived(ev fsnotify.Event) bool {
 // that they belong to into found. What vanishes meanwhile has its own events.
 func (t *tree) walk(dir string, found cards) {
 	found[t.seen.card(dir)] = true
-	if err := t.notify.add(dir); err != nil {
+	if err := t.notify.Add(dir); err != nil {
 		t.unwatched(dir, err)
 	} else {
 		t.seen.dirs[dir] = true

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
@@ -61,14 +62,14 @@ func New(cfg Config, log *zap.Logger) (*Watcher, error) {
 	log = log.Named("watcher")
 	w := &Watcher{}
 	w.keep(&uevents{filter: newFilter(cfg.Subsystems), log: log}, keeper{
-		name: "uevent", remaining: "inotify and resync", retry: backoff{first: 100 * time.Millisecond, most: 30 * time.Second},
+		name: "uevent", remaining: "inotify and resync", retry: backoff.Backoff{First: 100 * time.Millisecond, Most: 30 * time.Second},
 	}, log)
 	w.keep(&nodes{dir: filepath.Clean(cfg.Dev), prefixes: cfg.Nodes, log: log}, keeper{
-		name: "inotify", path: cfg.Dev, remaining: "uevents and resync", retry: backoff{first: time.Second, most: time.Second},
+		name: "inotify", path: cfg.Dev, remaining: "uevents and resync", retry: backoff.Backoff{First: time.Second, Most: time.Second},
 	}, log)
 	if !deaf {
 		w.keep(&tree{root: filepath.Clean(cfg.Sysfs), log: log}, keeper{
-			name: "inotify", path: cfg.Sysfs, remaining: "resync", retry: backoff{first: time.Second, most: time.Second},
+			name: "inotify", path: cfg.Sysfs, remaining: "resync", retry: backoff.Backoff{First: time.Second, Most: time.Second},
 		}, log)
 	}
 	return w, nil

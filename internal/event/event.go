@@ -55,6 +55,7 @@ var (
 	KubeletAbsent      = name("kubelet.absent")
 	SocketLost         = name("socket.lost")
 	SocketRemoved      = name("socket.removed") // a leftover of an earlier run
+	SocketTwin         = name("socket.twin")    // another daemon serves this directory
 	StreamOpened       = name("stream.opened")
 	StreamClosed       = name("stream.closed")
 	ListSent           = name("list.sent")
@@ -66,42 +67,56 @@ var (
 	LibraryLog = name("library.log") // a line of grpc
 )
 
-// Fields.
+// Fields. A text or list that is empty is left out.
 
-func Device(id string) zap.Field        { return zap.String("device", id) }
-func Devices(ids []string) zap.Field    { return zap.Strings("devices", ids) }
-func PCI(address string) zap.Field      { return zap.String("pci", address) }
-func Family(name string) zap.Field      { return zap.String("family", name) }
-func Resource(name string) zap.Field    { return zap.String("resource", name) }
+func text(key, value string) zap.Field {
+	if value == "" {
+		return zap.Skip()
+	}
+	return zap.String(key, value)
+}
+
+func list(key string, values []string) zap.Field {
+	if len(values) == 0 {
+		return zap.Skip()
+	}
+	return zap.Strings(key, values)
+}
+
+func Device(id string) zap.Field        { return text("device", id) }
+func Devices(ids []string) zap.Field    { return list("devices", ids) }
+func PCI(address string) zap.Field      { return text("pci", address) }
+func Family(name string) zap.Field      { return text("family", name) }
+func Resource(name string) zap.Field    { return text("resource", name) }
 func Old(s string) zap.Field            { return zap.String("old", s) }
 func New(s string) zap.Field            { return zap.String("new", s) }
-func Attribute(name string) zap.Field   { return zap.String("attribute", name) }
-func Health(s string) zap.Field         { return zap.String("health", s) }
+func Attribute(name string) zap.Field   { return text("attribute", name) }
+func Health(s string) zap.Field         { return text("health", s) }
 func Reasons(r []string) zap.Field      { return zap.Strings("reasons", r) }
-func AFU(id string) zap.Field           { return zap.String("afu", id) }
-func Interface(id string) zap.Field     { return zap.String("interface", id) }
-func Node(name string) zap.Field        { return zap.String("node", name) }
-func Nodes(names []string) zap.Field    { return zap.Strings("nodes", names) }
-func Parent(name string) zap.Field      { return zap.String("parent", name) }
-func Source(s string) zap.Field         { return zap.String("source", s) }
-func Action(s string) zap.Field         { return zap.String("action", s) }
-func Subsystem(s string) zap.Field      { return zap.String("subsystem", s) }
-func Devpath(s string) zap.Field        { return zap.String("devpath", s) }
+func AFU(id string) zap.Field           { return text("afu", id) }
+func Interface(id string) zap.Field     { return text("interface", id) }
+func Node(name string) zap.Field        { return text("node", name) }
+func Nodes(names []string) zap.Field    { return list("nodes", names) }
+func Parent(name string) zap.Field      { return text("parent", name) }
+func Source(s string) zap.Field         { return text("source", s) }
+func Action(s string) zap.Field         { return text("action", s) }
+func Subsystem(s string) zap.Field      { return text("subsystem", s) }
+func Devpath(s string) zap.Field        { return text("devpath", s) }
 func Seqnum(n uint64) zap.Field         { return zap.Uint64("seqnum", n) }
 func Rev(n uint64) zap.Field            { return zap.Uint64("rev", n) } // snapshot version
 func Count(n int) zap.Field             { return zap.Int("count", n) }
 func Bytes(n int) zap.Field             { return zap.Int("bytes", n) }
-func Path(p string) zap.Field           { return zap.String("path", p) }
-func Socket(p string) zap.Field         { return zap.String("socket", p) }
-func Address(a string) zap.Field        { return zap.String("address", a) }
-func Reason(s string) zap.Field         { return zap.String("reason", s) }
-func Flag(s string) zap.Field           { return zap.String("flag", s) }
-func Mode(s string) zap.Field           { return zap.String("mode", s) }
-func Version(s string) zap.Field        { return zap.String("version", s) }
+func Path(p string) zap.Field           { return text("path", p) }
+func Socket(p string) zap.Field         { return text("socket", p) }
+func Address(a string) zap.Field        { return text("address", a) }
+func Reason(s string) zap.Field         { return text("reason", s) }
+func Flag(s string) zap.Field           { return text("flag", s) }
+func Mode(s string) zap.Field           { return text("mode", s) }
+func Version(s string) zap.Field        { return text("version", s) }
 func PID(n int) zap.Field               { return zap.Int("pid", n) }
 func UID(n int) zap.Field               { return zap.Int("uid", n) }
 func Port(n uint32) zap.Field           { return zap.Uint32("netlink_port", n) }
-func Remaining(s string) zap.Field      { return zap.String("remaining", s) } // what still works
+func Remaining(s string) zap.Field      { return text("remaining", s) } // what still works
 func Retry(d time.Duration) zap.Field   { return zap.Float64("retry_ms", float64(d)/1e6) }
 func Lasted(d time.Duration) zap.Field  { return zap.Float64("lasted_ms", float64(d)/1e6) }
 func Latency(d time.Duration) zap.Field { return zap.Float64("latency_ms", float64(d)/1e6) }

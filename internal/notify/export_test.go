@@ -1,0 +1,4 @@
+package notify
+
+// Limit names the sysctl behind an error.
+var Limit = limit

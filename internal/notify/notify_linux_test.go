@@ -1,0 +1,158 @@
+package notify_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"b-com.com/accelerator-device-plugin/internal/notify"
+)
+
+// patience bounds every wait. Nothing is expected to take as long.
+const patience = 20 * time.Second
+
+func open(t *testing.T) *notify.Instance {
+	t.Helper()
+	n, err := notify.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	return n
+}
+
+// expect waits for the event.
+func expect(t *testing.T, n *notify.Instance, path string, op fsnotify.Op) {
+	t.Helper()
+	limit := time.After(patience)
+	for {
+		select {
+		case e := <-n.Events():
+			if e.Name == path && e.Has(op) {
+				return
+			}
+		case err := <-n.Failed():
+			t.Fatal(err)
+		case <-limit:
+			t.Fatalf("not heard: %v of %s", op, path)
+		}
+	}
+}
+
+func TestWatching(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(dir string) error
+		op   fsnotify.Op
+	}{
+		{"removed", os.RemoveAll, fsnotify.Remove},
+		{"moved", func(dir string) error { return os.Rename(dir, dir+".old") }, fsnotify.Rename},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := open(t)
+			if n.Watching() {
+				t.Error("a new instance watches something")
+			}
+			dir := filepath.Join(t.TempDir(), "d")
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := n.Add(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			file := filepath.Join(dir, "f")
+			if err := os.WriteFile(file, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, n, file, fsnotify.Create)
+			if !n.Watching() {
+				t.Error("the directory is not watched")
+			}
+			if err := tc.end(dir); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, n, dir, tc.op)
+			if n.Watching() {
+				t.Error("the directory is watched still")
+			}
+		})
+	}
+}
+
+func TestAddRefuses(t *testing.T) {
+	n := open(t)
+	path := filepath.Join(t.TempDir(), "none")
+	err := n.Add(path)
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "watch "+path) {
+		t.Errorf("got %v, want the path and that it does not exist", err)
+	}
+}
+
+// Directories come, are watched, move and go faster than their events are
+// handled, and nobody looks at Failed: whoever adds watches is not held up.
+func TestChurn(t *testing.T) {
+	n := open(t)
+	root := t.TempDir()
+	ended := make(chan error, 1)
+	go func() { ended <- churn(n, filepath.Join(root, "d"), filepath.Join(root, "e")) }()
+	limit := time.After(patience)
+	for {
+		select {
+		case <-n.Events():
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		case <-limit:
+			t.Fatal("adding a watch does not return")
+		}
+	}
+}
+
+func churn(n *notify.Instance, dir, moved string) error {
+	for range 3000 {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+		if err := n.Add(dir); err != nil {
+			return err
+		}
+		n.Watching()
+		if err := os.Rename(dir, moved); err != nil {
+			return err
+		}
+		if err := os.Remove(moved); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Events that nobody wants do not hold up the end.
+func TestCloseUnheard(t *testing.T) {
+	n, err := notify.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := n.Add(dir); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if err := os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.Close()
+	for range n.Events() { // closed
+	}
+}
