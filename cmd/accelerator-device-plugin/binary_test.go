@@ -71,6 +71,7 @@ func output(t *testing.T, args ...string) (stdout, stderr string, code int) {
 }
 
 func TestExitCodes(t *testing.T) {
+	noSysfs := []string{`--sysfs-root "/nonexistent": found nothing, want a directory`}
 	for _, test := range []struct {
 		name string
 		args []string
@@ -80,15 +81,24 @@ func TestExitCodes(t *testing.T) {
 		{"help", []string{"--help"}, 0, []string{"Examples:", "--resync-interval"}},
 		{"help of a command", []string{"devices", "--help"}, 0, []string{"Examples:", "-o json"}},
 		{"version", []string{"version"}, 0, []string{"accelerator-device-plugin "}},
+		{"version as a flag", []string{"--version"}, 0, []string{"accelerator-device-plugin ", "linux/"}},
 		{"unknown flag", []string{"--frequency=1"}, 2, []string{"frequency"}},
-		{"unknown command", []string{"dance"}, 2, []string{"dance"}},
+		{"unknown flag of a command", []string{"devices", "--frequency=1"}, 2, []string{"frequency", "Run 'accelerator-device-plugin devices --help'"}},
+		{"unknown command", []string{"dance"}, 2, []string{"accelerator-device-plugin: unknown command \"dance\"\n"}},
+		{"misspelt command", []string{"devcies"}, 2, []string{"accelerator-device-plugin: ", "did you mean devices?"}},
 		{"argument", []string{"devices", "3b:00.0"}, 2, []string{"3b:00.0"}},
 		{"bad value", []string{"serve", "--resync-interval=1"}, 2, []string{"resync-interval", "50ms or more"}},
 		{"bad value, one dash", []string{"-log-level", "verbose"}, 2, []string{"log-level", "verbose", "debug, info, warn, error"}},
+		{"bad value, log for programs", []string{"--resync-interval=1"}, 2, []string{`"event":"daemon.failed"`}},
+		{"bad value, log for people", []string{"serve", "--log-format", "console", "--mode=zen"}, 2, []string{"accelerator-device-plugin: ", "Run 'accelerator-device-plugin serve --help'"}},
+		{"kubelet dir too long", []string{"--kubelet-dir", "/" + strings.Repeat("k", 100)}, 2, []string{"kubelet-dir", "allowed are 76"}},
 		{"bad format", []string{"devices", "-o", "xml"}, 2, []string{"xml", "json, yaml, wide"}},
 		{"no config file", []string{"--config", "/nonexistent.yaml"}, 2, []string{"/nonexistent.yaml"}},
-		{"no sysfs", []string{"devices", "--sysfs-root", "/nonexistent"}, 1, []string{"/nonexistent"}},
-		{"no sysfs for serve", []string{"serve", "--sysfs-root", "/nonexistent"}, 1, []string{"/nonexistent", `"event":"daemon.failed"`}},
+		{"no sysfs", []string{"devices", "--sysfs-root", "/nonexistent"}, 1, noSysfs},
+		{"no sysfs for watch", []string{"watch", "--sysfs-root", "/nonexistent", "--log-level", "debug"}, 1, noSysfs},
+		{"no sysfs for serve", []string{"serve", "--log-format=console", "--sysfs-root", "/nonexistent"}, 1, []string{`--sysfs-root \"/nonexistent\": found nothing, want a directory`}},
+		{"sysfs is a file", []string{"devices", "--sysfs-root", "/dev/null"}, 1, []string{`--sysfs-root "/dev/null": found a file of mode`, "want a directory"}},
+		{"dev is a file", []string{"devices", "--dev-root", "/dev/null"}, 1, []string{`--dev-root "/dev/null": found a file of mode`, "want a directory"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			stdout, stderr, code := output(t, test.args...)
@@ -252,6 +262,9 @@ func TestSignals(t *testing.T) {
 	}
 	begin := time.Now()
 	r.Process.Signal(syscall.SIGTERM)
+	if line := r.await("daemon.stopping"); line["reason"] != "terminated signal received" {
+		t.Errorf("daemon.stopping = %v, want the signal as its reason", line)
+	}
 	r.await("daemon.stopped")
 	if state, err := r.Process.Wait(); err != nil || state.ExitCode() != 0 || time.Since(begin) > 2*time.Second {
 		t.Errorf("after SIGTERM: %v, %v in %s; want exit 0 within 2 s", state, err, time.Since(begin))
@@ -301,23 +314,25 @@ func TestSecondSignalKills(t *testing.T) {
 	}
 }
 
+func get(t *testing.T, url string) (body string, code int) {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), answer.StatusCode
+}
+
 func TestHTTP(t *testing.T) {
 	r, node, _ := serveBinary(t)
 	address := "http://" + r.await("http.served")["address"].(string)
 	r.await("scan.done")
-	body := func(path string) (string, int) {
-		t.Helper()
-		answer, err := http.Get(address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text), answer.StatusCode
-	}
+	body := func(path string) (string, int) { return get(t, address+path) }
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if text, code := body(path); text != "ok\n" || code != 200 {
 			t.Errorf("%s = %d %q, want 200 ok", path, code, text)
@@ -377,9 +392,41 @@ func TestWatchCommand(t *testing.T) {
 	}
 }
 
-func TestDemoCommand(t *testing.T) {
-	stdout, stderr, code := output(t, "demo")
-	if code != 0 || !strings.Contains(stdout, "All 10 steps seen") || stderr != "" {
-		t.Errorf("demo: exit code %d\n%s%s", code, stdout, stderr)
+// What watch prints it does not say a second time as a log.
+func TestWatchIsQuiet(t *testing.T) {
+	node, err := simnode.New(shortDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, "watch", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(pipe)
+	for healthy := "5e:00.0         healthy"; lines.Scan() && !strings.Contains(lines.Text(), healthy); {
+	}
+	if err := node.Set(cardB.Address, 0, "errors/errors", "0x4000000000000"); err != nil {
+		t.Fatal(err)
+	}
+	if want := "  changed  5e:00.0         unhealthy  "; !lines.Scan() || !strings.Contains(lines.Text(), want) || !strings.Contains(lines.Text(), "port-ap6") {
+		t.Errorf("line = %q, want %q and port-ap6 in it", lines.Text(), want)
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("watch after SIGTERM: %v, want exit 0", err)
+	}
+	for line := range strings.Lines(stderr.String()) {
+		if !strings.Contains(line, "source") { // where uevents are refused, that is said
+			t.Errorf("stderr: %s", line)
+		}
 	}
 }

@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"io"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/demo"
@@ -28,8 +32,16 @@ soon. Fails if something was not told.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg := config.Defaults()
 			cfg.RecoveryHold = time.Second // nobody wants to watch a hold of 10 s
-			return asFailure(demo.Run(cmd.Context(), cmd.OutOrStdout(), demo.Options{
-				Interactive: interactive, Colour: isTerminal(cmd.OutOrStdout()), Resource: cfg.ResourceName, Hold: cfg.RecoveryHold,
+			// Before anything speaks gRPC, as the library wants it; its log would mix
+			// the daemon's lines with the stand-in's.
+			server.UseLogger(zap.NewNop())
+			// What stops it must not leave its directory behind.
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGQUIT)
+			signal.Ignore(syscall.SIGPIPE)
+			defer stop()
+			return asFailure(demo.Run(ctx, cmd.OutOrStdout(), demo.Options{
+				Interactive: interactive, Program: os.Args[0], Colour: isTerminal(cmd.OutOrStdout()),
+				Resource: cfg.ResourceName, Hold: cfg.RecoveryHold,
 			}, demoDaemon(cfg)))
 		},
 	}
@@ -42,8 +54,6 @@ func demoDaemon(cfg config.Config) demo.Daemon {
 	return func(ctx context.Context, node *simnode.Node, kubeletDir string, log io.Writer) error {
 		cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, node.Dev
 		cfg.KubeletDir, cfg.HTTPAddress = kubeletDir, ""
-		logger := newLogger(cfg, log)
-		server.UseLogger(logger)
-		return serve(ctx, cfg, nil, logger)
+		return serve(ctx, cfg, nil, newLogger(cfg, log))
 	}
 }

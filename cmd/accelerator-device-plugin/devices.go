@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
 func newDevices() *cobra.Command {
@@ -46,7 +44,7 @@ failure.`,
 			return asFailure(devices(cmd, cfg, format, loader.IsSet("pod-resources-socket")))
 		},
 	}
-	loader.AddFlags(cmd.Flags(), config.NodeSettings...)
+	loader.AddFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&format, "output", "o", "", "json, yaml or wide (default: a table)")
 	return cmd
 }
@@ -56,7 +54,7 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 	if err != nil {
 		return err
 	}
-	holders, err := askHolders(cmd.Context(), cfg.PodResourcesSocket)
+	holders, err := askHolders(cmd.Context(), cfg.PodResourcesSocket, holdersPatient)
 	if err != nil && (insist || !errors.Is(err, fs.ErrNotExist)) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %v\n", err)
 	}
@@ -88,24 +86,4 @@ func scanOnce(ctx context.Context, cfg config.Config) (inventory.Snapshot, error
 	err = ctx.Err()
 	cancel()
 	return snapshot, errors.Join(err, tasks.Wait())
-}
-
-// askHolders asks who holds what. Without an answer it returns a nil func.
-func askHolders(ctx context.Context, socket string) (func(resource, id string) []string, error) {
-	if _, err := os.Stat(socket); err != nil {
-		return nil, err // grpc would not say that it does not exist
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	held, err := podresources.List(ctx, socket)
-	if err != nil {
-		return nil, err
-	}
-	return func(resource, id string) []string {
-		var names []string
-		for _, h := range held[podresources.Key{Resource: resource, ID: id}] {
-			names = append(names, h.String())
-		}
-		return names
-	}, nil
 }

@@ -35,12 +35,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return 1
 	}
-	if (cmd == root || cmd.Name() == "serve") && !isTerminal(stderr) {
+	if (cmd == root || cmd.Name() == "serve") && !forPeople(args, stderr) && !errors.As(err, new(unknownCommand)) {
 		logUsage(stderr, err) // what serve writes is read by programs, line by line
 		return 2
 	}
-	fmt.Fprintf(stderr, "accelerator-device-plugin: %v\nRun 'accelerator-device-plugin --help' for usage.\n", err)
+	fmt.Fprintf(stderr, "accelerator-device-plugin: %v\nRun '%s --help' for usage.\n", err, cmd.CommandPath())
 	return 2
+}
+
+// forPeople says whether what serve writes is read by people. The command line
+// was not understood, so only its words can be asked.
+func forPeople(args []string, stderr io.Writer) bool {
+	return isTerminal(stderr) || strings.Contains(" "+strings.ReplaceAll(strings.Join(args, " "), "=", " ")+" ", " --log-format console ")
 }
 
 // failure is an error of the work, as opposed to one of the command line.

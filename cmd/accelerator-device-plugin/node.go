@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"go.uber.org/zap"
@@ -40,8 +43,12 @@ type node struct {
 }
 
 // openNode listens first: what happens from here on is not missed, whenever the
-// first scan begins.
-func openNode(cfg config.Config, log *zap.Logger) (*node, error) {
+// first scan begins. The watcher and the inventory may log to different places.
+func openNode(cfg config.Config, watcherLog, inventoryLog *zap.Logger) (*node, error) {
+	host, err := openHost(cfg)
+	if err != nil {
+		return nil, err
+	}
 	known := families(cfg)
 	sources := watcher.Config{Sysfs: cfg.SysfsRoot, Dev: cfg.DevRoot}
 	for _, f := range known {
@@ -49,26 +56,43 @@ func openNode(cfg config.Config, log *zap.Logger) (*node, error) {
 		sources.Subsystems = append(sources.Subsystems, s.Subsystems...)
 		sources.Nodes = append(sources.Nodes, s.Nodes...)
 	}
-	w, err := watcher.New(sources, log)
+	w, err := watcher.New(sources, watcherLog)
 	if err != nil {
 		return nil, fmt.Errorf("watcher: %w", err)
-	}
-	host, err := openHost(cfg)
-	if err != nil {
-		w.Close()
-		return nil, err
 	}
 	inv := inventory.New(inventory.Config{
 		ResyncInterval: cfg.ResyncInterval, HealthInterval: cfg.HealthInterval,
 		RecoveryHold: cfg.RecoveryHold, ReprogramTimeout: cfg.ReprogramTimeout, ReadTimeout: readTimeout,
-	}, host, known, log)
+	}, host, known, inventoryLog)
 	return &node{watcher: w, inventory: inv}, nil
 }
 
+// openHost checks the roots: what is no directory is refused before anything
+// waits for it.
 func openHost(cfg config.Config) (sysfs.Host, error) {
+	if err := checkDir(cfg.SysfsRoot); err != nil {
+		return sysfs.Host{}, fmt.Errorf("--sysfs-root %q: %w", cfg.SysfsRoot, err)
+	}
+	// Device nodes may come with the first card, and their directory too.
+	if err := checkDir(cfg.DevRoot); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return sysfs.Host{}, fmt.Errorf("--dev-root %q: %w", cfg.DevRoot, err)
+	}
 	real, err := sysfs.IsSysfs(cfg.SysfsRoot)
 	if err != nil {
-		return sysfs.Host{}, fmt.Errorf("sysfs-root: %w", err)
+		return sysfs.Host{}, fmt.Errorf("--sysfs-root: %w", err)
 	}
 	return sysfs.Host{Sys: cfg.SysfsRoot, Dev: cfg.DevRoot, Simulated: !real}, nil
+}
+
+func checkDir(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("found nothing, want a directory: %w", fs.ErrNotExist)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("found a file of mode %s, want a directory", info.Mode())
+	}
+	return nil
 }

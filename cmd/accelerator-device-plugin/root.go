@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,15 +40,38 @@ func newRoot() *cobra.Command {
 		Short:             "Kubernetes device plugin for FPGA cards",
 		Long:              rootHelp,
 		Example:           rootExamples,
-		Args:              cobra.NoArgs,
+		Args:              noUnknownCommand,
+		Version:           buildVersion(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		RunE:              func(cmd *cobra.Command, _ []string) error { return serveCommand(cmd, loader) },
 	}
+	root.SetVersionTemplate(versionLine())
+	root.SuggestionsMinimumDistance = 2
 	loader.AddFlags(root.Flags())
 	root.AddCommand(newServe(), newDevices(), newWatch(), newDemo(), newVersion())
 	return root
+}
+
+// unknownCommand is a word that is none of our commands.
+type unknownCommand struct {
+	word    string
+	similar []string
+}
+
+func (u unknownCommand) Error() string {
+	if len(u.similar) == 0 {
+		return fmt.Sprintf("unknown command %q", u.word)
+	}
+	return fmt.Sprintf("unknown command %q; did you mean %s?", u.word, strings.Join(u.similar, " or "))
+}
+
+func noUnknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return unknownCommand{args[0], cmd.SuggestionsFor(args[0])}
 }
 
 func newServe() *cobra.Command {
@@ -71,10 +96,14 @@ func newVersion() *cobra.Command {
 		Example: "  accelerator-device-plugin version",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "accelerator-device-plugin %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := io.WriteString(cmd.OutOrStdout(), versionLine())
 			return asFailure(err)
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("accelerator-device-plugin %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // buildVersion is what the Makefile set, or what go install knows.

@@ -36,6 +36,9 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 
+	// Who reads the log may go: the lines are lost then, not the daemon.
+	signal.Ignore(syscall.SIGPIPE)
+
 	log.Info("daemon started", event.DaemonStarted, event.Version(buildVersion()), event.PID(os.Getpid()), event.Mode(cfg.Mode))
 	if err := serve(cmd.Context(), cfg, hangups, log); err != nil {
 		log.Error("daemon failed", event.DaemonFailed, event.Err(err))
@@ -47,7 +50,7 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 
 // serve joins the parts and runs them until ctx ends.
 func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, log *zap.Logger) error {
-	node, err := openNode(cfg, log)
+	node, err := openNode(cfg, log, log)
 	if err != nil {
 		return err
 	}
@@ -78,16 +81,17 @@ func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, log
 			return httpd.Run(ctx, cfg.HTTPAddress, httpd.Answers{
 				Alive: node.inventory.Alive,
 				Ready: func() error { return ready(node.inventory, srv) },
-				Devices: func() any {
+				Devices: func(ctx context.Context) any {
 					snapshot, _ := node.inventory.Latest()
-					return view.Rows(snapshot.Devices, cfg.HostDevRoot, policy.ResourceOf, nil)
+					holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: shown as none
+					return view.Rows(snapshot.Devices, cfg.HostDevRoot, policy.ResourceOf, holders)
 				},
 			}, log)
 		})
 	}
 	task("signal", func() error {
 		<-ctx.Done()
-		log.Info("daemon stopping", event.DaemonStopping)
+		log.Info("daemon stopping", event.DaemonStopping, event.Reason(context.Cause(ctx).Error()))
 		return nil
 	})
 	return tasks.Wait()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 
@@ -34,19 +35,27 @@ kubelet is not told anything.`,
 			if err != nil {
 				return err
 			}
-			return asFailure(watch(cmd, cfg, format == "json"))
+			return asFailure(watch(cmd, cfg, format == "json", loader.IsSet))
 		},
 	}
-	loader.AddFlags(cmd.Flags(), config.WatchSettings...)
+	loader.AddFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&format, "output", "o", "", "json: one object per line (default: text)")
 	return cmd
 }
 
-// watch runs what the daemon runs, without a server. Trouble is logged as text
-// on stderr, from Warn on.
-func watch(cmd *cobra.Command, cfg config.Config, asJSON bool) error {
-	cfg.LogFormat, cfg.LogLevel = "console", zapcore.WarnLevel.String()
-	node, err := openNode(cfg, newLogger(cfg, cmd.ErrOrStderr()))
+// watch runs what the daemon runs, without a server. Unless told otherwise it
+// logs, as text on stderr, trouble of the watcher only: what the inventory would
+// say is what is printed.
+func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string) bool) error {
+	if !isSet("log-format") {
+		cfg.LogFormat = "console"
+	}
+	quiet := zapcore.DebugLevel
+	if !isSet("log-level") {
+		cfg.LogLevel, quiet = zapcore.WarnLevel.String(), zapcore.ErrorLevel
+	}
+	log := newLogger(cfg, cmd.ErrOrStderr())
+	node, err := openNode(cfg, log, log.WithOptions(zap.IncreaseLevel(max(quiet, zapcore.LevelOf(log.Core())))))
 	if err != nil {
 		return err
 	}
@@ -61,9 +70,16 @@ func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, no
 	colour := isTerminal(cmd.OutOrStdout())
 	lines := json.NewEncoder(cmd.OutOrStdout())
 	var before []view.Row
+	first := true
 	for {
 		snapshot, stale := node.inventory.Latest()
-		holders, _ := askHolders(ctx, cfg.PodResourcesSocket) // not known: printed as none
+		if snapshot.Version > 0 && first {
+			first = false
+			if len(snapshot.Devices) == 0 && isTerminal(cmd.ErrOrStderr()) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "no devices yet, watching")
+			}
+		}
+		holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: printed as none
 		rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, policyOf(cfg).ResourceOf, holders)
 		for _, change := range view.Changes(before, rows, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
 			var err error

@@ -8,8 +8,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// Config is the daemon's configuration, checked. Durations are positive unless
-// said otherwise.
+// Config is the daemon's configuration, checked. Paths are absolute, durations
+// positive unless said otherwise.
 type Config struct {
 	SysfsRoot   string
 	DevRoot     string
@@ -80,8 +80,8 @@ func (l *Loader) settings() *pflag.FlagSet {
 	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	fs.Var(path(&c.SysfsRoot), "sysfs-root", "root of the sysfs tree")
 	fs.Var(path(&c.DevRoot), "dev-root", "directory of the device nodes, as this program sees it")
-	fs.Var(path(&c.HostDevRoot), "host-dev-root", "the same directory as the host sees it (default: dev-root)")
-	fs.Var(oneOf(&c.Mode, offer.Modes()...), "mode", "what a unit of the resource is: single (a port), pool (a number)")
+	fs.Var(absolute(&c.HostDevRoot), "host-dev-root", "the same directory as the host sees it (default: dev-root)")
+	fs.Var(mode(&c.Mode), "mode", "what a unit of the resource is: single (a port), pool (a number)")
 	fs.Var(resourceName(&c.ResourceName), "resource-name", "name of the resource, in modes single and pool")
 	fs.Var(number(&c.AccelNbUnits, 1, 100_000), "accel-nbunits", "number of units, in mode pool")
 	fs.Var(path(&c.KubeletDir), "kubelet-dir", "the kubelet's directory of device plugin sockets")
@@ -90,33 +90,19 @@ func (l *Loader) settings() *pflag.FlagSet {
 	fs.Var(interval(&c.ResyncInterval), "resync-interval", "time between two listings of all cards")
 	fs.Var(interval(&c.HealthInterval), "health-interval", "time between two readings of the known cards")
 	fs.Var(duration(&c.RecoveryHold), "recovery-hold", "how long good news must have held; 0s: not at all")
-	fs.Var(duration(&c.TombstoneGrace), "tombstone-grace", "how long a removed device stays listed while it is not known who holds it")
+	fs.Var(duration(&c.TombstoneGrace), "tombstone-grace", "how long a removed device stays listed while it is not known who holds it; no effect yet")
 	fs.Var(interval(&c.ReprogramTimeout), "reprogram-timeout", "how long a port may be reprogrammed before it is unhealthy")
-	fs.Var(number(&c.FlapLimit, 0, 1000), "flap-limit", "turns of health within flap-window before quarantine; 0: off")
-	fs.Var(interval(&c.FlapWindow), "flap-window", "see flap-limit")
+	fs.Var(number(&c.FlapLimit, 0, 1000), "flap-limit", "turns of health within flap-window before quarantine; 0: off; no effect yet")
+	fs.Var(interval(&c.FlapWindow), "flap-window", "see flap-limit; no effect yet")
 	fs.Var(oneOf(&c.LogLevel, "debug", "info", "warn", "error"), "log-level", "least severe lines to log: debug, info, warn, error")
 	fs.Var(oneOf(&c.LogFormat, "json", "console"), "log-format", "json, or console for people")
 	fs.Var(path(&c.File), "config", "YAML file with the same settings (resyncInterval: 60s)")
 	return fs
 }
 
-// Names of settings that only some commands look at.
-var (
-	NodeSettings  = []string{"sysfs-root", "dev-root", "host-dev-root", "mode", "resource-name", "accel-nbunits", "pod-resources-socket", "config"}
-	WatchSettings = append([]string{"resync-interval", "health-interval", "recovery-hold", "reprogram-timeout"}, NodeSettings...)
-)
-
-// AddFlags gives fs the flags of the named settings, or of all when none is
-// named.
-func (l *Loader) AddFlags(fs *pflag.FlagSet, names ...string) {
-	if len(names) == 0 {
-		fs.AddFlagSet(l.flags)
-		return
-	}
-	for _, name := range names {
-		fs.AddFlag(l.flags.Lookup(name))
-	}
-}
+// AddFlags gives fs a flag for each setting. Every command takes them all, so that
+// a command line can be carried from one to the other.
+func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
 
 // IsSet says whether a setting, by the name of its flag, was given a value.
 func (l *Loader) IsSet(name string) bool { return l.set[name] }

@@ -9,8 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 // load parses flags, then variables, then a file with this content.
@@ -129,6 +132,40 @@ func TestHostDevRootFollowsDevRoot(t *testing.T) {
 	}
 }
 
+// The daemon may be started anywhere: paths are those of its start.
+func TestRelativePaths(t *testing.T) {
+	t.Chdir("/tmp")
+	got, err := load(t, []string{"--sysfs-root=sys", "--dev-root=./dev/", "--kubelet-dir=.", "--pod-resources-socket=a/../b.sock"}, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Defaults()
+	want.SysfsRoot, want.DevRoot, want.HostDevRoot = "/tmp/sys", "/tmp/dev", "/tmp/dev"
+	want.KubeletDir, want.PodResourcesSocket = "/tmp", "/tmp/b.sock"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+// The longest directory that is allowed is one that a socket of ours fits in.
+func TestLongestKubeletDir(t *testing.T) {
+	dir := "/" + strings.Repeat("k", 75)
+	cfg, err := load(t, []string{"--kubelet-dir=" + dir}, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := server.Defaults()
+	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
+	settings.Policy = offer.Policy{Mode: cfg.Mode, ResourceName: cfg.ResourceName}
+	if _, err := server.New(settings, nil, zap.NewNop()); err != nil {
+		t.Errorf("server: %v", err)
+	}
+	settings.KubeletDir += "k"
+	if _, err := server.New(settings, nil, zap.NewNop()); err == nil {
+		t.Error("server takes a longer one: config refuses too much")
+	}
+}
+
 // A refusal names the setting, the value and what is allowed.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
@@ -144,7 +181,11 @@ func TestRefusals(t *testing.T) {
 		{"empty variable", nil, map[string]string{"ACCELERATOR_LOG_LEVEL": ""}, "", []string{"ACCELERATOR_LOG_LEVEL", "debug, info, warn, error"}},
 		{"units none", []string{"--accel-nbunits=0"}, nil, "", []string{"0", "from 1 to 100000"}},
 		{"units no number", []string{"--accel-nbunits=many"}, nil, "", []string{"many", "from 1 to 100000"}},
-		{"mode", []string{"--mode=af"}, nil, "", []string{"af", "single, pool"}},
+		{"mode", []string{"--mode=zen"}, nil, "", []string{"zen", "want one of single, pool"}},
+		{"mode to come", []string{"--mode=af"}, nil, "", []string{"mode", "af", "not in this version yet", "single, pool"}},
+		{"mode to come, of the file", nil, nil, "mode: regiondevel\n", []string{"mode", "regiondevel", "not in this version yet"}},
+		{"relative path of the host", []string{"--host-dev-root=dev"}, nil, "", []string{"host-dev-root", "dev", "absolute path"}},
+		{"path too long for sockets", []string{"--kubelet-dir=/" + strings.Repeat("k", 76)}, nil, "", []string{"kubelet-dir", "kkkk", "77 bytes", "allowed are 76"}},
 		{"resource without domain", []string{"--resource-name=accelerator"}, nil, "", []string{"accelerator", "DOMAIN/NAME"}},
 		{"resource of kubernetes", []string{"--resource-name=kubernetes.io/x"}, nil, "", []string{"kubernetes.io/x", "reserved"}},
 		{"resource with two slashes", []string{"--resource-name=a.b/c/d"}, nil, "", []string{"a.b/c/d", "after the slash"}},
@@ -158,6 +199,7 @@ func TestRefusals(t *testing.T) {
 		{"nothing", nil, nil, "mode:\n", []string{"mode", "one value"}},
 		{"no mapping", nil, nil, "- mode\n", []string{"config.yaml:1", "mapping"}},
 		{"two documents", nil, nil, "mode: pool\n---\nmode: single\n", []string{"more than one"}},
+		{"no YAML after the first document", nil, nil, "mode: pool\n---\n\"\n", []string{"not YAML"}},
 		{"no YAML", nil, nil, "mode: \"pool\n", []string{"not YAML"}},
 		{"file wrong though a flag wins", []string{"--mode=pool"}, nil, "mode: zen\n", []string{"mode", "zen"}},
 		{"no file", []string{"--config=/nonexistent.yaml"}, nil, "", []string{"/nonexistent.yaml"}},

@@ -24,10 +24,7 @@ func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	if err := l.loadFile(l.Config.File); err != nil {
 		return err
 	}
-	if l.Config.HostDevRoot == "" {
-		l.Config.HostDevRoot = l.Config.DevRoot
-	}
-	return nil
+	return l.Config.settle()
 }
 
 func (l *Loader) loadVariables(lookup func(string) (string, bool)) error {
@@ -68,8 +65,11 @@ func (l *Loader) loadYAML(name string, r io.Reader) error {
 	case err != nil:
 		return fmt.Errorf("%s: not YAML: %w", name, err)
 	}
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+	switch err := decoder.Decode(new(yaml.Node)); {
+	case err == nil:
 		return fmt.Errorf("%s: more than one YAML document; want one mapping of settings", name)
+	case !errors.Is(err, io.EOF):
+		return fmt.Errorf("%s: not YAML: %w", name, err)
 	}
 	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {

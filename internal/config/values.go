@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,6 +53,31 @@ func path(p *string) *value[string] {
 			return errors.New("want a path")
 		}
 		return nil
+	})
+}
+
+// absolute holds a path that some other root will be asked for.
+func absolute(p *string) *value[string] {
+	return text(p, "path", func(s string) error {
+		if !filepath.IsAbs(s) || strings.ContainsRune(s, 0) {
+			return errors.New("want an absolute path, such as /dev")
+		}
+		return nil
+	})
+}
+
+// mode holds a mode that there is. Those that are planned are told apart from
+// those that will never be.
+func mode(p *string) *value[string] {
+	return text(p, "name", func(s string) error {
+		allowed := strings.Join(offer.Modes(), ", ")
+		switch {
+		case slices.Contains(offer.Modes(), s):
+			return nil
+		case slices.Contains([]string{"af", "region", "regiondevel"}, s):
+			return fmt.Errorf("this mode is not in this version yet; want one of %s", allowed)
+		}
+		return fmt.Errorf("want one of %s", allowed)
 	})
 }
 

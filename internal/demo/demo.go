@@ -15,8 +15,9 @@ import (
 
 // Options are the choices of who runs the demo.
 type Options struct {
-	Interactive bool // go on until ctx ends, after the steps
-	Colour      bool // for terminals
+	Interactive bool   // go on until ctx ends, after the steps
+	Program     string // path of the own executable, for people to copy
+	Colour      bool   // for terminals
 	Resource    string
 	Hold        time.Duration // the daemon's recovery hold
 }
@@ -118,7 +119,13 @@ func (s *stage) one(ctx context.Context, step step) error {
 		s.print(step.what, "-", s.paint(red, "not seen: "+told))
 		return err
 	}
-	s.print(step.what, fmt.Sprintf("%.2f ms", float64(at.Sub(begin))/1e6), told)
+	took := at.Sub(begin)
+	if took < step.least {
+		err = fmt.Errorf("told after %s, before it had held for %s", took, step.least)
+		s.print(step.what, "-", s.paint(red, "not seen: "+err.Error()))
+		return err
+	}
+	s.print(step.what, fmt.Sprintf("%.2f ms", float64(took)/1e6), told)
 	return nil
 }
 
@@ -132,15 +139,25 @@ func (s *stage) stay(ctx context.Context, ended <-chan error) error {
 		return err
 	}
 	fmt.Fprintf(s.out, `
-The node stays. A card is in %s; change what you like, e.g. in another terminal:
-  echo 0x4000000000000 > %s/errors/errors     # port error AP6
-  echo 0x0 > %[2]s/errors/errors                 # and over
-  rm %s                                       # its device node goes
-  accelerator-device-plugin devices --sysfs-root %s --dev-root %s
+The node stays, with a card of two ports (%s and %s). Change what you
+like, in another terminal:
+
+  PORT=%s
+  NODE=%s
+  echo %s > $PORT/errors/errors     # port error AP6
+  echo %s > $PORT/errors/errors                 # and over
+  rm $NODE                                       # its device node goes
+  touch $NODE                                    # and comes back
+
+  %s devices --sysfs-root %s --dev-root %s
+
+The shell's echo empties the file before it writes: for that instant the port
+is unreadable, and bad news is told at once. Good news must hold for %s.
 The daemon's log: %s/daemon.log
 Interrupt (^C) to end.
 
-`, cardA.Address, s.node.PortDir(cardA.Address, 0), filepath.Join(s.node.Dev, s.node.PortNode(cardA.Address, 0)), s.node.Sys, s.node.Dev, s.dir)
+`, portA0, portA1, s.node.PortDir(cardA.Address, 0), filepath.Join(s.node.Dev, s.node.PortNode(cardA.Address, 0)),
+		ap6Error, noError, s.Program, s.node.Sys, s.node.Dev, s.Hold, s.dir)
 	seen := s.kubelet.Newest(s.Resource).Number
 	for {
 		list, err := s.kubelet.AwaitList(ctx, s.Resource, func(l standin.List) bool { return l.Number != seen })

@@ -19,6 +19,8 @@ type step struct {
 	// seen waits and returns what the kubelet was told and when; with an error,
 	// what it was told instead.
 	seen func(ctx context.Context) (told string, at time.Time, err error)
+	// least is how long it must take: good news that was told sooner did not hold.
+	least time.Duration
 }
 
 var (
@@ -46,16 +48,16 @@ type health map[string]bool
 
 func (s *stage) steps() []step {
 	return []step{
-		{"a card with two ports is plugged in", s.plug(cardA), s.list(health{portA0: true, portA1: true})},
-		{"a second card is plugged in", s.plug(cardB), s.list(health{portA0: true, portA1: true, portB0: true})},
-		{"a pod asks for " + portB0, nothing, s.allocation(portB0)},
-		{"port 1 of the first card breaks (AP6)", s.set(portErrors, ap6Error), s.list(health{portA0: true, portA1: false, portB0: true})},
-		{fmt.Sprintf("it heals (and must hold for %s)", s.Hold), s.set(portErrors, noError), s.list(health{portA0: true, portA1: true, portB0: true})},
-		{"the driver of that port is unbound", s.unbind, s.list(health{portA0: true, portA1: false, portB0: true})},
-		{fmt.Sprintf("it is bound again (and must hold for %s)", s.Hold), s.bind, s.list(health{portA0: true, portA1: true, portB0: true})},
-		{"the first card is pulled out", s.unplug(cardA), s.list(health{portB0: true})},
-		{"the kubelet restarts", s.restart, s.registered(health{portB0: true})},
-		{"the second card is pulled out", s.unplug(cardB), s.list(health{})},
+		{"a card with two ports is plugged in", s.plug(cardA), s.list(health{portA0: true, portA1: true}), 0},
+		{"a second card is plugged in", s.plug(cardB), s.list(health{portA0: true, portA1: true, portB0: true}), 0},
+		{"a pod asks for " + portB0, nothing, s.allocation(portB0), 0},
+		{"port 1 of the first card breaks (AP6)", s.set(portErrors, ap6Error), s.list(health{portA0: true, portA1: false, portB0: true}), 0},
+		{fmt.Sprintf("it heals (and must hold for %s)", s.Hold), s.set(portErrors, noError), s.list(health{portA0: true, portA1: true, portB0: true}), s.Hold},
+		{"the driver of that port is unbound", s.unbind, s.list(health{portA0: true, portA1: false, portB0: true}), 0},
+		{fmt.Sprintf("it is bound again (and must hold for %s)", s.Hold), s.bind, s.list(health{portA0: true, portA1: true, portB0: true}), s.Hold},
+		{"the first card is pulled out", s.unplug(cardA), s.list(health{portB0: true}), 0},
+		{"the kubelet restarts", s.restart, s.registered(health{portB0: true}), 0},
+		{"the second card is pulled out", s.unplug(cardB), s.list(health{}), 0},
 	}
 }
 

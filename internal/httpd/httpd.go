@@ -3,7 +3,7 @@
 // [Answers], which must be safe for concurrent use and bounded by their context.
 //
 // It is never in the way of the daemon's main job: an address that cannot be
-// listened on is said once and tried again.
+// listened on is said once and tried again, and so is one whose listener fails.
 package httpd
 
 import (
@@ -24,7 +24,7 @@ import (
 type Answers struct {
 	Alive   func(context.Context) error // /healthz: nil is 200, an error 503
 	Ready   func() error                // /readyz
-	Devices func() any                  // /devices, as JSON
+	Devices func(context.Context) any   // /devices, as JSON
 }
 
 const (
@@ -34,12 +34,30 @@ const (
 
 // Run serves on address until ctx ends; then it returns nil.
 func Run(ctx context.Context, address string, answers Answers, log *zap.Logger) error {
+	return run(ctx, address, answers, log, retryListen)
+}
+
+func run(ctx context.Context, address string, answers Answers, log *zap.Logger, retry time.Duration) error {
 	log = log.Named("http")
-	listener := listen(ctx, address, log)
-	if listener == nil {
-		return nil
+	for {
+		listener := listen(ctx, address, log, retry)
+		if listener == nil {
+			return nil
+		}
+		log.Info("http served", event.HTTPServed, event.Address(listener.Addr().String()))
+		err := serve(ctx, listener, answers, log)
+		if ctx.Err() != nil {
+			return nil
+		}
+		log.Warn("http listener ended, listening again", event.HTTPFailed, event.Address(address), event.Retry(retry), event.Err(err))
+		if !wait(ctx, retry) {
+			return nil
+		}
 	}
-	log.Info("http served", event.HTTPServed, event.Address(listener.Addr().String()))
+}
+
+// serve serves until ctx ends or the listener fails.
+func serve(ctx context.Context, listener net.Listener, answers Answers, log *zap.Logger) error {
 	server := &http.Server{
 		Handler:           answers.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -56,14 +74,15 @@ func Run(ctx context.Context, address string, answers Answers, log *zap.Logger) 
 	})
 	err := server.Serve(listener)
 	if stop() {
-		return fmt.Errorf("http on %s: %w", address, err)
+		server.Close() // connections that the listener left behind
+		return err
 	}
 	<-stopped
-	return nil
+	return err
 }
 
 // listen tries until it can, or returns nil when ctx ends.
-func listen(ctx context.Context, address string, log *zap.Logger) net.Listener {
+func listen(ctx context.Context, address string, log *zap.Logger, retry time.Duration) net.Listener {
 	var config net.ListenConfig
 	for said := false; ; said = true {
 		listener, err := config.Listen(ctx, "tcp", address)
@@ -72,13 +91,21 @@ func listen(ctx context.Context, address string, log *zap.Logger) net.Listener {
 		}
 		if ctx.Err() == nil && !said {
 			log.Warn("http address could not be listened on, trying again", event.HTTPFailed,
-				event.Address(address), event.Retry(retryListen), event.Err(err))
+				event.Address(address), event.Retry(retry), event.Err(err))
 		}
-		select {
-		case <-ctx.Done():
+		if !wait(ctx, retry) {
 			return nil
-		case <-time.After(retryListen):
 		}
+	}
+}
+
+// wait waits; false says that ctx ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 
@@ -94,11 +121,11 @@ func (a Answers) handler() http.Handler {
 		probe(w, err)
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { probe(w, a.Ready()) })
-	mux.HandleFunc("GET /devices", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /devices", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		_ = e.Encode(a.Devices()) // a client that has gone needs no answer
+		_ = e.Encode(a.Devices(r.Context())) // a client that has gone needs no answer
 	})
 	return mux
 }

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -64,7 +66,7 @@ func TestAnswers(t *testing.T) {
 	address := serve(t, httpd.Answers{
 		Alive:   func(context.Context) error { return alive },
 		Ready:   func() error { return ready },
-		Devices: func() any { return []string{"3b:00.0"} },
+		Devices: func(context.Context) any { return []string{"3b:00.0"} },
 	})
 	expect := func(path string, code int, body string) {
 		t.Helper()
@@ -119,4 +121,59 @@ func TestAddressTaken(t *testing.T) {
 	if err := <-ended; err != nil || logs.FilterField(zap.String("event", "http.failed")).Len() != 1 {
 		t.Errorf("Run = %v, log %v; want nil and one http.failed", err, logs.All())
 	}
+}
+
+// A listener that fails in the middle is said and replaced: it costs neither the
+// daemon nor, for long, the answers.
+func TestListenerThatFails(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	core, logs := observer.New(zap.InfoLevel)
+	served := make(chan string, 10)
+	log := zap.New(core, zap.Hooks(func(e zapcore.Entry) error { served <- e.Message; return nil }))
+	ended := make(chan error, 1)
+	go func() {
+		ended <- httpd.RunRetrying(ctx, "127.0.0.1:0", httpd.Answers{Ready: func() error { return nil }}, log, time.Millisecond)
+	}()
+	for range 3 {
+		if said := <-served; said != "http served" {
+			t.Fatalf("log says %q, want http served", said)
+		}
+		lines := logs.FilterMessage("http served").All()
+		address := lines[len(lines)-1].ContextMap()["address"].(string)
+		if code, body := get(t, "http://"+address+"/readyz"); code != 200 {
+			t.Fatalf("/readyz = %d %q, want 200", code, body)
+		}
+		shutListener(t, address)
+		if said := <-served; said != "http listener ended, listening again" {
+			t.Fatalf("log says %q, want that the listener ended", said)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v, want nil", err)
+	}
+}
+
+// shutListener makes the next Accept of our own listener fail.
+func shutListener(t *testing.T, address string) {
+	t.Helper()
+	want, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fd := range 1024 {
+		listens, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ACCEPTCONN)
+		if err != nil || listens == 0 {
+			continue
+		}
+		if name, err := syscall.Getsockname(fd); err == nil {
+			if in, ok := name.(*syscall.SockaddrInet4); ok && in.Port == want.Port {
+				if err := syscall.Shutdown(fd, syscall.SHUT_RDWR); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+		}
+	}
+	t.Fatalf("no listener on %s", address)
 }

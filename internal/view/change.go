@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 )
 
@@ -18,15 +17,12 @@ type Change struct {
 // Changes compares two lists of rows. What is removed comes first, then the rest
 // in the order of ids.
 func Changes(old, new []Row, time string) []Change {
+	before, after := byID(old), byID(new)
 	var changes []Change
 	for _, r := range old {
-		if !slices.ContainsFunc(new, func(n Row) bool { return n.ID == r.ID }) {
+		if _, ok := after[r.ID]; !ok {
 			changes = append(changes, Change{time, "removed", r})
 		}
-	}
-	before := make(map[string]Row, len(old))
-	for _, r := range old {
-		before[r.ID] = r
 	}
 	for _, r := range new {
 		was, ok := before[r.ID]
@@ -39,6 +35,18 @@ func Changes(old, new []Row, time string) []Change {
 	}
 	return changes
 }
+
+func byID(rows []Row) map[string]Row {
+	m := make(map[string]Row, len(rows))
+	for _, r := range rows {
+		m[r.ID] = r
+	}
+	return m
+}
+
+// idWidth keeps the columns of lines straight that are printed one by one: it
+// holds an id outside PCI domain 0, or one with a port (DDDD:BB:DD.F, BB:DD.F-pN).
+const idWidth = 14
 
 // Line is the change in one line for people.
 func (c Change) Line(colour bool) string {
@@ -60,5 +68,5 @@ func (c Change) Line(colour bool) string {
 			details = append(details, d.name+"="+d.value)
 		}
 	}
-	return strings.TrimRight(fmt.Sprintf("%s  %-7s  %s  %s  %s  %s", c.Time, c.What, c.ID, health, cmp.Or(c.Resource, "-"), strings.Join(details, " ")), " ")
+	return strings.TrimRight(fmt.Sprintf("%s  %-7s  %-*s  %s  %s  %s", c.Time, c.What, idWidth, c.ID, health, cmp.Or(c.Resource, "-"), strings.Join(details, " ")), " ")
 }

@@ -115,12 +115,12 @@ func TestChanges(t *testing.T) {
 	}{
 		{"nothing", []view.Row{a, b}, []view.Row{a, b}, nil},
 		{"added", nil, []view.Row{a}, []string{
-			"T  added    3b:00.0  healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+			"T  added    3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
 		{"removed and added", []view.Row{b}, []view.Row{a}, []string{
-			"T  removed  3b:00.0-p1  -          -  reasons=port-ap6,recovering=node-missing",
-			"T  added    3b:00.0  healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+			"T  removed  3b:00.0-p1      -          -  reasons=port-ap6,recovering=node-missing",
+			"T  added    3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
 		{"changed", []view.Row{a, b}, []view.Row{broken, b}, []string{
-			"T  changed  3b:00.0  unhealthy  b-com.com/accelerator  reasons=port-ap6 nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+			"T  changed  3b:00.0         unhealthy  b-com.com/accelerator  reasons=port-ap6 nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string

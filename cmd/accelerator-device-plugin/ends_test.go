@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/demo"
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+)
+
+// Who reads the log may go: the daemon stays and serves.
+func TestReaderOfTheLogGoes(t *testing.T) {
+	dir := shortDir(t)
+	node, err := simnode.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, "--log-level", "debug", "--sysfs-root", node.Sys, "--dev-root", node.Dev,
+		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "127.0.0.1:0")
+	cmd.Stderr = write
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	write.Close()
+	var line struct{ Event, Address string }
+	for lines := bufio.NewScanner(read); line.Event != "http.served"; {
+		if !lines.Scan() {
+			t.Fatal("log ended without http.served")
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read.Close()
+	if err := node.Plug(cardB); err != nil { // this makes it log
+		t.Fatal(err)
+	}
+	for text := ""; !strings.Contains(text, "5e:00.0"); {
+		text, _ = get(t, "http://"+line.Address+"/devices")
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after SIGTERM: %v, want exit 0", err)
+	}
+}
+
+func TestDemoCommand(t *testing.T) {
+	stdout, stderr, code := output(t, "demo")
+	if code != 0 || !strings.Contains(stdout, "All 10 steps seen") || stderr != "" {
+		t.Errorf("demo: exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+// A demo that tells of good news too early has shown a bug.
+func TestDemoSeesHoldThatIsTooShort(t *testing.T) {
+	cfg := config.Defaults()
+	cfg.RecoveryHold = 0
+	var out strings.Builder
+	err := demo.Run(t.Context(), &out, demo.Options{Resource: cfg.ResourceName, Hold: time.Second}, demoDaemon(cfg))
+	if err == nil || !strings.Contains(err.Error(), "it heals") || !strings.Contains(err.Error(), "before it had held") {
+		t.Errorf("demo without hold = %v, want that it heals too early\n%s", err, out.String())
+	}
+}
+
+// Whatever ends the demo, its directory goes with it.
+func TestDemoLeavesNothing(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			dir := shortDir(t)
+			cmd := command(t, "demo", "--interactive")
+			cmd.Env = append(cmd.Env, "TMPDIR="+dir)
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(stdout)
+			for lines.Scan() && !strings.Contains(lines.Text(), "a card with two ports is plugged in") {
+			}
+			cmd.Process.Signal(signal)
+			for lines.Scan() {
+			}
+			cmd.Wait() // it was stopped in the middle: that is a failure
+			if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}

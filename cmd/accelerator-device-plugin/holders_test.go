@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+)
+
+// holdsPort is the kubelet's answer that container main of default/pod holds a
+// device: a ListPodResourcesResponse.
+func holdsPort(id string) []byte {
+	devices := append(field(1, []byte(testResource)), field(2, []byte(id))...)
+	container := append(field(1, []byte("main")), field(2, devices)...)
+	pod := append(field(1, []byte("pod")), field(2, []byte("default"))...)
+	return field(1, append(pod, field(3, container)...))
+}
+
+// field is a protobuf field of bytes that are fewer than 128.
+func field(number byte, content []byte) []byte {
+	return append([]byte{number<<3 | 2, byte(len(content))}, content...)
+}
+
+// servePodResources answers every call with one message, as gRPC does: only
+// server may know the library. Without a message it never answers.
+func servePodResources(t *testing.T, message []byte) (socket string) {
+	t.Helper()
+	socket = filepath.Join(shortDir(t), "kubelet.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if message == nil {
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Type", "application/grpc")
+		w.Header().Set("Trailer", "Grpc-Status")
+		w.Write(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))))
+		w.Write(message)
+		w.Header().Set("Grpc-Status", "0")
+	})}
+	s.Protocols.SetUnencryptedHTTP2(true)
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.Serve(listener) }()
+	t.Cleanup(func() { s.Close(); <-ended })
+	return socket
+}
+
+// holdersIn are the holders of the first device in an answer.
+func holdersIn(t *testing.T, answer string) string {
+	t.Helper()
+	var rows []struct{ Holder []string }
+	if err := json.Unmarshal([]byte(answer), &rows); err != nil || len(rows) == 0 || rows[0].Holder == nil {
+		t.Fatalf("no devices with holders: %v\n%s", err, answer)
+	}
+	return strings.Join(rows[0].Holder, " ")
+}
+
+func TestHoldersOverHTTP(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		socket string
+		want   string
+	}{
+		{"held", servePodResources(t, holdsPort("5e:00.0")), "default/pod/main"},
+		{"kubelet hangs", servePodResources(t, nil), ""},
+		{"no socket", "/nonexistent", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, node, _ := serveBinary(t, "--pod-resources-socket", test.socket)
+			address := "http://" + r.await("http.served")["address"].(string)
+			if err := node.Plug(cardB); err != nil {
+				t.Fatal(err)
+			}
+			r.await("stream.opened")
+			begin := time.Now()
+			text, code := get(t, address+"/devices")
+			if got := holdersIn(t, text); got != test.want || code != 200 {
+				t.Errorf("/devices = %d, held by %q, want 200, %q", code, got, test.want)
+			}
+			if took := time.Since(begin); took > 2*time.Second {
+				t.Errorf("/devices took %s, want about half a second at most", took)
+			}
+		})
+	}
+}
+
+func TestHoldersOfDevicesCommand(t *testing.T) {
+	node, err := simnode.New(shortDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name   string
+		socket string
+		want   string
+		says   string // on stderr
+	}{
+		{"held", servePodResources(t, holdsPort("5e:00.0")), "default/pod/main", ""},
+		{"kubelet hangs", servePodResources(t, nil), "", "who holds a device is not known: "},
+		{"no socket", "/nonexistent", "", "who holds a device is not known: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			stdout, stderr, code := output(t, "devices", "-o", "json", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", test.socket)
+			if got := holdersIn(t, stdout); got != test.want || code != 0 {
+				t.Errorf("exit code %d, held by %q, want 0, %q", code, got, test.want)
+			}
+			if !strings.Contains(stderr, test.says) || (test.says == "") != (stderr == "") {
+				t.Errorf("stderr = %q, want %q in it", stderr, test.says)
+			}
+		})
+	}
+}

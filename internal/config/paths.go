@@ -1,0 +1,35 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// longestKubeletDir is how long the path of the kubelet's directory may be, in
+// bytes: a unix socket's path has 107 at most (sun_path of unix(7) less its NUL),
+// and ours are called accelerator-, 13 letters, .sock.
+const longestKubeletDir = 107 - len("/accelerator-") - 13 - len(".sock")
+
+// settle makes the paths absolute and checks what depends on that.
+func (c *Config) settle() error {
+	for _, path := range []struct {
+		setting string
+		p       *string
+	}{
+		{"sysfs-root", &c.SysfsRoot}, {"dev-root", &c.DevRoot},
+		{"kubelet-dir", &c.KubeletDir}, {"pod-resources-socket", &c.PodResourcesSocket},
+	} {
+		absolute, err := filepath.Abs(*path.p)
+		if err != nil {
+			return fmt.Errorf("%s %q: %w", path.setting, *path.p, err)
+		}
+		*path.p = absolute
+	}
+	if n := len(c.KubeletDir); n > longestKubeletDir {
+		return fmt.Errorf("kubelet-dir %q: found a path of %d bytes, allowed are %d: sockets in it have no room for more", c.KubeletDir, n, longestKubeletDir)
+	}
+	if c.HostDevRoot == "" {
+		c.HostDevRoot = c.DevRoot
+	}
+	return nil
+}
