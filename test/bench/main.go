@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -105,7 +106,7 @@ func parser(ctx context.Context, _ string) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []row{{"filter and parse of an irrelevant uevent", found[0], "0 allocs/op"}}, nil
+	return []row{{"filter and parse of an irrelevant uevent", strings.Join(strings.Fields(found[0]), " "), "0 allocs/op"}}, nil
 }
 
 func micro(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d)/1e3) }
