@@ -83,7 +83,7 @@ func (l *Loader) settings() *pflag.FlagSet {
 	fs.Var(absolute(&c.HostDevRoot), "host-dev-root", "the same directory as the host sees it (default: dev-root)")
 	fs.Var(mode(&c.Mode), "mode", "what a unit of the resource is: single (a port), pool (a number)")
 	fs.Var(resourceName(&c.ResourceName), "resource-name", "name of the resource, in modes single and pool")
-	fs.Var(number(&c.AccelNbUnits, 1, 100_000), "accel-nbunits", "number of units, in mode pool")
+	fs.Var(number(&c.AccelNbUnits, 1, 10_000), "accel-nbunits", "number of units, in mode pool")
 	fs.Var(path(&c.KubeletDir), "kubelet-dir", "the kubelet's directory of device plugin sockets")
 	fs.Var(path(&c.PodResourcesSocket), "pod-resources-socket", "the kubelet's socket that tells which container holds what")
 	fs.Var(address(&c.HTTPAddress), "http-address", "where /healthz, /readyz and /devices are served; empty: nowhere")
