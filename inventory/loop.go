@@ -46,6 +46,7 @@ type loop struct {
 	first      map[string]bool
 	firstUntil time.Time // when publishing begins all the same
 	ready      bool
+	complete   bool // first was empty when the newest snapshot was made
 
 	devices []*Device // sorted by ID; belongs to the newest snapshot's readers until dirty
 	version uint64

@@ -97,11 +97,14 @@ func (l *loop) publish() {
 		}
 		l.ready, l.dirty = true, true // an empty list is news too
 	}
+	if !l.complete && len(l.first) == 0 {
+		l.complete, l.dirty = true, true
+	}
 	if !l.dirty {
 		return
 	}
 	l.version++
-	l.store(Snapshot{Version: l.version, Devices: l.devices, Hinted: l.hinted})
+	l.store(Snapshot{Version: l.version, Devices: l.devices, Complete: l.complete, Hinted: l.hinted})
 	if l.version == 1 {
 		l.log.Info("first scan done", event.ScanDone, event.Count(len(l.devices)), event.Rev(l.version))
 	}

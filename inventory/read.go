@@ -90,9 +90,9 @@ func (l *loop) absorb(ctx context.Context, r result) {
 	default:
 		l.succeeded(c)
 		l.update(c, r, now)
+		delete(l.first, c.address)
 	}
 	l.watchClock(c)
-	delete(l.first, c.address)
 	l.queue(c) // it may have been asked for again meanwhile
 }
 
@@ -131,7 +131,6 @@ func (l *loop) giveUp(ctx context.Context, c *card, now time.Time) {
 	c.reading, c.overdue = false, true
 	c.stuck++
 	l.uncount(c)
-	delete(l.first, c.address)
 	l.log.Warn("reading timed out", event.ReadTimeout, event.PCI(c.address), event.Lasted(now.Sub(c.started)))
 	l.distrust(ctx, c, now)
 	l.watchClock(c)
@@ -151,7 +150,7 @@ func (l *loop) failed(ctx context.Context, c *card, err error, now time.Time) {
 		log = l.log.Warn
 	}
 	log("card could not be read", event.ScanFailed, event.PCI(c.address), event.Count(c.failures), event.Err(err))
-	if c.failures >= failuresUntilUnhealthy {
+	if c.trouble() != nil {
 		l.distrust(ctx, c, now)
 	}
 }
@@ -160,12 +159,14 @@ func (l *loop) failed(ctx context.Context, c *card, err error, now time.Time) {
 // card that was never read, which devices it has is not known yet: they are
 // looked up without asking the card.
 func (l *loop) distrust(ctx context.Context, c *card, now time.Time) {
+	if len(c.ports) == 0 {
+		l.start(ctx, result{card: c, outline: true}, Family.Outline)
+		return
+	}
 	for _, p := range c.ports {
 		l.judge(c, p, p.device.ID, now, c.trouble()...)
 	}
-	if len(c.ports) == 0 {
-		l.start(ctx, result{card: c, outline: true}, Family.Outline)
-	}
+	delete(l.first, c.address)
 }
 
 // trouble is what is wrong with a whole card.
@@ -173,7 +174,7 @@ func (c *card) trouble() []Condition {
 	switch {
 	case c.overdue:
 		return []Condition{{Reason: ReasonReadTimeout, Health: Unhealthy}}
-	case c.failures >= failuresUntilUnhealthy:
+	case c.failures >= failuresUntilUnhealthy, c.failures > 0 && len(c.ports) == 0: // no last state to keep
 		return []Condition{{Reason: ReasonScanFailed, Health: Unhealthy}}
 	}
 	return nil
@@ -182,6 +183,7 @@ func (c *card) trouble() []Condition {
 // takeOutline lists the ports of a card that cannot be read, unless it could be
 // meanwhile.
 func (l *loop) takeOutline(c *card, r result, now time.Time) {
+	delete(l.first, c.address)
 	trouble := c.trouble()
 	if trouble == nil || len(c.ports) > 0 || r.err != nil {
 		return

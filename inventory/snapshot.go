@@ -13,6 +13,9 @@ type Snapshot struct {
 	// ended yet and nothing is known.
 	Version uint64
 	Devices []*Device // sorted by ID
+	// Complete: each card of the first scan has answered, or was given up. Until
+	// then cards that are slow to answer are not listed yet.
+	Complete bool
 	// Hinted is when the earliest hint behind this version arrived, for latency;
 	// zero where it was none (a tick, a timer).
 	Hinted time.Time

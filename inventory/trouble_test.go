@@ -143,8 +143,14 @@ func TestFirstSnapshotWaitsForTheFirstScan(t *testing.T) {
 		}
 		r.after(1)
 		r.want("waited long enough", map[string]string{"0001:5e:00.0": "healthy[]"})
+		if s, _ := r.Latest(); s.Complete {
+			t.Error("snapshot is complete though a card has not answered")
+		}
 		r.after(2 * time.Second)
 		r.want("A timed out, and is listed", map[string]string{"3b:00.0": "unhealthy[read-timeout]", "0001:5e:00.0": "healthy[]"})
+		if s, _ := r.Latest(); !s.Complete {
+			t.Error("snapshot is not complete though the card that hangs was given up")
+		}
 		release()
 		r.after(0)
 		r.want("A came back", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"})
@@ -186,8 +192,13 @@ func TestCardThatFailsFromTheStart(t *testing.T) {
 		f.set(cardA, good(0, 0), good(1, 1))
 		f.fail(cardA, errors.New("read region0: input/output error"))
 		r := start(t, testConfig, f)
-		r.after(10 * time.Second)
-		r.want("three times", map[string]string{"3b:00.0": "unhealthy[scan-failed]", "3b:00.0-p1": "unhealthy[scan-failed]"})
+		failed := map[string]string{"3b:00.0": "unhealthy[scan-failed]", "3b:00.0-p1": "unhealthy[scan-failed]"}
+		r.want("no last state to keep", failed)
+		if s, _ := r.Latest(); !s.Complete {
+			t.Error("snapshot is not complete though every card has answered")
+		}
+		r.after(time.Minute)
+		r.want("a minute later", failed)
 		f.fail(cardA, nil)
 		r.hint(cardA)
 		r.want("readable", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"})

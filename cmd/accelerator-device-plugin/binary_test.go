@@ -159,6 +159,37 @@ func TestDevicesCommand(t *testing.T) {
 	}
 }
 
+// A card that hangs is printed as such: it is no reason to leave it out.
+func TestDevicesCommandWithACardThatHangs(t *testing.T) {
+	node, err := simnode.New(shortDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, card := range []simnode.Card{cardA, cardB} {
+		if err := node.Plug(card); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fifo := filepath.Join(node.PortDir(cardA.Address, 0), "afu_id")
+	for _, err := range []error{os.Remove(fifo), syscall.Mkfifo(fifo, 0o600)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stdout, stderr, code := output(t, "devices", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "-o", "json")
+	var got []struct {
+		ID, Health string
+		Reasons    []string
+		PortID     *int
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 || stderr != "" {
+		t.Fatalf("exit code %d, %v, stderr %q, stdout:\n%s", code, err, stderr, stdout)
+	}
+	if len(got) != 3 || got[0].Health != "unhealthy" || got[0].Reasons[0] != "read-timeout" || got[0].PortID != nil || got[2].Health != "healthy" {
+		t.Errorf("devices = %+v, want both ports of the card that hangs, unhealthy[read-timeout] without number, and the other card healthy", got)
+	}
+}
+
 // running is the program as a daemon.
 type running struct {
 	*exec.Cmd

@@ -62,7 +62,7 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 	return view.Print(cmd.OutOrStdout(), rows, format, isTerminal(cmd.OutOrStdout()))
 }
 
-// scanOnce runs an inventory until its first snapshot.
+// scanOnce runs an inventory until each card has answered, or was given up.
 func scanOnce(ctx context.Context, cfg config.Config) (inventory.Snapshot, error) {
 	host, err := openHost(cfg)
 	if err != nil {
@@ -72,18 +72,22 @@ func scanOnce(ctx context.Context, cfg config.Config) (inventory.Snapshot, error
 		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: cfg.ReprogramTimeout, ReadTimeout: readTimeout,
 	}, host, families(cfg), zap.NewNop())
 
-	ctx, cancel := context.WithCancel(ctx)
+	// Longer than any card may take: what has not been seen by then, directories
+	// included, will not be.
+	ctx, cancel := context.WithTimeout(ctx, readTimeout+time.Second)
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return inv.Run(ctx) })
 	snapshot, stale := inv.Latest()
-	for snapshot.Version == 0 && ctx.Err() == nil {
+	for !snapshot.Complete && ctx.Err() == nil {
 		select {
 		case <-stale:
 			snapshot, stale = inv.Latest()
 		case <-ctx.Done():
 		}
 	}
-	err = ctx.Err()
+	if err = ctx.Err(); err != nil {
+		err = fmt.Errorf("%s: not all cards could be looked at: %w", cfg.SysfsRoot, err)
+	}
 	cancel()
 	return snapshot, errors.Join(err, tasks.Wait())
 }
