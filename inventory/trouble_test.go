@@ -55,6 +55,9 @@ func TestLateReadingIsNotBelieved(t *testing.T) {
 		release() // and what was read an hour ago is good
 		r.after(0)
 		r.want("read again", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+		if n := r.logs.FilterField(zap.String("new", "healthy")).Len(); n != 0 {
+			t.Errorf("the late reading was believed for a moment: %v", r.logs.FilterField(zap.String("new", "healthy")).All())
+		}
 	})
 }
 
