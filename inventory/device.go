@@ -30,12 +30,9 @@ func (h Health) String() string {
 	return fmt.Sprintf("health(%d)", uint8(h))
 }
 
-// The names of reasons. A reason is NAME or NAME=VALUE.
+// The names of the reasons that this package gives or must know. A reason is
+// NAME or NAME=VALUE. What a family reads from its hardware has names of its own.
 const (
-	ReasonAFUDead        = "afu-dead"         // afu_id is all f: the AFU's MMIO does not answer
-	ReasonReprogramming  = "reprogramming"    // afu_id answers EBUSY: the port is disabled
-	ReasonPortAP6        = "port-ap6"         // port errors, bit 50: shut down for power or heat
-	ReasonPowerThrottled = "power-throttled"  // power_state: 6 = 100 %
 	ReasonDriverUnbound  = "driver-unbound"   // the port has no driver
 	ReasonNodeMissing    = "node-missing"     // no node in the device root
 	ReasonNodeMismatch   = "node-mismatch"    // a node, but of another device or no node at all
@@ -43,16 +40,27 @@ const (
 	ReasonUnreadable     = "unreadable"       // =FILE cannot be read, or holds what it may not hold
 	ReasonReadTimeout    = "read-timeout"     // reading the card does not come back
 	ReasonScanFailed     = "scan-failed"      // the card could not be read three times in a row
+	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
 	ReasonRecovering     = "recovering"       // =NAME is over, but not for long enough yet
+	ReasonFlapping       = "flapping"         // turned too often; not believed until it has been steady
+	ReasonExcluded       = "excluded"         // taken out by the operator
+	ReasonRemoved        = "removed"          // left the node; whether somebody holds it is not known yet
+	ReasonRemovedInUse   = "removed-in-use"   // left the node while a container holds it
+	ReasonReplacedInUse  = "replaced-in-use"  // another one in the place of one that a container still holds
 )
 
 // Condition is one thing that is wrong with a device, as it was read.
 type Condition struct {
 	Reason string // NAME or NAME=VALUE
 	Health Health // how bad it makes the device: Degraded or Unhealthy
+	// Row is the line of the family's health table that Health comes from, NAME or
+	// NAME=VALUE, by which an operator may overrule it ([Policy]). "": nobody may.
+	Row string
 	// Passing marks a condition that is normal for a while: it makes the device
 	// Unhealthy once it has lasted for [Config.ReprogramTimeout].
 	Passing bool
+	// Dead says that the card, or this part of it, does not answer at all.
+	Dead bool
 	// Err says which file, what was found and what is allowed, where the reason is
 	// that something could not be read. For the log; it is no part of the device.
 	Err error
@@ -68,7 +76,12 @@ type Device struct {
 	Health  Health
 	Reasons []string // why it is not healthy, worst first; empty when healthy
 
+	// HeldAs is the name under which it is held, as [Config.Holders] gave it, of a
+	// device that is known from nowhere else; "" of all others.
+	HeldAs string
+
 	PCIAddress  string   // DDDD:BB:DD.F in lower-case hex; "" where there is none
+	PCIID       string   // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem in lower-case hex; "" where not known
 	NUMANode    int      // -1: none
 	PortID      int      // hardware port number; -1: not known
 	AFUID       string   // 32 lower-case hex digits; "" where there is none
@@ -82,7 +95,7 @@ type Device struct {
 func (d *Device) equal(o *Device) bool {
 	return d.ID == o.ID && d.Family == o.Family && d.Health == o.Health &&
 		slices.Equal(d.Reasons, o.Reasons) &&
-		d.PCIAddress == o.PCIAddress && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
+		d.HeldAs == o.HeldAs && d.PCIAddress == o.PCIAddress && d.PCIID == o.PCIID && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
 		d.AFUID == o.AFUID && d.InterfaceID == o.InterfaceID &&
 		slices.Equal(d.Nodes, o.Nodes) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes)
 }
@@ -105,6 +118,7 @@ type change struct{ attribute, old, new string }
 func identityChanges(old, d *Device) []change {
 	all := []change{
 		{"family", old.Family, d.Family},
+		{"pci_id", old.PCIID, d.PCIID},
 		{"afu", old.AFUID, d.AFUID},
 		{"interface", old.InterfaceID, d.InterfaceID},
 		{"nodes", strings.Join(old.Nodes, ","), strings.Join(d.Nodes, ",")},

@@ -65,19 +65,35 @@ type Port struct {
 	InterfaceID      string
 	InterfaceIDKnown bool
 
-	NUMANode    int // -1: none
+	PCIID       string // as in [Device]; "" where it cannot be known
+	NUMANode    int    // -1: none
 	Nodes       []string
 	Parent      string
 	ParentNodes []string
 
+	// What is wrong with the port, and with the card that it is a part of.
 	Conditions []Condition
 	Files      []HealthFile
+	Counters   []Counter
 }
 
 // HealthFile is a health file that was asked for. One that was never there is
-// not judged; one that was there and is gone is a condition (unreadable=NAME).
+// not judged; one that was there and is gone is a condition. One that a reading
+// does not name was not asked for, and is judged neither way.
 type HealthFile struct {
-	Name   string // relative to the port, e.g. errors/errors
+	Name   string // e.g. errors/errors; unique among the port's
 	Absent bool
 	Lost   Health // how bad it is when a file that was there is gone
+	Row    string // where Lost comes from, see [Condition]
+	Reason string // for a file that is gone; "": unreadable=Name
+}
+
+// Counter is a count of errors that the kernel keeps and never sets back. What
+// it was when the port was first seen is nobody's fault; a rise is a condition.
+type Counter struct {
+	Name   string // unique among the port's
+	Value  uint64
+	Reason string // while it rises
+	Health Health
+	Row    string // where Health comes from, see [Condition]
 }

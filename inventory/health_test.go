@@ -189,7 +189,7 @@ func TestReasonsAreExplained(t *testing.T) {
 
 // What somebody must be told in the night is a warning, what is normal is not.
 func TestWarnings(t *testing.T) {
-	throttled := inventory.Condition{Reason: inventory.ReasonPowerThrottled + "=6", Health: inventory.Unhealthy}
+	throttled := inventory.Condition{Reason: "power-throttled=6", Health: inventory.Unhealthy}
 	for _, test := range []struct {
 		name   string
 		before []inventory.Port // when we come; nil: no card

@@ -62,7 +62,7 @@ func TestDeviceFacts(t *testing.T) {
 
 func TestIdentity(t *testing.T) {
 	dead := good(0, 0)
-	dead.PortIDKnown, dead.AFUIDKnown, dead.Conditions = false, false, []inventory.Condition{{Reason: inventory.ReasonAFUDead, Health: inventory.Unhealthy}}
+	dead.PortIDKnown, dead.AFUIDKnown, dead.Conditions = false, false, []inventory.Condition{{Reason: "afu-dead", Health: inventory.Unhealthy}}
 	deadThird := dead
 	deadThird.Name, deadThird.Incarnation = "dfl-port.2", 102
 	other := good(0, 0)

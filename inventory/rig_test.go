@@ -143,9 +143,9 @@ func good(n, id int, bad ...inventory.Condition) inventory.Port {
 }
 
 var (
-	ap6     = inventory.Condition{Reason: inventory.ReasonPortAP6, Health: inventory.Unhealthy}
+	ap6     = inventory.Condition{Reason: "port-ap6", Health: inventory.Unhealthy}
 	unbound = inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}
-	busy    = inventory.Condition{Reason: inventory.ReasonReprogramming, Health: inventory.Degraded, Passing: true}
+	busy    = inventory.Condition{Reason: "reprogramming", Health: inventory.Degraded, Passing: true}
 )
 
 // rig is an inventory that runs in a synctest bubble.

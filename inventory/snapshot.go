@@ -40,4 +40,7 @@ type Hint struct {
 	Node   string
 	Source string    // who says so: uevent, inotify, resync, …
 	At     time.Time // when it was received
+	// RecoveryFailed: the kernel gave up recovering Card from a PCI error. This is
+	// believed: the card is unhealthy until it has answered for the hold time.
+	RecoveryFailed bool
 }

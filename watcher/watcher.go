@@ -28,6 +28,8 @@ type Hint struct {
 	Node   string    // name of a node in Dev, for news that knows no address, or ""
 	Source string    // one of the Source constants
 	At     time.Time // when it was received
+	// RecoveryFailed: the kernel gave up recovering Card from a PCI error.
+	RecoveryFailed bool
 }
 
 // Where a hint comes from.

@@ -35,10 +35,10 @@ const wholeValue = ^uint64(0)
 // (power_state: 1 and 2 are AP1 and AP2, 6 is AP6, wholly throttled).
 var healthFiles = []healthFile{
 	{name: "errors/errors", lost: inventory.Unhealthy, dead: ^uint64(0), rules: []rule{
-		{mask: 1 << 50, want: 1 << 50, reason: inventory.ReasonPortAP6, health: inventory.Unhealthy},
+		{mask: 1 << 50, want: 1 << 50, reason: "port-ap6", health: inventory.Unhealthy},
 	}},
 	{name: "power_state", lost: inventory.Unhealthy, legal: []uint64{0, 1, 2, 6}, dead: 0xf, rules: []rule{
-		{mask: wholeValue, want: 6, reason: inventory.ReasonPowerThrottled + "=6", health: inventory.Unhealthy},
+		{mask: wholeValue, want: 6, reason: "power-throttled=6", health: inventory.Unhealthy},
 	}},
 }
 

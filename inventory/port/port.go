@@ -105,12 +105,12 @@ func takeAFU(p *inventory.Port, id string, err error) (dead bool) {
 		p.AFUIDKnown = true // there is none: some cards have no AFU header (N6000)
 	case errors.Is(err, syscall.EBUSY): // the port is disabled (dfl-afu-main.c, afu_id_show)
 		p.Conditions = append(p.Conditions, inventory.Condition{
-			Reason: inventory.ReasonReprogramming, Health: inventory.Degraded, Passing: true,
+			Reason: "reprogramming", Health: inventory.Degraded, Passing: true,
 		})
 	case err != nil:
 		p.Conditions = append(p.Conditions, unreadable(attrAFU, inventory.Unhealthy, err))
 	case sysfs.AllOnes(id):
-		p.Conditions = append(p.Conditions, unhealthy(inventory.ReasonAFUDead, nil))
+		p.Conditions = append(p.Conditions, unhealthy("afu-dead", nil))
 		return true
 	default:
 		p.AFUID, p.AFUIDKnown = id, true
