@@ -30,5 +30,11 @@ func (f filter) match(ev *uevent) (Hint, bool) {
 	if card == "" && string(ev.env.subsystem) == "platform" {
 		return Hint{}, false
 	}
-	return Hint{Card: card}, true
+	return Hint{Card: card, RecoveryFailed: card != "" && gaveUp(ev)}, true
+}
+
+// gaveUp says whether the kernel tells that it could not recover a PCI device
+// from an error (pci_uevent_ers, drivers/pci/pci-driver.c).
+func gaveUp(ev *uevent) bool {
+	return string(ev.env.errorEvent) == "FAILED_RECOVERY" && string(ev.env.subsystem) == "pci" && string(ev.action) == "change"
 }
