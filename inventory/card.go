@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -32,6 +34,10 @@ type card struct {
 	recheck  time.Time // when time alone may change something; zero: never
 	failures int       // failed readings in a row, one per health interval at most
 	failedAt time.Time // when the last one was counted
+	wasRead  bool      // once at least: there is a last state to keep
+
+	recoveryFailed bool // the kernel gave it up, and no reading since has shown that it answers
+	givenUpAt      int  // number of the newest reading when it did
 }
 
 // maxStuck bounds the readings of one card that hang. A card whose newest
@@ -64,12 +70,13 @@ type port struct {
 	directory
 	family string
 
-	portID      int // -1: never known
-	afuID       string
-	interfaceID string
-	seen        map[string]bool // health files that were there once
+	portID   int // -1: never known
+	what     identity
+	seen     map[string]bool   // health files that were there once
+	counters map[string]uint64 // as they were read last
 
-	last   Port // as it was read last, for verdicts without a reading
+	last   Port        // as it was read last
+	wrong  []Condition // what is wrong by that, and by what was known before
 	health health
 	since  time.Time // of the published health
 	device *Device   // as published; nil before
@@ -136,36 +143,52 @@ func (c *card) keep(ports []*port, ids []string) {
 func (p *port) learn(r Port, family string) {
 	if d := (directory{r.Name, r.Incarnation}); p.directory != d {
 		// Another directory: nothing that was read in the old one is known of it.
-		p.directory, p.portID, p.afuID, p.interfaceID, p.seen = d, -1, "", "", nil
+		p.directory, p.portID, p.what, p.seen, p.counters = d, -1, identity{}, nil, nil
 	}
 	p.family, p.last = family, r
 	if r.PortIDKnown && p.portID < 0 {
 		p.portID = r.PortID
 	}
-	if r.AFUIDKnown {
-		p.afuID = r.AFUID
-	}
-	if r.InterfaceIDKnown {
-		p.interfaceID = r.InterfaceID
-	}
+	p.what.learn(r, family)
+	p.wrong = slices.Concat(r.Conditions, p.lost(), p.risen())
 	for _, f := range r.Files {
 		if !f.Absent {
 			if p.seen == nil {
-				p.seen = make(map[string]bool)
+				p.seen = make(map[string]bool, len(r.Files))
 			}
 			p.seen[f.Name] = true
 		}
 	}
 }
 
-// conditions are those of the last reading, with the files that were there once
-// and are no longer.
-func (p *port) conditions() []Condition {
-	all := slices.Clone(p.last.Conditions)
+// lost are the health files of the reading that were there once and are gone.
+func (p *port) lost() []Condition {
+	var all []Condition
 	for _, f := range p.last.Files {
 		if f.Absent && p.seen[f.Name] {
-			all = append(all, Condition{Reason: ReasonUnreadable + "=" + f.Name, Health: f.Lost})
+			reason := cmp.Or(f.Reason, ReasonUnreadable+"="+f.Name)
+			all = append(all, Condition{Reason: reason, Health: f.Lost, Row: f.Row})
 		}
+	}
+	return all
+}
+
+// risen are the counters that have risen since the reading before. A counter
+// that has fallen was begun anew, with the device that keeps it.
+func (p *port) risen() []Condition {
+	var all []Condition
+	for _, c := range p.last.Counters {
+		before, known := p.counters[c.Name]
+		if known && c.Value > before {
+			all = append(all, Condition{
+				Reason: c.Reason, Health: c.Health, Row: c.Row,
+				Err: fmt.Errorf("%s: rose from %d to %d", c.Name, before, c.Value),
+			})
+		}
+		if p.counters == nil {
+			p.counters = make(map[string]uint64, len(p.last.Counters))
+		}
+		p.counters[c.Name] = c.Value
 	}
 	return all
 }
@@ -175,8 +198,8 @@ func (p *port) publish(id, address string, v verdict) *Device {
 	return &Device{
 		ID: id, Family: p.family,
 		Health: v.health, Reasons: v.reasons,
-		PCIAddress: address, NUMANode: p.last.NUMANode,
-		PortID: p.portID, AFUID: p.afuID, InterfaceID: p.interfaceID,
+		PCIAddress: address, PCIID: p.what.pci, NUMANode: p.last.NUMANode,
+		PortID: p.portID, AFUID: p.what.afu, InterfaceID: p.what.iface,
 		Nodes: p.last.Nodes, Parent: p.last.Parent, ParentNodes: p.last.ParentNodes,
 	}
 }

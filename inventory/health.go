@@ -23,6 +23,15 @@ type health struct {
 	// does good news wait: a port that has just appeared stands unbound for some
 	// milliseconds before its driver binds, and nobody was told otherwise yet.
 	offered bool
+	turns   turns
+}
+
+// rules are the times and limits that health is judged by.
+type rules struct {
+	hold       time.Duration // how long good news must have held
+	reprogram  time.Duration // how long a passing condition is only what it says
+	flapLimit  int           // turns within flapWindow that are borne; 0: any number
+	flapWindow time.Duration
 }
 
 // verdict is the judgement of one reading.
@@ -35,25 +44,68 @@ type verdict struct {
 }
 
 // judge takes in the conditions of one reading and says how the device is.
-func (h *health) judge(now time.Time, read []Condition, hold, reprogram time.Duration) verdict {
+func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	h.note(now, read)
-	h.forget(now, hold)
+	h.forget(now, r.hold)
 
 	var v verdict
+	var hardware Health // what the device is by itself
 	for _, a := range h.ailments {
 		switch {
 		case !a.healed.IsZero():
-			v.at(a.healed.Add(hold), now)
+			v.at(a.healed.Add(r.hold), now)
 		case a.Passing:
-			v.at(a.since.Add(reprogram), now)
+			v.at(a.since.Add(r.reprogram), now)
 		}
-		v.health = max(v.health, a.weight(now, reprogram))
+		weight := a.weight(now, r.reprogram)
+		v.health = max(v.health, weight)
+		if !quiet(a.Reason) {
+			hardware = max(hardware, weight)
+		}
 	}
-	v.reasons = h.reasons(now, reprogram)
+	v.reasons = h.reasons(now, r.reprogram)
+	if until := h.turns.take(now, hardware != Unhealthy, r.flapLimit, r.flapWindow); !until.IsZero() {
+		v.health, v.reasons = Unhealthy, slices.Insert(v.reasons, 0, ReasonFlapping)
+		v.at(until, now)
+	}
 	if v.health != Unhealthy {
 		h.offered = true
 	}
 	return v
+}
+
+// quiet says whether a reason is no judgement on the hardware: that it comes or
+// goes is no turn.
+func quiet(reason string) bool {
+	switch reason {
+	case ReasonExcluded, ReasonRemoved, ReasonRemovedInUse, ReasonReplacedInUse:
+		return true
+	}
+	return false
+}
+
+// overrule makes what is wrong, or was, count for no more than the operator says
+// from now on. That is no good news of the hardware, and waits for nothing.
+func (h *health) overrule(p Policy) {
+	for reason, a := range h.ailments {
+		switch severity := p.severity(a.Condition); {
+		case severity == Healthy:
+			delete(h.ailments, reason)
+		case a.healed.IsZero():
+			a.worst = Healthy // until it is judged, at once
+		default:
+			a.worst = min(a.worst, severity)
+		}
+	}
+}
+
+// returned says that the device is back after it had left for this reason. That
+// is over now; whatever else was wrong with it then is to be seen afresh.
+func (h *health) returned(now time.Time, reason string) {
+	h.turns.left()
+	h.ailments = map[string]*ailment{reason: {
+		Condition: Condition{Reason: reason, Health: Unhealthy}, since: now, healed: now, worst: Unhealthy,
+	}}
 }
 
 // note records which conditions hold now, which have begun and which are over.

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -25,6 +26,7 @@ type pending struct {
 	source     string    // of the same
 	cards      map[string]Hint
 	nodes      map[string]Hint
+	policy     *Policy // the newest; nil: as it was
 }
 
 func newHints() *hints { return &hints{poke: make(chan struct{}, 1)} }
@@ -33,6 +35,17 @@ func (h *hints) add(hint Hint) {
 	h.mu.Lock()
 	h.pending.merge(hint)
 	h.mu.Unlock()
+	h.wake()
+}
+
+func (h *hints) use(p Policy) {
+	h.mu.Lock()
+	h.pending.policy = &p
+	h.mu.Unlock()
+	h.wake()
+}
+
+func (h *hints) wake() {
 	select {
 	case h.poke <- struct{}{}:
 	default: // poked already, and not yet taken: what we merged will be taken with it
@@ -58,7 +71,10 @@ func (p *pending) merge(hint Hint) {
 	}
 	if len(p.cards)+len(p.nodes) > maxPending {
 		p.all(hint)
-		p.cards, p.nodes = nil, nil
+		p.nodes = nil
+		// A card that the kernel gave up cannot be said in less space: scanning would
+		// not show it. There are no more of these than PCI devices.
+		maps.DeleteFunc(p.cards, func(_ string, h Hint) bool { return !h.RecoveryFailed })
 	}
 }
 
@@ -72,8 +88,10 @@ func keepFirst(m map[string]Hint, key string, hint Hint) map[string]Hint {
 	if m == nil {
 		m = make(map[string]Hint)
 	}
-	if _, ok := m[key]; !ok {
-		m[key] = hint
+	if first, ok := m[key]; ok {
+		first.RecoveryFailed = first.RecoveryFailed || hint.RecoveryFailed
+		hint = first
 	}
+	m[key] = hint
 	return m
 }

@@ -10,14 +10,31 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Config holds the times of an [Inventory]. All must be positive, but for
-// RecoveryHold, where 0 means none.
+// Config holds the times of an [Inventory], and whom it asks. Times must be
+// positive unless said otherwise.
 type Config struct {
 	ResyncInterval   time.Duration // between two listings of all cards
 	HealthInterval   time.Duration // between two readings of the known cards
-	RecoveryHold     time.Duration // how long good news must have held
+	RecoveryHold     time.Duration // how long good news must have held; 0: not at all
 	ReprogramTimeout time.Duration // how long a passing condition is only degraded
 	ReadTimeout      time.Duration // after which a card that does not answer is unhealthy
+
+	FlapLimit  int           // more turns than this within FlapWindow: quarantine; 0: none
+	FlapWindow time.Duration // without FlapLimit: not used
+
+	// Holders says which devices are held, by id; one that is not in the answer is
+	// free. It may block until its context ends, which is soon. A device that
+	// leaves stays listed, unhealthy, until it is free. nil: nobody is asked, and
+	// what leaves is off the list at once.
+	Holders func(context.Context) (map[string]Holding, error)
+	// TombstoneGrace is how long one that left stays listed when Holders fails; 0:
+	// not at all.
+	TombstoneGrace time.Duration
+	// AnyAFU: a port that comes back with another AFU is the same one; programming
+	// is what it is there for.
+	AnyAFU bool
+
+	Policy Policy // at first; see [Inventory.Use]
 }
 
 // Inventory is the actor. Create it with [New], run it once.
@@ -53,6 +70,9 @@ func New(cfg Config, host sysfs.Host, families []Family, log *zap.Logger) *Inven
 // Hint says that something may have changed. It never blocks and is never
 // dropped: hints for the same place are merged until the loop takes them.
 func (inv *Inventory) Hint(h Hint) { inv.hints.add(h) }
+
+// Use makes p what the operator says from now on. It never blocks.
+func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 
 // Latest returns the newest snapshot and a channel that is closed when a newer
 // one is there.

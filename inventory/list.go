@@ -67,7 +67,7 @@ func (l *loop) takeListing(ctx context.Context, found listing) {
 	}
 	for _, c := range l.cards {
 		if c.overdue && !listed[c.address] && found.err == nil {
-			l.forget(c)
+			l.forget(ctx, c)
 			continue
 		}
 		if c.hinted.IsZero() {

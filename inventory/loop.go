@@ -48,10 +48,14 @@ type loop struct {
 	ready      bool
 	complete   bool // first was empty when the newest snapshot was made
 
-	devices []*Device // sorted by ID; belongs to the newest snapshot's readers until dirty
-	version uint64
-	dirty   bool      // devices is a copy of ours that differs from the newest snapshot
-	hinted  time.Time // earliest hint behind what is dirty
+	rules      rules
+	policy     Policy
+	tombstones tombstones
+	holders    holders
+	devices    []*Device // sorted by ID; belongs to the newest snapshot's readers until dirty
+	version    uint64
+	dirty      bool      // devices is a copy of ours that differs from the newest snapshot
+	hinted     time.Time // earliest hint behind what is dirty
 
 	listErr string // last error of a listing, so that it is said once
 }
@@ -66,6 +70,13 @@ func newLoop(inv *Inventory) *loop {
 		results:   make(chan result),
 		listed:    make(chan listing),
 		resolved:  make(chan resolution),
+		policy:    inv.cfg.Policy,
+		rules: rules{
+			hold: inv.cfg.RecoveryHold, reprogram: inv.cfg.ReprogramTimeout,
+			flapLimit: inv.cfg.FlapLimit, flapWindow: inv.cfg.FlapWindow,
+		},
+		tombstones: make(tombstones),
+		holders:    holders{answers: make(chan answer)},
 	}
 }
 
@@ -78,6 +89,7 @@ func (l *loop) run(ctx context.Context) {
 	defer wake.Stop()
 
 	l.list(ctx, time.Time{})
+	l.askHolders(ctx)
 	for {
 		l.startReadings(ctx)
 		l.publish()
@@ -95,6 +107,8 @@ func (l *loop) run(ctx context.Context) {
 			l.takeListing(ctx, found)
 		case found := <-l.resolved:
 			l.takeResolution(ctx, found)
+		case a := <-l.holders.answers:
+			l.takeAnswer(ctx, a)
 		case <-resync.C:
 			l.list(ctx, time.Time{})
 		case <-health.C:
@@ -123,6 +137,9 @@ func (l *loop) absorbMore(ctx context.Context) {
 // takeHints turns hints into wishes to read.
 func (l *loop) takeHints(ctx context.Context) {
 	p := l.hints.take()
+	if p.policy != nil {
+		l.usePolicy(*p.policy)
+	}
 	for _, h := range p.cards {
 		l.hintCard(h.Card, h)
 	}
@@ -143,15 +160,18 @@ func (l *loop) hintCard(address string, h Hint) {
 		c = &card{address: address}
 		l.cards[address] = c
 	}
-	l.hint(c, h.At)
+	l.hint(c, h)
 	for vf := range l.virtual[address] {
-		l.hint(l.cards[vf], h.At)
+		l.hint(l.cards[vf], h)
 	}
 }
 
-func (l *loop) hint(c *card, at time.Time) {
+func (l *loop) hint(c *card, h Hint) {
 	if c.hinted.IsZero() {
-		c.hinted = at
+		c.hinted = h.At
+	}
+	if h.RecoveryFailed {
+		l.recoveryFailed(c, h)
 	}
 	l.ask(c, wantNow)
 }
@@ -220,6 +240,7 @@ func (l *loop) sleepUntil(wake *time.Timer) {
 	if !l.ready {
 		earliest(l.firstUntil)
 	}
+	earliest(l.nextQuestion())
 	for c := range l.timed {
 		earliest(c.recheck)
 		if c.reading {
@@ -233,8 +254,10 @@ func (l *loop) sleepUntil(wake *time.Timer) {
 	wake.Reset(time.Until(next))
 }
 
-// lookAtClock finds the readings that are overdue and the holds that end.
+// lookAtClock finds the readings that are overdue, the holds that end, and
+// whether somebody is to be asked again.
 func (l *loop) lookAtClock(ctx context.Context, now time.Time) {
+	l.lookAtHolders(ctx, now)
 	for c := range l.timed {
 		if c.reading && now.Sub(c.started) >= l.cfg.ReadTimeout {
 			l.giveUp(ctx, c, now)

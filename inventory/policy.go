@@ -1,5 +1,13 @@
 package inventory
 
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
 // Policy is what the operator says about devices. It is immutable.
 type Policy struct {
 	// Exclude names cards (BB:DD.F, with a domain DDDD: where it is not 0) and
@@ -8,4 +16,81 @@ type Policy struct {
 	// Severity overrules how bad a condition is, by its [Condition.Row] or the NAME
 	// of that. Healthy: it does not count at all.
 	Severity map[string]Health
+}
+
+// excludes says whether the device with this id is named.
+func (p Policy) excludes(id string) bool {
+	return p.Exclude[id] || p.Exclude[cardOf(id)] || id == cardOf(id) && p.Exclude[id+"-p0"]
+}
+
+// idle lists what is excluded though none of the devices is meant.
+func (p Policy) idle(devices []*Device) []string {
+	named := make(map[string]bool)
+	for _, d := range devices {
+		card := cardOf(d.ID)
+		named[d.ID], named[card] = true, true
+		if d.ID == card {
+			named[card+"-p0"] = true
+		}
+	}
+	var idle []string
+	for entry := range p.Exclude {
+		if !named[entry] {
+			idle = append(idle, entry)
+		}
+	}
+	slices.Sort(idle)
+	return idle
+}
+
+// cardOf is the part of an id that names the card.
+func cardOf(id string) string {
+	card, _, _ := strings.Cut(id, "-p")
+	return card
+}
+
+// apply overrules the conditions that the operator has an opinion on. The slice
+// is the caller's to lose.
+func (p Policy) apply(read []Condition) []Condition {
+	if len(p.Severity) == 0 {
+		return read
+	}
+	for i := range read {
+		read[i].Health = p.severity(read[i])
+	}
+	return slices.DeleteFunc(read, func(c Condition) bool { return c.Health == Healthy })
+}
+
+func (p Policy) severity(c Condition) Health {
+	if c.Row == "" {
+		return c.Health
+	}
+	if h, ok := p.Severity[c.Row]; ok {
+		return h
+	}
+	name, _, _ := strings.Cut(c.Row, "=")
+	if h, ok := p.Severity[name]; ok {
+		return h
+	}
+	return c.Health
+}
+
+// usePolicy judges all devices anew, by what was read of them last.
+func (l *loop) usePolicy(p Policy) {
+	l.policy = p
+	for _, c := range l.cards {
+		for _, port := range c.ports {
+			port.health.overrule(p)
+		}
+		l.judgeAll(c, time.Now())
+	}
+	l.sayIdle()
+}
+
+// sayIdle warns of excluded addresses that no device has: a slip of the pen
+// would leave the one that was meant on offer.
+func (l *loop) sayIdle() {
+	if idle := l.policy.idle(l.devices); l.complete && len(idle) > 0 {
+		l.log.Warn("excluded address has no device", event.ConfigNotice, event.Devices(idle))
+	}
 }

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -11,10 +12,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// judge judges a device by the last reading of its port, and by more that is
-// wrong with its whole card.
-func (l *loop) judge(c *card, p *port, id string, now time.Time, more ...Condition) {
-	v := p.health.judge(now, append(p.conditions(), more...), l.cfg.RecoveryHold, l.cfg.ReprogramTimeout)
+// judge judges a device by the last reading of its port, by what is wrong with
+// its whole card, and by what the operator says.
+func (l *loop) judge(c *card, p *port, id string, now time.Time) {
+	read := slices.Concat(l.policy.apply(slices.Clone(p.wrong)), c.trouble(), l.tombstones.conditions(id))
+	if l.policy.excludes(id) {
+		read = append(read, Condition{Reason: ReasonExcluded, Health: Unhealthy})
+	}
+	v := p.health.judge(now, read, l.rules)
 	if !v.recheck.IsZero() && (c.recheck.IsZero() || v.recheck.Before(c.recheck)) {
 		c.recheck = v.recheck
 	}
@@ -25,32 +30,54 @@ func (l *loop) judge(c *card, p *port, id string, now time.Time, more ...Conditi
 	l.replace(c, p, p.publish(id, address, v), now)
 }
 
+// judgeAll judges the devices of a card anew, without a new reading.
+func (l *loop) judgeAll(c *card, now time.Time) {
+	for _, p := range c.ports {
+		l.judge(c, p, p.device.ID, now)
+	}
+	l.watchClock(c)
+}
+
 // replace puts a device in the place of its older self, if it differs.
 func (l *loop) replace(c *card, p *port, d *Device, now time.Time) {
 	old := p.device
 	if old != nil && old.equal(d) {
 		return
 	}
-	if old == nil || old.Health != d.Health {
-		defer func() { p.since = now }()
-	}
 	l.say(c, p, old, d, now)
-	l.touch(c)
-	if i, found := slices.BinarySearchFunc(l.devices, d.ID, compareID); found {
-		l.devices[i] = d
-		l.forgetNodes(old)
-	} else {
-		l.devices = slices.Insert(l.devices, i, d)
+	if old == nil || old.Health != d.Health {
+		p.since = now
 	}
+	if old != nil {
+		l.forgetNodes(c, old)
+	}
+	l.touch(c)
+	l.enlist(d)
 	for _, name := range slices.Concat(d.Nodes, d.ParentNodes) {
 		l.nodes[name] = c.address
 	}
 	p.device = d
 }
 
-// dropOthers takes those devices of a card off the list whose ids are not among
-// those that stay.
-func (l *loop) dropOthers(c *card, stay []string) {
+// enlist puts a device on the list, in the place of one with the same id.
+func (l *loop) enlist(d *Device) {
+	if i, found := slices.BinarySearchFunc(l.devices, d.ID, compareID); found {
+		l.devices[i] = d
+	} else {
+		l.devices = slices.Insert(l.devices, i, d)
+	}
+}
+
+// delist takes a device off the list.
+func (l *loop) delist(id string) {
+	if i, found := slices.BinarySearchFunc(l.devices, id, compareID); found {
+		l.devices = slices.Delete(l.devices, i, i+1)
+	}
+}
+
+// dropOthers sees those devices of a card off whose ids are not among those that
+// stay.
+func (l *loop) dropOthers(ctx context.Context, c *card, stay []string) {
 	stays := make(map[string]bool, len(stay))
 	for _, id := range stay {
 		stays[id] = true
@@ -61,30 +88,36 @@ func (l *loop) dropOthers(c *card, stay []string) {
 			continue
 		}
 		l.touch(c)
-		if i, found := slices.BinarySearchFunc(l.devices, d.ID, compareID); found {
-			l.devices = slices.Delete(l.devices, i, i+1)
-		}
-		l.forgetNodes(d)
+		l.forgetNodes(c, d)
 		l.log.Info("device removed", event.DeviceRemoved, event.Device(d.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
-			event.Old(d.Health.String()), event.Lasted(time.Since(p.since)))
+			event.Old(d.Health.String()), event.Lasted(time.Since(p.since)), l.latency(c, time.Now()))
+		l.bury(ctx, p)
 	}
 }
 
-func (l *loop) forgetNodes(d *Device) {
+// forgetNodes forgets that a card has the nodes of this device, unless another
+// one has them by now.
+func (l *loop) forgetNodes(c *card, d *Device) {
 	for _, name := range slices.Concat(d.Nodes, d.ParentNodes) {
-		delete(l.nodes, name)
+		if l.nodes[name] == c.address {
+			delete(l.nodes, name)
+		}
 	}
 }
 
-// touch notes that there is something to publish because of c. The first touch
-// after a snapshot leaves that snapshot's list to its readers and goes on with a
-// copy.
+// touch notes that there is something to publish because of c.
 func (l *loop) touch(c *card) {
-	if !l.dirty {
-		l.devices, l.dirty = slices.Clone(l.devices), true
-	}
+	l.change()
 	if !c.answered.IsZero() && (l.hinted.IsZero() || c.answered.Before(l.hinted)) {
 		l.hinted = c.answered
+	}
+}
+
+// change notes that the list is about to change. The first change after a
+// snapshot leaves that snapshot's list to its readers and goes on with a copy.
+func (l *loop) change() {
+	if !l.dirty {
+		l.devices, l.dirty = slices.Clone(l.devices), true
 	}
 }
 
@@ -92,13 +125,17 @@ func (l *loop) touch(c *card) {
 // scan, though not for cards that are slow to answer.
 func (l *loop) publish() {
 	if !l.ready {
-		if l.first == nil || len(l.first) > 0 && time.Now().Before(l.firstUntil) {
+		waits := len(l.first) > 0 || !l.holders.heard
+		if l.first == nil || waits && time.Now().Before(l.firstUntil) {
 			return
 		}
 		l.ready, l.dirty = true, true // an empty list is news too
 	}
 	if !l.complete && len(l.first) == 0 {
-		l.complete, l.dirty = true, true
+		l.complete = true
+		l.change()
+		l.raise(l.holders.held)
+		l.sayIdle()
 	}
 	if !l.dirty {
 		return
@@ -159,7 +196,7 @@ func (l *loop) latency(c *card, now time.Time) zap.Field {
 // trouble is what the last reading stumbled over, in words.
 func (p *port) trouble() zap.Field {
 	var errs []error
-	for _, c := range p.last.Conditions {
+	for _, c := range p.wrong {
 		errs = append(errs, c.Err)
 	}
 	return event.Err(errors.Join(errs...))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
@@ -74,7 +75,7 @@ func (l *loop) absorb(ctx context.Context, r result) {
 	case l.cards[c.address] != c:
 		return // the card was given up; its slot may have another one
 	case r.outline:
-		l.takeOutline(c, r, now)
+		l.takeOutline(ctx, c, r, now)
 		return
 	case r.number != c.newest || !c.reading:
 		l.cameBack(c, r, now)
@@ -84,12 +85,12 @@ func (l *loop) absorb(ctx context.Context, r result) {
 	l.uncount(c)
 	switch {
 	case errors.Is(r.err, errGone):
-		l.remove(c)
+		l.remove(ctx, c)
 	case r.err != nil:
 		l.failed(ctx, c, r.err, now)
 	default:
-		l.succeeded(c)
-		l.update(c, r, now)
+		l.succeeded(c, r)
+		l.update(ctx, c, r, now)
 		delete(l.first, c.address)
 	}
 	l.watchClock(c)
@@ -150,7 +151,7 @@ func (l *loop) failed(ctx context.Context, c *card, err error, now time.Time) {
 		log = l.log.Warn
 	}
 	log("card could not be read", event.ScanFailed, event.PCI(c.address), event.Count(c.failures), event.Err(err))
-	if c.trouble() != nil {
+	if c.unreadable() != nil {
 		l.distrust(ctx, c, now)
 	}
 }
@@ -163,47 +164,71 @@ func (l *loop) distrust(ctx context.Context, c *card, now time.Time) {
 		l.start(ctx, result{card: c, outline: true}, Family.Outline)
 		return
 	}
-	for _, p := range c.ports {
-		l.judge(c, p, p.device.ID, now, c.trouble()...)
-	}
+	l.judgeAll(c, now)
 	delete(l.first, c.address)
 }
 
-// trouble is what is wrong with a whole card.
-func (c *card) trouble() []Condition {
+// unreadable is why a card cannot be read, nil where it can.
+func (c *card) unreadable() []Condition {
 	switch {
 	case c.overdue:
 		return []Condition{{Reason: ReasonReadTimeout, Health: Unhealthy}}
-	case c.failures >= failuresUntilUnhealthy, c.failures > 0 && len(c.ports) == 0: // no last state to keep
+	case c.failures >= failuresUntilUnhealthy, c.failures > 0 && !c.wasRead:
 		return []Condition{{Reason: ReasonScanFailed, Health: Unhealthy}}
 	}
 	return nil
 }
 
+// trouble is what is wrong with a whole card, beside what is read of its ports.
+func (c *card) trouble() []Condition {
+	trouble := c.unreadable()
+	if c.recoveryFailed {
+		trouble = append(trouble, Condition{Reason: ReasonRecoveryFailed, Health: Unhealthy})
+	}
+	return trouble
+}
+
+// recoveryFailed believes the kernel that it has given a card up, until a reading
+// that begins now shows that it answers.
+func (l *loop) recoveryFailed(c *card, h Hint) {
+	c.recoveryFailed, c.givenUpAt = true, c.newest
+	c.answered = h.At
+	l.judgeAll(c, time.Now())
+}
+
 // takeOutline lists the ports of a card that cannot be read, unless it could be
 // meanwhile.
-func (l *loop) takeOutline(c *card, r result, now time.Time) {
+func (l *loop) takeOutline(ctx context.Context, c *card, r result, now time.Time) {
 	delete(l.first, c.address)
-	trouble := c.trouble()
-	if trouble == nil || len(c.ports) > 0 || r.err != nil {
+	if c.unreadable() == nil || len(c.ports) > 0 || r.err != nil {
 		return
 	}
-	for i := range r.reading.Ports {
-		r.reading.Ports[i].Conditions = trouble
-	}
-	l.update(c, r, now)
+	l.update(ctx, c, r, now)
 	l.watchClock(c)
 }
 
-func (l *loop) succeeded(c *card) {
+func (l *loop) succeeded(c *card, r result) {
+	if c.recoveryFailed && r.number > c.givenUpAt && r.reading.answers() {
+		c.recoveryFailed = false
+	}
 	if c.failures > 0 {
 		l.log.Info("card could be read again", event.ScanRecovered, event.PCI(c.address), event.Count(c.failures))
 	}
-	c.failures = 0
+	c.failures, c.wasRead = 0, true
+}
+
+// answers says whether all of the card that was asked has answered.
+func (r Reading) answers() bool {
+	for _, p := range r.Ports {
+		if slices.ContainsFunc(p.Conditions, func(c Condition) bool { return c.Dead }) {
+			return false
+		}
+	}
+	return true
 }
 
 // update takes in a good reading: ports that went, came and stayed.
-func (l *loop) update(c *card, r result, now time.Time) {
+func (l *loop) update(ctx context.Context, c *card, r result, now time.Time) {
 	l.relate(c, r.reading.PhysFn)
 	c.recheck = time.Time{}
 	ids, conflicts := c.identify(r.reading.Ports)
@@ -216,12 +241,13 @@ func (l *loop) update(c *card, r result, now time.Time) {
 		}
 		p := c.byID[ids[i]]
 		if p == nil {
-			p = &port{portID: -1}
+			p = l.portAt(ids[i], now)
 		}
 		p.learn(reading, r.family)
+		l.recognize(ids[i], p)
 		ports[i] = p
 	}
-	l.dropOthers(c, ids)
+	l.dropOthers(ctx, c, ids)
 	c.keep(ports, ids)
 	for i, p := range ports {
 		l.judge(c, p, ids[i], now)
@@ -249,17 +275,17 @@ func (l *loop) relate(c *card, physFn string) {
 
 // remove takes the devices of a card that is gone off the list. It is forgotten,
 // unless somebody has asked for it again.
-func (l *loop) remove(c *card) {
+func (l *loop) remove(ctx context.Context, c *card) {
 	if c.want == wantNothing {
-		l.forget(c)
+		l.forget(ctx, c)
 		return
 	}
-	l.empty(c)
+	l.empty(ctx, c)
 }
 
 // forget drops a card. Readings of it that are still under way concern nobody.
-func (l *loop) forget(c *card) {
-	l.empty(c)
+func (l *loop) forget(ctx context.Context, c *card) {
+	l.empty(ctx, c)
 	l.uncount(c)
 	c.reading = false
 	l.watchClock(c)
@@ -267,9 +293,10 @@ func (l *loop) forget(c *card) {
 	delete(l.cards, c.address)
 }
 
-func (l *loop) empty(c *card) {
+func (l *loop) empty(ctx context.Context, c *card) {
 	l.relate(c, "")
-	l.dropOthers(c, nil)
+	l.dropOthers(ctx, c, nil)
 	c.keep(nil, nil)
+	c.wasRead = false
 	c.recheck = time.Time{}
 }

@@ -17,16 +17,21 @@ var (
 	ConfigNotice   = name("config.notice") // a setting that does not do what one might think
 	Reloaded       = name("daemon.reload") // SIGHUP
 
-	DeviceAdded    = name("device.added")
-	DeviceRemoved  = name("device.removed")
-	DeviceHealth   = name("device.health")
-	DeviceIdentity = name("device.identity") // AFU, interface, node … of a device that stayed
-	HintReceived   = name("hint.received")
-	ScanDone       = name("scan.done")
-	ScanFailed     = name("scan.failed")
-	ScanRecovered  = name("scan.recovered")
-	ReadTimeout    = name("read.timeout")
-	ReadRecovered  = name("read.recovered")
+	DeviceAdded     = name("device.added")
+	DeviceRemoved   = name("device.removed")
+	DeviceHealth    = name("device.health")
+	DeviceIdentity  = name("device.identity")  // AFU, interface, node … of a device that stayed
+	DeviceTombstone = name("device.tombstone") // gone, but held
+	DeviceReturned  = name("device.returned")
+	DeviceReleased  = name("device.released") // gone, and held no longer
+	HoldersUnknown  = name("holders.unknown")
+	HoldersKnown    = name("holders.known")
+	HintReceived    = name("hint.received")
+	ScanDone        = name("scan.done")
+	ScanFailed      = name("scan.failed")
+	ScanRecovered   = name("scan.recovered")
+	ReadTimeout     = name("read.timeout")
+	ReadRecovered   = name("read.recovered")
 
 	UEventReceived  = name("uevent.received")
 	UEventMalformed = name("uevent.malformed")
@@ -88,6 +93,7 @@ func Health(s string) zap.Field         { return text("health", s) }
 func Reasons(r []string) zap.Field      { return zap.Strings("reasons", r) }
 func AFU(id string) zap.Field           { return text("afu", id) }
 func Interface(id string) zap.Field     { return text("interface", id) }
+func Holders(names []string) zap.Field  { return list("holders", names) } // namespace/pod/container
 func Node(name string) zap.Field        { return text("node", name) }
 func Nodes(names []string) zap.Field    { return list("nodes", names) }
 func Parent(name string) zap.Field      { return text("parent", name) }
@@ -110,6 +116,7 @@ func PID(n int) zap.Field               { return zap.Int("pid", n) }
 func UID(n int) zap.Field               { return zap.Int("uid", n) }
 func Port(n uint32) zap.Field           { return zap.Uint32("netlink_port", n) }
 func Remaining(s string) zap.Field      { return text("remaining", s) } // what still works
+func Grace(d time.Duration) zap.Field   { return zap.Float64("grace_ms", float64(d)/1e6) }
 func Retry(d time.Duration) zap.Field   { return zap.Float64("retry_ms", float64(d)/1e6) }
 func Lasted(d time.Duration) zap.Field  { return zap.Float64("lasted_ms", float64(d)/1e6) }
 func Latency(d time.Duration) zap.Field { return zap.Float64("latency_ms", float64(d)/1e6) }

@@ -1,0 +1,202 @@
+package inventory_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// counted is a good port with a counter that stands at n.
+func counted(n uint64) inventory.Port {
+	p := good(0, 0)
+	p.Counters = []inventory.Counter{{
+		Name: "pci/aer_dev_fatal", Value: n, Reason: "aer-fatal", Health: inventory.Unhealthy, Row: "aer-fatal",
+	}}
+	return p
+}
+
+func TestCounter(t *testing.T) {
+	const fine, bad, over = "healthy[]", "unhealthy[aer-fatal]", "unhealthy[recovering=aer-fatal]"
+	type step struct {
+		count uint64
+		want  string
+		wait  time.Duration // before the next step
+	}
+	for _, test := range []struct {
+		name  string
+		steps []step
+	}{
+		{"what it is at first is nobody's fault", []step{{7, fine, 0}, {7, fine, 0}}},
+		{"rises, and stays", []step{{7, fine, 0}, {8, bad, 0}, {8, over, 10 * time.Second}, {8, fine, 0}}},
+		{"goes on rising", []step{{0, fine, 0}, {1, bad, 4 * time.Second}, {2, bad, 4 * time.Second}, {3, bad, 0}, {3, over, 10 * time.Second}, {3, fine, 0}}},
+		{"rises again in the hold", []step{{0, fine, 0}, {1, bad, 0}, {1, over, 9 * time.Second}, {2, bad, 0}, {2, over, 9 * time.Second}, {2, over, 0}}},
+		{"begins anew", []step{{7, fine, 0}, {0, fine, 0}, {1, bad, 0}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newBench("dfl")
+				f.set(cardA, counted(test.steps[0].count))
+				cfg := testConfig
+				cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
+				r := start(t, cfg, f)
+				for i, s := range test.steps {
+					f.set(cardA, counted(s.count))
+					r.hint(cardA)
+					r.want(fmt.Sprintf("step %d, count %d", i, s.count), map[string]string{"3b:00.0": s.want})
+					r.after(s.wait)
+				}
+			})
+		})
+	}
+}
+
+func TestCounterSaysHowFarItRose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, counted(7))
+		r := start(t, testConfig, f)
+		f.set(cardA, counted(9))
+		r.hint(cardA)
+		lines := r.logs.FilterMessage("device health changed").All()
+		if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()["error"]), "pci/aer_dev_fatal: rose from 7 to 9") {
+			t.Errorf("lines %v, want one that says from where to where it rose", lines)
+		}
+	})
+}
+
+// A port that is made anew has a counter of its own.
+func TestCounterOfAnotherDirectory(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, counted(7))
+		r := start(t, testConfig, f)
+		p := counted(9)
+		p.Incarnation++
+		f.set(cardA, p)
+		r.hint(cardA)
+		r.want("another directory", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+// A file that gives its reason when it goes, and one that is not asked for.
+func TestFilesThatGo(t *testing.T) {
+	driver := inventory.HealthFile{Name: "fme/driver", Lost: inventory.Unhealthy, Row: "fme-unbound", Reason: "fme-unbound"}
+	errors := inventory.HealthFile{Name: "fme/errors/catfatal_errors", Lost: inventory.Unhealthy, Row: "fme-fatal"}
+	gone := func(f inventory.HealthFile) inventory.HealthFile { f.Absent = true; return f }
+	port := func(files ...inventory.HealthFile) inventory.Port {
+		p := good(0, 0)
+		p.Files = files
+		return p
+	}
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, port(gone(driver)))
+		r := start(t, testConfig, f)
+		r.want("was never there", map[string]string{"3b:00.0": "healthy[]"})
+		f.set(cardA, port(driver, errors))
+		r.hint(cardA)
+		r.want("is there", map[string]string{"3b:00.0": "healthy[]"})
+		f.set(cardA, port(gone(driver)))
+		r.hint(cardA)
+		r.want("is gone, and the other is not asked for", map[string]string{"3b:00.0": "unhealthy[fme-unbound]"})
+		f.set(cardA, port(driver, gone(errors)))
+		r.hint(cardA)
+		r.want("is back, and the other is gone", map[string]string{"3b:00.0": "unhealthy[unreadable=fme/errors/catfatal_errors recovering=fme-unbound]"})
+	})
+}
+
+// gaveUp is the kernel's word that it could not recover a card.
+func (r *rig) gaveUp(card string) {
+	r.Hint(inventory.Hint{Card: card, Source: "test", At: time.Now(), RecoveryFailed: true})
+	r.after(0)
+}
+
+func TestRecoveryFailed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0), good(1, 1))
+		f.set(cardB, good(2, 0))
+		r := start(t, testConfig, f)
+		history := r.history()
+		r.gaveUp(cardA)
+		r.want("it answers", map[string]string{
+			"3b:00.0": "unhealthy[recovering=recovery-failed]", "3b:00.0-p1": "unhealthy[recovering=recovery-failed]", "0001:5e:00.0": "healthy[]",
+		})
+		r.after(10 * time.Second)
+		healthy := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]", "0001:5e:00.0": "healthy[]"}
+		r.want("it has answered for the hold time", healthy)
+		if first := history()[0]; !strings.Contains(first, "3b:00.0:unhealthy") {
+			t.Errorf("first news %s, want it to be bad", first)
+		}
+	})
+}
+
+// A card that was given up stays so until a reading that began later shows that
+// it answers.
+func TestRecoveryFailedAndItDoesNotAnswer(t *testing.T) {
+	dead := inventory.Condition{Reason: "afu-dead", Health: inventory.Unhealthy, Dead: true}
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		release := f.hang(cardA)
+		r.hint(cardA) // a reading that begins before
+		f.unhang(cardA)
+		f.set(cardA, good(0, 0, dead))
+		r.gaveUp(cardA)
+		r.want("given up, a reading under way", map[string]string{"3b:00.0": "unhealthy[recovery-failed]"})
+		f.set(cardA, good(0, 0))
+		f.mu.Lock()
+		f.onRead = func() { f.cards[cardA] = inventory.Reading{Ports: []inventory.Port{good(0, 0, dead)}} }
+		f.mu.Unlock()
+		release()
+		r.after(0)
+		r.want("dead", map[string]string{"3b:00.0": "unhealthy[afu-dead recovery-failed]"})
+		r.after(time.Hour)
+		r.want("dead for long", map[string]string{"3b:00.0": "unhealthy[afu-dead recovery-failed]"})
+		f.set(cardA, good(0, 0))
+		r.hint(cardA)
+		r.want("it answers", map[string]string{"3b:00.0": "unhealthy[recovering=afu-dead recovering=recovery-failed]"})
+		r.after(10 * time.Second)
+		r.want("for the hold time", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+// What the kernel says of a physical function concerns its virtual ones, and
+// what it says of an empty slot nobody.
+func TestRecoveryFailedElsewhere(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.mu.Lock()
+		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Ports: []inventory.Port{good(0, 0)}}
+		f.mu.Unlock()
+		r := start(t, testConfig, f)
+		r.gaveUp("0000:99:00.0")
+		r.want("an empty slot", map[string]string{"0001:5e:00.0": "healthy[]"})
+		r.gaveUp(cardA)
+		r.want("its physical function", map[string]string{"0001:5e:00.0": "unhealthy[recovering=recovery-failed]"})
+	})
+}
+
+// However many hints wait, none that a card was given up is lost among them.
+func TestRecoveryFailedAmongMany(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		for i := range 20_000 {
+			card := fmt.Sprintf("%04x:00:00.0", i+1)
+			if i == 100 {
+				r.Hint(inventory.Hint{Card: cardA, At: time.Now()})
+				r.Hint(inventory.Hint{Card: cardA, At: time.Now(), RecoveryFailed: true})
+				r.Hint(inventory.Hint{Card: cardA, At: time.Now()})
+			}
+			r.Hint(inventory.Hint{Card: card, At: time.Now()})
+		}
+		r.after(0)
+		r.want("twenty thousand hints", map[string]string{"3b:00.0": "unhealthy[recovering=recovery-failed]"})
+	})
+}

@@ -1,0 +1,83 @@
+package inventory_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// desk answers who holds what, as a test wants it.
+type desk struct {
+	mu    sync.Mutex
+	held  map[string]inventory.Holding
+	err   error
+	stall bool          // no answer before the context ends
+	takes time.Duration // before it answers
+	asked []time.Time
+}
+
+func newDesk() *desk { return &desk{held: map[string]inventory.Holding{}} }
+
+func (d *desk) ask(ctx context.Context) (map[string]inventory.Holding, error) {
+	d.mu.Lock()
+	d.asked = append(d.asked, time.Now())
+	held, err, stall, takes := maps.Clone(d.held), d.err, d.stall, d.takes
+	d.mu.Unlock()
+	if stall {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if takes > 0 {
+		time.Sleep(takes) // in the bubble
+	}
+	return held, err
+}
+
+func (d *desk) hold(id string, holders ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held[id] = inventory.Holding{As: "b.com/fpga", Holders: holders}
+}
+
+func (d *desk) free(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.held, id)
+}
+
+func (d *desk) fail(why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = nil
+	if why != "" {
+		d.err = errors.New(why)
+	}
+}
+
+func (d *desk) set(change func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change()
+}
+
+// questions is when it was asked, since start.
+func (d *desk) questions(start time.Time) []time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []time.Duration
+	for _, at := range d.asked {
+		all = append(all, at.Sub(start))
+	}
+	return all
+}
+
+// withDesk is the test configuration with somebody to ask.
+func withDesk(d *desk) inventory.Config {
+	cfg := testConfig
+	cfg.Holders, cfg.TombstoneGrace = d.ask, 5*time.Minute
+	return cfg
+}

@@ -1,0 +1,138 @@
+package inventory_test
+
+import (
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// withFlaps is a configuration in which turns are quick and few are borne.
+func withFlaps(limit int) inventory.Config {
+	cfg := testConfig
+	cfg.RecoveryHold, cfg.FlapLimit, cfg.FlapWindow = time.Second, limit, time.Minute
+	cfg.HealthInterval = time.Hour
+	return cfg
+}
+
+// turn breaks or heals the card, and waits for the hold.
+func (r *rig) turn(bad ...inventory.Condition) {
+	r.family.set(cardA, good(0, 0, bad...))
+	r.hint(cardA)
+	r.after(time.Second)
+}
+
+func TestFlapping(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, withFlaps(3), f)
+		r.turn(ap6)
+		r.turn()
+		r.turn(ap6) // third turn
+		r.turn()    // fourth
+		r.want("one turn more than is borne", map[string]string{"3b:00.0": "unhealthy[flapping]"})
+		r.after(58 * time.Second)
+		r.want("not steady for a window yet", map[string]string{"3b:00.0": "unhealthy[flapping]"})
+		r.turn(ap6)
+		r.want("another turn, in quarantine", map[string]string{"3b:00.0": "unhealthy[flapping port-ap6]"})
+		r.turn()
+		r.after(time.Minute - 2*time.Second)
+		r.want("not steady since then", map[string]string{"3b:00.0": "unhealthy[flapping]"})
+		r.after(2 * time.Second)
+		r.want("steady", map[string]string{"3b:00.0": "healthy[]"})
+		r.turn(ap6)
+		r.turn()
+		r.want("the past is past", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+func TestQuarantineEndsThoughItIsBad(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, withFlaps(1), f)
+		r.turn(ap6)
+		r.turn()
+		r.want("flapping", map[string]string{"3b:00.0": "unhealthy[flapping]"})
+		r.turn(ap6)
+		r.after(time.Minute)
+		r.want("steadily bad", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+	})
+}
+
+func TestTurnsThatAreFarApart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, withFlaps(3), f)
+		for range 20 {
+			r.turn(ap6)
+			r.after(20 * time.Second)
+			r.turn()
+			r.after(20 * time.Second)
+		}
+		r.want("three turns a minute", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+// What is no turn, however often it happens.
+func TestNoTurns(t *testing.T) {
+	warm := inventory.Condition{Reason: "alarm-max=temp1", Health: inventory.Degraded}
+	for _, test := range []struct {
+		name string
+		step func(r *rig)
+	}{
+		{"leaves and returns, held", func(r *rig) {
+			r.family.pull(cardA)
+			r.hint(cardA)
+			r.turn(unbound)
+			r.turn()
+		}},
+		{"degraded and back", func(r *rig) { r.turn(warm); r.turn() }},
+		{"excluded and back", func(r *rig) {
+			r.Use(inventory.Policy{Exclude: map[string]bool{"3b:00.0": true}})
+			r.after(time.Second)
+			r.Use(inventory.Policy{})
+			r.after(time.Second)
+		}},
+		{"twitches within one hold, which are one spell", func(r *rig) {
+			for range 5 {
+				r.family.set(cardA, good(0, 0, ap6))
+				r.hint(cardA)
+				r.family.set(cardA, good(0, 0))
+				r.hint(cardA)
+				r.after(time.Millisecond)
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f, d := newBench("dfl"), newDesk()
+				f.set(cardA, good(0, 0))
+				d.hold("3b:00.0", pod)
+				cfg := withFlaps(2)
+				cfg.Holders = d.ask
+				r := start(t, cfg, f)
+				for range 6 {
+					test.step(r)
+				}
+				r.after(time.Second)
+				r.want("six times", map[string]string{"3b:00.0": "healthy[]"})
+			})
+		})
+	}
+}
+
+func TestFlapLimitOff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, withFlaps(0), f)
+		for range 50 {
+			r.turn(ap6)
+			r.turn()
+		}
+		r.want("a hundred turns", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}

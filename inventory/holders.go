@@ -1,0 +1,166 @@
+package inventory
+
+import (
+	"context"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// Holding is a device that is held.
+type Holding struct {
+	As      string   // the name under which it was given out
+	Holders []string // namespace/pod/container; empty: given out, it is not known yet to whom
+}
+
+const (
+	// askAgainAfter is the time between two questions while the answer matters.
+	askAgainAfter = 10 * time.Second
+	// answerWithin is how long the answer may take.
+	answerWithin = 2 * time.Second
+)
+
+// holders is what the loop knows of who holds what.
+type holders struct {
+	answers chan answer
+	asking  bool               // a question is under way
+	again   bool               // what it may not know yet has happened since
+	next    time.Time          // when to ask again; zero: not
+	heard   bool               // the first question was answered, or failed
+	held    map[string]Holding // the newest answer; nil: none yet
+	heldAt  time.Time          // when it was asked for
+	freed   bool               // the newest answer freed something
+	err     string             // why the newest question failed, ""
+}
+
+// answer is what the one who was asked says.
+type answer struct {
+	asked time.Time
+	held  map[string]Holding
+	err   error
+}
+
+// askHolders asks who holds what, outside the loop. While a question is under way
+// another one follows it.
+func (l *loop) askHolders(ctx context.Context) {
+	if l.cfg.Holders == nil {
+		l.holders.heard = true
+		return
+	}
+	if l.holders.asking {
+		l.holders.again = true
+		return
+	}
+	l.holders.asking, l.holders.again, l.holders.next = true, false, time.Time{}
+	l.readers.Go(func() {
+		a := answer{asked: time.Now()}
+		asking, cancel := context.WithTimeout(ctx, answerWithin)
+		defer cancel()
+		a.held, a.err = l.cfg.Holders(asking)
+		select {
+		case l.holders.answers <- a:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// takeAnswer takes in who holds what.
+func (l *loop) takeAnswer(ctx context.Context, a answer) {
+	h := &l.holders
+	h.asking, h.heard = false, true
+	l.sayHolders(a.err)
+	if a.err == nil {
+		h.held, h.heldAt = a.held, a.asked
+		l.compareHolders(a)
+	}
+	l.expire(time.Now())
+	if h.again {
+		l.askHolders(ctx)
+	} else if len(l.tombstones) > 0 || h.held == nil || h.freed {
+		h.next = time.Now().Add(askAgainAfter)
+	}
+	h.freed = false
+}
+
+// compareHolders drops the tombstones of what is free and puts up those of what
+// is held and missing. An answer may be older than a removal: then it cannot tell
+// that nobody took the device just before.
+func (l *loop) compareHolders(a answer) {
+	for id, t := range l.tombstones {
+		holding, held := a.held[id]
+		switch {
+		case held:
+			l.confirm(t, holding)
+		case t.left.After(a.asked):
+			l.holders.again = true
+		default:
+			l.drop(t, "free")
+			// Asked once more later: a kubelet that has just started may not know yet.
+			l.holders.freed = true
+		}
+	}
+	if l.complete {
+		l.raise(a.held)
+	}
+}
+
+// expire drops the tombstones of which nobody has been able to say for the grace
+// time whether they are held.
+func (l *loop) expire(now time.Time) {
+	if l.holders.err == "" {
+		return
+	}
+	for _, t := range l.tombstones {
+		if !now.Before(l.expiry(t)) {
+			l.drop(t, "not known for "+l.cfg.TombstoneGrace.String())
+		}
+	}
+}
+
+// expiry is when a tombstone goes if there is no answer any more.
+func (l *loop) expiry(t *tombstone) time.Time {
+	since := t.left
+	if l.holders.heldAt.After(since) {
+		since = l.holders.heldAt
+	}
+	return since.Add(l.cfg.TombstoneGrace)
+}
+
+// nextQuestion is when the clock alone changes something about tombstones; zero:
+// it does not.
+func (l *loop) nextQuestion() time.Time {
+	next := l.holders.next
+	if l.holders.err == "" {
+		return next
+	}
+	for _, t := range l.tombstones {
+		if at := l.expiry(t); next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// lookAtHolders does what nextQuestion has called for.
+func (l *loop) lookAtHolders(ctx context.Context, now time.Time) {
+	l.expire(now)
+	if next := l.holders.next; !next.IsZero() && !now.Before(next) {
+		l.askHolders(ctx)
+	}
+}
+
+// sayHolders logs that nobody can say who holds what, or can again; each once.
+func (l *loop) sayHolders(err error) {
+	var now string
+	if err != nil {
+		now = err.Error()
+	}
+	switch was := l.holders.err; {
+	case now != "" && was == "":
+		l.log.Warn("holders not known, removed devices stay listed for the grace time", event.HoldersUnknown,
+			event.Err(err), event.Grace(l.cfg.TombstoneGrace))
+	case now == "" && was != "":
+		l.log.Info("holders known again", event.HoldersKnown)
+	}
+	l.holders.err = now
+}

@@ -1,0 +1,142 @@
+package inventory_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+func TestExclude(t *testing.T) {
+	all := func(p0, p1, other string) map[string]string {
+		return map[string]string{"3b:00.0": p0, "3b:00.0-p1": p1, "0001:5e:00.0": other}
+	}
+	const in, out = "healthy[]", "unhealthy[excluded]"
+	for _, test := range []struct {
+		name    string
+		exclude []string
+		want    map[string]string
+		idle    []any
+	}{
+		{"nothing", nil, all(in, in, in), nil},
+		{"a card", []string{"3b:00.0"}, all(out, out, in), nil},
+		{"port 0", []string{"3b:00.0-p0"}, all(out, in, in), nil},
+		{"port 1", []string{"3b:00.0-p1"}, all(in, out, in), nil},
+		{"outside domain 0", []string{"0001:5e:00.0"}, all(in, in, out), nil},
+		{"another domain", []string{"0001:3b:00.0", "5e:00.0"}, all(in, in, in), []any{"0001:3b:00.0", "5e:00.0"}},
+		{"one that is not here", []string{"3b:00.0-p2", "3b:00.0-p1"}, all(in, out, in), []any{"3b:00.0-p2"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newBench("dfl")
+				f.set(cardA, good(0, 0), good(1, 1))
+				f.set(cardB, good(2, 0))
+				cfg := testConfig
+				cfg.Policy.Exclude = map[string]bool{}
+				for _, id := range test.exclude {
+					cfg.Policy.Exclude[id] = true
+				}
+				r := start(t, cfg, f)
+				r.want("at first", test.want)
+				var idle []any
+				for _, line := range r.logs.FilterMessage("excluded address has no device").All() {
+					idle = append(idle, line.ContextMap()["devices"].([]any)...)
+				}
+				if diff := cmp.Diff(test.idle, idle); diff != "" {
+					t.Errorf("said to be meant for nobody (-want +got):\n%s", diff)
+				}
+
+				r.Use(inventory.Policy{})
+				r.after(10 * time.Second)
+				r.want("none any more", all(in, in, in))
+				r.Use(cfg.Policy)
+				r.after(0)
+				r.want("at once", test.want)
+			})
+		})
+	}
+}
+
+// Excluding a card that hangs needs no reading of it.
+func TestExcludeWhileItHangs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		release := f.hang(cardA)
+		defer release()
+		r.hint(cardA)
+		r.Use(inventory.Policy{Exclude: map[string]bool{"3b:00.0": true}})
+		r.after(0)
+		r.want("reading under way", map[string]string{"3b:00.0": "unhealthy[excluded]"})
+		r.after(2 * time.Second)
+		r.want("timed out", map[string]string{"3b:00.0": "unhealthy[excluded read-timeout]"})
+	})
+}
+
+func TestSeverity(t *testing.T) {
+	hot := inventory.Condition{Reason: "alarm-crit=temp1", Row: "alarm-crit", Health: inventory.Unhealthy}
+	slow := inventory.Condition{Reason: "power-throttled=1", Row: "power-throttled=1", Health: inventory.Degraded}
+	dark := inventory.Condition{Reason: "unreadable=power_state", Row: "power-throttled=6", Health: inventory.Unhealthy}
+	for _, test := range []struct {
+		name     string
+		severity map[string]inventory.Health
+		read     inventory.Condition
+		want     string
+	}{
+		{"as the table has it", nil, hot, "unhealthy[alarm-crit=temp1]"},
+		{"less", map[string]inventory.Health{"alarm-crit": inventory.Degraded}, hot, "degraded[alarm-crit=temp1]"},
+		{"not at all", map[string]inventory.Health{"alarm-crit": inventory.Healthy}, hot, "healthy[]"},
+		{"more", map[string]inventory.Health{"power-throttled=1": inventory.Unhealthy}, slow, "unhealthy[power-throttled=1]"},
+		{"by name", map[string]inventory.Health{"power-throttled": inventory.Unhealthy}, slow, "unhealthy[power-throttled=1]"},
+		{"the value before the name", map[string]inventory.Health{"power-throttled": inventory.Unhealthy, "power-throttled=1": inventory.Healthy},
+			slow, "healthy[]"},
+		{"another value", map[string]inventory.Health{"power-throttled=2": inventory.Unhealthy}, slow, "degraded[power-throttled=1]"},
+		{"of what cannot be read", map[string]inventory.Health{"power-throttled=6": inventory.Degraded}, dark, "degraded[unreadable=power_state]"},
+		{"of what nobody may overrule", map[string]inventory.Health{"driver-unbound": inventory.Healthy, "": inventory.Healthy}, unbound, "unhealthy[driver-unbound]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newBench("dfl")
+				f.set(cardA, good(0, 0, test.read))
+				cfg := testConfig
+				cfg.Policy.Severity = test.severity
+				r := start(t, cfg, f)
+				r.want("from the start", map[string]string{"3b:00.0": test.want})
+			})
+		})
+	}
+}
+
+// What the operator says counts at once, for what is wrong already and for what
+// is over but held.
+func TestSeverityChanges(t *testing.T) {
+	hot := inventory.Condition{Reason: "alarm-crit=temp1", Row: "alarm-crit", Health: inventory.Unhealthy}
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		f.set(cardA, good(0, 0, hot))
+		r.hint(cardA)
+		r.want("hot", map[string]string{"3b:00.0": "unhealthy[alarm-crit=temp1]"})
+		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"alarm-crit": inventory.Degraded}})
+		r.after(0)
+		r.want("no more than degraded", map[string]string{"3b:00.0": "degraded[alarm-crit=temp1]"})
+		r.Use(inventory.Policy{})
+		r.after(0)
+		r.want("as the table has it", map[string]string{"3b:00.0": "unhealthy[alarm-crit=temp1]"})
+		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"alarm-crit": inventory.Healthy}})
+		r.after(0)
+		r.want("not at all", map[string]string{"3b:00.0": "healthy[]"})
+
+		r.Use(inventory.Policy{})
+		f.set(cardA, good(0, 0))
+		r.hint(cardA)
+		r.want("over", map[string]string{"3b:00.0": "unhealthy[recovering=alarm-crit]"})
+		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"alarm-crit": inventory.Degraded}})
+		r.after(0)
+		r.want("over, and never more than degraded", map[string]string{"3b:00.0": "degraded[recovering=alarm-crit]"})
+	})
+}

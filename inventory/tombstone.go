@@ -1,0 +1,226 @@
+package inventory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// tombstone stands for a device that left, as long as somebody may hold it: the
+// kubelet tells the pod that its device is broken only of one that is listed.
+type tombstone struct {
+	device  *Device // as it is listed while nothing is in its place
+	port    *port   // what is remembered of it; nil: it left before we came
+	left    time.Time
+	held    bool     // by the newest answer
+	holders []string // by the same
+	// replaced: what is in its place now is another one, which must wait.
+	replaced bool
+}
+
+// reason is why a device in this state cannot be given to anybody.
+func (t *tombstone) reason() string {
+	switch {
+	case t.replaced:
+		return ReasonReplacedInUse
+	case t.held:
+		return ReasonRemovedInUse
+	}
+	return ReasonRemoved
+}
+
+// tombstones are the loop's, by id.
+type tombstones map[string]*tombstone
+
+// conditions is what they say of the device that is in the place of one.
+func (ts tombstones) conditions(id string) []Condition {
+	if t := ts[id]; t != nil {
+		return []Condition{{Reason: t.reason(), Health: Unhealthy}}
+	}
+	return nil
+}
+
+// bury puts up a tombstone for a port that has left, or takes it off the list
+// where nobody wants to know who holds it.
+func (l *loop) bury(ctx context.Context, p *port) {
+	d := p.device
+	p.device = nil
+	if l.cfg.Holders == nil {
+		l.delist(d.ID)
+		return
+	}
+	t := l.tombstones[d.ID]
+	if t == nil {
+		t = &tombstone{device: markerOf(d), port: p, left: time.Now()}
+		l.tombstones[d.ID] = t
+	}
+	t.replaced = false
+	l.mark(t)
+	l.askHolders(ctx)
+}
+
+// markerOf is what stands on the list for a device that left.
+func markerOf(d *Device) *Device {
+	m := *d
+	m.Health, m.Reasons, m.Nodes, m.Parent, m.ParentNodes = Unhealthy, nil, nil, "", nil
+	return &m
+}
+
+// mark lists a tombstone that has nothing in its place.
+func (l *loop) mark(t *tombstone) {
+	l.change()
+	m := *t.device
+	m.Reasons = []string{t.reason()}
+	t.device = &m
+	l.enlist(t.device)
+}
+
+// portAt is the memory for a port that has come: that of the one that left, where
+// its tombstone still stands.
+func (l *loop) portAt(id string, now time.Time) *port {
+	t := l.tombstones[id]
+	p := &port{portID: -1}
+	if t == nil {
+		return p
+	}
+	if t.port != nil {
+		p.health = t.port.health
+	}
+	p.health.offered = true // or somebody else has: it is held, or may be
+	p.health.returned(now, t.reason())
+	return p
+}
+
+// recognize decides whether what is in the place of a tombstone is the same
+// device. Then the tombstone goes; the device has its hold to pass.
+func (l *loop) recognize(id string, p *port) {
+	t := l.tombstones[id]
+	if t == nil {
+		return
+	}
+	var before identity // not known, when it left before we came: anything may be it
+	if t.port != nil {
+		before = t.port.what
+	}
+	switch before.compare(p.what, l.cfg.AnyAFU) {
+	case same:
+		delete(l.tombstones, id)
+		l.log.Info("removed device returned", event.DeviceReturned, event.Device(id), event.PCI(t.device.PCIAddress),
+			event.Lasted(time.Since(t.left)), event.Holders(t.holders))
+	case other:
+		t.replaced = true
+	case unknown:
+		t.replaced = false
+	}
+}
+
+// confirm takes note of who holds a device that has left.
+func (l *loop) confirm(t *tombstone, h Holding) {
+	if t.held && slices.Equal(t.holders, h.Holders) {
+		return
+	}
+	t.held, t.holders = true, h.Holders
+	l.log.Warn("removed device is held", event.DeviceTombstone, event.Device(t.device.ID), event.PCI(t.device.PCIAddress),
+		event.Holders(h.Holders))
+	l.refresh(t)
+}
+
+// refresh publishes what has become of a tombstone.
+func (l *loop) refresh(t *tombstone) {
+	id := t.device.ID
+	if c := l.cards[addressOf(id)]; c != nil && c.byID[id] != nil {
+		l.judge(c, c.byID[id], id, time.Now())
+		l.watchClock(c)
+		return
+	}
+	if l.tombstones[id] == t {
+		l.mark(t)
+		return
+	}
+	l.change()
+	l.delist(id)
+}
+
+// drop takes a tombstone away: nobody holds the device any more, or nobody has
+// been able to say so for long enough.
+func (l *loop) drop(t *tombstone, why string) {
+	delete(l.tombstones, t.device.ID)
+	say := l.log.Debug // it was free all along: that it was removed has been said
+	if t.held || l.holders.err != "" || t.replaced {
+		say = l.log.Info
+	}
+	say("removed device released", event.DeviceReleased, event.Device(t.device.ID), event.PCI(t.device.PCIAddress),
+		event.Reason(why), event.Lasted(time.Since(t.left)))
+	l.refresh(t)
+}
+
+// maxMissing bounds the tombstones for devices that were never seen here: the
+// kubelet is believed, but not without limit.
+const maxMissing = 1024
+
+// raise puts up tombstones for what is held, but is not here, and sees to it that
+// it is asked after them.
+func (l *loop) raise(held map[string]Holding) {
+	missing := Missing(l.devices, held)
+	for _, d := range missing[:min(len(missing), max(0, maxMissing-len(l.tombstones)))] {
+		t := &tombstone{device: d, left: time.Now()}
+		l.tombstones[d.ID] = t
+		l.confirm(t, held[d.ID])
+		if l.holders.next.IsZero() {
+			l.holders.next = t.left.Add(askAgainAfter)
+		}
+	}
+}
+
+// Missing lists a device for each one that is held but is not among those of
+// this node, sorted by id.
+func Missing(devices []*Device, held map[string]Holding) []*Device {
+	var missing []*Device
+	for _, id := range slices.Sorted(maps.Keys(held)) {
+		if _, here := slices.BinarySearchFunc(devices, id, compareID); here || id == "" || len(id) > maxID {
+			continue
+		}
+		d := &Device{
+			ID: id, HeldAs: held[id].As, Health: Unhealthy, Reasons: []string{ReasonRemovedInUse},
+			PCIAddress: addressOf(id), NUMANode: -1, PortID: -1,
+		}
+		if d.PCIAddress != "" {
+			d.PortID = portOf(id)
+		}
+		missing = append(missing, d)
+	}
+	return missing
+}
+
+// maxID is the longest id in bytes that is taken for one: ours have 19 at most,
+// the kubelet documents 63.
+const maxID = 63
+
+// addressOf is the PCI address in an id, "" where there is none.
+func addressOf(id string) string {
+	card := cardOf(id)
+	if strings.Count(card, ":") == 1 {
+		card = "0000:" + card
+	}
+	address, err := sysfs.ParsePCIAddress(card)
+	if err != nil || deviceID(address, portOf(id)) != id {
+		return ""
+	}
+	return address
+}
+
+// portOf is the hardware port in an id.
+func portOf(id string) int {
+	_, n, _ := strings.Cut(id, "-p")
+	port, err := strconv.Atoi(n)
+	if err != nil || port < 0 {
+		return 0
+	}
+	return port
+}
