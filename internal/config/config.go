@@ -34,6 +34,14 @@ type Config struct {
 	LogLevel  string
 	LogFormat string
 
+	// Exclude is what the operator has taken out: cards as BB:DD.F, or DDDD:BB:DD.F
+	// outside domain 0, in lower-case hex, and single ports as the same with -p0 to
+	// -p3. nil: nothing. Not to be written to.
+	Exclude map[string]bool
+	// Severity overrules how bad a reason makes a device: NAME or NAME=VALUE to
+	// Fatal, Degraded or Ignored. nil: nothing. Not to be written to.
+	Severity map[string]string
+
 	File string // the YAML file, or ""
 }
 
@@ -62,14 +70,20 @@ func Defaults() Config {
 
 // Loader fills a [Config] from flags, variables and a file.
 type Loader struct {
-	Config Config
-	flags  *pflag.FlagSet // one for each setting, of all commands
-	set    map[string]bool
+	Config  Config
+	rows    []string
+	reasons reasons
+	flags   *pflag.FlagSet // one for each setting, of all commands
+	set     map[string]bool
 }
 
-// New returns a loader that holds the defaults.
-func New() *Loader {
-	l := &Loader{Config: Defaults(), set: make(map[string]bool)}
+// configFlag is the flag that has no key: a file does not name another one.
+const configFlag = "config"
+
+// New returns a loader that holds the defaults. The rows are those of the health
+// table, NAME or NAME=VALUE, whose severity a file may overrule.
+func New(rows ...string) *Loader {
+	l := &Loader{Config: Defaults(), rows: rows, reasons: newReasons(rows), set: make(map[string]bool)}
 	l.flags = l.settings()
 	return l
 }
@@ -90,13 +104,13 @@ func (l *Loader) settings() *pflag.FlagSet {
 	fs.Var(interval(&c.ResyncInterval), "resync-interval", "time between two listings of all cards")
 	fs.Var(interval(&c.HealthInterval), "health-interval", "time between two readings of the known cards")
 	fs.Var(duration(&c.RecoveryHold), "recovery-hold", "how long good news must have held; 0s: not at all")
-	fs.Var(duration(&c.TombstoneGrace), "tombstone-grace", "how long a removed device stays listed while it is not known who holds it; no effect yet")
+	fs.Var(duration(&c.TombstoneGrace), "tombstone-grace", "how long a removed device stays listed while nobody can say who holds it; 0s: not at all")
 	fs.Var(interval(&c.ReprogramTimeout), "reprogram-timeout", "how long a port may be reprogrammed before it is unhealthy")
-	fs.Var(number(&c.FlapLimit, 0, 1000), "flap-limit", "turns of health within flap-window before quarantine; 0: off; no effect yet")
-	fs.Var(interval(&c.FlapWindow), "flap-window", "see flap-limit; no effect yet")
+	fs.Var(number(&c.FlapLimit, 0, 1000), "flap-limit", "a device whose health turns more often than this within flap-window is quarantined; 0: none is")
+	fs.Var(interval(&c.FlapWindow), "flap-window", "see flap-limit; also how long a quarantined device must have been steady")
 	fs.Var(oneOf(&c.LogLevel, "debug", "info", "warn", "error"), "log-level", "least severe lines to log: debug, info, warn, error")
 	fs.Var(oneOf(&c.LogFormat, "json", "console"), "log-format", "json, or console for people")
-	fs.Var(path(&c.File), "config", "YAML file with the same settings (resyncInterval: 60s)")
+	fs.Var(path(&c.File), configFlag, "YAML file with the same settings (resyncInterval: 60s), and with exclude and health.severity")
 	return fs
 }
 

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,17 +15,16 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
+// rows are some of a health table, with a value that is given and one that is open.
+var rows = []string{"afu-dead", "link-speed", "port-mmio-timeout", "power-throttled=1", "power-throttled=2", "power-throttled=6"}
+
 // load parses flags, then variables, then a file with this content.
 func load(t *testing.T, flags []string, variables map[string]string, yaml string) (config.Config, error) {
 	t.Helper()
 	if yaml != "" {
-		path := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		flags = append(flags, "--config", path)
+		flags = append(flags, "--config", write(t, yaml))
 	}
-	l := config.New()
+	l := config.New(rows...)
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	l.AddFlags(fs)
 	if err := fs.Parse(flags); err != nil {
@@ -192,9 +190,12 @@ func TestRefusals(t *testing.T) {
 		{"address", []string{"--http-address=9480"}, nil, "", []string{"9480", "host:port"}},
 		{"port too large", []string{"--http-address=:70000"}, nil, "", []string{":70000", "65535"}},
 		{"empty path", []string{"--kubelet-dir="}, nil, "", []string{"kubelet-dir", "want a path"}},
-		{"unknown key", nil, nil, "mode: single\nresyncIntervall: 60s\n", []string{"config.yaml:2", "resyncIntervall", "resyncInterval,"}},
+		{"unknown key", nil, nil, "mode: single\nresyncIntervall: 60s\n", []string{"config.yaml:2", "resyncIntervall", "resyncInterval,", "devRoot, exclude, flapLimit, flapWindow, health, healthInterval"}},
 		{"flag's name as key", nil, nil, "resync-interval: 60s\n", []string{"resync-interval"}},
-		{"key twice", nil, nil, "mode: single\nmode: pool\n", []string{"config.yaml:2", "mode", "twice"}},
+		{"key twice", nil, nil, "mode: single\nmode: pool\n", []string{"config.yaml:2", "mode", "twice", "line 1"}},
+		{"key no word", nil, nil, "mode: single\n? [mode]\n: pool\n", []string{"config.yaml:2", "want a word", "a list"}},
+		{"key an alias", nil, nil, "logLevel: &mode info\n*mode : pool\n", []string{"config.yaml:2", "want a word", "an alias"}},
+		{"merged mapping", nil, nil, "<<: {mode: pool}\n", []string{"config.yaml:1", `"<<"`}},
 		{"list", nil, nil, "mode: [single]\n", []string{"mode", "one value", "a list"}},
 		{"nothing", nil, nil, "mode:\n", []string{"mode", "one value"}},
 		{"no mapping", nil, nil, "- mode\n", []string{"config.yaml:1", "mapping"}},
@@ -232,30 +233,6 @@ func TestFilesThatSetNothing(t *testing.T) {
 	}
 }
 
-// A file is whatever somebody wrote: it is taken or refused, and what is taken
-// stays within what flags would allow.
-func FuzzFile(f *testing.F) {
-	f.Add("resyncInterval: 60s\nflapLimit: 3\n")
-	f.Add("a: &a\n  b: *a\n")
-	f.Add("? [x]\n: y\n")
-	f.Add("mode: !!binary aGk=\n")
-	f.Fuzz(func(t *testing.T, content string) {
-		path := filepath.Join(t.TempDir(), "f")
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		l := config.New()
-		l.Config.File = path
-		if err := l.Load(func(string) (string, bool) { return "", false }); err != nil {
-			return
-		}
-		c := l.Config
-		if c.ResyncInterval < 50*time.Millisecond || c.RecoveryHold < 0 || c.AccelNbUnits < 1 || c.SysfsRoot == "" {
-			t.Errorf("accepted: %+v", c)
-		}
-	})
-}
-
 // The documentation has a row for every flag, with its default.
 func TestDocumentation(t *testing.T) {
 	text, err := os.ReadFile("../../docs/configuration.md")
@@ -273,4 +250,28 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("docs/configuration.md has no row that begins %q", row)
 		}
 	})
+}
+
+// The example file of the documentation is one that is taken.
+func TestDocumentedFile(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, ok := strings.Cut(rest, "```\n")
+	if !ok {
+		t.Fatal("no example")
+	}
+	got, err := load(t, nil, nil, example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Defaults()
+	want.HostDevRoot, want.ResyncInterval, want.ResourceName = "/dev", 30*time.Second, "example.com/fpga"
+	want.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true}
+	want.Severity = map[string]string{"port-mmio-timeout": "fatal", "power-throttled=1": "ignored"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
 }

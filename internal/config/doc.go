@@ -6,7 +6,12 @@
 // Flags win over variables, variables over the file, the file over defaults. One
 // table holds them all, and one check per setting serves all three sources.
 //
+// Two keys are the file's alone, because they are no single values: exclude, what
+// the operator has taken out, and health.severity, how bad a reason makes a
+// device. They are also the ones that a running daemon takes over when the file
+// is read again ([Loader.Again]).
+//
 // The package owns no state: [New] returns a [Loader] whose [Config] is filled
-// by Load and not changed afterwards. Nothing else in the program looks at the
-// environment.
+// by Load and not changed afterwards. It may be read by several goroutines then.
+// Nothing else in the program looks at the environment.
 package config

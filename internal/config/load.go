@@ -57,53 +57,34 @@ func (l *Loader) loadFile(path string) error {
 
 // loadYAML reads one YAML mapping of settings.
 func (l *Loader) loadYAML(name string, r io.Reader) error {
-	decoder := yaml.NewDecoder(r)
-	var doc yaml.Node
-	switch err := decoder.Decode(&doc); {
-	case errors.Is(err, io.EOF):
-		return nil // an empty file sets nothing
-	case err != nil:
-		return fmt.Errorf("%s: not YAML: %w", name, err)
+	root, err := document(name, r)
+	if err != nil || root == nil {
+		return err
 	}
-	switch err := decoder.Decode(new(yaml.Node)); {
-	case err == nil:
-		return fmt.Errorf("%s: more than one YAML document; want one mapping of settings", name)
-	case !errors.Is(err, io.EOF):
-		return fmt.Errorf("%s: not YAML: %w", name, err)
-	}
-	root := doc.Content[0]
-	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
-		return nil // only comments
-	}
-	if root.Kind != yaml.MappingNode {
-		return fmt.Errorf("%s:%d: not a mapping; want lines such as \"resyncInterval: 60s\"", name, root.Line)
-	}
-	var errs []error
-	seen := make(map[string]bool)
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		key, value := root.Content[i], root.Content[i+1]
-		if seen[key.Value] {
-			errs = append(errs, fmt.Errorf("%s:%d: %s: given twice", name, key.Line, key.Value))
-			continue
+	file := &reading{name: name}
+	file.each("", root, func(key, value *yaml.Node) {
+		switch key.Value {
+		case excludeKey:
+			l.Config.Exclude = file.exclude(key, value)
+		case healthKey:
+			l.Config.Severity = file.health(key, value, l.reasons)
+		default:
+			if err := l.loadKey(key.Value, value); err != nil {
+				file.refuse(key, "%w", err)
+			}
 		}
-		seen[key.Value] = true
-		if err := l.loadKey(key, value); err != nil {
-			errs = append(errs, fmt.Errorf("%s:%d: %w", name, key.Line, err))
-		}
-	}
-	return errors.Join(errs...)
+	})
+	return errors.Join(file.errs...)
 }
 
-func (l *Loader) loadKey(key, value *yaml.Node) error {
-	f := l.byKey(key.Value)
+// loadKey takes a setting that flags and variables have, too.
+func (l *Loader) loadKey(key string, value *yaml.Node) error {
+	f := l.byKey(key)
 	if f == nil {
-		return fmt.Errorf("unknown key %q; allowed: %s", key.Value, strings.Join(l.keys(), ", "))
+		return fmt.Errorf("unknown key %q; allowed: %s", key, strings.Join(l.keys(), ", "))
 	}
-	if value.Kind == yaml.AliasNode {
-		value = value.Alias
-	}
-	if value.Kind != yaml.ScalarNode || value.Tag == "!!null" {
-		return fmt.Errorf("%s: want one value, found %s", key.Value, kindOf(value))
+	if !isValue(value) {
+		return fmt.Errorf("%s: want one value, found %s", key, found(value))
 	}
 	if l.set[f.Name] {
 		// Something stronger has set it. The file must be right all the same.
@@ -112,25 +93,26 @@ func (l *Loader) loadKey(key, value *yaml.Node) error {
 		l.set[f.Name] = true
 	}
 	if err := f.Value.Set(value.Value); err != nil {
-		return fmt.Errorf("%s: %q: %w", key.Value, value.Value, err)
+		return fmt.Errorf("%s: %q: %w", key, value.Value, err)
 	}
 	return nil
 }
 
 func (l *Loader) byKey(key string) *pflag.Flag {
-	var found *pflag.Flag
+	var flag *pflag.Flag
 	l.flags.VisitAll(func(f *pflag.Flag) {
-		if keyOf(f.Name) == key && f.Name != "config" {
-			found = f
+		if keyOf(f.Name) == key && f.Name != configFlag {
+			flag = f
 		}
 	})
-	return found
+	return flag
 }
 
+// keys lists what the file may hold, sorted.
 func (l *Loader) keys() []string {
-	var keys []string
+	keys := []string{excludeKey, healthKey}
 	l.flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name != "config" {
+		if f.Name != configFlag {
 			keys = append(keys, keyOf(f.Name))
 		}
 	})
@@ -145,14 +127,4 @@ func keyOf(flag string) string {
 		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
 	}
 	return strings.Join(words, "")
-}
-
-func kindOf(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	}
-	return "nothing"
 }

@@ -1,0 +1,199 @@
+package config_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+)
+
+// write makes a file with this content and returns its path.
+func write(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	rewrite(t, path, content)
+	return path
+}
+
+func rewrite(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start loads what a daemon would, with flags of a command that has others, too.
+func start(t *testing.T, lookup func(string) (string, bool), flags ...string) *config.Loader {
+	t.Helper()
+	l := config.New(rows...)
+	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	set.String("output", "", "one that is no setting")
+	l.AddFlags(set)
+	if err := set.Parse(flags); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Load(lookup); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestAgain(t *testing.T) {
+	const before = "exclude: [3b:00.0]\nflapLimit: 3\nhealth: {severity: {afu-dead: fatal}}\n"
+	for _, test := range []struct {
+		name   string
+		flags  []string
+		after  string
+		adjust func(*config.Config) // from what was loaded first to what is wanted
+		others []string
+	}{
+		{"nothing changed", nil, before, func(*config.Config) {}, nil},
+		{"exclude changed", nil, "exclude: [5e:00.0-p1]\nflapLimit: 3\nhealth: {severity: {afu-dead: fatal}}\n",
+			func(c *config.Config) { c.Exclude = map[string]bool{"5e:00.0-p1": true} }, nil},
+		{"severity changed", nil, "exclude: [3b:00.0]\nflapLimit: 3\nhealth: {severity: {power-throttled=1: ignored}}\n",
+			func(c *config.Config) { c.Severity = map[string]string{"power-throttled=1": "ignored"} }, nil},
+		{"policy taken out", nil, "flapLimit: 3\n", func(c *config.Config) { c.Exclude, c.Severity = nil, nil }, nil},
+		{"others changed", nil, "resyncInterval: 7s\nflapLimit: 4\nmode: pool\n" + "exclude: [3b:00.0]\nhealth: {severity: {afu-dead: fatal}}\n",
+			func(c *config.Config) { c.ResyncInterval, c.FlapLimit, c.Mode = 7*time.Second, 4, "pool" },
+			[]string{"flapLimit", "mode", "resyncInterval"}},
+		{"all gone", nil, "", func(c *config.Config) { c.Exclude, c.Severity, c.FlapLimit = nil, nil, 5 }, []string{"flapLimit"}},
+		{"flag wins", []string{"--flap-limit=9", "--resync-interval=90s"}, "flapLimit: 4\nresyncInterval: 7s\n" + "exclude: [5e:00.0]\n",
+			func(c *config.Config) { c.Exclude, c.Severity = map[string]bool{"5e:00.0": true}, nil }, nil},
+		{"root with what follows it", nil, before + "devRoot: /other\n",
+			func(c *config.Config) { c.DevRoot, c.HostDevRoot = "/other", "/other" }, []string{"devRoot", "hostDevRoot"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := write(t, before)
+			l := start(t, noVariables, append(test.flags, "--config", path)...)
+			first := l.Config
+			rewrite(t, path, test.after)
+			got, others, err := l.Again(noVariables)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := first
+			test.adjust(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("config (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.others, others); diff != "" {
+				t.Errorf("others (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(first, l.Config); diff != "" {
+				t.Errorf("the loader's own config changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A bad file is refused as at the start, a second time too, until it is mended.
+func TestAgainRefused(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		spoil func(t *testing.T, path string)
+		want  string // in the error
+	}{
+		{"gone", func(t *testing.T, path string) { remove(t, path) }, "config.yaml"},
+		{"directory", func(t *testing.T, path string) {
+			remove(t, path)
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, "is a directory"},
+		{"no YAML", func(t *testing.T, path string) { rewrite(t, path, "exclude: [\n") }, "not YAML"},
+		{"bad address", func(t *testing.T, path string) { rewrite(t, path, "exclude:\n- 3b:00.0\n- x\n") }, `config.yaml:3: exclude: "x"`},
+		{"bad setting that a flag wins over", func(t *testing.T, path string) { rewrite(t, path, "mode: zen\n") }, `config.yaml:1: mode: "zen"`},
+		{"path too long", func(t *testing.T, path string) { rewrite(t, path, "kubeletDir: /"+strings.Repeat("k", 76)+"\n") }, "kubelet-dir"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := write(t, "exclude: [3b:00.0]\n")
+			l := start(t, noVariables, "--config="+path, "--mode=single")
+			first := l.Config
+			test.spoil(t, path)
+			for range 2 {
+				got, others, err := l.Again(noVariables)
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Fatalf("error %v, want %q in it", err, test.want)
+				}
+				if diff := cmp.Diff(config.Config{}, got); diff != "" || others != nil {
+					t.Errorf("others %q, config (-want +got):\n%s", others, diff)
+				}
+			}
+			if diff := cmp.Diff(first, l.Config); diff != "" {
+				t.Errorf("the loader's own config changed (-before +after):\n%s", diff)
+			}
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+			rewrite(t, path, "exclude: [3b:00.0]\n")
+			if got, _, err := l.Again(noVariables); err != nil || !cmp.Equal(first, got) {
+				t.Errorf("mended: error %v, config (-want +got):\n%s", err, cmp.Diff(first, got))
+			}
+		})
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAgainFileGone(t *testing.T) {
+	path := write(t, "")
+	l := start(t, noVariables, "--config="+path)
+	remove(t, path)
+	if _, _, err := l.Again(noVariables); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want %v", err, fs.ErrNotExist)
+	}
+}
+
+func TestAgainWithoutFile(t *testing.T) {
+	l := start(t, noVariables, "--flap-limit=9")
+	got, others, err := l.Again(func(string) (string, bool) { return "rubbish", true })
+	if diff := cmp.Diff(l.Config, got); err != nil || others != nil || diff != "" {
+		t.Errorf("others %q, error %v, config (-want +got):\n%s", others, err, diff)
+	}
+}
+
+// Variables keep their place between flags and file, and may name the file.
+func TestAgainVariables(t *testing.T) {
+	path := write(t, "flapLimit: 3\n")
+	variables := map[string]string{"ACCELERATOR_CONFIG": path, "ACCELERATOR_RECOVERY_HOLD": "3s", "ACCELERATOR_FLAP_WINDOW": "2s"}
+	lookup := func(name string) (string, bool) { v, ok := variables[name]; return v, ok }
+	l := start(t, lookup, "--flap-window=1s")
+	rewrite(t, path, "flapLimit: 4\nrecoveryHold: 9s\nflapWindow: 9s\nexclude: [3b:00.0]\n")
+	want := l.Config
+	want.FlapLimit, want.Exclude = 4, map[string]bool{"3b:00.0": true}
+	got, others, err := l.Again(lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"flapLimit"}, others); diff != "" {
+		t.Errorf("others (-want +got):\n%s", diff)
+	}
+}
+
+// What was given relative to the place of the start stays there.
+func TestAgainRelativePath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	path := write(t, "")
+	l := start(t, noVariables, "--config="+path, "--sysfs-root=sys", "--dev-root=./dev/")
+	t.Chdir("/")
+	got, others, err := l.Again(noVariables)
+	if diff := cmp.Diff(l.Config, got); err != nil || others != nil || diff != "" {
+		t.Errorf("others %q, error %v, config (-want +got):\n%s", others, err, diff)
+	}
+}

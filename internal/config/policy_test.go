@@ -1,0 +1,167 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+)
+
+// policy is what the file alone can say.
+type policy struct {
+	Exclude  map[string]bool
+	Severity map[string]string
+}
+
+func TestPolicy(t *testing.T) {
+	excluded := func(addresses ...string) policy {
+		p := policy{Exclude: make(map[string]bool)}
+		for _, a := range addresses {
+			p.Exclude[a] = true
+		}
+		return p
+	}
+	for _, test := range []struct {
+		name, yaml string
+		want       policy
+	}{
+		{"not given", "mode: single\n", policy{}},
+		{"empty", "exclude: []\nhealth:\n  severity: {}\n", policy{}},
+		{"empty health", "health: {}\n", policy{}},
+		{"card", "exclude: [3b:00.0]\n", excluded("3b:00.0")},
+		{"cards and ports", "exclude:\n- 3b:00.0 # as lspci has it\n- 3b:00.1-p0\n- 5e:00.0-p3\n", excluded("3b:00.0", "3b:00.1-p0", "5e:00.0-p3")},
+		{"card and port of it", "exclude: [3b:00.0, 3b:00.0-p0, 3b:00.0-p1]\n", excluded("3b:00.0", "3b:00.0-p0", "3b:00.0-p1")},
+		{"domain 0", "exclude: [0000:3b:00.0, 0000:5e:00.0-p1]\n", excluded("3b:00.0", "5e:00.0-p1")},
+		{"other domains", "exclude: [0001:3b:00.0-p1, 10000:01:00.0, ffffffff:ff:1f.7]\n", excluded("0001:3b:00.0-p1", "10000:01:00.0", "ffffffff:ff:1f.7")},
+		{"capitals", "exclude: [AF:1F.7, 000A:3B:00.0-P1]\n", excluded("af:1f.7", "000a:3b:00.0-p1")},
+		{"digits only", "exclude: [06:00.0, '07:00.0', \"08:10.1\"]\n", excluded("06:00.0", "07:00.0", "08:10.1")},
+		{"alias", "hostDevRoot: &root /dev\nexclude: [&card 3b:00.0]\ndevRoot: *root\nhealth: &h {severity: {afu-dead: &f fatal, link-speed: *f}}\n",
+			policy{map[string]bool{"3b:00.0": true}, map[string]string{"afu-dead": "fatal", "link-speed": "fatal"}}},
+		{"severities", "health:\n  severity:\n    port-mmio-timeout: fatal\n    power-throttled=1: ignored\n    link-speed: degraded\n",
+			policy{Severity: map[string]string{"port-mmio-timeout": "fatal", "power-throttled=1": "ignored", "link-speed": "degraded"}}},
+		{"name of several rows", "health: {severity: {power-throttled: ignored, power-throttled=6: fatal}}\n",
+			policy{Severity: map[string]string{"power-throttled": "ignored", "power-throttled=6": "fatal"}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg, err := load(t, nil, nil, test.yaml)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, policy{cfg.Exclude, cfg.Severity}); diff != "" {
+				t.Errorf("policy (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+const (
+	wantAddress = "want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0, or of one port of it, 3b:00.0-p0 to 3b:00.0-p3"
+	wantReason  = "allowed, some with a value: afu-dead, link-speed, port-mmio-timeout, power-throttled"
+)
+
+// A refusal is one line for each thing that is wrong, and says where.
+func TestPolicyRefusals(t *testing.T) {
+	for _, test := range []struct {
+		name, yaml string
+		want       []string // without the path in front
+	}{
+		{"exclude is one value", "mode: single\nexclude: 3b:00.0\n", []string{`2: exclude: want a list of PCI addresses, found "3b:00.0"`}},
+		{"exclude is a mapping", "exclude: {3b:00.0: true}\n", []string{"1: exclude: want a list of PCI addresses, found a mapping"}},
+		{"exclude is null", "exclude:\n", []string{"1: exclude: want a list of PCI addresses, found nothing"}},
+		{"exclude twice", "exclude: []\nexclude: []\n", []string{"2: exclude: given twice, first on line 1"}},
+		{"exclude is an alias of a word", "logLevel: &l info\nexclude: *l\n", []string{`2: exclude: want a list of PCI addresses, found "info"`}},
+		{"exclude holds itself", "exclude: &l\n- *l\n", []string{"2: exclude: " + wantAddress + ", found a list"}},
+		{"entries of all kinds", "exclude:\n- 3b:00.0\n-\n- [5e:00.0]\n- 5e:00.0: p1\n- ~\n- ''\n", []string{
+			"3: exclude: " + wantAddress + ", found nothing",
+			"4: exclude: " + wantAddress + ", found a list",
+			"5: exclude: " + wantAddress + ", found a mapping",
+			"6: exclude: " + wantAddress + ", found nothing",
+			`7: exclude: "": ` + wantAddress,
+		}},
+		{"entry twice", "exclude:\n- 3b:00.0\n- 5e:00.0\n- 3b:00.0\n", []string{`4: exclude: "3b:00.0": given twice, first on line 2`}},
+		{"entry twice in two forms", "exclude:\n- AF:00.0-P1\n- 0000:af:00.0-p1\n", []string{`3: exclude: "0000:af:00.0-p1": given twice, first on line 2`}},
+		{"entry twice by alias", "exclude:\n- &a 3b:00.0\n- *a\n", []string{`3: exclude: "3b:00.0": given twice, first on line 2`}},
+
+		{"health is a list", "health: [severity]\n", []string{"1: health: want a mapping with the key severity, found a list"}},
+		{"health is null", "health:\n", []string{"1: health: want a mapping with the key severity, found nothing"}},
+		{"unknown key of health", "health:\n  severity: {}\n  sevirity: {}\n", []string{`3: health: unknown key "sevirity"; allowed: severity`}},
+		{"severity twice", "health:\n  severity: {}\n  severity: {}\n", []string{"3: health.severity: given twice, first on line 2"}},
+		{"severity is null", "health:\n  severity:\n", []string{`2: health.severity: want a mapping such as "port-ap6: degraded", found nothing`}},
+		{"severity is a list", "health:\n  severity: [afu-dead]\n", []string{`2: health.severity: want a mapping such as "port-ap6: degraded", found a list`}},
+		{"severity holds itself", "health: &h\n  severity: *h\n", []string{`2: health.severity: unknown reason "severity"; ` + wantReason}},
+
+		{"reason twice", "health:\n  severity:\n    afu-dead: fatal\n    'afu-dead': fatal\n", []string{"4: health.severity.afu-dead: given twice, first on line 3"}},
+		{"reason is no word", "health:\n  severity:\n    ? {a: b}\n    : fatal\n", []string{"3: health.severity.key: want a word, found a mapping"}},
+		{"reason misspelt", "health:\n  severity:\n    port-mmio-timeot: fatal\n", []string{
+			`3: health.severity: unknown reason "port-mmio-timeot"; nearest: port-mmio-timeout; ` + wantReason}},
+		{"value that no row has", "health: {severity: {power-throttled=5: fatal}}\n", []string{
+			`1: health.severity: unknown reason "power-throttled=5"; nearest: power-throttled=1, power-throttled=2, power-throttled=6; ` + wantReason}},
+		{"value of an open row", "health: {severity: {link-speed=8.0: ignored}}\n", []string{
+			`1: health.severity: unknown reason "link-speed=8.0"; nearest: link-speed; ` + wantReason}},
+		{"reason out of the blue", "health: {severity: {rust: fatal}}\n", []string{`1: health.severity: unknown reason "rust"; ` + wantReason}},
+		{"reason with capitals", "health: {severity: {Afu-dead: fatal}}\n", []string{`1: health.severity: unknown reason "Afu-dead"; nearest: afu-dead; ` + wantReason}},
+		{"unknown severities", "health:\n  severity:\n    afu-dead: bad\n    link-speed: Fatal\n    port-mmio-timeout:\n    power-throttled: [fatal]\n", []string{
+			`3: health.severity.afu-dead: want one of fatal, degraded, ignored, found "bad"`,
+			`4: health.severity.link-speed: want one of fatal, degraded, ignored, found "Fatal"`,
+			"5: health.severity.port-mmio-timeout: want one of fatal, degraded, ignored, found nothing",
+			"6: health.severity.power-throttled: want one of fatal, degraded, ignored, found a list",
+		}},
+		{"null that looks like a severity", "health: {severity: {afu-dead: !!null fatal}}\n", []string{
+			"1: health.severity.afu-dead: want one of fatal, degraded, ignored, found nothing"}},
+		{"null that looks like an address", "exclude: [!!null 3b:00.0]\n", []string{"1: exclude: " + wantAddress + ", found nothing"}},
+		{"much at once", "exclude: [x]\nmode: zen\nhealth: {severity: {afu-dead: x}}\n", []string{
+			`1: exclude: "x": ` + wantAddress,
+			`2: mode: "zen": want one of single, pool`,
+			`3: health.severity.afu-dead: want one of fatal, degraded, ignored, found "x"`,
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := load(t, nil, nil, test.yaml)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			var got []string
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				_, line, _ = strings.Cut(line, "config.yaml:")
+				got = append(got, line)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestExcludedAddresses(t *testing.T) {
+	for _, bad := range []string{
+		"3b:00", "3b:00.8", "3b:20.0", "3g:00.0", "b:00.0", ":3b:00.0", "3b:00.0 ", "3b.00.0", "000:3b:00.0", "00000:3b:00.0",
+		"00010000:3b:00.0", "100000000:3b:00.0", "0000:0000:3b:00.0", "3b:00.0-", "3b:00.0-p", "3b:00.0-p4", "3b:00.0-p-1", "3b:00.0-p01",
+		"3b:00.0-p10", "3b:00.0-1", "3b:00.0-p1-p1", "3b:00.0p1", "-p1", "dfl-port.0", "*", "3b:00.0\x00", "\u212a3b:00.0", strings.Repeat("f", 1000),
+	} {
+		t.Run(bad, func(t *testing.T) {
+			quoted := strings.ReplaceAll(bad, "\x00", `\0`)
+			if cfg, err := load(t, nil, nil, `exclude: ["`+quoted+`"]`); err == nil || !strings.Contains(err.Error(), wantAddress) {
+				t.Errorf("error %v, excluded %v", err, cfg.Exclude)
+			}
+		})
+	}
+}
+
+// Without a table no reason can be overruled, and the message does not promise any.
+func TestNoRows(t *testing.T) {
+	l := config.New()
+	l.Config.File = write(t, "health: {severity: {afu-dead: fatal}}\n")
+	if err := l.Load(noVariables); err == nil || !strings.Contains(err.Error(), `unknown reason "afu-dead"; there is none`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Whoever writes a novel as a key has meant none of the reasons.
+func TestLongReason(t *testing.T) {
+	_, err := load(t, nil, nil, "health: {severity: {"+strings.Repeat("afu-dead", 100)+": fatal}}\n")
+	if err == nil || !strings.HasSuffix(err.Error(), `"; `+wantReason) {
+		t.Errorf("error %v", err)
+	}
+}
