@@ -11,7 +11,7 @@ import (
 // do not begin with 0 (VMD and Hyper-V domains are that large).
 func ParsePCIAddress(s string) (string, error) {
 	if !isAddress(s) {
-		return "", fmt.Errorf("%s is not a PCI address, want DDDD:BB:DD.F in hexadecimal", quote(s))
+		return "", fmt.Errorf("%s is not a PCI address, want DDDD:BB:DD.F in hexadecimal", Quote(s))
 	}
 	return strings.ToLower(s), nil
 }
@@ -48,7 +48,7 @@ func PCIAddressOf[S string | []byte](path S) string {
 // it in lower case: some cards were recorded with capitals.
 func ParseID(s string) (string, error) {
 	if len(s) != 32 || !isHex(s) {
-		return "", fmt.Errorf("%s is not an id, want 32 hex digits", quote(s))
+		return "", fmt.Errorf("%s is not an id, want 32 hex digits", Quote(s))
 	}
 	return strings.ToLower(s), nil
 }
@@ -70,7 +70,7 @@ func ParseMask(s string) (uint64, error) {
 			return v, nil
 		}
 	}
-	return 0, fmt.Errorf("%s is not a mask, want 0x and up to 64 bits in hexadecimal", quote(s))
+	return 0, fmt.Errorf("%s is not a mask, want 0x and up to 64 bits in hexadecimal", Quote(s))
 }
 
 // ParseSmall parses a decimal number from 0 to 255, e.g. a port's hardware
@@ -78,7 +78,7 @@ func ParseMask(s string) (uint64, error) {
 func ParseSmall(s string) (int, error) {
 	v, err := strconv.ParseUint(s, 10, 8)
 	if err != nil {
-		return 0, fmt.Errorf("%s is not a small number, want 0 to 255 in decimal", quote(s))
+		return 0, fmt.Errorf("%s is not a small number, want 0 to 255 in decimal", Quote(s))
 	}
 	return int(v), nil
 }
@@ -96,7 +96,7 @@ func ParseDeviceNumber(s string) (DeviceNumber, error) {
 			return DeviceNumber{uint32(ma), uint32(mi)}, nil
 		}
 	}
-	return DeviceNumber{}, fmt.Errorf("%s is not a device number, want MAJOR:MINOR in decimal", quote(s))
+	return DeviceNumber{}, fmt.Errorf("%s is not a device number, want MAJOR:MINOR in decimal", Quote(s))
 }
 
 // isHex says whether s is hex digits and nothing else, and not empty.
@@ -110,8 +110,8 @@ func isHex[S string | []byte](s S) bool {
 	return len(s) > 0
 }
 
-// quote shows what was found, shortened: a value may be a page of rubbish.
-func quote(s string) string {
+// Quote shows what was found, shortened: a value may be a page of rubbish.
+func Quote(s string) string {
 	const most = 40
 	if len(s) > most {
 		return fmt.Sprintf("%q… (%d bytes)", s[:most], len(s))

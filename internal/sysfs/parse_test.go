@@ -184,6 +184,8 @@ func TestParseErrors(t *testing.T) {
 		{"mask", func(s string) error { _, err := sysfs.ParseMask(s); return err }, "hexadecimal"},
 		{"small number", func(s string) error { _, err := sysfs.ParseSmall(s); return err }, "0 to 255"},
 		{"device number", func(s string) error { _, err := sysfs.ParseDeviceNumber(s); return err }, "MAJOR:MINOR"},
+		{"modalias", func(s string) error { _, err := sysfs.ParsePCIModalias(s); return err }, "pci:v…d…"},
+		{"link speed", func(s string) error { _, err := sysfs.ParseLinkSpeed(s); return err }, "GT/s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"syscall"
 )
@@ -40,6 +41,26 @@ func Read(path string) (string, error) {
 		return "", &fs.PathError{Op: "read", Path: path, Err: errTooLong}
 	}
 	return string(value), nil
+}
+
+// ReadFull fills p with the first bytes of the binary file at path, in one read
+// of just that length: where each byte is an access to a device, no other is
+// touched. Fewer bytes are an error (io.ErrUnexpectedEOF). Other errors are as
+// for Read.
+func ReadFull(path string, p []byte) error {
+	fd, err := open(path)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	n, err := read(fd, p)
+	syscall.Close(fd) // as in Read
+	if err == nil && n < len(p) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return nil
 }
 
 // ReadAs reads the attribute at path and parses its value. The error names the

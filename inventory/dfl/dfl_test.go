@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +18,12 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 )
 
-// ignoreErr leaves out the words behind a condition, which package port tests.
-var ignoreErr = cmpopts.IgnoreFields(inventory.Condition{}, "Err")
+// ignore leaves out what package port tests: the words behind a condition, and
+// what it means to lose a file.
+var ignore = cmp.Options{
+	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
+	cmpopts.IgnoreFields(inventory.HealthFile{}, "Lost", "Row", "Reason"),
+}
 
 var _ inventory.Family = dfl.Family{}
 
@@ -45,12 +50,46 @@ func unhealthy(reason string) inventory.Condition {
 	return inventory.Condition{Reason: reason, Health: inventory.Unhealthy}
 }
 
-// files is the list of health files, all there or all absent but power_state.
-func files(absent bool) []inventory.HealthFile {
-	return []inventory.HealthFile{
-		{Name: "afu_id", Absent: absent, Lost: inventory.Unhealthy},
-		{Name: "errors/errors", Absent: absent, Lost: inventory.Unhealthy},
-		{Name: "power_state", Lost: inventory.Unhealthy},
+// row is unhealthy, by the line of the health table that is named so.
+func row(reason string) inventory.Condition {
+	c := unhealthy(reason)
+	c.Row = reason
+	return c
+}
+
+// Health files: of a port, of an FME, and of a card's PCI devices.
+var (
+	portFiles = []string{"afu_id", "errors/errors", "power_state"}
+	fmeFiles  = []string{
+		"fme/driver", "fme/compat_id", "fme/errors/catfatal_errors", "fme/errors/nonfatal_errors",
+		"fme/errors/fme_errors", "fme/errors/pcie0_errors", "fme/errors/pcie1_errors", "fme/manager", "fme/hwmon",
+	}
+	pciFiles = []string{
+		"pci/config", "pci/current_link_speed", "pci/current_link_width", "pci/aer_dev_fatal", "pci/aer_dev_nonfatal",
+		"slot/aer_dev_fatal", "slot/aer_dev_nonfatal",
+		"root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal",
+	}
+)
+
+// files are these health files, the last of which are absent.
+func files(absent int, names ...[]string) []inventory.HealthFile {
+	var list []inventory.HealthFile
+	for _, name := range slices.Concat(names...) {
+		list = append(list, inventory.HealthFile{Name: name})
+	}
+	for i := range list[len(list)-absent:] {
+		list[len(list)-1-i].Absent = true
+	}
+	return list
+}
+
+// without makes files absent.
+func without(names ...string) func(*inventory.Port) {
+	return func(p *inventory.Port) {
+		p.Files = slices.Clone(p.Files)
+		for i := range p.Files {
+			p.Files[i].Absent = p.Files[i].Absent || slices.Contains(names, p.Files[i].Name)
+		}
 	}
 }
 
@@ -59,7 +98,8 @@ func portOf(name string, id int, afu string, changes ...func(*inventory.Port)) i
 	p := inventory.Port{
 		Name: name, PortID: id, PortIDKnown: true, AFUID: afu, AFUIDKnown: true,
 		InterfaceID: pac, InterfaceIDKnown: true, NUMANode: -1, Nodes: []string{name},
-		Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}, Files: files(false),
+		Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
+		Files: files(1+len(pciFiles), portFiles, fmeFiles, pciFiles), // no hwmon on the boards
 	}
 	for _, change := range changes {
 		change(&p)
@@ -71,8 +111,14 @@ func fme(name string) func(*inventory.Port) {
 	return func(p *inventory.Port) { p.Parent, p.ParentNodes = name, []string{name} }
 }
 
+// withoutFME makes the FME one that is not there.
+func withoutFME(p *inventory.Port) {
+	p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil
+	p.Files = files(1+len(pciFiles), portFiles, fmeFiles[:1], pciFiles)
+}
+
 func unbound(p *inventory.Port) {
-	p.PortID, p.PortIDKnown, p.AFUID, p.AFUIDKnown, p.Files = -1, false, "", false, nil
+	p.PortID, p.PortIDKnown, p.AFUID, p.AFUIDKnown, p.Files = -1, false, "", false, p.Files[len(portFiles):]
 	p.Conditions = []inventory.Condition{unhealthy("driver-unbound")}
 }
 
@@ -107,11 +153,12 @@ func one(p ...inventory.Port) inventory.Reading { return inventory.Reading{Ports
 
 func TestBoards(t *testing.T) {
 	numa := func(n int) func(*inventory.Port) { return func(p *inventory.Port) { p.NUMANode = n } }
-	ofs := portOf("dfl-port.0", 0, "", numa(0), func(p *inventory.Port) {
-		p.InterfaceID, p.Files = "0c1d2e3f405162738495a6b7c8d9eafb", files(true)
+	bare := without(fmeFiles[2:]...) // an FME with driver and interface id, and no more
+	ofs := portOf("dfl-port.0", 0, "", numa(0), bare, without("afu_id", "errors/errors"), func(p *inventory.Port) {
+		p.InterfaceID = "0c1d2e3f405162738495a6b7c8d9eafb"
 	})
 	shutDown := func(p *inventory.Port) {
-		p.Conditions = []inventory.Condition{unhealthy("port-ap6"), unhealthy("power-throttled=6")}
+		p.Conditions = []inventory.Condition{row("port-ap6"), row("power-throttled=6")}
 	}
 	first := portOf("dfl-port.0", 0, afuA)
 	vf := one(portOf("dfl-port.1", 0, afuA))
@@ -128,8 +175,8 @@ func TestBoards(t *testing.T) {
 		}},
 		{"dfl-vf", cards{"0000:01:00.0": one(first), "0000:03:00.0": vf}},
 		{"dfl-two-ports", cards{"0001:3b:00.0": one(
-			portOf("dfl-port.9", 0, afuA, numa(1)),
-			portOf("dfl-port.10", 1, afuB, numa(1)),
+			portOf("dfl-port.9", 0, afuA, numa(1), bare),
+			portOf("dfl-port.10", 1, afuB, numa(1), bare),
 		)}},
 		{"dfl-multi-function", cards{
 			"0000:17:00.0": one(ofs), "0000:17:00.1": {}, "0000:17:00.2": {}, "0000:17:00.4": {},
@@ -141,7 +188,7 @@ func TestBoards(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.board, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, readAll(t, node(t, tt.board)), ignoreErr); diff != "" {
+			if diff := cmp.Diff(tt.want, readAll(t, node(t, tt.board)), ignore); diff != "" {
 				t.Errorf("cards (-want +got):\n%s", diff)
 			}
 		})
@@ -182,11 +229,20 @@ func script(t *testing.T, host sysfs.Host, lines string) {
 func TestTree(t *testing.T) {
 	const dev = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
 	first := portOf("dfl-port.0", 0, afuA)
-	noInterface := portOf("dfl-port.0", 0, afuA, func(p *inventory.Port) { p.InterfaceID = "" })
-	unknownInterface := noInterface
-	unknownInterface.InterfaceIDKnown = false
-	noFME := noInterface
-	noFME.Parent, noFME.ParentNodes = "", nil
+	noInterface := portOf("dfl-port.0", 0, afuA, without("fme/compat_id"), func(p *inventory.Port) { p.InterfaceID = "" })
+	unknownInterface := func(c inventory.Condition) inventory.Port {
+		return portOf("dfl-port.0", 0, afuA, func(p *inventory.Port) {
+			p.InterfaceID, p.InterfaceIDKnown, p.Conditions = "", false, []inventory.Condition{c}
+		})
+	}
+	deadFME := unknownInterface(inventory.Condition{
+		Reason: "fme-dead", Health: inventory.Unhealthy, Row: "fme-dead", Dead: true,
+	})
+	deadFME.Files = slices.DeleteFunc(deadFME.Files, func(f inventory.HealthFile) bool { return f.Name == "fme/hwmon" })
+	noID := unknownInterface(inventory.Condition{
+		Reason: "unreadable=fme/compat_id", Health: inventory.Degraded, Row: "fme-dead",
+	})
+	noFME := portOf("dfl-port.0", 0, afuA, withoutFME)
 	const region = dev + "/fpga_region/region0"
 	const compat = region + "/dfl-fme.0/dfl-fme-region.1/fpga_region/region1/compat_id"
 	tests := []struct {
@@ -211,9 +267,7 @@ func TestTree(t *testing.T) {
 		{"second region of the function", "mkdir " + dev + "/fpga_region/region9/dfl-port.8\n" +
 			"link " + dev + "/fpga_region/region9/device ../../../0000:01:00.0\n" +
 			"link class/fpga_region/region9 ../../" + dev + "/fpga_region/region9",
-			cards{"0000:01:00.0": one(first, portOf("dfl-port.8", 0, "", unbound, func(p *inventory.Port) {
-				p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil
-			}))}},
+			cards{"0000:01:00.0": one(first, portOf("dfl-port.8", 0, "", withoutFME, unbound))}},
 		{"names that are no ports", "mkdir " + region + "/dfl-port.\nmkdir " + region + "/dfl-port.1x\n" +
 			"mkdir " + region + "/dfl-portx.1\nwrite " + region + "/dfl-port.2 x\n" +
 			"link " + region + "/dfl-port.3 dfl-port.0\nmkdir " + region + "/dfl-port.0/dfl-port.4",
@@ -223,9 +277,9 @@ func TestTree(t *testing.T) {
 		{"two FMEs", "mkdir " + region + "/dfl-fme.10", cards{"0000:01:00.0": one(first)}},
 		{"no region below the FME", "rm " + region + "/dfl-fme.0/dfl-fme-region.1", cards{"0000:01:00.0": one(noInterface)}},
 		{"no compat_id", "rm " + compat, cards{"0000:01:00.0": one(noInterface)}},
-		{"compat_id all f", "write " + compat + " FFFFFFFFFFFFFFFFffffffffffffffff", cards{"0000:01:00.0": one(unknownInterface)}},
-		{"compat_id is garbage", "write " + compat + " 12", cards{"0000:01:00.0": one(unknownInterface)}},
-		{"compat_id is a directory", "rm " + compat + "\nmkdir " + compat, cards{"0000:01:00.0": one(unknownInterface)}},
+		{"compat_id all f", "write " + compat + " FFFFFFFFFFFFFFFFffffffffffffffff", cards{"0000:01:00.0": one(deadFME)}},
+		{"compat_id is garbage", "write " + compat + " 12", cards{"0000:01:00.0": one(noID)}},
+		{"compat_id is a directory", "rm " + compat + "\nmkdir " + compat, cards{"0000:01:00.0": one(noID)}},
 		{"second compat_id is good", "mv " + region + "/dfl-fme.0/dfl-fme-region.1 " + region + "/dfl-fme.0/dfl-fme-region.2\n" +
 			"mkdir " + filepath.Dir(compat) + "\nwrite " + compat + " 12", cards{"0000:01:00.0": one(first)}},
 		{"numa_node is garbage", "write " + dev + "/numa_node zero", cards{"0000:01:00.0": one(first)}},
@@ -236,7 +290,7 @@ func TestTree(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			host := node(t, "dfl-one-card")
 			script(t, host, tt.script)
-			if diff := cmp.Diff(tt.want, readAll(t, host), cmpopts.EquateEmpty(), ignoreErr); diff != "" {
+			if diff := cmp.Diff(tt.want, readAll(t, host), cmpopts.EquateEmpty(), ignore); diff != "" {
 				t.Errorf("cards (-want +got):\n%s", diff)
 			}
 		})
@@ -264,18 +318,28 @@ func TestPortOrder(t *testing.T) {
 
 func TestVirtualFunction(t *testing.T) {
 	const pf = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
+	lost := func(p *inventory.Port) {
+		withoutFME(p)
+		p.Files = p.Files[:len(p.Files)-4] // no slot, no root port
+	}
 	tests := []struct {
 		name   string
 		script string
 		want   func(*inventory.Port)
 	}{
-		{"physical function is gone", "rm bus/pci/devices/0000:01:00.0\nrm " + pf,
-			func(p *inventory.Port) { p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil }},
+		{"physical function is gone", "rm bus/pci/devices/0000:01:00.0\nrm " + pf, lost},
 		{"physical function without driver", "rm " + pf + "/fpga_region",
-			func(p *inventory.Port) { p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil }},
+			withoutFME},
 		{"physical function cannot be read", "link bus/pci/devices/0000:01:00.0 0000:01:00.0",
 			func(p *inventory.Port) {
-				p.InterfaceID, p.InterfaceIDKnown, p.Parent, p.ParentNodes = "", false, "", nil
+				lost(p)
+				p.InterfaceIDKnown, p.Files = false, files(0, portFiles, pciFiles[:5])
+				driver, config := row("fme-unbound"), row("pci-gone")
+				driver.Reason, config.Reason = "unreadable=fme/driver", "unreadable=pci/config"
+				gone, fatal, nonfatal := row("pci-gone"), row("aer-fatal"), row("aer-nonfatal")
+				gone.Dead, fatal.Reason = true, "unreadable=pci/aer_dev_fatal"
+				nonfatal.Reason, nonfatal.Health = "unreadable=pci/aer_dev_nonfatal", inventory.Degraded
+				p.Conditions = []inventory.Condition{driver, config, gone, fatal, nonfatal}
 			}},
 		{"FME under another number", "mv " + pf + "/fpga_region/region0/dfl-fme.0 " + pf + "/fpga_region/region0/dfl-fme.12",
 			fme("dfl-fme.12")},
@@ -290,7 +354,7 @@ func TestVirtualFunction(t *testing.T) {
 			}
 			want := one(portOf("dfl-port.1", 0, afuA, tt.want))
 			want.PhysFn = "0000:01:00.0"
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Port{}, "Incarnation"), ignoreErr); diff != "" {
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Port{}, "Incarnation"), ignore); diff != "" {
 				t.Errorf("reading (-want +got):\n%s", diff)
 			}
 		})
@@ -350,12 +414,25 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
+// BenchmarkRead reads a healthy card with one port: one that has every file that
+// is judged, and one of a virtual machine that has about half of them.
 func BenchmarkRead(b *testing.B) {
-	host := node(b, "dfl-one-card")
-	b.ReportAllocs()
-	for b.Loop() {
-		if r, err := (dfl.Family{}).Read(host, "0000:01:00.0"); err != nil || len(r.Ports) != 1 {
-			b.Fatal(r, err)
-		}
+	for _, bb := range []struct{ name, board, card string }{
+		{"all-files", "dfl-all-files", "0000:03:00.0"},
+		{"one-card", "dfl-one-card", "0000:01:00.0"},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			host := node(b, bb.board)
+			config := filepath.Join(host.Sys, "bus/pci/devices", bb.card, "config")
+			if err := os.WriteFile(config, []byte("\x86\x80\xc4\x09"), 0o644); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if r, err := (dfl.Family{}).Read(host, bb.card); err != nil || len(r.Ports) != 1 || r.Ports[0].Conditions != nil {
+					b.Fatal(r, err)
+				}
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package dfl_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -15,12 +16,24 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 var (
 	idPattern   = regexp.MustCompile(`^([0-9a-f]{32})?$`)
 	namePattern = regexp.MustCompile(`^dfl-port\.[0-9]+$`)
+
+	pciIDPattern = regexp.MustCompile(`^([0-9a-f]{4}(:[0-9a-f]{4}){3})?$`)
 )
+
+// rows are the lines of the health table.
+var rows = func() map[string]bool {
+	names := map[string]bool{}
+	for _, r := range port.Rows() {
+		names[r.Name] = true
+	}
+	return names
+}()
 
 // check says what is wrong with a reading whatever the tree held.
 func check(r inventory.Reading) error {
@@ -42,11 +55,24 @@ func check(r inventory.Reading) error {
 			return errors.New("a parent without node")
 		case !p.PortIDKnown && len(p.Conditions) == 0:
 			return errors.New("healthy without a port id")
+		case !pciIDPattern.MatchString(p.PCIID):
+			return errors.New("a PCI id that is none")
 		}
+		said := map[string]bool{}
 		for _, c := range p.Conditions {
 			if c.Reason == "" || c.Health == inventory.Healthy {
 				return errors.New("a condition that says nothing")
 			}
+			if said[c.Reason] || c.Row != "" && !rows[c.Row] {
+				return fmt.Errorf("a condition twice, or of no line: %+v", c)
+			}
+			said[c.Reason] = true
+		}
+		for _, f := range p.Files {
+			if said[f.Name] || f.Lost == inventory.Healthy || !rows[f.Row] {
+				return fmt.Errorf("a file twice, or of no line: %+v", f)
+			}
+			said[f.Name] = true
 		}
 	}
 	return nil
@@ -153,14 +179,14 @@ func FuzzRead(f *testing.F) {
 	f.Add("-0", "\n", "0X0", "1e3", ":", "MAJOR=1\nDRIVER=", "+1", "_")
 	host := node(f, "dfl-one-card")
 	card := filepath.Join(host.Sys, "devices/pci0000:00/0000:00:01.0/0000:01:00.0")
-	port := card + "/fpga_region/region0/dfl-port.0/"
-	if err := os.Remove(port + "driver"); err != nil { // uevent decides
+	dir := card + "/fpga_region/region0/dfl-port.0/"
+	if err := os.Remove(dir + "driver"); err != nil { // uevent decides
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, id, afu, errors, power, dev, uevent, numa, compat string) {
 		for path, content := range map[string]string{
-			port + "id": id, port + "afu_id": afu, port + "errors/errors": errors, port + "power_state": power,
-			port + "dev": dev, port + "uevent": uevent, card + "/numa_node": numa,
+			dir + "id": id, dir + "afu_id": afu, dir + "errors/errors": errors, dir + "power_state": power,
+			dir + "dev": dev, dir + "uevent": uevent, card + "/numa_node": numa,
 			card + "/fpga_region/region0/dfl-fme.0/dfl-fme-region.1/fpga_region/region1/compat_id": compat,
 		} {
 			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
@@ -168,6 +194,36 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		r, err := dfl.Family{}.Read(host, "0000:01:00.0")
+		if err != nil || len(r.Ports) != 1 {
+			t.Fatalf("reading %+v, error %v", r, err)
+		}
+		if err := check(r); err != nil {
+			t.Errorf("%v: %+v", err, r)
+		}
+	})
+}
+
+// FuzzReadShared reads a card with any content in what its ports share.
+func FuzzReadShared(f *testing.F) {
+	f.Add("0x0\n", "unknown\n", "0\n", "8.0 GT/s PCIe\n", "16\n", "TOTAL_ERR_FATAL 0\n", "0\n", "\x86\x80\xc4\x09", "pci:v00008086")
+	f.Add("0xffffffffffffffff", "write error", "1", "Unknown", "63", "", "", "\xff\xff\xff\xff", "")
+	f.Add("0x400", " error", "-1", "2.5 GT/s", "255", "TOTAL_ERR_FATAL", "x", "\xff", "pci:")
+	host := node(f, "dfl-all-files")
+	const root = "devices/pci0000:00/0000:00:01.0/"
+	const card = root + "0000:01:00.0/0000:02:08.0/0000:03:00.0/"
+	const fme = card + "fpga_region/region0/dfl-fme.0/"
+	f.Fuzz(func(t *testing.T, mask, state, alarm, speed, width, aer, total, config, modalias string) {
+		for path, content := range map[string]string{
+			fme + "errors/catfatal_errors": mask, fme + "errors/pcie0_errors": mask,
+			fme + "dfl-fme-mgr.0/fpga_manager/fpga0/state": state, fme + "hwmon/hwmon0/temp1_crit_alarm": alarm,
+			card + "current_link_speed": speed, card + "max_link_width": width, card + "aer_dev_fatal": aer,
+			root + "aer_rootport_total_err_fatal": total, card + "config": config, card + "modalias": modalias,
+		} {
+			if err := os.WriteFile(filepath.Join(host.Sys, path), []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := dfl.Family{}.Read(host, "0000:03:00.0")
 		if err != nil || len(r.Ports) != 1 {
 			t.Fatalf("reading %+v, error %v", r, err)
 		}

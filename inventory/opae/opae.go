@@ -16,9 +16,7 @@ var layout = port.Layout{
 	Entry: "intel-fpga-dev.",
 	Port:  "intel-fpga-port.",
 	FME:   "intel-fpga-fme.",
-	InterfaceID: func(fme string) (string, bool) {
-		return port.ReadInterfaceID(fme + "/pr/interface_id")
-	},
+	Table: port.OPAE,
 }
 
 // Name returns opae.

@@ -2,9 +2,10 @@
 // with ports and a management engine (FME) below them in sysfs.
 //
 // A [Layout] says where a driver puts them; it lists a host's cards and reads
-// one. [Read] reads one port: identity, node and health. The health files and
-// what their values mean are a table (health.go): a row more is a file or a bit
-// more that is judged.
+// one: the ports ([Read]: identity, node and health), their FME, and the PCI
+// devices that the card is reached through. Which files are judged, what their
+// values mean and how bad that is, is one table (policy.go, [Rows]): a line more
+// is a file or a bit more that is judged.
 //
 // The package owns no state and remembers nothing between two readings. Listing
 // cards reads directories and links only. Reading one may block for as long as

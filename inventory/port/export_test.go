@@ -1,5 +1,33 @@
 package port
 
+import (
+	"slices"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
 // TakeAFU judges what reading afu_id gave. No ordinary file answers EBUSY or
 // ENODEV, so these are tested here.
-var TakeAFU = takeAFU
+func TakeAFU(p *inventory.Port, id string, err error) (dead bool) {
+	var f findings
+	dead = f.takeAFU(p, id, err)
+	p.Conditions, p.Files = f.conditions, f.files
+	return dead
+}
+
+// Decoders are the decoders of all files, by the names of the files: what they
+// make of a value, and whether it is what a dead part reads.
+func Decoders() map[string]func(value string) (found []inventory.Condition, dead bool, err error) {
+	all := map[string]func(string) ([]inventory.Condition, bool, error){}
+	for _, file := range slices.Concat(portFiles, DFL.errors, OPAE.errors, OPAE.alarms, []file{managerFile}) {
+		all[file.name] = func(value string) ([]inventory.Condition, bool, error) {
+			var f findings
+			dead, err := file.decode(value, &f)
+			return f.conditions, dead, err
+		}
+	}
+	return all
+}
+
+// ParseTotal takes a count of errors out of a file.
+var ParseTotal = parseTotal

@@ -2,84 +2,172 @@ package port
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"syscall"
+	"strings"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
+
+// FMETable says where a driver shows what is to be known of an FME: the part of
+// the health policy in which the drivers differ.
+type FMETable struct {
+	interfaceID pattern
+	errors      []file
+	managers    []pattern // the first of them that finds one counts
+	alarms      []file
+	hwmon       pattern // of the directories of hwmon devices
+}
 
 // fme is what the ports of a card learn from their management engine.
 type fme struct {
 	name        string // "" where there is none
 	interfaceID string
 	known       bool // the interface id is
+	findings
 }
+
+// fmeDriver is the name under which the driver of an FME is a health file.
+const fmeDriver = "fme/driver"
+
+// The attributes of an FME that only a bound driver makes, with both drivers.
+const (
+	attrPorts     = "ports_num"
+	attrBitstream = "bitstream_id"
+)
 
 // fmeOf reads the FME of a class entry. A virtual function has none of its own:
 // its ports belong to the one at the physical function.
-func (l Layout) fmeOf(host sysfs.Host, e entry, physfn string) fme {
+func (l Layout) fmeOf(host sysfs.Host, e entry, c *pciCard) fme {
 	if e.fme != "" {
 		return l.readFME(e)
 	}
-	if physfn == "" {
-		return fme{known: true}
+	if c.physfn == "" {
+		return noFME()
 	}
-	var found []entry
-	dir, err := host.PCIDir(physfn, l.Class)
-	if err == nil {
-		found, err = l.entries(host, dir, physfn)
-	}
-	if err != nil {
-		return fme{known: sysfs.Gone(err)}
+	found, err := l.entries(host, c.dir, c.physfn)
+	if err != nil && !sysfs.Gone(err) {
+		var f fme
+		f.unreadable(fmeDriver, lineFMEUnbound, err)
+		return f
 	}
 	for _, e := range found {
 		if e.fme != "" {
 			return l.readFME(e)
 		}
 	}
-	return fme{known: true}
+	return noFME()
 }
 
+func noFME() fme {
+	f := fme{known: true}
+	f.driver(false)
+	return f
+}
+
+// driver takes note of whether there is an FME with a driver.
+func (f *fme) driver(bound bool) {
+	f.files = append(f.files, inventory.HealthFile{
+		Name: fmeDriver, Absent: !bound,
+		Lost: lineFMEUnbound.health, Row: lineFMEUnbound.reason, Reason: lineFMEUnbound.reason,
+	})
+}
+
+// readFME reads the FME of e. One without driver has no attributes, or just some,
+// so nothing else is asked of it. Of one that does not answer the alarms are not
+// asked: in what it reads they are all set.
 func (l Layout) readFME(e entry) fme {
-	id, known := l.InterfaceID(e.dir + "/" + e.fme)
-	return fme{name: e.fme, interfaceID: id, known: known}
+	f := fme{name: e.fme, findings: someFiles()}
+	top := listing{dir: e.dir + "/" + e.fme}
+	bound := sysfs.Bound(top.dir, attrPorts, attrBitstream)
+	f.driver(bound)
+	if !bound {
+		return f
+	}
+	dead := f.readInterfaceID(&top, l.Table.interfaceID)
+	for _, file := range l.Table.errors {
+		dead = f.judge(file, below(top.dir, file.name)) || dead
+	}
+	if dead {
+		f.dead(lineFMEDead, nil)
+	}
+	f.readManager(&top, l.Table.managers)
+	if dead {
+		return f
+	}
+	for _, file := range l.Table.alarms {
+		f.judge(file, below(top.dir, file.name))
+	}
+	if l.Table.hwmon.path != "" {
+		f.readHWMon(&top, l.Table.hwmon)
+	}
+	return f
+}
+
+// below is the path of a file, given the directory that the first element of its
+// name stands for.
+func below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
+
+// readInterfaceID reads the interface id. There may be one for each port, but the
+// id is one for the FME (FME_PR_INTFC_ID, dfl-fme-pr.c): the first that can be
+// read counts. dead: there is only what an FME gives that does not answer.
+func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
+	paths, err := top.find(p.path)
+	absent := err == nil
+	for _, path := range paths {
+		id, rerr := sysfs.ReadAs(path, sysfs.ParseID)
+		if errors.Is(rerr, fs.ErrNotExist) {
+			continue
+		}
+		absent = false
+		if rerr == nil && !sysfs.AllOnes(id) {
+			f.interfaceID, f.known = id, true
+			break
+		}
+		dead = dead || rerr == nil
+		err = errors.Join(err, rerr)
+	}
+	f.files = append(f.files, inventory.HealthFile{
+		Name: p.name, Absent: absent, Lost: lineInterface.health, Row: lineInterface.reason,
+	})
+	switch {
+	case f.known:
+		return false
+	case absent:
+		f.known = true // there is none
+	case err != nil:
+		f.unreadable(p.name, lineInterface, err)
+	}
+	return dead
+}
+
+// readManager judges the state of the FPGA manager, wherever it stands.
+func (f *fme) readManager(top *listing, places []pattern) {
+	var path, value string
+	var err error = fs.ErrNotExist
+	for _, p := range places {
+		paths, ferr := top.find(p.path)
+		if ferr != nil {
+			err = ferr
+			break
+		}
+		for _, path = range paths {
+			if value, err = sysfs.Read(path); !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	f.take(managerFile, path, value, err)
 }
 
 // describe gives a port what is known of its FME.
-func (f fme) describe(p *inventory.Port) {
+func (f *fme) describe(p *inventory.Port) {
 	p.InterfaceID, p.InterfaceIDKnown = f.interfaceID, f.known
 	if f.name != "" {
 		p.Parent = f.name
 		p.ParentNodes = []string{f.name}
 	}
-}
-
-// ReadInterfaceID reads an interface id from the attribute at path: "" and true
-// where there is no such attribute, false where it cannot be read, holds no id,
-// or all f (a card that does not answer).
-func ReadInterfaceID(path string) (id string, known bool) {
-	id, err := sysfs.ReadAs(path, sysfs.ParseID)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", true
-	case err != nil || sysfs.AllOnes(id):
-		return "", false
-	}
-	return id, true
-}
-
-// notThere says whether err, of following a link, means that it leads nowhere.
-func notThere(err error) bool {
-	return sysfs.Gone(err) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) ||
-		errors.Is(err, syscall.EINVAL)
-}
-
-// absentIfGone makes every way in which a card can vanish wrap fs.ErrNotExist.
-func absentIfGone(err error) error {
-	if sysfs.Gone(err) && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
-	}
-	return err
 }

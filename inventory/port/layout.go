@@ -24,9 +24,7 @@ type Layout struct {
 	Port  string // prefix of ports
 	FME   string // prefix of FMEs
 
-	// InterfaceID reads the interface id of the FME whose directory it is
-	// given: "" and true where it has none, false where it cannot be known.
-	InterfaceID func(fme string) (id string, known bool)
+	Table FMETable // what the driver shows of an FME
 }
 
 // Cards lists the PCI addresses of the cards, sorted. An entry whose device
@@ -59,27 +57,36 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 		return inventory.Reading{}, err
 	}
 	r := inventory.Reading{PhysFn: sysfs.PhysFn(dir)}
-	numa := -1
-	for i, e := range found {
-		if i == 0 {
-			numa = sysfs.NUMANode(dir)
-		}
+	var c *pciCard
+	for _, e := range found {
 		if len(e.ports) == 0 {
 			continue
 		}
-		f := l.fmeOf(host, e, r.PhysFn)
+		if c == nil {
+			c = l.readCard(host, dir, r.PhysFn)
+		}
+		f := l.fmeOf(host, e, c)
 		for _, name := range e.ports {
 			p, ok := Read(host, e.dir+"/"+name)
 			if !ok {
 				continue
 			}
-			p.NUMANode = numa
+			c.describe(&p)
 			f.describe(&p)
+			join(&p, &f.findings, &c.findings)
 			r.Ports = append(r.Ports, p)
 		}
 	}
 	sortPorts(r.Ports)
 	return r, nil
+}
+
+// join adds to a port what was found at parts that it shares with others. Each
+// port gets its own copy.
+func join(p *inventory.Port, f, c *findings) {
+	p.Conditions = slices.Concat(p.Conditions, f.conditions, c.conditions)
+	p.Files = slices.Concat(p.Files, f.files, c.files)
+	p.Counters = slices.Concat(p.Counters, f.counters, c.counters)
 }
 
 // Outline says which ports the card with this PCI address has, from directories

@@ -3,7 +3,6 @@ package port
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"syscall"
 
@@ -57,7 +56,7 @@ func outline(dir string) (inventory.Port, bool) {
 // readUnbound reads a port without driver. Its attributes are absent or partly
 // there, so nothing but the missing driver is judged.
 func readUnbound(p *inventory.Port, dir string) {
-	p.Conditions = []inventory.Condition{unhealthy(inventory.ReasonDriverUnbound, nil)}
+	p.Conditions = []inventory.Condition{{Reason: inventory.ReasonDriverUnbound, Health: fatal}}
 	if id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID); err == nil {
 		p.PortID, p.PortIDKnown = id, true
 	}
@@ -67,56 +66,66 @@ func readUnbound(p *inventory.Port, dir string) {
 // that dies in between gives afu_id all f, and the id is not believed; the other
 // way round an id of a dead card would pass.
 func readBound(p *inventory.Port, host sysfs.Host, dir string) {
+	var f findings
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	if err != nil {
-		p.Conditions = append(p.Conditions, unreadable(attrID, inventory.Unhealthy, err))
+		f.unreadable(attrID, unlisted, err)
 	} else {
 		p.PortID, p.PortIDKnown = id, true
 	}
 	afu, err := sysfs.ReadAs(dir+"/"+attrAFU, sysfs.ParseID)
-	dead := takeAFU(p, afu, err)
-	if dead {
+	afuDead := f.takeAFU(p, afu, err)
+	dead := false
+	for _, file := range portFiles {
+		dead = f.judge(file, dir+"/"+file.name) || dead
+	}
+	if dead && !afuDead { // those without AFU id have no other way to tell
+		f.dead(linePortDead, nil)
+	}
+	if dead || afuDead {
 		p.PortID, p.PortIDKnown = -1, false // a dead card reads id 3
 	}
-	for _, f := range healthFiles {
-		dead = f.judge(p, dir, dead) || dead
-	}
-	if dead {
-		p.PortID, p.PortIDKnown = -1, false // a dead card reads id 3
-	}
-	err = host.CheckNode(p.Name, dir+"/"+attrDev)
-	switch {
-	case err == nil:
-	case errors.Is(err, sysfs.ErrNodeMissing):
-		p.Conditions = append(p.Conditions, unhealthy(inventory.ReasonNodeMissing, err))
-	case errors.Is(err, sysfs.ErrNodeMismatch):
-		p.Conditions = append(p.Conditions, unhealthy(inventory.ReasonNodeMismatch, err))
-	default:
-		p.Conditions = append(p.Conditions, unreadable(attrDev, inventory.Unhealthy, err))
-	}
+	f.takeNode(host.CheckNode(p.Name, dir+"/"+attrDev))
+	p.Conditions, p.Files = f.conditions, f.files
 }
 
-// takeAFU adds to p what reading afu_id gave, and says whether the AFU is dead.
-func takeAFU(p *inventory.Port, id string, err error) (dead bool) {
-	absent := errors.Is(err, fs.ErrNotExist)
-	p.Files = append(p.Files, inventory.HealthFile{Name: attrAFU, Absent: absent, Lost: inventory.Unhealthy})
+// takeAFU takes in what reading afu_id gave, and says whether the AFU is dead.
+func (f *findings) takeAFU(p *inventory.Port, id string, err error) (dead bool) {
+	absent := f.asked(attrAFU, lineAFUDead, err)
 	switch {
 	case absent:
 		p.AFUIDKnown = true // there is none: some cards have no AFU header (N6000)
 	case errors.Is(err, syscall.EBUSY): // the port is disabled (dfl-afu-main.c, afu_id_show)
-		p.Conditions = append(p.Conditions, inventory.Condition{
-			Reason: "reprogramming", Health: inventory.Degraded, Passing: true,
+		f.add(inventory.Condition{
+			Reason: lineReprogramming.reason, Health: lineReprogramming.health, Row: lineReprogramming.reason, Passing: true,
 		})
 	case err != nil:
-		p.Conditions = append(p.Conditions, unreadable(attrAFU, inventory.Unhealthy, err))
+		f.unreadable(attrAFU, lineAFUDead, err)
 	case sysfs.AllOnes(id):
-		p.Conditions = append(p.Conditions, unhealthy("afu-dead", nil))
+		f.dead(lineAFUDead, nil)
 		return true
 	default:
 		p.AFUID, p.AFUIDKnown = id, true
 	}
 	return false
 }
+
+// takeNode takes in what checking the port's node gave.
+func (f *findings) takeNode(err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, sysfs.ErrNodeMissing):
+		f.add(inventory.Condition{Reason: inventory.ReasonNodeMissing, Health: fatal, Err: err})
+	case errors.Is(err, sysfs.ErrNodeMismatch):
+		f.add(inventory.Condition{Reason: inventory.ReasonNodeMismatch, Health: fatal, Err: err})
+	default:
+		f.unreadable(attrDev, unlisted, err)
+	}
+}
+
+// unlisted is for a file that is not in the health table: without it there is no
+// port to offer, and nobody may overrule that.
+var unlisted = line{health: fatal}
 
 // mostPorts is how many ports a card can have: PORT_CAP has two bits for the
 // number (drivers/fpga/dfl.h).

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,13 +85,9 @@ func unhealthy(reasons ...string) []inventory.Condition {
 
 // files is the list of health files, those named absent marked so.
 func files(absent ...string) []inventory.HealthFile {
-	var list []inventory.HealthFile
-	for _, name := range []string{"afu_id", "errors/errors", "power_state"} {
-		f := inventory.HealthFile{Name: name, Lost: inventory.Unhealthy}
-		for _, a := range absent {
-			f.Absent = f.Absent || a == name
-		}
-		list = append(list, f)
+	list := judged("dfl")[:3]
+	for i := range list {
+		list[i].Absent = slices.Contains(absent, list[i].Name)
 	}
 	return list
 }
@@ -107,8 +104,32 @@ func good(changes ...func(*inventory.Port)) inventory.Port {
 	return p
 }
 
-func bad(reasons ...string) func(*inventory.Port) {
-	return func(p *inventory.Port) { p.Conditions = unhealthy(reasons...) }
+// sick gives the port conditions: those of files that cannot be read, or lines of
+// the table.
+func sick(reasons ...string) func(*inventory.Port) {
+	return func(p *inventory.Port) {
+		p.Conditions = nil
+		for _, reason := range reasons {
+			p.Conditions = append(p.Conditions, condition(reason))
+		}
+	}
+}
+
+func condition(reason string) inventory.Condition {
+	name, file, _ := strings.Cut(reason, "=")
+	switch {
+	case name == "driver-unbound" || reason == "unreadable=id" || reason == "unreadable=dev":
+		return unhealthy(reason)[0]
+	case name == "unreadable":
+		list := judged("dfl")
+		i := slices.IndexFunc(list, func(f inventory.HealthFile) bool { return f.Name == file })
+		return of(list[i].Row, reason, list[i].Lost)
+	case strings.HasPrefix(reason, "port-error="):
+		return of(name, reason, poor)
+	case strings.HasSuffix(reason, "-dead"):
+		return dead(reason)
+	}
+	return is(reason, healthOf(reason))
 }
 
 func noPortID(p *inventory.Port) { p.PortID, p.PortIDKnown = -1, false }
@@ -136,61 +157,66 @@ func TestRead(t *testing.T) {
 		{"driver in uevent only", map[string]string{"driver": absent}, good()},
 		{"no driver entry, no uevent", map[string]string{"driver": absent, "uevent": absent}, good()},
 		{"unbound", map[string]string{"driver": absent, "uevent": "MAJOR=245\nDEVNAME=dfl-port.0\n"},
-			good(bad("driver-unbound"), noAFU, none)},
+			good(sick("driver-unbound"), noAFU, none)},
 		{"unbound, with garbage", map[string]string{
 			"driver": absent, "uevent": directory, "afu_id": "x", "id": "x", "power_state": directory,
-		}, good(bad("driver-unbound"), noPortID, noAFU, none)},
+		}, good(sick("driver-unbound"), noPortID, noAFU, none)},
 		{"bare directory", map[string]string{
 			"driver": absent, "uevent": absent, "id": absent, "afu_id": absent, "power_state": absent,
-		}, good(bad("driver-unbound"), noPortID, noAFU, none)},
+		}, good(sick("driver-unbound"), noPortID, noAFU, none)},
 
-		{"no id", map[string]string{"id": absent}, good(bad("unreadable=id"), noPortID)},
-		{"id is garbage", map[string]string{"id": "-1\n"}, good(bad("unreadable=id"), noPortID)},
-		{"id is long", map[string]string{"id": strings.Repeat("1", 5000)}, good(bad("unreadable=id"), noPortID)},
+		{"no id", map[string]string{"id": absent}, good(sick("unreadable=id"), noPortID)},
+		{"id is garbage", map[string]string{"id": "-1\n"}, good(sick("unreadable=id"), noPortID)},
+		{"id is long", map[string]string{"id": strings.Repeat("1", 5000)}, good(sick("unreadable=id"), noPortID)},
 
 		{"no afu_id, no errors", map[string]string{"afu_id": absent, "errors": absent},
 			good(func(p *inventory.Port) { p.AFUID = "" }, without("afu_id", "errors/errors"))},
-		{"afu_id is a directory", map[string]string{"afu_id": directory}, good(bad("unreadable=afu_id"), noAFU)},
+		{"afu_id is a directory", map[string]string{"afu_id": directory}, good(sick("unreadable=afu_id"), noAFU)},
 		{"afu_id is a dangling link", map[string]string{"afu_id": linkTo + "nowhere"},
-			good(bad("unreadable=afu_id"), noAFU)},
+			good(sick("unreadable=afu_id"), noAFU)},
 		{"afu_id is a circular link", map[string]string{"afu_id": linkTo + "afu_id"},
-			good(bad("unreadable=afu_id"), noAFU)},
-		{"afu_id is empty", map[string]string{"afu_id": ""}, good(bad("unreadable=afu_id"), noAFU)},
-		{"afu_id is short", map[string]string{"afu_id": afuID[1:] + "\n"}, good(bad("unreadable=afu_id"), noAFU)},
-		{"afu_id is long", map[string]string{"afu_id": afuID + "0\n"}, good(bad("unreadable=afu_id"), noAFU)},
+			good(sick("unreadable=afu_id"), noAFU)},
+		{"afu_id is empty", map[string]string{"afu_id": ""}, good(sick("unreadable=afu_id"), noAFU)},
+		{"afu_id is short", map[string]string{"afu_id": afuID[1:] + "\n"}, good(sick("unreadable=afu_id"), noAFU)},
+		{"afu_id is long", map[string]string{"afu_id": afuID + "0\n"}, good(sick("unreadable=afu_id"), noAFU)},
 		{"afu_id is a page", map[string]string{"afu_id": strings.Repeat("a", 5000)},
-			good(bad("unreadable=afu_id"), noAFU)},
+			good(sick("unreadable=afu_id"), noAFU)},
 		{"afu_id is dead", map[string]string{"afu_id": allF + "\n", "id": "3\n"},
-			good(bad("afu-dead"), noAFU, noPortID)},
+			good(sick("afu-dead"), noAFU, noPortID)},
 		{"all is dead", map[string]string{
 			"afu_id": strings.ToUpper(allF), "id": "3\n", "errors/errors": "0xffffffffffffffff\n", "power_state": "0xf\n",
-		}, good(bad("afu-dead"), noAFU, noPortID)},
+		}, good(sick("afu-dead"), noAFU, noPortID)},
 		{"dead and shut down", map[string]string{"afu_id": allF, "errors/errors": "0x4000000000000\n"},
-			good(bad("afu-dead", "port-ap6"), noAFU, noPortID)},
+			good(sick("afu-dead", "port-ap6"), noAFU, noPortID)},
 
-		{"error AP6", map[string]string{"errors/errors": "0x4000000000000\n"}, good(bad("port-ap6"))},
-		{"error AP6 among others", map[string]string{"errors/errors": "0x5000000000001\n"}, good(bad("port-ap6"))},
-		{"other errors", map[string]string{"errors/errors": "0xfffbffffffffffff\n"}, good()},
+		{"error AP6", map[string]string{"errors/errors": "0x4000000000000\n"}, good(sick("port-ap6"))},
+		{"error AP6 among others", map[string]string{"errors/errors": "0x5000000000001\n"},
+			good(sick("port-ap6", "port-tx=ch0-overflow", "port-page-fault"))},
+		{"errors without name", map[string]string{"errors/errors": "0xfff0000000000000\n"},
+			good(sick("port-error=0xfff0000000000000"))},
+		{"errors are all ones", map[string]string{"errors/errors": "0xffffffffffffffff\n"}, good(sick("port-dead"), noPortID)},
 		{"plain 0", map[string]string{"errors/errors": "0\n"}, good()},
 		{"errors is a directory", map[string]string{"errors/errors": directory},
-			good(bad("unreadable=errors/errors"))},
-		{"errors is garbage", map[string]string{"errors/errors": "0x0 0x0\n"}, good(bad("unreadable=errors/errors"))},
+			good(sick("unreadable=errors/errors"))},
+		{"errors is garbage", map[string]string{"errors/errors": "0x0 0x0\n"}, good(sick("unreadable=errors/errors"))},
 		{"errors has 65 bits", map[string]string{"errors/errors": "0x10000000000000000\n"},
-			good(bad("unreadable=errors/errors"))},
-		{"errors is in a file", map[string]string{"errors": "0x0\n"}, good(bad("unreadable=errors/errors"))},
+			good(sick("unreadable=errors/errors"))},
+		{"errors is in a file", map[string]string{"errors": "0x0\n"}, good(sick("unreadable=errors/errors"))},
 
-		{"wholly throttled", map[string]string{"power_state": "0x6\n"}, good(bad("power-throttled=6"))},
-		{"half throttled", map[string]string{"power_state": "0x1\n"}, good()},
-		{"power_state is garbage", map[string]string{"power_state": "six\n"}, good(bad("unreadable=power_state"))},
-		{"a power_state that there is not", map[string]string{"power_state": "0x7\n"}, good(bad("unreadable=power_state"))},
+		{"wholly throttled", map[string]string{"power_state": "0x6\n"}, good(sick("power-throttled=6"))},
+		{"half throttled", map[string]string{"power_state": "0x1\n"}, good(sick("power-throttled=1"))},
+		{"power_state is garbage", map[string]string{"power_state": "six\n"}, good(sick("unreadable=power_state"))},
+		{"a power_state that there is not", map[string]string{"power_state": "0x7\n"}, good(sick("unreadable=power_state"))},
 		{"dead, and no AFU id to tell", map[string]string{"afu_id": absent, "errors": absent, "power_state": "0xf\n", "id": "3\n"},
-			good(bad("unreadable=power_state"), without("afu_id", "errors/errors"), noPortID, func(p *inventory.Port) { p.AFUID = "" })},
-		{"id beyond two bits", map[string]string{"id": "4\n"}, good(bad("unreadable=id"), noPortID)},
+			good(sick("port-dead"), without("afu_id", "errors/errors"), noPortID, func(p *inventory.Port) { p.AFUID = "" })},
+		{"dead by all that there is", map[string]string{"afu_id": absent, "errors/errors": "0xffffffffffffffff\n", "power_state": "0xf\n"},
+			good(sick("port-dead"), without("afu_id"), noPortID, func(p *inventory.Port) { p.AFUID = "" })},
+		{"id beyond two bits", map[string]string{"id": "4\n"}, good(sick("unreadable=id"), noPortID)},
 		{"no power_state", map[string]string{"power_state": absent}, good(without("power_state"))},
 
 		{"everything at once", map[string]string{
 			"id": directory, "afu_id": "\xff", "errors/errors": "\x00\x01", "power_state": "", "dev": "x",
-		}, good(bad("unreadable=id", "unreadable=afu_id", "unreadable=errors/errors", "unreadable=power_state"),
+		}, good(sick("unreadable=id", "unreadable=afu_id", "unreadable=errors/errors", "unreadable=power_state"),
 			noPortID, noAFU)},
 	}
 	for _, tt := range tests {
@@ -334,11 +360,11 @@ func TestTakeAFU(t *testing.T) {
 		want inventory.Port
 	}{
 		{"being reprogrammed", syscall.EBUSY, inventory.Port{
-			Conditions: []inventory.Condition{{Reason: "reprogramming", Health: inventory.Degraded, Passing: true}},
+			Conditions: []inventory.Condition{{Reason: "reprogramming", Health: poor, Row: "reprogramming", Passing: true}},
 			Files:      files()[:1],
 		}},
-		{"removed", syscall.ENODEV, inventory.Port{Conditions: unhealthy("unreadable=afu_id"), Files: files()[:1]}},
-		{"failing", syscall.EIO, inventory.Port{Conditions: unhealthy("unreadable=afu_id"), Files: files()[:1]}},
+		{"removed", syscall.ENODEV, inventory.Port{Conditions: []inventory.Condition{condition("unreadable=afu_id")}, Files: files()[:1]}},
+		{"failing", syscall.EIO, inventory.Port{Conditions: []inventory.Condition{condition("unreadable=afu_id")}, Files: files()[:1]}},
 		{"absent", syscall.ENOENT, inventory.Port{AFUIDKnown: true, Files: files("afu_id")[:1]}},
 	}
 	for _, tt := range tests {

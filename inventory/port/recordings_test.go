@@ -24,14 +24,15 @@ const nlbAFU, pacID, otherID = "d8424dc4a4a3c413f89e433683f9040b",
 	"69528db6eb31577a8c3668f9faa081f6", "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 
 // recorded is what each archive holds: a line for each port, and for each card
-// without one. Recordings of the kernel have no nodes: those are made first.
+// without one. Recordings of the kernel have no nodes: those are made first. The
+// N6000 can do more than its slot gives it, but of the slot nothing was recorded.
 var recorded = map[string][]string{
 	"dfl-d5005.tar.gz": {
 		"dfl 0000:05:00.0 dfl-port.0 id=0 afu=f7df405cbd7acf7222f144b0b93acd18 if=9346116da52d5ca8b06aa9a389ef7c8d fme=dfl-fme.0"},
 	"dfl-n3000.tar.gz": {
 		"dfl 0000:05:00.0 dfl-port.0 id=0 afu=9aeffe5f84570612c000c9660d824272 if=a5d72a3cc8b04939912cf715e5dc10ca fme=dfl-fme.0"},
 	"dfl-n6000-ofs.tar.gz": {
-		"dfl 0000:01:00.0 dfl-port.0 id=0 afu= if=98b4d5bc98ba5f4b98d9a2841ccf11b0 fme=dfl-fme.0",
+		"dfl 0000:01:00.0 dfl-port.0 id=0 afu= if=98b4d5bc98ba5f4b98d9a2841ccf11b0 fme=dfl-fme.0 link-speed=8.0 link-width=8",
 		"dfl 0000:01:00.1", "dfl 0000:01:00.2", "dfl 0000:01:00.4"},
 	"dfl-pac-a10.tar.gz": {
 		"dfl 0000:05:00.0 dfl-port.0 id=0 afu=" + nlbAFU + " if=f64e598bea11517fa28e7bc65d885104 fme=dfl-fme.0"},
@@ -43,7 +44,7 @@ var recorded = map[string][]string{
 	"kernel-6.1/sysfs/two-cards.tar.gz":      {kernelPort("01", 0, 0, pacID), kernelPort("02", 1, 1, pacID)},
 	"kernel-6.1/sysfs/port1-released.tar.gz": {kernelPort("01", 0, 0, pacID), "dfl 0000:02:00.0"},
 	"kernel-6.1/sysfs/port0-error-ap6.tar.gz": {
-		kernelPort("01", 0, 0, pacID) + " power-throttled=6",
+		kernelPort("01", 0, 0, pacID) + " port-tx=ch0-overflow power-throttled=6",
 		"dfl 0000:02:00.0 dfl-port.1 id=? afu=? if=" + pacID + " fme=dfl-fme.1 driver-unbound"},
 	"kernel-6.1/sysfs/card-and-vf.tar.gz": {kernelPort("01", 0, 0, pacID), kernelPort("03", 1, -1, "")},
 	"kernel-6.1/sysfs/three-cards-and-vf.tar.gz": {

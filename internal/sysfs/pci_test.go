@@ -1,0 +1,163 @@
+package sysfs_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+func TestUpstream(t *testing.T) {
+	tests := []struct{ name, dir, slot, root string }{
+		{"root port", "/s/pci0000:00/0000:00:01.0/0000:01:00.0", "/s/pci0000:00/0000:00:01.0", "/s/pci0000:00/0000:00:01.0"},
+		{"switch", "/s/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:08.0/0000:03:00.0",
+			"/s/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:08.0", "/s/pci0000:00/0000:00:01.0"},
+		{"domain behind VMD", "/s/pci0000:5d/0000:5d:05.5/pci10000:00/10000:00:02.0/10000:01:00.0",
+			"/s/pci0000:5d/0000:5d:05.5/pci10000:00/10000:00:02.0", "/s/pci0000:5d/0000:5d:05.5/pci10000:00/10000:00:02.0"},
+		{"root bus", "/s/pci0000:00/0000:01:00.0", "", ""},
+		{"bus directory", "/s/bus/pci/devices/0000:01:00.0", "", ""},
+		{"relative", "0000:01:00.0", "", ""},
+		{"top", "/0000:00:01.0/0000:01:00.0", "/0000:00:01.0", "/0000:00:01.0"},
+		{"root", "/", "", ""},
+		{"empty", "", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if slot, root := sysfs.Upstream(tt.dir); slot != tt.slot || root != tt.root {
+				t.Errorf("slot %q, root %q; want %q, %q", slot, root, tt.slot, tt.root)
+			}
+		})
+	}
+}
+
+func TestPCIID(t *testing.T) {
+	const attributes = "-- sys/vendor --\n0x8086\n-- sys/device --\n0x09C4\n-- sys/subsystem_vendor --\n0x1\n"
+	tests := []struct{ name, board, want string }{
+		{"modalias", "-- sys/modalias --\npci:v00008086d000009C4sv00008086sd00000000bc12sc00i00\n", "8086:09c4:8086:0000"},
+		{"attributes", attributes + "-- sys/subsystem_device --\n0xabcd\n", "8086:09c4:0001:abcd"},
+		{"modalias is rubbish", attributes + "-- sys/subsystem_device --\n0x0\n-- sys/modalias --\npci:\n", "8086:09c4:0001:0000"},
+		{"attribute is missing", attributes, ""},
+		{"attribute is too large", attributes + "-- sys/subsystem_device --\n0x10000\n", ""},
+		{"attribute is rubbish", attributes + "-- sys/subsystem_device/ --\n", ""},
+		{"nothing", "-- sys/ --\n", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := sysfs.PCIID(node(t, tt.board).Sys); got != tt.want {
+				t.Errorf("id %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestParsePCIModalias(t *testing.T) {
+	const fine = "pci:v00008086d0000BCCEsv00008086sd00001770bc12sc00i00"
+	tests := []struct{ name, in, want string }{
+		{"fine", fine, "8086:bcce:8086:1770"},
+		{"ids alone", fine[:len("pci:v00008086d0000BCCEsv00008086sd00001770")], "8086:bcce:8086:1770"},
+		{"id of more than 16 bits", strings.Replace(fine, "00008086", "10008086", 1), ""},
+		{"wildcard", "pci:v00008086d*sv*sd*bc*sc*i*", ""},
+		{"another bus", "usb:v1D6Bp0002d0510dc09dsc00dp01ic09isc00ip00in00", ""},
+		{"short", fine[:30], ""},
+		{"no hex", strings.Replace(fine, "BCCE", "BCCG", 1), ""},
+		{"empty", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := sysfs.ParsePCIModalias(tt.in)
+			if got != tt.want || (err == nil) != (tt.want != "") {
+				t.Errorf("%q: %q, error %v; want %q", tt.in, got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestParseLinkSpeed(t *testing.T) {
+	tests := []struct {
+		in   string
+		want int // tenths of GT/s; -1: refused
+	}{
+		{"2.5 GT/s PCIe", 25}, {"2.5 GT/s", 25}, {"8 GT/s", 80}, {"8.0 GT/s PCIe", 80}, {"64.0 GT/s PCIe", 640},
+		{"Unknown", 0}, {"Unknown speed", 0},
+		{"", -1}, {"8", -1}, {"8.0", -1}, {"GT/s", -1}, {" GT/s", -1}, {".5 GT/s", -1}, {"8. GT/s", -1}, {"8.00 GT/s", -1},
+		{"0 GT/s", -1}, {"0.0 GT/s PCIe", -1}, {"-8 GT/s", -1}, {"+8 GT/s", -1}, {"8e1 GT/s", -1}, {"8.- GT/s", -1},
+		{"99999 GT/s", -1}, {"8.0 GT/s PCIe PCIe", -1}, {"8.0 GT/s ", -1}, {"133 MHz PCI-X", -1}, {"unknown", -1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.in, func(t *testing.T) {
+			got, err := sysfs.ParseLinkSpeed(tt.in)
+			if err == nil && got != tt.want || (err == nil) != (tt.want >= 0) {
+				t.Errorf("%q: %d, error %v; want %d", tt.in, got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestReadFull(t *testing.T) {
+	h := node(t, "-- sys/config --\nabcdef\n-- sys/short --\nab\n-- sys/dir/ --\n")
+	tests := []struct {
+		name, want string
+		err        error
+	}{
+		{"config", "abcd", nil},
+		{"short", "", io.ErrUnexpectedEOF},
+		{"dir", "", syscall.EISDIR},
+		{"none", "", syscall.ENOENT},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var p [4]byte
+			err := sysfs.ReadFull(h.Sys+"/"+tt.name, p[:])
+			if !errors.Is(err, tt.err) || err == nil && string(p[:]) != tt.want {
+				t.Errorf("read %q, error %v; want %q, %v", p, err, tt.want, tt.err)
+			}
+			if err != nil && !strings.Contains(err.Error(), h.Sys+"/"+tt.name) {
+				t.Errorf("error %v does not name the file", err)
+			}
+		})
+	}
+}
+
+func FuzzParsePCIModalias(f *testing.F) {
+	for _, s := range []string{"pci:v00008086d000009C4sv00008086sd00000000bc12sc00i00", "pci:v0000", "pci:v*d*sv*sd*", ""} {
+		f.Add(s)
+	}
+	form := regexp.MustCompile(`^pci:v0000([0-9A-Fa-f]{4})d0000([0-9A-Fa-f]{4})sv0000([0-9A-Fa-f]{4})sd0000([0-9A-Fa-f]{4})`)
+	f.Fuzz(func(t *testing.T, s string) {
+		want := ""
+		if m := form.FindStringSubmatch(s); m != nil {
+			want = strings.ToLower(strings.Join(m[1:], ":"))
+		}
+		if got, err := sysfs.ParsePCIModalias(s); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, error %v; want %q", s, got, err, want)
+		}
+	})
+}
+
+// FuzzParseLinkSpeed checks that what is accepted is what the kernel, old or new,
+// would print of the result.
+func FuzzParseLinkSpeed(f *testing.F) {
+	for _, s := range []string{"8.0 GT/s PCIe", "16 GT/s", "2.5 GT/s", "Unknown", "Unknown speed", ".5 GT/s", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := sysfs.ParseLinkSpeed(s)
+		if err != nil {
+			return
+		}
+		number := strings.TrimLeft(strings.TrimSuffix(strings.TrimSuffix(s, " PCIe"), " GT/s"), "0")
+		whole := ""
+		if got >= 10 {
+			whole = fmt.Sprint(got / 10)
+		}
+		if got < 0 || got == 0 != strings.HasPrefix(s, "Unknown") ||
+			got > 0 && number != fmt.Sprintf("%s.%d", whole, got%10) && (got%10 != 0 || number != whole) {
+			t.Errorf("%q: %d", s, got)
+		}
+	})
+}

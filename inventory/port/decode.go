@@ -1,0 +1,190 @@
+package port
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// decoder knows what the value of a file means. Its kinds are those of this file.
+type decoder interface {
+	// decode adds to f the conditions that the value stands for. A value that there
+	// is not is an error. dead says that it is what a part reads that does not
+	// answer: then it stands for nothing else.
+	decode(value string, f *findings) (dead bool, err error)
+	// lines are the lines of the table, each with what the value is then.
+	lines(each func(l line, when string))
+	// worst is the line for a file that cannot be read.
+	worst() line
+}
+
+// mask is a value of 64 bits, in hexadecimal, of which none should be set.
+type mask struct {
+	bits  []field
+	other line   // NAME of the bits without one: NAME=0x…
+	quiet uint64 // bits that say nothing about health
+}
+
+type field struct {
+	set    uint64 // any of these
+	reason string
+	health inventory.Health
+}
+
+func (m mask) decode(s string, f *findings) (dead bool, err error) {
+	value, err := sysfs.ParseMask(s)
+	if err != nil || value == ^uint64(0) {
+		return err == nil, err
+	}
+	value &^= m.quiet
+	for _, b := range m.bits {
+		if value == 0 {
+			return false, nil
+		}
+		if value&b.set != 0 {
+			f.found(line{b.reason, b.health})
+			value &^= b.set
+		}
+	}
+	if value != 0 {
+		f.valued(m.other, fmt.Sprintf("%#x", value))
+	}
+	return false, nil
+}
+
+func (m mask) lines(each func(l line, when string)) {
+	for _, b := range m.bits {
+		each(line{b.reason, b.health}, b.String())
+	}
+	each(m.other, "another bit")
+}
+
+func (m mask) worst() line {
+	worst := m.other
+	for _, b := range m.bits {
+		if b.health > worst.health {
+			worst = line{b.reason, b.health}
+		}
+	}
+	return worst
+}
+
+// String returns bit N, or bits N-M.
+func (b field) String() string {
+	low, high := bits.TrailingZeros64(b.set), bits.Len64(b.set)-1
+	if low == high {
+		return fmt.Sprintf("bit %d", low)
+	}
+	return fmt.Sprintf("bits %d-%d", low, high)
+}
+
+// values is a number, in hexadecimal, of which few are known.
+type values struct {
+	good, dead uint64
+	bad        []value
+}
+
+type value struct {
+	is     uint64
+	reason string
+	health inventory.Health
+}
+
+func (v values) decode(s string, f *findings) (dead bool, err error) {
+	got, err := sysfs.ParseMask(s)
+	if err != nil || got == v.good || got == v.dead {
+		return err == nil && got == v.dead, err
+	}
+	for _, b := range v.bad {
+		if got == b.is {
+			f.found(line{b.reason, b.health})
+			return false, nil
+		}
+	}
+	allowed := []uint64{v.good}
+	for _, b := range v.bad {
+		allowed = append(allowed, b.is)
+	}
+	return false, fmt.Errorf("found %#x, want one of %#x", got, allowed)
+}
+
+func (v values) lines(each func(l line, when string)) {
+	for _, b := range v.bad {
+		each(line{b.reason, b.health}, fmt.Sprintf("%#x", b.is))
+	}
+}
+
+func (v values) worst() line {
+	worst := line{}
+	for _, b := range v.bad {
+		if b.health > worst.health {
+			worst = line{b.reason, b.health}
+		}
+	}
+	return worst
+}
+
+// flag is 0, or 1 where its line holds.
+type flag line
+
+func (l flag) decode(s string, f *findings) (dead bool, err error) {
+	set, err := parseFlag(s)
+	if set {
+		f.found(line(l))
+	}
+	return false, err
+}
+
+func (l flag) lines(each func(l line, when string)) { each(line(l), "1") }
+func (l flag) worst() line                          { return line(l) }
+
+func parseFlag(s string) (bool, error) {
+	switch s {
+	case "0":
+		return false, nil
+	case "1":
+		return true, nil
+	}
+	return false, fmt.Errorf("%s is not a flag, want 0 or 1", sysfs.Quote(s))
+}
+
+// states is the name of a state. Those that end in " error" are failures.
+type states struct {
+	failed line
+	known  []string
+}
+
+func (st states) decode(s string, f *findings) (dead bool, err error) {
+	switch {
+	case slices.Contains(st.known, s):
+	case strings.HasSuffix(s, " error"):
+		f.found(st.failed)
+	default:
+		return false, fmt.Errorf("%s is not a state, want one of %q or one that ends in \" error\"", sysfs.Quote(s), st.known)
+	}
+	return false, nil
+}
+
+func (st states) lines(each func(l line, when string)) { each(st.failed, `one that ends in " error"`) }
+func (st states) worst() line                          { return st.failed }
+
+// parseTotal takes the count that stands behind label on a line of its own; the
+// only number there is where label is "".
+func parseTotal(s, label string) (uint64, error) {
+	for l := range strings.Lines(s) {
+		number, ok := strings.CutPrefix(strings.TrimSuffix(l, "\n"), label)
+		if !ok || label != "" && !strings.HasPrefix(number, " ") {
+			continue
+		}
+		if n, err := strconv.ParseUint(strings.TrimPrefix(number, " "), 10, 64); err == nil {
+			return n, nil
+		}
+		break
+	}
+	return 0, fmt.Errorf("%s has no count of errors, want %q and a decimal number", sysfs.Quote(s), label)
+}

@@ -1,0 +1,201 @@
+package port_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+)
+
+// asked are the health files of p whose names begin with part.
+func asked(p inventory.Port, part string) []inventory.HealthFile {
+	var files []inventory.HealthFile
+	for _, f := range p.Files {
+		if strings.HasPrefix(f.Name, part) {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// Of an FME without driver that is all that is said, and nothing more is asked.
+func TestFMEDriver(t *testing.T) {
+	for _, family := range []string{"dfl", "opae"} {
+		t.Run(family, func(t *testing.T) {
+			r := newRig(t, family)
+			driven := r.swap(t, "fme/uevent", "MAJOR=246\n")
+			r.put(t, "fme/errors/catfatal_errors", "0x400\n")
+			lost := inventory.HealthFile{Name: "fme/driver", Absent: true, Lost: bad, Row: "fme-unbound", Reason: "fme-unbound"}
+			got := r.read(t)
+			if diff := cmp.Diff([]inventory.HealthFile{lost}, asked(got, "fme/")); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+			if got.Conditions != nil || got.InterfaceIDKnown || got.Parent == "" {
+				t.Errorf("%+v: want no condition, no interface id, and a parent", got)
+			}
+			r.put(t, "fme/uevent", driven)
+			if diff := cmp.Diff([]inventory.Condition{is("fme-fatal=thermal", bad)}, r.read(t).Conditions); diff != "" {
+				t.Errorf("bound again: conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An FME that does not answer is one condition, whatever of it says so, beside
+// what its other files say. Its alarms are not asked: they would all be set.
+func TestDeadFME(t *testing.T) {
+	r := newRig(t, "dfl")
+	for _, name := range []string{"catfatal_errors", "nonfatal_errors", "pcie0_errors", "pcie1_errors"} {
+		r.put(t, "fme/errors/"+name, "0xffffffffffffffff\n")
+	}
+	r.put(t, "fme/errors/fme_errors", "0x1\n")
+	r.put(t, "fme/compat_id", strings.ToUpper(allF)+"\n")
+	r.put(t, "fme/thermal/temp1_crit_alarm", "1\n")
+	r.put(t, "fme/manager", "write error\n")
+	got := r.read(t)
+	want := []inventory.Condition{is("fme-error=fabric", poor), dead("fme-dead"), is("programming-failed", poor)}
+	if diff := cmp.Diff(want, got.Conditions); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if files := asked(got, "fme/hwmon"); files != nil || got.InterfaceIDKnown {
+		t.Errorf("asked for %+v, interface id known %v; want neither", files, got.InterfaceIDKnown)
+	}
+}
+
+func TestHWMon(t *testing.T) {
+	const thermal, power = "fme/thermal", "fme/power"
+	file := func(isAbsent bool) []inventory.HealthFile {
+		return []inventory.HealthFile{{Name: "fme/hwmon", Absent: isAbsent, Lost: bad, Row: "alarm-crit"}}
+	}
+	tests := []struct {
+		name   string
+		edit   map[string]string
+		absent bool
+		want   []inventory.Condition
+	}{
+		{"quiet", nil, false, nil},
+		{"none", map[string]string{thermal: absent, power: absent}, true, nil},
+		{"one of two", map[string]string{power: absent}, false, nil},
+		{"all set", map[string]string{
+			thermal + "/temp1_crit_alarm": "1\n", thermal + "/temp1_max_alarm": "1\n",
+			power + "/power1_crit_alarm": "1\n", power + "/power1_max_alarm": "1\n",
+		}, false, []inventory.Condition{
+			of("alarm-crit", "alarm-crit=temp1", bad), of("alarm-max", "alarm-max=temp1", poor),
+			of("alarm-crit", "alarm-crit=power1", bad), of("alarm-max", "alarm-max=power1", poor),
+		}},
+		{"the same sensor twice", map[string]string{thermal + "/temp1_crit_alarm": "1\n", power + "/temp1_crit_alarm": "1\n"},
+			false, []inventory.Condition{of("alarm-crit", "alarm-crit=temp1", bad)}},
+		{"alarms of other kinds", map[string]string{thermal + "/temp1_alarm": "1\n", thermal + "/temp1_min_alarm": "1\n",
+			thermal + "/_crit_alarm": "1\n"}, false, nil},
+		{"no such value", map[string]string{thermal + "/temp1_max_alarm": "2\n"}, false,
+			[]inventory.Condition{of("alarm-max", "unreadable=fme/hwmon/temp1_max_alarm", poor)}},
+		{"rubbish", map[string]string{thermal + "/temp1_crit_alarm": "on\n"}, false,
+			[]inventory.Condition{of("alarm-crit", "unreadable=fme/hwmon/temp1_crit_alarm", bad)}},
+		{"directory", map[string]string{power + "/power1_crit_alarm": directory}, false,
+			[]inventory.Condition{of("alarm-crit", "unreadable=fme/hwmon/power1_crit_alarm", bad)}},
+		{"hwmon is a file", map[string]string{"fme/hwmon": "x"}, false,
+			[]inventory.Condition{of("alarm-crit", "unreadable=fme/hwmon", bad)}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, "dfl")
+			for name, content := range tt.edit {
+				r.put(t, name, content)
+			}
+			got := r.read(t)
+			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(file(tt.absent), asked(got, "fme/hwmon")); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A hwmon device whose directory cannot be listed may have any alarm.
+func TestHWMonUnlistable(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may list anything")
+	}
+	r := newRig(t, "dfl")
+	if err := os.Chmod(r.path("fme/thermal"), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chmod(r.path("fme/thermal"), 0o755) }) // or it cannot be removed
+	want := []inventory.Condition{of("alarm-crit", "unreadable=fme/hwmon", bad)}
+	if diff := cmp.Diff(want, r.read(t).Conditions, ignoreErr); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
+
+// The manager stands at one of two places, and may be missing.
+func TestManager(t *testing.T) {
+	const usual, older = "fme/dfl-fme-mgr.0/fpga_manager/fpga0/state", "fme/fpga_manager/fpga7/state"
+	failed := []inventory.Condition{is("programming-failed", poor)}
+	tests := []struct {
+		name   string
+		edit   map[string]string
+		absent bool
+		want   []inventory.Condition
+	}{
+		{"none", map[string]string{"fme/dfl-fme-mgr.0": absent}, true, nil},
+		{"without state", map[string]string{usual: absent}, true, nil},
+		{"older place", map[string]string{usual: absent, older: "write error\n"}, false, failed},
+		{"both", map[string]string{usual: "write error\n", older: "operating\n"}, false, failed},
+		{"place is a file", map[string]string{"fme/dfl-fme-mgr.0/fpga_manager": "x"}, false,
+			[]inventory.Condition{of("programming-failed", "unreadable=fme/manager", poor)}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, "dfl")
+			r.put(t, "fme/fpga_manager", directory)
+			r.put(t, "fme/fpga_manager/fpga7", directory)
+			for name, content := range tt.edit {
+				r.put(t, name, content)
+			}
+			got := r.read(t)
+			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			file := []inventory.HealthFile{{Name: "fme/manager", Absent: tt.absent, Lost: poor, Row: "programming-failed"}}
+			if diff := cmp.Diff(file, asked(got, "fme/manager")); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is said of the card is said of each of its ports, after what is its own,
+// and each has its own copy. An unbound port has it too.
+func TestCardWide(t *testing.T) {
+	host := node(t, "dfl-two-ports")
+	const card = "/devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0"
+	region := host.Sys + card + "/fpga_region/region0/"
+	edit(t, region+"dfl-port.9", map[string]string{"driver": absent, "uevent": "MAJOR=245\n"})
+	edit(t, region+"dfl-port.10", map[string]string{"errors/errors": "0x1\n"})
+	edit(t, region+"dfl-fme.0", map[string]string{"errors": directory})
+	edit(t, region+"dfl-fme.0/errors", map[string]string{"nonfatal_errors": "0x8\n"})
+	edit(t, host.Sys+card, map[string]string{"config": gone})
+	r, err := dfl.Family{}.Read(host, "0001:3b:00.0")
+	if err != nil || len(r.Ports) != 2 {
+		t.Fatalf("reading %+v, error %v", r, err)
+	}
+	shared := []inventory.Condition{is("fme-nonfatal=port-fatal", poor), dead("pci-gone")}
+	for i, own := range []inventory.Condition{
+		{Reason: "driver-unbound", Health: bad},
+		is("port-tx=ch0-overflow", poor),
+	} {
+		if diff := cmp.Diff(append([]inventory.Condition{own}, shared...), r.Ports[i].Conditions); diff != "" {
+			t.Errorf("%s: conditions (-want +got):\n%s", r.Ports[i].Name, diff)
+		}
+		if len(asked(r.Ports[i], "pci/")) == 0 || len(asked(r.Ports[i], "fme/")) == 0 {
+			t.Errorf("%s: files %+v lack those of the card", r.Ports[i].Name, r.Ports[i].Files)
+		}
+		clear(r.Ports[i].Conditions) // the next port has its own
+	}
+}

@@ -1,0 +1,56 @@
+package port_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/port"
+)
+
+// FuzzDecoders gives any value to the decoder of each file. What they say is in
+// the table, once; a value that is refused, or is that of a dead part, says
+// nothing else.
+func FuzzDecoders(f *testing.F) {
+	for _, s := range []string{
+		"0x0", "0", "1", "0x1", "0x6", "0xf", "0x4000000000000", "0xffffffffffffffff", "0xfffffffffffffffe",
+		"operating", "write error", " error", "", "\x00", "0x", "six",
+	} {
+		f.Add(s)
+	}
+	rows := map[string]inventory.Health{}
+	for _, r := range port.Rows() {
+		rows[r.Name] = r.Health
+	}
+	decoders := port.Decoders()
+	f.Fuzz(func(t *testing.T, value string) {
+		for file, decode := range decoders {
+			found, dead, err := decode(value)
+			if (dead || err != nil) && len(found) > 0 || dead && err != nil {
+				t.Errorf("%s = %q: found %+v beside dead %v, error %v", file, value, found, dead, err)
+			}
+			said := map[string]bool{}
+			for _, c := range found {
+				if said[c.Reason] || rows[c.Row] != c.Health || c.Health == fine || !strings.HasPrefix(c.Reason, c.Row) {
+					t.Errorf("%s = %q: %+v is twice, or not in the table", file, value, c)
+				}
+				said[c.Reason] = true
+			}
+		}
+	})
+}
+
+// FuzzParseTotal checks that a total that is found is there.
+func FuzzParseTotal(f *testing.F) {
+	f.Add("DLP 0\nTOTAL_ERR_FATAL 1\n", "TOTAL_ERR_FATAL")
+	f.Add("12\n", "")
+	f.Add("TOTAL_ERR_FATAL\n", "TOTAL_ERR_FATAL")
+	f.Add("\n\n -1", "")
+	f.Fuzz(func(t *testing.T, s, label string) {
+		n, err := port.ParseTotal(s, label)
+		if digits := fmt.Sprint(n); err == nil && (!strings.Contains(s, label) || !strings.Contains(s, digits)) {
+			t.Errorf("%q in %q: %d", label, s, n)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package port
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// hwmonAlarm is a kind of alarm: SENSOR and suffix are the name of its file, and
+// the sensor is the value of the reason.
+type hwmonAlarm struct {
+	suffix string
+	line
+}
+
+// readHWMon judges the alarms of the hwmon devices below an FME. Which there are
+// is found by listing, under numbers that change: so they are one health file.
+func (f *fme) readHWMon(top *listing, p pattern) {
+	dirs, err := top.find(p.path)
+	absent := err == nil
+	for _, dir := range dirs {
+		children, derr := os.ReadDir(dir)
+		if derr != nil && !sysfs.Gone(derr) {
+			err, absent = errors.Join(err, derr), false
+		}
+		for _, c := range children {
+			if f.readAlarm(p.name, dir, c.Name()) {
+				absent = false
+			}
+		}
+	}
+	worst := hwmonAlarms[0].line
+	f.files = append(f.files, inventory.HealthFile{Name: p.name, Absent: absent, Lost: worst.health, Row: worst.reason})
+	if err != nil {
+		f.unreadable(p.name, worst, err)
+	}
+}
+
+// readAlarm judges the file NAME of a hwmon device, if it is an alarm's.
+func (f *fme) readAlarm(hwmon, dir, name string) (read bool) {
+	for _, alarm := range hwmonAlarms {
+		sensor, ok := strings.CutSuffix(name, alarm.suffix)
+		if !ok || sensor == "" {
+			continue
+		}
+		set, err := sysfs.ReadAs(dir+"/"+name, parseFlag)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return false
+		case err != nil:
+			f.unreadable(hwmon+"/"+name, alarm.line, err)
+		case set:
+			f.valued(alarm.line, sensor)
+		}
+		return true
+	}
+	return false
+}

@@ -1,0 +1,186 @@
+package port
+
+import (
+	"fmt"
+	"strconv"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// pciCard is what the ports of a card have in common as a PCI device.
+type pciCard struct {
+	dir    string // of the physical function
+	physfn string // its address, where the card is a virtual one; else ""
+	pciID  string
+	numa   int
+	findings
+}
+
+// readCard reads the PCI side of the card at dir. The health of a virtual
+// function is read at its physical one: its own config begins with ff and its
+// link is Unknown, and that is right so.
+func (l Layout) readCard(host sysfs.Host, dir, physfn string) *pciCard {
+	c := &pciCard{
+		dir: dir, physfn: physfn, pciID: sysfs.PCIID(dir), numa: sysfs.NUMANode(dir), findings: someFiles(),
+	}
+	if physfn != "" {
+		var err error
+		if c.dir, err = host.PCIDir(physfn, l.Class); err != nil {
+			// Reading anything there fails for the same reason, and is judged by that.
+			c.dir = host.Sys + "/bus/pci/devices/" + physfn
+		}
+	}
+	slot, root := sysfs.Upstream(c.dir)
+	if gone := c.readConfig(); !gone {
+		for i := range links {
+			c.readLink(&links[i], slot)
+		}
+	}
+	for i := range aerCounters {
+		a := &aerCounters[i]
+		switch a.of {
+		case ofCard:
+			c.count(a, c.dir)
+		case ofSlot:
+			c.count(a, slot)
+		case ofRoot:
+			c.count(a, root)
+		}
+	}
+	return c
+}
+
+// describe gives a port what is known of its card.
+func (c *pciCard) describe(p *inventory.Port) {
+	p.PCIID, p.NUMANode = c.pciID, c.numa
+}
+
+// configFile is the config space of a PCI device.
+const configFile = "pci/config"
+
+// readConfig reads vendor and device from config space, where all ones are what
+// a device gives that has left the bus. Not a byte more: each dword of it is an
+// access to the device.
+func (c *pciCard) readConfig() (gone bool) {
+	var id [4]byte
+	err := sysfs.ReadFull(below(c.dir, configFile), id[:])
+	switch {
+	case c.asked(configFile, linePCIGone, err):
+	case err != nil:
+		c.unreadable(configFile, linePCIGone, err)
+	case id == [4]byte{0xff, 0xff, 0xff, 0xff}:
+		c.dead(linePCIGone, nil)
+		return true
+	}
+	return false
+}
+
+// link is one measure of a PCIe link: its files, what they say when the device is
+// gone or has no link, and the line for one that is less than it could be.
+type link struct {
+	now, most, slot string // present value, and the greatest of the device and of its slot
+	slow            line
+	parse           func(string) (int, error) // 0: unknown
+	show            func(int) string
+	gone            int // present value that means unknown, too
+	none            int // greatest value that means unknown, too
+}
+
+// readLink judges one measure of the link: what it is now against the lesser of
+// what the device and its slot can do. A card with many lanes in a slot with few
+// is as fast as it can be. A device that does not know its own greatest value has
+// no link (one that is integrated into the root complex).
+func (c *pciCard) readLink(l *link, slot string) {
+	path := below(c.dir, l.now)
+	text, err := sysfs.Read(path)
+	if c.asked(l.now, linePCIGone, err) {
+		return
+	}
+	if err != nil {
+		c.dead(linePCIGone, err) // the kernel could not read the device (pci-sysfs.c)
+		return
+	}
+	now, err := l.parse(text)
+	if err != nil {
+		c.unreadable(l.now, linePCIGone, fmt.Errorf("%s: %w", path, err))
+		return
+	}
+	most, ok := c.readMost(l, l.most, c.dir)
+	if !ok {
+		return
+	}
+	if now == 0 || now == l.gone {
+		c.dead(linePCIGone, nil)
+		return
+	}
+	// Asked only where it matters: it costs a read, and a link that is as good as
+	// the device can be is good in any slot.
+	if now < most && slot != "" {
+		if limit, ok := c.readMost(l, l.slot, slot); ok {
+			most = min(most, limit)
+		}
+	}
+	if now < most {
+		c.valued(l.slow, l.show(now))
+	}
+}
+
+// readMost reads a greatest value. There may be none, or none that is known.
+func (c *pciCard) readMost(l *link, name, dir string) (most int, ok bool) {
+	most, err := sysfs.ReadAs(below(dir, name), l.parse)
+	if c.asked(name, l.slow, err) {
+		return 0, false
+	}
+	if err != nil {
+		c.unreadable(name, l.slow, err)
+		return 0, false
+	}
+	return most, most != 0 && most != l.none
+}
+
+func showSpeed(tenths int) string { return fmt.Sprintf("%d.%d", tenths/10, tenths%10) }
+func showWidth(lanes int) string  { return strconv.Itoa(lanes) }
+
+// aerCounter is a count of PCI errors: its file, the label of the count in it
+// ("": there is nothing else) and the line for one that rises.
+type aerCounter struct {
+	of    part
+	name  string
+	label string
+	line
+}
+
+// part is one of the PCI devices that a card is reached through.
+type part uint8
+
+const (
+	ofCard part = iota
+	ofSlot
+	ofRoot
+)
+
+// count reads a count of errors of the PCI device at dir. "": there is none.
+func (c *pciCard) count(a *aerCounter, dir string) {
+	if dir == "" {
+		return
+	}
+	path := below(dir, a.name)
+	text, err := sysfs.Read(path)
+	if c.asked(a.name, a.line, err) {
+		return
+	}
+	var total uint64
+	if err == nil {
+		if total, err = parseTotal(text, a.label); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if err != nil {
+		c.unreadable(a.name, a.line, err)
+		return
+	}
+	c.counters = append(c.counters, inventory.Counter{
+		Name: a.name, Value: total, Reason: a.reason, Health: a.health, Row: a.reason,
+	})
+}

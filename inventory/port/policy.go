@@ -1,0 +1,251 @@
+package port
+
+import (
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// The health policy: every file that is judged, what its values mean, and how bad
+// that is. This file is the table and nothing else; how its lines are applied is
+// in decode.go, fme.go and pci.go.
+//
+// The name of a file is as a reading gives it: relative to the port, or below
+// fme/ (its FME), pci/ (the physical function), slot/ (the PCI device above that)
+// or root/ (the topmost one). It never holds a number that the driver gave.
+//
+// A file that cannot be read is as bad as the worst of its lines, and overruled
+// with that one.
+
+const (
+	degraded = inventory.Degraded
+	fatal    = inventory.Unhealthy
+)
+
+// line is one line of the table: a reason, NAME or NAME=VALUE, and how bad it is.
+// Where the values are too many to list it is NAME, and the value what was found.
+type line struct {
+	reason string
+	health inventory.Health
+}
+
+// The lines that are told by more than the value of one file.
+var (
+	lineAFUDead       = line{"afu-dead", fatal}
+	lineReprogramming = line{"reprogramming", degraded} // unhealthy when it lasts
+	linePortDead      = line{"port-dead", fatal}
+	lineFMEDead       = line{"fme-dead", fatal}
+	lineFMEUnbound    = line{"fme-unbound", fatal}
+	linePCIGone       = line{"pci-gone", fatal}
+
+	// An interface id that cannot be read says little: it is no worse than this,
+	// though it belongs to the line of a dead FME.
+	lineInterface = line{lineFMEDead.reason, degraded}
+)
+
+// sources says where they are read.
+var sources = []Row{
+	{lineAFUDead.reason, lineAFUDead.health, "afu_id: all f"},
+	{lineReprogramming.reason, lineReprogramming.health, "afu_id: fails with EBUSY"},
+	{linePortDead.reason, linePortDead.health, "errors/errors: all ones; power_state: 0xf"},
+	{lineFMEDead.reason, lineFMEDead.health, "fme/errors/*: all ones; fme/compat_id, fme/pr/interface_id: all f"},
+	{lineFMEUnbound.reason, lineFMEUnbound.health, "fme/driver: was there and is gone"},
+	{linePCIGone.reason, linePCIGone.health, "pci/config: ff ff ff ff; pci/current_link_*: fails, or is unknown"},
+}
+
+// portFiles are read of every port that has a driver.
+//
+// Bits of the errors: drivers/fpga/dfl-afu-error.c of the kernel, and the table
+// of OPAE's daemon (tools/fpgad/errtable.c). power_state is a field of PORT_STS
+// (drivers/fpga/dfl-afu.h): 1 and 2 are AP1 and AP2, throttled by 50 and 90 %, 6
+// is AP6, wholly.
+var portFiles = []file{
+	{"errors/errors", mask{other: line{"port-error", degraded}, bits: []field{
+		{1 << 50, "port-ap6", fatal},
+		{1 << 0, "port-tx=ch0-overflow", degraded},
+		{1 << 1, "port-tx=ch0-encoding", degraded},
+		{1 << 2, "port-tx=ch0-len3", degraded},
+		{1 << 3, "port-tx=ch0-len2", degraded},
+		{1 << 4, "port-tx=ch0-len4", degraded},
+		{1 << 9, "port-mmio-in-reset=read", degraded},
+		{1 << 10, "port-mmio-in-reset=write", degraded},
+		{1 << 16, "port-tx=ch1-overflow", degraded},
+		{1 << 17, "port-tx=ch1-encoding", degraded},
+		{1 << 18, "port-tx=ch1-len3", degraded},
+		{1 << 19, "port-tx=ch1-len2", degraded},
+		{1 << 20, "port-tx=ch1-len4", degraded},
+		{1 << 21, "port-tx=ch1-short", degraded},
+		{1 << 22, "port-tx=ch1-overrun", degraded},
+		{1 << 23, "port-tx=ch1-address", degraded},
+		{1 << 24, "port-tx=ch1-sop", degraded},
+		{1 << 25, "port-tx=ch1-vc", degraded},
+		{1 << 32, "port-mmio-timeout", degraded},
+		{1 << 33, "port-tx=ch2-overflow", degraded},
+		{1 << 34, "port-mmio-unexpected", degraded},
+		{1 << 40, "port-tx=request-overflow", degraded},
+		{1 << 41, "port-address=smrr", degraded},
+		{1 << 42, "port-address=smrr2", degraded},
+		{1 << 43, "port-address=me", degraded},
+		{1 << 44, "port-address=protected", degraded},
+		{1 << 45, "port-address=legacy-low", degraded},
+		{1 << 46, "port-address=legacy-high", degraded},
+		{1 << 47, "port-address=vga", degraded},
+		{1 << 48, "port-page-fault", degraded},
+		{1 << 49, "port-pmr", degraded},
+		{1 << 51, "port-vf-flr", degraded},
+	}}},
+	{"power_state", values{good: 0, dead: 0xf, bad: []value{
+		{1, "power-throttled=1", degraded},
+		{2, "power-throttled=2", degraded},
+		{6, "power-throttled=6", fatal},
+	}}},
+}
+
+// What the masks of an FME mean. Bits: drivers/fpga/dfl-fme-error.c, and the
+// table of OPAE's daemon.
+var (
+	fmeFatal = mask{other: line{"fme-fatal", fatal}, bits: []field{
+		{1 << 0, "fme-fatal=link", fatal},
+		{1 << 1, "fme-fatal=cache", fatal},
+		{1 << 2, "fme-fatal=cci", fatal},
+		{1 << 3, "fme-fatal=protocol", fatal},
+		{1 << 4, "fme-fatal=dram", fatal},
+		{1 << 5, "fme-fatal=iommu", fatal},
+		{1 << 6, "fme-fatal=fabric", fatal},
+		{1 << 7, "fme-fatal=poison", fatal},
+		{1 << 8, "fme-fatal=injected-fatal", fatal},
+		{1 << 9, "fme-fatal=crc", fatal},
+		{1 << 10, "fme-fatal=thermal", fatal},
+		{1 << 11, "fme-fatal=injected-catastrophic", fatal},
+	}}
+	fmeNonfatal = mask{other: line{"fme-nonfatal", degraded}, bits: []field{
+		{1 << 9, "fme-ap6", fatal},
+		{1 << 0, "fme-nonfatal=temperature-ap1", degraded},
+		{1 << 1, "fme-nonfatal=temperature-ap2", degraded},
+		{1 << 2, "fme-nonfatal=pcie", degraded},
+		{1 << 3, "fme-nonfatal=port-fatal", degraded},
+		{1 << 4, "fme-nonfatal=proc-hot", degraded},
+		{1 << 5, "fme-nonfatal=access-mode", degraded},
+		{1 << 6, "fme-nonfatal=injected-warning", degraded},
+		{1 << 7, "fme-nonfatal=poison", degraded},
+		{1 << 8, "fme-nonfatal=crc", degraded},
+		{1 << 10, "fme-nonfatal=power-ap1", degraded},
+		{1 << 11, "fme-nonfatal=power-ap2", degraded},
+		{1 << 12, "fme-nonfatal=mbp", degraded},
+	}}
+	fmeError = mask{other: line{"fme-error", degraded}, bits: []field{
+		{1 << 0, "fme-error=fabric", degraded},
+		{1 << 1, "fme-error=fabric-fifo", degraded},
+		{0x3 << 2, "fme-error=kti-parity", degraded},
+		{1 << 4, "fme-error=iommu-parity", degraded},
+		{1 << 5, "fme-error=access-mode", degraded},
+		{1 << 6, "fme-error=mbp", degraded},
+		{0x1f << 7, "fme-error=pcie0-parity", degraded},
+		{0x1f << 12, "fme-error=pcie1-parity", degraded},
+		{0x7 << 17, "fme-error=memory-parity", degraded},
+	}}
+	// Bits 62 and 63 say which function it was.
+	fmePCIe0 = mask{other: line{"fme-pcie0", degraded}, quiet: 0x3 << 62, bits: []field{
+		{1 << 0, "fme-pcie0=format", degraded},
+		{1 << 1, "fme-pcie0=write-address", degraded},
+		{1 << 2, "fme-pcie0=write-length", degraded},
+		{1 << 3, "fme-pcie0=read-address", degraded},
+		{1 << 4, "fme-pcie0=read-length", degraded},
+		{1 << 5, "fme-pcie0=completion-tag", degraded},
+		{1 << 6, "fme-pcie0=completion-status", degraded},
+		{1 << 7, "fme-pcie0=completion-timeout", degraded},
+		{1 << 8, "fme-pcie0=parity", degraded},
+		{1 << 9, "fme-pcie0=poison", degraded},
+	}}
+	fmePCIe1 = mask{other: line{"fme-pcie1", degraded}, bits: []field{
+		{1 << 0, "fme-pcie1=format", degraded},
+		{1 << 1, "fme-pcie1=write-address", degraded},
+		{1 << 2, "fme-pcie1=write-length", degraded},
+		{1 << 3, "fme-pcie1=read-address", degraded},
+		{1 << 4, "fme-pcie1=read-length", degraded},
+		{1 << 5, "fme-pcie1=completion-tag", degraded},
+		{1 << 6, "fme-pcie1=completion-status", degraded},
+		{1 << 7, "fme-pcie1=completion-timeout", degraded},
+		{1 << 8, "fme-pcie1=parity", degraded},
+		{1 << 9, "fme-pcie1=poison", degraded},
+	}}
+)
+
+// DFL is what the in-tree driver shows of an FME. The older forms of it have the
+// manager right below the FME.
+var DFL = FMETable{
+	interfaceID: pattern{"fme/compat_id", "dfl-fme-region.*/fpga_region/*/compat_id"},
+	errors: []file{
+		{"fme/errors/catfatal_errors", fmeFatal},
+		{"fme/errors/nonfatal_errors", fmeNonfatal},
+		{"fme/errors/fme_errors", fmeError},
+		{"fme/errors/pcie0_errors", fmePCIe0},
+		{"fme/errors/pcie1_errors", fmePCIe1},
+	},
+	managers: []pattern{
+		{managerFile.name, "dfl-fme-mgr.*/fpga_manager/*/state"},
+		{managerFile.name, "fpga_manager/*/state"},
+	},
+	hwmon: pattern{"fme/hwmon", "hwmon/hwmon*"},
+}
+
+// OPAE is what the driver intel-fpga shows of an FME.
+var OPAE = FMETable{
+	interfaceID: pattern{"fme/pr/interface_id", "pr/interface_id"},
+	errors: []file{
+		{"fme/errors/catfatal_errors", fmeFatal},
+		{"fme/errors/nonfatal_errors", fmeNonfatal},
+		{"fme/errors/fme-errors/errors", fmeError},
+		{"fme/errors/pcie0_errors", fmePCIe0},
+		{"fme/errors/pcie1_errors", fmePCIe1},
+	},
+	managers: []pattern{{managerFile.name, "fpga_manager/*/state"}},
+	alarms: []file{
+		{"fme/thermal_mgmt/threshold2_reached", flag{"alarm-crit=thermal", fatal}},
+		{"fme/thermal_mgmt/threshold1_reached", flag{"alarm-max=thermal", degraded}},
+		{"fme/power_mgmt/threshold2_status", flag{"alarm-crit=power", fatal}},
+		{"fme/power_mgmt/threshold1_status", flag{"alarm-max=power", degraded}},
+	},
+}
+
+// hwmonAlarms are the files of a hwmon device that are read, whatever stands
+// before the suffix: that is the value of the reason. Worst first.
+var hwmonAlarms = []hwmonAlarm{
+	{"_crit_alarm", line{"alarm-crit", fatal}},
+	{"_max_alarm", line{"alarm-max", degraded}},
+}
+
+// managerFile is the state of the FPGA manager. The states are those of
+// drivers/fpga/fpga-mgr.c; any that ends in " error" is a failed programming.
+var managerFile = file{"fme/manager", states{
+	failed: line{"programming-failed", degraded},
+	known: []string{
+		"unknown", "power off", "power up", "reset", "firmware request", "parse header",
+		"write init", "write", "write complete", "operating",
+	},
+}}
+
+// links are what a PCIe link is measured by.
+var links = []link{
+	{
+		now: "pci/current_link_speed", most: "pci/max_link_speed", slot: "slot/max_link_speed",
+		slow: line{"link-speed", degraded}, parse: sysfs.ParseLinkSpeed, show: showSpeed,
+	},
+	{
+		now: "pci/current_link_width", most: "pci/max_link_width", slot: "slot/max_link_width",
+		slow: line{"link-width", degraded}, parse: sysfs.ParseSmall, show: showWidth,
+		gone: 0x3f, // the field of the register, all ones
+		none: 0xff, // PCIE_LNK_WIDTH_UNKNOWN (include/linux/pci.h)
+	},
+}
+
+// aerCounters count what PCI error reporting has seen (ABI:
+// testing/sysfs-bus-pci-devices-aer_stats): the total of a device stands among
+// the counts of each error, that of a root port alone.
+var aerCounters = []aerCounter{
+	{ofCard, "pci/aer_dev_fatal", "TOTAL_ERR_FATAL", line{"aer-fatal", fatal}},
+	{ofCard, "pci/aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", line{"aer-nonfatal", degraded}},
+	{ofSlot, "slot/aer_dev_fatal", "TOTAL_ERR_FATAL", line{"slot-aer-fatal", fatal}},
+	{ofSlot, "slot/aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", line{"slot-aer-nonfatal", degraded}},
+	{ofRoot, "root/aer_rootport_total_err_fatal", "", line{"root-aer-fatal", fatal}},
+	{ofRoot, "root/aer_rootport_total_err_nonfatal", "", line{"root-aer-nonfatal", degraded}},
+}
