@@ -41,6 +41,9 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 		log.Warn("allocate refused", event.AllocateRefused, event.Reason(status.Convert(err).Message()))
 		return nil, err
 	}
+	// Before the kubelet hears of it: whoever removes a device that was given away
+	// must not find it free.
+	p.endpoint.recent.add(p.endpoint.resource, asked)
 	log.Info("allocate served", event.AllocateServed)
 	return answer, nil
 }

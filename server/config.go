@@ -22,6 +22,7 @@ type Config struct {
 	BackoffMin      time.Duration // before the first repetition after a failure
 	BackoffMax      time.Duration // between later ones
 	PollInterval    time.Duration // how often the kubelet's directory is looked at unasked
+	AllocationGrace time.Duration // how long after an allocation a device counts as held, see [Server.Allocated]
 }
 
 // Defaults returns the settings of a real node, without policy.
@@ -35,6 +36,7 @@ func Defaults() Config {
 		BackoffMin:      100 * time.Millisecond,
 		BackoffMax:      30 * time.Second,
 		PollInterval:    5 * time.Second,
+		AllocationGrace: time.Minute,
 	}
 }
 
@@ -60,6 +62,7 @@ func (c Config) validate() error {
 	}{
 		{"retire time", c.RetireAfter}, {"register timeout", c.RegisterTimeout}, {"stream timeout", c.StreamTimeout},
 		{"shortest backoff", c.BackoffMin}, {"longest backoff", c.BackoffMax}, {"poll interval", c.PollInterval},
+		{"allocation grace", c.AllocationGrace},
 	} {
 		if d.value <= 0 {
 			return fmt.Errorf("%s %v is not above 0s", d.name, d.value)

@@ -19,6 +19,8 @@
 //     never used before, a gRPC server on it, and the streams that the kubelet
 //     opened there. Streams read the endpoint's feed; each sends at its own pace
 //     and none waits for another.
+//   - What Allocate gave away within the last minute is the server's, and outlives
+//     the endpoint ([Server.Allocated]): the pod-resources API is behind by a while.
 //   - The directory watch tells all endpoints that something in the kubelet's
 //     directory may have changed. It carries no news: every endpoint takes the
 //     channel first and then looks for itself, so nothing can be missed.

@@ -25,6 +25,7 @@ type endpoint struct {
 	kubelet    string // path of kubelet.sock
 	directory  *directory
 	reregister signal
+	recent     *recent // the server's
 	log        *zap.Logger
 
 	lists   *feed[*list]
@@ -41,13 +42,14 @@ type endpoint struct {
 	met  identity        // the kubelet.sock that we connected to last
 }
 
-func newEndpoint(resource string, cfg Config, d *directory, reregister signal, log *zap.Logger) *endpoint {
+func newEndpoint(resource string, cfg Config, d *directory, reregister signal, recent *recent, log *zap.Logger) *endpoint {
 	e := &endpoint{
 		resource:   resource,
 		cfg:        cfg,
 		kubelet:    filepath.Join(cfg.KubeletDir, kubeletSocket),
 		directory:  d,
 		reregister: reregister,
+		recent:     recent,
 		log:        log.With(event.Resource(resource)),
 		lists:      newFeed(newList(inventory.Snapshot{}, nil)),
 		done:       make(chan struct{}),

@@ -1,9 +1,36 @@
 package server
 
 import (
+	"context"
+
 	"go.uber.org/zap"
 	"google.golang.org/grpc/grpclog"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 // NewLibraryLog returns the logger that the grpc library is given.
 func NewLibraryLog(log *zap.Logger) grpclog.LoggerV2 { return newLibraryLog(log) }
+
+// Offer returns an Allocate that answers for a resource of this server's with
+// these units, without the kubelet and its sockets, which a bubble of fake time
+// cannot have. The resource may be offered anew any time, as after its retirement.
+func (s *Server) Offer(ctx context.Context, resource string, units ...offer.Unit) func(ids ...string) error {
+	e := newEndpoint(resource, s.cfg, s.directory, s.reregister, s.recent, s.log)
+	e.offer(inventory.Snapshot{}, units)
+	return func(ids ...string) error {
+		_, err := (&plugin{endpoint: e}).Allocate(ctx, &v1beta1.AllocateRequest{
+			ContainerRequests: []*v1beta1.ContainerAllocateRequest{{DevicesIds: ids}},
+		})
+		return err
+	}
+}
+
+// Remembered counts what is remembered of Allocate's answers.
+func (s *Server) Remembered() int {
+	s.recent.mu.Lock()
+	defer s.recent.mu.Unlock()
+	return len(s.recent.served)
+}

@@ -31,6 +31,7 @@ type Server struct {
 	log        *zap.Logger
 	directory  *directory
 	reregister signal
+	recent     *recent
 
 	mu        sync.Mutex           // guards what follows, which only the conductor changes
 	endpoints map[string]*endpoint // by resource
@@ -52,6 +53,7 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 		log:        log,
 		directory:  newDirectory(cfg.KubeletDir, cfg.PollInterval, log),
 		reregister: newSignal(),
+		recent:     &recent{grace: cfg.AllocationGrace},
 		endpoints:  map[string]*endpoint{},
 	}, nil
 }
@@ -123,7 +125,7 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 		offered[resource.Name] = true
 		e, ok := s.endpoints[resource.Name]
 		if !ok {
-			e = newEndpoint(resource.Name, s.cfg, s.directory, s.reregister, s.log)
+			e = newEndpoint(resource.Name, s.cfg, s.directory, s.reregister, s.recent, s.log)
 			fresh = append(fresh, e)
 		}
 		e.emptySince = time.Time{}

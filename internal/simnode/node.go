@@ -12,7 +12,9 @@ type Node struct {
 	Sys string // root of the sysfs tree
 	Dev string // directory of the device nodes; they are regular files
 
-	cards map[string]*plugged // by address
+	cards                                  map[string]*plugged // by address
+	spares                                 string              // directory of spare parts, see tree.part
+	regions, fmes, ports, managers, hwmons numbers
 }
 
 // Card describes a card with the in-tree DFL driver.
@@ -23,33 +25,52 @@ type Card struct {
 	InterfaceID string // 32 hex digits
 	NUMANode    int    // -1: none
 	PhysFn      string // address of the physical function, for a virtual one: it has no FME
+	// PCIID is VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem, four digits each.
+	// "" is a PAC with Arria 10: 8086:09c4:8086:0000, 09c5 for a virtual function.
+	PCIID string
 }
 
 // plugged is a card and the numbers that the driver gave it.
 type plugged struct {
 	Card
-	region int
-	fme    int
-	ports  []int // driver's number of each hardware port
+	region  int      // base region
+	fme     int      // this and the next three: of a card that is no virtual function
+	child   int      // region of the FME
+	manager int      // fpgaN
+	hwmon   [2]int   // thermal, power
+	ports   []int    // driver's number of each hardware port
+	afu     []string // what each hardware port was programmed with last
 }
 
 const (
-	classDir  = "class/fpga_region"
-	busDir    = "bus/pci/devices"
-	driverDir = "bus/platform/drivers"
-	bridge    = "0000:00:02.0" // the root port that all cards hang from
+	regionClass  = "class/fpga_region"
+	managerClass = "class/fpga_manager"
+	hwmonClass   = "class/hwmon"
+	busDir       = "bus/pci/devices"
+	driverDir    = "bus/platform/drivers"
+	bridge       = "0000:00:02.0" // the root port that all cards hang from
 )
 
 // New makes an empty node in dir, which must exist.
 func New(dir string) (*Node, error) {
-	n := &Node{Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), cards: make(map[string]*plugged)}
+	n := &Node{
+		Sys:    filepath.Join(dir, "sys"),
+		Dev:    filepath.Join(dir, "dev"),
+		cards:  make(map[string]*plugged),
+		spares: filepath.Join(dir, "spares"),
+	}
 	for _, d := range []string{
-		n.Dev, n.sys(classDir), n.sys(busDir), n.sys("devices/pci0000:00", bridge),
+		n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
 		n.sys(driverDir, "dfl-port"), n.sys(driverDir, "dfl-fme"), n.sys("bus/pci/drivers/dfl-pci"),
 	} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return nil, fmt.Errorf("simulated node: %w", err)
 		}
+	}
+	t := tree{}
+	plugBridge(&t, n.bridgeDir())
+	if t.err != nil {
+		return nil, fmt.Errorf("simulated node: %w", t.err)
 	}
 	return n, nil
 }
@@ -58,9 +79,11 @@ func (n *Node) sys(elem ...string) string {
 	return filepath.Join(append([]string{n.Sys}, elem...)...)
 }
 
+func (n *Node) bridgeDir() string { return n.sys("devices/pci0000:00", bridge) }
+
 // CardDir is the card's PCI directory.
 func (n *Node) CardDir(address string) string {
-	return n.sys("devices/pci0000:00", bridge, address)
+	return filepath.Join(n.bridgeDir(), address)
 }
 
 // PortDir is the directory of a hardware port of a plugged card.
@@ -84,54 +107,25 @@ func (n *Node) PortNode(address string, port int) string {
 	return "dfl-port." + strconv.Itoa(n.cards[address].ports[port])
 }
 
-// Set changes an attribute of a hardware port in one step, as hardware does: a
-// reader sees the old value or the new one, never an empty file.
-func (n *Node) Set(address string, port int, attribute, value string) error {
-	path := filepath.Join(n.PortDir(address, port), attribute)
-	if err := writeFile(path+".new", value+"\n"); err != nil {
-		return fmt.Errorf("simulated node: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("simulated node: %w", err)
-	}
-	return nil
-}
+// numbers are those that the kernel's allocator has given out.
+type numbers map[int]bool
 
-// lowestFree is the number that the kernel's allocator would give.
-func lowestFree(taken func(int) bool) int {
+// take gives out the lowest free one.
+func (n *numbers) take() int {
+	if *n == nil {
+		*n = numbers{}
+	}
 	for i := 0; ; i++ {
-		if !taken(i) {
+		if !(*n)[i] {
+			(*n)[i] = true
 			return i
 		}
 	}
 }
 
-func (n *Node) takenRegion(i int) bool {
-	for _, c := range n.cards {
-		// The per-port region of the FME takes a number too.
-		if c.region == i || c.PhysFn == "" && c.region+1 == i {
-			return true
-		}
+// free takes them back.
+func (n numbers) free(all ...int) {
+	for _, i := range all {
+		delete(n, i)
 	}
-	return false
-}
-
-func (n *Node) takenFME(i int) bool {
-	for _, c := range n.cards {
-		if c.PhysFn == "" && c.fme == i {
-			return true
-		}
-	}
-	return false
-}
-
-func (n *Node) takenPort(i int) bool {
-	for _, c := range n.cards {
-		for _, p := range c.ports {
-			if p == i {
-				return true
-			}
-		}
-	}
-	return false
 }

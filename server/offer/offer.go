@@ -50,6 +50,13 @@ func (p Policy) Validate() error {
 	return ValidateName(p.ResourceName)
 }
 
+// Owns says whether a resource is one that this policy may offer devices under.
+func (p Policy) Owns(resource string) bool { return resource == p.ResourceName }
+
+// AnyAFU says whether a device is the same one whatever AFU it holds: in modes in
+// which pods program it.
+func (p Policy) AnyAFU() bool { return false }
+
 // Resources sorts the devices into resources, themselves sorted by name. A
 // resource without a device is not in the answer. The devices must be sorted by
 // id, as they are in a snapshot; nothing of them is changed.
@@ -72,8 +79,15 @@ func (p Policy) Resources(devices []*inventory.Device) []Resource {
 }
 
 // ResourceOf names the resource that offers the device, "" when the mode does
-// not offer it.
+// not offer it. A device that is known only because somebody holds it is offered
+// as it is held.
 func (p Policy) ResourceOf(d *inventory.Device) string {
+	if d.HeldAs != "" {
+		if p.Owns(d.HeldAs) {
+			return d.HeldAs
+		}
+		return ""
+	}
 	switch p.Mode {
 	case Single:
 		if d.Family != familyPool {

@@ -1,6 +1,6 @@
 // Package standin is a small stand-in for the kubelet: the device manager's side
-// of the device plugin API over real gRPC on real unix sockets, without pods,
-// nodes or a cluster. The demo, the tests and the benchmarks talk to it.
+// of the device plugin API, and the pod-resources API, over real gRPC on real
+// unix sockets, without pods, nodes or a cluster. The demo, the tests and the benchmarks talk to it.
 //
 // It behaves as the device manager of Kubernetes 1.37 does
 // (pkg/kubelet/cm/devicemanager): [Start] deletes every socket in the directory,
@@ -8,8 +8,14 @@
 // it answers; ListAndWatch is opened after it; a stream that ends is not opened
 // again. A [Behaviour] makes it misbehave in the ways that kubelets do.
 //
+// [PodResources] is a stand-in for the kubelet's other socket, the pod-resources
+// API: [PodResources.Hold] and [PodResources.Release] say what its List answers, a
+// [PodBehaviour] makes it stall, fail and lie. It knows nothing of the Kubelet:
+// what was allocated is held when the test says so.
+//
 // [Kubelet] owns its socket, one connection to each registered plugin, and what
-// it received. Every method is safe for concurrent use. The methods called
-// Await… block until what they wait for is there, their context ends or the
-// kubelet stops; [Kubelet.Stop] and [Kubelet.Kill] wait for every goroutine.
+// it received; PodResources owns its socket and what is held. Every method is
+// safe for concurrent use. The methods called Await… block until what they wait
+// for is there, their context ends or the stand-in stops; [Kubelet.Stop],
+// [Kubelet.Kill] and [PodResources.Stop] wait for every goroutine.
 package standin

@@ -36,9 +36,8 @@ type Kubelet struct {
 	server   *grpc.Server
 	tasks    sync.WaitGroup // the server, and one for each plugin
 
-	mu            sync.Mutex // guards what follows
+	state         // guards what follows
 	behaviour     Behaviour
-	changed       chan struct{} // closed, and replaced, when something below changes
 	registrations map[string]int
 	plugins       map[string]*plugin // by resource: the newest registration
 	lists         map[string]List    // by resource: the newest list
@@ -63,8 +62,8 @@ func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 		dir:           dir,
 		listener:      listener,
 		server:        grpc.NewServer(grpc.WaitForHandlers(true)),
+		state:         newState(),
 		behaviour:     b,
-		changed:       make(chan struct{}),
 		registrations: map[string]int{},
 		plugins:       map[string]*plugin{},
 		lists:         map[string]List{},
@@ -114,13 +113,4 @@ func (k *Kubelet) Behave(b Behaviour) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.behaviour = b
-}
-
-// change runs f, which changes what mu guards, and tells those who wait.
-func (k *Kubelet) change(f func()) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	f()
-	close(k.changed)
-	k.changed = make(chan struct{})
 }

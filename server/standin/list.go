@@ -2,7 +2,6 @@ package standin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -88,21 +87,7 @@ func (k *Kubelet) AwaitRegistrations(ctx context.Context, resource string, n int
 
 // await waits until met, which is called with mu held, is true.
 func (k *Kubelet) await(ctx context.Context, met func() bool) error {
-	for {
-		k.mu.Lock()
-		ok, changed := met(), k.changed
-		k.mu.Unlock()
-		if ok {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-k.ctx.Done():
-			return errors.New("the kubelet has stopped")
-		}
-	}
+	return k.state.await(ctx, k.ctx, met)
 }
 
 // Plugin returns a client to the newest plugin of the resource, for calls that

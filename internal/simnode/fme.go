@@ -1,0 +1,64 @@
+package simnode
+
+import (
+	"path/filepath"
+	"strconv"
+)
+
+// plugFME makes the FME in the order of the driver: manager, region, sensors,
+// errors, and last that it is bound.
+func (n *Node) plugFME(t *tree, c *plugged) {
+	name := "dfl-fme." + strconv.Itoa(c.fme)
+	fme := filepath.Join(n.regionDir(c), name)
+	t.attributes(fme, attribute{"dev", "246:" + strconv.Itoa(c.fme)},
+		attribute{"bitstream_id", "0x123000200000185"}, attribute{"ports_num", strconv.Itoa(c.Ports)})
+	n.plugManager(t, fme, c)
+	n.plugChild(t, fme, c)
+	for i, sensor := range sensors {
+		hwmon := "hwmon" + strconv.Itoa(c.hwmon[i])
+		dir := filepath.Join(fme, "hwmon", hwmon)
+		t.attributes(dir, sensor...)
+		t.link(dir, n.sys(hwmonClass, hwmon))
+	}
+	t.attributes(filepath.Join(fme, "errors"), noErrors...)
+	t.link(n.sys(driverDir, "dfl-fme"), filepath.Join(fme, "driver"))
+	t.file(filepath.Join(n.Dev, name), "")
+}
+
+func (n *Node) plugManager(t *tree, fme string, c *plugged) {
+	fpga := "fpga" + strconv.Itoa(c.manager)
+	manager := filepath.Join(fme, "dfl-fme-mgr."+strconv.Itoa(c.fme), "fpga_manager", fpga)
+	t.attributes(manager, attribute{"name", "DFL FME FPGA Manager"}, attribute{"state", "unknown"})
+	t.part(filepath.Join(manager, "status"), "") // no error, no line
+	t.link(manager, n.sys(managerClass, fpga))
+}
+
+// plugChild makes the region of the FME, that of port 0.
+func (n *Node) plugChild(t *tree, fme string, c *plugged) {
+	device := filepath.Join(fme, "dfl-fme-region."+strconv.Itoa(c.region))
+	child := "region" + strconv.Itoa(c.child)
+	region := filepath.Join(device, "fpga_region", child)
+	t.attributes(region, attribute{"compat_id", c.InterfaceID})
+	t.link(device, filepath.Join(region, "device"))
+	t.link(region, n.sys(regionClass, child))
+}
+
+// sensors are the two hwmon devices of an FME: m°C, and µW.
+var sensors = [...][]attribute{
+	{
+		{"name", "dfl_fme_thermal"}, {"temp1_input", "47000"},
+		{"temp1_max", "93000"}, {"temp1_max_alarm", "0"}, {"temp1_max_policy", "0"},
+		{"temp1_crit", "90000"}, {"temp1_crit_alarm", "0"}, {"temp1_emergency", "95000"},
+	},
+	{
+		{"name", "dfl_fme_power"}, {"power1_input", "50000000"},
+		{"power1_max", "0"}, {"power1_max_alarm", "0"}, {"power1_crit", "0"}, {"power1_crit_alarm", "0"},
+		{"power1_fpga_limit", "0"}, {"power1_xeon_limit", "0"}, {"power1_ltr", "0"},
+	},
+}
+
+// noErrors are the error registers of an FME that has seen none.
+var noErrors = []attribute{
+	{"catfatal_errors", "0x0"}, {"nonfatal_errors", "0x0"}, {"fme_errors", "0x0"}, {"pcie0_errors", "0x0"},
+	{"pcie1_errors", "0x0"}, {"first_error", "0x0"}, {"next_error", "0x0"}, {"inject_errors", "0x0"},
+}

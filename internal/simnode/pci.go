@@ -1,0 +1,127 @@
+package simnode
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// pciID is what a card is, and on which one it is.
+type pciID struct{ vendor, device, subVendor, subDevice uint16 }
+
+func (c Card) pciID() (pciID, error) {
+	text := c.PCIID
+	switch {
+	case text == "" && c.PhysFn == "":
+		text = "8086:09c4:8086:0000"
+	case text == "":
+		text = "8086:09c5:8086:0000"
+	}
+	parts := strings.Split(text, ":")
+	var v [4]uint16
+	ok := len(parts) == len(v)
+	for i := 0; ok && i < len(v); i++ {
+		n, err := strconv.ParseUint(parts[i], 16, 16)
+		v[i], ok = uint16(n), err == nil && len(parts[i]) == 4
+	}
+	if !ok {
+		return pciID{}, fmt.Errorf("PCI id %q, want VVVV:DDDD:SSSS:SSSS in hexadecimal", text)
+	}
+	return pciID{v[0], v[1], v[2], v[3]}, nil
+}
+
+// plugPCI makes what the PCI core shows of a card. Formats: drivers/pci/pci-sysfs.c
+// and drivers/pci/pcie/aer.c of Linux 6.1.
+func plugPCI(t *tree, dir string, c *plugged, id pciID) {
+	hex := func(v uint16) string { return fmt.Sprintf("0x%04x", v) }
+	t.attributes(dir,
+		attribute{"vendor", hex(id.vendor)}, attribute{"device", hex(id.device)},
+		attribute{"subsystem_vendor", hex(id.subVendor)}, attribute{"subsystem_device", hex(id.subDevice)},
+		attribute{"class", "0x120000"},
+		attribute{"modalias", fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd%08Xbc12sc00i00", id.vendor, id.device, id.subVendor, id.subDevice)},
+		attribute{"numa_node", strconv.Itoa(c.NUMANode)})
+	t.part(filepath.Join(dir, "config"), header(id, c.PhysFn != ""))
+	if c.PhysFn != "" {
+		// A virtual function has the capabilities of its physical one; of its own it
+		// has neither a link nor, on these cards, error reporting.
+		t.attributes(dir, link("Unknown", "0")...)
+		return
+	}
+	t.attributes(dir, link("8.0 GT/s PCIe", "8")...)
+	t.attributes(dir, aerNone...)
+}
+
+// plugBridge makes what the PCI core shows of the root port, as far as it is of
+// interest to a card.
+func plugBridge(t *tree, dir string) {
+	t.attributes(dir, link("8.0 GT/s PCIe", "8")...)
+	t.attributes(dir, aerNone...)
+	t.attributes(dir, attribute{"aer_rootport_total_err_cor", "0"},
+		attribute{"aer_rootport_total_err_fatal", "0"}, attribute{"aer_rootport_total_err_nonfatal", "0"})
+}
+
+// header is the head of the configuration space that anybody may read, 64 bytes.
+// The ids of a virtual function read ff in there (PCIe 9.3.4.1).
+func header(id pciID, virtual bool) string {
+	h := make([]byte, 64)
+	put := func(at int, v uint16) { h[at], h[at+1] = byte(v), byte(v>>8) }
+	put(0x00, id.vendor)
+	put(0x02, id.device)
+	if virtual {
+		put(0x00, 0xffff)
+		put(0x02, 0xffff)
+	}
+	put(0x04, 0x0006) // command: memory, bus master
+	put(0x06, 0x0010) // status: there is a list of capabilities
+	h[0x0b] = 0x12    // class: processing accelerator
+	if !virtual {
+		put(0x10, 0x000c) // BAR 0: 64 bits, prefetchable
+		put(0x12, 0xb000)
+	}
+	put(0x2c, id.subVendor)
+	put(0x2e, id.subDevice)
+	h[0x34] = 0x40 // first capability
+	return string(h)
+}
+
+// link is a link of eight lanes at 8 GT/s that runs like this.
+func link(speed, width string) []attribute {
+	return []attribute{
+		{"current_link_speed", speed}, {"current_link_width", width},
+		{"max_link_speed", "8.0 GT/s PCIe"}, {"max_link_width", "8"},
+	}
+}
+
+// The errors that AER counts, one line each, as a card showed them (N6000).
+var (
+	correctable   = []string{"RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF"}
+	uncorrectable = []string{
+		"Undefined", "DLP", "SDES", "TLP", "FCP", "CmpltTO", "CmpltAbrt", "UnxCmplt", "RxOF", "MalfTLP", "ECRC",
+		"UnsupReq", "ACSViol", "UncorrIntErr", "BlockedTLP", "AtomicOpBlocked", "TLPBlockedErr",
+	}
+)
+
+// aerNone is what stands in the AER files as long as nothing has happened.
+var aerNone = []attribute{
+	{"aer_dev_correctable", AER("COR", 0)}, {"aer_dev_fatal", AER("FATAL", 0)}, {"aer_dev_nonfatal", AER("NONFATAL", 0)},
+}
+
+// AER is the value of aer_dev_correctable (severity COR), aer_dev_fatal (FATAL) or
+// aer_dev_nonfatal (NONFATAL) after so many errors: bad DLLPs for the first,
+// surprise downs for the others.
+func AER(severity string, errors uint64) string {
+	lines := slices.Clone(uncorrectable)
+	if severity == "COR" {
+		lines = slices.Clone(correctable)
+	}
+	for i := range lines {
+		if i == 2 {
+			lines[i] += fmt.Sprintf(" %d", errors)
+			continue
+		}
+		lines[i] += " 0"
+	}
+	return strings.Join(append(lines, fmt.Sprintf("TOTAL_ERR_%s %d", severity, errors)), "\n")
+}

@@ -1,0 +1,165 @@
+package simnode_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+)
+
+// Each setter changes its own file of its own card and nothing else.
+func TestSetters(t *testing.T) {
+	other := card
+	other.Address = "0000:02:00.0"
+	const fme = "0000:01:00.0/fpga_region/region0/dfl-fme.0/"
+	const ones = "\xff\xff\xff\xff"
+	for _, tc := range []struct {
+		name string
+		set  func(*simnode.Node) error
+		file string // below the root port
+		want string
+	}{
+		{"port", func(n *simnode.Node) error { return n.Set(address, 0, "power_state", "0x6") },
+			"0000:01:00.0/fpga_region/region0/dfl-port.0/power_state", "0x6\n"},
+		{"FME", func(n *simnode.Node) error { return n.SetFME(address, "errors/catfatal_errors", "0x400") },
+			fme + "errors/catfatal_errors", "0x400\n"},
+		{"FME, a new file", func(n *simnode.Node) error { return n.SetFME(address, "cache_size", "0") }, fme + "cache_size", "0\n"},
+		{"manager", func(n *simnode.Node) error { return n.SetManager(address, "write error") },
+			fme + "dfl-fme-mgr.0/fpga_manager/fpga0/state", "write error\n"},
+		{"temperature", func(n *simnode.Node) error { return n.SetHwmon(address, "temp1_crit_alarm", "1") },
+			fme + "hwmon/hwmon0/temp1_crit_alarm", "1\n"},
+		{"power", func(n *simnode.Node) error { return n.SetHwmon(address, "power1_max_alarm", "1") },
+			fme + "hwmon/hwmon1/power1_max_alarm", "1\n"},
+		{"link", func(n *simnode.Node) error { return n.SetCard(address, "current_link_width", "4") },
+			"0000:01:00.0/current_link_width", "4\n"},
+		{"config is no line", func(n *simnode.Node) error { return n.SetCard(address, "config", ones) }, "0000:01:00.0/config", ones},
+		{"AER", func(n *simnode.Node) error { return n.SetCard(address, "aer_dev_nonfatal", simnode.AER("NONFATAL", 7)) },
+			"0000:01:00.0/aer_dev_nonfatal", fmt.Sprintf(uncorrectable, 7, "NONFATAL")},
+		{"AER, correctable", func(n *simnode.Node) error { return n.SetCard(address, "aer_dev_correctable", simnode.AER("COR", 3)) },
+			"0000:01:00.0/aer_dev_correctable", strings.NewReplacer("BadDLLP 0", "BadDLLP 3", "COR 0", "COR 3").Replace(correctable)},
+		{"root port", func(n *simnode.Node) error { return n.SetRootPort("aer_rootport_total_err_fatal", "2") },
+			"aer_rootport_total_err_fatal", "2\n"},
+		{"reprogrammed", func(n *simnode.Node) error { return n.Reprogram(address, 0, strings.Repeat("a", 32)) },
+			"0000:01:00.0/fpga_region/region0/dfl-port.0/afu_id", strings.Repeat("a", 32) + "\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := newNode(t, card, other)
+			root := filepath.Dir(n.CardDir(address))
+			want := files(t, root)
+			if err := tc.set(n); err != nil {
+				t.Fatal(err)
+			}
+			want[tc.file] = tc.want
+			if diff := cmp.Diff(want, files(t, root)); diff != "" {
+				t.Errorf("tree (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSettersRefuse(t *testing.T) {
+	const empty = "0000:02:00.0"
+	vf := simnode.Card{Address: "0000:01:00.1", Ports: 1, PhysFn: address, AFUID: card.AFUID}
+	n := newNode(t, card, vf)
+	for _, tc := range []struct {
+		name string
+		err  error
+	}{
+		{"port of an empty slot", n.Set(empty, 0, "id", "0")},
+		{"port that the card has not", n.Set(address, 1, "id", "0")},
+		{"negative port", n.Set(address, -1, "id", "0")},
+		{"AFU of an empty slot", n.Reprogram(empty, 0, card.AFUID)},
+		{"FME of an empty slot", n.SetFME(empty, "errors/fme_errors", "0x0")},
+		{"FME of a virtual function", n.SetFME(vf.Address, "errors/fme_errors", "0x0")},
+		{"manager of a virtual function", n.SetManager(vf.Address, "unknown")},
+		{"alarm of a virtual function", n.SetHwmon(vf.Address, "temp1_crit_alarm", "0")},
+		{"alarm that there is not", n.SetHwmon(address, "temp2_crit_alarm", "0")},
+		{"card in an empty slot", n.SetCard(empty, "config", "")},
+	} {
+		if tc.err == nil || !strings.HasPrefix(tc.err.Error(), "simulated node: ") {
+			t.Errorf("%s: %v, want an error", tc.name, tc.err)
+		}
+	}
+}
+
+// A reader sees the old value or the new one.
+func TestSetIsOneStep(t *testing.T) {
+	n := newNode(t, card)
+	for _, tc := range []struct {
+		path string
+		set  func() error
+	}{
+		{n.PortDir(address, 0) + "/errors/errors", func() error { return n.Set(address, 0, "errors/errors", "0x1") }},
+		{n.CardDir(address) + "/config", func() error { return n.SetCard(address, "config", "\xff\xff\xff\xff") }},
+	} {
+		for i := range 100 {
+			done := make(chan error)
+			go func() { done <- tc.set() }()
+			text, err := os.ReadFile(tc.path)
+			if serr := <-done; serr != nil {
+				t.Fatal(serr)
+			}
+			if err != nil || len(text) == 0 {
+				t.Fatalf("turn %d: read %q, %v", i, text, err)
+			}
+		}
+	}
+}
+
+// What a port was programmed with stays when its driver goes and comes, and not
+// when the card does.
+func TestReprogramLasts(t *testing.T) {
+	n := newNode(t, card)
+	afu := strings.Repeat("a", 32)
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want string
+	}{
+		{"programmed", func() error { return n.Reprogram(address, 0, afu) }, afu},
+		{"unbound", func() error { return n.Unbind(address, 0) }, ""},
+		{"bound", func() error { return n.Bind(address, 0) }, afu},
+		{"pulled", func() error { return n.Unplug(address) }, ""},
+		{"plugged", func() error { return n.Plug(card) }, card.AFUID},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		text, _ := os.ReadFile(n.Sys + "/class/fpga_region/region0/dfl-port.0/afu_id")
+		if got := strings.TrimSpace(string(text)); got != step.want {
+			t.Errorf("%s: afu_id %q, want %q", step.name, got, step.want)
+		}
+	}
+}
+
+// A card is as good as new after it was pulled, whatever was done to its files, and
+// by whom: a shell writes in place.
+func TestPluggedAgainIsGood(t *testing.T) {
+	other := card
+	other.Address = "0000:02:00.0"
+	n := newNode(t, card, other)
+	good, whole := files(t, n.Sys), files(t, n.CardDir(other.Address))
+	for name := range good {
+		if strings.Contains(name, address) && !strings.HasSuffix(name, "->") {
+			if err := os.WriteFile(filepath.Join(n.Sys, name), []byte("bad"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if diff := cmp.Diff(whole, files(t, n.CardDir(other.Address))); diff != "" {
+		t.Errorf("the other card (-before +after):\n%s", diff)
+	}
+	for _, err := range []error{n.SetFME(address, "errors/fme_errors", "0x1"), n.Unplug(address), n.Plug(card)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(good, files(t, n.Sys)); diff != "" {
+		t.Errorf("tree (-before +after):\n%s", diff)
+	}
+}

@@ -1,0 +1,177 @@
+package server_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+const other = "b-com.com/other"
+
+// quiet is a server that is never run.
+func quiet(t *testing.T) *server.Server {
+	t.Helper()
+	cfg := server.Defaults()
+	cfg.KubeletDir = t.TempDir()
+	cfg.Policy = offer.Policy{Mode: offer.Single, ResourceName: resource}
+	s, err := server.New(cfg, &devices{}, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func units(ids ...string) []offer.Unit {
+	var list []offer.Unit
+	for _, id := range ids {
+		list = append(list, offer.Unit{ID: id})
+	}
+	return list
+}
+
+// What Allocate served is remembered for a minute after it was served last.
+func TestAllocatedLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quiet(t)
+		allocate := s.Offer(t.Context(), resource, append(units("a", "b", "c"), offer.Unit{ID: "d", Health: inventory.Unhealthy})...)
+		allocateOther := s.Offer(t.Context(), other, units("a")...)
+		begin := time.Now()
+		for _, step := range []struct {
+			name     string
+			at       time.Duration // since the beginning
+			allocate func(ids ...string) error
+			ids      []string
+			refused  bool
+			want     map[string][]string
+		}{
+			{name: "nothing yet", want: map[string][]string{}},
+			{name: "two, sorted", allocate: allocate, ids: []string{"c", "b"}, want: map[string][]string{resource: {"b", "c"}}},
+			{name: "the same id of another resource", at: 10 * time.Second, allocate: allocateOther, ids: []string{"a"},
+				want: map[string][]string{resource: {"b", "c"}, other: {"a"}}},
+			{name: "refused: unknown", at: 20 * time.Second, allocate: allocate, ids: []string{"a", "z"}, refused: true,
+				want: map[string][]string{resource: {"b", "c"}, other: {"a"}}},
+			{name: "refused: unhealthy", at: 20 * time.Second, allocate: allocate, ids: []string{"a", "d"}, refused: true,
+				want: map[string][]string{resource: {"b", "c"}, other: {"a"}}},
+			{name: "one of them again", at: 30 * time.Second, allocate: allocate, ids: []string{"b"},
+				want: map[string][]string{resource: {"b", "c"}, other: {"a"}}},
+			{name: "a minute", at: time.Minute, want: map[string][]string{resource: {"b", "c"}, other: {"a"}}},
+			{name: "just over", at: time.Minute + 1, want: map[string][]string{resource: {"b"}, other: {"a"}}},
+			{name: "refused: does not last longer", at: 75 * time.Second, allocate: allocate, ids: []string{"b", "b"}, refused: true,
+				want: map[string][]string{resource: {"b"}}},
+			{name: "a minute after the last time", at: 90 * time.Second, want: map[string][]string{resource: {"b"}}},
+			{name: "over", at: 90*time.Second + 1, want: map[string][]string{}},
+		} {
+			time.Sleep(step.at - time.Since(begin)) // fake
+			if step.allocate != nil {
+				if err := step.allocate(step.ids...); (err != nil) != step.refused {
+					t.Errorf("%s: %v, want refused %t", step.name, err, step.refused)
+				}
+			}
+			if diff := cmp.Diff(step.want, s.Allocated()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", step.name, diff)
+			}
+		}
+	})
+}
+
+// What is handed out is the caller's own.
+func TestAllocatedIsACopy(t *testing.T) {
+	s := quiet(t)
+	if err := s.Offer(t.Context(), resource, units("a")...)("a"); err != nil {
+		t.Fatal(err)
+	}
+	first := s.Allocated()
+	first[resource][0] = "z"
+	delete(first, resource)
+	if diff := cmp.Diff(map[string][]string{resource: {"a"}}, s.Allocated()); diff != "" {
+		t.Errorf("allocated (-want +got):\n%s", diff)
+	}
+}
+
+// It is known before the kubelet has the answer, to everybody, at any time.
+func TestAllocatedAtOnce(t *testing.T) {
+	const calls = 50
+	list := ports(calls)
+	r, k := started(t, list...)
+	var tasks sync.WaitGroup
+	for _, d := range list {
+		tasks.Go(func() {
+			if _, err := k.Allocate(r.ctx, resource, d.ID); err != nil {
+				t.Error(err)
+			}
+			for _, id := range r.Allocated()[resource] {
+				if id == d.ID {
+					return
+				}
+			}
+			t.Errorf("%s was given away, but is not among the allocated", d.ID)
+		})
+	}
+	tasks.Wait()
+	if n := len(r.Allocated()[resource]); n != calls {
+		t.Errorf("%d allocated, want %d", n, calls)
+	}
+}
+
+// A resource that is retired, and its devices, stay allocated.
+func TestAllocatedOutlivesItsResource(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
+	r.devices.set(port("a"))
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	r.awaitList(k)
+	if _, err := k.Allocate(r.ctx, resource, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Allocate(r.ctx, resource, "b"); err == nil {
+		t.Fatal("a device that is not there was given away")
+	}
+	want := map[string][]string{resource: {"a"}}
+	r.devices.set()
+	r.awaitEvent("resource.retired", 1)
+	if diff := cmp.Diff(want, r.Allocated()); diff != "" {
+		t.Errorf("retired (-want +got):\n%s", diff)
+	}
+	r.devices.set(port("c"))
+	r.awaitList(k)
+	if diff := cmp.Diff(want, r.Allocated()); diff != "" {
+		t.Errorf("offered again (-want +got):\n%s", diff)
+	}
+	r.stop()
+	if diff := cmp.Diff(want, r.Allocated()); diff != "" {
+		t.Errorf("stopped (-want +got):\n%s", diff)
+	}
+}
+
+// What is over is forgotten also when nobody asks: allocations clear it.
+func TestAllocatedIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quiet(t)
+		for turn := range 10 {
+			var list []offer.Unit
+			for i := range 100 {
+				list = append(list, offer.Unit{ID: fmt.Sprintf("%02d-%02d", turn, i)})
+			}
+			allocate := s.Offer(t.Context(), resource, list...)
+			for _, u := range list {
+				if err := allocate(u.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := s.Remembered(); n != 100 {
+				t.Errorf("turn %d: %d remembered, want 100", turn, n)
+			}
+			time.Sleep(2 * time.Minute) // fake
+		}
+	})
+}
