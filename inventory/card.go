@@ -56,6 +56,8 @@ type directory struct {
 	incarnation uint64
 }
 
+func directoryOf(r Port) directory { return directory{r.Name, r.Incarnation} }
+
 // want says whether, and how soon, a card is to be read.
 type want uint8
 
@@ -65,7 +67,8 @@ const (
 	wantNow          // ahead of all routine, and beside any number of other readings
 )
 
-// port is what the loop remembers of one port (or unit) between readings.
+// port is what the loop remembers of one port (or unit) between readings, while
+// its directory lives.
 type port struct {
 	directory
 	family string
@@ -95,7 +98,7 @@ func (c *card) identify(ports []Port) (ids []string, conflicts []bool) {
 	claims := make(map[int][]int) // number -> newcomers that claim it
 	var open []int
 	for i, p := range ports {
-		old := c.byDir[directory{p.Name, p.Incarnation}]
+		old := c.byDir[directoryOf(p)]
 		switch {
 		case p.ID != "":
 			ids[i] = p.ID
@@ -141,11 +144,7 @@ func (c *card) keep(ports []*port, ids []string) {
 
 // learn updates the memory of a port from a reading of it.
 func (p *port) learn(r Port, family string) {
-	if d := (directory{r.Name, r.Incarnation}); p.directory != d {
-		// Another directory: nothing that was read in the old one is known of it.
-		p.directory, p.portID, p.what, p.seen, p.counters = d, -1, identity{}, nil, nil
-	}
-	p.family, p.last = family, r
+	p.directory, p.family, p.last = directoryOf(r), family, r
 	if r.PortIDKnown && p.portID < 0 {
 		p.portID = r.PortID
 	}

@@ -78,6 +78,6 @@ func (d *desk) questions(start time.Time) []time.Duration {
 // withDesk is the test configuration with somebody to ask.
 func withDesk(d *desk) inventory.Config {
 	cfg := testConfig
-	cfg.Holders, cfg.TombstoneGrace = d.ask, 5*time.Minute
+	cfg.Holders, cfg.HoldersInterval, cfg.TombstoneGrace = d.ask, 10*time.Second, 5*time.Minute
 	return cfg
 }

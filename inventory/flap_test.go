@@ -112,7 +112,7 @@ func TestNoTurns(t *testing.T) {
 				f.set(cardA, good(0, 0))
 				d.hold("3b:00.0", pod)
 				cfg := withFlaps(2)
-				cfg.Holders = d.ask
+				cfg.Holders, cfg.HoldersInterval = d.ask, 10*time.Second
 				r := start(t, cfg, f)
 				for range 6 {
 					test.step(r)

@@ -13,12 +13,8 @@ type Holding struct {
 	Holders []string // namespace/pod/container; empty: given out, it is not known yet to whom
 }
 
-const (
-	// askAgainAfter is the time between two questions while the answer matters.
-	askAgainAfter = 10 * time.Second
-	// answerWithin is how long the answer may take.
-	answerWithin = 2 * time.Second
-)
+// answerWithin is how long the answer may take.
+const answerWithin = 2 * time.Second
 
 // holders is what the loop knows of who holds what.
 type holders struct {
@@ -77,7 +73,7 @@ func (l *loop) takeAnswer(ctx context.Context, a answer) {
 	if h.again {
 		l.askHolders(ctx)
 	} else if len(l.tombstones) > 0 || h.held == nil || h.freed {
-		h.next = time.Now().Add(askAgainAfter)
+		h.next = time.Now().Add(l.cfg.HoldersInterval)
 	}
 	h.freed = false
 }

@@ -27,6 +27,9 @@ type Config struct {
 	// leaves stays listed, unhealthy, until it is free. nil: nobody is asked, and
 	// what leaves is off the list at once.
 	Holders func(context.Context) (map[string]Holding, error)
+	// HoldersInterval is the time between two questions while the answer matters.
+	// Without Holders: not used.
+	HoldersInterval time.Duration
 	// TombstoneGrace is how long one that left stays listed when Holders fails; 0:
 	// not at all.
 	TombstoneGrace time.Duration

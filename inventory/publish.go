@@ -83,16 +83,20 @@ func (l *loop) dropOthers(ctx context.Context, c *card, stay []string) {
 		stays[id] = true
 	}
 	for _, p := range c.ports {
-		d := p.device
-		if stays[d.ID] {
-			continue
+		if p.device != nil && !stays[p.device.ID] {
+			l.leave(ctx, c, p)
 		}
-		l.touch(c)
-		l.forgetNodes(c, d)
-		l.log.Info("device removed", event.DeviceRemoved, event.Device(d.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
-			event.Old(d.Health.String()), event.Lasted(time.Since(p.since)), l.latency(c, time.Now()))
-		l.bury(ctx, p)
 	}
+}
+
+// leave sees off the device of a port that is not there any more.
+func (l *loop) leave(ctx context.Context, c *card, p *port) {
+	d := p.device
+	l.touch(c)
+	l.forgetNodes(c, d)
+	l.log.Info("device removed", event.DeviceRemoved, event.Device(d.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
+		event.Old(d.Health.String()), event.Lasted(time.Since(p.since)), l.latency(c, time.Now()))
+	l.bury(ctx, p)
 }
 
 // forgetNodes forgets that a card has the nodes of this device, unless another

@@ -240,6 +240,11 @@ func (l *loop) update(ctx context.Context, c *card, r result, now time.Time) {
 			reading.Conditions = append(reading.Conditions, Condition{Reason: ReasonPortIDConflict, Health: Unhealthy})
 		}
 		p := c.byID[ids[i]]
+		if p != nil && p.directory != directoryOf(reading) {
+			// It left and came back, or another one came, before anybody looked.
+			l.leave(ctx, c, p)
+			p = nil
+		}
 		if p == nil {
 			p = l.portAt(ids[i], now)
 		}

@@ -173,7 +173,7 @@ func (l *loop) raise(held map[string]Holding) {
 		l.tombstones[d.ID] = t
 		l.confirm(t, held[d.ID])
 		if l.holders.next.IsZero() {
-			l.holders.next = t.left.Add(askAgainAfter)
+			l.holders.next = t.left.Add(l.cfg.HoldersInterval)
 		}
 	}
 }

@@ -23,12 +23,13 @@ func (r *rig) history() func() []string {
 	var seen []string
 	done := make(chan struct{})
 	quit := make(chan struct{})
+	_, stale := r.Latest()
 	go func() {
 		defer close(done)
 		for {
-			_, stale := r.Latest()
 			select {
 			case <-stale:
+				_, stale = r.Latest()
 				seen = append(seen, fmt.Sprint(r.states()))
 			case <-quit:
 				return

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -18,12 +19,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/standin"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// TestChaos changes a node hundreds of times at random, while streams are cut
-// and the kubelet restarts. When it is over, what every stream was told last is
-// the truth on disk. With a bad ear hints are lost, doubled and reordered, and
+// TestChaos changes a node hundreds of times at random, while pods come and go,
+// streams are cut and the kubelet restarts. When it is over, what every stream was
+// told last is the truth on disk, and what pods hold that is not there any more. With a bad ear hints are lost, doubled and reordered, and
 // the ticks must make good for it; with a good one there are no ticks, and hints
 // alone must do.
 func TestChaos(t *testing.T) {
@@ -40,6 +42,7 @@ func TestChaos(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, seed %d", test.name, seed), func(t *testing.T) {
 				d := &daemon{t: t, cfg: config.Defaults()}
 				d.cfg.ResyncInterval, d.cfg.HealthInterval, d.cfg.RecoveryHold = test.resync, test.health, 10*time.Millisecond
+				d.cfg.FlapLimit = 0 // it flaps, and every turn of it is to be seen
 				var ear ear = goodEar
 				if test.bad {
 					ear = (&badEar{random: rand.New(rand.NewPCG(seed, 1))}).hear
@@ -55,14 +58,21 @@ func chaos(d *daemon, ear ear, random *rand.Rand, turns int) {
 	var err error
 	d.node, err = simnode.New(dir)
 	d.do(err)
-	d.cfg.SysfsRoot, d.cfg.DevRoot, d.cfg.HostDevRoot, d.cfg.KubeletDir = d.node.Sys, d.node.Dev, "/dev", dir+"/kubelet"
+	d.cfg.SysfsRoot, d.cfg.DevRoot, d.cfg.HostDevRoot = d.node.Sys, d.node.Dev, "/dev"
+	d.cfg.KubeletDir, d.cfg.PodResourcesSocket = dir+"/kubelet", dir+"/pods.sock"
 	d.startKubelet()
 	defer func() { d.kubelet.Stop() }()
+	d.startPods()
+	defer func() { d.pods.Stop() }()
 	defer runWithEar(d.t, d.cfg, ear)()
 
 	truth := newModel(d)
 	for turn := range turns {
-		truth.turn(random)
+		if random.IntN(5) == 0 {
+			truth.turnPod(random)
+		} else {
+			truth.turn(random)
+		}
 		switch random.IntN(100) {
 		case 0:
 			d.restartKubelet()
@@ -70,9 +80,17 @@ func chaos(d *daemon, ear ear, random *rand.Rand, turns int) {
 			d.kubelet.CutStream(testResource)
 		case 3, 4:
 			truth.settle(fmt.Sprintf("in the middle, turn %d", turn))
+		case 5, 6:
+			truth.swap(random, fmt.Sprintf("card swapped, turn %d", turn))
+		case 7, 8, 9: // of its lies none may be believed for long, so it tells none
+			d.pods.Behave([]standin.PodBehaviour{{Stall: true}, {Fail: "not now"}, {Refuse: true}, {Garbage: true}}[random.IntN(4)])
+		case 10, 11, 12:
+			d.pods.Behave(standin.PodBehaviour{})
 		}
 	}
 	truth.settle("at the end")
+	truth.releaseAll()
+	truth.settle("without pods")
 }
 
 // ear passes a hint on, or does not.
@@ -83,7 +101,11 @@ func goodEar(h watcher.Hint, to func(inventory.Hint)) { to(inventory.Hint(h)) }
 // runWithEar runs the daemon with an ear of ours. The func that it returns stops
 // it.
 func runWithEar(t *testing.T, cfg config.Config, ear ear) (stop func()) {
-	node, err := openNode(cfg, zap.NewNop(), zap.NewNop())
+	watched := watching(cfg)
+	var srv *server.Server
+	watched.Holders = holdersOf(cfg, policyOf(cfg), func() map[string][]string { return srv.Allocated() })
+	watched.HoldersInterval = 50 * time.Millisecond
+	node, err := openNode(cfg, watched, zap.NewNop(), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +114,8 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (stop func()) {
 	settings.BackoffMax = time.Second
 	// A stream that is cut before it arrives looks like none that was opened.
 	settings.StreamTimeout = time.Second
-	srv, err := server.New(settings, node.inventory, zap.NewNop())
+	settings.AllocationGrace = 100 * time.Millisecond
+	srv, err = server.New(settings, node.inventory, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,13 +166,16 @@ type model struct {
 	d     *daemon
 	slots []simnode.Card
 	ports map[string][]portState // by address of the cards that are in
+	pods  int                    // that there have been
+	held  map[string]string      // id -> pod that holds it
+	left  map[string]string      // id -> AFU of the held device that left, until it is back or free
 }
 
 // portState is what is wrong with a port.
 type portState struct{ broken, unbound, nodeless bool }
 
 func newModel(d *daemon) *model {
-	m := &model{d: d, ports: map[string][]portState{}}
+	m := &model{d: d, ports: map[string][]portState{}, held: map[string]string{}, left: map[string]string{}}
 	for i := range 8 {
 		c := cardA
 		c.Address = fmt.Sprintf("0000:%02x:00.0", 0x30+i)
@@ -177,10 +203,9 @@ func (m *model) turn(random *rand.Rand) {
 	}
 	switch random.IntN(6) {
 	case 0:
-		m.d.do(m.d.node.Unplug(c.Address))
-		delete(m.ports, c.Address)
+		m.unplug(c)
 	case 1: // out and in again at once: it may go unnoticed, its state may not
-		m.d.do(m.d.node.Unplug(c.Address))
+		m.unplug(c)
 		m.plug(c)
 	default:
 		m.turnPort(random, c, random.IntN(c.Ports))
@@ -219,15 +244,97 @@ func (m *model) turnPort(random *rand.Rand, c simnode.Card, port int) {
 func (m *model) plug(c simnode.Card) {
 	m.d.do(m.d.node.Plug(c))
 	m.ports[c.Address] = make([]portState, c.Ports)
+	for port := range c.Ports {
+		if id := portID(c, port); m.left[id] == c.AFUID {
+			delete(m.left, id)
+		}
+	}
+}
+
+func (m *model) unplug(c simnode.Card) {
+	m.d.do(m.d.node.Unplug(c.Address))
+	delete(m.ports, c.Address)
+	for port := range c.Ports {
+		if id := portID(c, port); m.held[id] != "" && m.left[id] == "" {
+			m.left[id] = c.AFUID
+		}
+	}
+}
+
+// swap puts another card in the place of one, after everybody has seen that go: a
+// swap that nobody sees is none.
+func (m *model) swap(random *rand.Rand, when string) {
+	m.d.t.Helper()
+	i := random.IntN(len(m.slots))
+	c := &m.slots[i]
+	if m.ports[c.Address] == nil {
+		return
+	}
+	m.settle(when + ", before")
+	m.unplug(*c)
+	m.settle(when + ", out")
+	c.AFUID = map[string]string{cardA.AFUID: cardB.AFUID, cardB.AFUID: cardA.AFUID}[c.AFUID]
+	m.plug(*c)
+	m.settle(when + ", in")
+}
+
+// turnPod ends a pod, or starts one that asks for a healthy device.
+func (m *model) turnPod(random *rand.Rand) {
+	if ids := slices.Sorted(maps.Keys(m.held)); len(ids) > 4 || len(ids) > 0 && random.IntN(3) == 0 {
+		m.release(ids[random.IntN(len(ids))])
+		return
+	}
+	for _, d := range m.d.kubelet.Newest(testResource).Devices {
+		if d.Healthy && m.held[d.ID] == "" {
+			m.start(d.ID)
+			return
+		}
+	}
+}
+
+// start starts a pod, as far as the daemon gives it its device: the list that the
+// kubelet has may be out of date. The kubelet is sometimes asked before it shows
+// the pod, sometimes after.
+func (m *model) start(id string) {
+	m.pods++
+	pod := fmt.Sprint("pod", m.pods)
+	if m.pods%2 == 0 {
+		m.d.pods.Hold("default", pod, "main", testResource, id)
+	}
+	if _, err := m.d.kubelet.Allocate(m.d.t.Context(), testResource, id); err != nil {
+		m.d.pods.Release("default", pod)
+		return
+	}
+	if m.pods%2 != 0 {
+		m.d.pods.Hold("default", pod, "main", testResource, id)
+	}
+	m.held[id] = pod
+}
+
+func (m *model) release(id string) {
+	m.d.pods.Release("default", m.held[id])
+	delete(m.held, id)
+	delete(m.left, id)
+}
+
+func (m *model) releaseAll() {
+	for id := range m.held {
+		m.release(id)
+	}
 }
 
 // settle waits until the kubelet was told the truth.
 func (m *model) settle(when string) {
 	m.d.t.Helper()
+	m.d.pods.Behave(standin.PodBehaviour{})
 	want := health{}
+	for id := range m.held {
+		want[id] = false // unless it is there
+	}
 	for _, c := range m.slots {
 		for port, s := range m.ports[c.Address] {
-			want[portID(c, port)] = s == portState{}
+			id := portID(c, port)
+			want[id] = s == portState{} && m.left[id] == ""
 		}
 	}
 	if len(want) == 0 && m.d.kubelet.Newest(testResource).Number == 0 {

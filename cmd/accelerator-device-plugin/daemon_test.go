@@ -32,6 +32,8 @@ type daemon struct {
 	cfg     config.Config
 	node    *simnode.Node
 	kubelet *standin.Kubelet
+	pods    *standin.PodResources
+	again   reload
 	hangups chan os.Signal
 	logs    *observer.ObservedLogs
 	stop    func() error // ends the daemon; a second call does nothing
@@ -47,14 +49,17 @@ func startDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 	}
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, "/dev"
-	cfg.KubeletDir, cfg.HTTPAddress = filepath.Join(dir, "kubelet"), ""
-	cfg.RecoveryHold = 0
+	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = filepath.Join(dir, "kubelet"), filepath.Join(dir, "pods.sock"), ""
+	cfg.RecoveryHold, cfg.FlapLimit = 0, 0
 	if adjust != nil {
 		adjust(&cfg)
 	}
 	d := &daemon{t: t, cfg: cfg, node: node, hangups: make(chan os.Signal)}
+	d.again = func() (config.Config, []string, error) { return d.cfg, nil, nil }
 	d.startKubelet()
 	t.Cleanup(func() { d.kubelet.Stop() })
+	d.startPods()
+	t.Cleanup(func() { d.pods.Stop() })
 	d.run()
 	return d
 }
@@ -75,7 +80,9 @@ func (d *daemon) run() {
 	d.logs = logs
 	ctx, cancel := context.WithCancel(d.t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, d.cfg, d.hangups, zap.New(core)) }()
+	go func() {
+		ended <- serve(ctx, d.cfg, d.hangups, func() (config.Config, []string, error) { return d.again() }, zap.New(core))
+	}()
 	var once bool
 	d.stop = func() error {
 		if once {
@@ -102,6 +109,15 @@ func (d *daemon) startKubelet() {
 	var err error
 	// The kubelet outlives the test's context, which ends before its cleanups.
 	d.kubelet, err = standin.Start(context.WithoutCancel(d.t.Context()), d.cfg.KubeletDir, standin.Behaviour{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *daemon) startPods() {
+	d.t.Helper()
+	var err error
+	d.pods, err = standin.StartPodResources(context.WithoutCancel(d.t.Context()), d.cfg.PodResourcesSocket)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -51,9 +51,9 @@ soon. Fails if something was not told.`,
 
 // demoDaemon is the daemon as serve runs it, on a simulated node.
 func demoDaemon(cfg config.Config) demo.Daemon {
-	return func(ctx context.Context, node *simnode.Node, kubeletDir string, log io.Writer) error {
+	return func(ctx context.Context, node *simnode.Node, kubelet demo.Kubelet, log io.Writer) error {
 		cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, node.Dev
-		cfg.KubeletDir, cfg.HTTPAddress = kubeletDir, ""
-		return serve(ctx, cfg, nil, newLogger(cfg, log))
+		cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = kubelet.Dir, kubelet.PodResources, ""
+		return serve(ctx, cfg, nil, nil, newLogger(cfg, log))
 	}
 }

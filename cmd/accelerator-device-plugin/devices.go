@@ -19,7 +19,7 @@ import (
 )
 
 func newDevices() *cobra.Command {
-	loader := config.New()
+	loader := newLoader()
 	var format string
 	cmd := &cobra.Command{
 		Use:   "devices",
@@ -27,7 +27,8 @@ func newDevices() *cobra.Command {
 		Long: `Prints the FPGA devices of this node. It scans by itself: no daemon is needed.
 
 Where the kubelet's pod-resources socket can be asked, it also says which
-container holds which device. A card that is bad is printed as such; that is no
+container holds which device, and lists devices that are held though they are
+not on the node any more. A card that is bad is printed as such; that is no
 failure.`,
 		Example: `  accelerator-device-plugin devices
   accelerator-device-plugin devices -o wide
@@ -58,7 +59,10 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 	if err != nil && (insist || !errors.Is(err, fs.ErrNotExist)) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %v\n", err)
 	}
-	rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, policyOf(cfg).ResourceOf, holders)
+	policy := policyOf(cfg)
+	all := slices.Concat(snapshot.Devices, inventory.Missing(snapshot.Devices, holders.ours(policy)))
+	slices.SortFunc(all, func(a, b *inventory.Device) int { return strings.Compare(a.ID, b.ID) })
+	rows := view.Rows(all, cfg.HostDevRoot, policy.ResourceOf, holders.of)
 	return view.Print(cmd.OutOrStdout(), rows, format, isTerminal(cmd.OutOrStdout()))
 }
 
@@ -68,9 +72,8 @@ func scanOnce(ctx context.Context, cfg config.Config) (inventory.Snapshot, error
 	if err != nil {
 		return inventory.Snapshot{}, err
 	}
-	inv := inventory.New(inventory.Config{
-		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: cfg.ReprogramTimeout, ReadTimeout: readTimeout,
-	}, host, families(cfg), zap.NewNop())
+	cfg.ResyncInterval, cfg.HealthInterval = time.Hour, time.Hour // once is enough
+	inv := inventory.New(watching(cfg), host, families(cfg), zap.NewNop())
 
 	// Longer than any card may take: what has not been seen by then, directories
 	// included, will not be.

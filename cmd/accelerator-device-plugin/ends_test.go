@@ -58,7 +58,7 @@ func TestReaderOfTheLogGoes(t *testing.T) {
 
 func TestDemoCommand(t *testing.T) {
 	stdout, stderr, code := output(t, "demo")
-	if code != 0 || !strings.Contains(stdout, "All 10 steps seen") || stderr != "" {
+	if code != 0 || !strings.Contains(stdout, "All 11 steps seen") || stderr != "" {
 		t.Errorf("demo: exit code %d\n%s%s", code, stdout, stderr)
 	}
 }

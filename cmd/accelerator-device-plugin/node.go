@@ -23,6 +23,9 @@ import (
 // microseconds, one behind a slow BMC some tens of milliseconds.
 const readTimeout = 2 * time.Second
 
+// holdersInterval is how often it is asked who holds what is gone.
+const holdersInterval = 10 * time.Second
+
 // families is the list of what this program knows. A new family is one line
 // here.
 func families(cfg config.Config) []inventory.Family {
@@ -44,7 +47,7 @@ type node struct {
 
 // openNode listens first: what happens from here on is not missed, whenever the
 // first scan begins. The watcher and the inventory may log to different places.
-func openNode(cfg config.Config, watcherLog, inventoryLog *zap.Logger) (*node, error) {
+func openNode(cfg config.Config, watched inventory.Config, watcherLog, inventoryLog *zap.Logger) (*node, error) {
 	host, err := openHost(cfg)
 	if err != nil {
 		return nil, err
@@ -60,11 +63,32 @@ func openNode(cfg config.Config, watcherLog, inventoryLog *zap.Logger) (*node, e
 	if err != nil {
 		return nil, fmt.Errorf("watcher: %w", err)
 	}
-	inv := inventory.New(inventory.Config{
-		ResyncInterval: cfg.ResyncInterval, HealthInterval: cfg.HealthInterval,
-		RecoveryHold: cfg.RecoveryHold, ReprogramTimeout: cfg.ReprogramTimeout, ReadTimeout: readTimeout,
-	}, host, known, inventoryLog)
-	return &node{watcher: w, inventory: inv}, nil
+	return &node{watcher: w, inventory: inventory.New(watched, host, known, inventoryLog)}, nil
+}
+
+// watching is how the inventory of a node is kept.
+func watching(cfg config.Config) inventory.Config {
+	return inventory.Config{
+		ResyncInterval: cfg.ResyncInterval, HealthInterval: cfg.HealthInterval, ReadTimeout: readTimeout,
+		RecoveryHold: cfg.RecoveryHold, ReprogramTimeout: cfg.ReprogramTimeout,
+		FlapLimit: cfg.FlapLimit, FlapWindow: cfg.FlapWindow,
+		HoldersInterval: holdersInterval, TombstoneGrace: cfg.TombstoneGrace,
+		Policy: said(cfg),
+	}
+}
+
+// said is what the operator says about devices.
+func said(cfg config.Config) inventory.Policy {
+	p := inventory.Policy{Exclude: cfg.Exclude}
+	for row, severity := range cfg.Severity {
+		if p.Severity == nil {
+			p.Severity = make(map[string]inventory.Health, len(cfg.Severity))
+		}
+		p.Severity[row] = map[string]inventory.Health{
+			config.Fatal: inventory.Unhealthy, config.Degraded: inventory.Degraded, config.Ignored: inventory.Healthy,
+		}[severity]
+	}
+	return p
 }
 
 // openHost checks the roots: what is no directory is refused before anything

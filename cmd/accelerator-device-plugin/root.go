@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 // version is set by the Makefile.
@@ -34,7 +35,7 @@ const rootExamples = `  accelerator-device-plugin                          run t
   accelerator-device-plugin demo                     see it work, without card or cluster`
 
 func newRoot() *cobra.Command {
-	loader := config.New()
+	loader := newLoader()
 	root := &cobra.Command{
 		Use:               "accelerator-device-plugin [serve]",
 		Short:             "Kubernetes device plugin for FPGA cards",
@@ -75,7 +76,7 @@ func noUnknownCommand(cmd *cobra.Command, args []string) error {
 }
 
 func newServe() *cobra.Command {
-	loader := config.New()
+	loader := newLoader()
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon (what happens without a command, too)",
@@ -115,6 +116,15 @@ func buildVersion() string {
 		return info.Main.Version
 	}
 	return "(devel)"
+}
+
+// newLoader returns a loader that knows which reasons may be overruled.
+func newLoader() *config.Loader {
+	var rows []string
+	for _, row := range port.Rows() {
+		rows = append(rows, row.Name)
+	}
+	return config.New(rows...)
 }
 
 // load completes the configuration of a command whose flags were parsed.

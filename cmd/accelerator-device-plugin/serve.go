@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -40,7 +42,8 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	signal.Ignore(syscall.SIGPIPE)
 
 	log.Info("daemon started", event.DaemonStarted, event.Version(buildVersion()), event.PID(os.Getpid()), event.Mode(cfg.Mode))
-	if err := serve(cmd.Context(), cfg, hangups, log); err != nil {
+	reload := func() (config.Config, []string, error) { return loader.Again(os.LookupEnv) }
+	if err := serve(cmd.Context(), cfg, hangups, reload, log); err != nil {
 		log.Error("daemon failed", event.DaemonFailed, event.Err(err))
 		return failure{error: err, logged: true}
 	}
@@ -48,16 +51,24 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	return nil
 }
 
+// reload reads the settings again. It returns them and the keys of those that have
+// changed and need a restart.
+type reload func() (config.Config, []string, error)
+
 // serve joins the parts and runs them until ctx ends.
-func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, log *zap.Logger) error {
-	node, err := openNode(cfg, log, log)
+func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) error {
+	policy := policyOf(cfg)
+	var srv *server.Server
+	watched := watching(cfg)
+	watched.Holders = holdersOf(cfg, policy, func() map[string][]string { return srv.Allocated() })
+	watched.AnyAFU = policy.AnyAFU()
+	node, err := openNode(cfg, watched, log, log)
 	if err != nil {
 		return err
 	}
-	policy := policyOf(cfg)
 	settings := server.Defaults()
 	settings.KubeletDir, settings.HostDevRoot, settings.Policy = cfg.KubeletDir, cfg.HostDevRoot, policy
-	srv, err := server.New(settings, node.inventory, log)
+	srv, err = server.New(settings, node.inventory, log)
 	if err != nil {
 		node.watcher.Close()
 		return fmt.Errorf("server: %w", err)
@@ -75,7 +86,7 @@ func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, log
 	task("watcher", func() error { return node.watch(ctx) })
 	task("inventory", func() error { return node.inventory.Run(ctx) })
 	task("server", func() error { return srv.Run(ctx) })
-	task("hangups", func() error { return followHangups(ctx, hangups, node.inventory, srv, log) })
+	task("hangups", func() error { return followHangups(ctx, hangups, again, node.inventory, srv, log) })
 	if cfg.HTTPAddress != "" {
 		task("http", func() error {
 			return httpd.Run(ctx, cfg.HTTPAddress, httpd.Answers{
@@ -84,7 +95,7 @@ func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, log
 				Devices: func(ctx context.Context) any {
 					snapshot, _ := node.inventory.Latest()
 					holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: shown as none
-					return view.Rows(snapshot.Devices, cfg.HostDevRoot, policy.ResourceOf, holders)
+					return view.Rows(snapshot.Devices, cfg.HostDevRoot, policy.ResourceOf, holders.of)
 				},
 			}, log)
 		})
@@ -105,18 +116,35 @@ func ready(inv *inventory.Inventory, srv *server.Server) error {
 	return srv.Ready()
 }
 
-// followHangups scans and registers again at each SIGHUP, as the original did.
-func followHangups(ctx context.Context, hangups <-chan os.Signal, inv *inventory.Inventory, srv *server.Server, log *zap.Logger) error {
+// followHangups takes over what the operator says about devices, scans and
+// registers again at each SIGHUP; the original did the latter two.
+func followHangups(ctx context.Context, hangups <-chan os.Signal, again reload, inv *inventory.Inventory, srv *server.Server, log *zap.Logger) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-hangups:
-			log.Info("hangup received", event.Reloaded)
+			excluded := takeOver(again, inv, log)
+			log.Info("hangup received", event.Reloaded, event.Devices(excluded))
 			inv.Hint(inventory.Hint{Source: "sighup", At: time.Now()})
 			srv.Reregister()
 		}
 	}
+}
+
+// takeOver reads the settings again, and returns what they exclude. What is wrong
+// changes nothing.
+func takeOver(again reload, inv *inventory.Inventory, log *zap.Logger) (excluded []string) {
+	cfg, restart, err := again()
+	if err != nil {
+		log.Error("configuration refused, the old one stays", event.ConfigRefused, event.Err(err))
+		return nil
+	}
+	for _, key := range restart {
+		log.Warn("changed setting needs a restart", event.ConfigNotice, event.Flag(key))
+	}
+	inv.Use(said(cfg))
+	return slices.Sorted(maps.Keys(cfg.Exclude))
 }
 
 // watch feeds the inventory with what the watcher hears.

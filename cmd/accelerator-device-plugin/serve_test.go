@@ -157,9 +157,9 @@ func TestAllocate(t *testing.T) {
 		t.Errorf("device nodes = %v, want /dev/dfl-port.1 and .0, rw", answer.Devices)
 	}
 	d.do(d.node.Unplug(cardA.Address))
-	d.await("pulled", health{})
-	if _, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0"); err == nil || !strings.Contains(err.Error(), "gone") {
-		t.Errorf("allocation of a card that was pulled: %v, want an error that says it is gone", err)
+	d.await("pulled, given out a moment ago", health{"3b:00.0": false, "3b:00.0-p1": false})
+	if _, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0"); err == nil || !strings.Contains(err.Error(), "removed") {
+		t.Errorf("allocation of a card that was pulled: %v, want an error that says it", err)
 	}
 }
 
@@ -187,6 +187,7 @@ func TestNothingIsLeft(t *testing.T) {
 	warm.await("plugged", health{"5e:00.0": true})
 	warm.do(warm.stop())
 	warm.kubelet.Stop()
+	warm.pods.Stop()
 
 	goroutines, fds := settle()
 	for range 5 {
@@ -195,6 +196,7 @@ func TestNothingIsLeft(t *testing.T) {
 		d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 		d.do(d.stop())
 		d.kubelet.Stop()
+		d.pods.Stop()
 		left, err := filepath.Glob(d.cfg.KubeletDir + "/*")
 		if err != nil || len(left) != 0 {
 			t.Errorf("left in the kubelet's directory: %v %v", left, err)
@@ -232,7 +234,7 @@ func TestBadRootsEndAtOnce(t *testing.T) {
 			cfg := config.Defaults()
 			cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot, cfg.HTTPAddress = node.Sys, node.Dev, node.Dev, ""
 			test.adjust(&cfg)
-			err = serve(t.Context(), cfg, nil, zap.NewNop())
+			err = serve(t.Context(), cfg, nil, nil, zap.NewNop())
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("serve = %v, want an error that says %q", err, test.want)
 			}

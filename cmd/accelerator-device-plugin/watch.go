@@ -16,7 +16,7 @@ import (
 )
 
 func newWatch() *cobra.Command {
-	loader := config.New()
+	loader := newLoader()
 	var format string
 	cmd := &cobra.Command{
 		Use:   "watch",
@@ -55,7 +55,7 @@ func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string
 		cfg.LogLevel, quiet = zapcore.WarnLevel.String(), zapcore.ErrorLevel
 	}
 	log := newLogger(cfg, cmd.ErrOrStderr())
-	node, err := openNode(cfg, log, log.WithOptions(zap.IncreaseLevel(max(quiet, zapcore.LevelOf(log.Core())))))
+	node, err := openNode(cfg, watching(cfg), log, log.WithOptions(zap.IncreaseLevel(max(quiet, zapcore.LevelOf(log.Core())))))
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, no
 			}
 		}
 		holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: printed as none
-		rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, policyOf(cfg).ResourceOf, holders)
+		rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, policyOf(cfg).ResourceOf, holders.of)
 		for _, change := range view.Changes(before, rows, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
 			var err error
 			if asJSON {

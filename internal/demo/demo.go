@@ -22,8 +22,14 @@ type Options struct {
 	Hold        time.Duration // the daemon's recovery hold
 }
 
+// Kubelet says where the daemon finds the stand-in for the kubelet.
+type Kubelet struct {
+	Dir          string // of kubelet.sock
+	PodResources string // socket
+}
+
 // Daemon runs the daemon on a node until ctx ends, logging to log.
-type Daemon func(ctx context.Context, node *simnode.Node, kubeletDir string, log io.Writer) error
+type Daemon func(ctx context.Context, node *simnode.Node, kubelet Kubelet, log io.Writer) error
 
 // stepTimeout is how long a step may take. The whole must end within 30 s.
 const stepTimeout = 5 * time.Second
@@ -36,7 +42,8 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 		return fmt.Errorf("directory of the demo: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	s := &stage{Options: o, out: out, dir: dir, kubeletDir: filepath.Join(dir, "kubelet")}
+	paths := Kubelet{Dir: filepath.Join(dir, "kubelet"), PodResources: filepath.Join(dir, "pod-resources.sock")}
+	s := &stage{Options: o, out: out, dir: dir, kubeletDir: paths.Dir}
 	if s.node, err = simnode.New(dir); err != nil {
 		return err
 	}
@@ -49,10 +56,14 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 		return err
 	}
 	defer func() { s.kubelet.Stop() }() // the one that runs then
+	if s.pods, err = standin.StartPodResources(ctx, paths.PodResources); err != nil {
+		return err
+	}
+	defer s.pods.Stop()
 
 	daemonCtx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- daemon(daemonCtx, s.node, s.kubeletDir, log) }()
+	go func() { ended <- daemon(daemonCtx, s.node, paths, log) }()
 	err = s.play(ctx, ended)
 	if err == nil && o.Interactive {
 		err = s.stay(ctx, ended)
@@ -76,6 +87,7 @@ type stage struct {
 	kubeletDir string
 	node       *simnode.Node
 	kubelet    *standin.Kubelet
+	pods       *standin.PodResources
 	daemonErr  error // why the daemon ended, if it did before its time
 }
 
@@ -83,7 +95,7 @@ type stage struct {
 // it.
 func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	fmt.Fprintf(s.out, "A simulated node and a stand-in for the kubelet, in %s\n\n", s.dir)
-	fmt.Fprintf(s.out, "  %-46s  %10s  %s\n", "WHAT HAPPENS", "TOLD AFTER", "WHAT THE KUBELET WAS TOLD")
+	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", "WHAT HAPPENS", "TOLD AFTER", "WHAT THE KUBELET WAS TOLD")
 	all := s.steps()
 	begin := time.Now()
 	for i, step := range all {
@@ -130,7 +142,7 @@ func (s *stage) one(ctx context.Context, step step) error {
 }
 
 func (s *stage) print(what, after, told string) {
-	fmt.Fprintf(s.out, "  %-46s  %10s  %s\n", what, after, told)
+	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", what, after, told)
 }
 
 // stay shows every list until ctx ends.

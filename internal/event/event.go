@@ -16,6 +16,7 @@ var (
 	DaemonFailed   = name("daemon.failed")
 	ConfigNotice   = name("config.notice") // a setting that does not do what one might think
 	Reloaded       = name("daemon.reload") // SIGHUP
+	ConfigRefused  = name("config.refused")
 
 	DeviceAdded     = name("device.added")
 	DeviceRemoved   = name("device.removed")

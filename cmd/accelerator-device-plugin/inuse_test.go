@@ -1,0 +1,195 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// lines are those of the log with this event.
+func (d *daemon) lines(event string) []observer.LoggedEntry {
+	return d.logs.FilterField(zap.String("event", event)).All()
+}
+
+// awaitLine waits for a line with this event that says all of these words.
+func (d *daemon) awaitLine(event string, words ...string) {
+	d.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		for _, line := range d.lines(event) {
+			text := fmt.Sprint(line.Message, " ", line.ContextMap())
+			missing := false
+			for _, w := range words {
+				missing = missing || !strings.Contains(text, w)
+			}
+			if !missing {
+				return
+			}
+		}
+		select {
+		case <-deadline:
+			d.t.Fatalf("no line %s that says %q: %v", event, words, d.lines(event))
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// A device that is pulled out from under a pod stays on the kubelet's list,
+// unhealthy, until the pod is gone.
+func TestRemovedInUse(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.node.Plug(cardA))
+	d.do(d.node.Plug(cardB))
+	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	d.pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
+	d.pods.Hold("default", "other", "main", "example.com/other", "5e:00.0") // of another plugin's
+	d.do(d.node.Unplug(cardA.Address))
+	d.await("first card pulled", health{"3b:00.0-p1": false, "5e:00.0": true})
+	d.awaitLine("device.tombstone", "3b:00.0-p1", "default/job/main")
+	d.do(d.node.Unplug(cardB.Address))
+	d.await("second card pulled", health{"3b:00.0-p1": false})
+	d.pods.Release("default", "job")
+	d.await("the pod is gone", health{})
+	d.awaitLine("device.released", "3b:00.0-p1")
+}
+
+// What is held when the daemon starts but is not there was pulled meanwhile.
+func TestRemovedInUseBeforeTheStart(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.stop())
+	d.pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
+	d.run()
+	d.await("started", health{"3b:00.0-p1": false})
+	d.do(d.node.Plug(cardA))
+	d.await("back", health{"3b:00.0": true, "3b:00.0-p1": true})
+}
+
+// Whatever the pod-resources API does, a card that is pulled is bad at once, and
+// nothing else suffers.
+func TestPodResourcesThatMisbehaves(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		behaviour standin.PodBehaviour
+		stop      bool
+		unknown   bool // it is said that holders are not known
+		want      health
+	}{
+		{"stalls", standin.PodBehaviour{Stall: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
+		{"fails", standin.PodBehaviour{Fail: "not now"}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
+		{"hangs up", standin.PodBehaviour{Refuse: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
+		{"is not there", standin.PodBehaviour{}, true, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
+		{"says that nobody holds anything", standin.PodBehaviour{Nothing: true}, false, false, health{"5e:00.0": true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := startDaemon(t, nil)
+			d.do(d.node.Plug(cardA))
+			d.do(d.node.Plug(cardB))
+			d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+			d.pods.Hold("default", "job", "main", testResource, "3b:00.0")
+			d.pods.Behave(test.behaviour)
+			if test.stop {
+				d.pods.Stop()
+			}
+			d.do(d.node.Unplug(cardA.Address))
+			d.await("pulled", test.want)
+			if test.unknown {
+				d.awaitLine("holders.unknown")
+			}
+			d.do(d.node.Set(cardB.Address, 0, "errors/errors", "0x4000000000000"))
+			test.want["5e:00.0"] = false
+			d.await("the other card breaks", test.want)
+			d.do(d.stop())
+		})
+	}
+}
+
+// Rubbish from the pod-resources API is no device, or a tombstone like any other;
+// the truth beside it is heard.
+func TestPodResourcesThatSpeaksRubbish(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.node.Plug(cardB))
+	d.await("plugged", health{"5e:00.0": true})
+	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
+	d.pods.Behave(standin.PodBehaviour{Garbage: true})
+	d.do(d.node.Unplug(cardB.Address))
+	d.awaitLine("device.tombstone", "5e:00.0", "default/job/main")
+	d.pods.Behave(standin.PodBehaviour{})
+	d.pods.Release("default", "job")
+	d.await("the pod is gone", health{})
+}
+
+// SIGHUP takes over what the operator says about devices; nothing that is wrong
+// with it changes anything.
+func TestHangupReadsTheFileAgain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("exclude: [3b:00.0-p1]\n")
+	loader := newLoader()
+	loader.Config.File = file
+	if err := loader.Load(os.LookupEnv); err != nil {
+		t.Fatal(err)
+	}
+	d := startDaemon(t, func(c *config.Config) { c.Exclude, c.Severity = loader.Config.Exclude, loader.Config.Severity })
+	d.again = func() (config.Config, []string, error) { return loader.Again(os.LookupEnv) }
+	d.do(d.node.Plug(cardA))
+	d.await("port 1 excluded", health{"3b:00.0": true, "3b:00.0-p1": false})
+
+	write("exclude: [3b:00.0-p1\n")
+	d.hangups <- syscall.SIGHUP
+	d.awaitLine("config.refused", file)
+	d.await("a broken file changes nothing", health{"3b:00.0": true, "3b:00.0-p1": false})
+
+	write("exclude: [\"0000:3B:00.0-p0\"]\nresyncInterval: 17s\n")
+	d.hangups <- syscall.SIGHUP
+	d.await("port 0 excluded instead", health{"3b:00.0": false, "3b:00.0-p1": true})
+	d.awaitLine("config.notice", "resyncInterval", "restart")
+
+	write("health: {severity: {port-ap6: ignored}}\n")
+	d.hangups <- syscall.SIGHUP
+	d.await("nothing excluded", health{"3b:00.0": true, "3b:00.0-p1": true})
+	d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
+	write("")
+	d.hangups <- syscall.SIGHUP
+	d.await("AP6 counts again", health{"3b:00.0": true, "3b:00.0-p1": false})
+}
+
+// `devices` lists what is held though it is not there, and knows what is excluded.
+func TestDevicesOfOperator(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.stop())
+	d.do(d.node.Plug(cardA))
+	d.pods.Hold("default", "job", "main", testResource, "5e:00.0", "3b:00.0")
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	d.do(os.WriteFile(file, []byte("exclude: [3b:00.0]\n"), 0o600))
+	stdout, stderr, code := output(t, "devices", "-o", "json", "--config", file, "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
+		"--pod-resources-socket", d.cfg.PodResourcesSocket)
+	var rows []struct {
+		ID, Resource, Health, PCIAddress string
+		Reasons, Holder                  []string
+	}
+	if err := errors.Join(json.Unmarshal([]byte(stdout), &rows)); err != nil || code != 0 || stderr != "" {
+		t.Fatalf("devices: exit code %d, %v\n%s%s", code, err, stdout, stderr)
+	}
+	want := `[{3b:00.0 b-com.com/accelerator unhealthy 0000:3b:00.0 [excluded] [default/job/main]} ` +
+		`{3b:00.0-p1 b-com.com/accelerator unhealthy 0000:3b:00.0 [excluded] []} ` +
+		`{5e:00.0 b-com.com/accelerator unhealthy 0000:5e:00.0 [removed-in-use] [default/job/main]}]`
+	if got := fmt.Sprint(rows); got != want {
+		t.Errorf("devices:\n got %s\nwant %s", got, want)
+	}
+}
