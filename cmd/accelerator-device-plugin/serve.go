@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -38,6 +39,11 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 
+	// Little lives long here, so a small heap costs next to nothing: about 2 MiB
+	// less stay resident. Whoever sets GOGC knows better.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
 	// Who reads the log may go: the lines are lost then, not the daemon.
 	signal.Ignore(syscall.SIGPIPE)
 

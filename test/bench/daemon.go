@@ -53,7 +53,7 @@ func launch(ctx context.Context, binary string, cards int) (*daemon, error) {
 		return nil, errors.Join(err, d.end())
 	}
 	d.process = exec.CommandContext(ctx, binary, "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
-		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "", "--recovery-hold", "0s", "--log-level", "error")
+		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "", "--recovery-hold", "0s", "--flap-limit", "0", "--log-level", "error")
 	d.process.Stderr = os.Stderr
 	d.begin = time.Now()
 	if err := d.process.Start(); err != nil {
