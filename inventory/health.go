@@ -88,12 +88,9 @@ func quiet(reason string) bool {
 // from now on. That is no good news of the hardware, and waits for nothing.
 func (h *health) overrule(p Policy) {
 	for reason, a := range h.ailments {
-		switch severity := p.severity(a.Condition); {
-		case severity == Healthy:
+		if severity := p.severity(a.Condition); severity == Healthy {
 			delete(h.ailments, reason)
-		case a.healed.IsZero():
-			a.worst = Healthy // until it is judged, at once
-		default:
+		} else {
 			a.worst = min(a.worst, severity)
 		}
 	}

@@ -49,6 +49,13 @@ func TestExclude(t *testing.T) {
 				}
 
 				r.Use(inventory.Policy{})
+				r.after(0)
+				s, _ := r.Latest()
+				for _, d := range s.Devices {
+					if (d.Health == inventory.Healthy) != (len(d.Reasons) == 0) {
+						t.Errorf("%s is %s with the reasons %v", d.ID, d.Health, d.Reasons)
+					}
+				}
 				r.after(10 * time.Second)
 				r.want("none any more", all(in, in, in))
 				r.Use(cfg.Policy)

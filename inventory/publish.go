@@ -159,7 +159,8 @@ func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 		say := log.Info
 		// A port that is plugged in stands unbound for some milliseconds; one that
 		// was so when we came is worth a warning.
-		if d.Health == Unhealthy && !(l.ready && slices.Equal(d.Reasons, []string{ReasonDriverUnbound})) {
+		unbound := l.ready && slices.Equal(d.Reasons, []string{ReasonDriverUnbound})
+		if d.Health == Unhealthy && !unbound && hasNewTrouble(&Device{}, d) {
 			say = log.Warn
 		}
 		say("device added", event.DeviceAdded, event.PCI(d.PCIAddress), event.Family(d.Family),
