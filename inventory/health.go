@@ -88,9 +88,11 @@ func quiet(reason string) bool {
 // from now on. That is no good news of the hardware, and waits for nothing.
 func (h *health) overrule(p Policy) {
 	for reason, a := range h.ailments {
-		if severity := p.severity(a.Condition); severity == Healthy {
+		switch severity := p.severity(a.Condition); severity {
+		case Healthy:
 			delete(h.ailments, reason)
-		} else {
+		case a.Condition.Health: // nothing new about this one; it may have become worse by lasting
+		default:
 			a.worst = min(a.worst, severity)
 		}
 	}

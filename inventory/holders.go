@@ -73,7 +73,7 @@ func (l *loop) takeAnswer(ctx context.Context, a answer) {
 	if h.again {
 		l.askHolders(ctx)
 	} else if len(l.tombstones) > 0 || h.held == nil || h.freed {
-		h.next = time.Now().Add(l.cfg.HoldersInterval)
+		h.next = a.asked.Add(l.cfg.HoldersInterval)
 	}
 	h.freed = false
 }

@@ -1,0 +1,155 @@
+package inventory_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// expect compares one device: its whole health, or one attribute.
+func (s *stage) expect(st scenarioStep) error {
+	id, state := st.rest[0], st.rest[1]
+	snapshot, _ := s.rig.Latest()
+	d := snapshot.Device(id)
+	if attribute, want, ok := strings.Cut(state, "="); ok {
+		if d == nil {
+			return mismatch("is gone, want " + state)
+		}
+		got, known := map[string]string{"afu": d.AFUID, "pci": d.PCIID, "node": strings.Join(d.Nodes, ",")}[attribute]
+		if want = inFull(want); !known || got != want {
+			return mismatch(fmt.Sprintf("%s is %s, want %s", attribute, got, want))
+		}
+		return nil
+	}
+	if !slices.Contains([]string{"healthy", "degraded", "unhealthy", "gone"}, state) {
+		return fmt.Errorf("unknown state %q, want healthy, degraded, unhealthy or gone", state)
+	}
+	got, want := "gone", strings.TrimSpace(state+" "+strings.Join(st.rest[2:], " "))
+	if d != nil {
+		got = strings.TrimSpace(d.Health.String() + " " + strings.Join(d.Reasons, " "))
+	}
+	if got != want {
+		return mismatch(fmt.Sprintf("is %s, want %s", got, want))
+	}
+	return nil
+}
+
+func (s *stage) list(st scenarioStep) error {
+	snapshot, _ := s.rig.Latest()
+	var got []string
+	for _, d := range snapshot.Devices {
+		got = append(got, d.ID)
+	}
+	if want := slices.Sorted(slices.Values(st.rest)); !slices.Equal(got, want) {
+		return mismatch(fmt.Sprintf("listed are %v, want %v", got, want))
+	}
+	return nil
+}
+
+// logged looks for a line that the last command made.
+func (s *stage) logged(st scenarioStep) error {
+	lines := s.lines()
+	for i := s.acted; i < len(lines); i++ {
+		if !s.named[i] && matches(lines[i], st.rest) {
+			s.named[i] = true
+			return nil
+		}
+	}
+	return mismatch("no such line; there are:\n\t" + strings.Join(lines[s.acted:], "\n\t"))
+}
+
+// unlogged looks for a line that has not been named, of any command so far.
+func (s *stage) unlogged(st scenarioStep) error {
+	for i, line := range s.lines() {
+		if !s.named[i] && matches(line, st.rest) {
+			return mismatch("there is: " + line)
+		}
+	}
+	return nil
+}
+
+// lines are what was logged, as FIELD=VALUE, the event first. They end in a blank,
+// so that a field's end can be told.
+func (s *stage) lines() []string {
+	var all []string
+	for _, entry := range s.logs.All() {
+		fields := entry.ContextMap()
+		line := []string{"event=" + fmt.Sprint(fields["event"])}
+		delete(fields, "event")
+		for _, key := range slices.Sorted(maps.Keys(fields)) {
+			line = append(line, key+"="+shown(fields[key]))
+		}
+		all = append(all, strings.Join(line, " ")+" ")
+	}
+	return all
+}
+
+// shown is the value of a field as scenarios write it: times in ms, lists with
+// commas.
+func shown(value any) string {
+	switch v := value.(type) {
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case []any:
+		var all []string
+		for _, one := range v {
+			all = append(all, fmt.Sprint(one))
+		}
+		return strings.Join(all, ",")
+	}
+	return fmt.Sprint(value)
+}
+
+// matches says whether a line is of an event and has these fields.
+func matches(line string, words []string) bool {
+	if !strings.HasPrefix(line, "event="+words[0]+" ") {
+		return false
+	}
+	for _, word := range words[1:] {
+		key, value, _ := strings.Cut(word, "=")
+		if !strings.Contains(line, " "+key+"="+inFull(value)+" ") {
+			return false
+		}
+	}
+	return true
+}
+
+// A scenario whose expectation does not come true says what there is instead, and
+// one that asks for what cannot be done says why.
+func TestScenarioFails(t *testing.T) {
+	for _, test := range []struct{ name, last, want string }{
+		{"health", "expect 3b:00.0 degraded link-width=4", "is healthy, want degraded link-width=4"},
+		{"reasons", "expect 3b:00.0 unhealthy", "is healthy, want unhealthy"},
+		{"gone", "expect 3b:00.0 gone", "is healthy, want gone"},
+		{"not there", "expect 5e:00.0 healthy", "is gone, want healthy"},
+		{"attribute", "expect 3b:00.0 afu=afu2", "afu is " + afu1 + ", want " + afu2},
+		{"listed", "list 5e:00.0", "listed are [3b:00.0], want [5e:00.0]"},
+		{"log", "log device.added device=5e:00.0", "no such line; there are:"},
+		{"no log", "no-log device.added", "there is: event=device.added"},
+		{"state", "expect 3b:00.0 fine", `unknown state "fine", want healthy, degraded, unhealthy or gone`},
+		{"empty slot", "set 5e:00.0 p0/power_state 0x6", "slot 0000:5e:00.0 is empty"},
+		{"no such port", "unbind 3b:00.0 p1", "slot 0000:3b:00.0 has no port 1"},
+		{"no such port's file", "hide 3b:00.0 p1/afu_id", "slot 0000:3b:00.0 has no port 1"},
+		{"duration", "wait long", "time: invalid duration"},
+		{"too late", "config recovery-hold 1s", "it has been started already"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newStage(t)
+				var err error
+				for _, line := range []string{"plug 3b:00.0 ports=1", "start", test.last} {
+					step, perr := parseStep(strings.Fields(line))
+					if err = perr; err == nil {
+						err = s.take(step)
+					}
+				}
+				if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+					t.Errorf("error %v, want %s", err, test.want)
+				}
+			})
+		})
+	}
+}

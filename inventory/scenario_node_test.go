@@ -1,0 +1,230 @@
+package inventory_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
+)
+
+// programming is the family dfl on a node where ports can be under programming:
+// their afu_id fails with EBUSY. No plain file answers that, so a reading of such
+// a port is turned into what inventory/port makes of it (takeAFU), by its table.
+type programming struct {
+	dfl.Family
+	row port.Row
+
+	mu    sync.Mutex
+	ports map[portOfCard]bool
+}
+
+func newProgramming() *programming {
+	rows := port.Rows()
+	i := slices.IndexFunc(rows, func(row port.Row) bool { return row.Name == "reprogramming" })
+	return &programming{row: rows[i], ports: map[portOfCard]bool{}}
+}
+
+type portOfCard struct {
+	card string
+	port int
+}
+
+func (f *programming) Read(host sysfs.Host, card string) (inventory.Reading, error) {
+	r, err := f.Family.Read(host, card)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		if f.ports[portOfCard{card, p.PortID}] {
+			p.AFUID, p.AFUIDKnown = "", false
+			p.Conditions = slices.Concat(p.Conditions, []inventory.Condition{
+				{Reason: f.row.Name, Row: f.row.Name, Health: f.row.Health, Passing: true},
+			})
+		}
+	}
+	return r, err
+}
+
+func (s *stage) busy(st scenarioStep) error {
+	s.family.mu.Lock()
+	defer s.family.mu.Unlock()
+	s.family.ports[portOfCard{st.card, st.port}] = st.rest[0] == "on"
+	return nil
+}
+
+// names are those that scenarios write for long values.
+var names = map[string]string{
+	"afu1": afu1, "afu2": afu2, "interface1": "69528db6eb31577a8c3668f9faa081f6", "interface2": "9346116da52d5ca8b06aa9a389ef7c8d",
+	"all-ones": strings.Repeat("f", 32),
+	"a10":      "8086:09c4:8086:0000", "n3000": "8086:0b30:8086:0000",
+}
+
+// inFull is what a name stands for, and any other word itself.
+func inFull(word string) string {
+	if full, ok := names[word]; ok {
+		return full
+	}
+	return word
+}
+
+func (s *stage) plug(st scenarioStep) error {
+	card := simnode.Card{Address: st.card, NUMANode: -1, AFUID: afu1, InterfaceID: names["interface1"]}
+	for _, word := range st.rest {
+		option, value, _ := strings.Cut(word, "=")
+		var err error
+		switch value = inFull(value); option {
+		case "ports":
+			card.Ports, err = strconv.Atoi(value)
+		case "afu":
+			card.AFUID = value
+		case "interface":
+			card.InterfaceID = value
+		case "pci":
+			card.PCIID = value
+		case "vf-of":
+			card.PhysFn, err = parseCard(value)
+		default:
+			err = fmt.Errorf("unknown option %q, want ports, afu, interface, pci or vf-of", option)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.node.Plug(card); err != nil {
+		return err
+	}
+	s.plugged[st.card] = card.Ports
+	return nil
+}
+
+// keepInodes sees to it that no later directory gets the inode number of one of
+// these: a disk gives it again at once, sysfs does not. What is open has one.
+func (s *stage) keepInodes(pattern string) error {
+	dirs, err := filepath.Glob(pattern)
+	for _, dir := range dirs {
+		f, operr := os.Open(dir)
+		if operr == nil {
+			s.t.Cleanup(func() { f.Close() })
+		}
+		err = errors.Join(err, operr)
+	}
+	return err
+}
+
+func (s *stage) unplug(st scenarioStep) error {
+	delete(s.plugged, st.card)
+	return errors.Join(s.keepInodes(s.node.CardDir(st.card)+"/fpga_region/region*/dfl-*"), s.node.Unplug(st.card))
+}
+
+// release takes a port off its card as DFL_FPGA_FME_PORT_RELEASE does: the node
+// goes, then the directory.
+func (s *stage) release(st scenarioStep) error {
+	dir := s.node.PortDir(st.card, st.port)
+	return errors.Join(s.keepInodes(dir), os.Remove(s.nodeOf(st)), os.RemoveAll(dir))
+}
+
+// assign gives it back as DFL_FPGA_FME_PORT_ASSIGN does: a node and a directory to
+// which no driver is bound.
+func (s *stage) assign(st scenarioStep) error {
+	name := s.node.PortNode(st.card, st.port)
+	dir := s.node.PortDir(st.card, st.port)
+	number := strings.TrimPrefix(name, "dfl-port.")
+	return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(dir+"/dev", []byte("245:"+number+"\n"), 0o600),
+		os.WriteFile(dir+"/uevent", []byte("DEVNAME="+name+"\n"), 0o600), os.WriteFile(s.nodeOf(st), nil, 0o600))
+}
+
+func (s *stage) editNode(st scenarioStep) error {
+	if st.rest[0] == "rm" {
+		return os.Remove(s.nodeOf(st))
+	}
+	return os.WriteFile(s.nodeOf(st), nil, 0o600)
+}
+
+func (s *stage) nodeOf(st scenarioStep) string {
+	return filepath.Join(s.node.Dev, s.node.PortNode(st.card, st.port))
+}
+
+// set writes a health file, by its name in docs/health.md. The slot of every card
+// is the root port. AER files are given the number of errors, config the bytes
+// that it begins with.
+func (s *stage) set(st scenarioStep) error {
+	part, file, _ := strings.Cut(st.rest[0], "/")
+	value := inFull(strings.Join(st.rest[1:], " "))
+	if severity, ok := strings.CutPrefix(file, "aer_dev_"); ok {
+		errs, err := strconv.ParseUint(value, 0, 64)
+		if err != nil {
+			return err
+		}
+		value = simnode.AER(strings.ToUpper(severity), errs)
+	}
+	switch part {
+	case "pci":
+		if file == "config" {
+			raw, err := hex.DecodeString(value)
+			return errors.Join(err, s.node.SetCard(st.card, file, string(raw)))
+		}
+		return s.node.SetCard(st.card, file, value)
+	case "slot", "root":
+		return s.node.SetRootPort(file, value)
+	case "fme":
+		if alarm, ok := strings.CutPrefix(file, "hwmon/"); ok {
+			return s.node.SetHwmon(st.card, alarm, value)
+		}
+		if file == "manager" {
+			return s.node.SetManager(st.card, value)
+		}
+		return s.node.SetFME(st.card, file, value)
+	}
+	port, err := parsePort(part)
+	if err != nil {
+		return err
+	}
+	return s.node.Set(st.card, port, file, value)
+}
+
+// hide takes a file away, show puts it back.
+func (s *stage) hide(st scenarioStep) error {
+	path, err := s.path(st)
+	if err != nil {
+		return err
+	}
+	return os.Rename(path, path+".hidden")
+}
+
+func (s *stage) show(st scenarioStep) error {
+	path, err := s.path(st)
+	if err != nil {
+		return err
+	}
+	return os.Rename(path+".hidden", path)
+}
+
+// path is that of a file of a card, by the same name as for set.
+func (s *stage) path(st scenarioStep) (string, error) {
+	part, file, _ := strings.Cut(st.rest[0], "/")
+	switch part {
+	case "pci":
+		return filepath.Join(s.node.CardDir(st.card), file), nil
+	case "fme":
+		return filepath.Join(s.node.FMEDir(st.card), file), nil
+	}
+	port, err := parsePort(part)
+	if err == nil && port >= s.plugged[st.card] {
+		err = fmt.Errorf("slot %s has no port %d", st.card, port)
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(s.node.PortDir(st.card, port), file), nil
+}

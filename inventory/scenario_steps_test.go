@@ -1,0 +1,138 @@
+package inventory_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// scenarioCommands is the language of the scenarios.
+var scenarioCommands = map[string]scenarioCommand{
+	"config":  {settles, "SETTING VALUE", (*stage).configure}, // before start; the names of the flags
+	"start":   {settles, "", (*stage).start},
+	"restart": {news, "", (*stage).restart}, // the daemon: it remembers nothing
+	"wait":    {acts, "DURATION", (*stage).wait},
+
+	"plug":      {edits, "ADDRESS ports=N [OPTION=VALUE…]", (*stage).plug}, // afu= interface= pci= vf-of=
+	"unplug":    {edits, "ADDRESS", (*stage).unplug},
+	"bind":      {edits, "ADDRESS pN", func(s *stage, st scenarioStep) error { return s.node.Bind(st.card, st.port) }},
+	"unbind":    {edits, "ADDRESS pN", func(s *stage, st scenarioStep) error { return s.node.Unbind(st.card, st.port) }},
+	"release":   {edits, "ADDRESS pN", (*stage).release}, // the port, from its card, for a virtual function
+	"assign":    {edits, "ADDRESS pN", (*stage).assign},  // it back: the kernel does not bind it then
+	"node":      {edits, "ADDRESS pN rm|make", (*stage).editNode},
+	"set":       {edits, "ADDRESS FILE VALUE…", (*stage).set}, // FILE as in docs/health.md, with p0/ to p3/ before a port's
+	"hide":      {edits, "ADDRESS FILE", (*stage).hide},
+	"show":      {edits, "ADDRESS FILE", (*stage).show},
+	"reprogram": {edits, "ADDRESS pN AFU", func(s *stage, st scenarioStep) error { return s.node.Reprogram(st.card, st.port, inFull(st.rest[0])) }},
+	"busy":      {edits, "ADDRESS pN on|off", (*stage).busy}, // its afu_id fails with EBUSY
+
+	"hint":    {news, "ADDRESS|all", (*stage).hint},
+	"gave-up": {news, "ADDRESS", (*stage).gaveUp}, // uevent ERROR_EVENT=FAILED_RECOVERY
+
+	"hold":     {acts, "ID POD…", func(s *stage, st scenarioStep) error { s.desk.hold(st.rest[0], st.rest[1:]...); return nil }},
+	"free":     {acts, "ID", func(s *stage, st scenarioStep) error { s.desk.free(st.rest[0]); return nil }},
+	"holders":  {acts, "ok|slow|stall|fail [WORD…]", (*stage).holders}, // how who holds what is answered
+	"exclude":  {acts, "[ID…]", (*stage).exclude},                      // these, and no others
+	"severity": {acts, "[ROW=SEVERITY…]", (*stage).severity},           // these, and no others
+
+	"expect": {looks, "ID healthy|degraded|unhealthy|gone|ATTRIBUTE=VALUE [REASON…]", (*stage).expect},
+	"list":   {looks, "[ID…]", (*stage).list},                    // all that is listed
+	"log":    {looks, "EVENT [FIELD=VALUE…]", (*stage).logged},   // the last command made such a line
+	"no-log": {looks, "EVENT [FIELD=VALUE…]", (*stage).unlogged}, // nothing did yet, but what `log` has named
+}
+
+// configure sets one of the daemon's settings, by the name of its flag.
+func (s *stage) configure(st scenarioStep) error {
+	value := st.rest[1]
+	if st.rest[0] == "flap-limit" {
+		_, err := fmt.Sscan(value, &s.cfg.FlapLimit)
+		return err
+	}
+	if st.rest[0] == "any-afu" { // what modes region and regiondevel set
+		s.cfg.AnyAFU = value == "on"
+		return nil
+	}
+	d, err := time.ParseDuration(value)
+	times := map[string]*time.Duration{
+		"resync-interval": &s.cfg.ResyncInterval, "health-interval": &s.cfg.HealthInterval, "recovery-hold": &s.cfg.RecoveryHold,
+		"reprogram-timeout": &s.cfg.ReprogramTimeout, "flap-window": &s.cfg.FlapWindow, "tombstone-grace": &s.cfg.TombstoneGrace,
+	}
+	setting := times[st.rest[0]]
+	if setting == nil {
+		return fmt.Errorf("unknown setting %q, want any-afu, flap-limit or one of %v", st.rest[0], slices.Sorted(maps.Keys(times)))
+	}
+	*setting = d
+	return err
+}
+
+func (s *stage) wait(st scenarioStep) error {
+	d, err := time.ParseDuration(st.rest[0])
+	time.Sleep(d) // in the bubble
+	return err
+}
+
+// hint gives the news that silent edits lack.
+func (s *stage) hint(st scenarioStep) error {
+	card := ""
+	if st.rest[0] != "all" {
+		var err error
+		if card, err = parseCard(st.rest[0]); err != nil {
+			return err
+		}
+	}
+	s.rig.hint(card)
+	return nil
+}
+
+func (s *stage) gaveUp(st scenarioStep) error {
+	s.rig.Hint(inventory.Hint{Card: st.card, Source: "test", At: time.Now(), RecoveryFailed: true})
+	return nil
+}
+
+func (s *stage) holders(st scenarioStep) error {
+	how, rest := st.rest[0], strings.Join(st.rest[1:], " ")
+	var takes time.Duration
+	var err error
+	switch {
+	case how == "slow":
+		takes, err = time.ParseDuration(rest)
+	case (how == "ok" || how == "stall") && rest == "", how == "fail" && rest != "":
+	default:
+		err = errors.New("want ok, stall, slow and how long it takes, or fail and why")
+	}
+	if how != "fail" {
+		rest = ""
+	}
+	s.desk.fail(rest)
+	s.desk.set(func() { s.desk.stall, s.desk.takes = how == "stall", takes })
+	return err
+}
+
+func (s *stage) exclude(st scenarioStep) error {
+	s.policy.Exclude = map[string]bool{}
+	for _, id := range st.rest {
+		s.policy.Exclude[id] = true
+	}
+	s.usePolicy()
+	return nil
+}
+
+func (s *stage) severity(st scenarioStep) error {
+	words := map[string]inventory.Health{"ignored": inventory.Healthy, "degraded": inventory.Degraded, "fatal": inventory.Unhealthy}
+	s.policy.Severity = map[string]inventory.Health{}
+	for _, word := range st.rest {
+		i := strings.LastIndex(word, "=") // a row may have a value, too
+		health, ok := words[word[i+1:]]
+		if i < 0 || !ok {
+			return fmt.Errorf("%q is no severity, want ROW=fatal, =degraded or =ignored", word)
+		}
+		s.policy.Severity[word[:i]] = health
+	}
+	s.usePolicy()
+	return nil
+}

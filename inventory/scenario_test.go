@@ -1,0 +1,191 @@
+package inventory_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// TestScenarios plays the files in testdata/scenarios, each a story told in the
+// language of scenarioCommands: what happens to a simulated node, what the
+// operator and the kubelet do, and what is listed and logged then. The inventory,
+// the family and the files that it reads are the real ones; time is a bubble's.
+//
+// A file begins with the story in words, as comments (#); then comes one command a
+// line. The daemon runs from `start` on. An edit of the node is followed by a hint
+// for its card, as from a kernel that announces everything; behind the word
+// `silently` it is found by the ticks alone.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/scenarios/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps, err := parseScenario(string(text))
+			if err != nil {
+				t.Fatalf("%s:%v", file, err)
+			}
+			bubble(t, func(t *testing.T) { play(t, file, steps) })
+		})
+	}
+}
+
+func play(t *testing.T, file string, steps []scenarioStep) {
+	s := newStage(t)
+	for _, step := range steps {
+		switch err := s.take(step); {
+		case errors.As(err, new(mismatch)): // the rest of the story says more about it
+			t.Errorf("%s:%d: %s: %v", file, step.line, step, err)
+		case err != nil:
+			t.Fatalf("%s:%d: %s: %v", file, step.line, step, err)
+		}
+	}
+}
+
+// mismatch is what an expectation found instead.
+type mismatch string
+
+func (m mismatch) Error() string { return string(m) }
+
+// take plays one step, lets the inventory come to rest, and looks whether what is
+// listed makes sense.
+func (s *stage) take(st scenarioStep) error {
+	if err := s.allows(st); err != nil {
+		return err
+	}
+	if st.kind == looks {
+		return st.do(s, st)
+	}
+	s.acted = s.logs.Len()
+	err := st.do(s, st)
+	if err == nil && s.rig != nil && st.kind == edits && !st.silent {
+		s.rig.hint(st.card)
+	}
+	synctest.Wait()
+	return cmp.Or(err, s.sound())
+}
+
+// allows says whether there is what a step is about.
+func (s *stage) allows(st scenarioStep) error {
+	ports, plugged := s.plugged[st.card]
+	switch {
+	case s.rig == nil && (st.kind == looks || st.kind == news):
+		return errors.New("nothing has been started yet")
+	case s.rig != nil && st.kind == settles:
+		return errors.New("it has been started already")
+	case st.kind == edits && !plugged && st.name != "plug":
+		return fmt.Errorf("slot %s is empty", st.card)
+	case st.kind == edits && plugged && st.port >= ports:
+		return fmt.Errorf("slot %s has no port %d", st.card, st.port)
+	}
+	return nil
+}
+
+// sound says what may not be listed in any story.
+func (s *stage) sound() error {
+	if s.rig == nil {
+		return nil
+	}
+	snapshot, _ := s.rig.Latest()
+	for _, d := range snapshot.Devices {
+		if (d.Health == inventory.Healthy) != (len(d.Reasons) == 0) {
+			return mismatch(fmt.Sprintf("%s is %s with the reasons %v", d.ID, d.Health, d.Reasons))
+		}
+	}
+	return nil
+}
+
+// stage is where a scenario is played: a simulated node, the operator, who holds
+// what, and the inventory that is to cope with it.
+type stage struct {
+	t      *testing.T
+	node   *simnode.Node
+	family *programming
+	desk   *desk
+	cfg    inventory.Config
+	policy inventory.Policy
+
+	plugged map[string]int // cards, and how many ports each has
+
+	core zapcore.Core
+	logs *observer.ObservedLogs
+	rig  *rig   // nil before start
+	stop func() // of the same
+
+	acted int          // lines logged before the last command that was no look
+	named map[int]bool // lines that a look has named
+}
+
+// newStage has the times that the daemon has by default.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	node, err := simnode.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{
+		t: t, node: node, family: newProgramming(), desk: newDesk(),
+		plugged: map[string]int{}, named: map[int]bool{},
+	}
+	s.core, s.logs = observer.New(zap.DebugLevel)
+	s.cfg = withDesk(s.desk)
+	s.cfg.FlapLimit, s.cfg.FlapWindow = 5, 10*time.Minute
+	t.Cleanup(func() { time.Sleep(s.desk.takes) }) // whom the story left in the middle of an answer
+	return s
+}
+
+func (s *stage) start(scenarioStep) error {
+	s.cfg.Policy = s.policy
+	host := sysfs.Host{Sys: s.node.Sys, Dev: s.node.Dev, Simulated: true}
+	inv := inventory.New(s.cfg, host, []inventory.Family{s.family}, zap.New(s.core))
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- inv.Run(ctx) }()
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Errorf("Run: %v", err)
+		}
+	})
+	s.t.Cleanup(s.stop)
+	s.rig = &rig{Inventory: inv, t: s.t, logs: s.logs}
+	synctest.Wait()
+	return nil
+}
+
+func (s *stage) restart(st scenarioStep) error {
+	s.stop()
+	s.rig = nil
+	return s.start(st)
+}
+
+// usePolicy hands on what the operator says; before start it is what is said at
+// start.
+func (s *stage) usePolicy() {
+	s.policy = inventory.Policy{Exclude: s.policy.Exclude, Severity: s.policy.Severity}
+	if s.rig != nil {
+		s.rig.Use(s.policy)
+	}
+}
