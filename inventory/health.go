@@ -59,7 +59,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		}
 		weight := a.weight(now, r.reprogram)
 		v.health = max(v.health, weight)
-		if !quiet(a.Reason) {
+		if a.Reason != ReasonExcluded { // no judgement on the hardware: no turn
 			hardware = max(hardware, weight)
 		}
 	}
@@ -72,16 +72,6 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		h.offered = true
 	}
 	return v
-}
-
-// quiet says whether a reason is no judgement on the hardware: that it comes or
-// goes is no turn.
-func quiet(reason string) bool {
-	switch reason {
-	case ReasonExcluded, ReasonRemoved, ReasonRemovedInUse, ReasonReplacedInUse:
-		return true
-	}
-	return false
 }
 
 // overrule makes what is wrong, or was, count for no more than the operator says

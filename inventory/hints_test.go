@@ -119,3 +119,21 @@ func TestNodeHintReachesItsNewCard(t *testing.T) {
 		r.want("the old card was asked, and the new one", map[string]string{"0001:5e:00.0": "healthy[]"})
 	})
 }
+
+// A node that left with its card leads nowhere any more: its name is given again,
+// to another card perhaps.
+func TestNodeOfACardThatLeft(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		f.pull(cardA)
+		r.hint(cardA)
+		before := f.reads[cardA]
+		r.Hint(inventory.Hint{Node: "dfl-port.0", Source: "test", At: time.Now()})
+		r.after(0)
+		if n := f.reads[cardA] - before; n != 0 {
+			t.Errorf("the card that left was read %d times", n)
+		}
+	})
+}

@@ -22,10 +22,10 @@ type holders struct {
 	asking  bool               // a question is under way
 	again   bool               // what it may not know yet has happened since
 	next    time.Time          // when to ask again; zero: not
+	doubt   time.Time          // until when a device that was said to be free may turn out to be held
 	heard   bool               // the first question was answered, or failed
 	held    map[string]Holding // the newest answer; nil: none yet
 	heldAt  time.Time          // when it was asked for
-	freed   bool               // the newest answer freed something
 	err     string             // why the newest question failed, ""
 }
 
@@ -39,6 +39,7 @@ type answer struct {
 // askHolders asks who holds what, outside the loop. While a question is under way
 // another one follows it.
 func (l *loop) askHolders(ctx context.Context) {
+	l.holders.next = time.Time{}
 	if l.cfg.Holders == nil {
 		l.holders.heard = true
 		return
@@ -47,7 +48,7 @@ func (l *loop) askHolders(ctx context.Context) {
 		l.holders.again = true
 		return
 	}
-	l.holders.asking, l.holders.again, l.holders.next = true, false, time.Time{}
+	l.holders.asking, l.holders.again = true, false
 	l.readers.Go(func() {
 		a := answer{asked: time.Now()}
 		asking, cancel := context.WithTimeout(ctx, answerWithin)
@@ -70,12 +71,12 @@ func (l *loop) takeAnswer(ctx context.Context, a answer) {
 		l.compareHolders(a)
 	}
 	l.expire(time.Now())
-	if h.again {
+	switch {
+	case h.again:
 		l.askHolders(ctx)
-	} else if len(l.tombstones) > 0 || h.held == nil || h.freed {
+	case len(l.tombstones) > 0, a.err != nil, a.asked.Before(h.doubt):
 		h.next = a.asked.Add(l.cfg.HoldersInterval)
 	}
-	h.freed = false
 }
 
 // compareHolders drops the tombstones of what is free and puts up those of what
@@ -91,8 +92,9 @@ func (l *loop) compareHolders(a answer) {
 			l.holders.again = true
 		default:
 			l.drop(t, "free")
-			// Asked once more later: a kubelet that has just started may not know yet.
-			l.holders.freed = true
+			// A kubelet that has just started may not know its pods yet: it is asked for
+			// some time more, and once at least.
+			l.holders.doubt = a.asked.Add(max(l.cfg.TombstoneGrace, time.Nanosecond))
 		}
 	}
 	if l.complete {

@@ -1,28 +1,27 @@
 package inventory
 
-// identity is what makes a port the one that it is, beside its place. What is
-// not known, or not there, is "".
+import "cmp"
+
+// identity is what makes a port the one that it is, beside its place. "" is what
+// is not known, or not there: the two cannot be told apart while a card comes or
+// goes, because the kernel makes and removes it in parts.
 type identity struct {
-	family   string
-	pci      string // model of the card
-	afu      string
-	afuKnown bool
-	iface    string
-	// ifaceKnown: the interface was read, or that there is none.
-	ifaceKnown bool
+	family string
+	pci    string // model of the card
+	afu    string
+	iface  string
 }
 
-// learn takes in what a reading tells; the rest stays.
+// learn takes in what a reading tells. What is not there (any more) does not
+// unmake what was.
 func (i *identity) learn(r Port, family string) {
 	i.family = family
-	if r.PCIID != "" {
-		i.pci = r.PCIID
-	}
+	i.pci = cmp.Or(r.PCIID, i.pci)
 	if r.AFUIDKnown {
-		i.afu, i.afuKnown = r.AFUID, true
+		i.afu = cmp.Or(r.AFUID, i.afu)
 	}
 	if r.InterfaceIDKnown {
-		i.iface, i.ifaceKnown = r.InterfaceID, true
+		i.iface = cmp.Or(r.InterfaceID, i.iface)
 	}
 }
 
@@ -38,14 +37,15 @@ const (
 // compare says whether now is what was before. What was not known before cannot
 // speak against it. With anyAFU a port is the same whatever AFU it holds.
 func (before identity) compare(now identity, anyAFU bool) likeness {
-	afu, iface := before.afuKnown && !anyAFU, before.ifaceKnown
+	if anyAFU {
+		before.afu = ""
+	}
+	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
 	switch {
-	case before.family != "" && before.family != now.family,
-		before.pci != "" && now.pci != "" && before.pci != now.pci,
-		afu && now.afuKnown && before.afu != now.afu,
-		iface && now.ifaceKnown && before.iface != now.iface:
+	case differ(before.family, now.family), differ(before.pci, now.pci),
+		differ(before.afu, now.afu), differ(before.iface, now.iface):
 		return other
-	case afu && !now.afuKnown, iface && !now.ifaceKnown:
+	case before.afu != "" && now.afu == "", before.iface != "" && now.iface == "":
 		return unknown
 	}
 	return same

@@ -249,7 +249,7 @@ func (l *loop) update(ctx context.Context, c *card, r result, now time.Time) {
 			p = l.portAt(ids[i], now)
 		}
 		p.learn(reading, r.family)
-		l.recognize(ids[i], p)
+		l.recognize(ids[i], c, p)
 		ports[i] = p
 	}
 	l.dropOthers(ctx, c, ids)

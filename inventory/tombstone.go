@@ -22,6 +22,7 @@ type tombstone struct {
 	holders []string // by the same
 	// replaced: what is in its place now is another one, which must wait.
 	replaced bool
+	place    *card // what is in its place is a port of this one; nil: nothing is
 }
 
 // reason is why a device in this state cannot be given to anybody.
@@ -60,7 +61,7 @@ func (l *loop) bury(ctx context.Context, p *port) {
 		t = &tombstone{device: markerOf(d), port: p, left: time.Now()}
 		l.tombstones[d.ID] = t
 	}
-	t.replaced = false
+	t.replaced, t.place = false, nil
 	l.mark(t)
 	l.askHolders(ctx)
 }
@@ -99,11 +100,12 @@ func (l *loop) portAt(id string, now time.Time) *port {
 
 // recognize decides whether what is in the place of a tombstone is the same
 // device. Then the tombstone goes; the device has its hold to pass.
-func (l *loop) recognize(id string, p *port) {
+func (l *loop) recognize(id string, c *card, p *port) {
 	t := l.tombstones[id]
 	if t == nil {
 		return
 	}
+	t.place = c
 	var before identity // not known, when it left before we came: anything may be it
 	if t.port != nil {
 		before = t.port.what
@@ -134,17 +136,16 @@ func (l *loop) confirm(t *tombstone, h Holding) {
 // refresh publishes what has become of a tombstone.
 func (l *loop) refresh(t *tombstone) {
 	id := t.device.ID
-	if c := l.cards[addressOf(id)]; c != nil && c.byID[id] != nil {
-		l.judge(c, c.byID[id], id, time.Now())
-		l.watchClock(c)
-		return
-	}
-	if l.tombstones[id] == t {
+	switch {
+	case t.place != nil:
+		l.judge(t.place, t.place.byID[id], id, time.Now())
+		l.watchClock(t.place)
+	case l.tombstones[id] == t:
 		l.mark(t)
-		return
+	default:
+		l.change()
+		l.delist(id)
 	}
-	l.change()
-	l.delist(id)
 }
 
 // drop takes a tombstone away: nobody holds the device any more, or nobody has
@@ -167,14 +168,20 @@ const maxMissing = 1024
 // raise puts up tombstones for what is held, but is not here, and sees to it that
 // it is asked after them.
 func (l *loop) raise(held map[string]Holding) {
-	missing := Missing(l.devices, held)
-	for _, d := range missing[:min(len(missing), max(0, maxMissing-len(l.tombstones)))] {
-		t := &tombstone{device: d, left: time.Now()}
+	now := time.Now()
+	for _, d := range Missing(l.devices, held) {
+		if len(l.tombstones) >= maxMissing {
+			break
+		}
+		if l.holders.next.IsZero() && !l.holders.asking {
+			l.holders.next = now.Add(l.cfg.HoldersInterval)
+		}
+		if c := l.cards[d.PCIAddress]; c != nil && !c.wasRead {
+			continue // which ports it has is not known yet
+		}
+		t := &tombstone{device: d, left: now}
 		l.tombstones[d.ID] = t
 		l.confirm(t, held[d.ID])
-		if l.holders.next.IsZero() {
-			l.holders.next = t.left.Add(l.cfg.HoldersInterval)
-		}
 	}
 }
 

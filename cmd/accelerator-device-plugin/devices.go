@@ -56,7 +56,8 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 		return err
 	}
 	holders, err := askHolders(cmd.Context(), cfg.PodResourcesSocket, holdersPatient)
-	if err != nil && (insist || !errors.Is(err, fs.ErrNotExist)) {
+	// Who reads "nobody" where nobody was asked may pull a card under a pod.
+	if err != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(err, fs.ErrNotExist)) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %v\n", err)
 	}
 	policy := policyOf(cfg)

@@ -82,7 +82,7 @@ func newServe() *cobra.Command {
 		Short: "Run the daemon (what happens without a command, too)",
 		Example: `  accelerator-device-plugin serve --mode pool --accel-nbunits 8
   accelerator-device-plugin serve --config /etc/accelerator-device-plugin.yaml
-  kill -HUP $(pidof accelerator-device-plugin)       scan again and register again`,
+  kill -HUP $(pidof accelerator-device-plugin)       read exclude and health of the file, scan and register again`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveCommand(cmd, loader) },
 	}

@@ -92,7 +92,7 @@ func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, aga
 	task("watcher", func() error { return node.watch(ctx) })
 	task("inventory", func() error { return node.inventory.Run(ctx) })
 	task("server", func() error { return srv.Run(ctx) })
-	task("hangups", func() error { return followHangups(ctx, hangups, again, node.inventory, srv, log) })
+	task("hangups", func() error { return followHangups(ctx, hangups, sorted(cfg.Exclude), again, node.inventory, srv, log) })
 	if cfg.HTTPAddress != "" {
 		task("http", func() error {
 			return httpd.Run(ctx, cfg.HTTPAddress, httpd.Answers{
@@ -124,13 +124,13 @@ func ready(inv *inventory.Inventory, srv *server.Server) error {
 
 // followHangups takes over what the operator says about devices, scans and
 // registers again at each SIGHUP; the original did the latter two.
-func followHangups(ctx context.Context, hangups <-chan os.Signal, again reload, inv *inventory.Inventory, srv *server.Server, log *zap.Logger) error {
+func followHangups(ctx context.Context, hangups <-chan os.Signal, excluded []string, again reload, inv *inventory.Inventory, srv *server.Server, log *zap.Logger) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-hangups:
-			excluded := takeOver(again, inv, log)
+			excluded = takeOver(again, inv, excluded, log)
 			log.Info("hangup received", event.Reloaded, event.Devices(excluded))
 			inv.Hint(inventory.Hint{Source: "sighup", At: time.Now()})
 			srv.Reregister()
@@ -138,20 +138,22 @@ func followHangups(ctx context.Context, hangups <-chan os.Signal, again reload, 
 	}
 }
 
-// takeOver reads the settings again, and returns what they exclude. What is wrong
-// changes nothing.
-func takeOver(again reload, inv *inventory.Inventory, log *zap.Logger) (excluded []string) {
+// takeOver reads the settings again, and returns what is excluded from now on.
+// What is wrong changes nothing.
+func takeOver(again reload, inv *inventory.Inventory, excluded []string, log *zap.Logger) []string {
 	cfg, restart, err := again()
 	if err != nil {
 		log.Error("configuration refused, the old one stays", event.ConfigRefused, event.Err(err))
-		return nil
+		return excluded
 	}
 	for _, key := range restart {
 		log.Warn("changed setting needs a restart", event.ConfigNotice, event.Flag(key))
 	}
 	inv.Use(said(cfg))
-	return slices.Sorted(maps.Keys(cfg.Exclude))
+	return sorted(cfg.Exclude)
 }
+
+func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
 // watch feeds the inventory with what the watcher hears.
 func (n *node) watch(ctx context.Context) error {

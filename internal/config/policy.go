@@ -26,8 +26,13 @@ const (
 
 var severities = []string{Fatal, Degraded, Ignored}
 
-// exclude reads a list of cards and ports, nil where it is empty.
+// exclude reads a list of cards and ports, nil where it is empty. Nothing at all
+// is an empty one here and in what follows: it is what remains when the last entry
+// is taken out.
 func (r *reading) exclude(key, list *yaml.Node) map[string]bool {
+	if isNull(list) {
+		return nil
+	}
 	if list.Kind != yaml.SequenceNode {
 		r.refuse(key, "%s: want a list of PCI addresses, found %s", key.Value, found(list))
 		return nil
@@ -84,6 +89,9 @@ func parseExcluded(s string) (string, error) {
 
 // health reads the mapping of that key, of which severity is all there is so far.
 func (r *reading) health(key, mapping *yaml.Node, known reasons) (severity map[string]string) {
+	if isNull(mapping) {
+		return nil
+	}
 	if mapping.Kind != yaml.MappingNode {
 		r.refuse(key, "%s: want a mapping with the key severity, found %s", key.Value, found(mapping))
 		return nil
@@ -101,6 +109,9 @@ func (r *reading) health(key, mapping *yaml.Node, known reasons) (severity map[s
 // severity reads a mapping from reasons to severities, nil where it is empty.
 func (r *reading) severity(key, mapping *yaml.Node, known reasons) map[string]string {
 	const where = healthKey + ".severity"
+	if isNull(mapping) {
+		return nil
+	}
 	if mapping.Kind != yaml.MappingNode {
 		r.refuse(key, "%s: want a mapping such as \"port-ap6: degraded\", found %s", where, found(mapping))
 		return nil

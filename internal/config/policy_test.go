@@ -30,6 +30,8 @@ func TestPolicy(t *testing.T) {
 		{"not given", "mode: single\n", policy{}},
 		{"empty", "exclude: []\nhealth:\n  severity: {}\n", policy{}},
 		{"empty health", "health: {}\n", policy{}},
+		{"last entry taken out", "exclude:\n#- 3b:00.0\nhealth:\n  severity:\n#   link-speed: ignored\n", policy{}},
+		{"nothing in health", "health:\n", policy{}},
 		{"card", "exclude: [3b:00.0]\n", excluded("3b:00.0")},
 		{"cards and ports", "exclude:\n- 3b:00.0 # as lspci has it\n- 3b:00.1-p0\n- 5e:00.0-p3\n", excluded("3b:00.0", "3b:00.1-p0", "5e:00.0-p3")},
 		{"card and port of it", "exclude: [3b:00.0, 3b:00.0-p0, 3b:00.0-p1]\n", excluded("3b:00.0", "3b:00.0-p0", "3b:00.0-p1")},
@@ -69,7 +71,6 @@ func TestPolicyRefusals(t *testing.T) {
 	}{
 		{"exclude is one value", "mode: single\nexclude: 3b:00.0\n", []string{`2: exclude: want a list of PCI addresses, found "3b:00.0"`}},
 		{"exclude is a mapping", "exclude: {3b:00.0: true}\n", []string{"1: exclude: want a list of PCI addresses, found a mapping"}},
-		{"exclude is null", "exclude:\n", []string{"1: exclude: want a list of PCI addresses, found nothing"}},
 		{"exclude twice", "exclude: []\nexclude: []\n", []string{"2: exclude: given twice, first on line 1"}},
 		{"exclude is an alias of a word", "logLevel: &l info\nexclude: *l\n", []string{`2: exclude: want a list of PCI addresses, found "info"`}},
 		{"exclude holds itself", "exclude: &l\n- *l\n", []string{"2: exclude: " + wantAddress + ", found a list"}},
@@ -85,10 +86,8 @@ func TestPolicyRefusals(t *testing.T) {
 		{"entry twice by alias", "exclude:\n- &a 3b:00.0\n- *a\n", []string{`3: exclude: "3b:00.0": given twice, first on line 2`}},
 
 		{"health is a list", "health: [severity]\n", []string{"1: health: want a mapping with the key severity, found a list"}},
-		{"health is null", "health:\n", []string{"1: health: want a mapping with the key severity, found nothing"}},
 		{"unknown key of health", "health:\n  severity: {}\n  sevirity: {}\n", []string{`3: health: unknown key "sevirity"; allowed: severity`}},
 		{"severity twice", "health:\n  severity: {}\n  severity: {}\n", []string{"3: health.severity: given twice, first on line 2"}},
-		{"severity is null", "health:\n  severity:\n", []string{`2: health.severity: want a mapping such as "port-ap6: degraded", found nothing`}},
 		{"severity is a list", "health:\n  severity: [afu-dead]\n", []string{`2: health.severity: want a mapping such as "port-ap6: degraded", found a list`}},
 		{"severity holds itself", "health: &h\n  severity: *h\n", []string{`2: health.severity: unknown reason "severity"; ` + wantReason}},
 

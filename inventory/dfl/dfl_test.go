@@ -61,8 +61,8 @@ func row(reason string) inventory.Condition {
 var (
 	portFiles = []string{"afu_id", "errors/errors", "power_state"}
 	fmeFiles  = []string{
-		"fme/driver", "fme/compat_id", "fme/errors/catfatal_errors", "fme/errors/nonfatal_errors",
-		"fme/errors/fme_errors", "fme/errors/pcie0_errors", "fme/errors/pcie1_errors", "fme/manager", "fme/hwmon",
+		"fme/driver", "fme/compat_id", "fme/errors/catfatal_errors", "fme/errors/nonfatal_errors", "fme/manager",
+		"fme/errors/fme_errors", "fme/errors/pcie0_errors", "fme/errors/pcie1_errors", "fme/hwmon",
 	}
 	pciFiles = []string{
 		"pci/config", "pci/current_link_speed", "pci/current_link_width", "pci/aer_dev_fatal", "pci/aer_dev_nonfatal",

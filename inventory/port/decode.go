@@ -157,15 +157,16 @@ func parseFlag(s string) (bool, error) {
 type states struct {
 	failed line
 	known  []string
+	busy   []string // states of being programmed
 }
 
 func (st states) decode(s string, f *findings) (dead bool, err error) {
 	switch {
-	case slices.Contains(st.known, s):
+	case slices.Contains(st.known, s), slices.Contains(st.busy, s):
 	case strings.HasSuffix(s, " error"):
 		f.found(st.failed)
 	default:
-		return false, fmt.Errorf("%s is not a state, want one of %q or one that ends in \" error\"", sysfs.Quote(s), st.known)
+		return false, fmt.Errorf("%s is not a state, want one of %q or one that ends in \" error\"", sysfs.Quote(s), slices.Concat(st.known, st.busy))
 	}
 	return false, nil
 }

@@ -35,10 +35,10 @@ func judged(family string) []inventory.HealthFile {
 		of(interfaceID, poor, "fme-dead"),
 		of("fme/errors/catfatal_errors", bad, "fme-fatal"),
 		of("fme/errors/nonfatal_errors", bad, "fme-ap6"),
+		of("fme/manager", poor, "programming-failed"),
 		of(errors, poor, "fme-error"),
 		of("fme/errors/pcie0_errors", poor, "fme-pcie0"),
 		of("fme/errors/pcie1_errors", poor, "fme-pcie1"),
-		of("fme/manager", poor, "programming-failed"),
 	}, alarms, []inventory.HealthFile{
 		of("pci/config", bad, "pci-gone"),
 		of("pci/current_link_speed", bad, "pci-gone"),

@@ -62,6 +62,16 @@ func (f *findings) asked(name string, worst line, err error) (absent bool) {
 	return absent
 }
 
+// lost takes back that a file is there: it holds nothing. Where it held something
+// once, the line holds.
+func (f *findings) lost(name string, l line) {
+	for i := range f.files {
+		if f.files[i].Name == name {
+			f.files[i].Absent, f.files[i].Reason = true, l.reason
+		}
+	}
+}
+
 // add takes in a condition, once: two files may tell the same.
 func (f *findings) add(c inventory.Condition) {
 	if !slices.ContainsFunc(f.conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason }) {

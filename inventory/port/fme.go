@@ -3,6 +3,7 @@ package port
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -14,9 +15,13 @@ import (
 type FMETable struct {
 	interfaceID pattern
 	errors      []file
-	managers    []pattern // the first of them that finds one counts
-	alarms      []file
-	hwmon       pattern // of the directories of hwmon devices
+	// locked are files whose reading waits for the lock that the driver holds while
+	// it programs a port (pdata->lock of dfl-fme-pr.c and dfl-fme-error.c), seconds
+	// on end. They are not asked then.
+	locked   []file
+	managers []pattern // the first of them that finds one counts
+	alarms   []file
+	hwmon    pattern // of the directories of hwmon devices
 }
 
 // fme is what the ports of a card learn from their management engine.
@@ -88,11 +93,13 @@ func (l Layout) readFME(e entry) fme {
 	for _, file := range l.Table.errors {
 		dead = f.judge(file, below(top.dir, file.name)) || dead
 	}
+	if programming := f.readManager(&top, l.Table.managers); !programming {
+		for _, file := range l.Table.locked {
+			dead = f.judge(file, below(top.dir, file.name)) || dead
+		}
+	}
 	if dead {
 		f.dead(lineFMEDead, nil)
-	}
-	f.readManager(&top, l.Table.managers)
-	if dead {
 		return f
 	}
 	for _, file := range l.Table.alarms {
@@ -141,8 +148,9 @@ func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	return dead
 }
 
-// readManager judges the state of the FPGA manager, wherever it stands.
-func (f *fme) readManager(top *listing, places []pattern) {
+// readManager judges the state of the FPGA manager, wherever it stands, and says
+// whether it is programming.
+func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	var path, value string
 	var err error = fs.ErrNotExist
 	for _, p := range places {
@@ -161,6 +169,7 @@ func (f *fme) readManager(top *listing, places []pattern) {
 		}
 	}
 	f.take(managerFile, path, value, err)
+	return err == nil && slices.Contains(managerStates.busy, value)
 }
 
 // describe gives a port what is known of its FME.

@@ -57,12 +57,39 @@ func TestDeadFME(t *testing.T) {
 	r.put(t, "fme/thermal/temp1_crit_alarm", "1\n")
 	r.put(t, "fme/manager", "write error\n")
 	got := r.read(t)
-	want := []inventory.Condition{is("fme-error=fabric", poor), dead("fme-dead"), is("programming-failed", poor)}
+	want := []inventory.Condition{is("programming-failed", poor), is("fme-error=fabric", poor), dead("fme-dead")}
 	if diff := cmp.Diff(want, got.Conditions); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
 	if files := asked(got, "fme/hwmon"); files != nil || got.InterfaceIDKnown {
 		t.Errorf("asked for %+v, interface id known %v; want neither", files, got.InterfaceIDKnown)
+	}
+}
+
+// While the driver programs a port it holds a lock that some files of the FME wait
+// for: they are not asked then. Directories in their place would be unreadable.
+func TestProgrammingHoldsUpNoReading(t *testing.T) {
+	for family, errors := range map[string]string{"dfl": "fme/errors/fme_errors", "opae": "fme/errors/fme-errors/errors"} {
+		for _, state := range []string{"firmware request", "parse header", "write init", "write", "write complete"} {
+			t.Run(family+"/"+state, func(t *testing.T) {
+				r := newRig(t, family)
+				locked := []string{errors, "fme/errors/pcie0_errors", "fme/errors/pcie1_errors"}
+				for _, name := range locked {
+					r.put(t, name, directory)
+				}
+				r.put(t, "fme/errors/catfatal_errors", "0x400\n")
+				r.put(t, "fme/manager", state+"\n")
+				got := r.read(t)
+				if diff := cmp.Diff([]inventory.Condition{is("fme-fatal=thermal", bad)}, got.Conditions); diff != "" {
+					t.Errorf("conditions (-want +got):\n%s", diff)
+				}
+				for _, name := range locked {
+					if files := asked(got, name); files != nil {
+						t.Errorf("asked for %+v", files)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -110,7 +110,13 @@ func (c *pciCard) readLink(l *link, slot string) {
 	if !ok {
 		return
 	}
-	if now == 0 || now == l.gone {
+	switch now {
+	case 0:
+		// What is unknown from the first is so by nature: of a virtual function in a
+		// guest, which has no physical one to ask. What was known once is gone.
+		c.lost(l.now, linePCIGone)
+		return
+	case l.gone:
 		c.dead(linePCIGone, nil)
 		return
 	}

@@ -72,6 +72,27 @@ func TestLink(t *testing.T) {
 	}
 }
 
+// A link that is unknown is gone only where it was known once: a virtual function
+// in a guest shows none from the first, and has no physical one to ask.
+func TestLinkUnknown(t *testing.T) {
+	for _, tt := range []struct{ file, value string }{
+		{"pci/current_link_speed", "Unknown\n"}, {"pci/current_link_speed", "Unknown speed\n"}, {"pci/current_link_width", "0\n"},
+	} {
+		t.Run(tt.file+"="+strings.TrimSpace(tt.value), func(t *testing.T) {
+			r := newRig(t, "dfl")
+			r.put(t, tt.file, tt.value)
+			got := r.read(t)
+			if got.Conditions != nil {
+				t.Errorf("conditions = %+v, want none", got.Conditions)
+			}
+			want := []inventory.HealthFile{{Name: tt.file, Absent: true, Lost: bad, Row: "pci-gone", Reason: "pci-gone"}}
+			if diff := cmp.Diff(want, asked(got, tt.file)); diff != "" {
+				t.Errorf("file (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // A device on the root bus has no slot and no root port.
 func TestRootBus(t *testing.T) {
 	host := node(t, "dfl-one-card")

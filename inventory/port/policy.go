@@ -49,7 +49,7 @@ var sources = []Row{
 	{linePortDead.reason, linePortDead.health, "errors/errors: all ones; power_state: 0xf"},
 	{lineFMEDead.reason, lineFMEDead.health, "fme/errors/*: all ones; fme/compat_id, fme/pr/interface_id: all f"},
 	{lineFMEUnbound.reason, lineFMEUnbound.health, "fme/driver: was there and is gone"},
-	{linePCIGone.reason, linePCIGone.health, "pci/config: ff ff ff ff; pci/current_link_*: fails, or is unknown"},
+	{linePCIGone.reason, linePCIGone.health, "pci/config: ff ff ff ff; pci/current_link_*: fails, is all ones, or was known and is unknown"},
 }
 
 // portFiles are read of every port that has a driver.
@@ -177,6 +177,8 @@ var DFL = FMETable{
 	errors: []file{
 		{"fme/errors/catfatal_errors", fmeFatal},
 		{"fme/errors/nonfatal_errors", fmeNonfatal},
+	},
+	locked: []file{
 		{"fme/errors/fme_errors", fmeError},
 		{"fme/errors/pcie0_errors", fmePCIe0},
 		{"fme/errors/pcie1_errors", fmePCIe1},
@@ -194,6 +196,8 @@ var OPAE = FMETable{
 	errors: []file{
 		{"fme/errors/catfatal_errors", fmeFatal},
 		{"fme/errors/nonfatal_errors", fmeNonfatal},
+	},
+	locked: []file{
 		{"fme/errors/fme-errors/errors", fmeError},
 		{"fme/errors/pcie0_errors", fmePCIe0},
 		{"fme/errors/pcie1_errors", fmePCIe1},
@@ -216,13 +220,13 @@ var hwmonAlarms = []hwmonAlarm{
 
 // managerFile is the state of the FPGA manager. The states are those of
 // drivers/fpga/fpga-mgr.c; any that ends in " error" is a failed programming.
-var managerFile = file{"fme/manager", states{
+var managerFile = file{"fme/manager", managerStates}
+
+var managerStates = states{
 	failed: line{"programming-failed", degraded},
-	known: []string{
-		"unknown", "power off", "power up", "reset", "firmware request", "parse header",
-		"write init", "write", "write complete", "operating",
-	},
-}}
+	known:  []string{"unknown", "power off", "power up", "reset", "operating"},
+	busy:   []string{"firmware request", "parse header", "write init", "write", "write complete"},
+}
 
 // links are what a PCIe link is measured by.
 var links = []link{

@@ -22,7 +22,7 @@ func Rows() []Row {
 	for _, r := range sources {
 		rows.add(line{r.Name, r.Health}, r.Source)
 	}
-	for _, f := range slices.Concat(portFiles, DFL.errors, DFL.alarms, OPAE.errors, OPAE.alarms, []file{managerFile}) {
+	for _, f := range slices.Concat(portFiles, DFL.errors, DFL.locked, DFL.alarms, OPAE.errors, OPAE.locked, OPAE.alarms, []file{managerFile}) {
 		f.lines(func(l line, when string) { rows.add(l, f.name+": "+when) })
 	}
 	for _, a := range hwmonAlarms {
