@@ -1,9 +1,7 @@
 package simnode
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -75,36 +73,37 @@ func (n *Node) bind(t *tree, dir string, port int, afu string) {
 	t.link(n.sys(driverDir, "dfl-port"), filepath.Join(dir, "driver"))
 }
 
-// Unplug pulls a card out: nodes, then links, then directories.
+// Unplug pulls a card out, in the order of the kernel: what is below the FME, the
+// FME, the ports, the card; of each the node and the links first.
 func (n *Node) Unplug(address string) error {
 	c := n.cards[address]
 	if c == nil {
 		return fmt.Errorf("simulated node: slot %s is empty", address)
 	}
 	delete(n.cards, address)
-	n.ports.free(c.ports...)
-	n.regions.free(c.region)
-	gone := []string{}
-	for _, number := range c.ports {
-		gone = append(gone, filepath.Join(n.Dev, "dfl-port."+strconv.Itoa(number)))
-	}
-	gone = append(gone, n.sys(regionClass, "region"+strconv.Itoa(c.region)), n.sys(busDir, address))
+	var gone []string
 	if c.PhysFn == "" {
+		fme := "dfl-fme." + strconv.Itoa(c.fme)
+		gone = append(gone,
+			n.sys(regionClass, "region"+strconv.Itoa(c.child)), n.sys(managerClass, "fpga"+strconv.Itoa(c.manager)),
+			n.sys(hwmonClass, "hwmon"+strconv.Itoa(c.hwmon[0])), n.sys(hwmonClass, "hwmon"+strconv.Itoa(c.hwmon[1])),
+			filepath.Join(n.Dev, fme), filepath.Join(n.regionDir(c), fme))
 		n.fmes.free(c.fme)
 		n.regions.free(c.child)
 		n.managers.free(c.manager)
 		n.hwmons.free(c.hwmon[:]...)
-		gone = append(gone, filepath.Join(n.Dev, "dfl-fme."+strconv.Itoa(c.fme)), n.sys(regionClass, "region"+strconv.Itoa(c.child)),
-			n.sys(managerClass, "fpga"+strconv.Itoa(c.manager)),
-			n.sys(hwmonClass, "hwmon"+strconv.Itoa(c.hwmon[0])), n.sys(hwmonClass, "hwmon"+strconv.Itoa(c.hwmon[1])))
 	}
+	for _, number := range c.ports {
+		port := "dfl-port." + strconv.Itoa(number)
+		gone = append(gone, filepath.Join(n.Dev, port), filepath.Join(n.regionDir(c), port))
+	}
+	n.ports.free(c.ports...)
+	n.regions.free(c.region)
+	gone = append(gone, n.sys(regionClass, "region"+strconv.Itoa(c.region)), n.sys(busDir, address), n.CardDir(address))
 	for _, path := range gone {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("simulated node: unplug %s: %w", address, err)
 		}
-	}
-	if err := os.RemoveAll(n.CardDir(address)); err != nil {
-		return fmt.Errorf("simulated node: unplug %s: %w", address, err)
 	}
 	return nil
 }
