@@ -1,0 +1,266 @@
+package inventory_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// A question under way when a device leaves cannot know that it was taken a
+// moment before.
+func TestAnswerOlderThanTheRemoval(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardA, good(0, 0))
+		f.set(cardB, good(1, 0))
+		r := start(t, withDesk(d), f)
+		r.after(time.Second)
+		d.set(func() { d.takes = time.Second })
+		f.pull(cardB)
+		r.hint(cardB) // asks: nobody holds anything
+		r.after(500 * time.Millisecond)
+		d.hold("3b:00.0", pod)
+		f.pull(cardA)
+		r.hint(cardA)
+		r.after(500 * time.Millisecond) // the answer of before
+		r.want("an answer of before", map[string]string{"3b:00.0": "unhealthy[removed]"})
+		r.after(time.Second)
+		r.want("an answer of now", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+	})
+}
+
+// Nobody can say who holds what: for the grace time anybody might.
+func TestGrace(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		grace time.Duration
+		stall bool
+		last  time.Duration // still listed this long after the removal
+	}{
+		{"refused", 5 * time.Minute, false, 5*time.Minute - time.Millisecond},
+		{"stalled", 5 * time.Minute, true, 5*time.Minute - time.Millisecond},
+		{"shorter than the time between questions", 3 * time.Second, false, 3*time.Second - time.Millisecond},
+		{"none", 0, false, -1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f, d := newBench("dfl"), newDesk()
+				if d.stall = test.stall; !test.stall {
+					d.fail("no such socket")
+				}
+				f.set(cardA, good(0, 0))
+				cfg := withDesk(d)
+				cfg.TombstoneGrace = test.grace
+				r := start(t, cfg, f)
+				r.after(30 * time.Second)
+				f.pull(cardA)
+				r.hint(cardA)
+				if test.last >= 0 {
+					r.after(test.last)
+					r.want("within the grace time", map[string]string{"3b:00.0": "unhealthy[removed]"})
+					r.after(time.Millisecond)
+				}
+				r.want("after it", map[string]string{})
+				if n := r.logs.FilterMessage("holders not known, removed devices stay listed for the grace time").Len(); n != 1 {
+					t.Errorf("said %d times that nobody can tell, want once", n)
+				}
+			})
+		})
+	}
+}
+
+// The grace time begins anew with each answer: while there are some, it is not
+// needed.
+func TestAnswersThatCease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardA, good(0, 0))
+		d.hold("3b:00.0", pod)
+		r := start(t, withDesk(d), f)
+		f.pull(cardA)
+		r.hint(cardA)
+		r.after(time.Hour)
+		d.fail("no such socket")
+		r.after(4*time.Minute + 49*time.Second)
+		r.want("not known for less than the grace time", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+		d.fail("")
+		r.after(time.Hour)
+		r.want("known again", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+		d.fail("no such socket")
+		r.after(6 * time.Minute)
+		r.want("not known for longer", map[string]string{})
+	})
+}
+
+// A kubelet that has just started may not know yet who holds what.
+func TestAnswerThatWasWrong(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardA, good(0, 0))
+		r := start(t, withDesk(d), f)
+		f.pull(cardA)
+		r.hint(cardA)
+		r.want("said to be free", map[string]string{})
+		r.after(4 * time.Minute)
+		d.hold("3b:00.0", pod)
+		r.after(10 * time.Second)
+		r.want("held after all", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+	})
+}
+
+// So may it be when two ports leave, one while it is asked after the other, and
+// without any grace.
+func TestAnswerThatWasWrongTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardA, good(0, 0), good(1, 1))
+		cfg := withDesk(d)
+		cfg.TombstoneGrace = 0
+		r := start(t, cfg, f)
+		f.pull(cardA)
+		r.hint(cardA)
+		r.want("said to be free", map[string]string{})
+		d.hold("3b:00.0-p1", pod)
+		r.after(10 * time.Second)
+		r.want("held after all", map[string]string{"3b:00.0-p1": "unhealthy[removed-in-use]"})
+	})
+}
+
+// Who could not be asked for longer than the grace time is asked on: what was
+// given up meanwhile may be held.
+func TestAnswerAfterTheGrace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardA, good(0, 0))
+		d.hold("3b:00.0", pod)
+		r := start(t, withDesk(d), f)
+		d.fail("no such socket")
+		f.pull(cardA)
+		r.hint(cardA)
+		r.after(time.Hour)
+		r.want("given up", map[string]string{})
+		d.fail("")
+		r.after(10 * time.Second)
+		r.want("held after all", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+		if n := r.logs.FilterMessage("holders known again").Len(); n != 1 {
+			t.Errorf("said %d times that it is known again, want once", n)
+		}
+	})
+}
+
+// After a restart nothing is remembered: what is held and not here has left.
+func TestHeldBeforeWeCame(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardB, good(0, 0))
+		d.hold("3b:00.0-p1", pod)
+		d.hold("0001:5e:00.0", pod)
+		d.hold("not an id of ours\x00", pod)
+		d.hold("", pod)
+		d.hold(string(make([]byte, 10_000)), pod)
+		d.takes = 100 * time.Millisecond
+		r := start(t, withDesk(d), f)
+		if v := r.version(); v != 0 {
+			t.Errorf("version %d was published before it was known who holds what", v)
+		}
+		r.after(100 * time.Millisecond)
+		if v := r.version(); v != 1 {
+			t.Errorf("version %d, want the first to have them all", v)
+		}
+		want := map[string]string{
+			"0001:5e:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[removed-in-use]", "not an id of ours\x00": "unhealthy[removed-in-use]",
+		}
+		r.want("at first", want)
+		s, _ := r.Latest()
+		got := *s.Device("3b:00.0-p1")
+		if diff := cmp.Diff(inventory.Device{
+			ID: "3b:00.0-p1", HeldAs: "b.com/fpga", Health: inventory.Unhealthy, Reasons: []string{"removed-in-use"},
+			PCIAddress: "0000:3b:00.0", NUMANode: -1, PortID: 1,
+		}, got); diff != "" {
+			t.Errorf("tombstone (-want +got):\n%s", diff)
+		}
+
+		f.set(cardA, good(4, 0), good(5, 1))
+		r.hint(cardA)
+		want["3b:00.0"], want["3b:00.0-p1"] = "healthy[]", "unhealthy[recovering=removed-in-use]"
+		r.want("it is back", want)
+		r.after(10 * time.Second)
+		want["3b:00.0-p1"] = "healthy[]"
+		r.want("and has held", want)
+		d.set(func() { clear(d.held) })
+		r.after(11 * time.Second)
+		delete(want, "not an id of ours\x00")
+		r.want("nothing is held", want)
+	})
+}
+
+// The first list does not wait long for somebody who does not answer.
+func TestFirstListWithoutAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		d.stall = true
+		f.set(cardA, good(0, 0))
+		d.hold("0001:5e:00.0", pod)
+		r := start(t, withDesk(d), f)
+		r.after(250 * time.Millisecond)
+		r.want("a quarter of a second later", map[string]string{"3b:00.0": "healthy[]"})
+		d.set(func() { d.stall = false })
+		r.after(12 * time.Second)
+		r.want("answered", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[removed-in-use]"})
+	})
+}
+
+func TestThousandsThatWereNeverHere(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		for i := range 5000 {
+			d.hold(fmt.Sprint("id", i), pod)
+		}
+		r := start(t, withDesk(d), f)
+		if s, _ := r.Latest(); len(s.Devices) != 1024 {
+			t.Errorf("%d tombstones, want no more than 1024", len(s.Devices))
+		}
+		d.set(func() { clear(d.held) })
+		r.after(10 * time.Second)
+		r.want("nothing is held", map[string]string{})
+	})
+}
+
+// However often the answer changes, there are no more tombstones than are borne.
+func TestEverOthersThatWereNeverHere(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		for i := range 1000 {
+			d.hold(fmt.Sprint("id", i), pod)
+		}
+		r := start(t, withDesk(d), f)
+		for i := range 1000 {
+			d.hold(fmt.Sprint("other", i), pod)
+		}
+		r.after(10 * time.Second)
+		if s, _ := r.Latest(); len(s.Devices) != 1024 {
+			t.Errorf("%d tombstones, want no more than 1024", len(s.Devices))
+		}
+	})
+}
+
+// Which ports a card has that hangs from the start is not known: none of them is
+// said to be gone.
+func TestHeldOnACardThatHangs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardA, good(0, 1))
+		release := f.hang(cardA)
+		d.hold("3b:00.0-p1", pod)
+		r := start(t, withDesk(d), f)
+		r.after(20 * time.Second)
+		r.want("hangs", map[string]string{"3b:00.0": "unhealthy[read-timeout]"})
+		release()
+		r.after(time.Minute)
+		r.want("answers", map[string]string{"3b:00.0-p1": "healthy[]"})
+	})
+}

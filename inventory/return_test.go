@@ -1,0 +1,215 @@
+package inventory_test
+
+import (
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// What comes back to the place of a tombstone.
+func TestReturn(t *testing.T) {
+	changed := func(change func(*inventory.Port)) inventory.Port {
+		p := good(7, 0)
+		p.Incarnation, p.PCIID, p.InterfaceID = 777, "8086:09c4:8086:0000", afu2
+		change(&p)
+		return p
+	}
+	first := changed(func(p *inventory.Port) { p.Incarnation = 1 })
+	first.InterfaceID = afu2
+	for _, test := range []struct {
+		name   string
+		anyAFU bool
+		back   inventory.Port
+		at     string // state when it is back
+		held   string // after the hold, still held
+		free   string // when its old holder has gone, after the hold
+	}{
+		{"the same", false, changed(func(*inventory.Port) {}), "unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
+		{"another AFU", false, changed(func(p *inventory.Port) { p.AFUID = afu2 }),
+			"unhealthy[replaced-in-use recovering=removed-in-use]", "unhealthy[replaced-in-use]", "healthy[]"},
+		{"another AFU, where that is the point", true, changed(func(p *inventory.Port) { p.AFUID = afu2 }),
+			"unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
+		{"another interface", true, changed(func(p *inventory.Port) { p.InterfaceID = afu1 }),
+			"unhealthy[replaced-in-use recovering=removed-in-use]", "unhealthy[replaced-in-use]", "healthy[]"},
+		{"another model", false, changed(func(p *inventory.Port) { p.PCIID = "8086:0b30:8086:0000" }),
+			"unhealthy[replaced-in-use recovering=removed-in-use]", "unhealthy[replaced-in-use]", "healthy[]"},
+		{"model not known", false, changed(func(p *inventory.Port) { p.PCIID = "" }), "unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
+		{"AFU not known yet", false, changed(func(p *inventory.Port) { p.AFUID, p.AFUIDKnown = "", false }),
+			"unhealthy[removed-in-use]", "unhealthy[removed-in-use]", "healthy[]"},
+		{"interface not there yet", false, changed(func(p *inventory.Port) { p.InterfaceID = "" }),
+			"unhealthy[removed-in-use]", "unhealthy[removed-in-use]", "healthy[]"},
+		{"interface not known", true, changed(func(p *inventory.Port) { p.InterfaceID, p.InterfaceIDKnown = "", false }),
+			"unhealthy[removed-in-use]", "unhealthy[removed-in-use]", "healthy[]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f, d := newBench("dfl"), newDesk()
+				f.set(cardA, first)
+				d.hold("3b:00.0", pod)
+				cfg := withDesk(d)
+				cfg.AnyAFU = test.anyAFU
+				r := start(t, cfg, f)
+				f.pull(cardA)
+				r.hint(cardA)
+				r.after(time.Minute)
+				r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+				f.set(cardA, test.back)
+				r.hint(cardA)
+				r.want("back", map[string]string{"3b:00.0": test.at})
+				r.after(10 * time.Second)
+				r.want("held", map[string]string{"3b:00.0": test.held})
+				d.free("3b:00.0")
+				r.after(10 * time.Second)
+				r.after(10 * time.Second)
+				r.want("free", map[string]string{"3b:00.0": test.free})
+			})
+		})
+	}
+}
+
+// A card that is plugged in again stands unbound for a moment: what it is cannot
+// be known yet.
+func TestReturnByWayOfUnbound(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardA, good(0, 0))
+		d.hold("3b:00.0", pod)
+		r := start(t, withDesk(d), f)
+		f.pull(cardA)
+		r.hint(cardA)
+		p := good(1, 0, unbound)
+		p.AFUID, p.AFUIDKnown, p.Files = "", false, nil
+		f.set(cardA, p)
+		r.hint(cardA)
+		r.want("unbound", map[string]string{"3b:00.0": "unhealthy[driver-unbound removed-in-use]"})
+		f.set(cardA, good(1, 0))
+		r.hint(cardA)
+		r.want("bound", map[string]string{"3b:00.0": "unhealthy[recovering=driver-unbound recovering=removed-in-use]"})
+		r.after(10 * time.Second)
+		r.want("held", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+// The one in its place may leave as well: the first one is still held.
+func TestReplacementLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardA, good(0, 0))
+		d.hold("3b:00.0", pod)
+		r := start(t, withDesk(d), f)
+		f.pull(cardA)
+		r.hint(cardA)
+		p := good(0, 0)
+		p.AFUID = afu2
+		f.set(cardA, p)
+		r.hint(cardA)
+		f.pull(cardA)
+		r.hint(cardA)
+		r.want("both gone", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+		f.set(cardA, good(0, 0))
+		r.hint(cardA)
+		r.after(10 * time.Second)
+		r.want("the first is back", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+// The kernel makes and removes a card in parts: the region goes before the FME,
+// that before the ports. What is not there any more in between is no other
+// identity.
+func TestReturnAfterBeingSeenGoing(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		going func(*inventory.Port)
+	}{
+		{"without FME", func(p *inventory.Port) { p.InterfaceID = "" }},
+		{"without AFU", func(p *inventory.Port) { p.AFUID = "" }},
+		{"unbound", func(p *inventory.Port) {
+			p.AFUID, p.AFUIDKnown, p.Conditions = "", false, []inventory.Condition{unbound}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				whole := good(0, 0)
+				whole.InterfaceID = afu2
+				f, d := newBench("dfl"), newDesk()
+				f.set(cardA, whole)
+				d.hold("3b:00.0", pod)
+				r := start(t, withDesk(d), f)
+				going := whole
+				test.going(&going)
+				f.set(cardA, going)
+				r.hint(cardA)
+				f.pull(cardA)
+				r.hint(cardA)
+				whole.Incarnation++
+				f.set(cardA, whole)
+				r.hint(cardA)
+				r.after(10 * time.Second)
+				r.want("back", map[string]string{"3b:00.0": "healthy[]"})
+			})
+		})
+	}
+}
+
+// A card of another driver in the place is another one.
+func TestReturnUnderAnotherDriver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, other, d := newBench("dfl"), newBench("opae"), newDesk()
+		f.set(cardA, good(0, 0))
+		d.hold("3b:00.0", pod)
+		r := start(t, withDesk(d), f, other)
+		f.pull(cardA)
+		r.hint(cardA)
+		other.set(cardA, good(0, 0))
+		r.hint(cardA)
+		r.want("another driver", map[string]string{"3b:00.0": "unhealthy[replaced-in-use recovering=removed-in-use]"})
+	})
+}
+
+// A replacement that cannot be told any more is not believed to be one; nor is it
+// believed to be the first one.
+func TestReplacementThatBecomesUnknown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardA, good(0, 0))
+		d.hold("3b:00.0", pod)
+		r := start(t, withDesk(d), f)
+		f.pull(cardA)
+		r.hint(cardA)
+		p := good(0, 0)
+		p.AFUID = afu2
+		f.set(cardA, p)
+		r.hint(cardA)
+		p.Incarnation++ // swapped unseen
+		p.AFUID, p.AFUIDKnown = "", false
+		f.set(cardA, p)
+		r.hint(cardA)
+		r.after(10 * time.Second)
+		r.want("who knows", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+	})
+}
+
+// The hold of one that has waited ends on time, without a tick.
+func TestHoldAfterReleaseEndsOnTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardA, good(0, 0))
+		d.hold("3b:00.0", pod)
+		cfg := withDesk(d)
+		cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
+		r := start(t, cfg, f)
+		f.pull(cardA)
+		r.hint(cardA)
+		p := good(0, 0)
+		p.AFUID = afu2
+		f.set(cardA, p)
+		r.hint(cardA)
+		r.after(15 * time.Second)
+		d.free("3b:00.0")
+		r.after(5 * time.Second)
+		r.want("released", map[string]string{"3b:00.0": "unhealthy[recovering=replaced-in-use]"})
+		r.after(10 * time.Second)
+		r.want("held", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
