@@ -8,10 +8,12 @@
 //
 // [Inventory.Run] is the only writer. Its goroutine owns every card, device,
 // hold and timer of this package; nothing else touches them, so there are no
-// locks around them. Two things cross its border:
+// locks around them. Three things cross its border:
 //
 //   - [Inventory.Hint], called by anyone: merges the hint into the set of
 //     pending ones and pokes the loop. It never blocks and never drops.
+//   - [Inventory.Use], called by anyone: what the operator says of devices from
+//     now on, taken in the same way.
 //   - [Inventory.Latest], called by anyone: the newest [Snapshot] and a channel
 //     that is closed when that snapshot is stale. Snapshots and the devices in
 //     them are immutable. A slow reader skips versions, never blocks the
@@ -25,6 +27,17 @@
 // (read-timeout), and holds up nobody else; what it brings later is not
 // believed. A few more may be started beside it when news of that card arrives:
 // it may have left. The loop itself never reads a file.
+//
+// Asking who holds what ([Config.Holders]) may block too, and is done in the same
+// way, one question at a time.
+//
+// # What becomes of a device that leaves
+//
+// It is published as unhealthy at once. Nobody holds it: it is dropped. Somebody
+// holds it, or it is not known: a tombstone stands for it on the list, until it is
+// free or comes back. What comes back to its place is compared with what left: the
+// same device passes its hold, another one waits until the old holder is gone.
+// Without Holders nobody is asked, and what leaves is dropped.
 //
 // # Families
 //
