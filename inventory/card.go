@@ -166,7 +166,9 @@ func (p *port) lost() []Condition {
 	for _, f := range p.last.Files {
 		if f.Absent && p.seen[f.Name] {
 			reason := cmp.Or(f.Reason, ReasonUnreadable+"="+f.Name)
-			all = append(all, Condition{Reason: reason, Health: f.Lost, Row: f.Row})
+			all = append(all, Condition{
+				Reason: reason, Health: f.Lost, Row: f.Row, Err: fmt.Errorf("%s: was there and is gone", f.Name),
+			})
 		}
 	}
 	return all

@@ -143,7 +143,7 @@ func TestDevicesCommand(t *testing.T) {
 		return map[string]any{
 			"id": id, "resource": testResource, "family": "dfl", "health": health, "reasons": append([]any{}, reasons...),
 			"pciAddress": "0001:3b:00.0", "numaNode": nil, "portId": number, "afuId": card.AFUID, "interfaceId": card.InterfaceID,
-			"deviceNodes": []any{node}, "parent": "dfl-fme.0", "holder": []any{},
+			"deviceNodes": []any{node}, "parent": "dfl-fme.0", "holder": []any{}, "holderKnown": false,
 		}
 	}
 	want := []map[string]any{

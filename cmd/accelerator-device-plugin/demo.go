@@ -32,6 +32,7 @@ soon. Fails if something was not told.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg := config.Defaults()
 			cfg.RecoveryHold = time.Second // nobody wants to watch a hold of 10 s
+			cfg.FlapWindow = 20 * time.Second
 			// Before anything speaks gRPC, as the library wants it; its log would mix
 			// the daemon's lines with the stand-in's.
 			server.UseLogger(zap.NewNop())

@@ -25,10 +25,13 @@ func newDevices() *cobra.Command {
 		Use:   "devices",
 		Short: "Print the FPGA devices of this node",
 		Long: `Prints the FPGA devices of this node. It scans by itself: no daemon is needed.
+It is one look, without history: what a daemon knows beside it (holds, flapping,
+counters that rose) is at its --http-address under /devices.
 
 Where the kubelet's pod-resources socket can be asked, it also says which
 container holds which device, and lists devices that are held though they are
-not on the node any more. A card that is bad is printed as such; that is no
+not on the node any more. HOLDER "?" means that the kubelet could not be asked. A
+card that is bad is printed as such; that is no
 failure.`,
 		Example: `  accelerator-device-plugin devices
   accelerator-device-plugin devices -o wide
@@ -63,7 +66,7 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 	policy := policyOf(cfg)
 	all := slices.Concat(snapshot.Devices, inventory.Missing(snapshot.Devices, holders.ours(policy)))
 	slices.SortFunc(all, func(a, b *inventory.Device) int { return strings.Compare(a.ID, b.ID) })
-	rows := view.Rows(all, cfg.HostDevRoot, policy.ResourceOf, holders.of)
+	rows := view.Rows(all, cfg.HostDevRoot, policy.ResourceOf, holders.lookup())
 	return view.Print(cmd.OutOrStdout(), rows, format, isTerminal(cmd.OutOrStdout()))
 }
 

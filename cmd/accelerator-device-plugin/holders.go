@@ -31,7 +31,14 @@ func askHolders(ctx context.Context, socket string, within time.Duration) (held,
 	return podresources.List(ctx, socket)
 }
 
-// of lists the holders of one device.
+// lookup returns what lists the holders of one device, nil where they are not known.
+func (h held) lookup() func(resource, id string) []string {
+	if h == nil {
+		return nil
+	}
+	return h.of
+}
+
 func (h held) of(resource, id string) []string {
 	var names []string
 	for _, holder := range h[podresources.Key{Resource: resource, ID: id}] {

@@ -101,7 +101,7 @@ func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, aga
 				Devices: func(ctx context.Context) any {
 					snapshot, _ := node.inventory.Latest()
 					holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: shown as none
-					return view.Rows(snapshot.Devices, cfg.HostDevRoot, policy.ResourceOf, holders.of)
+					return view.Rows(snapshot.Devices, cfg.HostDevRoot, policy.ResourceOf, holders.lookup())
 				},
 			}, log)
 		})
@@ -130,27 +130,31 @@ func followHangups(ctx context.Context, hangups <-chan os.Signal, excluded []str
 		case <-ctx.Done():
 			return nil
 		case <-hangups:
-			excluded = takeOver(again, inv, excluded, log)
-			log.Info("hangup received", event.Reloaded, event.Devices(excluded))
+			message := "hangup received"
+			if cfg, ok := takeOver(again, inv, log); ok {
+				excluded = sorted(cfg.Exclude)
+			} else {
+				message += ", settings unchanged"
+			}
+			log.Info(message, event.Reloaded, event.Devices(excluded))
 			inv.Hint(inventory.Hint{Source: "sighup", At: time.Now()})
 			srv.Reregister()
 		}
 	}
 }
 
-// takeOver reads the settings again, and returns what is excluded from now on.
-// What is wrong changes nothing.
-func takeOver(again reload, inv *inventory.Inventory, excluded []string, log *zap.Logger) []string {
+// takeOver reads the settings again. What is wrong changes nothing.
+func takeOver(again reload, inv *inventory.Inventory, log *zap.Logger) (cfg config.Config, ok bool) {
 	cfg, restart, err := again()
 	if err != nil {
 		log.Error("configuration refused, the old one stays", event.ConfigRefused, event.Err(err))
-		return excluded
+		return cfg, false
 	}
 	for _, key := range restart {
 		log.Warn("changed setting needs a restart", event.ConfigNotice, event.Flag(key))
 	}
 	inv.Use(said(cfg))
-	return sorted(cfg.Exclude)
+	return cfg, true
 }
 
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

@@ -34,6 +34,15 @@ func (rs reasons) check(reason string) error {
 	if len(rs) == 0 {
 		return fmt.Errorf("unknown reason %q; there is none whose severity can be set", reason)
 	}
+	name := nameOf(reason)
+	switch {
+	case name == "unreadable":
+		return fmt.Errorf("%q follows the worst reason that is read from that file: overrule that one", reason)
+	case slices.Contains(foundByDaemon, name):
+		return fmt.Errorf("%q is found by the daemon itself and cannot be overruled", reason)
+	case slices.Contains(rs, name):
+		return fmt.Errorf("%q cannot be overruled alone, only %s with all its values%s", reason, name, rs.alone(name))
+	}
 	var names []string
 	for _, r := range rs {
 		names = append(names, nameOf(r))
@@ -41,9 +50,30 @@ func (rs reasons) check(reason string) error {
 	slices.Sort(names)
 	allowed := strings.Join(slices.Compact(names), ", ")
 	if near := rs.near(reason); len(near) > 0 {
-		return fmt.Errorf("unknown reason %q; nearest: %s; allowed, some with a value: %s", reason, strings.Join(near, ", "), allowed)
+		return fmt.Errorf("unknown reason %q; nearest: %s", reason, strings.Join(near, ", "))
 	}
 	return fmt.Errorf("unknown reason %q; allowed, some with a value: %s", reason, allowed)
+}
+
+// alone lists those of one name that may be overruled alone, for an error.
+func (rs reasons) alone(name string) string {
+	var some []string
+	for _, r := range rs {
+		if strings.HasPrefix(r, name+"=") {
+			some = append(some, r)
+		}
+	}
+	if len(some) == 0 {
+		return ""
+	}
+	return ", or one of " + strings.Join(some, ", ")
+}
+
+// foundByDaemon are the reasons that are no row of the table: nothing that is read says
+// them, so there is nothing to overrule.
+var foundByDaemon = []string{
+	"driver-unbound", "node-missing", "node-mismatch", "port-id-conflict", "read-timeout", "scan-failed", "recovery-failed",
+	"recovering", "flapping", "excluded", "removed", "removed-in-use", "replaced-in-use",
 }
 
 // near returns up to three reasons that somebody may have meant, the nearest

@@ -31,6 +31,9 @@ type Kubelet struct {
 // Daemon runs the daemon on a node until ctx ends, logging to log.
 type Daemon func(ctx context.Context, node *simnode.Node, kubelet Kubelet, log io.Writer) error
 
+// podResources is the name of the socket that says who holds what.
+const podResources = "pod-resources.sock"
+
 // stepTimeout is how long a step may take. The whole must end within 30 s.
 const stepTimeout = 5 * time.Second
 
@@ -42,7 +45,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 		return fmt.Errorf("directory of the demo: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	paths := Kubelet{Dir: filepath.Join(dir, "kubelet"), PodResources: filepath.Join(dir, "pod-resources.sock")}
+	paths := Kubelet{Dir: filepath.Join(dir, "kubelet"), PodResources: filepath.Join(dir, podResources)}
 	s := &stage{Options: o, out: out, dir: dir, kubeletDir: paths.Dir}
 	if s.node, err = simnode.New(dir); err != nil {
 		return err
@@ -161,15 +164,16 @@ like, in another terminal:
   rm $NODE                                       # its device node goes
   touch $NODE                                    # and comes back
 
-  %s devices --sysfs-root %s --dev-root %s
+  %s devices --sysfs-root %s --dev-root %s --pod-resources-socket %s
 
 The shell's echo empties the file before it writes: for that instant the port
-is unreadable, and bad news is told at once. Good news must hold for %s.
+is unreadable, and bad news is told at once. Good news must hold for %s. A port
+that turns more than 5 times within 20 s is quarantined for 20 s (flapping).
 The daemon's log: %s/daemon.log
 Interrupt (^C) to end.
 
 `, portA0, portA1, s.node.PortDir(cardA.Address, 0), filepath.Join(s.node.Dev, s.node.PortNode(cardA.Address, 0)),
-		ap6Error, noError, s.Program, s.node.Sys, s.node.Dev, s.Hold, s.dir)
+		ap6Error, noError, s.Program, s.node.Sys, s.node.Dev, filepath.Join(s.dir, podResources), s.Hold, s.dir)
 	seen := s.kubelet.Newest(s.Resource).Number
 	for {
 		list, err := s.kubelet.AwaitList(ctx, s.Resource, func(l standin.List) bool { return l.Number != seen })

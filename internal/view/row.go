@@ -22,6 +22,7 @@ type Row struct {
 	DeviceNodes []string `json:"deviceNodes" yaml:"deviceNodes"` // paths on the host
 	Parent      string   `json:"parent" yaml:"parent"`           // name of the FME or ""
 	Holder      []string `json:"holder" yaml:"holder"`           // namespace/pod/container
+	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"` // somebody was asked; else an empty holder says nothing
 }
 
 // Rows shows devices, in their order.
@@ -36,7 +37,7 @@ func Rows(devices []*inventory.Device, hostDev string, resource func(*inventory.
 			Health: d.Health.String(), Reasons: append([]string{}, d.Reasons...),
 			PCIAddress: d.PCIAddress, NUMANode: known(d.NUMANode), PortID: known(d.PortID),
 			AFUID: d.AFUID, InterfaceID: d.InterfaceID,
-			DeviceNodes: []string{}, Parent: d.Parent, Holder: []string{},
+			DeviceNodes: []string{}, Parent: d.Parent, Holder: []string{}, HolderKnown: holders != nil,
 		}
 		for _, name := range d.Nodes {
 			r.DeviceNodes = append(r.DeviceNodes, filepath.Join(hostDev, name))

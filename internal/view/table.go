@@ -48,7 +48,12 @@ var short = []column{
 	{"RESOURCE", func(r Row) string { return r.Resource }},
 	{"HEALTH", func(r Row) string { return r.Health }},
 	{"NODES", func(r Row) string { return strings.Join(r.DeviceNodes, ",") }},
-	{"HOLDER", func(r Row) string { return strings.Join(r.Holder, ",") }},
+	{"HOLDER", func(r Row) string {
+		if !r.HolderKnown {
+			return "?"
+		}
+		return strings.Join(r.Holder, ",")
+	}},
 	{"REASONS", func(r Row) string { return strings.Join(r.Reasons, ",") }},
 }
 

@@ -71,7 +71,8 @@ func TestPrint(t *testing.T) {
     "interfaceId": "",
     "deviceNodes": [],
     "parent": "",
-    "holder": []
+    "holder": [],
+    "holderKnown": true
   }
 ]
 `},
@@ -90,7 +91,10 @@ func TestPrint(t *testing.T) {
   parent: dfl-fme.0
   holder:
     - default/pod/main
+  holderKnown: true
 `},
+		{"nobody was asked", "", view.Rows([]*inventory.Device{{ID: "3b:00.0"}}, "/dev", func(*inventory.Device) string { return "r" }, nil), false,
+			"ID       RESOURCE  HEALTH   NODES  HOLDER  REASONS\n3b:00.0  r         healthy  -      ?       -\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got strings.Builder

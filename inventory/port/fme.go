@@ -66,27 +66,27 @@ func (l Layout) fmeOf(host sysfs.Host, e entry, c *pciCard) fme {
 
 func noFME() fme {
 	f := fme{known: true}
-	f.driver(false)
+	f.there(false)
 	return f
 }
 
-// driver takes note of whether there is an FME with a driver.
-func (f *fme) driver(bound bool) {
+// there takes note of whether there is an FME.
+func (f *fme) there(is bool) {
 	f.files = append(f.files, inventory.HealthFile{
-		Name: fmeDriver, Absent: !bound,
+		Name: fmeDriver, Absent: !is,
 		Lost: lineFMEUnbound.health, Row: lineFMEUnbound.reason, Reason: lineFMEUnbound.reason,
 	})
 }
 
 // readFME reads the FME of e. One without driver has no attributes, or just some,
-// so nothing else is asked of it. Of one that does not answer the alarms are not
+// so nothing else is asked of it: how the card is cannot be known. Of one that does not answer the alarms are not
 // asked: in what it reads they are all set.
 func (l Layout) readFME(e entry) fme {
 	f := fme{name: e.fme, findings: someFiles()}
 	top := listing{dir: e.dir + "/" + e.fme}
-	bound := sysfs.Bound(top.dir, attrPorts, attrBitstream)
-	f.driver(bound)
-	if !bound {
+	f.there(true)
+	if !sysfs.Bound(top.dir, attrPorts, attrBitstream) {
+		f.found(lineFMEUnbound)
 		return f
 	}
 	dead := f.readInterfaceID(&top, l.Table.interfaceID)

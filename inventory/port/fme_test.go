@@ -29,13 +29,16 @@ func TestFMEDriver(t *testing.T) {
 			r := newRig(t, family)
 			driven := r.swap(t, "fme/uevent", "MAJOR=246\n")
 			r.put(t, "fme/errors/catfatal_errors", "0x400\n")
-			lost := inventory.HealthFile{Name: "fme/driver", Absent: true, Lost: bad, Row: "fme-unbound", Reason: "fme-unbound"}
+			there := inventory.HealthFile{Name: "fme/driver", Lost: bad, Row: "fme-unbound", Reason: "fme-unbound"}
 			got := r.read(t)
-			if diff := cmp.Diff([]inventory.HealthFile{lost}, asked(got, "fme/")); diff != "" {
+			if diff := cmp.Diff([]inventory.HealthFile{there}, asked(got, "fme/")); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
-			if got.Conditions != nil || got.InterfaceIDKnown || got.Parent == "" {
-				t.Errorf("%+v: want no condition, no interface id, and a parent", got)
+			if diff := cmp.Diff([]inventory.Condition{is("fme-unbound", bad)}, got.Conditions); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			if got.InterfaceIDKnown || got.Parent == "" {
+				t.Errorf("%+v: want no interface id, and a parent", got)
 			}
 			r.put(t, "fme/uevent", driven)
 			if diff := cmp.Diff([]inventory.Condition{is("fme-fatal=thermal", bad)}, r.read(t).Conditions); diff != "" {

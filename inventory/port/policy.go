@@ -48,7 +48,7 @@ var sources = []Row{
 	{lineReprogramming.reason, lineReprogramming.health, "afu_id: fails with EBUSY"},
 	{linePortDead.reason, linePortDead.health, "errors/errors: all ones; power_state: 0xf"},
 	{lineFMEDead.reason, lineFMEDead.health, "fme/errors/*: all ones; fme/compat_id, fme/pr/interface_id: all f"},
-	{lineFMEUnbound.reason, lineFMEUnbound.health, "fme/driver: was there and is gone"},
+	{lineFMEUnbound.reason, lineFMEUnbound.health, "fme/driver: there is none; the FME was there and is gone"},
 	{linePCIGone.reason, linePCIGone.health, "pci/config: ff ff ff ff; pci/current_link_*: fails, is all ones, or was known and is unknown"},
 }
 
