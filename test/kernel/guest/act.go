@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/test/kernel/story"
+)
+
+// act does what a verb says that changes something.
+func (r *rig) act(ctx context.Context, s story.Step) error {
+	switch s.Verb {
+	case "start", "end", "signal", "kubelet", "hold", "release":
+		return r.actOnNode(ctx, s)
+	case "plug", "unplug", "host":
+		request := strings.Join(s.Args, " ")
+		if s.Verb != "host" {
+			request = s.Verb + " " + request
+		}
+		_, err := r.host.ask(request)
+		return err
+	case "cycle":
+		return r.cycle(s.Count(), s.Args[1:])
+	case "measure":
+		return r.measure(ctx, s.Count(), s.Args[1:])
+	case "random":
+		return r.random(s.Count(), s.Args[1])
+	case "forge":
+		return forge(s.Args[0] == "through", s.Args[1])
+	case "program":
+		return r.startProgram(s.Args[0], s.Args[1])
+	case "release-port", "assign-port":
+		return r.movePort(s.Verb, s.Args[0])
+	}
+	return operate(s)
+}
+
+// actOnNode does something to the daemon, or to those it talks to.
+func (r *rig) actOnNode(ctx context.Context, s story.Step) (err error) {
+	switch s.Verb {
+	case "start":
+		if r.daemon != nil {
+			return errors.New("it runs")
+		}
+		sandbox, flags := story.Sandbox(s.Args)
+		r.daemon, err = startDaemon(ctx, sandbox, flags, r.journal)
+		return err
+	case "end", "signal":
+		if r.daemon == nil {
+			return errors.New("it does not run")
+		}
+		if s.Verb == "signal" {
+			return r.daemon.process.Process.Signal(unix.SignalNum("SIG" + s.Args[0]))
+		}
+		err, r.daemon = r.daemon.end(), nil
+		return err
+	case "kubelet":
+		if s.Args[0] != "start" && r.kubelet != nil {
+			r.kubelet.end()
+			r.kubelet = nil
+		}
+		if s.Args[0] != "stop" && r.kubelet == nil {
+			r.kubelet, err = startKubelet(r.ctx)
+		}
+		return err
+	case "hold":
+		namespace, pod, _ := strings.Cut(s.Args[1], "/")
+		r.pods.Hold(namespace, pod, "main", resource, s.Args[0])
+	case "release":
+		namespace, pod, _ := strings.Cut(s.Args[0], "/")
+		r.pods.Release(namespace, pod)
+	}
+	return nil
+}
+
+// operate is what an operator does at the shell.
+func operate(s story.Step) error {
+	switch s.Verb {
+	case "insmod":
+		return insmod(modules(s.Args, true))
+	case "rmmod":
+		return rmmod(modules(s.Args, false))
+	case "bind", "unbind":
+		return write(driver(s.Args[0])+"/"+s.Verb, s.Args[0])
+	case "remove":
+		return write("/sys/bus/pci/devices/"+s.Args[0]+"/remove", "1")
+	case "rescan":
+		return write("/sys/bus/pci/rescan", "1")
+	case "clear":
+		return clearErrors(s.Args[0])
+	}
+	return fmt.Errorf("%s: not built", s.Verb)
+}
+
+// startProgram begins to program a card; programmed waits for the end of it.
+func (r *rig) startProgram(fme, afu string) error {
+	f, err := r.opens.open(fme, 0)
+	if err != nil {
+		return err
+	}
+	go func() { r.program <- errors.Join(program(f, afu), f.Close()) }()
+	return nil
+}
+
+// programmed waits for the result: "ok", or the name of an errno.
+func (r *rig) programmed(ctx context.Context, want string) error {
+	select {
+	case err := <-r.program:
+		var errno syscall.Errno
+		got := "ok"
+		if errors.As(err, &errno) {
+			got = unix.ErrnoName(errno)
+		}
+		if got != want {
+			return fmt.Errorf("%s (%v)", got, err)
+		}
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// movePort takes port 0 from the FME's physical function, or gives it back.
+func (r *rig) movePort(verb, fme string) error {
+	f, err := r.opens.open(fme, 0)
+	if err != nil {
+		return err
+	}
+	request := uintptr(portRelease)
+	if verb == "assign-port" {
+		request = portAssign
+	}
+	var port int32
+	return errors.Join(ioctl(f, request, unsafe.Pointer(&port)), f.Close())
+}
+
+// exclusive opens a node as OPAE does: refused while anybody else has it open.
+func (r *rig) exclusive(node string) error {
+	f, err := r.opens.open(node, os.O_EXCL)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// newest is the newest list; without a kubelet, an empty one.
+func (r *rig) newest() standin.List {
+	if r.kubelet == nil {
+		return standin.List{}
+	}
+	return r.kubelet.newest()
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/test/kernel/story"
+)
+
+// cycle plugs a card and pulls it, so many times, and cares for nobody.
+func (r *rig) cycle(n int, card []string) error {
+	for range n {
+		if _, err := r.host.ask(fmt.Sprintf("plug %s %s %s", card[0], card[1], card[2])); err != nil {
+			return err
+		}
+		r.uevents.settle(r.ctx)
+		if _, err := r.host.ask("unplug " + card[0]); err != nil {
+			return err
+		}
+		r.uevents.settle(r.ctx)
+	}
+	return nil
+}
+
+// measure plugs a card and pulls it, so many times, and waits each time until the
+// kubelet knows.
+func (r *rig) measure(ctx context.Context, n int, card []string) error {
+	slot, err := strconv.Atoi(card[2][len("rp"):])
+	if err != nil {
+		return err
+	}
+	device := fmt.Sprintf("%02x:00.0", slot+1)
+	for i := range n {
+		for _, half := range []struct{ verb, request, health string }{
+			{"plug", fmt.Sprintf("plug %s %s %s", card[0], card[1], card[2]), "healthy"},
+			{"unplug", "unplug " + card[0], "gone"},
+		} {
+			r.cause = cause{half.verb, time.Now()}
+			if _, err := r.host.ask(half.request); err != nil {
+				return err
+			}
+			bounded, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
+			err := r.await(bounded, story.Expectation{Device: device, Health: half.health})
+			cancel()
+			if err != nil {
+				return fmt.Errorf("round %d: %s: %w", i+1, half.verb, err)
+			}
+			r.uevents.settle(ctx)
+		}
+	}
+	return nil
+}
+
+// await waits for the kubelet alone: nobody asks the daemon meanwhile, which would
+// cost it time.
+func (r *rig) await(ctx context.Context, e story.Expectation) error {
+	for !met(e, r.newest()) {
+		if pause(ctx, 5*time.Millisecond) != nil {
+			return r.disappointed(ctx)
+		}
+	}
+	r.note(e)
+	return nil
+}
+
+// random plugs and pulls cards in all slots, by a seed, without waiting for anybody.
+// It ends with an odd number of cards or more.
+func (r *rig) random(n int, seed string) error {
+	number, err := strconv.ParseUint(seed, 0, 64)
+	if err != nil {
+		return err
+	}
+	dice := rand.New(rand.NewPCG(number, 0))
+	models := []string{"a10", "d5005", "a10-vf"}
+	var plugged [4]bool
+	for range n {
+		slot := dice.IntN(len(plugged))
+		request := fmt.Sprintf("unplug r%d", slot)
+		if !plugged[slot] {
+			request = fmt.Sprintf("plug r%d %s rp%d", slot, models[dice.IntN(len(models))], slot)
+		}
+		if _, err := r.host.ask(request); err != nil {
+			return err
+		}
+		plugged[slot] = !plugged[slot]
+	}
+	r.uevents.settle(r.ctx)
+	return nil
+}

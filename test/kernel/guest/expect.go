@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/test/kernel/story"
+)
+
+// expect waits until what the kubelet was told, and what the daemon shows, are as
+// they should be, and notes how long the kubelet had to wait.
+func (r *rig) expect(ctx context.Context, args []string) error {
+	if len(args) == 1 {
+		return r.expectSysfs(ctx)
+	}
+	e, err := story.ParseExpectation(args)
+	if err != nil {
+		return err
+	}
+	for {
+		if met(e, r.newest()) {
+			if r.daemon == nil {
+				return errors.New("no daemon runs")
+			}
+			devices, err := r.daemon.devices()
+			if err == nil && e.Met(devices) && met(e, r.newest()) {
+				r.note(e)
+				return nil
+			}
+		}
+		if pause(ctx, 10*time.Millisecond) != nil {
+			return r.disappointed(ctx)
+		}
+	}
+}
+
+// disappointed says what there is instead.
+func (r *rig) disappointed(ctx context.Context) error {
+	text := fmt.Sprintf("%v; the kubelet has %s", context.Cause(ctx), show(r.newest()))
+	if r.daemon == nil {
+		return errors.New(text)
+	}
+	devices, err := r.daemon.devices()
+	if err != nil {
+		return fmt.Errorf("%s; the daemon: %w", text, err)
+	}
+	return fmt.Errorf("%s; the daemon has %v", text, devices)
+}
+
+// expectSysfs waits until the kubelet has what sysfs shows, all of it healthy.
+func (r *rig) expectSysfs(ctx context.Context) error {
+	for {
+		want, err := ports()
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, d := range r.newest().Devices {
+			if d.Healthy {
+				got = append(got, d.ID)
+			}
+		}
+		slices.Sort(got)
+		if slices.Equal(want, got) && len(want) == len(r.newest().Devices) {
+			return nil
+		}
+		if pause(ctx, 10*time.Millisecond) != nil {
+			return fmt.Errorf("sysfs has %v; %w", want, r.disappointed(ctx))
+		}
+	}
+}
+
+// quiet wants the kubelet to be told nothing for a while.
+func (r *rig) quiet(ctx context.Context, d time.Duration) error {
+	before := r.newest()
+	if err := pause(ctx, d); err != nil {
+		return err
+	}
+	if after := r.newest(); after.Number != before.Number {
+		return fmt.Errorf("the kubelet was sent %s after %s", show(after), show(before))
+	}
+	return nil
+}
+
+// note measures how long it took from the cause until the kubelet had the first list
+// that tells of it. Where a uevent tells of it too, it counts from there: before, the
+// drivers are at work and there is nothing to be seen.
+func (r *rig) note(e story.Expectation) {
+	if r.cause.what == "" || r.kubelet == nil {
+		return
+	}
+	lists := r.kubelet.since(r.cause.at)
+	told := func(i int) bool {
+		d, listed := lists[i].Device(e.Device)
+		return listed && d.Healthy == e.Offered() || !listed && !e.Offered()
+	}
+	from := 0
+	if len(lists) > 0 && !lists[0].Received.After(r.cause.at) {
+		if told(0) {
+			return // the kubelet knew before
+		}
+		from = 1
+	} else if !e.Offered() {
+		return
+	}
+	for i := from; i < len(lists); i++ {
+		if told(i) {
+			what, took := r.since(e, lists[i].Received)
+			if lists[i].Number == 1 {
+				what += " (registration too)"
+			}
+			r.times.add(what, took)
+			return
+		}
+	}
+}
+
+// since is what is measured, and how long it took.
+func (r *rig) since(e story.Expectation, received time.Time) (what string, took time.Duration) {
+	action, names := "unbind", []string{"dfl-port.", "dfl-fme."}
+	if e.Offered() {
+		action, names = "bind", []string{"dfl-port."}
+	}
+	switch r.cause.what {
+	case "plug", "unplug", "bind", "unbind", "remove", "rescan", "insmod", "rmmod":
+		var begin time.Time
+		for _, name := range names {
+			at, ok := r.uevents.first(r.cause.at, action, "0000:"+e.Device, name)
+			if ok && (begin.IsZero() || at.Before(begin)) {
+				begin = at
+			}
+		}
+		if !begin.IsZero() {
+			return fmt.Sprintf("%s: uevent %s → list", r.cause.what, action), received.Sub(begin)
+		}
+	}
+	return r.cause.what + ": request → list", received.Sub(r.cause.at)
+}

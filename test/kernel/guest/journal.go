@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// journal is what a daemon logs.
+type journal struct {
+	copy io.Writer
+
+	mu    sync.Mutex
+	lines []line
+}
+
+// line is one line of the log: its fields as text.
+type line struct {
+	fields map[string]string
+	found  bool // a story has asked for it
+}
+
+// read takes the log in until its end. What is not JSON is the event "".
+func (j *journal) read(r io.Reader) {
+	lines := bufio.NewReader(r)
+	for {
+		text, err := lines.ReadString('\n')
+		if text != "" {
+			j.add(text)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (j *journal) add(text string) {
+	_, _ = io.WriteString(j.copy, text) // a file in memory
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(text), &fields); err != nil {
+		fields = map[string]any{"text": text}
+	}
+	l := line{fields: map[string]string{}}
+	for name, value := range fields {
+		l.fields[name] = flat(value)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, l)
+}
+
+// flat is a value as stories write it.
+func flat(value any) string {
+	list, ok := value.([]any)
+	if !ok {
+		return fmt.Sprint(value)
+	}
+	var words []string
+	for _, v := range list {
+		words = append(words, fmt.Sprint(v))
+	}
+	return strings.Join(words, ",")
+}
+
+// await waits for a line with these fields that was not asked for before.
+func (j *journal) await(ctx context.Context, event string, fields map[string]string) error {
+	for {
+		if j.find(event, fields, true) {
+			return nil
+		}
+		if pause(ctx, 20*time.Millisecond) != nil {
+			return fmt.Errorf("the daemon does not log that; with this event it logged\n%s", j.with(event))
+		}
+	}
+}
+
+// find says whether there is such a line. Taken, it is not found again.
+func (j *journal) find(event string, fields map[string]string, take bool) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i, l := range j.lines {
+		if !l.is(event, fields) || take && l.found {
+			continue
+		}
+		j.lines[i].found = j.lines[i].found || take
+		return true
+	}
+	return false
+}
+
+func (l line) is(event string, fields map[string]string) bool {
+	if l.fields["event"] != event {
+		return false
+	}
+	for name, want := range fields {
+		if l.fields[name] != want {
+			return false
+		}
+	}
+	return true
+}
+
+// with shows the last lines with an event, their fields sorted.
+func (j *journal) with(event string) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var shown []string
+	for _, l := range j.lines {
+		if l.fields["event"] == event {
+			shown = append(shown, strings.TrimPrefix(fmt.Sprint(l.fields), "map"))
+		}
+	}
+	if n := len(shown); n > 5 {
+		shown = shown[n-5:]
+	}
+	return strings.Join(shown, "\n")
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// allModules are those of the FPGA drivers, in the order in which they can be loaded.
+var allModules = []string{
+	"fpga-mgr", "fpga-bridge", "fpga-region", "dfl",
+	"dfl-fme-mgr", "dfl-fme-br", "dfl-fme-region", "dfl-fme", "dfl-afu", "dfl-pci",
+}
+
+// insmod loads those that are not loaded.
+func insmod(names []string) error {
+	for _, name := range names {
+		f, err := os.Open("/modules/" + name + ".ko")
+		if err != nil {
+			return err
+		}
+		err = unix.FinitModule(int(f.Fd()), "", 0)
+		if err := f.Close(); err != nil {
+			return err
+		}
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("insmod %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func rmmod(names []string) error {
+	for _, name := range names {
+		if err := unix.DeleteModule(strings.ReplaceAll(name, "-", "_"), unix.O_NONBLOCK); err != nil {
+			return fmt.Errorf("rmmod %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// modules are the arguments of insmod and rmmod; "all" are all, in the right order.
+func modules(args []string, loading bool) []string {
+	if !slices.Equal(args, []string{"all"}) {
+		return args
+	}
+	all := slices.Clone(allModules)
+	if !loading {
+		slices.Reverse(all)
+	}
+	return all
+}
+
+// write writes to an attribute of sysfs.
+func write(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// driver is the directory of the driver of a device: a PCI address, dfl-port.N or
+// dfl-fme.N.
+func driver(device string) string {
+	if strings.Count(device, ":") == 2 {
+		return "/sys/bus/pci/drivers/dfl-pci"
+	}
+	name, _, _ := strings.Cut(device, ".")
+	return "/sys/bus/platform/drivers/" + name
+}
+
+// clearErrors clears the errors of a port as docs/health.md says.
+func clearErrors(port string) error {
+	path := filepath.Join("/sys/bus/platform/devices", port, "errors/errors")
+	return write(path, text(path))
+}
+
+// The requests of include/uapi/linux/fpga-dfl.h.
+const (
+	portPR      = 0xb680
+	portRelease = 0x4004b681
+	portAssign  = 0x4004b682
+)
+
+// program writes an image of 64 bytes, the first 16 of which name the AFU, through
+// DFL_FPGA_FME_PORT_PR. It returns when the card has taken it, or has not.
+func program(fme *os.File, afu string) error {
+	image := make([]byte, 64)
+	if _, err := hex.Decode(image, []byte(afu)); err != nil {
+		return err
+	}
+	request := struct {
+		size, flags, port, length uint32
+		image                     *byte
+	}{24, 0, 0, uint32(len(image)), &image[0]}
+	return ioctl(fme, portPR, unsafe.Pointer(&request))
+}
+
+func ioctl(f *os.File, request uintptr, argument unsafe.Pointer) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), request, uintptr(argument)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// ports are the ids that the devices of this machine must have, as sysfs shows them.
+// Each card here has one port, with the number 0.
+func ports() ([]string, error) {
+	found, err := filepath.Glob("/sys/bus/pci/drivers/dfl-pci/0000:*/fpga_region/region*/dfl-port.*")
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, port := range found {
+		if id := text(port, "id"); id != "0" {
+			return nil, fmt.Errorf("%s has the id %q", port, id)
+		}
+		address := strings.Split(strings.TrimPrefix(port, "/sys/bus/pci/drivers/dfl-pci/"), "/")[0]
+		ids = append(ids, strings.TrimPrefix(address, "0000:"))
+	}
+	slices.Sort(ids)
+	return ids, nil
+}

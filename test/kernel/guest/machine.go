@@ -1,0 +1,160 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// machine is what the stories share.
+type machine struct {
+	host    *host
+	uevents *uevents
+	opens   *opens
+	kernel  int // its log, read from here on without blocking
+}
+
+func newMachine() (*machine, error) {
+	if err := mount(); err != nil {
+		return nil, err
+	}
+	m := &machine{}
+	var err error
+	if m.host, err = dialHost("/dev/ttyS1"); err != nil {
+		return nil, err
+	}
+	if err := loopbackUp(); err != nil {
+		return m, fmt.Errorf("loopback: %w", err)
+	}
+	if m.uevents, err = listenUEvents(); err != nil {
+		return m, fmt.Errorf("uevents: %w", err)
+	}
+	if m.opens, err = watchOpens("/dev"); err != nil {
+		return m, fmt.Errorf("inotify: %w", err)
+	}
+	m.kernel, err = unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	return m, err
+}
+
+func mount() error {
+	for _, mount := range []struct{ kind, dir, options string }{
+		{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"devtmpfs", "/dev", "mode=0755"},
+		{"tmpfs", "/tmp", "mode=1777"}, {"tmpfs", "/run", "mode=0755"}, {"tmpfs", "/out", "mode=0755"},
+	} {
+		if err := os.MkdirAll(mount.dir, 0o755); err != nil {
+			return err
+		}
+		// EBUSY: the kernel has mounted /dev already.
+		if err := unix.Mount(mount.kind, mount.dir, mount.kind, 0, mount.options); err != nil && !errors.Is(err, unix.EBUSY) {
+			return fmt.Errorf("mount %s: %w", mount.dir, err)
+		}
+	}
+	return nil
+}
+
+// loopbackUp sets lo up in the network namespace of this thread.
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
+}
+
+// clear makes the machine as every story finds it: all drivers, no card.
+func (m *machine) clear() error {
+	plugged, err := m.host.ask("cards")
+	if err != nil {
+		return err
+	}
+	for _, card := range strings.Fields(plugged) {
+		if _, err := m.host.ask("unplug " + card); err != nil {
+			return err
+		}
+	}
+	if err := insmod(allModules); err != nil {
+		return err
+	}
+	m.uevents.settle(context.Background())
+	if complaints := m.complaints(); len(complaints) > 0 {
+		return fmt.Errorf("the kernel complains:\n%s", strings.Join(complaints, "\n"))
+	}
+	return nil
+}
+
+// complaints are the lines of the kernel's log, since they were last read, that no
+// healthy kernel writes.
+func (m *machine) complaints() []string {
+	var found []string
+	buffer := make([]byte, 8192)
+	for {
+		// One record a read; EAGAIN after the last, EPIPE when some were overwritten.
+		n, err := unix.Read(m.kernel, buffer)
+		if errors.Is(err, unix.EPIPE) {
+			continue
+		}
+		if err != nil || n == 0 {
+			return found
+		}
+		_, text, _ := strings.Cut(string(buffer[:n]), ";")
+		line, _, _ := strings.Cut(text, "\n")
+		for _, word := range []string{"BUG:", "Oops", "WARNING:", "general protection", "hung task"} {
+			if strings.Contains(line, word) {
+				found = append(found, line)
+				break
+			}
+		}
+	}
+}
+
+// leave sends a directory to the host, over the third serial port.
+func (m *machine) leave(dir string) (err error) {
+	port, err := os.OpenFile("/dev/ttyS2", os.O_WRONLY|unix.O_NOCTTY, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, port.Close()) }()
+	if err := raw(port); err != nil {
+		return err
+	}
+	zipped := gzip.NewWriter(port)
+	archive := tar.NewWriter(zipped)
+	if err := archive.AddFS(os.DirFS(dir)); err != nil {
+		return err
+	}
+	return errors.Join(archive.Close(), zipped.Close())
+}
+
+func (m *machine) release() string {
+	text, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return "a kernel without a name"
+	}
+	return "Linux " + strings.TrimSpace(string(text))
+}
+
+func (m *machine) uptime() time.Duration {
+	var info unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &info) // always there
+	return time.Duration(info.Nano())
+}
+
+// text is the content of a file of sysfs, "" when it cannot be read.
+func text(elements ...string) string {
+	content, _ := os.ReadFile(filepath.Join(elements...))
+	return strings.TrimSpace(string(content))
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// opens hears, by inotify, who opens a node of the DFL drivers. What we do not open
+// ourselves is the daemon's, which must open none: when the last one closes a port, its
+// AFU is reset.
+type opens struct {
+	inotify int
+	foreign []string // names of nodes
+}
+
+func watchOpens(dir string) (*opens, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	_, err = unix.InotifyAddWatch(fd, dir, unix.IN_OPEN)
+	return &opens{inotify: fd}, err
+}
+
+// open opens a node for ourselves. Equal events that stand in the queue are one: it
+// is read before and after.
+func (o *opens) open(name string, flags int) (*os.File, error) {
+	before, err := o.read()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile("/dev/"+name, os.O_RDWR|flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	during, err := o.read()
+	if at := slices.Index(during, name); at >= 0 {
+		during = slices.Delete(during, at, at+1)
+	} else if err == nil {
+		err = fmt.Errorf("inotify did not tell that we opened %s", name)
+	}
+	o.foreign = append(append(o.foreign, before...), during...)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// check says which nodes somebody else has opened since it was last called.
+func (o *opens) check() error {
+	rest, err := o.read()
+	foreign := append(o.foreign, rest...)
+	o.foreign = nil
+	if err == nil && len(foreign) > 0 {
+		err = fmt.Errorf("somebody opened %s", strings.Join(foreign, ", "))
+	}
+	return err
+}
+
+// read takes what inotify has: names of DFL nodes.
+func (o *opens) read() ([]string, error) {
+	var names []string
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := unix.Read(o.inotify, buffer)
+		if errors.Is(err, unix.EAGAIN) {
+			return names, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("inotify: %w", err)
+		}
+		for rest := buffer[:n]; len(rest) >= unix.SizeofInotifyEvent; {
+			end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(rest[12:]))
+			name := strings.TrimRight(string(rest[unix.SizeofInotifyEvent:end]), "\x00")
+			if mask := binary.NativeEndian.Uint32(rest[4:]); mask&unix.IN_Q_OVERFLOW != 0 {
+				return nil, errors.New("inotify overflow: who opened what is not known")
+			}
+			if strings.HasPrefix(name, "dfl-") {
+				names = append(names, name)
+			}
+			rest = rest[end:]
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+)
+
+// Commands of qemu's proxy (hw/remote/mpqemu-link.h) that it waits for an answer
+// to, and their order.
+const (
+	syncSysmem = iota
+	answer
+	configWrite
+	configRead
+	barWrite
+	barRead
+	setIRQ
+	reset
+)
+
+// most is the largest payload that is believed. The proxy's are of 20 to 200 bytes.
+const most = 1 << 16
+
+// access is one command: a header of 16 bytes (command, size), then the payload.
+type access struct {
+	command uint32
+	payload []byte
+}
+
+// serve answers for the card until qemu closes the connection.
+func (c *card) serve(conn *net.UnixConn) {
+	defer conn.Close()
+	for {
+		a, err := receive(conn)
+		if err != nil {
+			return // qemu has given the device up
+		}
+		value, ok := c.answer(a)
+		if !ok {
+			continue
+		}
+		out := make([]byte, 24)
+		binary.LittleEndian.PutUint32(out, answer)
+		binary.LittleEndian.PutUint64(out[8:], 8)
+		binary.LittleEndian.PutUint64(out[16:], value)
+		if _, err := conn.Write(out); err != nil {
+			return
+		}
+	}
+}
+
+// receive reads one command. Descriptors that come along (of the guest's memory, of
+// interrupts) are closed: these cards neither write to memory nor interrupt.
+func receive(conn *net.UnixConn) (access, error) {
+	head, rights := make([]byte, 16), make([]byte, 256)
+	n, m, _, _, err := conn.ReadMsgUnix(head, rights)
+	if err != nil {
+		return access{}, err
+	}
+	if err := closeAll(rights[:m]); err != nil {
+		return access{}, err
+	}
+	if n == 0 {
+		return access{}, io.EOF
+	}
+	if _, err := io.ReadFull(conn, head[n:]); err != nil {
+		return access{}, err
+	}
+	size := binary.LittleEndian.Uint64(head[8:])
+	if size > most {
+		return access{}, fmt.Errorf("payload of %d bytes", size)
+	}
+	a := access{command: binary.LittleEndian.Uint32(head), payload: make([]byte, size)}
+	_, err = io.ReadFull(conn, a.payload)
+	return a, err
+}
+
+func closeAll(rights []byte) error {
+	if len(rights) == 0 {
+		return nil
+	}
+	messages, err := syscall.ParseSocketControlMessage(rights)
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		fds, err := syscall.ParseUnixRights(&m)
+		if err != nil {
+			return err
+		}
+		for _, fd := range fds {
+			_ = syscall.Close(fd)
+		}
+	}
+	return nil
+}
+
+// answer does what the command says. Without true, none is waited for.
+func (c *card) answer(a access) (value uint64, ok bool) {
+	le := binary.LittleEndian
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case (a.command == configRead || a.command == configWrite) && len(a.payload) >= 12: // address, value, length
+		at, n := int(le.Uint32(a.payload)), width(uint64(le.Uint32(a.payload[8:])))
+		if a.command == configRead {
+			return c.readConfig(at, n), true
+		}
+		c.writeConfig(at, le.Uint32(a.payload[4:]), n)
+		return 0, true
+	case (a.command == barRead || a.command == barWrite) && len(a.payload) >= 20: // address, value, length
+		at, n := le.Uint64(a.payload)-c.base(), width(uint64(le.Uint32(a.payload[16:])))
+		switch {
+		case at >= barSize:
+			return ones, true
+		case a.command == barRead:
+			return c.read(at, n), true
+		}
+		c.write(at, le.Uint64(a.payload[8:]), n)
+		return 0, true
+	}
+	return 0, a.command == reset
+}
+
+// width is a length in bytes that fits into a register.
+func width(n uint64) int { return int(min(n, 8)) }

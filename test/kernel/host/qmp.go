@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+)
+
+// patience bounds every wait for qemu.
+const patience = 30 * time.Second
+
+// qmp is a connection to qemu's monitor (docs/interop/qmp-spec.rst). One command
+// runs at a time.
+type qmp struct {
+	conn    *net.UnixConn
+	answers chan message // holds the one that is waited for
+	deleted chan string  // ids of devices that the guest gave up; holds more than there are slots
+	ended   chan struct{}
+}
+
+type message struct {
+	Event string `json:"event"`
+	Data  struct {
+		Device string `json:"device"`
+	} `json:"data"`
+	Error *struct {
+		Desc string `json:"desc"`
+	} `json:"error"`
+}
+
+func newQMP(conn *net.UnixConn) *qmp {
+	return &qmp{conn: conn, answers: make(chan message, 1), deleted: make(chan string, 2*slots), ended: make(chan struct{})}
+}
+
+// read passes on what qemu says until the connection ends. Of its events, only
+// DEVICE_DELETED concerns us. Each command is one answer, and each unplug one
+// event, that somebody takes.
+func (q *qmp) read() {
+	defer close(q.ended)
+	d := json.NewDecoder(q.conn)
+	for {
+		var m message
+		if err := d.Decode(&m); err != nil {
+			return
+		}
+		switch {
+		case m.Event == "DEVICE_DELETED" && m.Data.Device != "":
+			q.deleted <- m.Data.Device
+		case m.Event == "":
+			q.answers <- m
+		}
+	}
+}
+
+func (q *qmp) greet() error {
+	if _, err := q.answer(); err != nil {
+		return err
+	}
+	return q.do("qmp_capabilities", nil, -1)
+}
+
+// do runs a command, with a file descriptor unless it is -1.
+func (q *qmp) do(command string, arguments map[string]any, fd int) error {
+	text, err := json.Marshal(struct {
+		Execute   string         `json:"execute"`
+		Arguments map[string]any `json:"arguments,omitempty"`
+	}{command, arguments})
+	if err != nil {
+		return err
+	}
+	var rights []byte
+	if fd >= 0 {
+		rights = syscall.UnixRights(fd)
+	}
+	if _, _, err := q.conn.WriteMsgUnix(append(text, '\n'), rights, nil); err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	m, err := q.answer()
+	if err == nil && m.Error != nil {
+		err = errors.New(m.Error.Desc)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	return nil
+}
+
+func (q *qmp) answer() (message, error) {
+	select {
+	case m := <-q.answers:
+		return m, nil
+	case <-q.ended:
+		return message{}, errors.New("qemu ended")
+	case <-time.After(patience):
+		return message{}, fmt.Errorf("no answer within %v", patience)
+	}
+}
+
+// awaitDeleted waits until the guest has given the device up.
+func (q *qmp) awaitDeleted(id string) error {
+	for {
+		select {
+		case gone := <-q.deleted:
+			if gone == id {
+				return nil
+			}
+		case <-q.ended:
+			return errors.New("qemu ended")
+		case <-time.After(patience):
+			return fmt.Errorf("the guest does not let go of it within %v", patience)
+		}
+	}
+}

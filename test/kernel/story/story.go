@@ -1,0 +1,131 @@
+package story
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Story is one text.
+type Story struct {
+	Name  string
+	Title string
+	Steps []Step
+}
+
+// Step is one line.
+type Step struct {
+	Line int // from 1
+	Verb string
+	Args []string
+}
+
+func (s Step) String() string { return strings.Join(append([]string{s.Verb}, s.Args...), " ") }
+
+// grammar says how many arguments a verb takes, and checks them further.
+type grammar struct {
+	least, most int // most < 0: as many as you like
+	check       func(args []string) error
+}
+
+var grammars = map[string]grammar{
+	// the daemon
+	"start":  {0, -1, checkStart},
+	"end":    {0, 0, nil},
+	"signal": {1, 1, oneOf("STOP", "CONT", "HUP")},
+
+	// who listens to it
+	"kubelet": {1, 1, oneOf("stop", "start", "restart")},
+	"hold":    {2, 2, nil},
+	"release": {1, 1, nil},
+
+	// the hardware
+	"plug":    {3, 3, nil},
+	"unplug":  {1, 1, nil},
+	"cycle":   {4, 4, checkCount},
+	"measure": {4, 4, checkCount},
+	"random":  {2, 2, checkCount},
+	"host":    {1, -1, nil},
+
+	// the operator
+	"insmod":       {1, -1, nil},
+	"rmmod":        {1, -1, nil},
+	"bind":         {1, 1, nil},
+	"unbind":       {1, 1, nil},
+	"remove":       {1, 1, nil},
+	"rescan":       {0, 0, nil},
+	"clear":        {1, 1, nil},
+	"program":      {2, 2, checkProgram},
+	"programmed":   {1, 1, nil},
+	"release-port": {2, 2, nil},
+	"assign-port":  {2, 2, nil},
+	"forge":        {2, 2, oneOf("multicast", "through")},
+	"settle":       {0, 0, nil},
+
+	// what must be true
+	"expect":    {1, -1, checkExpect},
+	"quiet":     {1, 1, checkDuration},
+	"log":       {1, -1, checkFields},
+	"nolog":     {1, -1, checkFields},
+	"exclusive": {1, 1, nil},
+}
+
+// Verbs lists the verbs, sorted.
+func Verbs() []string { return slices.Sorted(maps.Keys(grammars)) }
+
+// Parse reads a story. Its errors name the line.
+func Parse(name, text string) (Story, error) {
+	s := Story{Name: name}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSpace(line)
+		if title, ok := strings.CutPrefix(line, "#"); ok && number == 1 {
+			s.Title = strings.TrimSpace(title)
+		}
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		words := strings.Fields(line)
+		step := Step{Line: number, Verb: words[0], Args: words[1:]}
+		if err := step.check(); err != nil {
+			return Story{}, fmt.Errorf("%s:%d: %s: %w", name, number, step.Verb, err)
+		}
+		s.Steps = append(s.Steps, step)
+	}
+	if s.Title == "" {
+		return Story{}, fmt.Errorf("%s:1: want a comment, the title", name)
+	}
+	return s, nil
+}
+
+func (s Step) check() error {
+	g, ok := grammars[s.Verb]
+	switch n := len(s.Args); {
+	case !ok:
+		return fmt.Errorf("not a verb; there are %s", strings.Join(Verbs(), ", "))
+	case n < g.least || g.most >= 0 && n > g.most:
+		return fmt.Errorf("%d arguments, want %s", n, g.arity())
+	case g.check != nil:
+		return g.check(s.Args)
+	}
+	return nil
+}
+
+func (g grammar) arity() string {
+	switch {
+	case g.most < 0:
+		return fmt.Sprintf("%d or more", g.least)
+	case g.least == g.most:
+		return fmt.Sprint(g.least)
+	}
+	return fmt.Sprintf("%d to %d", g.least, g.most)
+}
+
+// Duration is the argument of quiet.
+func (s Step) Duration() time.Duration {
+	d, _ := time.ParseDuration(s.Args[0]) // Parse has checked it
+	return d
+}

@@ -1,0 +1,138 @@
+package story_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/test/kernel/story"
+)
+
+func TestParse(t *testing.T) {
+	text := "# A card comes.\n\n# why\nstart as pod --log-level=debug\n  plug c0 a10 rp0\nexpect 01:00.0 degraded b a ... afu=d8\nquiet 300ms\n"
+	got, err := story.Parse("in", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := story.Story{Name: "in", Title: "A card comes.", Steps: []story.Step{
+		{Line: 4, Verb: "start", Args: []string{"as", "pod", "--log-level=debug"}},
+		{Line: 5, Verb: "plug", Args: []string{"c0", "a10", "rp0"}},
+		{Line: 6, Verb: "expect", Args: []string{"01:00.0", "degraded", "b", "a", "...", "afu=d8"}},
+		{Line: 7, Verb: "quiet", Args: []string{"300ms"}},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, tc := range []struct{ name, text, want string }{
+		{"no title", "start\n", "s:1: want a comment"},
+		{"no such verb", "# t\njump\n", "s:2: jump: not a verb; there are assign-port, bind,"},
+		{"too few", "# t\nplug c0\n", "s:2: plug: 1 arguments, want 3"},
+		{"too many", "# t\nend now\n", "s:2: end: 1 arguments, want 0"},
+		{"sandbox", "# t\nstart as king\n", `as "king", want one of root, pod`},
+		{"flag", "# t\nstart --mode pool\n", `"--mode", want --FLAG=VALUE`},
+		{"signal", "# t\nsignal KILL\n", `"KILL", want one of STOP`},
+		{"count", "# t\ncycle 0 c0 a10 rp0\n", `"0", want a number`},
+		{"duration", "# t\nquiet 5\n", `"5", want a duration`},
+		{"health", "# t\nexpect 01:00.0 fine\n", `health "fine", want one of healthy`},
+		{"no device", "# t\nexpect 01:00.0\n", "want a device and its health"},
+		{"healthy with a reason", "# t\nexpect 01:00.0 healthy port-ap6\n", "healthy with the reasons [port-ap6]"},
+		{"unhealthy without", "# t\nexpect 01:00.0 unhealthy\n", "unhealthy with the reasons []"},
+		{"field", "# t\nlog device.added 01:00.0\n", `"01:00.0", want FIELD=VALUE`},
+		{"AFU", "# t\nprogram dfl-fme.0 d8\n", `"d8", want the 32 hexadecimal digits`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := story.Parse("s", tc.text)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// Every story of the suite can be read, and begins by starting the daemon or by
+// preparing what it finds.
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("../stories/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d stories, %v", len(files), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := story.Parse(filepath.Base(file), string(text))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		verbs := map[string]bool{}
+		for _, step := range s.Steps {
+			verbs[step.Verb] = true
+		}
+		if !verbs["start"] || !verbs["expect"] {
+			t.Errorf("%s: does not start the daemon, or expects nothing", file)
+		}
+	}
+}
+
+func TestMet(t *testing.T) {
+	devices := []story.Device{
+		{ID: "01:00.0", Health: "healthy", AFU: "d8424dc4", Nodes: []string{"/dev/dfl-port.0"}, Holders: []string{"ns/job/main"}},
+		{ID: "02:00.0", Health: "unhealthy", Reasons: []string{"port-ap6", "fme-ap6"}, AFU: "bfaf"},
+	}
+	for _, tc := range []struct {
+		expect string
+		want   bool
+	}{
+		{"01:00.0 healthy", true},
+		{"01:00.0 healthy afu=d842 node=dfl-port.0 holder=ns/job/main", true},
+		{"01:00.0 healthy afu=bfaf", false},
+		{"01:00.0 healthy node=dfl-port.1", false},
+		{"01:00.0 healthy holder=ns/other/main", false},
+		{"01:00.0 gone", false},
+		{"01:00.0 degraded ...", false},
+		{"02:00.0 unhealthy fme-ap6 port-ap6", true},
+		{"02:00.0 unhealthy port-ap6", false},
+		{"02:00.0 unhealthy port-ap6 ...", true},
+		{"02:00.0 unhealthy afu-dead ...", false},
+		{"03:00.0 gone", true},
+		{"03:00.0 healthy", false},
+	} {
+		e, err := story.ParseExpectation(strings.Fields(tc.expect))
+		if err != nil {
+			t.Fatalf("%s: %v", tc.expect, err)
+		}
+		if got := e.Met(devices); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.expect, got, tc.want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("# t\nstart as pod --a=b\nexpect 01:00.0 unhealthy x=1 ... afu=\nlog e a=b\nquiet 1s\nprogram f 00112233445566778899aabbccddeeff\n")
+	f.Add("cycle -1 a b c")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := story.Parse("f", text)
+		if err != nil {
+			return
+		}
+		for _, step := range s.Steps {
+			if !slices.Contains(story.Verbs(), step.Verb) {
+				t.Errorf("%q is no verb", step.Verb)
+			}
+			if step.Verb == "expect" && step.Args[0] != story.Sysfs {
+				if _, err := story.ParseExpectation(step.Args); err != nil {
+					t.Errorf("%s: %v", step, err)
+				}
+			}
+		}
+	})
+}
