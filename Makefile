@@ -13,10 +13,10 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test lint deps fuzz bench clean
+.PHONY: help build demo test test-kernel lint deps fuzz bench clean
 
 help: ## print this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # go build knows what is up to date, the version included; make does not.
 build: ## build the static binary into bin/
@@ -27,6 +27,9 @@ demo: build ## see it work: no card, no cluster, no root
 
 test: ## run every test that needs no root
 	go test $(RACE) ./...
+
+test-kernel: build ## plug cards into a real kernel under qemu (STORIES=pattern)
+	@test/kernel/run.sh $(BINARY) $(STORIES)
 
 lint: deps ## gofmt, go vet, staticcheck, package borders
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }

@@ -4,11 +4,16 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
+
+// slots is the number of slots for cards: rp0 to rp3.
+const slots = 4
 
 // cycle plugs a card and pulls it, so many times, and cares for nobody.
 func (r *rig) cycle(n int, card []string) error {
@@ -67,7 +72,6 @@ func (r *rig) await(ctx context.Context, e story.Expectation) error {
 }
 
 // random plugs and pulls cards in all slots, by a seed, without waiting for anybody.
-// It ends with an odd number of cards or more.
 func (r *rig) random(n int, seed string) error {
 	number, err := strconv.ParseUint(seed, 0, 64)
 	if err != nil {
@@ -75,17 +79,21 @@ func (r *rig) random(n int, seed string) error {
 	}
 	dice := rand.New(rand.NewPCG(number, 0))
 	models := []string{"a10", "d5005", "a10-vf"}
-	var plugged [4]bool
 	for range n {
-		slot := dice.IntN(len(plugged))
-		request := fmt.Sprintf("unplug r%d", slot)
-		if !plugged[slot] {
-			request = fmt.Sprintf("plug r%d %s rp%d", slot, models[dice.IntN(len(models))], slot)
+		// The guest may have let go of one by itself.
+		plugged, err := r.host.ask("cards")
+		if err != nil {
+			return err
+		}
+		slot := dice.IntN(slots)
+		name := fmt.Sprintf("r%d", slot)
+		request := "unplug " + name
+		if !slices.Contains(strings.Fields(plugged), name) {
+			request = fmt.Sprintf("plug %s %s rp%d", name, models[dice.IntN(len(models))], slot)
 		}
 		if _, err := r.host.ask(request); err != nil {
 			return err
 		}
-		plugged[slot] = !plugged[slot]
 	}
 	r.uevents.settle(r.ctx)
 	return nil

@@ -70,7 +70,7 @@ func startDaemon(ctx context.Context, sandbox string, flags []string, log *journ
 		}
 		select {
 		case <-d.logged:
-			return d, fmt.Errorf("it ended at once: %w", d.process.Wait())
+			return nil, fmt.Errorf("it ended at once: %w: %s", d.process.Wait(), log.with(""))
 		default:
 		}
 	}

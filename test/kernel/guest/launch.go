@@ -20,7 +20,10 @@ func isolated(sandbox string) *syscall.SysProcAttr {
 		return &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	case "userns":
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}}
-		return &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET, UidMappings: ids, GidMappings: ids}
+		return &syscall.SysProcAttr{
+			Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET, UidMappings: ids, GidMappings: ids,
+			Credential: &syscall.Credential{NoSetGroups: true}, // root there, nobody here
+		}
 	}
 	return &syscall.SysProcAttr{}
 }

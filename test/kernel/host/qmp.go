@@ -17,7 +17,7 @@ const patience = 30 * time.Second
 type qmp struct {
 	conn    *net.UnixConn
 	answers chan message // holds the one that is waited for
-	deleted chan string  // ids of devices that the guest gave up; holds more than there are slots
+	deleted chan string  // ids of devices that the guest gave up; holds more than come between two requests
 	ended   chan struct{}
 }
 
@@ -36,8 +36,8 @@ func newQMP(conn *net.UnixConn) *qmp {
 }
 
 // read passes on what qemu says until the connection ends. Of its events, only
-// DEVICE_DELETED concerns us. Each command is one answer, and each unplug one
-// event, that somebody takes.
+// DEVICE_DELETED concerns us. Somebody takes each answer, and each event before the
+// next request.
 func (q *qmp) read() {
 	defer close(q.ended)
 	d := json.NewDecoder(q.conn)
@@ -99,18 +99,14 @@ func (q *qmp) answer() (message, error) {
 	}
 }
 
-// awaitDeleted waits until the guest has given the device up.
-func (q *qmp) awaitDeleted(id string) error {
-	for {
-		select {
-		case gone := <-q.deleted:
-			if gone == id {
-				return nil
-			}
-		case <-q.ended:
-			return errors.New("qemu ended")
-		case <-time.After(patience):
-			return fmt.Errorf("the guest does not let go of it within %v", patience)
-		}
+// awaitDeleted waits until the guest has given a device up, and returns its id.
+func (q *qmp) awaitDeleted() (string, error) {
+	select {
+	case gone := <-q.deleted:
+		return gone, nil
+	case <-q.ended:
+		return "", errors.New("qemu ended")
+	case <-time.After(patience):
+		return "", fmt.Errorf("the guest does not let go of it within %v", patience)
 	}
 }

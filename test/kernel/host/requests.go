@@ -59,6 +59,7 @@ func (m *machine) serve() (status int, ok bool) {
 }
 
 func (m *machine) request(verb string, args []string) (string, error) {
+	m.forget()
 	switch {
 	case verb == "cards":
 		var names []string
@@ -119,15 +120,32 @@ func (m *machine) plug(name, of, slot string) error {
 	return nil
 }
 
+// unplug asks the guest to let go of a card, and waits.
 func (m *machine) unplug(c *card) error {
 	if err := m.qmp.do("device_del", map[string]any{"id": c.name}, -1); err != nil {
 		return err
 	}
-	if err := m.qmp.awaitDeleted(c.name); err != nil {
-		return err
+	for m.cards[c.name] != nil {
+		gone, err := m.qmp.awaitDeleted()
+		if err != nil {
+			return err
+		}
+		delete(m.cards, gone)
 	}
-	delete(m.cards, c.name)
 	return nil
+}
+
+// forget drops the cards that the guest has let go of without being asked: one that
+// is plugged while the guest is still ejecting its predecessor is ejected, too.
+func (m *machine) forget() {
+	for {
+		select {
+		case gone := <-m.qmp.deleted:
+			delete(m.cards, gone)
+		default:
+			return
+		}
+	}
 }
 
 // request does something to a card.

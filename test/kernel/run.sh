@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# run.sh DAEMON [PATTERN]: boots a stock Debian kernel with the DFL drivers and plugs
+# emulated cards into it while DAEMON, a static binary, runs there beside a stand-in
+# for the kubelet. Runs the stories with PATTERN in their name, by default all.
+# What it leaves is in OUT (bin/test-kernel): the console, and each daemon's log.
+# Neither root nor KVM is needed. Nothing is installed.
+set -euo pipefail
+daemon=$(realpath "$1")
+pattern=${2:-}
+cd "$(dirname "$0")"
+out=${OUT:-../../bin/test-kernel}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/accelerator-device-plugin/kernel
+step() { printf '== %s (%ss)\n' "$*" "$SECONDS"; }
+
+missing=()
+command -v go >/dev/null || missing+=("go (golang.org)")
+command -v qemu-system-x86_64 >/dev/null || missing+=("qemu-system-x86_64 (apt-get install --no-install-recommends qemu-system-x86)")
+command -v apt-get >/dev/null || missing+=("apt-get (the kernel comes from Debian packages)")
+command -v strip >/dev/null || missing+=("strip (apt-get install binutils)")
+if [ ${#missing[@]} -gt 0 ]; then
+	echo "test-kernel cannot run; missing:"
+	printf '  %s\n' "${missing[@]}"
+	exit 1
+fi
+if ! qemu-system-x86_64 -device help 2>/dev/null | grep -q x-pci-proxy-dev; then
+	echo "test-kernel cannot run: this qemu-system-x86_64 has no x-pci-proxy-dev (Debian's has)"
+	exit 1
+fi
+
+step "kernel"
+kernel=$(./kernel.sh "$cache")
+echo "  $(basename "$kernel")"
+
+step "build"
+mkdir -p "$out"
+go build -o "$out/host" ./host
+CGO_ENABLED=0 go build -ldflags '-s -w' -o "$out/init" ./guest
+
+step "boot"
+rm -rf "$out/guest"
+status=0
+nice "$out/host" -kernel "$kernel/vmlinux" -modules "$kernel/modules" -init "$out/init" -daemon "$daemon" \
+	-stories stories -out "$out" -only "$pattern" || status=$?
+if [ -s "$out/guest.tar.gz" ]; then
+	mkdir -p "$out/guest"
+	tar xzf "$out/guest.tar.gz" -C "$out/guest" --warning=no-timestamp
+fi
+rm -f "$out/initramfs" "$out/guest.tar.gz"
+step "done, status $status; logs in $(realpath --relative-to=../.. "$out")"
+exit "$status"
