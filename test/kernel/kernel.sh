@@ -43,7 +43,7 @@ rm -rf "$dir"
 mkdir -p "$dir/src" "$dir/modules"
 cd "$dir"
 say "downloading $image and linux-source-$series ($version), about 200 MB"
-apt-get download -q "$image=$version" "linux-source-$series=$version" >&2
+apt-get download -q -o APT::Sandbox::User=root "$image=$version" "linux-source-$series=$version" >&2
 
 say "unpacking the kernel"
 dpkg-deb --fsys-tarfile "$image"_*.deb | tar xO "./boot/vmlinuz-$abi" >vmlinuz
@@ -52,7 +52,7 @@ dpkg-deb --fsys-tarfile "$image"_*.deb | tar xO "./boot/vmlinuz-$abi" >vmlinuz
 number() { od -An -t"u$2" -j"$1" -N"$2" vmlinuz | tr -d ' '; }
 offset=$(((($(number 497 1) + 1)) * 512 + $(number 584 4)))
 length=$(number 588 4)
-tail -c +$((offset + 1)) vmlinuz | head -c $((length - 4)) | xz -dc --single-stream >vmlinux
+head -c $((offset + length - 4)) vmlinuz | tail -c +$((offset + 1)) | xz -dc --single-stream >vmlinux
 
 say "unpacking drivers/fpga"
 dpkg-deb --fsys-tarfile "linux-source-${series}"_*.deb | tar xO "./usr/src/linux-source-$series.tar.xz" |
