@@ -37,14 +37,7 @@ func launch(sandbox string, command []string) error {
 		if err := loopbackUp(); err != nil {
 			return fmt.Errorf("loopback: %w", err)
 		}
-		// The change of user drops every capability.
-		if err := syscall.Setgroups(nil); err != nil {
-			return err
-		}
-		if err := syscall.Setgid(nobody); err != nil {
-			return err
-		}
-		if err := syscall.Setuid(nobody); err != nil {
+		if err := becomeNobody(); err != nil {
 			return err
 		}
 	case "userns":
@@ -52,7 +45,14 @@ func launch(sandbox string, command []string) error {
 			return fmt.Errorf("loopback: %w", err)
 		}
 	case "deaf":
-		if err := refuseNetlink(); err != nil {
+		if err := refuse(unix.SYS_SOCKET, unix.AF_NETLINK, unix.EAFNOSUPPORT); err != nil {
+			return fmt.Errorf("seccomp: %w", err)
+		}
+	case "blind":
+		if err := becomeNobody(); err != nil {
+			return err
+		}
+		if err := refuse(unix.SYS_INOTIFY_INIT1, unix.IN_CLOEXEC|unix.IN_NONBLOCK, unix.EMFILE); err != nil {
 			return fmt.Errorf("seccomp: %w", err)
 		}
 	default:
@@ -61,15 +61,26 @@ func launch(sandbox string, command []string) error {
 	return syscall.Exec(command[0], command, os.Environ())
 }
 
-// refuseNetlink makes socket(AF_NETLINK, …) fail in this thread and in what it
-// becomes, as the system call filters of some sandboxes do.
-func refuseNetlink() error {
+// becomeNobody changes the user, which drops every capability.
+func becomeNobody() error {
+	if err := syscall.Setgroups(nil); err != nil {
+		return err
+	}
+	if err := syscall.Setgid(nobody); err != nil {
+		return err
+	}
+	return syscall.Setuid(nobody)
+}
+
+// refuse makes a system call with this first argument fail in this thread and in
+// what it becomes, as the filters of some sandboxes do.
+func refuse(call, argument uint32, errno unix.Errno) error {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_SOCKET, Jf: 3},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 3},
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 16}, // low half of args[0], little-endian
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.AF_NETLINK, Jf: 1},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: argument, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
 	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}

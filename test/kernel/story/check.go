@@ -11,8 +11,9 @@ import (
 
 // Sandboxes are the ways in which the daemon can be started: as root; as a pod
 // (an unprivileged user without capabilities in its own network namespace); in a
-// user namespace of its own; and where the netlink family is refused.
-var Sandboxes = []string{"root", "pod", "userns", "deaf"}
+// user namespace of its own; where the netlink family is refused; and where inotify
+// is refused, unprivileged.
+var Sandboxes = []string{"root", "pod", "userns", "deaf", "blind"}
 
 // Sandbox splits the arguments of start: "as" and a sandbox may come first.
 func Sandbox(args []string) (sandbox string, flags []string) {
