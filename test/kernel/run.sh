@@ -2,7 +2,7 @@
 # run.sh DAEMON [PATTERN]: boots a stock Debian kernel with the DFL drivers and plugs
 # emulated cards into it while DAEMON, a static binary, runs there beside a stand-in
 # for the kubelet. Runs the stories with PATTERN in their name, by default all, of the
-# directory STORIES_DIR (stories; stories/known has those that fail, and why).
+# directory STORIES_DIR (stories).
 # What it leaves is in OUT (bin/test-kernel): the console, and each daemon's log.
 # Neither root nor KVM is needed. Nothing is installed.
 set -euo pipefail
