@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"syscall"
 
@@ -20,13 +19,13 @@ type pattern struct{ name, path string }
 type listing struct {
 	dir      string
 	listed   bool
-	children []os.DirEntry
+	children []sysfs.Entry
 	err      error
 }
 
-func (l *listing) list() ([]os.DirEntry, error) {
+func (l *listing) list() ([]sysfs.Entry, error) {
 	if !l.listed {
-		l.children, l.err = os.ReadDir(l.dir)
+		l.children, l.err = sysfs.List(l.dir)
 		l.listed = true
 	}
 	return l.children, l.err
@@ -52,10 +51,10 @@ func (l *listing) find(path string) ([]string, error) {
 	rest := strings.TrimPrefix(path[star+1:], "/")
 	var paths []string
 	for _, c := range children {
-		if !c.IsDir() || !strings.HasPrefix(c.Name(), prefix) {
+		if !c.Dir || !strings.HasPrefix(c.Name, prefix) {
 			continue
 		}
-		below := listing{dir: holder.dir + "/" + c.Name()}
+		below := listing{dir: holder.dir + "/" + c.Name}
 		if rest == "" {
 			paths = append(paths, below.dir)
 			continue

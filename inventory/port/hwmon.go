@@ -3,7 +3,6 @@ package port
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -23,12 +22,12 @@ func (f *fme) readHWMon(top *listing, p pattern) {
 	dirs, err := top.find(p.path)
 	absent := err == nil
 	for _, dir := range dirs {
-		children, derr := os.ReadDir(dir)
+		children, derr := sysfs.List(dir)
 		if derr != nil && !sysfs.Gone(derr) {
 			err, absent = errors.Join(err, derr), false
 		}
 		for _, c := range children {
-			if f.readAlarm(p.name, dir, c.Name()) {
+			if f.readAlarm(p.name, dir, c.Name) {
 				absent = false
 			}
 		}

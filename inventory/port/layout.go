@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -141,16 +140,16 @@ type entry struct {
 // class link do not count. The error wraps fs.ErrNotExist where there is none.
 func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
 	dir += "/" + l.Class
-	children, err := os.ReadDir(dir)
+	children, err := sysfs.List(dir)
 	if err != nil {
 		return nil, absentIfGone(err)
 	}
 	var found []entry
 	for _, c := range children {
-		if !c.IsDir() || !numbered(c.Name(), l.Entry) || !l.linked(host, c.Name(), address) {
+		if !c.Dir || !numbered(c.Name, l.Entry) || !l.linked(host, c.Name, address) {
 			continue
 		}
-		e, err := l.entry(dir + "/" + c.Name())
+		e, err := l.entry(dir + "/" + c.Name)
 		switch {
 		case err == nil:
 			found = append(found, e)
@@ -178,17 +177,17 @@ func (l Layout) linked(host sysfs.Host, name, address string) bool {
 // entry lists the ports and the FME of the class entry at dir.
 func (l Layout) entry(dir string) (entry, error) {
 	e := entry{dir: dir}
-	children, err := os.ReadDir(dir)
+	children, err := sysfs.List(dir)
 	if err != nil {
 		return e, err
 	}
 	for _, c := range children {
 		switch {
-		case !c.IsDir():
-		case numbered(c.Name(), l.Port):
-			e.ports = append(e.ports, c.Name())
-		case numbered(c.Name(), l.FME) && (e.fme == "" || compareNumbered(c.Name(), e.fme) < 0):
-			e.fme = c.Name()
+		case !c.Dir:
+		case numbered(c.Name, l.Port):
+			e.ports = append(e.ports, c.Name)
+		case numbered(c.Name, l.FME) && (e.fme == "" || compareNumbered(c.Name, e.fme) < 0):
+			e.fme = c.Name
 		}
 	}
 	slices.SortFunc(e.ports, compareNumbered)
