@@ -1,0 +1,168 @@
+package prefer_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/server/prefer"
+)
+
+// question is what Choose is asked, but for the policy.
+type question struct {
+	listed          []prefer.Unit
+	available, must []string
+	size            int
+}
+
+// draw reads a board: units by their ids, whose first letter is the card (a digit:
+// a card of its own), | between the NUMA nodes 0, 1, …; after it, or at the start,
+// ? for no node. Behind an id - says held by others, * must, ! degraded.
+func draw(board string, size int) question {
+	q := question{size: size}
+	for node, units := range strings.Split(board, "|") {
+		if strings.HasPrefix(units, "?") {
+			units, node = units[1:], -1
+		}
+		for _, word := range strings.Fields(units) {
+			id := strings.TrimRight(word, "-*!")
+			card := id[:1]
+			if card <= "9" {
+				card = ""
+			}
+			q.listed = append(q.listed, prefer.Unit{ID: id, Card: card, NUMANode: node, Degraded: strings.Contains(word, "!")})
+			if !strings.Contains(word, "-") {
+				q.available = append(q.available, id)
+			}
+			if strings.Contains(word, "*") {
+				q.must = append(q.must, id)
+			}
+		}
+	}
+	return q
+}
+
+func TestChoose(t *testing.T) {
+	for _, tc := range []struct {
+		name           string
+		board          string
+		size           int
+		packed, spread string
+	}{
+		{"no choice", "a0 | b0!", 2, "a0 b0", "a0 b0"},
+		{"nothing wanted", "a0 a1", 0, "", ""},
+		{"lowest id", "b0 a0", 1, "a0", "a0"},
+		{"must", "a0 b0*", 1, "b0", "b0"},
+		{"must, however bad", "a0 a1 | b0- b1!*", 1, "b1", "b1"},
+		{"musts alone", "a0* b0* c0 c1", 2, "a0 b0", "a0 b0"},
+		{"goes with the must", "a0 a1 b0* b1 b2", 2, "b0 b1", "a0 b0"},
+		{"goes with two musts", "a0* b0* b1 c0", 3, "a0 b0 b1", "a0 b0 c0"},
+		{"card of the must before node, health", "a0 | b0!* b1! c0", 2, "b0 b1", "b0 c0"},
+
+		{"one card or two", "a0 b0 b1 c0", 2, "b0 b1", "a0 c0"},
+		{"one card before one node", "a0 b0 | c0 c1-| d0 d1", 2, "d0 d1", "a0 b0"},
+		{"one card before healthy", "a0 b0 c0! c1!", 2, "c0 c1", "a0 b0"},
+		{"one card before whole", "a0 a1 a2 b0 b1- c0 c1-", 2, "a0 a1", "a0 b0"},
+		{"two cards rather than three", "a0 a1 b0 b1 b2 c0 d0", 5, "a0 a1 b0 b1 b2", "a0 a1 b0 c0 d0"},
+		{"cards that fit", "a0 a1 a2 a3 b0 b1 b2 b3 c0 c1", 6, "a0 a1 a2 a3 c0 c1", "a0 a1 b0 b1 c0 c1"},
+
+		{"one node", "a0 | b0 | c0 d0", 2, "c0 d0", "c0 d0"},
+		{"nobody knows where is nowhere near", "? a0 | b0 c0", 2, "b0 c0", "b0 c0"},
+		{"nobody knows where, both", "a0 |? b0 c0", 2, "b0 c0", "b0 c0"},
+		{"node and health", "a0 | b0 c0!", 2, "b0 c0", "a0 b0"},
+		{"node before whole", "a0 | b0 b1 c0 c1 c2-", 3, "b0 b1 c0", "a0 b0 c0"},
+		{"node before breaking, apart", "a0 | b0 b1 c0 c1", 2, "b0 b1", "b0 c0"},
+
+		{"healthy unit of a card", "a0! a1 a2", 2, "a1 a2", "a1 a2"},
+		{"healthy before whole", "a0 a1 b0! b1-", 1, "a0", "a0"},
+		{"degraded and held by others", "a0! b0 b1-", 1, "b0", "b0"},
+		{"fewest degraded of a must's card", "a0!* a1! a2 b0", 2, "a0 a2", "a0 b0"},
+
+		{"whole cards stay whole", "a0 a1 b0 b1-", 1, "b0", "a0"},
+		{"broken card or own card", "a0 a1- b0 b1", 1, "a0", "b0"},
+		{"a whole card taken whole is not broken", "a0 a1 a2 b0 b1", 2, "b0 b1", "a0 b0"},
+		{"single ports leave whole cards whole", "a0 a1 b0 c0 d0 d1-", 2, "a0 a1", "b0 c0"},
+		{"one broken open is enough", "a0 a1 a2 a3 b0 b1 b2 b3", 6, "a0 a1 a2 a3 b0 b1", "a0 a1 a2 b0 b1 b2"},
+
+		{"tightest fit", "a0 a1 a2 a3- b0 b1 b2-", 1, "b0", "a0"},
+		{"one card is left with two", "a0 a1 a2 a3- b0 b1 b2 b3-", 4, "a0 a1 a2 b0", "a0 a1 b0 b1"},
+
+		{"evenly", "a0 a1 a2 a3 b0 b1 b2 b3", 4, "a0 a1 a2 a3", "a0 a1 b0 b1"},
+		{"evenly beside musts", "a0* a1* a2 b0 b1", 4, "a0 a1 a2 b0", "a0 a1 b0 b1"},
+		{"own cards before one node", "a0 | b0 b1- c0", 2, "b0 c0", "a0 c0"},
+		{"fewer neighbours", "a0 a1- a2- b0 b1-", 1, "a0", "b0"},
+
+		{"pool", "?0 1 10 2", 3, "0 1 10", "0 1 10"},
+		{"pool with a bad unit", "?0! 1 2-", 1, "1", "1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			q := draw(tc.board, tc.size)
+			for policy, want := range map[prefer.Policy]string{prefer.Packed: tc.packed, prefer.Spread: tc.spread} {
+				got, err := prefer.Choose(q.listed, q.available, q.must, q.size, policy)
+				if err != nil {
+					t.Errorf("%s: %v", policy, err)
+				}
+				if diff := cmp.Diff(strings.Fields(want), got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", policy, diff)
+				}
+			}
+		})
+	}
+}
+
+// What should not occur, and how it is answered under either policy.
+func TestChooseOdd(t *testing.T) {
+	a0, a1, b0 := prefer.Unit{ID: "a0", Card: "a"}, prefer.Unit{ID: "a1", Card: "a"}, prefer.Unit{ID: "b0", Card: "b", NUMANode: 1}
+	ill := a0
+	ill.Degraded = true
+	for _, tc := range []struct {
+		name string
+		question
+		want []string
+		err  string
+	}{
+		{"nothing", question{}, []string{}, ""},
+		{"nothing available", question{listed: []prefer.Unit{a0}, size: 1}, []string{}, ""},
+		{"available twice", question{[]prefer.Unit{a0, b0}, []string{"a0", "a0", "b0"}, nil, 2}, []string{"a0", "b0"}, ""},
+		{"must twice", question{[]prefer.Unit{a0, b0}, []string{"a0", "b0"}, []string{"b0", "b0"}, 1}, []string{"b0"}, ""},
+		{"listed twice", question{[]prefer.Unit{a0, a0, b0}, []string{"a0", "b0"}, nil, 3}, []string{"a0", "b0"}, ""},
+		{"listed twice, differently", question{[]prefer.Unit{ill, a1, a0}, []string{"a0", "a1"}, nil, 1}, []string{"a0"}, ""},
+		{"not listed is last", question{[]prefer.Unit{b0}, []string{"a0", "b0"}, nil, 1}, []string{"b0"}, ""},
+		{"not listed is better than none", question{[]prefer.Unit{b0}, []string{"c", "a", "b0"}, nil, 2}, []string{"a", "b0"}, ""},
+		{"nothing listed", question{nil, []string{"c", "a", "b"}, nil, 2}, []string{"a", "b"}, ""},
+		{"must is not listed", question{[]prefer.Unit{a0}, []string{"a0", "gone"}, []string{"gone"}, 2}, []string{"a0", "gone"}, ""},
+		{"must is not available", question{[]prefer.Unit{a0, a1, b0}, []string{"a0", "b0"}, []string{"a1"}, 1}, []string{"a1"}, ""},
+		{"must is neither", question{[]prefer.Unit{a0}, []string{"a0"}, []string{"gone"}, 1}, []string{"gone"}, ""},
+		{"more than there is", question{[]prefer.Unit{a0, a1, b0}, []string{"b0", "a0"}, nil, 1 << 30}, []string{"a0", "b0"}, ""},
+		{"negative size", question{[]prefer.Unit{a0}, []string{"a0"}, nil, -1}, nil, "allocation size -1 is negative"},
+		{"more musts than room", question{[]prefer.Unit{a0, b0}, []string{"a0", "b0"}, []string{"a0", "b0"}, 1}, nil, "2 devices must be included in an allocation of 1"},
+		{"a must and no room", question{[]prefer.Unit{a0}, []string{"a0"}, []string{"a0"}, 0}, nil, "1 devices must be included in an allocation of 0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, policy := range prefer.Policies() {
+				got, err := prefer.Choose(tc.listed, tc.available, tc.must, tc.size, prefer.Policy(policy))
+				if text := errorText(err); text != tc.err {
+					t.Errorf("%s: error %q, want %q", policy, text, tc.err)
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", policy, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestChooseNoSuchPolicy(t *testing.T) {
+	got, err := prefer.Choose(nil, []string{"a"}, nil, 1, "best")
+	if want := `allocation policy "best" is not one of packed, spread`; got != nil || errorText(err) != want {
+		t.Errorf("got %v, %v; want the error %s", got, err, want)
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
