@@ -2,34 +2,10 @@ package prefer_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
-
-// big is cards of so many ports each, on four NUMA nodes, of which a quarter of the
-// units are held by others and a few degraded. No ports: a pool.
-func big(cards, ports, size int) question {
-	r := rand.New(rand.NewPCG(uint64(cards), uint64(ports)))
-	q := question{size: size}
-	for c := range cards {
-		unit := prefer.Unit{Card: fmt.Sprintf("0000:%02x:00.0", c), NUMANode: c % 4}
-		if ports == 0 {
-			unit = prefer.Unit{NUMANode: -1}
-		}
-		for p := range max(1, ports) {
-			unit.ID = fmt.Sprintf("%02x:00.0-p%d", c, p)
-			unit.Degraded = r.IntN(16) == 0
-			q.listed = append(q.listed, unit)
-			if r.IntN(4) > 0 {
-				q.available = append(q.available, unit.ID)
-			}
-		}
-	}
-	shuffle(r, &q)
-	return q
-}
 
 func BenchmarkChoose(b *testing.B) {
 	for _, tc := range []struct{ cards, ports, size int }{

@@ -72,22 +72,26 @@ func (t table) fill(s shelf, spare set) set {
 	// From the largest down: what is built on has not taken from this shelf yet.
 	for n := len(t) - 1; n > 0; n-- {
 		for taking := 1; taking <= min(n, len(s.ranks)); taking++ {
-			from := &t[n-taking]
+			from, to := &t[n-taking], &t[n]
 			if !from.known {
 				continue
 			}
-			next := choice{known: true, cost: from.cost.plus(s.costs[taking]), units: spare}
-			if t[n].known && next.cost.compare(t[n].cost) > 0 {
-				continue // spares the copy
+			order := -1
+			if to.known {
+				order = compareSum(&from.cost, &s.costs[taking], &to.cost)
+			}
+			if order > 0 {
+				continue // most of them; so the set is made only now
 			}
 			copy(spare, from.units)
 			for _, rank := range s.ranks[:taking] {
 				spare.add(rank)
 			}
-			if next.better(&t[n]) {
-				spare = t[n].units
-				t[n] = next
+			if order == 0 && !spare.before(to.units) {
+				continue
 			}
+			to.known, to.cost = true, from.cost.plus(s.costs[taking])
+			to.units, spare = spare, to.units
 		}
 	}
 	return spare

@@ -138,15 +138,21 @@ func oneCard(units []candidate, ranks []int, policy Policy) shelf {
 
 // manyCards is the shelf of cards that have one candidate each.
 func manyCards(units []candidate, ranks []int, policy Policy) shelf {
-	price := func(rank int) cost {
+	type single struct {
+		rank int
+		cost cost
+	}
+	singles := make([]single, len(ranks))
+	for i, rank := range ranks {
 		t := taken{free: 1, others: units[rank].others}
 		t.add(units[rank])
-		return policy.card(t)
+		singles[i] = single{rank, policy.card(t)}
 	}
-	slices.SortFunc(ranks, func(a, b int) int { return cmp.Or(price(a).compare(price(b)), cmp.Compare(a, b)) })
+	slices.SortFunc(singles, func(a, b single) int { return cmp.Or(a.cost.compare(b.cost), cmp.Compare(a.rank, b.rank)) })
 	s := shelf{ranks: ranks, costs: make([]cost, 1, len(ranks)+1)}
-	for n, rank := range ranks {
-		s.costs = append(s.costs, s.costs[n].plus(price(rank)))
+	for n, one := range singles {
+		s.ranks[n] = one.rank
+		s.costs = append(s.costs, s.costs[n].plus(one.cost))
 	}
 	return s
 }

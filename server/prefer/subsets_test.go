@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/bits"
-	"math/rand/v2"
 	"slices"
-	"testing"
 
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
@@ -32,6 +30,11 @@ func newSubsets(q question) subsets {
 	for _, id := range slices.Concat(q.available, q.must) {
 		free[id] = true
 	}
+	q.listed = slices.Clone(q.listed)
+	slices.SortFunc(q.listed, func(a, b prefer.Unit) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Card, b.Card), cmp.Compare(a.NUMANode, b.NUMANode), cmp.Compare(fmt.Sprint(a.Degraded), fmt.Sprint(b.Degraded)))
+	})
+	q.listed = slices.CompactFunc(q.listed, func(a, b prefer.Unit) bool { return a.ID == b.ID })
 	s := subsets{ids: slices.Sorted(maps.Keys(free))}
 	cards, nodes := map[string]*card{}, map[int]uint{}
 	for rank, id := range s.ids {
@@ -144,90 +147,4 @@ func (s subsets) names(chosen uint) []string {
 		}
 	}
 	return names
-}
-
-// random is a board of at most 10 units on cards of 1 to 4 ports and up to three
-// NUMA nodes, or none, and what could be asked of it.
-func random(r *rand.Rand) question {
-	units := 1 + r.IntN(10)
-	names := r.Perm(units)
-	if r.IntN(2) == 0 { // the units of a card follow one another
-		slices.Sort(names)
-	}
-	nodes := []int{-1, 0, 1, 2}[r.IntN(2):][:1+r.IntN(3)]
-	ill, held, must := r.Float64(), r.Float64()*0.7, max(0, r.Float64()-0.5)
-	var q question
-	for cards := 0; len(q.listed) < units; cards++ {
-		node := nodes[r.IntN(len(nodes))]
-		name := fmt.Sprint("card", cards)
-		if r.IntN(8) == 0 {
-			name = ""
-		}
-		for range min(1+r.IntN(4), units-len(q.listed)) {
-			if r.IntN(50) == 0 {
-				node = nodes[r.IntN(len(nodes))]
-			}
-			id := fmt.Sprint("u", names[len(q.listed)])
-			q.listed = append(q.listed, prefer.Unit{ID: id, Card: name, NUMANode: node, Degraded: r.Float64() < ill})
-			free := r.Float64() >= held
-			if free {
-				q.available = append(q.available, id)
-			}
-			if free && r.Float64() < must {
-				q.must = append(q.must, id)
-			}
-		}
-	}
-	if r.IntN(4) == 0 { // the kubelet has not heard of the latest list
-		i := r.IntN(units)
-		q.listed = slices.Delete(q.listed, i, i+1)
-	}
-	q.size = len(q.must) + r.IntN(len(q.available)-len(q.must)+1)
-	shuffle(r, &q)
-	return q
-}
-
-func shuffle(r *rand.Rand, q *question) {
-	r.Shuffle(len(q.listed), func(i, j int) { q.listed[i], q.listed[j] = q.listed[j], q.listed[i] })
-	r.Shuffle(len(q.available), func(i, j int) { q.available[i], q.available[j] = q.available[j], q.available[i] })
-	r.Shuffle(len(q.must), func(i, j int) { q.must[i], q.must[j] = q.must[j], q.must[i] })
-}
-
-// The one best choice, among all there are, in whatever order it is asked for.
-func TestChooseBest(t *testing.T) {
-	const boards = 6000
-	r := rand.New(rand.NewPCG(4, 4))
-	var met [7]int // boards whose best choice costs something at this place
-	for board := range boards {
-		q := random(r)
-		s := newSubsets(q)
-		for _, name := range prefer.Policies() {
-			policy := prefer.Policy(name)
-			want, least := s.best(q.size, policy)
-			for range 2 {
-				got, err := prefer.Choose(q.listed, q.available, q.must, q.size, policy)
-				if err != nil {
-					t.Fatalf("board %d, %s: %v\n%+v", board, policy, err, q)
-				}
-				if cost := s.cost(s.chosen(got), policy); cost != least {
-					t.Fatalf("board %d, %s: %v costs %v, but %v costs %v\n%+v", board, policy, got, cost, s.names(want), least, q)
-				}
-				if !slices.Equal(got, s.names(want)) {
-					t.Fatalf("board %d, %s: got %v, want %v of lower ids\n%+v", board, policy, got, s.names(want), q)
-				}
-				shuffle(r, &q)
-			}
-			for i, n := range least {
-				met[i] += cmp.Compare(n, 0)
-			}
-		}
-	}
-	if met[0] != 0 {
-		t.Errorf("%d best choices miss a must", met[0])
-	}
-	for i, n := range met[1:] {
-		if n < boards/50 {
-			t.Errorf("only %d boards, where %d are meant, have a cost at place %d", n, boards/50, i+1)
-		}
-	}
 }

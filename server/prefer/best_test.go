@@ -1,0 +1,121 @@
+package prefer_test
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/server/prefer"
+)
+
+// check compares the answer with the best of all choices, asked in two orders.
+// It returns what the best one costs.
+func check(t *testing.T, r *rand.Rand, q question, policy prefer.Policy) [7]int {
+	t.Helper()
+	s := newSubsets(q)
+	want, least := s.best(min(q.size, len(s.ids)), policy)
+	for range 2 {
+		got, err := prefer.Choose(q.listed, q.available, q.must, q.size, policy)
+		if err != nil {
+			t.Fatalf("%s: %v\n%+v", policy, err, q)
+		}
+		if cost := s.cost(s.chosen(got), policy); cost != least {
+			t.Fatalf("%s: %q costs %v, but %q costs %v\n%+v", policy, got, cost, s.names(want), least, q)
+		}
+		if !slices.Equal(got, s.names(want)) {
+			t.Fatalf("%s: got %q, want %q of lower ids\n%+v", policy, got, s.names(want), q)
+		}
+		shuffle(r, &q)
+	}
+	return least
+}
+
+// The one best choice, among all there are, in whatever order it is asked for.
+func TestChooseBest(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		boards, units int
+	}{
+		{"many small boards", 6000, 10},
+		{"some larger ones", 60, 14},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(4, 4))
+			var met [7]int // boards whose best choice costs something at this place
+			for range tc.boards {
+				q := random(r, tc.units)
+				for _, policy := range prefer.Policies() {
+					for i, n := range check(t, r, q, prefer.Policy(policy)) {
+						met[i] += cmp.Compare(n, 0)
+					}
+				}
+			}
+			if met[0] != 0 {
+				t.Errorf("%d best choices miss a must", met[0])
+			}
+			for i, n := range met[1:] {
+				if n < tc.boards/50 {
+					t.Errorf("the boards are too easy: only %d of %d cost anything at place %d", n, tc.boards, i+2)
+				}
+			}
+		})
+	}
+}
+
+// On a board with too many choices to look at, none is better that differs in one
+// unit.
+func TestChooseBigNoExchange(t *testing.T) {
+	for _, size := range []int{1, 2, 5, 12, 23} {
+		q := big(16, 4, size)
+		s := newSubsets(q)
+		for _, name := range prefer.Policies() {
+			policy := prefer.Policy(name)
+			ids, err := prefer.Choose(q.listed, q.available, q.must, q.size, policy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			best := s.chosen(ids)
+			least := s.cost(best, policy)
+			for out := range s.ids {
+				for in := range s.ids {
+					other := best&^(1<<out) | 1<<in
+					if best>>out&1 == 0 || best>>in&1 == 1 {
+						continue
+					}
+					cost := s.cost(other, policy)
+					if slices.Compare(cost[:], least[:]) < 0 || cost == least && in < out {
+						t.Errorf("size %d, %s: got %q, better with %s than with %s", size, policy, ids, s.ids[in], s.ids[out])
+					}
+				}
+			}
+		}
+	}
+}
+
+// The order of asking decides nothing, and nothing that is passed is changed.
+func TestChooseBigAnyOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, policy := range prefer.Policies() {
+		q := big(256, 4, 64)
+		q.must = slices.Clone(q.available[:7])
+		var first []string
+		for range 5 {
+			listed, available, must := slices.Clone(q.listed), slices.Clone(q.available), slices.Clone(q.must)
+			got, err := prefer.Choose(q.listed, q.available, q.must, q.size, prefer.Policy(policy))
+			if err != nil || len(got) != q.size {
+				t.Fatalf("%s: %d units, %v; want %d", policy, len(got), err, q.size)
+			}
+			if !slices.Equal(listed, q.listed) || !slices.Equal(available, q.available) || !slices.Equal(must, q.must) {
+				t.Errorf("%s: the question was changed", policy)
+			}
+			if first == nil {
+				first = got
+			}
+			if !slices.Equal(got, first) {
+				t.Errorf("%s: got %q, then %q", policy, first, got)
+			}
+			shuffle(r, &q)
+		}
+	}
+}
