@@ -2,6 +2,8 @@ package prefer_test
 
 import (
 	"cmp"
+	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -63,6 +65,30 @@ func TestChooseBest(t *testing.T) {
 	}
 }
 
+// Fewest pairs means as many cards as possible, as the documentation says.
+func TestSpreadMostCards(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	for range 1500 {
+		q := random(r, 10)
+		s := newSubsets(q)
+		got, err := prefer.Choose(q.listed, q.available, q.must, q.size, prefer.Spread)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const missing, unlisted, cards = 0, 1, 2 // places of Packed
+		spread := s.cost(s.chosen(got), prefer.Packed)
+		for chosen := range uint(1) << len(s.ids) {
+			if bits.OnesCount(chosen) != q.size {
+				continue
+			}
+			other := s.cost(chosen, prefer.Packed)
+			if other[missing] == 0 && other[unlisted] == spread[unlisted] && other[cards] > spread[cards] {
+				t.Fatalf("%q on %d cards, but %q on %d\n%+v", got, spread[cards], s.names(chosen), other[cards], q)
+			}
+		}
+	}
+}
+
 // On a board with too many choices to look at, none is better that differs in one
 // unit.
 func TestChooseBigNoExchange(t *testing.T) {
@@ -88,6 +114,29 @@ func TestChooseBigNoExchange(t *testing.T) {
 						t.Errorf("size %d, %s: got %q, better with %s than with %s", size, policy, ids, s.ids[in], s.ids[out])
 					}
 				}
+			}
+		}
+	}
+}
+
+// Sets are words of 64 units: nothing is lost where they meet and where they end.
+func TestChooseAll(t *testing.T) {
+	for _, units := range []int{1, 63, 64, 65, 128, 1000} {
+		var q question
+		for i := range units {
+			id := fmt.Sprintf("%04d", i)
+			q.listed = append(q.listed, prefer.Unit{ID: id, Card: id[:3], NUMANode: i % 3})
+			q.available = append(q.available, id)
+		}
+		for _, policy := range prefer.Policies() {
+			got, err := prefer.Choose(q.listed, q.available, nil, units, prefer.Policy(policy))
+			if err != nil || !slices.Equal(got, q.available) {
+				t.Errorf("%s, all of %d: %q, %v", policy, units, got, err)
+			}
+			last := q.available[units-1:]
+			got, err = prefer.Choose(q.listed, q.available, last, 1, prefer.Policy(policy))
+			if err != nil || !slices.Equal(got, last) {
+				t.Errorf("%s, the last of %d: %q, %v", policy, units, got, err)
 			}
 		}
 	}

@@ -77,8 +77,8 @@
 //
 // # What it costs
 //
-// No heuristic: costs add up over cards and nodes, so the best choice of n units
-// among the first cards is all that must be remembered of them (best.go). The time
-// grows with available units times size. 1024 units on 256 cards, size 64:
-// about 1 ms.
+// No heuristic: costs add up over cards and nodes, so of the cards looked at so
+// far only the best choice of each size need be remembered (best.go). The time
+// grows with the available units times the size. For 64 of 1024 units on 256
+// cards it is 2 to 3 ms, for 4 of 32 units on 8 cards less than 0.1 ms.
 package prefer

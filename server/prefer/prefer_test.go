@@ -87,6 +87,7 @@ func TestChoose(t *testing.T) {
 
 		{"tightest fit", "a0 a1 a2 a3- b0 b1 b2-", 1, "b0", "a0"},
 		{"one card is left with two", "a0 a1 a2 a3- b0 b1 b2 b3-", 4, "a0 a1 a2 b0", "a0 a1 b0 b1"},
+		{"one card is left with two, of dearer ids", "a0 a1 a2 a3- b0 b1* b2* b3-", 4, "a0 b0 b1 b2", "a0 a1 b1 b2"},
 
 		{"evenly", "a0 a1 a2 a3 b0 b1 b2 b3", 4, "a0 a1 a2 a3", "a0 a1 b0 b1"},
 		{"evenly beside musts", "a0* a1* a2 b0 b1", 4, "a0 a1 a2 b0", "a0 a1 b0 b1"},
@@ -137,6 +138,7 @@ func TestChooseOdd(t *testing.T) {
 		{"more than there is", question{[]prefer.Unit{a0, a1, b0}, []string{"b0", "a0"}, nil, 1 << 30}, []string{"a0", "b0"}, ""},
 		{"negative size", question{[]prefer.Unit{a0}, []string{"a0"}, nil, -1}, nil, "allocation size -1 is negative"},
 		{"more musts than room", question{[]prefer.Unit{a0, b0}, []string{"a0", "b0"}, []string{"a0", "b0"}, 1}, nil, "2 devices must be included in an allocation of 1"},
+		{"more musts than room, none listed", question{nil, nil, []string{"a0", "b0"}, 1}, nil, "2 devices must be included in an allocation of 1"},
 		{"a must and no room", question{[]prefer.Unit{a0}, []string{"a0"}, []string{"a0"}, 0}, nil, "1 devices must be included in an allocation of 0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
