@@ -83,6 +83,10 @@ type port struct {
 	health health
 	since  time.Time // of the published health
 	device *Device   // as published; nil before
+
+	free     bool      // nobody holds it as what it was: it may be offered as what it is
+	nameless time.Time // since when it lacks something to be offered; zero: it does not
+	said     bool      // that was said
 }
 
 // identify gives each port of a reading its identity, in order, and says which
@@ -194,11 +198,14 @@ func (p *port) risen() []Condition {
 	return all
 }
 
-// publish builds the device as readers will see it.
-func (p *port) publish(id, address string, v verdict) *Device {
+// describe builds the device as readers will see it, but for its health and its
+// name.
+func (p *port) describe(id, address string) *Device {
+	if p.last.ID != "" { // a unit that stands in no slot
+		address = ""
+	}
 	return &Device{
 		ID: id, Family: p.family,
-		Health: v.health, Reasons: v.reasons,
 		PCIAddress: address, PCIID: p.what.pci, NUMANode: p.last.NUMANode,
 		PortID: p.portID, AFUID: p.what.afu, InterfaceID: p.what.iface,
 		Nodes: p.last.Nodes, Parent: p.last.Parent, ParentNodes: p.last.ParentNodes,

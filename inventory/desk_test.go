@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,16 +14,16 @@ import (
 // desk answers who holds what, as a test wants it.
 type desk struct {
 	mu    sync.Mutex
-	held  map[string]inventory.Holding
+	held  map[string][]inventory.Holding
 	err   error
 	stall bool          // no answer before the context ends
 	takes time.Duration // before it answers
 	asked []time.Time
 }
 
-func newDesk() *desk { return &desk{held: map[string]inventory.Holding{}} }
+func newDesk() *desk { return &desk{held: map[string][]inventory.Holding{}} }
 
-func (d *desk) ask(ctx context.Context) (map[string]inventory.Holding, error) {
+func (d *desk) ask(ctx context.Context) (map[string][]inventory.Holding, error) {
 	d.mu.Lock()
 	d.asked = append(d.asked, time.Now())
 	held, err, stall, takes := maps.Clone(d.held), d.err, d.stall, d.takes
@@ -38,9 +39,15 @@ func (d *desk) ask(ctx context.Context) (map[string]inventory.Holding, error) {
 }
 
 func (d *desk) hold(id string, holders ...string) {
+	d.holdAs("b.com/fpga", id, holders...)
+}
+
+// holdAs says that a device is held under this name, too.
+func (d *desk) holdAs(name, id string, holders ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.held[id] = inventory.Holding{As: "b.com/fpga", Holders: holders}
+	others := slices.DeleteFunc(slices.Clone(d.held[id]), func(h inventory.Holding) bool { return h.As == name })
+	d.held[id] = append(others, inventory.Holding{As: name, Holders: holders})
 }
 
 func (d *desk) free(id string) {

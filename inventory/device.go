@@ -47,6 +47,7 @@ const (
 	ReasonRemoved        = "removed"          // left the node; whether somebody holds it is not known yet
 	ReasonRemovedInUse   = "removed-in-use"   // left the node while a container holds it
 	ReasonReplacedInUse  = "replaced-in-use"  // another one in the place of one that a container still holds
+	ReasonMoving         = "moving"           // to be offered as something else; whether somebody holds it is not known yet
 )
 
 // Condition is one thing that is wrong with a device, as it was read.
@@ -76,9 +77,10 @@ type Device struct {
 	Health  Health
 	Reasons []string // why it is not healthy, worst first; empty when healthy
 
-	// HeldAs is the name under which it is held, as [Config.Holders] gave it, of a
-	// device that is known from nowhere else; "" of all others.
-	HeldAs string
+	// OfferedAs is the name that it is offered under, [Policy.Name] of what it is;
+	// "": it is not offered. One that is held under another name keeps that one,
+	// unhealthy, until it is free.
+	OfferedAs string
 
 	PCIAddress  string   // DDDD:BB:DD.F in lower-case hex; "" where there is none
 	PCIID       string   // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem in lower-case hex; "" where not known
@@ -95,7 +97,7 @@ type Device struct {
 func (d *Device) equal(o *Device) bool {
 	return d.ID == o.ID && d.Family == o.Family && d.Health == o.Health &&
 		slices.Equal(d.Reasons, o.Reasons) &&
-		d.HeldAs == o.HeldAs && d.PCIAddress == o.PCIAddress && d.PCIID == o.PCIID && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
+		d.OfferedAs == o.OfferedAs && d.PCIAddress == o.PCIAddress && d.PCIID == o.PCIID && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
 		d.AFUID == o.AFUID && d.InterfaceID == o.InterfaceID &&
 		slices.Equal(d.Nodes, o.Nodes) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes)
 }
@@ -117,6 +119,7 @@ type change struct{ attribute, old, new string }
 // from its health.
 func identityChanges(old, d *Device) []change {
 	all := []change{
+		{"resource", old.OfferedAs, d.OfferedAs},
 		{"family", old.Family, d.Family},
 		{"pci_id", old.PCIID, d.PCIID},
 		{"afu", old.AFUID, d.AFUID},

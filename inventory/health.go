@@ -59,7 +59,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		}
 		weight := a.weight(now, r.reprogram)
 		v.health = max(v.health, weight)
-		if a.Reason != ReasonExcluded { // no judgement on the hardware: no turn
+		if !byTheWay[a.Reason] {
 			hardware = max(hardware, weight)
 		}
 	}
@@ -72,6 +72,16 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		h.offered = true
 	}
 	return v
+}
+
+// byTheWay are reasons that are no judgement on the hardware: they make no turn.
+var byTheWay = map[string]bool{ReasonExcluded: true, ReasonMoving: true, ReasonReplacedInUse: true}
+
+// forgive forgets reasons for which the hardware need not recover.
+func (h *health) forgive(reasons ...string) {
+	for _, reason := range reasons {
+		delete(h.ailments, reason)
+	}
 }
 
 // overrule makes what is wrong, or was, count for no more than the operator says

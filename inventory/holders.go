@@ -2,15 +2,26 @@ package inventory
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// Holding is a device that is held.
+// Holding is a device that is held under one name.
 type Holding struct {
 	As      string   // the name under which it was given out
 	Holders []string // namespace/pod/container; empty: given out, it is not known yet to whom
+}
+
+// heldAs finds how a device is held under a name. One that has no name is held
+// under any.
+func heldAs(holdings []Holding, name string) (Holding, bool) {
+	i := slices.IndexFunc(holdings, func(h Holding) bool { return name == "" || h.As == name })
+	if i < 0 {
+		return Holding{}, false
+	}
+	return holdings[i], true
 }
 
 // answerWithin is how long the answer may take.
@@ -19,20 +30,20 @@ const answerWithin = 2 * time.Second
 // holders is what the loop knows of who holds what.
 type holders struct {
 	answers chan answer
-	asking  bool               // a question is under way
-	again   bool               // what it may not know yet has happened since
-	next    time.Time          // when to ask again; zero: not
-	doubt   time.Time          // until when a device that was said to be free may turn out to be held
-	heard   bool               // the first question was answered, or failed
-	held    map[string]Holding // the newest answer; nil: none yet
-	heldAt  time.Time          // when it was asked for
-	err     string             // why the newest question failed, ""
+	asking  bool                 // a question is under way
+	again   bool                 // what it may not know yet has happened since
+	next    time.Time            // when to ask again; zero: not
+	doubt   time.Time            // until when a device that was said to be free may turn out to be held
+	heard   bool                 // the first question was answered, or failed
+	held    map[string][]Holding // the newest answer; nil: none yet
+	heldAt  time.Time            // when it was asked for
+	err     string               // why the newest question failed, ""
 }
 
 // answer is what the one who was asked says.
 type answer struct {
 	asked time.Time
-	held  map[string]Holding
+	held  map[string][]Holding
 	err   error
 }
 
@@ -84,7 +95,7 @@ func (l *loop) takeAnswer(ctx context.Context, a answer) {
 // that nobody took the device just before.
 func (l *loop) compareHolders(a answer) {
 	for id, t := range l.tombstones {
-		holding, held := a.held[id]
+		holding, held := heldAs(a.held[id], t.device.OfferedAs)
 		switch {
 		case held:
 			l.confirm(t, holding)

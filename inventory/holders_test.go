@@ -178,7 +178,7 @@ func TestHeldBeforeWeCame(t *testing.T) {
 		s, _ := r.Latest()
 		got := *s.Device("3b:00.0-p1")
 		if diff := cmp.Diff(inventory.Device{
-			ID: "3b:00.0-p1", HeldAs: "b.com/fpga", Health: inventory.Unhealthy, Reasons: []string{"removed-in-use"},
+			ID: "3b:00.0-p1", OfferedAs: "b.com/fpga", Health: inventory.Unhealthy, Reasons: []string{"removed-in-use"},
 			PCIAddress: "0000:3b:00.0", NUMANode: -1, PortID: 1,
 		}, got); diff != "" {
 			t.Errorf("tombstone (-want +got):\n%s", diff)

@@ -12,6 +12,11 @@ type identity struct {
 	iface  string
 }
 
+// identityOf is what a device was published to be.
+func identityOf(d *Device) identity {
+	return identity{family: d.Family, pci: d.PCIID, afu: d.AFUID, iface: d.InterfaceID}
+}
+
 // learn takes in what a reading tells. What is not there (any more) does not
 // unmake what was.
 func (i *identity) learn(r Port, family string) {

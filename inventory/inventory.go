@@ -22,11 +22,11 @@ type Config struct {
 	FlapLimit  int           // more turns than this within FlapWindow: quarantine; 0: none
 	FlapWindow time.Duration // without FlapLimit: not used
 
-	// Holders says which devices are held, by id; one that is not in the answer is
-	// free. It may block until its context ends, which is soon. A device that
-	// leaves stays listed, unhealthy, until it is free. nil: nobody is asked, and
-	// what leaves is off the list at once.
-	Holders func(context.Context) (map[string]Holding, error)
+	// Holders says which devices are held, by id, as what and by whom; one that is
+	// not in the answer is free. It may block until its context ends, which is soon.
+	// A device that leaves stays listed, unhealthy, until it is free. nil: nobody is
+	// asked, and what leaves is off the list at once.
+	Holders func(context.Context) (map[string][]Holding, error)
 	// HoldersInterval is the time between two questions while the answer matters.
 	// Without Holders: not used.
 	HoldersInterval time.Duration

@@ -16,6 +16,11 @@ type Policy struct {
 	// Severity overrules how bad a condition is, by its [Condition.Row] or the NAME
 	// of that. Healthy: it does not count at all.
 	Severity map[string]Health
+	// Name says what a device is to be offered as, by what it is: all of it but
+	// health and OfferedAs. "": it is not offered, and the error says what it lacks;
+	// without an error it was not meant to be. It is called by the loop: it may not
+	// block, and says the same of the same device. nil: devices have no names.
+	Name func(*Device) (string, error)
 }
 
 // excludes says whether the device with this id is named.

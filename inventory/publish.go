@@ -15,6 +15,8 @@ import (
 // judge judges a device by the last reading of its port, by what is wrong with
 // its whole card, and by what the operator says.
 func (l *loop) judge(c *card, p *port, id string, now time.Time) {
+	d := p.describe(id, c.address)
+	l.name(c, p, d, now)
 	read := slices.Concat(l.policy.apply(slices.Clone(p.wrong)), c.trouble(), l.tombstones.conditions(id))
 	if l.policy.excludes(id) {
 		read = append(read, Condition{Reason: ReasonExcluded, Health: Unhealthy})
@@ -23,11 +25,8 @@ func (l *loop) judge(c *card, p *port, id string, now time.Time) {
 	if !v.recheck.IsZero() && (c.recheck.IsZero() || v.recheck.Before(c.recheck)) {
 		c.recheck = v.recheck
 	}
-	address := c.address
-	if p.last.ID != "" { // a unit that stands in no slot
-		address = ""
-	}
-	l.replace(c, p, p.publish(id, address, v), now)
+	d.Health, d.Reasons = v.health, v.reasons
+	l.replace(c, p, d, now)
 }
 
 // judgeAll judges the devices of a card anew, without a new reading.
@@ -164,7 +163,7 @@ func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 			say = log.Warn
 		}
 		say("device added", event.DeviceAdded, event.PCI(d.PCIAddress), event.Family(d.Family),
-			event.Health(d.Health.String()), event.Reasons(d.Reasons), event.AFU(d.AFUID), event.Interface(d.InterfaceID),
+			event.Resource(d.OfferedAs), event.Health(d.Health.String()), event.Reasons(d.Reasons), event.AFU(d.AFUID), event.Interface(d.InterfaceID),
 			event.Nodes(d.Nodes), event.Parent(d.Parent), l.latency(c, now), p.trouble())
 		return
 	}

@@ -17,17 +17,23 @@ import (
 type tombstone struct {
 	device  *Device // as it is listed while nothing is in its place
 	port    *port   // what is remembered of it; nil: it left before we came
+	what    identity
 	left    time.Time
 	held    bool     // by the newest answer
 	holders []string // by the same
 	// replaced: what is in its place now is another one, which must wait.
 	replaced bool
 	place    *card // what is in its place is a port of this one; nil: nothing is
+	// moved: it has not left, but is to be offered as something else. What is in its
+	// place is itself.
+	moved bool
 }
 
 // reason is why a device in this state cannot be given to anybody.
 func (t *tombstone) reason() string {
 	switch {
+	case t.moved && !(t.replaced && t.held):
+		return ReasonMoving
 	case t.replaced:
 		return ReasonReplacedInUse
 	case t.held:
@@ -52,16 +58,17 @@ func (ts tombstones) conditions(id string) []Condition {
 func (l *loop) bury(ctx context.Context, p *port) {
 	d := p.device
 	p.device = nil
-	if l.cfg.Holders == nil {
+	unoffered := l.policy.Name != nil && d.OfferedAs == ""
+	if l.cfg.Holders == nil || unoffered {
 		l.delist(d.ID)
 		return
 	}
 	t := l.tombstones[d.ID]
 	if t == nil {
-		t = &tombstone{device: markerOf(d), port: p, left: time.Now()}
+		t = &tombstone{device: markerOf(d), port: p, what: p.what, left: time.Now()}
 		l.tombstones[d.ID] = t
 	}
-	t.replaced, t.place = false, nil
+	t.replaced, t.moved, t.place = false, false, nil
 	l.mark(t)
 	l.askHolders(ctx)
 }
@@ -102,15 +109,11 @@ func (l *loop) portAt(id string, now time.Time) *port {
 // device. Then the tombstone goes; the device has its hold to pass.
 func (l *loop) recognize(id string, c *card, p *port) {
 	t := l.tombstones[id]
-	if t == nil {
+	if t == nil || t.moved {
 		return
 	}
 	t.place = c
-	var before identity // not known, when it left before we came: anything may be it
-	if t.port != nil {
-		before = t.port.what
-	}
-	switch before.compare(p.what, l.cfg.AnyAFU) {
+	switch l.likeness(t, p.describe(id, c.address), p.what) {
 	case same:
 		delete(l.tombstones, id)
 		l.log.Info("removed device returned", event.DeviceReturned, event.Device(id), event.PCI(t.device.PCIAddress),
@@ -122,14 +125,34 @@ func (l *loop) recognize(id string, c *card, p *port) {
 	}
 }
 
+// likeness says whether what is in the place of a tombstone is what left. One that
+// left before we came is known by its name alone; without names, anything may be it.
+func (l *loop) likeness(t *tombstone, d *Device, what identity) likeness {
+	like := t.what.compare(what, l.cfg.AnyAFU)
+	if l.policy.Name == nil || like != same {
+		return like
+	}
+	switch name, _ := l.policy.Name(d); name {
+	case t.device.OfferedAs:
+		return same
+	case "": // what it lacks may come
+		return unknown
+	}
+	return other
+}
+
 // confirm takes note of who holds a device that has left.
 func (l *loop) confirm(t *tombstone, h Holding) {
 	if t.held && slices.Equal(t.holders, h.Holders) {
 		return
 	}
 	t.held, t.holders = true, h.Holders
-	l.log.Warn("removed device is held", event.DeviceTombstone, event.Device(t.device.ID), event.PCI(t.device.PCIAddress),
-		event.Holders(h.Holders))
+	message := "removed device is held"
+	if t.moved {
+		message = "device is held as something else"
+	}
+	l.log.Warn(message, event.DeviceTombstone, event.Device(t.device.ID), event.PCI(t.device.PCIAddress),
+		event.Resource(t.device.OfferedAs), event.Holders(h.Holders))
 	l.refresh(t)
 }
 
@@ -156,8 +179,13 @@ func (l *loop) drop(t *tombstone, why string) {
 	if t.held || l.holders.err != "" || t.replaced {
 		say = l.log.Info
 	}
-	say("removed device released", event.DeviceReleased, event.Device(t.device.ID), event.PCI(t.device.PCIAddress),
-		event.Reason(why), event.Lasted(time.Since(t.left)))
+	message := "removed device released"
+	if t.moved {
+		message = "device released"
+	}
+	say(message, event.DeviceReleased, event.Device(t.device.ID), event.PCI(t.device.PCIAddress),
+		event.Resource(t.device.OfferedAs), event.Reason(why), event.Lasted(time.Since(t.left)))
+	l.letMove(t)
 	l.refresh(t)
 }
 
@@ -167,9 +195,10 @@ const maxMissing = 1024
 
 // raise puts up tombstones for what is held, but is not here, and sees to it that
 // it is asked after them.
-func (l *loop) raise(held map[string]Holding) {
+func (l *loop) raise(held map[string][]Holding) {
 	now := time.Now()
-	for _, d := range Missing(l.devices, held) {
+	l.keepNames(held, now)
+	for _, d := range missing(l.devices, held) {
 		if len(l.tombstones) >= maxMissing {
 			break
 		}
@@ -181,20 +210,20 @@ func (l *loop) raise(held map[string]Holding) {
 		}
 		t := &tombstone{device: d, left: now}
 		l.tombstones[d.ID] = t
-		l.confirm(t, held[d.ID])
+		l.confirm(t, held[d.ID][0])
 	}
 }
 
-// Missing lists a device for each one that is held but is not among those of
+// missing lists a device for each one that is held but is not among those of
 // this node, sorted by id.
-func Missing(devices []*Device, held map[string]Holding) []*Device {
+func missing(devices []*Device, held map[string][]Holding) []*Device {
 	var missing []*Device
 	for _, id := range slices.Sorted(maps.Keys(held)) {
 		if _, here := slices.BinarySearchFunc(devices, id, compareID); here || id == "" || len(id) > maxID {
 			continue
 		}
 		d := &Device{
-			ID: id, HeldAs: held[id].As, Health: Unhealthy, Reasons: []string{ReasonRemovedInUse},
+			ID: id, OfferedAs: held[id][0].As, Health: Unhealthy, Reasons: []string{ReasonRemovedInUse},
 			PCIAddress: addressOf(id), NUMANode: -1, PortID: -1,
 		}
 		if d.PCIAddress != "" {
@@ -208,6 +237,9 @@ func Missing(devices []*Device, held map[string]Holding) []*Device {
 // maxID is the longest id in bytes that is taken for one: ours have 19 at most,
 // the kubelet documents 63.
 const maxID = 63
+
+// IsAddress says whether an id is one of a device in a PCI slot.
+func IsAddress(id string) bool { return addressOf(id) != "" }
 
 // addressOf is the PCI address in an id, "" where there is none.
 func addressOf(id string) string {

@@ -68,7 +68,10 @@ func (p *plugin) allocate(requests []*v1beta1.ContainerAllocateRequest) (*v1beta
 // give is what a container gets with its units.
 func (p *plugin) give(ids []string, units []offer.Unit) *v1beta1.ContainerAllocateResponse {
 	joined := strings.Join(ids, ",")
-	answer := &v1beta1.ContainerAllocateResponse{Envs: map[string]string{envUnits: joined, envDevices: joined}}
+	answer := &v1beta1.ContainerAllocateResponse{
+		Envs:        map[string]string{envUnits: joined, envDevices: joined},
+		Annotations: p.endpoint.cfg.Annotations,
+	}
 	for _, u := range units {
 		for _, node := range u.Nodes {
 			answer.Devices = append(answer.Devices, &v1beta1.DeviceSpec{

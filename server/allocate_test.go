@@ -143,7 +143,7 @@ func TestOtherCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	options, err := plugin.GetDevicePluginOptions(r.ctx, &v1beta1.Empty{})
-	if err != nil || options == nil || options.PreStartRequired || options.GetPreferredAllocationAvailable {
+	if err != nil || options == nil || options.PreStartRequired || !options.GetPreferredAllocationAvailable {
 		t.Errorf("options: %v, %v", options, err)
 	}
 	if _, err := plugin.PreStartContainer(r.ctx, &v1beta1.PreStartContainerRequest{DevicesIds: []string{"a"}}); err != nil {
@@ -167,13 +167,15 @@ func TestPreferredAllocation(t *testing.T) {
 		code            codes.Code
 	}{
 		{name: "healthy by id", available: []string{"e", "c", "b", "a"}, size: 2, want: []string{"a", "c"}},
-		{name: "degraded after healthy", available: []string{"a", "b", "c", "e"}, size: 4, want: []string{"a", "c", "e", "b"}},
-		{name: "must first", available: []string{"a", "b", "c"}, must: []string{"c", "b"}, size: 3, want: []string{"c", "b", "a"}},
+		{name: "all", available: []string{"a", "b", "c", "e"}, size: 4, want: []string{"a", "b", "c", "e"}},
+		{name: "must first", available: []string{"a", "b", "c"}, must: []string{"c", "b"}, size: 3, want: []string{"a", "b", "c"}},
 		{name: "must alone", available: []string{"a", "b"}, must: []string{"b"}, size: 1, want: []string{"b"}},
-		{name: "must is not available", available: []string{"a"}, must: []string{"b"}, size: 2, want: []string{"b", "a"}},
+		{name: "must is not available", available: []string{"a"}, must: []string{"b"}, size: 2, want: []string{"a", "b"}},
 		{name: "more than there are", available: []string{"b", "a"}, size: 9, want: []string{"a", "b"}},
-		{name: "unlisted last", available: []string{"0", "d", "b"}, size: 3, want: []string{"b", "d", "0"}},
-		{name: "doubles", available: []string{"a", "a", "c"}, must: []string{"c", "c"}, size: 2, want: []string{"c", "a"}},
+		{name: "degraded after healthy", available: []string{"a", "b", "c", "e"}, size: 3, want: []string{"a", "c", "e"}},
+		{name: "unlisted last", available: []string{"0", "b"}, size: 1, want: []string{"b"}},
+		{name: "not what is unhealthy by now", available: []string{"a", "d"}, size: 2, want: []string{"a"}},
+		{name: "doubles", available: []string{"a", "a", "c"}, must: []string{"c", "c"}, size: 2, want: []string{"a", "c"}},
 		{name: "nothing", available: []string{"a"}, size: 0},
 		{name: "more must than size", available: []string{"a", "b"}, must: []string{"a", "b"}, size: 1, code: codes.InvalidArgument},
 		{name: "negative", available: []string{"a"}, size: -1, code: codes.InvalidArgument},

@@ -3,18 +3,22 @@ package server
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/server/prefer"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
-
-	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 // Config is how the server is set up. Start from [Defaults].
 type Config struct {
-	KubeletDir  string // directory of kubelet.sock and of our sockets
-	HostDevRoot string // where the host has the device nodes that containers are given
-	Policy      offer.Policy
+	KubeletDir  string            // directory of kubelet.sock and of our sockets
+	HostDevRoot string            // where the host has the device nodes that containers are given
+	Annotations map[string]string // that each container with a device is given
+	// AllocationPolicy says which devices a container is best given that asks for
+	// several.
+	AllocationPolicy prefer.Policy
 
 	RetireAfter     time.Duration // how long a resource without devices stays registered
 	RegisterTimeout time.Duration // for connecting to the kubelet, and for its answer
@@ -25,7 +29,7 @@ type Config struct {
 	AllocationGrace time.Duration // how long after an allocation a device counts as held, see [Server.Allocated]
 }
 
-// Defaults returns the settings of a real node, without policy.
+// Defaults returns the settings of a real node.
 func Defaults() Config {
 	return Config{
 		KubeletDir:      filepath.Clean(v1beta1.DevicePluginPath),
@@ -37,14 +41,16 @@ func Defaults() Config {
 		BackoffMax:      30 * time.Second,
 		PollInterval:    5 * time.Second,
 		AllocationGrace: time.Minute,
+
+		AllocationPolicy: prefer.Packed,
 	}
 }
 
 // validate says what is wrong with the settings, with the value and what is
 // allowed.
 func (c Config) validate() error {
-	if err := c.Policy.Validate(); err != nil {
-		return err
+	if !slices.Contains(prefer.Policies(), string(c.AllocationPolicy)) {
+		return fmt.Errorf("allocation policy %q is not one of %s", c.AllocationPolicy, strings.Join(prefer.Policies(), ", "))
 	}
 	for _, path := range []struct{ name, value string }{
 		{"kubelet directory", c.KubeletDir}, {"host device root", c.HostDevRoot},

@@ -9,10 +9,11 @@
 // # Who owns what
 //
 //   - The conductor, the goroutine of [Server.Run], follows [Devices.Latest],
-//     asks the [offer.Policy] what each resource offers, and hands each endpoint
-//     its list through a feed: the newest value and a channel that is closed when
-//     it is stale. An equal list is not handed on. It alone creates endpoints
-//     (with a resource's first device) and retires them.
+//     sorts the devices by what they are offered as, and hands each endpoint its
+//     list through a feed: the newest value and a channel that is closed when it is
+//     stale. An equal list is not handed on. A device that moves to another
+//     resource leaves the first one's list before it comes to the second's. It
+//     alone creates endpoints (with a resource's first device) and retires them.
 //   - An endpoint, one goroutine per resource, holds one session after the other
 //     and knows why the last one ended.
 //   - A session is one registration: a socket of its own with a path that was

@@ -29,6 +29,7 @@ type endpoint struct {
 	log        *zap.Logger
 
 	lists   *feed[*list]
+	told    *feed[*list] // the newest that some stream is past
 	gone    gone
 	current atomic.Pointer[session] // nil: none
 	problem atomic.Pointer[error]   // why there is no session
@@ -38,8 +39,8 @@ type endpoint struct {
 	done       chan struct{}
 
 	// The rest belongs to run.
-	told map[string]bool // why there is no kubelet, as far as it was logged
-	met  identity        // the kubelet.sock that we connected to last
+	absences map[string]bool // why there is no kubelet, as far as it was logged
+	met      identity        // the kubelet.sock that we connected to last
 }
 
 func newEndpoint(resource string, cfg Config, d *directory, reregister signal, recent *recent, log *zap.Logger) *endpoint {
@@ -52,8 +53,9 @@ func newEndpoint(resource string, cfg Config, d *directory, reregister signal, r
 		recent:     recent,
 		log:        log.With(event.Resource(resource)),
 		lists:      newFeed(newList(inventory.Snapshot{}, nil)),
+		told:       newFeed[*list](nil),
 		done:       make(chan struct{}),
-		told:       map[string]bool{},
+		absences:   map[string]bool{},
 	}
 	e.fail(errors.New("not registered yet"))
 	return e
@@ -156,7 +158,7 @@ func (e *endpoint) meet(kubelet identity) {
 		e.log.Info("kubelet restarted", event.KubeletRestarted)
 	}
 	e.met = kubelet
-	clear(e.told)
+	clear(e.absences)
 }
 
 // awaitDevices blocks until there is something to offer.
@@ -200,10 +202,10 @@ func (e *endpoint) logAbsent(err error) {
 	if !errors.Is(err, errNoKubelet) {
 		what = err.Error()
 	}
-	if e.told[what] {
+	if e.absences[what] {
 		return
 	}
-	e.told[what] = true
+	e.absences[what] = true
 	if errors.Is(err, errNoKubelet) {
 		e.log.Info("kubelet absent", event.KubeletAbsent, event.Socket(e.kubelet), event.Err(err))
 		return

@@ -20,7 +20,13 @@ type plugin struct {
 
 // GetDevicePluginOptions is called by the kubelet before it answers Register.
 func (p *plugin) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1beta1.DevicePluginOptions, error) {
-	return &v1beta1.DevicePluginOptions{}, nil
+	return options(), nil
+}
+
+// options is what the kubelet may ask of us; it is told twice, at registration and
+// when it asks.
+func options() *v1beta1.DevicePluginOptions {
+	return &v1beta1.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
 
 // PreStartContainer is not asked for; there is nothing to do.
@@ -56,6 +62,7 @@ func (p *plugin) watch(stream grpc.ServerStreamingServer[v1beta1.ListAndWatchRes
 			p.logSent(newest)
 		}
 		sent = newest
+		p.endpoint.told.publish(newest)
 		select {
 		case <-p.session.ending:
 			return nil

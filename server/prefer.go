@@ -1,67 +1,49 @@
 package server
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
-// GetPreferredAllocation chooses devices: those that must be included, then
-// healthy before degraded ones, by id. It is not announced in the options; an
-// error fails the pod, so only what cannot be met is one (InvalidArgument).
+// GetPreferredAllocation chooses the devices that each container is best given, by
+// the policy for that. An error fails the pod, so only what cannot be met is one
+// (InvalidArgument).
 func (p *plugin) GetPreferredAllocation(_ context.Context, r *v1beta1.PreferredAllocationRequest) (*v1beta1.PreferredAllocationResponse, error) {
 	newest, _ := p.endpoint.lists.latest()
 	answer := &v1beta1.PreferredAllocationResponse{}
 	for _, request := range r.GetContainerRequests() {
-		ids, err := prefer(newest, request)
+		ids, err := prefer.Choose(candidates(newest.units), newest.givable(request.GetAvailableDeviceIDs()),
+			request.GetMustIncludeDeviceIDs(), int(request.GetAllocationSize()), p.endpoint.cfg.AllocationPolicy)
 		if err != nil {
-			return nil, err
+			return nil, status.Error(codes.InvalidArgument, err.Error())
 		}
 		answer.ContainerResponses = append(answer.ContainerResponses, &v1beta1.ContainerPreferredAllocationResponse{DeviceIDs: ids})
 	}
 	return answer, nil
 }
 
-func prefer(newest *list, r *v1beta1.ContainerPreferredAllocationRequest) ([]string, error) {
-	size := int(r.GetAllocationSize())
-	chosen := make([]string, 0, len(r.GetMustIncludeDeviceIDs()))
-	taken := map[string]bool{}
-	take := func(id string) {
-		if !taken[id] {
-			taken[id] = true
-			chosen = append(chosen, id)
-		}
+func candidates(units []offer.Unit) []prefer.Unit {
+	all := make([]prefer.Unit, len(units))
+	for i, u := range units {
+		all[i] = prefer.Unit{ID: u.ID, Card: u.Card, NUMANode: u.NUMANode, Degraded: u.Health == inventory.Degraded}
 	}
-	for _, id := range r.GetMustIncludeDeviceIDs() {
-		take(id)
-	}
-	if len(chosen) > size {
-		return nil, status.Errorf(codes.InvalidArgument, "%d devices must be included in an allocation of %d", len(chosen), size)
-	}
-	available := slices.SortedFunc(slices.Values(r.GetAvailableDeviceIDs()), func(a, b string) int {
-		return cmp.Or(cmp.Compare(newest.rank(a), newest.rank(b)), cmp.Compare(a, b))
-	})
-	for _, id := range available {
-		if len(chosen) == size {
-			break
-		}
-		take(id)
-	}
-	return chosen, nil
+	return all
 }
 
-// rank orders ids by how gladly they are given: by health, and what is not
-// listed last.
-func (l *list) rank(id string) inventory.Health {
-	u, ok := l.unit(id)
-	if !ok {
-		return inventory.Unhealthy + 1
+// givable leaves out what is unhealthy by now: the kubelet may not know that yet.
+func (l *list) givable(ids []string) []string {
+	var all []string
+	for _, id := range ids {
+		if u, ok := l.unit(id); !ok || u.Health < inventory.Unhealthy {
+			all = append(all, id)
+		}
 	}
-	return u.Health
+	return all
 }

@@ -23,7 +23,6 @@ func quiet(t *testing.T) *server.Server {
 	t.Helper()
 	cfg := server.Defaults()
 	cfg.KubeletDir = t.TempDir()
-	cfg.Policy = offer.Policy{Mode: offer.Single, ResourceName: resource}
 	s, err := server.New(cfg, &devices{}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)

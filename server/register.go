@@ -80,7 +80,7 @@ func register(ctx context.Context, conn net.Conn, resource, socket string) error
 		Version:      v1beta1.Version,
 		Endpoint:     filepath.Base(socket),
 		ResourceName: resource,
-		Options:      &v1beta1.DevicePluginOptions{},
+		Options:      options(),
 	})
 	if err != nil {
 		return fmt.Errorf("register with the kubelet: %w", err)

@@ -19,7 +19,6 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
@@ -55,7 +54,7 @@ func (d *devices) set(list ...*inventory.Device) {
 
 // port returns a healthy device.
 func port(id string) *inventory.Device {
-	return &inventory.Device{ID: id, Family: "dfl", NUMANode: -1, Nodes: []string{"dfl-port." + id}}
+	return &inventory.Device{ID: id, OfferedAs: resource, Family: "dfl", NUMANode: -1, Nodes: []string{"dfl-port." + id}}
 }
 
 // ports returns n healthy devices in the order of their ids.
@@ -102,7 +101,6 @@ func newRig(t testing.TB, edit func(*server.Config)) *rig {
 	cfg := server.Defaults()
 	cfg.KubeletDir = filepath.Join(dir, "k")
 	cfg.HostDevRoot = "/host/dev"
-	cfg.Policy = offer.Policy{Mode: offer.Single, ResourceName: resource}
 	cfg.BackoffMin, cfg.BackoffMax = 5*time.Millisecond, 50*time.Millisecond
 	cfg.PollInterval = pollOften
 	if err := os.Mkdir(cfg.KubeletDir, 0o755); err != nil {

@@ -119,9 +119,11 @@ func (s *Server) conduct(ctx context.Context) {
 // resources. These have their list before anybody sees them: an endpoint without
 // devices counts as ready.
 func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
+	resources := offer.Resources(snapshot.Devices)
+	s.takeAway(ctx, snapshot, resources)
 	offered := map[string]bool{}
 	var fresh []*endpoint
-	for _, resource := range s.cfg.Policy.Resources(snapshot.Devices) {
+	for _, resource := range resources {
 		offered[resource.Name] = true
 		e, ok := s.endpoints[resource.Name]
 		if !ok {

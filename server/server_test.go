@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
@@ -148,8 +147,8 @@ func TestRetire(t *testing.T) {
 	}
 }
 
-func TestPoolMode(t *testing.T) {
-	r := newRig(t, func(c *server.Config) { c.Policy.Mode = offer.Pool })
+func TestUnitWithoutNode(t *testing.T) {
+	r := newRig(t, nil)
 	k := r.kubelet(standin.Behaviour{})
 	r.run()
 	unit := port("0")
@@ -174,18 +173,16 @@ func TestNewRefuses(t *testing.T) {
 		want string // part of the error; "" = none
 	}{
 		{"nothing", func(*server.Config) {}, ""},
-		{"mode", func(c *server.Config) { c.Policy.Mode = "x" }, `mode "x"`},
-		{"resource", func(c *server.Config) { c.Policy.ResourceName = "x" }, `resource name "x"`},
 		{"relative directory", func(c *server.Config) { c.KubeletDir = "x" }, `kubelet directory "x" is not an absolute path`},
 		{"relative root", func(c *server.Config) { c.HostDevRoot = "x" }, `host device root "x" is not`},
 		{"longest directory", func(c *server.Config) { c.KubeletDir = longest }, ""},
 		{"too long directory", func(c *server.Config) { c.KubeletDir = longest + "d" }, `has 108 bytes, a unix socket allows 107`},
+		{"allocation policy", func(c *server.Config) { c.AllocationPolicy = "close" }, `allocation policy "close" is not one of packed, spread`},
 		{"retire time", func(c *server.Config) { c.RetireAfter = 0 }, "retire time 0s"},
 		{"backoff", func(c *server.Config) { c.BackoffMin = -1 }, "shortest backoff -1ns"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := server.Defaults()
-			cfg.Policy = offer.Policy{Mode: offer.Single, ResourceName: resource}
 			tc.edit(&cfg)
 			_, err := server.New(cfg, &devices{}, zap.NewNop())
 			switch {

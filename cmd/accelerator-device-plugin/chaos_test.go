@@ -103,14 +103,14 @@ func goodEar(h watcher.Hint, to func(inventory.Hint)) { to(inventory.Hint(h)) }
 func runWithEar(t *testing.T, cfg config.Config, ear ear) (stop func()) {
 	watched := watching(cfg)
 	var srv *server.Server
-	watched.Holders = holdersOf(cfg, policyOf(cfg), func() map[string][]string { return srv.Allocated() })
+	watched.Holders = holdersOf(cfg.PodResourcesSocket, policyOf(cfg).Owns, func() map[string][]string { return srv.Allocated() })
 	watched.HoldersInterval = 50 * time.Millisecond
 	node, err := openNode(cfg, watched, zap.NewNop(), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	settings := server.Defaults()
-	settings.KubeletDir, settings.HostDevRoot, settings.Policy = cfg.KubeletDir, cfg.HostDevRoot, policyOf(cfg)
+	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
 	settings.BackoffMax = time.Second
 	// A stream that is cut before it arrives looks like none that was opened.
 	settings.StreamTimeout = time.Second

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 func newDevices() *cobra.Command {
@@ -27,6 +29,9 @@ func newDevices() *cobra.Command {
 		Long: `Prints the FPGA devices of this node. It scans by itself: no daemon is needed.
 It is one look, without history: what a daemon knows beside it (holds, flapping,
 counters that rose) is at its --http-address under /devices.
+
+A device whose RESOURCE is empty is not offered in this mode. With -o wide, rules
+for resources that match no device are named on stderr.
 
 Where the kubelet's pod-resources socket can be asked, it also says which
 container holds which device, and lists devices that are held though they are
@@ -54,30 +59,52 @@ failure.`,
 }
 
 func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
-	snapshot, err := scanOnce(cmd.Context(), cfg)
+	policy := policyOf(cfg)
+	watched := watching(cfg)
+	holders, unknown := askHolders(cmd.Context(), cfg.PodResourcesSocket, holdersPatient)
+	if unknown == nil {
+		watched.Holders = func(context.Context) (map[string][]inventory.Holding, error) { return holders.ours(policy.Owns), nil }
+	}
+	snapshot, err := scanOnce(cmd.Context(), cfg, watched)
 	if err != nil {
 		return err
 	}
-	holders, err := askHolders(cmd.Context(), cfg.PodResourcesSocket, holdersPatient)
 	// Who reads "nobody" where nobody was asked may pull a card under a pod.
-	if err != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(err, fs.ErrNotExist)) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %v\n", err)
+	if unknown != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(unknown, fs.ErrNotExist)) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %v\n", unknown)
 	}
-	policy := policyOf(cfg)
-	all := slices.Concat(snapshot.Devices, inventory.Missing(snapshot.Devices, holders.ours(policy)))
-	slices.SortFunc(all, func(a, b *inventory.Device) int { return strings.Compare(a.ID, b.ID) })
-	rows := view.Rows(all, cfg.HostDevRoot, policy.ResourceOf, holders.lookup())
-	return view.Print(cmd.OutOrStdout(), rows, format, isTerminal(cmd.OutOrStdout()))
+	rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, holders.lookup())
+	if err := view.Print(cmd.OutOrStdout(), rows, format, isTerminal(cmd.OutOrStdout())); err != nil {
+		return err
+	}
+	if format == "wide" {
+		sayIdleRules(cmd.ErrOrStderr(), policy, snapshot.Devices)
+	}
+	return nil
+}
+
+// sayIdleRules names the rules for resources that no device is offered by: a slip
+// of the pen, a card that is not there, or an earlier rule that takes all.
+func sayIdleRules(w io.Writer, policy offer.Policy, devices []*inventory.Device) {
+	used := make(map[int]bool)
+	for _, d := range devices {
+		used[policy.RuleOf(d)] = true
+	}
+	for i, rule := range policy.Rules {
+		if !used[i] {
+			fmt.Fprintf(w, "accelerator-device-plugin: rule %d of resources matches no device: %s\n", i+1, rule)
+		}
+	}
 }
 
 // scanOnce runs an inventory until each card has answered, or was given up.
-func scanOnce(ctx context.Context, cfg config.Config) (inventory.Snapshot, error) {
+func scanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) (inventory.Snapshot, error) {
 	host, err := openHost(cfg)
 	if err != nil {
 		return inventory.Snapshot{}, err
 	}
-	cfg.ResyncInterval, cfg.HealthInterval = time.Hour, time.Hour // once is enough
-	inv := inventory.New(watching(cfg), host, families(cfg), zap.NewNop())
+	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // once is enough
+	inv := inventory.New(watched, host, families(cfg), zap.NewNop())
 
 	// Longer than any card may take: what has not been seen by then, directories
 	// included, will not be.

@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/podresources"
@@ -47,33 +50,56 @@ func (h held) of(resource, id string) []string {
 	return names
 }
 
-// ours are the devices that are held under a resource of ours, by id.
-func (h held) ours(policy offer.Policy) map[string]inventory.Holding {
-	all := make(map[string]inventory.Holding)
+// ours are the devices that are held under a resource of ours, by id, each with its
+// holdings in the order of their names.
+func (h held) ours(owns func(resource, id string) bool) map[string][]inventory.Holding {
+	all := make(map[string][]inventory.Holding)
 	for key := range h {
-		if policy.Owns(key.Resource) {
-			all[key.ID] = inventory.Holding{As: key.Resource, Holders: h.of(key.Resource, key.ID)}
+		if owns(key.Resource, key.ID) {
+			all[key.ID] = append(all[key.ID], inventory.Holding{As: key.Resource, Holders: h.of(key.Resource, key.ID)})
 		}
+	}
+	for _, holdings := range all {
+		slices.SortFunc(holdings, func(a, b inventory.Holding) int { return strings.Compare(a.As, b.As) })
 	}
 	return all
 }
 
 // holdersOf says to the inventory who holds what: those that the kubelet knows,
 // and what was given out so recently that it may not know yet.
-func holdersOf(cfg config.Config, policy offer.Policy, allocated func() map[string][]string) func(context.Context) (map[string]inventory.Holding, error) {
-	return func(ctx context.Context) (map[string]inventory.Holding, error) {
-		known, err := askHolders(ctx, cfg.PodResourcesSocket, holdersPatient)
+func holdersOf(socket string, owns func(resource, id string) bool, allocated func() map[string][]string) func(context.Context) (map[string][]inventory.Holding, error) {
+	return func(ctx context.Context) (map[string][]inventory.Holding, error) {
+		known, err := askHolders(ctx, socket, holdersPatient)
 		if err != nil {
 			return nil, err
 		}
-		all := known.ours(policy)
+		all := known.ours(owns)
 		for resource, ids := range allocated() {
 			for _, id := range ids {
-				if _, ok := all[id]; !ok {
-					all[id] = inventory.Holding{As: resource}
+				if !slices.ContainsFunc(all[id], func(h inventory.Holding) bool { return h.As == resource }) {
+					all[id] = append(all[id], inventory.Holding{As: resource})
 				}
 			}
 		}
 		return all, nil
 	}
+}
+
+// owner remembers every policy that the daemon has had: what was given out under
+// an earlier one is ours still.
+type owner struct {
+	mu       sync.Mutex
+	policies []offer.Policy
+}
+
+func (o *owner) follow(p offer.Policy) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.policies = append(slices.DeleteFunc(o.policies, func(old offer.Policy) bool { return reflect.DeepEqual(old, p) }), p)
+}
+
+func (o *owner) owns(resource, id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.policies, func(p offer.Policy) bool { return p.Owns(resource, id) })
 }

@@ -36,7 +36,7 @@ func families(cfg config.Config) []inventory.Family {
 }
 
 func policyOf(cfg config.Config) offer.Policy {
-	return offer.Policy{Mode: cfg.Mode, ResourceName: cfg.ResourceName}
+	return offer.Policy{Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources}
 }
 
 // node is a node that is watched.
@@ -73,13 +73,13 @@ func watching(cfg config.Config) inventory.Config {
 		RecoveryHold: cfg.RecoveryHold, ReprogramTimeout: cfg.ReprogramTimeout,
 		FlapLimit: cfg.FlapLimit, FlapWindow: cfg.FlapWindow,
 		HoldersInterval: holdersInterval, TombstoneGrace: cfg.TombstoneGrace,
-		Policy: said(cfg),
+		AnyAFU: policyOf(cfg).AnyAFU(), Policy: said(cfg),
 	}
 }
 
 // said is what the operator says about devices.
 func said(cfg config.Config) inventory.Policy {
-	p := inventory.Policy{Exclude: cfg.Exclude}
+	p := inventory.Policy{Exclude: cfg.Exclude, Name: policyOf(cfg).ResourceOf}
 	for row, severity := range cfg.Severity {
 		if p.Severity == nil {
 			p.Severity = make(map[string]inventory.Health, len(cfg.Severity))

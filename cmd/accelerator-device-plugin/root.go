@@ -118,13 +118,16 @@ func buildVersion() string {
 	return "(devel)"
 }
 
-// newLoader returns a loader that knows which reasons may be overruled.
+// newLoader returns a loader that knows what a file may speak of.
 func newLoader() *config.Loader {
-	var rows []string
+	var v config.Vocabulary
 	for _, row := range port.Rows() {
-		rows = append(rows, row.Name)
+		v.Rows = append(v.Rows, row.Name)
 	}
-	return config.New(rows...)
+	for _, f := range families(config.Defaults()) {
+		v.Families = append(v.Families, f.Name())
+	}
+	return config.New(v)
 }
 
 // load completes the configuration of a command whose flags were parsed.

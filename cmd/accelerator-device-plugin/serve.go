@@ -3,13 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -22,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/offer"
-	"b-com.com/accelerator-device-plugin/watcher"
+	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
 func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
@@ -57,31 +54,30 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	return nil
 }
 
-// reload reads the settings again. It returns them and the keys of those that have
-// changed and need a restart.
-type reload func() (config.Config, []string, error)
-
-// serve joins the parts and runs them until ctx ends.
+// serve runs the daemon until ctx ends.
 func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) error {
-	policy := policyOf(cfg)
-	var srv *server.Server
-	watched := watching(cfg)
-	watched.Holders = holdersOf(cfg, policy, func() map[string][]string { return srv.Allocated() })
-	watched.AnyAFU = policy.AnyAFU()
-	node, err := openNode(cfg, watched, log, log)
+	s := &service{cfg: cfg, hangups: hangups, again: again, log: log}
+	tasks, ctx := errgroup.WithContext(ctx)
+	task := taskOf(tasks)
+	modes, follow, err := s.modes()
 	if err != nil {
 		return err
 	}
-	settings := server.Defaults()
-	settings.KubeletDir, settings.HostDevRoot, settings.Policy = cfg.KubeletDir, cfg.HostDevRoot, policy
-	srv, err = server.New(settings, node.inventory, log)
-	if err != nil {
-		node.watcher.Close()
-		return fmt.Errorf("server: %w", err)
+	if follow != nil {
+		task("node annotation", func() error { return follow(ctx) })
 	}
+	tasks.Go(func() error { return s.run(ctx, modes) })
+	tasks.Go(func() error {
+		<-ctx.Done()
+		log.Info("daemon stopping", event.DaemonStopping, event.Reason(context.Cause(ctx).Error()))
+		return nil
+	})
+	return tasks.Wait()
+}
 
-	tasks, ctx := errgroup.WithContext(ctx)
-	task := func(name string, run func() error) {
+// taskOf returns what adds a task to a group, whose errors say which one it was.
+func taskOf(tasks *errgroup.Group) func(name string, run func() error) {
+	return func(name string, run func() error) {
 		tasks.Go(func() error {
 			if err := run(); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -89,29 +85,78 @@ func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, aga
 			return nil
 		})
 	}
+}
+
+// service is the daemon as it goes on when its parts are made anew.
+type service struct {
+	cfg     config.Config // the newest, but for the mode; a generation's own while it runs
+	hangups <-chan os.Signal
+	again   reload
+	log     *zap.Logger
+	ours    owner
+	earlier []*server.Server // of the generations before
+}
+
+// generation joins the parts for one mode and runs them until ctx ends.
+func (s *service) generation(ctx context.Context, mode string) error {
+	cfg, log := s.cfg, s.log
+	cfg.Mode = mode
+	s.ours.follow(policyOf(cfg))
+	var srv *server.Server
+	watched := watching(cfg)
+	watched.Holders = holdersOf(cfg.PodResourcesSocket, s.ours.owns, func() map[string][]string { return s.allocated(srv) })
+	node, err := openNode(cfg, watched, log, log)
+	if err != nil {
+		return err
+	}
+	srv, err = newServer(cfg, node.inventory, log)
+	if err != nil {
+		node.watcher.Close()
+		return fmt.Errorf("server: %w", err)
+	}
+	defer func() { s.earlier = append(s.earlier, srv) }()
+
+	tasks, ctx := errgroup.WithContext(ctx)
+	task := taskOf(tasks)
 	task("watcher", func() error { return node.watch(ctx) })
 	task("inventory", func() error { return node.inventory.Run(ctx) })
 	task("server", func() error { return srv.Run(ctx) })
-	task("hangups", func() error { return followHangups(ctx, hangups, sorted(cfg.Exclude), again, node.inventory, srv, log) })
+	task("hangups", func() error { return s.followHangups(ctx, mode, node.inventory, srv) })
 	if cfg.HTTPAddress != "" {
-		task("http", func() error {
-			return httpd.Run(ctx, cfg.HTTPAddress, httpd.Answers{
-				Alive: node.inventory.Alive,
-				Ready: func() error { return ready(node.inventory, srv) },
-				Devices: func(ctx context.Context) any {
-					snapshot, _ := node.inventory.Latest()
-					holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: shown as none
-					return view.Rows(snapshot.Devices, cfg.HostDevRoot, policy.ResourceOf, holders.lookup())
-				},
-			}, log)
-		})
+		task("http", func() error { return httpd.Run(ctx, cfg.HTTPAddress, answers(cfg, node.inventory, srv), log) })
 	}
-	task("signal", func() error {
-		<-ctx.Done()
-		log.Info("daemon stopping", event.DaemonStopping, event.Reason(context.Cause(ctx).Error()))
-		return nil
-	})
 	return tasks.Wait()
+}
+
+func newServer(cfg config.Config, inv *inventory.Inventory, log *zap.Logger) (*server.Server, error) {
+	settings := server.Defaults()
+	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
+	settings.Annotations, settings.AllocationPolicy = policyOf(cfg).Annotations(), prefer.Policy(cfg.AllocationPolicy)
+	return server.New(settings, inv, log)
+}
+
+// allocated is what was given out lately, by the server and by those before it.
+func (s *service) allocated(srv *server.Server) map[string][]string {
+	all := srv.Allocated()
+	for _, before := range s.earlier {
+		for resource, ids := range before.Allocated() {
+			all[resource] = append(all[resource], ids...)
+		}
+	}
+	return all
+}
+
+// answers are those of the HTTP server.
+func answers(cfg config.Config, inv *inventory.Inventory, srv *server.Server) httpd.Answers {
+	return httpd.Answers{
+		Alive: inv.Alive,
+		Ready: func() error { return ready(inv, srv) },
+		Devices: func(ctx context.Context) any {
+			snapshot, _ := inv.Latest()
+			holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: shown as none
+			return view.Rows(snapshot.Devices, cfg.HostDevRoot, holders.lookup())
+		},
+	}
 }
 
 // ready is nil when the first scan is done and each resource has a stream.
@@ -120,46 +165,4 @@ func ready(inv *inventory.Inventory, srv *server.Server) error {
 		return fmt.Errorf("inventory: first scan is not done")
 	}
 	return srv.Ready()
-}
-
-// followHangups takes over what the operator says about devices, scans and
-// registers again at each SIGHUP; the original did the latter two.
-func followHangups(ctx context.Context, hangups <-chan os.Signal, excluded []string, again reload, inv *inventory.Inventory, srv *server.Server, log *zap.Logger) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-hangups:
-			message := "hangup received"
-			if cfg, ok := takeOver(again, inv, log); ok {
-				excluded = sorted(cfg.Exclude)
-			} else {
-				message += ", settings unchanged"
-			}
-			log.Info(message, event.Reloaded, event.Devices(excluded))
-			inv.Hint(inventory.Hint{Source: "sighup", At: time.Now()})
-			srv.Reregister()
-		}
-	}
-}
-
-// takeOver reads the settings again. What is wrong changes nothing.
-func takeOver(again reload, inv *inventory.Inventory, log *zap.Logger) (cfg config.Config, ok bool) {
-	cfg, restart, err := again()
-	if err != nil {
-		log.Error("configuration refused, the old one stays", event.ConfigRefused, event.Err(err))
-		return cfg, false
-	}
-	for _, key := range restart {
-		log.Warn("changed setting needs a restart", event.ConfigNotice, event.Flag(key))
-	}
-	inv.Use(said(cfg))
-	return cfg, true
-}
-
-func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
-
-// watch feeds the inventory with what the watcher hears.
-func (n *node) watch(ctx context.Context) error {
-	return n.watcher.Run(ctx, func(h watcher.Hint) { n.inventory.Hint(inventory.Hint(h)) })
 }

@@ -80,7 +80,7 @@ func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, no
 			}
 		}
 		holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: printed as none
-		rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, policyOf(cfg).ResourceOf, holders.lookup())
+		rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, holders.lookup())
 		for _, change := range view.Changes(before, rows, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
 			var err error
 			if asJSON {

@@ -9,7 +9,7 @@ import (
 // Again reads the file a second time, as [Loader.Load] did the first: the flags
 // are those of the command line, variables come from lookup. It returns what a
 // start would have now, and leaves l as it is. A running daemon takes over
-// Exclude and Severity of it; the list names all other settings that differ from
+// Exclude, Severity and Resources of it; the list names all other settings that differ from
 // l.Config, by their keys and sorted: those need a restart. Without a file there
 // is nothing to read, and l.Config is returned.
 //
@@ -18,7 +18,7 @@ func (l *Loader) Again(lookup func(string) (string, bool)) (Config, []string, er
 	if l.Config.File == "" {
 		return l.Config, nil, nil
 	}
-	next := New(l.rows...)
+	next := New(l.vocabulary)
 	var err error
 	take := func(flag, value string) {
 		if err == nil {
@@ -41,7 +41,7 @@ func (l *Loader) Again(lookup func(string) (string, bool)) (Config, []string, er
 }
 
 // differing lists the keys of the settings whose values are not those of o.
-// Exclude and Severity are no settings in that sense.
+// Exclude, Severity and Resources are no settings in that sense.
 func (l *Loader) differing(o *Loader) []string {
 	var keys []string
 	l.flags.VisitAll(func(f *pflag.Flag) {

@@ -33,7 +33,7 @@ func rewrite(t *testing.T, path, content string) {
 // start loads what a daemon would, with flags of a command that has others, too.
 func start(t *testing.T, lookup func(string) (string, bool), flags ...string) *config.Loader {
 	t.Helper()
-	l := config.New(rows...)
+	l := config.New(vocabulary)
 	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	set.String("output", "", "one that is no setting")
 	l.AddFlags(set)

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
 // Config is the daemon's configuration, checked. Paths are absolute, durations
@@ -15,9 +16,15 @@ type Config struct {
 	DevRoot     string
 	HostDevRoot string // never empty after Load: DevRoot where it was not set
 
-	Mode         string // single or pool
-	ResourceName string
-	AccelNbUnits int
+	Mode              string // one of offer.Modes
+	ResourceName      string // in modes single and pool
+	ResourceNamespace string // of the resources that the other modes name
+	AccelNbUnits      int
+	AllocationPolicy  string // one of prefer.Policies
+	CDIDir            string // "": off
+
+	NodeName   string // whose annotation may overrule the mode; "": nobody's
+	Kubeconfig string // "": the pod's service account
 
 	KubeletDir         string
 	PodResourcesSocket string
@@ -42,6 +49,10 @@ type Config struct {
 	// Fatal, Degraded or Ignored. nil: nothing. Not to be written to.
 	Severity map[string]string
 
+	// Resources are the rules by which the operator names resources otherwise than
+	// the mode does; the first that matches counts. nil: none. Not to be written to.
+	Resources []offer.Rule
+
 	File string // the YAML file, or ""
 }
 
@@ -52,6 +63,8 @@ func Defaults() Config {
 		DevRoot:            "/dev",
 		Mode:               offer.Single,
 		ResourceName:       "b-com.com/accelerator",
+		ResourceNamespace:  "fpga.intel.com",
+		AllocationPolicy:   string(prefer.Packed),
 		AccelNbUnits:       40,
 		KubeletDir:         "/var/lib/kubelet/device-plugins",
 		PodResourcesSocket: "/var/lib/kubelet/pod-resources/kubelet.sock",
@@ -70,20 +83,25 @@ func Defaults() Config {
 
 // Loader fills a [Config] from flags, variables and a file.
 type Loader struct {
-	Config  Config
-	rows    []string
-	reasons reasons
-	flags   *pflag.FlagSet // one for each setting, of all commands
-	set     map[string]bool
+	Config     Config
+	vocabulary Vocabulary
+	reasons    reasons
+	flags      *pflag.FlagSet // one for each setting, of all commands
+	set        map[string]bool
+}
+
+// Vocabulary is what a file may speak of.
+type Vocabulary struct {
+	Rows     []string // of the health table, NAME or NAME=VALUE, whose severity may be overruled
+	Families []string // that rules for resources may name
 }
 
 // configFlag is the flag that has no key: a file does not name another one.
 const configFlag = "config"
 
-// New returns a loader that holds the defaults. The rows are those of the health
-// table, NAME or NAME=VALUE, whose severity a file may overrule.
-func New(rows ...string) *Loader {
-	l := &Loader{Config: Defaults(), rows: rows, reasons: newReasons(rows), set: make(map[string]bool)}
+// New returns a loader that holds the defaults.
+func New(v Vocabulary) *Loader {
+	l := &Loader{Config: Defaults(), vocabulary: v, reasons: newReasons(v.Rows), set: make(map[string]bool)}
 	l.flags = l.settings()
 	return l
 }
@@ -95,9 +113,14 @@ func (l *Loader) settings() *pflag.FlagSet {
 	fs.Var(path(&c.SysfsRoot), "sysfs-root", "root of the sysfs tree")
 	fs.Var(path(&c.DevRoot), "dev-root", "directory of the device nodes, as this program sees it")
 	fs.Var(absolute(&c.HostDevRoot), "host-dev-root", "the same directory as the host sees it (default: dev-root)")
-	fs.Var(mode(&c.Mode), "mode", "what a unit of the resource is: single (a port), pool (a number)")
+	fs.Var(oneOf(&c.Mode, offer.Modes()...), "mode", "what is offered as what: single (ports, under one name), af (ports, by AFU), region and regiondevel (cards, by interface), pool (numbers)")
 	fs.Var(resourceName(&c.ResourceName), "resource-name", "name of the resource, in modes single and pool")
+	fs.Var(text(&c.ResourceNamespace, "domain", offer.ValidateNamespace), "resource-namespace", "domain of the resources that modes af, region and regiondevel name")
 	fs.Var(number(&c.AccelNbUnits, 1, 10_000), "accel-nbunits", "number of units, in mode pool")
+	fs.Var(oneOf(&c.AllocationPolicy, prefer.Policies()...), "allocation-policy", "which devices a container gets that asks for several: packed (few cards), spread (many)")
+	fs.Var(optionalPath(&c.CDIDir), "cdi-dir", "directory for a CDI spec, such as /var/run/cdi: containers get their nodes by that; empty: they get them from the kubelet")
+	fs.Var(nodeName(&c.NodeName), "node-name", "node whose annotation fpga.intel.com/device-plugin-mode overrules the mode, watched at the API server; empty: none")
+	fs.Var(optionalPath(&c.Kubeconfig), "kubeconfig", "how to reach the API server; empty: as the pod's service account")
 	fs.Var(path(&c.KubeletDir), "kubelet-dir", "the kubelet's directory of device plugin sockets")
 	fs.Var(path(&c.PodResourcesSocket), "pod-resources-socket", "the kubelet's socket that tells which container holds what")
 	fs.Var(address(&c.HTTPAddress), "http-address", "where /healthz, /readyz and /devices are served; empty: nowhere")
@@ -110,7 +133,7 @@ func (l *Loader) settings() *pflag.FlagSet {
 	fs.Var(interval(&c.FlapWindow), "flap-window", "see flap-limit; also how long a quarantined device must have been steady")
 	fs.Var(oneOf(&c.LogLevel, "debug", "info", "warn", "error"), "log-level", "least severe lines to log: debug, info, warn, error")
 	fs.Var(oneOf(&c.LogFormat, "json", "console"), "log-format", "json, or console for people")
-	fs.Var(path(&c.File), configFlag, "YAML file with the same settings (resyncInterval: 60s), and with exclude and health.severity")
+	fs.Var(path(&c.File), configFlag, "YAML file with the same settings (resyncInterval: 60s), and with exclude, health.severity and resources")
 	return fs
 }
 

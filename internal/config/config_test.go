@@ -12,11 +12,12 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 // rows are some of a health table, with a value that is given and one that is open.
 var rows = []string{"afu-dead", "link-speed", "port-mmio-timeout", "power-throttled=1", "power-throttled=2", "power-throttled=6"}
+
+var vocabulary = config.Vocabulary{Rows: rows, Families: []string{"dfl", "opae"}}
 
 // load parses flags, then variables, then a file with this content.
 func load(t *testing.T, flags []string, variables map[string]string, yaml string) (config.Config, error) {
@@ -24,7 +25,7 @@ func load(t *testing.T, flags []string, variables map[string]string, yaml string
 	if yaml != "" {
 		flags = append(flags, "--config", write(t, yaml))
 	}
-	l := config.New(rows...)
+	l := config.New(vocabulary)
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	l.AddFlags(fs)
 	if err := fs.Parse(flags); err != nil {
@@ -68,7 +69,8 @@ func TestPrecedence(t *testing.T) {
 // Every setting can be given in all three ways, and means the same.
 func TestEverySettingThreeWays(t *testing.T) {
 	want := config.Config{
-		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Mode: "pool", ResourceName: "example.com/fpga", AccelNbUnits: 7,
+		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
+		AllocationPolicy: "spread", CDIDir: "/f", NodeName: "node-1.example.com", Kubeconfig: "/g",
 		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80",
 		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
 		ReprogramTimeout: 5 * time.Second, FlapLimit: 0, FlapWindow: 6 * time.Second, LogLevel: "debug", LogFormat: "console",
@@ -79,6 +81,11 @@ func TestEverySettingThreeWays(t *testing.T) {
 		{"host-dev-root", "ACCELERATOR_HOST_DEV_ROOT", "hostDevRoot", "/c"},
 		{"mode", "ACCELERATOR_MODE", "mode", "pool"},
 		{"resource-name", "ACCELERATOR_RESOURCE_NAME", "resourceName", "example.com/fpga"},
+		{"resource-namespace", "ACCELERATOR_RESOURCE_NAMESPACE", "resourceNamespace", "fpga.example.com"},
+		{"allocation-policy", "ACCELERATOR_ALLOCATION_POLICY", "allocationPolicy", "spread"},
+		{"cdi-dir", "ACCELERATOR_CDI_DIR", "cdiDir", "/f"},
+		{"node-name", "ACCELERATOR_NODE_NAME", "nodeName", "node-1.example.com"},
+		{"kubeconfig", "ACCELERATOR_KUBECONFIG", "kubeconfig", "/g"},
 		{"accel-nbunits", "ACCELERATOR_ACCEL_NBUNITS", "accelNbunits", "7"},
 		{"kubelet-dir", "ACCELERATOR_KUBELET_DIR", "kubeletDir", "/d"},
 		{"pod-resources-socket", "ACCELERATOR_POD_RESOURCES_SOCKET", "podResourcesSocket", "/e"},
@@ -154,7 +161,6 @@ func TestLongestKubeletDir(t *testing.T) {
 	}
 	settings := server.Defaults()
 	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
-	settings.Policy = offer.Policy{Mode: cfg.Mode, ResourceName: cfg.ResourceName}
 	if _, err := server.New(settings, nil, zap.NewNop()); err != nil {
 		t.Errorf("server: %v", err)
 	}
@@ -179,9 +185,11 @@ func TestRefusals(t *testing.T) {
 		{"empty variable", nil, map[string]string{"ACCELERATOR_LOG_LEVEL": ""}, "", []string{"ACCELERATOR_LOG_LEVEL", "debug, info, warn, error"}},
 		{"units none", []string{"--accel-nbunits=0"}, nil, "", []string{"0", "from 1 to 10000"}},
 		{"units no number", []string{"--accel-nbunits=many"}, nil, "", []string{"many", "from 1 to 10000"}},
-		{"mode", []string{"--mode=zen"}, nil, "", []string{"zen", "want one of single, pool"}},
-		{"mode to come", []string{"--mode=af"}, nil, "", []string{"mode", "af", "not in this version yet", "single, pool"}},
-		{"mode to come, of the file", nil, nil, "mode: regiondevel\n", []string{"mode", "regiondevel", "not in this version yet"}},
+		{"mode", []string{"--mode=zen"}, nil, "", []string{"zen", "want one of single, af, region, regiondevel, pool"}},
+		{"namespace", []string{"--resource-namespace=fpga.intel.com/x"}, nil, "", []string{"--resource-namespace", "without a slash"}},
+		{"allocation policy", nil, nil, "allocationPolicy: close\n", []string{"config.yaml:1", "allocationPolicy", `"close"`, "packed, spread"}},
+		{"relative CDI directory", []string{"--cdi-dir=cdi"}, nil, "", []string{`cdi-dir "cdi"`, "absolute path", "or nothing"}},
+		{"node name", []string{"--node-name=Node_1"}, nil, "", []string{"--node-name", "Node_1", "lower case"}},
 		{"relative path of the host", []string{"--host-dev-root=dev"}, nil, "", []string{"host-dev-root", "dev", "absolute path"}},
 		{"path too long for sockets", []string{"--kubelet-dir=/" + strings.Repeat("k", 76)}, nil, "", []string{"kubelet-dir", "kkkk", "77 bytes", "allowed are 76"}},
 		{"resource without domain", []string{"--resource-name=accelerator"}, nil, "", []string{"accelerator", "DOMAIN/NAME"}},
@@ -240,7 +248,7 @@ func TestDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	config.New().AddFlags(fs)
+	config.New(config.Vocabulary{}).AddFlags(fs)
 	fs.VisitAll(func(f *pflag.Flag) {
 		row := "| `--" + f.Name + "` | "
 		if f.DefValue != "" {

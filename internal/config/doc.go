@@ -6,9 +6,9 @@
 // Flags win over variables, variables over the file, the file over defaults. One
 // table holds them all, and one check per setting serves all three sources.
 //
-// Two keys are the file's alone, because they are no single values: exclude, what
-// the operator has taken out, and health.severity, how bad a reason makes a
-// device. They are also the ones that a running daemon takes over when the file
+// Three keys are the file's alone, because they are no single values: exclude, what
+// the operator has taken out, health.severity, how bad a reason makes a device, and
+// resources, what is offered under other names than the mode's. They are also the ones that a running daemon takes over when the file
 // is read again ([Loader.Again]).
 //
 // The package owns no state: [New] returns a [Loader] whose [Config] is filled

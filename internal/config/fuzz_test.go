@@ -41,7 +41,7 @@ func FuzzFile(f *testing.F) {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l := config.New(rows...)
+		l := config.New(vocabulary)
 		l.Config.File = path
 		if err := l.Load(noVariables); err != nil {
 			return

@@ -68,6 +68,8 @@ func (l *Loader) loadYAML(name string, r io.Reader) error {
 			l.Config.Exclude = file.exclude(key, value)
 		case healthKey:
 			l.Config.Severity = file.health(key, value, l.reasons)
+		case resourcesKey:
+			l.Config.Resources = file.resources(key, value, l.vocabulary.Families)
 		default:
 			if err := l.loadKey(key.Value, value); err != nil {
 				file.refuse(key, "%w", err)
@@ -88,7 +90,7 @@ func (l *Loader) loadKey(key string, value *yaml.Node) error {
 	}
 	if l.set[f.Name] {
 		// Something stronger has set it. The file must be right all the same.
-		f = New().flags.Lookup(f.Name)
+		f = New(Vocabulary{}).flags.Lookup(f.Name)
 	} else {
 		l.set[f.Name] = true
 	}
@@ -110,7 +112,7 @@ func (l *Loader) byKey(key string) *pflag.Flag {
 
 // keys lists what the file may hold, sorted.
 func (l *Loader) keys() []string {
-	keys := []string{excludeKey, healthKey}
+	keys := []string{excludeKey, healthKey, resourcesKey}
 	l.flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name != configFlag {
 			keys = append(keys, keyOf(f.Name))

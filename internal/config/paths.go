@@ -25,6 +25,9 @@ func (c *Config) settle() error {
 		}
 		*path.p = absolute
 	}
+	if c.CDIDir != "" && !filepath.IsAbs(c.CDIDir) {
+		return fmt.Errorf("cdi-dir %q: want an absolute path, such as /var/run/cdi, or nothing", c.CDIDir)
+	}
 	if n := len(c.KubeletDir); n > longestKubeletDir {
 		return fmt.Errorf("kubelet-dir %q: found a path of %d bytes, allowed are %d: sockets in it have no room for more", c.KubeletDir, n, longestKubeletDir)
 	}

@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// The keys that only the file has: neither is one value, and both may change
-// while the daemon runs ([Loader.Again]).
+// Keys that only the file has, as [resourcesKey] is: none is one value, and all may
+// change while the daemon runs ([Loader.Again]).
 const (
 	excludeKey = "exclude"
 	healthKey  = "health"

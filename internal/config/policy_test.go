@@ -116,7 +116,7 @@ func TestPolicyRefusals(t *testing.T) {
 		{"null that looks like an address", "exclude: [!!null 3b:00.0]\n", []string{"1: exclude: " + wantAddress + ", found nothing"}},
 		{"much at once", "exclude: [x]\nmode: zen\nhealth: {severity: {afu-dead: x}}\n", []string{
 			`1: exclude: "x": ` + wantAddress,
-			`2: mode: "zen": want one of single, pool`,
+			`2: mode: "zen": want one of single, af, region, regiondevel, pool`,
 			`3: health.severity.afu-dead: want one of fatal, degraded, ignored, found "x"`,
 		}},
 	} {
@@ -154,7 +154,7 @@ func TestExcludedAddresses(t *testing.T) {
 
 // Without a table no reason can be overruled, and the message does not promise any.
 func TestNoRows(t *testing.T) {
-	l := config.New()
+	l := config.New(config.Vocabulary{})
 	l.Config.File = write(t, "health: {severity: {afu-dead: fatal}}\n")
 	if err := l.Load(noVariables); err == nil || !strings.Contains(err.Error(), `unknown reason "afu-dead"; there is none`) {
 		t.Errorf("error %v", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,18 +67,25 @@ func absolute(p *string) *value[string] {
 	})
 }
 
-// mode holds a mode that there is. Those that are planned are told apart from
-// those that will never be.
-func mode(p *string) *value[string] {
-	return text(p, "name", func(s string) error {
-		allowed := strings.Join(offer.Modes(), ", ")
-		switch {
-		case slices.Contains(offer.Modes(), s):
-			return nil
-		case slices.Contains([]string{"af", "region", "regiondevel"}, s):
-			return fmt.Errorf("this mode is not in this version yet; want one of %s", allowed)
+// optionalPath holds a path, or "" for off.
+func optionalPath(p *string) *value[string] {
+	return text(p, "path", func(s string) error {
+		if strings.ContainsRune(s, 0) {
+			return errors.New("want a path, or nothing")
 		}
-		return fmt.Errorf("want one of %s", allowed)
+		return nil
+	})
+}
+
+var nodeForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+
+// nodeName holds the name of a node, or "" for off.
+func nodeName(p *string) *value[string] {
+	return text(p, "name", func(s string) error {
+		if s != "" && !nodeForm.MatchString(s) {
+			return errors.New("want the name of a node, in lower case, or nothing")
+		}
+		return nil
 	})
 }
 

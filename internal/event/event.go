@@ -17,6 +17,7 @@ var (
 	ConfigNotice   = name("config.notice") // a setting that does not do what one might think
 	Reloaded       = name("daemon.reload") // SIGHUP
 	ConfigRefused  = name("config.refused")
+	ModeChanged    = name("mode.changed") // the node's annotation asks for another one
 
 	DeviceAdded     = name("device.added")
 	DeviceRemoved   = name("device.removed")
@@ -24,7 +25,8 @@ var (
 	DeviceIdentity  = name("device.identity")  // AFU, interface, node … of a device that stayed
 	DeviceTombstone = name("device.tombstone") // gone, but held
 	DeviceReturned  = name("device.returned")
-	DeviceReleased  = name("device.released") // gone, and held no longer
+	DeviceReleased  = name("device.released")  // gone, and held no longer
+	DeviceUnoffered = name("device.unoffered") // it lacks what it would be offered by
 	HoldersUnknown  = name("holders.unknown")
 	HoldersKnown    = name("holders.known")
 	HintReceived    = name("hint.received")

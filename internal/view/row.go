@@ -27,13 +27,12 @@ type Row struct {
 
 // Rows shows devices, in their order.
 //
-// resource names the resource that offers a device; holders lists who holds it,
-// and may be nil where that is not known.
-func Rows(devices []*inventory.Device, hostDev string, resource func(*inventory.Device) string, holders func(resource, id string) []string) []Row {
+// holders lists who holds a device, and may be nil where that is not known.
+func Rows(devices []*inventory.Device, hostDev string, holders func(resource, id string) []string) []Row {
 	rows := make([]Row, 0, len(devices))
 	for _, d := range devices {
 		r := Row{
-			ID: d.ID, Resource: resource(d), Family: d.Family,
+			ID: d.ID, Resource: d.OfferedAs, Family: d.Family,
 			Health: d.Health.String(), Reasons: append([]string{}, d.Reasons...),
 			PCIAddress: d.PCIAddress, NUMANode: known(d.NUMANode), PortID: known(d.PortID),
 			AFUID: d.AFUID, InterfaceID: d.InterfaceID,

@@ -12,7 +12,7 @@ import (
 
 var devices = []*inventory.Device{
 	{
-		ID: "3b:00.0", Family: "dfl", PCIAddress: "0000:3b:00.0", NUMANode: 1, PortID: 0,
+		ID: "3b:00.0", OfferedAs: "b-com.com/accelerator", Family: "dfl", PCIAddress: "0000:3b:00.0", NUMANode: 1, PortID: 0,
 		AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
 		Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
 	},
@@ -23,19 +23,13 @@ var devices = []*inventory.Device{
 }
 
 func rows() []view.Row {
-	resource := func(d *inventory.Device) string {
-		if d.PortID < 0 {
-			return ""
-		}
-		return "b-com.com/accelerator"
-	}
 	holders := func(resource, id string) []string {
 		if resource == "b-com.com/accelerator" && id == "3b:00.0" {
 			return []string{"default/pod/main"}
 		}
 		return nil
 	}
-	return view.Rows(devices, "/dev", resource, holders)
+	return view.Rows(devices, "/dev", holders)
 }
 
 func TestPrint(t *testing.T) {
@@ -52,8 +46,8 @@ func TestPrint(t *testing.T) {
 		{"table in colour", "", rows()[:1], true, "ID       RESOURCE               HEALTH   NODES            HOLDER            REASONS\n" +
 			"3b:00.0  b-com.com/accelerator  \x1b[32mhealthy  \x1b[0m/dev/dfl-port.0  default/pod/main  -\n"},
 		{"empty table", "wide", nil, false, "no devices\n"},
-		{"empty JSON", "json", view.Rows(nil, "", nil, nil), false, "[]\n"},
-		{"empty YAML", "yaml", view.Rows(nil, "", nil, nil), false, "[]\n"},
+		{"empty JSON", "json", view.Rows(nil, "", nil), false, "[]\n"},
+		{"empty YAML", "yaml", view.Rows(nil, "", nil), false, "[]\n"},
 		{"JSON", "json", rows()[1:], false, `[
   {
     "id": "3b:00.0-p1",
@@ -93,7 +87,7 @@ func TestPrint(t *testing.T) {
     - default/pod/main
   holderKnown: true
 `},
-		{"nobody was asked", "", view.Rows([]*inventory.Device{{ID: "3b:00.0"}}, "/dev", func(*inventory.Device) string { return "r" }, nil), false,
+		{"nobody was asked", "", view.Rows([]*inventory.Device{{ID: "3b:00.0", OfferedAs: "r"}}, "/dev", nil), false,
 			"ID       RESOURCE  HEALTH   NODES  HOLDER  REASONS\n3b:00.0  r         healthy  -      ?       -\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

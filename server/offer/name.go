@@ -14,6 +14,14 @@ var (
 	nameForm   = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 )
 
+// ValidateNamespace checks that resources may be named within it.
+func ValidateNamespace(namespace string) error {
+	if strings.Contains(namespace, "/") {
+		return fmt.Errorf("namespace %.300q: want a lower-case DNS name, without a slash", namespace)
+	}
+	return ValidateName(namespace + "/x")
+}
+
 // ValidateName checks that the name is one that the kubelet takes for an
 // extended resource: DOMAIN/NAME, the domain not of kubernetes.io. The rules are
 // those of IsExtendedResourceName in k8s.io/kubernetes/pkg/apis/core/v1/helper.

@@ -1,35 +1,24 @@
 package offer
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The modes: what one unit of a resource is.
-const (
-	Single = "single" // every FPGA port is one unit of one resource
-	Pool   = "pool"   // numbered units without hardware behind them
-)
-
-// Modes lists the modes that there are.
-func Modes() []string { return []string{Single, Pool} }
-
-// familyPool is the name of the family whose devices are the units of mode pool,
-// and of no other mode.
-const familyPool = "pool"
-
-// Policy says which resource offers which device.
+// Policy says what devices are offered as.
 type Policy struct {
 	Mode         string // one of [Modes]
 	ResourceName string // the one resource of the modes single and pool
+	Namespace    string // of the resources that the other modes name
+	Rules        []Rule // what the operator names otherwise; the first that matches counts
 }
 
 // Unit is one allocatable thing of a resource.
 type Unit struct {
 	ID       string
+	Card     string // what units share that stand on one card; "" where there is none
 	Health   inventory.Health
 	Reasons  []string // why it is not healthy
 	NUMANode int      // -1: none
@@ -42,72 +31,61 @@ type Resource struct {
 	Units []Unit // sorted by ID, never empty
 }
 
-// Validate checks the mode and the resource name.
-func (p Policy) Validate() error {
-	if !slices.Contains(Modes(), p.Mode) {
-		return fmt.Errorf("mode %q is not one of %s", p.Mode, strings.Join(Modes(), ", "))
+// ResourceOf names the resource that a device is to be offered as, by what it is.
+// "": it is not offered, and the error says what it lacks; without an error it is
+// none of this mode's.
+func (p Policy) ResourceOf(d *inventory.Device) (string, error) {
+	if d.Family != familyPool && p.Mode != Pool {
+		if i := p.RuleOf(d); i >= 0 {
+			return p.Rules[i].Resource, nil
+		}
 	}
-	return ValidateName(p.ResourceName)
+	return p.byMode(d)
 }
 
-// Owns says whether a resource is one that this policy may offer devices under.
-func (p Policy) Owns(resource string) bool { return resource == p.ResourceName }
+// RuleOf is the index of the first rule that matches a device, -1: none does.
+func (p Policy) RuleOf(d *inventory.Device) int {
+	return slices.IndexFunc(p.Rules, func(r Rule) bool { return r.Match.matches(d) })
+}
 
-// AnyAFU says whether a device is the same one whatever AFU it holds: in modes in
-// which pods program it.
-func (p Policy) AnyAFU() bool { return false }
+// Owns says whether an id that is held under a resource's name may be a device of
+// ours: in this mode, or in another one that this node was in before.
+func (p Policy) Owns(resource, id string) bool {
+	return resource == p.ResourceName ||
+		slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Resource == resource }) ||
+		// Other plugins use these names, too, but other ids.
+		p.namedByMode(resource) && inventory.IsAddress(id)
+}
 
-// Resources sorts the devices into resources, themselves sorted by name. A
-// resource without a device is not in the answer. The devices must be sorted by
-// id, as they are in a snapshot; nothing of them is changed.
-func (p Policy) Resources(devices []*inventory.Device) []Resource {
+// Resources sorts devices into resources by what each is offered as, themselves
+// sorted by name. A resource without a device is not in the answer. The devices
+// must be sorted by id, as they are in a snapshot; nothing of them is changed.
+func Resources(devices []*inventory.Device) []Resource {
 	var resources []Resource
+	at := make(map[string]int)
 	for _, d := range devices {
-		name := p.ResourceOf(d)
-		if name == "" {
+		if d.OfferedAs == "" {
 			continue
 		}
-		i := slices.IndexFunc(resources, func(r Resource) bool { return r.Name == name })
-		if i < 0 {
+		i, ok := at[d.OfferedAs]
+		if !ok {
 			i = len(resources)
-			resources = append(resources, Resource{Name: name, Units: make([]Unit, 0, len(devices))})
+			at[d.OfferedAs] = i
+			resources = append(resources, Resource{Name: d.OfferedAs})
 		}
-		resources[i].Units = append(resources[i].Units, p.unit(d))
+		resources[i].Units = append(resources[i].Units, unit(d))
 	}
 	slices.SortFunc(resources, func(a, b Resource) int { return strings.Compare(a.Name, b.Name) })
 	return resources
 }
 
-// ResourceOf names the resource that offers the device, "" when the mode does
-// not offer it. A device that is known only because somebody holds it is offered
-// as it is held.
-func (p Policy) ResourceOf(d *inventory.Device) string {
-	if d.HeldAs != "" {
-		if p.Owns(d.HeldAs) {
-			return d.HeldAs
-		}
-		return ""
-	}
-	switch p.Mode {
-	case Single:
-		if d.Family != familyPool {
-			return p.ResourceName
-		}
-	case Pool:
-		if d.Family == familyPool {
-			return p.ResourceName
-		}
-	}
-	return ""
-}
-
 // unit is the device as its resource offers it.
-func (p Policy) unit(d *inventory.Device) Unit {
-	return Unit{ID: d.ID, Health: d.Health, Reasons: d.Reasons, NUMANode: d.NUMANode, Nodes: d.Nodes}
+func unit(d *inventory.Device) Unit {
+	return Unit{ID: d.ID, Card: d.PCIAddress, Health: d.Health, Reasons: d.Reasons, NUMANode: d.NUMANode, Nodes: d.Nodes}
 }
 
 // Equal says whether nobody could tell u and o apart.
 func (u Unit) Equal(o Unit) bool {
-	return u.ID == o.ID && u.Health == o.Health && u.NUMANode == o.NUMANode &&
+	return u.ID == o.ID && u.Card == o.Card && u.Health == o.Health && u.NUMANode == o.NUMANode &&
 		slices.Equal(u.Reasons, o.Reasons) && slices.Equal(u.Nodes, o.Nodes)
 }

@@ -10,52 +10,235 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-const resource = "b-com.com/accelerator"
+const (
+	resource = "b-com.com/accelerator"
 
-func port(id string) *inventory.Device {
-	return &inventory.Device{ID: id, Family: "dfl", NUMANode: 1, Nodes: []string{"dfl-port.0"}}
+	// The example of Intel's: its name is written out in the documentation of that
+	// plugin, not computed here.
+	iface  = "ce48969398f05f33946d560708be108a"
+	afu    = "d8424dc4a4a3c413f89e433683f9040b"
+	afName = "fpga.intel.com/af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs"
+)
+
+func policy(mode string, rules ...offer.Rule) offer.Policy {
+	return offer.Policy{Mode: mode, ResourceName: resource, Namespace: "fpga.intel.com", Rules: rules}
 }
 
-func unit(id string) *inventory.Device {
-	return &inventory.Device{ID: id, Family: "pool", NUMANode: -1}
+func port(edit ...func(*inventory.Device)) *inventory.Device {
+	d := &inventory.Device{
+		ID: "3b:00.0", Family: "dfl", PCIAddress: "0000:3b:00.0", PCIID: "8086:09c4:8086:0000", NUMANode: 1,
+		InterfaceID: iface, AFUID: afu, Nodes: []string{"dfl-port.0"},
+	}
+	for _, e := range edit {
+		e(d)
+	}
+	return d
 }
 
-func TestResources(t *testing.T) {
-	sick := port("3b:00.0-p1")
-	sick.Health, sick.Reasons = inventory.Unhealthy, []string{"afu-dead"}
-	sick.ParentNodes = []string{"dfl-fme.0"}
+func noAFU(d *inventory.Device)   { d.AFUID = "" }
+func noIface(d *inventory.Device) { d.InterfaceID = "" }
+
+var unit = &inventory.Device{ID: "7", Family: "pool", NUMANode: -1}
+
+func TestResourceOf(t *testing.T) {
+	const lacksAFU = "no AFU id is known, which mode af offers it by"
+	const lacksInterface = "no interface id is known, which this mode offers it by"
 	for _, tc := range []struct {
-		name    string
-		mode    string
-		devices []*inventory.Device
-		want    []offer.Resource
+		name   string
+		policy offer.Policy
+		device *inventory.Device
+		want   string
+		lacks  string
 	}{
-		{name: "nothing", mode: offer.Single},
-		{name: "ports", mode: offer.Single, devices: []*inventory.Device{port("3b:00.0"), sick}, want: []offer.Resource{{
-			Name: resource,
-			Units: []offer.Unit{
-				{ID: "3b:00.0", NUMANode: 1, Nodes: []string{"dfl-port.0"}},
-				{ID: "3b:00.0-p1", Health: inventory.Unhealthy, Reasons: []string{"afu-dead"}, NUMANode: 1, Nodes: []string{"dfl-port.0"}},
-			},
-		}}},
-		{name: "no units of the pool among ports", mode: offer.Single, devices: []*inventory.Device{unit("0")}},
-		{name: "no ports in the pool", mode: offer.Pool, devices: []*inventory.Device{unit("0"), unit("1"), port("3b:00.0")}, want: []offer.Resource{{
-			Name:  resource,
-			Units: []offer.Unit{{ID: "0", NUMANode: -1}, {ID: "1", NUMANode: -1}},
-		}}},
-		{name: "a mode that there is not", mode: "af", devices: []*inventory.Device{port("3b:00.0")}},
+		{"single", policy(offer.Single), port(), resource, ""},
+		{"single, without ids", policy(offer.Single), port(noAFU, noIface), resource, ""},
+		{"single, a unit of the pool", policy(offer.Single), unit, "", ""},
+		{"pool", policy(offer.Pool), unit, resource, ""},
+		{"pool, a port", policy(offer.Pool), port(), "", ""},
+		{"af", policy(offer.AF), port(), afName, ""},
+		{"af without AFU", policy(offer.AF), port(noAFU), "", lacksAFU},
+		{"af without interface", policy(offer.AF), port(noIface), "", lacksInterface},
+		{"af without either", policy(offer.AF), port(noIface, noAFU), "", lacksInterface},
+		{"af, an id that is none", policy(offer.AF), port(func(d *inventory.Device) { d.AFUID = "../../etc/passwd" }), "", lacksAFU},
+		{"af, an id in capitals", policy(offer.AF), port(func(d *inventory.Device) { d.AFUID = strings.ToUpper(afu) }), "", lacksAFU},
+		{"af, a unit of the pool", policy(offer.AF), unit, "", ""},
+		{"region", policy(offer.Region), port(), "fpga.intel.com/region-" + iface, ""},
+		{"region without AFU", policy(offer.Region), port(noAFU), "fpga.intel.com/region-" + iface, ""},
+		{"region without interface", policy(offer.Region), port(noIface), "", lacksInterface},
+		{"regiondevel", policy(offer.RegionDevel), port(), "fpga.intel.com/region-" + iface, ""},
+		{"a namespace of one's own", offer.Policy{Mode: offer.Region, Namespace: "fpga.example.com"}, port(), "fpga.example.com/region-" + iface, ""},
+		{"a mode that there is not", policy("afu"), port(), "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			policy := offer.Policy{Mode: tc.mode, ResourceName: resource}
-			if diff := cmp.Diff(tc.want, policy.Resources(tc.devices)); diff != "" {
-				t.Errorf("resources (-want +got):\n%s", diff)
+			got, err := tc.policy.ResourceOf(tc.device)
+			if got != tc.want {
+				t.Errorf("resource %q, want %q", got, tc.want)
+			}
+			if lacks := text(err); lacks != tc.lacks {
+				t.Errorf("lacks %q, want %q", lacks, tc.lacks)
+			}
+			if got != "" {
+				if err := offer.ValidateName(got); err != nil {
+					t.Errorf("the kubelet does not take that name: %v", err)
+				}
 			}
 		})
 	}
 }
 
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// Whatever two ids say, the name is one that the kubelet takes.
+func FuzzAFName(f *testing.F) {
+	f.Add(iface, afu)
+	f.Add("", strings.Repeat("f", 32))
+	f.Add(strings.Repeat("0", 32), "ÿ"+afu)
+	f.Fuzz(func(t *testing.T, iface, afu string) {
+		d := port(func(d *inventory.Device) { d.InterfaceID, d.AFUID = iface, afu })
+		for _, mode := range []string{offer.AF, offer.Region} {
+			name, err := policy(mode).ResourceOf(d)
+			if (name == "") == (err == nil) {
+				t.Errorf("mode %s: name %q, error %v", mode, name, err)
+			}
+			if name != "" && (offer.ValidateName(name) != nil || !policy(mode).Owns(name, d.ID)) {
+				t.Errorf("mode %s: %q", mode, name)
+			}
+		}
+	})
+}
+
+func TestRules(t *testing.T) {
+	rule := func(m offer.Match) offer.Rule { return offer.Rule{Resource: "example.com/nlb", Match: m} }
+	for _, tc := range []struct {
+		name  string
+		match offer.Match
+		want  bool
+	}{
+		{"vendor", offer.Match{PCIVendor: "8086"}, true},
+		{"another vendor", offer.Match{PCIVendor: "10ee"}, false},
+		{"device", offer.Match{PCIDevice: "09c4"}, true},
+		{"another device", offer.Match{PCIDevice: "8086"}, false},
+		{"address", offer.Match{PCIAddress: "3b:00.0"}, true},
+		{"another address", offer.Match{PCIAddress: "3b:00.1"}, false},
+		{"the same address in another domain", offer.Match{PCIAddress: "0001:3b:00.0"}, false},
+		{"AFU", offer.Match{AFUID: afu}, true},
+		{"another AFU", offer.Match{AFUID: iface}, false},
+		{"interface", offer.Match{InterfaceID: iface}, true},
+		{"another interface", offer.Match{InterfaceID: afu}, false},
+		{"family", offer.Match{Family: "dfl"}, true},
+		{"another family", offer.Match{Family: "opae"}, false},
+		{"all", offer.Match{PCIVendor: "8086", PCIDevice: "09c4", PCIAddress: "3b:00.0", AFUID: afu, InterfaceID: iface, Family: "dfl"}, true},
+		{"all but one", offer.Match{PCIVendor: "8086", PCIDevice: "09c5", PCIAddress: "3b:00.0", AFUID: afu, InterfaceID: iface, Family: "dfl"}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, mode := range offer.Modes() {
+				p := policy(mode, rule(tc.match))
+				want, _ := policy(mode).ResourceOf(port())
+				if tc.want && mode != offer.Pool {
+					want = "example.com/nlb"
+				}
+				if got, _ := p.ResourceOf(port()); got != want {
+					t.Errorf("mode %s: resource %q, want %q", mode, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestFirstRuleCounts(t *testing.T) {
+	p := policy(offer.AF,
+		offer.Rule{Resource: "example.com/other", Match: offer.Match{AFUID: iface}},
+		offer.Rule{Resource: "example.com/first", Match: offer.Match{AFUID: afu}},
+		offer.Rule{Resource: "example.com/second", Match: offer.Match{Family: "dfl"}})
+	if got, _ := p.ResourceOf(port()); got != "example.com/first" || p.RuleOf(port()) != 1 {
+		t.Errorf("resource %q by rule %d, want that of rule 1", got, p.RuleOf(port()))
+	}
+	// Who names a card by its place need not know its AFU.
+	if got, err := p.ResourceOf(port(noAFU)); got != "example.com/second" || err != nil {
+		t.Errorf("without AFU: resource %q, %v, want example.com/second", got, err)
+	}
+}
+
+func TestOwns(t *testing.T) {
+	p := policy(offer.Single, offer.Rule{Resource: "example.com/nlb"})
+	for _, tc := range []struct {
+		name, resource, id string
+		want               bool
+	}{
+		{"ours", resource, "3b:00.0", true},
+		{"ours, a unit of the pool", resource, "7", true},
+		{"a rule's", "example.com/nlb", "3b:00.0", true},
+		{"of another mode", afName, "3b:00.0-p1", true},
+		{"of another mode, region", "fpga.intel.com/region-" + iface, "0001:3b:00.0", true},
+		{"Intel's plugin beside us", afName, "dfl-port.0", false},
+		{"Intel's plugin beside us, region", "fpga.intel.com/region-" + iface, "region0", false},
+		{"something else of that namespace", "fpga.intel.com/afu", "3b:00.0", false},
+		{"another namespace", "qat.intel.com/af-x", "3b:00.0", false},
+		{"another plugin", "example.com/gpu", "3b:00.0", false},
+		{"nothing", "", "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := p.Owns(tc.resource, tc.id); got != tc.want {
+				t.Errorf("owns %q as %q: %v, want %v", tc.id, tc.resource, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestResources(t *testing.T) {
+	as := func(name, id string, edit ...func(*inventory.Device)) *inventory.Device {
+		return port(append(edit, func(d *inventory.Device) { d.OfferedAs, d.ID = name, id })...)
+	}
+	sick := func(d *inventory.Device) {
+		d.Health, d.Reasons, d.ParentNodes = inventory.Unhealthy, []string{"afu-dead"}, []string{"dfl-fme.0"}
+	}
+	want := []offer.Resource{
+		{Name: "a.com/x", Units: []offer.Unit{
+			{ID: "3b:00.0", Card: "0000:3b:00.0", NUMANode: 1, Nodes: []string{"dfl-port.0"}},
+		}},
+		{Name: "b.com/y", Units: []offer.Unit{
+			{ID: "3b:00.0-p1", Card: "0000:3b:00.0", Health: inventory.Unhealthy, Reasons: []string{"afu-dead"}, NUMANode: 1, Nodes: []string{"dfl-port.0"}},
+			{ID: "5e:00.0", Card: "0000:3b:00.0", NUMANode: 1, Nodes: []string{"dfl-port.0"}},
+		}},
+	}
+	got := offer.Resources([]*inventory.Device{
+		as("a.com/x", "3b:00.0"), as("b.com/y", "3b:00.0-p1", sick), as("", "4c:00.0"), as("b.com/y", "5e:00.0"),
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("resources (-want +got):\n%s", diff)
+	}
+	if got := offer.Resources(nil); len(got) != 0 {
+		t.Errorf("resources without devices: %v", got)
+	}
+}
+
+func TestAnnotations(t *testing.T) {
+	for _, mode := range offer.Modes() {
+		var want map[string]string
+		if mode == "region" {
+			want = map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"}
+		}
+		if diff := cmp.Diff(want, policy(mode).Annotations()); diff != "" {
+			t.Errorf("mode %s: annotations (-want +got):\n%s", mode, diff)
+		}
+	}
+}
+
+func TestAnyAFU(t *testing.T) {
+	for mode, want := range map[string]bool{"single": false, "af": false, "region": true, "regiondevel": true, "pool": false} {
+		if got := policy(mode).AnyAFU(); got != want {
+			t.Errorf("mode %s: %v, want %v", mode, got, want)
+		}
+	}
+}
+
 func TestUnitEqual(t *testing.T) {
-	whole := offer.Unit{ID: "a", Health: inventory.Degraded, Reasons: []string{"r"}, NUMANode: 1, Nodes: []string{"n"}}
+	whole := offer.Unit{ID: "a", Card: "c", Health: inventory.Degraded, Reasons: []string{"r"}, NUMANode: 1, Nodes: []string{"n"}}
 	for _, tc := range []struct {
 		name string
 		edit func(*offer.Unit)
@@ -63,6 +246,7 @@ func TestUnitEqual(t *testing.T) {
 	}{
 		{"same", func(*offer.Unit) {}, true},
 		{"id", func(u *offer.Unit) { u.ID = "b" }, false},
+		{"card", func(u *offer.Unit) { u.Card = "d" }, false},
 		{"health", func(u *offer.Unit) { u.Health = inventory.Unhealthy }, false},
 		{"reasons", func(u *offer.Unit) { u.Reasons = nil }, false},
 		{"numa node", func(u *offer.Unit) { u.NUMANode = -1 }, false},
@@ -72,56 +256,8 @@ func TestUnitEqual(t *testing.T) {
 			other := whole
 			tc.edit(&other)
 			if got := whole.Equal(other); got != tc.want {
-				t.Errorf("equal: got %t, want %t", got, tc.want)
+				t.Errorf("Equal = %v, want %v", got, tc.want)
 			}
 		})
 	}
-}
-
-func TestValidate(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		policy offer.Policy
-		want   string // part of the error; "" = none
-	}{
-		{"single", offer.Policy{Mode: offer.Single, ResourceName: resource}, ""},
-		{"pool", offer.Policy{Mode: offer.Pool, ResourceName: "a/B_c.d-1"}, ""},
-		{"mode", offer.Policy{Mode: "double", ResourceName: resource}, `mode "double" is not one of single, pool`},
-		{"no domain", offer.Policy{Mode: offer.Single, ResourceName: "accelerator"}, "DOMAIN/NAME"},
-		{"empty", offer.Policy{Mode: offer.Single}, "DOMAIN/NAME"},
-		{"empty domain", offer.Policy{Mode: offer.Single, ResourceName: "/a"}, "before the slash"},
-		{"capitals", offer.Policy{Mode: offer.Single, ResourceName: "B.com/a"}, "before the slash"},
-		{"long domain", offer.Policy{Mode: offer.Single, ResourceName: strings.Repeat("a", 245) + "/a"}, "at most 244"},
-		{"longest domain", offer.Policy{Mode: offer.Single, ResourceName: strings.Repeat("a", 244) + "/a"}, ""},
-		{"native", offer.Policy{Mode: offer.Single, ResourceName: "node.kubernetes.io/a"}, "reserved"},
-		{"quota", offer.Policy{Mode: offer.Single, ResourceName: "requests.b/a"}, "reserved"},
-		{"empty name", offer.Policy{Mode: offer.Single, ResourceName: "b.com/"}, "after the slash"},
-		{"two slashes", offer.Policy{Mode: offer.Single, ResourceName: "b.com/a/b"}, "after the slash"},
-		{"long name", offer.Policy{Mode: offer.Single, ResourceName: "b.com/" + strings.Repeat("a", 64)}, "1 to 63"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			err := tc.policy.Validate()
-			switch {
-			case tc.want == "" && err != nil:
-				t.Errorf("got %v, want no error", err)
-			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
-				t.Errorf("got %v, want an error with %q", err, tc.want)
-			}
-		})
-	}
-}
-
-func FuzzValidateName(f *testing.F) {
-	for _, s := range []string{resource, "", "/", "a/", "kubernetes.io/a", "requests.a/b", "a/b/c", "a.-b/c", "é/a"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		err := offer.ValidateName(s)
-		if err != nil && len(err.Error()) > 2000 {
-			t.Errorf("error of %d bytes", len(err.Error()))
-		}
-		if err == nil && (strings.Count(s, "/") != 1 || len(s) > 253+64) {
-			t.Errorf("accepted %q", s)
-		}
-	})
 }

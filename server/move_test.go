@@ -1,0 +1,127 @@
+package server_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+const otherResource = "example.com/other"
+
+// as offers a device as something else.
+func as(resource string, d *inventory.Device) *inventory.Device {
+	d.OfferedAs = resource
+	return d
+}
+
+// sent lists which lists were sent since the line of this number, as RESOURCE COUNT.
+func (r *rig) sent(since int) []string {
+	var all []string
+	for _, line := range r.logs.All()[since:] {
+		if fields := line.ContextMap(); fields["event"] == "list.sent" {
+			all = append(all, fmt.Sprint(fields["resource"], " ", fields["count"]))
+		}
+	}
+	return all
+}
+
+// What moves leaves its old list before it comes to the new one; what else is news
+// waits for nothing.
+func TestMove(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		before, after []*inventory.Device
+		want          []string
+	}{
+		{"one of two", []*inventory.Device{port("a"), port("b"), as(otherResource, port("c"))},
+			[]*inventory.Device{port("a"), as(otherResource, port("b")), as(otherResource, port("c"))},
+			[]string{resource + " 1", otherResource + " 2"}},
+		{"the last one", []*inventory.Device{port("a"), as(otherResource, port("b"))},
+			[]*inventory.Device{as(otherResource, port("a")), as(otherResource, port("b"))},
+			[]string{resource + " 0", otherResource + " 2"}},
+		{"a swap", []*inventory.Device{port("a"), as(otherResource, port("b"))},
+			[]*inventory.Device{as(otherResource, port("a")), port("b")},
+			[]string{resource + " 0", resource + " 1", otherResource + " 0", otherResource + " 1"}},
+		{"while another one comes", []*inventory.Device{port("a"), as(otherResource, port("c"))},
+			[]*inventory.Device{as(otherResource, port("a")), port("b"), as(otherResource, port("c"))},
+			[]string{resource + " 1", otherResource + " 2"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.kubelet(standin.Behaviour{})
+			r.run()
+			r.devices.set(tc.before...)
+			r.await("the first lists", func() bool { return len(r.sent(0)) == 2 })
+			begin := r.logs.Len()
+			r.devices.set(tc.after...)
+			r.await("the lists", func() bool { return len(r.sent(begin)) >= len(tc.want) })
+			got := r.sent(begin)
+			if tc.name == "a swap" { // which of the two is told first does not matter
+				if !slices.Equal([]bool{got[0][len(got[0])-1] == '0', got[1][len(got[1])-1] == '0'}, []bool{true, true}) {
+					t.Errorf("sent %v: both must leave before either comes", got)
+				}
+				slices.Sort(got)
+				slices.Sort(tc.want)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("sent (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A kubelet that does not read its old list does not keep a device from its new
+// resource.
+func TestMoveFromDeafKubelet(t *testing.T) {
+	r := newRig(t, nil)
+	k := r.kubelet(standin.Behaviour{NoRead: true})
+	r.run()
+	r.devices.set(ports(2000)...) // more than the transport takes unread
+	r.awaitEvent("stream.opened", 1)
+	r.devices.set(as(otherResource, port("0000")))
+	k.Behave(standin.Behaviour{})
+	if _, err := k.AwaitList(r.ctx, otherResource, func(l standin.List) bool { return len(l.Devices) == 1 }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whoever asks the old resource for what has moved is refused.
+func TestMovedIsGone(t *testing.T) {
+	r := newRig(t, nil)
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	r.devices.set(port("a"), port("b"))
+	r.awaitList(k)
+	r.devices.set(port("a"), as(otherResource, port("b")))
+	if _, err := k.AwaitList(r.ctx, otherResource, func(l standin.List) bool { return len(l.Devices) == 1 }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Allocate(r.ctx, resource, "b"); err == nil {
+		t.Error("the old resource gave away what has moved")
+	}
+	if _, err := k.Allocate(r.ctx, otherResource, "b"); err != nil {
+		t.Errorf("the new one: %v", err)
+	}
+}
+
+func TestAnnotations(t *testing.T) {
+	want := map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"}
+	r := newRig(t, func(c *server.Config) { c.Annotations = want })
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitList(k)
+	answer, err := k.Allocate(r.ctx, resource, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, answer.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}
