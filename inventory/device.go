@@ -36,6 +36,7 @@ const (
 	ReasonDriverUnbound  = "driver-unbound"   // the port has no driver
 	ReasonNodeMissing    = "node-missing"     // no node in the device root
 	ReasonNodeMismatch   = "node-mismatch"    // a node, but of another device or no node at all
+	ReasonNoPort         = "no-port"          // a region whose ports have all been released
 	ReasonPortIDConflict = "port-id-conflict" // another port of the card says that it has this number
 	ReasonUnreadable     = "unreadable"       // =FILE cannot be read, or holds what it may not hold
 	ReasonReadTimeout    = "read-timeout"     // reading the card does not come back

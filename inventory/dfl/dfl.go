@@ -6,8 +6,10 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// Family reads DFL cards.
-type Family struct{}
+// Family reads DFL cards, by ports or by regions.
+type Family struct {
+	Unit port.Unit // what a port of its readings stands for
+}
 
 var layout = port.Layout{
 	Class: "fpga_region",
@@ -15,6 +17,13 @@ var layout = port.Layout{
 	Port:  "dfl-port.",
 	FME:   "dfl-fme.",
 	Table: port.DFL,
+}
+
+// layout is where the driver puts cards, with what the family is to make of them.
+func (f Family) layout() port.Layout {
+	l := layout
+	l.Unit = f.Unit
+	return l
 }
 
 // Name returns dfl.
@@ -28,12 +37,12 @@ func (Family) Signals() inventory.Signals {
 // Cards lists the PCI addresses of base regions.
 func (Family) Cards(host sysfs.Host) ([]string, error) { return layout.Cards(host) }
 
-// Read reads the ports of the function with this PCI address.
-func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
-	return layout.Read(host, card)
+// Read reads the ports or regions of the function with this PCI address.
+func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
+	return f.layout().Read(host, card)
 }
 
-// Outline lists the same ports without asking the card.
-func (Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
-	return layout.Outline(host, card)
+// Outline lists the same without asking the card.
+func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
+	return f.layout().Outline(host, card)
 }

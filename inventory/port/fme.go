@@ -29,6 +29,7 @@ type fme struct {
 	name        string // "" where there is none
 	interfaceID string
 	known       bool // the interface id is
+	bound       bool // has a driver
 	findings
 }
 
@@ -89,6 +90,7 @@ func (l Layout) readFME(e entry) fme {
 		f.found(lineFMEUnbound)
 		return f
 	}
+	f.bound = true
 	dead := f.readInterfaceID(&top, l.Table.interfaceID)
 	for _, file := range l.Table.errors {
 		dead = f.judge(file, below(top.dir, file.name)) || dead

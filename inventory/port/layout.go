@@ -23,6 +23,7 @@ type Layout struct {
 	Port  string // prefix of ports
 	FME   string // prefix of FMEs
 
+	Unit  Unit     // what one port of a reading stands for
 	Table FMETable // what the driver shows of an FME
 }
 
@@ -56,6 +57,10 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 		return inventory.Reading{}, err
 	}
 	r := inventory.Reading{PhysFn: sysfs.PhysFn(dir)}
+	if l.Unit != PerPort {
+		r.Ports = l.readRegions(host, dir, r.PhysFn, found)
+		return r, nil
+	}
 	var c *pciCard
 	for _, e := range found {
 		if len(e.ports) == 0 {
@@ -88,14 +93,18 @@ func join(p *inventory.Port, f, c *findings) {
 	p.Counters = slices.Concat(p.Counters, f.counters, c.counters)
 }
 
-// Outline says which ports the card with this PCI address has, from directories
-// and links alone.
+// Outline says which ports (or regions) the card with this PCI address has, from
+// directories and links alone.
 func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	dir, found, err := l.find(host, card)
 	if err != nil {
 		return inventory.Reading{}, err
 	}
 	r := inventory.Reading{PhysFn: sysfs.PhysFn(dir)}
+	if l.Unit != PerPort {
+		r.Ports = l.outlineRegions(found)
+		return r, nil
+	}
 	for _, e := range found {
 		f := fme{name: e.fme}
 		for _, name := range e.ports {

@@ -85,7 +85,7 @@ func readBound(p *inventory.Port, host sysfs.Host, dir string) {
 	if dead || afuDead {
 		p.PortID, p.PortIDKnown = -1, false // a dead card reads id 3
 	}
-	f.takeNode(host.CheckNode(p.Name, dir+"/"+attrDev))
+	f.takeNode(attrDev, host.CheckNode(p.Name, dir+"/"+attrDev))
 	p.Conditions, p.Files = f.conditions, f.files
 }
 
@@ -110,8 +110,8 @@ func (f *findings) takeAFU(p *inventory.Port, id string, err error) (dead bool) 
 	return false
 }
 
-// takeNode takes in what checking the port's node gave.
-func (f *findings) takeNode(err error) {
+// takeNode takes in what checking the node gave whose number is in the file NAME.
+func (f *findings) takeNode(name string, err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, sysfs.ErrNodeMissing):
@@ -119,7 +119,7 @@ func (f *findings) takeNode(err error) {
 	case errors.Is(err, sysfs.ErrNodeMismatch):
 		f.add(inventory.Condition{Reason: inventory.ReasonNodeMismatch, Health: fatal, Err: err})
 	default:
-		f.unreadable(attrDev, unlisted, err)
+		f.unreadable(name, unlisted, err)
 	}
 }
 

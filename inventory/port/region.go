@@ -1,0 +1,163 @@
+package port
+
+import (
+	"path/filepath"
+	"slices"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// Unit is what one [inventory.Port] of a reading stands for.
+type Unit uint8
+
+const (
+	// PerPort: one port.
+	PerPort Unit = iota
+	// PerFME: a region, that is an FME with all its ports, whose nodes it has. A
+	// function that has ports but no FME of its own is one without interface id.
+	PerFME
+	// PerFMEWithNode: the same, and the node of the FME behind those of the ports.
+	PerFMEWithNode
+)
+
+// fmeDev is the name under which trouble with an FME's dev is told.
+const fmeDev = "fme/dev"
+
+// readRegions reads the card at dir, given its class entries, by its regions.
+func (l Layout) readRegions(host sysfs.Host, dir, physfn string, found []entry) []inventory.Port {
+	var c *pciCard
+	var regions []inventory.Port
+	for _, e := range found {
+		if e.fme == "" && len(e.ports) == 0 {
+			continue
+		}
+		if c == nil {
+			c = l.readCard(host, dir, physfn)
+		}
+		if r, ok := l.readRegion(host, e, c); ok {
+			regions = append(regions, r)
+		}
+	}
+	sortPorts(regions)
+	return regions
+}
+
+// readRegion reads the region of e. One that has another FME or other ports after
+// it has been read is read once more: a card that comes or goes, or whose ports are
+// released, would be half of what it is. The second result is false when it left.
+func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Port, bool) {
+	inode, err := sysfs.Inode(e.dir)
+	if err != nil {
+		return inventory.Port{}, false
+	}
+	r, ok := l.readAll(host, e, inode, c)
+	if now, err := l.entry(e.dir); err == nil && !e.same(now) {
+		r, ok = l.readAll(host, now, inode, c)
+	}
+	after, err := sysfs.Inode(e.dir)
+	return r, ok && err == nil && after == inode
+}
+
+// same says whether the FME and the ports have the same names.
+func (e entry) same(o entry) bool { return e.fme == o.fme && slices.Equal(e.ports, o.ports) }
+
+// readAll reads what makes up the region of e. The second result is false when
+// there is nothing.
+func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inventory.Port, bool) {
+	f := l.fmeOf(host, e, c)
+	if l.Unit == PerFMEWithNode && e.fme != "" && f.bound {
+		f.takeNode(fmeDev, host.CheckNode(e.fme, e.dir+"/"+e.fme+"/"+attrDev))
+	}
+	var ports []inventory.Port
+	for _, name := range e.ports {
+		if p, ok := Read(host, e.dir+"/"+name); ok {
+			ports = append(ports, p)
+		}
+	}
+	r := l.region(e, inode, ports)
+	r.AFUID, r.AFUIDKnown = e.onlyAFU(ports)
+	if e.fme != "" {
+		f.describe(&r)
+	}
+	c.describe(&r)
+	all := merge(r.Conditions, ports, &f.findings, &c.findings)
+	r.Conditions, r.Files, r.Counters = all.conditions, all.files, all.counters
+	return r, e.fme != "" || len(ports) > 0
+}
+
+// region is what the directories of e say of its region, given those of its ports.
+//
+// It lives and dies with the class entry, whose name and inode it has, though it
+// is about the FME: the driver takes the FME of a card that is pulled away before
+// the ports, and that would make it another one for a moment.
+func (l Layout) region(e entry, inode uint64, ports []inventory.Port) inventory.Port {
+	r := inventory.Port{
+		Name: filepath.Base(e.dir), Incarnation: inode,
+		PortIDKnown: true, // 0: the card's address is its whole identity
+		NUMANode:    -1,
+	}
+	for _, p := range ports {
+		r.Nodes = append(r.Nodes, p.Nodes...)
+	}
+	if e.fme == "" {
+		r.InterfaceIDKnown = true // there is none: nobody can program it from here
+		return r
+	}
+	if len(ports) == 0 {
+		health := fatal
+		if l.Unit == PerFMEWithNode {
+			health = degraded // there is a node yet
+		}
+		r.Conditions = []inventory.Condition{{Reason: inventory.ReasonNoPort, Health: health}}
+	}
+	if l.Unit == PerFMEWithNode {
+		r.Nodes = append(r.Nodes, e.fme)
+	}
+	return r
+}
+
+// onlyAFU is the AFU of a region that has one port; one that has more has none of
+// its own. How many an FME has it says itself: those that are given to virtual
+// functions for a while, and are not here, count.
+func (e entry) onlyAFU(ports []inventory.Port) (id string, known bool) {
+	has := len(ports)
+	if e.fme != "" {
+		var err error
+		if has, err = sysfs.ReadAs(e.dir+"/"+e.fme+"/"+attrPorts, sysfs.ParseSmall); err != nil {
+			return "", false
+		}
+	}
+	switch {
+	case has > 1 || len(ports) > 1:
+		return "", true
+	case len(ports) == 1:
+		return ports[0].AFUID, ports[0].AFUIDKnown
+	}
+	return "", false
+}
+
+// outlineRegions says which regions there are, from directories and links alone.
+func (l Layout) outlineRegions(found []entry) []inventory.Port {
+	var regions []inventory.Port
+	for _, e := range found {
+		inode, err := sysfs.Inode(e.dir)
+		var ports []inventory.Port
+		for _, name := range e.ports {
+			if p, ok := outline(e.dir + "/" + name); ok {
+				ports = append(ports, p)
+			}
+		}
+		if err != nil || e.fme == "" && len(ports) == 0 {
+			continue
+		}
+		r := l.region(e, inode, ports)
+		if e.fme != "" {
+			f := fme{name: e.fme}
+			f.describe(&r)
+		}
+		regions = append(regions, r)
+	}
+	sortPorts(regions)
+	return regions
+}

@@ -1,0 +1,301 @@
+package port_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/opae"
+	"b-com.com/accelerator-device-plugin/inventory/port"
+)
+
+// The class entries of the boards, below sys/devices.
+const (
+	oneCard  = "pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/"
+	twoPorts = "pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/region0/"
+)
+
+// region is one that is well: its ports' nodes, and its FME; changed by each change.
+func region(name, fme string, nodes []string, changes ...func(*inventory.Port)) inventory.Port {
+	p := inventory.Port{
+		Name: name, PortIDKnown: true, AFUIDKnown: true, InterfaceID: pacID, InterfaceIDKnown: true,
+		NUMANode: -1, Nodes: nodes, Parent: fme, ParentNodes: []string{fme},
+	}
+	for _, change := range changes {
+		change(&p)
+	}
+	return p
+}
+
+func noInterface(p *inventory.Port)  { p.InterfaceID, p.InterfaceIDKnown = "", false }
+func noFME(p *inventory.Port)        { p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil }
+func secondSocket(p *inventory.Port) { p.NUMANode = 1 }
+func withAFU(p *inventory.Port)      { p.AFUID = afuID }
+func nodes(names ...string) []string { return names }
+func withFMENode(p inventory.Port) inventory.Port {
+	p.Nodes = append(slices.Clone(p.Nodes), p.ParentNodes...)
+	return p
+}
+
+func wrong(all ...inventory.Condition) func(*inventory.Port) {
+	return func(p *inventory.Port) { p.Conditions = all }
+}
+
+// Nodes and names are what Intel's plugin gives: of a region those of all its ports,
+// of a regiondevel that of the FME too. The id is ours: port 0, the card's address.
+func TestRegion(t *testing.T) {
+	one := region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU)
+	two := func(nodes []string, changes ...func(*inventory.Port)) inventory.Port {
+		return region("region0", "dfl-fme.0", nodes, append(changes, secondSocket)...)
+	}
+	both := nodes("dfl-port.9", "dfl-port.10")
+	fmeUnbound := map[string]string{"driver": absent, "uevent": "MAJOR=246\n", "ports_num": absent, "bitstream_id": absent}
+	const compat = "dfl-fme-region.1/fpga_region/region1/compat_id"
+	noPort := func(health inventory.Health) func(*inventory.Port) {
+		return wrong(inventory.Condition{Reason: "no-port", Health: health})
+	}
+	missing := inventory.Condition{Reason: "node-missing", Health: bad}
+	tests := []struct {
+		name, board, card string
+		edits             map[string]map[string]string // by directory below sys/devices
+		want              inventory.Port               // mode region
+		devel             func(*inventory.Port)        // what else is different in regiondevel; nil: nothing
+	}{
+		{"one card", "dfl-one-card", "0000:01:00.0", nil, one, nil},
+		{"second card", "dfl-two-cards", "0000:02:00.0", nil,
+			region("region2", "dfl-fme.1", nodes("dfl-port.1"), withAFU), nil},
+		{"two ports", "dfl-two-ports", "0001:3b:00.0", nil, two(both), nil},
+		{"without AFU id", "dfl-multi-function", "0000:17:00.0", nil,
+			region("region0", "dfl-fme.0", nodes("dfl-port.0"), func(p *inventory.Port) {
+				p.InterfaceID, p.NUMANode = "0c1d2e3f405162738495a6b7c8d9eafb", 0
+			}), nil},
+		{"opae", "opae-one-card", "0000:82:00.0", nil,
+			region("intel-fpga-dev.0", "intel-fpga-fme.0", nodes("intel-fpga-port.0"), func(p *inventory.Port) {
+				p.AFUID, p.InterfaceID = "00112233445566778899aabbccddeeff", "a1b2c3d4e5f60718293a4b5c6d7e8f90"
+			}), nil},
+
+		{"physical function", "dfl-vf", "0000:01:00.0", nil, one, nil},
+		{"virtual function", "dfl-vf", "0000:03:00.0", nil, region("region2", "", nodes("dfl-port.1"), withAFU, noFME), nil},
+		{"FME missing", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard: {"dfl-fme.0": absent}},
+			region("region0", "", nodes("dfl-port.0"), withAFU, noFME), nil},
+
+		{"port released", "dfl-two-ports", "0001:3b:00.0", map[string]map[string]string{twoPorts: {"dfl-port.10": absent}},
+			two(nodes("dfl-port.9")), nil},
+		{"all ports released", "dfl-two-ports", "0001:3b:00.0",
+			map[string]map[string]string{twoPorts: {"dfl-port.9": absent, "dfl-port.10": absent}},
+			two(nil, noPort(bad)), noPort(poor)},
+		{"the only port released", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard: {"dfl-port.0": absent}},
+			region("region0", "dfl-fme.0", nil, noAFU, noPort(bad)), noPort(poor)},
+		{"port without driver", "dfl-unbound", "0000:02:00.0", nil,
+			region("region2", "dfl-fme.1", nodes("dfl-port.1"), noAFU, wrong(unhealthy("driver-unbound")...)), nil},
+
+		{"AP6 on one of two", "dfl-two-ports", "0001:3b:00.0",
+			map[string]map[string]string{twoPorts + "dfl-port.10": {"errors/errors": "0x4000000000000\n"}},
+			two(both, wrong(is("port-ap6", bad))), nil},
+		{"the same error on both", "dfl-two-ports", "0001:3b:00.0", map[string]map[string]string{
+			twoPorts + "dfl-port.9":  {"errors/errors": "0x1\n"},
+			twoPorts + "dfl-port.10": {"errors/errors": "0x100000001\n"},
+		}, two(both, wrong(is("port-tx=ch0-overflow", poor), is("port-mmio-timeout", poor))), nil},
+		{"dead AFU and dead port", "dfl-two-ports", "0001:3b:00.0", map[string]map[string]string{
+			twoPorts + "dfl-port.9":  {"afu_id": allF + "\n"},
+			twoPorts + "dfl-port.10": {"power_state": "0xf\n"},
+		}, two(both, wrong(dead("afu-dead"), dead("port-dead"))), nil},
+
+		{"FME without driver", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": fmeUnbound},
+			region("region0", "dfl-fme.0", nodes("dfl-port.0"), noAFU, noInterface, wrong(is("fme-unbound", bad))), nil},
+		{"interface all f", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {compat: allF + "\n"}},
+			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, noInterface, wrong(dead("fme-dead"))), nil},
+		{"interface unreadable", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {compat: directory}},
+			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, noInterface,
+				wrong(of("fme-dead", "unreadable=fme/compat_id", poor))), nil},
+		{"no interface", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"dfl-fme-region.1": absent}},
+			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, func(p *inventory.Port) { p.InterfaceID = "" }), nil},
+		{"how many ports unreadable", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"ports_num": directory}},
+			region("region0", "dfl-fme.0", nodes("dfl-port.0"), noAFU), nil},
+		{"dead card", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{
+			oneCard + "dfl-port.0": {"afu_id": allF + "\n", "errors/errors": "0xffffffffffffffff\n", "id": "3\n"},
+			oneCard + "dfl-fme.0":  {compat: allF + "\n", "ports_num": "7\n"},
+			oneCard + "../..":      {"config": gone},
+		}, region("region0", "dfl-fme.0", nodes("dfl-port.0"), noInterface,
+			wrong(dead("afu-dead"), dead("fme-dead"), dead("pci-gone"))), nil},
+
+		{"FME's node missing", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{"../../dev": {"dfl-fme.0": absent}},
+			one, wrong(missing)},
+		{"all nodes missing", "dfl-one-card", "0000:01:00.0",
+			map[string]map[string]string{"../../dev": {"dfl-fme.0": absent, "dfl-port.0": absent}},
+			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, wrong(missing)), nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			host := node(t, tt.board)
+			for dir, files := range tt.edits {
+				edit(t, filepath.Join(host.Sys, "devices", dir), files)
+			}
+			devel := withFMENode(tt.want)
+			if tt.devel != nil {
+				tt.devel(&devel)
+			}
+			for unit, want := range map[port.Unit]inventory.Port{port.PerFME: tt.want, port.PerFMEWithNode: devel} {
+				got := readRegion(t, host, unit, tt.card)
+				if got.Incarnation == 0 {
+					t.Errorf("unit %d: no incarnation", unit)
+				}
+				if diff := cmp.Diff(want, got, ignoreErr,
+					cmpopts.IgnoreFields(inventory.Port{}, "Incarnation", "Files", "Counters")); diff != "" {
+					t.Errorf("unit %d: region (-want +got):\n%s", unit, diff)
+				}
+			}
+		})
+	}
+}
+
+// readRegion reads the only region of a card of either driver.
+func readRegion(t *testing.T, host sysfs.Host, unit port.Unit, card string) inventory.Port {
+	t.Helper()
+	var all []inventory.Port
+	for _, family := range []inventory.Family{dfl.Family{Unit: unit}, opae.Family{Unit: unit}} {
+		if r, err := family.Read(host, card); err == nil {
+			all = append(all, r.Ports...)
+		}
+	}
+	if len(all) != 1 {
+		t.Fatalf("%s: regions %+v, want one", card, all)
+	}
+	return all[0]
+}
+
+// A function with neither FME nor port is no region.
+func TestNoRegion(t *testing.T) {
+	host := node(t, "dfl-multi-function")
+	for _, unit := range []port.Unit{port.PerFME, port.PerFMEWithNode} {
+		for _, read := range []func(inventory.Family, sysfs.Host, string) (inventory.Reading, error){
+			inventory.Family.Read, inventory.Family.Outline,
+		} {
+			if r, err := read(dfl.Family{Unit: unit}, host, "0000:17:00.1"); err != nil || len(r.Ports) != 0 {
+				t.Errorf("reading %+v, error %v; want neither", r, err)
+			}
+		}
+	}
+}
+
+// What is behind a reason says which of several ports it is about.
+func TestRegionSaysWhichPort(t *testing.T) {
+	host := node(t, "dfl-two-ports")
+	region := host.Sys + "/devices/" + twoPorts
+	edit(t, region+"dfl-port.9", map[string]string{"errors/errors": "0x1\n", "power_state": directory, "id": "7\n"})
+	edit(t, region+"dfl-port.10", map[string]string{"errors/errors": "0x1\n", "driver": absent})
+	edit(t, host.Dev, map[string]string{"dfl-port.10": absent, "dfl-port.9": absent})
+	var got []string
+	for _, c := range readRegion(t, host, port.PerFME, "0001:3b:00.0").Conditions {
+		words := strings.ReplaceAll(strings.ReplaceAll(c.Err.Error(), region, ""), host.Dev, "dev")
+		got = append(got, c.Reason+": "+words)
+	}
+	want := []string{
+		`unreadable=id: dfl-port.9: dfl-port.9/id: "7" is not the number of a port, want 0 to 3`,
+		"port-tx=ch0-overflow: dfl-port.9: port-tx=ch0-overflow\ndfl-port.10: port-tx=ch0-overflow",
+		"unreadable=power_state: dfl-port.9: read dfl-port.9/power_state: is a directory",
+		"node-missing: dfl-port.9: no device node: lstat dev/dfl-port.9: no such file or directory\n" +
+			"dfl-port.10: no device node: lstat dev/dfl-port.10: no such file or directory",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+
+	// Of the only port nothing more is said than in readings by port.
+	edit(t, region, map[string]string{"dfl-port.10": absent})
+	for _, c := range readRegion(t, host, port.PerFME, "0001:3b:00.0").Conditions {
+		if c.Err != nil && strings.HasPrefix(c.Err.Error(), "dfl-port.9: ") {
+			t.Errorf("%s: %v names the only port", c.Reason, c.Err)
+		}
+	}
+}
+
+// A port's files are known by its directory, the others stand there once. Their
+// loss reads as that of a port's.
+func TestRegionFiles(t *testing.T) {
+	r := newRig(t, "dfl")
+	got := readRegion(t, r.host, port.PerFME, r.address)
+	want := judged("dfl")
+	for i := range want[:3] { // those of the port
+		want[i].Name, want[i].Reason = "dfl-port.0/"+want[i].Name, "unreadable="+want[i].Name
+	}
+	if diff := cmp.Diff(want, got.Files); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	counters := []string{
+		"pci/aer_dev_fatal", "pci/aer_dev_nonfatal", "slot/aer_dev_fatal", "slot/aer_dev_nonfatal",
+		"root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal",
+	}
+	var names []string
+	for _, c := range got.Counters {
+		names = append(names, c.Name)
+	}
+	if diff := cmp.Diff(counters, names); diff != "" {
+		t.Errorf("counters (-want +got):\n%s", diff)
+	}
+
+	names = nil
+	for _, f := range readRegion(t, node(t, "dfl-two-ports"), port.PerFME, "0001:3b:00.0").Files {
+		names = append(names, f.Name)
+	}
+	two := []string{
+		"dfl-port.9/afu_id", "dfl-port.9/errors/errors", "dfl-port.9/power_state",
+		"dfl-port.10/afu_id", "dfl-port.10/errors/errors", "dfl-port.10/power_state",
+		"fme/driver", "fme/compat_id", "fme/errors/catfatal_errors", "fme/errors/nonfatal_errors", "fme/manager",
+		"fme/errors/fme_errors", "fme/errors/pcie0_errors", "fme/errors/pcie1_errors", "fme/hwmon",
+		"pci/config", "pci/current_link_speed", "pci/current_link_width", "pci/aer_dev_fatal", "pci/aer_dev_nonfatal",
+		"slot/aer_dev_fatal", "slot/aer_dev_nonfatal",
+		"root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal",
+	}
+	if diff := cmp.Diff(two, names); diff != "" {
+		t.Errorf("files of two ports (-want +got):\n%s", diff)
+	}
+}
+
+// The outline of a card names the region that reading it finds, and reads nothing.
+func TestRegionOutline(t *testing.T) {
+	tests := []struct {
+		name, board, card string
+		released          []string
+	}{
+		{"two ports", "dfl-two-ports", "0001:3b:00.0", nil},
+		{"virtual function", "dfl-vf", "0000:03:00.0", nil},
+		{"all ports released", "dfl-two-ports", "0001:3b:00.0", nodes("dfl-port.9", "dfl-port.10")},
+	}
+	for _, tt := range tests {
+		for _, unit := range []port.Unit{port.PerFME, port.PerFMEWithNode} {
+			t.Run(fmt.Sprint(tt.name, unit), func(t *testing.T) {
+				host := node(t, tt.board)
+				for _, name := range tt.released {
+					edit(t, host.Sys+"/devices/"+twoPorts, map[string]string{name: absent})
+				}
+				want := readRegion(t, host, unit, tt.card)
+				want.AFUID, want.AFUIDKnown, want.PCIID, want.NUMANode, want.Files, want.Counters = "", false, "", -1, nil, nil
+				if want.Parent != "" {
+					noInterface(&want)
+				}
+				for _, file := range []string{"id", "afu_id", "ports_num", "compat_id"} {
+					paths, _ := filepath.Glob(host.Sys + "/devices/*/*/*/fpga_region/region*/dfl-*/" + file)
+					for _, path := range paths {
+						edit(t, filepath.Dir(path), map[string]string{file: directory})
+					}
+				}
+				r, err := dfl.Family{Unit: unit}.Outline(host, tt.card)
+				if err != nil || len(r.Ports) != 1 {
+					t.Fatalf("outline %+v, error %v", r, err)
+				}
+				if diff := cmp.Diff(want, r.Ports[0]); diff != "" {
+					t.Errorf("region (-read +outline):\n%s", diff)
+				}
+			})
+		}
+	}
+}
