@@ -68,7 +68,8 @@ type Condition struct {
 	Err error
 }
 
-// Device is one FPGA port (or one unit of a pool), immutable once published.
+// Device is one FPGA port (or one unit of a pool, or one FME with all its ports),
+// immutable once published.
 type Device struct {
 	// ID is unique on the node and stable over re-enumeration: the PCI address
 	// as lspci prints it, with -pN for hardware port N > 0.
@@ -89,7 +90,7 @@ type Device struct {
 	PortID      int      // hardware port number; -1: not known
 	AFUID       string   // 32 lower-case hex digits; "" where there is none
 	InterfaceID string   // 32 lower-case hex digits; "" where there is none
-	Nodes       []string // names of the port's nodes below the device root
+	Nodes       []string // names of its nodes below the device root, those of the ports first
 	Parent      string   // name of the FME; "" where there is none
 	ParentNodes []string // names of the FME's nodes below the device root
 }

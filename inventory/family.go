@@ -44,14 +44,14 @@ type Reading struct {
 	Ports  []Port // in the order of the driver's numbers
 }
 
-// Port is one port as it was read at one moment. What could not be read is
-// marked as not known, and keeps the value that it had for as long as the port's
-// directory lives.
+// Port is one port as it was read at one moment, or what a family gives as one: a
+// unit of a pool, or an FME with all its ports. What could not be read is marked as
+// not known, and keeps the value that it had for as long as the directory lives.
 type Port struct {
 	// ID is the device's identity where the family gives one. Families with PCI
 	// cards leave it empty: identity is then the card's address and PortID.
 	ID string
-	// Name is the port's directory, for people. It holds the driver's running
+	// Name is its directory, for people. It holds the driver's running
 	// number, which is reused: never an identity.
 	Name string
 	// Incarnation differs when a directory of the same name is another one

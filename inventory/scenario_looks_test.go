@@ -18,7 +18,9 @@ func (s *stage) expect(st scenarioStep) error {
 		if d == nil {
 			return mismatch("is gone, want " + state)
 		}
-		got, known := map[string]string{"afu": d.AFUID, "pci": d.PCIID, "node": strings.Join(d.Nodes, ",")}[attribute]
+		got, known := map[string]string{
+			"afu": d.AFUID, "interface": d.InterfaceID, "pci": d.PCIID, "node": strings.Join(d.Nodes, ","),
+		}[attribute]
 		if want = inFull(want); !known || got != want {
 			return mismatch(fmt.Sprintf("%s is %s, want %s", attribute, got, want))
 		}

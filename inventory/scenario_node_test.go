@@ -57,6 +57,9 @@ func (f *programming) Read(host sysfs.Host, card string) (inventory.Reading, err
 }
 
 func (s *stage) busy(st scenarioStep) error {
+	if s.family.Unit != port.PerPort && st.port != 0 {
+		return errors.New("a region is busy as a whole: want p0")
+	}
 	s.family.mu.Lock()
 	defer s.family.mu.Unlock()
 	s.family.ports[portOfCard{st.card, st.port}] = st.rest[0] == "on"
@@ -124,7 +127,8 @@ func (s *stage) keepInodes(pattern string) error {
 
 func (s *stage) unplug(st scenarioStep) error {
 	delete(s.plugged, st.card)
-	return errors.Join(s.keepInodes(s.node.CardDir(st.card)+"/fpga_region/region*/dfl-*"), s.node.Unplug(st.card))
+	regions := s.node.CardDir(st.card) + "/fpga_region/region*"
+	return errors.Join(s.keepInodes(regions), s.keepInodes(regions+"/dfl-*"), s.node.Unplug(st.card))
 }
 
 // release takes a port off its card as DFL_FPGA_FME_PORT_RELEASE does: the node

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 // scenarioCommands is the language of the scenarios.
@@ -53,9 +54,12 @@ func (s *stage) configure(st scenarioStep) error {
 		_, err := fmt.Sscan(value, &s.cfg.FlapLimit)
 		return err
 	}
-	if st.rest[0] == "any-afu" { // what modes region and regiondevel set
+	if st.rest[0] == "any-afu" {
 		s.cfg.AnyAFU = value == "on"
 		return nil
+	}
+	if st.rest[0] == "mode" {
+		return s.setMode(value)
 	}
 	d, err := time.ParseDuration(value)
 	times := map[string]*time.Duration{
@@ -64,10 +68,20 @@ func (s *stage) configure(st scenarioStep) error {
 	}
 	setting := times[st.rest[0]]
 	if setting == nil {
-		return fmt.Errorf("unknown setting %q, want any-afu, flap-limit or one of %v", st.rest[0], slices.Sorted(maps.Keys(times)))
+		return fmt.Errorf("unknown setting %q, want any-afu, flap-limit, mode or one of %v", st.rest[0], slices.Sorted(maps.Keys(times)))
 	}
 	*setting = d
 	return err
+}
+
+// setMode makes regions the devices, which may hold any AFU. Without it ports are.
+func (s *stage) setMode(mode string) error {
+	unit, ok := map[string]port.Unit{"region": port.PerFME, "regiondevel": port.PerFMEWithNode}[mode]
+	if !ok {
+		return fmt.Errorf("unknown mode %q, want region or regiondevel", mode)
+	}
+	s.family.Unit, s.cfg.AnyAFU = unit, true
+	return nil
 }
 
 func (s *stage) wait(st scenarioStep) error {

@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 // ignore leaves out what package port tests: the words behind a condition, and
@@ -415,11 +416,16 @@ func TestNoDriver(t *testing.T) {
 }
 
 // BenchmarkRead reads a healthy card with one port: one that has every file that
-// is judged, and one of a virtual machine that has about half of them.
+// is judged, also as a region, and one of a virtual machine that has about half of
+// them.
 func BenchmarkRead(b *testing.B) {
-	for _, bb := range []struct{ name, board, card string }{
-		{"all-files", "dfl-all-files", "0000:03:00.0"},
-		{"one-card", "dfl-one-card", "0000:01:00.0"},
+	for _, bb := range []struct {
+		name, board, card string
+		unit              port.Unit
+	}{
+		{"all-files", "dfl-all-files", "0000:03:00.0", port.PerPort},
+		{"one-card", "dfl-one-card", "0000:01:00.0", port.PerPort},
+		{"region", "dfl-all-files", "0000:03:00.0", port.PerFMEWithNode},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			host := node(b, bb.board)
@@ -429,7 +435,7 @@ func BenchmarkRead(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if r, err := (dfl.Family{}).Read(host, bb.card); err != nil || len(r.Ports) != 1 || r.Ports[0].Conditions != nil {
+				if r, err := (dfl.Family{Unit: bb.unit}).Read(host, bb.card); err != nil || len(r.Ports) != 1 || r.Ports[0].Conditions != nil {
 					b.Fatal(r, err)
 				}
 			}

@@ -23,6 +23,9 @@ var (
 	idPattern   = regexp.MustCompile(`^([0-9a-f]{32})?$`)
 	namePattern = regexp.MustCompile(`^dfl-port\.[0-9]+$`)
 
+	regionPattern = regexp.MustCompile(`^region[0-9]+$`)
+	nodePattern   = regexp.MustCompile(`^dfl-(port|fme)\.[0-9]+$`)
+
 	pciIDPattern = regexp.MustCompile(`^([0-9a-f]{4}(:[0-9a-f]{4}){3})?$`)
 )
 
@@ -35,12 +38,15 @@ var rows = func() map[string]bool {
 	return names
 }()
 
+// units are the ways to read a card.
+var units = []port.Unit{port.PerPort, port.PerFME, port.PerFMEWithNode}
+
 // check says what is wrong with a reading whatever the tree held.
-func check(r inventory.Reading) error {
+func check(r inventory.Reading, unit port.Unit) error {
 	for _, p := range r.Ports {
 		switch {
-		case !namePattern.MatchString(p.Name) || !slices.Equal(p.Nodes, []string{p.Name}):
-			return errors.New("a port without its name or node")
+		case !named(p, unit):
+			return errors.New("a port or region without its name or nodes")
 		case p.Incarnation == 0:
 			return errors.New("a port without incarnation")
 		case !idPattern.MatchString(p.AFUID) || !idPattern.MatchString(p.InterfaceID):
@@ -78,6 +84,23 @@ func check(r inventory.Reading) error {
 	return nil
 }
 
+// named says whether name and nodes are right: a region may have no port left, and
+// none twice.
+func named(p inventory.Port, unit port.Unit) bool {
+	if unit == port.PerPort {
+		return namePattern.MatchString(p.Name) && slices.Equal(p.Nodes, []string{p.Name})
+	}
+	nodes := map[string]bool{}
+	for _, name := range p.Nodes {
+		if nodes[name] || !nodePattern.MatchString(name) {
+			return false
+		}
+		nodes[name] = true
+	}
+	withNode := unit == port.PerFMEWithNode && p.Parent != ""
+	return regionPattern.MatchString(p.Name) && p.PortID == 0 && nodes[p.Parent] == withNode
+}
+
 // cardsOfTree are the cards that the board dfl-vf had before it was broken.
 var cardsOfTree = []string{"0000:01:00.0", "0000:03:00.0"}
 
@@ -90,12 +113,14 @@ func checkAll(t *testing.T, host sysfs.Host) {
 		if _, err := sysfs.ParsePCIAddress(card); err != nil {
 			t.Errorf("a card without address: %v", err)
 		}
-		r, err := dfl.Family{}.Read(host, card)
-		if err != nil && len(r.Ports) != 0 {
-			t.Errorf("%s: ports beside the error %v", card, err)
-		}
-		if err := check(r); err != nil {
-			t.Errorf("%s: %v: %+v", card, err, r)
+		for _, unit := range units {
+			r, err := dfl.Family{Unit: unit}.Read(host, card)
+			if err != nil && len(r.Ports) != 0 {
+				t.Errorf("%s: ports beside the error %v", card, err)
+			}
+			if err := check(r, unit); err != nil {
+				t.Errorf("%s: %v: %+v", card, err, r)
+			}
 		}
 	}
 }
@@ -193,12 +218,14 @@ func FuzzRead(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		r, err := dfl.Family{}.Read(host, "0000:01:00.0")
-		if err != nil || len(r.Ports) != 1 {
-			t.Fatalf("reading %+v, error %v", r, err)
-		}
-		if err := check(r); err != nil {
-			t.Errorf("%v: %+v", err, r)
+		for _, unit := range units {
+			r, err := dfl.Family{Unit: unit}.Read(host, "0000:01:00.0")
+			if err != nil || len(r.Ports) != 1 {
+				t.Fatalf("reading %+v, error %v", r, err)
+			}
+			if err := check(r, unit); err != nil {
+				t.Errorf("%v: %+v", err, r)
+			}
 		}
 	})
 }
@@ -223,12 +250,14 @@ func FuzzReadShared(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		r, err := dfl.Family{}.Read(host, "0000:03:00.0")
-		if err != nil || len(r.Ports) != 1 {
-			t.Fatalf("reading %+v, error %v", r, err)
-		}
-		if err := check(r); err != nil {
-			t.Errorf("%v: %+v", err, r)
+		for _, unit := range units {
+			r, err := dfl.Family{Unit: unit}.Read(host, "0000:03:00.0")
+			if err != nil || len(r.Ports) != 1 {
+				t.Fatalf("reading %+v, error %v", r, err)
+			}
+			if err := check(r, unit); err != nil {
+				t.Errorf("%v: %+v", err, r)
+			}
 		}
 	})
 }

@@ -29,5 +29,14 @@ func Decoders() map[string]func(value string) (found []inventory.Condition, dead
 	return all
 }
 
+// Join is what several conditions of one region come to.
+func Join(conditions ...inventory.Condition) []inventory.Condition {
+	var f findings
+	for _, c := range conditions {
+		f.join(c)
+	}
+	return f.conditions
+}
+
 // ParseTotal takes a count of errors out of a file.
 var ParseTotal = parseTotal

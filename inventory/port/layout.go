@@ -23,7 +23,7 @@ type Layout struct {
 	Port  string // prefix of ports
 	FME   string // prefix of FMEs
 
-	Unit  Unit     // what one port of a reading stands for
+	Unit  Unit     // what one port of a reading is
 	Table FMETable // what the driver shows of an FME
 }
 

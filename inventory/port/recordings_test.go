@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 // recordings are trees recorded from real cards and kernels. They are no part
@@ -56,6 +58,65 @@ var recorded = map[string][]string{
 		kernelPort("03", 0, -1, ""), kernelPort("04", 2, 1, pacID)},
 }
 
+// recordedRegions are the same for mode region: names and nodes as the archives
+// list them, by what Intel's plugin makes of them. A virtual function has no FME of
+// its own, and so no interface id.
+var recordedRegions = map[string][]string{
+	"dfl-d5005.tar.gz": {
+		"dfl 0000:05:00.0 region0 id=0 afu=f7df405cbd7acf7222f144b0b93acd18 if=9346116da52d5ca8b06aa9a389ef7c8d fme=dfl-fme.0 nodes=dfl-port.0"},
+	"dfl-n3000.tar.gz": {
+		"dfl 0000:05:00.0 region0 id=0 afu=9aeffe5f84570612c000c9660d824272 if=a5d72a3cc8b04939912cf715e5dc10ca fme=dfl-fme.0 nodes=dfl-port.0"},
+	"dfl-n6000-ofs.tar.gz": {
+		"dfl 0000:01:00.0 region0 id=0 afu= if=98b4d5bc98ba5f4b98d9a2841ccf11b0 fme=dfl-fme.0 nodes=dfl-port.0 link-speed=8.0 link-width=8",
+		"dfl 0000:01:00.1", "dfl 0000:01:00.2", "dfl 0000:01:00.4"},
+	"dfl-pac-a10.tar.gz": {
+		"dfl 0000:05:00.0 region0 id=0 afu=" + nlbAFU + " if=f64e598bea11517fa28e7bc65d885104 fme=dfl-fme.0 nodes=dfl-port.0"},
+	"opae-pac-a10.tar.gz": {
+		"opae 0000:05:00.0 intel-fpga-dev.0 id=0 afu=" + nlbAFU +
+			" if=f64e598bea11517fa28e7bc65d885104 fme=intel-fpga-fme.0 nodes=intel-fpga-port.0"},
+	"kernel-6.1/sysfs/one-card.tar.gz":       {kernelRegion("01", 0, 0, pacID, 0)},
+	"kernel-6.1/sysfs/one-card-again.tar.gz": {kernelRegion("01", 0, 0, pacID, 0)},
+	"kernel-6.1/sysfs/two-cards.tar.gz":      {kernelRegion("01", 0, 0, pacID, 0), kernelRegion("02", 2, 1, pacID, 1)},
+	"kernel-6.1/sysfs/port1-released.tar.gz": {
+		kernelRegion("01", 0, 0, pacID, 0), "dfl 0000:02:00.0 region2 id=0 afu=? if=" + pacID + " fme=dfl-fme.1 nodes= no-port"},
+	"kernel-6.1/sysfs/port0-error-ap6.tar.gz": {
+		kernelRegion("01", 0, 0, pacID, 0) + " port-tx=ch0-overflow power-throttled=6",
+		"dfl 0000:02:00.0 region2 id=0 afu=? if=" + pacID + " fme=dfl-fme.1 nodes=dfl-port.1 driver-unbound"},
+	"kernel-6.1/sysfs/card-and-vf.tar.gz": {kernelRegion("01", 0, 0, pacID, 0), kernelRegion("03", 2, -1, "", 1)},
+	"kernel-6.1/sysfs/three-cards-and-vf.tar.gz": {
+		kernelRegion("01", 0, 0, pacID, 0),
+		strings.Replace(kernelRegion("02", 3, 1, otherID, 2), nlbAFU, "bfaf2ae94a5246e382fe38f0f9e17764", 1),
+		kernelRegion("03", 2, -1, "", 1), kernelRegion("04", 5, 2, pacID, 3)},
+	"kernel-6.1/sysfs/after-reload.tar.gz": {
+		strings.Replace(kernelRegion("02", 1, 0, otherID, 1), nlbAFU, "bfaf2ae94a5246e382fe38f0f9e17764", 1),
+		kernelRegion("03", 0, -1, "", 0), kernelRegion("04", 2, 1, pacID, 2)},
+}
+
+// kernelRegion is the line of a healthy region of our own rig; fme -1 is none.
+func kernelRegion(bus string, region, fme int, interfaceID string, port int) string {
+	parent := ""
+	if fme >= 0 {
+		parent = fmt.Sprintf("dfl-fme.%d", fme)
+	}
+	return fmt.Sprintf("dfl 0000:%s:00.0 region%d id=0 afu=%s if=%s fme=%s nodes=dfl-port.%d", bus, region, nlbAFU, interfaceID, parent, port)
+}
+
+// withFMENodes is what the lines of regions are in mode regiondevel.
+func withFMENodes(lines []string) []string {
+	lines = slices.Clone(lines)
+	for i, line := range lines {
+		_, fme, _ := strings.Cut(line, " fme=")
+		fme, _, _ = strings.Cut(fme, " ")
+		_, nodes, ok := strings.Cut(line, " nodes=")
+		nodes, _, _ = strings.Cut(nodes, " ")
+		if ok && fme != "" {
+			all := strings.TrimPrefix(nodes+","+fme, ",")
+			lines[i] = strings.Replace(line, " nodes="+nodes, " nodes="+all, 1)
+		}
+	}
+	return lines
+}
+
 // kernelPort is the line of a healthy port of our own rig; fme -1 is none.
 func kernelPort(bus string, port, fme int, interfaceID string) string {
 	parent := ""
@@ -92,8 +153,12 @@ func TestRecordings(t *testing.T) {
 				checkMissing(t, host)
 				makeNodes(t, host)
 			}
-			if diff := cmp.Diff(recorded[name], summary(t, host, true)); diff != "" {
-				t.Errorf("cards (-want +got):\n%s", diff)
+			for unit, want := range map[port.Unit][]string{
+				port.PerPort: recorded[name], port.PerFME: recordedRegions[name], port.PerFMEWithNode: withFMENodes(recordedRegions[name]),
+			} {
+				if diff := cmp.Diff(want, summary(t, host, unit)); diff != "" {
+					t.Errorf("unit %d: cards (-want +got):\n%s", unit, diff)
+				}
 			}
 		})
 	}
@@ -102,7 +167,7 @@ func TestRecordings(t *testing.T) {
 // checkMissing checks that each bound port lacks its node.
 func checkMissing(t *testing.T, host sysfs.Host) {
 	t.Helper()
-	for _, line := range summary(t, host, true) {
+	for _, line := range summary(t, host, port.PerPort) {
 		if strings.Contains(line, "-port.") && !strings.Contains(line, "node-missing") &&
 			!strings.Contains(line, "driver-unbound") {
 			t.Errorf("%s: want node-missing", line)
@@ -110,26 +175,27 @@ func checkMissing(t *testing.T, host sysfs.Host) {
 	}
 }
 
-// makeNodes makes a node for every port there is.
+// makeNodes makes a node for every port and FME there is.
 func makeNodes(t *testing.T, host sysfs.Host) {
 	t.Helper()
 	if err := os.Mkdir(host.Dev, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range summary(t, host, false) {
-		name := strings.Fields(line)[0]
-		if err := os.WriteFile(filepath.Join(host.Dev, name), nil, 0o600); err != nil {
-			t.Fatal(err)
+	each(t, host, port.PerFMEWithNode, func(_, _ string, r inventory.Reading) {
+		for _, p := range r.Ports {
+			for _, name := range p.Nodes {
+				if err := os.WriteFile(filepath.Join(host.Dev, name), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
-	}
+	})
 }
 
-// summary reads the node with both families, and gives a line for each port; in
-// full, or just its node.
-func summary(t *testing.T, host sysfs.Host, full bool) []string {
+// each reads the node with both families.
+func each(t *testing.T, host sysfs.Host, unit port.Unit, do func(family, card string, r inventory.Reading)) {
 	t.Helper()
-	var lines []string
-	for _, f := range []inventory.Family{dfl.Family{}, opae.Family{}} {
+	for _, f := range []inventory.Family{dfl.Family{Unit: unit}, opae.Family{Unit: unit}} {
 		cards, err := f.Cards(host)
 		if err != nil {
 			t.Fatal(err)
@@ -139,22 +205,28 @@ func summary(t *testing.T, host sysfs.Host, full bool) []string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(r.Ports) == 0 && full {
-				lines = append(lines, f.Name()+" "+card)
-			}
-			for _, p := range r.Ports {
-				if full {
-					lines = append(lines, f.Name()+" "+card+" "+describe(p))
-				} else {
-					lines = append(lines, p.Nodes...)
-				}
-			}
+			do(f.Name(), card, r)
 		}
 	}
+}
+
+// summary gives a line for each port, or region, of the node.
+func summary(t *testing.T, host sysfs.Host, unit port.Unit) []string {
+	t.Helper()
+	var lines []string
+	each(t, host, unit, func(family, card string, r inventory.Reading) {
+		if len(r.Ports) == 0 {
+			lines = append(lines, family+" "+card)
+		}
+		for _, p := range r.Ports {
+			lines = append(lines, family+" "+card+" "+describe(p, unit))
+		}
+	})
 	return lines
 }
 
-func describe(p inventory.Port) string {
+// describe leaves out the nodes of a port: they are its name.
+func describe(p inventory.Port, unit port.Unit) string {
 	id, afu, iface := "?", "?", "?"
 	if p.PortIDKnown {
 		id = fmt.Sprint(p.PortID)
@@ -166,6 +238,9 @@ func describe(p inventory.Port) string {
 		iface = p.InterfaceID
 	}
 	s := fmt.Sprintf("%s id=%s afu=%s if=%s fme=%s", p.Name, id, afu, iface, p.Parent)
+	if unit != port.PerPort {
+		s += " nodes=" + strings.Join(p.Nodes, ",")
+	}
 	for _, c := range p.Conditions {
 		s += " " + c.Reason
 	}

@@ -218,6 +218,23 @@ func TestRegionSaysWhichPort(t *testing.T) {
 	}
 }
 
+// Of several conditions with one reason the worst counts, wherever it stands, and a
+// part that does not answer is not forgotten for it.
+func TestJoin(t *testing.T) {
+	silent, worse := is("fme-error", poor), is("fme-error", bad)
+	silent.Dead = true
+	both := worse
+	both.Dead = true
+	other := is("port-ap6", bad)
+	for name, order := range map[string][]inventory.Condition{
+		"worse last": {silent, other, worse}, "worse first": {worse, other, silent},
+	} {
+		if diff := cmp.Diff([]inventory.Condition{both, other}, port.Join(order...)); diff != "" {
+			t.Errorf("%s: conditions (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // A port's files are known by its directory, the others stand there once. Their
 // loss reads as that of a port's.
 func TestRegionFiles(t *testing.T) {
