@@ -1,10 +1,13 @@
 package port_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -111,6 +114,9 @@ func TestRegion(t *testing.T) {
 
 		{"FME without driver", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": fmeUnbound},
 			region("region0", "dfl-fme.0", nodes("dfl-port.0"), noAFU, noInterface, wrong(is("fme-unbound", bad))), nil},
+		{"FME without driver and node", "dfl-one-card", "0000:01:00.0",
+			map[string]map[string]string{oneCard + "dfl-fme.0": fmeUnbound, "../../dev": {"dfl-fme.0": absent}},
+			region("region0", "dfl-fme.0", nodes("dfl-port.0"), noAFU, noInterface, wrong(is("fme-unbound", bad))), nil},
 		{"interface all f", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {compat: allF + "\n"}},
 			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, noInterface, wrong(dead("fme-dead"))), nil},
 		{"interface unreadable", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {compat: directory}},
@@ -183,6 +189,63 @@ func TestNoRegion(t *testing.T) {
 				t.Errorf("reading %+v, error %v; want neither", r, err)
 			}
 		}
+	}
+}
+
+// A region that changes while it is read is what it has become. A FIFO in place of
+// a file of the FME stops the reader in the middle.
+func TestRegionChanging(t *testing.T) {
+	tests := []struct {
+		name string
+		then func(region string) error
+		want []string // its nodes; nil: there is none
+	}{
+		{"stays", func(string) error { return nil }, nodes("dfl-port.9")},
+		{"a port comes", func(region string) error { return os.Rename(region+"later", region+"dfl-port.10") },
+			nodes("dfl-port.9", "dfl-port.10")},
+		{"a port takes the place of another", func(region string) error {
+			return os.Rename(region+"dfl-port.9", region+"dfl-port.3")
+		}, nodes("dfl-port.3")},
+		{"removed", os.RemoveAll, nil},
+		{"replaced", func(region string) error {
+			region = strings.TrimSuffix(region, "/")
+			return errors.Join(os.Rename(region, region+"0"), os.CopyFS(region, os.DirFS(region+"0")))
+		}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			host := node(t, "dfl-two-ports")
+			region := host.Sys + "/devices/" + twoPorts
+			fifo := region + "dfl-fme.0/errors/catfatal_errors"
+			if err := errors.Join(os.Rename(region+"dfl-port.10", region+"later"), os.Mkdir(filepath.Dir(fifo), 0o755),
+				syscall.Mkfifo(fifo, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			result := make(chan []string)
+			go func() {
+				r, err := dfl.Family{Unit: port.PerFME}.Read(host, "0001:3b:00.0")
+				if err != nil {
+					t.Error(err)
+				}
+				var nodes []string
+				for _, p := range r.Ports {
+					nodes = append(nodes, p.Nodes...)
+				}
+				result <- nodes
+			}()
+			f, err := os.OpenFile(fifo, os.O_WRONLY, 0) // until the reader has opened it
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = errors.Join(os.Remove(fifo), tt.then(region)) // it may read again
+			_, werr := f.WriteString("0x0\n")
+			if err := errors.Join(err, werr, f.Close()); err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(tt.want, <-result); diff != "" {
+				t.Errorf("nodes (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
