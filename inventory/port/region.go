@@ -129,7 +129,7 @@ func (e entry) onlyAFU(ports []inventory.Port) (id string, known bool) {
 		}
 	}
 	switch {
-	case has > 1 || len(ports) > 1:
+	case has > 1:
 		return "", true
 	case len(ports) == 1:
 		return ports[0].AFUID, ports[0].AFUIDKnown
