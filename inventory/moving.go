@@ -30,6 +30,9 @@ func (l *loop) name(c *card, p *port, d *Device, now time.Time) {
 		return
 	case t.moved:
 		t.replaced = name != ""
+		if t.reason() == ReasonReplacedInUse {
+			p.health.forgive(ReasonMoving) // it is what that has come to
+		}
 	}
 	d.OfferedAs = t.device.OfferedAs
 }

@@ -19,7 +19,7 @@ func (s *stage) expect(st scenarioStep) error {
 			return mismatch("is gone, want " + state)
 		}
 		got, known := map[string]string{
-			"afu": d.AFUID, "interface": d.InterfaceID, "pci": d.PCIID, "node": strings.Join(d.Nodes, ","),
+			"afu": d.AFUID, "interface": d.InterfaceID, "pci": d.PCIID, "as": d.OfferedAs, "node": strings.Join(d.Nodes, ","),
 		}[attribute]
 		if want = inFull(want); !known || got != want {
 			return mismatch(fmt.Sprintf("%s is %s, want %s", attribute, got, want))

@@ -81,6 +81,16 @@ func inFull(word string) string {
 	return word
 }
 
+// inShort is the name of a long value, and any other itself.
+func inShort(value string) string {
+	for name, full := range names {
+		if full == value {
+			return name
+		}
+	}
+	return value
+}
+
 func (s *stage) plug(st scenarioStep) error {
 	card := simnode.Card{Address: st.card, NUMANode: -1, AFUID: afu1, InterfaceID: names["interface1"]}
 	for _, word := range st.rest {

@@ -16,7 +16,7 @@ import (
 var scenarioCommands = map[string]scenarioCommand{
 	"config":  {settles, "SETTING VALUE", (*stage).configure}, // before start; the names of the flags
 	"start":   {settles, "", (*stage).start},
-	"restart": {news, "", (*stage).restart}, // the daemon: it remembers nothing
+	"restart": {news, "[MODE]", (*stage).restart}, // the daemon: it remembers nothing
 	"wait":    {acts, "DURATION", (*stage).wait},
 
 	"plug":      {edits, "ADDRESS ports=N [OPTION=VALUE…]", (*stage).plug}, // afu= interface= pci= vf-of=
@@ -35,11 +35,13 @@ var scenarioCommands = map[string]scenarioCommand{
 	"hint":    {news, "ADDRESS|all", (*stage).hint},
 	"gave-up": {news, "ADDRESS", (*stage).gaveUp}, // uevent ERROR_EVENT=FAILED_RECOVERY
 
-	"hold":     {acts, "ID POD…", func(s *stage, st scenarioStep) error { s.desk.hold(st.rest[0], st.rest[1:]...); return nil }},
+	"hold":     {acts, "ID POD…", (*stage).hold},      // as what it is offered as
+	"hold-as":  {acts, "NAME ID POD…", (*stage).hold}, // as this
 	"free":     {acts, "ID", func(s *stage, st scenarioStep) error { s.desk.free(st.rest[0]); return nil }},
 	"holders":  {acts, "ok|slow|stall|fail [WORD…]", (*stage).holders}, // how who holds what is answered
 	"exclude":  {acts, "[ID…]", (*stage).exclude},                      // these, and no others
 	"severity": {acts, "[ROW=SEVERITY…]", (*stage).severity},           // these, and no others
+	"rules":    {acts, "[AFU=NAME…]", (*stage).rules},                  // these, and no others
 
 	"expect": {looks, "ID healthy|degraded|unhealthy|gone|ATTRIBUTE=VALUE [REASON…]", (*stage).expect},
 	"list":   {looks, "[ID…]", (*stage).list},                    // all that is listed
@@ -76,11 +78,62 @@ func (s *stage) configure(st scenarioStep) error {
 
 // setMode makes regions the devices, which may hold any AFU. Without it ports are.
 func (s *stage) setMode(mode string) error {
-	unit, ok := map[string]port.Unit{"region": port.PerFME, "regiondevel": port.PerFMEWithNode}[mode]
+	unit, ok := map[string]port.Unit{
+		"single": port.PerPort, "af": port.PerPort, "region": port.PerFME, "regiondevel": port.PerFMEWithNode,
+	}[mode]
 	if !ok {
-		return fmt.Errorf("unknown mode %q, want region or regiondevel", mode)
+		return fmt.Errorf("unknown mode %q, want single, af, region or regiondevel", mode)
 	}
-	s.family.Unit, s.cfg.AnyAFU = unit, true
+	s.mode, s.family.Unit, s.cfg.AnyAFU = mode, unit, unit != port.PerPort
+	s.policy.Name = s.nameOf
+	return nil
+}
+
+// nameOf names devices as the modes do, in short: af-afu1, region-interface1. Rules
+// for AFUs come first.
+func (s *stage) nameOf(d *inventory.Device) (string, error) {
+	afu, iface := inShort(d.AFUID), inShort(d.InterfaceID)
+	switch name := s.ruled.Load().(map[string]string)[afu]; {
+	case name != "":
+		return name, nil
+	case s.mode == "single":
+		return "single", nil
+	case s.mode != "af" && iface != "":
+		return "region-" + iface, nil
+	case s.mode == "af" && afu != "":
+		return "af-" + afu, nil
+	}
+	return "", errors.New("what mode " + s.mode + " names it by is not known")
+}
+
+func (s *stage) rules(st scenarioStep) error {
+	named := map[string]string{}
+	for _, word := range st.rest {
+		afu, name, ok := strings.Cut(word, "=")
+		if !ok {
+			return fmt.Errorf("%q is no rule, want AFU=NAME", word)
+		}
+		named[afu] = name
+	}
+	s.ruled.Store(named)
+	s.usePolicy()
+	return nil
+}
+
+// hold makes pods hold a device: as NAME, or as what it is offered as.
+func (s *stage) hold(st scenarioStep) error {
+	name, rest := "b.com/fpga", st.rest
+	if st.name == "hold-as" {
+		name, rest = rest[0], rest[1:]
+	} else if s.mode != "" && s.rig != nil {
+		snapshot, _ := s.rig.Latest()
+		d := snapshot.Device(rest[0])
+		if d == nil || d.OfferedAs == "" {
+			return fmt.Errorf("%s is not offered", rest[0])
+		}
+		name = d.OfferedAs
+	}
+	s.desk.holdAs(name, rest[0], rest[1:]...)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,6 +128,8 @@ type stage struct {
 	cfg    inventory.Config
 	policy inventory.Policy
 
+	mode    string         // "": devices have no names
+	ruled   atomic.Value   // names that the operator gives: map[string]string, by AFU
 	plugged map[string]int // cards, and how many ports each has
 
 	core zapcore.Core
@@ -149,6 +152,7 @@ func newStage(t *testing.T) *stage {
 		t: t, node: node, family: newProgramming(), desk: newDesk(),
 		plugged: map[string]int{}, named: map[int]bool{},
 	}
+	s.ruled.Store(map[string]string{})
 	s.core, s.logs = observer.New(zap.DebugLevel)
 	s.cfg = withDesk(s.desk)
 	s.cfg.FlapLimit, s.cfg.FlapWindow = 5, 10*time.Minute
@@ -178,13 +182,18 @@ func (s *stage) start(scenarioStep) error {
 func (s *stage) restart(st scenarioStep) error {
 	s.stop()
 	s.rig = nil
+	if len(st.rest) > 0 {
+		if err := s.setMode(st.rest[0]); err != nil {
+			return err
+		}
+	}
 	return s.start(st)
 }
 
 // usePolicy hands on what the operator says; before start it is what is said at
 // start.
 func (s *stage) usePolicy() {
-	s.policy = inventory.Policy{Exclude: s.policy.Exclude, Severity: s.policy.Severity}
+	s.policy = inventory.Policy{Exclude: s.policy.Exclude, Severity: s.policy.Severity, Name: s.policy.Name}
 	if s.rig != nil {
 		s.rig.Use(s.policy)
 	}

@@ -176,7 +176,7 @@ func (l *loop) refresh(t *tombstone) {
 func (l *loop) drop(t *tombstone, why string) {
 	delete(l.tombstones, t.device.ID)
 	say := l.log.Debug // it was free all along: that it was removed has been said
-	if t.held || l.holders.err != "" || t.replaced {
+	if t.held || l.holders.err != "" || t.replaced && !t.moved {
 		say = l.log.Info
 	}
 	message := "removed device released"
@@ -198,12 +198,10 @@ const maxMissing = 1024
 func (l *loop) raise(held map[string][]Holding) {
 	now := time.Now()
 	l.keepNames(held, now)
-	for _, d := range missing(l.devices, held) {
+	gone := missing(l.devices, held)
+	for _, d := range gone {
 		if len(l.tombstones) >= maxMissing {
 			break
-		}
-		if l.holders.next.IsZero() && !l.holders.asking {
-			l.holders.next = now.Add(l.cfg.HoldersInterval)
 		}
 		if c := l.cards[d.PCIAddress]; c != nil && !c.wasRead {
 			continue // which ports it has is not known yet
@@ -211,6 +209,9 @@ func (l *loop) raise(held map[string][]Holding) {
 		t := &tombstone{device: d, left: now}
 		l.tombstones[d.ID] = t
 		l.confirm(t, held[d.ID][0])
+	}
+	if len(gone)+len(l.tombstones) > 0 && l.holders.next.IsZero() && !l.holders.asking {
+		l.holders.next = now.Add(l.cfg.HoldersInterval)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/opae"
+	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/inventory/pool"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/watcher"
@@ -32,8 +33,12 @@ func families(cfg config.Config) []inventory.Family {
 	if cfg.Mode == offer.Pool {
 		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}
 	}
-	return []inventory.Family{dfl.Family{}, opae.Family{}}
+	unit := unitOf[cfg.Mode]
+	return []inventory.Family{dfl.Family{Unit: unit}, opae.Family{Unit: unit}}
 }
+
+// unitOf is what is read as one device, by mode; a port where nothing is said.
+var unitOf = map[string]port.Unit{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
 
 func policyOf(cfg config.Config) offer.Policy {
 	return offer.Policy{Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources}
