@@ -1,0 +1,35 @@
+package cdi_test
+
+import (
+	"strconv"
+	"testing"
+)
+
+// What Allocate pays when the file is as it should be.
+func BenchmarkEnsure(b *testing.B) {
+	for _, n := range []int{8, 32, 1024} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			s := open(b, b.TempDir())
+			write(b, s, many(n, "dfl-port.0")...)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := s.Ensure(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A card comes back under another number.
+func BenchmarkWrite(b *testing.B) {
+	for _, n := range []int{8, 32, 1024} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			s := open(b, b.TempDir())
+			lists := [2]string{"dfl-port.0", "dfl-port.1"}
+			for i := 0; b.Loop(); i++ {
+				write(b, s, many(n, lists[i%2])...)
+			}
+		})
+	}
+}

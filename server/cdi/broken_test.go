@@ -1,0 +1,210 @@
+package cdi_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/server/cdi"
+)
+
+// What somebody put in the place of our file is replaced, and nothing outside of
+// the directory is touched.
+func TestInOurPlace(t *testing.T) {
+	const untouched = "not ours"
+	for _, tc := range []struct {
+		name string
+		put  func(path, outside string) error
+	}{
+		{"nothing", func(string, string) error { return nil }},
+		{"garbage", func(path, _ string) error { return os.WriteFile(path, []byte("\x00{{"), 0o644) }},
+		{"empty", func(path, _ string) error { return os.WriteFile(path, nil, 0o644) }},
+		{"another kind", func(path, _ string) error {
+			return os.WriteFile(path, []byte(`{"cdiVersion":"0.5.0","kind":"a.b/c","devices":[]}`), 0o644)
+		}},
+		{"link out", func(path, outside string) error { return os.Symlink(outside, path) }},
+		{"link to nothing", func(path, _ string) error { return os.Symlink(path+".none", path) }},
+		{"link to itself", func(path, _ string) error { return os.Symlink(path, path) }},
+		{"second name of a file outside", func(path, outside string) error { return os.Link(outside, path) }},
+		{"pipe", func(path, _ string) error { return syscall.Mkfifo(path, 0o644) }},
+		{"socket", func(path, _ string) error {
+			return syscall.Mknod(path, syscall.S_IFSOCK|0o644, 0)
+		}},
+		{"ours, for nobody to read", func(path, _ string) error {
+			text, err := os.ReadFile("testdata/" + name)
+			return errors.Join(err, os.WriteFile(path, text, 0o600))
+		}},
+		{"ours and more", func(path, _ string) error {
+			text, err := os.ReadFile("testdata/" + name)
+			return errors.Join(err, os.WriteFile(path, append(text, '\n'), 0o644))
+		}},
+		{"link to the same", func(path, outside string) error {
+			text, err := os.ReadFile("testdata/" + name)
+			return errors.Join(err, os.WriteFile(path+".copy", text, 0o644), os.Symlink(path+".copy", path))
+		}},
+	} {
+		for _, act := range []string{"Write", "Ensure", "Close", "Write nothing"} {
+			t.Run(tc.name+", "+act, func(t *testing.T) {
+				dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "file")
+				path := filepath.Join(dir, name)
+				if err := os.WriteFile(outside, []byte(untouched), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				s := open(t, dir)
+				if act != "Write" {
+					write(t, s, board...)
+					if err := os.Remove(path); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := tc.put(path, outside); err != nil {
+					t.Fatal(err)
+				}
+				do, want := map[string]func() error{
+					"Write": func() error { return s.Write(board) }, "Ensure": s.Ensure,
+					"Close": s.Close, "Write nothing": func() error { return s.Write(nil) },
+				}[act], map[string]string{lock: "", name: golden(t)}
+				if err := do(); err != nil {
+					t.Error(err)
+				}
+				switch act {
+				case "Close":
+					want = map[string]string{}
+				case "Write nothing":
+					want = map[string]string{lock: ""}
+				default:
+					if mode := identity(t, dir).Mode(); mode != 0o644 {
+						t.Errorf("mode %v", mode)
+					}
+				}
+				if tc.name == "link to the same" {
+					want[name+".copy"] = golden(t)
+				}
+				expect(t, dir, want)
+				info, err := os.Stat(outside)
+				text, _ := os.ReadFile(outside)
+				if err != nil || string(text) != untouched || info.Mode() != 0o600 {
+					t.Errorf("outside: %q, %v, %v", text, info.Mode(), err)
+				}
+			})
+		}
+	}
+}
+
+// A directory in the place of our file is the operator's to remove. Readers of
+// CDI pass over it.
+func TestDirectoryInOurPlace(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want := filepath.Join(dir, name) + " stays as it was: remove the directory in its place"
+	for _, do := range []func() error{func() error { return s.Write(board) }, s.Ensure} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	if _, ok := s.Name("3b:00.0"); ok {
+		t.Error("a name that no file has")
+	}
+	expect(t, dir, map[string]string{lock: "", name: "d---------"})
+	write(t, s) // no spec is wanted, and to readers there is none
+	if err := s.Write(board); err == nil {
+		t.Error("written over a directory")
+	}
+	if err := os.Remove(filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ensure(); err != nil { // what could not be written before
+		t.Error(err)
+	}
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	if _, ok := s.Name("3b:00.0"); !ok {
+		t.Error("no name though the file is there")
+	}
+}
+
+// One whose directory was replaced no longer has a say about what is in it.
+func TestDirectoryReplaced(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cdi")
+	old := open(t, dir)
+	write(t, old, board[0])
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	young := open(t, dir)
+	write(t, young, board...)
+	if err := old.Close(); err != nil {
+		t.Error(err)
+	}
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+}
+
+// The whole directory may go, with our lock, and come back empty.
+func TestDirectoryGone(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		replace func(dir string) error
+	}{
+		{"gone", os.RemoveAll},
+		{"emptied", func(dir string) error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)) }},
+		{"moved away", func(dir string) error { return os.Rename(dir, dir+".old") }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "cdi")
+			s, closing := open(t, dir), open(t, dir)
+			write(t, s, board...)
+			if err := tc.replace(dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := closing.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := s.Ensure(); err != nil {
+				t.Error(err)
+			}
+			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			// A newcomer sees that we live.
+			young := open(t, dir)
+			if err := young.Close(); err != nil {
+				t.Error(err)
+			}
+			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+		})
+	}
+}
+
+func TestUnusable(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		below string // of a directory that is not there
+		make  func(dir string) error
+		want  string
+	}{
+		{"a file", "", func(dir string) error { return os.WriteFile(dir, nil, 0o644) }, "not a directory"},
+		{"below a file", "below", func(dir string) error { return os.WriteFile(filepath.Dir(dir), nil, 0o644) }, "not a directory"},
+		{"link to nothing", "", func(dir string) error { return os.Symlink(dir+".none/cdi", dir) }, "file exists"},
+		{"link as lock", "", func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o755), os.Symlink("none", filepath.Join(dir, lock)))
+		}, "too many levels of symbolic links"},
+		{"directory as lock", "", func(dir string) error { return os.MkdirAll(filepath.Join(dir, lock), 0o755) }, "is a directory"},
+		{"name too long", strings.Repeat("x", 256), func(string) error { return nil }, "file name too long"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "cdi", tc.below)
+			if err := tc.make(dir); err != nil {
+				t.Fatal(err)
+			}
+			_, err := cdi.Open(dir, kind, "/dev")
+			for _, want := range []string{"CDI directory " + dir, tc.want, "it must be a directory with room that the daemon may write to"} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want %s", err, want)
+				}
+			}
+		})
+	}
+}

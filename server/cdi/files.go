@@ -1,0 +1,135 @@
+package cdi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// files are our names in the directory.
+type files struct {
+	dir  string
+	name string // "fpga.intel.com-fpga"
+}
+
+func (f files) spec() string { return filepath.Join(f.dir, f.name+".json") }
+func (f files) lock() string { return filepath.Join(f.dir, "."+f.name+".lock") }
+
+const tempSuffix = ".tmp"
+
+func (f files) tempPrefix() string { return "." + f.name + "." }
+
+// put makes the spec file say what is wanted, or away with it.
+func (f files) put(wanted *content) error {
+	switch {
+	case len(wanted.bytes) == 0:
+		return f.remove()
+	case f.says(wanted.bytes):
+		return nil
+	}
+	return f.replace(wanted)
+}
+
+// says tells whether the spec is a file that everybody may read, with these
+// bytes. A link does not count, whatever it leads to; nothing is waited for, as
+// the opening of a pipe would be.
+func (f files) says(want []byte) bool {
+	file, err := os.OpenFile(f.spec(), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o444 != 0o444 || info.Size() != int64(len(want)) {
+		return false
+	}
+	got := make([]byte, len(want))
+	_, err = io.ReadFull(file, got)
+	return err == nil && bytes.Equal(got, want)
+}
+
+// replace puts a new file in place of whatever has its name, in one step. On an
+// error nothing has changed.
+func (f files) replace(wanted *content) (err error) {
+	if info, err := os.Lstat(f.spec()); err == nil && info.IsDir() {
+		return fmt.Errorf("remove the directory in its place: %w", syscall.EISDIR)
+	}
+	temp, err := os.CreateTemp(f.dir, f.tempPrefix()+"*"+tempSuffix)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temp.Name())
+		}
+	}()
+	if err := fill(temp, wanted.bytes); err != nil {
+		return err
+	}
+	if err := wanted.check(temp.Name()); err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), f.spec())
+}
+
+// fill writes a file to the disk and closes it. Without the sync, a node that
+// loses its power may come back with the new name and no content. The directory
+// is not synced: if the old file comes back, the next start replaces it.
+func fill(file *os.File, text []byte) error {
+	_, err := file.Write(text)
+	if err == nil {
+		err = file.Chmod(0o644)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// remove removes the spec. A directory stays: to readers of CDI it is no spec.
+func (f files) remove() error {
+	switch err := syscall.Unlink(f.spec()); {
+	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
+		return nil
+	default:
+		return &fs.PathError{Op: "remove", Path: f.spec(), Err: err}
+	}
+}
+
+// removeLeftovers removes the temporary files of writers that were killed. Only
+// who is alone may: another's may be on its way.
+func (f files) removeLeftovers() error {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, entry := range entries {
+		name := entry.Name()
+		if !entry.Type().IsRegular() || !strings.HasPrefix(name, f.tempPrefix()) || !strings.HasSuffix(name, tempSuffix) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// makeDir makes the directory, if it is not there, for everybody to read
+// whatever the umask.
+func (f files) makeDir() error {
+	if _, err := os.Stat(f.dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(f.dir, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(f.dir, 0o755)
+}

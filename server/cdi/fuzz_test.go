@@ -1,0 +1,77 @@
+package cdi_test
+
+import (
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	runtime "tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"b-com.com/accelerator-device-plugin/server/cdi"
+)
+
+// Whatever stands in the files that have our names: the spec says what was
+// written, and nothing is left at the end.
+func FuzzFound(f *testing.F) {
+	want, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte{}, []byte{}, uint16(0o644))
+	f.Add(want, []byte("1234\n"), uint16(0o600))
+	f.Add(want[:len(want)-1], want, uint16(0o644))
+	f.Add([]byte(`{"cdiVersion":"0.5.0","kind":"`+kind+`"}`), []byte{}, uint16(0o444))
+	f.Fuzz(func(t *testing.T, found, foundLock []byte, mode uint16) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, found, 0o600), os.Chmod(path, os.FileMode(mode&0o777)),
+			os.WriteFile(filepath.Join(dir, lock), foundLock, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, dir)
+		write(t, s, board...)
+		expect(t, dir, map[string]string{lock: string(foundLock), name: string(want)})
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		expect(t, dir, map[string]string{})
+	})
+}
+
+// Whatever ids and nodes are called: the runtime reads what was meant, or there
+// is an error and no file.
+func FuzzDevice(f *testing.F) {
+	f.Add("3b:00.0", "dfl-port.0")
+	f.Add("0001:3b:00.0-p1", "dfl/port\u2028\U0001f600")
+	f.Add("a", "..")
+	f.Add("a\n", "\x7f\"\\")
+	f.Add("ยาว", "a//b/./c")
+	f.Fuzz(func(t *testing.T, id, node string) {
+		dir := t.TempDir()
+		s := open(t, dir)
+		err := s.Write([]cdi.Device{{ID: id, Nodes: []string{node}}})
+		name, ok := s.Name(id)
+		if ok != (err == nil) {
+			t.Fatalf("name %q, %v, but %v", name, ok, err)
+		}
+		if err != nil {
+			expect(t, dir, map[string]string{lock: ""})
+			return
+		}
+		cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
+		if err := errors.Join(err, cache.Refresh()); err != nil {
+			t.Fatal(err)
+		}
+		device := cache.GetDevice(name)
+		if device == nil {
+			t.Fatalf("no %q among %q", name, cache.ListDevices())
+		}
+		got := device.ContainerEdits.DeviceNodes[0]
+		if want := path.Join("/dev", node); got.Path != want || got.HostPath != want || !strings.HasPrefix(want, "/dev") {
+			t.Errorf("paths %q and %q, want %q", got.Path, got.HostPath, want)
+		}
+	})
+}

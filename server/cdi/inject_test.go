@@ -1,0 +1,145 @@
+package cdi_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	oci "github.com/opencontainers/runtime-spec/specs-go"
+	runtime "tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/pkg/parser"
+
+	"b-com.com/accelerator-device-plugin/server/cdi"
+)
+
+// inject does what a runtime does when a container starts.
+func inject(t *testing.T, dir string, names ...string) (*oci.Linux, error) {
+	t.Helper()
+	cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cache.Refresh(); err != nil {
+		t.Errorf("the runtime complains: %v", err)
+	}
+	container := &oci.Spec{}
+	_, err = cache.InjectDevices(container, names...)
+	return container.Linux, err
+}
+
+// linux is what a container is to get: each of these nodes of the machine, rw.
+func linux(t *testing.T, nodes ...string) *oci.Linux {
+	t.Helper()
+	l := &oci.Linux{Resources: &oci.LinuxResources{}}
+	for _, node := range nodes {
+		var stat syscall.Stat_t
+		if err := syscall.Stat("/dev/"+node, &stat); err != nil {
+			t.Fatal(err)
+		}
+		// All nodes used here have small numbers.
+		major, minor, mode := int64(stat.Rdev>>8), int64(stat.Rdev&0xff), fs.FileMode(stat.Mode&0o777)
+		l.Devices = append(l.Devices, oci.LinuxDevice{Path: "/dev/" + node, Type: "c", Major: major, Minor: minor, FileMode: &mode})
+		l.Resources.Devices = append(l.Resources.Devices, oci.LinuxDeviceCgroup{Allow: true, Type: "c", Major: &major, Minor: &minor, Access: "rw"})
+	}
+	return l
+}
+
+// The runtime's own code gives containers the nodes that the file names at the
+// moment, and refuses what is gone. Nodes that every machine has stand for ports.
+func TestInject(t *testing.T) {
+	dir := t.TempDir()
+	// Another way to /dev: the path in the container does not follow it.
+	s, err := cdi.Open(dir, kind, "/proc/self/root/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	check := func(step string, want *oci.Linux, names ...string) {
+		t.Helper()
+		got, err := inject(t, dir, names...)
+		if err != nil {
+			t.Errorf("%s: %v", step, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step, diff)
+		}
+	}
+	card, other := kind+"=3b:00.0", kind+"=5e:00.0"
+
+	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"null", "zero"}}, cdi.Device{ID: "5e:00.0", Nodes: []string{"full"}})
+	check("one", linux(t, "null", "zero"), card)
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if want := `"hostPath": "/proc/self/root/dev/null"`; err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("no %s in %s (%v)", want, text, err)
+	}
+	check("both", linux(t, "full", "null", "zero"), other, card)
+
+	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"random"}}, cdi.Device{ID: "5e:00.0", Nodes: []string{"full"}})
+	check("renumbered", linux(t, "random"), card)
+
+	write(t, s, cdi.Device{ID: "5e:00.0", Nodes: []string{"full"}})
+	if _, err := inject(t, dir, card); err == nil || !strings.Contains(err.Error(), "unresolvable CDI devices "+card) {
+		t.Errorf("after the card is gone: %v", err)
+	}
+	check("the other stays", linux(t, "full"), other)
+
+	// A node that is not there refuses its own device only.
+	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"no-such-port"}}, cdi.Device{ID: "5e:00.0", Nodes: []string{"full"}})
+	if _, err := inject(t, dir, card); err == nil || !strings.Contains(err.Error(), "/dev/no-such-port") {
+		t.Errorf("without its node: %v", err)
+	}
+	check("the other has its node", linux(t, "full"), other)
+
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inject(t, dir, other); err == nil || !strings.Contains(err.Error(), "unresolvable CDI devices "+other) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// Every form of our ids is a CDI device name, and every kind that a namespace
+// makes is written with the version that it needs.
+func TestIDsAndKinds(t *testing.T) {
+	for _, tc := range []struct{ name, kind, id, version string }{
+		{"card", kind, "3b:00.0", "0.5.0"},
+		{"domain", kind, "0001:3b:00.0", "0.5.0"},
+		{"domain of a VMD", kind, "10000:3b:00.0", "0.5.0"},
+		{"port", kind, "3b:00.0-p1", "0.5.0"},
+		{"port in a domain", kind, "0001:3b:00.0-p1", "0.5.0"},
+		{"letter first", kind, "d8:00.0-p3", "0.5.0"},
+		{"pool unit", kind, "0", "0.5.0"},
+		{"our namespace", "b-com.com/fpga", "3b:00.0", "0.5.0"},
+		{"class with a dot", "b-com.com/fpga.v2", "3b:00.0", "0.6.0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s, err := cdi.Open(dir, tc.kind, "/dev")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			write(t, s, cdi.Device{ID: tc.id, Nodes: []string{"null"}})
+			name, ok := s.Name(tc.id)
+			if !ok || !parser.IsQualifiedName(name) || name != tc.kind+"="+tc.id {
+				t.Fatalf("name %q, %v", name, ok)
+			}
+			got, err := inject(t, dir, name)
+			if diff := cmp.Diff(linux(t, "null"), got); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("files %q, %v", files, err)
+			}
+			text, err := os.ReadFile(files[0])
+			if want := `"cdiVersion": "` + tc.version + `"`; err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("no %s in %s (%v)", want, text, err)
+			}
+		})
+	}
+}

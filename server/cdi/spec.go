@@ -1,0 +1,164 @@
+package cdi
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/pkg/parser"
+)
+
+// patience is how long a caller waits for the disk. The daemon promises to end
+// within two seconds.
+const patience = time.Second
+
+// Device is one device that containers can be given.
+type Device struct {
+	ID    string   // "3b:00.0": a valid CDI device name
+	Nodes []string // names below the device root, in the order of the file; a device without any is left out
+}
+
+// Spec is one CDI spec file. Make it with [Open].
+type Spec struct {
+	kind        string // "fpga.intel.com/fpga"
+	hostDevRoot string // absolute
+	files       files
+	turn        chan struct{}                     // full while somebody is at the disk
+	names       atomic.Pointer[map[string]string] // id → qualified name, as the file says
+
+	// Whoever has the turn owns these.
+	lock   *lock
+	wanted *content // nil before the first Write
+	closed bool
+}
+
+// Open claims the spec file of a kind in a directory, which is made if it is not
+// there, and removes what killed writers left. A spec that is there stays until
+// the first Write: containers may start again meanwhile.
+//
+// kind is VENDOR/CLASS, e.g. "fpga.intel.com/fpga". hostDevRoot is the absolute
+// path of the directory of device nodes as the container runtime sees it.
+func Open(dir, kind, hostDevRoot string) (*Spec, error) {
+	vendor, class := parser.ParseQualifier(kind)
+	if err := errors.Join(parser.ValidateVendorName(vendor), parser.ValidateClassName(class)); err != nil {
+		return nil, fmt.Errorf("CDI kind %q is not VENDOR/CLASS: %s", kind, oneLine(err))
+	}
+	if !filepath.IsAbs(hostDevRoot) {
+		return nil, fmt.Errorf("host device root %q is not an absolute path", hostDevRoot)
+	}
+	s := &Spec{
+		kind:        kind,
+		hostDevRoot: hostDevRoot,
+		files:       files{dir: dir, name: cdi.GenerateSpecName(vendor, class)},
+		turn:        make(chan struct{}, 1),
+	}
+	s.names.Store(&map[string]string{})
+	if err := s.do(s.hold); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Write makes the file say exactly these devices, in the order of their ids. A
+// file that says so already is not written again; where no device has nodes
+// there is no file.
+//
+// On an error the file is as it was. If these devices make no valid spec they
+// are forgotten; else (a full or read-only disk) the next Write or Ensure tries
+// again.
+func (s *Spec) Write(devices []Device) error {
+	wanted, err := render(s.kind, s.hostDevRoot, devices)
+	if err != nil {
+		return fmt.Errorf("CDI spec %s stays as it was: %w", s.files.spec(), err)
+	}
+	return s.do(func() error {
+		err := s.settle(wanted)
+		if !errors.Is(err, errInvalid) {
+			s.wanted = wanted
+		}
+		return err
+	})
+}
+
+// Ensure puts the file back if it is not there or does not say what the last
+// Write said. It is cheap: the file is read and compared. Before the first Write
+// it does nothing.
+func (s *Spec) Ensure() error {
+	return s.do(func() error {
+		if s.wanted == nil {
+			return nil
+		}
+		return s.settle(s.wanted)
+	})
+}
+
+// Name returns the name by which the runtime finds a device, e.g.
+// "fpga.intel.com/fpga=3b:00.0". It is not ok if the file, as it was last
+// written, does not have the device.
+func (s *Spec) Name(id string) (name string, ok bool) {
+	name, ok = (*s.names.Load())[id]
+	return name, ok
+}
+
+// Close removes the file unless another instance on this node lives. No name is
+// known any more and nothing can be written. A second Close does nothing.
+func (s *Spec) Close() error {
+	err := s.do(func() error {
+		s.closed = true
+		s.names.Store(&map[string]string{})
+		return s.leave()
+	})
+	if errors.Is(err, fs.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// settle makes the disk say what is wanted, and the names what the disk says.
+func (s *Spec) settle(wanted *content) error {
+	if err := s.hold(); err != nil {
+		return err
+	}
+	if err := s.files.put(wanted); errors.Is(err, errInvalid) || errors.Is(err, syscall.EISDIR) {
+		return fmt.Errorf("CDI spec %s stays as it was: %w", s.files.spec(), err)
+	} else if err != nil {
+		return fmt.Errorf("CDI spec %s stays as it was: %w%s", s.files.spec(), err, needs)
+	}
+	s.names.Store(&wanted.names)
+	return nil
+}
+
+// do runs what touches the disk, one at a time, and waits for it with patience.
+func (s *Spec) do(work func() error) error {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case s.turn <- struct{}{}:
+	case <-timer.C:
+		return fmt.Errorf("CDI directory %s: an earlier call has not come back", s.files.dir)
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-s.turn }()
+		if s.closed {
+			done <- fmt.Errorf("CDI spec %s: %w", s.files.spec(), fs.ErrClosed)
+			return
+		}
+		done <- work()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("CDI directory %s: no answer within %v: the disk hangs, or a process holds %s", s.files.dir, patience, s.files.lock())
+	}
+}
+
+// oneLine makes a line of errors that were joined.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -1,0 +1,237 @@
+package cdi_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/server/cdi"
+)
+
+func TestLife(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077)) // what is made must not depend on it
+	dir := filepath.Join(t.TempDir(), "run", "cdi")
+	s := open(t, dir)
+	if info, err := os.Stat(dir); err != nil || info.Mode() != fs.ModeDir|0o755 {
+		t.Errorf("directory: %v, %v", info.Mode(), err)
+	}
+	expect(t, dir, map[string]string{lock: ""})
+	if err := s.Ensure(); err != nil { // nothing was said yet
+		t.Error(err)
+	}
+
+	write(t, s, board...)
+	if *update {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err := errors.Join(err, os.WriteFile("testdata/"+name, text, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	before := identity(t, dir)
+	if before.Mode() != 0o644 {
+		t.Errorf("mode %v", before.Mode())
+	}
+
+	// The same in another order is not written again.
+	write(t, s, board[2], board[1], board[0])
+	if err := s.Ensure(); err != nil {
+		t.Error(err)
+	}
+	if !os.SameFile(before, identity(t, dir)) {
+		t.Error("written again without need")
+	}
+
+	write(t, s, board[2]) // it has no node
+	expect(t, dir, map[string]string{lock: ""})
+	if err := s.Ensure(); err != nil {
+		t.Error(err)
+	}
+	expect(t, dir, map[string]string{lock: ""})
+
+	write(t, s, board...)
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	expect(t, dir, map[string]string{})
+	if _, ok := s.Name("3b:00.0"); ok {
+		t.Error("a name after Close")
+	}
+	if err := errors.Join(s.Write(board), s.Ensure()); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	expect(t, dir, map[string]string{})
+}
+
+func TestName(t *testing.T) {
+	s := open(t, t.TempDir())
+	type answer struct {
+		Name string
+		OK   bool
+	}
+	ask := func() map[string]answer {
+		got := map[string]answer{}
+		for _, id := range []string{"3b:00.0", "5e:00.0", "af:00.0", "nobody"} {
+			name, ok := s.Name(id)
+			got[id] = answer{name, ok}
+		}
+		return got
+	}
+	none := map[string]answer{"3b:00.0": {}, "5e:00.0": {}, "af:00.0": {}, "nobody": {}}
+	if diff := cmp.Diff(none, ask()); diff != "" {
+		t.Errorf("before the first Write (-want +got):\n%s", diff)
+	}
+	write(t, s, board...)
+	both := map[string]answer{
+		"3b:00.0": {"fpga.intel.com/fpga=3b:00.0", true}, "5e:00.0": {"fpga.intel.com/fpga=5e:00.0", true},
+		"af:00.0": {}, "nobody": {},
+	}
+	if diff := cmp.Diff(both, ask()); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+	write(t, s)
+	if diff := cmp.Diff(none, ask()); diff != "" {
+		t.Errorf("after nothing is left (-want +got):\n%s", diff)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, tc := range []struct{ name, kind, root, want string }{
+		{"no class", "fpga.intel.com", "/dev", `CDI kind "fpga.intel.com" is not VENDOR/CLASS: `},
+		{"empty", "", "/dev", `CDI kind "" is not VENDOR/CLASS: `},
+		{"a path", "../../etc/fpga", "/dev", `CDI kind "../../etc/fpga" is not VENDOR/CLASS: `},
+		{"two slashes", "a/b/c", "/dev", `CDI kind "a/b/c" is not VENDOR/CLASS: `},
+		{"relative root", kind, "dev", `host device root "dev" is not an absolute path`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			_, err := cdi.Open(dir, tc.kind, tc.root)
+			if err == nil || !strings.HasPrefix(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want %s", err, tc.want)
+			}
+			expect(t, dir, map[string]string{})
+		})
+	}
+}
+
+// What makes no valid spec changes nothing, not even what Ensure puts back.
+func TestInvalid(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		devices []cdi.Device
+		want    string
+	}{
+		{"id with a slash", []cdi.Device{{ID: "3b/00", Nodes: []string{"a"}}}, "3b/00"},
+		{"empty id", []cdi.Device{{Nodes: []string{"a"}}}, "empty"},
+		{"id twice", []cdi.Device{{ID: "a", Nodes: []string{"a"}}, {ID: "a", Nodes: []string{"b"}}}, `multiple device "a"`},
+		{"node without name", []cdi.Device{{ID: "a", Nodes: []string{""}}}, `node ""`},
+		{"node above the root", []cdi.Device{{ID: "a", Nodes: []string{"../etc/shadow"}}}, `node "../etc/shadow"`},
+		{"absolute node", []cdi.Device{{ID: "a", Nodes: []string{"/dev/sda"}}}, `node "/dev/sda"`},
+		{"no text", []cdi.Device{{ID: "a", Nodes: []string{"\xff"}}}, "read as something else"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			write(t, s, board...)
+			err := s.Write(tc.devices)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" stays as it was") {
+				t.Errorf("error %v, want %s", err, tc.want)
+			}
+			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Ensure(); err != nil {
+				t.Error(err)
+			}
+			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			if name, ok := s.Name("3b:00.0"); !ok {
+				t.Errorf("name %q", name)
+			}
+		})
+	}
+}
+
+// The disk hangs: every caller is told after a while, and it goes on when the
+// disk does.
+func TestStall(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := cdi.Open(dir, kind, "/dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Write(board); err != nil {
+			t.Fatal(err)
+		}
+		until := make(chan struct{})
+		if err := s.Stall(until); err == nil || !strings.Contains(err.Error(), dir+": no answer within 1s") {
+			t.Errorf("who stalls hears %v", err)
+		}
+		for _, call := range []struct {
+			name string
+			do   func() error
+		}{{"Ensure", s.Ensure}, {"Write", func() error { return s.Write(nil) }}, {"Close", s.Close}} {
+			if err := call.do(); err == nil || !strings.Contains(err.Error(), dir+": an earlier call has not come back") {
+				t.Errorf("%s: %v", call.name, err)
+			}
+		}
+		if _, ok := s.Name("3b:00.0"); !ok {
+			t.Error("Name waits for the disk")
+		}
+		close(until)
+		synctest.Wait()
+		if err := errors.Join(s.Ensure(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	expect(t, dir, map[string]string{})
+}
+
+// Everything at once, for the race detector; the file is never half there.
+func TestConcurrent(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	write(t, s, board...)
+	done := make(chan struct{})
+	var readers, writers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				text, err := os.ReadFile(filepath.Join(dir, name))
+				if err != nil || !strings.HasSuffix(string(text), "}\n") {
+					t.Errorf("half a file: %q, %v", text, err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 4 {
+		writers.Go(func() {
+			for range 10 {
+				if err := errors.Join(s.Ensure(), s.Write(board[i%2:])); err != nil {
+					t.Error(err)
+				}
+				s.Name("3b:00.0")
+			}
+		})
+	}
+	writers.Wait()
+	close(done)
+	readers.Wait()
+}
