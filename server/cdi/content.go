@@ -26,6 +26,14 @@ type content struct {
 	names map[string]string // id → qualified name of each device in the spec
 }
 
+// document is a spec as it is written: without edits for all devices at once,
+// which we have none of. The library would write an empty object, under a key
+// that not every version of the project's JSON schema allows.
+type document struct {
+	specs.Spec
+	ContainerEdits *struct{} `json:"containerEdits,omitempty"`
+}
+
 // render turns devices into a spec. Equal devices in any order give equal bytes.
 func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	c := &content{spec: specs.Spec{Kind: kind}, names: map[string]string{}}
@@ -57,7 +65,7 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	if c.spec.Version, err = specs.MinimumRequiredVersion(&c.spec); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	text, err := json.MarshalIndent(c.spec, "", "  ")
+	text, err := json.MarshalIndent(document{Spec: c.spec}, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}

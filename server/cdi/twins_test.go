@@ -166,6 +166,14 @@ func awaitWaiter(t *testing.T, file *os.File) {
 // nothing is left of them.
 func TestManyTwins(t *testing.T) {
 	dir := t.TempDir()
+	descriptors := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	before := descriptors()
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -189,4 +197,7 @@ func TestManyTwins(t *testing.T) {
 	}
 	all.Wait()
 	expect(t, dir, map[string]string{})
+	if after := descriptors(); after != before {
+		t.Errorf("%d descriptors open, %d before", after, before)
+	}
 }
