@@ -64,8 +64,9 @@ func (s *Spec) leave() error {
 // is so for as long as it takes to remove a few files, when it comes or leaves.
 func acquire(f files) (*lock, error) {
 	for {
-		// Not for writing: that would keep the file system from being made read-only.
-		file, err := os.OpenFile(f.lock(), os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
+		// For nobody else to open: a lock needs no more than that. And not for
+		// writing: that would keep the file system from being made read-only.
+		file, err := os.OpenFile(f.lock(), os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, err
 		}

@@ -24,6 +24,9 @@ func TestLife(t *testing.T) {
 		t.Errorf("directory: %v, %v", info.Mode(), err)
 	}
 	expect(t, dir, map[string]string{lock: ""})
+	if info, err := os.Stat(filepath.Join(dir, lock)); err != nil || info.Mode() != 0o600 {
+		t.Errorf("whoever can open the lock file can hold us up: %v, %v", info.Mode(), err)
+	}
 	if err := s.Ensure(); err != nil { // nothing was said yet
 		t.Error(err)
 	}
