@@ -25,11 +25,12 @@ const (
 )
 
 // Allocate gives each container its devices, or refuses them all. An error is
-// final for the pod, and the kubelet sets no time limit: nothing in here waits.
+// final for the pod, and the kubelet sets no time limit: nothing in here waits, but
+// for the disk, where CDI is on, for a second.
 //
 // Errors: InvalidArgument for a request that asks for nothing or twice for the
 // same, NotFound for a device that is not known or gone, FailedPrecondition for
-// one that is unhealthy.
+// one that is unhealthy, Unavailable when the CDI spec cannot be written.
 func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	var asked []string
 	for _, c := range r.GetContainerRequests() {
@@ -54,23 +55,40 @@ func (p *plugin) allocate(requests []*v1beta1.ContainerAllocateRequest) (*v1beta
 	}
 	newest, _ := p.endpoint.lists.latest()
 	check := checker{newest: newest, gone: &p.endpoint.gone, seen: map[string]bool{}}
-	answer := &v1beta1.AllocateResponse{}
-	for _, request := range requests {
-		units := check.units(request.GetDevicesIds())
-		answer.ContainerResponses = append(answer.ContainerResponses, p.give(request.GetDevicesIds(), units))
+	given := make([][]offer.Unit, len(requests))
+	for i, request := range requests {
+		given[i] = check.units(request.GetDevicesIds())
 	}
 	if err := check.err(); err != nil {
 		return nil, err
+	}
+	answer := &v1beta1.AllocateResponse{}
+	for i, request := range requests {
+		c, err := p.give(request.GetDevicesIds(), given[i])
+		if err != nil {
+			return nil, err
+		}
+		answer.ContainerResponses = append(answer.ContainerResponses, c)
 	}
 	return answer, nil
 }
 
 // give is what a container gets with its units.
-func (p *plugin) give(ids []string, units []offer.Unit) *v1beta1.ContainerAllocateResponse {
+func (p *plugin) give(ids []string, units []offer.Unit) (*v1beta1.ContainerAllocateResponse, error) {
 	joined := strings.Join(ids, ",")
 	answer := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{envUnits: joined, envDevices: joined},
 		Annotations: p.endpoint.cfg.Annotations,
+	}
+	if p.endpoint.injection != nil {
+		names, err := p.endpoint.injection.names(units)
+		if err != nil {
+			return nil, status.Error(codes.Unavailable, err.Error())
+		}
+		for _, name := range names {
+			answer.CdiDevices = append(answer.CdiDevices, &v1beta1.CDIDevice{Name: name})
+		}
+		return answer, nil
 	}
 	for _, u := range units {
 		for _, node := range u.Nodes {
@@ -81,7 +99,7 @@ func (p *plugin) give(ids []string, units []offer.Unit) *v1beta1.ContainerAlloca
 			})
 		}
 	}
-	return answer
+	return answer, nil
 }
 
 // checker checks the ids of one Allocate call against the newest list and

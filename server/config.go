@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/prefer"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
@@ -16,6 +17,9 @@ type Config struct {
 	KubeletDir  string            // directory of kubelet.sock and of our sockets
 	HostDevRoot string            // where the host has the device nodes that containers are given
 	Annotations map[string]string // that each container with a device is given
+	// CDI is the spec by which containers get their nodes; nil: they get them from
+	// the kubelet. It is written to, not closed.
+	CDI *cdi.Spec
 	// AllocationPolicy says which devices a container is best given that asks for
 	// several.
 	AllocationPolicy prefer.Policy

@@ -25,7 +25,8 @@ type endpoint struct {
 	kubelet    string // path of kubelet.sock
 	directory  *directory
 	reregister signal
-	recent     *recent // the server's
+	recent     *recent    // the server's
+	injection  *injection // the server's; nil: off
 	log        *zap.Logger
 
 	lists   *feed[*list]
@@ -43,7 +44,7 @@ type endpoint struct {
 	met      identity        // the kubelet.sock that we connected to last
 }
 
-func newEndpoint(resource string, cfg Config, d *directory, reregister signal, recent *recent, log *zap.Logger) *endpoint {
+func newEndpoint(resource string, cfg Config, d *directory, reregister signal, recent *recent, injection *injection, log *zap.Logger) *endpoint {
 	e := &endpoint{
 		resource:   resource,
 		cfg:        cfg,
@@ -51,6 +52,7 @@ func newEndpoint(resource string, cfg Config, d *directory, reregister signal, r
 		directory:  d,
 		reregister: reregister,
 		recent:     recent,
+		injection:  injection,
 		log:        log.With(event.Resource(resource)),
 		lists:      newFeed(newList(inventory.Snapshot{}, nil)),
 		told:       newFeed[*list](nil),

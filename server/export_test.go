@@ -18,7 +18,7 @@ func NewLibraryLog(log *zap.Logger) grpclog.LoggerV2 { return newLibraryLog(log)
 // these units, without the kubelet and its sockets, which a bubble of fake time
 // cannot have. The resource may be offered anew any time, as after its retirement.
 func (s *Server) Offer(ctx context.Context, resource string, units ...offer.Unit) func(ids ...string) error {
-	e := newEndpoint(resource, s.cfg, s.directory, s.reregister, s.recent, s.log)
+	e := newEndpoint(resource, s.cfg, s.directory, s.reregister, s.recent, s.injection, s.log)
 	e.offer(inventory.Snapshot{}, units)
 	return func(ids ...string) error {
 		_, err := (&plugin{endpoint: e}).Allocate(ctx, &v1beta1.AllocateRequest{

@@ -32,6 +32,7 @@ type Server struct {
 	directory  *directory
 	reregister signal
 	recent     *recent
+	injection  *injection // nil: off
 
 	mu        sync.Mutex           // guards what follows, which only the conductor changes
 	endpoints map[string]*endpoint // by resource
@@ -54,6 +55,7 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 		directory:  newDirectory(cfg.KubeletDir, cfg.PollInterval, log),
 		reregister: newSignal(),
 		recent:     &recent{grace: cfg.AllocationGrace},
+		injection:  newInjection(cfg.CDI, log),
 		endpoints:  map[string]*endpoint{},
 	}, nil
 }
@@ -67,6 +69,9 @@ func (s *Server) Run(ctx context.Context) error {
 	defer tasks.Wait()
 	defer cancel()
 	tasks.Go(func() { s.directory.run(ctx) })
+	if s.injection != nil {
+		tasks.Go(func() { s.injection.run(ctx, s.cfg.PollInterval) })
+	}
 	s.conduct(ctx)
 	return nil
 }
@@ -89,7 +94,7 @@ func (s *Server) Ready() error {
 			problems = append(problems, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, s.injection.ready())...)
 }
 
 // conduct hands the devices to the endpoints until ctx ends. It creates and ends
@@ -120,6 +125,7 @@ func (s *Server) conduct(ctx context.Context) {
 // devices counts as ready.
 func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 	resources := offer.Resources(snapshot.Devices)
+	s.injection.want(resources)
 	s.takeAway(ctx, snapshot, resources)
 	offered := map[string]bool{}
 	var fresh []*endpoint
@@ -127,7 +133,7 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 		offered[resource.Name] = true
 		e, ok := s.endpoints[resource.Name]
 		if !ok {
-			e = newEndpoint(resource.Name, s.cfg, s.directory, s.reregister, s.recent, s.log)
+			e = newEndpoint(resource.Name, s.cfg, s.directory, s.reregister, s.recent, s.injection, s.log)
 			fresh = append(fresh, e)
 		}
 		e.emptySince = time.Time{}

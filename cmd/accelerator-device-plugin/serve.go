@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -18,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
@@ -55,8 +57,16 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 }
 
 // serve runs the daemon until ctx ends.
-func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) error {
+func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) (failed error) {
 	s := &service{cfg: cfg, hangups: hangups, again: again, log: log}
+	if cfg.CDIDir != "" {
+		spec, err := cdi.Open(cfg.CDIDir, cfg.ResourceNamespace+"/fpga", cfg.HostDevRoot)
+		if err != nil {
+			return fmt.Errorf("--cdi-dir: %w", err)
+		}
+		defer func() { failed = errors.Join(failed, spec.Close()) }()
+		s.spec = spec
+	}
 	tasks, ctx := errgroup.WithContext(ctx)
 	task := taskOf(tasks)
 	modes, follow, err := s.modes()
@@ -95,6 +105,7 @@ type service struct {
 	log     *zap.Logger
 	ours    owner
 	earlier []*server.Server // of the generations before
+	spec    *cdi.Spec        // nil: CDI is off
 }
 
 // generation joins the parts for one mode and runs them until ctx ends.
@@ -109,7 +120,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	if err != nil {
 		return err
 	}
-	srv, err = newServer(cfg, node.inventory, log)
+	srv, err = s.newServer(cfg, node.inventory)
 	if err != nil {
 		node.watcher.Close()
 		return fmt.Errorf("server: %w", err)
@@ -128,11 +139,12 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	return tasks.Wait()
 }
 
-func newServer(cfg config.Config, inv *inventory.Inventory, log *zap.Logger) (*server.Server, error) {
+func (s *service) newServer(cfg config.Config, inv *inventory.Inventory) (*server.Server, error) {
 	settings := server.Defaults()
 	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
 	settings.Annotations, settings.AllocationPolicy = policyOf(cfg).Annotations(), prefer.Policy(cfg.AllocationPolicy)
-	return server.New(settings, inv, log)
+	settings.CDI = s.spec
+	return server.New(settings, inv, s.log)
 }
 
 // allocated is what was given out lately, by the server and by those before it.

@@ -62,6 +62,8 @@ var (
 	ListSent           = name("list.sent")
 	AllocateServed     = name("allocate.served")
 	AllocateRefused    = name("allocate.refused")
+	CDIFailed          = name("cdi.failed") // its spec file cannot be written
+	CDIRecovered       = name("cdi.recovered")
 
 	HTTPServed = name("http.served")
 	HTTPFailed = name("http.failed")

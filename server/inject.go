@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/server/cdi"
+	"b-com.com/accelerator-device-plugin/server/offer"
+)
+
+// injection is how containers get their nodes where CDI is on: by a spec file that
+// the container runtime reads. The conductor says what it is to say; a goroutine of
+// its own keeps the file so, because a disk may be slow and no list waits for it;
+// and Allocate makes sure of it before it gives a name away.
+type injection struct {
+	spec    *cdi.Spec
+	log     *zap.Logger
+	wanted  *feed[[]cdi.Device]
+	problem atomic.Pointer[error] // why the file is not as wanted; nil: it is
+}
+
+// newInjection returns nil where CDI is off.
+func newInjection(spec *cdi.Spec, log *zap.Logger) *injection {
+	if spec == nil {
+		return nil
+	}
+	return &injection{spec: spec, log: log, wanted: newFeed[[]cdi.Device](nil)}
+}
+
+// want makes the devices of these resources what the file is to say. It is the
+// conductor's.
+func (i *injection) want(resources []offer.Resource) {
+	if i == nil {
+		return
+	}
+	devices := []cdi.Device{}
+	for _, r := range resources {
+		for _, u := range r.Units {
+			devices = append(devices, cdi.Device{ID: u.ID, Nodes: u.Nodes})
+		}
+	}
+	if now, _ := i.wanted.latest(); !reflect.DeepEqual(now, devices) {
+		i.wanted.publish(devices)
+	}
+}
+
+// run keeps the file as it is wanted until ctx ends, also against others: it is
+// looked at once in a while.
+func (i *injection) run(ctx context.Context, every time.Duration) {
+	look := time.NewTicker(every)
+	defer look.Stop()
+	for {
+		_, stale := i.wanted.latest()
+		_ = i.settle() // it has been said
+		select {
+		case <-ctx.Done():
+			return
+		case <-stale:
+		case <-look.C:
+		}
+	}
+}
+
+// settle makes the file say what is wanted now. That it cannot is logged, and when
+// it can again, each once.
+func (i *injection) settle() error {
+	devices, _ := i.wanted.latest()
+	if devices == nil {
+		return nil // nothing is known yet: the file may be a twin's
+	}
+	err := i.spec.Write(devices)
+	if err == nil {
+		if i.problem.Swap(nil) != nil {
+			i.log.Info("spec could be written again", event.CDIRecovered)
+		}
+		return nil
+	}
+	if was := i.problem.Swap(&err); was == nil || (*was).Error() != err.Error() {
+		i.log.Error("spec could not be written", event.CDIFailed, event.Err(err))
+	}
+	return err
+}
+
+// ready returns nil when the file is as it is wanted.
+func (i *injection) ready() error {
+	if i == nil {
+		return nil
+	}
+	if err := i.problem.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+var errNotInSpec = errors.New("the CDI spec does not have it yet")
+
+// names are those by which the runtime finds these units, the file being as it is
+// wanted. A unit without nodes has none.
+func (i *injection) names(units []offer.Unit) ([]string, error) {
+	if err := i.settle(); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, u := range units {
+		if len(u.Nodes) == 0 {
+			continue
+		}
+		name, ok := i.spec.Name(u.ID)
+		if !ok {
+			return nil, fmt.Errorf("device %q: %w", u.ID, errNotInSpec)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}

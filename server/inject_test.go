@@ -1,0 +1,153 @@
+package server_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/cdi"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// injecting starts a server with CDI on, and says where its spec is.
+func injecting(t *testing.T, list ...*inventory.Device) (*rig, *standin.Kubelet, string) {
+	t.Helper()
+	dir := t.TempDir()
+	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := spec.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := newRig(t, func(c *server.Config) { c.CDI = spec })
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	r.devices.set(list...)
+	r.awaitList(k)
+	return r, k, filepath.Join(dir, "fpga.intel.com-fpga.json")
+}
+
+func TestAllocateByName(t *testing.T) {
+	unit := port("b")
+	unit.Nodes = nil
+	r, k, file := injecting(t, port("a"), unit, port("c"))
+	got, err := k.Allocate(r.ctx, resource, "c", "b", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &v1beta1.ContainerAllocateResponse{
+		Envs:       map[string]string{"ACCELERATOR_UNITS": "c,b,a", "ACCELERATOR_DEVICES": "c,b,a"},
+		CdiDevices: []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=c"}, {Name: "fpga.intel.com/fpga=a"}},
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	if text := read(t, file); !strings.Contains(text, `"/host/dev/dfl-port.a"`) {
+		t.Errorf("the spec does not have the node: %s", text)
+	}
+}
+
+// A card that comes back under another number is in the spec under that, without an
+// allocation, and gone when it has gone.
+func TestSpecFollows(t *testing.T) {
+	r, _, file := injecting(t, port("a"))
+	moved := port("a")
+	moved.Nodes = []string{"dfl-port.7"}
+	r.devices.set(moved)
+	r.awaitText(file, "the new node", func(text string) bool {
+		return strings.Contains(text, "dfl-port.7") && !strings.Contains(text, "dfl-port.a")
+	})
+	r.devices.set(port("b"))
+	r.awaitText(file, "another device", func(text string) bool {
+		return strings.Contains(text, "dfl-port.b") && !strings.Contains(text, "dfl-port.7")
+	})
+	r.devices.set()
+	r.awaitText(file, "nothing", func(text string) bool { return text == "" })
+}
+
+// Who deletes the spec, or writes over it, has done so for one look.
+func TestSpecIsKept(t *testing.T) {
+	r, k, file := injecting(t, port("a"))
+	r.awaitText(file, "the device", func(text string) bool { return strings.Contains(text, "dfl-port.a") })
+	whole := read(t, file)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitText(file, "the device again", func(text string) bool { return text == whole })
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Allocate(r.ctx, resource, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if read(t, file) != whole {
+		t.Error("a name was given away that the runtime does not find")
+	}
+}
+
+// A spec that cannot be written is said once, keeps nothing from the list, and no
+// name of it is given away.
+func TestSpecCannotBeWritten(t *testing.T) {
+	r, k, file := injecting(t, port("a"))
+	r.awaitText(file, "the device", func(text string) bool { return text != "" })
+	r.awaitReady()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(file+"/x", 0o700); err != nil { // not even root writes over that
+		t.Fatal(err)
+	}
+	r.devices.set(port("a"), port("b"))
+	r.awaitList(k)
+	_, err := k.Allocate(r.ctx, resource, "a")
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), file) {
+		t.Errorf("got %v, want Unavailable with the path", err)
+	}
+	r.awaitEvent("cdi.failed", 1)
+	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("ready says %v, want the path", err)
+	}
+	if err := os.RemoveAll(file); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitEvent("cdi.recovered", 1)
+	r.awaitReady()
+	if _, err := k.Allocate(r.ctx, resource, "b"); err != nil {
+		t.Error(err)
+	}
+	if n := r.events("cdi.failed"); n != 1 {
+		t.Errorf("said %d times, want once", n)
+	}
+}
+
+// awaitText waits until a file, which may be absent, is as wanted.
+func (r *rig) awaitText(file, what string, wanted func(string) bool) {
+	r.Helper()
+	for !wanted(read(r, file)) {
+		select {
+		case <-r.ctx.Done():
+			r.Fatalf("not seen in %s: %s; it has: %s", file, what, read(r, file))
+		default:
+		}
+	}
+}
+
+func read(t testing.TB, file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(text)
+}
