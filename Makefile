@@ -13,7 +13,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test test-kernel lint deps fuzz bench clean
+.PHONY: help build demo test test-kernel fixtures lint deps fuzz bench clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test: ## run every test that needs no root
 
 test-kernel: build ## plug cards into a real kernel under qemu (STORIES=pattern)
 	@test/kernel/run.sh $(BINARY) $(STORIES)
+
+fixtures: build ## record on that kernel what unit tests stand on
+	@test/kernel/fixtures.sh $(BINARY)
 
 lint: deps ## gofmt, go vet, staticcheck, package borders
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }

@@ -91,6 +91,7 @@ func (m *machine) one(ctx context.Context, s story.Story, times *table) error {
 	if err != nil {
 		return fmt.Errorf("before: %w", err)
 	}
+	r.tells(s)
 	for _, step := range s.Steps {
 		if err := r.do(ctx, step); err != nil {
 			return errors.Join(fmt.Errorf("line %d: %s: %w", step.Line, step, err), r.close())

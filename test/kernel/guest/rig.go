@@ -28,6 +28,9 @@ type rig struct {
 	journal *journal
 	cause   cause
 	program chan error // the result of the last programming
+
+	story story.Story // for the heads of recordings
+	done  int         // line of the last step that took uevents
 }
 
 // cause is what was done last.
@@ -96,6 +99,10 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 	case "settle":
 		r.uevents.settle(ctx)
 		return nil
+	case "record":
+		return r.record(ctx, s)
+	case "uevents":
+		return r.recordUEvents(ctx, s)
 	}
 	r.cause = cause{s.Verb, time.Now()}
 	if s.Verb == "host" {

@@ -17,6 +17,7 @@ type uevent struct {
 	at      time.Time
 	action  string
 	devpath string
+	message []byte
 }
 
 // uevents are those of the whole boot. The goroutine that hears them ends with the
@@ -24,6 +25,7 @@ type uevent struct {
 type uevents struct {
 	mu    sync.Mutex
 	heard []uevent
+	taken int // so many were taken
 }
 
 // listenUEvents hears before everybody else: its thread has real-time priority, so
@@ -60,7 +62,7 @@ func (u *uevents) hear(fd int) {
 		head, _, _ := bytes.Cut(buffer[:n], []byte{0})
 		action, devpath, _ := strings.Cut(string(head), "@")
 		u.mu.Lock()
-		u.heard = append(u.heard, uevent{now, action, devpath})
+		u.heard = append(u.heard, uevent{now, action, devpath, bytes.Clone(buffer[:n])})
 		u.mu.Unlock()
 	}
 }
@@ -77,6 +79,18 @@ func (u *uevents) first(after time.Time, action, card, name string) (time.Time, 
 		}
 	}
 	return time.Time{}, false
+}
+
+// take returns the messages that were heard since it was last called.
+func (u *uevents) take() [][]byte {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var messages [][]byte
+	for _, e := range u.heard[u.taken:] {
+		messages = append(messages, e.message)
+	}
+	u.taken = len(u.heard)
+	return messages
 }
 
 // settle returns when the kernel has said nothing for a while.

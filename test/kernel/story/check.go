@@ -58,6 +58,16 @@ func checkCount(args []string) error {
 	return nil
 }
 
+// checkName checks what a recording is called.
+func checkName(args []string) error {
+	for _, name := range args {
+		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return fmt.Errorf("%q, want lower-case letters, digits and -", name)
+		}
+	}
+	return nil
+}
+
 func checkDuration(args []string) error {
 	if d, err := time.ParseDuration(args[0]); err != nil || d <= 0 || d > time.Minute {
 		return fmt.Errorf("%q, want a duration of up to a minute", args[0])

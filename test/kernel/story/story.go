@@ -64,6 +64,10 @@ var grammars = map[string]grammar{
 	"forge":        {2, 2, oneOf("multicast", "through")},
 	"settle":       {0, 0, nil},
 
+	// what is kept of it: docs/testing.md, Fixtures
+	"record":  {1, 1, checkName},
+	"uevents": {0, 1, checkName},
+
 	// what must be true
 	"expect":    {1, -1, checkExpect},
 	"quiet":     {1, 1, checkDuration},

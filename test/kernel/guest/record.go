@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/test/kernel/fixture"
+	"b-com.com/accelerator-device-plugin/test/kernel/story"
+)
+
+// tells makes s the story that what is recorded comes from.
+func (r *rig) tells(s story.Story) {
+	r.story = s
+	r.uevents.take() // what making the machine ready came with is none of it
+}
+
+// record leaves a board of the machine as it is now.
+func (r *rig) record(ctx context.Context, s story.Step) error {
+	r.uevents.settle(ctx)
+	text, err := fixture.Board("/", r.head(s))
+	if err != nil {
+		return err
+	}
+	return leaveFixture("sysfs", s.Args[0]+".txtar", text)
+}
+
+// recordUEvents leaves the uevents since the last such step. Without a name they are
+// forgotten.
+func (r *rig) recordUEvents(ctx context.Context, s story.Step) error {
+	r.uevents.settle(ctx)
+	messages := r.uevents.take()
+	head := r.head(s)
+	r.done = s.Line
+	if len(s.Args) == 0 {
+		return nil
+	}
+	if len(messages) == 0 {
+		return fmt.Errorf("the kernel said nothing")
+	}
+	return leaveFixture("uevents", s.Args[0]+".txt", fixture.UEvents(messages, head))
+}
+
+// head says what led to a step: all of the story, for uevents what came since the last.
+func (r *rig) head(s story.Step) fixture.Head {
+	h := fixture.Head{Title: r.story.Title, Kernel: kernelName(), Story: "test/kernel/recordings/" + r.story.Name + ".txt"}
+	for _, before := range r.story.Steps {
+		silent := before.Verb == "record" || before.Verb == "uevents" || before.Verb == "settle"
+		if before.Line < s.Line && !silent && (s.Verb == "record" || before.Line > r.done) {
+			h.Steps = append(h.Steps, before.String())
+		}
+	}
+	return h
+}
+
+// leaveFixture puts a file where the host finds it, named after the kernel.
+func leaveFixture(kind, name string, text []byte) error {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return err
+	}
+	numbers := strings.SplitN(string(release), ".", 3)
+	if len(numbers) < 3 {
+		return fmt.Errorf("kernel release %q, want N.N.…", release)
+	}
+	dir := filepath.Join("/out", kind)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("kernel-%s.%s-%s", numbers[0], numbers[1], name)), text, 0o644)
+}
+
+// kernelName is the release, and the version of the package it comes from.
+func kernelName() string {
+	name := "Linux " + text("/proc/sys/kernel/osrelease")
+	// #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)
+	if _, version, ok := strings.Cut(text("/proc/sys/kernel/version"), "Debian "); ok {
+		version, _, _ = strings.Cut(version, " ")
+		name += " (Debian " + version + ")"
+	}
+	return name
+}
