@@ -37,9 +37,6 @@ func (r *rig) recordUEvents(ctx context.Context, s story.Step) error {
 	if len(s.Args) == 0 {
 		return nil
 	}
-	if len(messages) == 0 {
-		return fmt.Errorf("the kernel said nothing")
-	}
 	return leaveFixture("uevents", s.Args[0]+".txt", fixture.UEvents(messages, head))
 }
 

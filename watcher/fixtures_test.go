@@ -1,0 +1,157 @@
+package watcher_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap/zapcore"
+
+	"b-com.com/accelerator-device-plugin/watcher"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestFixtures hands every message that `make fixtures` heard a kernel say to the
+// source of uevents, as its socket would. What comes of each message stands in the
+// golden file beside the recording, a line each: action, subsystem, device, and "-"
+// where it is filtered out, or the card that is hinted at and the node that is named.
+func TestFixtures(t *testing.T) {
+	files, err := filepath.Glob("testdata/uevents/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("recordings %v, error %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			got := hints(t, quoted(t, file))
+			golden := strings.TrimSuffix(file, ".txt") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("hints (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// quoted reads the messages of a recording: Go strings, one a line, after a head of
+// comments.
+func quoted(t *testing.T, file string) [][]byte {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var messages [][]byte
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		message, err := strconv.Unquote(line)
+		if err != nil {
+			t.Fatalf("%s: %s: %v", file, line, err)
+		}
+		messages = append(messages, []byte(message))
+	}
+	return messages
+}
+
+// hints says what comes of messages, a line each and a sum.
+func hints(t *testing.T, messages [][]byte) string {
+	t.Helper()
+	h := newHeard(t, simulated(t))
+	var b strings.Builder
+	hinted := 0
+	for i, raw := range messages {
+		agree(t, raw)
+		at := time.Unix(int64(i), 0)
+		h.Receive(raw, false, 0, at, h.hint)
+		said, err := watcher.Parse(raw)
+		if err != nil {
+			t.Fatalf("%q: %v", raw, err)
+		}
+		verdict := "-"
+		if len(h.hints) > hinted {
+			verdict = believed(t, h, at, said)
+			hinted++
+		}
+		if len(h.hints) != hinted {
+			t.Fatalf("%q: more than one hint: %+v", raw, h.hints[hinted-1:])
+		}
+		fmt.Fprintf(&b, "%-7s %-12s %-21s %s\n", said.Action, said.Env["SUBSYSTEM"], path.Base(said.Devpath), verdict)
+	}
+	fmt.Fprintf(&b, "\n%d messages: %d hints, %d filtered out\n", len(messages), hinted, len(messages)-hinted)
+	return b.String()
+}
+
+// believed checks the newest hint, and the line of the log that tells of it, and
+// returns both in short.
+func believed(t *testing.T, h *heard, at time.Time, said watcher.Parsed) string {
+	t.Helper()
+	hint := h.hints[len(h.hints)-1]
+	want := watcher.Hint{Card: hint.Card, Source: watcher.SourceUEvent, At: at}
+	if diff := cmp.Diff(want, hint); diff != "" {
+		t.Errorf("%s@%s: hint (-want +got):\n%s", said.Action, said.Devpath, diff)
+	}
+	lines := h.lines(zapcore.DebugLevel, "uevent.received")
+	if len(lines) != len(h.hints) {
+		t.Fatalf("%s@%s: %d lines in the log, want %d", said.Action, said.Devpath, len(lines), len(h.hints))
+	}
+	fields := lines[len(lines)-1].ContextMap()
+	logged := map[string]any{
+		"event": "uevent.received", "action": said.Action, "devpath": said.Devpath,
+		"subsystem": said.Env["SUBSYSTEM"], "seqnum": said.Seqnum, "pci": hint.Card,
+	}
+	text := "card " + hint.Card
+	if node := said.Env["DEVNAME"]; node != "" {
+		logged["node"] = node
+		text += ", node " + node
+	}
+	if hint.Card == "" {
+		text = "every card"
+		maps.DeleteFunc(logged, func(key string, _ any) bool { return key == "pci" })
+	}
+	if diff := cmp.Diff(logged, fields); diff != "" {
+		t.Errorf("%s@%s: log (-want +got):\n%s", said.Action, said.Devpath, diff)
+	}
+	return text
+}
+
+// Each message has the next number, from 1: in the rig nothing else takes any, so
+// none was lost while it was recorded.
+func TestFixturesAreWhole(t *testing.T) {
+	files, err := filepath.Glob("testdata/uevents/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		var numbers, want []uint64
+		for i, raw := range quoted(t, file) {
+			said, err := watcher.Parse(raw)
+			if err != nil {
+				t.Fatalf("%s: %q: %v", file, raw, err)
+			}
+			numbers, want = append(numbers, said.Seqnum), append(want, uint64(i+1))
+		}
+		if !slices.Equal(numbers, want) {
+			t.Errorf("%s: numbers %v, want 1 to %d", file, numbers, len(want))
+		}
+	}
+}
