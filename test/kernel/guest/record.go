@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"b-com.com/accelerator-device-plugin/test/kernel/fixture"
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
@@ -15,6 +17,16 @@ import (
 func (r *rig) tells(s story.Story) {
 	r.story = s
 	r.uevents.take() // what making the machine ready came with is none of it
+}
+
+// heard waits until the kernel has said what is the last of what is being recorded.
+func (r *rig) heard(ctx context.Context, action, device string) error {
+	for !r.uevents.said(action, device) {
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // record leaves a board of the machine as it is now.
@@ -44,8 +56,8 @@ func (r *rig) recordUEvents(ctx context.Context, s story.Step) error {
 func (r *rig) head(s story.Step) fixture.Head {
 	h := fixture.Head{Title: r.story.Title, Kernel: kernelName(), Story: "test/kernel/recordings/" + r.story.Name + ".txt"}
 	for _, before := range r.story.Steps {
-		silent := before.Verb == "record" || before.Verb == "uevents" || before.Verb == "settle"
-		if before.Line < s.Line && !silent && (s.Verb == "record" || before.Line > r.done) {
+		silent := []string{"record", "uevents", "heard", "settle"}
+		if before.Line < s.Line && !slices.Contains(silent, before.Verb) && (s.Verb == "record" || before.Line > r.done) {
 			h.Steps = append(h.Steps, before.String())
 		}
 	}

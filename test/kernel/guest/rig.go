@@ -99,6 +99,8 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 	case "settle":
 		r.uevents.settle(ctx)
 		return nil
+	case "heard":
+		return r.heard(ctx, s.Args[0], s.Args[1])
 	case "record":
 		return r.record(ctx, s)
 	case "uevents":

@@ -5,6 +5,7 @@ import (
 	"context"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,6 +92,15 @@ func (u *uevents) take() [][]byte {
 	}
 	u.taken = len(u.heard)
 	return messages
+}
+
+// said says whether there was such a uevent since take was last called.
+func (u *uevents) said(action, device string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.ContainsFunc(u.heard[u.taken:], func(e uevent) bool {
+		return e.action == action && filepath.Base(e.devpath) == device
+	})
 }
 
 // settle returns when the kernel has said nothing for a while.

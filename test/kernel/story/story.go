@@ -65,6 +65,7 @@ var grammars = map[string]grammar{
 	"settle":       {0, 0, nil},
 
 	// what is kept of it: docs/testing.md, Fixtures
+	"heard":   {2, 2, nil},
 	"record":  {1, 1, checkName},
 	"uevents": {0, 1, checkName},
 
