@@ -1,0 +1,117 @@
+package dfl_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/port"
+)
+
+// remark is a line of the head of a board that `make fixtures` recorded: what an
+// attribute does that no text file can do.
+var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (answers|begins|does not answer) ?(.*)$`)
+
+// recorded unfolds such a board, and makes what its head remarks: files that are not
+// text, and FIFOs, which do not answer either. Ports whose afu_id answers EBUSY are
+// returned; any other errno but ENOENT is a surprise.
+func recorded(t testing.TB, board string) (host sysfs.Host, busy []string) {
+	t.Helper()
+	host = node(t, board)
+	text, err := os.ReadFile(filepath.Join("../../testdata/sysfs", board+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(text), "\n-- ")
+	for _, m := range remark.FindAllStringSubmatch(head, -1) {
+		path := filepath.Join(filepath.Dir(host.Sys), m[1])
+		switch {
+		case m[2] == "begins":
+			err = os.WriteFile(path, bytesOf(t, m[3]), 0o644)
+		case m[2] == "does not answer":
+			err = syscall.Mkfifo(path, 0o600)
+		case filepath.Base(path) == "afu_id" && m[3] == "EBUSY":
+			busy = append(busy, filepath.Base(filepath.Dir(path)))
+		case m[3] != "ENOENT":
+			t.Errorf("%s answers %s: not known here", m[1], m[3])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return host, busy
+}
+
+// programmed is the family on a node where the afu_id of some ports answers EBUSY. No
+// plain file does, so what package port makes of that (its TestTakeAFU) is put in.
+type programmed struct {
+	dfl.Family
+	busy []string
+}
+
+func (f programmed) Read(host sysfs.Host, card string) (inventory.Reading, error) {
+	r, err := f.Family.Read(host, card)
+	rows := port.Rows()
+	row := rows[slices.IndexFunc(rows, func(r port.Row) bool { return r.Name == "reprogramming" })]
+	for i := range r.Ports {
+		if p := &r.Ports[i]; slices.Contains(f.busy, p.Name) {
+			p.AFUIDKnown = false
+			p.Conditions = append(p.Conditions, inventory.Condition{Reason: row.Name, Row: row.Name, Health: row.Health, Passing: true})
+		}
+	}
+	return r, err
+}
+
+// bytesOf reads hexadecimal bytes with blanks between them.
+func bytesOf(t testing.TB, hex string) []byte {
+	t.Helper()
+	var b []byte
+	for _, digits := range strings.Fields(hex) {
+		v, err := sysfs.ParseMask("0x" + digits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(b, byte(v))
+	}
+	return b
+}
+
+// look is what an inventory publishes once it has seen the whole node.
+func look(t *testing.T, host sysfs.Host, family inventory.Family) []*inventory.Device {
+	t.Helper()
+	inv := inventory.New(inventory.Config{
+		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: time.Hour, ReadTimeout: 2 * time.Second,
+	}, host, []inventory.Family{family}, zap.NewNop())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- inv.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	late := time.After(20 * time.Second)
+	for {
+		snapshot, stale := inv.Latest()
+		if snapshot.Complete {
+			return snapshot.Devices
+		}
+		select {
+		case <-stale:
+		case <-late:
+			t.Fatal("no complete snapshot")
+		}
+	}
+}
