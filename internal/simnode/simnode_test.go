@@ -51,7 +51,7 @@ func read(t *testing.T, root, card string) inventory.Reading {
 // been trimmed: see TestShowsWhatTheKernelDoes for the files themselves.
 func TestReadsLikeTheKernel(t *testing.T) {
 	recorded := t.TempDir()
-	if err := board.Unfold(recorded, "../../testdata/sysfs/dfl-one-card.txtar"); err != nil {
+	if err := board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
 		t.Fatal(err)
 	}
 	n := newNode(t, card)

@@ -100,12 +100,34 @@ func portOf(name string, id int, afu string, changes ...func(*inventory.Port)) i
 		Name: name, PortID: id, PortIDKnown: true, AFUID: afu, AFUIDKnown: true,
 		InterfaceID: pac, InterfaceIDKnown: true, NUMANode: -1, Nodes: []string{name},
 		Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
-		Files: files(1+len(pciFiles), portFiles, fmeFiles, pciFiles), // no hwmon on the boards
+		Files: files(1+len(pciFiles), portFiles, fmeFiles, pciFiles), // no hwmon on boards made by hand
 	}
 	for _, change := range changes {
 		change(&p)
 	}
 	return p
+}
+
+// asRecorded makes the port one of a board that `make fixtures` recorded: those have
+// hwmon, and counters of the slot and the root port, at 0.
+func asRecorded(p *inventory.Port) {
+	p.PCIID = "8086:09c4:8086:0000"
+	for i, f := range p.Files {
+		if part, _, _ := strings.Cut(f.Name, "/"); f.Name == "fme/hwmon" || part == "slot" || part == "root" {
+			p.Files[i].Absent = false
+		}
+	}
+	p.Counters = []inventory.Counter{
+		{Name: "slot/aer_dev_fatal", Reason: "slot-aer-fatal", Health: inventory.Unhealthy, Row: "slot-aer-fatal"},
+		{Name: "slot/aer_dev_nonfatal", Reason: "slot-aer-nonfatal", Health: inventory.Degraded, Row: "slot-aer-nonfatal"},
+		{Name: "root/aer_rootport_total_err_fatal", Reason: "root-aer-fatal", Health: inventory.Unhealthy, Row: "root-aer-fatal"},
+		{Name: "root/aer_rootport_total_err_nonfatal", Reason: "root-aer-nonfatal", Health: inventory.Degraded, Row: "root-aer-nonfatal"},
+	}
+}
+
+// d5005 makes the port that of the second card of the recorded boards.
+func d5005(p *inventory.Port) {
+	p.PCIID, p.AFUID, p.InterfaceID = "8086:0b2b:8086:138d", afuB, "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 }
 
 func fme(name string) func(*inventory.Port) {
@@ -162,17 +184,17 @@ func TestBoards(t *testing.T) {
 		p.Conditions = []inventory.Condition{row("port-ap6"), row("power-throttled=6")}
 	}
 	first := portOf("dfl-port.0", 0, afuA)
+	recorded := portOf("dfl-port.0", 0, afuA, asRecorded)
 	vf := one(portOf("dfl-port.1", 0, afuA))
 	vf.PhysFn = "0000:01:00.0"
 	tests := []struct {
-		board string
+		board string // or two, both drivers on one node
 		want  cards
 	}{
-		{"dfl-one-card", cards{"0000:01:00.0": one(first)}},
-		{"dfl-capitals", cards{"0000:01:00.0": one(first)}},
-		{"dfl-two-cards", cards{
-			"0000:01:00.0": one(first),
-			"0000:02:00.0": one(portOf("dfl-port.1", 0, afuA, fme("dfl-fme.1"))),
+		{"kernel-6.1-one-card", cards{"0000:01:00.0": one(recorded)}},
+		{"kernel-6.1-two-cards", cards{
+			"0000:01:00.0": one(recorded),
+			"0000:02:00.0": one(portOf("dfl-port.1", 0, afuB, fme("dfl-fme.1"), asRecorded, d5005)),
 		}},
 		{"dfl-vf", cards{"0000:01:00.0": one(first), "0000:03:00.0": vf}},
 		{"dfl-two-ports", cards{"0001:3b:00.0": one(
@@ -182,14 +204,14 @@ func TestBoards(t *testing.T) {
 		{"dfl-multi-function", cards{
 			"0000:17:00.0": one(ofs), "0000:17:00.1": {}, "0000:17:00.2": {}, "0000:17:00.4": {},
 		}},
-		{"dfl-port-ap6", cards{"0000:01:00.0": one(portOf("dfl-port.0", 0, afuA, shutDown))}},
-		{"dfl-unbound", cards{"0000:02:00.0": one(portOf("dfl-port.1", 0, "", fme("dfl-fme.1"), unbound))}},
-		{"both-drivers", cards{"0000:01:00.0": one(first)}},
+		{"kernel-6.1-port-ap6", cards{"0000:01:00.0": one(portOf("dfl-port.0", 0, afuA, shutDown, asRecorded))}},
+		{"kernel-6.1-port-assigned", cards{"0000:01:00.0": one(portOf("dfl-port.0", 0, "", unbound, asRecorded))}},
+		{"kernel-6.1-one-card opae-one-card", cards{"0000:01:00.0": one(recorded)}},
 		{"opae-one-card", cards{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.board, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, readAll(t, node(t, tt.board)), ignore); diff != "" {
+			if diff := cmp.Diff(tt.want, readAll(t, node(t, strings.Fields(tt.board)...)), ignore); diff != "" {
 				t.Errorf("cards (-want +got):\n%s", diff)
 			}
 		})
@@ -229,12 +251,12 @@ func script(t *testing.T, host sysfs.Host, lines string) {
 
 func TestTree(t *testing.T) {
 	const dev = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	first := portOf("dfl-port.0", 0, afuA)
-	noInterface := portOf("dfl-port.0", 0, afuA, without("fme/compat_id"), func(p *inventory.Port) { p.InterfaceID = "" })
+	first := portOf("dfl-port.0", 0, afuA, asRecorded)
+	noInterface := portOf("dfl-port.0", 0, afuA, without("fme/compat_id"), func(p *inventory.Port) { p.InterfaceID = "" }, asRecorded)
 	unknownInterface := func(c inventory.Condition) inventory.Port {
 		return portOf("dfl-port.0", 0, afuA, func(p *inventory.Port) {
 			p.InterfaceID, p.InterfaceIDKnown, p.Conditions = "", false, []inventory.Condition{c}
-		})
+		}, asRecorded)
 	}
 	deadFME := unknownInterface(inventory.Condition{
 		Reason: "fme-dead", Health: inventory.Unhealthy, Row: "fme-dead", Dead: true,
@@ -243,7 +265,7 @@ func TestTree(t *testing.T) {
 	noID := unknownInterface(inventory.Condition{
 		Reason: "unreadable=fme/compat_id", Health: inventory.Degraded, Row: "fme-dead",
 	})
-	noFME := portOf("dfl-port.0", 0, afuA, withoutFME)
+	noFME := portOf("dfl-port.0", 0, afuA, withoutFME, asRecorded)
 	const region = dev + "/fpga_region/region0"
 	const compat = region + "/dfl-fme.0/dfl-fme-region.1/fpga_region/region1/compat_id"
 	tests := []struct {
@@ -268,7 +290,7 @@ func TestTree(t *testing.T) {
 		{"second region of the function", "mkdir " + dev + "/fpga_region/region9/dfl-port.8\n" +
 			"link " + dev + "/fpga_region/region9/device ../../../0000:01:00.0\n" +
 			"link class/fpga_region/region9 ../../" + dev + "/fpga_region/region9",
-			cards{"0000:01:00.0": one(first, portOf("dfl-port.8", 0, "", withoutFME, unbound))}},
+			cards{"0000:01:00.0": one(first, portOf("dfl-port.8", 0, "", withoutFME, unbound, asRecorded))}},
 		{"names that are no ports", "mkdir " + region + "/dfl-port.\nmkdir " + region + "/dfl-port.1x\n" +
 			"mkdir " + region + "/dfl-portx.1\nwrite " + region + "/dfl-port.2 x\n" +
 			"link " + region + "/dfl-port.3 dfl-port.0\nmkdir " + region + "/dfl-port.0/dfl-port.4",
@@ -278,6 +300,8 @@ func TestTree(t *testing.T) {
 		{"two FMEs", "mkdir " + region + "/dfl-fme.10", cards{"0000:01:00.0": one(first)}},
 		{"no region below the FME", "rm " + region + "/dfl-fme.0/dfl-fme-region.1", cards{"0000:01:00.0": one(noInterface)}},
 		{"no compat_id", "rm " + compat, cards{"0000:01:00.0": one(noInterface)}},
+		{"ids in capitals", "write " + region + "/dfl-port.0/afu_id " + strings.ToUpper(afuA) + "\nwrite " + compat + " " + strings.ToUpper(pac),
+			cards{"0000:01:00.0": one(first)}},
 		{"compat_id all f", "write " + compat + " FFFFFFFFFFFFFFFFffffffffffffffff", cards{"0000:01:00.0": one(deadFME)}},
 		{"compat_id is garbage", "write " + compat + " 12", cards{"0000:01:00.0": one(noID)}},
 		{"compat_id is a directory", "rm " + compat + "\nmkdir " + compat, cards{"0000:01:00.0": one(noID)}},
@@ -289,7 +313,7 @@ func TestTree(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "dfl-one-card")
+			host := node(t, "kernel-6.1-one-card")
 			script(t, host, tt.script)
 			if diff := cmp.Diff(tt.want, readAll(t, host), cmpopts.EquateEmpty(), ignore); diff != "" {
 				t.Errorf("cards (-want +got):\n%s", diff)
@@ -379,7 +403,7 @@ func TestReadOfNoCard(t *testing.T) {
 
 // TestForeignRegion points the device link of a card's region at another card.
 func TestForeignRegion(t *testing.T) {
-	host := node(t, "dfl-two-cards")
+	host := node(t, "kernel-6.1-two-cards")
 	script(t, host, "link devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/device ../../../0000:02:00.0")
 	if _, err := (dfl.Family{}).Read(host, "0000:01:00.0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want one that is fs.ErrNotExist", err)
@@ -390,7 +414,7 @@ func TestForeignRegion(t *testing.T) {
 }
 
 func TestUnreadableCard(t *testing.T) {
-	host := node(t, "dfl-two-cards")
+	host := node(t, "kernel-6.1-two-cards")
 	script(t, host, "link bus/pci/devices/0000:01:00.0 0000:01:00.0")
 	cards, err := dfl.Family{}.Cards(host)
 	if diff := cmp.Diff([]string{"0000:01:00.0", "0000:02:00.0"}, cards); diff != "" || err != nil {
@@ -416,15 +440,15 @@ func TestNoDriver(t *testing.T) {
 }
 
 // BenchmarkRead reads a healthy card with one port: one that has every file that
-// is judged, also as a region, and one of a virtual machine that has about half of
-// them.
+// is judged, also as a region, and one of a virtual machine that lacks those of its
+// own link.
 func BenchmarkRead(b *testing.B) {
 	for _, bb := range []struct {
 		name, board, card string
 		unit              port.Unit
 	}{
 		{"all-files", "dfl-all-files", "0000:03:00.0", port.PerPort},
-		{"one-card", "dfl-one-card", "0000:01:00.0", port.PerPort},
+		{"one-card", "kernel-6.1-one-card", "0000:01:00.0", port.PerPort},
 		{"region", "dfl-all-files", "0000:03:00.0", port.PerFMEWithNode},
 	} {
 		b.Run(bb.name, func(b *testing.B) {

@@ -202,7 +202,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("3\n", strings.Repeat("f", 32), "0xffffffffffffffff", "0xf", "", "", "-1", strings.Repeat("F", 32))
 	f.Add("", strings.Repeat("0", 9000), "0x4000000000000", "0x6\x00\x00", "a:b", "\x00", "99999999999", "é")
 	f.Add("-0", "\n", "0X0", "1e3", ":", "MAJOR=1\nDRIVER=", "+1", "_")
-	host := node(f, "dfl-one-card")
+	host := node(f, "kernel-6.1-one-card")
 	card := filepath.Join(host.Sys, "devices/pci0000:00/0000:00:01.0/0000:01:00.0")
 	dir := card + "/fpga_region/region0/dfl-port.0/"
 	if err := os.Remove(dir + "driver"); err != nil { // uevent decides

@@ -30,11 +30,14 @@ var _ inventory.Family = opae.Family{}
 
 const address = "0000:82:00.0"
 
-func node(t *testing.T, name string) sysfs.Host {
+// node unfolds boards of testdata into a node of their own.
+func node(t *testing.T, boards ...string) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
-	if err := board.Unfold(root, filepath.Join("../../testdata/sysfs", name+".txtar")); err != nil {
-		t.Fatal(err)
+	for _, b := range boards {
+		if err := board.Unfold(root, filepath.Join("../../testdata/sysfs", b+".txtar")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
@@ -79,16 +82,16 @@ func portOf(changes ...func(*inventory.Port)) inventory.Port {
 
 func TestBoards(t *testing.T) {
 	tests := []struct {
-		board string
+		board string // or two, both drivers on one node
 		want  []inventory.Port // nil: no card
 	}{
 		{"opae-one-card", []inventory.Port{portOf()}},
-		{"both-drivers", []inventory.Port{portOf(func(p *inventory.Port) { p.NUMANode = 1 })}},
-		{"dfl-one-card", nil},
+		{"opae-one-card kernel-6.1-one-card", []inventory.Port{portOf()}},
+		{"kernel-6.1-one-card", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.board, func(t *testing.T) {
-			host := node(t, tt.board)
+			host := node(t, strings.Fields(tt.board)...)
 			cards, err := opae.Family{}.Cards(host)
 			if err != nil {
 				t.Fatal(err)
@@ -122,6 +125,7 @@ func TestEdits(t *testing.T) {
 		{"AP6", "intel-fpga-port.0/errors/errors", "0x4000000000000\n", func(p *inventory.Port) {
 			p.Conditions = []inventory.Condition{{Reason: "port-ap6", Health: inventory.Unhealthy, Row: "port-ap6"}}
 		}},
+		{"NUMA node", "../../numa_node", "1\n", func(p *inventory.Port) { p.NUMANode = 1 }},
 		{"capitals", "intel-fpga-fme.0/pr/interface_id", "A1B2C3D4E5F60718293A4B5C6D7E8F90\n", nil},
 		{"padded past a page", "intel-fpga-fme.0/pr/interface_id",
 			"a1b2c3d4e5f60718293a4b5c6d7e8f90\n" + strings.Repeat("\x00", 4063) + "\n", nil},
@@ -155,7 +159,7 @@ func TestEdits(t *testing.T) {
 }
 
 func TestReadOfNoCard(t *testing.T) {
-	host := node(t, "both-drivers")
+	host := node(t, "kernel-6.1-one-card", "opae-one-card")
 	for _, card := range []string{"0000:01:00.0", "0000:82:00.1", "pool"} {
 		if _, err := (opae.Family{}).Read(host, card); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: error %v, want one that is fs.ErrNotExist", card, err)

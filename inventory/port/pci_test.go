@@ -95,7 +95,7 @@ func TestLinkUnknown(t *testing.T) {
 
 // A device on the root bus has no slot and no root port.
 func TestRootBus(t *testing.T) {
-	host := node(t, "dfl-one-card")
+	host := node(t, "kernel-6.1-one-card")
 	const up, dir = "/devices/pci0000:00/0000:00:01.0", "/devices/pci0000:00/0000:01:00.0"
 	if err := os.Rename(host.Sys+up+"/0000:01:00.0", host.Sys+dir); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func node(t testing.TB, boards ...string) sysfs.Host {
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// portDir is the port of the board dfl-one-card.
+// portDir is the port of the board kernel-6.1-one-card.
 func portDir(h sysfs.Host) string {
 	return h.Sys + "/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/dfl-port.0"
 }
@@ -92,7 +92,7 @@ func files(absent ...string) []inventory.HealthFile {
 	return list
 }
 
-// good is the port of dfl-one-card as it is, changed by each change.
+// good is the port of kernel-6.1-one-card as it is, changed by each change.
 func good(changes ...func(*inventory.Port)) inventory.Port {
 	p := inventory.Port{
 		Name: "dfl-port.0", PortID: 0, PortIDKnown: true, AFUID: afuID, AFUIDKnown: true,
@@ -221,7 +221,7 @@ func TestRead(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "dfl-one-card")
+			host := node(t, "kernel-6.1-one-card")
 			edit(t, portDir(host), tt.edit)
 			got, ok := port.Read(host, portDir(host))
 			if !ok {
@@ -251,7 +251,7 @@ func TestReadNode(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "dfl-one-card")
+			host := node(t, "kernel-6.1-one-card")
 			edit(t, host.Dev, map[string]string{"dfl-port.0": tt.node})
 			got, _ := port.Read(host, portDir(host))
 			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
@@ -260,7 +260,7 @@ func TestReadNode(t *testing.T) {
 		})
 	}
 	t.Run("regular file on a true node", func(t *testing.T) {
-		host := node(t, "dfl-one-card")
+		host := node(t, "kernel-6.1-one-card")
 		host.Simulated = false
 		got, _ := port.Read(host, portDir(host))
 		if diff := cmp.Diff(unhealthy("node-mismatch"), got.Conditions, ignoreErr); diff != "" {
@@ -283,7 +283,7 @@ func TestReadCharacterNode(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "dfl-one-card")
+			host := node(t, "kernel-6.1-one-card")
 			edit(t, host.Dev, map[string]string{"dfl-port.0": absent})
 			if err := syscall.Mknod(host.Dev+"/dfl-port.0", syscall.S_IFCHR|0o600, 245<<8); err != nil {
 				t.Skipf("a device node cannot be made here: %v", err)
@@ -298,7 +298,7 @@ func TestReadCharacterNode(t *testing.T) {
 }
 
 func TestReadGone(t *testing.T) {
-	host := node(t, "dfl-one-card")
+	host := node(t, "kernel-6.1-one-card")
 	edit(t, portDir(host), map[string]string{".": absent})
 	if _, ok := port.Read(host, portDir(host)); ok {
 		t.Error("a port without directory was read")
@@ -326,7 +326,7 @@ func TestReadLeaving(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "dfl-one-card")
+			host := node(t, "kernel-6.1-one-card")
 			dir := portDir(host)
 			edit(t, dir, map[string]string{"afu_id": absent})
 			if err := syscall.Mkfifo(dir+"/afu_id", 0o600); err != nil {
@@ -394,7 +394,7 @@ func TestConditionsSayWhy(t *testing.T) {
 		{"directory", "power_state", directory, []string{"dfl-port.0/power_state", "is a directory"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			host := node(t, "dfl-one-card")
+			host := node(t, "kernel-6.1-one-card")
 			edit(t, portDir(host), map[string]string{tt.file: tt.content})
 			got, _ := port.Read(host, portDir(host))
 			if len(got.Conditions) != 1 || got.Conditions[0].Err == nil {
@@ -411,7 +411,7 @@ func TestConditionsSayWhy(t *testing.T) {
 
 // The outline of a card names the ports that reading it finds, and reads nothing.
 func TestOutline(t *testing.T) {
-	for _, b := range []string{"dfl-two-ports", "dfl-vf", "dfl-multi-function", "dfl-capitals"} {
+	for _, b := range []string{"dfl-two-ports", "dfl-vf", "dfl-multi-function", "kernel-6.1-one-card"} {
 		t.Run(b, func(t *testing.T) {
 			host := node(t, b)
 			cards, err := dfl.Family{}.Cards(host)
@@ -446,7 +446,7 @@ func TestOutline(t *testing.T) {
 			}
 		})
 	}
-	if _, err := (dfl.Family{}).Outline(node(t, "dfl-one-card"), "0000:7f:00.0"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := (dfl.Family{}).Outline(node(t, "kernel-6.1-one-card"), "0000:7f:00.0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("outline of an empty slot: %v, want fs.ErrNotExist", err)
 	}
 }
