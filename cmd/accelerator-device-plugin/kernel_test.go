@@ -1,0 +1,36 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/board"
+)
+
+// The whole of what `devices -o json` prints of nodes that a kernel showed. The golden
+// files are written by hand: their keys are an interface.
+func TestDevicesOfKernel(t *testing.T) {
+	for _, name := range []string{"two-cards-renumbered", "virtual-function", "port-ap6", "port-assigned", "port-released"} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			if err := board.Unfold(root, "../../testdata/sysfs/kernel-6.1-"+name+".txtar"); err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile(filepath.Join("testdata/devices", name+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stdout, stderr, code := output(t, "devices", "-o", "json",
+				"--sysfs-root", root+"/sys", "--dev-root", root+"/dev", "--host-dev-root", "/dev")
+			if code != 0 {
+				t.Errorf("exit code %d, stderr %s", code, stderr)
+			}
+			if diff := cmp.Diff(string(want), stdout); diff != "" {
+				t.Errorf("printed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
