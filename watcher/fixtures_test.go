@@ -52,7 +52,7 @@ func TestFixtures(t *testing.T) {
 
 // quoted reads the messages of a recording: Go strings, one a line, after a head of
 // comments.
-func quoted(t *testing.T, file string) [][]byte {
+func quoted(t testing.TB, file string) [][]byte {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {

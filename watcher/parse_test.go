@@ -2,6 +2,7 @@ package watcher_test
 
 import (
 	"bytes"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -139,6 +140,15 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(m.raw))
 	}
 	f.Add([]byte("bind@\x00=\x00"))
+	files, err := filepath.Glob("testdata/uevents/*-card-*.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		for _, raw := range quoted(f, file) {
+			f.Add(raw)
+		}
+	}
 	judge := watcher.Judge()
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		before := bytes.Clone(raw)

@@ -77,6 +77,22 @@ func names(t *testing.T, dir string) map[string]bool {
 	return all
 }
 
+// What stands below a card stands below the same card of a kernel, under the same
+// names.
+func TestNamesLikeTheKernel(t *testing.T) {
+	recorded := t.TempDir()
+	if err := board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(t, card)
+	want, got := names(t, recorded+"/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region"), names(t, n.CardDir(address)+"/fpga_region")
+	for name := range got {
+		if !want[name] {
+			t.Errorf("%s: no kernel has it", name)
+		}
+	}
+}
+
 // Every file that is judged is there, and good.
 func TestIsWhole(t *testing.T) {
 	vf := simnode.Card{Address: "0000:01:00.1", Ports: 1, PhysFn: address, NUMANode: -1, AFUID: card.AFUID}

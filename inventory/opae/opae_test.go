@@ -82,7 +82,7 @@ func portOf(changes ...func(*inventory.Port)) inventory.Port {
 
 func TestBoards(t *testing.T) {
 	tests := []struct {
-		board string // or two, both drivers on one node
+		board string           // or two, both drivers on one node
 		want  []inventory.Port // nil: no card
 	}{
 		{"opae-one-card", []inventory.Port{portOf()}},
