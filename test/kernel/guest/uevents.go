@@ -5,7 +5,6 @@ import (
 	"context"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -80,27 +79,6 @@ func (u *uevents) first(after time.Time, action, card, name string) (time.Time, 
 		}
 	}
 	return time.Time{}, false
-}
-
-// take returns the messages that were heard since it was last called.
-func (u *uevents) take() [][]byte {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var messages [][]byte
-	for _, e := range u.heard[u.taken:] {
-		messages = append(messages, e.message)
-	}
-	u.taken = len(u.heard)
-	return messages
-}
-
-// said says whether there was such a uevent since take was last called.
-func (u *uevents) said(action, device string) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return slices.ContainsFunc(u.heard[u.taken:], func(e uevent) bool {
-		return e.action == action && filepath.Base(e.devpath) == device
-	})
 }
 
 // settle returns when the kernel has said nothing for a while.
