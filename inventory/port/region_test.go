@@ -72,8 +72,8 @@ func TestRegion(t *testing.T) {
 		want              inventory.Port               // mode region
 		devel             func(*inventory.Port)        // what else is different in regiondevel; nil: nothing
 	}{
-		{"one card", "dfl-one-card", "0000:01:00.0", nil, one, nil},
-		{"second card", "dfl-two-cards", "0000:02:00.0", nil,
+		{"one card", "kernel-6.1-one-card", "0000:01:00.0", nil, one, nil},
+		{"second card", "kernel-6.1-two-cards", "0000:02:00.0", nil,
 			region("region2", "dfl-fme.1", nodes("dfl-port.1"), withAFU), nil},
 		{"two ports", "dfl-two-ports", "0001:3b:00.0", nil, two(both), nil},
 		{"without AFU id", "dfl-multi-function", "0000:17:00.0", nil,
@@ -87,7 +87,7 @@ func TestRegion(t *testing.T) {
 
 		{"physical function", "dfl-vf", "0000:01:00.0", nil, one, nil},
 		{"virtual function", "dfl-vf", "0000:03:00.0", nil, region("region2", "", nodes("dfl-port.1"), withAFU, noFME), nil},
-		{"FME missing", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard: {"dfl-fme.0": absent}},
+		{"FME missing", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard: {"dfl-fme.0": absent}},
 			region("region0", "", nodes("dfl-port.0"), withAFU, noFME), nil},
 
 		{"port released", "dfl-two-ports", "0001:3b:00.0", map[string]map[string]string{twoPorts: {"dfl-port.10": absent}},
@@ -95,9 +95,9 @@ func TestRegion(t *testing.T) {
 		{"all ports released", "dfl-two-ports", "0001:3b:00.0",
 			map[string]map[string]string{twoPorts: {"dfl-port.9": absent, "dfl-port.10": absent}},
 			two(nil, noPort(bad)), noPort(poor)},
-		{"the only port released", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard: {"dfl-port.0": absent}},
+		{"the only port released", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard: {"dfl-port.0": absent}},
 			region("region0", "dfl-fme.0", nil, noAFU, noPort(bad)), noPort(poor)},
-		{"port without driver", "dfl-unbound", "0000:02:00.0", nil,
+		{"port without driver", "kernel-6.1-unbound", "0000:02:00.0", nil,
 			region("region2", "dfl-fme.1", nodes("dfl-port.1"), noAFU, wrong(unhealthy("driver-unbound")...)), nil},
 
 		{"AP6 on one of two", "dfl-two-ports", "0001:3b:00.0",
@@ -112,30 +112,30 @@ func TestRegion(t *testing.T) {
 			twoPorts + "dfl-port.10": {"power_state": "0xf\n"},
 		}, two(both, wrong(dead("afu-dead"), dead("port-dead"))), nil},
 
-		{"FME without driver", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": fmeUnbound},
+		{"FME without driver", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": fmeUnbound},
 			region("region0", "dfl-fme.0", nodes("dfl-port.0"), noAFU, noInterface, wrong(is("fme-unbound", bad))), nil},
-		{"FME without driver and node", "dfl-one-card", "0000:01:00.0",
+		{"FME without driver and node", "kernel-6.1-one-card", "0000:01:00.0",
 			map[string]map[string]string{oneCard + "dfl-fme.0": fmeUnbound, "../../dev": {"dfl-fme.0": absent}},
 			region("region0", "dfl-fme.0", nodes("dfl-port.0"), noAFU, noInterface, wrong(is("fme-unbound", bad))), nil},
-		{"interface all f", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {compat: allF + "\n"}},
+		{"interface all f", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {compat: allF + "\n"}},
 			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, noInterface, wrong(dead("fme-dead"))), nil},
-		{"interface unreadable", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {compat: directory}},
+		{"interface unreadable", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {compat: directory}},
 			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, noInterface,
 				wrong(of("fme-dead", "unreadable=fme/compat_id", poor))), nil},
-		{"no interface", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"dfl-fme-region.1": absent}},
+		{"no interface", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"dfl-fme-region.1": absent}},
 			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, func(p *inventory.Port) { p.InterfaceID = "" }), nil},
-		{"how many ports unreadable", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"ports_num": directory}},
+		{"how many ports unreadable", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"ports_num": directory}},
 			region("region0", "dfl-fme.0", nodes("dfl-port.0"), noAFU), nil},
-		{"dead card", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{
+		{"dead card", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{
 			oneCard + "dfl-port.0": {"afu_id": allF + "\n", "errors/errors": "0xffffffffffffffff\n", "id": "3\n"},
 			oneCard + "dfl-fme.0":  {compat: allF + "\n", "ports_num": "7\n"},
 			oneCard + "../..":      {"config": gone},
 		}, region("region0", "dfl-fme.0", nodes("dfl-port.0"), noInterface,
 			wrong(dead("afu-dead"), dead("fme-dead"), dead("pci-gone"))), nil},
 
-		{"FME's node missing", "dfl-one-card", "0000:01:00.0", map[string]map[string]string{"../../dev": {"dfl-fme.0": absent}},
+		{"FME's node missing", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{"../../dev": {"dfl-fme.0": absent}},
 			one, wrong(missing)},
-		{"all nodes missing", "dfl-one-card", "0000:01:00.0",
+		{"all nodes missing", "kernel-6.1-one-card", "0000:01:00.0",
 			map[string]map[string]string{"../../dev": {"dfl-fme.0": absent, "dfl-port.0": absent}},
 			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, wrong(missing)), nil},
 	}
