@@ -65,6 +65,10 @@ var (
 	CDIFailed          = name("cdi.failed") // its spec file cannot be written
 	CDIRecovered       = name("cdi.recovered")
 
+	APILost      = name("api.lost")
+	APIRetried   = name("api.retried")
+	APIRecovered = name("api.recovered")
+
 	HTTPServed = name("http.served")
 	HTTPFailed = name("http.failed")
 	LibraryLog = name("library.log") // a line of grpc

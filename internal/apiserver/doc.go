@@ -1,0 +1,50 @@
+// Package apiserver is the only place that talks to the Kubernetes API server.
+// What it can do today is follow one Node object's annotations.
+//
+//	client, err := apiserver.Open(apiserver.Config{LookupEnv: os.LookupEnv}, log) // reads files, no traffic
+//	err = client.FollowNode(ctx, "worker-3", func(n apiserver.Node) { … })        // until ctx ends
+//
+// # How
+//
+// It is net/http and the few types that are needed. client-go's REST client is
+// not linked: its packages alone keep 4 MiB resident in a daemon that never uses
+// them, its transport package 1 MiB, of 20 that the
+// daemon may have.
+//
+// The object is asked for as PartialObjectMetadata, so that a server that knows
+// it (all since 1.15) sends some hundred bytes to a few kilobytes and not the
+// status of 50. Of other servers' Nodes the rest is skipped, not decoded.
+//
+// Tokens, certificates and the CA are read again for each request that comes
+// from a file: a request is made every few minutes, so a rotated token needs no
+// clock. A token that is refused is read and tried once more at once.
+//
+// # What the account needs
+//
+// The verbs list and watch on nodes, in a ClusterRole: no get, and no other
+// resource. Both requests carry the field selector metadata.name=NAME, so that a
+// rule with resourceNames [NAME] is enough, where somebody makes one for each
+// node.
+//
+//	rules:
+//	- {apiGroups: [""], resources: [nodes], verbs: [list, watch]}
+//
+// # Trouble
+//
+// Nothing that the server does ends [Client.FollowNode] or makes it say what the
+// server did not. A request has 30 s, an event that has begun has 30 s, an answer
+// or event has at most 4 MiB; a watch is asked to end after 5 to 10 minutes and
+// is given up soon after; a connection that is silent is pinged (HTTP/2). What
+// is over begins again: a watch at the last resourceVersion, after 410 and after
+// trouble from the list. Attempts that fail are paced, and a Retry-After is
+// heeded up to a minute. Trouble is said once for each kind, until all is well
+// again; what follows is at Debug. Until then callers hold what they were told
+// last: a server that is gone is not a node that is gone.
+//
+// # Who owns what, what may block
+//
+// A [Client] is immutable and safe for concurrent use. Each FollowNode has
+// connections and one reading goroutine of its own, which end with it. It calls
+// changed from the goroutine that called it, never twice at a time; while
+// changed runs, nothing is read.
+package apiserver

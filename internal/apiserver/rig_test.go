@@ -1,0 +1,209 @@
+package apiserver_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+)
+
+// rig is a stand-in and one who follows the node "worker-3" there.
+type rig struct {
+	*standin.Server
+	account string // directory of the service account
+	logs    *observer.ObservedLogs
+	end     func() // ends FollowNode and waits for it
+
+	mu   sync.Mutex
+	told []apiserver.Node
+	poke chan struct{}
+}
+
+const name = "worker-3"
+
+// follow begins to follow. The listener is nil for true TCP; in a bubble it is
+// pipes.
+func follow(t *testing.T, listener *pipes, prepare func(*rig)) *rig {
+	t.Helper()
+	r := &rig{account: t.TempDir(), poke: make(chan struct{}, 1000)}
+	if listener != nil {
+		r.Server = standin.Start(listener)
+	} else {
+		r.Server = standin.Start(nil)
+	}
+	t.Cleanup(r.Close)
+	r.write(t, "ca.crt", string(r.CA()))
+	r.write(t, "token", "token-1\n")
+	prepare(r)
+
+	core, logs := observer.New(zap.DebugLevel)
+	r.logs = logs
+	client, err := apiserver.Open(apiserver.Config{ServiceAccount: r.account, LookupEnv: inPod(t, r.Address())}, zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if listener != nil {
+		client = client.Dialing(listener.dial)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- client.FollowNode(ctx, name, r.changed) }()
+	r.end = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("FollowNode = %v, want nil", err)
+		}
+	})
+	t.Cleanup(r.end)
+	return r
+}
+
+func (r *rig) changed(n apiserver.Node) {
+	if !r.mu.TryLock() {
+		panic("changed is called concurrently, or while the test looks")
+	}
+	defer r.mu.Unlock()
+	r.told = append(r.told, n)
+	r.poke <- struct{}{}
+}
+
+// expect compares all that was told so far.
+func (r *rig) expect(t *testing.T, want ...apiserver.Node) {
+	t.Helper()
+	synctest.Wait()
+	r.same(t, want)
+}
+
+func (r *rig) same(t *testing.T, want []apiserver.Node) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if diff := cmp.Diff(want, r.told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// lines are the events of the log at Info and above.
+func (r *rig) lines() []string {
+	var lines []string
+	for _, l := range r.logs.All() {
+		if l.Level > zap.DebugLevel {
+			lines = append(lines, l.ContextMap()["event"].(string))
+		}
+	}
+	return lines
+}
+
+func (r *rig) write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(r.account, file), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func inPod(t *testing.T, address string) func(string) (string, bool) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(variable string) (string, bool) {
+		value, ok := map[string]string{"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}[variable]
+		return value, ok
+	}
+}
+
+func node(uid string, annotations ...string) apiserver.Node {
+	n := apiserver.Node{Name: name, UID: uid, Exists: true, Annotations: map[string]string{}}
+	for pair := range slices.Chunk(annotations, 2) {
+		n.Annotations[pair[0]] = pair[1]
+	}
+	return n
+}
+
+var absent = apiserver.Node{Name: name}
+
+// pipes is a listener within the process: what it carries knows the time of a
+// bubble.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+	muted  atomic.Int32 // connections up to this number carry nothing
+	count  atomic.Int32
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.conns <- theirs:
+		return deaf{ours, p, p.count.Add(1)}, nil
+	case <-p.closed:
+		return nil, errors.New("connection refused")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// mute makes all connections that there are swallow what they should carry.
+func (p *pipes) mute() { p.muted.Store(p.count.Load()) }
+
+type deaf struct {
+	net.Conn
+	of     *pipes
+	number int32
+}
+
+func (d deaf) Read(b []byte) (int, error) {
+	for {
+		n, err := d.Conn.Read(b)
+		if err != nil || d.number > d.of.muted.Load() {
+			return n, err
+		}
+	}
+}
+
+func (d deaf) Write(b []byte) (int, error) {
+	if d.number > d.of.muted.Load() {
+		return d.Conn.Write(b)
+	}
+	return len(b), nil
+}
+
+// after lets time pass and all come to rest.
+func after(d time.Duration) {
+	time.Sleep(d) // of the bubble
+	synctest.Wait()
+}

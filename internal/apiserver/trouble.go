@@ -1,0 +1,55 @@
+package apiserver
+
+import (
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// trouble says once what is the matter, and once that it is over. The zero value
+// with a logger is: all is well.
+type trouble struct {
+	log   *zap.Logger
+	since time.Time
+	count int          // failures since
+	said  map[int]bool // kinds since, see [kind]
+}
+
+// met notes a failure. Of each kind the first is said: who has mended the
+// network still wants to hear that a right is missing.
+func (t *trouble) met(err error, retry time.Duration) {
+	if t.count == 0 {
+		t.since, t.said = time.Now(), map[int]bool{}
+	}
+	t.count++
+	if k := kind(err); !t.said[k] {
+		t.said[k] = true
+		t.log.Warn("api server lost, trying again", event.APILost, event.Retry(retry), event.Err(err))
+		return
+	}
+	t.log.Debug("api server tried again", event.APIRetried, event.Count(t.count), event.Retry(retry), event.Err(err))
+}
+
+// passed notes that all is well.
+func (t *trouble) passed() {
+	if t.count > 0 {
+		t.log.Info("api server recovered", event.APIRecovered, event.Count(t.count), event.Lasted(time.Since(t.since)))
+	}
+	t.count = 0
+}
+
+// kind is the status of a refusal by its hundreds, 401 and 403 by themselves,
+// and 0 of all else.
+func kind(err error) int {
+	refused, ok := errors.AsType[*refusal](err)
+	switch {
+	case !ok:
+		return 0
+	case refused.code == 401 || refused.code == 403:
+		return refused.code
+	}
+	return refused.code / 100
+}

@@ -1,0 +1,253 @@
+package apiserver_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+)
+
+// say answers with these bytes, and then does what is left to do.
+func say(text string, then func(http.ResponseWriter, *http.Request)) standin.Fault {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, text)
+		_ = http.NewResponseController(w).Flush()
+		if then != nil {
+			then(w, r)
+		}
+		return true
+	}
+}
+
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// drip sends a byte a second.
+func drip(w http.ResponseWriter, r *http.Request) {
+	for r.Context().Err() == nil {
+		_, _ = io.WriteString(w, "x")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-r.Context().Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func refuse(code int, message string, header ...string) standin.Fault {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		if len(header) > 0 {
+			w.Header().Set(header[0], header[1])
+		}
+		standin.Refuse(w, code, message)
+		return true
+	}
+}
+
+// watches is a fault of watches only.
+func watches(f standin.Fault) standin.Fault {
+	return func(w http.ResponseWriter, r *http.Request) bool { return r.FormValue("watch") != "" && f(w, r) }
+}
+
+const (
+	head = `{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"9"},"items":[`
+	item = `{"kind":"PartialObjectMetadata","metadata":{"name":"worker-3","uid":"u","resourceVersion":"9","annotations":{"mode":"forged"`
+)
+
+var huge = strings.Repeat("x", 5<<20)
+
+// misdeeds are what a server can do, and what is said about it. All but those of
+// watches keep us from any answer.
+var misdeeds = []struct {
+	name  string
+	fault standin.Fault
+	want  string // of the error
+}{
+	{"hangs", func(w http.ResponseWriter, r *http.Request) bool { hang(w, r); return true }, "list node worker-3: API server https://127.0.0.1:6443: "},
+	{"hangs up", func(w http.ResponseWriter, r *http.Request) bool { cut(w, r); return true }, "list node worker-3: API server https://127.0.0.1:6443: "},
+	{"403", refuse(403, "nodes is forbidden"), "list node worker-3: 403 Forbidden: nodes is forbidden (the account needs the verb list on nodes, in a ClusterRole)"},
+	{"404", refuse(404, "not here"), "404 Not Found: not here"},
+	{"429", refuse(429, "too many", "Retry-After", "50"), "429 Too Many Requests: too many"},
+	{"429 for ever", refuse(429, "too many", "Retry-After", "999999999999"), "429 Too Many Requests"},
+	{"503 that is text", func(w http.ResponseWriter, _ *http.Request) bool {
+		http.Error(w, "upstream\n\tgone "+huge, 503)
+		return true
+	}, "503 Service Unavailable: upstream gone xxx"},
+	{"503 that drips", func(w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(503); drip(w, r); return true }, "503 Service Unavailable: xxx"},
+	{"status of its own", refuse(599, "odd"), "599: odd"},
+	{"redirect", refuse(302, "", "Location", "https://elsewhere/"), "302 Found"},
+	{"garbage", say("<html>", nil), "not a list of nodes: invalid character"},
+	{"nothing", say("", nil), "not a list of nodes: unexpected end"},
+	{"empty object", say("{}", nil), `not a list of nodes: kind ""`},
+	{"another list", say(`{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[]}`, nil), `not a list of nodes: kind "PodList"`},
+	{"wrong shape", say(`{"kind":7}`, nil), "not a list of nodes: json: cannot unmarshal"},
+	{"another node", say(head+strings.ReplaceAll(item, "worker-3", "worker-4")+"}}}]}", nil), `node "worker-4", uid "u": want node "worker-3"`},
+	{"two nodes", say(head+item+"}}},"+item+"}}}]}", nil), "heeds no field selector"},
+	{"half a list", say(head, cut), "API server https://127.0.0.1:6443: answer: "},
+	{"half a list, then hangs", say(head, hang), "API server https://127.0.0.1:6443: answer: context deadline exceeded"},
+	{"list that drips", say(head, drip), "API server https://127.0.0.1:6443: answer: context deadline exceeded"},
+	{"huge list", say(head+huge, nil), "answer: larger than 4194304 bytes"},
+
+	{"watch: hangs", watches(func(w http.ResponseWriter, r *http.Request) bool { hang(w, r); return true }), "watch node worker-3: API server https://127.0.0.1:6443: "},
+	{"watch: 403", watches(refuse(403, "no")), "watch node worker-3: 403 Forbidden: no (the account needs the verb watch on nodes, in a ClusterRole)"},
+	{"watch: ends at once", watches(say("", nil)), "watch node worker-3: API server https://127.0.0.1:6443: ended after 0s: EOF"},
+	{"watch: hangs up", watches(say("", cut)), "ended after 0s: "},
+	{"watch: garbage", watches(say("<html>\n", hang)), "not an event: invalid character"},
+	{"watch: wrong shape", watches(say("[]\n", hang)), "not an event: json: cannot unmarshal"},
+	{"watch: half an event", watches(say(`{"type":"MODIFIED","object":`+item, cut)), "ended after 0s: "},
+	{"watch: half an event, then hangs", watches(say(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"2000"}}} {"type":"MODIFIED","object":`+item, hang)), "event began and did not end within 30s"},
+	{"watch: event that drips", watches(say(`{"type":"MODIFIED","object":`+item+`,"x":"`, drip)), "event began and did not end within 30s"},
+	{"watch: huge event", watches(say(`{"type":"MODIFIED","object":`+item+`,"x":"`+huge, hang)), "event: larger than 4194304 bytes"},
+	{"watch: event without version", watches(say(`{"type":"DELETED","object":{}}`, hang)), `event "DELETED" without resourceVersion`},
+	{"watch: another node", watches(say(`{"type":"DELETED","object":`+strings.ReplaceAll(item, "worker-3", "worker-4")+"}}}}", hang)), `event DELETED: node "worker-4"`},
+	{"watch: event of no type", watches(say(`{"object":`+item+"}}}}", hang)), `event of the type ""`},
+	{"watch: ERROR", watches(say(`{"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}}`, hang)), "500 Internal Server Error: etcd"},
+}
+
+// Whatever the server does: nothing is told that it did not say, it is logged
+// once, the attempts are paced, and when it is well again so are we.
+func TestMisdeeds(t *testing.T) {
+	for _, tc := range misdeeds {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
+				minutes := 20
+				if strings.Contains(tc.name, "huge") {
+					minutes = 3 // of work for the processor
+				}
+				after(time.Duration(minutes) * time.Minute)
+				var want []apiserver.Node
+				if strings.HasPrefix(tc.name, "watch: ") {
+					want = append(want, node("uid-1", "mode", "af"))
+				}
+				r.expect(t, want...)
+				if n := len(r.Requests()); n < minutes/2 || n > 10+10*minutes {
+					t.Errorf("%d requests in %d minutes, want one or two for each 15 to 60 seconds", n, minutes)
+				}
+				r.UseFault(nil)
+				r.Set(name, "uid-1", map[string]string{"mode": "region"})
+				after(2 * time.Minute)
+				r.expect(t, append(want, node("uid-1", "mode", "region"))...)
+				if diff := cmp.Diff([]string{"api.lost", "api.recovered"}, r.lines()); diff != "" {
+					t.Errorf("log (-want +got):\n%s", diff)
+				}
+				lost := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()
+				if said := lost["error"].(string); !strings.Contains(said, tc.want) || len(said) > 600 {
+					t.Errorf("error: %s\nwant %q in it", said, tc.want)
+				}
+				if lost["node"] != name || lost["address"] != "https://127.0.0.1:6443" || lost["retry_ms"] == nil {
+					t.Errorf("fields %v", lost)
+				}
+			})
+		})
+	}
+}
+
+// The context may end in the middle of anything: FollowNode returns at once. That
+// nothing of it is left, the end of the bubble proves.
+func TestEndsInTheMiddle(t *testing.T) {
+	for _, tc := range misdeeds {
+		for _, when := range []time.Duration{0, time.Second, 10 * time.Second, 3 * time.Minute} {
+			t.Run(fmt.Sprintf("%s, after %s", tc.name, when), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
+					after(when)
+					begin := time.Now()
+					r.end()
+					if took := time.Since(begin); took != 0 {
+						t.Errorf("took %s", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// While the server is gone, what it said last holds; each kind of trouble is said
+// once.
+func TestKindsOfTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := follow(t, newPipes(), prepared)
+		after(time.Minute)
+		for _, f := range []standin.Fault{
+			say("", cut), refuse(503, "starting"), refuse(500, "etcd"), refuse(403, "no"), say("", cut), refuse(429, "slow"), refuse(403, "no"),
+		} {
+			r.UseFault(f)
+			r.HangUp()
+			after(2 * time.Minute)
+		}
+		r.expect(t, node("uid-1", "mode", "af"))
+		r.UseFault(nil)
+		r.Delete(name)
+		after(2 * time.Minute)
+		r.expect(t, node("uid-1", "mode", "af"), absent)
+		if diff := cmp.Diff([]string{"api.lost", "api.lost", "api.lost", "api.lost", "api.recovered"}, r.lines()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+		if n := r.logs.FilterField(zap.String("event", "api.retried")).Len(); n < 20 {
+			t.Errorf("%d lines at Debug, want one for each attempt", n)
+		}
+	})
+}
+
+// A Retry-After is heeded, up to a minute.
+func TestRetryAfter(t *testing.T) {
+	for _, tc := range []struct {
+		header   string
+		min, max time.Duration
+	}{{"50", 50 * time.Second, 50 * time.Second}, {"999999999999", time.Minute, time.Minute}, {"-1", 0, time.Second}, {"soon", 0, time.Second}} {
+		t.Run(tc.header, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseFault(refuse(429, "too many", "Retry-After", tc.header)) })
+				begin := time.Now()
+				for len(r.Requests()) < 2 {
+					after(10 * time.Millisecond)
+				}
+				if took := time.Since(begin); took < tc.min || took > tc.max+20*time.Millisecond {
+					t.Errorf("tried again after %s, want %s to %s", took, tc.min, tc.max)
+				}
+			})
+		})
+	}
+}
+
+// A network that swallows everything is found out by pings.
+func TestSilentNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := newPipes()
+		r := follow(t, listener, prepared)
+		after(time.Minute)
+		listener.mute()
+		r.Set(name, "uid-1", map[string]string{"mode": "region"})
+		after(2 * time.Minute)
+		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
+		if lines := r.lines(); lines != nil {
+			t.Errorf("log: %v, want nothing", lines)
+		}
+	})
+}
+
+// A server that is not there is no different.
+func TestNobodyListens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := newPipes()
+		r := follow(t, listener, func(r *rig) { prepared(r); listener.Close() })
+		after(20 * time.Minute)
+		r.expect(t)
+		r.end()
+		if diff := cmp.Diff([]string{"api.lost"}, r.lines()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
