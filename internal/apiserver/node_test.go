@@ -20,15 +20,17 @@ func prepared(r *rig) { r.Set(name, "uid-1", map[string]string{"mode": "af"}) }
 // What is told is what is different, and each difference once.
 func TestFollow(t *testing.T) {
 	for _, tc := range []struct {
-		name    string
-		prepare func(*rig)
+		name     string
+		listener func() *pipes
+		prepare  func(*rig)
 	}{
-		{"metadata only", prepared},
-		{"server that knows no PartialObjectMetadata", func(r *rig) { r.UsePlain(); prepared(r) }},
+		{"metadata only", newPipes, prepared},
+		{"server that knows no PartialObjectMetadata", newPipes, func(r *rig) { r.UsePlain(); prepared(r) }},
+		{"HTTP/1.1", oldPipes, prepared},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := follow(t, newPipes(), tc.prepare)
+				r := follow(t, tc.listener(), tc.prepare)
 				want := []apiserver.Node{node("uid-1", "mode", "af")}
 				r.expect(t, want...)
 				for range 10 {

@@ -40,10 +40,13 @@ const name = "worker-3"
 func follow(t *testing.T, listener *pipes, prepare func(*rig)) *rig {
 	t.Helper()
 	r := &rig{account: t.TempDir(), poke: make(chan struct{}, 1000)}
-	if listener != nil {
-		r.Server = standin.Start(listener)
-	} else {
+	switch {
+	case listener == nil:
 		r.Server = standin.Start(nil)
+	case listener.http1:
+		r.Server = standin.StartHTTP1(listener)
+	default:
+		r.Server = standin.Start(listener)
 	}
 	t.Cleanup(r.Close)
 	r.write(t, "ca.crt", string(r.CA()))
@@ -140,6 +143,7 @@ var absent = apiserver.Node{Name: name}
 // pipes is a listener within the process: what it carries knows the time of a
 // bubble.
 type pipes struct {
+	http1  bool // the server shall not speak HTTP/2
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
@@ -148,6 +152,13 @@ type pipes struct {
 }
 
 func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+// oldPipes are for a server that does not speak HTTP/2.
+func oldPipes() *pipes {
+	p := newPipes()
+	p.http1 = true
+	return p
+}
 
 func (p *pipes) Accept() (net.Conn, error) {
 	select {

@@ -90,7 +90,7 @@ func (s *session) get(ctx context.Context, path string, query url.Values, accept
 	answer, err := s.try(ctx, path, query, accept)
 	var refused *refusal
 	if errors.As(err, &refused) && refused.code == http.StatusUnauthorized {
-		// The token may have been rotated since it was read.
+		// The token or certificate may have been renewed since it was read.
 		return s.try(ctx, path, query, accept)
 	}
 	return answer, err
@@ -127,9 +127,6 @@ func (s *session) try(ctx context.Context, path string, query url.Values, accept
 	}
 	if answer.StatusCode != http.StatusOK {
 		defer answer.Body.Close()
-		if answer.StatusCode == http.StatusUnauthorized {
-			s.close() // a client certificate is shown when a connection is made
-		}
 		return nil, refusedBy(answer)
 	}
 	return answer, nil

@@ -73,7 +73,7 @@ func (f *following) watch(ctx context.Context, version string) (string, error) {
 func (f *following) open(ctx context.Context, version string, lasts time.Duration) (io.ReadCloser, error) {
 	query := f.selector()
 	maps.Copy(query, map[string][]string{
-		"watch":               {"1"},
+		"watch":               {"true"},
 		"resourceVersion":     {version},
 		"allowWatchBookmarks": {"true"},
 		"timeoutSeconds":      {strconv.Itoa(int(lasts.Seconds()))},

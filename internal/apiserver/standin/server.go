@@ -48,14 +48,19 @@ type change struct {
 }
 
 // Start serves on the listener, or on a free local port when it is nil.
-func Start(listener net.Listener) *Server {
+func Start(listener net.Listener) *Server { return start(listener, true) }
+
+// StartHTTP1 is Start of a server that does not speak HTTP/2.
+func StartHTTP1(listener net.Listener) *Server { return start(listener, false) }
+
+func start(listener net.Listener, http2 bool) *Server {
 	s := &Server{version: 1000, nodes: map[string]node{}, changed: make(chan struct{}), hangup: make(chan struct{}), token: "token-1"}
 	s.http = httptest.NewUnstartedServer(s)
 	if listener != nil {
 		s.http.Listener.Close()
 		s.http.Listener = listener
 	}
-	s.http.EnableHTTP2 = true
+	s.http.EnableHTTP2 = http2
 	// Tickets are written while a client may be writing too: an unbuffered pipe in
 	// place of TCP would block both.
 	s.http.TLS = &tls.Config{SessionTicketsDisabled: true}
