@@ -138,10 +138,3 @@ func (f *following) list(ctx context.Context) (Node, string, error) {
 	}
 	return node, version, nil
 }
-
-func needing(err error, verb string) error {
-	if refused, ok := errors.AsType[*refusal](err); ok {
-		_ = refused.needing(verb)
-	}
-	return err
-}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -65,14 +66,16 @@ func clip(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// needing says what the account lacks for the verb, where the server refused it
-// for that.
-func (r *refusal) needing(verb string) *refusal {
-	switch r.code {
-	case http.StatusUnauthorized:
-		r.account = "the token or certificate is not accepted"
-	case http.StatusForbidden:
-		r.account = fmt.Sprintf("the account needs the verb %s on nodes, in a ClusterRole", verb)
+// needing says what the account lacks for the verb, where err is a refusal for
+// that.
+func needing(err error, verb string) error {
+	refused, ok := errors.AsType[*refusal](err)
+	switch {
+	case !ok:
+	case refused.code == http.StatusUnauthorized:
+		refused.account = "the token or certificate is not accepted"
+	case refused.code == http.StatusForbidden:
+		refused.account = fmt.Sprintf("the account needs the verb %s on nodes, in a ClusterRole", verb)
 	}
-	return r
+	return err
 }

@@ -149,6 +149,7 @@ type pipes struct {
 	once   sync.Once
 	muted  atomic.Int32 // connections up to this number carry nothing
 	count  atomic.Int32
+	open   atomic.Int32 // connections that the client has not closed
 }
 
 func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
@@ -180,7 +181,8 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
 	case p.conns <- theirs:
-		return deaf{ours, p, p.count.Add(1)}, nil
+		p.open.Add(1)
+		return &deaf{Conn: ours, of: p, number: p.count.Add(1)}, nil
 	case <-p.closed:
 		return nil, errors.New("connection refused")
 	case <-ctx.Done():
@@ -195,9 +197,15 @@ type deaf struct {
 	net.Conn
 	of     *pipes
 	number int32
+	once   sync.Once
 }
 
-func (d deaf) Read(b []byte) (int, error) {
+func (d *deaf) Close() error {
+	d.once.Do(func() { d.of.open.Add(-1) })
+	return d.Conn.Close()
+}
+
+func (d *deaf) Read(b []byte) (int, error) {
 	for {
 		n, err := d.Conn.Read(b)
 		if err != nil || d.number > d.of.muted.Load() {
@@ -206,7 +214,7 @@ func (d deaf) Read(b []byte) (int, error) {
 	}
 }
 
-func (d deaf) Write(b []byte) (int, error) {
+func (d *deaf) Write(b []byte) (int, error) {
 	if d.number > d.of.muted.Load() {
 		return d.Conn.Write(b)
 	}

@@ -87,16 +87,6 @@ func (b bound) Close() error {
 // get asks for a path. A nil error is an answer 200, whose body is the caller's
 // to close. Other answers are a [*refusal].
 func (s *session) get(ctx context.Context, path string, query url.Values, accept string) (*http.Response, error) {
-	answer, err := s.try(ctx, path, query, accept)
-	var refused *refusal
-	if errors.As(err, &refused) && refused.code == http.StatusUnauthorized {
-		// The token or certificate may have been renewed since it was read.
-		return s.try(ctx, path, query, accept)
-	}
-	return answer, err
-}
-
-func (s *session) try(ctx context.Context, path string, query url.Values, accept string) (*http.Response, error) {
 	if err := s.renew(); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"errors"
+	"net/http"
 	"time"
 
 	"go.uber.org/zap"
@@ -48,7 +49,7 @@ func kind(err error) int {
 	switch {
 	case !ok:
 		return 0
-	case refused.code == 401 || refused.code == 403:
+	case refused.code == http.StatusUnauthorized || refused.code == http.StatusForbidden:
 		return refused.code
 	}
 	return refused.code / 100

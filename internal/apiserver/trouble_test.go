@@ -81,7 +81,7 @@ var misdeeds = []struct {
 	{"429", refuse(429, "too many", "Retry-After", "50"), "429 Too Many Requests: too many"},
 	{"429 for ever", refuse(429, "too many", "Retry-After", "999999999999"), "429 Too Many Requests"},
 	{"503 that is text", func(w http.ResponseWriter, _ *http.Request) bool {
-		http.Error(w, "upstream\n\tgone "+huge, 503)
+		http.Error(w, "upstream\n\tgone "+huge, http.StatusServiceUnavailable)
 		return true
 	}, "503 Service Unavailable: upstream gone xxx"},
 	{"503 that drips", func(w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(503); drip(w, r); return true }, "503 Service Unavailable: xxx"},
@@ -162,12 +162,17 @@ func TestEndsInTheMiddle(t *testing.T) {
 			for protocol, listener := range map[string]func() *pipes{"HTTP/1.1": oldPipes, "HTTP/2": newPipes} {
 				t.Run(fmt.Sprintf("%s, after %s, %s", tc.name, when, protocol), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						r := follow(t, listener(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
+						listener := listener()
+						r := follow(t, listener, func(r *rig) { prepared(r); r.UseFault(tc.fault) })
 						after(when)
 						begin := time.Now()
 						r.end()
 						if took := time.Since(begin); took != 0 {
 							t.Errorf("took %s", took)
+						}
+						synctest.Wait()
+						if n := listener.open.Load(); n != 0 {
+							t.Errorf("%d connections are left", n)
 						}
 					})
 				})
@@ -199,6 +204,24 @@ func TestKindsOfTrouble(t *testing.T) {
 		}
 		if n := r.logs.FilterField(zap.String("event", "api.retried")).Len(); n < 20 {
 			t.Errorf("%d lines at Debug, want one for each attempt", n)
+		}
+	})
+}
+
+// After trouble that is over the next trouble is met with the first pause again.
+func TestPaceBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseFault(say("", cut)) })
+		after(20 * time.Minute)
+		r.UseFault(nil)
+		after(2 * time.Minute)
+		r.UseFault(say("", cut))
+		r.HangUp()
+		synctest.Wait()
+		before := len(r.Requests())
+		after(2 * time.Second)
+		if n := len(r.Requests()) - before; n < 2 {
+			t.Errorf("%d attempts in two seconds, want those after half a second and a second", n)
 		}
 	})
 }
