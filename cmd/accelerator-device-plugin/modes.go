@@ -3,8 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/server/offer"
+	"go.uber.org/zap"
 )
 
 // errModeChanged ends a generation.
@@ -46,13 +54,79 @@ func awaitOther(ctx context.Context, modes <-chan string, present string, end co
 	}
 }
 
+// annotationMode is the annotation of a node that overrules --mode; Intel's plugin
+// has the same.
+const annotationMode = "fpga.intel.com/device-plugin-mode"
+
 // modes returns where the modes come from that the node's annotation asks for, and
-// what follows it until its context ends; nothing where nobody is to be asked.
+// what follows it until its context ends; nothing where nobody is to be asked. The
+// channel holds the newest only.
 func (s *service) modes() (<-chan string, func(context.Context) error, error) {
-	return nil, nil, nil
+	name := s.cfg.NodeName
+	if name == "" {
+		return nil, nil, nil
+	}
+	client, err := apiserver.Open(apiserver.Config{Kubeconfig: s.cfg.Kubeconfig, LookupEnv: os.LookupEnv}, s.log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--node-name %s: %w", name, err)
+	}
+	modes := make(chan string, 1)
+	wish := wish{mode: s.cfg.Mode, otherwise: s.cfg.Mode, log: s.log}
+	changed := func(n apiserver.Node) {
+		mode := wish.of(n)
+		select {
+		case <-modes: // not taken yet, and old now
+		default:
+		}
+		modes <- mode
+	}
+	return modes, func(ctx context.Context) error { return client.FollowNode(ctx, name, changed) }, nil
 }
+
+// wish is the mode that a node asks for.
+type wish struct {
+	mode      string // the last one
+	otherwise string // where it asks for none
+	log       *zap.Logger
+}
+
+func (w *wish) of(n apiserver.Node) string {
+	asked, ok := n.Annotations[annotationMode]
+	switch {
+	case !n.Exists:
+		w.log.Warn("node is not known to the API server", event.ConfigNotice, event.Node(n.Name))
+		w.mode = w.otherwise
+	case !ok:
+		w.mode = w.otherwise
+	case !slices.Contains(offer.Modes(), asked):
+		w.log.Warn("annotation is no mode, the old one stays", event.ConfigNotice, event.Node(n.Name), event.Mode(w.mode),
+			event.Reason(fmt.Sprintf("%s: %.100q is not one of %s", annotationMode, asked, strings.Join(offer.Modes(), ", "))))
+	default:
+		w.mode = asked
+	}
+	return w.mode
+}
+
+// firstAnswer is how long the start waits for the API server: to begin in one mode
+// and go on in another one costs the kubelet's resources twice.
+const firstAnswer = 3 * time.Second
 
 // firstMode is the mode to begin with; false when ctx ended before.
 func (s *service) firstMode(ctx context.Context, modes <-chan string) (string, bool) {
-	return s.cfg.Mode, ctx.Err() == nil
+	if modes == nil {
+		return s.cfg.Mode, ctx.Err() == nil
+	}
+	timeout := time.NewTimer(firstAnswer)
+	defer timeout.Stop()
+	select {
+	case <-ctx.Done():
+		return "", false
+	case mode := <-modes:
+		if mode != s.cfg.Mode {
+			s.log.Info("mode changed", event.ModeChanged, event.Old(s.cfg.Mode), event.New(mode))
+		}
+		return mode, true
+	case <-timeout.C:
+		return s.cfg.Mode, true
+	}
 }
