@@ -43,9 +43,13 @@ func (p Policy) ResourceOf(d *inventory.Device) (string, error) {
 	return p.byMode(d)
 }
 
-// RuleOf is the index of the first rule that matches a device, -1: none does.
+// RuleOf is the index of the first rule that matches a device, -1: none does. A rule
+// for an AFU matches nothing in modes in which pods change it: their device would
+// move from under them.
 func (p Policy) RuleOf(d *inventory.Device) int {
-	return slices.IndexFunc(p.Rules, func(r Rule) bool { return r.Match.matches(d) })
+	return slices.IndexFunc(p.Rules, func(r Rule) bool {
+		return r.Match.matches(d) && !(p.AnyAFU() && r.Match.AFUID != "")
+	})
 }
 
 // Owns says whether an id that is held under a resource's name may be a device of
