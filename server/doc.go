@@ -20,6 +20,8 @@
 //     never used before, a gRPC server on it, and the streams that the kubelet
 //     opened there. Streams read the endpoint's feed; each sends at its own pace
 //     and none waits for another.
+//   - The injection, a goroutine where CDI is on, keeps the spec file as the
+//     conductor wants it. Allocate does the same before it gives a name away.
 //   - What Allocate gave away within the last minute is the server's, and outlives
 //     the endpoint ([Server.Allocated]): the pod-resources API is behind by a while.
 //   - The directory watch tells all endpoints that something in the kubelet's
