@@ -9,9 +9,9 @@ import (
 // Again reads the file a second time, as [Loader.Load] did the first: the flags
 // are those of the command line, variables come from lookup. It returns what a
 // start would have now, and leaves l as it is. A running daemon takes over
-// Exclude, Severity and Resources of it; the list names all other settings that differ from
-// l.Config, by their keys and sorted: those need a restart. Without a file there
-// is nothing to read, and l.Config is returned.
+// Exclude, Severity and Resources of it; the list names all other settings that
+// differ from l.Config, by their keys and sorted: those need a restart. Without a
+// file there is nothing to read, and l.Config is returned.
 //
 // On an error, which is one of Load, the Config is empty: go on with the old one.
 func (l *Loader) Again(lookup func(string) (string, bool)) (Config, []string, error) {

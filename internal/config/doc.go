@@ -8,8 +8,9 @@
 //
 // Three keys are the file's alone, because they are no single values: exclude, what
 // the operator has taken out, health.severity, how bad a reason makes a device, and
-// resources, what is offered under other names than the mode's. They are also the ones that a running daemon takes over when the file
-// is read again ([Loader.Again]).
+// resources, what is offered under other names than the mode's. They are also the
+// ones that a running daemon takes over when the file is read again
+// ([Loader.Again]).
 //
 // The package owns no state: [New] returns a [Loader] whose [Config] is filled
 // by Load and not changed afterwards. It may be read by several goroutines then.

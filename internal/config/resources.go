@@ -1,10 +1,6 @@
 package config
 
 import (
-	"errors"
-	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -29,18 +25,15 @@ func (r *reading) resources(key, list *yaml.Node, families []string) []offer.Rul
 	first := make(map[offer.Match]int) // line by match
 	var rules []offer.Rule
 	for _, item := range list.Content {
-		value := resolve(item)
-		if value.Kind != yaml.MappingNode {
-			r.refuse(item, "%s: want a rule with name and match, found %s", key.Value, found(value))
-			continue
-		}
 		before := len(r.errs)
-		rule := r.rule(item, value, families)
+		rule := r.rule(item, families)
 		if len(r.errs) > before {
 			continue
 		}
+		// One that takes more than a later one is no slip: the later one may be meant
+		// for the day when the first is taken out. `devices -o wide` tells of it.
 		if line, twice := first[rule.Match]; twice {
-			r.refuse(item, "%s: this rule never matches: the one on line %d takes all that it would", key.Value, line)
+			r.refuse(item, "%s: this rule is never used: the one on line %d matches the same and comes first", resourcesKey, line)
 			continue
 		}
 		first[rule.Match] = item.Line
@@ -49,14 +42,20 @@ func (r *reading) resources(key, list *yaml.Node, families []string) []offer.Rul
 	return rules
 }
 
-func (r *reading) rule(at, mapping *yaml.Node, families []string) (rule offer.Rule) {
-	const where = resourcesKey + "."
+// rule reads one entry of the list, which is nothing of worth where it was refused.
+func (r *reading) rule(item *yaml.Node, families []string) (rule offer.Rule) {
+	const wanted = resourcesKey + ": want a rule with name and match, found "
+	mapping := resolve(item)
+	if mapping.Kind != yaml.MappingNode {
+		r.refuse(item, wanted+"%s", found(mapping))
+		return rule
+	}
 	given := make(map[string]bool)
-	r.each(where, mapping, func(key, value *yaml.Node) {
+	r.each(resourcesKey+".", mapping, func(key, value *yaml.Node) {
 		given[key.Value] = true
 		switch key.Value {
 		case "name":
-			rule.Resource = r.word(where, key, value, offer.ValidateName)
+			rule.Resource = r.resource(key, value)
 		case "match":
 			rule.Match = r.match(key, value, families)
 		default:
@@ -65,20 +64,21 @@ func (r *reading) rule(at, mapping *yaml.Node, families []string) (rule offer.Ru
 	})
 	for _, key := range []string{"name", "match"} {
 		if !given[key] {
-			r.refuse(at, "%s: a rule lacks %s", resourcesKey, key)
+			r.refuse(item, wanted+"one without %s", key)
 		}
 	}
 	return rule
 }
 
-// word reads one value that check takes; "" where it does not.
-func (r *reading) word(where string, key, value *yaml.Node, check func(string) error) string {
-	err := errors.New("want one value")
-	if isValue(value) {
-		err = check(value.Value)
+// resource reads the name of one.
+func (r *reading) resource(key, value *yaml.Node) string {
+	const where = resourcesKey + ".name"
+	if !isValue(value) {
+		r.refuse(key, "%s: want DOMAIN/NAME, such as example.com/nlb, found %s", where, found(value))
+		return ""
 	}
-	if err != nil {
-		r.refuse(key, "%s%s: %w, found %s", where, key.Value, err, found(value))
+	if err := offer.ValidateName(value.Value); err != nil {
+		r.refuse(key, "%s: %w", where, err) // which says what was found
 		return ""
 	}
 	return value.Value
@@ -87,32 +87,31 @@ func (r *reading) word(where string, key, value *yaml.Node, check func(string) e
 // match reads what a device must be. Its keys are those of `devices -o json`,
 // where that has them.
 func (r *reading) match(key, mapping *yaml.Node, families []string) (m offer.Match) {
-	const where = resourcesKey + ".match."
-	if mapping.Kind != yaml.MappingNode || len(mapping.Content) == 0 {
-		r.refuse(key, "%smatch: want a mapping with one of %s or more, found %s", resourcesKey+".", strings.Join(matchKeys, ", "), found(mapping))
+	const where = resourcesKey + ".match"
+	if mapping.Kind != yaml.MappingNode {
+		r.refuse(key, "%s: want a mapping with at least one of %s, found %s", where, strings.Join(matchKeys, ", "), found(mapping))
 		return m
 	}
-	r.each(where, mapping, func(key, value *yaml.Node) {
+	if len(mapping.Content) == 0 {
+		r.refuse(key, "%s: want at least one of %s, found none", where, strings.Join(matchKeys, ", "))
+		return m
+	}
+	r.each(where+".", mapping, func(key, value *yaml.Node) {
 		switch key.Value {
-		case "pciVendor":
-			m.PCIVendor = strings.ToLower(r.word(where, key, value, fourDigits))
-		case "pciDevice":
-			m.PCIDevice = strings.ToLower(r.word(where, key, value, fourDigits))
-		case "pciAddress":
-			m.PCIAddress = r.card(where, key, value)
 		case "afuId":
-			m.AFUID = strings.ToLower(strings.ReplaceAll(r.word(where, key, value, guid), "-", ""))
-		case "interfaceId":
-			m.InterfaceID = strings.ToLower(strings.ReplaceAll(r.word(where, key, value, guid), "-", ""))
+			m.AFUID = r.formed(where, key, value, guid)
 		case "family":
-			m.Family = r.word(where, key, value, func(s string) error {
-				if !slices.Contains(families, s) {
-					return fmt.Errorf("want one of %s", strings.Join(families, ", "))
-				}
-				return nil
-			})
+			m.Family = r.formed(where, key, value, word(families))
+		case "interfaceId":
+			m.InterfaceID = r.formed(where, key, value, guid)
+		case "pciAddress":
+			m.PCIAddress = r.formed(where, key, value, cardAddress)
+		case "pciDevice":
+			m.PCIDevice = r.formed(where, key, value, fourDigits)
+		case "pciVendor":
+			m.PCIVendor = r.formed(where, key, value, fourDigits)
 		default:
-			r.refuse(key, "%s: unknown key %q; allowed: %s", strings.TrimSuffix(where, "."), key.Value, strings.Join(matchKeys, ", "))
+			r.refuse(key, "%s: unknown key %q; allowed: %s", where, key.Value, strings.Join(matchKeys, ", "))
 		}
 	})
 	return m
@@ -120,36 +119,13 @@ func (r *reading) match(key, mapping *yaml.Node, families []string) (m offer.Mat
 
 var matchKeys = []string{"afuId", "family", "interfaceId", "pciAddress", "pciDevice", "pciVendor"}
 
-// card reads the address of a card, in the form of device ids.
-func (r *reading) card(where string, key, value *yaml.Node) (address string) {
-	r.word(where, key, value, func(s string) error {
-		parsed, err := parseExcluded(s)
-		if err != nil || strings.Contains(parsed, "-p") {
-			return errors.New("want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0")
+// formed reads one value of that form; "" where it is none.
+func (r *reading) formed(where string, key, value *yaml.Node, f form) string {
+	if isValue(value) {
+		if normal, ok := f.parse(value.Value); ok {
+			return normal
 		}
-		address = parsed
-		return nil
-	})
-	return address
-}
-
-var (
-	fourDigitForm = regexp.MustCompile(`^[0-9A-Fa-f]{4}$`)
-	guidForm      = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-?)[0-9A-Fa-f]{4}(-?)[0-9A-Fa-f]{4}(-?)[0-9A-Fa-f]{4}(-?)[0-9A-Fa-f]{12}$`)
-)
-
-func fourDigits(s string) error {
-	if !fourDigitForm.MatchString(s) {
-		return errors.New(`want four hexadecimal digits in quotes, such as "09c4"`)
 	}
-	return nil
-}
-
-// guid takes 32 digits, or the same with all four dashes.
-func guid(s string) error {
-	m := guidForm.FindStringSubmatch(s)
-	if m == nil || slices.ContainsFunc(m[2:], func(dash string) bool { return dash != m[1] }) {
-		return errors.New("want 32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b")
-	}
-	return nil
+	r.refuse(key, "%s.%s: want %s, found %s", where, key.Value, f.want, found(value))
+	return ""
 }
