@@ -186,7 +186,7 @@ func TestRefusals(t *testing.T) {
 		{"units none", []string{"--accel-nbunits=0"}, nil, "", []string{"0", "from 1 to 10000"}},
 		{"units no number", []string{"--accel-nbunits=many"}, nil, "", []string{"many", "from 1 to 10000"}},
 		{"mode", []string{"--mode=zen"}, nil, "", []string{"zen", "want one of single, af, region, regiondevel, pool"}},
-		{"namespace", []string{"--resource-namespace=fpga.intel.com/x"}, nil, "", []string{"--resource-namespace", "without a slash"}},
+		{"namespace", []string{"--resource-namespace=fpga.intel.com/x"}, nil, "", []string{"--resource-namespace", "lower-case DNS name"}},
 		{"allocation policy", nil, nil, "allocationPolicy: close\n", []string{"config.yaml:1", "allocationPolicy", `"close"`, "packed, spread"}},
 		{"relative CDI directory", []string{"--cdi-dir=cdi"}, nil, "", []string{`cdi-dir "cdi"`, "absolute path", "or nothing"}},
 		{"node name", []string{"--node-name=Node_1"}, nil, "", []string{"--node-name", "Node_1", "lower case"}},

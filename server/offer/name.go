@@ -16,10 +16,10 @@ var (
 
 // ValidateNamespace checks that resources may be named within it.
 func ValidateNamespace(namespace string) error {
-	if strings.Contains(namespace, "/") {
-		return fmt.Errorf("namespace %.300q: want a lower-case DNS name, without a slash", namespace)
+	if err := checkDomain(namespace); err != nil {
+		return fmt.Errorf("namespace %.300q: %w", namespace, err)
 	}
-	return ValidateName(namespace + "/x")
+	return nil
 }
 
 // ValidateName checks that the name is one that the kubelet takes for an
@@ -27,15 +27,24 @@ func ValidateNamespace(namespace string) error {
 // those of IsExtendedResourceName in k8s.io/kubernetes/pkg/apis/core/v1/helper.
 func ValidateName(resource string) error {
 	domain, name, ok := strings.Cut(resource, "/")
-	switch {
-	case !ok:
+	if !ok {
 		return fmt.Errorf("resource name %.300q is not of the form DOMAIN/NAME", resource)
-	case len(quotaPrefix+domain) > 253 || !domainForm.MatchString(domain):
-		return fmt.Errorf("resource name %.300q: the part before the slash must be a lower-case DNS name of at most %d characters", resource, 253-len(quotaPrefix))
-	case strings.HasSuffix(domain, "kubernetes.io"), strings.HasPrefix(domain, quotaPrefix):
-		return fmt.Errorf("resource name %.300q: names in %s are reserved", resource, domain)
-	case len(name) > 63 || !nameForm.MatchString(name):
-		return fmt.Errorf("resource name %.300q: the part after the slash must be 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends", resource)
+	}
+	if err := checkDomain(domain); err != nil {
+		return fmt.Errorf("resource name %.300q: before the slash: %w", resource, err)
+	}
+	if len(name) > 63 || !nameForm.MatchString(name) {
+		return fmt.Errorf("resource name %.300q: after the slash: want 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends", resource)
+	}
+	return nil
+}
+
+func checkDomain(domain string) error {
+	if len(quotaPrefix+domain) > 253 || !domainForm.MatchString(domain) {
+		return fmt.Errorf("want a lower-case DNS name of at most %d characters", 253-len(quotaPrefix))
+	}
+	if strings.HasSuffix(domain, "kubernetes.io") || strings.HasPrefix(domain, quotaPrefix) {
+		return fmt.Errorf("names in %s are reserved", domain)
 	}
 	return nil
 }

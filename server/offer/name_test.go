@@ -33,10 +33,15 @@ func TestValidateName(t *testing.T) {
 func TestValidateNamespace(t *testing.T) {
 	for _, tc := range []struct{ name, namespace, want string }{
 		{"Intel's", "fpga.intel.com", ""},
-		{"empty", "", "before the slash"},
-		{"a resource", "fpga.intel.com/af", "without a slash"},
-		{"native", "kubernetes.io", "reserved"},
-		{"capitals", "FPGA.intel.com", "lower-case"},
+		{"one word", "fpga", ""},
+		{"empty", "", `namespace "": want a lower-case DNS name of at most 244 characters`},
+		{"a resource", "fpga.intel.com/af", `namespace "fpga.intel.com/af": want a lower-case DNS name`},
+		{"slash at the end", "fpga.intel.com/", `namespace "fpga.intel.com/": want a lower-case DNS name`},
+		{"native", "kubernetes.io", `namespace "kubernetes.io": names in kubernetes.io are reserved`},
+		{"quota", "requests.b", "reserved"},
+		{"capitals", "FPGA.intel.com", `namespace "FPGA.intel.com": want a lower-case DNS name`},
+		{"longest", strings.Repeat("a", 244), ""},
+		{"too long", strings.Repeat("a", 245), "at most 244"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { checkRefusal(t, offer.ValidateNamespace(tc.namespace), tc.want) })
 	}
