@@ -118,7 +118,7 @@ func (l *Loader) settings() *pflag.FlagSet {
 	fs.Var(text(&c.ResourceNamespace, "domain", offer.ValidateNamespace), "resource-namespace", "domain of the resources that modes af, region and regiondevel name")
 	fs.Var(number(&c.AccelNbUnits, 1, 10_000), "accel-nbunits", "number of units, in mode pool")
 	fs.Var(oneOf(&c.AllocationPolicy, prefer.Policies()...), "allocation-policy", "which devices a container gets that asks for several: packed (few cards), spread (many)")
-	fs.Var(optionalPath(&c.CDIDir), "cdi-dir", "directory for a CDI spec, such as /var/run/cdi: containers get their nodes by that; empty: they get them from the kubelet")
+	fs.Var(optionalAbsolute(&c.CDIDir), "cdi-dir", "directory for a CDI spec, such as /var/run/cdi: containers get their nodes by that; empty: they get them from the kubelet")
 	fs.Var(nodeName(&c.NodeName), "node-name", "node whose annotation fpga.intel.com/device-plugin-mode overrules the mode, watched at the API server; empty: none")
 	fs.Var(optionalPath(&c.Kubeconfig), "kubeconfig", "how to reach the API server; empty: as the pod's service account")
 	fs.Var(path(&c.KubeletDir), "kubelet-dir", "the kubelet's directory of device plugin sockets")

@@ -140,15 +140,53 @@ func TestHostDevRootFollowsDevRoot(t *testing.T) {
 // The daemon may be started anywhere: paths are those of its start.
 func TestRelativePaths(t *testing.T) {
 	t.Chdir("/tmp")
-	got, err := load(t, []string{"--sysfs-root=sys", "--dev-root=./dev/", "--kubelet-dir=.", "--pod-resources-socket=a/../b.sock"}, nil, "")
+	got, err := load(t, []string{
+		"--sysfs-root=sys", "--dev-root=./dev/", "--kubelet-dir=.", "--pod-resources-socket=a/../b.sock", "--kubeconfig=kube/config",
+	}, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := config.Defaults()
 	want.SysfsRoot, want.DevRoot, want.HostDevRoot = "/tmp/sys", "/tmp/dev", "/tmp/dev"
-	want.KubeletDir, want.PodResourcesSocket = "/tmp", "/tmp/b.sock"
+	want.KubeletDir, want.PodResourcesSocket, want.Kubeconfig = "/tmp", "/tmp/b.sock", "/tmp/kube/config"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+// What may be empty is off then, and what is longest or oddest is taken.
+func TestEdges(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		flags     []string
+		variables map[string]string
+		yaml      string
+		adjust    func(*config.Config) // from the defaults
+	}{
+		{"empty flags", []string{"--cdi-dir=", "--node-name=", "--kubeconfig=", "--http-address="}, nil, "", func(c *config.Config) { c.HTTPAddress = "" }},
+		{"empty variables", nil, map[string]string{"ACCELERATOR_CDI_DIR": "", "ACCELERATOR_NODE_NAME": "", "ACCELERATOR_KUBECONFIG": ""}, "", func(*config.Config) {}},
+		{"empty words in the file", nil, nil, "cdiDir: ''\nnodeName: \"\"\nkubeconfig: ''\n", func(*config.Config) {}},
+		{"empty flag over the file", []string{"--cdi-dir="}, nil, "cdiDir: /c\n", func(*config.Config) {}},
+		{"longest namespace", []string{"--resource-namespace=" + strings.Repeat("n", 244)}, nil, "",
+			func(c *config.Config) { c.ResourceNamespace = strings.Repeat("n", 244) }},
+		{"namespace with a digit first", []string{"--resource-namespace=3com.example"}, nil, "", func(c *config.Config) { c.ResourceNamespace = "3com.example" }},
+		{"namespace of one letter, and CDI", []string{"--resource-namespace=a", "--cdi-dir=/c"}, nil, "",
+			func(c *config.Config) { c.ResourceNamespace, c.CDIDir = "a", "/c" }},
+		{"longest node name", []string{"--node-name=" + strings.Repeat("n", 253)}, nil, "", func(c *config.Config) { c.NodeName = strings.Repeat("n", 253) }},
+		{"node named by a number", nil, nil, "nodeName: 10.0.0.1\n", func(c *config.Config) { c.NodeName = "10.0.0.1" }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := load(t, test.flags, test.variables, test.yaml)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := config.Defaults()
+			want.HostDevRoot = want.DevRoot
+			test.adjust(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("config (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -186,10 +224,26 @@ func TestRefusals(t *testing.T) {
 		{"units none", []string{"--accel-nbunits=0"}, nil, "", []string{"0", "from 1 to 10000"}},
 		{"units no number", []string{"--accel-nbunits=many"}, nil, "", []string{"many", "from 1 to 10000"}},
 		{"mode", []string{"--mode=zen"}, nil, "", []string{"zen", "want one of single, af, region, regiondevel, pool"}},
-		{"namespace", []string{"--resource-namespace=fpga.intel.com/x"}, nil, "", []string{"--resource-namespace", "lower-case DNS name"}},
+		{"namespace of a resource", []string{"--resource-namespace=fpga.intel.com/x"}, nil, "", []string{"--resource-namespace", `"fpga.intel.com/x"`, "lower-case DNS name"}},
+		{"namespace empty", nil, map[string]string{"ACCELERATOR_RESOURCE_NAMESPACE": ""}, "", []string{"ACCELERATOR_RESOURCE_NAMESPACE", `namespace ""`, "lower-case DNS name"}},
+		{"namespace in capitals", nil, nil, "resourceNamespace: FPGA.intel.com\n", []string{"config.yaml:1", "resourceNamespace", `namespace "FPGA.intel.com"`, "lower-case"}},
+		{"namespace of kubernetes", []string{"--resource-namespace=node.kubernetes.io"}, nil, "", []string{"node.kubernetes.io", "reserved"}},
+		{"namespace too long", []string{"--resource-namespace=" + strings.Repeat("n", 245)}, nil, "", []string{"nnn", "at most 244"}},
+		{"namespace that CDI does not take", []string{"--resource-namespace=3com.example", "--cdi-dir=/c"}, nil, "", []string{"resource-namespace", `"3com.example"`, "CDI wants a letter", "no cdi-dir"}},
 		{"allocation policy", nil, nil, "allocationPolicy: close\n", []string{"config.yaml:1", "allocationPolicy", `"close"`, "packed, spread"}},
-		{"relative CDI directory", []string{"--cdi-dir=cdi"}, nil, "", []string{`cdi-dir "cdi"`, "absolute path", "or nothing"}},
-		{"node name", []string{"--node-name=Node_1"}, nil, "", []string{"--node-name", "Node_1", "lower case"}},
+		{"allocation policy in capitals", []string{"--allocation-policy=Packed"}, nil, "", []string{"--allocation-policy", "Packed", "packed, spread"}},
+		{"allocation policy empty", nil, map[string]string{"ACCELERATOR_ALLOCATION_POLICY": ""}, "", []string{"ACCELERATOR_ALLOCATION_POLICY", `""`, "packed, spread"}},
+		{"relative CDI directory", []string{"--cdi-dir=cdi"}, nil, "", []string{"--cdi-dir", `"cdi"`, "absolute path", "or nothing"}},
+		{"relative CDI directory of the file", nil, nil, "cdiDir: ./cdi\n", []string{"config.yaml:1", "cdiDir", `"./cdi"`, "absolute path"}},
+		{"CDI directory with NUL", nil, nil, "cdiDir: \"/var\\0\"\n", []string{"config.yaml:1", "cdiDir", "absolute path"}},
+		{"CDI directory that is null", nil, nil, "cdiDir:\n", []string{"config.yaml:1", "cdiDir", "one value", "nothing"}},
+		{"node name", []string{"--node-name=Node_1"}, nil, "", []string{"--node-name", "Node_1", "lower-case"}},
+		{"node name with two dots", nil, map[string]string{"ACCELERATOR_NODE_NAME": "node..example"}, "", []string{"ACCELERATOR_NODE_NAME", "node..example", "DNS name"}},
+		{"node name with a slash", nil, nil, "nodeName: node/status\n", []string{"config.yaml:1", "nodeName", "node/status", "DNS name"}},
+		{"node name with a dash at the end", []string{"--node-name=node-"}, nil, "", []string{"node-", "DNS name"}},
+		{"node name too long", []string{"--node-name=" + strings.Repeat("n", 254)}, nil, "", []string{"nnn", "at most 253"}},
+		{"kubeconfig with NUL", nil, nil, "kubeconfig: \"k\\0\"\n", []string{"config.yaml:1", "kubeconfig", "want a path, or nothing"}},
+		{"kubeconfig that is a list", nil, nil, "kubeconfig: [k]\n", []string{"config.yaml:1", "kubeconfig", "one value", "a list"}},
 		{"relative path of the host", []string{"--host-dev-root=dev"}, nil, "", []string{"host-dev-root", "dev", "absolute path"}},
 		{"path too long for sockets", []string{"--kubelet-dir=/" + strings.Repeat("k", 76)}, nil, "", []string{"kubelet-dir", "kkkk", "77 bytes", "allowed are 76"}},
 		{"resource without domain", []string{"--resource-name=accelerator"}, nil, "", []string{"accelerator", "DOMAIN/NAME"}},

@@ -17,16 +17,21 @@ func (c *Config) settle() error {
 		p       *string
 	}{
 		{"sysfs-root", &c.SysfsRoot}, {"dev-root", &c.DevRoot},
-		{"kubelet-dir", &c.KubeletDir}, {"pod-resources-socket", &c.PodResourcesSocket},
+		{"kubelet-dir", &c.KubeletDir}, {"pod-resources-socket", &c.PodResourcesSocket}, {"kubeconfig", &c.Kubeconfig},
 	} {
+		if *path.p == "" {
+			continue // off
+		}
 		absolute, err := filepath.Abs(*path.p)
 		if err != nil {
 			return fmt.Errorf("%s %q: %w", path.setting, *path.p, err)
 		}
 		*path.p = absolute
 	}
-	if c.CDIDir != "" && !filepath.IsAbs(c.CDIDir) {
-		return fmt.Errorf("cdi-dir %q: want an absolute path, such as /var/run/cdi, or nothing", c.CDIDir)
+	// A namespace begins with a letter or a digit; as the vendor of CDI devices it may
+	// not begin with a digit.
+	if c.CDIDir != "" && c.ResourceNamespace < "a" {
+		return fmt.Errorf("resource-namespace %q: CDI wants a letter at its beginning; name another one, or no cdi-dir", c.ResourceNamespace)
 	}
 	if n := len(c.KubeletDir); n > longestKubeletDir {
 		return fmt.Errorf("kubelet-dir %q: found a path of %d bytes, allowed are %d: sockets in it have no room for more", c.KubeletDir, n, longestKubeletDir)

@@ -67,6 +67,17 @@ func absolute(p *string) *value[string] {
 	})
 }
 
+// optionalAbsolute holds a path that does not depend on where the program is
+// started, or "" for off.
+func optionalAbsolute(p *string) *value[string] {
+	return text(p, "path", func(s string) error {
+		if s != "" && !filepath.IsAbs(s) || strings.ContainsRune(s, 0) {
+			return errors.New("want an absolute path, such as /var/run/cdi, or nothing")
+		}
+		return nil
+	})
+}
+
 // optionalPath holds a path, or "" for off.
 func optionalPath(p *string) *value[string] {
 	return text(p, "path", func(s string) error {
@@ -77,13 +88,15 @@ func optionalPath(p *string) *value[string] {
 	})
 }
 
-var nodeForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+// nodeForm is what the API server takes for the name of a node: IsDNS1123Subdomain
+// in k8s.io/apimachinery/pkg/util/validation, of 253 characters at most.
+var nodeForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 // nodeName holds the name of a node, or "" for off.
 func nodeName(p *string) *value[string] {
 	return text(p, "name", func(s string) error {
-		if s != "" && !nodeForm.MatchString(s) {
-			return errors.New("want the name of a node, in lower case, or nothing")
+		if s != "" && (len(s) > 253 || !nodeForm.MatchString(s)) {
+			return errors.New("want the name of a node, a lower-case DNS name of at most 253 characters, or nothing")
 		}
 		return nil
 	})
