@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 // write makes a file with this content and returns its path.
@@ -94,6 +95,47 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// Rules are taken over whatever becomes of them, and are not among what needs a
+// restart.
+func TestAgainResources(t *testing.T) {
+	a := offer.Rule{Resource: "a.com/x", Match: offer.Match{PCIVendor: "10ee"}}
+	b := offer.Rule{Resource: "b.com/y", Match: offer.Match{Family: "dfl"}}
+	for _, test := range []struct {
+		name, after string
+		want        []offer.Rule
+		others      []string
+	}{
+		{"in another spelling", "resources:\n- {match: {pciVendor: '10EE'}, name: a.com/x}\n- {match: {family: dfl}, name: b.com/y}\n", []offer.Rule{a, b}, nil},
+		{"in another order", "resources: [{name: b.com/y, match: {family: dfl}}, {name: a.com/x, match: {pciVendor: 10ee}}]\n", []offer.Rule{b, a}, nil},
+		{"another name", "resources: [{name: c.com/x, match: {pciVendor: 10ee}}]\n", []offer.Rule{{Resource: "c.com/x", Match: a.Match}}, nil},
+		{"one taken out, and another setting", "mode: af\nresources: [{name: b.com/y, match: {family: dfl}}]\n", []offer.Rule{b}, []string{"mode"}},
+		{"all taken out", "resources:\n", nil, nil},
+		{"key taken out", "", nil, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := write(t, "resources: [{name: a.com/x, match: {pciVendor: 10ee}}, {name: b.com/y, match: {family: dfl}}]\n")
+			l := start(t, noVariables, "--config", path)
+			if diff := cmp.Diff([]offer.Rule{a, b}, l.Config.Resources); diff != "" {
+				t.Fatalf("resources at first (-want +got):\n%s", diff)
+			}
+			rewrite(t, path, test.after)
+			got, others, err := l.Again(noVariables)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.Resources); diff != "" {
+				t.Errorf("resources (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.others, others); diff != "" {
+				t.Errorf("others (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]offer.Rule{a, b}, l.Config.Resources); diff != "" {
+				t.Errorf("the loader's own resources changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
 // A bad file is refused as at the start, a second time too, until it is mended.
 func TestAgainRefused(t *testing.T) {
 	for _, test := range []struct {
@@ -110,6 +152,9 @@ func TestAgainRefused(t *testing.T) {
 		}, "is a directory"},
 		{"no YAML", func(t *testing.T, path string) { rewrite(t, path, "exclude: [\n") }, "not YAML"},
 		{"bad address", func(t *testing.T, path string) { rewrite(t, path, "exclude:\n- 3b:00.0\n- x\n") }, `config.yaml:3: exclude: "x"`},
+		{"bad rule", func(t *testing.T, path string) {
+			rewrite(t, path, "exclude: [3b:00.0]\nresources:\n- {name: a.com/x, match: {family: dfl}}\n- {name: nlb, match: {family: opae}}\n")
+		}, `config.yaml:4: resources.name: resource name "nlb"`},
 		{"bad setting that a flag wins over", func(t *testing.T, path string) { rewrite(t, path, "mode: zen\n") }, `config.yaml:1: mode: "zen"`},
 		{"path too long", func(t *testing.T, path string) { rewrite(t, path, "kubeletDir: /"+strings.Repeat("k", 76)+"\n") }, "kubelet-dir"},
 	} {
@@ -190,7 +235,7 @@ func TestAgainVariables(t *testing.T) {
 func TestAgainRelativePath(t *testing.T) {
 	t.Chdir(t.TempDir())
 	path := write(t, "")
-	l := start(t, noVariables, "--config="+path, "--sysfs-root=sys", "--dev-root=./dev/")
+	l := start(t, noVariables, "--config="+path, "--sysfs-root=sys", "--dev-root=./dev/", "--kubeconfig=kube")
 	t.Chdir("/")
 	got, others, err := l.Again(noVariables)
 	if diff := cmp.Diff(l.Config, got); err != nil || others != nil || diff != "" {

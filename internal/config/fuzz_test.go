@@ -12,10 +12,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 // excluded is the one form of an address that may come out.
 var excluded = regexp.MustCompile(`^(([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7](-p[0-3])?$`)
+
+// What a rule may match by, in the spelling of devices; "" is anything.
+var (
+	fourDigits  = regexp.MustCompile(`^([0-9a-f]{4})?$`)
+	id          = regexp.MustCompile(`^([0-9a-f]{32})?$`)
+	cardAddress = regexp.MustCompile(`^((([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7])?$`)
+)
 
 // A file is whatever somebody wrote: it is taken or refused, and what is taken
 // stays within what flags would allow. Read again it says the same.
@@ -33,6 +41,13 @@ func FuzzFile(f *testing.F) {
 		"health: &h\n  severity: *h\n",
 		"health:\n  severity:\n    power-throttled: fatal\n    power-throttled=1: degraded\n    power-throttled=3: x\n",
 		"logLevel: &l fatal\nhealth: {severity: {afu-dead: *l}}\n",
+		"resources:\n- name: example.com/nlb\n  match: {afuId: D8424DC4-a4a3-c413-f89e-433683f9040b, interfaceId: 69528db6eb31577a8c3668f9faa081f6}\n",
+		"resources:\n- {name: a.com/x, match: {pciVendor: 0x10, pciDevice: 1e10}}\n- {name: a.com/y, match: {pciVendor: 8086, pciDevice: '09C4'}}\n",
+		"resources: [{name: a.com/x, match: {pciAddress: 0000:3B:00.0, family: opae}}, {name: a.com/x, match: {family: dfl}}]\n",
+		"resources:\n- &r {name: a.com/x, match: &m {family: &f dfl}}\n- *r\n- {name: a.com/x, match: *m}\n",
+		"resources: [{name: a.com/x, match: {pciAddress: 3b:00.0-p1}}, {match: {}}, ~, {? []: 1}]\n",
+		"mode: af\nresourceNamespace: 3com.example\ncdiDir: /c\nnodeName: n..1\nkubeconfig: k\n",
+		"resourceNamespace: a\ncdiDir: /c\nnodeName: n.1\nkubeconfig: k\nallocationPolicy: spread\n",
 	} {
 		f.Add(seed)
 	}
@@ -61,11 +76,32 @@ func FuzzFile(f *testing.F) {
 				t.Errorf("severity of %q: %q", reason, severity)
 			}
 		}
+		if offer.ValidateNamespace(c.ResourceNamespace) != nil || c.CDIDir != "" && (!filepath.IsAbs(c.CDIDir) || c.ResourceNamespace[0] <= '9') ||
+			c.Kubeconfig != "" && !filepath.IsAbs(c.Kubeconfig) || strings.ContainsAny(c.NodeName, "/ \n?#%") || !slices.Contains(offer.Modes(), c.Mode) {
+			t.Errorf("accepted: %+v", c)
+		}
+		checkRules(t, c.Resources)
 		again, others, err := l.Again(noVariables)
 		if diff := cmp.Diff(c, again); err != nil || others != nil || diff != "" {
 			t.Errorf("again: others %q, error %v, config (-first +again):\n%s", others, err, diff)
 		}
 	})
+}
+
+// checkRules fails the test unless each rule is one that may come out, and none is
+// there twice.
+func checkRules(t *testing.T, rules []offer.Rule) {
+	t.Helper()
+	matches := make(map[offer.Match]bool)
+	for _, r := range rules {
+		m := r.Match
+		if offer.ValidateName(r.Resource) != nil || m == (offer.Match{}) || matches[m] || strings.HasPrefix(m.PCIAddress, "0000:") ||
+			!fourDigits.MatchString(m.PCIVendor) || !fourDigits.MatchString(m.PCIDevice) || !cardAddress.MatchString(m.PCIAddress) ||
+			!id.MatchString(m.AFUID) || !id.MatchString(m.InterfaceID) || !slices.Contains([]string{"", "dfl", "opae"}, m.Family) {
+			t.Errorf("rule: %+v", r)
+		}
+		matches[m] = true
+	}
 }
 
 func noVariables(string) (string, bool) { return "", false }

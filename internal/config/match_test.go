@@ -1,0 +1,49 @@
+package config_test
+
+import (
+	"slices"
+	"testing"
+)
+
+// What a value may not be, and how it is named in the refusal.
+func TestMatchRefusals(t *testing.T) {
+	type bad struct{ yaml, found string }
+	everywhere := []bad{
+		{"", "nothing"}, {"~", "nothing"}, {"!!null 8086", "nothing"}, {"''", `""`}, {"[8086]", "a list"}, {"{8086: 1}", "a mapping"},
+		{"true", `"true"`}, {"1", `"1"`}, {"*alias", `"info"`},
+	}
+	for _, test := range []struct {
+		name, want string
+		keys       []string
+		bad        []bad
+	}{
+		{"four digits", wantPCI, []string{"pciVendor", "pciDevice"}, []bad{
+			{"0x09c4", `"0x09c4"`}, {"808", `"808"`}, {"80867", `"80867"`}, {"10", `"10"`}, {"1e+10", `"1e+10"`}, {"8086.0", `"8086.0"`}, {"8_086", `"8_086"`},
+			{"-086", `"-086"`}, {"0o17", `"0o17"`}, {"09cg", `"09cg"`}, {"8086:09c4", `"8086:09c4"`}, {`" 8086"`, `" 8086"`}, {`"8086\n"`, `"8086\n"`},
+			{`"８０８６"`, `"８０８６"`}, {"!!binary ODA4Ng==", `"ODA4Ng=="`}, {"Intel", `"Intel"`}, {".inf", `".inf"`}, {"2026-11-21", `"2026-11-21"`},
+		}},
+		{"ids", wantID, []string{"afuId", "interfaceId"}, []bad{
+			{nlb[1:], `"` + nlb[1:] + `"`}, {nlb + "0", `"` + nlb + `0"`}, {"0x" + nlb[2:], `"0x` + nlb[2:] + `"`}, {"g" + nlb[1:], `"g` + nlb[1:] + `"`},
+			{"d8424dc4-a4a3c413f89e433683f9040b", `"d8424dc4-a4a3c413f89e433683f9040b"`},
+			{"d8424dc4-a4a3-c413-f89e433683f9040b", `"d8424dc4-a4a3-c413-f89e433683f9040b"`},
+			{"d8424dc4a4a3-c413-f89e-433683f9040b", `"d8424dc4a4a3-c413-f89e-433683f9040b"`},
+			{"d842-4dc4a4a3-c413-f89e-433683f9040b", `"d842-4dc4a4a3-c413-f89e-433683f9040b"`},
+			{`"{d8424dc4-a4a3-c413-f89e-433683f9040b}"`, `"{d8424dc4-a4a3-c413-f89e-433683f9040b}"`},
+			{"1e32", `"1e32"`}, {`"` + nlb + `\n"`, `"` + nlb + `\n"`}, {"8086", `"8086"`},
+		}},
+		{"address", wantCard, []string{"pciAddress"}, []bad{
+			{"3b:00.0-p0", `"3b:00.0-p0"`}, {"3B:00.0-P1", `"3B:00.0-P1"`}, {"3b:00", `"3b:00"`}, {"3b:00.8", `"3b:00.8"`}, {"3b:00.0-", `"3b:00.0-"`},
+			{"00010000:3b:00.0", `"00010000:3b:00.0"`}, {"3b.00.0", `"3b.00.0"`}, {"dfl-port.0", `"dfl-port.0"`}, {"3b:*", `"3b:*"`}, {"06:10", `"06:10"`}, {"8086", `"8086"`},
+		}},
+		{"family", "want one of dfl, opae, found ", []string{"family"}, []bad{{"DFL", `"DFL"`}, {"pool", `"pool"`}, {"dfl,opae", `"dfl,opae"`}, {"' dfl'", `" dfl"`}}},
+	} {
+		for _, key := range test.keys {
+			for _, bad := range slices.Concat(everywhere, test.bad) {
+				t.Run(key+"/"+bad.yaml, func(t *testing.T) {
+					wantRefusal(t, "logLevel: &alias info\nresources:\n- name: a.com/x\n  match:\n    "+key+": "+bad.yaml+"\n",
+						[]string{"5: resources.match." + key + ": " + test.want + bad.found})
+				})
+			}
+		}
+	}
+}
