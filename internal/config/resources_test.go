@@ -112,6 +112,8 @@ func TestResourcesRefusals(t *testing.T) {
 		{"list that holds itself", "resources: &l\n- *l\n", []string{"2: " + wantRule + "a list"}},
 		{"no name", "resources:\n- match: {family: dfl}\n", []string{"2: " + wantRule + "one without name"}},
 		{"no match", "mode: af\n" + name, []string{"3: " + wantRule + "one without match"}},
+		{"no match, twice by alias", "resources:\n- &r {name: example.com/nlb}\n- *r\n", []string{
+			"2: " + wantRule + "one without match", "3: " + wantRule + "one without match"}},
 		{"unknown keys", name + "  match: {family: dfl}\n  Match: {family: opae}\n  nodes: 1\n", []string{
 			`4: resources: unknown key "Match"; allowed: match, name`,
 			`5: resources: unknown key "nodes"; allowed: match, name`,
