@@ -31,7 +31,7 @@ It is one look, without history: what a daemon knows beside it (holds, flapping,
 counters that rose) is at its --http-address under /devices.
 
 A device whose RESOURCE is empty is not offered in this mode. With -o wide, rules
-for resources that match no device are named on stderr.
+for resources by which no device is offered are named on stderr.
 
 Where the kubelet's pod-resources socket can be asked, it also says which
 container holds which device, and lists devices that are held though they are
@@ -92,7 +92,7 @@ func sayIdleRules(w io.Writer, policy offer.Policy, devices []*inventory.Device)
 	}
 	for i, rule := range policy.Rules {
 		if !used[i] {
-			fmt.Fprintf(w, "accelerator-device-plugin: rule %d of resources matches no device: %s\n", i+1, rule)
+			fmt.Fprintf(w, "accelerator-device-plugin: no device is offered by rule %d of resources: %s\n", i+1, rule)
 		}
 	}
 }

@@ -25,11 +25,19 @@ Without a command it runs the daemon (serve). Every setting has a flag
 YAML file given with --config (resyncInterval). Flags win over variables,
 variables over the file.
 
+--mode says what a unit is, and which resource offers it:
+  single       a port; all of one resource (--resource-name)
+  af           a port; a resource for each AFU: fpga.intel.com/af-…
+  region       a card with all its ports; a resource for each interface: fpga.intel.com/region-…
+  regiondevel  the same, and the FME's node
+  pool         a number, without hardware behind it (--accel-nbunits)
+
 Exit codes: 0 fine, 1 failure, 2 usage.`
 
 const rootExamples = `  accelerator-device-plugin                          run the daemon on this node
   accelerator-device-plugin --log-format console     the same, with a log for people
   accelerator-device-plugin devices                  what this node has, and who holds it
+  accelerator-device-plugin devices --mode af        what it would offer in another mode
   accelerator-device-plugin devices -o json | jq -r '.[] | select(.health != "healthy") | .id'
   accelerator-device-plugin watch                    one line per change, as it happens
   accelerator-device-plugin demo                     see it work, without card or cluster`
@@ -82,7 +90,8 @@ func newServe() *cobra.Command {
 		Short: "Run the daemon (what happens without a command, too)",
 		Example: `  accelerator-device-plugin serve --mode pool --accel-nbunits 8
   accelerator-device-plugin serve --config /etc/accelerator-device-plugin.yaml
-  kill -HUP $(pidof accelerator-device-plugin)       read exclude and health of the file, scan and register again`,
+  accelerator-device-plugin serve --mode af --config /etc/accelerator-device-plugin.yaml
+  kill -HUP $(pidof accelerator-device-plugin)       read exclude, health and resources of the file, scan and register again`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveCommand(cmd, loader) },
 	}

@@ -52,7 +52,7 @@ func TestDocumentedFiles(t *testing.T) {
 				{Resource: "example.com/nlb", Match: offer.Match{PCIVendor: "8086", PCIDevice: "09c4", AFUID: nlb}},
 			}
 			// What `devices -o wide` says of the second.
-			if idle := "rule 2 of resources matches no device: " + c.Resources[1].String() + "\n"; !strings.Contains(string(text), idle) {
+			if idle := "no device is offered by rule 2 of resources: " + c.Resources[1].String() + "\n"; !strings.Contains(string(text), idle) {
 				t.Errorf("docs/configuration.md does not say %q", idle)
 			}
 		},
