@@ -51,7 +51,8 @@ func portDir(h sysfs.Host) string {
 const (
 	absent    = "\x00absent"
 	directory = "\x00directory"
-	linkTo    = "\x00link " // and where it leads
+	silent    = "\x00silent" // does not answer
+	linkTo    = "\x00link "  // and where it leads
 )
 
 // edit replaces files of the tree below dir.
@@ -64,6 +65,8 @@ func edit(t testing.TB, dir string, files map[string]string) {
 		case content == absent:
 		case content == directory:
 			err = errors.Join(err, os.Mkdir(path, 0o755))
+		case content == silent:
+			err = errors.Join(err, syscall.Mkfifo(path, 0o600))
 		case isLink:
 			err = errors.Join(err, os.Symlink(target, path))
 		default:

@@ -42,6 +42,10 @@ func noInterface(p *inventory.Port)  { p.InterfaceID, p.InterfaceIDKnown = "", f
 func noFME(p *inventory.Port)        { p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil }
 func secondSocket(p *inventory.Port) { p.NUMANode = 1 }
 func withAFU(p *inventory.Port)      { p.AFUID = afuID }
+func a10(p *inventory.Port)          { p.PCIID = "8086:09c4:8086:0000" }
+func d5005(p *inventory.Port) {
+	p.PCIID, p.InterfaceID, p.AFUID = "8086:0b2b:8086:138d", otherID, "bfaf2ae94a5246e382fe38f0f9e17764"
+}
 func nodes(names ...string) []string { return names }
 func withFMENode(p inventory.Port) inventory.Port {
 	p.Nodes = append(slices.Clone(p.Nodes), p.ParentNodes...)
@@ -55,12 +59,13 @@ func wrong(all ...inventory.Condition) func(*inventory.Port) {
 // Nodes and names are what Intel's plugin gives: of a region those of all its ports,
 // of a regiondevel that of the FME too. The id is ours: port 0, the card's address.
 func TestRegion(t *testing.T) {
-	one := region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU)
+	first := func(changes ...func(*inventory.Port)) inventory.Port { // the card of most boards
+		return region("region0", "dfl-fme.0", nodes("dfl-port.0"), append(changes, a10)...)
+	}
 	two := func(nodes []string, changes ...func(*inventory.Port)) inventory.Port {
 		return region("region0", "dfl-fme.0", nodes, append(changes, secondSocket)...)
 	}
 	both := nodes("dfl-port.9", "dfl-port.10")
-	fmeUnbound := map[string]string{"driver": absent, "uevent": "MAJOR=246\n", "ports_num": absent, "bitstream_id": absent}
 	const compat = "dfl-fme-region.1/fpga_region/region1/compat_id"
 	noPort := func(health inventory.Health) func(*inventory.Port) {
 		return wrong(inventory.Condition{Reason: "no-port", Health: health})
@@ -72,9 +77,11 @@ func TestRegion(t *testing.T) {
 		want              inventory.Port               // mode region
 		devel             func(*inventory.Port)        // what else is different in regiondevel; nil: nothing
 	}{
-		{"one card", "kernel-6.1-one-card", "0000:01:00.0", nil, one, nil},
+		{"one card", "kernel-6.1-one-card", "0000:01:00.0", nil, first(withAFU), nil},
 		{"second card", "kernel-6.1-two-cards", "0000:02:00.0", nil,
-			region("region2", "dfl-fme.1", nodes("dfl-port.1"), withAFU), nil},
+			region("region2", "dfl-fme.1", nodes("dfl-port.1"), d5005), nil},
+		{"renumbered", "kernel-6.1-two-cards-renumbered", "0000:01:00.0", nil,
+			region("region2", "dfl-fme.1", nodes("dfl-port.1"), withAFU, a10), nil},
 		{"two ports", "dfl-two-ports", "0001:3b:00.0", nil, two(both), nil},
 		{"without AFU id", "dfl-multi-function", "0000:17:00.0", nil,
 			region("region0", "dfl-fme.0", nodes("dfl-port.0"), func(p *inventory.Port) {
@@ -85,20 +92,23 @@ func TestRegion(t *testing.T) {
 				p.AFUID, p.InterfaceID = "00112233445566778899aabbccddeeff", "a1b2c3d4e5f60718293a4b5c6d7e8f90"
 			}), nil},
 
-		{"physical function", "dfl-vf", "0000:01:00.0", nil, one, nil},
+		{"physical function", "dfl-vf", "0000:01:00.0", nil,
+			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU), nil},
 		{"virtual function", "dfl-vf", "0000:03:00.0", nil, region("region2", "", nodes("dfl-port.1"), withAFU, noFME), nil},
 		{"FME missing", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard: {"dfl-fme.0": absent}},
-			region("region0", "", nodes("dfl-port.0"), withAFU, noFME), nil},
+			first(withAFU, noFME), nil},
 
 		{"port released", "dfl-two-ports", "0001:3b:00.0", map[string]map[string]string{twoPorts: {"dfl-port.10": absent}},
 			two(nodes("dfl-port.9")), nil},
 		{"all ports released", "dfl-two-ports", "0001:3b:00.0",
 			map[string]map[string]string{twoPorts: {"dfl-port.9": absent, "dfl-port.10": absent}},
 			two(nil, noPort(bad)), noPort(poor)},
-		{"the only port released", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard: {"dfl-port.0": absent}},
-			region("region0", "dfl-fme.0", nil, noAFU, noPort(bad)), noPort(poor)},
-		{"port without driver", "kernel-6.1-unbound", "0000:02:00.0", nil,
-			region("region2", "dfl-fme.1", nodes("dfl-port.1"), noAFU, wrong(unhealthy("driver-unbound")...)), nil},
+		{"the only port released", "kernel-6.1-port-released", "0000:01:00.0", nil,
+			region("region0", "dfl-fme.0", nil, noAFU, a10, noPort(bad)), noPort(poor)},
+		{"port assigned", "kernel-6.1-port-assigned", "0000:01:00.0", nil,
+			first(noAFU, wrong(unhealthy("driver-unbound")...)), nil},
+		{"port without driver", "kernel-6.1-port-unbound", "0000:01:00.0", nil,
+			first(noAFU, wrong(unhealthy("driver-unbound")...)), nil},
 
 		{"AP6 on one of two", "dfl-two-ports", "0001:3b:00.0",
 			map[string]map[string]string{twoPorts + "dfl-port.10": {"errors/errors": "0x4000000000000\n"}},
@@ -112,32 +122,41 @@ func TestRegion(t *testing.T) {
 			twoPorts + "dfl-port.10": {"power_state": "0xf\n"},
 		}, two(both, wrong(dead("afu-dead"), dead("port-dead"))), nil},
 
-		{"FME without driver", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": fmeUnbound},
-			region("region0", "dfl-fme.0", nodes("dfl-port.0"), noAFU, noInterface, wrong(is("fme-unbound", bad))), nil},
-		{"FME without driver and node", "kernel-6.1-one-card", "0000:01:00.0",
-			map[string]map[string]string{oneCard + "dfl-fme.0": fmeUnbound, "../../dev": {"dfl-fme.0": absent}},
-			region("region0", "dfl-fme.0", nodes("dfl-port.0"), noAFU, noInterface, wrong(is("fme-unbound", bad))), nil},
+		{"FME errors", "kernel-6.1-fme-errors", "0000:01:00.0", nil, first(withAFU, wrong(
+			is("fme-fatal=thermal", bad), is("fme-nonfatal=temperature-ap1", poor),
+			is("fme-error=fabric", poor), is("fme-error=fabric-fifo", poor), is("fme-pcie0=completion-timeout", poor),
+		)), nil},
+		{"FME without driver", "kernel-6.1-fme-unbound", "0000:01:00.0", nil,
+			first(noAFU, noInterface, wrong(is("fme-unbound", bad))), nil},
+		{"FME without driver and node", "kernel-6.1-fme-unbound", "0000:01:00.0",
+			map[string]map[string]string{"../../dev": {"dfl-fme.0": absent}},
+			first(noAFU, noInterface, wrong(is("fme-unbound", bad))), nil},
 		{"interface all f", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {compat: allF + "\n"}},
-			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, noInterface, wrong(dead("fme-dead"))), nil},
+			first(withAFU, noInterface, wrong(dead("fme-dead"))), nil},
 		{"interface unreadable", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {compat: directory}},
-			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, noInterface,
+			first(withAFU, noInterface,
 				wrong(of("fme-dead", "unreadable=fme/compat_id", poor))), nil},
 		{"no interface", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"dfl-fme-region.1": absent}},
-			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, func(p *inventory.Port) { p.InterfaceID = "" }), nil},
+			first(withAFU, func(p *inventory.Port) { p.InterfaceID = "" }), nil},
 		{"how many ports unreadable", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"ports_num": directory}},
-			region("region0", "dfl-fme.0", nodes("dfl-port.0"), noAFU), nil},
-		{"dead card", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{
-			oneCard + "dfl-port.0": {"afu_id": allF + "\n", "errors/errors": "0xffffffffffffffff\n", "id": "3\n"},
-			oneCard + "dfl-fme.0":  {compat: allF + "\n", "ports_num": "7\n"},
-			oneCard + "../..":      {"config": gone},
-		}, region("region0", "dfl-fme.0", nodes("dfl-port.0"), noInterface,
-			wrong(dead("afu-dead"), dead("fme-dead"), dead("pci-gone"))), nil},
+			first(noAFU), nil},
+		// It says that it has 7 ports.
+		{"dead card", "kernel-6.1-dead-card", "0000:01:00.0", map[string]map[string]string{oneCard + "../..": {"config": gone}},
+			first(wrong(dead("afu-dead"), dead("fme-dead"), dead("pci-gone"))), nil},
+
+		// Where afu_id answered EBUSY the board has none: see TestTakeAFU.
+		{"programming", "kernel-6.1-programming", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0/errors": {
+			"first_error": silent, "fme_errors": silent, "inject_errors": silent, "next_error": silent,
+			"pcie0_errors": silent, "pcie1_errors": silent,
+		}}, first(), nil},
+		{"programming failed", "kernel-6.1-programming-failed", "0000:01:00.0", nil,
+			first(wrong(is("programming-failed", poor))), nil},
 
 		{"FME's node missing", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{"../../dev": {"dfl-fme.0": absent}},
-			one, wrong(missing)},
+			first(withAFU), wrong(missing)},
 		{"all nodes missing", "kernel-6.1-one-card", "0000:01:00.0",
 			map[string]map[string]string{"../../dev": {"dfl-fme.0": absent, "dfl-port.0": absent}},
-			region("region0", "dfl-fme.0", nodes("dfl-port.0"), withAFU, wrong(missing)), nil},
+			first(withAFU, wrong(missing)), nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
