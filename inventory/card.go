@@ -83,6 +83,7 @@ type port struct {
 	health health
 	since  time.Time // of the published health
 	device *Device   // as published; nil before
+	coming bool      // being plugged in, so far: what is wrong is no news
 
 	free     bool      // nobody holds it as what it was: it may be offered as what it is
 	nameless time.Time // since when it lacks something to be offered; zero: it does not

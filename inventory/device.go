@@ -34,9 +34,10 @@ func (h Health) String() string {
 // NAME or NAME=VALUE. What a family reads from its hardware has names of its own.
 const (
 	ReasonDriverUnbound  = "driver-unbound"   // the port has no driver
+	ReasonFMEUnbound     = "fme-unbound"      // the management engine has none
 	ReasonNodeMissing    = "node-missing"     // no node in the device root
 	ReasonNodeMismatch   = "node-mismatch"    // a node, but of another device or no node at all
-	ReasonNoPort         = "no-port"          // a region whose ports have all been released
+	ReasonNoPort         = "no-port"          // a region whose ports have all been released, or are yet to come
 	ReasonPortIDConflict = "port-id-conflict" // another port of the card says that it has this number
 	ReasonUnreadable     = "unreadable"       // =FILE cannot be read, or holds what it may not hold
 	ReasonReadTimeout    = "read-timeout"     // reading the card does not come back

@@ -156,10 +156,9 @@ func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 	log := l.log.With(event.Device(d.ID))
 	if old == nil {
 		say := log.Info
-		// A port that is plugged in stands unbound for some milliseconds; one that
-		// was so when we came is worth a warning.
-		unbound := l.ready && slices.Equal(d.Reasons, []string{ReasonDriverUnbound})
-		if d.Health == Unhealthy && !unbound && hasNewTrouble(&Device{}, d) {
+		// What was like that when we came is worth a warning.
+		p.coming = l.ready && pluggedIn(d)
+		if d.Health == Unhealthy && !p.coming && hasNewTrouble(&Device{}, d) {
 			say = log.Warn
 		}
 		say("device added", event.DeviceAdded, event.PCI(d.PCIAddress), event.Family(d.Family),
@@ -167,9 +166,10 @@ func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 			event.Nodes(d.Nodes), event.Parent(d.Parent), l.latency(c, now), p.trouble())
 		return
 	}
+	p.coming = p.coming && pluggedIn(d)
 	if old.Health != d.Health || !slices.Equal(old.Reasons, d.Reasons) {
 		say := log.Info
-		if d.Health > old.Health || hasNewTrouble(old, d) {
+		if !p.coming && (d.Health > old.Health || hasNewTrouble(old, d)) {
 			say = log.Warn
 		}
 		say("device health changed", event.DeviceHealth, event.PCI(d.PCIAddress),
@@ -180,6 +180,18 @@ func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 		log.Info("device identity changed", event.DeviceIdentity, event.PCI(d.PCIAddress),
 			event.Attribute(change.attribute), event.Old(change.old), event.New(change.new))
 	}
+}
+
+// plugging are the reasons that a device has in turn, for some milliseconds each,
+// when its card is plugged in: the kernel binds the FME, makes the ports, binds them.
+var plugging = [][]string{
+	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
+	{ReasonDriverUnbound},
+}
+
+// pluggedIn says whether nothing is wrong with d but what being plugged in explains.
+func pluggedIn(d *Device) bool {
+	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
 }
 
 // hasNewTrouble says whether d has a reason that old did not have.

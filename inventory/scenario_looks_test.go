@@ -73,7 +73,8 @@ func (s *stage) unlogged(st scenarioStep) error {
 	return nil
 }
 
-// lines are what was logged, as FIELD=VALUE, the event first. They end in a blank,
+// lines are what was logged, as FIELD=VALUE, the event first, level= among the
+// fields. They end in a blank,
 // so that a field's end can be told.
 func (s *stage) lines() []string {
 	var all []string
@@ -81,6 +82,7 @@ func (s *stage) lines() []string {
 		fields := entry.ContextMap()
 		line := []string{"event=" + fmt.Sprint(fields["event"])}
 		delete(fields, "event")
+		fields["level"] = entry.Level
 		for _, key := range slices.Sorted(maps.Keys(fields)) {
 			line = append(line, key+"="+shown(fields[key]))
 		}

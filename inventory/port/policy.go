@@ -34,7 +34,7 @@ var (
 	lineReprogramming = line{"reprogramming", degraded} // unhealthy when it lasts
 	linePortDead      = line{"port-dead", fatal}
 	lineFMEDead       = line{"fme-dead", fatal}
-	lineFMEUnbound    = line{"fme-unbound", fatal}
+	lineFMEUnbound    = line{inventory.ReasonFMEUnbound, fatal}
 	linePCIGone       = line{"pci-gone", fatal}
 
 	// An interface id that cannot be read says little: it is no worse than this,

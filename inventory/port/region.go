@@ -105,11 +105,9 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Port) inventory.
 		return r
 	}
 	if len(ports) == 0 {
-		health := fatal
-		if l.Unit == PerFMEWithNode {
-			health = degraded // there is a node yet
-		}
-		r.Conditions = []inventory.Condition{{Reason: inventory.ReasonNoPort, Health: health}}
+		// With the node of the FME, too: a card that is being plugged in has it before
+		// its ports, and nobody may be given a half of one.
+		r.Conditions = []inventory.Condition{{Reason: inventory.ReasonNoPort, Health: fatal}}
 	}
 	if l.Unit == PerFMEWithNode {
 		r.Nodes = append(r.Nodes, e.fme)

@@ -67,9 +67,7 @@ func TestRegion(t *testing.T) {
 	}
 	both := nodes("dfl-port.9", "dfl-port.10")
 	const compat = "dfl-fme-region.1/fpga_region/region1/compat_id"
-	noPort := func(health inventory.Health) func(*inventory.Port) {
-		return wrong(inventory.Condition{Reason: "no-port", Health: health})
-	}
+	noPort := wrong(unhealthy("no-port")...)
 	missing := inventory.Condition{Reason: "node-missing", Health: bad}
 	tests := []struct {
 		name, board, card string
@@ -102,9 +100,9 @@ func TestRegion(t *testing.T) {
 			two(nodes("dfl-port.9")), nil},
 		{"all ports released", "dfl-two-ports", "0001:3b:00.0",
 			map[string]map[string]string{twoPorts: {"dfl-port.9": absent, "dfl-port.10": absent}},
-			two(nil, noPort(bad)), noPort(poor)},
+			two(nil, noPort), nil},
 		{"the only port released", "kernel-6.1-port-released", "0000:01:00.0", nil,
-			region("region0", "dfl-fme.0", nil, noAFU, a10, noPort(bad)), noPort(poor)},
+			region("region0", "dfl-fme.0", nil, noAFU, a10, noPort), nil},
 		{"port assigned", "kernel-6.1-port-assigned", "0000:01:00.0", nil,
 			first(noAFU, wrong(unhealthy("driver-unbound")...)), nil},
 		{"port without driver", "kernel-6.1-port-unbound", "0000:01:00.0", nil,
