@@ -1,0 +1,203 @@
+package main
+
+import (
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"strings"
+	"syscall"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/internal/board"
+)
+
+const boardsDir = "../../testdata/sysfs/"
+
+// boards says by hand what each mode makes of each board.
+var boards = map[string]byMode{
+	"kernel-6.1-one-card":      pacWith(),
+	"kernel-6.1-port-ap6":      pacWith("port-ap6", "power-throttled=6"),
+	"kernel-6.1-thermal-alarm": pacWith("alarm-crit=temp1", "alarm-max=temp1"),
+	"kernel-6.1-fme-errors": pacWith("fme-fatal=thermal",
+		"fme-error=fabric", "fme-error=fabric-fifo", "fme-nonfatal=temperature-ap1", "fme-pcie0=completion-timeout"),
+	"kernel-6.1-two-cards": {
+		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), well("02:00.0", testResource, "dfl-port.1")},
+		af:          []offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), well("02:00.0", dmaOnD5005, "dfl-port.1")},
+		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0"), well("02:00.0", regionD5005, "dfl-port.1")},
+		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), well("02:00.0", regionD5005, "dfl-port.1", "dfl-fme.1")},
+	},
+	// The driver's numbers have changed places; ids and resources have not.
+	"kernel-6.1-two-cards-renumbered": {
+		single:      []offered{well("01:00.0", testResource, "dfl-port.1"), well("02:00.0", testResource, "dfl-port.0")},
+		af:          []offered{well("01:00.0", nlbOnPAC, "dfl-port.1"), well("02:00.0", dmaOnD5005, "dfl-port.0")},
+		region:      []offered{well("01:00.0", regionPAC, "dfl-port.1"), well("02:00.0", regionD5005, "dfl-port.0")},
+		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.1", "dfl-fme.1"), well("02:00.0", regionD5005, "dfl-port.0", "dfl-fme.0")},
+	},
+	// Two AFUs on one card, which are two resources, and one region.
+	"dfl-two-ports": {
+		single:      []offered{well("0001:3b:00.0", testResource, "dfl-port.9"), well("0001:3b:00.0-p1", testResource, "dfl-port.10")},
+		af:          []offered{well("0001:3b:00.0", nlbOnPAC, "dfl-port.9"), well("0001:3b:00.0-p1", dmaOnPAC, "dfl-port.10")},
+		region:      []offered{well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10")},
+		regiondevel: []offered{well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10", "dfl-fme.0")},
+	},
+	"dfl-all-files": {
+		single:      []offered{well("03:00.0", testResource, "dfl-port.0")},
+		af:          []offered{well("03:00.0", nlbOnPAC, "dfl-port.0")},
+		region:      []offered{well("03:00.0", regionPAC, "dfl-port.0")},
+		regiondevel: []offered{well("03:00.0", regionPAC, "dfl-port.0", "dfl-fme.0")},
+	},
+	"opae-one-card":  opaeAt("82:00.0"),
+	"opae-all-files": opaeAt("83:00.0"),
+
+	// A port without AFU id has no name in mode af; functions without port are nothing.
+	"dfl-multi-function": {
+		single:      []offered{well("17:00.0", testResource, "dfl-port.0")},
+		af:          []offered{well("17:00.0", notOffered, "dfl-port.0")},
+		region:      []offered{well("17:00.0", regionMulti, "dfl-port.0")},
+		regiondevel: []offered{well("17:00.0", regionMulti, "dfl-port.0", "dfl-fme.0")},
+	},
+	// A virtual function has no FME, and so is no region. Its port belongs to the FME of
+	// its physical function, where that is to be seen: physfn leads there.
+	"kernel-6.1-virtual-function": withVirtual("02:00.0", notOffered),
+	"dfl-vf":                      withVirtual("03:00.0", nlbOnPAC),
+
+	"kernel-6.1-no-driver": {},
+	"kernel-6.1-port-released": {
+		region:      []offered{bad(well("01:00.0", regionPAC), "no-port")},
+		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-fme.0"), "no-port")},
+	},
+	"kernel-6.1-port-assigned": portUnbound,
+	"kernel-6.1-port-unbound":  portUnbound,
+	// Without its driver an FME does not say which interface it has.
+	"kernel-6.1-fme-unbound": {
+		single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "fme-unbound")},
+		af:          []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "fme-unbound")},
+		region:      []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "fme-unbound")},
+		regiondevel: []offered{bad(well("01:00.0", notOffered, "dfl-port.0", "dfl-fme.0"), "fme-unbound")},
+	},
+	// Its AFU is all f: that names nothing, and one look has no last resource. The
+	// driver has kept the interface id from when the card lived.
+	"kernel-6.1-dead-card": {
+		single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
+		af:          []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
+		region:      []offered{bad(well("01:00.0", regionPAC, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
+		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), "afu-dead", "fme-dead", "pci-gone")},
+	},
+	// The kernel answered EBUSY for afu_id, which no file on a disk does: there is none
+	// here, and "reprogramming" is missing. In the modes of regions a card that is
+	// programmed stays what it is.
+	"kernel-6.1-programming": {
+		single:      []offered{well("01:00.0", testResource, "dfl-port.0")},
+		af:          []offered{well("01:00.0", notOffered, "dfl-port.0")},
+		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0")},
+		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0")},
+	},
+	"kernel-6.1-programming-failed": {
+		single:      []offered{poor(well("01:00.0", testResource, "dfl-port.0"), "programming-failed")},
+		af:          []offered{poor(well("01:00.0", notOffered, "dfl-port.0"), "programming-failed")},
+		region:      []offered{poor(well("01:00.0", regionPAC, "dfl-port.0"), "programming-failed")},
+		regiondevel: []offered{poor(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), "programming-failed")},
+	},
+}
+
+var portUnbound = byMode{
+	single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "driver-unbound")},
+	af:          []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "driver-unbound")},
+	region:      []offered{bad(well("01:00.0", regionPAC, "dfl-port.0"), "driver-unbound")},
+	regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), "driver-unbound")},
+}
+
+// pacWith is the card in the first slot of the rig, unhealthy if there are reasons.
+func pacWith(reasons ...string) byMode {
+	is := func(d offered) []offered {
+		if reasons != nil {
+			d = bad(d, reasons...)
+		}
+		return []offered{d}
+	}
+	return byMode{
+		single:      is(well("01:00.0", testResource, "dfl-port.0")),
+		af:          is(well("01:00.0", nlbOnPAC, "dfl-port.0")),
+		region:      is(well("01:00.0", regionPAC, "dfl-port.0")),
+		regiondevel: is(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0")),
+	}
+}
+
+// withVirtual is that card beside a virtual function, which mode af offers as this.
+func withVirtual(id, af string) byMode {
+	return byMode{
+		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), well(id, testResource, "dfl-port.1")},
+		af:          []offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), well(id, af, "dfl-port.1")},
+		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0"), well(id, notOffered, "dfl-port.1")},
+		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), well(id, notOffered, "dfl-port.1")},
+	}
+}
+
+func opaeAt(id string) byMode {
+	return byMode{
+		single:      []offered{well(id, testResource, "intel-fpga-port.0")},
+		af:          []offered{well(id, countsOnOPAE, "intel-fpga-port.0")},
+		region:      []offered{well(id, regionOPAE, "intel-fpga-port.0")},
+		regiondevel: []offered{well(id, regionOPAE, "intel-fpga-port.0", "intel-fpga-fme.0")},
+	}
+}
+
+// TestOfferedBoards prints every board in every mode.
+func TestOfferedBoards(t *testing.T) {
+	files, err := filepath.Glob(boardsDir + "*.txtar")
+	if err != nil || len(files) < len(boards) {
+		t.Fatalf("%d boards, error %v; want %d", len(files), err, len(boards))
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			want, ok := boards[name]
+			if !ok {
+				t.Fatal("nobody says what this board has to offer")
+			}
+			want.check(t, unfold(t, name))
+		})
+	}
+}
+
+// remark is a line of the head of a recorded board (docs/testing.md): what no text
+// file can be. What answers an error is not in the tree.
+var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (begins|does not answer) ?(.*)$`)
+
+// unfold makes the tree of a board, with what its head remarks.
+func unfold(t *testing.T, name string) (root string) {
+	t.Helper()
+	root, file := t.TempDir(), boardsDir+name+".txtar"
+	if err := board.Unfold(root, file); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(text), "\n-- ")
+	for _, m := range remark.FindAllStringSubmatch(head, -1) {
+		path := filepath.Join(root, m[1])
+		if m[2] == "begins" {
+			err = os.WriteFile(path, bytesOf(t, m[3]), 0o644)
+		} else {
+			err = syscall.Mkfifo(path, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// bytesOf reads hexadecimal bytes with blanks between them.
+func bytesOf(t *testing.T, digits string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
