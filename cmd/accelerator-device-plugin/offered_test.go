@@ -76,12 +76,17 @@ func (want byMode) check(t *testing.T, root string) {
 // devicesOf is what `devices -o json` prints of the node below root.
 func devicesOf(t *testing.T, root string, args ...string) []offered {
 	t.Helper()
-	stdout, stderr, code := output(t, append([]string{"devices", "-o", "json",
-		"--sysfs-root", root + "/sys", "--dev-root", root + "/dev", "--host-dev-root", "/dev"}, args...)...)
+	stdout, stderr, code := devicesIn(t, "json", root, args...)
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit code %d, stderr %q; want 0 and nothing", code, stderr)
 	}
 	return rowsIn(t, stdout)
+}
+
+func devicesIn(t *testing.T, format, root string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	return output(t, append([]string{"devices", "-o", format,
+		"--sysfs-root", root + "/sys", "--dev-root", root + "/dev", "--host-dev-root", "/dev"}, args...)...)
 }
 
 // rowsIn reads JSON, which must be all that there is.
