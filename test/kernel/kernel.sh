@@ -1,23 +1,26 @@
 #!/usr/bin/env bash
-# kernel.sh CACHE: the kernel that the stories run on, from Debian packages alone.
-# Prints its directory, below CACHE and named after the kernel's ABI and version:
+# kernel.sh CACHE [SERIES]: the kernel that the stories run on, from Debian packages
+# alone: of this series (6.12), or the one that linux-image-amd64 names. Prints its
+# directory, below CACHE and named after the kernel's ABI and version:
 #   vmlinux        the stock kernel, unpacked for PVH boot
 #   modules/*.ko   drivers/fpga of its source package, unmodified, built for it
-# Nothing is installed: what is missing is named, with its package.
+# Nothing is installed, neither are headers: they are unpacked for as long as it takes
+# to build. What is missing is named, with its package.
 set -euo pipefail
 cache=$1
+series=${2:-}
 say() { printf '  %s\n' "$*" >&2; }
 
-# The meta package names the current kernel. Without apt's lists, the newest of the
+# A meta package names the current kernel. Without apt's lists, the newest of the
 # cache will do.
-image=$(apt-cache depends linux-image-amd64 2>/dev/null | awk '/Depends: linux-image/ {print $2; exit}')
+image=$(apt-cache depends "linux-image-${series:+$series-}amd64" 2>/dev/null | awk '/Depends: linux-image/ {print $2; exit}')
 if [ -z "$image" ]; then
-	ready=$(ls -td "$cache"/*/ready 2>/dev/null | head -n 1)
-	[ -n "$ready" ] || { say "no kernel package is known: apt-get update"; exit 1; }
+	ready=$(ls -td "$cache/$series"*/ready 2>/dev/null | head -n 1)
+	[ -n "$ready" ] || { say "no package linux-image-${series:+$series-}amd64 is known: apt-get update, or another series"; exit 1; }
 	dirname "$ready"
 	exit
 fi
-abi=${image#linux-image-}                        # 6.1.0-56-amd64
+abi=${image#linux-image-}                        # 6.1.0-56-amd64, 6.12.117+deb12-amd64
 series=$(cut -d. -f1,2 <<<"$abi")                # 6.1
 version=$(apt-cache show "$image" | awk '/^Version:/ {print $2; exit}')
 dir=$cache/${abi}_$version
@@ -26,13 +29,26 @@ if [ -e "$dir/ready" ]; then
 	exit
 fi
 
+# The packages to build with: headers, those that they share with other flavours,
+# the kernel's own tools, and a library that these are linked with.
+depends() { apt-cache depends "$1" | awk -v like="^$2" '/ Depends:/ && $2 ~ like {print $2; exit}'; }
+headers=linux-headers-$abi
+common=$(depends "$headers" linux-headers)
+kbuild=$(depends "$headers" linux-kbuild)
+libelf=$(depends "$kbuild" libelf)
+compiler=$(apt-cache depends "$headers" | grep -o 'gcc-[0-9]*' | head -n 1)
+if [ -z "$common" ] || [ -z "$kbuild" ] || [ -z "$compiler" ] || ! apt-cache show "linux-source-$series" >/dev/null 2>&1; then
+	say "to build the modules of $abi, one of these packages is not known: $headers, ${common:-linux-headers-…-common}, ${kbuild:-linux-kbuild-$series}, linux-source-$series"
+	exit 1
+fi
+
 missing=()
 need() { command -v "$1" >/dev/null || missing+=("$2"); }
 need make make
-need gcc gcc
+need "$compiler" "$compiler"
 need xz xz-utils
+need zstd zstd
 need dpkg-deb dpkg
-[ -d "/lib/modules/$abi/build" ] || missing+=("linux-headers-$abi")
 if [ ${#missing[@]} -gt 0 ]; then
 	say "to build the modules of $abi, missing: ${missing[*]}"
 	say "  apt-get install --no-install-recommends ${missing[*]}"
@@ -40,10 +56,11 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 rm -rf "$dir"
-mkdir -p "$dir/src" "$dir/modules"
+mkdir -p "$dir/src" "$dir/modules" "$dir/root"
 cd "$dir"
-say "downloading $image and linux-source-$series ($version), about 200 MB"
-apt-get download -q -o APT::Sandbox::User=root "$image=$version" "linux-source-$series=$version" >&2
+say "downloading $image and linux-source-$series ($version), headers and tools, about 300 MB"
+apt-get download -q -o APT::Sandbox::User=root "$image=$version" "linux-source-$series=$version" \
+	"$headers=$version" "$common=$version" "$kbuild=$version" $libelf >&2
 
 say "unpacking the kernel"
 dpkg-deb --fsys-tarfile "$image"_*.deb | tar xO "./boot/vmlinuz-$abi" >vmlinuz
@@ -52,11 +69,22 @@ dpkg-deb --fsys-tarfile "$image"_*.deb | tar xO "./boot/vmlinuz-$abi" >vmlinuz
 number() { od -An -t"u$2" -j"$1" -N"$2" vmlinuz | tr -d ' '; }
 offset=$(((($(number 497 1) + 1)) * 512 + $(number 584 4)))
 length=$(number 588 4)
-head -c $((offset + length - 4)) vmlinuz | tail -c +$((offset + 1)) | xz -dc --single-stream >vmlinux
+head -c $((offset + length - 4)) vmlinuz | tail -c +$((offset + 1)) >payload
+case $(od -An -tx1 -N4 payload) in
+" fd 37 7a 58") xz -dc --single-stream <payload >vmlinux ;;   # 6.1
+" 28 b5 2f fd") zstd -q -dc <payload >vmlinux ;;              # 6.12
+*) say "$image: compressed in an unknown way"; exit 1 ;;
+esac
 
-say "unpacking drivers/fpga"
+say "unpacking drivers/fpga and what builds it"
 dpkg-deb --fsys-tarfile "linux-source-${series}"_*.deb | tar xO "./usr/src/linux-source-$series.tar.xz" |
 	tar xJ --strip-components=3 -C src "linux-source-$series/drivers/fpga"
+for package in "$headers" "$common" "$kbuild" $libelf; do
+	dpkg-deb -x "$package"_*.deb root
+done
+build=$dir/root/usr/src/$headers
+# The only absolute path in them; links are relative.
+sed -i "s|^include /usr/src|include $dir/root/usr/src|" "$build/Makefile"
 
 # Debian does not build these drivers: only the list of modules is ours.
 cat >src/Makefile <<'K'
@@ -65,13 +93,15 @@ dfl-fme-objs := dfl-fme-main.o dfl-fme-pr.o dfl-fme-error.o dfl-fme-perf.o
 dfl-afu-objs := dfl-afu-main.o dfl-afu-region.o dfl-afu-dma-region.o dfl-afu-error.o
 K
 say "building the modules"
-if ! make -s -j2 -C "/lib/modules/$abi/build" M="$dir/src" modules >build.log 2>&1; then
+# Without types for BPF, which take pahole.
+if ! LD_LIBRARY_PATH=$(echo "$dir"/root/usr/lib/*-linux-gnu) \
+	make -s -j2 -C "$build" M="$dir/src" CONFIG_DEBUG_INFO_BTF_MODULES= modules >build.log 2>&1; then
 	cat build.log >&2
 	exit 1
 fi
 for module in src/*.ko; do
 	strip -g -o "modules/$(basename "$module")" "$module"
 done
-rm -rf ./*.deb vmlinuz src
+rm -rf ./*.deb vmlinuz payload src root
 touch ready
 echo "$dir"

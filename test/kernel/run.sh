@@ -2,7 +2,8 @@
 # run.sh DAEMON [PATTERN]: boots a stock Debian kernel with the DFL drivers and plugs
 # emulated cards into it while DAEMON, a static binary, runs there beside a stand-in
 # for the kubelet. Runs the stories with PATTERN in their name, by default all, of the
-# directory STORIES_DIR (stories).
+# directory STORIES_DIR (stories), on the kernel series KERNEL (6.12), by default
+# Debian's current one.
 # What it leaves is in OUT (bin/test-kernel): the console, and each daemon's log.
 # Neither root nor KVM is needed. Nothing is installed.
 set -euo pipefail
@@ -29,7 +30,7 @@ if ! qemu-system-x86_64 -device help 2>/dev/null | grep -q x-pci-proxy-dev; then
 fi
 
 step "kernel"
-kernel=$(./kernel.sh "$cache")
+kernel=$(./kernel.sh "$cache" "${KERNEL:-}")
 echo "  $(basename "$kernel")"
 
 step "build"

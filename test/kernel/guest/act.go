@@ -36,9 +36,9 @@ func (r *rig) act(ctx context.Context, s story.Step) error {
 	case "forge":
 		return forge(s.Args[0] == "through", s.Args[1])
 	case "program":
-		return r.startProgram(s.Args[0], s.Args[1])
+		return r.startProgram(s.Args[0], s.Args[1], s.Port())
 	case "release-port", "assign-port":
-		return r.movePort(s.Verb, s.Args[0])
+		return r.movePort(s.Verb, s.Args[0], s.Port())
 	}
 	return operate(s)
 }
@@ -101,12 +101,12 @@ func operate(s story.Step) error {
 }
 
 // startProgram begins to program a card; programmed waits for the end of it.
-func (r *rig) startProgram(fme, afu string) error {
+func (r *rig) startProgram(fme, afu string, port int) error {
 	f, err := r.opens.open(fme, 0)
 	if err != nil {
 		return err
 	}
-	go func() { r.program <- errors.Join(program(f, afu), f.Close()) }()
+	go func() { r.program <- errors.Join(program(f, afu, uint32(port)), f.Close()) }()
 	return nil
 }
 
@@ -128,8 +128,8 @@ func (r *rig) programmed(ctx context.Context, want string) error {
 	}
 }
 
-// movePort takes port 0 from the FME's physical function, or gives it back.
-func (r *rig) movePort(verb, fme string) error {
+// movePort takes a port from the FME's physical function, or gives it back.
+func (r *rig) movePort(verb, fme string, port int) error {
 	f, err := r.opens.open(fme, 0)
 	if err != nil {
 		return err
@@ -138,8 +138,8 @@ func (r *rig) movePort(verb, fme string) error {
 	if verb == "assign-port" {
 		request = portAssign
 	}
-	var port int32
-	return errors.Join(ioctl(f, request, unsafe.Pointer(&port)), f.Close())
+	number := int32(port)
+	return errors.Join(ioctl(f, request, unsafe.Pointer(&number)), f.Close())
 }
 
 // exclusive opens a node as OPAE does: refused while anybody else has it open.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
@@ -89,8 +90,8 @@ func (r *rig) quiet(ctx context.Context, d time.Duration) error {
 // that tells of it. Where a uevent tells of it too, it counts from there: before, the
 // drivers are at work and there is nothing to be seen.
 func (r *rig) note(e story.Expectation) {
-	if r.cause.what == "" || r.kubelet == nil {
-		return
+	if r.cause.what == "" || r.kubelet == nil || strings.Contains(e.Device, "-p") {
+		return // whose uevent it is does not show in a further port's
 	}
 	lists := r.kubelet.since(r.cause.at)
 	told := func(i int) bool {

@@ -91,9 +91,9 @@ const (
 	portAssign  = 0x4004b682
 )
 
-// program writes an image of 64 bytes, the first 16 of which name the AFU, through
-// DFL_FPGA_FME_PORT_PR. It returns when the card has taken it, or has not.
-func program(fme *os.File, afu string) error {
+// program writes an image of 64 bytes, the first 16 of which name the AFU, to a port
+// through DFL_FPGA_FME_PORT_PR. It returns when the card has taken it, or has not.
+func program(fme *os.File, afu string, port uint32) error {
 	image := make([]byte, 64)
 	if _, err := hex.Decode(image, []byte(afu)); err != nil {
 		return err
@@ -101,7 +101,7 @@ func program(fme *os.File, afu string) error {
 	request := struct {
 		size, flags, port, length uint32
 		image                     *byte
-	}{24, 0, 0, uint32(len(image)), &image[0]}
+	}{24, 0, port, uint32(len(image)), &image[0]}
 	return ioctl(fme, portPR, unsafe.Pointer(&request))
 }
 
@@ -113,7 +113,6 @@ func ioctl(f *os.File, request uintptr, argument unsafe.Pointer) error {
 }
 
 // ports are the ids that the devices of this machine must have, as sysfs shows them.
-// Each card here has one port, with the number 0.
 func ports() ([]string, error) {
 	found, err := filepath.Glob("/sys/bus/pci/drivers/dfl-pci/0000:*/fpga_region/region*/dfl-port.*")
 	if err != nil {
@@ -121,11 +120,12 @@ func ports() ([]string, error) {
 	}
 	var ids []string
 	for _, port := range found {
-		if id := text(port, "id"); id != "0" {
-			return nil, fmt.Errorf("%s has the id %q", port, id)
-		}
 		address := strings.Split(strings.TrimPrefix(port, "/sys/bus/pci/drivers/dfl-pci/"), "/")[0]
-		ids = append(ids, strings.TrimPrefix(address, "0000:"))
+		id := strings.TrimPrefix(address, "0000:")
+		if number := text(port, "id"); number != "0" {
+			id += "-p" + number
+		}
+		ids = append(ids, id)
 	}
 	slices.Sort(ids)
 	return ids, nil

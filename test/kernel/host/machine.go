@@ -15,6 +15,9 @@ import (
 // slots is the number of slots for cards: rp0 to rp3, PCI buses 01 to 04.
 const slots = 4
 
+// functions is how many a slot can have.
+const functions = 8
+
 // memory of the guest. Cards reach it through a shared memfd, as qemu's proxy wants it.
 const memory = "512M"
 

@@ -30,15 +30,15 @@ type access struct {
 	payload []byte
 }
 
-// serve answers for the card until qemu closes the connection.
-func (c *card) serve(conn *net.UnixConn) {
+// serve answers for the function until qemu closes the connection.
+func (f *function) serve(conn *net.UnixConn) {
 	defer conn.Close()
 	for {
 		a, err := receive(conn)
 		if err != nil {
 			return // qemu has given the device up
 		}
-		value, ok := c.answer(a)
+		value, ok := f.answer(a)
 		if !ok {
 			continue
 		}
@@ -99,27 +99,27 @@ func closeAll(rights []byte) error {
 }
 
 // answer does what the command says. Without true, none is waited for.
-func (c *card) answer(a access) (value uint64, ok bool) {
+func (f *function) answer(a access) (value uint64, ok bool) {
 	le := binary.LittleEndian
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	switch {
 	case (a.command == configRead || a.command == configWrite) && len(a.payload) >= 12: // address, value, length
 		at, n := int(le.Uint32(a.payload)), width(uint64(le.Uint32(a.payload[8:])))
 		if a.command == configRead {
-			return c.readConfig(at, n), true
+			return f.readConfig(at, n), true
 		}
-		c.writeConfig(at, le.Uint32(a.payload[4:]), n)
+		f.writeConfig(at, le.Uint32(a.payload[4:]), n)
 		return 0, true
 	case (a.command == barRead || a.command == barWrite) && len(a.payload) >= 20: // address, value, length
-		at, n := le.Uint64(a.payload)-c.base(), width(uint64(le.Uint32(a.payload[16:])))
+		at, n := le.Uint64(a.payload)-f.base(), width(uint64(le.Uint32(a.payload[16:])))
 		switch {
-		case at >= barSize:
+		case at >= uint64(len(f.bar)):
 			return ones, true
 		case a.command == barRead:
-			return c.read(at, n), true
+			return f.read(at, n), true
 		}
-		c.write(at, le.Uint64(a.payload[8:]), n)
+		f.write(at, le.Uint64(a.payload[8:]), n)
 		return 0, true
 	}
 	return 0, a.command == reset

@@ -32,7 +32,7 @@ type message struct {
 }
 
 func newQMP(conn *net.UnixConn) *qmp {
-	return &qmp{conn: conn, answers: make(chan message, 1), deleted: make(chan string, 2*slots), ended: make(chan struct{})}
+	return &qmp{conn: conn, answers: make(chan message, 1), deleted: make(chan string, 2*slots*functions), ended: make(chan struct{})}
 }
 
 // read passes on what qemu says until the connection ends. Of its events, only

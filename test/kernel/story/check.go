@@ -75,9 +75,29 @@ func checkDuration(args []string) error {
 	return nil
 }
 
+// Port is the hardware number of the port that program, release-port and assign-port
+// end with; of program, 0 where it is left out.
+func (s Step) Port() int {
+	if s.Verb == "program" && len(s.Args) < 3 {
+		return 0
+	}
+	n, _ := strconv.Atoi(s.Args[len(s.Args)-1]) // Parse has checked it
+	return n
+}
+
+func checkPort(args []string) error {
+	if n, err := strconv.Atoi(args[len(args)-1]); err != nil || n < 0 || n > 3 {
+		return fmt.Errorf("%q, want the number of a port, 0 to 3", args[len(args)-1])
+	}
+	return nil
+}
+
 func checkProgram(args []string) error {
 	if raw, err := hex.DecodeString(args[1]); err != nil || len(raw) != 16 {
 		return fmt.Errorf("%q, want the 32 hexadecimal digits of an AFU", args[1])
+	}
+	if len(args) == 3 {
+		return checkPort(args)
 	}
 	return nil
 }

@@ -57,10 +57,10 @@ var grammars = map[string]grammar{
 	"remove":       {1, 1, nil},
 	"rescan":       {0, 0, nil},
 	"clear":        {1, 1, nil},
-	"program":      {2, 2, checkProgram},
+	"program":      {2, 3, checkProgram},
 	"programmed":   {1, 1, nil},
-	"release-port": {2, 2, nil},
-	"assign-port":  {2, 2, nil},
+	"release-port": {2, 2, checkPort},
+	"assign-port":  {2, 2, checkPort},
 	"forge":        {2, 2, oneOf("multicast", "through")},
 	"settle":       {0, 0, nil},
 

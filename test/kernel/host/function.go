@@ -1,0 +1,174 @@
+package main
+
+import (
+	"encoding/binary"
+	"sync"
+)
+
+// ones is what a read of a card that is not there answers.
+const ones = ^uint64(0)
+
+// function is one PCI function.
+type function struct {
+	fme   bool
+	ports []uint64 // where they stand in BAR 0, by their numbers
+
+	mu     sync.Mutex // guards what follows
+	config [256]byte
+	bar    []byte // its length is a power of two
+	dead   bool
+	image  []byte // what was written of a bitstream so far
+	failPR bool   // the next programming fails at its end
+}
+
+// newFunction makes a function as it comes out of reset; of several in a slot, or
+// alone.
+func newFunction(m functionModel, several bool) (*function, error) {
+	f := &function{fme: m.fme != nil, bar: make([]byte, foreignBAR)}
+	le := binary.LittleEndian
+	vendor := m.vendor
+	if vendor == 0 {
+		vendor = 0x8086
+	}
+	le.PutUint16(f.config[0x00:], vendor)
+	le.PutUint16(f.config[0x02:], m.device)
+	le.PutUint16(f.config[0x0a:], 0x1200) // a processing accelerator
+	if several {
+		f.config[0x0e] = 0x80
+	}
+	le.PutUint16(f.config[0x2c:], vendor)
+	le.PutUint16(f.config[0x2e:], m.subsystem)
+	if f.fme || len(m.ports) > 0 {
+		f.bar = make([]byte, barSize)
+	}
+	for i, p := range m.ports {
+		var at uint64
+		if f.fme {
+			at = portAt + portStride*uint64(i)
+		}
+		f.ports = append(f.ports, at)
+		if err := f.layPort(i, p); err != nil {
+			return nil, err
+		}
+	}
+	if f.fme {
+		return f, f.layFME(m.fme, len(m.ports))
+	}
+	return f, nil
+}
+
+// readConfig reads n bytes, at most 8.
+func (f *function) readConfig(at, n int) uint64 {
+	if f.dead {
+		return ones
+	}
+	var v uint64
+	for i := range n {
+		if at+i < len(f.config) {
+			v |= uint64(f.config[at+i]) << (8 * i)
+		}
+	}
+	return v
+}
+
+// writeConfig takes what is writable: command, cache line size, interrupt line and
+// the base address of BAR 0, of which the size decides the lowest bits.
+func (f *function) writeConfig(at int, value uint32, n int) {
+	if f.dead {
+		return
+	}
+	for i := range min(n, 4) {
+		at, b := at+i, byte(value>>(8*i))
+		switch {
+		case at == 0x04:
+			f.config[at] = b & 0x46
+		case at == 0x05:
+			f.config[at] = b & 0x05
+		case at == 0x0c, at == 0x3c:
+			f.config[at] = b
+		case at >= 0x10 && at < 0x14:
+			mask := -uint32(len(f.bar))
+			f.config[at] = b & byte(mask>>(8*(at-0x10)))
+		}
+	}
+}
+
+// base is the address of BAR 0.
+func (f *function) base() uint64 { return uint64(binary.LittleEndian.Uint32(f.config[0x10:]) &^ 0xf) }
+
+// inside says whether n bytes lie in one register of BAR 0. No driver here reads
+// across two.
+func (f *function) inside(at uint64, n int) bool {
+	return at < uint64(len(f.bar)) && at&7+uint64(n) <= 8
+}
+
+// read reads n bytes, at most 8, that lie in one register.
+func (f *function) read(at uint64, n int) uint64 {
+	if f.dead || !f.inside(at, n) {
+		return ones
+	}
+	v := f.register(at&^7) >> (8 * (at & 7))
+	if n < 8 {
+		v &= 1<<(8*n) - 1
+	}
+	return v
+}
+
+// write writes n bytes, at most 8, that lie in one register.
+func (f *function) write(at, value uint64, n int) {
+	if f.dead || !f.inside(at, n) {
+		return
+	}
+	r := at &^ 7
+	if n < 8 {
+		shift := 8 * (at & 7)
+		mask := (uint64(1)<<(8*n) - 1) << shift
+		value = f.register(r)&^mask | value<<shift&mask
+	}
+	switch port, ok := f.portOf(r); {
+	case ok:
+		f.writePort(port, r-port, value)
+	case f.fme && r < 0x70:
+		// The header cannot be written.
+	case f.fme && r >= fmeErrors && r < fmePR:
+		f.writeErrors(r, value)
+	case f.fme && r >= fmePR && r < fmeEnd:
+		f.writePR(r-fmePR, value)
+	default:
+		f.set(r, value)
+	}
+}
+
+// portOf is where the port stands to which a register belongs.
+func (f *function) portOf(r uint64) (at uint64, ok bool) {
+	for _, port := range f.ports {
+		if r >= port && r-port < portStride {
+			return port, true
+		}
+	}
+	return 0, false
+}
+
+func (f *function) writePort(port, r, value uint64) {
+	switch {
+	case r == portControl:
+		f.set(port+r, acknowledged(value, portReset, portReady))
+	case r == portStatus: // AP1 and AP2 events
+		f.clear(port+r, value&(3<<12))
+	case r == portErrors+0x10, r == portErrors+0x18:
+		f.clear(port+r, value)
+	case r < portControl:
+		// The header cannot be written.
+	default:
+		f.set(port+r, value)
+	}
+}
+
+// acknowledged is a control register in which the reset is answered at once.
+func acknowledged(value, reset, ack uint64) uint64 {
+	value &^= ack
+	if value&reset != 0 {
+		value |= ack
+	}
+	return value
+}
