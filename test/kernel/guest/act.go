@@ -31,6 +31,8 @@ func (r *rig) act(ctx context.Context, s story.Step) error {
 		return r.cycle(s.Count(), s.Args[1:])
 	case "measure":
 		return r.measure(ctx, s.Count(), s.Args[1:])
+	case "costs":
+		return r.costs(ctx, s.Count(), s.Args[1:])
 	case "random":
 		return r.random(s.Count(), s.Args[1])
 	case "forge":

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -18,26 +19,44 @@ const slots = 4
 // cycle plugs a card and pulls it, so many times, and cares for nobody.
 func (r *rig) cycle(n int, card []string) error {
 	for range n {
-		if _, err := r.host.ask(fmt.Sprintf("plug %s %s %s", card[0], card[1], card[2])); err != nil {
+		if err := errors.Join(r.plug(card), r.pull(card)); err != nil {
 			return err
 		}
-		r.uevents.settle(r.ctx)
-		if _, err := r.host.ask("unplug " + card[0]); err != nil {
-			return err
-		}
-		r.uevents.settle(r.ctx)
 	}
 	return nil
+}
+
+// plug plugs a card, and returns when the kernel has no more to say.
+func (r *rig) plug(card []string) error {
+	_, err := r.host.ask("plug " + strings.Join(card, " "))
+	r.uevents.settle(r.ctx)
+	return err
+}
+
+// pull is the opposite of plug.
+func (r *rig) pull(card []string) error {
+	_, err := r.host.ask("unplug " + card[0])
+	r.uevents.settle(r.ctx)
+	return err
+}
+
+// slotOf is the place of a card's function 0 as it is in a device's id: 01:00.0 of
+// rp0.
+func slotOf(card []string) (string, error) {
+	slot, err := strconv.Atoi(strings.TrimPrefix(card[2], "rp"))
+	if err != nil || slot < 0 || slot >= slots {
+		return "", fmt.Errorf("no slot %q", card[2])
+	}
+	return fmt.Sprintf("%02x:00.0", slot+1), nil
 }
 
 // measure plugs a card and pulls it, so many times, and waits each time until the
 // kubelet knows.
 func (r *rig) measure(ctx context.Context, n int, card []string) error {
-	slot, err := strconv.Atoi(card[2][len("rp"):])
+	device, err := slotOf(card)
 	if err != nil {
 		return err
 	}
-	device := fmt.Sprintf("%02x:00.0", slot+1)
 	for i := range n {
 		for _, half := range []struct{ verb, request, health string }{
 			{"plug", fmt.Sprintf("plug %s %s %s", card[0], card[1], card[2]), "healthy"},
@@ -54,6 +73,7 @@ func (r *rig) measure(ctx context.Context, n int, card []string) error {
 				return fmt.Errorf("round %d: %s: %w", i+1, half.verb, err)
 			}
 			r.uevents.settle(ctx)
+			r.noteRead(half.verb, device)
 		}
 	}
 	return nil

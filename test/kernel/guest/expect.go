@@ -119,6 +119,16 @@ func (r *rig) note(e story.Expectation) {
 	}
 }
 
+// noteRead measures how long it took from the uevent until the daemon had read a card
+// that came: the rest of the way is the list's.
+func (r *rig) noteRead(verb, device string) {
+	bind, ok := r.uevents.first(r.cause.at, "bind", "0000:"+device, "dfl-port.")
+	read, logged := r.journal.last("device.added", device)
+	if verb == "plug" && ok && logged && read.After(r.cause.at) {
+		r.steps.add("daemon, card in: port's bind → it has read it", read.Sub(bind))
+	}
+}
+
 // since is what is measured, and how long it took.
 func (r *rig) since(e story.Expectation, received time.Time) (what string, took time.Duration) {
 	action, names := "unbind", []string{"dfl-port.", "dfl-fme."}

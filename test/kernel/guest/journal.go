@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,6 +92,19 @@ func (j *journal) find(event string, fields map[string]string, take bool) bool {
 		return true
 	}
 	return false
+}
+
+// last is when the daemon said for the last time that something happened to a device.
+func (j *journal) last(event, device string) (time.Time, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, l := range slices.Backward(j.lines) {
+		if l.is(event, map[string]string{"device": device}) {
+			at, err := time.Parse(time.RFC3339Nano, l.fields["time"])
+			return at, err == nil
+		}
+	}
+	return time.Time{}, false
 }
 
 func (l line) is(event string, fields map[string]string) bool {

@@ -76,7 +76,7 @@ func loopbackUp() error {
 }
 
 // clear makes the machine as every story finds it: all drivers, no card.
-func (m *machine) clear() error {
+func (m *machine) clear(ctx context.Context) error {
 	plugged, err := m.host.ask("cards")
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (m *machine) clear() error {
 	if err := insmod(allModules); err != nil {
 		return err
 	}
-	m.uevents.settle(context.Background())
+	m.uevents.settle(ctx)
 	if complaints := m.complaints(); len(complaints) > 0 {
 		return fmt.Errorf("the kernel complains:\n%s", strings.Join(complaints, "\n"))
 	}
@@ -136,7 +136,8 @@ func (m *machine) leave(dir string) (err error) {
 	if err := archive.AddFS(os.DirFS(dir)); err != nil {
 		return err
 	}
-	return errors.Join(archive.Close(), zipped.Close())
+	// What still stands in the port's buffer would be lost with the machine (tcdrain(3)).
+	return errors.Join(archive.Close(), zipped.Close(), unix.IoctlSetInt(int(port.Fd()), unix.TCSBRK, 1))
 }
 
 func (m *machine) release() string {

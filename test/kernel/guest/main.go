@@ -20,10 +20,18 @@ func main() {
 		fmt.Fprintln(os.Stderr, "launch:", launch(os.Args[2], os.Args[3:]))
 		os.Exit(1)
 	}
+	ctx := context.Background()
+	if len(os.Args) == 2 && os.Args[1] == "peer" {
+		if err := bePeer(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "peer:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	status := 2
 	m, err := newMachine()
 	if err == nil {
-		status, err = m.tell()
+		status, err = m.tell(ctx)
 	}
 	if err != nil {
 		fmt.Println("guest:", err) // on the console
@@ -42,7 +50,7 @@ func main() {
 }
 
 // tell runs the stories and returns the status.
-func (m *machine) tell() (status int, err error) {
+func (m *machine) tell(ctx context.Context) (status int, err error) {
 	stories, err := read("/stories", only())
 	if err != nil {
 		return 2, err
@@ -50,11 +58,11 @@ func (m *machine) tell() (status int, err error) {
 	if err := m.host.say(fmt.Sprintf("%s booted in %.1f s, %d stories", m.release(), m.uptime().Seconds(), len(stories))); err != nil {
 		return 2, err
 	}
-	var times table
+	times, steps := newTable("from the cause until the kubelet had it"), newTable("what a step of it takes")
 	var failed []string
 	for _, s := range stories {
 		begin := time.Now()
-		err := m.one(context.Background(), s, &times)
+		err := m.one(ctx, s, times, steps)
 		verdict := "ok  "
 		if err != nil {
 			verdict = "FAIL"
@@ -68,8 +76,13 @@ func (m *machine) tell() (status int, err error) {
 			return 2, err
 		}
 	}
-	if err := m.host.say("\n" + times.String()); err != nil {
-		return 2, err
+	for _, t := range []*table{times, steps} {
+		if len(t.rows) == 0 {
+			continue
+		}
+		if err := m.host.say("\n" + t.String()); err != nil {
+			return 2, err
+		}
 	}
 	if len(failed) > 0 {
 		return 1, m.host.say(fmt.Sprintf("%d of %d stories failed: %s", len(failed), len(stories), strings.Join(failed, ", ")))
@@ -78,16 +91,16 @@ func (m *machine) tell() (status int, err error) {
 }
 
 // one runs a story on a rig of its own.
-func (m *machine) one(ctx context.Context, s story.Story, times *table) error {
+func (m *machine) one(ctx context.Context, s story.Story, times, steps *table) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("the story was not over after a minute"))
 	defer cancel()
 	// Who hangs in the kernel does not hear of ctx: the console shows where.
 	stuck := time.AfterFunc(90*time.Second, func() { _ = pprof.Lookup("goroutine").WriteTo(os.Stdout, 2) })
 	defer stuck.Stop()
-	if err := m.clear(); err != nil {
+	if err := m.clear(ctx); err != nil {
 		return fmt.Errorf("before: %w", err)
 	}
-	r, err := newRig(ctx, m, s.Name, times)
+	r, err := newRig(ctx, m, s.Name, times, steps)
 	if err != nil {
 		return fmt.Errorf("before: %w", err)
 	}

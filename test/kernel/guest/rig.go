@@ -20,6 +20,7 @@ type rig struct {
 	*machine
 	ctx   context.Context // of what it starts
 	times *table
+	steps *table // of times
 	log   *os.File
 
 	kubelet *feed // nil: none runs
@@ -39,8 +40,8 @@ type cause struct {
 	at   time.Time
 }
 
-func newRig(ctx context.Context, m *machine, name string, times *table) (*rig, error) {
-	r := &rig{machine: m, ctx: ctx, times: times, program: make(chan error, 1)}
+func newRig(ctx context.Context, m *machine, name string, times, steps *table) (*rig, error) {
+	r := &rig{machine: m, ctx: ctx, times: times, steps: steps, program: make(chan error, 1)}
 	var err error
 	if r.log, err = os.Create(filepath.Join("/out", name+".log")); err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (r *rig) close() error {
 // do does one step.
 func (r *rig) do(ctx context.Context, s story.Step) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
-	if s.Verb == "random" || s.Verb == "measure" || s.Verb == "cycle" {
+	if s.Verb == "random" || s.Verb == "measure" || s.Verb == "cycle" || s.Verb == "costs" {
 		ctx, cancel = context.WithCancel(r.ctx)
 	}
 	defer cancel()

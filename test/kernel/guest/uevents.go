@@ -81,6 +81,23 @@ func (u *uevents) first(after time.Time, action, card, name string) (time.Time, 
 	return time.Time{}, false
 }
 
+// span is when the first and the last uevent after a moment came that are of this
+// card, or anything below it; false when there is none.
+func (u *uevents) span(after time.Time, card string) (first, last time.Time, ok bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, e := range u.heard {
+		if !e.at.After(after) || !strings.Contains(e.devpath, "/"+card) {
+			continue
+		}
+		if !ok {
+			first = e.at
+		}
+		last, ok = e.at, true
+	}
+	return first, last, ok
+}
+
 // settle returns when the kernel has said nothing for a while.
 func (u *uevents) settle(ctx context.Context) {
 	const silence = 150 * time.Millisecond

@@ -114,6 +114,9 @@ func (m *machine) arguments(image string, o options) []string {
 		"-kernel", o.kernel, "-initrd", image,
 		"-append", "console=ttyS0 panic=-1 quiet tsc=reliable no_timer_check nokaslr mitigations=off only=" + o.only,
 	}
+	if o.count {
+		args = append(args, "-icount", "shift=0")
+	}
 	for i := range slots {
 		args = append(args, "-device", fmt.Sprintf("pcie-root-port,id=rp%d,chassis=%d,slot=%d,port=%d", i, i+1, i+1, i))
 	}

@@ -18,6 +18,7 @@ type options struct {
 
 	only    string
 	cpus    int
+	count   bool
 	timeout time.Duration
 }
 
@@ -32,6 +33,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "run only stories with this in their name")
 	// With two, timers of an emulated guest get lost now and then, and it hangs.
 	flag.IntVar(&o.cpus, "cpus", 1, "processors of the guest")
+	flag.BoolVar(&o.count, "count", false, "let the guest's clock count instructions, a nanosecond each")
 	flag.DurationVar(&o.timeout, "timeout", 5*time.Minute, "limit for everything")
 	flag.Parse()
 

@@ -45,7 +45,7 @@ func oneOf(words ...string) func([]string) error {
 	}
 }
 
-// Count is the number that cycle, measure and random begin with.
+// Count is the number that cycle, measure, costs and random begin with.
 func (s Step) Count() int {
 	n, _ := strconv.Atoi(s.Args[0]) // Parse has checked it
 	return n

@@ -47,6 +47,7 @@ var grammars = map[string]grammar{
 	"cycle":   {4, 4, checkCount},
 	"measure": {4, 4, checkCount},
 	"random":  {2, 2, checkCount},
+	"costs":   {4, 4, checkCount},
 	"host":    {1, -1, nil},
 
 	// the operator
