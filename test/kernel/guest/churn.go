@@ -87,7 +87,7 @@ func (r *rig) await(ctx context.Context, e story.Expectation) error {
 			return r.disappointed(ctx)
 		}
 	}
-	r.note(e)
+	r.note(e, true)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/server/standin"
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
@@ -28,7 +29,7 @@ func (r *rig) expect(ctx context.Context, args []string) error {
 			}
 			devices, err := r.daemon.devices()
 			if err == nil && e.Met(devices) && met(e, r.newest()) {
-				r.note(e)
+				r.note(e, false)
 				return nil
 			}
 		}
@@ -89,34 +90,47 @@ func (r *rig) quiet(ctx context.Context, d time.Duration) error {
 // note measures how long it took from the cause until the kubelet had the first list
 // that tells of it. Where a uevent tells of it too, it counts from there: before, the
 // drivers are at work and there is nothing to be seen.
-func (r *rig) note(e story.Expectation) {
+func (r *rig) note(e story.Expectation, measured bool) {
 	if r.cause.what == "" || r.kubelet == nil || strings.Contains(e.Device, "-p") {
 		return // whose uevent it is does not show in a further port's
 	}
-	lists := r.kubelet.since(r.cause.at)
-	told := func(i int) bool {
-		d, listed := lists[i].Device(e.Device)
-		return listed && d.Healthy == e.Offered() || !listed && !e.Offered()
-	}
-	from := 0
-	if len(lists) > 0 && !lists[0].Received.After(r.cause.at) {
-		if told(0) {
-			return // the kubelet knew before
-		}
-		from = 1
-	} else if !e.Offered() {
+	list, ok := firstTold(r.kubelet.since(r.cause.at), r.cause.at, e)
+	if !ok {
 		return
 	}
-	for i := from; i < len(lists); i++ {
-		if told(i) {
-			what, took := r.since(e, lists[i].Received)
-			if lists[i].Number == 1 {
-				what += " (registration too)"
-			}
-			r.times.add(what, took)
-			return
-		}
+	what, took := r.since(e, list.Received)
+	switch {
+	case list.Number == 1:
+		r.causes.add(r.cause.what+": "+what+" (registration too)", took)
+	case measured && e.Offered():
+		r.cards.add("card in: "+what, took)
+	case measured:
+		r.cards.add("card out: "+what, took)
+	default:
+		r.causes.add(r.cause.what+": "+what, took)
 	}
+}
+
+// firstTold is the first of the lists after a moment that tells what is expected;
+// false when the one before it did already. The first list may be older than the
+// moment.
+func firstTold(lists []standin.List, after time.Time, e story.Expectation) (standin.List, bool) {
+	told := func(l standin.List) bool {
+		d, listed := l.Device(e.Device)
+		return listed && d.Healthy == e.Offered() || !listed && !e.Offered()
+	}
+	if len(lists) > 0 && !lists[0].Received.After(after) {
+		if told(lists[0]) {
+			return standin.List{}, false
+		}
+		lists = lists[1:]
+	} else if !e.Offered() {
+		return standin.List{}, false // without a list, it was not offered
+	}
+	if at := slices.IndexFunc(lists, told); at >= 0 {
+		return lists[at], true
+	}
+	return standin.List{}, false
 }
 
 // noteRead measures how long it took from the uevent until the daemon had read a card
@@ -129,24 +143,19 @@ func (r *rig) noteRead(verb, device string) {
 	}
 }
 
-// since is what is measured, and how long it took.
+// since is from where it is measured, and how long it took. What comes can be used
+// from its port's bind on; what goes is going from the first uevent on.
 func (r *rig) since(e story.Expectation, received time.Time) (what string, took time.Duration) {
-	action, names := "unbind", []string{"dfl-port.", "dfl-fme."}
-	if e.Offered() {
-		action, names = "bind", []string{"dfl-port."}
-	}
 	switch r.cause.what {
 	case "plug", "unplug", "bind", "unbind", "remove", "rescan", "insmod", "rmmod":
-		var begin time.Time
-		for _, name := range names {
-			at, ok := r.uevents.first(r.cause.at, action, "0000:"+e.Device, name)
-			if ok && (begin.IsZero() || at.Before(begin)) {
-				begin = at
+		card := "0000:" + e.Device
+		if e.Offered() {
+			if at, ok := r.uevents.first(r.cause.at, "bind", card, "dfl-port."); ok {
+				return "port's bind → list", received.Sub(at)
 			}
-		}
-		if !begin.IsZero() {
-			return fmt.Sprintf("%s: uevent %s → list", r.cause.what, action), received.Sub(begin)
+		} else if at, _, ok := r.uevents.span(r.cause.at, card); ok {
+			return "first uevent → list", received.Sub(at)
 		}
 	}
-	return r.cause.what + ": request → list", received.Sub(r.cause.at)
+	return "request → list", received.Sub(r.cause.at)
 }

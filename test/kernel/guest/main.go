@@ -58,11 +58,11 @@ func (m *machine) tell(ctx context.Context) (status int, err error) {
 	if err := m.host.say(fmt.Sprintf("%s booted in %.1f s, %d stories", m.release(), m.uptime().Seconds(), len(stories))); err != nil {
 		return 2, err
 	}
-	times, steps := newTable("from the cause until the kubelet had it"), newTable("what a step of it takes")
+	tables := newTables()
 	var failed []string
 	for _, s := range stories {
 		begin := time.Now()
-		err := m.one(ctx, s, times, steps)
+		err := m.one(ctx, s, tables)
 		verdict := "ok  "
 		if err != nil {
 			verdict = "FAIL"
@@ -76,7 +76,7 @@ func (m *machine) tell(ctx context.Context) (status int, err error) {
 			return 2, err
 		}
 	}
-	for _, t := range []*table{times, steps} {
+	for _, t := range []*table{tables.cards, tables.causes, tables.steps} {
 		if len(t.rows) == 0 {
 			continue
 		}
@@ -91,7 +91,7 @@ func (m *machine) tell(ctx context.Context) (status int, err error) {
 }
 
 // one runs a story on a rig of its own.
-func (m *machine) one(ctx context.Context, s story.Story, times, steps *table) error {
+func (m *machine) one(ctx context.Context, s story.Story, t tables) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("the story was not over after a minute"))
 	defer cancel()
 	// Who hangs in the kernel does not hear of ctx: the console shows where.
@@ -100,7 +100,7 @@ func (m *machine) one(ctx context.Context, s story.Story, times, steps *table) e
 	if err := m.clear(ctx); err != nil {
 		return fmt.Errorf("before: %w", err)
 	}
-	r, err := newRig(ctx, m, s.Name, times, steps)
+	r, err := newRig(ctx, m, s.Name, t)
 	if err != nil {
 		return fmt.Errorf("before: %w", err)
 	}

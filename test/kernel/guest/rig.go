@@ -18,10 +18,9 @@ const patience = 15 * time.Second
 // rig is the state of one story.
 type rig struct {
 	*machine
-	ctx   context.Context // of what it starts
-	times *table
-	steps *table // of times
-	log   *os.File
+	ctx context.Context // of what it starts
+	tables
+	log *os.File
 
 	kubelet *feed // nil: none runs
 	pods    *standin.PodResources
@@ -40,8 +39,8 @@ type cause struct {
 	at   time.Time
 }
 
-func newRig(ctx context.Context, m *machine, name string, times, steps *table) (*rig, error) {
-	r := &rig{machine: m, ctx: ctx, times: times, steps: steps, program: make(chan error, 1)}
+func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error) {
+	r := &rig{machine: m, ctx: ctx, tables: t, program: make(chan error, 1)}
 	var err error
 	if r.log, err = os.Create(filepath.Join("/out", name+".log")); err != nil {
 		return nil, err

@@ -14,6 +14,17 @@ type table struct {
 	rows  map[string][]time.Duration
 }
 
+// tables are those of the whole boot.
+type tables struct {
+	cards  *table // of measure alone: nobody asks the daemon meanwhile
+	causes *table // what stories do
+	steps  *table
+}
+
+func newTables() tables {
+	return tables{newTable("from the uevent until the kubelet had it"), newTable("from the cause until the kubelet had it"), newTable("what a step of it takes")}
+}
+
 func newTable(title string) *table { return &table{title, map[string][]time.Duration{}} }
 
 func (t *table) add(what string, took time.Duration) { t.rows[what] = append(t.rows[what], took) }
