@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -47,17 +48,19 @@ func (m *machine) serve() (status int, ok bool) {
 		default:
 			answer, err = m.request(verb, strings.Fields(rest))
 		}
-		if err != nil {
-			// A joined error has several lines, an answer one.
-			_, err = fmt.Fprintf(m.control, "err %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
-		} else {
-			_, err = fmt.Fprintf(m.control, "ok %s\n", answer)
-		}
-		if err != nil {
+		if _, err := io.WriteString(m.control, answerOf(answer, err)); err != nil {
 			break
 		}
 	}
 	return 0, false
+}
+
+// answerOf is the line that answers a request. An error can have several lines.
+func answerOf(answer string, err error) string {
+	if err != nil {
+		return "err " + strings.ReplaceAll(err.Error(), "\n", "; ") + "\n"
+	}
+	return "ok " + answer + "\n"
 }
 
 func (m *machine) request(verb string, args []string) (string, error) {
