@@ -54,7 +54,12 @@ func (h *host) ask(request string) (string, error) {
 	if _, err := fmt.Fprintln(h.port, request); err != nil {
 		return "", fmt.Errorf("host: %w", err)
 	}
-	line, err := h.answers.ReadString('\n')
+	return readAnswer(h.answers)
+}
+
+// readAnswer reads the host's verdict, and what it says beside.
+func readAnswer(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
 	if err != nil {
 		return "", fmt.Errorf("host: %w", err)
 	}

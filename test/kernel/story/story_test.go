@@ -46,6 +46,9 @@ func TestParseRefuses(t *testing.T) {
 		{"unhealthy without", "# t\nexpect 01:00.0 unhealthy\n", "unhealthy with the reasons []"},
 		{"field", "# t\nlog device.added 01:00.0\n", `"01:00.0", want FIELD=VALUE`},
 		{"AFU", "# t\nprogram dfl-fme.0 d8\n", `"d8", want the 32 hexadecimal digits`},
+		{"port to program", "# t\nprogram dfl-fme.0 00112233445566778899aabbccddeeff 4\n", `"4", want the number of a port, 0 to 3`},
+		{"port to release", "# t\nrelease-port dfl-fme.0 one\n", `"one", want the number of a port`},
+		{"costs without a card", "# t\ncosts 5\n", "s:2: costs: 1 arguments, want 4"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := story.Parse("s", tc.text)
@@ -53,6 +56,24 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestPort(t *testing.T) {
+	for line, want := range map[string]int{
+		"program dfl-fme.0 00112233445566778899aabbccddeeff":   0,
+		"program dfl-fme.0 00000000000000000000000000000003":   0,
+		"program dfl-fme.0 00112233445566778899aabbccddeeff 2": 2,
+		"release-port dfl-fme.0 1":                             1,
+		"assign-port dfl-fme.0 3":                              3,
+	} {
+		s, err := story.Parse("s", "# t\n"+line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Steps[0].Port(); got != want {
+			t.Errorf("%s: port %d, want %d", line, got, want)
+		}
 	}
 }
 

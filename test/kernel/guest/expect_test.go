@@ -1,0 +1,144 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/test/kernel/story"
+)
+
+var begin = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// at is a moment, in milliseconds from begin.
+func at(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+
+// list is a list with these devices; "!" before one says unhealthy.
+func list(number, ms int, devices ...string) standin.List {
+	l := standin.List{Number: number, Received: at(ms)}
+	for _, d := range devices {
+		id, bad := strings.CutPrefix(d, "!")
+		l.Devices = append(l.Devices, standin.Device{ID: id, Healthy: !bad})
+	}
+	return l
+}
+
+func expectation(t testing.TB, text string) story.Expectation {
+	t.Helper()
+	e, err := story.ParseExpectation(strings.Fields(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestMet(t *testing.T) {
+	for _, tc := range []struct {
+		expect  string
+		devices []string
+		want    bool
+	}{
+		{"01:00.0 healthy", []string{"02:00.0", "01:00.0"}, true},
+		{"01:00.0 healthy", []string{"!01:00.0"}, false},
+		{"01:00.0 healthy", nil, false},
+		{"01:00.0 degraded a", []string{"01:00.0"}, true},
+		{"01:00.0 degraded a", []string{"!01:00.0"}, false},
+		{"01:00.0 unhealthy a", []string{"!01:00.0"}, true},
+		{"01:00.0 unhealthy a", []string{"01:00.0"}, false},
+		{"01:00.0 unhealthy a", nil, false},
+		{"01:00.0 gone", []string{"01:00.0-p1"}, true},
+		{"01:00.0 gone", []string{"!01:00.0"}, false},
+		{"01:00.0-p1 healthy", []string{"01:00.0"}, false},
+	} {
+		if got := met(expectation(t, tc.expect), list(1, 0, tc.devices...)); got != tc.want {
+			t.Errorf("%s in %v: %v, want %v", tc.expect, tc.devices, got, tc.want)
+		}
+	}
+}
+
+func TestFirstTold(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		expect string
+		lists  []standin.List
+		want   int // the list's number, 0: none
+	}{
+		{"the first that tells", "01:00.0 healthy", []standin.List{list(1, -5), list(2, 5, "!01:00.0"), list(3, 9, "01:00.0"), list(4, 12, "01:00.0")}, 3},
+		{"none before", "01:00.0 healthy", []standin.List{list(1, 5, "01:00.0")}, 1},
+		{"known before", "01:00.0 healthy", []standin.List{list(1, -5, "01:00.0"), list(2, 5, "01:00.0")}, 0},
+		{"never told", "01:00.0 healthy", []standin.List{list(1, -5), list(2, 5, "02:00.0")}, 0},
+		{"gone", "01:00.0 gone", []standin.List{list(1, -5, "01:00.0"), list(2, 5)}, 2},
+		{"unhealthy tells that it goes", "01:00.0 gone", []standin.List{list(1, -5, "01:00.0"), list(2, 5, "!01:00.0"), list(3, 9)}, 2},
+		{"gone, and never there", "01:00.0 gone", []standin.List{list(1, 5)}, 0},
+		{"no list", "01:00.0 gone", nil, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, ok := firstTold(tc.lists, begin, expectation(t, tc.expect))
+			if got.Number != tc.want || ok != (tc.want > 0) {
+				t.Errorf("list %d, %v; want %d", got.Number, ok, tc.want)
+			}
+		})
+	}
+}
+
+const card = "/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
+
+func heard() *uevents {
+	return &uevents{heard: []uevent{
+		{at(-9), "bind", card + "/fpga_region/region0/dfl-port.0"},
+		{at(1), "add", card},
+		{at(2), "bind", "/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region/region1/dfl-port.1"},
+		{at(3), "bind", card + "/fpga_region/region0/dfl-fme.0"},
+		{at(4), "bind", card + "/fpga_region/region0/dfl-port.0"},
+		{at(6), "bind", card},
+		{at(8), "change", "/devices/virtual/mem/null"},
+	}}
+}
+
+func TestUEvents(t *testing.T) {
+	u := heard()
+	for _, tc := range []struct {
+		action, card, name string
+		after, want        int // want -99: none
+	}{
+		{"bind", "0000:01:00.0", "dfl-port.", 0, 4},
+		{"bind", "0000:01:00.0", "dfl-port.", -20, -9},
+		{"bind", "0000:02:00.0", "dfl-", 0, 2},
+		{"bind", "0000:01:00.0", "dfl-port.", 4, -99},
+		{"unbind", "0000:01:00.0", "dfl-port.", 0, -99},
+		{"bind", "0000:03:00.0", "", 0, -99},
+	} {
+		got, ok := u.first(at(tc.after), tc.action, tc.card, tc.name)
+		if ok != (tc.want != -99) || ok && !got.Equal(at(tc.want)) {
+			t.Errorf("%+v: %v, %v", tc, got, ok)
+		}
+	}
+	if first, last, ok := u.span(begin, "0000:01:00.0"); !ok || !first.Equal(at(1)) || !last.Equal(at(6)) {
+		t.Errorf("from %v to %v, %v", first, last, ok)
+	}
+	if _, _, ok := u.span(at(6), "0000:01:00.0"); ok {
+		t.Error("a span after the last")
+	}
+}
+
+// From where it is measured depends on the cause, and on whether a uevent tells.
+func TestSince(t *testing.T) {
+	for _, tc := range []struct {
+		name, cause, expect, want string
+		took                      time.Duration
+	}{
+		{"in", "plug", "01:00.0 healthy", "port's bind → list", 6 * time.Millisecond},
+		{"out", "unplug", "01:00.0 gone", "first uevent → list", 9 * time.Millisecond},
+		{"no uevent of this card", "unplug", "03:00.0 gone", "request → list", 10 * time.Millisecond},
+		{"of the hardware", "host error", "01:00.0 unhealthy a", "request → list", 10 * time.Millisecond},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := &rig{machine: &machine{uevents: heard()}, cause: cause{tc.cause, begin}}
+			what, took := r.since(expectation(t, tc.expect), at(10))
+			if what != tc.want || took != tc.took {
+				t.Errorf("%s, %v; want %s, %v", what, took, tc.want, tc.took)
+			}
+		})
+	}
+}

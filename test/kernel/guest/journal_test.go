@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const log = `{"event":"device.added","device":"01:00.0","time":"2026-11-21T10:00:00.000000001Z","nodes":["dfl-port.0","dfl-port.1"],"ok":true,"count":2}
+not JSON
+{"event":"device.health","device":"01:00.0","new":"unhealthy","reasons":[],"time":"yesterday"}
+
+[1]
+{"event":"device.added","device":"01:00.0","time":"2026-11-21T10:00:05Z"}
+{"event":"unfinished"}`
+
+func journalOf(t testing.TB, text string) *journal {
+	t.Helper()
+	var copied bytes.Buffer
+	j := &journal{copy: &copied}
+	j.read(strings.NewReader(text))
+	if copied.String() != text {
+		t.Errorf("the copy is %q", copied.String())
+	}
+	return j
+}
+
+func TestJournal(t *testing.T) {
+	j := journalOf(t, log)
+	for _, tc := range []struct {
+		name   string
+		event  string
+		fields map[string]string
+		want   []bool // found, and found again
+	}{
+		{"list", "device.added", map[string]string{"nodes": "dfl-port.0,dfl-port.1"}, []bool{true, false}},
+		{"the other of two", "device.added", nil, []bool{true, false}},
+		{"number and truth", "device.added", map[string]string{"count": "2", "ok": "true"}, []bool{false}},
+		{"empty list", "device.health", map[string]string{"reasons": "", "new": "unhealthy"}, []bool{true, false}},
+		{"another value", "device.health", map[string]string{"new": "healthy"}, []bool{false}},
+		{"no such event", "device.removed", nil, []bool{false}},
+		{"not JSON", "", map[string]string{"text": "not JSON\n"}, []bool{true, false}},
+		{"without a line's end", "unfinished", nil, []bool{true}},
+	} {
+		for i, want := range tc.want {
+			if got := j.find(tc.event, tc.fields, true); got != want {
+				t.Errorf("%s, look %d: %v, want %v", tc.name, i+1, got, want)
+			}
+		}
+	}
+	// What is taken is still there for who only looks.
+	if !j.find("device.added", map[string]string{"count": "2"}, false) {
+		t.Error("what was taken is not seen")
+	}
+}
+
+func TestJournalLast(t *testing.T) {
+	j := journalOf(t, log)
+	if got, ok := j.last("device.added", "01:00.0"); !ok || !got.Equal(time.Date(2026, 11, 21, 10, 0, 5, 0, time.UTC)) {
+		t.Errorf("%v, %v", got, ok)
+	}
+	for _, absent := range [][2]string{{"device.added", "02:00.0"}, {"device.health", "01:00.0"}} { // the latter's time is none
+		if got, ok := j.last(absent[0], absent[1]); ok {
+			t.Errorf("%v: %v", absent, got)
+		}
+	}
+}
+
+// await finds a line that comes later, and says at the end what there was instead.
+func TestJournalAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{copy: io.Discard}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go func() {
+			time.Sleep(500 * time.Millisecond)
+			j.add(`{"event":"a","x":"1"}`)
+		}()
+		if err := j.await(ctx, "a", map[string]string{"x": "1"}); err != nil {
+			t.Error(err)
+		}
+		err := j.await(ctx, "a", map[string]string{"x": "2"})
+		want := "the daemon does not log that; with this event it logged\n[event:a x:1]"
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	})
+}
+
+// with shows the last five.
+func TestJournalWith(t *testing.T) {
+	j := &journal{copy: io.Discard}
+	for _, n := range "1234567" {
+		j.add(`{"event":"e","n":` + string(n) + `}`)
+	}
+	want := "[event:e n:3]\n[event:e n:4]\n[event:e n:5]\n[event:e n:6]\n[event:e n:7]"
+	if diff := cmp.Diff(want, j.with("e")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func FuzzJournal(f *testing.F) {
+	f.Add(log)
+	f.Add(`{"event":["a",{"b":null}],"time":1e999}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		j := journalOf(t, text)
+		j.find("device.added", map[string]string{"device": "01:00.0"}, true)
+		j.last("device.added", "01:00.0")
+		j.with("")
+	})
+}
