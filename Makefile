@@ -28,8 +28,8 @@ demo: build ## see it work: no card, no cluster, no root
 test: ## run every test that needs no root
 	go test $(RACE) ./...
 
-test-kernel: build ## plug cards into a real kernel under qemu (STORIES=pattern, KERNEL=6.12)
-	@KERNEL=$(KERNEL) test/kernel/run.sh $(BINARY) $(STORIES)
+test-kernel: build ## plug cards into a real kernel under qemu (STORIES=pattern, KERNEL=6.12, COUNT=1)
+	@KERNEL=$(KERNEL) COUNT=$(COUNT) test/kernel/run.sh $(BINARY) $(STORIES)
 
 fixtures: build ## record on that kernel what unit tests stand on
 	@test/kernel/fixtures.sh $(BINARY)

@@ -123,7 +123,6 @@ func firstTold(lists []standin.List, after time.Time, e story.Expectation) (stan
 		if told(lists[0]) {
 			return standin.List{}, false
 		}
-		lists = lists[1:]
 	} else if !e.Offered() {
 		return standin.List{}, false // without a list, it was not offered
 	}

@@ -136,6 +136,17 @@ func TestServeOddities(t *testing.T) {
 	}
 }
 
+// For a payload that is too large nobody waits.
+func TestServeOversized(t *testing.T) {
+	qemu, ended := serving(t)
+	head := command(configRead)
+	binary.LittleEndian.PutUint64(head[8:], most+1)
+	if _, err := qemu.Write(head); err != nil {
+		t.Fatal(err)
+	}
+	await(t, ended)
+}
+
 // A command can come in parts.
 func TestServeInParts(t *testing.T) {
 	qemu, ended := serving(t)
