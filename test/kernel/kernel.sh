@@ -11,12 +11,16 @@ cache=$1
 series=${2:-}
 say() { printf '  %s\n' "$*" >&2; }
 
-# A meta package names the current kernel. Without apt's lists, the newest of the
-# cache will do.
-image=$(apt-cache depends "linux-image-${series:+$series-}amd64" 2>/dev/null | awk '/Depends: linux-image/ {print $2; exit}')
+# A meta package names the current kernel, of this series or of Debian's own. Without
+# apt's lists, the newest of the cache will do.
+current() { { apt-cache depends "$1" 2>/dev/null || true; } | awk -v like="^linux-image-$series" '/Depends:/ && $2 ~ like {print $2; exit}'; }
+series=${series:+$series.}                       # 6.1. is not the beginning of 6.12
+image=
+[ -z "$series" ] || image=$(current "linux-image-${series%.}-amd64")
+[ -n "$image" ] || image=$(current linux-image-amd64)
 if [ -z "$image" ]; then
-	ready=$(ls -td "$cache/$series"*/ready 2>/dev/null | head -n 1)
-	[ -n "$ready" ] || { say "no package linux-image-${series:+$series-}amd64 is known: apt-get update, or another series"; exit 1; }
+	ready=$({ ls -td "$cache/$series"*/ready 2>/dev/null || true; } | head -n 1)
+	[ -n "$ready" ] || { say "no package of a kernel ${series%.} is known: apt-get update, or another series"; exit 1; }
 	dirname "$ready"
 	exit
 fi
@@ -31,12 +35,12 @@ fi
 
 # The packages to build with: headers, those that they share with other flavours,
 # the kernel's own tools, and a library that these are linked with.
-depends() { apt-cache depends "$1" | awk -v like="^$2" '/ Depends:/ && $2 ~ like {print $2; exit}'; }
+depends() { { apt-cache depends "$1" 2>/dev/null || true; } | awk -v like="^$2" '/ Depends:/ && $2 ~ like {print $2; exit}'; }
 headers=linux-headers-$abi
 common=$(depends "$headers" linux-headers)
 kbuild=$(depends "$headers" linux-kbuild)
 libelf=$(depends "$kbuild" libelf)
-compiler=$(apt-cache depends "$headers" | grep -o 'gcc-[0-9]*' | head -n 1)
+compiler=$({ apt-cache depends "$headers" 2>/dev/null | grep -o 'gcc-[0-9]*' || true; } | head -n 1)
 if [ -z "$common" ] || [ -z "$kbuild" ] || [ -z "$compiler" ] || ! apt-cache show "linux-source-$series" >/dev/null 2>&1; then
 	say "to build the modules of $abi, one of these packages is not known: $headers, ${common:-linux-headers-…-common}, ${kbuild:-linux-kbuild-$series}, linux-source-$series"
 	exit 1

@@ -80,7 +80,7 @@ func (m *machine) tell(ctx context.Context) (status int, err error) {
 		if len(t.rows) == 0 {
 			continue
 		}
-		if err := m.host.say("\n" + t.String()); err != nil {
+		if err := m.host.say("\n" + strings.TrimSpace(t.String())); err != nil {
 			return 2, err
 		}
 	}

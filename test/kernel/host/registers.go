@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -120,12 +121,7 @@ func (f *function) layFME(m *fmeModel, ports int) error {
 }
 
 func (m *fmeModel) has(at uint64) bool {
-	for _, x := range m.features {
-		if x.at == at {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.features, func(x feature) bool { return x.at == at })
 }
 
 // layPort writes a port with this number, and its AFU.
