@@ -27,6 +27,7 @@ type card struct {
 	overdue bool      // that one is under way, and has outlasted the read timeout
 	counted bool      // that one is one of the bounded routine ones
 	started time.Time // of that one
+	doubted bool      // a second one was started beside it
 	stuck   int       // readings that are overdue, older ones too
 
 	hinted   time.Time // first hint since the newest reading began; zero: none
@@ -96,7 +97,7 @@ type port struct {
 // A hardware number is read once and kept while the port's directory lives: a
 // newcomer cannot take it away. Ports whose number is not known, or is another
 // one's, get the lowest number that is left: of a card with one port that is the
-// right one.
+// right one. They keep that, too, until their number is known.
 func (c *card) identify(ports []Port) (ids []string, conflicts []bool) {
 	ids, conflicts = make([]string, len(ports)), make([]bool, len(ports))
 	taken := make(map[int]bool)
@@ -128,7 +129,11 @@ func (c *card) identify(ports []Port) (ids []string, conflicts []bool) {
 		}
 	}
 	slices.Sort(open)
+	c.keepNumbers(ports, open, taken, ids)
 	for _, i := range open {
+		if ids[i] != "" {
+			continue
+		}
 		number := 0
 		for taken[number] {
 			number++
@@ -136,6 +141,20 @@ func (c *card) identify(ports []Port) (ids []string, conflicts []bool) {
 		taken[number], ids[i] = true, deviceID(c.address, number)
 	}
 	return ids, conflicts
+}
+
+// keepNumbers gives those of the open ports the numbers back that they had, where
+// nobody has taken them.
+func (c *card) keepNumbers(ports []Port, open []int, taken map[int]bool, ids []string) {
+	for _, i := range open {
+		old := c.byDir[directoryOf(ports[i])]
+		if old == nil || old.device == nil {
+			continue
+		}
+		if number := portOf(old.device.ID); !taken[number] {
+			taken[number], ids[i] = true, old.device.ID
+		}
+	}
 }
 
 // keep makes these the card's ports, with these ids.

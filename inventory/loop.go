@@ -243,8 +243,11 @@ func (l *loop) sleepUntil(wake *time.Timer) {
 	earliest(l.nextQuestion())
 	for c := range l.timed {
 		earliest(c.recheck)
-		if c.reading {
+		switch {
+		case c.reading && c.doubted:
 			earliest(c.started.Add(l.cfg.ReadTimeout))
+		case c.reading:
+			earliest(c.started.Add(l.cfg.ReadTimeout / 2))
 		}
 	}
 	if next.IsZero() {
@@ -259,8 +262,11 @@ func (l *loop) sleepUntil(wake *time.Timer) {
 func (l *loop) lookAtClock(ctx context.Context, now time.Time) {
 	l.lookAtHolders(ctx, now)
 	for c := range l.timed {
-		if c.reading && now.Sub(c.started) >= l.cfg.ReadTimeout {
+		switch took := now.Sub(c.started); {
+		case c.reading && took >= l.cfg.ReadTimeout:
 			l.giveUp(ctx, c, now)
+		case c.reading && took >= l.cfg.ReadTimeout/2 && !c.doubted:
+			l.doubt(ctx, c)
 		}
 		if !c.recheck.IsZero() && !now.Before(c.recheck) {
 			c.recheck = time.Time{}

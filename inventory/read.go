@@ -27,7 +27,7 @@ var errGone = fmt.Errorf("card is gone: %w", fs.ErrNotExist)
 // read starts the reading of a card.
 func (l *loop) read(ctx context.Context, c *card) {
 	c.want, c.queued = wantNothing, wantNothing
-	c.reading, c.overdue, c.started = true, false, time.Now()
+	c.reading, c.overdue, c.doubted, c.started = true, false, false, time.Now()
 	c.newest++
 	c.answered, c.hinted = c.hinted, time.Time{}
 	l.timed[c] = true
@@ -102,7 +102,7 @@ func (l *loop) absorb(ctx context.Context, r result) {
 // read again.
 func (l *loop) cameBack(c *card, r result, now time.Time) {
 	c.stuck--
-	if r.number != c.newest {
+	if r.number != c.newest || !c.overdue {
 		return
 	}
 	c.overdue = false
@@ -125,6 +125,19 @@ func (l *loop) watchClock(c *card) {
 	} else {
 		l.timed[c] = true
 	}
+}
+
+// doubt reads a card once more beside a reading that takes long. What holds that one
+// up may have begun under its hands, and be known to one that begins now: the kernel
+// locks the errors of an FME while it programs, and these are not asked then.
+// Whichever comes back first counts.
+func (l *loop) doubt(ctx context.Context, c *card) {
+	c.doubted = true
+	if c.stuck+1 >= maxStuck {
+		return
+	}
+	c.stuck++ // one of the two will be late
+	l.start(ctx, result{card: c, number: c.newest}, Family.Read)
 }
 
 // giveUp declares the reading under way overdue: nobody waits for it any longer.

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -31,14 +32,60 @@ func TestReadTimeout(t *testing.T) {
 		r.want("A timed out", map[string]string{"3b:00.0": "unhealthy[read-timeout]", "0001:5e:00.0": "unhealthy[port-ap6]"})
 
 		r.after(time.Hour)
-		if n := f.reads[cardA]; n != 2 {
-			t.Errorf("card that hangs was read %d times, want 2: ticks start no reading beside one that hangs", n)
+		if n := f.reads[cardA]; n != 3 {
+			t.Errorf("card that hangs was read %d times, want 3: twice when it hung, and ticks start no more", n)
 		}
 		release()
 		r.after(0)
 		r.want("A came back", map[string]string{"3b:00.0": "unhealthy[recovering=read-timeout]", "0001:5e:00.0": "unhealthy[port-ap6]"})
 		r.after(10 * time.Second)
 		r.want("A held", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[port-ap6]"})
+	})
+}
+
+// What holds a reading up may be known to one that begins later: that one counts.
+func TestSecondReading(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		release := f.hang(cardA)
+		r.hint(cardA)
+		f.set(cardA, good(0, 0, busy))
+		f.unhang(cardA) // the next one
+		r.after(time.Second)
+		r.want("read once more", map[string]string{"3b:00.0": "degraded[reprogramming]"})
+		f.set(cardA, good(0, 0, ap6))
+		r.after(4 * time.Second)
+		r.want("ticks go on", map[string]string{"3b:00.0": "unhealthy[port-ap6 recovering=reprogramming]"})
+		reads := f.reads[cardA]
+		release()
+		r.after(0)
+		r.want("the first one comes back", map[string]string{"3b:00.0": "unhealthy[port-ap6 recovering=reprogramming]"})
+		if n := f.reads[cardA]; n != reads {
+			t.Errorf("a late reading that nobody waits for led to %d more", n-reads)
+		}
+		if n := r.logs.FilterField(event.ReadTimeout).Len() + r.logs.FilterField(event.ReadRecovered).Len(); n != 0 {
+			t.Errorf("%d lines about a reading that timed out", n)
+		}
+	})
+}
+
+// A card that is slow, and no more, is not read without end: the first of the two
+// readings counts, though the second is still under way.
+func TestSlowCard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		for range 5 {
+			release := f.hang(cardA)
+			r.hint(cardA)
+			r.after(1500 * time.Millisecond)
+			release()
+			r.after(0)
+			r.want("slow", map[string]string{"3b:00.0": "healthy[]"})
+		}
 	})
 }
 

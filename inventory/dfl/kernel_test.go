@@ -53,13 +53,19 @@ func TestKernel(t *testing.T) {
 		"two-cards":            {first(inventory.Healthy, nil), second("dfl-port.1", "dfl-fme.1")},
 		"two-cards-renumbered": {first(inventory.Healthy, nil, numbered("dfl-port.1", "dfl-fme.1")), second("dfl-port.0", "dfl-fme.0")},
 		"virtual-function":     {first(inventory.Healthy, nil), virtual},
-		"no-driver":            nil,
-		"port-released":        nil,
-		"port-assigned":        {first(inventory.Unhealthy, []string{"driver-unbound"}, noPort)},
-		"port-unbound":         {first(inventory.Unhealthy, []string{"driver-unbound"}, noPort)},
-		"fme-unbound":          {first(inventory.Unhealthy, []string{"fme-unbound"}, noInterface)},
-		"port-ap6":             {first(inventory.Unhealthy, []string{"port-ap6", "power-throttled=6"})},
-		"dead-card":            {first(inventory.Unhealthy, []string{"afu-dead", "fme-dead", "pci-gone"}, noPort)},
+		"two-ports": {first(inventory.Healthy, nil), first(inventory.Healthy, nil, func(d *inventory.Device) {
+			d.ID, d.PortID, d.AFUID, d.Nodes = "01:00.0-p1", 1, "f7df405cbd7acf7222f144b0b93acd18", []string{"dfl-port.1"}
+		})},
+		"several-functions": {first(inventory.Healthy, nil, noAFU, func(d *inventory.Device) {
+			d.PCIID, d.InterfaceID = "8086:bcce:8086:1770", "98b4d5bc98ba5f4b98d9a2841ccf11b0"
+		})},
+		"no-driver":     nil,
+		"port-released": nil,
+		"port-assigned": {first(inventory.Unhealthy, []string{"driver-unbound"}, noPort)},
+		"port-unbound":  {first(inventory.Unhealthy, []string{"driver-unbound"}, noPort)},
+		"fme-unbound":   {first(inventory.Unhealthy, []string{"fme-unbound"}, noInterface)},
+		"port-ap6":      {first(inventory.Unhealthy, []string{"port-ap6", "power-throttled=6"})},
+		"dead-card":     {first(inventory.Unhealthy, []string{"afu-dead", "fme-dead", "pci-gone"}, noPort)},
 		"fme-errors": {first(inventory.Unhealthy, []string{
 			"fme-fatal=thermal",
 			"fme-error=fabric", "fme-error=fabric-fifo", "fme-nonfatal=temperature-ap1", "fme-pcie0=completion-timeout",

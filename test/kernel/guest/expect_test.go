@@ -86,13 +86,13 @@ const card = "/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
 
 func heard() *uevents {
 	return &uevents{heard: []uevent{
-		{at(-9), "bind", card + "/fpga_region/region0/dfl-port.0"},
-		{at(1), "add", card},
-		{at(2), "bind", "/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region/region1/dfl-port.1"},
-		{at(3), "bind", card + "/fpga_region/region0/dfl-fme.0"},
-		{at(4), "bind", card + "/fpga_region/region0/dfl-port.0"},
-		{at(6), "bind", card},
-		{at(8), "change", "/devices/virtual/mem/null"},
+		{at: at(-9), action: "bind", devpath: card + "/fpga_region/region0/dfl-port.0"},
+		{at: at(1), action: "add", devpath: card},
+		{at: at(2), action: "bind", devpath: "/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region/region1/dfl-port.1"},
+		{at: at(3), action: "bind", devpath: card + "/fpga_region/region0/dfl-fme.0"},
+		{at: at(4), action: "bind", devpath: card + "/fpga_region/region0/dfl-port.0"},
+		{at: at(6), action: "bind", devpath: card},
+		{at: at(8), action: "change", devpath: "/devices/virtual/mem/null"},
 	}}
 }
 
