@@ -16,7 +16,9 @@ func (l *loop) name(c *card, p *port, d *Device, now time.Time) {
 	l.sayNameless(p, d.ID, lacks, now)
 	t := l.tombstones[d.ID]
 	if old := p.device; t == nil && old != nil && old.OfferedAs != "" && old.OfferedAs != name && !p.free && l.cfg.Holders != nil {
-		t = l.moving(c, p, old, identityOf(old), now)
+		if l.mayBeHeld(p, old) {
+			t = l.moving(c, p, old, identityOf(old), now)
+		}
 		l.holders.next = now
 	}
 	p.free = false
@@ -35,6 +37,14 @@ func (l *loop) name(c *card, p *port, d *Device, now time.Time) {
 		}
 	}
 	d.OfferedAs = t.device.OfferedAs
+}
+
+// mayBeHeld says whether somebody may hold a device as what it was: we have offered
+// it, or the newest answer says so. A rule for an AFU does not match a port that has
+// just come and stands unbound: that one need not wait to become what it is.
+func (l *loop) mayBeHeld(p *port, was *Device) bool {
+	_, held := heldAs(l.holders.held[was.ID], was.OfferedAs)
+	return held || p.health.offered
 }
 
 // moving puts up a tombstone for what a device was until now. It is the device
