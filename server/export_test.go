@@ -8,6 +8,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
@@ -34,3 +35,17 @@ func (s *Server) Remembered() int {
 	defer s.recent.mu.Unlock()
 	return len(s.recent.served)
 }
+
+// Injection keeps a CDI spec as a server does, without one.
+type Injection struct{ *injection }
+
+// NewInjection returns one for this spec, which wants nothing yet.
+func NewInjection(spec *cdi.Spec) Injection { return Injection{newInjection(spec, zap.NewNop())} }
+
+// Want makes the spec one of these units from the next Settle on.
+func (i Injection) Want(units ...offer.Unit) {
+	i.want([]offer.Resource{{Name: "test", Units: units}})
+}
+
+// Settle makes the file say what is wanted.
+func (i Injection) Settle() error { return i.settle() }

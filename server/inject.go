@@ -58,7 +58,7 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 	defer look.Stop()
 	for {
 		_, stale := i.wanted.latest()
-		_ = i.settle() // it has been said
+		_ = i.settle() // an error has been said
 		select {
 		case <-ctx.Done():
 			return
@@ -68,24 +68,39 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// settle makes the file say what is wanted now. That it cannot is logged, and when
-// it can again, each once.
+// settle makes the file say what is wanted now. Whoever has written what is not
+// wanted any more writes again: the newer may have been written first, by the other
+// goroutine.
 func (i *injection) settle() error {
-	devices, _ := i.wanted.latest()
-	if devices == nil {
-		return nil // nothing is known yet: the file may be a twin's
+	for {
+		devices, stale := i.wanted.latest()
+		if devices == nil {
+			return nil // nothing is known yet: the file may be a twin's
+		}
+		err := i.spec.Write(devices)
+		i.note(err)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-stale:
+		default:
+			return nil
+		}
 	}
-	err := i.spec.Write(devices)
+}
+
+// note logs that the file cannot be written, and when it can again, each once.
+func (i *injection) note(err error) {
 	if err == nil {
 		if i.problem.Swap(nil) != nil {
 			i.log.Info("spec could be written again", event.CDIRecovered)
 		}
-		return nil
+		return
 	}
 	if was := i.problem.Swap(&err); was == nil || (*was).Error() != err.Error() {
 		i.log.Error("spec could not be written", event.CDIFailed, event.Err(err))
 	}
-	return err
 }
 
 // ready returns nil when the file is as it is wanted.

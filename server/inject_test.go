@@ -1,8 +1,11 @@
 package server_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -15,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/cdi"
+	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
@@ -129,6 +133,39 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	}
 	if n := r.events("cdi.failed"); n != 1 {
 		t.Errorf("said %d times, want once", n)
+	}
+}
+
+// An Allocate that began with the old nodes does not put them back after the new
+// ones were written: nobody would look at the file again for a while.
+func TestSpecIsNotSetBack(t *testing.T) {
+	dir := t.TempDir()
+	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spec.Close()
+	i := server.NewInjection(spec)
+	many := make([]offer.Unit, 1000) // which takes a while to write out
+	for n := range many {
+		many[n] = offer.Unit{ID: fmt.Sprint("u", n), Nodes: []string{"dfl-port.0"}}
+	}
+	for range 20 {
+		i.Want(many...)
+		started, done := make(chan struct{}), make(chan error)
+		go func() {
+			close(started)
+			done <- i.Settle()
+		}()
+		<-started
+		runtime.Gosched()
+		i.Want(offer.Unit{ID: "new", Nodes: []string{"dfl-port.1"}})
+		if err := errors.Join(i.Settle(), <-done); err != nil {
+			t.Fatal(err)
+		}
+		if text := read(t, filepath.Join(dir, "fpga.intel.com-fpga.json")); !strings.Contains(text, `"new"`) {
+			t.Fatalf("the old spec has been put back: %.200s …", text)
+		}
 	}
 }
 
