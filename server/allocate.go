@@ -37,14 +37,16 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 		asked = append(asked, c.GetDevicesIds()...)
 	}
 	log := p.endpoint.log.With(event.Devices(shorten(asked)), event.Count(len(asked)))
+	// Before anything is looked at: whoever takes a device off its list, and then asks
+	// whether it was given away just before, must not find it free because the disk
+	// was slow.
+	withdraw := p.endpoint.recent.add(p.endpoint.resource, asked)
 	answer, err := p.allocate(r.GetContainerRequests())
 	if err != nil {
+		withdraw()
 		log.Warn("allocate refused", event.AllocateRefused, event.Reason(status.Convert(err).Message()))
 		return nil, err
 	}
-	// Before the kubelet hears of it: whoever removes a device that was given away
-	// must not find it free.
-	p.endpoint.recent.add(p.endpoint.resource, asked)
 	log.Info("allocate served", event.AllocateServed)
 	return answer, nil
 }

@@ -20,6 +20,7 @@ func NewLibraryLog(log *zap.Logger) grpclog.LoggerV2 { return newLibraryLog(log)
 // cannot have. The resource may be offered anew any time, as after its retirement.
 func (s *Server) Offer(ctx context.Context, resource string, units ...offer.Unit) func(ids ...string) error {
 	e := newEndpoint(resource, s.cfg, s.directory, s.reregister, s.recent, s.injection, s.log)
+	s.injection.want([]offer.Resource{{Name: resource, Units: units}})
 	e.offer(inventory.Snapshot{}, units)
 	return func(ids ...string) error {
 		_, err := (&plugin{endpoint: e}).Allocate(ctx, &v1beta1.AllocateRequest{

@@ -11,19 +11,21 @@ import (
 // pod-resources API tells of an allocation only once the pod has been admitted,
 // some time after Allocate has answered. It belongs to the server, not to an
 // endpoint: a resource may be retired sooner. It holds no more than can be listed
-// within that time, because only what is listed is served.
+// within that time, because only what is listed is served, and what the calls under
+// way ask for.
 type recent struct {
 	grace time.Duration
 
 	mu     sync.Mutex
-	served map[unitKey]time.Time // when last
+	served map[unitKey]time.Time // when it was asked for last
 }
 
 // unitKey is one unit of one resource.
 type unitKey struct{ resource, id string }
 
-// add takes note that these ids have just been served.
-func (r *recent) add(resource string, ids []string) {
+// add takes note that these ids are about to be served. The func that it returns
+// takes that back, where they are refused: what was known of them before stands.
+func (r *recent) add(resource string, ids []string) (withdraw func()) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -31,8 +33,29 @@ func (r *recent) add(resource string, ids []string) {
 	if r.served == nil {
 		r.served = map[unitKey]time.Time{}
 	}
+	before := make(map[unitKey]time.Time, len(ids))
 	for _, id := range ids {
-		r.served[unitKey{resource, id}] = now
+		key := unitKey{resource, id}
+		if _, twice := before[key]; !twice {
+			before[key] = r.served[key]
+		}
+		r.served[key] = now
+	}
+	return func() { r.withdraw(before, now) }
+}
+
+// withdraw takes an add back, but not one that has come after it.
+func (r *recent) withdraw(before map[unitKey]time.Time, added time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, was := range before {
+		switch {
+		case !r.served[key].Equal(added):
+		case was.IsZero():
+			delete(r.served, key)
+		default:
+			r.served[key] = was
+		}
 	}
 }
 
@@ -58,7 +81,8 @@ func (r *recent) forget(now time.Time) {
 }
 
 // Allocated returns the ids that Allocate has given to somebody within the last
-// [Config.AllocationGrace], by resource, each list sorted; a resource without any is not in it. An
-// id is in it before the kubelet has the answer, whether or not its device or its
-// resource is still there. It may be called at any time, by anyone.
+// [Config.AllocationGrace], or is about to, by resource, each list sorted; a resource
+// without any is not in it. An id is in it before it is decided whether it may be
+// given, whether or not its device or its resource is still there. It may be called
+// at any time, by anyone.
 func (s *Server) Allocated() map[string][]string { return s.recent.all() }

@@ -1,8 +1,13 @@
 package server_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +17,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
@@ -120,6 +126,67 @@ func TestAllocatedAtOnce(t *testing.T) {
 	if n := len(r.Allocated()[resource]); n != calls {
 		t.Errorf("%d allocated, want %d", n, calls)
 	}
+}
+
+// It is known while Allocate waits for the disk: a device that is to become something
+// else meanwhile is not free. What is refused then was not given away.
+func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
+	dir := t.TempDir()
+	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spec.Close()
+	cfg := server.Defaults()
+	cfg.KubeletDir, cfg.CDI = t.TempDir(), spec
+	s, err := server.New(cfg, &devices{}, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocate := s.Offer(t.Context(), resource, offer.Unit{ID: "a", Nodes: []string{"dfl-port.0"}}, offer.Unit{ID: "b", Nodes: []string{"dfl-port.1"}})
+
+	release := lockOut(t, filepath.Join(dir, ".fpga.intel.com-fpga.lock"))
+	answered := make(chan error)
+	go func() { answered <- allocate("a") }()
+	want := map[string][]string{resource: {"a"}}
+	for !cmp.Equal(want, s.Allocated()) {
+		select {
+		case err := <-answered:
+			t.Fatalf("answered %v before it was among the allocated", err)
+		default:
+			runtime.Gosched()
+		}
+	}
+	release()
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(dir+"/fpga.intel.com-fpga.json"), os.Mkdir(dir+"/fpga.intel.com-fpga.json", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := allocate("b"); err == nil {
+		t.Error("a name was given away that is in no spec")
+	}
+	if diff := cmp.Diff(want, s.Allocated()); diff != "" {
+		t.Errorf("allocated (-want +got):\n%s", diff)
+	}
+}
+
+// lockOut makes a lock file anew and holds it alone, until release.
+func lockOut(t *testing.T, path string) (release func()) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	return func() { file.Close() }
 }
 
 // A resource that is retired, and its devices, stay allocated.
