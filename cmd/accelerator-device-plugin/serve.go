@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -104,7 +105,7 @@ type service struct {
 	again   reload
 	log     *zap.Logger
 	ours    owner
-	earlier []*server.Server // of the generations before
+	earlier []*server.Server // of the generations before, as far as it matters
 	spec    *cdi.Spec        // nil: CDI is off
 }
 
@@ -113,19 +114,22 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	cfg, log := s.cfg, s.log
 	cfg.Mode = mode
 	s.ours.follow(policyOf(cfg))
-	var srv *server.Server
+	s.earlier = busy(s.earlier)
+	var servers []*server.Server
 	watched := watching(cfg)
-	watched.Holders = holdersOf(cfg.PodResourcesSocket, s.ours.owns, func() map[string][]string { return s.allocated(srv) })
+	watched.Holders = holdersOf(cfg.PodResourcesSocket, s.ours.owns, func() map[string][]string { return allocated(servers) })
 	node, err := openNode(cfg, watched, log, log)
 	if err != nil {
 		return err
 	}
-	srv, err = s.newServer(cfg, node.inventory)
+	srv, err := s.newServer(cfg, node.inventory)
 	if err != nil {
 		node.watcher.Close()
 		return fmt.Errorf("server: %w", err)
 	}
-	defer func() { s.earlier = append(s.earlier, srv) }()
+	// Its own slice: a question that hangs may outlive the generation.
+	servers = append(slices.Clone(s.earlier), srv)
+	s.earlier = servers
 
 	tasks, ctx := errgroup.WithContext(ctx)
 	task := taskOf(tasks)
@@ -147,11 +151,23 @@ func (s *service) newServer(cfg config.Config, inv *inventory.Inventory) (*serve
 	return server.New(settings, inv, s.log)
 }
 
-// allocated is what was given out lately, by the server and by those before it.
-func (s *service) allocated(srv *server.Server) map[string][]string {
-	all := srv.Allocated()
-	for _, before := range s.earlier {
-		for resource, ids := range before.Allocated() {
+// busy are those servers that have given something out lately. The others are
+// forgotten, and their inventories with them.
+func busy(servers []*server.Server) []*server.Server {
+	var all []*server.Server
+	for _, srv := range servers {
+		if len(srv.Allocated()) > 0 {
+			all = append(all, srv)
+		}
+	}
+	return all
+}
+
+// allocated is what these servers gave out lately.
+func allocated(servers []*server.Server) map[string][]string {
+	all := make(map[string][]string)
+	for _, srv := range servers {
+		for resource, ids := range srv.Allocated() {
 			all[resource] = append(all[resource], ids...)
 		}
 	}
