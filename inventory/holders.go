@@ -108,6 +108,7 @@ func (l *loop) compareHolders(a answer) {
 			l.holders.doubt = a.asked.Add(max(l.cfg.TombstoneGrace, time.Nanosecond))
 		}
 	}
+	l.keepNames(time.Now())
 	if l.complete {
 		l.raise(a.held)
 	}

@@ -21,6 +21,9 @@ func (l *loop) name(c *card, p *port, d *Device, now time.Time) {
 		}
 		l.holders.next = now
 	}
+	if t == nil && p.device == nil {
+		t = l.keepName(c, p, d, name, now)
+	}
 	p.free = false
 	switch {
 	case t == nil:
@@ -82,25 +85,37 @@ func (l *loop) letMove(t *tombstone) {
 
 // keepNames gives devices that are held as something else than they are offered as
 // the name back that they are held under: they were given out before we came.
-func (l *loop) keepNames(held map[string][]Holding, now time.Time) {
+func (l *loop) keepNames(now time.Time) {
 	if l.policy.Name == nil {
 		return
 	}
 	for _, d := range l.devices {
-		holdings := held[d.ID]
-		if len(holdings) == 0 || l.tombstones[d.ID] != nil {
-			continue
-		}
-		if _, ok := heldAs(holdings, d.OfferedAs); ok && d.OfferedAs != "" {
+		if l.tombstones[d.ID] != nil || len(l.holders.held[d.ID]) == 0 {
 			continue
 		}
 		c, p := l.find(d.ID)
-		was := *d
-		was.OfferedAs = holdings[0].As
-		t := l.moving(c, p, &was, identity{}, now) // its name is all that is known of it
-		t.replaced = d.OfferedAs != ""
-		l.confirm(t, holdings[0])
+		if t := l.keepName(c, p, d, d.OfferedAs, now); t != nil {
+			l.refresh(t)
+		}
 	}
+}
+
+// keepName puts up a tombstone for a device that is held, by the newest answer, but
+// not as NAME, and returns it; else nil.
+func (l *loop) keepName(c *card, p *port, d *Device, name string, now time.Time) *tombstone {
+	holdings := l.holders.held[d.ID]
+	if _, ok := heldAs(holdings, name); ok && name != "" || len(holdings) == 0 {
+		return nil
+	}
+	was := *d
+	was.OfferedAs = holdings[0].As
+	t := l.moving(c, p, &was, identity{}, now) // its name is all that is known of it
+	t.replaced = name != ""
+	l.noteHeld(t, holdings[0])
+	if !l.holders.asking {
+		l.holders.next = now.Add(l.cfg.HoldersInterval)
+	}
+	return t
 }
 
 // find returns the port that a listed device stands for, and its card.

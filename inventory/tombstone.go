@@ -146,6 +146,11 @@ func (l *loop) confirm(t *tombstone, h Holding) {
 	if t.held && slices.Equal(t.holders, h.Holders) {
 		return
 	}
+	l.noteHeld(t, h)
+	l.refresh(t)
+}
+
+func (l *loop) noteHeld(t *tombstone, h Holding) {
 	t.held, t.holders = true, h.Holders
 	message := "removed device is held"
 	if t.moved {
@@ -153,7 +158,6 @@ func (l *loop) confirm(t *tombstone, h Holding) {
 	}
 	l.log.Warn(message, event.DeviceTombstone, event.Device(t.device.ID), event.PCI(t.device.PCIAddress),
 		event.Resource(t.device.OfferedAs), event.Holders(h.Holders))
-	l.refresh(t)
 }
 
 // refresh publishes what has become of a tombstone.
@@ -197,7 +201,6 @@ const maxMissing = 1024
 // it is asked after them.
 func (l *loop) raise(held map[string][]Holding) {
 	now := time.Now()
-	l.keepNames(held, now)
 	gone := missing(l.devices, held)
 	for _, d := range gone {
 		if len(l.tombstones) >= maxMissing {

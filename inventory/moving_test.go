@@ -1,0 +1,72 @@
+package inventory_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// offered is what a device is offered as, and how it is.
+func (r *rig) offered(id string) string {
+	s, _ := r.Latest()
+	d := s.Device(id)
+	if d == nil {
+		return "gone"
+	}
+	return fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
+}
+
+// What was given out as something else before we came is never offered as what it is
+// now, however late it is seen: another card that hangs, or its own.
+func TestHeldOtherwiseBeforeWeCame(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		hangs string
+		takes time.Duration // until the answer
+	}{
+		{"all is there", "", 0},
+		{"another card hangs", cardB, 0},
+		{"another card hangs, and the answer is late", cardB, 200 * time.Millisecond},
+		{"its card hangs", cardA, 100 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f, d := newBench("dfl"), newDesk()
+				f.set(cardA, good(0, 1))
+				f.set(cardB, good(1, 0))
+				d.holdAs("old", "3b:00.0-p1", pod)
+				d.takes = test.takes
+				cfg := withDesk(d)
+				cfg.Policy.Name = func(*inventory.Device) (string, error) { return "new", nil }
+				release := func() {}
+				if test.hangs != "" {
+					release = f.hang(test.hangs)
+				}
+				r := start(t, cfg, f)
+				seen := map[string]bool{}
+				for range 400 { // longer than a card is waited for
+					seen[r.offered("3b:00.0-p1")] = true
+					r.after(50 * time.Millisecond)
+				}
+				release()
+				for range 1000 {
+					seen[r.offered("3b:00.0-p1")] = true
+					r.after(10 * time.Millisecond)
+				}
+				delete(seen, "gone") // not seen yet
+				if diff := cmp.Diff(map[string]bool{"old unhealthy [replaced-in-use]": true}, seen); diff != "" {
+					t.Errorf("offered as (-want +got):\n%s", diff)
+				}
+				d.free("3b:00.0-p1")
+				r.after(11 * time.Second)
+				if got := r.offered("3b:00.0-p1"); got != "new healthy []" {
+					t.Errorf("free: offered as %s", got)
+				}
+			})
+		})
+	}
+}
