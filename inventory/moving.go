@@ -110,7 +110,6 @@ func (l *loop) keepName(c *card, p *port, d *Device, name string, now time.Time)
 	was := *d
 	was.OfferedAs = holdings[0].As
 	t := l.moving(c, p, &was, identity{}, now) // its name is all that is known of it
-	t.replaced = name != ""
 	l.noteHeld(t, holdings[0])
 	if !l.holders.asking {
 		l.holders.next = now.Add(l.cfg.HoldersInterval)

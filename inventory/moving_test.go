@@ -70,3 +70,20 @@ func TestHeldOtherwiseBeforeWeCame(t *testing.T) {
 		})
 	}
 }
+
+// Where nobody can say who holds what, a device is what it is at once.
+func TestMoveWithoutHolders(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, cfg := newBench("dfl"), testConfig
+		cfg.Policy.Name = func(d *inventory.Device) (string, error) { return inShort(d.AFUID), nil }
+		p := good(0, 0)
+		f.set(cardA, p)
+		r := start(t, cfg, f)
+		p.AFUID = afu2
+		f.set(cardA, p)
+		r.hint(cardA)
+		if got := r.offered("3b:00.0"); got != "afu2 healthy []" {
+			t.Errorf("offered as %s", got)
+		}
+	})
+}
