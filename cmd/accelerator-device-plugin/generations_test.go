@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"go.uber.org/zap"
@@ -39,5 +40,29 @@ func TestGenerationsForgetServers(t *testing.T) {
 	}
 	if got := allocated(s.earlier)[testResource]; len(s.earlier) != 2 || len(got) != 1 {
 		t.Errorf("%d servers are kept, which gave out %q, want the one that gave out 5e:00.0, and the last one", len(s.earlier), got)
+	}
+}
+
+// A node's annotations change for many reasons; the mode that is asked for again ends
+// nothing.
+func TestSameModeEndsNothing(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	modes, next := make(chan string), make(chan string, 1)
+	go func() { next <- awaitOther(ctx, modes, "af", end) }()
+	for _, asked := range []string{"af", "af", "region"} {
+		select {
+		case modes <- asked:
+		case <-ctx.Done():
+			t.Fatal("af ended mode af")
+		}
+	}
+	if got := <-next; got != "region" || !errors.Is(context.Cause(ctx), errModeChanged) {
+		t.Errorf("next mode %q, ended by %v; want region, and %v", got, context.Cause(ctx), errModeChanged)
+	}
+
+	ctx, end = context.WithCancelCause(t.Context())
+	end(nil)
+	if got := awaitOther(ctx, nil, "af", end); got != "af" {
+		t.Errorf("after the end: %q, want the mode as it was", got)
 	}
 }
