@@ -27,6 +27,9 @@ func heldAs(holdings []Holding, name string) (Holding, bool) {
 // answerWithin is how long the answer may take.
 const answerWithin = 2 * time.Second
 
+// untilHeard is the longest time between two questions before the first answer.
+const untilHeard = time.Second
+
 // holders is what the loop knows of who holds what.
 type holders struct {
 	answers chan answer
@@ -85,6 +88,8 @@ func (l *loop) takeAnswer(ctx context.Context, a answer) {
 	switch {
 	case h.again:
 		l.askHolders(ctx)
+	case h.heldAt.IsZero(): // what we offer may be held as something else
+		h.next = a.asked.Add(min(l.cfg.HoldersInterval, untilHeard))
 	case len(l.tombstones) > 0, a.err != nil, a.asked.Before(h.doubt):
 		h.next = a.asked.Add(l.cfg.HoldersInterval)
 	}

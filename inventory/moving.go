@@ -112,7 +112,7 @@ func (l *loop) keepName(c *card, p *port, d *Device, name string, now time.Time)
 	t := l.moving(c, p, &was, identity{}, now) // its name is all that is known of it
 	l.noteHeld(t, holdings[0])
 	if !l.holders.asking {
-		l.holders.next = now.Add(l.cfg.HoldersInterval)
+		l.holders.next = l.holders.heldAt.Add(l.cfg.HoldersInterval) // at once, if that is long past
 	}
 	return t
 }

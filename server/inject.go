@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
@@ -43,7 +45,11 @@ func (i *injection) want(resources []offer.Resource) {
 	devices := []cdi.Device{}
 	for _, r := range resources {
 		for _, u := range r.Units {
-			devices = append(devices, cdi.Device{ID: u.ID, Nodes: u.Nodes})
+			d := cdi.Device{ID: u.ID, Nodes: u.Nodes}
+			if slices.Contains(u.Reasons, inventory.ReasonReplacedInUse) {
+				d.Nodes = nil // a container that starts again would be given another device than it was
+			}
+			devices = append(devices, d)
 		}
 	}
 	if now, _ := i.wanted.latest(); !reflect.DeepEqual(now, devices) {

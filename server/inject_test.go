@@ -73,6 +73,11 @@ func TestSpecFollows(t *testing.T) {
 	r.awaitText(file, "the new node", func(text string) bool {
 		return strings.Contains(text, "dfl-port.7") && !strings.Contains(text, "dfl-port.a")
 	})
+	other := sick("a", "replaced-in-use")
+	r.devices.set(other, port("b"))
+	r.awaitText(file, "no node of one in the place of one that is held", func(text string) bool {
+		return strings.Contains(text, "dfl-port.b") && !strings.Contains(text, "dfl-port.a")
+	})
 	r.devices.set(port("b"))
 	r.awaitText(file, "another device", func(text string) bool {
 		return strings.Contains(text, "dfl-port.b") && !strings.Contains(text, "dfl-port.7")

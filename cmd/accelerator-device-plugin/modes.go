@@ -66,7 +66,9 @@ func (s *service) modes() (<-chan string, func(context.Context) error, error) {
 	if name == "" {
 		return nil, nil, nil
 	}
-	client, err := apiserver.Open(apiserver.Config{Kubeconfig: s.cfg.Kubeconfig, LookupEnv: os.LookupEnv}, s.log)
+	client, err := apiserver.Open(apiserver.Config{
+		Kubeconfig: s.cfg.Kubeconfig, LookupEnv: os.LookupEnv, UserAgent: "accelerator-device-plugin/" + buildVersion(),
+	}, s.log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--node-name %s: %w", name, err)
 	}

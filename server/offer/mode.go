@@ -97,13 +97,17 @@ func (p Policy) namedByMode(resource string) bool {
 	return ok && (strings.HasPrefix(name, prefixAF) || strings.HasPrefix(name, prefixRegion))
 }
 
-// annotationMode is what Intel's programming hook looks for.
-const annotationMode = "com.intel.fpga.mode"
+// The annotation that Intel's programming hook looks for, and its value, which does
+// not follow our namespace: the hook knows this one.
+const (
+	annotationMode   = "com.intel.fpga.mode"
+	annotationRegion = "fpga.intel.com/region"
+)
 
 // Annotations are those that each container with a device is given; nil: none.
 func (p Policy) Annotations() map[string]string {
 	if p.Mode == Region {
-		return map[string]string{annotationMode: p.Namespace + "/" + Region}
+		return map[string]string{annotationMode: annotationRegion}
 	}
 	return nil
 }
