@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"slices"
 	"time"
 
@@ -38,6 +39,7 @@ func (l *loop) read(ctx context.Context, c *card) {
 func (l *loop) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
 	address := r.card.address
 	l.readers.Go(func() {
+		runtime.Gosched() // on a single processor, what was just published goes out first
 		r.family, r.reading, r.err = l.readCard(address, read)
 		select {
 		case l.results <- r:
