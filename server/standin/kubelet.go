@@ -41,6 +41,8 @@ type Kubelet struct {
 	registrations map[string]int
 	plugins       map[string]*plugin // by resource: the newest registration
 	lists         map[string]List    // by resource: the newest list
+	open          map[string]List    // the same, of those whose stream is open
+	follower      func(map[string]List)
 }
 
 // Start starts a kubelet in the directory, which it makes if need be. All
@@ -67,6 +69,7 @@ func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 		registrations: map[string]int{},
 		plugins:       map[string]*plugin{},
 		lists:         map[string]List{},
+		open:          map[string]List{},
 	}
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	v1beta1.RegisterRegistrationServer(k.server, k)

@@ -3,6 +3,7 @@ package standin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
@@ -44,7 +45,40 @@ func (k *Kubelet) record(resource string, m *v1beta1.ListAndWatchResponse, recei
 	}
 	k.change(func() {
 		k.lists[resource] = List{Number: k.lists[resource].Number + 1, Devices: devices, Received: received}
+		k.open[resource] = k.lists[resource]
+		k.tell()
 	})
+}
+
+// Follow has f called with the newest list of each resource whose stream is open: now,
+// and whenever one is received or a stream ends, in that order, none left out. f may
+// neither keep the map nor call the kubelet.
+func (k *Kubelet) Follow(f func(map[string]List)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.follower = f
+	k.tell()
+}
+
+// tell is called with mu held.
+func (k *Kubelet) tell() {
+	if k.follower != nil {
+		k.follower(k.open)
+	}
+}
+
+// AwaitLists waits until the newest lists of all resources whose streams are open are
+// as wanted, and returns them.
+func (k *Kubelet) AwaitLists(ctx context.Context, wanted func(map[string]List) bool) (map[string]List, error) {
+	var newest map[string]List
+	err := k.await(ctx, func() bool {
+		newest = maps.Clone(k.open)
+		return wanted(newest)
+	})
+	if err != nil {
+		return newest, fmt.Errorf("waiting for the lists of all resources (there are %d): %w", len(newest), err)
+	}
+	return newest, nil
 }
 
 // Newest returns the newest list of the resource; its Number is 0 when there was

@@ -112,6 +112,8 @@ func (k *Kubelet) leave(resource string, p *plugin) {
 	k.change(func() {
 		if k.plugins[resource] == p {
 			delete(k.plugins, resource)
+			delete(k.open, resource)
+			k.tell()
 		}
 	})
 }
