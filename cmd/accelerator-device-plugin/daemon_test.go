@@ -15,6 +15,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
@@ -34,6 +36,7 @@ type daemon struct {
 	kubelet *standin.Kubelet
 	pods    *standin.PodResources
 	again   reload
+	hurry   func(*inventory.Config, *server.Config)
 	hangups chan os.Signal
 	logs    *observer.ObservedLogs
 	stop    func() error // ends the daemon; a second call does nothing
@@ -41,6 +44,14 @@ type daemon struct {
 
 // startDaemon starts one whose times are short.
 func startDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
+	t.Helper()
+	d := prepareDaemon(t, adjust)
+	d.run()
+	return d
+}
+
+// prepareDaemon is startDaemon but for the daemon itself.
+func prepareDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 	t.Helper()
 	dir := shortDir(t)
 	node, err := simnode.New(dir)
@@ -56,11 +67,11 @@ func startDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 	}
 	d := &daemon{t: t, cfg: cfg, node: node, hangups: make(chan os.Signal)}
 	d.again = func() (config.Config, []string, error) { return d.cfg, nil, nil }
+	d.hurry = func(i *inventory.Config, _ *server.Config) { i.HoldersInterval = 50 * time.Millisecond }
 	d.startKubelet()
 	t.Cleanup(func() { d.kubelet.Stop() })
 	d.startPods()
 	t.Cleanup(func() { d.pods.Stop() })
-	d.run()
 	return d
 }
 
@@ -81,7 +92,10 @@ func (d *daemon) run() {
 	ctx, cancel := context.WithCancel(d.t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serve(ctx, d.cfg, d.hangups, func() (config.Config, []string, error) { return d.again() }, zap.New(core))
+		ended <- (&service{
+			cfg: d.cfg, hangups: d.hangups, log: zap.New(core), hurry: d.hurry,
+			again: func() (config.Config, []string, error) { return d.again() },
+		}).serve(ctx)
 	}()
 	var once bool
 	d.stop = func() error {
@@ -112,6 +126,7 @@ func (d *daemon) startKubelet() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	d.kubelet.Follow(soundLists(d.t))
 }
 
 func (d *daemon) startPods() {

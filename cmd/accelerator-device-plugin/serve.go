@@ -58,8 +58,13 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 }
 
 // serve runs the daemon until ctx ends.
-func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) (failed error) {
-	s := &service{cfg: cfg, hangups: hangups, again: again, log: log}
+func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) error {
+	return (&service{cfg: cfg, hangups: hangups, again: again, log: log}).serve(ctx)
+}
+
+// serve runs what there is one of, and one generation after another, until ctx ends.
+func (s *service) serve(ctx context.Context) (failed error) {
+	cfg, log := s.cfg, s.log
 	if cfg.CDIDir != "" {
 		spec, err := cdi.Open(cfg.CDIDir, cfg.ResourceNamespace+"/fpga", cfg.HostDevRoot)
 		if err != nil {
@@ -107,6 +112,9 @@ type service struct {
 	ours    owner
 	earlier []*server.Server // of the generations before, as far as it matters
 	spec    *cdi.Spec        // nil: CDI is off
+
+	// hurry sets times that no setting speaks of; nil outside tests.
+	hurry func(*inventory.Config, *server.Config)
 }
 
 // generation joins the parts for one mode and runs them until ctx ends.
@@ -116,13 +124,16 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	s.ours.follow(policyOf(cfg))
 	s.earlier = busy(s.earlier)
 	var servers []*server.Server
-	watched := watching(cfg)
+	watched, settings := watching(cfg), s.serving(cfg)
+	if s.hurry != nil {
+		s.hurry(&watched, &settings)
+	}
 	watched.Holders = holdersOf(cfg.PodResourcesSocket, s.ours.owns, func() map[string][]string { return allocated(servers) })
 	node, err := openNode(cfg, watched, log, log)
 	if err != nil {
 		return err
 	}
-	srv, err := s.newServer(cfg, node.inventory)
+	srv, err := server.New(settings, node.inventory, log)
 	if err != nil {
 		node.watcher.Close()
 		return fmt.Errorf("server: %w", err)
@@ -143,12 +154,13 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	return tasks.Wait()
 }
 
-func (s *service) newServer(cfg config.Config, inv *inventory.Inventory) (*server.Server, error) {
+// serving is how the kubelet is served.
+func (s *service) serving(cfg config.Config) server.Config {
 	settings := server.Defaults()
 	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
 	settings.Annotations, settings.AllocationPolicy = policyOf(cfg).Annotations(), prefer.Policy(cfg.AllocationPolicy)
 	settings.CDI = s.spec
-	return server.New(settings, inv, s.log)
+	return settings
 }
 
 // busy are those servers that have given something out lately. The others are

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+)
+
+// The names of Intel's plugin for the interfaces (A, B) and AFUs (a, b) of our
+// cards, made by hand: base64url of both ids.
+const (
+	afAa    = "fpga.intel.com/af-695.d84.aVKNtusxV3qMNmj5-qCB9thCTcSko8QT-J5DNoP5BAs"
+	afAb    = "fpga.intel.com/af-695.f7d.aVKNtusxV3qMNmj5-qCB9vffQFy9es9yIvFEsLk6zRg"
+	afBb    = "fpga.intel.com/af-934.f7d.k0YRbaUtXKiwaqmjie98jfffQFy9es9yIvFEsLk6zRg"
+	regionA = "fpga.intel.com/region-69528db6eb31577a8c3668f9faa081f6"
+	regionB = "fpga.intel.com/region-9346116da52d5ca8b06aa9a389ef7c8d"
+)
+
+// otherCard is card B in the slot of card A.
+func otherCard() simnode.Card {
+	c := cardB
+	c.Address = cardA.Address
+	return c
+}
+
+// inMode is startDaemon in a mode, with what kubelets are given a while for being
+// short, too.
+func inMode(t *testing.T, mode string, adjust func(*config.Config)) *daemon {
+	t.Helper()
+	d := prepareDaemon(t, func(c *config.Config) {
+		c.Mode = mode
+		if adjust != nil {
+			adjust(c)
+		}
+	})
+	d.hurryAfter(0)
+	d.run()
+	return d
+}
+
+// hurryAfter makes what was given out count as held for so long only; 0: as it does
+// outside tests.
+func (d *daemon) hurryAfter(grace time.Duration) {
+	d.hurry = func(i *inventory.Config, s *server.Config) {
+		i.HoldersInterval = 20 * time.Millisecond
+		s.RetireAfter = 200 * time.Millisecond
+		if grace > 0 {
+			s.AllocationGrace = grace
+		}
+	}
+}
+
+// awaitAsked waits until a question who holds what has been answered that was put
+// after now.
+func (d *daemon) awaitAsked() {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
+	defer cancel()
+	d.do(d.pods.AwaitAsked(ctx, d.pods.Asked()+2)) // one question at a time
+}
+
+// awaitRefused waits until Allocate of a device that is not on offer is refused with an
+// error that says so.
+func (d *daemon) awaitRefused(when, resource, id, why string) {
+	d.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		_, err := d.kubelet.Allocate(d.t.Context(), resource, id)
+		if err != nil && strings.Contains(err.Error(), why) {
+			return
+		}
+		select {
+		case <-deadline:
+			d.t.Fatalf("%s: Allocate of %s %s = %v, want an error that says %q", when, resource, id, err, why)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// nodesOf are the nodes of an answer.
+func nodesOf(names ...string) []*v1beta1.DeviceSpec {
+	var specs []*v1beta1.DeviceSpec
+	for _, name := range names {
+		specs = append(specs, &v1beta1.DeviceSpec{HostPath: "/dev/" + name, ContainerPath: "/dev/" + name, Permissions: "rw"})
+	}
+	return specs
+}
+
+// perMode is what each mode makes of card A, with two ports, and card B, with one.
+var perMode = []struct {
+	mode        string
+	a, b        string // their resources
+	ids         []string
+	nodes       []*v1beta1.DeviceSpec // that a container with ids[0] gets, card A being first
+	annotations map[string]string
+}{
+	{"af", afAa, afBb, []string{"3b:00.0", "3b:00.0-p1"}, nodesOf("dfl-port.0"), nil},
+	{"region", regionA, regionB, []string{"3b:00.0"}, nodesOf("dfl-port.0", "dfl-port.1"),
+		map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"}},
+	{"regiondevel", regionA, regionB, []string{"3b:00.0"}, nodesOf("dfl-port.0", "dfl-port.1", "dfl-fme.0"), nil},
+}
+
+// all is a list of these ids, each of this health.
+func all(ids []string, healthy bool) health {
+	h := health{}
+	for _, id := range ids {
+		h[id] = healthy
+	}
+	return h
+}
+
+// A resource comes with its first device; with its last it is empty, and after the
+// grace it goes. What a container gets is the mode's.
+func TestHotPlugOfModes(t *testing.T) {
+	for _, test := range perMode {
+		t.Run(test.mode, func(t *testing.T) {
+			t.Parallel()
+			d := inMode(t, test.mode, nil)
+			in, b := all(test.ids, true), health{"5e:00.0": true}
+			d.do(d.node.Plug(cardA))
+			d.awaitOffers("first card in", offers{test.a: in})
+			d.do(d.node.Plug(cardB))
+			d.awaitOffers("second card in", offers{test.a: in, test.b: b})
+
+			got, err := d.kubelet.Allocate(t.Context(), test.a, test.ids[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := &v1beta1.ContainerAllocateResponse{
+				Envs:    map[string]string{"ACCELERATOR_UNITS": test.ids[0], "ACCELERATOR_DEVICES": test.ids[0]},
+				Devices: test.nodes, Annotations: test.annotations,
+			}
+			if diff := cmp.Diff(want.String(), got.String()); diff != "" {
+				t.Errorf("Allocate (-want +got):\n%s", diff)
+			}
+
+			d.do(d.node.Unplug(cardB.Address))
+			d.awaitOffers("second card out", offers{test.a: in, test.b: {}})
+			d.awaitOffers("its resource retired", offers{test.a: in})
+			d.awaitLine("resource.retired", test.b)
+			if _, err := d.kubelet.Allocate(t.Context(), test.b, "5e:00.0"); err == nil {
+				t.Errorf("Allocate of a resource that is retired succeeded")
+			}
+			d.do(d.node.Plug(cardB))
+			d.awaitOffers("second card back", offers{test.a: in, test.b: b})
+		})
+	}
+}
+
+// A card that is pulled out from under a pod, and another one in its place: what the
+// pod holds stays where it was until the pod has ended.
+func TestReplacedInUseOfModes(t *testing.T) {
+	for _, test := range perMode {
+		t.Run(test.mode, func(t *testing.T) {
+			t.Parallel()
+			d := inMode(t, test.mode, nil)
+			id := test.ids[0]
+			d.do(d.node.Plug(cardA))
+			d.awaitOffers("card in", offers{test.a: all(test.ids, true)})
+			d.pods.Hold("default", "job", "main", test.a, id)
+			d.do(d.node.Unplug(cardA.Address))
+			d.awaitOffers("card out", offers{test.a: {id: false}})
+			d.do(d.node.Plug(otherCard()))
+			d.awaitRefused("another card in its place", test.a, id, "replaced-in-use")
+			d.awaitAsked()
+			d.awaitOffers("asked again who holds it", offers{test.a: {id: false}})
+			d.pods.Release("default", "job")
+			d.awaitOffers("the pod has ended, the old resource retired", offers{test.b: {id: true}})
+
+			d.pods.Hold("default", "next", "main", test.b, id)
+			d.do(d.node.Unplug(cardA.Address))
+			d.awaitOffers("other card out", offers{test.b: {id: false}})
+			d.do(d.node.Plug(otherCard()))
+			d.awaitOffers("the same card back, still held", offers{test.b: {id: true}})
+		})
+	}
+}
+
+// Another AFU makes a card no other device where pods program it, not even while it
+// was out.
+func TestAFUChangesInRegionModes(t *testing.T) {
+	for _, test := range perMode[1:] {
+		t.Run(test.mode, func(t *testing.T) {
+			t.Parallel()
+			d := inMode(t, test.mode, nil)
+			d.do(d.node.Plug(cardA))
+			want := offers{test.a: {"3b:00.0": true}}
+			d.awaitOffers("card in", want)
+			d.pods.Hold("default", "job", "main", test.a, "3b:00.0")
+			d.do(d.node.Reprogram(cardA.Address, 1, cardB.AFUID))
+			d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x4000000000000"))
+			d.awaitOffers("reprogrammed, and one port breaks", offers{test.a: {"3b:00.0": false}})
+			d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x0"))
+			d.awaitOffers("mended", want)
+			d.do(d.node.Unplug(cardA.Address))
+			d.awaitOffers("pulled", offers{test.a: {"3b:00.0": false}})
+			c := cardA
+			c.AFUID = cardB.AFUID
+			d.do(d.node.Plug(c))
+			d.awaitOffers("back with another AFU", want)
+			if n := d.kubelet.Registrations(test.a); n != 1 {
+				t.Errorf("%d registrations, want 1", n)
+			}
+		})
+	}
+}
+
+// What lacks the id that a mode offers it by is not offered, and said once.
+func TestWithoutName(t *testing.T) {
+	vf := simnode.Card{Address: "0000:3b:00.1", PhysFn: cardA.Address, Ports: 1, AFUID: cardA.AFUID, NUMANode: -1}
+	for _, test := range perMode {
+		t.Run(test.mode, func(t *testing.T) {
+			t.Parallel()
+			d := inMode(t, test.mode, func(c *config.Config) { c.HealthInterval = 50 * time.Millisecond })
+			d.do(d.node.Plug(vf))
+			d.awaitLine("device.unoffered", "3b:00.1", "interface")
+			in := all(test.ids, true)
+			if test.mode == "af" {
+				in["3b:00.1"] = true // its interface is that of the physical function
+			}
+			d.do(d.node.Plug(cardA))
+			d.awaitOffers("the physical function in", offers{test.a: in})
+			if n := len(d.lines("device.unoffered")); n != 1 {
+				t.Errorf("said %d times: %s", n, fmt.Sprint(d.lines("device.unoffered")))
+			}
+		})
+	}
+}

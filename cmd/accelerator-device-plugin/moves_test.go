@@ -1,0 +1,176 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// The lists of card A in mode af, while port 1 is given another AFU.
+var (
+	unmoved = offers{afAa: {"3b:00.0": true, "3b:00.0-p1": true}}
+	moving  = offers{afAa: {"3b:00.0": true, "3b:00.0-p1": false}}
+	moved   = offers{afAa: {"3b:00.0": true}, afAb: {"3b:00.0-p1": true}}
+)
+
+// inModeAF is a daemon in mode af with card A.
+func inModeAF(t *testing.T, adjust func(*config.Config)) *daemon {
+	t.Helper()
+	t.Parallel()
+	d := inMode(t, "af", adjust)
+	d.do(d.node.Plug(cardA))
+	d.awaitOffers("card in", unmoved)
+	return d
+}
+
+// reprogram gives port 1 of card A another AFU.
+func (d *daemon) reprogram(afu string) {
+	d.t.Helper()
+	d.do(d.node.Reprogram(cardA.Address, 1, afu))
+}
+
+// A port that nobody holds moves to the resource of its new AFU; the old one gives it
+// to nobody any more.
+func TestFreePortMoves(t *testing.T) {
+	d := inModeAF(t, nil)
+	d.reprogram(cardB.AFUID)
+	d.awaitOffers("another AFU", moved)
+	d.awaitLine("device.identity", "resource", afAa, afAb)
+	d.awaitRefused("it has moved", afAa, "3b:00.0-p1", "gone")
+	if _, err := d.kubelet.Allocate(t.Context(), afAb, "3b:00.0-p1"); err != nil {
+		t.Errorf("Allocate of the new resource: %v", err)
+	}
+	d.do(d.node.Reprogram(cardA.Address, 0, cardB.AFUID))
+	d.awaitOffers("the old resource is empty", offers{afAa: {}, afAb: {"3b:00.0": true, "3b:00.0-p1": true}})
+}
+
+// A port that does not answer stays where it was.
+func TestPortThatDoesNotAnswerStays(t *testing.T) {
+	d := inModeAF(t, nil)
+	d.do(d.node.Set(cardA.Address, 1, "afu_id", strings.Repeat("f", 32)))
+	d.awaitOffers("AFU all f", moving)
+	d.reprogram(cardA.AFUID)
+	d.awaitOffers("it answers", unmoved)
+	d.do(d.node.Set(cardA.Address, 1, "afu_id", strings.Repeat("f", 32)))
+	d.awaitOffers("AFU all f", moving)
+	d.reprogram(cardB.AFUID)
+	d.awaitOffers("it answers, with another AFU", moved)
+}
+
+// A port that was given out a moment ago is held, whatever the kubelet knows of it.
+func TestAllocatedPortStays(t *testing.T) {
+	d := inModeAF(t, nil)
+	if _, err := d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1"); err != nil {
+		t.Fatal(err)
+	}
+	d.reprogram(cardB.AFUID)
+	d.awaitOffers("another AFU", moving)
+	d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
+	d.awaitAsked()
+	d.awaitOffers("asked again who holds it", moving)
+	d.reprogram(cardA.AFUID)
+	d.awaitOffers("the old AFU again", unmoved)
+}
+
+// A port that was given out, but that no container has in the end, moves after a while.
+func TestAllocatedPortMovesInTheEnd(t *testing.T) {
+	t.Parallel()
+	d := prepareDaemon(t, func(c *config.Config) { c.Mode = "af" })
+	const grace = 500 * time.Millisecond
+	d.hurryAfter(grace)
+	d.run()
+	d.do(d.node.Plug(cardA))
+	d.awaitOffers("card in", unmoved)
+	given := time.Now()
+	if _, err := d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1"); err != nil {
+		t.Fatal(err)
+	}
+	d.reprogram(cardB.AFUID)
+	d.awaitOffers("another AFU", moved)
+	if took := time.Since(given); took < grace {
+		t.Errorf("moved %s after it was given out, want %s at least", took, grace)
+	}
+}
+
+// A port that a container holds stays until that has ended; it is unhealthy there, and
+// healthy again with the AFU that the container was given.
+func TestHeldPortMovesWhenFree(t *testing.T) {
+	d := inModeAF(t, nil)
+	d.pods.Hold("default", "job", "main", afAa, "3b:00.0-p1")
+	d.reprogram(cardB.AFUID)
+	d.awaitOffers("another AFU", moving)
+	d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
+	d.awaitLine("device.tombstone", "3b:00.0-p1", afAa, "default/job/main")
+	d.awaitAsked()
+	d.awaitOffers("asked again who holds it", moving)
+	d.reprogram(cardA.AFUID)
+	d.awaitOffers("the old AFU again", unmoved)
+	d.reprogram(cardB.AFUID)
+	d.awaitOffers("another AFU again", moving)
+	d.awaitRefused("another AFU again", afAa, "3b:00.0-p1", "replaced-in-use")
+
+	d.do(d.node.Unplug(cardA.Address))
+	d.awaitOffers("card out", offers{afAa: {"3b:00.0-p1": false}})
+	d.do(d.node.Plug(cardA)) // with the AFU that the container was given
+	d.awaitOffers("card in", unmoved)
+	d.reprogram(cardB.AFUID)
+	d.awaitOffers("another AFU once more", moving)
+	d.awaitRefused("another AFU once more", afAa, "3b:00.0-p1", "replaced-in-use")
+	d.pods.Release("default", "job")
+	d.awaitOffers("the pod has ended", moved)
+}
+
+// A kubelet that restarts in the middle of a move hears how far it is, and the rest.
+func TestKubeletRestartsDuringMove(t *testing.T) {
+	d := inModeAF(t, nil)
+	d.pods.Behave(standin.PodBehaviour{Stall: true})
+	d.reprogram(cardB.AFUID)
+	d.awaitOffers("nobody says who holds it", moving)
+	d.awaitRefused("nobody says who holds it", afAa, "3b:00.0-p1", "moving")
+	d.restartKubelet()
+	d.awaitOffers("the kubelet has restarted", moving)
+	d.pods.Behave(standin.PodBehaviour{})
+	d.awaitOffers("free", moved)
+	d.restartKubelet()
+	d.awaitOffers("the kubelet has restarted again", moved)
+}
+
+// Where nobody says who holds what, a port moves after the grace; or before, when
+// somebody does again.
+func TestMoveWithoutPodResources(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		grace time.Duration
+	}{
+		{"for good", 500 * time.Millisecond},
+		{"for a while", time.Hour},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := inModeAF(t, func(c *config.Config) { c.TombstoneGrace = test.grace })
+			d.pods.Stop()
+			d.reprogram(cardB.AFUID)
+			d.awaitOffers("another AFU", moving)
+			d.awaitLine("holders.unknown")
+			if test.grace == time.Hour {
+				d.startPods()
+			}
+			d.awaitOffers("moved", moved)
+		})
+	}
+}
+
+// What a container holds under the name that its device had before the daemon started
+// stays there.
+func TestHeldSinceBeforeTheStart(t *testing.T) {
+	d := inModeAF(t, nil)
+	d.do(d.stop())
+	d.pods.Hold("default", "job", "main", afAa, "3b:00.0-p1")
+	d.reprogram(cardB.AFUID)
+	d.run()
+	d.awaitOffers("started", moving)
+	d.pods.Release("default", "job")
+	d.awaitOffers("the pod has ended", moved)
+}
