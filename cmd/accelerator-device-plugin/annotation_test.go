@@ -1,0 +1,291 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+	"b-com.com/accelerator-device-plugin/internal/config"
+)
+
+const testNode = "worker-3"
+
+// cluster is an API server, and a daemon that follows its node there.
+type cluster struct {
+	*daemon
+	api *standin.Server
+}
+
+// prepareCluster is prepareDaemon with an API server.
+func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
+	t.Helper()
+	c := &cluster{api: standin.Start(nil)}
+	t.Cleanup(func() { c.api.Close() })
+	c.daemon = prepareDaemon(t, func(cfg *config.Config) {
+		cfg.NodeName, cfg.Kubeconfig = testNode, filepath.Join(t.TempDir(), "kubeconfig")
+		if adjust != nil {
+			adjust(cfg)
+		}
+	})
+	c.hurryAfter(time.Millisecond)
+	c.do(os.WriteFile(c.cfg.Kubeconfig, fmt.Appendf(nil, `current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "https://%s", certificate-authority-data: %s}}]
+users: [{name: u, user: {token: token-1}}]
+`, c.api.Address(), base64.StdEncoding.EncodeToString(c.api.CA())), 0o600))
+	return c
+}
+
+// restartAPI starts an API server where there was one.
+func (c *cluster) restartAPI() {
+	c.t.Helper()
+	l, err := net.Listen("tcp", c.api.Address())
+	c.do(err)
+	c.api = standin.Start(l)
+}
+
+// ask sets the annotation of the node; "" removes it.
+func (c *cluster) ask(mode string) {
+	annotations := map[string]string{"example.com/other": "x"}
+	if mode != "" {
+		annotations["fpga.intel.com/device-plugin-mode"] = mode
+	}
+	c.api.Set(testNode, "uid-1", annotations)
+}
+
+// freeAddress is one on which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// probe keeps no connection, as a kubelet's probe does not.
+var probe = http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+
+// awaitAlive waits until /healthz and /readyz answer 200.
+func (c *cluster) awaitAlive(when string) {
+	c.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for _, path := range []string{"/healthz", "/readyz"} {
+		for {
+			answer, err := probe.Get("http://" + c.cfg.HTTPAddress + path)
+			if err == nil {
+				io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+				if answer.StatusCode == http.StatusOK {
+					break
+				}
+			}
+			select {
+			case <-deadline:
+				c.t.Fatalf("%s: %s = %v, %v; want 200", when, path, answer, err)
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// awaitGoroutines waits until there are no more than so many.
+func awaitGoroutines(t *testing.T, most int) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for runtime.NumGoroutine() > most {
+		select {
+		case <-deadline:
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, were %d:\n%s", runtime.NumGoroutine(), most, stacks[:runtime.Stack(stacks, true)])
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// checkSockets fails the test when there is not one socket for each of so many
+// resources.
+func (c *cluster) checkSockets(when string, want int) {
+	c.t.Helper()
+	sockets, err := filepath.Glob(filepath.Join(c.cfg.KubeletDir, "accelerator-*.sock"))
+	if err != nil || len(sockets) != want {
+		c.t.Errorf("%s: sockets %v, %v; want %d", when, sockets, err, want)
+	}
+}
+
+// The two cards in each mode, nothing held.
+var bothCards = map[string]offers{
+	"single":      {testResource: {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}},
+	"af":          {afAa: {"3b:00.0": true, "3b:00.0-p1": true}, afBb: {"5e:00.0": true}},
+	"region":      {regionA: {"3b:00.0": true}, regionB: {"5e:00.0": true}},
+	"regiondevel": {regionA: {"3b:00.0": true}, regionB: {"5e:00.0": true}},
+	"pool":        {testResource: {"0": true, "1": true}},
+}
+
+// The annotation is followed from one mode to the next; what is none changes nothing,
+// and without it the setting holds. Every change leaves nothing behind.
+func TestAnnotation(t *testing.T) {
+	c := prepareCluster(t, func(cfg *config.Config) { cfg.HTTPAddress, cfg.AccelNbUnits = freeAddress(t), 2 })
+	c.ask("regiondevel")
+	c.do(c.node.Plug(cardA))
+	c.do(c.node.Plug(cardB))
+	c.run()
+	c.awaitOffers("annotated at the start", bothCards["regiondevel"])
+	c.awaitAlive("annotated at the start")
+	if n := c.kubelet.Registrations(testResource); n != 0 {
+		t.Errorf("it began with the mode that was set: %d registrations", n)
+	}
+	goroutines := runtime.NumGoroutine()
+
+	for _, step := range []struct{ name, ask, want string }{
+		{"none", "", "single"},
+		{"af", "af", "af"},
+		{"no mode", "afu", "af"},
+		{"region", "region", "region"},
+		{"devel", "regiondevel", "regiondevel"},
+		{"pool", "pool", "pool"},
+		{"single", "single", "single"},
+		{"devel again", "regiondevel", "regiondevel"},
+	} {
+		c.ask(step.ask)
+		if step.name == "no mode" {
+			c.awaitLine("config.notice", "is no mode", "afu")
+		}
+		c.awaitOffers(step.name, bothCards[step.want])
+		c.awaitAlive(step.name)
+		c.checkSockets(step.name, len(bothCards[step.want]))
+		answer, err := c.kubelet.Allocate(t.Context(), regionA, "3b:00.0")
+		switch {
+		case step.want == "region" && err == nil && len(answer.Devices) == 2:
+		case step.want == "regiondevel" && err == nil && len(answer.Devices) == 3:
+		case step.want != "region" && step.want != "regiondevel" && err != nil:
+		default:
+			t.Errorf("%s: Allocate of a region = %v, %v", step.name, answer, err)
+		}
+	}
+	awaitGoroutines(t, goroutines)
+	c.api.Delete(testNode)
+	c.awaitLine("config.notice", "not known to the API server")
+	c.awaitOffers("no such node", bothCards["single"])
+	c.ask("af")
+	c.awaitOffers("there again", bothCards["af"])
+}
+
+// What is held under a name of the mode before stays there, unhealthy, until it is free;
+// what was given out just before the mode changed is held, too.
+func TestAnnotationMovesNothingHeld(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, nil)
+	c.hurryAfter(0)
+	c.ask("")
+	c.do(c.node.Plug(cardA))
+	c.do(c.node.Plug(cardB))
+	c.run()
+	c.awaitOffers("started", bothCards["single"])
+	c.pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
+	if _, err := c.kubelet.Allocate(t.Context(), testResource, "5e:00.0"); err != nil {
+		t.Fatal(err)
+	}
+	held := health{"3b:00.0-p1": false, "5e:00.0": false}
+	c.ask("af")
+	c.awaitOffers("af", offers{testResource: held, afAa: {"3b:00.0": true}})
+	for id := range held {
+		c.awaitRefused("af", testResource, id, "replaced-in-use")
+	}
+	c.ask("region")
+	c.awaitOffers("region", offers{testResource: held, regionA: {"3b:00.0": true}})
+	c.ask("")
+	c.awaitOffers("what it was", bothCards["single"])
+	c.ask("af")
+	c.awaitOffers("af again", offers{testResource: held, afAa: {"3b:00.0": true}})
+	c.pods.Release("default", "job")
+	c.awaitOffers("the pod has ended", offers{testResource: {"5e:00.0": false}, afAa: {"3b:00.0": true, "3b:00.0-p1": true}})
+}
+
+// What was given out just before the mode changed, but is not held in the end, moves
+// after a while.
+func TestAnnotationMovesAllocatedInTheEnd(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, nil)
+	const grace = 700 * time.Millisecond
+	c.hurryAfter(grace)
+	c.ask("")
+	c.do(c.node.Plug(cardB))
+	c.run()
+	c.awaitOffers("started", offers{testResource: {"5e:00.0": true}})
+	given := time.Now()
+	if _, err := c.kubelet.Allocate(t.Context(), testResource, "5e:00.0"); err != nil {
+		t.Fatal(err)
+	}
+	c.ask("af")
+	c.awaitOffers("af", offers{afBb: {"5e:00.0": true}})
+	if took := time.Since(given); took < grace {
+		t.Errorf("moved %s after it was given out, want %s at least", took, grace)
+	}
+}
+
+// An API server that is not there at the start is waited for, but not for long; it is
+// heard when it comes. One that goes takes nothing with it.
+func TestAPIServerIsDown(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, nil)
+	c.api.Close()
+	c.do(c.node.Plug(cardB))
+	begin := time.Now()
+	c.run()
+	c.awaitOffers("nobody answers", offers{testResource: {"5e:00.0": true}})
+	if took := time.Since(begin); took < firstAnswer {
+		t.Errorf("the API server was waited for %s, want %s", took, firstAnswer)
+	}
+	c.restartAPI()
+	c.ask("af")
+	c.awaitOffers("it has come", offers{afBb: {"5e:00.0": true}})
+	lost := len(c.lines("api.lost"))
+	c.api.Close()
+	for deadline := time.After(20 * time.Second); len(c.lines("api.lost")) == lost; {
+		select {
+		case <-deadline:
+			t.Fatal("nothing is said of an API server that has gone")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	c.do(c.node.Plug(cardA))
+	c.awaitOffers("it has gone", bothCards["af"])
+	c.restartAPI()
+	c.ask("region")
+	c.awaitOffers("it is back", bothCards["region"])
+}
+
+// Of modes that follow each other faster than the daemon can, the last one counts. It
+// ends in the middle of a change as it does at any time.
+func TestAnnotationFlaps(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, nil)
+	c.ask("af")
+	c.do(c.node.Plug(cardA))
+	c.do(c.node.Plug(cardB))
+	c.run()
+	for round := range 5 {
+		for range 10 {
+			for _, mode := range []string{"", "af", "pool", "region", "regiondevel"} {
+				c.ask(mode)
+			}
+			runtime.Gosched()
+		}
+		last := []string{"af", "region"}[round%2]
+		c.ask(last)
+		c.awaitOffers("after the storm", bothCards[last])
+	}
+	c.ask("single")
+	c.do(c.stop())
+	c.checkSockets("stopped", 0)
+}
