@@ -39,6 +39,7 @@ type daemon struct {
 	hurry   func(*inventory.Config, *server.Config)
 	hangups chan os.Signal
 	logs    *observer.ObservedLogs
+	service *service     // its own while it runs
 	stop    func() error // ends the daemon; a second call does nothing
 }
 
@@ -91,11 +92,13 @@ func (d *daemon) run() {
 	d.logs = logs
 	ctx, cancel := context.WithCancel(d.t.Context())
 	ended := make(chan error, 1)
+	d.service = &service{
+		cfg: d.cfg, hangups: d.hangups, log: zap.New(core), hurry: d.hurry,
+		again: func() (config.Config, []string, error) { return d.again() },
+	}
+	service := d.service
 	go func() {
-		ended <- (&service{
-			cfg: d.cfg, hangups: d.hangups, log: zap.New(core), hurry: d.hurry,
-			again: func() (config.Config, []string, error) { return d.again() },
-		}).serve(ctx)
+		ended <- service.serve(ctx)
 	}()
 	var once bool
 	d.stop = func() error {

@@ -1,28 +1,17 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event"
-	"b-com.com/accelerator-device-plugin/internal/httpd"
-	"b-com.com/accelerator-device-plugin/internal/view"
-	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/offer"
-	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
 func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
@@ -55,154 +44,4 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	}
 	log.Info("daemon stopped", event.DaemonStopped)
 	return nil
-}
-
-// serve runs the daemon until ctx ends.
-func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) error {
-	return (&service{cfg: cfg, hangups: hangups, again: again, log: log}).serve(ctx)
-}
-
-// serve runs what there is one of, and one generation after another, until ctx ends.
-func (s *service) serve(ctx context.Context) (failed error) {
-	cfg, log := s.cfg, s.log
-	if cfg.CDIDir != "" {
-		spec, err := cdi.Open(cfg.CDIDir, cfg.ResourceNamespace+"/fpga", cfg.HostDevRoot)
-		if err != nil {
-			return fmt.Errorf("--cdi-dir: %w", err)
-		}
-		defer func() { failed = errors.Join(failed, spec.Close()) }()
-		s.spec = spec
-	}
-	tasks, ctx := errgroup.WithContext(ctx)
-	task := taskOf(tasks)
-	modes, follow, err := s.modes()
-	if err != nil {
-		return err
-	}
-	if follow != nil {
-		task("node annotation", func() error { return follow(ctx) })
-	}
-	tasks.Go(func() error { return s.run(ctx, modes) })
-	tasks.Go(func() error {
-		<-ctx.Done()
-		log.Info("daemon stopping", event.DaemonStopping, event.Reason(context.Cause(ctx).Error()))
-		return nil
-	})
-	return tasks.Wait()
-}
-
-// taskOf returns what adds a task to a group, whose errors say which one it was.
-func taskOf(tasks *errgroup.Group) func(name string, run func() error) {
-	return func(name string, run func() error) {
-		tasks.Go(func() error {
-			if err := run(); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			return nil
-		})
-	}
-}
-
-// service is the daemon as it goes on when its parts are made anew.
-type service struct {
-	cfg     config.Config // the newest, but for the mode; a generation's own while it runs
-	hangups <-chan os.Signal
-	again   reload
-	log     *zap.Logger
-	ours    owner
-	earlier []*server.Server // of the generations before, as far as it matters
-	spec    *cdi.Spec        // nil: CDI is off
-
-	// hurry sets times that no setting speaks of; nil outside tests.
-	hurry func(*inventory.Config, *server.Config)
-}
-
-// generation joins the parts for one mode and runs them until ctx ends.
-func (s *service) generation(ctx context.Context, mode string) error {
-	cfg, log := s.cfg, s.log
-	cfg.Mode = mode
-	s.ours.follow(policyOf(cfg))
-	s.earlier = busy(s.earlier)
-	var servers []*server.Server
-	watched, settings := watching(cfg), s.serving(cfg)
-	if s.hurry != nil {
-		s.hurry(&watched, &settings)
-	}
-	watched.Holders = holdersOf(cfg.PodResourcesSocket, s.ours.owns, func() map[string][]string { return allocated(servers) })
-	node, err := openNode(cfg, watched, log, log)
-	if err != nil {
-		return err
-	}
-	srv, err := server.New(settings, node.inventory, log)
-	if err != nil {
-		node.watcher.Close()
-		return fmt.Errorf("server: %w", err)
-	}
-	// Its own slice: a question that hangs may outlive the generation.
-	servers = append(slices.Clone(s.earlier), srv)
-	s.earlier = servers
-
-	tasks, ctx := errgroup.WithContext(ctx)
-	task := taskOf(tasks)
-	task("watcher", func() error { return node.watch(ctx) })
-	task("inventory", func() error { return node.inventory.Run(ctx) })
-	task("server", func() error { return srv.Run(ctx) })
-	task("hangups", func() error { return s.followHangups(ctx, mode, node.inventory, srv) })
-	if cfg.HTTPAddress != "" {
-		task("http", func() error { return httpd.Run(ctx, cfg.HTTPAddress, answers(cfg, node.inventory, srv), log) })
-	}
-	return tasks.Wait()
-}
-
-// serving is how the kubelet is served.
-func (s *service) serving(cfg config.Config) server.Config {
-	settings := server.Defaults()
-	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
-	settings.Annotations, settings.AllocationPolicy = policyOf(cfg).Annotations(), prefer.Policy(cfg.AllocationPolicy)
-	settings.CDI = s.spec
-	return settings
-}
-
-// busy are those servers that have given something out lately. The others are
-// forgotten, and their inventories with them.
-func busy(servers []*server.Server) []*server.Server {
-	var all []*server.Server
-	for _, srv := range servers {
-		if len(srv.Allocated()) > 0 {
-			all = append(all, srv)
-		}
-	}
-	return all
-}
-
-// allocated is what these servers gave out lately.
-func allocated(servers []*server.Server) map[string][]string {
-	all := make(map[string][]string)
-	for _, srv := range servers {
-		for resource, ids := range srv.Allocated() {
-			all[resource] = append(all[resource], ids...)
-		}
-	}
-	return all
-}
-
-// answers are those of the HTTP server.
-func answers(cfg config.Config, inv *inventory.Inventory, srv *server.Server) httpd.Answers {
-	return httpd.Answers{
-		Alive: inv.Alive,
-		Ready: func() error { return ready(inv, srv) },
-		Devices: func(ctx context.Context) any {
-			snapshot, _ := inv.Latest()
-			holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: shown as none
-			return view.Rows(snapshot.Devices, cfg.HostDevRoot, holders.lookup())
-		},
-	}
-}
-
-// ready is nil when the first scan is done and each resource has a stream.
-func ready(inv *inventory.Inventory, srv *server.Server) error {
-	if snapshot, _ := inv.Latest(); snapshot.Version == 0 {
-		return fmt.Errorf("inventory: first scan is not done")
-	}
-	return srv.Ready()
 }
