@@ -63,6 +63,20 @@ var boards = map[string]byMode{
 	"kernel-6.1-virtual-function": withVirtual("02:00.0", notOffered),
 	"dfl-vf":                      withVirtual("03:00.0", nlbOnPAC),
 
+	"kernel-6.1-two-ports": {
+		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), well("01:00.0-p1", testResource, "dfl-port.1")},
+		af:          []offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), well("01:00.0-p1", otherOnPAC, "dfl-port.1")},
+		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-port.1")},
+		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-port.1", "dfl-fme.0")},
+	},
+	// Of five functions one has a port, which has no AFU id.
+	"kernel-6.1-several-functions": {
+		single:      []offered{well("01:00.0", testResource, "dfl-port.0")},
+		af:          []offered{well("01:00.0", notOffered, "dfl-port.0")},
+		region:      []offered{well("01:00.0", regionN6000, "dfl-port.0")},
+		regiondevel: []offered{well("01:00.0", regionN6000, "dfl-port.0", "dfl-fme.0")},
+	},
+
 	"kernel-6.1-no-driver": {},
 	"kernel-6.1-port-released": {
 		region:      []offered{bad(well("01:00.0", regionPAC), "no-port")},

@@ -21,11 +21,13 @@ const (
 	nlbOnPAC     = "fpga.intel.com/af-695.d84.aVKNtusxV3qMNmj5-qCB9thCTcSko8QT-J5DNoP5BAs" // 69528db6eb31577a8c3668f9faa081f6 d8424dc4a4a3c413f89e433683f9040b
 	dmaOnPAC     = "fpga.intel.com/af-695.bfa.aVKNtusxV3qMNmj5-qCB9r-vKulKUkbjgv448Pnhd2Q" // 69528db6eb31577a8c3668f9faa081f6 bfaf2ae94a5246e382fe38f0f9e17764
 	dmaOnD5005   = "fpga.intel.com/af-934.bfa.k0YRbU5Mtm6hy-kuHh-PXr-vKulKUkbjgv448Pnhd2Q" // 9346116d4e4cb66ea1cbe92e1e1f8f5e bfaf2ae94a5246e382fe38f0f9e17764
+	otherOnPAC   = "fpga.intel.com/af-695.f7d.aVKNtusxV3qMNmj5-qCB9vffQFy9es9yIvFEsLk6zRg" // 69528db6eb31577a8c3668f9faa081f6 f7df405cbd7acf7222f144b0b93acd18
 	countsOnOPAE = "fpga.intel.com/af-a1b.001.obLD1OX2BxgpOktcbX6PkAARIjNEVWZ3iJmqu8zd7v8" // a1b2c3d4e5f60718293a4b5c6d7e8f90 00112233445566778899aabbccddeeff
 
 	regionPAC   = "fpga.intel.com/region-69528db6eb31577a8c3668f9faa081f6"
 	regionD5005 = "fpga.intel.com/region-9346116d4e4cb66ea1cbe92e1e1f8f5e"
 	regionOPAE  = "fpga.intel.com/region-a1b2c3d4e5f60718293a4b5c6d7e8f90"
+	regionN6000 = "fpga.intel.com/region-98b4d5bc98ba5f4b98d9a2841ccf11b0"
 	regionMulti = "fpga.intel.com/region-0c1d2e3f405162738495a6b7c8d9eafb"
 
 	notOffered = ""

@@ -34,7 +34,7 @@ func main() {
 	// With two, timers of an emulated guest get lost now and then, and it hangs.
 	flag.IntVar(&o.cpus, "cpus", 1, "processors of the guest")
 	flag.BoolVar(&o.count, "count", false, "let the guest's clock count instructions, a nanosecond each")
-	flag.DurationVar(&o.timeout, "timeout", 5*time.Minute, "limit for everything")
+	flag.DurationVar(&o.timeout, "timeout", 8*time.Minute, "limit for everything")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
