@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // injected are the nodes below /dev that the CDI spec gives, by device id; nil: there
@@ -124,11 +124,11 @@ func (d *daemon) checkNamed(when, resource string, annotations map[string]string
 	if err != nil {
 		d.t.Fatalf("%s: %v", when, err)
 	}
-	want := &v1beta1.ContainerAllocateResponse{
+	want := standin.Given{
 		Envs:        map[string]string{"ACCELERATOR_UNITS": id, "ACCELERATOR_DEVICES": id},
-		Annotations: annotations, CdiDevices: []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=" + id}},
+		Annotations: annotations, CDI: []string{"fpga.intel.com/fpga=" + id},
 	}
-	if diff := cmp.Diff(want.String(), got.String()); diff != "" {
+	if diff := cmp.Diff(want, standin.GivenBy(got)); diff != "" {
 		d.t.Errorf("%s: Allocate (-want +got):\n%s", when, diff)
 	}
 }

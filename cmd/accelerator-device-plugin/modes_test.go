@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // The names of Intel's plugin for the interfaces (A, B) and AFUs (a, b) of our
@@ -88,12 +88,12 @@ func (d *daemon) awaitRefused(when, resource, id, why string) {
 }
 
 // nodesOf are the nodes of an answer.
-func nodesOf(names ...string) []*v1beta1.DeviceSpec {
-	var specs []*v1beta1.DeviceSpec
+func nodesOf(names ...string) []string {
+	var nodes []string
 	for _, name := range names {
-		specs = append(specs, &v1beta1.DeviceSpec{HostPath: "/dev/" + name, ContainerPath: "/dev/" + name, Permissions: "rw"})
+		nodes = append(nodes, "/dev/"+name+":/dev/"+name+":rw")
 	}
-	return specs
+	return nodes
 }
 
 // perMode is what each mode makes of card A, with two ports, and card B, with one.
@@ -101,7 +101,7 @@ var perMode = []struct {
 	mode        string
 	a, b        string // their resources
 	ids         []string
-	nodes       []*v1beta1.DeviceSpec // that a container with ids[0] gets, card A being first
+	nodes       []string // that a container with ids[0] gets, card A being first
 	annotations map[string]string
 }{
 	{"af", afAa, afBb, []string{"3b:00.0", "3b:00.0-p1"}, nodesOf("dfl-port.0"), nil},
@@ -136,11 +136,11 @@ func TestHotPlugOfModes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := &v1beta1.ContainerAllocateResponse{
-				Envs:    map[string]string{"ACCELERATOR_UNITS": test.ids[0], "ACCELERATOR_DEVICES": test.ids[0]},
-				Devices: test.nodes, Annotations: test.annotations,
+			want := standin.Given{
+				Envs:  map[string]string{"ACCELERATOR_UNITS": test.ids[0], "ACCELERATOR_DEVICES": test.ids[0]},
+				Nodes: test.nodes, Annotations: test.annotations,
 			}
-			if diff := cmp.Diff(want.String(), got.String()); diff != "" {
+			if diff := cmp.Diff(want, standin.GivenBy(got)); diff != "" {
 				t.Errorf("Allocate (-want +got):\n%s", diff)
 			}
 
