@@ -43,8 +43,8 @@ func (s *service) takeOver(mode string, inv *inventory.Inventory) bool {
 		s.log.Error("configuration refused, the old one stays", event.ConfigRefused, event.Err(err))
 		return false
 	}
-	for _, key := range restart {
-		s.log.Warn("changed setting needs a restart", event.ConfigNotice, event.Flag(key))
+	for _, flag := range restart {
+		s.log.Warn("changed setting needs a restart", event.ConfigNotice, event.Flag(flag))
 	}
 	s.cfg.Exclude, s.cfg.Severity, s.cfg.Resources = next.Exclude, next.Severity, next.Resources
 	cfg := s.cfg

@@ -158,7 +158,7 @@ func TestHangupReadsTheFileAgain(t *testing.T) {
 	write("exclude: [\"0000:3B:00.0-p0\"]\nresyncInterval: 17s\n")
 	d.hangups <- syscall.SIGHUP
 	d.await("port 0 excluded instead", health{"3b:00.0": false, "3b:00.0-p1": true})
-	d.awaitLine("config.notice", "resyncInterval", "restart")
+	d.awaitLine("config.notice", "resync-interval", "restart")
 
 	write("health: {severity: {port-ap6: ignored}}\n")
 	d.hangups <- syscall.SIGHUP

@@ -10,7 +10,7 @@ import (
 // are those of the command line, variables come from lookup. It returns what a
 // start would have now, and leaves l as it is. A running daemon takes over
 // Exclude, Severity and Resources of it; the list names all other settings that
-// differ from l.Config, by their keys and sorted: those need a restart. Without a
+// differ from l.Config, by the names of their flags and sorted: those need a restart. Without a
 // file there is nothing to read, and l.Config is returned.
 //
 // On an error, which is one of Load, the Config is empty: go on with the old one.
@@ -40,15 +40,15 @@ func (l *Loader) Again(lookup func(string) (string, bool)) (Config, []string, er
 	return next.Config, l.differing(next), nil
 }
 
-// differing lists the keys of the settings whose values are not those of o.
+// differing lists the flags of the settings whose values are not those of o.
 // Exclude, Severity and Resources are no settings in that sense.
 func (l *Loader) differing(o *Loader) []string {
-	var keys []string
+	var names []string
 	l.flags.VisitAll(func(f *pflag.Flag) {
 		if f.Value.String() != o.flags.Lookup(f.Name).Value.String() {
-			keys = append(keys, keyOf(f.Name))
+			names = append(names, f.Name)
 		}
 	})
-	slices.Sort(keys)
-	return keys
+	slices.Sort(names)
+	return names
 }

@@ -64,12 +64,12 @@ func TestAgain(t *testing.T) {
 		{"policy taken out", nil, "flapLimit: 3\n", func(c *config.Config) { c.Exclude, c.Severity = nil, nil }, nil},
 		{"others changed", nil, "resyncInterval: 7s\nflapLimit: 4\nmode: pool\n" + "exclude: [3b:00.0]\nhealth: {severity: {afu-dead: fatal}}\n",
 			func(c *config.Config) { c.ResyncInterval, c.FlapLimit, c.Mode = 7*time.Second, 4, "pool" },
-			[]string{"flapLimit", "mode", "resyncInterval"}},
-		{"all gone", nil, "", func(c *config.Config) { c.Exclude, c.Severity, c.FlapLimit = nil, nil, 5 }, []string{"flapLimit"}},
+			[]string{"flap-limit", "mode", "resync-interval"}},
+		{"all gone", nil, "", func(c *config.Config) { c.Exclude, c.Severity, c.FlapLimit = nil, nil, 5 }, []string{"flap-limit"}},
 		{"flag wins", []string{"--flap-limit=9", "--resync-interval=90s"}, "flapLimit: 4\nresyncInterval: 7s\n" + "exclude: [5e:00.0]\n",
 			func(c *config.Config) { c.Exclude, c.Severity = map[string]bool{"5e:00.0": true}, nil }, nil},
 		{"root with what follows it", nil, before + "devRoot: /other\n",
-			func(c *config.Config) { c.DevRoot, c.HostDevRoot = "/other", "/other" }, []string{"devRoot", "hostDevRoot"}},
+			func(c *config.Config) { c.DevRoot, c.HostDevRoot = "/other", "/other" }, []string{"dev-root", "host-dev-root"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := write(t, before)
@@ -149,7 +149,7 @@ func TestAgainRefused(t *testing.T) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
-		}, "is a directory"},
+		}, "config file: read "},
 		{"no YAML", func(t *testing.T, path string) { rewrite(t, path, "exclude: [\n") }, "not YAML"},
 		{"bad address", func(t *testing.T, path string) { rewrite(t, path, "exclude:\n- 3b:00.0\n- x\n") }, `config.yaml:3: exclude: "x"`},
 		{"bad rule", func(t *testing.T, path string) {
@@ -226,7 +226,7 @@ func TestAgainVariables(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"flapLimit"}, others); diff != "" {
+	if diff := cmp.Diff([]string{"flap-limit"}, others); diff != "" {
 		t.Errorf("others (-want +got):\n%s", diff)
 	}
 }
