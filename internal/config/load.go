@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -47,12 +48,11 @@ func (l *Loader) loadFile(path string) error {
 	if path == "" {
 		return nil
 	}
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("config file: %w", err)
 	}
-	defer f.Close()
-	return l.loadYAML(path, f)
+	return l.loadYAML(path, bytes.NewReader(text))
 }
 
 // loadYAML reads one YAML mapping of settings.
