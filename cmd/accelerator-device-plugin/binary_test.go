@@ -84,6 +84,8 @@ func TestExitCodes(t *testing.T) {
 		{"version as a flag", []string{"--version"}, 0, []string{"accelerator-device-plugin ", "linux/"}},
 		{"unknown flag", []string{"--frequency=1"}, 2, []string{"frequency"}},
 		{"unknown flag of a command", []string{"devices", "--frequency=1"}, 2, []string{"frequency", "Run 'accelerator-device-plugin devices --help'"}},
+		{"one dash", []string{"-mode=af"}, 2, []string{"-mode=af; want two dashes: --mode"}},
+		{"one dash, of a command", []string{"devices", "-mode", "af"}, 2, []string{"want two dashes: --mode"}},
 		{"unknown command", []string{"dance"}, 2, []string{"accelerator-device-plugin: unknown command \"dance\"\n"}},
 		{"misspelt command", []string{"devcies"}, 2, []string{"accelerator-device-plugin: ", "did you mean devices?"}},
 		{"argument", []string{"devices", "3b:00.0"}, 2, []string{"3b:00.0"}},

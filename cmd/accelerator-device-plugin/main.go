@@ -9,6 +9,9 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func main() {
@@ -28,6 +31,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
+	err = oneDash(cmd, err)
 	var f failure
 	if errors.As(err, &f) {
 		if !f.logged {
@@ -69,6 +73,20 @@ func doubleDashes(args []string) []string {
 		out[i] = a
 	}
 	return out
+}
+
+// oneDash helps who writes a flag with one dash, as other plugins take theirs: the
+// parser takes its letters for flags of their own.
+func oneDash(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	name, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "=")
+	if cmd.Flags().Lookup(name) == nil {
+		return err
+	}
+	return fmt.Errorf("%w; want two dashes: --%s", err, name)
 }
 
 // isTerminal says whether w is a character device: good enough to decide on
