@@ -30,14 +30,13 @@ func newDevices() *cobra.Command {
 It is one look, without history: what a daemon knows beside it (holds, flapping,
 counters that rose) is at its --http-address under /devices.
 
-A device whose RESOURCE is empty is not offered in this mode. With -o wide, rules
+A device whose RESOURCE is "-" is not offered in this mode. With -o wide, rules
 for resources by which no device is offered are named on stderr.
 
 Where the kubelet's pod-resources socket can be asked, it also says which
 container holds which device, and lists devices that are held though they are
-not on the node any more. HOLDER "?" means that the kubelet could not be asked. A
-card that is bad is printed as such; that is no
-failure.`,
+not on the node any more. HOLDER "?" means that the kubelet could not be asked.
+A card that is bad is printed as such; that is no failure.`,
 		Example: `  accelerator-device-plugin devices
   accelerator-device-plugin devices -o wide
   accelerator-device-plugin devices -o json | jq -r '.[] | [.id, .health, (.holder | join(" "))] | @tsv'`,
