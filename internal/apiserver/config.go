@@ -56,7 +56,7 @@ func inCluster(cfg Config) (access, error) {
 			address[i], _ = cfg.LookupEnv(name)
 		}
 		if address[i] == "" {
-			return access{}, fmt.Errorf("API server: no variable %s: not in a pod; want a kubeconfig file", name)
+			return access{}, fmt.Errorf("API server: no variable %s: not in a pod; want --kubeconfig", name)
 		}
 	}
 	dir := cfg.ServiceAccount
