@@ -116,8 +116,11 @@ func (m *machine) one(ctx context.Context, s story.Story, t tables) error {
 // read reads the stories with this in their name, in the order of their names.
 func read(dir, only string) ([]story.Story, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*"+only+"*.txt"))
-	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("no story has %q in its name (%v)", only, err)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("STORIES=%s: %w", only, err)
+	case len(files) == 0:
+		return nil, fmt.Errorf("no story has %q in its name", only)
 	}
 	var stories []story.Story
 	for _, file := range files {
