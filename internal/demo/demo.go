@@ -170,7 +170,7 @@ The shell's echo empties the file before it writes: for that instant the port
 is unreadable, and bad news is told at once. Good news must hold for %s. A port
 that turns more than 5 times within 20 s is quarantined for 20 s (flapping).
 The daemon's log: %s/daemon.log
-Interrupt (^C) to end.
+Interrupt (^C) to end; the directory goes, too.
 
 `, portA0, portA1, s.node.PortDir(cardA.Address, 0), filepath.Join(s.node.Dev, s.node.PortNode(cardA.Address, 0)),
 		ap6Error, noError, s.Program, s.node.Sys, s.node.Dev, filepath.Join(s.dir, podResources), s.Hold, s.dir)
