@@ -1,0 +1,64 @@
+{{- define "adp.chart" -}}
+{{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* The name of all objects. A release that is called like the chart is not said twice. */}}
+{{- define "adp.name" -}}
+{{- $chart := include "adp.chart" . }}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride }}
+{{- else if contains $chart .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $chart | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- /* What a DaemonSet's pods are found by: it can never be changed. */}}
+{{- define "adp.selector" -}}
+app.kubernetes.io/name: {{ include "adp.chart" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- /* A version of git may be longer than a label, and end otherwise than a label may. */}}
+{{- define "adp.labels" -}}
+{{ include "adp.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "adp.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "adp.name" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- required "serviceAccount.name: want the name of an account, because serviceAccount.create is false" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "adp.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}
+{{- printf "%s@%s" .repository .digest }}
+{{- else }}
+{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The port of config.httpAddress, or nothing where it is off. */}}
+{{- define "adp.port" -}}
+{{- trimPrefix ":" .Values.config.httpAddress }}
+{{- end }}
+
+{{- define "adp.config" -}}
+{{ toYaml .Values.config }}
+{{- end }}
+
+{{- /* What the pod of helm test asks for, or nothing: in the other modes the hardware gives the names. */}}
+{{- define "adp.test.resource" -}}
+{{- if .Values.test.resource }}
+{{- .Values.test.resource }}
+{{- else if and (has (default "single" .Values.config.mode) (list "single" "pool")) (not .Values.nodeAnnotation) }}
+{{- default "b-com.com/accelerator" .Values.config.resourceName }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,107 @@
+package chart_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	chartDir = "../../deploy/helm/accelerator-device-plugin"
+	release  = "fpga"
+	space    = "accelerators"
+)
+
+var update = flag.Bool("update", false, "write the golden files, deploy/manifests and the table of docs/install.md")
+
+// helmPath is the helm that this module pins.
+var helmPath string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	build := exec.Command("go", "tool", "-n", "helm") // builds it, unless it is in the cache; minutes, the first time
+	build.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath")
+	build.Stderr = os.Stderr
+	path, err := build.Output()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "go tool -n helm:", err)
+		os.Exit(1)
+	}
+	helmPath = strings.TrimSpace(string(path))
+	home, err := os.MkdirTemp("", "helm")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	// No plugin, repository or cluster of who runs the test.
+	for _, name := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {
+		os.Setenv(name, filepath.Join(home, name))
+	}
+	os.Setenv("KUBECONFIG", filepath.Join(home, "none"))
+	code := m.Run()
+	os.RemoveAll(home)
+	os.Exit(code)
+}
+
+// helm returns stdout, and stderr as the error.
+func helm(args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(helmPath, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("helm %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// render is `helm template` with values in YAML.
+func render(t *testing.T, values string, args ...string) (string, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	write(t, file, values)
+	return helm(append([]string{"template", release, chartDir, "--namespace", space, "--values", file}, args...)...)
+}
+
+func rendered(t *testing.T, values string, args ...string) string {
+	t.Helper()
+	out, err := render(t, values, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// golden compares got with a file, or writes it there.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		write(t, path, got)
+		return
+	}
+	if diff := cmp.Diff(read(t, path), got); diff != "" {
+		t.Errorf("%s is stale: run `make manifests` and read the difference (-want +got):\n%s", filepath.Base(path), diff)
+	}
+}

@@ -1,0 +1,84 @@
+package chart_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// decoder knows what the chart may make. It is strict: a field that the API does
+// not have, or that is there twice, is an error.
+var decoder = func() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err)
+		}
+	}
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+}()
+
+// objects decodes what helm rendered.
+func objects(t *testing.T, manifests string) []runtime.Object {
+	t.Helper()
+	var all []runtime.Object
+	for documents := utilyaml.NewDocumentDecoder(io.NopCloser(strings.NewReader(manifests))); ; {
+		buffer := make([]byte, 1<<20)
+		n, err := documents.Read(buffer)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		document := strings.TrimSpace(string(buffer[:n]))
+		if document == "" || document == "---" {
+			continue
+		}
+		object, _, err := decoder.Decode([]byte(document), nil, nil)
+		if err != nil {
+			t.Fatalf("not what the API server takes: %v\n%s", err, document)
+		}
+		all = append(all, object)
+	}
+}
+
+// only returns the one object of a type.
+func only[T runtime.Object](t *testing.T, all []runtime.Object) T {
+	t.Helper()
+	var found []T
+	for _, o := range all {
+		if o, ok := o.(T); ok {
+			found = append(found, o)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d objects of type %T, want 1", len(found), *new(T))
+	}
+	return found[0]
+}
+
+// The decoder refuses what an API server would drop.
+func TestDecoderIsStrict(t *testing.T) {
+	for _, tt := range []struct{ name, manifest string }{
+		{"field that does not exist", "apiVersion: v1\nkind: Pod\nspec: {hostNetwrok: false}\n"},
+		{"field twice", "apiVersion: v1\nkind: Pod\nspec: {hostPID: false, hostPID: false}\n"},
+		{"wrong type", "apiVersion: v1\nkind: Pod\nspec: {hostPID: \"no\"}\n"},
+		{"kind of another group", "apiVersion: apps/v1\nkind: Pod\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if o, _, err := decoder.Decode([]byte(tt.manifest), nil, nil); err == nil {
+				t.Errorf("taken: %v", o)
+			}
+		})
+	}
+}

@@ -1,0 +1,209 @@
+package chart_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/inventory/port"
+)
+
+const manifestsFile = "../../deploy/manifests/accelerator-device-plugin.yaml"
+
+// sets calls run with the values of each set, and with what they render to.
+func sets(t *testing.T, run func(t *testing.T, values, manifests string)) {
+	files, err := filepath.Glob("testdata/sets/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no sets: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			values := read(t, file)
+			run(t, values, rendered(t, values))
+		})
+	}
+}
+
+func TestLint(t *testing.T) {
+	sets(t, func(t *testing.T, _, _ string) {
+		values := filepath.Join("testdata/sets", filepath.Base(t.Name())+".yaml")
+		if out, err := helm("lint", "--strict", "--quiet", chartDir, "--values", values); err != nil || out != "" {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+func TestRender(t *testing.T) {
+	sets(t, func(t *testing.T, _, manifests string) {
+		objects(t, manifests)
+		golden(t, filepath.Join("testdata/sets", filepath.Base(t.Name())+".golden"), manifests)
+	})
+}
+
+// What is checked in for those without Helm is what the chart renders.
+func TestManifests(t *testing.T) {
+	out, err := helm("template", "accelerator-device-plugin", chartDir, "--namespace", "kube-system", "--skip-tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects(t, out)
+	golden(t, manifestsFile, "# Rendered from deploy/helm by `make manifests`. Do not edit.\n"+out)
+}
+
+// The API server takes the example, too.
+func TestExample(t *testing.T) {
+	only[*corev1.Pod](t, objects(t, read(t, "../../deploy/examples/pod.yaml")))
+}
+
+// Whatever the values say, the pod has no more rights than it needs.
+func TestLeastPrivilege(t *testing.T) {
+	sets(t, func(t *testing.T, values, manifests string) {
+		all := objects(t, manifests)
+		pod := only[*appsv1.DaemonSet](t, all).Spec.Template.Spec
+		if pod.HostNetwork || pod.HostPID || pod.HostIPC {
+			t.Error("shares a namespace of the host")
+		}
+		no, yes := false, true
+		if diff := cmp.Diff([]*bool{&no, &yes}, []*bool{pod.EnableServiceLinks, pod.HostUsers}); diff != "" {
+			t.Errorf("enableServiceLinks, hostUsers (-want +got):\n%s", diff)
+		}
+		if len(pod.InitContainers) != 0 || len(pod.Containers) != 1 {
+			t.Fatalf("%d and %d containers, want 0 and 1", len(pod.InitContainers), len(pod.Containers))
+		}
+		c := pod.Containers[0]
+		want := &corev1.SecurityContext{
+			Privileged: &no, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		}
+		got := c.SecurityContext.DeepCopy()
+		got.SELinuxOptions = nil
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("security context (-want +got):\n%s", diff)
+		}
+		if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("seccomp profile %s", pod.SecurityContext.SeccompProfile.Type)
+		}
+		writable(t, pod, c)
+		account(t, all, strings.Contains(values, "nodeAnnotation: true"))
+	})
+}
+
+// writable checks what the container may write to.
+func writable(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
+	var got []string
+	mounted := make(map[string]bool)
+	for _, m := range c.VolumeMounts {
+		mounted[m.Name] = true
+		if !m.ReadOnly {
+			got = append(got, m.Name)
+		}
+		if m.MountPath == "/dev" || strings.HasPrefix(m.MountPath, "/dev/") {
+			t.Errorf("mount over %s: the runtime cannot start the container", m.MountPath)
+		}
+	}
+	want := []string{"device-plugins"}
+	for _, v := range pod.Volumes {
+		if !mounted[v.Name] {
+			t.Errorf("volume %s is not mounted", v.Name)
+		}
+		if v.Name == "cdi" {
+			want = append(want, "cdi")
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("writable mounts (-want +got):\n%s", diff)
+	}
+}
+
+// account checks that the pods have rights at the API server only where a feature
+// needs them.
+func account(t *testing.T, all []runtime.Object, needed bool) {
+	if token := *only[*appsv1.DaemonSet](t, all).Spec.Template.Spec.AutomountServiceAccountToken; token != needed {
+		t.Errorf("automountServiceAccountToken: %t, want %t", token, needed)
+	}
+	var rules []rbacv1.PolicyRule
+	for _, o := range all {
+		switch o := o.(type) {
+		case *rbacv1.ClusterRole:
+			rules = append(rules, o.Rules...)
+		case *rbacv1.Role:
+			rules = append(rules, o.Rules...)
+		}
+	}
+	var want []rbacv1.PolicyRule
+	if needed {
+		want = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}}}
+	}
+	if diff := cmp.Diff(want, rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+}
+
+// The daemon itself takes the settings, and finds in them what the values say.
+func TestDaemonTakesConfig(t *testing.T) {
+	sets(t, func(t *testing.T, _, manifests string) {
+		got := daemon(t, manifests)
+		want := config.Defaults()
+		want.File, want.DevRoot, want.HostDevRoot, want.HTTPAddress = got.File, "/host/dev", "/dev", ":9480"
+		switch filepath.Base(t.Name()) {
+		case "pool":
+			want.Mode, want.AccelNbUnits, want.ResourceName = "pool", 8, "example.com/unit"
+		case "least":
+			want.HTTPAddress = ""
+		case "everything":
+			want.NodeName = "worker-3"
+			want.Mode, want.CDIDir, want.HTTPAddress, want.FlapLimit, want.ResyncInterval = "af", "/var/run/cdi", ":8080", 0, 30e9
+			want.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true, "10:00.0": true}
+			want.Severity = map[string]string{"port-mmio-timeout": "fatal", "power-throttled=1": "ignored"}
+			want.Resources = got.Resources
+			if rule := got.Resources[0].String(); rule != "example.com/nlb for pciVendor=8086 pciDevice=0010 afuId=d8424dc4a4a3c413f89e433683f9040b" {
+				t.Errorf("rule %q", rule)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("config (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// daemon is the configuration that the daemon has in the pod.
+func daemon(t *testing.T, manifests string) config.Config {
+	all := objects(t, manifests)
+	c := only[*appsv1.DaemonSet](t, all).Spec.Template.Spec.Containers[0]
+	environment := make(map[string]string)
+	for _, e := range c.Env {
+		environment[e.Name] = e.Value
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef.FieldPath == "spec.nodeName" {
+			environment[e.Name] = "worker-3"
+		}
+	}
+	mounted := only[*corev1.ConfigMap](t, all)
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, file, mounted.Data["config.yaml"])
+	if at := environment["ACCELERATOR_CONFIG"]; at != "/etc/accelerator-device-plugin/config.yaml" {
+		t.Errorf("config at %q", at)
+	}
+	environment["ACCELERATOR_CONFIG"] = file
+	loader := newLoader()
+	err := loader.Load(func(name string) (string, bool) { v, ok := environment[name]; return v, ok })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loader.Config
+}
+
+// newLoader is that of the daemon.
+func newLoader() *config.Loader {
+	v := config.Vocabulary{Families: []string{"dfl", "opae"}}
+	for _, row := range port.Rows() {
+		v.Rows = append(v.Rows, row.Name)
+	}
+	return config.New(v)
+}

@@ -1,0 +1,166 @@
+package chart_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// schema is the part of a JSON schema that is looked at here.
+type schema struct {
+	Type                 any
+	Properties           map[string]schema
+	AdditionalProperties json.RawMessage
+	Items                *schema
+}
+
+func readSchema(t *testing.T) schema {
+	t.Helper()
+	var s schema
+	if err := json.Unmarshal([]byte(read(t, chartDir+"/values.schema.json")), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// config has the keys of the daemon's YAML file: neither fewer nor others.
+func TestSchemaHasTheDaemonsKeys(t *testing.T) {
+	loader := newLoader()
+	file := t.TempDir() + "/config.yaml"
+	write(t, file, "noSuchKey: 1\n")
+	loader.Config.File = file
+	err := loader.Load(func(string) (string, bool) { return "", false })
+	if err == nil {
+		t.Fatal("unknown key taken")
+	}
+	_, list, _ := strings.Cut(err.Error(), "allowed: ") // it names them all
+	want := strings.Split(list, ", ")
+	got := slices.Sorted(maps.Keys(readSchema(t).Properties["config"].Properties))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("keys of config (-want +got):\n%s", diff)
+	}
+}
+
+// Every object of the schema says whether it takes keys that it does not name;
+// those that do are maps of the user's own.
+func TestSchemaIsStrict(t *testing.T) {
+	want := []string{
+		".config.health.severity", ".global", ".nodeSelector", ".podAnnotations", ".podLabels", ".serviceAccount.annotations",
+	}
+	var open []string
+	var walk func(path string, s schema)
+	walk = func(path string, s schema) {
+		if s.Type == "object" && string(s.AdditionalProperties) != "false" {
+			open = append(open, path)
+		}
+		for _, key := range slices.Sorted(maps.Keys(s.Properties)) {
+			walk(path+"."+key, s.Properties[key])
+		}
+		if s.Items != nil {
+			walk(path+"[]", *s.Items)
+		}
+	}
+	walk("", readSchema(t))
+	slices.Sort(open)
+	if diff := cmp.Diff(want, open); diff != "" {
+		t.Errorf("objects that take other keys (-want +got):\n%s", diff)
+	}
+}
+
+// The schema has the keys of values.yaml, and no others at the top.
+func TestSchemaHasTheValues(t *testing.T) {
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(read(t, chartDir+"/values.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	want := append(slices.Collect(maps.Keys(values)), "global") // Helm's own
+	slices.Sort(want)
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(readSchema(t).Properties))); diff != "" {
+		t.Errorf("keys (-values.yaml +schema):\n%s", diff)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for _, tt := range []struct{ name, values, want string }{
+		{"unknown key", "imgae: {}", "additional properties 'imgae' not allowed"},
+		{"unknown key below", "image: {repo: x}", "additional properties 'repo' not allowed"},
+		{"tag with colon", "image: {tag: 'a:b'}", "at '/image/tag'"},
+		{"tag that YAML takes for a number", "image: {tag: 1.10}", "got number, want string"},
+		{"digest that is none", "image: {digest: abc}", "at '/image/digest'"},
+		{"pull policy", "image: {pullPolicy: Sometimes}", "'Always', 'IfNotPresent', 'Never'"},
+		{"pull secrets as strings", "imagePullSecrets: [a]", "got string, want object"},
+		{"name in capitals", "fullnameOverride: Plugin", "at '/fullnameOverride'"},
+		{"name too long", "fullnameOverride: " + strings.Repeat("a", 54), "got 54, want 53"},
+		{"setting that does not exist", "config: {resyncIntervall: 1m}", "additional properties 'resyncIntervall' not allowed"},
+		{"mode that does not exist", "config: {mode: double}", "'single', 'af', 'region', 'regiondevel', 'pool'"},
+		{"resource name without domain", "config: {resourceName: fpga}", "at '/config/resourceName'"},
+		{"namespace in capitals", "config: {resourceNamespace: FPGA}", "at '/config/resourceNamespace'"},
+		{"no units", "config: {accelNbunits: 0}", "minimum: got 0, want 1"},
+		{"policy that does not exist", "config: {allocationPolicy: best}", "'packed', 'spread'"},
+		{"CDI directory that is relative", "config: {cdiDir: cdi}", "at '/config/cdiDir'"},
+		{"address that the kubelet cannot probe", "config: {httpAddress: '127.0.0.1:9480'}", "at '/config/httpAddress'"},
+		{"port too high", "config: {httpAddress: ':65536'}", `config.httpAddress: ":65536": want a port from 1 to 65535`},
+		{"port 0", "config: {httpAddress: ':0'}", `config.httpAddress: ":0": want a port from 1 to 65535`},
+		{"duration without unit", "config: {resyncInterval: 60}", "got number, want string"},
+		{"duration that is none", "config: {flapWindow: soon}", "at '/config/flapWindow'"},
+		{"flap limit", "config: {flapLimit: 1001}", "maximum: got 1,001, want 1,000"},
+		{"log level", "config: {logLevel: trace}", "'debug', 'info', 'warn', 'error'"},
+		{"excluded by name", "config: {exclude: [card1]}", "at '/config/exclude/0'"},
+		{"excluded twice", "config: {exclude: ['3b:00.0', '3b:00.0']}", "at '/config/exclude'"},
+		{"key of health", "config: {health: {severities: {}}}", "additional properties 'severities' not allowed"},
+		{"severity", "config: {health: {severity: {port-ap6: bad}}}", "'fatal', 'degraded', 'ignored'"},
+		{"rule without match", "config: {resources: [{name: example.com/a}]}", "missing property 'match'"},
+		{"rule that matches all", "config: {resources: [{name: example.com/a, match: {}}]}", "minProperties"},
+		{"key of match", "config: {resources: [{name: example.com/a, match: {vendor: x}}]}", "additional properties 'vendor' not allowed"},
+		{"digits that YAML takes for a number", "config: {resources: [{name: example.com/a, match: {pciVendor: 8086}}]}", "got number, want string"},
+		{"AFU id", "config: {resources: [{name: example.com/a, match: {afuId: abc}}]}", "at '/config/resources/0/match/afuId'"},
+		{"chart's own: sysfsRoot", "config: {sysfsRoot: /sys}", "config.sysfsRoot: set by the chart: the runtime mounts /sys"},
+		{"chart's own: devRoot", "config: {devRoot: /dev}", "config.devRoot: set by the chart"},
+		{"chart's own: hostDevRoot", "config: {hostDevRoot: /dev}", "config.hostDevRoot: set by the chart: it is /dev"},
+		{"chart's own: kubeletDir", "config: {kubeletDir: /x}", "config.kubeletDir: set by the chart: want kubelet.devicePluginDir"},
+		{"chart's own: podResourcesSocket", "config: {podResourcesSocket: /x}", "config.podResourcesSocket: set by the chart: want kubelet.rootDir"},
+		{"chart's own: nodeName", "config: {nodeName: a}", "config.nodeName: set by the chart: want nodeAnnotation: true"},
+		{"chart's own: kubeconfig", "config: {kubeconfig: /x}", "config.kubeconfig: set by the chart"},
+		{"word for a truth value", "nodeAnnotation: 'yes'", "got string, want boolean"},
+		{"kubelet root that is relative", "kubelet: {rootDir: kubelet}", "at '/kubelet/rootDir'"},
+		{"kubelet root with a slash at its end", "kubelet: {rootDir: /var/lib/kubelet/}", "at '/kubelet/rootDir'"},
+		{"account without name", "serviceAccount: {create: false}", "serviceAccount.name: want the name of an account"},
+		{"annotation that is no string", "podAnnotations: {a: 1}", "got number, want string"},
+		{"toleration", "tolerations: [{effect: NoRun}]", "'NoSchedule', 'PreferNoSchedule', 'NoExecute'"},
+		{"affinity that is empty", "nodeSelectorTerms: [{}]", "minProperties"},
+		{"operator of affinity", "nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Is}]}]", "'In', 'NotIn', 'Exists', 'DoesNotExist', 'Gt', 'Lt'"},
+		{"two affinities", "nodeFeatureDiscovery: {enabled: true}\nnodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]", "nodeSelectorTerms: not beside nodeFeatureDiscovery.enabled"},
+		{"no label", "nodeFeatureDiscovery: {enabled: true, labels: []}", "nodeFeatureDiscovery.labels: want one at least"},
+		{"resource that does not exist", "resources: {limits: {gpu: 1}}", "additional properties 'gpu' not allowed"},
+		{"quantity", "resources: {limits: {memory: 128MB}}", "at '/resources/limits/memory'"},
+		{"strategy", "updateStrategy: {type: Recreate}", "'RollingUpdate', 'OnDelete'"},
+		{"share above all", "updateStrategy: {rollingUpdate: {maxSurge: 101%}}", "at '/updateStrategy/rollingUpdate/maxSurge'"},
+		{"surge and unavailable", "updateStrategy: {rollingUpdate: {maxUnavailable: 1}}", "maxSurge 1 and maxUnavailable 1: want one of them 0 and the other not"},
+		{"neither", "updateStrategy: {rollingUpdate: {maxSurge: 0}}", "maxSurge 0 and maxUnavailable 0: want one of them 0 and the other not"},
+		{"test of no resource", "test: {resource: fpga}", "at '/test/resource'"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, err := render(t, tt.values)
+			if err == nil {
+				t.Fatalf("taken:\n%s", out)
+			}
+			if !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("refused without %q:\n%v", tt.want, err)
+			}
+		})
+	}
+}
+
+func TestKubeVersion(t *testing.T) {
+	for version, taken := range map[string]bool{"1.25.16": false, "1.26.0": true, "1.30.2-gke.1": true, "v1.37.1": true} {
+		_, err := render(t, "", "--kube-version", version)
+		if err != nil && !strings.Contains(err.Error(), "incompatible with Kubernetes") || (err == nil) != taken {
+			t.Errorf("%s: %v, want taken: %t", version, err, taken)
+		}
+	}
+}
