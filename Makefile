@@ -13,7 +13,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test test-kernel fixtures lint deps fuzz bench clean
+.PHONY: help build demo test test-kernel fixtures lint deps fuzz bench clean image chart manifests test-chart
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,3 +50,26 @@ bench: build ## measure latency, cost, memory, size: the table of the README
 
 clean: ## remove what was built
 	rm -rf bin dist
+
+# What the image is made for, and when: the time of the commit, so that the same
+# commit gives the same image.
+ARCHES  ?= amd64 arm64
+CREATED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
+image: $(ARCHES:%=image-%) ## build OCI archives and bills of materials into dist/ (ARCHES)
+
+image-%:
+	CGO_ENABLED=0 GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 go build -trimpath -buildvcs=false \
+		-ldflags '-s -w -X main.version=$(VERSION)' -o dist/bin_$*/accelerator-device-plugin ./cmd/accelerator-device-plugin
+	@go -C tools run ./image -module .. -binary ../dist/bin_$*/accelerator-device-plugin -root ../dist/root_$* \
+		-version '$(VERSION)' -revision '$(shell git rev-parse HEAD 2>/dev/null)' -created $(CREATED) \
+		-out '../dist/accelerator-device-plugin_$(VERSION)_$*.tar' -sbom '../dist/accelerator-device-plugin_$(VERSION)_$*.cdx.json'
+
+chart: ## package the Helm chart into dist/, for the image of this version
+	@GOFLAGS="$$GOFLAGS -trimpath" go -C tools tool helm package ../deploy/helm/accelerator-device-plugin --app-version '$(VERSION)' --destination ../dist
+
+manifests: ## write what is made from the chart: deploy/manifests, docs/install.md, golden files
+	cd tools && go test ./chart -update
+
+test-chart: ## test chart and image builder (builds helm: minutes, the first time)
+	cd tools && go vet ./... && go test ./...

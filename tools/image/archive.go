@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// Image is all that decides what an image is.
+type Image struct {
+	Version  string
+	Revision string    // commit
+	Created  time.Time // of the commit
+	Arch     string    // amd64, arm64
+	Files    Files
+}
+
+// build makes the image: one layer and its configuration.
+func (i Image) build() (v1.Image, error) {
+	files, err := i.Files.Tar(i.Created)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(files)), nil
+	}, tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, err
+	}
+	created := v1.Time{Time: i.Created}
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	img, err := mutate.Append(base, mutate.Addendum{Layer: layer, History: v1.History{Created: created, CreatedBy: "make image"}})
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Created = "linux", i.Arch, created
+	config.Config = v1.Config{Entrypoint: []string{Entrypoint}, Env: []string{"PATH=/usr/bin"}, Labels: i.labels()}
+	return mutate.ConfigFile(img, config)
+}
+
+// labels are those of the OCI image specification.
+func (i Image) labels() map[string]string {
+	const prefix = "org.opencontainers.image."
+	labels := map[string]string{
+		prefix + "title":       name,
+		prefix + "description": "Kubernetes device plugin for FPGA cards",
+		prefix + "version":     i.Version,
+		prefix + "created":     i.Created.Format(time.RFC3339),
+		prefix + "licenses":    "GPL-3.0-only", // as a whole: NOTICE
+	}
+	if i.Revision != "" {
+		labels[prefix+"revision"] = i.Revision
+	}
+	return labels
+}
+
+// Archive returns the image as an OCI layout in a tar, and the digest of its
+// manifest.
+func (i Image) Archive() ([]byte, v1.Hash, error) {
+	img, err := i.build()
+	if err != nil {
+		return nil, v1.Hash{}, err
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		return nil, v1.Hash{}, err
+	}
+	files, err := i.layout(img)
+	if err != nil {
+		return nil, v1.Hash{}, err
+	}
+	archive, err := files.Tar(i.Created)
+	return archive, digest, err
+}
+
+// layout is the OCI image layout, and the manifest.json of `docker save`.
+func (i Image) layout(img v1.Image) (Files, error) {
+	files := Files{"oci-layout": {0o644, []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
+	blob := func(data []byte, err error) (string, error) {
+		if err != nil {
+			return "", err
+		}
+		hash, _, err := v1.SHA256(bytes.NewReader(data))
+		where := "blobs/sha256/" + hash.Hex
+		files[where] = File{0o644, data}
+		return where, err
+	}
+	config, err := blob(img.RawConfigFile())
+	if err != nil {
+		return nil, err
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		return nil, err
+	}
+	saved := dockerManifest{Config: config, RepoTags: []string{name + ":" + i.Version}}
+	for _, layer := range layers {
+		where, err := blob(compressed(layer))
+		if err != nil {
+			return nil, err
+		}
+		saved.Layers = append(saved.Layers, where)
+	}
+	manifest, err := img.RawManifest()
+	if _, err := blob(manifest, err); err != nil {
+		return nil, err
+	}
+	if err := files.addJSON("manifest.json", []dockerManifest{saved}); err != nil {
+		return nil, err
+	}
+	index, err := i.index(img, int64(len(manifest)))
+	if err != nil {
+		return nil, err
+	}
+	return files, files.addJSON("index.json", index)
+}
+
+// index names the one manifest, by the tag and by the name that containerd gives to
+// an image that it imports: the one that the kubelet asks for.
+func (i Image) index(img v1.Image, size int64) (v1.IndexManifest, error) {
+	digest, err := img.Digest()
+	return v1.IndexManifest{
+		SchemaVersion: 2,
+		MediaType:     types.OCIImageIndex,
+		Manifests: []v1.Descriptor{{
+			MediaType: types.OCIManifestSchema1, Digest: digest, Size: size,
+			Platform: &v1.Platform{OS: "linux", Architecture: i.Arch},
+			Annotations: map[string]string{
+				"org.opencontainers.image.ref.name": i.Version,
+				"io.containerd.image.name":          "docker.io/library/" + name + ":" + i.Version,
+			},
+		}},
+	}, err
+}
+
+// dockerManifest is an entry of the manifest.json of `docker save`.
+type dockerManifest struct {
+	Config   string
+	RepoTags []string
+	Layers   []string
+}
+
+func (f Files) addJSON(where string, v any) error {
+	data, err := json.Marshal(v)
+	f[where] = File{0o644, data}
+	return err
+}
+
+func compressed(layer v1.Layer) ([]byte, error) {
+	r, err := layer.Compressed()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}

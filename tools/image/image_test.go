@@ -1,0 +1,253 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/buildinfo"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+)
+
+var example = Image{
+	Version: "v1.2.3", Revision: "0123456789", Created: time.Unix(1_800_000_000, 0).UTC(), Arch: "arm64",
+	Files: Rootfs([]byte("binary"), map[string][]byte{"b/LICENSE": []byte("text"), "a/c/NOTICE": []byte("more")}),
+}
+
+// untar returns the files and the names in their order.
+func untar(t *testing.T, r io.Reader) (Files, []string) {
+	t.Helper()
+	files := make(Files)
+	var names []string
+	for archive := tar.NewReader(r); ; {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files, names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, h.Name)
+		if h.Uid != 0 || h.Gid != 0 || !h.ModTime.Equal(example.Created) {
+			t.Errorf("%s: of %d:%d, %s; want root's, of the commit's time", h.Name, h.Uid, h.Gid, h.ModTime)
+		}
+		if h.Typeflag == tar.TypeReg {
+			data, err := io.ReadAll(archive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[h.Name] = File{h.FileInfo().Mode(), data}
+		}
+	}
+}
+
+// written is the example's archive, unpacked and as a file.
+func written(t *testing.T) (dir, file string, digest v1.Hash) {
+	t.Helper()
+	archive, digest, err := example.Archive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, _ := untar(t, bytes.NewReader(archive))
+	dir, file = filepath.Join(t.TempDir(), "layout"), filepath.Join(t.TempDir(), "image.tar")
+	if err := files.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, archive, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir, file, digest
+}
+
+// Readers of OCI layouts and of `docker save` find the same, valid image.
+func TestArchive(t *testing.T) {
+	dir, file, digest := written(t)
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	oci, err := index.Image(digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := tarball.ImageFromPath(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, img := range map[string]v1.Image{"OCI": oci, "docker": saved} {
+		if err := validate.Image(img); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got, err := img.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = got.DeepCopy()
+		if len(got.RootFS.DiffIDs) != 1 {
+			t.Errorf("%s: %d layers, want 1", name, len(got.RootFS.DiffIDs))
+		}
+		got.RootFS = v1.RootFS{}
+		created := v1.Time{Time: example.Created}
+		want := &v1.ConfigFile{
+			OS: "linux", Architecture: "arm64", Created: created,
+			History: []v1.History{{Created: created, CreatedBy: "make image"}},
+			Config:  v1.Config{Entrypoint: []string{Entrypoint}, Env: []string{"PATH=/usr/bin"}, Labels: example.labels()},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: config (-want +got):\n%s", name, diff)
+		}
+		files, names := untar(t, mutate.Extract(img))
+		if diff := cmp.Diff(example.Files, files); diff != "" {
+			t.Errorf("%s: files (-want +got):\n%s", name, diff)
+		}
+		entries := []string{"licenses", "licenses/a", "licenses/a/c", "licenses/a/c/NOTICE", "licenses/b", "licenses/b/LICENSE", "usr", "usr/bin", Entrypoint[1:]}
+		slices.Sort(names)
+		if diff := cmp.Diff(entries, names); diff != "" {
+			t.Errorf("%s: names (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// containerd, and so the kubelet, knows it by the name that the chart asks for.
+func TestIndex(t *testing.T) {
+	dir, _, digest := written(t)
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(manifest.Manifests) != 1 {
+		t.Fatalf("%d manifests, want 1", len(manifest.Manifests))
+	}
+	got := manifest.Manifests[0]
+	got.Size = 0 // validated by reading it
+	want := v1.Descriptor{
+		MediaType: "application/vnd.oci.image.manifest.v1+json", Digest: digest,
+		Platform: &v1.Platform{OS: "linux", Architecture: "arm64"},
+		Annotations: map[string]string{
+			"org.opencontainers.image.ref.name": "v1.2.3",
+			"io.containerd.image.name":          "docker.io/library/accelerator-device-plugin:v1.2.3",
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("descriptor (-want +got):\n%s", diff)
+	}
+}
+
+// An archive ends with two empty blocks; Go's reader would not miss them, tar does.
+func TestTarHasItsEnd(t *testing.T) {
+	archive, err := example.Files.Tar(example.Created)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := make([]byte, 2*512); !bytes.HasSuffix(archive, end) {
+		t.Error("no end of archive")
+	}
+}
+
+func TestReproducible(t *testing.T) {
+	first, _, err := example.Archive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 { // maps are in another order each time
+		again := example
+		again.Files = maps.Clone(example.Files)
+		archive, _, err := again.Archive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(first, archive) {
+			t.Fatal("another archive from the same arguments")
+		}
+	}
+}
+
+func TestLicences(t *testing.T) {
+	const root = "../.."
+	out, err := goCommand(root, "list", "-m", "-f", "{{.Version}}", "github.com/pilebones/go-udev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := strings.TrimSpace(string(out))
+	info := &buildinfo.BuildInfo{GoVersion: runtime.Version(), Deps: []*debug.Module{{Path: "github.com/pilebones/go-udev", Version: version}}}
+	got, err := Licences(root, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{
+		"accelerator-device-plugin/LICENSE":                    "Apache License",
+		"accelerator-device-plugin/NOTICE":                     "go-udev",
+		"github.com/pilebones/go-udev@" + version + "/LICENSE": "GNU GENERAL PUBLIC LICENSE",
+		"go@" + runtime.Version()[2:] + "/LICENSE":             "Copyright 2009 The Go Authors",
+	} {
+		if !strings.Contains(string(got[file]), text) {
+			t.Errorf("%s does not say %q; there are %q", file, text, slices.Sorted(maps.Keys(got)))
+		}
+	}
+	info.Deps[0].Version = "v0.0.1"
+	if _, err := Licences(root, info); err == nil || !strings.Contains(err.Error(), "the binary was not made with it") {
+		t.Errorf("binary of another version: %v", err)
+	}
+	if _, err := Licences(t.TempDir(), &buildinfo.BuildInfo{}); err == nil || !strings.Contains(err.Error(), "no licence in") {
+		t.Errorf("module without licence: %v", err)
+	}
+}
+
+func TestSBOM(t *testing.T) {
+	info := &buildinfo.BuildInfo{
+		GoVersion: "go1.26.8", Main: debug.Module{Path: "example.com/x"},
+		Deps:     []*debug.Module{{Path: "example.com/y", Version: "v2.0.0+incompatible", Sum: "h1:abc="}},
+		Settings: []debug.BuildSetting{{Key: "GOARCH", Value: "arm64"}},
+	}
+	got, err := SBOM(info, "v1", []byte("binary"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/sbom.cdx.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("bill (-want +got):\n%s", diff)
+	}
+}
+
+// The Dockerfile makes the same of the same files.
+func TestDockerfile(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"FROM scratch", "COPY root_${TARGETARCH}/ /", "ENV PATH=/usr/bin", `ENTRYPOINT ["` + Entrypoint + `"]`}
+	for _, line := range want {
+		if !strings.Contains(string(text), "\n"+line+"\n") {
+			t.Errorf("no line %q", line)
+		}
+	}
+	labels := example.labels()
+	for _, m := range regexp.MustCompile(`(org\.opencontainers\.image\.\w+)="([^"]*)"`).FindAllStringSubmatch(string(text), -1) {
+		if value := strings.ReplaceAll(m[2], "${VERSION}", "v1.2.3"); labels[m[1]] != value {
+			t.Errorf("label %s is %q, want %q", m[1], value, labels[m[1]])
+		}
+	}
+}

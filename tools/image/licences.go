@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// licenceFile is what a file with a licence, or with what one wants passed on, is
+// called.
+var licenceFile = regexp.MustCompile(`^(?i)(LICEN[CS]E|COPYING|NOTICE|PATENTS|AUTHORS)([-._].*)?$`)
+
+// Licences returns the licences of a binary: those of this project, found in the
+// directory of its module, of Go and of each module that is linked in; by path,
+// such as go.uber.org/zap@v1.28.0/LICENSE. A module without any is an error.
+func Licences(module string, info *buildinfo.BuildInfo) (map[string][]byte, error) {
+	dirs, err := moduleDirs(module, info)
+	if err != nil {
+		return nil, err
+	}
+	root, err := goCommand(module, "env", "GOROOT")
+	if err != nil {
+		return nil, err
+	}
+	dirs[name] = module
+	dirs["go@"+strings.TrimPrefix(info.GoVersion, "go")] = strings.TrimSpace(string(root))
+	all := make(map[string][]byte)
+	for where, dir := range dirs {
+		found, err := licencesIn(dir)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%s: no licence in %s", where, dir)
+		}
+		for file, text := range found {
+			all[path.Join(where, file)] = text
+		}
+	}
+	return all, nil
+}
+
+func licencesIn(dir string) (map[string][]byte, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string][]byte)
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !licenceFile.MatchString(e.Name()) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		found[e.Name()] = text
+	}
+	return found, nil
+}
+
+// moduleDirs says where the modules are that a binary was made of, by path@version.
+func moduleDirs(module string, info *buildinfo.BuildInfo) (map[string]string, error) {
+	args := []string{"list", "-m", "-json"}
+	want := make([]string, len(info.Deps))
+	for i, m := range info.Deps {
+		args, want[i] = append(args, m.Path), m.Path+"@"+m.Version
+	}
+	dirs := make(map[string]string)
+	if len(want) == 0 {
+		return dirs, nil
+	}
+	out, err := goCommand(module, args...)
+	if err != nil {
+		return nil, err
+	}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var m struct{ Path, Version, Dir string }
+		if err := decoder.Decode(&m); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		key := m.Path + "@" + m.Version
+		if !slices.Contains(want, key) {
+			return nil, fmt.Errorf("%s: the binary was not made with it, but this tree would be", key)
+		}
+		if m.Dir == "" {
+			return nil, fmt.Errorf("%s: not downloaded; run `go mod download`", key)
+		}
+		dirs[key] = m.Dir
+	}
+	return dirs, nil
+}
+
+func goCommand(dir string, args ...string) ([]byte, error) {
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w", args[0], err)
+	}
+	return out, nil
+}

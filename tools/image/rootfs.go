@@ -1,0 +1,91 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// name of the image and of the binary.
+const name = "accelerator-device-plugin"
+
+// Entrypoint is where the binary is.
+const Entrypoint = "/usr/bin/" + name
+
+// File is one of an image.
+type File struct {
+	Mode fs.FileMode
+	Data []byte
+}
+
+// Files are those of an image, by their paths without leading slash.
+type Files map[string]File
+
+// Rootfs is all that is in the image: the binary, and licences by their paths below
+// /licenses, where certifications of images look for them.
+func Rootfs(binary []byte, licences map[string][]byte) Files {
+	files := Files{Entrypoint[1:]: {0o755, binary}}
+	for where, text := range licences {
+		files[path.Join("licenses", where)] = File{0o644, text}
+	}
+	return files
+}
+
+// Tar is the files, sorted, with their directories; all belong to root and are of
+// that time.
+func (f Files) Tar(at time.Time) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	made := map[string]bool{".": true}
+	var makeDir func(dir string) error
+	makeDir = func(dir string) error {
+		if made[dir] {
+			return nil
+		}
+		made[dir] = true
+		if err := makeDir(path.Dir(dir)); err != nil {
+			return err
+		}
+		return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: at, Format: tar.FormatPAX})
+	}
+	for _, where := range slices.Sorted(maps.Keys(f)) {
+		if err := makeDir(path.Dir(where)); err != nil {
+			return nil, err
+		}
+		file := f[where]
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: where, Size: int64(len(file.Data)), Mode: int64(file.Mode.Perm()), ModTime: at, Format: tar.FormatPAX}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(file.Data); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil { // writes the end
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// Write makes dir hold the files and nothing else.
+func (f Files) Write(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	for where, file := range f {
+		where = filepath.Join(dir, where)
+		if err := os.MkdirAll(filepath.Dir(where), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(where, file.Data, file.Mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
