@@ -47,6 +47,22 @@ func TestRender(t *testing.T) {
 	})
 }
 
+// What helm says after an installation.
+func TestNotes(t *testing.T) {
+	sets(t, func(t *testing.T, _, _ string) {
+		set := filepath.Join("testdata/sets", filepath.Base(t.Name()))
+		out, err := helm("install", release, chartDir, "--namespace", space, "--values", set+".yaml", "--dry-run=client")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, notes, ok := strings.Cut(out, "\nNOTES:\n")
+		if !ok {
+			t.Fatalf("no notes:\n%s", out)
+		}
+		golden(t, set+".notes", notes)
+	})
+}
+
 // What is checked in for those without Helm is what the chart renders.
 func TestManifests(t *testing.T) {
 	out, err := helm("template", "accelerator-device-plugin", chartDir, "--namespace", "kube-system", "--skip-tests")

@@ -1,0 +1,124 @@
+package chart_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// value is one of values.yaml that has a description.
+type value struct{ path, fallback, meaning string }
+
+// readValues returns them in their order. What has no description must consist of
+// values that have.
+func readValues(t *testing.T) []value {
+	t.Helper()
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(read(t, chartDir+"/values.yaml")), &document); err != nil {
+		t.Fatal(err)
+	}
+	var values []value
+	var walk func(prefix string, mapping *yaml.Node)
+	walk = func(prefix string, mapping *yaml.Node) {
+		for i := 0; i < len(mapping.Content); i += 2 {
+			key, node := mapping.Content[i], mapping.Content[i+1]
+			path := prefix + key.Value
+			switch meaning, described := strings.CutPrefix(key.HeadComment, "## "); {
+			case described && !strings.Contains(meaning, "\n"):
+				values = append(values, value{path, asJSON(t, node), meaning})
+			case key.HeadComment == "" && node.Kind == yaml.MappingNode && len(node.Content) > 0:
+				walk(path+".", node)
+			default:
+				t.Errorf("values.yaml:%d: %s: want one line `## TEXT` above it, found %q", key.Line, path, key.HeadComment)
+			}
+		}
+	}
+	walk("", document.Content[0])
+	return values
+}
+
+func asJSON(t *testing.T, node *yaml.Node) string {
+	var v any
+	if err := node.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// docs/install.md has the table of values.yaml.
+func TestTable(t *testing.T) {
+	const file, begin, end = "../../docs/install.md", "<!-- values.yaml: `make manifests` writes this table -->\n", "<!-- end -->\n"
+	text := read(t, file)
+	before, rest, ok := strings.Cut(text, begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s: no line %q, or none %q after it", filepath.Base(file), begin, end)
+	}
+	var table strings.Builder
+	table.WriteString("| value | default | meaning |\n|---|---|---|\n")
+	for _, v := range readValues(t) {
+		fmt.Fprintf(&table, "| `%s` | `%s` | %s |\n", v.path, v.fallback, v.meaning)
+	}
+	golden(t, file, before+begin+table.String()+end+after)
+}
+
+// Every value does something.
+func TestEveryValueCounts(t *testing.T) {
+	changed := map[string]struct{ to, beside string }{
+		"image.repository":             {to: `"example.com/x"`},
+		"image.tag":                    {to: `"v9"`},
+		"image.digest":                 {to: `"sha256:` + strings.Repeat("0", 64) + `"`},
+		"image.pullPolicy":             {to: `"Never"`},
+		"imagePullSecrets":             {to: `[{"name":"x"}]`},
+		"nameOverride":                 {to: `"x"`},
+		"fullnameOverride":             {to: `"x"`},
+		"config":                       {to: `{"mode":"pool"}`},
+		"nodeAnnotation":               {to: `true`},
+		"kubelet.rootDir":              {to: `"/x"`},
+		"kubelet.devicePluginDir":      {to: `"/x"`},
+		"serviceAccount.create":        {to: `false`, beside: `serviceAccount.name="x"`},
+		"serviceAccount.name":          {to: `"x"`},
+		"serviceAccount.annotations":   {to: `{"a":"b"}`},
+		"seLinuxType":                  {to: `"x"`},
+		"networkPolicy":                {to: `false`},
+		"priorityClassName":            {to: `"x"`},
+		"tolerations":                  {to: `[]`},
+		"nodeSelector":                 {to: `{"a":"b"}`},
+		"nodeSelectorTerms":            {to: `[{"matchExpressions":[{"key":"a","operator":"Exists"}]}]`},
+		"nodeFeatureDiscovery.enabled": {to: `true`},
+		"nodeFeatureDiscovery.labels":  {to: `["x"]`, beside: `nodeFeatureDiscovery.enabled=true`},
+		"resources":                    {to: `{"limits":{"memory":"1Gi"}}`},
+		"updateStrategy":               {to: `{"type":"OnDelete"}`},
+		"podLabels":                    {to: `{"a":"b"}`},
+		"podAnnotations":               {to: `{"a":"b"}`},
+		"test.resource":                {to: `"example.com/x"`},
+	}
+	for _, v := range readValues(t) {
+		t.Run(v.path, func(t *testing.T) {
+			to, ok := changed[v.path]
+			if !ok {
+				t.Fatal("not in this test")
+			}
+			delete(changed, v.path)
+			beside := to.beside
+			if beside == "" {
+				beside = "global={}"
+			}
+			before := rendered(t, "", "--set-json", beside)
+			if before == rendered(t, "", "--set-json", beside, "--set-json", v.path+"="+to.to) {
+				t.Error("changes nothing")
+			}
+		})
+	}
+	for path := range changed {
+		t.Errorf("%s is not in values.yaml", path)
+	}
+}
