@@ -5,6 +5,9 @@
 //
 // Helm is that of this module's go.mod (`go tool helm`).
 //
-//	go test ./chart            # make test-chart
-//	go test ./chart -update    # make manifests: write golden files, manifests, table; then read `git diff`
+//	go test -count=1 ./chart            # make test-chart
+//	go test -count=1 ./chart -update    # make manifests: write golden files, manifests, table; then read `git diff`
+//
+// -count=1, because go test remembers a result as long as no file of this module
+// has changed, and the chart is outside of it.
 package chart
