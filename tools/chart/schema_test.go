@@ -2,6 +2,7 @@ package chart_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ type schema struct {
 	Properties           map[string]schema
 	AdditionalProperties json.RawMessage
 	Items                *schema
+	Enum                 []string
+	Minimum, Maximum     *int
 }
 
 func readSchema(t *testing.T) schema {
@@ -28,22 +31,84 @@ func readSchema(t *testing.T) schema {
 	return s
 }
 
-// config has the keys of the daemon's YAML file: neither fewer nor others.
-func TestSchemaHasTheDaemonsKeys(t *testing.T) {
+// refusal is what the daemon says of a file.
+func refusal(t *testing.T, file string) string {
+	t.Helper()
 	loader := newLoader()
-	file := t.TempDir() + "/config.yaml"
-	write(t, file, "noSuchKey: 1\n")
-	loader.Config.File = file
+	loader.Config.File = t.TempDir() + "/config.yaml"
+	write(t, loader.Config.File, file)
 	err := loader.Load(func(string) (string, bool) { return "", false })
 	if err == nil {
-		t.Fatal("unknown key taken")
+		t.Fatalf("the daemon takes %q", file)
 	}
-	_, list, _ := strings.Cut(err.Error(), "allowed: ") // it names them all
-	want := strings.Split(list, ", ")
-	got := slices.Sorted(maps.Keys(readSchema(t).Properties["config"].Properties))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("keys of config (-want +got):\n%s", diff)
+	return err.Error()
+}
+
+// after returns what a refusal lists behind a word, to the end of the line.
+func after(refusal, word string) []string {
+	_, list, ok := strings.Cut(refusal, word)
+	if !ok {
+		return nil
 	}
+	list, _, _ = strings.Cut(list, "\n")
+	list, _, _ = strings.Cut(list, ", found ")
+	return strings.Split(list, ", ")
+}
+
+// config has the keys of the daemon's YAML file: neither fewer nor others. It is
+// the daemon itself that is asked: it names them when it refuses another one.
+func TestSchemaHasTheDaemonsKeys(t *testing.T) {
+	config := readSchema(t).Properties["config"]
+	rule := config.Properties["resources"].Items
+	for _, tt := range []struct {
+		name, file string
+		schema     schema
+	}{
+		{"settings", "noSuchKey: 1", config},
+		{"health", "health: {noSuchKey: 1}", config.Properties["health"]},
+		{"rule", "resources: [{name: example.com/a, match: {family: dfl}, noSuchKey: 1}]", *rule},
+		{"match", "resources: [{name: example.com/a, match: {noSuchKey: 1}}]", rule.Properties["match"]},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			want := after(refusal(t, tt.file), "allowed: ")
+			if diff := cmp.Diff(want, slices.Sorted(maps.Keys(tt.schema.Properties))); diff != "" {
+				t.Errorf("keys (-daemon +schema):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is a number or one of a few words for the daemon is so in the schema, with
+// the same bounds and words.
+func TestSchemaHasTheDaemonsValues(t *testing.T) {
+	config := readSchema(t).Properties["config"]
+	check := func(t *testing.T, file string, s schema) {
+		said := refusal(t, file)
+		if diff := cmp.Diff(after(said, "want one of "), s.Enum); diff != "" {
+			t.Errorf("words (-daemon +schema):\n%s", diff)
+		}
+		bounds := ""
+		if s.Minimum != nil && s.Maximum != nil {
+			bounds = fmt.Sprintf("want a whole number from %d to %d", *s.Minimum, *s.Maximum)
+		}
+		if !strings.Contains(said, bounds) || (s.Type == "integer") != strings.Contains(said, "whole number") {
+			t.Errorf("the daemon says %q, the schema %v %q", said, s.Type, bounds)
+		}
+	}
+	optional := []string{"nodeName", "kubeconfig", "sysfsRoot", "devRoot", "kubeletDir", "podResourcesSocket"} // any text may be one, or they are the chart's
+	for key, s := range config.Properties {
+		if s.Type == "array" || s.Type == "object" || slices.Contains(optional, key) {
+			continue
+		}
+		t.Run(key, func(t *testing.T) { check(t, key+`: "?"`, s) })
+	}
+	t.Run("severity", func(t *testing.T) {
+		var words schema
+		if err := json.Unmarshal(config.Properties["health"].Properties["severity"].AdditionalProperties, &words); err != nil {
+			t.Fatal(err)
+		}
+		check(t, `health: {severity: {port-ap6: "?"}}`, words)
+	})
 }
 
 // Every object of the schema says whether it takes keys that it does not name;
