@@ -59,7 +59,7 @@ func parseList(data []byte, name string) (Node, string, error) {
 // node is the object as a node that exists.
 func (o object) node(name string) (Node, error) {
 	if o.Metadata.Name != name || o.Metadata.UID == "" {
-		return Node{}, fmt.Errorf("node %q, uid %q: want node %q", clip(o.Metadata.Name), clip(o.Metadata.UID), name)
+		return Node{}, fmt.Errorf("node %q, uid %q: want node %q, and its uid", clip(o.Metadata.Name), clip(o.Metadata.UID), name)
 	}
 	return Node{Name: name, UID: o.Metadata.UID, Annotations: o.Metadata.Annotations, Exists: true}, nil
 }
