@@ -87,7 +87,7 @@ func (l *loop) usePolicy(p Policy) {
 		for _, port := range c.ports {
 			port.health.overrule(p)
 		}
-		l.judgeAll(c, time.Now())
+		unprompted(c, func() { l.judgeAll(c, time.Now()) })
 	}
 	l.sayIdle()
 }

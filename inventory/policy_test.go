@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -80,6 +81,27 @@ func TestExcludeWhileItHangs(t *testing.T) {
 		r.want("reading under way", map[string]string{"3b:00.0": "unhealthy[excluded]"})
 		r.after(2 * time.Second)
 		r.want("timed out", map[string]string{"3b:00.0": "unhealthy[excluded read-timeout]"})
+	})
+}
+
+// What the operator says is no answer to the last hint, however long ago that was.
+func TestPolicyHasNoLatency(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, testConfig, f)
+		r.hint(cardA)
+		r.after(3 * time.Second)
+		r.Use(inventory.Policy{Exclude: map[string]bool{"3b:00.0": true}})
+		r.after(0)
+		r.want("excluded", map[string]string{"3b:00.0": "unhealthy[excluded]"})
+		lines := r.logs.FilterField(event.DeviceHealth).All()
+		if latency, ok := lines[len(lines)-1].ContextMap()["latency_ms"]; ok {
+			t.Errorf("the line has a latency of %v ms", latency)
+		}
+		if snapshot, _ := r.Latest(); !snapshot.Hinted.IsZero() {
+			t.Errorf("the snapshot is said to answer a hint of %v", snapshot.Hinted)
+		}
 	})
 }
 

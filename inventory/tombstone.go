@@ -165,7 +165,7 @@ func (l *loop) refresh(t *tombstone) {
 	id := t.device.ID
 	switch {
 	case t.place != nil:
-		l.judge(t.place, t.place.byID[id], id, time.Now())
+		unprompted(t.place, func() { l.judge(t.place, t.place.byID[id], id, time.Now()) })
 		l.watchClock(t.place)
 	case l.tombstones[id] == t:
 		l.mark(t)
