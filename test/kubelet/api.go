@@ -1,0 +1,76 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"sync"
+
+	"google.golang.org/grpc"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	server "k8s.io/kubernetes/pkg/kubelet/apis/podresources"
+	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	"k8s.io/kubernetes/pkg/kubelet/metrics"
+)
+
+// serve serves the pod-resources API until Stop.
+func (k *Kubelet) serve(ctx context.Context) error {
+	if err := os.Remove(k.Pods); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("pod-resources socket: %w", err)
+	}
+	listener, err := net.Listen("unix", k.Pods)
+	if err != nil {
+		return fmt.Errorf("pod-resources socket: %w", err)
+	}
+	k.api = grpc.NewServer(grpc.WaitForHandlers(true))
+	podresources.RegisterPodResourcesListerServer(k.api, server.NewV1PodResourcesServer(ctx, server.PodResourcesProviders{
+		Pods: k, Devices: heldDevices{k.devices}, Cpus: nothing{}, Memory: nothing{}, DynamicResources: nothing{},
+	}))
+	k.serving.Go(func() {
+		// It returns when the server is stopped, and for no other reason.
+		_ = k.api.Serve(listener)
+	})
+	return nil
+}
+
+// GetDevices is what the pod-resources API asks after a container.
+func (d heldDevices) GetDevices(podUID, container string) []*podresources.ContainerDevices {
+	return containerDevices(d.manager.GetDevices(podUID, container))
+}
+
+// containerDevices is how the kubelet puts devices into the answer: each alone, and
+// once for each of its NUMA nodes (pkg/kubelet/cm, not exported there).
+func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.ContainerDevices {
+	var all []*podresources.ContainerDevices
+	for resource, devices := range of {
+		for id, device := range devices {
+			one := podresources.ContainerDevices{ResourceName: resource, DeviceIds: []string{id}}
+			if device.GetTopology() == nil {
+				all = append(all, &one)
+				continue
+			}
+			for _, node := range device.GetTopology().GetNodes() {
+				all = append(all, &podresources.ContainerDevices{
+					ResourceName: resource, DeviceIds: []string{id},
+					Topology: &podresources.TopologyInfo{Nodes: []*podresources.NUMANode{{ID: node.GetID()}}},
+				})
+			}
+		}
+	}
+	return all
+}
+
+// countRegistrations makes the kubelet's metric count.
+var countRegistrations = sync.OnceFunc(func() { legacyregistry.MustRegister(metrics.DevicePluginRegistrationCount) })
+
+// Registrations is how often somebody has called Register for the resource, by the
+// kubelet's own count: that of all kubelets in this process, and of all their lives.
+func Registrations(resource string) (int, error) {
+	n, err := testutil.GetCounterMetricValue(metrics.DevicePluginRegistrationCount.WithLabelValues(resource))
+	return int(n), err
+}

@@ -1,0 +1,79 @@
+package kubelet
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Daemon is our binary at work.
+type Daemon struct {
+	process *exec.Cmd
+	log     *os.File
+}
+
+// StartDaemon starts the binary; what it logs is appended to a file.
+func StartDaemon(binary, log string, flags ...string) (*Daemon, error) {
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{process: exec.Command(binary, append([]string{"serve"}, flags...)...), log: file}
+	d.process.Stderr = file
+	if err := d.process.Start(); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return d, nil
+}
+
+// Hangup sends SIGHUP.
+func (d *Daemon) Hangup() error { return d.process.Process.Signal(syscall.SIGHUP) }
+
+// Kill ends it with SIGKILL.
+func (d *Daemon) Kill() error {
+	if err := d.process.Process.Kill(); err != nil {
+		return err
+	}
+	_ = d.process.Wait() // "signal: killed"
+	return d.log.Close()
+}
+
+// End ends it in good order: exit status 0, and soon.
+func (d *Daemon) End() error {
+	if err := d.process.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	late := time.AfterFunc(5*time.Second, func() { _ = d.process.Process.Kill() })
+	err := d.process.Wait()
+	if !late.Stop() && err != nil {
+		err = fmt.Errorf("it did not end within 5 s: %w", err)
+	}
+	return errors.Join(err, d.log.Close())
+}
+
+// Logged returns the lines of a daemon's log with this event, as JSON brings them.
+func Logged(log, event string) ([]map[string]any, error) {
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return nil, err
+	}
+	var lines []map[string]any
+	for line := range bytes.Lines(text) {
+		var fields map[string]any
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // it is being written
+		}
+		if err := json.Unmarshal(line, &fields); err != nil {
+			return nil, fmt.Errorf("%s: a line that is no JSON: %q: %w", log, line, err)
+		}
+		if fields["event"] == event {
+			lines = append(lines, fields)
+		}
+	}
+	return lines, nil
+}

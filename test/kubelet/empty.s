@@ -1,0 +1,2 @@
+// A package with a function that has its body elsewhere (newManagerImpl) must have
+// a file in assembly.

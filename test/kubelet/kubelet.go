@@ -1,0 +1,228 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	_ "unsafe" // for go:linkname
+
+	cadvisor "github.com/google/cadvisor/info/v1"
+	"google.golang.org/grpc"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
+	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+)
+
+// newManagerImpl is the device manager's constructor with the path of the socket.
+// The exported one has /var/lib/kubelet/device-plugins/kubelet.sock built in.
+//
+//go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
+func newManagerImpl(log klog.Logger, socket string, nodes []cadvisor.Node, store topologymanager.Store) (*devicemanager.ManagerImpl, error)
+
+// Kubelet is a running one.
+type Kubelet struct {
+	Dir  string // of kubelet.sock, the plugins' sockets and the checkpoint
+	Pods string // path of the pod-resources socket
+
+	nodes   []cadvisor.Node
+	policy  string
+	current atomic.Pointer[devicemanager.ManagerImpl] // devices, for Advertised
+
+	// The rest is of one life, from Start or Restart to Stop.
+	devices  *devicemanager.ManagerImpl
+	topology topologymanager.Manager
+	ready    *ready
+	api      *grpc.Server
+	serving  sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows
+	admitted map[types.UID]*v1.Pod
+}
+
+// Settings are those of a kubelet.
+type Settings struct {
+	Policy    string // of the topology manager; "": none
+	NUMANodes int    // 0: one
+}
+
+// Start starts a kubelet in a directory, whose path must be short: the paths of
+// sockets have 107 bytes.
+func Start(ctx context.Context, dir string, s Settings) (*Kubelet, error) {
+	countRegistrations()
+	k := &Kubelet{
+		Dir:      filepath.Join(dir, "kubelet"),
+		Pods:     filepath.Join(dir, "pods.sock"),
+		policy:   s.Policy,
+		admitted: map[types.UID]*v1.Pod{},
+	}
+	if s.Policy == "" {
+		k.policy = topologymanager.PolicyNone
+	}
+	for id := range max(1, s.NUMANodes) {
+		k.nodes = append(k.nodes, cadvisor.Node{Id: id})
+	}
+	if err := os.MkdirAll(k.Dir, 0o750); err != nil {
+		return nil, err
+	}
+	if err := k.start(ctx, sets.New[string]()); err != nil {
+		return nil, err
+	}
+	k.ready.all.Store(true)
+	return k, nil
+}
+
+// start begins a life in which these containers are running already.
+func (k *Kubelet) start(ctx context.Context, running sets.Set[string]) error {
+	log := klog.Background()
+	var err error
+	if k.topology, err = newTopology(k.nodes, k.policy); err != nil {
+		return fmt.Errorf("topology manager: %w", err)
+	}
+	if k.devices, err = newManagerImpl(log, filepath.Join(k.Dir, "kubelet.sock"), k.nodes, k.topology); err != nil {
+		return fmt.Errorf("device manager: %w", err)
+	}
+	k.topology.AddHintProvider(log, k.devices)
+	containers := containermap.NewContainerMap()
+	for id := range running {
+		uid, name, _ := strings.Cut(id, "/")
+		containers.Add(uid, name, id)
+	}
+	k.ready = &ready{}
+	if err := k.devices.Start(log, k.GetActivePods, k.ready, containers, running); err != nil {
+		return fmt.Errorf("device manager: %w", err)
+	}
+	k.current.Store(k.devices)
+	return k.serve(ctx)
+}
+
+// Stop ends the kubelet. What it wrote to its directory stays; pods go on running.
+func (k *Kubelet) Stop() error {
+	err := k.devices.Stop(klog.Background())
+	k.api.Stop()
+	k.serving.Wait()
+	return err
+}
+
+// Restart ends the kubelet and begins anew.
+func (k *Kubelet) Restart(ctx context.Context) error {
+	if err := k.Stop(); err != nil {
+		return err
+	}
+	return k.Resume(ctx)
+}
+
+// Resume begins anew from the checkpoint, after Stop. As a kubelet does, it admits
+// the pods again whose containers are running, before it trusts that it has heard
+// of all pods; that must work without any plugin.
+func (k *Kubelet) Resume(ctx context.Context) error {
+	containers := sets.New[string]()
+	pods := k.GetActivePods()
+	for _, pod := range pods {
+		for _, c := range pod.Spec.Containers {
+			containers.Insert(string(pod.UID) + "/" + c.Name)
+		}
+	}
+	if err := k.start(ctx, containers); err != nil {
+		return err
+	}
+	defer k.ready.all.Store(true)
+	for _, pod := range pods {
+		if result := k.admit(ctx, pod); !result.Admit {
+			return fmt.Errorf("pod %s was running and is not admitted again: %s: %s", pod.Name, result.Reason, result.Message)
+		}
+	}
+	return nil
+}
+
+// Reboot ends the kubelet and begins anew from the checkpoint on a node where no
+// container is running. Pods are to be admitted anew.
+func (k *Kubelet) Reboot(ctx context.Context) error {
+	if err := k.Stop(); err != nil {
+		return err
+	}
+	if err := k.start(ctx, sets.New[string]()); err != nil {
+		return err
+	}
+	k.ready.all.Store(true)
+	return nil
+}
+
+// ready says whether the kubelet has heard of all pods.
+type ready struct{ all atomic.Bool }
+
+func (r *ready) AddSource(string) {}
+func (r *ready) AllReady() bool   { return r.all.Load() }
+
+// Amount is what node status says of a resource.
+type Amount struct{ Capacity, Allocatable int64 }
+
+// Advertised returns what node status would say of the resources of plugins.
+func (k *Kubelet) Advertised() map[string]Amount {
+	capacity, allocatable := k.capacity(k.current.Load())
+	amounts := map[string]Amount{}
+	for name, quantity := range capacity {
+		free := allocatable[name]
+		amounts[string(name)] = Amount{quantity.Value(), free.Value()}
+	}
+	return amounts
+}
+
+// Cut closes the connection to the plugin of a resource, as a kubelet does that is
+// told so by its plugin watcher.
+func (k *Kubelet) Cut(ctx context.Context, resource string) error {
+	sockets, err := k.Sockets()
+	if err != nil {
+		return err
+	}
+	for _, name := range sockets {
+		k.disconnect(ctx, resource, filepath.Join(k.Dir, name))
+	}
+	return nil
+}
+
+// Sockets lists the names of the sockets of plugins.
+func (k *Kubelet) Sockets() ([]string, error) {
+	entries, err := os.ReadDir(k.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Type() == os.ModeSocket && e.Name() != "kubelet.sock" {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// GetActivePods implements podresources.PodsProvider, and tells the device manager
+// which pods there are.
+func (k *Kubelet) GetActivePods() []*v1.Pod {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Values(k.admitted))
+}
+
+// GetPods implements podresources.PodsProvider.
+func (k *Kubelet) GetPods() []*v1.Pod { return k.GetActivePods() }
+
+// GetPodByName implements podresources.PodsProvider.
+func (k *Kubelet) GetPodByName(namespace, name string) (*v1.Pod, bool) {
+	for _, pod := range k.GetActivePods() {
+		if pod.Namespace == namespace && pod.Name == name {
+			return pod, true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,109 @@
+package kubelet_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"b-com.com/accelerator-device-plugin/test/kubelet"
+)
+
+var (
+	binary = flag.String("daemon", "../../bin/accelerator-device-plugin", "the binary under test (make build)")
+	out    = flag.String("out", "../../bin/test-kubelet/logs", "the directory where logs go")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := prepare(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	klog.Flush()
+	timings.print()
+	bugs.Range(func(bug, _ any) bool {
+		fmt.Printf("KNOWN BUG: %s\n", bug)
+		return true
+	})
+	os.Exit(status)
+}
+
+// prepare makes the directory for logs and sends the kubelet's there.
+func prepare() error {
+	var err error
+	if *binary, err = filepath.Abs(*binary); err != nil {
+		return err
+	}
+	if _, err = os.Stat(*binary); err != nil {
+		return fmt.Errorf("the binary under test is not there, make build: %w", err)
+	}
+	if err := os.MkdirAll(*out, 0o755); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(*out, "kubelet.log"))
+	if err != nil {
+		return err
+	}
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	klog.SetOutput(log)
+	return flags.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL", "-v=2"})
+}
+
+// bugs are those that are known, and were seen.
+var bugs sync.Map
+
+// timings are those of the table.
+var timings table
+
+// table is what took how long.
+type table struct {
+	mu   sync.Mutex
+	took map[string][]time.Duration
+}
+
+func (t *table) add(what string, took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.took == nil {
+		t.took = map[string][]time.Duration{}
+	}
+	t.took[what] = append(t.took[what], took)
+}
+
+func (t *table) print() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.took) == 0 {
+		return
+	}
+	var names []string
+	for name, took := range t.took {
+		slices.Sort(took)
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(t.took[a][len(t.took[a])/2], t.took[b][len(t.took[b])/2]), cmp.Compare(a, b))
+	})
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\nKubernetes %s: from the change to the device manager's allocatable\ttimes\tmedian\tworst\n", kubelet.Version)
+	for _, name := range names {
+		took := t.took[name]
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", name, len(took), milli(took[len(took)/2]), milli(took[len(took)-1]))
+	}
+	_ = w.Flush()
+}
+
+func milli(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+}

@@ -1,0 +1,66 @@
+//go:build kubernetes136
+
+package kubelet
+
+import (
+	"context"
+
+	cadvisor "github.com/google/cadvisor/info/v1"
+	v1 "k8s.io/api/core/v1"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+)
+
+// Version is the Kubernetes that this was built against.
+const Version = "1.36"
+
+func newTopology(nodes []cadvisor.Node, policy string) (topologymanager.Manager, error) {
+	return topologymanager.NewManager(nodes, policy, topologymanager.ContainerTopologyScope, nil)
+}
+
+func (k *Kubelet) admit(_ context.Context, pod *v1.Pod) lifecycle.PodAdmitResult {
+	return k.topology.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, Operation: lifecycle.AddOperation})
+}
+
+func (k *Kubelet) hints(pod *v1.Pod, c *v1.Container) map[string][]topologymanager.TopologyHint {
+	return k.devices.GetTopologyHints(pod, c)
+}
+
+func (k *Kubelet) capacity(m *devicemanager.ManagerImpl) (capacity, allocatable v1.ResourceList) {
+	capacity, allocatable, _ = m.GetCapacity()
+	return capacity, allocatable
+}
+
+func (k *Kubelet) updateStatus(pod *v1.Pod, status *v1.PodStatus) {
+	k.devices.UpdateAllocatedResourcesStatus(pod, status)
+}
+
+// disconnect closes the connection to the plugin of the resource: this version
+// knows one of each.
+func (k *Kubelet) disconnect(_ context.Context, resource, socket string) {
+	k.devices.GetWatcherHandler().DeRegisterPlugin(resource, socket)
+}
+
+// heldDevices is what the pod-resources API asks of the device manager.
+type heldDevices struct{ manager *devicemanager.ManagerImpl }
+
+func (d heldDevices) UpdateAllocatedDevices() { d.manager.UpdateAllocatedDevices() }
+
+func (d heldDevices) GetAllocatableDevices() []*podresources.ContainerDevices {
+	return containerDevices(d.manager.GetAllocatableDevices())
+}
+
+// nothing is what the pod-resources API hears of processors, memory and claims.
+type nothing struct{}
+
+func (nothing) GetCPUs(string, string) []int64 { return nil }
+func (nothing) GetAllocatableCPUs() []int64    { return nil }
+
+func (nothing) GetMemory(string, string) []*podresources.ContainerMemory { return nil }
+func (nothing) GetAllocatableMemory() []*podresources.ContainerMemory    { return nil }
+
+func (nothing) GetDynamicResources(*v1.Pod, *v1.Container) []*podresources.DynamicResource {
+	return nil
+}

@@ -1,0 +1,116 @@
+package kubelet_test
+
+import (
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/test/kubelet"
+)
+
+// af is a rig in mode af with its two resources.
+type af struct {
+	*rig
+	a, b string
+}
+
+func newAF(t *testing.T, cards ...simnode.Card) af {
+	t.Helper()
+	r := newRig(t, kubelet.Settings{}, cards, "--mode=af")
+	return af{r, r.namespace + "/" + afNameA, r.namespace + "/" + afNameB}
+}
+
+// are are both resources: how many there are, and how many are allocatable.
+func (r af) are(capacityA, allocatableA, capacityB, allocatableB int64) amounts {
+	return amounts{r.a: {Capacity: capacityA, Allocatable: allocatableA}, r.b: {Capacity: capacityB, Allocatable: allocatableB}}
+}
+
+// Resources come with their first device, and go to 0 with their last; the kubelet
+// keeps their names. Those that come back are registered once.
+func TestResourcesComeAndGo(t *testing.T) {
+	t.Parallel()
+	b := cardB
+	b.AFUID = afuB
+	r := newAF(t, cardA)
+	r.advertises("one AFU", amounts{r.a: {Capacity: 2, Allocatable: 2}})
+	for range 5 {
+		r.do(r.node.Plug(b))
+		r.timed("another AFU comes: a resource", r.are(2, 2, 2, 2))
+		r.do(r.node.Unplug(b.Address))
+		r.timed("it goes: the resource is at 0", r.are(2, 2, 0, 0))
+	}
+	r.registrations(r.a, 1)
+	r.registrations(r.b, 1)
+	r.do(r.node.Unplug(cardA.Address))
+	r.advertises("no card", r.are(0, 0, 0, 0))
+	r.do(r.kubelet.Restart(t.Context()))
+	r.do(r.node.Plug(b))
+	r.advertises("the kubelet has begun anew", r.are(0, 0, 2, 2))
+}
+
+// A free port that gets another AFU leaves one resource and then comes to the
+// other. The kubelet takes in the lists of two resources side by side, in any
+// order: for a moment it may see the device in both, and ask for it as what it was.
+func TestFreeDeviceGetsAnotherAFU(t *testing.T) {
+	t.Parallel()
+	r := newAF(t, cardA)
+	r.advertises("started", amounts{r.a: {Capacity: 2, Allocatable: 2}})
+	for range 10 {
+		both := r.sample(func(now amounts) bool { return now[r.a].Capacity+now[r.b].Capacity > 2 })
+		r.do(r.node.Reprogram(cardA.Address, 1, afuB))
+		r.timed("a free port gets another AFU", r.are(1, 1, 1, 1))
+		r.do(r.node.Reprogram(cardA.Address, 1, afuA))
+		r.timed("a free port gets another AFU", r.are(2, 2, 0, 0))
+		lasted := both()
+		timings.add("the same, twice: the port is in both resources (no time is best)", lasted)
+		if lasted > limit {
+			t.Errorf("a device was in two resources for %v", lasted)
+		}
+	}
+}
+
+// A port that a pod holds stays what the pod was given, unhealthy, whatever AFU it
+// gets; with the old AFU it is well again.
+func TestHeldDeviceGetsAnotherAFU(t *testing.T) {
+	t.Parallel()
+	r := newAF(t, cardA)
+	r.advertises("started", amounts{r.a: {Capacity: 2, Allocatable: 2}})
+	pod := r.admit("job", r.a, 1)
+	r.holds(pod, "3b:00.0")
+	r.kill(r.daemon) // the next one does not know for how long the device has been given out
+	r.daemon = r.another()
+	r.advertises("another daemon", amounts{r.a: {Capacity: 2, Allocatable: 2}})
+	for i := range 3 {
+		r.do(r.node.Reprogram(cardA.Address, 0, afuB))
+		r.advertises("another AFU", amounts{r.a: {Capacity: 2, Allocatable: 1}})
+		r.health("another AFU", pod, map[string]string{"3b:00.0": unhealthy})
+		r.logged("device.tombstone", 1+i)
+		r.do(r.node.Reprogram(cardA.Address, 0, afuA))
+		r.advertises("the old AFU", amounts{r.a: {Capacity: 2, Allocatable: 2}})
+		r.health("the old AFU", pod, map[string]string{"3b:00.0": healthy})
+	}
+	r.do(r.node.Reprogram(cardA.Address, 0, afuB))
+	r.told("another AFU", pod)
+	r.logged("device.tombstone", 4)
+	r.kubelet.Delete(pod)
+	r.advertises("the pod has gone", r.are(1, 1, 1, 1))
+	r.holds(r.admit("next", r.b, 1), "3b:00.0")
+}
+
+// A daemon of another mode offers what is free under its own name, and leaves what
+// pods hold where it is, unhealthy, until they have gone.
+func TestModeChange(t *testing.T) {
+	t.Parallel()
+	r := newAF(t, cardA, cardB)
+	r.advertises("mode af", amounts{r.a: {Capacity: 4, Allocatable: 4}})
+	pod := r.admit("job", r.a, 1)
+	r.holds(pod, "3b:00.0")
+	r.end(r.daemon)
+	r.daemon = r.another("--mode=single")
+	r.advertises("mode single", amounts{r.a: {Capacity: 1}, r.resource: {Capacity: 3, Allocatable: 3}})
+	r.health("mode single", pod, map[string]string{"3b:00.0": unhealthy})
+	r.do(r.kubelet.Restart(t.Context()))
+	r.advertises("the kubelet restarts", amounts{r.a: {Capacity: 1}, r.resource: {Capacity: 3, Allocatable: 3}})
+	r.holds(pod, "3b:00.0")
+	r.kubelet.Delete(pod)
+	r.advertises("the pod has gone", amounts{r.a: {}, r.resource: {Capacity: 4, Allocatable: 4}})
+}

@@ -1,0 +1,49 @@
+package kubelet_test
+
+import (
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/test/kubelet"
+)
+
+// One registration, whoever was there first, and none as long as there is no
+// device.
+func TestRegistration(t *testing.T) {
+	t.Run("the kubelet first", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
+		r.timed("daemon started, 2 ports", r.only(2, 2))
+		r.registrations(r.resource, 1)
+	})
+	t.Run("the daemon first", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
+		r.advertises("before", r.only(2, 2))
+		r.do(r.kubelet.Stop())
+		r.end(r.daemon)
+		r.daemon = r.another()
+		r.logged("kubelet.absent", 1)
+		r.do(r.kubelet.Restart(t.Context()))
+		r.advertises("the kubelet has come", r.only(2, 2))
+		r.registrations(r.resource, 2)
+	})
+	t.Run("the first card last", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, kubelet.Settings{}, nil)
+		r.logged("scan.done", 1)
+		r.advertises("no card", amounts{})
+		r.registrations(r.resource, 0)
+		r.do(r.node.Plug(cardA))
+		r.timed("first card plugged: the resource is new", r.only(2, 2))
+		r.registrations(r.resource, 1)
+	})
+	t.Run("SIGHUP", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
+		r.advertises("before", r.only(2, 2))
+		r.do(r.daemon.Hangup())
+		r.registrations(r.resource, 2)
+		r.advertises("registered again", r.only(2, 2))
+	})
+}
