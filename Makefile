@@ -13,10 +13,10 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test test-kernel fixtures lint deps fuzz bench clean image chart manifests test-chart
+.PHONY: help build demo test test-kernel test-kubelet fixtures lint deps fuzz bench clean image chart manifests test-chart
 
 help: ## print this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # go build knows what is up to date, the version included; make does not.
 build: ## build the static binary into bin/
@@ -30,6 +30,9 @@ test: ## run every test that needs no root
 
 test-kernel: build ## plug cards into a real kernel under qemu (STORIES=pattern, KERNEL=6.12, COUNT=1)
 	@KERNEL=$(KERNEL) COUNT=$(COUNT) test/kernel/run.sh $(BINARY) $(STORIES)
+
+test-kubelet: build ## run it against the real device managers of two kubelets (TESTS=pattern)
+	@test/kubelet/run.sh $(BINARY) $(TESTS)
 
 fixtures: build ## record on that kernel what unit tests stand on
 	@test/kernel/fixtures.sh $(BINARY)
