@@ -56,8 +56,8 @@ func (d *Daemon) End() error {
 	return errors.Join(err, d.log.Close())
 }
 
-// Logged returns the lines of a daemon's log with this event, as JSON brings them.
-func Logged(log, event string) ([]map[string]any, error) {
+// Lines returns the lines of a daemon's log, as JSON brings them.
+func Lines(log string) ([]map[string]any, error) {
 	text, err := os.ReadFile(log)
 	if err != nil {
 		return nil, err
@@ -71,9 +71,7 @@ func Logged(log, event string) ([]map[string]any, error) {
 		if err := json.Unmarshal(line, &fields); err != nil {
 			return nil, fmt.Errorf("%s: a line that is no JSON: %q: %w", log, line, err)
 		}
-		if fields["event"] == event {
-			lines = append(lines, fields)
-		}
+		lines = append(lines, fields)
 	}
 	return lines, nil
 }

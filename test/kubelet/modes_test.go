@@ -1,8 +1,15 @@
 package kubelet_test
 
 import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
 	"b-com.com/accelerator-device-plugin/internal/simnode"
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
@@ -113,4 +120,48 @@ func TestModeChange(t *testing.T) {
 	r.holds(pod, "3b:00.0")
 	r.kubelet.Delete(pod)
 	r.advertises("the pod has gone", amounts{r.a: {}, r.resource: {Capacity: 4, Allocatable: 4}})
+}
+
+// The same in one process: the node's annotation asks for another mode, and asks no
+// more. The API server is a stand-in; what the kubelet makes of it is not.
+func TestModeChangeLive(t *testing.T) {
+	t.Parallel()
+	const node, annotation = "node-1", "fpga.intel.com/device-plugin-mode"
+	server := standin.Start(nil)
+	t.Cleanup(server.Close)
+	server.Set(node, "uid", nil)
+	r := newAF(t, cardA, cardB)
+	r.advertises("mode af", amounts{r.a: {Capacity: 4, Allocatable: 4}})
+	pod := r.admit("job", r.a, 1)
+	r.holds(pod, "3b:00.0")
+	r.end(r.daemon)
+	r.daemon = r.another("--node-name", node, "--kubeconfig", r.kubeconfig(server))
+	r.advertises("no annotation", amounts{r.a: {Capacity: 4, Allocatable: 4}})
+	both := func(af, single int64) map[string]int64 { return map[string]int64{r.a: af, r.resource: single} }
+	for range 5 {
+		server.Set(node, "uid", map[string]string{annotation: "single"})
+		timings.add("the annotation asks for another mode", await(r.rig, "another mode", r.allocatable, both(0, 3)))
+		r.health("mode single", pod, map[string]string{"3b:00.0": unhealthy})
+		server.Set(node, "uid", nil)
+		timings.add("the annotation is taken away", await(r.rig, "no annotation", r.allocatable, both(4, 0)))
+		r.health("mode af", pod, map[string]string{"3b:00.0": healthy})
+	}
+	r.onlyOurSockets(1)
+	want := amounts{r.a: {Capacity: 4, Allocatable: 4}, r.resource: {}}
+	r.known("1.37 1.36", "after a live change of mode, a resource of the old one keeps its capacity for five minutes",
+		cmp.Diff(want, amounts(r.kubelet.Advertised())))
+}
+
+// kubeconfig is a file that leads to the stand-in.
+func (r *rig) kubeconfig(server *standin.Server) string {
+	r.t.Helper()
+	path := filepath.Join(r.dir, "kubeconfig")
+	r.do(os.WriteFile(path, fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "https://%s", certificate-authority-data: %s}}]
+users: [{name: u, user: {token: token-1}}]
+`, server.Address(), base64.StdEncoding.EncodeToString(server.CA())), 0o600))
+	return path
 }

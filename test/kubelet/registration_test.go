@@ -24,7 +24,7 @@ func TestRegistration(t *testing.T) {
 		r.end(r.daemon)
 		r.daemon = r.another()
 		r.logged("kubelet.absent", 1)
-		r.do(r.kubelet.Restart(t.Context()))
+		r.do(r.kubelet.Resume(t.Context()))
 		r.advertises("the kubelet has come", r.only(2, 2))
 		r.registrations(r.resource, 2)
 	})

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
 	"b-com.com/accelerator-device-plugin/internal/simnode"
@@ -83,6 +82,11 @@ func newRig(t *testing.T, s kubelet.Settings, cards []simnode.Card, flags ...str
 		for d := range r.running {
 			r.end(d)
 		}
+		for _, line := range r.lines() {
+			if line["level"] == "error" {
+				t.Errorf("a daemon says: %v", line)
+			}
+		}
 	})
 	r.daemon = r.another()
 	return r
@@ -127,60 +131,28 @@ func (r *rig) do(err error) {
 	}
 }
 
-// amounts are resources that the kubelet advertises.
-type amounts map[string]kubelet.Amount
-
-// only is one resource of so many devices, so many of them healthy.
-func (r *rig) only(capacity, allocatable int64) amounts {
-	return amounts{r.resource: {Capacity: capacity, Allocatable: allocatable}}
-}
-
-// patience is how long anything may take. What is to be quicker is measured.
-const patience = 30 * time.Second
-
-// slowly lets something take as long as it takes until a device that was given out
-// is no longer taken for held whatever the kubelet says, and patience more.
-func (r *rig) slowly(await func()) {
-	defer func(was time.Duration) { r.patience = was }(r.patience)
-	r.patience += time.Minute
-	await()
-}
-
-// await waits until what is looked at is what is wanted, and returns how long that
-// took. The device manager tells nobody that its state has changed: it is asked.
-func await[T any](r *rig, when string, look func() T, want T) time.Duration {
+// lines are those of the daemons' log.
+func (r *rig) lines() []map[string]any {
 	r.t.Helper()
-	began := time.Now()
-	tick := time.NewTicker(200 * time.Microsecond)
-	defer tick.Stop()
-	for {
-		got := look()
-		took := time.Since(began)
-		diff := cmp.Diff(want, got)
-		switch {
-		case diff == "":
-			return took
-		case took > r.patience:
-			r.t.Fatalf("%s: not within %v (-want +got):\n%s", when, r.patience, diff)
-		}
-		select {
-		case <-tick.C:
-		case <-r.t.Context().Done():
-			r.t.Fatalf("%s: %v", when, r.t.Context().Err())
-		}
+	lines, err := kubelet.Lines(r.log)
+	r.do(err)
+	return lines
+}
+
+// sockets are those of plugins.
+func (r *rig) sockets() []string {
+	r.t.Helper()
+	names, err := r.kubelet.Sockets()
+	r.do(err)
+	return names
+}
+
+// deleteSockets deletes all sockets but the kubelet's.
+func (r *rig) deleteSockets() {
+	r.t.Helper()
+	for _, name := range r.sockets() {
+		r.do(os.Remove(filepath.Join(r.kubelet.Dir, name)))
 	}
-}
-
-// advertises waits until node status would say this and nothing else.
-func (r *rig) advertises(when string, want amounts) time.Duration {
-	r.t.Helper()
-	return await(r, when, func() amounts { return r.kubelet.Advertised() }, want)
-}
-
-// timed is advertises, for the table.
-func (r *rig) timed(what string, want amounts) {
-	r.t.Helper()
-	timings.add(what, r.advertises(what, want))
 }
 
 // admit admits a pod that asks for so many devices of a resource.
@@ -189,80 +161,4 @@ func (r *rig) admit(name, resource string, devices int64) *v1.Pod {
 	pod := kubelet.NewPod(name, resource, devices)
 	r.do(r.kubelet.Admit(r.t.Context(), pod))
 	return pod
-}
-
-// holds checks which devices a pod holds.
-func (r *rig) holds(pod *v1.Pod, want ...string) {
-	r.t.Helper()
-	if diff := cmp.Diff(want, r.kubelet.Held(pod)); diff != "" {
-		r.t.Errorf("pod %s holds (-want +got):\n%s", pod.Name, diff)
-	}
-}
-
-// health waits until pod status says this of a pod's devices.
-func (r *rig) health(when string, pod *v1.Pod, want map[string]string) {
-	r.t.Helper()
-	await(r, when, func() map[string]string { return r.kubelet.Health(pod) }, want)
-}
-
-// told waits until the kubelet was made to write the pod's status anew.
-func (r *rig) told(when string, pod *v1.Pod) {
-	r.t.Helper()
-	await(r, when, func() bool { return r.kubelet.Told(pod) }, true)
-}
-
-// registrations waits until Register was called so often for a resource.
-func (r *rig) registrations(resource string, want int) {
-	r.t.Helper()
-	await(r, "registrations of "+resource, func() int {
-		n, err := kubelet.Registrations(resource)
-		r.do(err)
-		return n
-	}, want)
-}
-
-// logged waits for so many lines with an event in the daemons' log.
-func (r *rig) logged(event string, want int) {
-	r.t.Helper()
-	await(r, "lines "+event, func() int {
-		lines, err := kubelet.Logged(r.log, event)
-		r.do(err)
-		return len(lines)
-	}, want)
-}
-
-// onlyOurSockets waits until there are so many sockets beside the kubelet's: one
-// for each registration that lives.
-func (r *rig) onlyOurSockets(want int) {
-	r.t.Helper()
-	await(r, "sockets", func() int { return len(r.sockets()) }, want)
-}
-
-func (r *rig) sockets() []string {
-	names, err := r.kubelet.Sockets()
-	r.do(err)
-	return names
-}
-
-// deleteSockets deletes all sockets but the kubelet's.
-func (r *rig) deleteSockets() {
-	for _, name := range r.sockets() {
-		r.do(os.Remove(filepath.Join(r.kubelet.Dir, name)))
-	}
-}
-
-// known fails the test where something is wrong, but for a bug that is known to be
-// there with one version of Kubernetes: it is named at the end of each run until it
-// is mended, and then the test fails until this is taken out.
-func (r *rig) known(version, bug, wrong string) {
-	r.t.Helper()
-	switch {
-	case kubelet.Version != version && wrong != "":
-		r.t.Errorf("%s:\n%s", bug, wrong)
-	case kubelet.Version == version && wrong == "":
-		r.t.Errorf("mended, take known out: %s", bug)
-	case kubelet.Version == version:
-		bugs.Store(bug+" ("+r.t.Name()+")", true)
-		r.t.Logf("known bug: %s:\n%s", bug, wrong)
-	}
 }

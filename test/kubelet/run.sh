@@ -39,7 +39,7 @@ step "run both"
 declare -A running
 for version in 1.37 1.36; do
 	rm -rf "${out:?}/$version"
-	"$out/$version.test" -daemon "$daemon" -out "$out/$version" -test.run "$pattern" -test.timeout 10m >"$out/$version.txt" 2>&1 &
+	"$out/$version.test" -daemon "$daemon" -out "$out/$version" -test.run "$pattern" -test.parallel 4 -test.timeout 10m >"$out/$version.txt" 2>&1 &
 	running[$version]=$!
 done
 status=0

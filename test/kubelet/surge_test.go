@@ -1,6 +1,7 @@
 package kubelet_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -33,10 +34,12 @@ func (r *rig) sample(so func(amounts) bool) (stop func() time.Duration) {
 			}
 		}
 	}()
-	return func() time.Duration {
+	stop = sync.OnceValue(func() time.Duration {
 		close(end)
 		return <-total
-	}
+	})
+	r.t.Cleanup(func() { stop() }) // of a test that has failed
+	return stop
 }
 
 // second starts a daemon beside the first one, and returns when the kubelet has

@@ -1,0 +1,145 @@
+package kubelet_test
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+
+	"b-com.com/accelerator-device-plugin/test/kubelet"
+)
+
+// amounts are resources that the kubelet advertises.
+type amounts map[string]kubelet.Amount
+
+// only is one resource of so many devices, so many of them healthy.
+func (r *rig) only(capacity, allocatable int64) amounts {
+	return amounts{r.resource: {Capacity: capacity, Allocatable: allocatable}}
+}
+
+// patience is how long anything may take. What is to be quicker is measured.
+const patience = 30 * time.Second
+
+// slowly lets something take as long as it takes until a device that was given out
+// is no longer taken for held whatever the kubelet says, and patience more.
+func (r *rig) slowly(await func()) {
+	defer func(was time.Duration) { r.patience = was }(r.patience)
+	r.patience += time.Minute
+	await()
+}
+
+// await waits until what is looked at is what is wanted, and returns how long that
+// took. The device manager tells nobody that its state has changed: it is asked.
+func await[T any](r *rig, when string, look func() T, want T) time.Duration {
+	r.t.Helper()
+	began := time.Now()
+	tick := time.NewTicker(200 * time.Microsecond)
+	defer tick.Stop()
+	for {
+		got := look()
+		took := time.Since(began)
+		diff := cmp.Diff(want, got)
+		switch {
+		case diff == "":
+			return took
+		case took > r.patience:
+			r.t.Fatalf("%s: not within %v (-want +got):\n%s", when, r.patience, diff)
+		}
+		select {
+		case <-tick.C:
+		case <-r.t.Context().Done():
+			r.t.Fatalf("%s: %v", when, r.t.Context().Err())
+		}
+	}
+}
+
+// advertises waits until node status would say this and nothing else.
+func (r *rig) advertises(when string, want amounts) time.Duration {
+	r.t.Helper()
+	return await(r, when, func() amounts { return r.kubelet.Advertised() }, want)
+}
+
+// timed is advertises, for the table.
+func (r *rig) timed(what string, want amounts) {
+	r.t.Helper()
+	timings.add(what, r.advertises(what, want))
+}
+
+// holds checks which devices a pod holds.
+func (r *rig) holds(pod *v1.Pod, want ...string) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.kubelet.Held(pod)); diff != "" {
+		r.t.Errorf("pod %s holds (-want +got):\n%s", pod.Name, diff)
+	}
+}
+
+// health waits until pod status says this of a pod's devices.
+func (r *rig) health(when string, pod *v1.Pod, want map[string]string) {
+	r.t.Helper()
+	await(r, when, func() map[string]string { return r.kubelet.Health(pod) }, want)
+}
+
+// told waits until the kubelet was made to write the pod's status anew.
+func (r *rig) told(when string, pod *v1.Pod) {
+	r.t.Helper()
+	await(r, when, func() bool { return r.kubelet.Told(pod) }, true)
+}
+
+// registrations waits until Register was called so often for a resource.
+func (r *rig) registrations(resource string, want int) {
+	r.t.Helper()
+	await(r, "registrations of "+resource, func() int {
+		n, err := kubelet.Registrations(resource)
+		r.do(err)
+		return n
+	}, want)
+}
+
+// logged waits for so many lines with an event in the daemons' log.
+func (r *rig) logged(event string, want int) {
+	r.t.Helper()
+	await(r, "lines "+event, func() int {
+		n := 0
+		for _, line := range r.lines() {
+			if line["event"] == event {
+				n++
+			}
+		}
+		return n
+	}, want)
+}
+
+// onlyOurSockets waits until there are so many sockets beside the kubelet's: one
+// for each registration that lives.
+func (r *rig) onlyOurSockets(want int) {
+	r.t.Helper()
+	await(r, "sockets", func() int { return len(r.sockets()) }, want)
+}
+
+// allocatable is how many of each resource pods could be given.
+func (r *rig) allocatable() map[string]int64 {
+	all := map[string]int64{}
+	for resource, amount := range r.kubelet.Advertised() {
+		all[resource] = amount.Allocatable
+	}
+	return all
+}
+
+// known fails the test where something is wrong, but for a bug that is known to be
+// there with these versions of Kubernetes: it is named at the end of each run until
+// it is mended, and then the test fails until this is taken out.
+func (r *rig) known(versions, bug, wrong string) {
+	r.t.Helper()
+	expected := slices.Contains(strings.Fields(versions), kubelet.Version)
+	switch {
+	case !expected && wrong != "":
+		r.t.Errorf("%s:\n%s", bug, wrong)
+	case expected && wrong == "":
+		r.t.Errorf("mended, take known out: %s", bug)
+	case expected:
+		bugs.Store(bug+" ("+r.t.Name()+")", true)
+		r.t.Logf("known bug: %s:\n%s", bug, wrong)
+	}
+}
