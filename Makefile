@@ -32,7 +32,7 @@ test-kernel: build ## plug cards into a real kernel under qemu (STORIES=pattern,
 	@KERNEL=$(KERNEL) COUNT=$(COUNT) test/kernel/run.sh $(BINARY) $(STORIES)
 
 test-kubelet: build ## run it against the real device managers of two kubelets (TESTS=pattern)
-	@test/kubelet/run.sh $(BINARY) $(TESTS)
+	@test/kubelet/run.sh $(BINARY) '$(TESTS)'
 
 fixtures: build ## record on that kernel what unit tests stand on
 	@test/kernel/fixtures.sh $(BINARY)

@@ -7,8 +7,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// Whatever changes on the node, node status follows. It is the only test that
-// runs while no other does: its times are those of the table.
+// Whatever changes on the node, node status follows. No other test of the process
+// runs at that time, because its times are for the table.
 func TestLists(t *testing.T) {
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
 	r.advertises("started", r.only(2, 2))
