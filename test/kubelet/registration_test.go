@@ -38,12 +38,4 @@ func TestRegistration(t *testing.T) {
 		r.timed("first card plugged: the resource is new", r.only(2, 2))
 		r.registrations(r.resource, 1)
 	})
-	t.Run("SIGHUP", func(t *testing.T) {
-		t.Parallel()
-		r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-		r.advertises("before", r.only(2, 2))
-		r.do(r.daemon.Hangup())
-		r.registrations(r.resource, 2)
-		r.advertises("registered again", r.only(2, 2))
-	})
 }

@@ -16,8 +16,8 @@ const often = 100
 // allocatable again.
 const limit = time.Second
 
-// within is timed, and fails the test where that took longer than the limit.
-func (r *rig) within(what string, want amounts) {
+// promptly is timed, and fails the test where that took longer than the limit.
+func (r *rig) promptly(what string, want amounts) {
 	r.t.Helper()
 	took := r.advertises(what, want)
 	timings.add(what, took)
@@ -40,7 +40,7 @@ func TestKubeletRestarts(t *testing.T) {
 	one, two := r.admit("one", first, 1), r.admit("two", second, 2)
 	for range often {
 		r.do(r.kubelet.Restart(t.Context()))
-		r.within("the kubelet restarts: 2 resources, 2 pods", all)
+		r.promptly("the kubelet restarts: 2 resources, 2 pods", all)
 		r.holds(one, "3b:00.0")
 		r.holds(two, "5e:00.0", "5e:00.0-p1")
 	}
@@ -66,7 +66,7 @@ func TestDaemonRestarts(t *testing.T) {
 		end(r.daemon)
 		r.advertises("no daemon", r.only(4, 0))
 		r.daemon = r.another()
-		r.within(what, r.only(4, 4))
+		r.promptly(what, r.only(4, 4))
 		r.holds(pod, "3b:00.0", "3b:00.0-p1")
 		r.health(what, pod, map[string]string{"3b:00.0": healthy, "3b:00.0-p1": healthy})
 	}
@@ -85,27 +85,53 @@ func TestDaemonReplacedAtOnce(t *testing.T) {
 		r.kill(r.daemon)
 		r.daemon = r.another()
 		r.do(r.node.Plug(cardB)) // only the new one can tell
-		r.within("the daemon is killed, another one begins, a card comes", r.only(4, 4))
+		r.promptly("the daemon is killed, another one begins, a card comes", r.only(4, 4))
 		r.do(r.node.Unplug(cardB.Address))
 	}
 }
 
+// lateEnd is what happens where the kubelet is slow to see that a stream has ended,
+// because it writes its checkpoint: in 1.36 and before, it then closes the connection
+// of the registration that has followed. That is seen at once where a stream was
+// open on it, and after 30 s where none was yet.
+const lateEnd = "the end of the stream before undoes a registration, and nobody notices for 30 s"
+
+// again does what makes the daemon register again, and waits until all is
+// allocatable. It returns false when lateEnd shows, and the test is over.
+func (r *rig) again(what string, do func()) bool {
+	r.t.Helper()
+	before := r.count()
+	do()
+	await(r, what+": another registration", func() bool { return r.count() > before }, true)
+	// That a port breaks proves that the new stream is heard.
+	r.do(r.node.Set(cardA.Address, 1, "errors/errors", broken))
+	took, wrong := within(r, limit, r.advertised, r.only(2, 1))
+	if wrong != "" {
+		r.sometimes("1.36", lateEnd, wrong)
+		return false
+	}
+	timings.add(what+": registered again, and a port breaks", took)
+	r.do(r.node.Set(cardA.Address, 1, "errors/errors", whole))
+	_, wrong = within(r, limit, r.advertised, r.only(2, 2))
+	r.sometimes("1.36", lateEnd, wrong)
+	return wrong == ""
+}
+
 // A daemon that registers again and again: the kubelet of 1.37 takes a registration
-// for the old one where the path of the socket is the same, and is stuck with it. A
-// port that breaks proves that the new stream is heard.
+// for the old one where the path of the socket is the same, and is stuck with it.
 func TestRegisterAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
 	r.advertises("started", r.only(2, 2))
-	for i := range often {
-		r.do(r.daemon.Hangup())
-		r.registrations(r.resource, 2+i)
-		r.do(r.node.Set(cardA.Address, 1, "errors/errors", broken))
-		r.within("SIGHUP: registered again, and a port breaks", r.only(2, 1))
-		r.do(r.node.Set(cardA.Address, 1, "errors/errors", whole))
-		r.advertises("the port is well again", r.only(2, 2))
+	for range often {
+		if !r.again("SIGHUP", func() { r.do(r.daemon.Hangup()) }) {
+			return
+		}
 	}
 	r.onlyOurSockets(1)
+	if extra := r.count() - 1 - often; extra > 0 {
+		r.sometimes("1.36", "the end of the stream before undoes a registration, which is repeated", fmt.Sprintf("%d of %d", extra, often))
+	}
 }
 
 // The kubelet closes the connection: we register again, later each time.
@@ -128,10 +154,10 @@ func TestSocketsDeleted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
 	r.advertises("started", r.only(2, 2))
-	for i := range 3 {
-		r.deleteSockets()
-		r.registrations(r.resource, 2+i)
-		r.timed("our socket is deleted: after the registration", r.only(2, 2))
+	for range 3 {
+		if !r.again("our socket is deleted", r.deleteSockets) {
+			return
+		}
 		r.onlyOurSockets(1)
 	}
 	r.holds(r.admit("job", r.resource, 1), "3b:00.0")
@@ -151,6 +177,6 @@ func TestReboot(t *testing.T) {
 	}
 	r.advertises("without daemon", r.only(0, 0))
 	r.daemon = r.another()
-	r.within("reboot: the daemon comes after the kubelet", r.only(2, 2))
+	r.promptly("reboot: the daemon comes after the kubelet", r.only(2, 2))
 	r.do(r.kubelet.Admit(t.Context(), pod))
 }

@@ -44,7 +44,7 @@ type rig struct {
 	running   map[*kubelet.Daemon]bool // all of them
 	resource  string                   // of modes single and pool
 	namespace string                   // of the others
-	log       string                   // the daemons'
+	logs      []string                 // a file for each daemon: SIGKILL may tear its last line
 	dir       string
 	flags     []string // of each daemon
 	patience  time.Duration
@@ -64,7 +64,6 @@ func newRig(t *testing.T, s kubelet.Settings, cards []simnode.Card, flags ...str
 	r := &rig{
 		t: t, dir: dir, resource: domain + "/accelerator", namespace: domain, flags: flags, patience: patience,
 		running: map[*kubelet.Daemon]bool{},
-		log:     filepath.Join(*out, strings.ReplaceAll(t.Name(), "/", "-")+"-"+domain+".log"),
 	}
 	r.node, err = simnode.New(dir)
 	r.do(err)
@@ -101,7 +100,9 @@ func (r *rig) another(flags ...string) *kubelet.Daemon {
 		"--resource-name", r.resource, "--resource-namespace", r.namespace,
 		"--log-level", "debug", "--recovery-hold", "0s", "--flap-limit", "0",
 	}, append(r.flags, flags...)...)
-	d, err := kubelet.StartDaemon(*binary, r.log, all...)
+	log := fmt.Sprintf("%s-%s-%d.log", strings.ReplaceAll(r.t.Name(), "/", "-"), r.namespace, len(r.logs))
+	r.logs = append(r.logs, filepath.Join(*out, log))
+	d, err := kubelet.StartDaemon(*binary, r.logs[len(r.logs)-1], all...)
 	r.do(err)
 	r.running[d] = true
 	return d
@@ -131,12 +132,16 @@ func (r *rig) do(err error) {
 	}
 }
 
-// lines are those of the daemons' log.
+// lines are those of the daemons' logs.
 func (r *rig) lines() []map[string]any {
 	r.t.Helper()
-	lines, err := kubelet.Lines(r.log)
-	r.do(err)
-	return lines
+	var all []map[string]any
+	for _, log := range r.logs {
+		lines, err := kubelet.Lines(log)
+		r.do(err)
+		all = append(all, lines...)
+	}
+	return all
 }
 
 // sockets are those of plugins.

@@ -87,7 +87,7 @@ func TestSurge(t *testing.T) {
 			t.Errorf("less than all was allocatable for %v, want at most %v", lasted, allowed)
 		}
 		r.do(r.node.Unplug(cardB.Address))
-		r.within("surge: the old daemon has gone, a card is pulled", r.only(2, 2))
+		r.promptly("surge: the old daemon has gone, a card is pulled", r.only(2, 2))
 		r.holds(pod, "3b:00.0")
 		r.holds(r.admit("next", r.resource, 1), "3b:00.0-p1")
 	}
