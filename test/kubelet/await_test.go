@@ -20,7 +20,7 @@ func (r *rig) only(capacity, allocatable int64) amounts {
 }
 
 // patience is how long anything may take. What is to be quicker is measured.
-const patience = 30 * time.Second
+const patience = 45 * time.Second
 
 // slowly lets something take as long as it takes until a device that was given out
 // is no longer taken for held whatever the kubelet says, and patience more.

@@ -5,8 +5,8 @@
 # version what it said, and a directory of logs. Neither root nor a cluster is needed.
 # Nothing is installed.
 #
-# The first time, the packages of Kubernetes are compiled: a quarter of an hour on two
-# cores. One in fifty is named.
+# The first time, the packages of Kubernetes are compiled: twelve minutes of processor
+# time. One in fifty is named.
 set -euo pipefail
 daemon=$(realpath "$1")
 pattern=${2:-}
