@@ -57,6 +57,19 @@ func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, reso
 	}
 }
 
+// withdraw empties all lists and waits until the kubelet has been told, but not for
+// long.
+func (s *Server) withdraw(ctx context.Context) {
+	for _, e := range s.endpoints {
+		e.offer(inventory.Snapshot{}, []offer.Unit{})
+	}
+	ctx, cancel := context.WithTimeout(ctx, movePatience)
+	defer cancel()
+	for _, e := range s.endpoints {
+		e.awaitTold(ctx)
+	}
+}
+
 // awaitTold blocks until some stream is past the newest list, there is none, or
 // ctx ends. It is the conductor's: nobody else makes a newer list meanwhile.
 func (e *endpoint) awaitTold(ctx context.Context) {

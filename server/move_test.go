@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -123,5 +124,36 @@ func TestAnnotations(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, answer.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}
+
+// A server that is withdrawn tells the kubelet so; one that ends does not, because
+// another one may go on.
+func TestWithdrawn(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		cause error
+		want  int // devices on the last list
+	}{
+		{"withdrawn", server.ErrWithdrawn, 0},
+		{"ended", nil, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			k := r.kubelet(standin.Behaviour{})
+			ctx, end := context.WithCancelCause(r.ctx)
+			ended := make(chan error, 1)
+			go func() { ended <- r.Run(ctx) }()
+			r.devices.set(port("a"), port("b"))
+			r.awaitList(k)
+			end(tc.cause)
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			last, err := k.AwaitList(r.ctx, resource, func(l standin.List) bool { return len(l.Devices) == tc.want })
+			if err != nil {
+				t.Errorf("the last list has %d devices: %v", len(last.Devices), err)
+			}
+		})
 	}
 }

@@ -60,6 +60,11 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 	}, nil
 }
 
+// ErrWithdrawn as the cause of the end of [Server.Run]'s context says that what was
+// offered is not offered any more. The kubelet is told so, by empty lists: else it
+// would show the resources for minutes, in case that somebody goes on serving them.
+var ErrWithdrawn = errors.New("withdrawn")
+
 // Run offers the devices until ctx ends; then it returns nil, with every stream
 // ended, every socket removed and every goroutine gone. It is called once.
 func (s *Server) Run(ctx context.Context) error {
@@ -100,7 +105,7 @@ func (s *Server) Ready() error {
 // conduct hands the devices to the endpoints until ctx ends. It creates and ends
 // them, and returns when all have ended.
 func (s *Server) conduct(ctx context.Context) {
-	defer s.endAll()
+	defer s.endAll(ctx)
 	var seen uint64
 	for {
 		snapshot, stale := s.devices.Latest()
@@ -150,7 +155,7 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 	}
 	s.admit(fresh)
 	for _, e := range fresh {
-		e.start(ctx)
+		e.start(context.WithoutCancel(ctx)) // it is ended by the conductor
 	}
 }
 
@@ -186,7 +191,10 @@ func (s *Server) retire(now time.Time) time.Duration {
 }
 
 // endAll ends all endpoints at once and waits for them.
-func (s *Server) endAll() {
+func (s *Server) endAll(ctx context.Context) {
+	if errors.Is(context.Cause(ctx), ErrWithdrawn) {
+		s.withdraw(context.WithoutCancel(ctx))
+	}
 	var ends sync.WaitGroup
 	for _, e := range s.endpoints {
 		ends.Go(e.end)

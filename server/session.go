@@ -200,8 +200,15 @@ func (s *session) isEnding() bool {
 // end ends the streams, waits for them, and removes the socket. Only the streams
 // would keep GracefulStop from returning, so they are ended first; whoever is
 // busy for longer than drainTimeout is cut off.
+//
+// A kubelet up to 1.36 that notices late that a stream has ended takes the next
+// registration of that resource for the one that is over, and hangs up on it. So
+// it is waited for until it has noticed: it closes its connection then.
 func (s *session) end() {
 	close(s.ending)
+	patience := time.NewTimer(drainTimeout)
+	defer patience.Stop()
+	s.listener.awaitHangup(patience.C)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)

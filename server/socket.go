@@ -80,6 +80,7 @@ type listener struct {
 	net.Listener
 	mu    sync.Mutex
 	conns map[*accepted]bool
+	left  signal // one was closed
 }
 
 type accepted struct {
@@ -92,7 +93,7 @@ func listen(path string) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &listener{Listener: l, conns: map[*accepted]bool{}}, nil
+	return &listener{Listener: l, conns: map[*accepted]bool{}, left: newSignal()}, nil
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -111,7 +112,26 @@ func (c *accepted) Close() error {
 	c.from.mu.Lock()
 	delete(c.from.conns, c)
 	c.from.mu.Unlock()
+	c.from.left.raise()
 	return c.Conn.Close()
+}
+
+// awaitHangup blocks until every connection is closed, or until has passed.
+func (l *listener) awaitHangup(until <-chan time.Time) {
+	for {
+		left := l.left.next()
+		l.mu.Lock()
+		open := len(l.conns)
+		l.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		select {
+		case <-left:
+		case <-until:
+			return
+		}
+	}
 }
 
 // cut closes every connection that is open.

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
@@ -56,8 +57,8 @@ func TestSameModeEndsNothing(t *testing.T) {
 			t.Fatal("af ended mode af")
 		}
 	}
-	if got := <-next; got != "region" || !errors.Is(context.Cause(ctx), errModeChanged) {
-		t.Errorf("next mode %q, ended by %v; want region, and %v", got, context.Cause(ctx), errModeChanged)
+	if got := <-next; got != "region" || !errors.Is(context.Cause(ctx), server.ErrWithdrawn) {
+		t.Errorf("next mode %q, ended by %v; want region, and %v", got, context.Cause(ctx), server.ErrWithdrawn)
 	}
 
 	ctx, end = context.WithCancelCause(t.Context())

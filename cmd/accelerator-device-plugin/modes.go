@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -11,12 +10,10 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"go.uber.org/zap"
 )
-
-// errModeChanged ends a generation.
-var errModeChanged = errors.New("the mode has changed")
 
 // run runs one generation after another, each with the mode that is asked for
 // then, until ctx ends or one fails. Without modes there is one.
@@ -47,7 +44,7 @@ func awaitOther(ctx context.Context, modes <-chan string, present string, end co
 			return present
 		case asked := <-modes:
 			if asked != present {
-				end(errModeChanged)
+				end(server.ErrWithdrawn)
 				return asked
 			}
 		}
