@@ -84,6 +84,7 @@ type port struct {
 	health health
 	since  time.Time // of the published health
 	device *Device   // as published; nil before
+	came   time.Time // when it came under our eyes; zero: it was there before us
 	coming bool      // being plugged in, so far: what is wrong is no news
 
 	free     bool      // nobody holds it as what it was: it may be offered as what it is
@@ -154,6 +155,28 @@ func (c *card) keepNumbers(ports []Port, open []int, taken map[int]bool, ids []s
 		if number := portOf(old.device.ID); !taken[number] {
 			taken[number], ids[i] = true, old.device.ID
 		}
+	}
+}
+
+// portsComeWithin is how long ports of a card that has been plugged in are waited for.
+const portsComeWithin = time.Second
+
+// awaits is what is wrong with a region that has just come without some of its ports.
+// The kernel adds and binds one after the other, and nobody is to be given half a card.
+// What is not there after a while has been released for virtual functions.
+func (c *card) awaits(p *port, now time.Time) []Condition {
+	until := p.came.Add(portsComeWithin)
+	if !p.last.Partial || p.health.offered || !now.Before(until) {
+		return nil
+	}
+	c.recheckAt(until)
+	return []Condition{{Reason: ReasonPortMissing, Health: Unhealthy}}
+}
+
+// recheckAt has the card read again at t, or before; zero: never.
+func (c *card) recheckAt(t time.Time) {
+	if c.recheck.IsZero() || !t.IsZero() && t.Before(c.recheck) {
+		c.recheck = t
 	}
 }
 

@@ -38,6 +38,7 @@ const (
 	ReasonNodeMissing    = "node-missing"     // no node in the device root
 	ReasonNodeMismatch   = "node-mismatch"    // a node, but of another device or no node at all
 	ReasonNoPort         = "no-port"          // a region whose ports have all been released, or are yet to come
+	ReasonPortMissing    = "port-missing"     // a region that has just come, and some of its ports have not
 	ReasonPortIDConflict = "port-id-conflict" // another port of the card says that it has this number
 	ReasonUnreadable     = "unreadable"       // =FILE cannot be read, or holds what it may not hold
 	ReasonReadTimeout    = "read-timeout"     // reading the card does not come back

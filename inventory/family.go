@@ -71,6 +71,10 @@ type Port struct {
 	Parent      string
 	ParentNodes []string
 
+	// Partial says that it has fewer ports than its FME can have: some belong to
+	// virtual functions, or are yet to come.
+	Partial bool
+
 	// What is wrong with the port, and with the card that it is a part of.
 	Conditions []Condition
 	Files      []HealthFile

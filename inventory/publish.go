@@ -17,14 +17,12 @@ import (
 func (l *loop) judge(c *card, p *port, id string, now time.Time) {
 	d := p.describe(id, c.address)
 	l.name(c, p, d, now)
-	read := slices.Concat(l.policy.apply(slices.Clone(p.wrong)), c.trouble(), l.tombstones.conditions(id))
+	read := slices.Concat(l.policy.apply(slices.Clone(p.wrong)), c.awaits(p, now), c.trouble(), l.tombstones.conditions(id))
 	if l.policy.excludes(id) {
 		read = append(read, Condition{Reason: ReasonExcluded, Health: Unhealthy})
 	}
 	v := p.health.judge(now, read, l.rules)
-	if !v.recheck.IsZero() && (c.recheck.IsZero() || v.recheck.Before(c.recheck)) {
-		c.recheck = v.recheck
-	}
+	c.recheckAt(v.recheck)
 	d.Health, d.Reasons = v.health, v.reasons
 	l.replace(c, p, d, now)
 }
@@ -194,6 +192,7 @@ func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 // when its card is plugged in: the kernel binds the FME, makes the ports, binds them.
 var plugging = [][]string{
 	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
+	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, // of one with several ports
 	{ReasonDriverUnbound},
 }
 

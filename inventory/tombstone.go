@@ -94,6 +94,9 @@ func (l *loop) mark(t *tombstone) {
 func (l *loop) portAt(id string, now time.Time) *port {
 	t := l.tombstones[id]
 	p := &port{portID: -1}
+	if l.ready {
+		p.came = now
+	}
 	if t == nil {
 		return p
 	}

@@ -72,8 +72,8 @@ func (rs reasons) alone(name string) string {
 // foundByDaemon are the reasons that are no row of the table: nothing that is read says
 // them, so there is nothing to overrule.
 var foundByDaemon = []string{
-	"driver-unbound", "no-port", "node-missing", "node-mismatch", "port-id-conflict", "read-timeout", "scan-failed",
-	"recovery-failed", "recovering", "flapping", "excluded", "removed", "removed-in-use", "replaced-in-use", "moving",
+	"driver-unbound", "no-port", "port-missing", "node-missing", "node-mismatch", "port-id-conflict", "read-timeout",
+	"scan-failed", "recovery-failed", "recovering", "flapping", "excluded", "removed", "removed-in-use", "replaced-in-use", "moving",
 }
 
 // near returns up to three reasons that somebody may have meant, the nearest

@@ -76,7 +76,10 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inv
 		}
 	}
 	r := l.region(e, inode, ports)
-	r.AFUID, r.AFUIDKnown = e.onlyAFU(ports)
+	if has, err := e.portsNum(ports); err == nil {
+		r.AFUID, r.AFUIDKnown = onlyAFU(has, ports)
+		r.Partial = 0 < len(ports) && len(ports) < has
+	}
 	if e.fme != "" {
 		f.describe(&r)
 	}
@@ -115,17 +118,18 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Port) inventory.
 	return r
 }
 
-// onlyAFU is the AFU of a region that has one port; one that has more has none of
-// its own. How many an FME has it says itself: those that are given to virtual
-// functions for a while, and are not here, count.
-func (e entry) onlyAFU(ports []inventory.Port) (id string, known bool) {
-	has := len(ports)
-	if e.fme != "" {
-		var err error
-		if has, err = sysfs.ReadAs(e.dir+"/"+e.fme+"/"+attrPorts, sysfs.ParseSmall); err != nil {
-			return "", false
-		}
+// portsNum is how many ports a region has. Its FME says so: those that are given to
+// virtual functions for a while, and are not here, count.
+func (e entry) portsNum(ports []inventory.Port) (int, error) {
+	if e.fme == "" {
+		return len(ports), nil
 	}
+	return sysfs.ReadAs(e.dir+"/"+e.fme+"/"+attrPorts, sysfs.ParseSmall)
+}
+
+// onlyAFU is the AFU of a region that has one port; one that has more has none of
+// its own.
+func onlyAFU(has int, ports []inventory.Port) (id string, known bool) {
 	switch {
 	case has > 1:
 		return "", true

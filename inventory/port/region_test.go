@@ -39,6 +39,7 @@ func region(name, fme string, nodes []string, changes ...func(*inventory.Port)) 
 }
 
 func noInterface(p *inventory.Port)  { p.InterfaceID, p.InterfaceIDKnown = "", false }
+func partial(p *inventory.Port)      { p.Partial = true }
 func noFME(p *inventory.Port)        { p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil }
 func secondSocket(p *inventory.Port) { p.NUMANode = 1 }
 func withAFU(p *inventory.Port)      { p.AFUID = afuID }
@@ -97,7 +98,7 @@ func TestRegion(t *testing.T) {
 			first(withAFU, noFME), nil},
 
 		{"port released", "dfl-two-ports", "0001:3b:00.0", map[string]map[string]string{twoPorts: {"dfl-port.10": absent}},
-			two(nodes("dfl-port.9")), nil},
+			two(nodes("dfl-port.9"), partial), nil},
 		{"all ports released", "dfl-two-ports", "0001:3b:00.0",
 			map[string]map[string]string{twoPorts: {"dfl-port.9": absent, "dfl-port.10": absent}},
 			two(nil, noPort), nil},
@@ -140,7 +141,7 @@ func TestRegion(t *testing.T) {
 			first(noAFU), nil},
 		// It says that it has 7 ports.
 		{"dead card", "kernel-6.1-dead-card", "0000:01:00.0", map[string]map[string]string{oneCard + "../..": {"config": gone}},
-			first(wrong(dead("afu-dead"), dead("fme-dead"), dead("pci-gone"))), nil},
+			first(wrong(dead("afu-dead"), dead("fme-dead"), dead("pci-gone")), partial), nil},
 
 		// Where afu_id answered EBUSY the board has none: see TestTakeAFU.
 		{"programming", "kernel-6.1-programming", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0/errors": {
