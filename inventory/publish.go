@@ -192,9 +192,13 @@ func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 // when its card is plugged in: the kernel binds the FME, makes the ports, binds them.
 var plugging = [][]string{
 	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
-	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, // of one with several ports
-	{ReasonDriverUnbound},
+	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // of one with several ports
+	{ReasonDriverUnbound}, {noFilesYet},
 }
+
+// noFilesYet is of a port that is just being bound: the driver core makes the entry
+// driver before the driver's own files (really_probe, drivers/base/dd.c).
+const noFilesYet = ReasonUnreadable + "=id"
 
 // pluggedIn says whether nothing is wrong with d but what being plugged in explains.
 func pluggedIn(d *Device) bool {

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
@@ -75,6 +74,10 @@ func (r *rig) actOnNode(ctx context.Context, s story.Step) (err error) {
 		return err
 	case "hold":
 		namespace, pod, _ := strings.Cut(s.Args[1], "/")
+		resource, err := r.newest().listing(s.Args[0])
+		if err != nil {
+			return err
+		}
 		r.pods.Hold(namespace, pod, "main", resource, s.Args[0])
 	case "release":
 		namespace, pod, _ := strings.Cut(s.Args[0], "/")
@@ -153,10 +156,10 @@ func (r *rig) exclusive(node string) error {
 	return f.Close()
 }
 
-// newest is the newest list; without a kubelet, an empty one.
-func (r *rig) newest() standin.List {
+// newest is what the kubelet has now; without a kubelet, nothing.
+func (r *rig) newest() lists {
 	if r.kubelet == nil {
-		return standin.List{}
+		return nil
 	}
 	return r.kubelet.newest()
 }

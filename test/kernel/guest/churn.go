@@ -82,7 +82,7 @@ func (r *rig) measure(ctx context.Context, n int, card []string) error {
 // await waits for the kubelet alone: nobody asks the daemon meanwhile, which would
 // cost it time.
 func (r *rig) await(ctx context.Context, e story.Expectation) error {
-	for !met(e, r.newest()) {
+	for !met(e, r.newest().of(e.Resource)) {
 		if pause(ctx, 5*time.Millisecond) != nil {
 			return r.disappointed(ctx)
 		}

@@ -23,7 +23,7 @@ const (
 	address    = "127.0.0.1:9480"
 	kubeletDir = "/run/kubelet"
 	podsSocket = "/run/pods/kubelet.sock"
-	resource   = "b-com.com/accelerator"
+	cdiDir     = "/run/cdi"
 )
 
 // settings are the daemon's, before those of the story: the default intervals would

@@ -23,12 +23,12 @@ func (r *rig) expect(ctx context.Context, args []string) error {
 		return err
 	}
 	for {
-		if met(e, r.newest()) {
+		if met(e, r.newest().of(e.Resource)) {
 			if r.daemon == nil {
 				return errors.New("no daemon runs")
 			}
 			devices, err := r.daemon.devices()
-			if err == nil && e.Met(devices) && met(e, r.newest()) {
+			if err == nil && e.Met(devices) && met(e, r.newest().of(e.Resource)) {
 				r.note(e, false)
 				return nil
 			}
@@ -41,7 +41,7 @@ func (r *rig) expect(ctx context.Context, args []string) error {
 
 // disappointed says what there is instead.
 func (r *rig) disappointed(ctx context.Context) error {
-	text := fmt.Sprintf("%v; the kubelet has %s", context.Cause(ctx), show(r.newest()))
+	text := fmt.Sprintf("%v; the kubelet has %s", context.Cause(ctx), r.newest())
 	if r.daemon == nil {
 		return errors.New(text)
 	}
@@ -60,13 +60,13 @@ func (r *rig) expectSysfs(ctx context.Context) error {
 			return err
 		}
 		var got []string
-		for _, d := range r.newest().Devices {
+		for _, d := range r.newest().of("").Devices {
 			if d.Healthy {
 				got = append(got, d.ID)
 			}
 		}
 		slices.Sort(got)
-		if slices.Equal(want, got) && len(want) == len(r.newest().Devices) {
+		if slices.Equal(want, got) && len(want) == len(r.newest().of("").Devices) {
 			return nil
 		}
 		if pause(ctx, 10*time.Millisecond) != nil {
@@ -81,8 +81,8 @@ func (r *rig) quiet(ctx context.Context, d time.Duration) error {
 	if err := pause(ctx, d); err != nil {
 		return err
 	}
-	if after := r.newest(); after.Number != before.Number {
-		return fmt.Errorf("the kubelet was sent %s after %s", show(after), show(before))
+	if after := r.newest(); after.of("").Number != before.of("").Number {
+		return fmt.Errorf("the kubelet was sent %s after %s", after, before)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (r *rig) note(e story.Expectation, measured bool) {
 	if r.cause.what == "" || r.kubelet == nil || strings.Contains(e.Device, "-p") {
 		return // whose uevent it is does not show in a further port's
 	}
-	list, ok := firstTold(r.kubelet.since(r.cause.at), r.cause.at, e)
+	list, ok := firstTold(r.kubelet.since(r.cause.at, e.Resource), r.cause.at, e)
 	if !ok {
 		return
 	}

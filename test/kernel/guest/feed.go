@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,15 +15,16 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// feed is a stand-in for the kubelet, and every list that it was sent.
+// feed is a stand-in for the kubelet, and all that it was told.
 type feed struct {
 	kubelet *standin.Kubelet
-	stop    context.CancelFunc
-	done    sync.WaitGroup
 
-	mu    sync.Mutex
-	lists []standin.List
+	mu   sync.Mutex
+	told []lists
 }
+
+// lists are the newest lists of all resources whose stream is open, by their names.
+type lists map[string]standin.List
 
 // startKubelet starts one that daemons of any user reach.
 func startKubelet(ctx context.Context) (*feed, error) {
@@ -30,8 +33,7 @@ func startKubelet(ctx context.Context) (*feed, error) {
 		return nil, err
 	}
 	f := &feed{kubelet: kubelet}
-	ctx, f.stop = context.WithCancel(ctx)
-	f.done.Go(func() { f.follow(ctx) })
+	kubelet.Follow(f.hear)
 	return f, openToAll(kubeletDir, filepath.Join(kubeletDir, standin.Socket))
 }
 
@@ -44,41 +46,77 @@ func openToAll(paths ...string) error {
 	return nil
 }
 
-// follow records lists. Of those that come faster than we look it sees the last, so
-// that no time is taken for shorter than it was.
-func (f *feed) follow(ctx context.Context) {
-	last := 0
-	for {
-		list, err := f.kubelet.AwaitList(ctx, resource, func(l standin.List) bool { return l.Number != last })
-		if err != nil {
-			return
-		}
-		last = list.Number
-		f.mu.Lock()
-		f.lists = append(f.lists, list)
-		f.mu.Unlock()
-	}
-}
-
-func (f *feed) end() {
-	f.stop()
-	f.kubelet.Stop()
-	f.done.Wait()
-}
-
-// since are the lists that were received after a moment, after the last before it.
-func (f *feed) since(t time.Time) []standin.List {
+// hear records what the kubelet was told now.
+func (f *feed) hear(open map[string]standin.List) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at := slices.IndexFunc(f.lists, func(l standin.List) bool { return l.Received.After(t) })
-	if at < 0 {
-		at = len(f.lists)
-	}
-	return slices.Clone(f.lists[max(at-1, 0):])
+	f.told = append(f.told, maps.Clone(open))
 }
 
-// newest is the newest list; without one, an empty one.
-func (f *feed) newest() standin.List { return f.kubelet.Newest(resource) }
+func (f *feed) end() { f.kubelet.Stop() }
+
+// since are the lists, as [lists.of] joins them, that were received after a moment,
+// after the last before it.
+func (f *feed) since(t time.Time, resource string) []standin.List {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []standin.List
+	for _, told := range f.told {
+		l := told.of(resource)
+		if n := len(all); l.Number > 0 && (n == 0 || all[n-1].Number != l.Number) {
+			all = append(all, l)
+		}
+	}
+	at := slices.IndexFunc(all, func(l standin.List) bool { return l.Received.After(t) })
+	if at < 0 {
+		at = len(all)
+	}
+	return all[max(at-1, 0):]
+}
+
+// newest is what the kubelet has now.
+func (f *feed) newest() lists {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.told) == 0 {
+		return nil
+	}
+	return f.told[len(f.told)-1]
+}
+
+// of joins the lists of the resources whose names begin so. Its number is how many
+// there were, and 0 when there was none.
+func (ls lists) of(resource string) standin.List {
+	var all standin.List
+	for _, name := range slices.Sorted(maps.Keys(ls)) {
+		if l := ls[name]; strings.HasPrefix(name, resource) {
+			all.Number += l.Number
+			all.Devices = append(all.Devices, l.Devices...)
+			if l.Received.After(all.Received) {
+				all.Received = l.Received
+			}
+		}
+	}
+	return all
+}
+
+// listing is the resource that a device is listed as.
+func (ls lists) listing(device string) (resource string, err error) {
+	for name, l := range ls {
+		if _, listed := l.Device(device); listed {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("the kubelet has no %s: %s", device, ls)
+}
+
+func (ls lists) String() string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(ls)) {
+		words = append(words, name+" "+show(ls[name]))
+	}
+	return strings.Join(words, ", ")
+}
 
 // met says whether the list tells what is expected.
 func met(e story.Expectation, l standin.List) bool {

@@ -94,6 +94,10 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 		return nil
 	case "programmed":
 		return r.programmed(ctx, s.Args[0])
+	case "given":
+		return r.given(ctx, s.Args[0], s.Args[1:])
+	case "cdi":
+		return r.cdi(ctx, s.Args[0], s.Args[1:])
 	case "exclusive":
 		return r.exclusive(s.Args[0])
 	case "settle":

@@ -13,18 +13,22 @@ type Expectation struct {
 	Reasons []string // all of them, sorted, unless More
 	More    bool     // "...": there may be more reasons
 	AFU     string   // its first digits; "": any
-	Node    string   // its only node, "" any
+	Nodes   []string // all its nodes, in this order; none: any
 	Holder  string   // its only holder, "" any
+	// Resource is what the name of its resource begins with. On lists of others the
+	// device may be as it likes: "gone" says that it is not on these.
+	Resource string
 }
 
 // Device is one device as the daemon shows it at /devices.
 type Device struct {
-	ID      string   `json:"id"`
-	Health  string   `json:"health"`
-	Reasons []string `json:"reasons"`
-	AFU     string   `json:"afuId"`
-	Nodes   []string `json:"deviceNodes"`
-	Holders []string `json:"holder"`
+	ID       string   `json:"id"`
+	Resource string   `json:"resource"`
+	Health   string   `json:"health"`
+	Reasons  []string `json:"reasons"`
+	AFU      string   `json:"afuId"`
+	Nodes    []string `json:"deviceNodes"`
+	Holders  []string `json:"holder"`
 }
 
 // Sysfs is the only argument of an expect that wants the list of the kubelet to be
@@ -34,7 +38,8 @@ const Sysfs = "sysfs"
 var healths = []string{"healthy", "degraded", "unhealthy", "gone"}
 
 // ParseExpectation reads the arguments of expect: DEVICE HEALTH, then, in any
-// order, reasons, "...", afu=DIGITS, node=NAME and holder=NAMESPACE/POD/CONTAINER.
+// order, reasons, "...", afu=DIGITS, node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER and
+// resource=BEGINNING.
 func ParseExpectation(args []string) (Expectation, error) {
 	if len(args) < 2 {
 		return Expectation{}, fmt.Errorf("want a device and its health, or %s", Sysfs)
@@ -50,9 +55,11 @@ func ParseExpectation(args []string) (Expectation, error) {
 		case key == "afu":
 			e.AFU = value
 		case key == "node":
-			e.Node = value
+			e.Nodes = strings.Split(value, ",")
 		case key == "holder":
 			e.Holder = value
+		case key == "resource":
+			e.Resource = value
 		default:
 			e.Reasons = append(e.Reasons, word)
 		}
@@ -77,14 +84,14 @@ func (e Expectation) Offered() bool { return e.Health == "healthy" || e.Health =
 
 // Met says whether the devices are as expected.
 func (e Expectation) Met(devices []Device) bool {
-	at := slices.IndexFunc(devices, func(d Device) bool { return d.ID == e.Device })
+	at := slices.IndexFunc(devices, func(d Device) bool { return d.ID == e.Device && strings.HasPrefix(d.Resource, e.Resource) })
 	if at < 0 || e.Health == "gone" {
 		return at < 0 && e.Health == "gone"
 	}
 	d := devices[at]
 	return d.Health == e.Health && e.reasonsMet(d.Reasons) &&
 		strings.HasPrefix(d.AFU, e.AFU) &&
-		(e.Node == "" || slices.Equal(d.Nodes, []string{"/dev/" + e.Node})) &&
+		(e.Nodes == nil || slices.Equal(d.Nodes, below("/dev/", e.Nodes))) &&
 		(e.Holder == "" || slices.Equal(d.Holders, []string{e.Holder}))
 }
 
@@ -100,6 +107,15 @@ func (e Expectation) reasonsMet(got []string) bool {
 	return true
 }
 
+// below are the paths of these names in a directory.
+func below(dir string, names []string) []string {
+	var paths []string
+	for _, name := range names {
+		paths = append(paths, dir+name)
+	}
+	return paths
+}
+
 func (d Device) String() string {
-	return fmt.Sprintf("%s %s%v afu=%.8s nodes=%v holder=%v", d.ID, d.Health, d.Reasons, d.AFU, d.Nodes, d.Holders)
+	return fmt.Sprintf("%s %s%v afu=%.8s nodes=%v holder=%v resource=%s", d.ID, d.Health, d.Reasons, d.AFU, d.Nodes, d.Holders, d.Resource)
 }

@@ -75,6 +75,8 @@ var grammars = map[string]grammar{
 	"quiet":     {1, 1, checkDuration},
 	"log":       {1, -1, checkFields},
 	"nolog":     {1, -1, checkFields},
+	"given":     {1, -1, nil},
+	"cdi":       {1, -1, nil},
 	"exclusive": {1, 1, nil},
 }
 

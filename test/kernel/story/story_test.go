@@ -44,6 +44,7 @@ func TestParseRefuses(t *testing.T) {
 		{"no device", "# t\nexpect 01:00.0\n", "want a device and its health"},
 		{"healthy with a reason", "# t\nexpect 01:00.0 healthy port-ap6\n", "healthy with the reasons [port-ap6]"},
 		{"unhealthy without", "# t\nexpect 01:00.0 unhealthy\n", "unhealthy with the reasons []"},
+		{"CDI without a device", "# t\ncdi\n", "s:2: cdi: 0 arguments, want 1 or more"},
 		{"field", "# t\nlog device.added 01:00.0\n", `"01:00.0", want FIELD=VALUE`},
 		{"AFU", "# t\nprogram dfl-fme.0 d8\n", `"d8", want the 32 hexadecimal digits`},
 		{"port to program", "# t\nprogram dfl-fme.0 00112233445566778899aabbccddeeff 4\n", `"4", want the number of a port, 0 to 3`},
@@ -108,6 +109,7 @@ func TestMet(t *testing.T) {
 	devices := []story.Device{
 		{ID: "01:00.0", Health: "healthy", AFU: "d8424dc4", Nodes: []string{"/dev/dfl-port.0"}, Holders: []string{"ns/job/main"}},
 		{ID: "02:00.0", Health: "unhealthy", Reasons: []string{"port-ap6", "fme-ap6"}, AFU: "bfaf"},
+		{ID: "04:00.0", Resource: "example.com/region-69528db6", Health: "healthy", Nodes: []string{"/dev/dfl-port.1", "/dev/dfl-fme.1"}},
 	}
 	for _, tc := range []struct {
 		expect string
@@ -119,6 +121,14 @@ func TestMet(t *testing.T) {
 		{"01:00.0 healthy node=dfl-port.1", false},
 		{"01:00.0 healthy holder=ns/other/main", false},
 		{"01:00.0 gone", false},
+		{"04:00.0 healthy", true},
+		{"04:00.0 healthy resource=example.com/region-69", true},
+		{"04:00.0 healthy resource=example.com/region-93", false},
+		{"04:00.0 gone resource=example.com/region-69", false},
+		{"04:00.0 gone resource=example.com/region-93", true},
+		{"04:00.0 healthy node=dfl-port.1,dfl-fme.1", true},
+		{"04:00.0 healthy node=dfl-fme.1,dfl-port.1", false},
+		{"04:00.0 healthy node=dfl-port.1", false},
 		{"01:00.0 degraded ...", false},
 		{"02:00.0 unhealthy fme-ap6 port-ap6", true},
 		{"02:00.0 unhealthy port-ap6", false},

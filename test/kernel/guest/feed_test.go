@@ -1,0 +1,73 @@
+package main
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// moved is what the kubelet hears while a device moves from one resource to another,
+// and the stream of the first ends.
+func moved() *feed {
+	f := &feed{}
+	open := map[string]standin.List{}
+	for _, told := range []struct {
+		resource string
+		list     standin.List
+	}{
+		{"x/a", list(1, 1, "01:00.0", "02:00.0")},
+		{"x/a", list(2, 2, "02:00.0")},
+		{"x/b", list(1, 3, "01:00.0")},
+	} {
+		open[told.resource] = told.list
+		f.hear(open)
+	}
+	delete(open, "x/a")
+	f.hear(open)
+	return f
+}
+
+func TestSinceOfResource(t *testing.T) {
+	f := moved()
+	for _, tc := range []struct {
+		name, resource string
+		after          int
+		want           []standin.List
+	}{
+		{"all", "", 0, []standin.List{list(1, 1, "01:00.0", "02:00.0"), list(2, 2, "02:00.0"), list(3, 3, "02:00.0", "01:00.0"), list(1, 3, "01:00.0")}},
+		{"after the second", "", 2, []standin.List{list(2, 2, "02:00.0"), list(3, 3, "02:00.0", "01:00.0"), list(1, 3, "01:00.0")}},
+		{"one resource", "x/a", 0, []standin.List{list(1, 1, "01:00.0", "02:00.0"), list(2, 2, "02:00.0")}},
+		{"nothing new", "x/a", 2, []standin.List{list(2, 2, "02:00.0")}},
+		{"the other", "x/b", 0, []standin.List{list(1, 3, "01:00.0")}},
+		{"none of this name", "y/", 0, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := f.since(at(tc.after), tc.resource)
+			if len(got) == 0 {
+				got = nil
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestListing(t *testing.T) {
+	newest := moved().newest()
+	if got, err := newest.listing("01:00.0"); got != "x/b" || err != nil {
+		t.Errorf("got %q, %v; want x/b", got, err)
+	}
+	if got, err := newest.listing("02:00.0"); err == nil {
+		t.Errorf("of a resource whose stream has ended: %q, want an error", got)
+	}
+	if diff := cmp.Diff(lists{"x/b": list(1, 3, "01:00.0")}, maps.Clone(newest)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := (&feed{}).newest().of(""); got.Number != 0 {
+		t.Errorf("without any list: %v", got)
+	}
+}
