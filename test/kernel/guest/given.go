@@ -10,13 +10,20 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// given allocates a device as the kubelet does, and wants the container to be given
-// these nodes, or names of CDI, in this order.
+// given allocates a device as soon as the kubelet is told that it is healthy, and wants
+// the container to be given these nodes, or names of CDI, in this order.
 func (r *rig) given(ctx context.Context, device string, want []string) error {
 	if r.kubelet == nil {
 		return errors.New("no kubelet runs")
+	}
+	for !met(story.Expectation{Device: device, Health: "healthy"}, r.newest().of("")) {
+		if pause(ctx, time.Millisecond) != nil {
+			return r.disappointed(ctx)
+		}
 	}
 	resource, err := r.newest().listing(device)
 	if err != nil {
