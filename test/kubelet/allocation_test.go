@@ -66,7 +66,7 @@ func TestAllocation(t *testing.T) {
 			Nodes: []string{"/dev/dfl-port.0 /dev/dfl-port.0 rw"},
 		}},
 		{"region", []string{"--mode=region"}, regionName, []string{"3b:00.0"}, runtime{
-			Env: units("3b:00.0"), Annotations: map[string]string{"com.intel.fpga.mode": "DOMAIN/region"},
+			Env: units("3b:00.0"), Annotations: map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"},
 			Nodes: []string{"/dev/dfl-port.0 /dev/dfl-port.0 rw", "/dev/dfl-port.1 /dev/dfl-port.1 rw"},
 		}},
 		{"regiondevel", []string{"--mode=regiondevel"}, regionName, []string{"3b:00.0"}, runtime{
@@ -77,7 +77,7 @@ func TestAllocation(t *testing.T) {
 			Env: units("0"), Annotations: map[string]string{},
 		}},
 		{"CDI", []string{"--mode=region", "--cdi-dir=CDI"}, regionName, []string{"3b:00.0"}, runtime{
-			Env: units("3b:00.0"), Annotations: map[string]string{"com.intel.fpga.mode": "DOMAIN/region"},
+			Env: units("3b:00.0"), Annotations: map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"},
 			CDI: []string{"DOMAIN/fpga=3b:00.0"},
 		}},
 	} {
@@ -94,9 +94,6 @@ func TestAllocation(t *testing.T) {
 			options, err := r.kubelet.Run(t.Context(), pod)
 			r.do(err)
 			got := runtimeOf(options)
-			for key, value := range got.Annotations {
-				got.Annotations[key] = strings.ReplaceAll(value, r.namespace, "DOMAIN")
-			}
 			for i, name := range got.CDI {
 				got.CDI[i] = strings.ReplaceAll(name, r.namespace, "DOMAIN")
 			}
