@@ -84,7 +84,7 @@ type port struct {
 	health health
 	since  time.Time // of the published health
 	device *Device   // as published; nil before
-	came   time.Time // when it came under our eyes; zero: it was there before us
+	came   time.Time // when it came under our eyes; zero: it was there before us, or has been offered since
 	coming bool      // being plugged in, so far: what is wrong is no news
 
 	free     bool      // nobody holds it as what it was: it may be offered as what it is
@@ -166,7 +166,8 @@ const portsComeWithin = time.Second
 // What is not there after a while has been released for virtual functions.
 func (c *card) awaits(p *port, now time.Time) []Condition {
 	until := p.came.Add(portsComeWithin)
-	if !p.last.Partial || p.health.offered || !now.Before(until) {
+	if !p.last.Partial || !now.Before(until) {
+		p.health.forgive(ReasonPortMissing) // nothing that it has to recover from, even if it was here before
 		return nil
 	}
 	c.recheckAt(until)

@@ -24,6 +24,9 @@ func (l *loop) judge(c *card, p *port, id string, now time.Time) {
 	v := p.health.judge(now, read, l.rules)
 	c.recheckAt(v.recheck)
 	d.Health, d.Reasons = v.health, v.reasons
+	if d.Health != Unhealthy {
+		p.came = time.Time{}
+	}
 	l.replace(c, p, d, now)
 }
 
