@@ -105,6 +105,7 @@ func (l *loop) absorb(ctx context.Context, r result) {
 func (l *loop) cameBack(c *card, r result, now time.Time) {
 	c.stuck--
 	if r.number != c.newest || !c.overdue {
+		l.queue(c) // it may have been asked for while too many hung
 		return
 	}
 	c.overdue = false

@@ -155,6 +155,33 @@ func TestCardThatHangsIsNotListedAnyMore(t *testing.T) {
 	})
 }
 
+// News of a card of which too many readings hang waits for no tick: it is read as
+// soon as one of them comes back, though a newer one hangs still.
+func TestNewsWaitsForTheFirstThatComesBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := testConfig
+		cfg.RecoveryHold, cfg.HealthInterval = 0, time.Hour
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, cfg, f)
+		older := f.hang(cardA)
+		r.hint(cardA)
+		r.after(2 * time.Second) // it is read twice
+		newer := f.hang(cardA)
+		r.hint(cardA)
+		r.after(2 * time.Second)
+		f.set(cardA, good(0, 0, ap6))
+		r.hint(cardA)
+		r.want("three hang", map[string]string{"3b:00.0": "unhealthy[read-timeout]"})
+		older()
+		r.after(0)
+		r.want("two came back", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+		newer()
+		r.after(0)
+		r.want("all came back", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+	})
+}
+
 func TestManyHangingCardsDelayNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
