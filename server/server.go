@@ -173,7 +173,8 @@ func (s *Server) admit(fresh []*endpoint) {
 // says how long it is until the next may be due.
 func (s *Server) retire(now time.Time) time.Duration {
 	wait := s.cfg.RetireAfter
-	for name, e := range s.endpoints {
+	var due []*endpoint
+	for _, e := range s.endpoints {
 		if e.emptySince.IsZero() {
 			continue
 		}
@@ -181,22 +182,31 @@ func (s *Server) retire(now time.Time) time.Duration {
 			wait = min(wait, left)
 			continue
 		}
-		e.end()
+		due = append(due, e)
+	}
+	endTogether(due)
+	for _, e := range due {
 		s.mu.Lock()
-		delete(s.endpoints, name)
+		delete(s.endpoints, e.resource)
 		s.mu.Unlock()
-		s.log.Info("resource retired", event.ResourceRetired, event.Resource(name))
+		s.log.Info("resource retired", event.ResourceRetired, event.Resource(e.resource))
 	}
 	return wait
 }
 
-// endAll ends all endpoints at once and waits for them.
+// endAll ends all endpoints and waits for them.
 func (s *Server) endAll(ctx context.Context) {
 	if errors.Is(context.Cause(ctx), ErrWithdrawn) {
 		s.withdraw(context.WithoutCancel(ctx))
 	}
+	endTogether(slices.Collect(maps.Values(s.endpoints)))
+}
+
+// endTogether ends these endpoints at once: whoever does not hang up costs each of
+// them its time.
+func endTogether(endpoints []*endpoint) {
 	var ends sync.WaitGroup
-	for _, e := range s.endpoints {
+	for _, e := range endpoints {
 		ends.Go(e.end)
 	}
 	ends.Wait()

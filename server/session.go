@@ -203,7 +203,9 @@ func (s *session) isEnding() bool {
 //
 // A kubelet up to 1.36 that notices late that a stream has ended takes the next
 // registration of that resource for the one that is over, and hangs up on it. So
-// it is waited for until it has noticed: it closes its connection then.
+// it is waited for until it has noticed: it closes its connection then. Calls that
+// come meanwhile are answered, so that they have drainTimeout of their own; the end
+// takes twice that at most.
 func (s *session) end() {
 	close(s.ending)
 	patience := time.NewTimer(drainTimeout)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
@@ -195,6 +196,37 @@ func TestSilentConnection(t *testing.T) {
 	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("connection is open still")
+	}
+}
+
+// Nor does it hold up the news while resources retire, however many these are.
+func TestSilentConnectionsOfRetiring(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.RetireAfter = 100 * time.Millisecond })
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	var list []*inventory.Device
+	for i := range 8 {
+		list = append(list, as(fmt.Sprintf("example.com/r%d", i), port(fmt.Sprint(i))))
+	}
+	r.devices.set(list...)
+	r.awaitEvent("resource.registered", len(list))
+	r.awaitReady()
+	for _, path := range r.sockets() {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	r.devices.set(port("a"))
+	r.awaitList(k)
+	began := time.Now()
+	r.awaitEvent("resource.retired", len(list))
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("retiring %d resources took %v, and all news waited for it", len(list), took)
+	}
+	if took := r.stop(); took > 2*time.Second {
+		t.Errorf("stopping took %v", took)
 	}
 }
 
