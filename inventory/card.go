@@ -28,7 +28,7 @@ type card struct {
 	counted bool      // that one is one of the bounded routine ones
 	started time.Time // of that one
 	doubted bool      // a second one was started beside it
-	stuck   int       // readings that are overdue, older ones too
+	stuck   int       // readings under way that nobody will wait for: overdue, or one of two
 
 	hinted   time.Time // first hint since the newest reading began; zero: none
 	answered time.Time // first hint before it: what it answers

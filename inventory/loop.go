@@ -13,8 +13,9 @@ const (
 	// answer. It waits for all at first: a list that grows card by card would cost
 	// the pods that are re-admitted after a boot their devices.
 	firstGrace = 250 * time.Millisecond
-	// maxRoutineReads bounds the routine readings under way: each takes a thread
-	// while it waits for hardware. Hinted cards do not count.
+	// maxRoutineReads bounds the cards that are read in their turn at once: a reading
+	// takes a thread while it waits for hardware, and one that takes long has a second
+	// beside it. Hinted cards do not count, nor do those whose readings are overdue.
 	maxRoutineReads = 32
 	// leaveReadersAfter is how long the end waits for readings that hang.
 	leaveReadersAfter = time.Second
@@ -31,7 +32,7 @@ type loop struct {
 	nodes   map[string]string          // name of a node -> card that has it
 	now     []*card                    // to be read at once
 	routine []*card                    // to be read in their turn
-	busy    int                        // routine readings under way that are not stuck
+	busy    int                        // cards that are being read in their turn, and in time
 
 	results  chan result
 	listed   chan listing
