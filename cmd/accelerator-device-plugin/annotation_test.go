@@ -146,6 +146,7 @@ func TestAnnotation(t *testing.T) {
 	}
 	goroutines := runtime.NumGoroutine()
 
+	before := "regiondevel"
 	for _, step := range []struct{ name, ask, want string }{
 		{"none", "", "single"},
 		{"af", "af", "af"},
@@ -159,7 +160,10 @@ func TestAnnotation(t *testing.T) {
 		c.ask(step.ask)
 		if step.name == "no mode" {
 			c.awaitLine("config.notice", "is no mode", "afu")
+		} else { // two modes may offer the same
+			c.awaitLine("mode.changed", "new:"+step.want, "old:"+before)
 		}
+		before = step.want
 		c.awaitOffers(step.name, bothCards[step.want])
 		c.awaitAlive(step.name)
 		c.checkSockets(step.name, len(bothCards[step.want]))
