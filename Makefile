@@ -4,6 +4,11 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 BINARY  := bin/accelerator-device-plugin
 
+# grpcnotrace leaves a debug page out that grpc serves to nobody here, and with it
+# the templates that keep the linker from leaving methods out that nobody calls: of
+# 15.8 MB stay 13.2, and of what stays most is in memory.
+GO_BUILD := go build -tags grpcnotrace -trimpath
+
 # Tools have no place in go.mod: they are run at a fixed version.
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -20,7 +25,7 @@ help: ## print this help
 
 # go build knows what is up to date, the version included; make does not.
 build: ## build the static binary into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BINARY) ./cmd/accelerator-device-plugin
+	CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o $(BINARY) ./cmd/accelerator-device-plugin
 
 demo: build ## see it work: no card, no cluster, no root
 	$(BINARY) demo
@@ -62,7 +67,7 @@ CREATED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 image: $(ARCHES:%=image-%) ## build OCI archives and bills of materials into dist/ (ARCHES)
 
 image-%:
-	CGO_ENABLED=0 GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 go build -trimpath -buildvcs=false \
+	CGO_ENABLED=0 GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 $(GO_BUILD) -buildvcs=false \
 		-ldflags '-s -w -X main.version=$(VERSION)' -o dist/bin_$*/accelerator-device-plugin ./cmd/accelerator-device-plugin
 	@go -C tools run ./image -module .. -binary ../dist/bin_$*/accelerator-device-plugin -root ../dist/root_$* \
 		-version '$(VERSION)' -revision '$(shell git rev-parse HEAD 2>/dev/null)' -created $(CREATED) \

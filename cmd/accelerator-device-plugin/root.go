@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -50,13 +49,19 @@ func newRoot() *cobra.Command {
 		Long:              rootHelp,
 		Example:           rootExamples,
 		Args:              noUnknownCommand,
-		Version:           buildVersion(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-		RunE:              func(cmd *cobra.Command, _ []string) error { return serveCommand(cmd, loader) },
 	}
-	root.SetVersionTemplate(versionLine())
+	// Not cobra's flag for this, which wants a template: with templates linked in, the
+	// linker keeps every method of every type, 2 MB of them.
+	version := root.Flags().BoolP("version", "v", false, "print the version")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *version {
+			return printVersion(cmd)
+		}
+		return serveCommand(cmd, loader)
+	}
 	root.SuggestionsMinimumDistance = 2
 	loader.AddFlags(root.Flags())
 	root.AddCommand(newServe(), newDevices(), newWatch(), newDemo(), newVersion())
@@ -105,15 +110,14 @@ func newVersion() *cobra.Command {
 		Short:   "Print the version",
 		Example: "  accelerator-device-plugin version",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := io.WriteString(cmd.OutOrStdout(), versionLine())
-			return asFailure(err)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return printVersion(cmd) },
 	}
 }
 
-func versionLine() string {
-	return fmt.Sprintf("accelerator-device-plugin %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+func printVersion(cmd *cobra.Command) error {
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "accelerator-device-plugin %s %s %s/%s\n",
+		buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return asFailure(err)
 }
 
 // buildVersion is what the Makefile set, or what go install knows.
