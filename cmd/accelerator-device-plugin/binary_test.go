@@ -144,7 +144,7 @@ func TestDevicesCommand(t *testing.T) {
 	port := func(id, health, node string, number float64, reasons ...any) map[string]any {
 		return map[string]any{
 			"id": id, "resource": testResource, "family": "dfl", "health": health, "reasons": append([]any{}, reasons...),
-			"pciAddress": "0001:3b:00.0", "numaNode": nil, "portId": number, "afuId": card.AFUID, "interfaceId": card.InterfaceID,
+			"pciAddress": "0001:3b:00.0", "pciVendor": "8086", "pciDevice": "09c4", "numaNode": nil, "portId": number, "afuId": card.AFUID, "interfaceId": card.InterfaceID,
 			"deviceNodes": []any{node}, "parent": "dfl-fme.0", "holder": []any{}, "holderKnown": false,
 		}
 	}

@@ -2,6 +2,7 @@ package view
 
 import (
 	"path/filepath"
+	"strings"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -15,6 +16,8 @@ type Row struct {
 	Health      string   `json:"health" yaml:"health"` // healthy, degraded, unhealthy
 	Reasons     []string `json:"reasons" yaml:"reasons"`
 	PCIAddress  string   `json:"pciAddress" yaml:"pciAddress"` // with domain; "" where there is none
+	PCIVendor   string   `json:"pciVendor" yaml:"pciVendor"`   // four hex digits, as lspci -nn shows them; "" where not known
+	PCIDevice   string   `json:"pciDevice" yaml:"pciDevice"`   // the same
 	NUMANode    *int     `json:"numaNode" yaml:"numaNode"`
 	PortID      *int     `json:"portId" yaml:"portId"`
 	AFUID       string   `json:"afuId" yaml:"afuId"`             // 32 hex digits or ""
@@ -38,6 +41,7 @@ func Rows(devices []*inventory.Device, hostDev string, holders func(resource, id
 			AFUID: d.AFUID, InterfaceID: d.InterfaceID,
 			DeviceNodes: []string{}, Parent: d.Parent, Holder: []string{}, HolderKnown: holders != nil,
 		}
+		r.PCIVendor, r.PCIDevice = vendorAndDevice(d.PCIID)
 		for _, name := range d.Nodes {
 			r.DeviceNodes = append(r.DeviceNodes, filepath.Join(hostDev, name))
 		}
@@ -47,6 +51,13 @@ func Rows(devices []*inventory.Device, hostDev string, holders func(resource, id
 		rows = append(rows, r)
 	}
 	return rows
+}
+
+// vendorAndDevice takes the first two of the four numbers of a PCI id.
+func vendorAndDevice(pciID string) (vendor, device string) {
+	vendor, rest, _ := strings.Cut(pciID, ":")
+	device, _, _ = strings.Cut(rest, ":")
+	return vendor, device
 }
 
 // known turns -1, not known, into null.

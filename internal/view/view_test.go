@@ -12,7 +12,7 @@ import (
 
 var devices = []*inventory.Device{
 	{
-		ID: "3b:00.0", OfferedAs: "b-com.com/accelerator", Family: "dfl", PCIAddress: "0000:3b:00.0", NUMANode: 1, PortID: 0,
+		ID: "3b:00.0", OfferedAs: "b-com.com/accelerator", Family: "dfl", PCIAddress: "0000:3b:00.0", PCIID: "8086:09c4:8086:0000", NUMANode: 1, PortID: 0,
 		AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
 		Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
 	},
@@ -59,6 +59,8 @@ func TestPrint(t *testing.T) {
       "recovering=node-missing"
     ],
     "pciAddress": "0000:3b:00.0",
+    "pciVendor": "",
+    "pciDevice": "",
     "numaNode": null,
     "portId": null,
     "afuId": "",
@@ -76,6 +78,8 @@ func TestPrint(t *testing.T) {
   health: healthy
   reasons: []
   pciAddress: 0000:3b:00.0
+  pciVendor: "8086"
+  pciDevice: 09c4
   numaNode: 1
   portId: 0
   afuId: d8424dc4a4a3c413f89e433683f9040b
