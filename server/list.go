@@ -51,9 +51,37 @@ func health(u offer.Unit) string {
 // says is whether the kubelet would be told the same by l and by o. Reasons and
 // nodes may differ: the kubelet does not hear of them.
 func (l *list) says(o *list) bool {
-	return l == o || slices.EqualFunc(l.units, o.units, func(a, b offer.Unit) bool {
-		return a.ID == b.ID && health(a) == health(b) && max(a.NUMANode, -1) == max(b.NUMANode, -1)
-	})
+	return l == o || slices.EqualFunc(l.units, o.units, alike)
+}
+
+// alike is whether the kubelet is told the same of both.
+func alike(a, b offer.Unit) bool {
+	return a.ID == b.ID && health(a) == health(b) && max(a.NUMANode, -1) == max(b.NUMANode, -1)
+}
+
+// news are the ids of the units of which o says something else than l, those
+// included that only one of them has, sorted. To whom was told nothing (nil),
+// nothing is news.
+func (l *list) news(o *list) []string {
+	if l == nil {
+		return nil
+	}
+	var ids []string
+	old, now := l.units, o.units
+	for len(old) > 0 || len(now) > 0 {
+		switch {
+		case len(now) == 0 || len(old) > 0 && old[0].ID < now[0].ID: // gone
+			ids, old = append(ids, old[0].ID), old[1:]
+		case len(old) == 0 || now[0].ID < old[0].ID: // new
+			ids, now = append(ids, now[0].ID), now[1:]
+		default:
+			if !alike(old[0], now[0]) {
+				ids = append(ids, now[0].ID)
+			}
+			old, now = old[1:], now[1:]
+		}
+	}
+	return ids
 }
 
 // unit returns the unit with this id.

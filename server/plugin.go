@@ -59,7 +59,7 @@ func (p *plugin) watch(stream grpc.ServerStreamingServer[v1beta1.ListAndWatchRes
 			if err := stream.Send(newest.message); err != nil {
 				return err
 			}
-			p.logSent(newest)
+			p.logSent(sent, newest)
 		}
 		sent = newest
 		p.endpoint.told.publish(newest)
@@ -73,13 +73,15 @@ func (p *plugin) watch(stream grpc.ServerStreamingServer[v1beta1.ListAndWatchRes
 	}
 }
 
-func (p *plugin) logSent(l *list) {
+// logSent says what a stream was sent, and what of it is news to that stream: before
+// is what it was sent last, nil if nothing.
+func (p *plugin) logSent(before, l *list) {
 	latency, known := l.latency()
-	line := p.endpoint.log.Check(zap.DebugLevel, "list sent")
+	line := p.endpoint.log.Check(zap.InfoLevel, "list sent")
 	if line == nil {
 		return
 	}
-	fields := []zap.Field{event.ListSent, event.Rev(l.rev), event.Count(len(l.units))}
+	fields := []zap.Field{event.ListSent, event.Rev(l.rev), event.Count(len(l.units)), event.Devices(shorten(before.news(l)))}
 	if known {
 		fields = append(fields, event.Latency(latency))
 	}

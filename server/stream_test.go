@@ -255,16 +255,56 @@ func TestStreamLogs(t *testing.T) {
 	for _, line := range append(r.lines("list.sent"), r.lines("stream.closed")...) {
 		m := line.ContextMap()
 		_, timed := m["latency_ms"]
-		got = append(got, fmt.Sprintf("%v %v rev=%v count=%v timed=%t reason=%v", line.Level, m["resource"], m["rev"], m["count"], timed, m["reason"]))
+		got = append(got, fmt.Sprintf("%v %v rev=%v count=%v devices=%v timed=%t reason=%v", line.Level, m["resource"], m["rev"], m["count"], m["devices"], timed, m["reason"]))
 	}
 	want := []string{
-		"debug b-com.com/accelerator rev=1 count=1 timed=true reason=<nil>",
-		"debug b-com.com/accelerator rev=2 count=1 timed=true reason=<nil>",
-		"debug b-com.com/accelerator rev=2 count=1 timed=false reason=<nil>", // old news on a new stream
-		"info b-com.com/accelerator rev=<nil> count=<nil> timed=false reason=ended by the kubelet",
-		"info b-com.com/accelerator rev=<nil> count=<nil> timed=false reason=ended by us",
+		"info b-com.com/accelerator rev=1 count=1 devices=<nil> timed=true reason=<nil>", // all of a first list is new
+		"info b-com.com/accelerator rev=2 count=1 devices=[a b] timed=true reason=<nil>",
+		"info b-com.com/accelerator rev=2 count=1 devices=<nil> timed=false reason=<nil>", // old news on a new stream
+		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> timed=false reason=ended by the kubelet",
+		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> timed=false reason=ended by us",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+// The log names what a list changes for its reader, and nothing else.
+func TestListNews(t *testing.T) {
+	numa := func(d *inventory.Device, node int) *inventory.Device { d.NUMANode = node; return d }
+	degraded := port("b")
+	degraded.Health, degraded.Reasons = inventory.Degraded, []string{"port-ap1"}
+	many := ports(10) // eight are named
+	for _, tc := range []struct {
+		name          string
+		before, after []*inventory.Device
+		want          []any
+	}{
+		{"new: first, between, last", []*inventory.Device{port("b"), port("d")},
+			[]*inventory.Device{port("a"), port("b"), port("c"), port("d"), port("e")}, []any{"a", "c", "e"}},
+		{"gone: first, between, last", []*inventory.Device{port("a"), port("b"), port("c"), port("d"), port("e")},
+			[]*inventory.Device{port("b"), port("d")}, []any{"a", "c", "e"}},
+		{"another one in its place", []*inventory.Device{port("a"), port("c")}, []*inventory.Device{port("a"), port("b")}, []any{"b", "c"}},
+		{"ill", []*inventory.Device{port("a"), port("b")}, []*inventory.Device{port("a"), sick("b", "port-ap6")}, []any{"b"}},
+		{"degraded, which the kubelet is not told, beside one that is new", []*inventory.Device{port("b")},
+			[]*inventory.Device{degraded, port("c")}, []any{"c"}},
+		{"moved to another NUMA node", []*inventory.Device{numa(port("a"), 0), port("b")}, []*inventory.Device{numa(port("a"), 1), port("b")}, []any{"a"}},
+		{"the last one gone", []*inventory.Device{port("a")}, nil, []any{"a"}},
+		{"more than are named", nil, many,
+			[]any{"0000", "0001", "0002", "0003", "0004", "0005", "0006", "0007", "and 2 more"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, k := started(t, append([]*inventory.Device{port("-")}, tc.before...)...) // one that stays
+			r.devices.set(append([]*inventory.Device{port("-")}, tc.after...)...)
+			r.awaitList(k)
+			r.awaitEvent("list.sent", 2)
+			lines := r.lines("list.sent")
+			if first := lines[0].ContextMap()["devices"]; first != nil {
+				t.Errorf("devices of the first list = %v, want none", first)
+			}
+			if diff := cmp.Diff(tc.want, lines[len(lines)-1].ContextMap()["devices"]); diff != "" {
+				t.Errorf("devices (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
