@@ -37,6 +37,9 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(storyIn); dir != "" {
+		os.Exit(liveStory(dir))
+	}
 	code := m.Run()
 	if path, err := buildBinary(); err == nil {
 		os.RemoveAll(filepath.Dir(path))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -36,12 +37,17 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	// Who reads the log may go: the lines are lost then, not the daemon.
 	signal.Ignore(syscall.SIGPIPE)
 
-	log.Info("daemon started", event.DaemonStarted, event.Version(buildVersion()), event.PID(os.Getpid()), event.Mode(cfg.Mode))
 	reload := func() (config.Config, []string, error) { return loader.Again(os.LookupEnv) }
-	if err := serve(cmd.Context(), cfg, hangups, reload, log); err != nil {
-		log.Error("daemon failed", event.DaemonFailed, event.Err(err))
+	return (&service{cfg: cfg, hangups: hangups, again: reload, log: log}).live(cmd.Context())
+}
+
+// live runs the daemon until ctx ends, and says in the log how it began and ended.
+func (s *service) live(ctx context.Context) error {
+	s.log.Info("daemon started", event.DaemonStarted, event.Version(buildVersion()), event.PID(os.Getpid()), event.Mode(s.cfg.Mode))
+	if err := s.serve(ctx); err != nil {
+		s.log.Error("daemon failed", event.DaemonFailed, event.Err(err))
 		return failure{error: err, logged: true}
 	}
-	log.Info("daemon stopped", event.DaemonStopped)
+	s.log.Info("daemon stopped", event.DaemonStopped)
 	return nil
 }

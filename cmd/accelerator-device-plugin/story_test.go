@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// story is the log of the program while things happen to its node, step by step.
+type story struct {
+	t       *testing.T
+	node    *simnode.Node
+	dir     string
+	kubelet *standin.Kubelet
+	pods    *standin.PodResources
+	process *os.Process
+	ended   func() error // waits for its end
+	log     log
+	steps   []step
+}
+
+// step is what happens, and how much had been logged before.
+type step struct {
+	what  string
+	since int
+}
+
+// log is what was written so far.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestStory plugs, gives out, breaks, heals, pulls and frees, and restarts the
+// kubelet. The log tells it at Info, as testdata/story.golden has it.
+func TestStory(t *testing.T) {
+	s := &story{t: t, dir: shortDir(t)}
+	s.start()
+	s.play("a card with two ports is plugged in", func() error { return s.node.Plug(cardA) })
+	s.told(health{"3b:00.0": true, "3b:00.0-p1": true})
+	s.says("list.sent", "resource.registered")
+	s.play("a second card is plugged in", func() error { return s.node.Plug(cardB) })
+	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	s.says("list.sent")
+
+	s.begin("a pod is given the second card")
+	s.pods.Hold("default", "training", "main", testResource, "5e:00.0")
+	s.allocate("5e:00.0")
+	s.says("allocate.served")
+
+	s.play("port 1 of the first card breaks", func() error { return s.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000") })
+	s.told(health{"3b:00.0": true, "3b:00.0-p1": false, "5e:00.0": true})
+	s.says("list.sent")
+	s.begin("a pod asks for the broken port all the same")
+	s.allocate("3b:00.0-p1")
+	s.says("allocate.refused")
+	s.play("the port heals, and must hold", func() error { return s.node.Set(cardA.Address, 1, "errors/errors", "0x0") })
+	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	s.says("list.sent")
+
+	s.play("the second card is pulled out under the pod", func() error { return s.node.Unplug(cardB.Address) })
+	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
+	s.says("list.sent", "device.tombstone")
+	s.play("it is put back, and must hold", func() error { return s.node.Plug(cardB) })
+	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	s.says("device.returned", "list.sent")
+	s.play("it is pulled out again", func() error { return s.node.Unplug(cardB.Address) })
+	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
+	s.says("list.sent", "device.tombstone")
+	s.begin("the pod ends")
+	s.pods.Release("default", "training")
+	s.told(health{"3b:00.0": true, "3b:00.0-p1": true})
+	s.says("device.released", "list.sent")
+
+	s.begin("the kubelet restarts")
+	s.kubelet.Stop()
+	s.says("kubelet.absent")
+	s.startKubelet()
+	s.told(health{"3b:00.0": true, "3b:00.0-p1": true})
+	s.says("list.sent", "resource.registered")
+	s.play("the first card, which nobody holds, is pulled out", func() error { return s.node.Unplug(cardA.Address) })
+	s.told(health{})
+	s.says(`"count":0`)
+	s.begin("the daemon is stopped")
+	s.do(s.process.Signal(syscall.SIGTERM))
+	s.says("daemon.stopped")
+	s.do(s.ended())
+	s.compare("testdata/story.golden", "../../internal/timeline/testdata/hotplug.log")
+}
+
+// storyIn is the variable that makes this program the daemon of a story.
+const storyIn = "ACCELERATOR_TEST_STORY"
+
+// liveStory is the daemon's own process: it can be stopped and go on. Its times are
+// short where no setting is.
+func liveStory(dir string) (exitCode int) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	cfg := config.Defaults()
+	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = dir+"/sys", dir+"/dev", "/dev"
+	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = dir+"/kubelet", dir+"/pods.sock", ""
+	cfg.RecoveryHold = 200 * time.Millisecond
+	s := &service{cfg: cfg, log: newLogger(cfg, os.Stderr), hurry: func(i *inventory.Config, s *server.Config) {
+		i.HoldersInterval, s.AllocationGrace = 50*time.Millisecond, 100*time.Millisecond
+	}}
+	if s.live(ctx) != nil {
+		return 1
+	}
+	return 0
+}
+
+// start starts the program on a node without cards.
+func (s *story) start() {
+	var err error
+	s.node, err = simnode.New(s.dir)
+	s.do(err)
+	s.startKubelet()
+	s.t.Cleanup(func() { s.kubelet.Stop() })
+	s.pods, err = standin.StartPodResources(context.WithoutCancel(s.t.Context()), filepath.Join(s.dir, "pods.sock"))
+	s.do(err)
+	s.t.Cleanup(s.pods.Stop)
+	s.begin("the daemon starts on a node without cards")
+	cmd := exec.CommandContext(s.t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), storyIn+"="+s.dir)
+	cmd.Stderr = &s.log
+	s.do(cmd.Start())
+	s.process = cmd.Process
+	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	s.says("scan.done")
+	s.ended = cmd.Wait
+}
+
+// allocate asks for a device as the kubelet does for a pod; the log has the answer.
+func (s *story) allocate(id string) {
+	_, _ = s.kubelet.Allocate(s.t.Context(), testResource, id)
+}
+
+func (s *story) do(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *story) startKubelet() {
+	s.t.Helper()
+	var err error
+	s.kubelet, err = standin.Start(context.WithoutCancel(s.t.Context()), filepath.Join(s.dir, "kubelet"), standin.Behaviour{})
+	s.do(err)
+}
+
+func (s *story) begin(what string) {
+	s.steps = append(s.steps, step{what, len(s.log.String())})
+}
+
+// play changes the node while the program stands still: what takes the kernel
+// microseconds takes us long enough to be seen half done, and differently each time.
+func (s *story) play(what string, change func() error) {
+	s.t.Helper()
+	s.begin(what)
+	s.do(s.process.Signal(syscall.SIGSTOP))
+	s.await("the program stands still", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Pid))
+		s.do(err)
+		_, state, _ := strings.Cut(string(stat), ") ")
+		return strings.HasPrefix(state, "T")
+	})
+	s.do(change())
+	s.do(s.process.Signal(syscall.SIGCONT))
+}
+
+func (s *story) await(what string, met func() bool) {
+	s.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for !met() {
+		select {
+		case <-deadline:
+			s.t.Fatalf("not seen: %s; log:\n%s", what, s.log.String())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// says waits until the log of this step has all of these words.
+func (s *story) says(words ...string) {
+	s.t.Helper()
+	since := s.steps[len(s.steps)-1].since
+	for _, word := range words {
+		s.await(word, func() bool { return strings.Contains(s.log.String()[since:], word) })
+	}
+}
+
+// told waits until the kubelet's newest list is this one.
+func (s *story) told(want health) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	defer cancel()
+	if got, err := s.kubelet.AwaitList(ctx, testResource, func(l standin.List) bool { return maps.Equal(told(l), want) }); err != nil {
+		s.t.Fatalf("kubelet was told %v, want %v: %v\n%s", told(got), want, err, s.log.String())
+	}
+}
