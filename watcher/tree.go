@@ -166,11 +166,11 @@ func (t *tree) walk(dir string, found cards) {
 // watches mostly. A directory that vanished or keeps us out is its own matter.
 func (t *tree) unwatched(dir string, err error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
-		t.log.Debug("directory not watched", event.SourceLost, event.Path(dir), event.Err(err))
+		t.log.Debug("directory not watched", event.SourceLost, event.Source("inotify"), event.Path(dir), event.Err(err))
 		return
 	}
 	if !t.partial {
 		t.partial = true
-		t.log.Warn("tree not watched completely", event.SourceLost, event.Path(dir), event.Err(err), event.Remaining("resync"))
+		t.log.Warn("tree not watched completely", event.SourceLost, event.Source("inotify"), event.Path(dir), event.Err(err), event.Remaining("resync"))
 	}
 }

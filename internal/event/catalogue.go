@@ -1,0 +1,81 @@
+package event
+
+import (
+	"cmp"
+	"slices"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Event is one kind of line.
+type Event struct {
+	Name   string
+	Part   string  // what it is about: the heading of its table
+	Levels []Level // that it may have
+	When   string  // it is logged
+	Must   []Field // that each line has beside the common ones
+	May    []Field // that a line may have
+}
+
+// Level is one that an event may have.
+type Level struct {
+	zapcore.Level
+	When string // it has this one; "": as a rule, or where nothing is said of the others
+}
+
+var (
+	debug  = Level{zapcore.DebugLevel, ""}
+	info   = Level{zapcore.InfoLevel, ""}
+	warn   = Level{zapcore.WarnLevel, ""}
+	severe = Level{zapcore.ErrorLevel, ""}
+)
+
+// when is the level for lines of which more can be said.
+func (l Level) when(text string) Level { return Level{l.Level, text} }
+
+func levels(all ...Level) []Level { return all }
+func must(all ...Field) []Field   { return all }
+func may(all ...Field) []Field    { return all }
+
+// row is an event in a table of its part.
+type row struct {
+	name   zap.Field
+	levels []Level
+	when   string
+	must   []Field
+	may    []Field
+}
+
+// Events is the catalogue: each event of the log, in the order of the documentation.
+func Events() []Event {
+	var all []Event
+	for _, part := range parts() {
+		for _, r := range part.rows {
+			all = append(all, Event{Name: r.name.String, Part: part.title, Levels: r.levels, When: r.when, Must: r.must, May: r.may})
+		}
+	}
+	return all
+}
+
+// Fields are those of all events, sorted by key.
+func Fields() []Field {
+	var all []Field
+	for _, e := range Events() {
+		all = append(append(all, e.Must...), e.May...)
+	}
+	slices.SortFunc(all, func(a, b Field) int { return cmp.Compare(a.Key, b.Key) })
+	return slices.Compact(all)
+}
+
+// Common are the fields that a line has whatever its event is; of these logger may be
+// missing.
+func Common() []Field {
+	return []Field{
+		{"time", Text, "", "when: ISO 8601 with nanoseconds and the offset to UTC"},
+		{"level", Text, "", "`debug`, `info`, `warn`, `error`"},
+		{"message", Text, "", "what happened, for people: constant, for select by `event`"},
+		{"event", Text, "", "the stable name to select by"},
+		{"logger", Text, "", "the part that speaks; the daemon as a whole has none"},
+	}
+}

@@ -1,0 +1,161 @@
+package event_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+var update = flag.Bool("update", false, "write what is generated in docs/logs.md, and docs/logs.schema.json")
+
+// docs/logs.md has the catalogue, as tables.
+func TestDocumentation(t *testing.T) {
+	const file = "../../docs/logs.md"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(text)
+	for name, table := range map[string]string{"events": events(), "fields": fields()} {
+		want = between(t, want, name, table)
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(string(text), "\n")); diff != "" {
+		t.Errorf("docs/logs.md is not what `go test ./internal/event -update` writes (-want +got):\n%s", diff)
+	}
+}
+
+// between puts something between the marks with this name.
+func between(t *testing.T, text, name, what string) string {
+	t.Helper()
+	begin := fmt.Sprintf("<!-- %s: written by go test ./internal/event -update -->\n", name)
+	end := fmt.Sprintf("<!-- end of %s -->\n", name)
+	head, rest, begun := strings.Cut(text, begin)
+	_, tail, ended := strings.Cut(rest, end)
+	if !begun || !ended {
+		t.Fatalf("docs/logs.md lacks the marks of %s: %s … %s", name, begin, end)
+	}
+	return head + begin + what + end + tail
+}
+
+// events are the events, a table for each part.
+func events() string {
+	var b strings.Builder
+	part := ""
+	for _, e := range event.Events() {
+		if e.Part != part {
+			part = e.Part
+			fmt.Fprintf(&b, "\n### %s\n\n| event | level | when | fields |\n|---|---|---|---|\n", part)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", e.Name, levels(e.Levels), e.When, carries(e))
+	}
+	return b.String() + "\n"
+}
+
+func levels(all []event.Level) string {
+	var parts []string
+	for _, l := range all {
+		name := l.String()
+		parts = append(parts, strings.TrimSpace(strings.ToUpper(name[:1])+name[1:]+" "+l.When))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// carries are the fields of an event: those that it may lack in italics.
+func carries(e event.Event) string {
+	var parts []string
+	if len(e.Must) > 0 {
+		parts = append(parts, strings.Join(keys(e.Must), ", "))
+	}
+	if len(e.May) > 0 {
+		parts = append(parts, "*"+strings.Join(keys(e.May), ", ")+"*")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func keys(fields []event.Field) []string {
+	var all []string
+	for _, f := range fields {
+		all = append(all, f.Key)
+	}
+	return all
+}
+
+func fields() string {
+	var b strings.Builder
+	b.WriteString("\n| field | type | meaning |\n|---|---|---|\n")
+	for _, f := range append(event.Common(), event.Fields()...) {
+		kind := string(f.Type)
+		if f.Type == event.List {
+			kind = "array of strings"
+		}
+		if f.Unit != "" {
+			kind += ", " + f.Unit
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Key, kind, f.Means)
+	}
+	return b.String() + "\n"
+}
+
+// The catalogue has what event.go and fields.go declare, each once, and each with
+// what a table of the documentation needs.
+func TestCatalogueIsWhole(t *testing.T) {
+	declared := func(file, pattern string) []string {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(source), -1) {
+			all = append(all, m[1])
+		}
+		return all
+	}
+	var names, known []string
+	seen := map[string]bool{}
+	for _, e := range event.Events() {
+		names = append(names, e.Name)
+		if seen[e.Name] || e.Part == "" || len(e.Levels) == 0 || e.When == "" {
+			t.Errorf("event %+v is there twice, or lacks something", e)
+		}
+		seen[e.Name] = true
+		for _, f := range append(append([]event.Field(nil), e.Must...), e.May...) {
+			if seen[e.Name+" "+f.Key] {
+				t.Errorf("%s has the field %s twice", e.Name, f.Key)
+			}
+			seen[e.Name+" "+f.Key] = true
+		}
+	}
+	for _, f := range event.Fields() {
+		known = append(known, f.Key)
+		if f.Means == "" || seen["field "+f.Key] {
+			t.Errorf("field %+v is there twice, or lacks its meaning", f)
+		}
+		seen["field "+f.Key] = true
+	}
+	sorted := cmp.Transformer("sorted", func(all []string) map[string]int {
+		count := map[string]int{}
+		for _, s := range all {
+			count[s]++
+		}
+		return count
+	})
+	if diff := cmp.Diff(declared("event.go", `name\("([^"]+)"\)`), names, sorted); diff != "" {
+		t.Errorf("events (-event.go +catalogue):\n%s", diff)
+	}
+	if diff := cmp.Diff(declared("fields.go", `Field\{"([^"]+)"`), known, sorted); diff != "" {
+		t.Errorf("fields (-fields.go +catalogue):\n%s", diff)
+	}
+}

@@ -1,0 +1,143 @@
+package event
+
+// part is what some events are about.
+type part struct {
+	title string
+	rows  []row
+}
+
+// parts are the tables of the catalogue.
+func parts() []part {
+	return []part{
+		{"The daemon", daemon()},
+		{"Devices", ofDevices()},
+		{"Reading the cards", reading()},
+		{"Hearing of changes", hearing()},
+		{"The kubelet", kubelet()},
+		{"Giving devices out", allocation()},
+		{"API server and HTTP", network()},
+		{"The log itself", itself()},
+	}
+}
+
+func daemon() []row {
+	return []row{
+		{DaemonStarted, levels(info), "the daemon began", must(version, pid, mode), nil},
+		{DaemonStopping, levels(info), "a signal came, or a part failed", must(reason), nil},
+		{DaemonStopped, levels(info), "everything is closed", nil, nil},
+		{DaemonFailed, levels(severe), "it could not start, or a part of it failed", must(trouble), nil},
+		{Reloaded, levels(info),
+			"SIGHUP came: `exclude`, `health` and `resources` of the YAML file are read again, cards scanned, resources registered again; devices: those excluded",
+			nil, may(devices)},
+		{ModeChanged, levels(info), "the node's annotation asks for another mode: everything begins anew with that", must(before, after), nil},
+		{ConfigRefused, levels(severe), "SIGHUP came, but the YAML file cannot be read or is wrong: the old settings stay", must(trouble), nil},
+		{ConfigNotice, levels(warn),
+			"a setting does nothing in this mode; a changed one needs a restart; an excluded address has no device; the node's annotation is no mode; the API server knows no such node",
+			nil, may(flag, mode, devices, node, reason)},
+	}
+}
+
+func ofDevices() []row {
+	return []row{
+		{DeviceAdded, levels(info, warn.when("when it is unhealthy, for more than being plugged in")), "a device is new",
+			must(device, family, health, reasons), may(pci, resource, afu, interfaceID, nodes, parent, latency, trouble)},
+		{DeviceHealth, levels(warn.when("when it got worse, but by the steps of being plugged in"), info.when("else")), "its health or its reasons changed",
+			must(device, before, after, reasons, lasted), may(pci, latency, trouble)},
+		{DeviceIdentity, levels(info), "what it is changed", must(device, attribute, before, after), may(pci)},
+		{DeviceUnoffered, levels(info), "it is listed, but not offered in this mode, because it lacks an AFU id or an interface id; said once",
+			must(device, reason), nil},
+		{DeviceRemoved, levels(info), "it is gone from the node; old: its health", must(device, family, before, lasted), may(pci, latency)},
+		{DeviceTombstone, levels(warn),
+			"one that is gone is held, or one that is to be offered as something else is held as what it was: it stays listed, unhealthy (again when its holders change)",
+			must(device), may(pci, resource, holders)},
+		{DeviceReturned, levels(info, debug.when("when it was to be offered as something else, and nobody held it")),
+			"the same device is back in its place before it was free; one that was to be offered as something else is what it was again",
+			must(device, lasted), may(pci, resource, holders)},
+		{DeviceReleased, levels(info, debug.when("when it was free all along")),
+			"one that is gone is off the list; one that was to be offered as something else is, now", must(device, reason, lasted), may(pci, resource)},
+		{HoldersUnknown, levels(warn), "the pod-resources API cannot be asked: what is removed stays listed for `--tombstone-grace`", must(trouble, grace), nil},
+		{HoldersKnown, levels(info), "it can be asked again", nil, nil},
+	}
+}
+
+func reading() []row {
+	return []row{
+		{ScanDone, levels(info), "the first scan has ended; count: devices", must(count, rev), nil},
+		{ScanFailed, levels(warn.when("the first and the third time"), debug.when("else")),
+			"a card could not be read, count: how often in turn; without `pci`: cards could not be listed", must(trouble), may(pci, count)},
+		{ScanRecovered, levels(info), "that works again", nil, may(pci, count)},
+		{ReadTimeout, levels(warn), "reading a card does not come back", must(pci, lasted), nil},
+		{ReadRecovered, levels(info), "it came back", must(pci, lasted), nil},
+	}
+}
+
+func hearing() []row {
+	return []row{
+		{SourceOpened, levels(info), "a source of events is listened to; bytes: its buffer; count: its watches", must(source), may(path, size, count)},
+		{SourceLost, levels(warn, debug.when("when it is lost still, or for a directory that vanished")), "it is lost, retried quietly; or a part of it is",
+			must(source, trouble), may(path, remaining)},
+		{SourceRecovered, levels(info), "it is back", must(source), may(path, size, count)},
+		{UEventOverflow, levels(warn), "uevents were lost; everything is read again; count: of what was still queued", must(count), nil},
+		{InotifyOverflow, levels(warn), "inotify events were lost; everything is read again", must(path), nil},
+		{UEventForged, levels(warn.when("at most once a minute")), "a uevent that the kernel did not send was dropped; count: since the last such line",
+			must(count, pid, uid, netlinkPort), nil},
+		{UEventMalformed, levels(warn.when("at most once a minute")), "a uevent was not understood; everything is read again; count: since the last such line",
+			must(count, size, trouble), nil},
+		{HintReceived, levels(debug), "somebody says that a card may have changed", must(source), may(pci, node)},
+		{UEventReceived, levels(debug), "a uevent that concerns us; reason: what the kernel says of a PCI error",
+			must(action, devpath, subsystem, seqnum), may(pci, node, reason)},
+		{InotifyEvent, levels(debug), "the same of inotify", must(action), may(path, node)},
+	}
+}
+
+func kubelet() []row {
+	return []row{
+		{ResourceServed, levels(debug), "listening for a resource, about to register", must(resource, socket), nil},
+		{ResourceRegistered, levels(info), "the kubelet took the registration", must(resource, socket), nil},
+		{RegisterFailed, levels(warn), "registering failed; retried with backoff, or when kubelet.sock, which cannot be used, has changed",
+			must(resource, trouble), may(retry, socket)},
+		{RegisterAbandoned, levels(info), "given up in the middle: our socket or the kubelet's went", must(resource, reason), nil},
+		{RegistrationEnded, levels(info), "a registration ended for a reason of ours or the kubelet's; the next follows", must(resource, reason, retry), nil},
+		{ResourceRetired, levels(info), "the endpoint of a resource without devices ended", must(resource), nil},
+		{KubeletAbsent, levels(info), "there is no kubelet.sock; waiting for it", must(resource, socket, trouble), nil},
+		{KubeletRestarted, levels(info), "kubelet.sock is another one; registering again", must(resource), nil},
+		{SocketLost, levels(warn), "our socket vanished; registering again", must(resource, retry), nil},
+		{SocketRemoved, levels(info, warn.when("with `error` when it could not be")), "a leftover socket of an earlier run was removed", must(socket), may(trouble)},
+		{SocketTwin, levels(warn), "another live daemon serves this directory (normal for a moment during a rolling upgrade)", must(socket), nil},
+		{StreamOpened, levels(info), "the kubelet opened a ListAndWatch stream", must(resource), nil},
+		{StreamClosed, levels(info), "it ended", must(resource, lasted, reason), nil},
+		{ListSent, levels(info),
+			"a list went down a stream; count: devices on it; devices: those of which it says something else than the one before it on that stream",
+			must(resource, rev, count), may(devices, latency)},
+	}
+}
+
+func allocation() []row {
+	return []row{
+		{AllocateServed, levels(info), "devices were given to a container; count: of them", must(resource, count), may(devices)},
+		{AllocateRefused, levels(warn), "they were not, and why", must(resource, count, reason), may(devices)},
+		{CDIFailed, levels(severe), "the CDI spec cannot be written (`--cdi-dir`): Allocate refuses until it can", must(trouble), nil},
+		{CDIRecovered, levels(info), "it could be written again", nil, nil},
+	}
+}
+
+func network() []row {
+	return []row{
+		{APILost, levels(warn.when("again for trouble of another kind")),
+			"the API server cannot be asked, or refuses; what it said last holds, and it is retried", must(retry, trouble), may(address, node)},
+		{APIRetried, levels(debug), "it was tried again, without success; count: of failures", must(count, retry, trouble), may(address, node)},
+		{APIRecovered, levels(info), "all has been well for 45 s; count: of failures", must(count, lasted), may(address, node)},
+		{HTTPServed, levels(info), "the HTTP address is served", must(address), nil},
+		{HTTPFailed, levels(warn), "it cannot be, or no longer, and is retried", must(address, retry, trouble), nil},
+	}
+}
+
+func itself() []row {
+	return []row{
+		{LogLevel, levels(warn), "SIGUSR1 came: debug lines are written from now on, or no longer", must(before, after), nil},
+		{LogSuppressed, levels(warn, severe.when("when the lines had it")),
+			"lines came too often and were left out, see above; device, pci, resource, source: what they spoke of", must(of, count, lasted),
+			may(device, pci, resource, source)},
+		{LibraryLog, levels(debug, info, warn), "a line of the gRPC library, or of the HTTP server; its message is not ours", nil, nil},
+	}
+}

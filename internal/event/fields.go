@@ -1,0 +1,141 @@
+package event
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Field is a field that a line may carry beside the common ones. It means the same
+// wherever it stands, and never changes its type.
+type Field struct {
+	Key   string
+	Type  Type
+	Unit  string // "" where there is none
+	Means string
+}
+
+// Type is what a field's value is, in the words of JSON.
+type Type string
+
+// Types of fields.
+const (
+	Text    Type = "string"
+	List    Type = "array" // of strings
+	Whole   Type = "integer"
+	Decimal Type = "number"
+)
+
+const milliseconds = "ms"
+
+// The fields. A text or list that is empty is left out, but for those that say so.
+var (
+	action      = Field{"action", Text, "", "of a uevent: `add`, `remove`, `change` …; of inotify: `CREATE`, `REMOVE` …"}
+	address     = Field{"address", Text, "", "where somebody listens: `HOST:PORT`, or the API server's URL"}
+	afu         = Field{"afu", Text, "", "id of the AFU in the port, 32 hex digits"}
+	attribute   = Field{"attribute", Text, "", "what changed of a device's identity: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
+	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}
+	count       = Field{"count", Whole, "", "how many; of what, the event says"}
+	device      = Field{"device", Text, "", "id of a device, as the kubelet knows it: `3b:00.0`, `3b:00.0-p1`"}
+	devices     = Field{"devices", List, "", "ids of devices; of more than eight, eight and `and 3 more`"}
+	devpath     = Field{"devpath", Text, "", "path of a uevent's device below /sys"}
+	trouble     = Field{"error", Text, "", "what went wrong, in words"}
+	family      = Field{"family", Text, "", "driver family: `dfl`, `opae`, `pool`"}
+	flag        = Field{"flag", Text, "", "a setting, as its flag is called, without dashes"}
+	grace       = Field{"grace_ms", Decimal, milliseconds, "`--tombstone-grace`"}
+	health      = Field{"health", Text, "", "`healthy`, `degraded` or `unhealthy`"}
+	holders     = Field{"holders", List, "", "who holds a device: `NAMESPACE/POD/CONTAINER`"}
+	interfaceID = Field{"interface", Text, "", "id of the interface that a region offers, 32 hex digits"}
+	lasted      = Field{"lasted_ms", Decimal, milliseconds, "how long what is over now lasted, or what goes on has lasted"}
+	latency     = Field{"latency_ms", Decimal, milliseconds, "since the hint arrived that led here; none where no hint did"}
+	mode        = Field{"mode", Text, "", "mode of the daemon, see `--mode`"}
+	netlinkPort = Field{"netlink_port", Whole, "", "netlink port of who sent a uevent"}
+	after       = Field{"new", Text, "", "what it is now; may be empty"}
+	node        = Field{"node", Text, "", "name of a device node below /dev; of the API server's: name of the Kubernetes node"}
+	nodes       = Field{"nodes", List, "", "names of device nodes below /dev"}
+	of          = Field{"of", Text, "", "the event whose lines were left out"}
+	before      = Field{"old", Text, "", "what it was; may be empty"}
+	parent      = Field{"parent", Text, "", "name of the FME above a port: `dfl-fme.0`"}
+	path        = Field{"path", Text, "", "file or directory"}
+	pci         = Field{"pci", Text, "", "address of a card with its domain: `0000:3b:00.0`"}
+	pid         = Field{"pid", Whole, "", "process id: the daemon's, or that of who forged a uevent"}
+	reason      = Field{"reason", Text, "", "why, in words"}
+	reasons     = Field{"reasons", List, "", "why a device is not healthy, see [health.md](health.md); may be empty"}
+	remaining   = Field{"remaining", Text, "", "what still tells the news while a source is lost"}
+	resource    = Field{"resource", Text, "", "what a device is offered as: `b-com.com/accelerator`"}
+	retry       = Field{"retry_ms", Decimal, milliseconds, "when it is tried again"}
+	rev         = Field{"rev", Whole, "", "version of the snapshot of all devices"}
+	seqnum      = Field{"seqnum", Whole, "", "number of a uevent"}
+	socket      = Field{"socket", Text, "", "path of a unix socket"}
+	source      = Field{"source", Text, "", "where news come from: `uevent`, `inotify`; of a hint also `overflow`, `malformed`, `reopen`, `sighup`"}
+	subsystem   = Field{"subsystem", Text, "", "subsystem of a uevent's device"}
+	uid         = Field{"uid", Whole, "", "user id of who forged a uevent"}
+	version     = Field{"version", Text, "", "version of the daemon"}
+)
+
+func Action(s string) zap.Field         { return action.text(s) }
+func Address(s string) zap.Field        { return address.text(s) }
+func AFU(id string) zap.Field           { return afu.text(id) }
+func Attribute(name string) zap.Field   { return attribute.text(name) }
+func Bytes(n int) zap.Field             { return zap.Int(size.Key, n) }
+func Count(n int) zap.Field             { return zap.Int(count.Key, n) }
+func Device(id string) zap.Field        { return device.text(id) }
+func Devices(ids []string) zap.Field    { return devices.list(ids) }
+func Devpath(s string) zap.Field        { return devpath.text(s) }
+func Family(name string) zap.Field      { return family.text(name) }
+func Flag(s string) zap.Field           { return flag.text(s) }
+func Grace(d time.Duration) zap.Field   { return grace.duration(d) }
+func Health(s string) zap.Field         { return health.text(s) }
+func Holders(names []string) zap.Field  { return holders.list(names) }
+func Interface(id string) zap.Field     { return interfaceID.text(id) }
+func Lasted(d time.Duration) zap.Field  { return lasted.duration(d) }
+func Latency(d time.Duration) zap.Field { return latency.duration(d) }
+func Mode(s string) zap.Field           { return mode.text(s) }
+func New(s string) zap.Field            { return zap.String(after.Key, s) }
+func Node(name string) zap.Field        { return node.text(name) }
+func Nodes(names []string) zap.Field    { return nodes.list(names) }
+func Of(event string) zap.Field         { return of.text(event) }
+func Old(s string) zap.Field            { return zap.String(before.Key, s) }
+func Parent(name string) zap.Field      { return parent.text(name) }
+func Path(p string) zap.Field           { return path.text(p) }
+func PCI(address string) zap.Field      { return pci.text(address) }
+func PID(n int) zap.Field               { return zap.Int(pid.Key, n) }
+func Port(n uint32) zap.Field           { return zap.Uint32(netlinkPort.Key, n) }
+func Reason(s string) zap.Field         { return reason.text(s) }
+func Reasons(r []string) zap.Field      { return zap.Strings(reasons.Key, r) }
+func Remaining(s string) zap.Field      { return remaining.text(s) }
+func Resource(name string) zap.Field    { return resource.text(name) }
+func Retry(d time.Duration) zap.Field   { return retry.duration(d) }
+func Rev(n uint64) zap.Field            { return zap.Uint64(rev.Key, n) }
+func Seqnum(n uint64) zap.Field         { return zap.Uint64(seqnum.Key, n) }
+func Socket(p string) zap.Field         { return socket.text(p) }
+func Source(s string) zap.Field         { return source.text(s) }
+func Subsystem(s string) zap.Field      { return subsystem.text(s) }
+func UID(n int) zap.Field               { return zap.Int(uid.Key, n) }
+func Version(s string) zap.Field        { return version.text(s) }
+
+// Err is what went wrong; nothing where err is nil.
+func Err(err error) zap.Field {
+	if err == nil {
+		return zap.Skip()
+	}
+	return zap.String(trouble.Key, err.Error()) // zap.Error may add fields of its own
+}
+
+func (f Field) text(value string) zap.Field {
+	if value == "" {
+		return zap.Skip()
+	}
+	return zap.String(f.Key, value)
+}
+
+func (f Field) list(values []string) zap.Field {
+	if len(values) == 0 {
+		return zap.Skip()
+	}
+	return zap.Strings(f.Key, values)
+}
+
+func (f Field) duration(d time.Duration) zap.Field {
+	return zap.Float64(f.Key, float64(d)/float64(time.Millisecond))
+}
