@@ -190,11 +190,11 @@ func TestRecoveryFailedAmongMany(t *testing.T) {
 		for i := range 20_000 {
 			card := fmt.Sprintf("%04x:00:00.0", i+1)
 			if i == 100 {
-				r.Hint(inventory.Hint{Card: cardA, At: time.Now()})
-				r.Hint(inventory.Hint{Card: cardA, At: time.Now(), RecoveryFailed: true})
-				r.Hint(inventory.Hint{Card: cardA, At: time.Now()})
+				r.Hint(inventory.Hint{Card: cardA, Source: "test", At: time.Now()})
+				r.Hint(inventory.Hint{Card: cardA, Source: "test", At: time.Now(), RecoveryFailed: true})
+				r.Hint(inventory.Hint{Card: cardA, Source: "test", At: time.Now()})
 			}
-			r.Hint(inventory.Hint{Card: card, At: time.Now()})
+			r.Hint(inventory.Hint{Card: card, Source: "test", At: time.Now()})
 		}
 		r.after(0)
 		r.want("twenty thousand hints", map[string]string{"3b:00.0": "unhealthy[recovering=recovery-failed]"})

@@ -66,7 +66,7 @@ func TestHintsAreMerged(t *testing.T) {
 		release := f.hang(cardA)
 		r.hint(cardA)
 		for range 10_000 {
-			r.Hint(inventory.Hint{Card: cardA, At: time.Now()})
+			r.Hint(inventory.Hint{Card: cardA, Source: "test", At: time.Now()})
 		}
 		synctest.Wait()
 		f.set(cardA, good(0, 0))
@@ -86,9 +86,9 @@ func TestHintsForEndlessCardsAreBounded(t *testing.T) {
 		r := start(t, testConfig, f)
 		f.set(cardA, good(0, 0, ap6))
 		for i := range 100_000 {
-			r.Hint(inventory.Hint{Card: fmt.Sprintf("0000:%02x:%02x.%d", i>>8&0xff, i>>3&0x1f, i&7), At: time.Now()})
+			r.Hint(inventory.Hint{Card: fmt.Sprintf("0000:%02x:%02x.%d", i>>8&0xff, i>>3&0x1f, i&7), Source: "test", At: time.Now()})
 		}
-		r.Hint(inventory.Hint{At: time.Now()})
+		r.Hint(inventory.Hint{Source: "test", At: time.Now()})
 		synctest.Wait()
 		r.want("after the flood", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
 	})

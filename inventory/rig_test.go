@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -169,7 +170,7 @@ func start(t *testing.T, cfg inventory.Config, family *bench, more ...inventory.
 
 func startOn(t *testing.T, host sysfs.Host, cfg inventory.Config, family *bench, more ...inventory.Family) *rig {
 	t.Helper()
-	core, logs := observer.New(zap.DebugLevel)
+	core, logs := eventtest.Observed(t)
 	inv := inventory.New(cfg, host, append([]inventory.Family{family}, more...), zap.New(core))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

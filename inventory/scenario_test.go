@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -153,7 +154,7 @@ func newStage(t *testing.T) *stage {
 		plugged: map[string]int{}, named: map[int]bool{},
 	}
 	s.ruled.Store(map[string]string{})
-	s.core, s.logs = observer.New(zap.DebugLevel)
+	s.core, s.logs = eventtest.Observed(t)
 	s.cfg = withDesk(s.desk)
 	s.cfg.FlapLimit, s.cfg.FlapWindow = 5, 10*time.Minute
 	t.Cleanup(func() { time.Sleep(s.desk.takes) }) // whom the story left in the middle of an answer

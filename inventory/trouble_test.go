@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -302,7 +303,7 @@ func TestEndDoesNotWaitForAHangingCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
 		f.set(cardA, good(0, 0))
-		inv := inventory.New(testConfig, sysfs.Host{}, []inventory.Family{f}, zap.NewNop())
+		inv := inventory.New(testConfig, sysfs.Host{}, []inventory.Family{f}, eventtest.Log(t))
 		release := f.hang(cardA)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -324,7 +325,7 @@ func TestAlive(t *testing.T) {
 		if err := r.Alive(t.Context()); err != nil {
 			t.Errorf("Alive of a running inventory: %v", err)
 		}
-		idle := inventory.New(testConfig, sysfs.Host{}, nil, zap.NewNop())
+		idle := inventory.New(testConfig, sysfs.Host{}, nil, eventtest.Log(t))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := idle.Alive(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/standin"
@@ -113,7 +114,7 @@ func newRig(t testing.TB, edit func(*server.Config)) *rig {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	r.ctx = ctx
-	core, logs := observer.New(zap.DebugLevel)
+	core, logs := eventtest.Observed(t)
 	r.logs = logs
 	log := zap.New(zapcore.RegisterHooks(core, func(zapcore.Entry) error { r.line(); return nil }))
 	if r.Server, err = server.New(cfg, r.devices, log); err != nil {

@@ -5,13 +5,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/server"
 )
 
 func TestLibraryLog(t *testing.T) {
-	core, logs := observer.New(zap.DebugLevel)
+	core, logs := eventtest.Observed(t)
 	log := server.NewLibraryLog(zap.New(core))
 	log.Info("a", 1)
 	log.Infof("b%d", 2)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -31,7 +32,7 @@ type heard struct {
 func newHeard(t *testing.T, cfg watcher.Config) *heard {
 	t.Helper()
 	h := &heard{news: make(chan struct{})}
-	core, logs := observer.New(zap.DebugLevel)
+	core, logs := eventtest.Observed(t)
 	h.logs = logs
 	w, err := watcher.New(cfg, zap.New(core, zap.Hooks(func(zapcore.Entry) error {
 		h.wake()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/simnode"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
@@ -233,8 +234,8 @@ func serveBinary(t *testing.T, more ...string) (*running, *simnode.Node, *standi
 		scanner := bufio.NewScanner(read)
 		for scanner.Scan() {
 			var line map[string]any
-			if err := json.Unmarshal(scanner.Bytes(), &line); err != nil || line["event"] == nil || line["message"] == nil {
-				r.bad = append(r.bad, scanner.Text())
+			if err := errors.Join(eventtest.Line(scanner.Bytes()), json.Unmarshal(scanner.Bytes(), &line)); err != nil {
+				r.bad = append(r.bad, err.Error())
 				continue
 			}
 			r.lines <- line
@@ -251,7 +252,7 @@ func (r *running) end(log io.Closer) {
 	for range r.lines {
 	}
 	if len(r.bad) > 0 {
-		r.t.Errorf("lines that are no JSON objects with message and event:\n%s", strings.Join(r.bad, "\n"))
+		r.t.Errorf("lines that are not as declared:\n%s", strings.Join(r.bad, "\n"))
 	}
 }
 

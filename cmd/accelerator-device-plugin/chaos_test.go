@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -105,7 +105,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (stop func()) {
 	var srv *server.Server
 	watched.Holders = holdersOf(cfg.PodResourcesSocket, policyOf(cfg).Owns, func() map[string][]string { return srv.Allocated() })
 	watched.HoldersInterval = 50 * time.Millisecond
-	node, err := openNode(cfg, watched, zap.NewNop(), zap.NewNop())
+	node, err := openNode(cfg, watched, eventtest.Log(t), eventtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (stop func()) {
 	// A stream that is cut before it arrives looks like none that was opened.
 	settings.StreamTimeout = time.Second
 	settings.AllocationGrace = 100 * time.Millisecond
-	srv, err = server.New(settings, node.inventory, zap.NewNop())
+	srv, err = server.New(settings, node.inventory, eventtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}

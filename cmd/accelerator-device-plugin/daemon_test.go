@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -88,7 +89,7 @@ func shortDir(t *testing.T) string {
 }
 
 func (d *daemon) run() {
-	core, logs := observer.New(zap.DebugLevel)
+	core, logs := eventtest.Observed(d.t)
 	d.logs = logs
 	ctx, cancel := context.WithCancel(d.t.Context())
 	ended := make(chan error, 1)

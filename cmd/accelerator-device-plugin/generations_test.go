@@ -5,8 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"go.uber.org/zap"
-
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
@@ -17,7 +16,7 @@ func TestGenerationsForgetServers(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.stop())
 	d.do(d.node.Plug(cardB))
-	s := &service{cfg: d.cfg, log: zap.NewNop()}
+	s := &service{cfg: d.cfg, log: eventtest.Log(t)}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 { // each is over before anybody can have been given anything

@@ -15,7 +15,7 @@ import (
 func newLogger(cfg config.Config, w io.Writer) *zap.Logger {
 	keys := zapcore.EncoderConfig{
 		TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message",
-		EncodeTime:     zapcore.TimeEncoderOfLayout("2006-01-02T15:04:05.000000000Z07:00"),
+		EncodeTime:     zapcore.TimeEncoderOfLayout(event.TimeLayout),
 		EncodeLevel:    zapcore.LowercaseLevelEncoder,
 		EncodeDuration: zapcore.MillisDurationEncoder,
 		EncodeName:     zapcore.FullNameEncoder,

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 )
 
 // compare compares what was logged with the golden file; raw is the file that keeps
@@ -47,6 +49,7 @@ func (s *story) text() string {
 		var lines []line
 		for text := range strings.Lines(s.onAnyNode(text[step.since:until])) {
 			var l line
+			s.do(eventtest.Line([]byte(text)))
 			s.do(json.Unmarshal([]byte(text), &l))
 			lines = append(lines, l)
 		}

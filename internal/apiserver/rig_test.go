@@ -19,6 +19,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 )
 
 // rig is a stand-in and one who follows the node "worker-3" there.
@@ -53,7 +54,7 @@ func follow(t *testing.T, listener *pipes, prepare func(*rig)) *rig {
 	r.write(t, "token", "token-1\n")
 	prepare(r)
 
-	core, logs := observer.New(zap.DebugLevel)
+	core, logs := eventtest.Observed(t)
 	r.logs = logs
 	client, err := apiserver.Open(apiserver.Config{ServiceAccount: r.account, LookupEnv: inPod(t, r.Address())}, zap.New(core))
 	if err != nil {

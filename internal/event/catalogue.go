@@ -79,3 +79,6 @@ func Common() []Field {
 		{"logger", Text, "", "the part that speaks; the daemon as a whole has none"},
 	}
 }
+
+// TimeLayout is the form of the field time: nanoseconds, and the offset to UTC or Z.
+const TimeLayout = "2006-01-02T15:04:05.000000000Z07:00"

@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
 
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 )
 
@@ -27,7 +27,7 @@ func serve(t *testing.T, answers httpd.Answers) string {
 	address := listener.Addr().String()
 	listener.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	core, logs := observer.New(zap.InfoLevel)
+	core, logs := eventtest.Observed(t)
 	ended := make(chan error, 1)
 	listening := make(chan struct{})
 	log := zap.New(core, zap.Hooks(func(e zapcore.Entry) error {
@@ -111,7 +111,7 @@ func TestAddressTaken(t *testing.T) {
 	}
 	defer listener.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	core, logs := observer.New(zap.InfoLevel)
+	core, logs := eventtest.Observed(t)
 	said := make(chan struct{})
 	log := zap.New(core, zap.Hooks(func(zapcore.Entry) error { close(said); return nil }))
 	ended := make(chan error, 1)
@@ -127,7 +127,7 @@ func TestAddressTaken(t *testing.T) {
 // daemon nor, for long, the answers.
 func TestListenerThatFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	core, logs := observer.New(zap.InfoLevel)
+	core, logs := eventtest.Observed(t)
 	served := make(chan string, 10)
 	log := zap.New(core, zap.Hooks(func(e zapcore.Entry) error { served <- e.Message; return nil }))
 	ended := make(chan error, 1)

@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
@@ -92,7 +91,7 @@ func look(t *testing.T, host sysfs.Host, family inventory.Family) []*inventory.D
 	t.Helper()
 	inv := inventory.New(inventory.Config{
 		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: time.Hour, ReadTimeout: 2 * time.Second,
-	}, host, []inventory.Family{family}, zap.NewNop())
+	}, host, []inventory.Family{family}, eventtest.Log(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- inv.Run(ctx) }()

@@ -1,0 +1,64 @@
+package eventtest
+
+import (
+	"io"
+	"slices"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// core checks what it passes on.
+type core struct {
+	zapcore.Core
+	t    testing.TB
+	with []zapcore.Field
+}
+
+// Checked is a core in front of another one that fails the test for each line that is
+// not as declared. Nobody may log when the test has ended.
+func Checked(t testing.TB, to zapcore.Core) zapcore.Core { return &core{Core: to, t: t} }
+
+// Observed is an observer of all levels that is checked.
+func Observed(t testing.TB) (zapcore.Core, *observer.ObservedLogs) {
+	to, logs := observer.New(zapcore.DebugLevel)
+	return Checked(t, to), logs
+}
+
+// Log is a checked logger of all levels whose lines nobody reads.
+func Log(t testing.TB) *zap.Logger {
+	return zap.New(Checked(t, zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.DebugLevel)))
+}
+
+func (c *core) With(fields []zapcore.Field) zapcore.Core {
+	return &core{Core: c.Core.With(fields), t: c.t, with: slices.Concat(c.with, fields)}
+}
+
+func (c *core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !c.Enabled(entry.Level) {
+		return checked
+	}
+	return checked.AddCore(entry, c)
+}
+
+func (c *core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	text, err := encoder.Clone().EncodeEntry(entry, slices.Concat(c.with, fields))
+	if err == nil {
+		err = Line(text.Bytes())
+		text.Free()
+	}
+	if err != nil {
+		c.t.Errorf("log: %v", err)
+	}
+	return c.Core.Write(entry, fields)
+}
+
+// encoder makes lines as the daemon does.
+var encoder = zapcore.NewJSONEncoder(zapcore.EncoderConfig{
+	TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message",
+	EncodeTime: zapcore.TimeEncoderOfLayout(event.TimeLayout), EncodeLevel: zapcore.LowercaseLevelEncoder, EncodeName: zapcore.FullNameEncoder,
+})
