@@ -27,7 +27,7 @@ func (s *service) followHangups(ctx context.Context, mode string, inv *inventory
 		case <-s.hangups:
 			message := "hangup received"
 			if !s.takeOver(mode, inv) {
-				message += ", settings unchanged"
+				message = "hangup received, settings unchanged"
 			}
 			s.log.Info(message, event.Reloaded, event.Devices(slices.Sorted(maps.Keys(s.cfg.Exclude))))
 			inv.Hint(inventory.Hint{Source: "sighup", At: time.Now()})

@@ -94,7 +94,7 @@ func Mode(s string) zap.Field           { return mode.text(s) }
 func New(s string) zap.Field            { return zap.String(after.Key, s) }
 func Node(name string) zap.Field        { return node.text(name) }
 func Nodes(names []string) zap.Field    { return nodes.list(names) }
-func Of(event string) zap.Field         { return of.text(event) }
+func Of(event string) zap.Field         { return zap.String(of.Key, event) }
 func Old(s string) zap.Field            { return zap.String(before.Key, s) }
 func Parent(name string) zap.Field      { return parent.text(name) }
 func Path(p string) zap.Field           { return path.text(p) }

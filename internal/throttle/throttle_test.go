@@ -1,0 +1,256 @@
+package throttle_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/throttle"
+)
+
+// rig is a throttled logger in a bubble.
+type rig struct {
+	*zap.Logger
+	core *throttle.Core
+	logs *observer.ObservedLogs
+}
+
+func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		to, logs := eventtest.Observed(t)
+		core := throttle.New(to)
+		f(t, &rig{zap.New(core), core, logs})
+		core.Close()
+	})
+}
+
+// after lets time pass.
+func (r *rig) after(d time.Duration) {
+	time.Sleep(d) // in the bubble: no time at all
+	synctest.Wait()
+}
+
+// took returns what was written since the last call, short: lines in a row that are
+// alike as one.
+func (r *rig) took() []string {
+	var all []string
+	n := 0
+	for _, line := range r.logs.TakeAll() {
+		m := line.ContextMap()
+		text := fmt.Sprint(line.Level, " ", m["event"])
+		for _, key := range []string{"device", "pci", "resource", "source", "of", "count", "lasted_ms"} {
+			if left := m["of"] != nil; m[key] != nil && (left || key != "count" && key != "lasted_ms") {
+				text += fmt.Sprintf(" %s=%v", key, m[key])
+			}
+		}
+		if len(all) > 0 && all[len(all)-1] == fmt.Sprintf("%d × %s", n, text) {
+			n++
+			all[len(all)-1] = fmt.Sprintf("%d × %s", n, text)
+			continue
+		}
+		n = 1
+		all = append(all, "1 × "+text)
+	}
+	return all
+}
+
+func (r *rig) want(t *testing.T, when string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, r.took()); diff != "" {
+		t.Errorf("%s: lines (-want +got):\n%s", when, diff)
+	}
+}
+
+// A burst is written; the rest of its minute is counted, and said at its end.
+func TestBurst(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		log := r.Named("server").With(event.Resource("example.com/a"))
+		opened := func(n int) {
+			for range n {
+				log.Info("stream opened", event.StreamOpened)
+			}
+		}
+		opened(15)
+		r.after(20 * time.Second)
+		opened(15)
+		r.want(t, "30 lines", "20 × info stream.opened resource=example.com/a")
+		r.after(39 * time.Second)
+		opened(5)
+		r.want(t, "before the minute's end")
+		r.after(time.Second)
+		r.want(t, "at its end", "1 × warn log.suppressed resource=example.com/a of=stream.opened count=15 lasted_ms=40000")
+		opened(21)
+		r.want(t, "in the next minute", "20 × info stream.opened resource=example.com/a")
+		r.after(time.Minute)
+		r.want(t, "at its end", "1 × warn log.suppressed resource=example.com/a of=stream.opened count=1 lasted_ms=60000")
+		r.after(time.Hour)
+		opened(20)
+		r.after(time.Minute)
+		r.want(t, "as many as there may be", "20 × info stream.opened resource=example.com/a")
+	})
+}
+
+// What speaks of something else is counted by itself; one timer serves all.
+func TestKeys(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		for i := range 25 {
+			r.Warn("reading timed out", event.ReadTimeout, event.PCI("0000:3b:00.0"), event.Lasted(0))
+			r.Info("reading came back", event.ReadRecovered, event.PCI("0000:3b:00.0"), event.Lasted(0))
+			if i < 20 {
+				r.Warn("reading timed out", event.ReadTimeout, event.PCI("0000:5e:00.0"), event.Lasted(0))
+			}
+		}
+		r.took()
+		r.after(10 * time.Second)
+		for range 22 { // its minute ends later
+			r.Warn("source lost", event.SourceLost, event.Source("uevent"), event.Err(fmt.Errorf("no %d", 1)))
+		}
+		r.want(t, "another source", "20 × warn source.lost source=uevent")
+		r.after(50 * time.Second)
+		r.want(t, "a minute after the first",
+			"1 × warn log.suppressed pci=0000:3b:00.0 of=read.recovered count=5 lasted_ms=60000",
+			"1 × warn log.suppressed pci=0000:3b:00.0 of=read.timeout count=5 lasted_ms=60000")
+		r.after(10 * time.Second)
+		r.want(t, "and after the second", "1 × warn log.suppressed source=uevent of=source.lost count=2 lasted_ms=60000")
+	})
+}
+
+// The story of a device is told whole, and Debug is.
+func TestSpared(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		for range 100 {
+			r.Warn("device health changed", event.DeviceHealth, event.Device("3b:00.0"), event.Old("healthy"), event.New("unhealthy"),
+				event.Reasons(nil), event.Lasted(0))
+		}
+		for range 100 {
+			r.Debug("removed device released", event.DeviceReleased, event.Device("3b:00.0"), event.Reason("free"), event.Lasted(0))
+		}
+		for range 100 {
+			r.Info("daemon stopped", event.DaemonStopped)
+		}
+		for range 100 {
+			r.Debug("hint received", event.HintReceived, event.Source("uevent"))
+		}
+		of := r.With(event.Resource("example.com/a"))
+		for range 100 {
+			of.With(event.Devices([]string{"3b:00.0"}), event.Count(1)).Info("allocate served", event.AllocateServed)
+		}
+		for range 100 {
+			of.Info("list sent", event.ListSent, event.Rev(1), event.Count(1), event.Devices([]string{"3b:00.0"}))
+		}
+		r.want(t, "100 of each",
+			"100 × warn device.health device=3b:00.0", "100 × debug device.released device=3b:00.0", "100 × info daemon.stopped",
+			"100 × debug hint.received source=uevent", "100 × info allocate.served resource=example.com/a", "100 × info list.sent resource=example.com/a")
+
+		for range 100 { // a pod that is made anew each time; a stream that is opened anew
+			of.With(event.Devices([]string{"3b:00.0"}), event.Count(1)).Warn("allocate refused", event.AllocateRefused, event.Reason("gone"))
+		}
+		for range 100 {
+			of.Info("list sent", event.ListSent, event.Rev(1), event.Count(1), event.Devices(nil))
+		}
+		r.after(time.Minute)
+		r.want(t, "what is none of it", "20 × warn allocate.refused resource=example.com/a", "20 × info list.sent resource=example.com/a",
+			"1 × warn log.suppressed resource=example.com/a of=allocate.refused count=80 lasted_ms=60000",
+			"1 × warn log.suppressed resource=example.com/a of=list.sent count=80 lasted_ms=60000")
+	})
+}
+
+// Lines of libraries are counted at every level; the gravest is that of the count.
+func TestLibrary(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		log := r.Named("grpc").With(event.LibraryLog)
+		for range 30 {
+			log.Debug("transport is closing")
+		}
+		r.after(time.Minute)
+		r.want(t, "Debug", "20 × debug library.log", "1 × warn log.suppressed of=library.log count=10 lasted_ms=60000")
+		for range 30 {
+			r.Error("spec could not be written", event.CDIFailed, event.Err(fmt.Errorf("disk full")))
+		}
+		r.after(time.Minute)
+		r.want(t, "Error", "20 × error cdi.failed", "1 × error log.suppressed of=cdi.failed count=10 lasted_ms=60000")
+	})
+}
+
+// At the end all is said; what is logged later is written, and nothing is left: the
+// bubble would not end.
+func TestClose(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		lost := func(n int) {
+			for range n {
+				r.Warn("inotify events lost", event.InotifyOverflow, event.Path("/dev"))
+			}
+		}
+		lost(30)
+		r.took()
+		r.after(time.Second)
+		r.core.Close()
+		r.want(t, "closed", "1 × warn log.suppressed of=inotify.overflow count=10 lasted_ms=1000")
+		lost(30)
+		r.core.Close()
+		r.want(t, "closed before", "30 × warn inotify.overflow")
+	})
+}
+
+// However much there is to speak of, the core does not grow; all of it is counted.
+func TestBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		const many = 10_000
+		for i := range many {
+			r.Info("resource retired", event.ResourceRetired, event.Resource(fmt.Sprint("example.com/", i)))
+		}
+		if n := r.core.Keys(); n > throttle.MaxKeys+1 {
+			t.Errorf("%d keys, want at most %d and one", n, throttle.MaxKeys)
+		}
+		written := r.logs.Len()
+		r.logs.TakeAll()
+		r.after(throttle.During)
+		r.want(t, "after the flood", fmt.Sprintf("1 × warn log.suppressed of=resource.retired count=%d lasted_ms=60000", many-written))
+		if want := throttle.MaxKeys + throttle.Burst; written != want {
+			t.Errorf("%d lines written, want %d", written, want)
+		}
+
+		// Its minute is over: what comes next is told apart again.
+		r.Info("resource retired", event.ResourceRetired, event.Resource("example.com/new"))
+		if n := r.core.Keys(); n != 1 {
+			t.Errorf("%d keys after a minute, want the new one", n)
+		}
+	})
+}
+
+// What a forger says of himself makes no keys.
+func TestForgedMakesNoKeys(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		for i := range 1000 {
+			r.Warn("forged uevent dropped", event.UEventForged, event.Count(1), event.PID(i), event.UID(i), event.Port(uint32(i)))
+		}
+		if n := r.core.Keys(); n != 1 || r.logs.Len() != throttle.Burst {
+			t.Errorf("%d keys, %d lines; want 1, %d", n, r.logs.Len(), throttle.Burst)
+		}
+	})
+}
+
+// A level that is not written is not counted.
+func TestLevel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, logs := observer.New(zapcore.WarnLevel)
+		core := throttle.New(to)
+		log := zap.New(core)
+		for range 100 {
+			log.Info("stream opened", event.StreamOpened, event.Resource("example.com/a"))
+		}
+		core.Close()
+		if logs.Len() != 0 {
+			t.Errorf("%d lines, want none", logs.Len())
+		}
+	})
+}
