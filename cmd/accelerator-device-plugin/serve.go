@@ -20,14 +20,14 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(cfg, cmd.ErrOrStderr())
-	server.UseLogger(log)
+	log := openLog(cfg, cmd.ErrOrStderr())
+	server.UseLogger(log.Logger)
 	if loader.IsSet("accel-nbunits") && cfg.Mode != offer.Pool {
 		log.Warn("setting has no effect in this mode", event.ConfigNotice, event.Flag("accel-nbunits"), event.Mode(cfg.Mode))
 	}
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
+	hangups, toggles := notified(syscall.SIGHUP), notified(syscall.SIGUSR1)
 	defer signal.Stop(hangups)
+	defer signal.Stop(toggles)
 
 	// Little lives long here, so a small heap costs next to nothing: about 2 MiB
 	// less stay resident. Whoever sets GOGC knows better.
@@ -38,13 +38,24 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	signal.Ignore(syscall.SIGPIPE)
 
 	reload := func() (config.Config, []string, error) { return loader.Again(os.LookupEnv) }
-	return (&service{cfg: cfg, hangups: hangups, again: reload, log: log}).live(cmd.Context())
+	s := &service{cfg: cfg, hangups: hangups, again: reload, log: log.Logger}
+	return s.live(cmd.Context(), log, toggles)
+}
+
+// notified returns what hears a signal from now on.
+func notified(s os.Signal) chan os.Signal {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, s)
+	return c
 }
 
 // live runs the daemon until ctx ends, and says in the log how it began and ended.
-func (s *service) live(ctx context.Context) error {
+func (s *service) live(ctx context.Context, log *daemonLog, toggles <-chan os.Signal) error {
 	s.log.Info("daemon started", event.DaemonStarted, event.Version(buildVersion()), event.PID(os.Getpid()), event.Mode(s.cfg.Mode))
-	if err := s.serve(ctx); err != nil {
+	end := log.follow(toggles)
+	err := s.serve(ctx)
+	end()
+	if err != nil {
 		s.log.Error("daemon failed", event.DaemonFailed, event.Err(err))
 		return failure{error: err, logged: true}
 	}

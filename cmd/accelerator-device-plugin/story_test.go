@@ -131,10 +131,11 @@ func liveStory(dir string) (exitCode int) {
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = dir+"/sys", dir+"/dev", "/dev"
 	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = dir+"/kubelet", dir+"/pods.sock", ""
 	cfg.RecoveryHold = 200 * time.Millisecond
-	s := &service{cfg: cfg, log: newLogger(cfg, os.Stderr), hurry: func(i *inventory.Config, s *server.Config) {
+	log := openLog(cfg, os.Stderr)
+	s := &service{cfg: cfg, log: log.Logger, hurry: func(i *inventory.Config, s *server.Config) {
 		i.HoldersInterval, s.AllocationGrace = 50*time.Millisecond, 100*time.Millisecond
 	}}
-	if s.live(ctx) != nil {
+	if s.live(ctx, log, nil) != nil {
 		return 1
 	}
 	return 0

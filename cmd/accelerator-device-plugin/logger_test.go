@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+)
+
+// SIGUSR1 turns Debug on and off in a daemon that runs, whatever its level is, and
+// that is said at every level.
+func TestDebugIsToggled(t *testing.T) {
+	for _, test := range []struct{ level, usual string }{{"info", "info"}, {"error", "error"}, {"debug", "info"}} {
+		t.Run(test.level, func(t *testing.T) {
+			r, _, kubelet := serveBinary(t, "--log-level", test.level, "--mode", "pool", "--accel-nbunits", "1")
+			registrations := 0
+			registered := func() {
+				t.Helper()
+				registrations++
+				if err := kubelet.AwaitRegistrations(t.Context(), testResource, registrations); err != nil {
+					t.Fatal(err)
+				}
+			}
+			registered()
+			toggle := func(old, now string) {
+				t.Helper()
+				r.Process.Signal(syscall.SIGUSR1)
+				if line := r.await("log.level"); line["old"] != old || line["new"] != now {
+					t.Errorf("log.level = %v, want from %s to %s", line, old, now)
+				}
+			}
+			hangUp := func() {
+				t.Helper()
+				r.early = nil
+				r.Process.Signal(syscall.SIGHUP)
+				registered()
+			}
+			if test.level == "debug" {
+				toggle("debug", test.usual)
+			}
+			for range 2 {
+				hangUp()
+				toggle(test.usual, "debug")
+				r.wantNone("debug")
+				hangUp()
+				r.await("hint.received")
+				toggle("debug", test.usual)
+			}
+		})
+	}
+}
+
+// wantNone fails the test when a line that nobody has awaited has this level.
+func (r *running) wantNone(level string) {
+	r.t.Helper()
+	for _, line := range r.early {
+		if line["level"] == level {
+			r.t.Errorf("line %v, want none at %s", line, level)
+		}
+	}
+}
+
+// clock stands still.
+type clock struct{ time.Time }
+
+func (c clock) Now() time.Time                         { return c.Time }
+func (c clock) NewTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
+
+// A line's time has nine digits behind the point and its offset to UTC, wherever the
+// node is.
+func TestTime(t *testing.T) {
+	at := time.Date(2026, 11, 21, 20, 56, 34, 460_000_000, time.UTC)
+	for _, test := range []struct {
+		zone *time.Location
+		want string
+	}{
+		{time.UTC, "2026-11-21T20:56:34.460000000Z"},
+		{time.FixedZone("", 5*3600+1800), "2026-11-22T02:26:34.460000000+05:30"},
+		{time.FixedZone("", -8*3600), "2026-11-21T12:56:34.460000000-08:00"},
+	} {
+		var out bytes.Buffer
+		openLog(config.Defaults(), &out).WithOptions(zap.WithClock(clock{at.In(test.zone)})).Info("daemon stopped", event.DaemonStopped)
+		var line struct{ Time string }
+		if err := errors.Join(eventtest.Line(out.Bytes()), json.Unmarshal(out.Bytes(), &line)); err != nil || line.Time != test.want {
+			t.Errorf("time %q, want %q: %v", line.Time, test.want, err)
+		}
+	}
+}
+
+// Repeated trouble is counted in the log of the daemon, and said before its last line.
+func TestRepeatedTroubleIsCounted(t *testing.T) {
+	var out bytes.Buffer
+	log := openLog(config.Defaults(), &out)
+	end := log.follow(nil)
+	for range 50 {
+		log.Warn("inotify events lost", event.InotifyOverflow, event.Path("/dev"))
+	}
+	end()
+	log.Info("daemon stopped", event.DaemonStopped)
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 22 || !strings.Contains(lines[20], `"event":"log.suppressed","of":"inotify.overflow","count":30,`) {
+		t.Errorf("%d lines, want 20, log.suppressed with 30, and the last:\n%s", len(lines), out.String())
+	}
+	for _, line := range lines {
+		if err := eventtest.Line([]byte(line)); err != nil {
+			t.Error(err)
+		}
+	}
+}
