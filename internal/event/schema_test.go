@@ -88,6 +88,7 @@ func schema() object {
 	}
 	properties["event"].(object)["enum"] = names
 	properties["level"].(object)["enum"] = []string{"debug", "info", "warn", "error"}
+	properties["message"].(object)["minLength"] = 1
 	properties["time"].(object)["format"] = "date-time"
 	properties["time"].(object)["pattern"] = `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(Z|[+-]\d\d:\d\d)$`
 	return object{
