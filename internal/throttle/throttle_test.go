@@ -124,6 +124,73 @@ func TestKeys(t *testing.T) {
 	})
 }
 
+// What begins to be left out later may have to be said sooner.
+func TestSooner(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		served := func(n int, address string) {
+			for range n {
+				r.Info("http served", event.HTTPServed, event.Address(address))
+			}
+		}
+		lost := func(n int) {
+			for range n {
+				r.Info("kubelet restarted", event.KubeletRestarted, event.Resource("example.com/a"))
+			}
+		}
+		served(20, "127.0.0.1:1")
+		r.after(10 * time.Second)
+		lost(25)
+		r.after(10 * time.Second)
+		served(5, "127.0.0.1:2") // an address makes no key
+		r.took()
+		r.after(40 * time.Second)
+		r.want(t, "after a minute", "1 × warn log.suppressed of=http.served count=5 lasted_ms=40000")
+		r.after(10 * time.Second)
+		r.want(t, "after another 10 s", "1 × warn log.suppressed resource=example.com/a of=kubelet.restarted count=5 lasted_ms=60000")
+	})
+}
+
+// gate is a core that takes no log.suppressed until it is open.
+type gate struct {
+	zapcore.Core
+	open chan struct{}
+}
+
+func (g gate) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	if entry.Message == "lines left out" {
+		<-g.open
+	}
+	return g.Core.Write(entry, fields)
+}
+
+// Close waits for what is being said.
+func TestCloseWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, logs := eventtest.Observed(t)
+		g := gate{to, make(chan struct{})}
+		core := throttle.New(g)
+		log := zap.New(core)
+		for range 25 {
+			log.Info("kubelet restarted", event.KubeletRestarted, event.Resource("example.com/a"))
+		}
+		time.Sleep(throttle.During)
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() { core.Close(); close(closed) }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("closed before all was said")
+		default:
+		}
+		close(g.open)
+		<-closed
+		if n := logs.FilterMessage("lines left out").Len(); n != 1 {
+			t.Errorf("%d lines say what was left out, want 1", n)
+		}
+	})
+}
+
 // The story of a device is told whole, and Debug is.
 func TestSpared(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
