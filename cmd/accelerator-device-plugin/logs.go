@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/internal/timeline"
+)
+
+const logsHelp = `Reads the log of the daemon from files, or from stdin (-), and prints what became
+of the devices: a line an event, with what the kubelet was told and how soon.
+
+The log may come from kubectl logs (also with --prefix and --timestamps), stern,
+journalctl, docker or /var/log/containers, compressed by gzip, mixed with lines
+of others. Several files are read one after the other, as one node's; lines of
+several nodes are told apart by the prefix of kubectl logs --prefix or stern.
+What was passed over is said at the end on stderr.
+
+Without --event and --level it prints what concerns devices, and all trouble.
+"!" marks warnings and errors. --since and --until take a time of day as the lines
+show it (03:12, the last that was), with a date (2026-11-21T03:12), with a zone
+(2026-11-21T03:12:00Z), or a duration before now (90m).
+
+--summary prints, for each device, how long it was healthy or degraded (UPTIME, of
+the time from its first line to the log's last while a daemon watched), unhealthy
+and gone, how often it turned between, how often a container held it when it was
+removed, and how long it took at worst until the daemon had noticed and the kubelet
+was told; and counts for each resource.`
+
+const logsExamples = `  kubectl -n kube-system logs ds/fpga-accelerator-device-plugin | accelerator-device-plugin logs
+  kubectl -n kube-system logs -f POD | accelerator-device-plugin logs --device 3b:00.0
+  journalctl -u accelerator-device-plugin | accelerator-device-plugin logs --since 03:00 --until 03:30
+  accelerator-device-plugin logs --summary 0.log.20261121-031502.gz 0.log
+  accelerator-device-plugin logs --event 'device.*' -o json daemon.log | jq -r '[.time, .device, .event] | @tsv'`
+
+func newLogs() *cobra.Command {
+	o := timeline.Options{}
+	var level, format, since, until string
+	cmd := &cobra.Command{
+		Use:     "logs [FILE ... | -]",
+		Short:   "Tell from the daemon's log what became of the devices",
+		Long:    logsHelp,
+		Example: logsExamples,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			var err error
+			if o.JSON, err = wantsJSON(format); err == nil {
+				o.Level, err = parseLevel(level)
+			}
+			if err == nil {
+				err = parseBounds(&o.Filter, since, until)
+			}
+			if err != nil {
+				return err
+			}
+			if len(files) == 0 {
+				if isTerminal(os.Stdin) {
+					return errors.New("want files, - for stdin, or a log on stdin")
+				}
+				files = []string{"-"}
+			}
+			o.Colour = isTerminal(cmd.OutOrStdout()) && os.Getenv("NO_COLOR") == ""
+			reader, err := timeline.New(o, cmd.OutOrStdout())
+			if err != nil {
+				return err
+			}
+			return asFailure(logs(cmd, reader, files))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&o.Devices, "device", nil, "only what concerns this device, or this card: its id or address (repeatable; -p0: the first port alone)")
+	flags.StringArrayVar(&o.Events, "event", nil, "only these events: a name, or a pattern like device.* (repeatable)")
+	flags.StringVar(&o.Resource, "resource", "", "only what concerns this resource and its devices")
+	flags.StringVar(&level, "level", "", "all events of this level or a graver one: "+strings.Join(timeline.Levels, ", "))
+	flags.StringVar(&since, "since", "", "only from this time on")
+	flags.StringVar(&until, "until", "", "only before this time")
+	flags.BoolVar(&o.Summary, "summary", false, "print a summary instead of lines")
+	flags.StringVarP(&format, "output", "o", "", "json: lines as they were written, without prefixes (default: text)")
+	return cmd
+}
+
+func wantsJSON(format string) (bool, error) {
+	if format != "" && format != "json" {
+		return false, fmt.Errorf("-o %q: want json", format)
+	}
+	return format == "json", nil
+}
+
+func parseLevel(name string) (*timeline.Level, error) {
+	if name == "" {
+		return nil, nil
+	}
+	i := slices.Index(timeline.Levels, name)
+	if i < 0 {
+		return nil, fmt.Errorf("--level %q: want one of %s", name, strings.Join(timeline.Levels, ", "))
+	}
+	level := timeline.Level(i)
+	return &level, nil
+}
+
+func parseBounds(f *timeline.Filter, since, until string) (err error) {
+	now := time.Now()
+	if since != "" {
+		if f.Since, err = timeline.ParseBound(since, now); err != nil {
+			return fmt.Errorf("--since %w", err)
+		}
+	}
+	if until != "" {
+		if f.Until, err = timeline.ParseBound(until, now); err != nil {
+			return fmt.Errorf("--until %w", err)
+		}
+	}
+	return nil
+}
+
+// logs reads the files in turn, as far as they can be read. That nobody reads the
+// output any more (head has seen enough) is no failure.
+func logs(cmd *cobra.Command, reader *timeline.Reader, files []string) error {
+	signal.Ignore(syscall.SIGPIPE)
+	var failed error
+	for _, name := range files {
+		if cmd.Context().Err() != nil {
+			break
+		}
+		err := readLog(cmd.Context(), reader, name)
+		if errors.As(err, new(timeline.OutputError)) {
+			failed = err
+			break
+		}
+		if cmd.Context().Err() == nil { // interrupted in the middle is no error of the file
+			failed = errors.Join(failed, err)
+		}
+	}
+	if !errors.As(failed, new(timeline.OutputError)) {
+		failed = errors.Join(failed, reader.Close())
+	}
+	if errors.Is(failed, syscall.EPIPE) {
+		return nil
+	}
+	for _, note := range reader.Notes() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: %s\n", note)
+	}
+	return failed
+}
+
+func readLog(ctx context.Context, reader *timeline.Reader, name string) error {
+	if name == "-" {
+		return reader.Read("stdin", &interruptible{ctx: ctx, in: os.Stdin})
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return reader.Read(name, &interruptible{ctx: ctx, in: file})
+}
+
+// interruptible ends when ctx does, in good order: what was read is told. A read of
+// a terminal or a pipe cannot be called off, so the last one may be left behind;
+// the process ends next.
+type interruptible struct {
+	ctx   context.Context
+	in    io.Reader
+	spare []byte // what a read that is under way may write to
+}
+
+type got struct {
+	n   int
+	err error
+}
+
+func (i *interruptible) Read(p []byte) (int, error) {
+	if i.ctx.Err() != nil {
+		return 0, io.EOF
+	}
+	if i.spare == nil {
+		i.spare = make([]byte, 64<<10)
+	}
+	room := i.spare[:min(len(p), len(i.spare))]
+	read := make(chan got, 1)
+	go func() {
+		n, err := i.in.Read(room)
+		read <- got{n, err}
+	}()
+	select {
+	case r := <-read:
+		return copy(p, room[:r.n]), r.err
+	case <-i.ctx.Done():
+		return 0, io.EOF
+	}
+}

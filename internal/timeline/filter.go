@@ -1,0 +1,179 @@
+package timeline
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// Filter says which lines are wanted. The zero Filter wants what a timeline of
+// devices is made of.
+type Filter struct {
+	Devices      []string // ids, or addresses of cards
+	Events       []string // names or patterns; none: see Level
+	Level        *Level   // this and graver, whatever the event; nil: what concerns devices
+	Resource     string
+	Since, Until Bound // the time from Since on, before Until
+
+	devices []deviceFilter
+	learned map[string]string // device of an origin -> resource, at most maxDevices
+}
+
+// check prepares the filter, and finds what cannot be meant.
+func (f *Filter) check() error {
+	for _, pattern := range f.Events {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			return fmt.Errorf("event %q: want a name (device.removed) or a pattern (device.*)", pattern)
+		}
+	}
+	f.devices = nil
+	for _, id := range f.Devices {
+		if id == "" {
+			return fmt.Errorf("device %q: want an id (3b:00.0-p1) or an address of a card (0000:3b:00.0)", id)
+		}
+		f.devices = append(f.devices, parseDevice(id))
+	}
+	f.learned = map[string]string{}
+	return nil
+}
+
+// quiet are events that say nothing about devices, at levels that are shown.
+var quiet = map[string]bool{"http.served": true, "socket.removed": true, "library.log": true}
+
+// skips says, after a glance, that a line is not wanted: a log at level debug
+// consists of lines that a timeline does not show.
+func (f *Filter) skips(json []byte) bool {
+	return f.Level == nil && len(f.Events) == 0 && bytes.HasPrefix(json, []byte(`{"level":"debug","time":"`)) &&
+		!bytes.Contains(json, []byte(`"event":"list.sent"`)) && bytes.Contains(json, []byte(`"event":"`))
+}
+
+// wants says whether a line is wanted, its time aside.
+func (f *Filter) wants(l *line) bool {
+	f.learn(l)
+	return f.wantsEvent(l) && f.wantsDevice(l) && f.wantsResource(l)
+}
+
+func (f *Filter) wantsEvent(l *line) bool {
+	if f.Level != nil && l.level < *f.Level {
+		return false
+	}
+	for _, pattern := range f.Events {
+		if ok, _ := path.Match(pattern, string(l.event)); ok {
+			return true
+		}
+	}
+	switch {
+	case len(f.Events) > 0:
+		return false
+	case f.Level != nil || l.level >= Warn || l.is("list.sent"):
+		return true
+	}
+	return l.level == Info && !quiet[string(l.event)]
+}
+
+func (f *Filter) wantsDevice(l *line) bool {
+	if len(f.devices) == 0 {
+		return true
+	}
+	for i := range f.devices {
+		if f.devices[i].concerns(l) {
+			return true
+		}
+	}
+	return false
+}
+
+// wantsResource selects the lines of a resource, and those of devices that were
+// offered as it when something was last said about that.
+func (f *Filter) wantsResource(l *line) bool {
+	if f.Resource == "" {
+		return true
+	}
+	if r := l.text("resource"); r != nil {
+		return string(r) == f.Resource
+	}
+	device := l.text("device")
+	return device != nil && f.learned[string(deviceKey(l.origin, device))] == f.Resource
+}
+
+// learn takes note of what devices are offered as.
+func (f *Filter) learn(l *line) {
+	if f.Resource == "" {
+		return
+	}
+	resource := l.text("resource")
+	if l.is("device.identity") && string(l.text("attribute")) == "resource" {
+		resource = l.text("new")
+	}
+	if resource == nil {
+		return
+	}
+	note := func(device []byte) {
+		key := string(deviceKey(l.origin, device))
+		if _, known := f.learned[key]; (known || len(f.learned) < maxDevices) && len(key) <= maxKey {
+			f.learned[key] = string(resource[:min(len(resource), maxKey)])
+		}
+	}
+	if device := l.text("device"); device != nil {
+		note(device)
+	}
+	l.each("devices", note)
+}
+
+// deviceKey tells devices apart, of all nodes whose logs come mixed.
+func deviceKey(origin, device []byte) []byte { return bytes.Join([][]byte{origin, device}, []byte{0}) }
+
+// deviceFilter selects a device, or all of a card.
+type deviceFilter struct {
+	id    string // of one device, or of the card's first
+	ports string // what the ids of the others begin with; "" when one is meant
+	pci   string // the card's address with its domain; "" for what is in no slot
+}
+
+var address = regexp.MustCompile(`^(?i:([0-9a-f]{4,8}:)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7]))(-p[0-9]+)?$`)
+
+// parseDevice reads an id. That of a card's first port is the address of the card,
+// and selects all of it; -p0 selects that port alone.
+func parseDevice(id string) deviceFilter {
+	m := address.FindStringSubmatch(id)
+	if m == nil {
+		return deviceFilter{id: id}
+	}
+	domain, card, port := strings.ToLower(m[1]), strings.ToLower(m[2]), m[3]
+	f := deviceFilter{pci: domain + card}
+	if domain == "" {
+		f.pci = "0000:" + card
+	}
+	short := strings.TrimPrefix(f.pci, "0000:")
+	switch port {
+	case "":
+		f.id, f.ports = short, short+"-p"
+	case "-p0":
+		f.id = short
+	default:
+		f.id = short + port
+	}
+	return f
+}
+
+// concerns says whether a line is about the device, or its card as a whole, or
+// names it. A list that was cut short may name it.
+func (f *deviceFilter) concerns(l *line) bool {
+	if device := l.text("device"); device != nil {
+		return f.is(device)
+	}
+	if pci := l.text("pci"); pci != nil && f.pci != "" {
+		return string(pci) == f.pci
+	}
+	found := false
+	l.each("devices", func(id []byte) {
+		found = found || f.is(id) || bytes.HasPrefix(id, []byte("and ")) && bytes.HasSuffix(id, []byte(" more"))
+	})
+	return found
+}
+
+func (f *deviceFilter) is(id []byte) bool {
+	return string(id) == f.id || f.ports != "" && bytes.HasPrefix(id, []byte(f.ports))
+}

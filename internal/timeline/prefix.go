@@ -1,0 +1,155 @@
+package timeline
+
+import (
+	"bytes"
+	"regexp"
+	"time"
+)
+
+// unwrap takes off a line what tools put around it: what stands before the first
+// brace names the origin at best. JSON inside of JSON is for [line.inner], pieces of
+// CRI files for criPiece.
+func unwrap(data []byte) (json, origin []byte) {
+	begin := bytes.IndexByte(data, '{')
+	if begin < 0 {
+		return nil, nil
+	}
+	return bytes.TrimRight(data[begin:], " \t\r\n"), originOf(data[:begin])
+}
+
+// colours are the escape sequences of stern --color=always.
+var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// originOf finds who wrote a line in its prefix: the pod (kubectl logs --prefix,
+// stern, compose), or the host (journalctl). nil where none is named.
+func originOf(prefix []byte) []byte {
+	if bytes.IndexByte(prefix, 0x1b) >= 0 {
+		prefix = colours.ReplaceAll(prefix, nil)
+	}
+	prefix = bytes.TrimSpace(prefix)
+	if len(prefix) == 0 || len(prefix) > 1024 {
+		return nil
+	}
+	if inner, ok := bytes.CutPrefix(prefix, []byte("[pod/")); ok { // [pod/NAME/CONTAINER]
+		if end := bytes.IndexAny(inner, "/]"); end > 0 {
+			return cutOrigin(inner[:end])
+		}
+	}
+	words := bytes.Fields(prefix)
+	last := words[len(words)-1]
+	if bytes.HasSuffix(last, []byte(":")) { // … HOST PROGRAM[PID]:
+		if len(words) > 1 {
+			return cutOrigin(words[len(words)-2])
+		}
+		return nil
+	}
+	if string(last) == "|" { // compose: NAME |
+		return cutOrigin(words[0])
+	}
+	var named [][]byte
+	for _, w := range words {
+		if !isTime(w) {
+			named = append(named, w)
+		}
+	}
+	switch len(named) { // stern: [NAMESPACE] POD CONTAINER
+	case 2:
+		return cutOrigin(named[0])
+	case 3:
+		return cutOrigin(named[1])
+	}
+	return nil
+}
+
+func isTime(w []byte) bool {
+	if len(w) < len("2006-01-02") || w[0] < '0' || w[0] > '9' {
+		return false
+	}
+	_, err := time.Parse(time.RFC3339Nano, string(w))
+	return err == nil
+}
+
+// cutOrigin bounds a name; those of pods and hosts have 253 bytes at most.
+func cutOrigin(name []byte) []byte { return name[:min(len(name), 253)] }
+
+// parcels puts lines together that a container runtime cut into pieces. There are
+// two streams, and their pieces come mixed.
+type parcels struct {
+	open map[string][]byte // stream -> what came so far
+	lost map[string]bool   // it was too long, its rest is passed over
+}
+
+// criPiece takes a line of a CRI file apart: TIME STREAM P|F[:TAGS] CONTENT.
+func criPiece(data []byte) (stream, content []byte, partial, ok bool) {
+	stamp, rest, _ := bytes.Cut(data, []byte(" "))
+	stream, rest, _ = bytes.Cut(rest, []byte(" "))
+	if string(stream) != "stderr" && string(stream) != "stdout" || !isTime(stamp) {
+		return nil, nil, false, false
+	}
+	tag, content, found := bytes.Cut(rest, []byte(" "))
+	tag, _, _ = bytes.Cut(tag, []byte(":"))
+	if !found && len(tag) != 1 || string(tag) != "P" && string(tag) != "F" {
+		return nil, nil, false, false
+	}
+	return stream, content, string(tag) == "P", true
+}
+
+// add takes a piece. It returns the line when that is complete; tooLong, once, when
+// it will never be.
+func (p *parcels) add(stream, content []byte, partial bool) (complete []byte, tooLong bool) {
+	key := string(stream)
+	if p.lost[key] {
+		if !partial {
+			delete(p.lost, key)
+		}
+		return nil, false
+	}
+	begun := p.open[key]
+	if !partial && len(begun) == 0 {
+		return content, false
+	}
+	if len(begun)+len(content) > maxLine {
+		p.open[key] = begun[:0]
+		if partial {
+			p.lost[key] = true
+		}
+		return nil, true
+	}
+	begun = append(begun, content...)
+	p.open[key] = begun
+	if partial {
+		return nil, false
+	}
+	p.open[key] = begun[:0]
+	return begun, false
+}
+
+// unfinished counts the lines whose end has not come.
+func (p *parcels) unfinished() (n int) {
+	for _, begun := range p.open {
+		if len(begun) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// inner finds a line of ours as a text inside of a JSON object: docker's json-file
+// ("log", which lacks its line feed when it is a piece), stern -o json ("message")
+// and journalctl -o json ("MESSAGE").
+func (l *line) inner() (content, origin []byte, docker bool) {
+	content = l.text("log")
+	if stream := string(l.text("stream")); content != nil && (stream == "stderr" || stream == "stdout") {
+		return content, nil, true
+	}
+	if bytes.HasPrefix(content, []byte("{")) {
+		return bytes.TrimRight(content, "\n"), nil, false
+	}
+	if content = l.text("message"); bytes.HasPrefix(content, []byte("{")) {
+		return content, cutOrigin(l.text("podName")), false
+	}
+	if content = l.text("MESSAGE"); bytes.HasPrefix(content, []byte("{")) {
+		return content, cutOrigin(l.text("_HOSTNAME")), false
+	}
+	return nil, nil, false
+}
