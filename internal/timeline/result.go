@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -70,10 +71,7 @@ func (m Milliseconds) MarshalJSON() ([]byte, error) {
 // print writes the summary, as tables for people or as an object.
 func (s Summary) print(w io.Writer, asJSON, colour bool) error {
 	if asJSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		s.Devices, s.Resources = append([]Device{}, s.Devices...), append([]Resource{}, s.Resources...)
-		return e.Encode(s)
+		return s.printJSON(w)
 	}
 	var b strings.Builder
 	if s.Lines > 0 {
@@ -82,6 +80,20 @@ func (s Summary) print(w io.Writer, asJSON, colour bool) error {
 	s.printDevices(&b, colour)
 	s.printResources(&b)
 	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (s Summary) printJSON(w io.Writer) error {
+	s.Devices, s.Resources = append([]Device{}, s.Devices...), append([]Resource{}, s.Resources...) // [], not null
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	var b []byte
+	for line := range bytes.SplitSeq(data, []byte("\n")) {
+		b = append(appendHarmless(b, line), '\n')
+	}
+	_, err = w.Write(b)
 	return err
 }
 

@@ -78,9 +78,11 @@ var words = map[string]func(p *phrase, l *line){
 	"uevent.forged": func(p *phrase, l *line) {
 		p.number(l, "count", " uevent", " uevents")
 		p.say(" dropped that the kernel did not send")
-		p.open()
-		p.say("pid of the sender: ")
-		p.number(l, "pid", "", "")
+		if l.find("pid") != nil {
+			p.open()
+			p.say("pid of the sender: ")
+			p.number(l, "pid", "", "")
+		}
 	},
 
 	"resource.registered": func(p *phrase, l *line) { p.say("registered with the kubelet") },
@@ -221,8 +223,10 @@ func listSent(p *phrase, l *line) {
 	if !p.names(" of ", l, "devices") {
 		p.say(" the list")
 	}
-	p.open()
-	p.number(l, "count", " device in all", " devices in all")
+	if l.find("count") != nil {
+		p.open()
+		p.number(l, "count", " device in all", " devices in all")
+	}
 	p.aside("", l, "latency_ms", " after the hint")
 }
 

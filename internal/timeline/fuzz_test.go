@@ -1,0 +1,171 @@
+package timeline_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/timeline"
+)
+
+// What is parsed is JSON, and says what encoding/json makes of it. What is not is
+// no object, or goes beyond a bound.
+func FuzzObject(f *testing.F) {
+	for _, l := range strings.SplitAfter(load(f, "debug.log"), "\n")[:40] {
+		f.Add([]byte(l))
+	}
+	for _, s := range []string{
+		`{}`, ` { } `, `{"a":1,"a":"\u00e9\n"}`, `{"a":[1,[{"b":null}],true],"c":{"d":-0.5e+10}}`, `{"a":01}`, `{"a":1.}`, `{"a":"` + "\t" + `"}`,
+		`{"a":"\x"}`, `{"a":tru}`, `{"a":1,}`, `{,}`, `[]`, `{"a":1}x`, "{\"a\":\"\xff\"}", `{"\u0061":1}`, `{"a":"\u12"}`, `{"a":-}`, `{"a"`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, ok := timeline.ParseObject(data)
+		if ok && !json.Valid(data) {
+			t.Fatalf("took %q, which is no JSON", data)
+		}
+		var want map[string]json.RawMessage
+		if json.Unmarshal(data, &want) != nil || want == nil {
+			if ok {
+				t.Fatalf("took %q, which is no object", data)
+			}
+			return
+		}
+		if bytes.ContainsRune(data, '\\') || !utf8.Valid(data) {
+			return // keys that are written in two ways: encoding/json has one for both
+		}
+		if !ok {
+			if bytes.Count(data, []byte(":")) <= timeline.MaxMembers && bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) < timeline.MaxDepth {
+				t.Fatalf("did not take %q", data)
+			}
+			return
+		}
+		plain := make(map[string]string)
+		for key, value := range want {
+			plain[key] = string(bytes.TrimSpace(value))
+		}
+		if diff := cmp.Diff(plain, got); diff != "" {
+			t.Errorf("members (-encoding/json +got):\n%s", diff)
+		}
+	})
+}
+
+// Whatever comes, a reader ends, says nothing that could harm, and what it prints
+// as JSON it reads again.
+func FuzzReader(f *testing.F) {
+	const stamp = "2026-11-21T20:49:06.668788295Z "
+	lines := strings.SplitAfter(load(f, "hotplug.log"), "\n")
+	for i := 0; i+3 < len(lines); i += 3 {
+		f.Add([]byte(strings.Join(lines[i:i+3], "")))
+	}
+	line := strings.TrimSpace(lines[5])
+	for _, s := range []string{
+		"[pod/a/b] " + line, "pod container " + line, stamp + "stderr P {\n" + stamp + "stderr F " + line[1:], `{"log":` + quote(line+"\n") + `,"stream":"stderr"}`,
+		`{"MESSAGE":` + quote(line) + `,"_HOSTNAME":"h"}`, "\x1f\x8b\x08", "\x1b[31m" + line, line[:50] + "\n" + line, strings.Replace(line, "2026", "0000", 1),
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		printed := func(o timeline.Options, in []byte) string {
+			var out strings.Builder
+			reader, err := timeline.New(o, &out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = reader.Read("the log", bytes.NewReader(in)) // gzip may be broken
+			if err := reader.Close(); err != nil {
+				t.Fatal(err)
+			}
+			all := out.String() + strings.Join(reader.Notes(), "\n")
+			if !utf8.ValidString(all) || strings.ContainsFunc(all, harmful) {
+				t.Errorf("printed %q", all)
+			}
+			return out.String()
+		}
+		all := timeline.Filter{Level: level(timeline.Debug)}
+		printed(timeline.Options{Filter: all}, data)
+		printed(timeline.Options{Summary: true}, data)
+		printed(timeline.Options{Filter: timeline.Filter{Devices: []string{"3b:00.0"}, Resource: "r"}}, data)
+		asJSON := printed(timeline.Options{Filter: all, JSON: true}, data)
+		for l := range strings.Lines(asJSON) {
+			if !json.Valid([]byte(l)) {
+				t.Errorf("no JSON: %q", l)
+			}
+		}
+		if diff := cmp.Diff(asJSON, printed(timeline.Options{Filter: all, JSON: true}, []byte(asJSON))); diff != "" {
+			t.Errorf("read again (-first +second):\n%s", diff)
+		}
+	})
+}
+
+// Memory does not grow with the log, whatever it is made of: ever new devices,
+// pods and resources, garbage without line feed, pieces without end.
+func TestMemory(t *testing.T) {
+	const stamp = "2026-11-21T20:49:06.668788295Z "
+	number := 0
+	next := func() string { number++; return strings.Repeat("n", 100) + strconv.Itoa(number) }
+	for _, test := range []struct {
+		name string
+		line func() string
+	}{
+		{"lines as they are", func() string {
+			return entry(noon, "info", "device.health", `"device":"3b:00.0","old":"healthy","new":"unhealthy"`)
+		}},
+		{"ever new devices", func() string {
+			n := next()
+			return entry(noon, "info", "device.health", `"device":"`+n+`","resource":"`+n+`","old":"healthy","new":"unhealthy"`)
+		}},
+		{"ever new pods", func() string {
+			return "[pod/" + next() + "/plugin] " + entry(noon, "info", "device.added", `"device":"a"`)
+		}},
+		{"garbage", func() string { return strings.Repeat("{\"event\":\"", 1000) }},
+		{"pieces", func() string { return stamp + "stderr P " + strings.Repeat("{", 1000) + "\n" }},
+		{"docker's pieces", func() string {
+			return `{"log":"` + strings.Repeat("x", 1000) + `","stream":"stderr","time":"` + next() + "\"}\n"
+		}},
+	} {
+		for _, summary := range []bool{false, true} {
+			o := timeline.Options{Summary: summary}
+			if !summary {
+				o.Resource = "none" // devices of it are remembered
+			}
+			reader, err := timeline.New(o, io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log, before := &measured{line: test.line, left: 24 << 20}, live()
+			if err := reader.Read("the log", log); err != nil {
+				t.Fatal(err)
+			}
+			needed := (log.peak - min(log.peak, before)) >> 10
+			t.Logf("%s, summary %t: %d KiB", test.name, summary, needed)
+			if needed > 12<<10 {
+				t.Errorf("%s, summary %t: %d KiB needed for 24 MiB, want 12 MiB at most", test.name, summary, needed)
+			}
+			runtime.KeepAlive(reader)
+			if len(reader.Notes()) > 5 {
+				t.Errorf("%s: notes %q", test.name, reader.Notes())
+			}
+		}
+	}
+}
+
+// The events of devices beyond the bound are counted.
+func TestTooManyDevices(t *testing.T) {
+	var log strings.Builder
+	for i := range timeline.MaxDevices + 7 {
+		log.WriteString(entry(noon, "info", "device.added", `"device":"d`+strconv.Itoa(i)+`","health":"healthy"`))
+	}
+	out, _ := read(t, timeline.Options{Summary: true}, log.String())
+	if want := "\nand 7 events of more devices\n"; !strings.HasSuffix(out, want) || strings.Count(out, "healthy") != timeline.MaxDevices {
+		t.Errorf("%d devices and %q, want %d and %q", strings.Count(out, "healthy"), out[len(out)-50:], timeline.MaxDevices, want)
+	}
+}

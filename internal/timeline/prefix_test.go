@@ -1,0 +1,136 @@
+package timeline_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/timeline"
+)
+
+// each builds a log of what a tool makes of every line.
+func each(log string, f func(line string) string) string {
+	var b strings.Builder
+	for l := range strings.Lines(log) {
+		b.WriteString(f(strings.TrimSuffix(l, "\n")) + "\n")
+	}
+	return b.String()
+}
+
+func quote(s string) string {
+	quoted, _ := json.Marshal(s)
+	return string(quoted)
+}
+
+const pod = "accelerator-device-plugin-x7k2p"
+
+// Whatever a tool puts around a line, the same is printed; and the pod or host that
+// it names, where it names one.
+func TestPrefixes(t *testing.T) {
+	log := load(t, "demo.log")
+	want, _ := read(t, timeline.Options{}, log)
+	const stamp = "2026-11-21T20:49:06.668788295Z "
+	before := func(prefix string) string { return each(log, func(l string) string { return prefix + l }) }
+	for _, test := range []struct{ name, log, origin string }{
+		{"none", log, ""},
+		{"carriage returns", strings.ReplaceAll(log, "\n", "\r\n"), ""},
+		{"no line feed at the end", strings.TrimSpace(log), ""},
+		{"kubectl --timestamps", before(stamp), ""},
+		{"kubectl --prefix", before("[pod/" + pod + "/plugin] "), pod},
+		{"kubectl --prefix --timestamps", before("[pod/" + pod + "/plugin] " + stamp), pod},
+		{"stern", before(pod + " plugin "), pod},
+		{"stern --all-namespaces --timestamps", before("kube-system " + pod + " plugin " + stamp), pod},
+		{"stern --color=always", before("\x1b[38;5;2m" + pod + "\x1b[0m \x1b[38;5;3mplugin\x1b[0m "), pod},
+		{"stern -o json", each(log, func(l string) string {
+			return fmt.Sprintf(`{"message":%s,"nodeName":"node1","namespace":"kube-system","podName":"%s","containerName":"plugin"}`, quote(l), pod)
+		}), pod},
+		{"CRI", before(stamp + "stderr F "), ""},
+		{"CRI in pieces", each(log, func(l string) string {
+			return stamp + "stderr P " + l[:40] + "\n" + stamp + "stdout F hello\n" + stamp + "stderr P " + l[40:70] + "\n" + stamp + "stderr F " + l[70:]
+		}), ""},
+		{"CRI, the last piece empty", each(log, func(l string) string { return stamp + "stderr P " + l + "\n" + stamp + "stderr F " }), ""},
+		{"docker", each(log, func(l string) string {
+			return fmt.Sprintf(`{"log":%s,"stream":"stderr","time":"2026-11-21T20:49:06Z"}`, quote(l+"\n"))
+		}), ""},
+		{"docker in pieces", each(log, func(l string) string {
+			return fmt.Sprintf("{\"log\":%s,\"stream\":\"stderr\"}\n{\"log\":%s,\"stream\":\"stderr\"}", quote(l[:50]), quote(l[50:]+"\n"))
+		}), ""},
+		{"docker compose", before("plugin-1  | "), "plugin-1"},
+		{"journalctl", before("Nov 21 20:49:06 node1 accelerator-device-plugin[4711]: "), "node1"},
+		{"journalctl -o short-iso-precise", before("2026-11-21T20:49:06.668788+00:00 node1 accelerator-device-plugin[4711]: "), "node1"},
+		{"journalctl -o short-monotonic", before("[ 1234.567890] node1 accelerator-device-plugin[4711]: "), "node1"},
+		{"journalctl -o json", each(log, func(l string) string {
+			return fmt.Sprintf(`{"_HOSTNAME":"node1","MESSAGE":%s,"PRIORITY":"6"}`, quote(l))
+		}), "node1"},
+		{"something else", before("a b c d e f "), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			want := want
+			if test.origin != "" {
+				want = each(want, func(l string) string { return l[:26] + test.origin + "  " + l[26:] })
+			}
+			got, notes := read(t, timeline.Options{}, test.log)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("lines (-want +got):\n%s", diff)
+			}
+			for _, n := range notes {
+				if !strings.Contains(test.name, "pieces") || n != "passed over 43 lines of others" {
+					t.Errorf("note: %s", n)
+				}
+			}
+			// -o json takes it all off.
+			clean, _ := read(t, timeline.Options{JSON: true}, test.log)
+			if diff := cmp.Diff(log, clean); diff != "" {
+				t.Errorf("JSON (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The same id on two nodes is two devices, and the same daemon's time is what goes
+// backwards.
+func TestOrigins(t *testing.T) {
+	log := load(t, "demo.log")
+	mixed := each(log, func(l string) string {
+		return "[pod/a/plugin] " + l + "\n[pod/b-longer/plugin] " + strings.ReplaceAll(l, "20:49:0", "20:48:0")
+	})
+	out, notes := read(t, timeline.Options{Summary: true}, mixed)
+	if len(notes) > 0 {
+		t.Errorf("notes: %q", notes)
+	}
+	var rows [][]string
+	for l := range strings.Lines(out) {
+		if words := strings.Fields(l); len(words) > 2 && strings.HasPrefix(words[1], "3b") {
+			rows = append(rows, words[:4])
+		}
+	}
+	want := [][]string{{"a", "3b:00.0", "gone", "66.90"}, {"a", "3b:00.0-p1", "gone", "2.11"}, {"b-longer", "3b:00.0", "gone", "66.90"}, {"b-longer", "3b:00.0-p1", "gone", "2.11"}}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Errorf("rows (-want +got):\n%s\n%s", diff, out)
+	}
+}
+
+func TestUnfinishedPieces(t *testing.T) {
+	const stamp = "2026-11-21T20:49:06.668788295Z "
+	line, _, _ := strings.Cut(load(t, "demo.log"), "\n")
+	endless := strings.Repeat(stamp+"stderr P "+strings.Repeat("x", 16<<10)+"\n", 100)
+	for _, test := range []struct {
+		name, log string
+		lines     int
+		note      string
+	}{
+		{"the end is missing", stamp + "stderr P " + line + "\n", 0, "passed over 1 broken (first: line 1 of the log: its last piece is missing)"},
+		{"without end", endless + stamp + "stderr F x\n" + stamp + "stderr F " + line + "\n", 1, "passed over 1 broken (first: line 17 of the log: longer than 256 KiB: "},
+		{"without end, the other stream", endless + stamp + "stdout F " + line + "\n", 1, "passed over 1 broken (first: line 17 of the log: longer than 256 KiB: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, notes := read(t, timeline.Options{}, test.log)
+			if n := strings.Count(out, "\n"); n != test.lines || len(notes) == 0 || !strings.HasPrefix(notes[0], test.note) {
+				t.Errorf("%d lines and notes %q, want %d and %q", n, notes, test.lines, test.note)
+			}
+		})
+	}
+}

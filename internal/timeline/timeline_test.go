@@ -1,0 +1,220 @@
+package timeline_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/timeline"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// read is what is printed of a log, and the notes at its end.
+func read(t testing.TB, o timeline.Options, log string) (out string, notes []string) {
+	t.Helper()
+	var b strings.Builder
+	reader, err := timeline.New(o, &b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Read("the log", strings.NewReader(log)); err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String(), reader.Notes()
+}
+
+func load(t testing.TB, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; -update writes it):\n%s", path, diff)
+	}
+}
+
+func level(l timeline.Level) *timeline.Level { return &l }
+
+// The logs are those of real runs. A person who reads the golden files knows what
+// happened.
+func TestGolden(t *testing.T) {
+	for _, test := range []struct {
+		name, log string
+		o         timeline.Options
+	}{
+		{"hotplug", "hotplug.log", timeline.Options{}},
+		{"hotplug-colour", "hotplug.log", timeline.Options{Colour: true}},
+		{"hotplug-device", "hotplug.log", timeline.Options{Filter: timeline.Filter{Devices: []string{"5e:00.0"}}}},
+		{"hotplug-summary", "hotplug.log", timeline.Options{Summary: true}},
+		{"hotplug-summary-json", "hotplug.log", timeline.Options{Summary: true, JSON: true}},
+		{"demo", "demo.log", timeline.Options{}},
+		{"demo-summary", "demo.log", timeline.Options{Summary: true}},
+		{"debug", "debug.log", timeline.Options{}},
+		{"debug-warn", "debug.log", timeline.Options{Filter: timeline.Filter{Level: level(timeline.Warn)}}},
+		{"debug-hints", "debug.log", timeline.Options{Filter: timeline.Filter{Events: []string{"hint.*", "scan.*"}}}},
+		{"debug-summary", "debug.log", timeline.Options{Summary: true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, notes := read(t, test.o, load(t, test.log))
+			golden(t, test.name+".golden", out)
+			if len(notes) > 0 {
+				t.Errorf("notes of a sound log: %q", notes)
+			}
+		})
+	}
+}
+
+// What is printed with -o json is the log again.
+func TestJSONIsTheLog(t *testing.T) {
+	log := load(t, "debug.log")
+	out, _ := read(t, timeline.Options{JSON: true, Filter: timeline.Filter{Level: level(timeline.Debug)}}, log)
+	if diff := cmp.Diff(log, out); diff != "" {
+		t.Errorf("lines (-log +printed):\n%s", diff)
+	}
+}
+
+func TestGzip(t *testing.T) {
+	log := load(t, "demo.log")
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	io.WriteString(w, log)
+	w.Close()
+	want, _ := read(t, timeline.Options{}, log)
+	got, _ := read(t, timeline.Options{}, packed.String())
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("lines (-plain +packed):\n%s", diff)
+	}
+
+	reader, err := timeline.New(timeline.Options{}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Read("a.gz", bytes.NewReader(packed.Bytes()[:packed.Len()/2])); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix(err.Error(), "a.gz: ") {
+		t.Errorf("half of a file: %v, want unexpected EOF in a.gz", err)
+	}
+}
+
+// As one reads kubectl logs -f: what has been read is printed before more is
+// awaited.
+func TestPrintsAtOnce(t *testing.T) {
+	lines := strings.SplitAfter(strings.TrimSpace(load(t, "demo.log")), "\n")
+	var out bytes.Buffer
+	var seen []int
+	var steps []io.Reader
+	for _, l := range lines[:3] {
+		steps = append(steps, strings.NewReader(l), readerFunc(func([]byte) (int, error) {
+			seen = append(seen, strings.Count(out.String(), "\n"))
+			return 0, io.EOF
+		}))
+	}
+	reader, err := timeline.New(timeline.Options{}, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Read("stdin", io.MultiReader(steps...)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int{1, 2, 3}, seen); diff != "" {
+		t.Errorf("lines that stood there when the next was awaited (-want +got):\n%s", diff)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestErrors(t *testing.T) {
+	log := load(t, "demo.log")
+	reader, err := timeline.New(timeline.Options{}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("no more paper")
+	if err := reader.Read("a.log", io.MultiReader(strings.NewReader(log), iotest.ErrReader(broken))); !errors.Is(err, broken) || errors.As(err, new(timeline.OutputError)) {
+		t.Errorf("a file that breaks off: %v, want %v, not an OutputError", err, broken)
+	}
+	reader, err = timeline.New(timeline.Options{}, refusing{broken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Read("a.log", strings.NewReader(log)); !errors.Is(err, broken) || !errors.As(err, new(timeline.OutputError)) {
+		t.Errorf("output refused: %v, want %v as an OutputError", err, broken)
+	}
+	for _, f := range []timeline.Filter{{Events: []string{"[a"}}, {Events: []string{""}}, {Devices: []string{""}}} {
+		if _, err := timeline.New(timeline.Options{Filter: f}, io.Discard); err == nil {
+			t.Errorf("filter %+v was taken", f)
+		}
+	}
+}
+
+type refusing struct{ err error }
+
+func (r refusing) Write([]byte) (int, error) { return 0, r.err }
+
+func TestNotes(t *testing.T) {
+	lines := strings.SplitAfter(load(t, "demo.log"), "\n")
+	sound := lines[0]
+	for _, test := range []struct {
+		name, log string
+		want      []string
+	}{
+		{"a sound line", sound, nil},
+		{"nothing", "", []string{"no line of this program's log"}},
+		{"others", "hello\n" + sound + "{\"level\":\"info\",\"msg\":\"hi\"}\nI1121 klog.go:1] {}\n\n", []string{"passed over 4 lines of others"}},
+		{"a torn line", sound + sound[:100] + "\n" + sound + sound[:90],
+			[]string{"passed over 2 broken (first: line 2 of the log: no complete JSON object: " + sound[:60] + "…)"}},
+		{"a time that is none", strings.Replace(sound, "2026-", "2026+", 1) + sound, []string{"passed over 1 broken (first: line 1 of the log: no time: " +
+			strings.Replace(sound, "2026-", "2026+", 1)[:60] + "…)"}},
+		{"an unknown level", strings.Replace(sound, "info", "loud", 1) + sound, []string{"passed over 1 broken (first: line 1 of the log: no level: " +
+			strings.Replace(sound, "info", "loud", 1)[:60] + "…)"}},
+		{"for people", "Nov 21 20:49:06.668\tinfo\twatcher\tsource opened\t{\"source\": \"uevent\", \"event\": \"source.opened\"}\n" + sound,
+			[]string{"1 line is of --log-format console, which is for people: serve with json, to have it read here"}},
+		{"back in time", lines[len(lines)-2] + sound, []string{"time went backwards 1 time (first: by 3.16 s at line 2 of the log): lines are printed as they come"}},
+		{"hardly back", lines[1] + sound, nil},
+		{"a long line", strings.Repeat("x", 10<<20) + "\n" + sound,
+			[]string{"passed over 1 broken (first: line 1 of the log: longer than 256 KiB: " + strings.Repeat("x", 60) + "…)"}},
+		{"a long line at the end", sound + "{" + strings.Repeat("x", 10<<20),
+			[]string{"passed over 1 broken (first: line 2 of the log: longer than 256 KiB: {" + strings.Repeat("x", 59) + "…)"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, notes := read(t, timeline.Options{}, test.log)
+			if diff := cmp.Diff(test.want, notes); diff != "" {
+				t.Errorf("notes (-want +got):\n%s", diff)
+			}
+		})
+	}
+	_, notes := read(t, timeline.Options{Filter: timeline.Filter{Devices: []string{"ff:00.0"}}}, load(t, "demo.log"))
+	if diff := cmp.Diff([]string{"none of 43 lines was asked for"}, notes); diff != "" {
+		t.Errorf("notes where nothing was asked for (-want +got):\n%s", diff)
+	}
+}
