@@ -141,14 +141,14 @@ func TestMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			log, before := &measured{line: test.line, left: 24 << 20}, live()
+			log, before := &measured{line: test.line, left: 12 << 20}, live()
 			if err := reader.Read("the log", log); err != nil {
 				t.Fatal(err)
 			}
 			needed := (log.peak - min(log.peak, before)) >> 10
 			t.Logf("%s, summary %t: %d KiB", test.name, summary, needed)
-			if needed > 12<<10 {
-				t.Errorf("%s, summary %t: %d KiB needed for 24 MiB, want 12 MiB at most", test.name, summary, needed)
+			if needed > 8<<10 {
+				t.Errorf("%s, summary %t: %d KiB needed for 12 MiB, want 8 MiB at most", test.name, summary, needed)
 			}
 			runtime.KeepAlive(reader)
 			if len(reader.Notes()) > 5 {

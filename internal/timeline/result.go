@@ -17,7 +17,7 @@ import (
 type Summary struct {
 	From         time.Time  `json:"from"`
 	To           time.Time  `json:"to"`
-	Lines        int        `json:"lines"`  // of ours
+	Lines        int        `json:"lines"`  // that were asked for
 	Others       int        `json:"others"` // of somebody else
 	Broken       int        `json:"broken"`
 	Backwards    int        `json:"backwards"` // how often time went back

@@ -238,7 +238,7 @@ func (s *summary) noteResource(l *line, name []byte) {
 // result ends all clocks and returns what they say.
 func (s *summary) result(t tally) Summary {
 	result := s.total
-	result.Lines, result.Others, result.Broken, result.Backwards = t.ours, t.others+t.console, t.broken, t.backwards
+	result.Lines, result.Others, result.Broken, result.Backwards = t.wanted, t.others+t.console, t.broken, t.backwards
 	for _, d := range s.devices {
 		d.turn(s.newest[d.Origin], d.state)
 		result.Devices = append(result.Devices, d.Device)
