@@ -94,6 +94,13 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// Each event in the words that people get: a line of each kind, from the runs of
+// other packages' tests, in the order of names.
+func TestWords(t *testing.T) {
+	out, _ := read(t, timeline.Options{Filter: timeline.Filter{Level: level(timeline.Debug)}}, load(t, "events.log"))
+	golden(t, "events.golden", out)
+}
+
 // What is printed with -o json is the log again.
 func TestJSONIsTheLog(t *testing.T) {
 	log := load(t, "debug.log")

@@ -1,5 +1,7 @@
 package timeline
 
+import "bytes"
+
 // words say what happened, for who has not seen the code. Each writes one event;
 // what is not here is told by its message and its fields.
 var words = map[string]func(p *phrase, l *line){
@@ -49,7 +51,10 @@ var words = map[string]func(p *phrase, l *line){
 	},
 	"scan.recovered": func(p *phrase, l *line) {
 		p.say(either(l, "pci", "card could be read again", "cards could be listed again"))
-		p.times(l)
+		if l.find("count") != nil {
+			p.open()
+			p.number(l, "count", " failure", " failures")
+		}
 	},
 	"read.timeout": func(p *phrase, l *line) {
 		p.say("reading the card does not come back")
@@ -64,7 +69,8 @@ var words = map[string]func(p *phrase, l *line){
 		p.field(" of ", l, "path", "")
 	},
 	"source.lost": func(p *phrase, l *line) {
-		p.field("source of events lost: ", l, "source", "")
+		p.say(either(l, "source", "source of events lost: ", "not watched"))
+		p.field("", l, "source", "")
 		p.field(" of ", l, "path", "")
 		p.field(": ", l, "error", "")
 		p.field("; what still works: ", l, "remaining", "")
@@ -91,7 +97,7 @@ var words = map[string]func(p *phrase, l *line){
 	"register.failed":     again("registering with the kubelet failed", "error"),
 	"register.abandoned":  again("registering given up", "reason"),
 	"kubelet.absent": func(p *phrase, l *line) {
-		p.say("there is no kubelet, waiting for it")
+		p.say("waiting for the kubelet")
 		p.field(": ", l, "error", "")
 	},
 	"kubelet.restarted": func(p *phrase, l *line) { p.say("kubelet restarted: registering again") },
@@ -214,7 +220,9 @@ func again(what, why string) func(*phrase, *line) {
 	return func(p *phrase, l *line) {
 		p.say(what)
 		p.field(": ", l, why, "")
-		p.aside("again in ", l, "retry_ms", "")
+		if ms, _ := l.number("retry_ms"); ms >= 0.01 {
+			p.aside("again in ", l, "retry_ms", "")
+		}
 	}
 }
 
@@ -248,8 +256,14 @@ func inFields(p *phrase, l *line) {
 			continue
 		}
 		p.say(" ")
-		p.buf = appendVisible(p.buf, m.key)
-		p.say("=")
+		key, isDuration := bytes.CutSuffix(m.key, []byte("_ms"))
+		ms, isNumber := l.number(string(m.key))
+		if isDuration && isNumber {
+			p.buf = append(appendVisible(p.buf, key), '=')
+			p.buf = appendDuration(p.buf, fromMilliseconds(ms))
+			continue
+		}
+		p.buf = append(appendVisible(p.buf, m.key), '=')
 		p.short(unquote(m.value))
 	}
 }

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// logFile is a log of a real run.
+const logFile = "../../internal/timeline/testdata/hotplug.log"
+
+func TestLogsCommand(t *testing.T) {
+	log, err := os.ReadFile(logFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := filepath.Join(t.TempDir(), "half.log")
+	whole := bytes.LastIndexByte(log[:len(log)/2], '\n') + 1
+	if err := os.WriteFile(half, log[:whole+100], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const us = "accelerator-device-plugin: "
+	for _, test := range []struct {
+		name   string
+		args   []string
+		stdin  string
+		code   int
+		lines  int    // on stdout
+		stderr string // how it begins
+	}{
+		{"a file", []string{logFile}, "", 0, 45, ""},
+		{"stdin", []string{}, string(log), 0, 45, ""},
+		{"stdin, named", []string{"-"}, string(log), 0, 45, ""},
+		{"two files", []string{logFile, logFile}, "", 0, 90, us + "time went backwards 1 time (first: by "},
+		{"a file and stdin", []string{logFile, "-"}, "hello\n", 0, 45, us + "passed over 1 line of others\n"},
+		{"a torn file", []string{half}, "", 0, bytes.Count(log[:whole], []byte("\n")), us + "passed over 1 broken (first: line "},
+		{"nothing on stdin", []string{"-"}, "", 0, 0, us + "no line of this program's log\n"},
+		{"a device", []string{logFile, "--device", "5e:00.0", "--event", "device.removed"}, "", 0, 2, ""},
+		{"JSON", []string{logFile, "-o", "json", "--level", "warn"}, "", 0, bytes.Count(log, []byte(`"level":"warn"`)), ""},
+		{"none wanted", []string{logFile, "--since", "0s"}, "", 0, 0, us + "none of 45 lines was asked for\n"},
+		{"until", []string{logFile, "--until", "2000-01-01"}, "", 0, 0, us + "none of 45 lines was asked for\n"},
+		{"resource", []string{logFile, "--resource", "b-com.com/accelerator", "--event", "list.sent"}, "", 0, bytes.Count(log, []byte(`"list.sent"`)), ""},
+		{"summary", []string{logFile, "--summary"}, "", 0, 9, ""},
+		{"no such file", []string{"/nonexistent.log", logFile}, "", 1, 45, us + "open /nonexistent.log: no such file or directory\n"},
+		{"a directory", []string{"."}, "", 1, 0, us},
+		{"nothing", []string{}, "none", 2, 0, us + "want files, - for stdin, or a log on stdin\nRun 'accelerator-device-plugin logs --help' for usage.\n"},
+		{"bad format", []string{logFile, "-o", "yaml"}, "", 2, 0, us + "-o \"yaml\": want json\n"},
+		{"bad level", []string{logFile, "--level", "loud"}, "", 2, 0, us + "--level \"loud\": want one of debug, info, warn, error\n"},
+		{"bad since", []string{logFile, "--since", "lunch"}, "", 2, 0, us + "--since \"lunch\": want a time (03:12, "},
+		{"bad until", []string{logFile, "--until", "25:00"}, "", 2, 0, us + "--until \"25:00\": want a time (03:12, "},
+		{"bad event", []string{logFile, "--event", "[a"}, "", 2, 0, us + "event \"[a\": want a name"},
+		{"bad flag", []string{logFile, "--colour"}, "", 2, 0, us + "unknown flag: --colour\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cmd := command(t, append([]string{"logs"}, test.args...)...)
+			var out, errs bytes.Buffer
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(test.stdin), &out, &errs
+			if test.stdin == "none" {
+				cmd.Stdin = nil // a device, as a terminal is
+			}
+			_ = cmd.Run() // its exit code is looked at
+			if code, lines := cmd.ProcessState.ExitCode(), strings.Count(out.String(), "\n"); code != test.code || lines != test.lines {
+				t.Errorf("exit code %d and %d lines, want %d and %d\n%s%s", code, lines, test.code, test.lines, &out, &errs)
+			}
+			if !strings.HasPrefix(errs.String(), test.stderr) || test.stderr == "" && errs.Len() > 0 {
+				t.Errorf("stderr = %q, want %q first", &errs, test.stderr)
+			}
+		})
+	}
+}
+
+// As with kubectl logs -f: each line is told as it comes, and an interrupt ends it
+// in good order.
+func TestLogsFollows(t *testing.T) {
+	log, err := os.ReadFile(logFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name    string
+		args    []string
+		at, end string // what is printed when the line has come, and after the interrupt
+	}{
+		{"lines", nil, "daemon started, version (devel), mode single", ""},
+		{"summary", []string{"--summary"}, "", "1 line, 1 start of the daemon"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cmd := command(t, append([]string{"logs", "-"}, test.args...)...)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var errs bytes.Buffer
+			cmd.Stderr = &errs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			first := log[:bytes.IndexByte(log, '\n')+1]
+			if _, err := in.Write(first); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewReader(out)
+			if test.at != "" {
+				if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, test.at) {
+					t.Errorf("line = %q, %v; want %q in it", line, err, test.at)
+				}
+			} else { // a pipe holds so much: it has read what comes before
+				if _, err := in.Write(bytes.Repeat([]byte("\n"), 256<<10)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd.Process.Signal(syscall.SIGINT)
+			rest, err := io.ReadAll(lines)
+			if err != nil || !strings.Contains(string(rest), test.end) || test.end == "" && len(rest) > 0 {
+				t.Errorf("after the interrupt: %q, %v; want %q in it", rest, err, test.end)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("after the interrupt: %v, want exit 0; stderr %q", err, &errs)
+			}
+		})
+	}
+}
+
+// Nobody reads on, as after head: that is no failure.
+func TestLogsIntoHead(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	defer write.Close()
+	for _, args := range [][]string{{"logs", logFile, logFile}, {"logs", "--summary", logFile}} {
+		cmd := command(t, args...)
+		var errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = write, &errs
+		if err := cmd.Run(); err != nil {
+			t.Errorf("%q: %v, want exit 0", args, err)
+		}
+		if diff := cmp.Diff("", errs.String()); diff != "" {
+			t.Errorf("%q: stderr (-want +got):\n%s", args, diff)
+		}
+	}
+}
