@@ -1,5 +1,10 @@
 package timeline
 
+import (
+	"maps"
+	"slices"
+)
+
 // ParseObject parses one object into its members: key -> value as it stands, a
 // text with its quotes.
 func ParseObject(data []byte) (map[string]string, bool) {
@@ -25,3 +30,6 @@ const (
 	MaxDepth   = maxDepth
 	MaxDevices = maxDevices
 )
+
+// Words are the names of the events that have words.
+func Words() []string { return slices.Sorted(maps.Keys(words)) }
