@@ -46,6 +46,7 @@ never 'inventory' 'watcher|server|cmd|internal/apiserver'
 never 'server' 'watcher|cmd|internal/apiserver'
 never 'server/cdi' 'inventory|internal'
 never 'internal/(event|sysfs|view|httpd|board|simnode|notify|backoff|apiserver)' 'watcher|server|cmd'
+never 'internal/timeline' 'watcher|inventory|server|cmd|internal/view'
 never 'internal/(sysfs|notify|backoff|apiserver)' 'inventory'
 never 'internal/config' 'watcher|inventory|server/(standin|podresources)|cmd'
 
