@@ -113,6 +113,48 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
+// A daemon that stops stops the clocks of its own devices.
+func TestStopOfOneOfTwo(t *testing.T) {
+	log := "[pod/a/plugin] " + added(0, "healthy") + "[pod/b/plugin] " + added(0, "healthy") + "[pod/a/plugin] " + daemon(1, "daemon.stopped") +
+		"[pod/a/plugin] " + daemon(10, "x.y") + "[pod/b/plugin] " + health(10, "healthy", "unhealthy", 10) + "[pod/b/plugin] " + daemon(20, "x.y")
+	out, _ := read(t, timeline.Options{Summary: true}, log)
+	for _, want := range []string{"\na       d       healthy    100.00 %  -", "\nb       d       unhealthy  50.00 %   10.0 s"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("want %q:\n%s", want, out)
+		}
+	}
+}
+
+// Where a field stands twice, the last counts, as elsewhere.
+func TestFieldTwice(t *testing.T) {
+	out, _ := read(t, timeline.Options{}, entry(noon, "info", "device.removed", `"device":"first","device":"last"`))
+	if !strings.Contains(out, "last") || strings.Contains(out, "first") {
+		t.Errorf("printed %q, want the last device", out)
+	}
+}
+
+// What one file lacks the next does not bring.
+func TestPiecesOfTwoFiles(t *testing.T) {
+	const stamp = "2026-11-21T20:49:06.668788295Z stderr "
+	var out strings.Builder
+	reader, err := timeline.New(timeline.Options{}, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := strings.Cut(load(t, "demo.log"), "\n")
+	for name, text := range map[string]string{"a": stamp + "P " + line[:50] + "\n", "b": stamp + "F " + line + "\n" + stamp + "P " + line[:50] + "\n"} {
+		if err := reader.Read(name, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(out.String(), "\n"); n != 1 {
+		t.Errorf("%d lines, want that of the second file:\n%s", n, &out)
+	}
+	if notes := reader.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "passed over 2 broken (first: line ") {
+		t.Errorf("notes %q, want two broken lines", notes)
+	}
+}
+
 func TestUnfinishedPieces(t *testing.T) {
 	const stamp = "2026-11-21T20:49:06.668788295Z "
 	line, _, _ := strings.Cut(load(t, "demo.log"), "\n")

@@ -180,7 +180,7 @@ func (d *deviceClock) follow(l *line) {
 		d.removed = false
 	case "device.health":
 		next := stateOf(l.text("new"))
-		if old := stateOf(l.text("old")); (old == unhealthy) != (next == unhealthy) && old != unknown && next != unknown {
+		if old := stateOf(l.text("old")); old != next && old != unknown && next != unknown {
 			d.Turns++
 		}
 		d.turn(l.time, next)

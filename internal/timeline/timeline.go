@@ -159,7 +159,7 @@ func (r *Reader) whole(data []byte) error {
 			whole, ended := bytes.CutSuffix(content, []byte("\n"))
 			return r.piece(r.line.text("stream"), whole, !ended && !bytes.HasSuffix(whole, []byte("}")))
 		} else if content != nil {
-			json, origin = content, append([]byte(nil), named...)
+			json, origin = content, named
 			verdict, why = r.line.parse(json)
 		}
 	}

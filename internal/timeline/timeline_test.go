@@ -198,6 +198,8 @@ func TestNotes(t *testing.T) {
 		{"a sound line", sound, nil},
 		{"nothing", "", []string{"no line of this program's log"}},
 		{"others", "hello\n" + sound + "{\"level\":\"info\",\"msg\":\"hi\"}\nI1121 klog.go:1] {}\n\n", []string{"passed over 4 lines of others"}},
+		{"JSON of others", "{\"log\":\"hello\"}\n{\"log\":\"hello\"}\n{\"level\":\"debug\",\"time\":\"2026-11-21T12:00:00Z\",\"msg\":\"hi\"}\n" + sound,
+			[]string{"passed over 3 lines of others"}},
 		{"a torn line", sound + sound[:100] + "\n" + sound + sound[:90],
 			[]string{"passed over 2 broken (first: line 2 of the log: no complete JSON object: " + sound[:60] + "…)"}},
 		{"a time that is none", strings.Replace(sound, "2026-", "2026+", 1) + sound, []string{"passed over 1 broken (first: line 1 of the log: no time: " +
