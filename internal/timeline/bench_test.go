@@ -30,7 +30,8 @@ func newGigabyte(tb testing.TB, file string, size int64) *gigabyte {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &gigabyte{lines: bytes.SplitAfter(bytes.TrimSpace(data), []byte("\n")), at: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), left: size}
+	lines := bytes.SplitAfter(bytes.TrimSpace(data), []byte("\n"))
+	return &gigabyte{lines: lines, at: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), left: size}
 }
 
 // measured is a log of lines that are made while it is read.

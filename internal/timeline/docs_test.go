@@ -104,7 +104,10 @@ func TestJQ(t *testing.T) {
 // docs/logs.svg is a terminal on which the command was run.
 func TestPicture(t *testing.T) {
 	var screen []string
-	for _, line := range []string{"accelerator-device-plugin logs --device 5e:00.0 hotplug.log", "accelerator-device-plugin logs --summary hotplug.log"} {
+	for _, line := range []string{
+		"accelerator-device-plugin logs --device 5e:00.0 hotplug.log",
+		"accelerator-device-plugin logs --summary hotplug.log",
+	} {
 		screen = append(screen, "\x1b[1m$ "+line+"\x1b[0m")
 		screen = append(screen, strings.Split(strings.TrimSuffix(run(t, line, true), "\n"), "\n")...)
 		screen = append(screen, "")
@@ -126,7 +129,8 @@ func picture(lines []string) string {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n", w, h, w, h)
 	b.WriteString("<title>accelerator-device-plugin logs: the story of a device, and a summary</title>\n")
 	fmt.Fprintf(&b, `<rect x="0.5" y="0.5" width="%d" height="%d" rx="8" fill="#0d1117" stroke="#6e7681"/>`+"\n", w-1, h-1)
-	b.WriteString(`<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,DejaVu Sans Mono,monospace" font-size="12" fill="#e6edf3" xml:space="preserve">` + "\n")
+	b.WriteString(`<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,DejaVu Sans Mono,monospace" font-size="12"` +
+		` fill="#e6edf3" xml:space="preserve">` + "\n")
 	styles := map[string]string{"31": `fill="#ff7b72"`, "32": `fill="#56d364"`, "33": `fill="#e3b341"`, "1": `font-weight="bold"`}
 	for i, l := range lines {
 		if l == "" {

@@ -1,7 +1,6 @@
 package timeline_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -187,7 +186,8 @@ func TestHarmless(t *testing.T) {
 	evil := "\\u001b]0;owned\\u0007\\u009b31m \x9b31m \u202egnp.exe \u009b \x7f \U000e0001 \\r\\n end"
 	var log string
 	for _, e := range []string{"device.health", "device.added", "device.tombstone", "list.sent", "allocate.refused", "scan.failed", "odd\\u001bone"} {
-		log += entry(noon, "warn", e, `"device":"`+evil+`","old":"`+evil+`","new":"`+evil+`","reasons":["`+evil+`"],"holders":["`+evil+`"],"error":"`+evil+`",`+
+		log += entry(noon, "warn", e, `"device":"`+evil+`","old":"`+evil+`","new":"`+evil+`","reasons":["`+evil+`"],`+
+			`"holders":["`+evil+`"],"error":"`+evil+`",`+
 			`"devices":["`+evil+`"],"reason":"`+evil+`","odd`+"\u202e"+`":"`+evil+`"`)
 	}
 	log = strings.ReplaceAll(log, "\n", "\n\x1b[2Jfoo\x1b]evil bar {") // a prefix; each line but the first follows one
@@ -208,5 +208,6 @@ func TestHarmless(t *testing.T) {
 // harmful says whether a terminal may take r for a command, or show it as what it
 // is not.
 func harmful(r rune) bool {
-	return r != '\n' && r != '→' && r != '…' && (r < ' ' || 0x7f <= r && r < 0xa0 || slices.Contains([]rune("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\U000e0001"), r))
+	turns := '\u202a' <= r && r <= '\u202e' || '\u2066' <= r && r <= '\u2069'
+	return r != '\n' && r < ' ' || 0x7f <= r && r < 0xa0 || turns || r == '\U000e0001'
 }

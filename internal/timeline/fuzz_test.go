@@ -43,7 +43,8 @@ func FuzzObject(f *testing.F) {
 			return // keys that are written in two ways: encoding/json has one for both
 		}
 		if !ok {
-			if bytes.Count(data, []byte(":")) <= timeline.MaxMembers && bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) < timeline.MaxDepth {
+			deepest := bytes.Count(data, []byte("[")) + bytes.Count(data, []byte("{"))
+			if bytes.Count(data, []byte(":")) <= timeline.MaxMembers && deepest < timeline.MaxDepth {
 				t.Fatalf("did not take %q", data)
 			}
 			return
@@ -68,8 +69,9 @@ func FuzzReader(f *testing.F) {
 	}
 	line := strings.TrimSpace(lines[5])
 	for _, s := range []string{
-		"[pod/a/b] " + line, "pod container " + line, stamp + "stderr P {\n" + stamp + "stderr F " + line[1:], `{"log":` + quote(line+"\n") + `,"stream":"stderr"}`,
-		`{"MESSAGE":` + quote(line) + `,"_HOSTNAME":"h"}`, "\x1f\x8b\x08", "\x1b[31m" + line, line[:50] + "\n" + line, strings.Replace(line, "2026", "0000", 1),
+		"[pod/a/b] " + line, "pod container " + line, stamp + "stderr P {\n" + stamp + "stderr F " + line[1:],
+		`{"log":` + quote(line+"\n") + `,"stream":"stderr"}`, `{"MESSAGE":` + quote(line) + `,"_HOSTNAME":"h"}`,
+		"\x1f\x8b\x08", "\x1b[31m" + line, line[:50] + "\n" + line, strings.Replace(line, "2026", "0000", 1),
 	} {
 		f.Add([]byte(s))
 	}

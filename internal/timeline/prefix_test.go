@@ -49,7 +49,8 @@ func TestPrefixes(t *testing.T) {
 		}), pod},
 		{"CRI", before(stamp + "stderr F "), ""},
 		{"CRI in pieces", each(log, func(l string) string {
-			return stamp + "stderr P " + l[:40] + "\n" + stamp + "stdout F hello\n" + stamp + "stderr P " + l[40:70] + "\n" + stamp + "stderr F " + l[70:]
+			return stamp + "stderr P " + l[:40] + "\n" + stamp + "stdout F hello\n" +
+				stamp + "stderr P " + l[40:70] + "\n" + stamp + "stderr F " + l[70:]
 		}), ""},
 		{"CRI, the last piece empty", each(log, func(l string) string { return stamp + "stderr P " + l + "\n" + stamp + "stderr F " }), ""},
 		{"docker", each(log, func(l string) string {
@@ -107,7 +108,10 @@ func TestOrigins(t *testing.T) {
 			rows = append(rows, words[:4])
 		}
 	}
-	want := [][]string{{"a", "3b:00.0", "gone", "66.90"}, {"a", "3b:00.0-p1", "gone", "2.11"}, {"b-longer", "3b:00.0", "gone", "66.90"}, {"b-longer", "3b:00.0-p1", "gone", "2.11"}}
+	want := [][]string{
+		{"a", "3b:00.0", "gone", "66.90"}, {"a", "3b:00.0-p1", "gone", "2.11"},
+		{"b-longer", "3b:00.0", "gone", "66.90"}, {"b-longer", "3b:00.0-p1", "gone", "2.11"},
+	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("rows (-want +got):\n%s\n%s", diff, out)
 	}
@@ -142,8 +146,9 @@ func TestPiecesOfTwoFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	line, _, _ := strings.Cut(load(t, "demo.log"), "\n")
-	for name, text := range map[string]string{"a": stamp + "P " + line[:50] + "\n", "b": stamp + "F " + line + "\n" + stamp + "P " + line[:50] + "\n"} {
-		if err := reader.Read(name, strings.NewReader(text)); err != nil {
+	torn := stamp + "P " + line[:50] + "\n"
+	for _, text := range []string{torn, stamp + "F " + line + "\n" + torn} {
+		if err := reader.Read("a file", strings.NewReader(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -158,6 +163,7 @@ func TestPiecesOfTwoFiles(t *testing.T) {
 func TestUnfinishedPieces(t *testing.T) {
 	const stamp = "2026-11-21T20:49:06.668788295Z "
 	line, _, _ := strings.Cut(load(t, "demo.log"), "\n")
+	const tooLong = "passed over 1 broken (first: line 17 of the log: longer than 256 KiB: "
 	endless := strings.Repeat(stamp+"stderr P "+strings.Repeat("x", 16<<10)+"\n", 100)
 	for _, test := range []struct {
 		name, log string
@@ -165,8 +171,8 @@ func TestUnfinishedPieces(t *testing.T) {
 		note      string
 	}{
 		{"the end is missing", stamp + "stderr P " + line + "\n", 0, "passed over 1 broken (first: line 1 of the log: its last piece is missing)"},
-		{"without end", endless + stamp + "stderr F x\n" + stamp + "stderr F " + line + "\n", 1, "passed over 1 broken (first: line 17 of the log: longer than 256 KiB: "},
-		{"without end, the other stream", endless + stamp + "stdout F " + line + "\n", 1, "passed over 1 broken (first: line 17 of the log: longer than 256 KiB: "},
+		{"without end", endless + stamp + "stderr F x\n" + stamp + "stderr F " + line + "\n", 1, tooLong},
+		{"without end, the other stream", endless + stamp + "stdout F " + line + "\n", 1, tooLong},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, notes := read(t, timeline.Options{}, test.log)

@@ -117,7 +117,9 @@ func (s Summary) trouble() string {
 }
 
 func (s Summary) printDevices(b *strings.Builder, colour bool) {
-	table := [][]string{{"ORIGIN", "DEVICE", "LAST", "UPTIME", "UNHEALTHY", "GONE", "TURNS", "REMOVED", "HELD THEN", "NOTICED", "TOLD", "EVENTS"}}
+	table := [][]string{{
+		"ORIGIN", "DEVICE", "LAST", "UPTIME", "UNHEALTHY", "GONE", "TURNS", "REMOVED", "HELD THEN", "NOTICED", "TOLD", "EVENTS",
+	}}
 	for _, d := range s.Devices {
 		table = append(table, []string{
 			d.Origin, d.ID, d.Last, d.uptime(), took(d.Unhealthy), took(d.Gone), strconv.Itoa(d.Turns),
@@ -142,7 +144,9 @@ func (s Summary) printDevices(b *strings.Builder, colour bool) {
 }
 
 func (s Summary) printResources(b *strings.Builder) {
-	table := [][]string{{"ORIGIN", "RESOURCE", "LISTS", "TOLD", "REGISTERED", "FAILED", "KUBELET RESTARTS", "STREAMS LOST", "GIVEN", "REFUSED"}}
+	table := [][]string{{
+		"ORIGIN", "RESOURCE", "LISTS", "TOLD", "REGISTERED", "FAILED", "KUBELET RESTARTS", "STREAMS LOST", "GIVEN", "REFUSED",
+	}}
 	for _, r := range s.Resources {
 		table = append(table, []string{
 			r.Origin, r.Name, strconv.Itoa(r.Lists), took(r.Told), strconv.Itoa(r.Registrations), strconv.Itoa(r.RegistrationsFailed),

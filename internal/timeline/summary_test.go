@@ -18,7 +18,8 @@ func at(second int) string {
 }
 
 func health(second int, old, new string, lasted int) string {
-	return entry(at(second), "info", "device.health", fmt.Sprintf(`"device":"d","old":"%s","new":"%s","reasons":[],"lasted_ms":%d`, old, new, lasted*1000))
+	fields := fmt.Sprintf(`"device":"d","old":"%s","new":"%s","reasons":[],"lasted_ms":%d`, old, new, lasted*1000)
+	return entry(at(second), "info", "device.health", fields)
 }
 
 func added(second int, health string) string {
@@ -42,12 +43,14 @@ func TestClocks(t *testing.T) {
 		name, log string
 		want      times
 	}{
-		{"from its first line to the log's last", daemon(0, "x.y") + added(2, "healthy") + daemon(10, "x.y"), times{Usable: 8, Events: 1, Last: "healthy"}},
+		{"from its first line to the log's last", daemon(0, "x.y") + added(2, "healthy") + daemon(10, "x.y"),
+			times{Usable: 8, Events: 1, Last: "healthy"}},
 		{"a line says what was before it", daemon(0, "x.y") + health(5, "unhealthy", "healthy", 3) + daemon(6, "x.y"),
 			times{Usable: 1, Unhealthy: 3, Turns: 1, Events: 1, Last: "healthy"}},
 		{"but not before the log", daemon(4, "x.y") + health(5, "unhealthy", "healthy", 3) + daemon(6, "x.y"),
 			times{Usable: 1, Unhealthy: 1, Turns: 1, Events: 1, Last: "healthy"}},
-		{"turns", added(0, "healthy") + health(1, "healthy", "degraded", 1) + health(3, "degraded", "unhealthy", 2) + health(6, "unhealthy", "unhealthy", 3) +
+		{"turns", added(0, "healthy") + health(1, "healthy", "degraded", 1) + health(3, "degraded", "unhealthy", 2) +
+			health(6, "unhealthy", "unhealthy", 3) +
 			health(10, "unhealthy", "degraded", 7) + daemon(15, "x.y"), times{Usable: 8, Unhealthy: 7, Turns: 2, Events: 5, Last: "degraded"}},
 		{"gone and back", added(0, "healthy") + device(1, "device.removed") + device(3, "device.returned") + added(3, "unhealthy") + daemon(7, "x.y"),
 			times{Usable: 1, Gone: 2, Unhealthy: 4, Removed: 1, Events: 4, Last: "unhealthy"}},
@@ -56,11 +59,16 @@ func TestClocks(t *testing.T) {
 			times{Usable: 2, Gone: 4, Removed: 1, Held: 1, Events: 7, Last: "healthy"}},
 		{"nobody watched", added(0, "healthy") + daemon(2, "daemon.stopped") + daemon(10, "daemon.started") + added(11, "unhealthy") + daemon(14, "x.y"),
 			times{Usable: 2, Unhealthy: 3, Events: 2, Last: "unhealthy"}},
-		{"the daemon was killed", added(0, "healthy") + daemon(2, "x.y") + daemon(10, "daemon.started") + daemon(14, "x.y"), times{Usable: 2, Events: 1, Last: "healthy"}},
-		{"another mode", added(0, "healthy") + daemon(2, "mode.changed") + daemon(14, "x.y"), times{Usable: 2, Events: 1, Last: "healthy"}},
-		{"it went while nobody watched", daemon(0, "x.y") + entry(at(1), "warn", "device.tombstone", `"device":"d"`) + daemon(3, "x.y"), times{Gone: 2, Events: 1, Last: "gone"}},
-		{"time goes back", added(10, "healthy") + health(4, "healthy", "unhealthy", 1) + daemon(6, "x.y"), times{Unhealthy: 2, Turns: 1, Events: 2, Last: "unhealthy"}},
-		{"a state of tomorrow", added(0, "blessed") + health(1, "blessed", "healthy", 1) + daemon(3, "x.y"), times{Usable: 2, Events: 2, Last: "healthy"}},
+		{"the daemon was killed", added(0, "healthy") + daemon(2, "x.y") + daemon(10, "daemon.started") + daemon(14, "x.y"),
+			times{Usable: 2, Events: 1, Last: "healthy"}},
+		{"another mode", added(0, "healthy") + daemon(2, "mode.changed") + daemon(14, "x.y"),
+			times{Usable: 2, Events: 1, Last: "healthy"}},
+		{"it went while nobody watched", daemon(0, "x.y") + entry(at(1), "warn", "device.tombstone", `"device":"d"`) + daemon(3, "x.y"),
+			times{Gone: 2, Events: 1, Last: "gone"}},
+		{"time goes back", added(10, "healthy") + health(4, "healthy", "unhealthy", 1) + daemon(6, "x.y"),
+			times{Unhealthy: 2, Turns: 1, Events: 2, Last: "unhealthy"}},
+		{"a state of tomorrow", added(0, "blessed") + health(1, "blessed", "healthy", 1) + daemon(3, "x.y"),
+			times{Usable: 2, Events: 2, Last: "healthy"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, _ := read(t, timeline.Options{Summary: true, JSON: true}, test.log)
@@ -76,7 +84,8 @@ func TestClocks(t *testing.T) {
 				t.Fatalf("%v, %s", err, out)
 			}
 			d := got.Devices[0]
-			if diff := cmp.Diff(test.want, times{d.UsableMS / 1000, d.UnhealthyMS / 1000, d.GoneMS / 1000, d.Turns, d.Removed, d.RemovedHeld, d.Events, d.Last}); diff != "" {
+			was := times{d.UsableMS / 1000, d.UnhealthyMS / 1000, d.GoneMS / 1000, d.Turns, d.Removed, d.RemovedHeld, d.Events, d.Last}
+			if diff := cmp.Diff(test.want, was); diff != "" {
 				t.Errorf("device (-want +got):\n%s", diff)
 			}
 		})
@@ -97,7 +106,8 @@ func TestCounts(t *testing.T) {
 	want := timeline.Summary{
 		From: noon, To: noon, Lines: 15, Others: 1, Broken: 1, Starts: 1, Overflows: 2, SourcesLost: 1, Suppressed: 12, Devices: []timeline.Device{},
 		Resources: []timeline.Resource{{
-			Name: "r", Lists: 3, Told: timeline.Milliseconds(2500 * time.Microsecond), Registrations: 1, RegistrationsFailed: 1, KubeletRestarts: 1, StreamsLost: 1, Served: 1, Refused: 1,
+			Name: "r", Lists: 3, Told: timeline.Milliseconds(2500 * time.Microsecond), Registrations: 1, RegistrationsFailed: 1, KubeletRestarts: 1,
+			StreamsLost: 1, Served: 1, Refused: 1,
 		}},
 	}
 	wanted, err := json.MarshalIndent(want, "", "  ")
@@ -111,7 +121,8 @@ func TestCounts(t *testing.T) {
 
 // A summary of a device is one of it alone; and of a span, of that span.
 func TestSummaryOfSome(t *testing.T) {
-	log := added(0, "healthy") + strings.ReplaceAll(added(1, "healthy"), `"d"`, `"e"`) + health(5, "healthy", "unhealthy", 5) + daemon(8, "daemon.stopped") + daemon(20, "x.y")
+	log := added(0, "healthy") + strings.ReplaceAll(added(1, "healthy"), `"d"`, `"e"`) + health(5, "healthy", "unhealthy", 5) +
+		daemon(8, "daemon.stopped") + daemon(20, "x.y")
 	since, err := timeline.ParseBound("2026-11-21T12:00:04Z", time.Now())
 	if err != nil {
 		t.Fatal(err)

@@ -63,10 +63,12 @@ func (t *tally) notes() (notes []string) {
 		notes = append(notes, "passed over "+strings.Join(passed, ", "))
 	}
 	if t.console > 0 {
-		notes = append(notes, count(t.console, "line is", "lines are")+" of --log-format console, which is for people: serve with json, to have it read here")
+		notes = append(notes, count(t.console, "line is", "lines are")+
+			" of --log-format console, which is for people: serve with json, to have it read here")
 	}
 	if t.backwards > 0 {
-		notes = append(notes, fmt.Sprintf("time went backwards %s (first: %s): lines are printed as they come", count(t.backwards, "time", "times"), t.firstBackwards))
+		times := count(t.backwards, "time", "times")
+		notes = append(notes, fmt.Sprintf("time went backwards %s (first: %s): lines are printed as they come", times, t.firstBackwards))
 	}
 	switch {
 	case t.ours == 0:

@@ -126,7 +126,8 @@ func TestGzip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := reader.Read("a.gz", bytes.NewReader(packed.Bytes()[:packed.Len()/2])); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix(err.Error(), "a.gz: ") {
+	err = reader.Read("a.gz", bytes.NewReader(packed.Bytes()[:packed.Len()/2]))
+	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix(err.Error(), "a.gz: ") {
 		t.Errorf("half of a file: %v, want unexpected EOF in a.gz", err)
 	}
 }
@@ -167,7 +168,8 @@ func TestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("no more paper")
-	if err := reader.Read("a.log", io.MultiReader(strings.NewReader(log), iotest.ErrReader(broken))); !errors.Is(err, broken) || errors.As(err, new(timeline.OutputError)) {
+	err = reader.Read("a.log", io.MultiReader(strings.NewReader(log), iotest.ErrReader(broken)))
+	if !errors.Is(err, broken) || errors.As(err, new(timeline.OutputError)) {
 		t.Errorf("a file that breaks off: %v, want %v, not an OutputError", err, broken)
 	}
 	reader, err = timeline.New(timeline.Options{}, refusing{broken})
@@ -202,13 +204,16 @@ func TestNotes(t *testing.T) {
 			[]string{"passed over 3 lines of others"}},
 		{"a torn line", sound + sound[:100] + "\n" + sound + sound[:90],
 			[]string{"passed over 2 broken (first: line 2 of the log: no complete JSON object: " + sound[:60] + "…)"}},
-		{"a time that is none", strings.Replace(sound, "2026-", "2026+", 1) + sound, []string{"passed over 1 broken (first: line 1 of the log: no time: " +
-			strings.Replace(sound, "2026-", "2026+", 1)[:60] + "…)"}},
-		{"an unknown level", strings.Replace(sound, "info", "loud", 1) + sound, []string{"passed over 1 broken (first: line 1 of the log: no level: " +
-			strings.Replace(sound, "info", "loud", 1)[:60] + "…)"}},
+		{"a time that is none", strings.Replace(sound, "2026-", "2026+", 1) + sound,
+			[]string{"passed over 1 broken (first: line 1 of the log: no time: " +
+				strings.Replace(sound, "2026-", "2026+", 1)[:60] + "…)"}},
+		{"an unknown level", strings.Replace(sound, "info", "loud", 1) + sound,
+			[]string{"passed over 1 broken (first: line 1 of the log: no level: " +
+				strings.Replace(sound, "info", "loud", 1)[:60] + "…)"}},
 		{"for people", "Nov 21 20:49:06.668\tinfo\twatcher\tsource opened\t{\"source\": \"uevent\", \"event\": \"source.opened\"}\n" + sound,
 			[]string{"1 line is of --log-format console, which is for people: serve with json, to have it read here"}},
-		{"back in time", lines[len(lines)-2] + sound, []string{"time went backwards 1 time (first: by 3.16 s at line 2 of the log): lines are printed as they come"}},
+		{"back in time", lines[len(lines)-2] + sound,
+			[]string{"time went backwards 1 time (first: by 3.16 s at line 2 of the log): lines are printed as they come"}},
 		{"hardly back", lines[1] + sound, nil},
 		{"a long line", strings.Repeat("x", 10<<20) + "\n" + sound,
 			[]string{"passed over 1 broken (first: line 1 of the log: longer than 256 KiB: " + strings.Repeat("x", 60) + "…)"}},
