@@ -101,6 +101,19 @@ func TestWords(t *testing.T) {
 	golden(t, "events.golden", out)
 }
 
+// What the log says of itself.
+func TestWordsOfTheLog(t *testing.T) {
+	suppressed := entry(noon, "warn", "log.suppressed", `"of":"register.failed","count":41,"lasted_ms":60000,"resource":"r"`)
+	toggled := entry(noon, "warn", "log.level", `"old":"info","new":"debug"`)
+	out, _ := read(t, timeline.Options{}, suppressed+toggled)
+	want := `2026-11-21T12:00:00.000Z  r                     ! 41 lines of register.failed left out here, there were too many (in 1m00s)
+2026-11-21T12:00:00.000Z  -                     ! level of the log: info → debug
+`
+	if diff := cmp.Diff(want, out); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
 // What is printed with -o json is the log again.
 func TestJSONIsTheLog(t *testing.T) {
 	log := load(t, "debug.log")
