@@ -77,14 +77,15 @@ func newLogs() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&o.Devices, "device", nil, "only what concerns this device, or this card: its id or address (repeatable; -p0: the first port alone)")
-	flags.StringArrayVar(&o.Events, "event", nil, "only these events: a name, or a pattern like device.* (repeatable)")
-	flags.StringVar(&o.Resource, "resource", "", "only what concerns this resource and its devices")
-	flags.StringVar(&level, "level", "", "all events of this level or a graver one: "+strings.Join(timeline.Levels, ", "))
-	flags.StringVar(&since, "since", "", "only from this time on")
-	flags.StringVar(&until, "until", "", "only before this time")
+	flags.StringArrayVar(&o.Devices, "device", nil,
+		"only what concerns this device, or this card: its `ID` or address (repeatable; -p0: the first port alone)")
+	flags.StringArrayVar(&o.Events, "event", nil, "only these events: a `NAME`, or a pattern like device.* (repeatable)")
+	flags.StringVar(&o.Resource, "resource", "", "only what concerns the resource of this `NAME`, and its devices")
+	flags.StringVar(&level, "level", "", "all events of this `LEVEL` or a graver one: "+strings.Join(timeline.Levels, ", "))
+	flags.StringVar(&since, "since", "", "only from this `TIME` on")
+	flags.StringVar(&until, "until", "", "only before this `TIME`")
 	flags.BoolVar(&o.Summary, "summary", false, "print a summary instead of lines")
-	flags.StringVarP(&format, "output", "o", "", "json: lines as they were written, without prefixes (default: text)")
+	flags.StringVarP(&format, "output", "o", "", "`json`: lines as they were written, without prefixes (default: text)")
 	return cmd
 }
 
