@@ -1,0 +1,45 @@
+package timeline_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/timeline"
+)
+
+// What a line says that lacks fields, or has odd ones.
+func TestOddLines(t *testing.T) {
+	long := strings.Repeat("é", 100)
+	for _, test := range []struct{ name, event, fields, want string }{
+		{"a list without count", "list.sent", `"resource":"r"`, "kubelet told the list"},
+		{"recovered without count", "scan.recovered", ``, "cards could be listed again"},
+		{"recovered at once", "scan.recovered", `"pci":"0000:3b:00.0","count":1`, "card could be read again (1 failure)"},
+		{"a health of nothing", "device.health", `"device":"d"`, "still"},
+		{"a number as a text", "device.removed", `"device":"d","old":5,"lasted_ms":"long"`, "gone"},
+		{"a duration of years", "stream.closed", `"resource":"r","lasted_ms":1e300`, "kubelet does not listen any more (it did for 73000d00h)"},
+		{"a negative one", "stream.closed", `"resource":"r","lasted_ms":-5`, "kubelet does not listen any more (it did for 0.00 ms)"},
+		{"a retry at once", "registration.ended", `"resource":"r","reason":"asked to","retry_ms":0`, "registration ended: asked to"},
+		{"a long text, cut between characters", "daemon.failed", `"error":"x` + long + `"`, "daemon failed: x" + long[:158] + "…"},
+		{"unknown, with all kinds", "new.one", `"a":[1,"b"],"c":{"d":null},"e_ms":1500,"f":true,"g":"h i"`,
+			`it happened [new.one] a=[1,"b"] c={"d":null} e=1.50 s f=true g=h i`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, _ := read(t, timeline.Options{}, entry(noon, "info", test.event, test.fields))
+			if diff := cmp.Diff(test.want, strings.TrimSpace(out[min(len(out), 50):])); diff != "" {
+				t.Errorf("words (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// All of the time is what was never down.
+func TestUptimeIsNotRoundedUp(t *testing.T) {
+	log := added(0, "healthy") + strings.Replace(health(1, "healthy", "unhealthy", 1), `:01Z`, `:01.000000001Z`, 1) +
+		strings.Replace(health(1, "unhealthy", "healthy", 0), `:01Z`, `:01.000000002Z`, 1) + daemon(59, "x.y")
+	out, _ := read(t, timeline.Options{Summary: true}, log)
+	if !strings.Contains(out, " 99.99 % ") {
+		t.Errorf("want 99.99 %%:\n%s", out)
+	}
+}
