@@ -114,49 +114,42 @@ func TestMemory(t *testing.T) {
 	const stamp = "2026-11-21T20:49:06.668788295Z "
 	number := 0
 	next := func() string { number++; return strings.Repeat("n", 100) + strconv.Itoa(number) }
+	device := func() string {
+		n := next()
+		return entry(noon, "info", "device.health", `"device":"`+n+`","resource":"`+n+`","old":"healthy","new":"unhealthy"`)
+	}
+	remembers := timeline.Options{Filter: timeline.Filter{Resource: "none"}} // what each device is offered as
+	summary := timeline.Options{Summary: true}
 	for _, test := range []struct {
 		name string
+		o    timeline.Options
 		line func() string
 	}{
-		{"lines as they are", func() string {
-			return entry(noon, "info", "device.health", `"device":"3b:00.0","old":"healthy","new":"unhealthy"`)
-		}},
-		{"ever new devices", func() string {
-			n := next()
-			return entry(noon, "info", "device.health", `"device":"`+n+`","resource":"`+n+`","old":"healthy","new":"unhealthy"`)
-		}},
-		{"ever new pods", func() string {
+		{"ever new devices", remembers, device},
+		{"ever new devices in a summary", summary, device},
+		{"ever new pods", summary, func() string {
 			return "[pod/" + next() + "/plugin] " + entry(noon, "info", "device.added", `"device":"a"`)
 		}},
-		{"garbage", func() string { return strings.Repeat("{\"event\":\"", 1000) }},
-		{"pieces", func() string { return stamp + "stderr P " + strings.Repeat("{", 1000) + "\n" }},
-		{"docker's pieces", func() string {
+		{"garbage", summary, func() string { return strings.Repeat("{\"event\":\"", 1000) }},
+		{"pieces", summary, func() string { return stamp + "stderr P " + strings.Repeat("{", 1000) + "\n" }},
+		{"docker's pieces", remembers, func() string {
 			return `{"log":"` + strings.Repeat("x", 1000) + `","stream":"stderr","time":"` + next() + "\"}\n"
 		}},
 	} {
-		for _, summary := range []bool{false, true} {
-			o := timeline.Options{Summary: summary}
-			if !summary {
-				o.Resource = "none" // devices of it are remembered
-			}
-			reader, err := timeline.New(o, io.Discard)
-			if err != nil {
-				t.Fatal(err)
-			}
-			log, before := &measured{line: test.line, left: 12 << 20}, live()
-			if err := reader.Read("the log", log); err != nil {
-				t.Fatal(err)
-			}
-			needed := (log.peak - min(log.peak, before)) >> 10
-			t.Logf("%s, summary %t: %d KiB", test.name, summary, needed)
-			if needed > 8<<10 {
-				t.Errorf("%s, summary %t: %d KiB needed for 12 MiB, want 8 MiB at most", test.name, summary, needed)
-			}
-			runtime.KeepAlive(reader)
-			if len(reader.Notes()) > 5 {
-				t.Errorf("%s: notes %q", test.name, reader.Notes())
-			}
+		reader, err := timeline.New(test.o, io.Discard)
+		if err != nil {
+			t.Fatal(err)
 		}
+		log, before := &measured{line: test.line, left: 12 << 20}, live()
+		if err := reader.Read("the log", log); err != nil {
+			t.Fatal(err)
+		}
+		needed := (log.peak - min(log.peak, before)) >> 10
+		t.Logf("%s: %d KiB", test.name, needed)
+		if needed > 8<<10 {
+			t.Errorf("%s: %d KiB needed for 12 MiB, want 8 MiB at most", test.name, needed)
+		}
+		runtime.KeepAlive(reader)
 	}
 }
 
