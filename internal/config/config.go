@@ -23,8 +23,10 @@ type Config struct {
 	AllocationPolicy  string // one of prefer.Policies
 	CDIDir            string // "": off
 
-	NodeName   string // whose annotation may overrule the mode; "": nobody's
-	Kubeconfig string // "": the pod's service account
+	NodeName       string // as the API server knows it; "": that is not spoken to
+	NodeAnnotation bool   // the node's annotation may overrule the mode, where there is a NodeName
+	Events         bool   // Kubernetes Events are written; there is a NodeName then
+	Kubeconfig     string // "": the pod's service account
 
 	KubeletDir         string
 	PodResourcesSocket string
@@ -66,6 +68,7 @@ func Defaults() Config {
 		ResourceNamespace:  "fpga.intel.com",
 		AllocationPolicy:   string(prefer.Packed),
 		AccelNbUnits:       40,
+		NodeAnnotation:     true,
 		KubeletDir:         "/var/lib/kubelet/device-plugins",
 		PodResourcesSocket: "/var/lib/kubelet/pod-resources/kubelet.sock",
 		HTTPAddress:        "127.0.0.1:9480",
@@ -119,7 +122,9 @@ func (l *Loader) settings() *pflag.FlagSet {
 	fs.Var(number(&c.AccelNbUnits, 1, 10_000), "accel-nbunits", "number of units, in mode pool")
 	fs.Var(oneOf(&c.AllocationPolicy, prefer.Policies()...), "allocation-policy", "which devices a container gets that asks for several: packed (few cards), spread (many)")
 	fs.Var(optionalAbsolute(&c.CDIDir), "cdi-dir", "directory for a CDI spec, such as /var/run/cdi: containers get their nodes by that; empty: they get them from the kubelet")
-	fs.Var(nodeName(&c.NodeName), "node-name", "node whose annotation fpga.intel.com/device-plugin-mode overrules the mode, watched at the API server; empty: none")
+	fs.Var(nodeName(&c.NodeName), "node-name", "this node, as the API server knows it: for its annotation and events; empty: the API server is not spoken to")
+	onOff(fs, &c.NodeAnnotation, "node-annotation", "the node's annotation fpga.intel.com/device-plugin-mode overrules the mode, with node-name")
+	onOff(fs, &c.Events, "events", "write Kubernetes Events on the node, and on pods whose device fails or leaves; wants node-name")
 	fs.Var(optionalPath(&c.Kubeconfig), "kubeconfig", "file that says how to reach the API server, with node-name; empty: as the pod's service account")
 	fs.Var(path(&c.KubeletDir), "kubelet-dir", "the kubelet's directory of device plugin sockets")
 	fs.Var(path(&c.PodResourcesSocket), "pod-resources-socket", "the kubelet's socket that tells which container holds what")

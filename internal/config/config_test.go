@@ -69,7 +69,7 @@ func TestPrecedence(t *testing.T) {
 func TestEverySettingThreeWays(t *testing.T) {
 	want := config.Config{
 		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
-		AllocationPolicy: "spread", CDIDir: "/f", NodeName: "node-1.example.com", Kubeconfig: "/g",
+		AllocationPolicy: "spread", CDIDir: "/f", NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
 		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80",
 		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
 		ReprogramTimeout: 5 * time.Second, FlapLimit: 0, FlapWindow: 6 * time.Second, LogLevel: "debug", LogFormat: "console",
@@ -84,6 +84,8 @@ func TestEverySettingThreeWays(t *testing.T) {
 		{"allocation-policy", "ACCELERATOR_ALLOCATION_POLICY", "allocationPolicy", "spread"},
 		{"cdi-dir", "ACCELERATOR_CDI_DIR", "cdiDir", "/f"},
 		{"node-name", "ACCELERATOR_NODE_NAME", "nodeName", "node-1.example.com"},
+		{"node-annotation", "ACCELERATOR_NODE_ANNOTATION", "nodeAnnotation", "false"},
+		{"events", "ACCELERATOR_EVENTS", "events", "true"},
 		{"kubeconfig", "ACCELERATOR_KUBECONFIG", "kubeconfig", "/g"},
 		{"accel-nbunits", "ACCELERATOR_ACCEL_NBUNITS", "accelNbunits", "7"},
 		{"kubelet-dir", "ACCELERATOR_KUBELET_DIR", "kubeletDir", "/d"},
@@ -172,6 +174,10 @@ func TestEdges(t *testing.T) {
 		{"namespace of one letter, and CDI", []string{"--resource-namespace=a", "--cdi-dir=/c"}, nil, "",
 			func(c *config.Config) { c.ResourceNamespace, c.CDIDir = "a", "/c" }},
 		{"longest node name", []string{"--node-name=" + strings.Repeat("n", 253)}, nil, "", func(c *config.Config) { c.NodeName = strings.Repeat("n", 253) }},
+		{"events by their flag alone", []string{"--events", "--node-name=n"}, nil, "", func(c *config.Config) { c.Events, c.NodeName = true, "n" }},
+		{"events of the file, node of a variable", nil, map[string]string{"ACCELERATOR_NODE_NAME": "n"}, "events: true\n",
+			func(c *config.Config) { c.Events, c.NodeName = true, "n" }},
+		{"no events, no node", []string{"--events=false", "--node-annotation=false"}, nil, "", func(c *config.Config) { c.NodeAnnotation = false }},
 		{"node named by a number", nil, nil, "nodeName: 10.0.0.1\n", func(c *config.Config) { c.NodeName = "10.0.0.1" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -236,6 +242,10 @@ func TestRefusals(t *testing.T) {
 		{"relative CDI directory of the file", nil, nil, "cdiDir: ./cdi\n", []string{"config.yaml:1", "cdiDir", `"./cdi"`, "absolute path"}},
 		{"CDI directory with NUL", nil, nil, "cdiDir: \"/var\\0\"\n", []string{"config.yaml:1", "cdiDir", "absolute path"}},
 		{"CDI directory that is null", nil, nil, "cdiDir:\n", []string{"config.yaml:1", "cdiDir", "one value", "nothing"}},
+		{"events without node name", []string{"--events"}, nil, "", []string{"events true", "no node-name", "want the name of the node"}},
+		{"events of the file without node name", nil, map[string]string{"ACCELERATOR_NODE_NAME": ""}, "events: true\n", []string{"events true", "no node-name"}},
+		{"events that are a word", nil, map[string]string{"ACCELERATOR_EVENTS": "on"}, "", []string{"ACCELERATOR_EVENTS", `"on"`, "true or false"}},
+		{"node annotation that is a word", nil, nil, "nodeAnnotation: no\n", []string{"config.yaml:1", "nodeAnnotation", `"no"`, "true or false"}},
 		{"node name", []string{"--node-name=Node_1"}, nil, "", []string{"--node-name", "Node_1", "lower-case"}},
 		{"node name with two dots", nil, map[string]string{"ACCELERATOR_NODE_NAME": "node..example"}, "", []string{"ACCELERATOR_NODE_NAME", "node..example", "DNS name"}},
 		{"node name with a slash", nil, nil, "nodeName: node/status\n", []string{"config.yaml:1", "nodeName", "node/status", "DNS name"}},
@@ -251,7 +261,7 @@ func TestRefusals(t *testing.T) {
 		{"address", []string{"--http-address=9480"}, nil, "", []string{"9480", "host:port"}},
 		{"port too large", []string{"--http-address=:70000"}, nil, "", []string{":70000", "65535"}},
 		{"empty path", []string{"--kubelet-dir="}, nil, "", []string{"kubelet-dir", "want a path"}},
-		{"unknown key", nil, nil, "mode: single\nresyncIntervall: 60s\n", []string{"config.yaml:2", "resyncIntervall", "resourceName, resourceNamespace, resources, resyncInterval,", "devRoot, exclude, flapLimit, flapWindow, health, healthInterval"}},
+		{"unknown key", nil, nil, "mode: single\nresyncIntervall: 60s\n", []string{"config.yaml:2", "resyncIntervall", "resourceName, resourceNamespace, resources, resyncInterval,", "devRoot, events, exclude, flapLimit, flapWindow, health, healthInterval"}},
 		{"flag's name as key", nil, nil, "resync-interval: 60s\n", []string{"resync-interval"}},
 		{"key twice", nil, nil, "mode: single\nmode: pool\n", []string{"config.yaml:2", "mode", "twice", "line 1"}},
 		{"key no word", nil, nil, "mode: single\n? [mode]\n: pool\n", []string{"config.yaml:2", "want a word", "a list"}},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 )
@@ -32,6 +33,9 @@ func (c *Config) settle() error {
 	// not begin with a digit.
 	if c.CDIDir != "" && c.ResourceNamespace < "a" {
 		return fmt.Errorf("resource-namespace %q: CDI wants a letter at its beginning; name another one, or no cdi-dir", c.ResourceNamespace)
+	}
+	if c.Events && c.NodeName == "" {
+		return errors.New("events true: found no node-name; want the name of the node that they are about, too")
 	}
 	if n := len(c.KubeletDir); n > longestKubeletDir {
 		return fmt.Errorf("kubelet-dir %q: found a path of %d bytes, allowed are %d: sockets in it have no room for more", c.KubeletDir, n, longestKubeletDir)

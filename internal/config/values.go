@@ -137,6 +137,16 @@ func number(p *int, least, most int) *value[int] {
 	}, strconv.Itoa}
 }
 
+// onOff gives fs a flag that is true when it stands without a value.
+func onOff(fs *pflag.FlagSet, p *bool, name, usage string) {
+	fs.VarPF(&value[bool]{p, "bool", func(s string) (bool, error) {
+		if s != "true" && s != "false" {
+			return false, errors.New("want true or false")
+		}
+		return s == "true", nil
+	}, strconv.FormatBool}, name, "", usage).NoOptDefVal = "true"
+}
+
 // leastInterval keeps a typing error from turning into a busy loop.
 const leastInterval = 50 * time.Millisecond
 
