@@ -12,6 +12,7 @@ type Client struct {
 	access access
 	agent  string
 	log    *zap.Logger
+	failed func()
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

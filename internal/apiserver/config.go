@@ -26,6 +26,10 @@ type Config struct {
 
 	// UserAgent is how we appear in the server's audit log.
 	UserAgent string
+
+	// Failed is called for each request that failed, from several goroutines; may
+	// be nil.
+	Failed func()
 }
 
 // serviceAccount is where the kubelet puts a pod's token and CA.
@@ -45,7 +49,7 @@ func Open(cfg Config, log *zap.Logger) (*Client, error) {
 	if err := access.check(); err != nil {
 		return nil, err
 	}
-	return &Client{access: access, agent: cfg.UserAgent, log: log.Named("apiserver"), dial: (&net.Dialer{Timeout: requestWithin}).DialContext}, nil
+	return &Client{access: access, agent: cfg.UserAgent, failed: cfg.Failed, log: log.Named("apiserver"), dial: (&net.Dialer{Timeout: requestWithin}).DialContext}, nil
 }
 
 // inCluster is what the kubelet gives to every pod.

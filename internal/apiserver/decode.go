@@ -27,6 +27,7 @@ type object struct {
 
 type metadata struct {
 	Name            string
+	Namespace       string
 	UID             string
 	ResourceVersion string
 	Annotations     map[string]string

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/backoff"
-	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
 // Node is what we know of a Node object.
@@ -56,7 +55,7 @@ func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)
 		session: session,
 		name:    name,
 		changed: changed,
-		trouble: trouble{log: c.log.With(event.Node(name), event.Address(c.Address()))},
+		trouble: c.trouble(name),
 		pause:   backoff.Backoff{First: firstRetry, Most: mostRetry},
 	}
 	for {
@@ -64,10 +63,7 @@ func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)
 		if ctx.Err() != nil {
 			return nil
 		}
-		wait := f.pause.Next()
-		if refused, ok := errors.AsType[*refusal](err); ok {
-			wait = max(wait, refused.retry)
-		}
+		wait := max(f.pause.Next(), retryAfter(err))
 		if !errors.Is(err, errExpired) {
 			f.trouble.met(err, wait)
 		}
@@ -125,7 +121,7 @@ func (f *following) list(ctx context.Context) (Node, string, error) {
 	defer cancel()
 	answer, err := f.get(ctx, nodesPath, f.selector(), acceptList)
 	if err != nil {
-		return Node{}, "", needing(err, "list")
+		return Node{}, "", needing(err, "list", "nodes")
 	}
 	defer answer.Body.Close()
 	data, err := readAll(answer.Body)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,9 +18,18 @@ const (
 	maxRetry   = time.Minute // the longest Retry-After that is heeded
 )
 
-// refusal is an answer other than 200.
+// What an error of a [Writer] may be, for [errors.Is].
+var (
+	ErrNotFound  = errors.New("no such object")
+	ErrExists    = errors.New("there is one of that name")
+	ErrForbidden = errors.New("the account has no right to do this") // it may get it
+	ErrRefused   = errors.New("refused, and will be each time")
+)
+
+// refusal is an answer other than 200 and 201.
 type refusal struct {
 	code    int
+	ending  bool          // because the namespace is being deleted
 	words   string        // what the server says about it
 	retry   time.Duration // what it asks us to wait
 	account string        // what the account needs, where that is the matter
@@ -39,6 +49,35 @@ func (r *refusal) Error() string {
 	return text
 }
 
+// Is says what a refusal is.
+func (r *refusal) Is(target error) bool {
+	switch target {
+	case ErrNotFound:
+		return r.code == http.StatusNotFound
+	case ErrExists:
+		return r.code == http.StatusConflict
+	case ErrForbidden:
+		return r.code == http.StatusForbidden && !r.ending
+	case ErrRefused:
+		return r.ending || slices.Contains(final, r.code)
+	}
+	return false
+}
+
+// final are the answers that do not depend on the time.
+var final = []int{
+	http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusGone,
+	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
+}
+
+// retryAfter is how long the server asks us to wait.
+func retryAfter(err error) time.Duration {
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		return refused.retry
+	}
+	return 0
+}
+
 // refusedBy reads what the server says: a Status object or, of a proxy, text.
 func refusedBy(answer *http.Response) *refusal {
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // what arrived is enough
@@ -50,12 +89,19 @@ func refusedBy(answer *http.Response) *refusal {
 }
 
 func parseRefusal(code int, body []byte) *refusal {
-	var status object
-	words := string(body)
-	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" {
-		words = status.Message
+	var status struct {
+		object
+		Details struct{ Causes []struct{ Reason string } }
 	}
-	return &refusal{code: code, words: clip(words)}
+	r := &refusal{code: code, words: clip(string(body))}
+	if json.Unmarshal(body, &status) != nil || status.Kind != "Status" {
+		return r
+	}
+	r.words = clip(status.Message)
+	for _, cause := range status.Details.Causes {
+		r.ending = r.ending || cause.Reason == "NamespaceTerminating"
+	}
+	return r
 }
 
 // clip keeps the beginning of a text of somebody else's, on one line.
@@ -66,16 +112,16 @@ func clip(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// needing says what the account lacks for the verb, where err is a refusal for
-// that.
-func needing(err error, verb string) error {
+// needing says what the account lacks for the verb on a resource, where err is a
+// refusal for that.
+func needing(err error, verb, resource string) error {
 	refused, ok := errors.AsType[*refusal](err)
 	switch {
 	case !ok:
 	case refused.code == http.StatusUnauthorized:
 		refused.account = "the token or certificate is not accepted"
-	case refused.code == http.StatusForbidden:
-		refused.account = fmt.Sprintf("the account needs the verb %s on nodes, in a ClusterRole", verb)
+	case refused.code == http.StatusForbidden && !refused.ending:
+		refused.account = fmt.Sprintf("the account needs the verb %s on %s, in a ClusterRole", verb, resource)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -84,9 +85,24 @@ func (b bound) Close() error {
 	return b.Conn.Close()
 }
 
-// get asks for a path. A nil error is an answer 200, whose body is the caller's
-// to close. Other answers are a [*refusal].
+// call is one request.
+type call struct {
+	method string
+	path   string
+	query  url.Values
+	accept string
+	kind   string // of the body, its Content-Type
+	body   []byte
+}
+
+// get asks for a path, as do.
 func (s *session) get(ctx context.Context, path string, query url.Values, accept string) (*http.Response, error) {
+	return s.do(ctx, call{method: http.MethodGet, path: path, query: query, accept: accept})
+}
+
+// do makes a request. A nil error is an answer 200 or 201, whose body is the
+// caller's to close. Other answers are a [*refusal].
+func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
 	if err := s.renew(); err != nil {
 		return nil, err
 	}
@@ -94,13 +110,16 @@ func (s *session) get(ctx context.Context, path string, query url.Values, accept
 	if err != nil {
 		return nil, err
 	}
-	target := s.access.server.JoinPath(path)
-	target.RawQuery = query.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	target := s.access.server.JoinPath(c.path)
+	target.RawQuery = c.query.Encode()
+	request, err := http.NewRequestWithContext(ctx, c.method, target.String(), bytes.NewReader(c.body))
 	if err != nil {
 		return nil, fmt.Errorf("API server %s: %w", s.Address(), err)
 	}
-	request.Header.Set("Accept", accept)
+	request.Header.Set("Accept", c.accept)
+	if c.kind != "" {
+		request.Header.Set("Content-Type", c.kind)
+	}
 	if s.agent != "" {
 		request.Header.Set("User-Agent", s.agent)
 	}
@@ -115,7 +134,7 @@ func (s *session) get(ctx context.Context, path string, query url.Values, accept
 		}
 		return nil, fmt.Errorf("API server %s: %w", s.Address(), err)
 	}
-	if answer.StatusCode != http.StatusOK {
+	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusCreated {
 		defer answer.Body.Close()
 		return nil, refusedBy(answer)
 	}

@@ -17,6 +17,11 @@ type trouble struct {
 	since time.Time
 	count int          // failures since
 	said  map[int]bool // kinds since, see [kind]
+	each  func()       // called for each; may be nil
+}
+
+func (c *Client) trouble(node string) trouble {
+	return trouble{log: c.log.With(event.Node(node), event.Address(c.Address())), each: c.failed}
 }
 
 // met notes a failure. Of each kind the first is said: who has mended the
@@ -26,6 +31,9 @@ func (t *trouble) met(err error, retry time.Duration) {
 		t.since, t.said = time.Now(), map[int]bool{}
 	}
 	t.count++
+	if t.each != nil {
+		t.each()
+	}
 	if k := kind(err); !t.said[k] {
 		t.said[k] = true
 		t.log.Warn("api server lost, trying again", event.APILost, event.Retry(retry), event.Err(err))

@@ -30,6 +30,7 @@ type Server struct {
 	fault    Fault
 	plain    bool
 	requests []string
+	core     core
 }
 
 // Fault answers a request in place of the server; false leaves it to the server.
@@ -135,11 +136,23 @@ func (s *Server) HangUp() {
 	})
 }
 
-// Requests are those that had a good token, as "list" or "watch RESOURCEVERSION".
+// Requests are those that had a good token, as "list" or "watch RESOURCEVERSION"
+// of nodes, and of all else as "METHOD NAMESPACE/KIND[/NAME]".
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
+}
+
+// said is a request in a few words.
+func said(r *http.Request) string {
+	if within, ok := strings.CutPrefix(r.URL.Path, namespaces); ok {
+		return r.Method + " " + within
+	}
+	if r.FormValue("watch") != "" {
+		return "watch " + r.FormValue("resourceVersion")
+	}
+	return "list"
 }
 
 func (s *Server) edit(change func()) {
@@ -161,11 +174,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	token, fault := s.token, s.fault
 	if r.Header.Get("Authorization") == "Bearer "+token {
-		request := "list"
-		if r.FormValue("watch") != "" {
-			request = "watch " + r.FormValue("resourceVersion")
-		}
-		s.requests = append(s.requests, request)
+		s.requests = append(s.requests, said(r))
 	}
 	s.mu.Unlock()
 	name, selected := strings.CutPrefix(r.FormValue("fieldSelector"), "metadata.name=")
@@ -173,6 +182,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Authorization") != "Bearer "+token:
 		Refuse(w, http.StatusUnauthorized, "Unauthorized")
 	case fault != nil && fault(w, r):
+	case strings.HasPrefix(r.URL.Path, namespaces):
+		s.namespaced(w, r)
 	case r.Method != http.MethodGet || r.URL.Path != "/api/v1/nodes" || !selected:
 		Refuse(w, http.StatusForbidden, "nodes is forbidden: only this one")
 	case r.FormValue("watch") != "":
