@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -27,6 +28,9 @@ type Config struct {
 	// UserAgent is how we appear in the server's audit log.
 	UserAgent string
 
+	// Dial connects; nil: over the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 	// Failed is called for each request that failed, from several goroutines; may
 	// be nil.
 	Failed func()
@@ -49,7 +53,11 @@ func Open(cfg Config, log *zap.Logger) (*Client, error) {
 	if err := access.check(); err != nil {
 		return nil, err
 	}
-	return &Client{access: access, agent: cfg.UserAgent, failed: cfg.Failed, log: log.Named("apiserver"), dial: (&net.Dialer{Timeout: requestWithin}).DialContext}, nil
+	dial := cfg.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: requestWithin}).DialContext
+	}
+	return &Client{access: access, agent: cfg.UserAgent, failed: cfg.Failed, log: log.Named("apiserver"), dial: dial}, nil
 }
 
 // inCluster is what the kubelet gives to every pod.

@@ -68,6 +68,11 @@ var (
 	APIRetried   = name("api.retried")
 	APIRecovered = name("api.recovered")
 
+	EventsDropped   = name("recorder.dropped")
+	EventsAnonymous = name("recorder.anonymous")
+	EventFailed     = name("recorder.failed")
+	EventRecorded   = name("recorder.recorded")
+
 	HTTPServed = name("http.served")
 	HTTPFailed = name("http.failed")
 

@@ -53,6 +53,7 @@ var (
 	after       = Field{"new", Text, "", "what it is now; may be empty"}
 	node        = Field{"node", Text, "", "name of a device node below /dev; of the API server's: name of the Kubernetes node"}
 	nodes       = Field{"nodes", List, "", "names of device nodes below /dev"}
+	object      = Field{"object", Text, "", "what a Kubernetes Event is about: `Node/NAME`, `Pod/NAMESPACE/NAME`"}
 	of          = Field{"of", Text, "", "the event whose lines were left out"}
 	before      = Field{"old", Text, "", "what it was; may be empty"}
 	parent      = Field{"parent", Text, "", "name of the FME above a port: `dfl-fme.0`"}
@@ -94,6 +95,7 @@ func Mode(s string) zap.Field           { return mode.text(s) }
 func New(s string) zap.Field            { return zap.String(after.Key, s) }
 func Node(name string) zap.Field        { return node.text(name) }
 func Nodes(names []string) zap.Field    { return nodes.list(names) }
+func Object(path string) zap.Field      { return object.text(path) }
 func Of(event string) zap.Field         { return zap.String(of.Key, event) }
 func Old(s string) zap.Field            { return zap.String(before.Key, s) }
 func Parent(name string) zap.Field      { return parent.text(name) }

@@ -1,0 +1,183 @@
+package recorder
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+const (
+	settle    = time.Second      // that news has: a card that is plugged in is unhealthy for some ms
+	askAgain  = 10 * time.Second // who holds a device, where that was not known
+	askAtMost = 30               // times: for the 5 minutes that an Event has, too
+)
+
+// Follow says what becomes of these devices, until ctx ends; then it returns nil.
+// There is one Follow at a time.
+func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders) error {
+	f := following{Recorder: r, holders: holders, untold: make(map[string]untold)}
+	at := time.Now()
+	for {
+		snapshot, stale := devices.Latest()
+		f.take(ctx, snapshot, at)
+		var again <-chan time.Time
+		if len(f.untold) > 0 {
+			again = time.After(askAgain)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again:
+			f.tellLate(ctx)
+			continue
+		case <-stale:
+		}
+		at = time.Now()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(settle):
+		}
+	}
+}
+
+// following is one Follow.
+type following struct {
+	*Recorder
+	holders  Holders
+	complete bool              // a snapshot with all devices has been seen
+	untold   map[string]untold // by id
+}
+
+// news is something to say about a device.
+type news struct {
+	reason  Reason
+	was, is state // is.device is that of was where it is gone
+}
+
+// untold is what pods would be told, if it were known which.
+type untold struct {
+	news  []news
+	tries int
+}
+
+// take says what is different in a snapshot.
+func (f *following) take(ctx context.Context, s inventory.Snapshot, at time.Time) {
+	if s.Version == 0 {
+		return
+	}
+	var all []news
+	for _, d := range s.Devices {
+		was, known := f.seen[d.ID]
+		is := state{kind: kindOf(d, was.kind), device: d, since: at, found: !known && !f.complete}
+		var reasons []Reason
+		if known {
+			reasons = change(was, is)
+		} else {
+			reasons = first(is)
+		}
+		if known && is.kind == was.kind {
+			is.since, is.found = was.since, was.found
+		}
+		for _, reason := range reasons {
+			all = append(all, news{reason, was, is})
+		}
+		f.seen[d.ID] = is
+	}
+	all = append(all, f.leave(s, at)...)
+	f.complete = f.complete || s.Complete
+	f.tell(ctx, all)
+}
+
+// leave forgets the devices that are not on the list. Until this generation has
+// listed all once, that says nothing: in another mode there are others.
+func (f *following) leave(s inventory.Snapshot, at time.Time) []news {
+	var all []news
+	for _, id := range slices.Sorted(maps.Keys(f.seen)) {
+		if s.Device(id) != nil {
+			continue
+		}
+		if f.complete {
+			was := f.seen[id]
+			for _, reason := range last(was) {
+				all = append(all, news{reason, was, state{kind: removed, device: was.device, since: at}})
+			}
+		}
+		if f.complete || s.Complete {
+			delete(f.seen, id)
+			delete(f.untold, id)
+		}
+	}
+	return all
+}
+
+// forPods says whether those who hold the device are told, too.
+func (n news) forPods() bool {
+	switch n.reason {
+	case DeviceUnhealthy, DeviceRemovedInUse, DeviceReplacedInUse, DeviceReturned:
+		return true
+	case DeviceRecovered:
+		return n.was.kind == unhealthy
+	}
+	return false
+}
+
+// tell passes on news, in its order.
+func (f *following) tell(ctx context.Context, all []news) {
+	if len(all) == 0 {
+		return
+	}
+	var held map[string][]inventory.Holding
+	err := error(nil)
+	if slices.ContainsFunc(all, news.forPods) {
+		held, err = f.holders(ctx)
+	}
+	renewed := make(map[string]bool) // devices whose older news pods need not hear any more
+	for _, n := range all {
+		id := n.is.device.ID
+		pods, known := podsOf(held[id])
+		known = known && err == nil
+		f.note(apiserver.Object{Kind: "Node", Name: f.cfg.Node, UID: f.cfg.Node}, n, n.forNode(pods, known))
+		if !n.forPods() {
+			continue
+		}
+		for _, p := range pods {
+			f.note(p.object(), n, n.forPod(p))
+		}
+		if !renewed[id] {
+			delete(f.untold, id)
+			renewed[id] = true
+		}
+		if !known {
+			u := f.untold[id]
+			u.news = append(u.news, n)
+			f.untold[id] = u
+		}
+	}
+}
+
+// tellLate tells pods of which it was not known that they hold a device: the
+// kubelet did not answer, or the device had only just been given away.
+func (f *following) tellLate(ctx context.Context) {
+	held, err := f.holders(ctx)
+	for _, id := range slices.Sorted(maps.Keys(f.untold)) {
+		u := f.untold[id]
+		pods, known := podsOf(held[id])
+		if known = known && err == nil; !known {
+			if u.tries++; u.tries < askAtMost {
+				f.untold[id] = u
+				continue
+			}
+		}
+		for _, n := range u.news {
+			for _, p := range pods {
+				f.note(p.object(), n, n.forPod(p))
+			}
+		}
+		delete(f.untold, id)
+	}
+}

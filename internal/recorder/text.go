@@ -1,0 +1,195 @@
+package recorder
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// maxMessage is how long a message may be, in bytes: the events API has no room
+// for more (NoteLengthLimit, pkg/apis/core/validation/events.go of Kubernetes).
+const maxMessage = 1024
+
+// pod holds a device with some of its containers.
+type pod struct {
+	namespace, name string
+	containers      []string
+}
+
+func (p pod) object() apiserver.Object {
+	return apiserver.Object{Kind: "Pod", Namespace: p.namespace, Name: p.name}
+}
+
+// podsOf lists the pods that hold a device. It is false where the device was given
+// out, and it is not known to whom.
+func podsOf(holdings []inventory.Holding) ([]pod, bool) {
+	var pods []pod
+	known := true
+	for _, h := range holdings {
+		known = known && len(h.Holders) > 0
+		for _, holder := range h.Holders {
+			part := strings.SplitN(holder, "/", 3) // namespace/pod/container
+			if len(part) < 3 {
+				continue
+			}
+			i := slices.IndexFunc(pods, func(p pod) bool { return p.namespace == part[0] && p.name == part[1] })
+			if i < 0 {
+				pods = append(pods, pod{namespace: part[0], name: part[1]})
+				i = len(pods) - 1
+			}
+			if !slices.Contains(pods[i].containers, part[2]) {
+				pods[i].containers = append(pods[i].containers, part[2])
+			}
+		}
+	}
+	return pods, known
+}
+
+// String is as much as a list for people needs.
+func (p pod) String() string { return p.namespace + "/" + p.name }
+
+// warning says whether an Event is a Warning.
+func (n news) warning() bool {
+	switch n.reason {
+	case DeviceUnhealthy, DeviceDegraded, DeviceRemovedInUse, DeviceReplacedInUse:
+		return true
+	case DeviceRemoved:
+		return slices.Contains(n.is.device.Reasons, inventory.ReasonRemoved) // it is listed still
+	}
+	return false
+}
+
+func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// named is the device, and what it is offered as.
+func (n news) named() string {
+	if n.is.device.OfferedAs == "" {
+		return "FPGA device " + n.is.device.ID
+	}
+	return fmt.Sprintf("FPGA device %s (%s)", n.is.device.ID, n.is.device.OfferedAs)
+}
+
+// since is when it began, as far as that is known.
+func (n news) since() string {
+	if n.is.found {
+		return "since before " + at(n.is.since)
+	}
+	return "since " + at(n.is.since)
+}
+
+// health is the state of the device with its reasons.
+func (n news) health() string {
+	d := n.is.device
+	if len(d.Reasons) == 0 {
+		return d.Health.String()
+	}
+	return d.Health.String() + " (" + strings.Join(d.Reasons, ", ") + ")"
+}
+
+// before is how long the device was otherwise.
+func (n news) before() string {
+	if n.was.found || n.was.since.IsZero() {
+		return ""
+	}
+	return ", after " + n.is.since.Sub(n.was.since).Round(time.Second).String()
+}
+
+// forNode is the message on the node.
+func (n news) forNode(pods []pod, known bool) string {
+	var text string
+	switch n.reason {
+	case DeviceAdded:
+		return clip(fmt.Sprintf("%s was added at %s: %s.", n.named(), at(n.is.since), n.health()))
+	case DeviceUnhealthy:
+		text = fmt.Sprintf("%s is %s %s. It is given to no container.", n.named(), n.health(), n.since())
+	case DeviceDegraded:
+		return clip(fmt.Sprintf("%s is %s %s. It is still given to containers.", n.named(), n.health(), n.since()))
+	case DeviceRecovered:
+		return clip(fmt.Sprintf("%s is %s again since %s%s.", n.named(), n.health(), at(n.is.since), n.before()))
+	case DeviceExcluded:
+		return clip(fmt.Sprintf("%s was taken out by the operator at %s: it is given to no container.", n.named(), at(n.is.since)))
+	case DeviceMoving:
+		return clip(fmt.Sprintf("%s is to be offered as something else %s: that waits until nobody holds it.", n.named(), n.since()))
+	case DeviceRemoved:
+		return clip(n.removal())
+	case DeviceRemovedInUse:
+		text = fmt.Sprintf("%s is gone from the node %s, and in use. It is given to no container.", n.named(), n.since())
+	case DeviceReplacedInUse:
+		text = fmt.Sprintf("Another device is in the place of %s %s, which is still in use. It is given to no container until that ends.", n.named(), n.since())
+	case DeviceReturned:
+		text = fmt.Sprintf("%s is back in its place since %s%s: %s.", n.named(), at(n.is.since), n.before(), n.health())
+	case DeviceReleased:
+		return clip(n.release())
+	}
+	return clip(text + " " + holding(pods, known))
+}
+
+// removal is the message on the node where a device is gone that nobody holds, as
+// far as is known.
+func (n news) removal() string {
+	text := fmt.Sprintf("%s was removed from the node at %s.", n.named(), at(n.is.since))
+	switch {
+	case n.warning():
+		return text + " Who holds it is not known: it stays listed until it is, or for the grace time."
+	case n.is.device.OfferedAs == "":
+		return text
+	}
+	return text + " No container held it."
+}
+
+// release is the message on the node where nobody holds a device any more.
+func (n news) release() string {
+	if n.was.kind == replacedInUse && n.is.kind.here() {
+		return fmt.Sprintf("Nobody holds the device any more that was in the place of %s. What is there now is %s since %s.", n.named(), n.health(), at(n.is.since))
+	}
+	return fmt.Sprintf("%s, which is gone from the node, is held no longer since %s%s.", n.named(), at(n.is.since), n.before())
+}
+
+// holding says who holds a device, and what becomes of them.
+func holding(pods []pod, known bool) string {
+	var names []string
+	for _, p := range pods {
+		names = append(names, p.String())
+	}
+	switch {
+	case len(names) == 1:
+		return "The pod " + names[0] + " holds it and keeps running."
+	case len(names) > 1:
+		return "The pods " + strings.Join(names, ", ") + " hold it and keep running."
+	case known:
+		return "No container holds it."
+	}
+	return "Who holds it is not known."
+}
+
+// forPod is the message on a pod that holds the device.
+func (n news) forPod(p pod) string {
+	what := fmt.Sprintf("%s of container %s", n.named(), strings.Join(p.containers, ", "))
+	switch n.reason {
+	case DeviceUnhealthy:
+		return clip(fmt.Sprintf("%s is %s %s. The pod keeps running; the device is not given to another one before this one ends and the device has recovered.",
+			what, n.health(), n.since()))
+	case DeviceRemovedInUse:
+		return clip(fmt.Sprintf("%s is gone from the node %s. The pod keeps running without it; the device is not given to another one before this one ends.",
+			what, n.since()))
+	case DeviceReplacedInUse:
+		return clip(fmt.Sprintf("Another device is in the place of %s %s. The pod keeps running; what is there is not given to another one before this one ends.",
+			what, n.since()))
+	case DeviceReturned:
+		return clip(fmt.Sprintf("%s is back in its place since %s%s: %s. What the pod had open of it is lost: it must open it again, or be restarted.",
+			what, at(n.is.since), n.before(), n.health()))
+	}
+	return clip(fmt.Sprintf("%s is %s again since %s%s.", what, n.health(), at(n.is.since), n.before()))
+}
+
+// clip keeps a message to what the API server has room for.
+func clip(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage-len(" …")], "") + " …"
+}
