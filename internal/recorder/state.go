@@ -47,7 +47,7 @@ func kindOf(d *inventory.Device, was kind) kind {
 		return replacedInUse
 	case has(inventory.ReasonReplacedInUse), has(inventory.ReasonMoving):
 		return moving
-	case has(inventory.ReasonExcluded) && !slices.ContainsFunc(d.Reasons, func(r string) bool { return r != inventory.ReasonExcluded && !over(r) }):
+	case len(d.Reasons) > 0 && !slices.ContainsFunc(d.Reasons, notExcluded):
 		return excluded
 	}
 	switch d.Health {
@@ -57,6 +57,11 @@ func kindOf(d *inventory.Device, was kind) kind {
 		return degraded
 	}
 	return unhealthy
+}
+
+// notExcluded says that a reason is another one than the operator's word.
+func notExcluded(reason string) bool {
+	return strings.TrimPrefix(reason, inventory.ReasonRecovering+"=") != inventory.ReasonExcluded
 }
 
 // over says that a reason does not hold any more, but for the time that good news

@@ -76,20 +76,21 @@ func (r *Recorder) write(w *apiserver.Writer, e record) (record, error) {
 // create makes an Event. An attempt that failed may have arrived all the same: the
 // next one has the same name, and finds it then.
 func (r *Recorder) create(w *apiserver.Writer, e record) (record, error) {
-	again := e.trying != ""
-	if !again {
-		e.trying = r.nameFor(e.object.Name)
-	}
-	e.event = e.trying
-	err := w.Create(e.whole(r.cfg.Node))
-	switch {
-	case err == nil:
+	var err error
+	for range 3 { // a name that is taken by somebody else is no mishap that happens twice
+		again := e.trying != ""
+		if !again {
+			e.trying = r.nameFor(e.object.Name)
+		}
+		e.event = e.trying
+		err = w.Create(e.whole(r.cfg.Node))
+		if again && errors.Is(err, apiserver.ErrExists) {
+			return e, w.Grow(e.whole(r.cfg.Node))
+		}
+		if !errors.Is(err, apiserver.ErrExists) {
+			return e, err
+		}
 		e.trying = ""
-	case errors.Is(err, apiserver.ErrExists) && again:
-		e.trying = ""
-		return e, w.Grow(e.whole(r.cfg.Node))
-	case errors.Is(err, apiserver.ErrExists):
-		e.trying = "" // somebody else's
 	}
 	return e, err
 }
@@ -156,7 +157,7 @@ func (r *Recorder) wrote(w *apiserver.Writer, e *record, now, written record, er
 		r.forget(e)
 		return 0
 	}
-	e.tried, e.trying = true, written.trying
+	e.tried, e.trying, e.object = true, written.trying, written.object
 	e.after = time.Time{}
 	r.requeue(e)
 	return w.Failed(err)

@@ -1,0 +1,280 @@
+package recorder_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/recorder"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+const (
+	onNode = "default Node/worker-3 worker-3 "
+	onPod  = "work Pod/job uid-1 "
+)
+
+// The life of one device, as people read it.
+func TestStory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.SetPod("work", "job", "uid-1")
+		r.shows()
+		r.shows(device("3b:00.0"))
+		r.hold("3b:00.0", "work/job/main")
+		r.shows(device("3b:00.0", "port-ap6"))
+		r.shows(device("3b:00.0", "recovering=port-ap6"))
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0", "removed-in-use"))
+		r.shows(device("3b:00.0", "recovering=removed-in-use"))
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0", "removed-in-use"))
+		r.shows()
+		want := []string{
+			onNode + "Normal DeviceAdded x1 FPGA device 3b:00.0 (b-com.com/accelerator) was added at 2000-01-01T00:00:30Z: healthy.",
+			onNode + "Warning DeviceUnhealthy x1 FPGA device 3b:00.0 (b-com.com/accelerator) is unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
+				" It is given to no container. The pod work/job holds it and keeps running.",
+			onPod + "Warning DeviceUnhealthy x1 FPGA device 3b:00.0 (b-com.com/accelerator) of container main is unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
+				" The pod keeps running; the device is not given to another one before this one ends and the device has recovered.",
+			onNode + "Normal DeviceRecovered x2 FPGA device 3b:00.0 (b-com.com/accelerator) is healthy again since 2000-01-01T00:03:30Z, after 30s.",
+			onPod + "Normal DeviceRecovered x2 FPGA device 3b:00.0 (b-com.com/accelerator) of container main is healthy again since 2000-01-01T00:03:30Z, after 30s.",
+			onNode + "Warning DeviceRemovedInUse x2 FPGA device 3b:00.0 (b-com.com/accelerator) is gone from the node since 2000-01-01T00:04:00Z, and in use." +
+				" It is given to no container. The pod work/job holds it and keeps running.",
+			onPod + "Warning DeviceRemovedInUse x2 FPGA device 3b:00.0 (b-com.com/accelerator) of container main is gone from the node since 2000-01-01T00:04:00Z." +
+				" The pod keeps running without it; the device is not given to another one before this one ends.",
+			onNode + "Normal DeviceReturned x1 FPGA device 3b:00.0 (b-com.com/accelerator) is back in its place since 2000-01-01T00:03:00Z, after 30s:" +
+				" unhealthy (recovering=removed-in-use). The pod work/job holds it and keeps running.",
+			onPod + "Normal DeviceReturned x1 FPGA device 3b:00.0 (b-com.com/accelerator) of container main is back in its place since 2000-01-01T00:03:00Z, after 30s:" +
+				" unhealthy (recovering=removed-in-use). What the pod had open of it is lost: it must open it again, or be restarted.",
+			onNode + "Normal DeviceReleased x1 FPGA device 3b:00.0 (b-com.com/accelerator), which is gone from the node, is held no longer since 2000-01-01T00:04:30Z, after 30s.",
+		}
+		var got []string
+		for _, e := range r.Events() {
+			got = append(got, e.String())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		r.counted(map[string]int{recorder.Sent: 14})
+		r.said()
+		e := r.Events()[3]
+		if first, last := e.FirstTimestamp.Format(time.TimeOnly), e.LastTimestamp.Format(time.TimeOnly); first != "00:02:01" || last != "00:03:31" {
+			t.Errorf("first %s, last %s", first, last)
+		}
+		origin := []string{e.Source.Component, e.Source.Host, e.ReportingComponent, e.ReportingInstance, e.InvolvedObject.APIVersion}
+		if diff := cmp.Diff([]string{"accelerator-device-plugin", node, "accelerator-device-plugin", node, "v1"}, origin); diff != "" {
+			t.Errorf("origin (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// What is said of each step of a device, and on whom.
+func TestReasons(t *testing.T) {
+	seen := map[string]bool{}
+	warnings := []string{"DeviceUnhealthy", "DeviceDegraded", "DeviceRemovedInUse", "DeviceReplacedInUse"} // and with "!" the others
+	for _, tc := range []struct {
+		name  string
+		steps [][]string // reasons of the device; nil: it is not listed; {}: healthy
+		want  []string   // "+": on its pod, too
+	}{
+		{"well from the start", [][]string{{}}, nil},
+		{"unhealthy from the start", [][]string{{"port-ap6"}}, []string{"DeviceUnhealthy+"}},
+		{"degraded from the start", [][]string{{"degraded:link-speed"}}, []string{"DeviceDegraded"}},
+		{"excluded from the start", [][]string{{"excluded"}}, nil},
+		{"gone in use at the start", [][]string{{"removed-in-use"}}, []string{"DeviceRemovedInUse+"}},
+		{"held as something else at the start", [][]string{{"replaced-in-use"}}, nil},
+		{"plugged in", [][]string{nil, {}}, []string{"DeviceAdded"}},
+		{"plugged in, unbound", [][]string{nil, {"driver-unbound"}, {}}, []string{"DeviceAdded", "DeviceUnhealthy+", "DeviceRecovered+"}},
+		{"plugged in, slow", [][]string{nil, {"degraded:link-speed"}}, []string{"DeviceAdded", "DeviceDegraded"}},
+		{"worse", [][]string{{}, {"degraded:link-speed"}, {"link-down"}, {"afu-dead", "link-down"}, {"link-down"}},
+			[]string{"DeviceDegraded", "DeviceUnhealthy+ x2"}},
+		{"worse while degraded", [][]string{{}, {"degraded:a"}, {"degraded:a", "degraded:b"}, {"degraded:b"}}, []string{"DeviceDegraded x2"}},
+		{"bad for a moment", [][]string{{}, {"recovering=port-ap6"}, {}}, []string{"DeviceUnhealthy+", "DeviceRecovered+"}},
+		{"better by half", [][]string{{"port-ap6"}, {"degraded:link-speed"}, {}}, []string{"DeviceUnhealthy+", "DeviceRecovered+ x2"}},
+		{"pulled", [][]string{{}, nil}, []string{"DeviceRemoved"}},
+		{"pulled, held by who knows", [][]string{{}, {"removed"}, nil}, []string{"DeviceRemoved!"}},
+		{"pulled, held as it turns out", [][]string{{}, {"removed"}, {"removed-in-use"}}, []string{"DeviceRemoved!", "DeviceRemovedInUse+"}},
+		{"pulled and back", [][]string{{}, {"removed-in-use"}, {}}, []string{"DeviceRemovedInUse+", "DeviceReturned+"}},
+		{"pulled and back, broken", [][]string{{}, {"removed-in-use"}, {"port-ap6", "recovering=removed-in-use"}, {}},
+			[]string{"DeviceRemovedInUse+", "DeviceReturned+", "DeviceUnhealthy+", "DeviceRecovered+"}},
+		{"replaced", [][]string{{}, {"removed-in-use"}, {"replaced-in-use"}, {}}, []string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased"}},
+		{"replaced by a broken one", [][]string{{}, {"removed-in-use"}, {"port-ap6", "replaced-in-use"}, {"port-ap6"}},
+			[]string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased", "DeviceUnhealthy+"}},
+		{"replaced and pulled", [][]string{{"removed-in-use"}, {"replaced-in-use"}, nil}, []string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased"}},
+		{"another name", [][]string{{}, {"moving"}, {"replaced-in-use"}, {}}, []string{"DeviceMoving"}},
+		{"taken out", [][]string{{}, {"excluded"}, {"recovering=excluded"}, {}}, []string{"DeviceExcluded", "DeviceRecovered"}},
+		{"taken out, broken", [][]string{{"port-ap6"}, {"excluded", "port-ap6"}, {"excluded"}}, []string{"DeviceUnhealthy+ x2", "DeviceExcluded"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t)
+				r.SetPod("work", "job", "uid-1")
+				r.hold("3b:00.0", "work/job/main")
+				for _, reasons := range tc.steps {
+					if reasons == nil {
+						r.shows()
+						continue
+					}
+					r.shows(device("3b:00.0", reasons...))
+				}
+				var got []string
+				for _, e := range r.Events() {
+					what := e.Reason
+					seen[what] = true
+					if last := len(got) - 1; e.InvolvedObject.Kind == "Pod" {
+						if !strings.HasPrefix(got[last], what) {
+							t.Fatalf("%s on the pod after %s", what, got[last])
+						}
+						got[last] = strings.Replace(got[last], what, what+"+", 1)
+						continue
+					}
+					if warns := e.Type == "Warning"; warns != slices.Contains(warnings, e.Reason) {
+						what += "!"
+					}
+					if e.Count > 1 {
+						what += fmt.Sprintf(" x%d", e.Count)
+					}
+					got = append(got, what)
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+	for _, reason := range recorder.Reasons() {
+		if !seen[string(reason)] {
+			t.Errorf("%s was never said", reason)
+		}
+	}
+}
+
+// What lasts for less than a second is not said, whatever it is.
+func TestSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows()
+		r.publish(true, device("3b:00.0", "driver-unbound"))
+		after(10 * time.Millisecond)
+		r.publish(true, device("3b:00.0", "unreadable=id"))
+		after(10 * time.Millisecond)
+		r.shows(device("3b:00.0"))
+		r.events("bound", onNode+"Normal DeviceAdded x1")
+	})
+}
+
+// Cards that are slow to answer at the start were there before us.
+func TestSlowStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.publish(false, device("3b:00.0"))
+		after(5 * time.Second)
+		r.shows(device("3b:00.0"), device("3c:00.0"))
+		r.events("complete")
+		r.shows(device("3b:00.0"), device("3c:00.0"), device("3d:00.0"))
+		r.events("plugged", onNode+"Normal DeviceAdded x1")
+	})
+}
+
+// A change of mode is no news, and what was news before is not again; a restart
+// repeats what is bad.
+func TestGenerations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0"), device("3b:00.0-p1"), device("3c:00.0", "port-ap6"))
+		want := []string{onNode + "Warning DeviceUnhealthy x1"}
+		r.events("started", want...)
+		r.unfollow()
+		r.shelf = newShelf()
+		r.follow()
+		r.publish(false, device("3b:00.0"))
+		after(time.Second)
+		r.shows(device("3b:00.0"), device("3c:00.0", "port-ap6"))
+		r.events("another mode", want...)
+		r.shows(device("3b:00.0"), device("3c:00.0"))
+		want = append(want, onNode+"Normal DeviceRecovered x1")
+		r.events("recovered there", want...)
+		r.shows(device("3b:00.0"), device("3c:00.0", "port-ap6"))
+		r.end()
+		want[0] = onNode + "Warning DeviceUnhealthy x2"
+		r.run()
+		after(time.Minute)
+		r.events("another daemon", append(want, onNode+"Warning DeviceUnhealthy x1")...)
+	})
+}
+
+// Pods hear of it late where it is not known at once who they are; then as it is.
+func TestHoldersLate(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		then  func(*rig) // who is asked answers
+		steps []*inventory.Device
+		want  []string // on the pod
+	}{
+		{"kubelet was away", func(r *rig) { r.locked(func() { r.asking = nil }) }, nil, []string{onPod + "Warning DeviceUnhealthy x1"}},
+		{"given out just before", func(r *rig) {
+			r.locked(func() { r.asking = nil })
+			r.hold("3b:00.0")
+			after(30 * time.Second)
+			r.hold("3b:00.0", "work/job/main")
+		}, nil, []string{onPod + "Warning DeviceUnhealthy x1"}},
+		{"recovered meanwhile", func(r *rig) { r.locked(func() { r.asking = nil }) }, []*inventory.Device{device("3b:00.0")},
+			[]string{onPod + "Normal DeviceRecovered x1"}},
+		{"never answers", func(*rig) { after(time.Hour) }, nil, nil},
+		{"free", func(r *rig) { r.locked(func() { r.asking, r.held = nil, nil }) }, nil, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, func(r *rig) { r.asking = errNobodyHome })
+				r.SetPod("work", "job", "uid-1")
+				r.hold("3b:00.0", "work/job/main")
+				r.shows(device("3b:00.0"))
+				r.shows(device("3b:00.0", "port-ap6"))
+				if e := r.Events()[0]; !strings.HasSuffix(e.Message, "Who holds it is not known.") {
+					t.Errorf("message %q", e.Message)
+				}
+				for _, d := range tc.steps {
+					r.shows(d)
+				}
+				tc.then(r)
+				after(time.Minute)
+				var got []string
+				for _, e := range r.Events() {
+					if e.InvolvedObject.Kind == "Pod" {
+						got = append(got, short(e))
+					}
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("on the pod (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// All containers of a pod are named in one Event; each pod has its own. A message
+// is never longer than the API server takes.
+func TestManyHolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.SetPod("work", "job", "uid-1")
+		r.SetPod("other", "job", "uid-2")
+		r.hold("3b:00.0", "work/job/a", "work/job/b", "other/job/c", "nonsense")
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0", strings.Repeat("ü", 2000)))
+		r.events("failed", onNode+"Warning DeviceUnhealthy x1", onPod+"Warning DeviceUnhealthy x1", "other Pod/job uid-2 Warning DeviceUnhealthy x1")
+		for _, e := range r.Events() {
+			if len(e.Message) > 1024 || !strings.HasSuffix(e.Message, "ü …") {
+				t.Errorf("message of %d bytes: %q", len(e.Message), e.Message)
+			}
+		}
+		if e := r.Events()[1]; !strings.Contains(e.Message, "of container a, b is") {
+			t.Errorf("message %q", e.Message)
+		}
+	})
+}

@@ -1,0 +1,233 @@
+package recorder_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+	"b-com.com/accelerator-device-plugin/internal/recorder"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+const (
+	node     = "worker-3"
+	resource = "b-com.com/accelerator"
+)
+
+// shelf is an inventory that a test lays out.
+type shelf struct {
+	mu       sync.Mutex
+	snapshot inventory.Snapshot
+	stale    chan struct{}
+}
+
+func newShelf() *shelf { return &shelf{stale: make(chan struct{})} }
+
+func (s *shelf) Latest() (inventory.Snapshot, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.snapshot, s.stale
+}
+
+// publish makes the next snapshot.
+func (s *shelf) publish(complete bool, devices ...*inventory.Device) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortFunc(devices, func(a, b *inventory.Device) int { return strings.Compare(a.ID, b.ID) })
+	s.snapshot = inventory.Snapshot{Version: s.snapshot.Version + 1, Devices: devices, Complete: complete}
+	close(s.stale)
+	s.stale = make(chan struct{})
+}
+
+// device is one with these reasons: none, degraded:NAME, or what makes it
+// unhealthy.
+func device(id string, reasons ...string) *inventory.Device {
+	d := &inventory.Device{ID: id, OfferedAs: resource}
+	for _, reason := range reasons {
+		name, mild := strings.CutPrefix(reason, "degraded:")
+		d.Reasons = append(d.Reasons, name)
+		if d.Health = max(d.Health, inventory.Degraded); !mild {
+			d.Health = inventory.Unhealthy
+		}
+	}
+	return d
+}
+
+// rig is an API server, and a recorder that speaks to it.
+type rig struct {
+	*standin.Server
+	*shelf
+	t        *testing.T
+	pipes    *standin.Pipes
+	config   apiserver.Config
+	recorder *recorder.Recorder
+	logs     *observer.ObservedLogs
+	end      func() // ends Run and Follow, and waits for them
+	unfollow func() // ends Follow, and waits for it
+
+	mu       sync.Mutex
+	held     map[string][]inventory.Holding
+	asking   error
+	results  map[string]int
+	failures int
+}
+
+// start starts a recorder in a bubble.
+func start(t *testing.T, prepare ...func(*rig)) *rig {
+	t.Helper()
+	r := &rig{t: t, shelf: newShelf(), pipes: standin.NewPipes(), held: map[string][]inventory.Holding{}, results: map[string]int{}}
+	r.Server = standin.Start(r.pipes)
+	t.Cleanup(r.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	err := os.WriteFile(path, fmt.Appendf(nil, `current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "https://%s", certificate-authority-data: %s}}]
+users: [{name: u, user: {token: token-1}}]
+`, r.Address(), base64.StdEncoding.EncodeToString(r.CA())), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.config = apiserver.Config{Kubeconfig: path, Dial: r.pipes.Dial, Failed: func() { r.locked(func() { r.failures++ }) }}
+	r.end, r.unfollow = func() {}, func() {}
+	for _, p := range prepare {
+		p(r)
+	}
+	r.run()
+	return r
+}
+
+// run starts a recorder, as a start of the daemon does.
+func (r *rig) run() {
+	r.t.Helper()
+	core, logs := observer.New(zap.DebugLevel)
+	r.logs = logs
+	client, err := apiserver.Open(r.config, zap.New(core))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.recorder = recorder.New(recorder.Config{
+		Node: node, Client: client, Count: func(result string) { r.locked(func() { r.results[result]++ }) },
+	}, zap.New(core))
+	end := r.task("Run", r.recorder.Run)
+	r.follow()
+	r.end = sync.OnceFunc(func() {
+		r.unfollow()
+		end()
+	})
+	r.t.Cleanup(r.end)
+}
+
+// follow starts to follow, as a new mode does.
+func (r *rig) follow() {
+	r.unfollow = r.task("Follow", func(ctx context.Context) error { return r.recorder.Follow(ctx, r.shelf, r.holders) })
+}
+
+// task runs until what it returns is called.
+func (r *rig) task(name string, run func(context.Context) error) func() {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	return sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Errorf("%s = %v, want nil", name, err)
+		}
+	})
+}
+
+func (r *rig) locked(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+}
+
+func (r *rig) holders(context.Context) (map[string][]inventory.Holding, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asking != nil {
+		return nil, r.asking
+	}
+	return maps.Clone(r.held), nil
+}
+
+// hold makes pods hold a device; each is NAMESPACE/POD/CONTAINER.
+func (r *rig) hold(id string, holders ...string) {
+	r.locked(func() { r.held[id] = []inventory.Holding{{As: resource, Holders: holders}} })
+}
+
+var errNobodyHome = errors.New("nobody home")
+
+// after lets time pass and all come to rest.
+func after(d time.Duration) {
+	time.Sleep(d) // of the bubble
+	synctest.Wait()
+}
+
+// shows publishes a list, and waits until it is told.
+func (r *rig) shows(devices ...*inventory.Device) {
+	r.publish(true, devices...)
+	after(30 * time.Second)
+}
+
+// short is an Event without its message.
+func short(e standin.Event) string {
+	text, _, _ := strings.Cut(e.String(), " "+e.Message)
+	return text
+}
+
+// events compares the Events that there are, without their messages.
+func (r *rig) events(when string, want ...string) {
+	r.t.Helper()
+	var got []string
+	for _, e := range r.Events() {
+		got = append(got, short(e))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.t.Errorf("%s: events (-want +got):\n%s", when, diff)
+	}
+}
+
+// counted compares what was counted.
+func (r *rig) counted(want map[string]int) {
+	r.t.Helper()
+	r.locked(func() {
+		if diff := cmp.Diff(want, r.results); diff != "" {
+			r.t.Errorf("counted (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// lines are the names of the log's lines at Info and above.
+func (r *rig) lines() []string {
+	var lines []string
+	for _, l := range r.logs.All() {
+		if l.Level > zap.DebugLevel {
+			lines = append(lines, l.ContextMap()["event"].(string))
+		}
+	}
+	return lines
+}
+
+// said compares those lines.
+func (r *rig) said(want ...string) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.lines()); diff != "" {
+		r.t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
