@@ -23,6 +23,7 @@ var (
 	ErrNotFound  = errors.New("no such object")
 	ErrExists    = errors.New("there is one of that name")
 	ErrForbidden = errors.New("the account has no right to do this") // it may get it
+	ErrEnding    = errors.New("the namespace is being deleted")
 	ErrRefused   = errors.New("refused, and will be each time")
 )
 
@@ -58,6 +59,8 @@ func (r *refusal) Is(target error) bool {
 		return r.code == http.StatusConflict
 	case ErrForbidden:
 		return r.code == http.StatusForbidden && !r.ending
+	case ErrEnding:
+		return r.ending
 	case ErrRefused:
 		return r.ending || slices.Contains(final, r.code)
 	}

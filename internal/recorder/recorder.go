@@ -25,7 +25,7 @@ type Config struct {
 const (
 	Sent    = "sent"
 	Failed  = "failed"  // the API server did not take it, or was gone for too long
-	Dropped = "dropped" // there were too many, or the pod has ended
+	Dropped = "dropped" // there were too many, or the pod, or its namespace, has ended
 )
 
 // Devices is what can be followed: an inventory.

@@ -3,7 +3,6 @@ package recorder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -11,9 +10,6 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
-
-// errEnded is of a pod that is not there any more.
-var errEnded = errors.New("the pod has ended")
 
 // Run writes what there is to write, until ctx ends; then it returns nil.
 func (r *Recorder) Run(ctx context.Context) error {
@@ -98,17 +94,14 @@ func (r *Recorder) create(w *apiserver.Writer, e record) (record, error) {
 // uidOf asks for the uid of a pod: "" where we have no right to ask.
 func (r *Recorder) uidOf(w *apiserver.Writer, e record) (string, error) {
 	uid, err := w.PodUID(e.namespace, e.name)
-	switch {
-	case errors.Is(err, apiserver.ErrForbidden):
-		if !r.anonymous {
-			r.anonymous = true
-			r.log.Warn("events on pods have no uid, kubectl describe does not show them", event.EventsAnonymous, event.Err(err))
-		}
-		return "", nil
-	case errors.Is(err, apiserver.ErrNotFound):
-		return "", fmt.Errorf("%w: %w", errEnded, err)
+	if !errors.Is(err, apiserver.ErrForbidden) {
+		return uid, err
 	}
-	return uid, err
+	if !r.anonymous {
+		r.anonymous = true
+		r.log.Warn("events on pods have no uid, kubectl describe does not show them", event.EventsAnonymous, event.Err(err))
+	}
+	return "", nil
 }
 
 // nameFor makes a name for an Event as client-go does: the object's, and the time
@@ -146,9 +139,9 @@ func (r *Recorder) wrote(w *apiserver.Writer, e *record, now, written record, er
 		}
 		w.Passed(!r.failing())
 		return 0
-	case errors.Is(err, errEnded):
+	case e.kind == "Pod" && (errors.Is(err, apiserver.ErrNotFound) || errors.Is(err, apiserver.ErrEnding)): // or its namespace
 		r.cfg.Count(Dropped)
-		r.about(e).Debug("event has no pod any more", event.EventFailed, event.Err(err))
+		r.about(e).Debug("event is about what has ended", event.EventFailed, event.Err(err))
 		r.forget(e)
 		return 0
 	case errors.Is(err, apiserver.ErrRefused):
@@ -156,6 +149,9 @@ func (r *Recorder) wrote(w *apiserver.Writer, e *record, now, written record, er
 		r.about(e).Warn("event refused", event.EventFailed, event.Err(err))
 		r.forget(e)
 		return 0
+	}
+	if written.object != e.object {
+		e.event = "" // was about another pod
 	}
 	e.tried, e.trying, e.object = true, written.trying, written.object
 	e.after = time.Time{}

@@ -20,6 +20,7 @@ type core struct {
 	events []Event           // in the order in which they were made
 	ending map[string]bool   // namespaces that are being deleted
 	gone   map[string]bool   // and those that are not there
+	deaf   bool              // what is made is made, but nobody hears of it
 }
 
 // Event is an Event of core/v1 as it was taken.
@@ -76,6 +77,9 @@ func with(set map[string]bool, name string) map[string]bool {
 
 // ExpireEvents forgets all Events, as an API server does after an hour.
 func (s *Server) ExpireEvents() { s.edit(func() { s.core.events = nil }) }
+
+// Deaf makes a server that makes Events and does not say so.
+func (s *Server) Deaf(deaf bool) { s.edit(func() { s.core.deaf = deaf }) }
 
 // Events are those that there are, in the order in which they were made.
 func (s *Server) Events() []Event {
@@ -136,6 +140,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, namespace string
 		Refuse(w, http.StatusConflict, `events "`+m.Name+`" already exists`)
 	default:
 		s.core.events = append(s.core.events, e)
+		if s.core.deaf {
+			panic(http.ErrAbortHandler)
+		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
 		write(w, object(m.Name, node{uid: "uid-of-" + m.Name}, s.version, s.partial(r)))

@@ -1,0 +1,367 @@
+package recorder_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+	"b-com.com/accelerator-device-plugin/internal/recorder"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// flap breaks and mends a device, each for half a period.
+func (r *rig) flap(times int, period time.Duration) {
+	for range times {
+		r.publish(true, device("3b:00.0", "port-ap6"))
+		after(period / 2)
+		r.publish(true, device("3b:00.0"))
+		after(period / 2)
+	}
+}
+
+// What happens again grows one Event, which is written every 10 s at most and in
+// the end says how it is.
+func TestAggregated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0"))
+		begin := time.Now()
+		r.flap(12, 5*time.Second)
+		after(20 * time.Second)
+		r.events("flapped", onNode+"Warning DeviceUnhealthy x12", onNode+"Normal DeviceRecovered x12")
+		var requests []string
+		for _, q := range r.Requests() {
+			method, _, _ := strings.Cut(q, " ")
+			requests = append(requests, method)
+		}
+		// Two Events, in 60 s: at once, and after 10, 20, 30, 40, 50, 60 s.
+		want := slices.Concat([]string{"POST", "POST"}, slices.Repeat([]string{"PATCH"}, 12))
+		if diff := cmp.Diff(want, requests); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		r.counted(map[string]int{recorder.Sent: 14})
+		for i, e := range r.Events() {
+			if at := begin.Add(55*time.Second + time.Duration(i)*2500*time.Millisecond).UTC().Format(time.RFC3339); !strings.Contains(e.Message, "since "+at) {
+				t.Errorf("message %q, want it to be of %s", e.Message, at)
+			}
+		}
+	})
+}
+
+// A flood is cut off at 25 Events, and one more every 5 s; what was left out is
+// counted in the next one of its kind.
+func TestFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		all := func(reasons ...string) (list []*inventory.Device) {
+			for i := range 1000 {
+				list = append(list, device(fmt.Sprintf("%02x:%02x.0", i/32, i%32), reasons...))
+			}
+			return list
+		}
+		r.publish(true, all()...)
+		after(time.Hour)
+		r.publish(true, all("port-ap6")...)
+		after(time.Minute)
+		if n := len(r.Events()); n != 25 {
+			t.Errorf("%d events, want 25", n)
+		}
+		r.counted(map[string]int{recorder.Sent: 25, recorder.Dropped: 975})
+		r.said("recorder.dropped")
+		one := all("port-ap6")
+		one[999] = device("1f:07.0", "afu-dead")
+		r.publish(true, one...)
+		after(time.Minute)
+		if last := r.Events()[25]; last.Count != 2 || !strings.Contains(last.Message, "1f:07.0") || !strings.Contains(last.Message, "afu-dead") {
+			t.Errorf("last event %s", last)
+		}
+		r.publish(true, all()...)
+		after(time.Minute)
+		if n := len(r.Events()) - 26; n < 23 || n > 25 {
+			t.Errorf("%d more events after two minutes, want one for each 5 s", n)
+		}
+		r.said("recorder.dropped", "recorder.dropped")
+	})
+}
+
+// An Event that has expired, or whose pod is another one by now, is made anew.
+func TestMadeAnew(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		then func(*rig)
+		want []string
+	}{
+		{"nothing of the kind", func(*rig) {}, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x2"}},
+		{"expired", func(r *rig) { r.ExpireEvents() }, []string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}},
+		{"another pod", func(r *rig) { r.SetPod("work", "job", "uid-2") }, []string{
+			onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x1", "work Pod/job uid-2 Warning DeviceUnhealthy x1",
+		}},
+		{"another pod, in trouble", func(r *rig) {
+			r.SetPod("work", "job", "uid-2")
+			posts := 0
+			r.UseFault(func(w http.ResponseWriter, q *http.Request) bool {
+				if q.Method == "POST" {
+					posts++
+				}
+				return posts == 1 && q.Method == "POST" && refuse("", 500, "etcd")(w, q)
+			})
+		}, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x1", "work Pod/job uid-2 Warning DeviceUnhealthy x1"}},
+		{"no pod", func(r *rig) { r.DeletePod("work", "job") }, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x1"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t)
+				r.SetPod("work", "job", "uid-1")
+				r.hold("3b:00.0", "work/job/main")
+				r.shows(device("3b:00.0", "port-ap6"))
+				tc.then(r)
+				r.shows(device("3b:00.0", "afu-dead", "port-ap6"))
+				r.events("again", tc.want...)
+				if !strings.Contains(tc.name, "trouble") {
+					r.said()
+				}
+			})
+		})
+	}
+}
+
+// refuse answers each request of a method so.
+func refuse(method string, code int, message string, header ...string) standin.Fault {
+	return func(w http.ResponseWriter, q *http.Request) bool {
+		if method != "" && q.Method != method {
+			return false
+		}
+		if len(header) > 0 {
+			w.Header().Set(header[0], header[1])
+		}
+		standin.Refuse(w, code, message)
+		return true
+	}
+}
+
+func answer(code int, text string) standin.Fault {
+	return func(w http.ResponseWriter, q *http.Request) bool {
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, text)
+		return true
+	}
+}
+
+// misdeeds are what a server can do that passes.
+var misdeeds = []struct {
+	name  string
+	fault standin.Fault
+	want  string // of the error
+}{
+	{"hangs", func(_ http.ResponseWriter, q *http.Request) bool { <-q.Context().Done(); return true }, "context deadline exceeded"},
+	{"hangs up", func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, "API server https://127.0.0.1:6443: "},
+	{"401", refuse("", 401, "Unauthorized"), "401 Unauthorized: Unauthorized (the token or certificate is not accepted)"},
+	{"403 of events", refuse("POST", 403, "no"), "403 Forbidden: no (the account needs the verb create on events, in a ClusterRole)"},
+	{"429", refuse("", 429, "slow", "Retry-After", "7"), "429 Too Many Requests: slow"},
+	{"500", refuse("", 500, "etcd"), "500 Internal Server Error: etcd"},
+	{"503 that is huge", answer(503, strings.Repeat("x", 5<<20)), "503 Service Unavailable: xxx"},
+	{"pod: garbage", podSays("<html>"), "get pod work/job: API server https://127.0.0.1:6443: not a pod: invalid character"},
+	{"pod: huge", podSays(`{"x":"` + strings.Repeat("x", 5<<20)), "get pod work/job: API server https://127.0.0.1:6443: answer: larger than 4194304 bytes"},
+	{"pod: another one", podSays(`{"metadata":{"namespace":"work","name":"jab","uid":"u"}}`), `pod "jab" in "work", uid "u": want work/job, and its uid`},
+	{"pod: no uid", podSays(`{"metadata":{"namespace":"work","name":"job"}}`), "and its uid"},
+}
+
+func podSays(text string) standin.Fault {
+	says := answer(200, text)
+	return func(w http.ResponseWriter, q *http.Request) bool { return q.Method == "GET" && says(w, q) }
+}
+
+// What does not last makes Events late, and is said once. Attempts are paced.
+func TestTroubleThatPasses(t *testing.T) {
+	for _, tc := range misdeeds {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, func(r *rig) { r.UseFault(tc.fault) })
+				r.SetPod("work", "job", "uid-1")
+				r.hold("3b:00.0", "work/job/main")
+				r.publish(true, device("3b:00.0", "port-ap6"))
+				after(2 * time.Minute)
+				if n := len(r.Requests()); n < 3 || n > 40 {
+					t.Errorf("%d requests in 2 minutes, want 3 to 40", n)
+				}
+				r.UseFault(nil)
+				r.UseToken("token-1")
+				after(time.Minute)
+				got := []string{short(r.Events()[0]), short(r.Events()[1])}
+				slices.Sort(got)
+				if diff := cmp.Diff([]string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}, got); diff != "" || len(r.Events()) != 2 {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				r.said("api.lost", "api.recovered")
+				r.counted(map[string]int{recorder.Sent: 2})
+				if r.locked(func() {
+					if r.failures == 0 {
+						t.Error("no failure was counted")
+					}
+				}); t.Failed() {
+					return
+				}
+				lost := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()
+				if said := lost["error"].(string); !strings.Contains(said, tc.want) || len(said) > 600 {
+					t.Errorf("error: %s\nwant %q in it", said, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// An answer that got lost makes no second Event.
+func TestAnswerLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.Deaf(true)
+		r.publish(true, device("3b:00.0", "port-ap6"))
+		after(time.Minute)
+		r.Deaf(false)
+		after(time.Minute)
+		r.events("heard", onNode+"Warning DeviceUnhealthy x1")
+		r.counted(map[string]int{recorder.Sent: 1})
+	})
+}
+
+// A name that is taken is not insisted on.
+func TestNameTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := 1
+		r := start(t)
+		r.UseFault(func(w http.ResponseWriter, q *http.Request) bool {
+			left--
+			return left >= 0 && refuse("POST", 409, "already exists")(w, q)
+		})
+		r.shows(device("3b:00.0", "port-ap6"))
+		r.events("taken once", onNode+"Warning DeviceUnhealthy x1")
+		r.said()
+		left = 1000
+		r.publish(true, device("3c:00.0", "port-ap6"))
+		after(time.Minute)
+		if n := len(r.Requests()); n > 50 {
+			t.Errorf("%d requests, want few", n)
+		}
+	})
+}
+
+// What will be refused each time is given up at once, and keeps nothing else.
+func TestGivenUpAtOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		prepare func(*rig)
+		want    map[string]int // beside the one on the node
+		lines   []string
+	}{
+		{"pod has ended", func(r *rig) { r.DeletePod("work", "job") }, map[string]int{recorder.Dropped: 1}, nil},
+		{"namespace is ending", func(r *rig) { r.EndNamespace("work") }, map[string]int{recorder.Dropped: 1}, nil},
+		{"namespace is gone", func(r *rig) { r.DeleteNamespace("work") }, map[string]int{recorder.Dropped: 1}, nil},
+		{"refused", func(r *rig) {
+			r.UseFault(func(w http.ResponseWriter, q *http.Request) bool {
+				return strings.Contains(q.URL.Path, "/work/") && refuse("POST", 422, "invalid")(w, q)
+			})
+		}, map[string]int{recorder.Failed: 1}, []string{"recorder.failed"}},
+		{"pod whose name is none", func(r *rig) { r.hold("3b:00.0", "work/../x/main") }, map[string]int{recorder.Failed: 1}, []string{"recorder.failed"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t)
+				r.SetPod("work", "job", "uid-1")
+				r.hold("3b:00.0", "work/job/main")
+				tc.prepare(r)
+				r.shows(device("3b:00.0", "port-ap6"))
+				r.events("given up", onNode+"Warning DeviceUnhealthy x1")
+				tc.want[recorder.Sent] = 1
+				r.counted(tc.want)
+				r.said(tc.lines...)
+			})
+		})
+	}
+}
+
+// A server that knows nothing of what is asked is none, and that is said.
+func TestNotAnAPIServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *rig) { r.UseFault(answer(404, "page not found")) })
+		r.shows(device("3b:00.0", "port-ap6"))
+		r.counted(map[string]int{recorder.Failed: 1})
+		r.said("recorder.failed")
+	})
+}
+
+// Without the right to get pods their Events go out without uid.
+func TestNoRightToPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *rig) { r.UseFault(refuse("GET", 403, "pods is forbidden")) })
+		r.hold("3b:00.0", "work/job/main")
+		for range 3 {
+			r.shows(device("3b:00.0", "port-ap6"))
+			r.shows(device("3b:00.0"))
+		}
+		r.events("without uid",
+			onNode+"Warning DeviceUnhealthy x3", "work Pod/job  Warning DeviceUnhealthy x3",
+			onNode+"Normal DeviceRecovered x3", "work Pod/job  Normal DeviceRecovered x3")
+		r.said("recorder.anonymous")
+	})
+}
+
+// A server that is not there costs some attempts, and nothing when there is nothing
+// to write any more.
+func TestDeadServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.pipes.Close()
+		r.shows(device("3b:00.0"))
+		r.flap(60, 20*time.Second)
+		r.said("api.lost")
+		var before int
+		after(6 * time.Minute)
+		r.locked(func() {
+			before = r.failures
+			if before < 20 || before > 120 || r.results[recorder.Sent] > 0 || r.results[recorder.Failed] < 4 {
+				t.Errorf("%d failures, results %v", before, r.results)
+			}
+		})
+		after(24 * time.Hour)
+		r.locked(func() {
+			if r.failures != before {
+				t.Errorf("%d attempts with nothing to write", r.failures-before)
+			}
+		})
+		r.said("api.lost")
+	})
+}
+
+// The context may end in the middle of anything: Run and Follow return at once.
+// That nothing of them is left, the end of the bubble proves.
+func TestEndsInTheMiddle(t *testing.T) {
+	for _, tc := range misdeeds {
+		for _, when := range []time.Duration{0, 500 * time.Millisecond, settled, 5 * time.Second, time.Minute} {
+			t.Run(fmt.Sprintf("%s, after %s", tc.name, when), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := start(t, func(r *rig) { r.UseFault(tc.fault) })
+					r.hold("3b:00.0", "work/job/main")
+					r.publish(true, device("3b:00.0", "port-ap6"))
+					time.Sleep(when) // of the bubble
+					begin := time.Now()
+					r.end()
+					if took := time.Since(begin); took != 0 {
+						t.Errorf("took %s", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// settled is when news is told.
+const settled = time.Second
