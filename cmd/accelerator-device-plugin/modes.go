@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -58,16 +57,9 @@ const annotationMode = "fpga.intel.com/device-plugin-mode"
 // modes returns where the modes come from that the node's annotation asks for, and
 // what follows it until its context ends; nothing where nobody is to be asked. The
 // channel holds the newest only.
-func (s *service) modes() (<-chan string, func(context.Context) error, error) {
-	name := s.cfg.NodeName
-	if name == "" {
-		return nil, nil, nil
-	}
-	client, err := apiserver.Open(apiserver.Config{
-		Kubeconfig: s.cfg.Kubeconfig, LookupEnv: os.LookupEnv, UserAgent: "accelerator-device-plugin/" + buildVersion(),
-	}, s.log)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--node-name %s: %w", name, err)
+func (s *service) modes(client *apiserver.Client) (<-chan string, func(context.Context) error) {
+	if client == nil || !s.cfg.NodeAnnotation {
+		return nil, nil
 	}
 	modes := make(chan string, 1)
 	wish := wish{mode: s.cfg.Mode, otherwise: s.cfg.Mode, log: s.log}
@@ -79,7 +71,7 @@ func (s *service) modes() (<-chan string, func(context.Context) error, error) {
 		}
 		modes <- mode
 	}
-	return modes, func(ctx context.Context) error { return client.FollowNode(ctx, name, changed) }, nil
+	return modes, func(ctx context.Context) error { return client.FollowNode(ctx, s.cfg.NodeName, changed) }
 }
 
 // wish is the mode that a node asks for.

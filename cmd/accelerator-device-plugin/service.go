@@ -13,6 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/internal/recorder"
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -36,14 +37,18 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		defer func() { failed = errors.Join(failed, spec.Close()) }()
 		s.spec = spec
 	}
-	tasks, ctx := errgroup.WithContext(ctx)
-	task := taskOf(tasks)
-	modes, follow, err := s.modes()
+	client, err := s.apiServer()
 	if err != nil {
 		return err
 	}
+	tasks, ctx := errgroup.WithContext(ctx)
+	task := taskOf(tasks)
+	modes, follow := s.modes(client)
 	if follow != nil {
 		task("node annotation", func() error { return follow(ctx) })
+	}
+	if s.events = s.recorder(client); s.events != nil {
+		task("events", func() error { return s.events.Run(ctx) })
 	}
 	tasks.Go(func() error { return s.run(ctx, modes) })
 	tasks.Go(func() error {
@@ -73,8 +78,9 @@ type service struct {
 	again   reload
 	log     *zap.Logger
 	ours    owner
-	earlier []*server.Server // of the generations before, as far as it matters
-	spec    *cdi.Spec        // nil: CDI is off
+	earlier []*server.Server   // of the generations before, as far as it matters
+	spec    *cdi.Spec          // nil: CDI is off
+	events  *recorder.Recorder // nil: none are written
 
 	// hurry sets times that no setting speaks of; nil outside tests.
 	hurry func(*inventory.Config, *server.Config)
@@ -111,6 +117,9 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	task("inventory", func() error { return node.inventory.Run(ctx) })
 	task("server", func() error { return srv.Run(ctx) })
 	task("hangups", func() error { return s.followHangups(ctx, mode, node.inventory, srv) })
+	if s.events != nil {
+		task("events", func() error { return s.events.Follow(ctx, node.inventory, watched.Holders) })
+	}
 	if cfg.HTTPAddress != "" {
 		task("http", func() error { return httpd.Run(ctx, cfg.HTTPAddress, answers(cfg, node.inventory, srv), log) })
 	}

@@ -93,26 +93,36 @@ func (f *following) take(ctx context.Context, s inventory.Snapshot, at time.Time
 	f.tell(ctx, all)
 }
 
-// leave forgets the devices that are not on the list. Until this generation has
-// listed all once, that says nothing: in another mode there are others.
+// leave forgets the devices that are not on the list. On the first list of this
+// generation that alone says nothing, for in another mode there are others; but a
+// card that nothing on it belongs to has left.
 func (f *following) leave(s inventory.Snapshot, at time.Time) []news {
+	if !f.complete && !s.Complete {
+		return nil
+	}
 	var all []news
 	for _, id := range slices.Sorted(maps.Keys(f.seen)) {
 		if s.Device(id) != nil {
 			continue
 		}
-		if f.complete {
-			was := f.seen[id]
+		was := f.seen[id]
+		if f.complete || f.without(s, was.device.PCIAddress) {
 			for _, reason := range last(was) {
 				all = append(all, news{reason, was, state{kind: removed, device: was.device, since: at}})
 			}
 		}
-		if f.complete || s.Complete {
-			delete(f.seen, id)
-			delete(f.untold, id)
-		}
+		delete(f.seen, id)
+		delete(f.untold, id)
 	}
 	return all
+}
+
+// without says whether a list is one of cards, and the one at this address is not
+// there.
+func (f *following) without(s inventory.Snapshot, address string) bool {
+	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
+		return d.PCIAddress == "" || d.PCIAddress == address && f.seen[d.ID].kind.here()
+	})
 }
 
 // forPods says whether those who hold the device are told, too.

@@ -58,7 +58,8 @@ func (s *shelf) publish(complete bool, devices ...*inventory.Device) {
 // device is one with these reasons: none, degraded:NAME, or what makes it
 // unhealthy.
 func device(id string, reasons ...string) *inventory.Device {
-	d := &inventory.Device{ID: id, OfferedAs: resource}
+	card, _, _ := strings.Cut(id, "-")
+	d := &inventory.Device{ID: id, OfferedAs: resource, PCIAddress: "0000:" + card}
 	for _, reason := range reasons {
 		name, mild := strings.CutPrefix(reason, "degraded:")
 		d.Reasons = append(d.Reasons, name)
