@@ -107,7 +107,7 @@ func TestLeastPrivilege(t *testing.T) {
 			t.Errorf("seccomp profile %s", pod.SecurityContext.SeccompProfile.Type)
 		}
 		writable(t, pod, c)
-		account(t, all, strings.Contains(values, "nodeAnnotation: true"))
+		account(t, all, strings.Contains(values, "nodeAnnotation: true"), strings.Contains(values, "events: true"))
 	})
 }
 
@@ -140,7 +140,8 @@ func writable(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 
 // account checks that the pods have rights at the API server only where a feature
 // needs them.
-func account(t *testing.T, all []runtime.Object, needed bool) {
+func account(t *testing.T, all []runtime.Object, annotation, events bool) {
+	needed := annotation || events
 	if token := *only[*appsv1.DaemonSet](t, all).Spec.Template.Spec.AutomountServiceAccountToken; token != needed {
 		t.Errorf("automountServiceAccountToken: %t, want %t", token, needed)
 	}
@@ -154,8 +155,13 @@ func account(t *testing.T, all []runtime.Object, needed bool) {
 		}
 	}
 	var want []rbacv1.PolicyRule
-	if needed {
-		want = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}}}
+	if annotation {
+		want = append(want, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}})
+	}
+	if events {
+		want = append(want,
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
 	}
 	if diff := cmp.Diff(want, rules); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
@@ -173,8 +179,10 @@ func TestDaemonTakesConfig(t *testing.T) {
 			want.Mode, want.AccelNbUnits, want.ResourceName = "pool", 8, "example.com/unit"
 		case "least":
 			want.HTTPAddress = ""
+		case "events":
+			want.NodeName, want.NodeAnnotation, want.Events = "worker-3", false, true
 		case "everything":
-			want.NodeName = "worker-3"
+			want.NodeName, want.Events = "worker-3", true
 			want.Mode, want.CDIDir, want.HTTPAddress, want.FlapLimit, want.ResyncInterval = "af", "/var/run/cdi", ":8080", 0, 30e9
 			want.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true, "10:00.0": true}
 			want.Severity = map[string]string{"port-mmio-timeout": "fatal", "power-throttled=1": "ignored"}

@@ -82,6 +82,7 @@ func TestEveryValueCounts(t *testing.T) {
 		"fullnameOverride":             {to: `"x"`},
 		"config":                       {to: `{"mode":"pool"}`},
 		"nodeAnnotation":               {to: `true`},
+		"events":                       {to: `true`},
 		"kubelet.rootDir":              {to: `"/x"`},
 		"kubelet.devicePluginDir":      {to: `"/x"`},
 		"serviceAccount.create":        {to: `false`, beside: `serviceAccount.name="x"`},

@@ -50,6 +50,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- trimPrefix ":" .Values.config.httpAddress }}
 {{- end }}
 
+{{- /* Not empty where the daemon speaks to the API server. */}}
+{{- define "adp.api" -}}
+{{- if or .Values.nodeAnnotation .Values.events }}true{{ end }}
+{{- end }}
+
 {{- define "adp.config" -}}
 {{ toYaml .Values.config }}
 {{- end }}
