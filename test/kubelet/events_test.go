@@ -1,0 +1,148 @@
+package kubelet_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/core"
+	_ "k8s.io/kubernetes/pkg/apis/core/install" // conversion of Events
+	"k8s.io/kubernetes/pkg/apis/core/validation"
+
+	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/test/kubelet"
+)
+
+// admission looks at the Events that come to a stand-in as the API server does: its
+// types, its conversion, its validation.
+type admission struct {
+	t    *testing.T
+	mu   sync.Mutex
+	made map[string]*v1.Event // by name
+}
+
+func (a *admission) look(_ http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodGet {
+		return false
+	}
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = a.take(r.Method, path.Base(r.URL.Path), body)
+	}
+	if err != nil {
+		a.t.Errorf("%s %s: %v\n%s", r.Method, r.URL.Path, err, body)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return false
+}
+
+func (a *admission) take(method, name string, body []byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var sent v1.Event
+	if method == http.MethodPatch { // a merge patch of an object without objects
+		sent = *a.made[name]
+	}
+	strict := json.NewDecoder(bytes.NewReader(body))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&sent); err != nil {
+		return err
+	}
+	var now, before core.Event
+	if err := legacyscheme.Scheme.Convert(&sent, &now, nil); err != nil {
+		return err
+	}
+	errs := validation.ValidateEventCreate(&now, v1.SchemeGroupVersion)
+	if method == http.MethodPatch {
+		if err := legacyscheme.Scheme.Convert(a.made[name], &before, nil); err != nil {
+			return err
+		}
+		errs = validation.ValidateEventUpdate(&now, &before, v1.SchemeGroupVersion)
+	}
+	if n := len(sent.Message); n > validation.NoteLengthLimit {
+		return fmt.Errorf("message of %d bytes", n)
+	}
+	a.made[sent.Name] = &sent
+	return errs.ToAggregate()
+}
+
+// described lists what kubectl describe finds for an object: by kind, name, namespace
+// and uid (searchEvents in k8s.io/kubectl/pkg/describe).
+func (a *admission) described(kind, namespace, name, uid string) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var found []string
+	for _, e := range a.made {
+		o := e.InvolvedObject
+		if o.Kind == kind && o.Namespace == namespace && o.Name == name && string(o.UID) == uid {
+			device, _, _ := strings.Cut(strings.TrimPrefix(e.Message, "FPGA device "), " ")
+			found = append(found, fmt.Sprintf("%s %s %s x%d", e.Type, e.Reason, device, e.Count))
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// Node and pod have the Events of what happens to the device of a pod that the kubelet
+// has admitted, and the API server's own validation takes them.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	const node = "node-1"
+	api := &admission{t: t, made: map[string]*v1.Event{}}
+	server := standin.Start(nil)
+	t.Cleanup(server.Close)
+	server.UseFault(api.look)
+	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
+	r.advertises("without events", r.only(2, 2))
+	r.end(r.daemon)
+	r.daemon = r.another("--events", "--node-annotation=false", "--node-name", node, "--kubeconfig", r.kubeconfig(server))
+	r.advertises("started", r.only(2, 2))
+	pod := r.admit("job", r.resource, 1)
+	r.holds(pod, "3b:00.0")
+	server.SetPod(pod.Namespace, pod.Name, string(pod.UID))
+
+	var onNode, onPod []string
+	await := func(when string) {
+		t.Helper()
+		slices.Sort(onNode)
+		slices.Sort(onPod)
+		want := [][]string{onNode, onPod}
+		for limit := time.Now().Add(40 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			got := [][]string{api.described("Node", "", node, node), api.described("Pod", pod.Namespace, pod.Name, string(pod.UID))}
+			diff := cmp.Diff(want, got)
+			if diff == "" {
+				return
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("%s: described for node and pod (-want +got):\n%s", when, diff)
+			}
+		}
+	}
+	both := func(e string) { onNode, onPod = append(onNode, e), append(onPod, e) }
+	r.do(r.node.Set(cardA.Address, 0, "errors/errors", broken))
+	both("Warning DeviceUnhealthy 3b:00.0 x1")
+	await("broken")
+	r.do(r.node.Set(cardA.Address, 0, "errors/errors", whole))
+	both("Normal DeviceRecovered 3b:00.0 x1")
+	await("whole")
+	r.do(r.node.Set(cardA.Address, 0, "errors/errors", broken))
+	onNode[slices.Index(onNode, "Warning DeviceUnhealthy 3b:00.0 x1")] = "Warning DeviceUnhealthy 3b:00.0 x2"
+	onPod[slices.Index(onPod, "Warning DeviceUnhealthy 3b:00.0 x1")] = "Warning DeviceUnhealthy 3b:00.0 x2"
+	await("broken again")
+	r.do(r.node.Unplug(cardA.Address))
+	both("Warning DeviceRemovedInUse 3b:00.0 x1")
+	onNode = append(onNode, "Normal DeviceRemoved 3b:00.0-p1 x1")
+	await("pulled")
+}
