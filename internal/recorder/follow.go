@@ -26,7 +26,7 @@ func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders)
 		f.take(ctx, snapshot, at)
 		var again <-chan time.Time
 		if len(f.untold) > 0 {
-			again = time.After(askAgain)
+			again = time.After(time.Until(f.askAt))
 		}
 		select {
 		case <-ctx.Done():
@@ -51,6 +51,7 @@ type following struct {
 	holders  Holders
 	complete bool              // a snapshot with all devices has been seen
 	untold   map[string]untold // by id
+	askAt    time.Time         // when to ask who holds those
 }
 
 // news is something to say about a device.
@@ -163,6 +164,9 @@ func (f *following) tell(ctx context.Context, all []news) {
 			renewed[id] = true
 		}
 		if !known {
+			if len(f.untold) == 0 {
+				f.askAt = time.Now().Add(askAgain)
+			}
 			u := f.untold[id]
 			u.news = append(u.news, n)
 			f.untold[id] = u
@@ -174,6 +178,7 @@ func (f *following) tell(ctx context.Context, all []news) {
 // kubelet did not answer, or the device had only just been given away.
 func (f *following) tellLate(ctx context.Context) {
 	held, err := f.holders(ctx)
+	f.askAt = time.Now().Add(askAgain)
 	for _, id := range slices.Sorted(maps.Keys(f.untold)) {
 		u := f.untold[id]
 		pods, known := podsOf(held[id])

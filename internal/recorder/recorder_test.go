@@ -35,7 +35,7 @@ func TestStory(t *testing.T) {
 		r.shows(device("3b:00.0"))
 		r.shows(device("3b:00.0", "removed-in-use"))
 		r.shows()
-		want := []string{
+		want := []string{ // docs/events.md has some of it
 			onNode + "Normal DeviceAdded x1 FPGA device 3b:00.0 (b-com.com/accelerator) was added at 2000-01-01T00:00:30Z: healthy.",
 			onNode + "Warning DeviceUnhealthy x1 FPGA device 3b:00.0 (b-com.com/accelerator) is unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
 				" It is given to no container. The pod work/job holds it and keeps running.",
@@ -61,6 +61,7 @@ func TestStory(t *testing.T) {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 		r.counted(map[string]int{recorder.Sent: 14})
+		documented(t, got)
 		r.said()
 		e := r.Events()[3]
 		if first, last := e.FirstTimestamp.Format(time.TimeOnly), e.LastTimestamp.Format(time.TimeOnly); first != "00:02:01" || last != "00:03:31" {
@@ -273,6 +274,26 @@ func TestHoldersLate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Asking late does not wait for quiet.
+func TestHoldersLateInUnrest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *rig) { r.asking = errNobodyHome })
+		r.SetPod("work", "job", "uid-1")
+		r.hold("3b:00.0", "work/job/main")
+		r.shows(device("3b:00.0"), device("3c:00.0"))
+		r.publish(true, device("3b:00.0", "port-ap6"), device("3c:00.0"))
+		after(5 * time.Second)
+		r.locked(func() { r.asking = nil })
+		for i := range 10 {
+			r.publish(true, device("3b:00.0", "port-ap6"), device("3c:00.0", fmt.Sprintf("degraded:%d", i)))
+			after(time.Second)
+		}
+		if n := len(r.Events()); n != 3 {
+			t.Errorf("%d events, want three, one of them on the pod: %v", n, r.Events())
+		}
+	})
 }
 
 // All containers of a pod are named in one Event; each pod has its own. A message
