@@ -1,8 +1,10 @@
 // Package apiserver is the only place that talks to the Kubernetes API server.
-// What it can do today is follow one Node object's annotations.
+// What it can do today is follow one Node object's annotations, and write Events.
 //
 //	client, err := apiserver.Open(apiserver.Config{LookupEnv: os.LookupEnv}, log) // reads files, no traffic
 //	err = client.FollowNode(ctx, "worker-3", func(n apiserver.Node) { … })        // until ctx ends
+//	w := client.Writer(ctx, "worker-3")
+//	err = w.Create(apiserver.Event{…})
 //
 // # How
 //
@@ -15,18 +17,27 @@
 // status of 50. Of other servers' Nodes the rest is skipped, not decoded.
 //
 // Token, certificate and CA files are read again for each request. There is one
-// every few minutes, so that costs nothing, and rotation needs neither a clock nor
-// a cache.
+// every few minutes, or for Events every few seconds, so that costs nothing, and
+// rotation needs neither a clock nor a cache.
+//
+// Events are of core/v1: those of events.k8s.io/v1 are immutable but for a series,
+// and have no message that could follow what happens. A pod is asked for as
+// PartialObjectMetadata, too; of the answers to what is written nothing is decoded.
 //
 // # What the account needs
 //
-// The verbs list and watch on nodes, in a ClusterRole: no get, and no other
-// resource. Both requests carry the field selector metadata.name=NAME, so that a
+// To follow: the verbs list and watch on nodes, in a ClusterRole: no get, and no
+// other resource. Both requests carry the field selector metadata.name=NAME, so that a
 // rule with resourceNames [NAME] is enough, where somebody makes one for each
 // node.
 //
 //	rules:
 //	- {apiGroups: [""], resources: [nodes], verbs: [list, watch]}
+//
+// To write: create and patch on events, and get on pods, which may be missing.
+//
+//   - {apiGroups: [""], resources: [events], verbs: [create, patch]}
+//   - {apiGroups: [""], resources: [pods], verbs: [get]}
 //
 // # Trouble
 //
@@ -40,9 +51,13 @@
 // lasted for 45 s; what follows is at Debug. Until then callers hold what they
 // were told last: a server that is gone is not a node that is gone.
 //
+// A request of a [Writer] has 10 s and is made once. Whether it is made again, and
+// what is kept meanwhile, is the caller's; the Writer knows how long to wait.
+//
 // # Who owns what, what may block
 //
-// A [Client] is immutable and safe for concurrent use. Each FollowNode has
+// A [Client] is immutable and safe for concurrent use; a [Writer] is one
+// goroutine's, has connections of its own, and blocks for as long as a request has. Each FollowNode has
 // connections and one reading goroutine of its own, which end with it. It calls
 // changed from the goroutine that called it, never twice at a time; while
 // changed runs, nothing is read.

@@ -17,6 +17,7 @@ var (
 	ParseList       = parseList
 	ParseKubeconfig = parseKubeconfig
 	ParseRefusal    = parseRefusal
+	ParsePod        = parsePod
 	NewEvents       = newEvents
 )
 

@@ -66,10 +66,23 @@ func FuzzKubeconfig(f *testing.F) {
 
 func FuzzRefusal(f *testing.F) {
 	f.Add(403, []byte(`{"kind":"Status","message":"no"}`))
+	f.Add(403, []byte(`{"kind":"Status","message":"no","details":{"causes":[{"reason":"NamespaceTerminating"},null]}}`))
 	f.Add(503, []byte(strings.Repeat("ü", 400)))
 	f.Fuzz(func(t *testing.T, code int, body []byte) {
 		if text := apiserver.ParseRefusal(code, body).Error(); len(text) > 400 || strings.ContainsAny(text, "\n\r") {
 			t.Errorf("%d bytes: %q", len(text), text)
+		}
+	})
+}
+
+func FuzzPod(f *testing.F) {
+	f.Add([]byte(`{"kind":"PartialObjectMetadata","metadata":{"namespace":"work","name":"job","uid":"uid-1"}}`))
+	f.Add([]byte(`{"metadata":{"namespace":"work","name":"jab","uid":"` + strings.Repeat("u", 400) + `"}}`))
+	f.Add([]byte(`[]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		uid, err := apiserver.ParsePod(data, "work", "job")
+		if (uid == "") != (err != nil) || len(uid) > 256 {
+			t.Errorf("uid %q, %v", uid, err)
 		}
 	})
 }
