@@ -27,17 +27,15 @@
 // # What the account needs
 //
 // To follow: the verbs list and watch on nodes, in a ClusterRole: no get, and no
-// other resource. Both requests carry the field selector metadata.name=NAME, so that a
-// rule with resourceNames [NAME] is enough, where somebody makes one for each
-// node.
+// other resource. Both requests carry the field selector metadata.name=NAME, so
+// that a rule with resourceNames [NAME] is enough, where somebody makes one for
+// each node. To write: create and patch on events, and get on pods, which may be
+// missing.
 //
 //	rules:
 //	- {apiGroups: [""], resources: [nodes], verbs: [list, watch]}
-//
-// To write: create and patch on events, and get on pods, which may be missing.
-//
-//   - {apiGroups: [""], resources: [events], verbs: [create, patch]}
-//   - {apiGroups: [""], resources: [pods], verbs: [get]}
+//	- {apiGroups: [""], resources: [events], verbs: [create, patch]}
+//	- {apiGroups: [""], resources: [pods], verbs: [get]}
 //
 // # Trouble
 //
@@ -56,9 +54,9 @@
 //
 // # Who owns what, what may block
 //
-// A [Client] is immutable and safe for concurrent use; a [Writer] is one
-// goroutine's, has connections of its own, and blocks for as long as a request has. Each FollowNode has
+// A [Client] is immutable and safe for concurrent use. Each FollowNode has
 // connections and one reading goroutine of its own, which end with it. It calls
 // changed from the goroutine that called it, never twice at a time; while
-// changed runs, nothing is read.
+// changed runs, nothing is read. A Writer has connections of its own, too, and is
+// one goroutine's, which it holds up for as long as a request has.
 package apiserver

@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -70,7 +69,7 @@ func (n news) named() string {
 	if n.is.device.OfferedAs == "" {
 		return "FPGA device " + n.is.device.ID
 	}
-	return fmt.Sprintf("FPGA device %s (%s)", n.is.device.ID, n.is.device.OfferedAs)
+	return "FPGA device " + n.is.device.ID + " (" + n.is.device.OfferedAs + ")"
 }
 
 // since is when it began, as far as that is known.
@@ -100,38 +99,45 @@ func (n news) before() string {
 
 // forNode is the message on the node.
 func (n news) forNode(pods []pod, known bool) string {
-	var text string
+	text := n.aboutDevice()
+	if n.forPods() && n.reason != DeviceRecovered {
+		text += " " + holding(pods, known)
+	}
+	return clip(text)
+}
+
+// aboutDevice is what there is to say about the device.
+func (n news) aboutDevice() string {
+	name, health, from := n.named(), n.health(), at(n.is.since)
 	switch n.reason {
 	case DeviceAdded:
-		return clip(fmt.Sprintf("%s was added at %s: %s.", n.named(), at(n.is.since), n.health()))
+		return name + " was added at " + from + ": " + health + "."
 	case DeviceUnhealthy:
-		text = fmt.Sprintf("%s is %s %s. It is given to no container.", n.named(), n.health(), n.since())
+		return name + " is " + health + " " + n.since() + ". It is given to no container."
 	case DeviceDegraded:
-		return clip(fmt.Sprintf("%s is %s %s. It is still given to containers.", n.named(), n.health(), n.since()))
+		return name + " is " + health + " " + n.since() + ". It is still given to containers."
 	case DeviceRecovered:
-		return clip(fmt.Sprintf("%s is %s again since %s%s.", n.named(), n.health(), at(n.is.since), n.before()))
+		return name + " is " + health + " again since " + from + n.before() + "."
 	case DeviceExcluded:
-		return clip(fmt.Sprintf("%s was taken out by the operator at %s: it is given to no container.", n.named(), at(n.is.since)))
+		return name + " was taken out by the operator at " + from + ": it is given to no container."
 	case DeviceMoving:
-		return clip(fmt.Sprintf("%s is to be offered as something else %s: that waits until nobody holds it.", n.named(), n.since()))
+		return name + " is to be offered as something else since " + from + ": that waits until nobody holds it."
 	case DeviceRemoved:
-		return clip(n.removal())
+		return n.removal()
 	case DeviceRemovedInUse:
-		text = fmt.Sprintf("%s is gone from the node %s, and in use. It is given to no container.", n.named(), n.since())
+		return name + " is gone from the node " + n.since() + ", and in use. It is given to no container."
 	case DeviceReplacedInUse:
-		text = fmt.Sprintf("Another device is in the place of %s %s, which is still in use. It is given to no container until that ends.", n.named(), n.since())
+		return "Another device is in the place of " + name + " since " + from + ", which is still in use. It is given to no container until that ends."
 	case DeviceReturned:
-		text = fmt.Sprintf("%s is back in its place since %s%s: %s.", n.named(), at(n.is.since), n.before(), n.health())
-	case DeviceReleased:
-		return clip(n.release())
+		return name + " is back in its place since " + from + n.before() + ": " + health + "."
 	}
-	return clip(text + " " + holding(pods, known))
+	return n.release()
 }
 
 // removal is the message on the node where a device is gone that nobody holds, as
 // far as is known.
 func (n news) removal() string {
-	text := fmt.Sprintf("%s was removed from the node at %s.", n.named(), at(n.is.since))
+	text := n.named() + " was removed from the node at " + at(n.is.since) + "."
 	switch {
 	case n.warning():
 		return text + " Who holds it is not known: it stays listed until it is, or for the grace time."
@@ -144,9 +150,9 @@ func (n news) removal() string {
 // release is the message on the node where nobody holds a device any more.
 func (n news) release() string {
 	if n.was.kind == replacedInUse && n.is.kind.here() {
-		return fmt.Sprintf("Nobody holds the device any more that was in the place of %s. What is there now is %s since %s.", n.named(), n.health(), at(n.is.since))
+		return "The device that was in the place of " + n.named() + " is held no longer. What is there now is " + n.health() + " since " + at(n.is.since) + "."
 	}
-	return fmt.Sprintf("%s, which is gone from the node, is held no longer since %s%s.", n.named(), at(n.is.since), n.before())
+	return n.named() + ", which is gone from the node, is held no longer since " + at(n.is.since) + n.before() + "."
 }
 
 // holding says who holds a device, and what becomes of them.
@@ -168,22 +174,23 @@ func holding(pods []pod, known bool) string {
 
 // forPod is the message on a pod that holds the device.
 func (n news) forPod(p pod) string {
-	what := fmt.Sprintf("%s of container %s", n.named(), strings.Join(p.containers, ", "))
+	name := n.named() + " of container " + strings.Join(p.containers, ", ")
+	health, from := n.health(), at(n.is.since)
 	switch n.reason {
 	case DeviceUnhealthy:
-		return clip(fmt.Sprintf("%s is %s %s. The pod keeps running; the device is not given to another one before this one ends and the device has recovered.",
-			what, n.health(), n.since()))
+		return clip(name + " is " + health + " " + n.since() + ". The pod keeps running; the device is not given to another one" +
+			" before this one ends and the device has recovered.")
 	case DeviceRemovedInUse:
-		return clip(fmt.Sprintf("%s is gone from the node %s. The pod keeps running without it; the device is not given to another one before this one ends.",
-			what, n.since()))
+		return clip(name + " is gone from the node " + n.since() + ". The pod keeps running without it; the device is not given to another one" +
+			" before this one ends.")
 	case DeviceReplacedInUse:
-		return clip(fmt.Sprintf("Another device is in the place of %s %s. The pod keeps running; what is there is not given to another one before this one ends.",
-			what, n.since()))
+		return clip("Another device is in the place of " + name + " since " + from + ". The pod keeps running; what is there is not given to another one" +
+			" before this one ends.")
 	case DeviceReturned:
-		return clip(fmt.Sprintf("%s is back in its place since %s%s: %s. What the pod had open of it is lost: it must open it again, or be restarted.",
-			what, at(n.is.since), n.before(), n.health()))
+		return clip(name + " is back in its place since " + from + n.before() + ": " + health + ". What the pod had open of it is lost:" +
+			" it must open it again, or be restarted.")
 	}
-	return clip(fmt.Sprintf("%s is %s again since %s%s.", what, n.health(), at(n.is.since), n.before()))
+	return clip(name + " is " + health + " again since " + from + n.before() + ".")
 }
 
 // clip keeps a message to what the API server has room for.
