@@ -244,7 +244,7 @@ func TestHoldersLate(t *testing.T) {
 		}, nil, []string{onPod + "Warning DeviceUnhealthy x1"}},
 		{"recovered meanwhile", func(r *rig) { r.locked(func() { r.asking = nil }) }, []*inventory.Device{device("3b:00.0")},
 			[]string{onPod + "Normal DeviceRecovered x1"}},
-		{"never answers", func(*rig) { after(time.Hour) }, nil, nil},
+		{"answers too late", func(r *rig) { after(time.Hour); r.locked(func() { r.asking = nil }) }, nil, nil},
 		{"free", func(r *rig) { r.locked(func() { r.asking, r.held = nil, nil }) }, nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -236,20 +236,30 @@ func TestAnswerLost(t *testing.T) {
 // A name that is taken is not insisted on.
 func TestNameTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		left := 1
 		r := start(t)
+		taken, all := "", false
 		r.UseFault(func(w http.ResponseWriter, q *http.Request) bool {
-			left--
-			return left >= 0 && refuse("POST", 409, "already exists")(w, q)
+			body, _ := io.ReadAll(q.Body)
+			q.Body = io.NopCloser(strings.NewReader(string(body)))
+			_, name, _ := strings.Cut(string(body), `"metadata":{"name":"`)
+			if taken == "" {
+				taken, _, _ = strings.Cut(name, `"`)
+			}
+			return (all || strings.HasPrefix(name, taken)) && refuse("POST", 409, "already exists")(w, q)
 		})
 		r.shows(device("3b:00.0", "port-ap6"))
 		r.events("taken once", onNode+"Warning DeviceUnhealthy x1")
 		r.said()
-		left = 1000
+		all = true
 		r.publish(true, device("3c:00.0", "port-ap6"))
 		after(time.Minute)
 		if n := len(r.Requests()); n > 50 {
 			t.Errorf("%d requests, want few", n)
+		}
+		for _, q := range r.Requests() {
+			if strings.HasPrefix(q, "PATCH") {
+				t.Errorf("request %s: of an Event that is not ours", q)
+			}
 		}
 	})
 }

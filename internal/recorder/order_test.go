@@ -1,0 +1,152 @@
+package recorder_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// timed notes when each request came, as SECONDS METHOD, and leaves it to f.
+func (r *rig) timed(f func(http.ResponseWriter, *http.Request) bool) *[]string {
+	var all []string
+	begin := time.Now()
+	r.UseFault(func(w http.ResponseWriter, q *http.Request) bool {
+		r.locked(func() { all = append(all, fmt.Sprintf("%.1f %s", time.Since(begin).Seconds(), q.Method)) })
+		return f != nil && f(w, q)
+	})
+	return &all
+}
+
+// Each Event is written as soon as it may be, and no sooner.
+func TestTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0"))
+		times := r.timed(nil)
+		r.flap(2, 5*time.Second)
+		after(30 * time.Second)
+		if diff := cmp.Diff([]string{"1.0 POST", "3.5 POST", "11.0 PATCH", "13.5 PATCH"}, *times); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// What happens while it is written is written, too.
+func TestWhileItIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.timed(func(http.ResponseWriter, *http.Request) bool { time.Sleep(6 * time.Second); return false })
+		r.publish(true, device("3b:00.0", "port-ap6"))
+		after(2 * time.Second)
+		r.publish(true, device("3b:00.0", "afu-dead", "port-ap6"))
+		after(time.Minute)
+		r.events("twice", onNode+"Warning DeviceUnhealthy x2")
+	})
+}
+
+// One failure delays for half a second, not for the time between two writings.
+func TestTriedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		first := true
+		r.timed(func(w http.ResponseWriter, q *http.Request) bool {
+			defer func() { first = false }()
+			return first && refuse("", 500, "etcd")(w, q)
+		})
+		r.publish(true, device("3b:00.0", "port-ap6"))
+		after(settled + time.Second)
+		r.events("soon", onNode+"Warning DeviceUnhealthy x1")
+	})
+}
+
+// While the server asks to be left alone it is, whatever happens.
+func TestRetryAfterIsHeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		times := r.timed(refuse("", 429, "slow", "Retry-After", "50"))
+		var list []*inventory.Device
+		for i := range 20 {
+			list = append(list, device(fmt.Sprintf("%02x:00.0", i), "port-ap6"))
+			r.publish(true, append([]*inventory.Device{}, list...)...)
+			after(2 * time.Second)
+		}
+		if len(*times) != 1 {
+			t.Errorf("requests %v, want one", *times)
+		}
+	})
+}
+
+// A namespace where we have no rights delays others a little, and the log does not
+// say that all is well again before it is.
+func TestOneNamespaceForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.SetPod("work", "job", "uid-1")
+		r.hold("3b:00.0", "work/job/main")
+		times := r.timed(func(w http.ResponseWriter, q *http.Request) bool {
+			return strings.Contains(q.URL.Path, "/work/events") && refuse("", 403, "no")(w, q)
+		})
+		r.shows(device("3b:00.0", "port-ap6"))
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0"), device("3c:00.0"))
+		r.events("elsewhere", onNode+"Warning DeviceUnhealthy x1", onNode+"Normal DeviceRecovered x1", onNode+"Normal DeviceAdded x1")
+		r.said("api.lost")
+		after(10 * time.Minute)
+		n := len(*times)
+		after(time.Hour)
+		if len(*times) != n || n > 100 {
+			t.Errorf("%d requests, then %d more", n, len(*times)-n)
+		}
+		r.counted(map[string]int{"sent": 3, "failed": 2})
+		r.UseFault(nil)
+		r.shows(device("3c:00.0"))
+		r.said("api.lost", "api.recovered")
+	})
+}
+
+// The memory is bounded, and what waits in it is not forgotten.
+func TestBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *rig) { r.UseFault(refuse("", 500, "etcd")) })
+		r.shows(device("ff:00.0", "port-ap6"))
+		list := []*inventory.Device{device("ff:00.0", "port-ap6")}
+		for i := range 1000 {
+			list = append(list, device(fmt.Sprintf("%02x:%02x.0", i/32, i%32), "port-ap6"))
+		}
+		r.publish(true, list...)
+		after(5 * time.Second)
+		if n := r.recorder.Records(); n != 512 {
+			t.Errorf("%d events are remembered, want 512", n)
+		}
+		r.publish(true, device("ff:00.0", "afu-dead", "port-ap6"))
+		after(5 * time.Second)
+		r.UseFault(nil)
+		after(time.Minute)
+		if e := r.Events(); len(e) == 0 || !strings.Contains(fmt.Sprint(e), "DeviceUnhealthy x2 FPGA device ff:00.0") {
+			t.Errorf("events %v, want the first with what came to it", e)
+		}
+	})
+}
+
+// A message says since when it is bad, not since when it is worse.
+func TestSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
+		r.shows(device("3b:00.0", "afu-dead", "port-ap6"), device("3c:00.0", "port-ap6"))
+		r.shows(device("3b:00.0", "afu-dead", "port-ap6"), device("3c:00.0", "afu-dead", "port-ap6"))
+		e := r.Events()
+		for i, want := range []string{"(afu-dead, port-ap6) since before 2000-01-01T00:00:00Z.", "(afu-dead, port-ap6) since 2000-01-01T00:00:30Z."} {
+			if !strings.Contains(e[i].Message, want) {
+				t.Errorf("message %q, want %q in it", e[i].Message, want)
+			}
+		}
+	})
+}
