@@ -135,6 +135,22 @@ func TestBounded(t *testing.T) {
 	})
 }
 
+// What was left out is said at the end at the latest.
+func TestLeftOutAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		var list []*inventory.Device
+		for i := range 30 {
+			list = append(list, device(fmt.Sprintf("%02x:00.0", i), "port-ap6"))
+		}
+		r.publish(true, list...)
+		after(3 * time.Second)
+		r.said()
+		r.end()
+		r.said("recorder.dropped")
+	})
+}
+
 // A message says since when it is bad, not since when it is worse.
 func TestSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -48,7 +48,7 @@ type Recorder struct {
 	queue  []*record // those that are to be written, the longest waiting first
 	bucket bucket
 	lost   lost
-	poke   chan struct{} // there is something in the queue
+	poke   chan struct{} // there is something to do
 
 	anonymous bool // of Run: that uids cannot be asked for has been said
 	last      int64
@@ -69,16 +69,48 @@ func New(cfg Config, log *zap.Logger) *Recorder {
 // lost is what was left out and not said yet.
 type lost struct {
 	count int
-	said  time.Time
+	due   time.Time // when to say so
+	said  time.Time // when the last line was
 }
 
-// drop notes that an Event was left out. It is said once a minute at most.
+const (
+	sayLost  = 5 * time.Second // after the first one: a flood is one line
+	lostPace = time.Minute     // between two lines
+)
+
+// drop notes that an Event was left out.
 func (r *Recorder) drop(now time.Time) {
 	r.cfg.Count(Dropped)
-	r.lost.count++
-	if !r.lost.said.IsZero() && now.Sub(r.lost.said) < time.Minute {
-		return
+	l := &r.lost
+	if l.count == 0 {
+		l.due = now.Add(sayLost)
+		if next := l.said.Add(lostPace); next.After(l.due) {
+			l.due = next
+		}
 	}
-	r.log.Warn("events left out, there are too many", event.EventsDropped, event.Count(r.lost.count))
-	r.lost = lost{said: now}
+	l.count++
+	r.wake()
+}
+
+// sayDropped says what was left out, and returns how long until that is due; 0:
+// nothing was.
+func (r *Recorder) sayDropped(now time.Time) time.Duration {
+	l := &r.lost
+	if l.count == 0 {
+		return 0
+	}
+	if left := l.due.Sub(now); left > 0 {
+		return left
+	}
+	r.log.Warn("events left out, there are too many", event.EventsDropped, event.Count(l.count))
+	*l = lost{said: now}
+	return 0
+}
+
+// wake makes Run look again.
+func (r *Recorder) wake() {
+	select {
+	case r.poke <- struct{}{}:
+	default:
+	}
 }

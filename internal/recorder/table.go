@@ -95,10 +95,7 @@ func (r *Recorder) note(object apiserver.Object, n news, message string) {
 		return
 	}
 	r.enqueue(e, now)
-	select {
-	case r.poke <- struct{}{}:
-	default:
-	}
+	r.wake()
 }
 
 // makeRoom forgets the oldest record that is not in the queue, where there are too
@@ -126,7 +123,7 @@ func (r *Recorder) next(now time.Time) (*record, record, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.giveUpOld(now)
-	var wait time.Duration
+	wait := r.sayDropped(now)
 	for _, e := range r.queue {
 		left := e.after.Sub(now)
 		if left <= 0 {

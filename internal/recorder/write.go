@@ -15,6 +15,7 @@ import (
 func (r *Recorder) Run(ctx context.Context) error {
 	w := r.cfg.Client.Writer(ctx, r.cfg.Node)
 	defer w.Close()
+	defer r.sayRest()
 	for ctx.Err() == nil {
 		e, now, wait := r.next(time.Now())
 		var timer <-chan time.Time
@@ -40,6 +41,13 @@ func (r *Recorder) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// sayRest says at the end what was left out and not said yet.
+func (r *Recorder) sayRest() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sayDropped(r.lost.due)
 }
 
 // write writes an Event, which it returns as it is then at the API server: grown,

@@ -77,6 +77,9 @@ func TestFlood(t *testing.T) {
 		}
 		r.counted(map[string]int{recorder.Sent: 25, recorder.Dropped: 975})
 		r.said("recorder.dropped")
+		if n := r.logs.FilterField(zap.String("event", "recorder.dropped")).All()[0].ContextMap()["count"]; n != int64(975) {
+			t.Errorf("the log says that %v were left out, want 975", n)
+		}
 		one := all("port-ap6")
 		one[999] = device("1f:07.0", "afu-dead")
 		r.publish(true, one...)
