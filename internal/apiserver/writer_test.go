@@ -38,8 +38,10 @@ func writing(t *testing.T, failed func()) (*standin.Server, *apiserver.Writer) {
 
 var (
 	onNode = apiserver.Event{
-		Name: "worker-3.1", Object: apiserver.Object{Kind: "Node", Name: name, UID: name}, Host: name, Warning: true, Reason: "DeviceUnhealthy", Message: "m <1>",
-		First: time.Date(2026, 11, 21, 22, 0, 0, 5, time.FixedZone("CET", 3600)), Last: time.Date(2026, 11, 21, 22, 0, 1, 5, time.FixedZone("CET", 3600)), Count: 2,
+		Name: "worker-3.1", Object: apiserver.Object{Kind: "Node", Name: name, UID: name}, Host: name, Warning: true,
+		Reason: "DeviceUnhealthy", Message: "m <1>",
+		First: time.Date(2026, 11, 21, 22, 0, 0, 5, time.FixedZone("CET", 3600)),
+		Last:  time.Date(2026, 11, 21, 22, 0, 1, 5, time.FixedZone("CET", 3600)), Count: 2,
 	}
 	onPod = apiserver.Event{Name: "job.1", Object: apiserver.Object{Kind: "Pod", Namespace: "work", Name: "job", UID: "u"}, Reason: "DeviceRecovered", Count: 1}
 )
@@ -88,6 +90,13 @@ func TestWriterErrors(t *testing.T) {
 		"not found": apiserver.ErrNotFound, "exists": apiserver.ErrExists, "forbidden": apiserver.ErrForbidden,
 		"ending": apiserver.ErrEnding, "refused": apiserver.ErrRefused,
 	}
+	grow := func(_ *standin.Server, w *apiserver.Writer) error { return w.Grow(onNode) }
+	pod := func(name string) func(*standin.Server, *apiserver.Writer) error {
+		return func(_ *standin.Server, w *apiserver.Writer) error {
+			_, err := w.PodUID("work", name)
+			return err
+		}
+	}
 	twice := func(_ *standin.Server, w *apiserver.Writer) error {
 		if err := w.Create(onNode); err != nil {
 			return err
@@ -96,6 +105,12 @@ func TestWriterErrors(t *testing.T) {
 	}
 	create := func(e apiserver.Event) func(*standin.Server, *apiserver.Writer) error {
 		return func(_ *standin.Server, w *apiserver.Writer) error { return w.Create(e) }
+	}
+	without := func(end func(*standin.Server, string)) func(*standin.Server, *apiserver.Writer) error {
+		return func(s *standin.Server, w *apiserver.Writer) error {
+			end(s, "work")
+			return w.Create(onPod)
+		}
 	}
 	refused := func(code int) func(*standin.Server, *apiserver.Writer) error {
 		return func(s *standin.Server, w *apiserver.Writer) error {
@@ -115,10 +130,10 @@ func TestWriterErrors(t *testing.T) {
 	}{
 		{"well", create(onNode), nil, ""},
 		{"twice", twice, []string{"exists"}, "create event worker-3.1: 409 Conflict"},
-		{"grown, and not there", func(_ *standin.Server, w *apiserver.Writer) error { return w.Grow(onNode) }, []string{"not found", "refused"}, "patch event worker-3.1: 404 Not Found"},
-		{"no pod", func(_ *standin.Server, w *apiserver.Writer) error { _, err := w.PodUID("work", "job"); return err }, []string{"not found", "refused"}, "get pod work/job: 404 Not Found"},
-		{"no namespace", func(s *standin.Server, w *apiserver.Writer) error { s.DeleteNamespace("work"); return w.Create(onPod) }, []string{"not found", "refused"}, `namespaces "work" not found`},
-		{"namespace is ending", func(s *standin.Server, w *apiserver.Writer) error { s.EndNamespace("work"); return w.Create(onPod) }, []string{"ending", "refused"},
+		{"grown, and not there", grow, []string{"not found", "refused"}, "patch event worker-3.1: 404 Not Found"},
+		{"no pod", pod("job"), []string{"not found", "refused"}, "get pod work/job: 404 Not Found"},
+		{"no namespace", without((*standin.Server).DeleteNamespace), []string{"not found", "refused"}, `namespaces "work" not found`},
+		{"namespace is ending", without((*standin.Server).EndNamespace), []string{"ending", "refused"},
 			"403 Forbidden: events is forbidden: unable to create new content in namespace work because it is being terminated"},
 		{"400", refused(400), []string{"refused"}, "400 Bad Request"},
 		{"401", refused(401), nil, "the token or certificate is not accepted"},
@@ -128,7 +143,7 @@ func TestWriterErrors(t *testing.T) {
 		{"500", refused(500), nil, "500 Internal Server Error"},
 		{"name that is none", create(odd), []string{"refused"}, `event DeviceUnhealthy: "../x": want a DNS name in lower case`},
 		{"namespace that is none", create(elsewhere), []string{"refused"}, `"a/b": want a DNS name`},
-		{"pod that is none", func(_ *standin.Server, w *apiserver.Writer) error { _, err := w.PodUID("work", "a/log"); return err }, []string{"refused"}, "get pod work/a/log: want DNS names"},
+		{"pod that is none", pod("a/log"), []string{"refused"}, "get pod work/a/log: want DNS names"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -35,23 +35,24 @@ func TestStory(t *testing.T) {
 		r.shows(device("3b:00.0"))
 		r.shows(device("3b:00.0", "removed-in-use"))
 		r.shows()
+		const fpga = " FPGA device 3b:00.0 (b-com.com/accelerator)"
 		want := []string{ // docs/events.md has some of it
-			onNode + "Normal DeviceAdded x1 FPGA device 3b:00.0 (b-com.com/accelerator) was added at 2000-01-01T00:00:30Z: healthy.",
-			onNode + "Warning DeviceUnhealthy x1 FPGA device 3b:00.0 (b-com.com/accelerator) is unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
+			onNode + "Normal DeviceAdded x1" + fpga + " was added at 2000-01-01T00:00:30Z: healthy.",
+			onNode + "Warning DeviceUnhealthy x1" + fpga + " is unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
 				" It is given to no container. The pod work/job holds it and keeps running.",
-			onPod + "Warning DeviceUnhealthy x1 FPGA device 3b:00.0 (b-com.com/accelerator) of container main is unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
+			onPod + "Warning DeviceUnhealthy x1" + fpga + " of container main is unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
 				" The pod keeps running; the device is not given to another one before this one ends and the device has recovered.",
-			onNode + "Normal DeviceRecovered x2 FPGA device 3b:00.0 (b-com.com/accelerator) is healthy again since 2000-01-01T00:03:30Z, after 30s.",
-			onPod + "Normal DeviceRecovered x2 FPGA device 3b:00.0 (b-com.com/accelerator) of container main is healthy again since 2000-01-01T00:03:30Z, after 30s.",
-			onNode + "Warning DeviceRemovedInUse x2 FPGA device 3b:00.0 (b-com.com/accelerator) is gone from the node since 2000-01-01T00:04:00Z, and in use." +
+			onNode + "Normal DeviceRecovered x2" + fpga + " is healthy again since 2000-01-01T00:03:30Z, after 30s.",
+			onPod + "Normal DeviceRecovered x2" + fpga + " of container main is healthy again since 2000-01-01T00:03:30Z, after 30s.",
+			onNode + "Warning DeviceRemovedInUse x2" + fpga + " is gone from the node since 2000-01-01T00:04:00Z, and in use." +
 				" It is given to no container. The pod work/job holds it and keeps running.",
-			onPod + "Warning DeviceRemovedInUse x2 FPGA device 3b:00.0 (b-com.com/accelerator) of container main is gone from the node since 2000-01-01T00:04:00Z." +
+			onPod + "Warning DeviceRemovedInUse x2" + fpga + " of container main is gone from the node since 2000-01-01T00:04:00Z." +
 				" The pod keeps running without it; the device is not given to another one before this one ends.",
-			onNode + "Normal DeviceReturned x1 FPGA device 3b:00.0 (b-com.com/accelerator) is back in its place since 2000-01-01T00:03:00Z, after 30s:" +
+			onNode + "Normal DeviceReturned x1" + fpga + " is back in its place since 2000-01-01T00:03:00Z, after 30s:" +
 				" unhealthy (recovering=removed-in-use). The pod work/job holds it and keeps running.",
-			onPod + "Normal DeviceReturned x1 FPGA device 3b:00.0 (b-com.com/accelerator) of container main is back in its place since 2000-01-01T00:03:00Z, after 30s:" +
+			onPod + "Normal DeviceReturned x1" + fpga + " of container main is back in its place since 2000-01-01T00:03:00Z, after 30s:" +
 				" unhealthy (recovering=removed-in-use). What the pod had open of it is lost: it must open it again, or be restarted.",
-			onNode + "Normal DeviceReleased x1 FPGA device 3b:00.0 (b-com.com/accelerator), which is gone from the node, is held no longer since 2000-01-01T00:04:30Z, after 30s.",
+			onNode + "Normal DeviceReleased x1" + fpga + ", which is gone from the node, is held no longer since 2000-01-01T00:04:30Z, after 30s.",
 		}
 		var got []string
 		for _, e := range r.Events() {
@@ -103,10 +104,12 @@ func TestReasons(t *testing.T) {
 		{"pulled and back", [][]string{{}, {"removed-in-use"}, {}}, []string{"DeviceRemovedInUse+", "DeviceReturned+"}},
 		{"pulled and back, broken", [][]string{{}, {"removed-in-use"}, {"port-ap6", "recovering=removed-in-use"}, {}},
 			[]string{"DeviceRemovedInUse+", "DeviceReturned+", "DeviceUnhealthy+", "DeviceRecovered+"}},
-		{"replaced", [][]string{{}, {"removed-in-use"}, {"replaced-in-use"}, {}}, []string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased"}},
+		{"replaced", [][]string{{}, {"removed-in-use"}, {"replaced-in-use"}, {}},
+			[]string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased"}},
 		{"replaced by a broken one", [][]string{{}, {"removed-in-use"}, {"port-ap6", "replaced-in-use"}, {"port-ap6"}},
 			[]string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased", "DeviceUnhealthy+"}},
-		{"replaced and pulled", [][]string{{"removed-in-use"}, {"replaced-in-use"}, nil}, []string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased"}},
+		{"replaced and pulled", [][]string{{"removed-in-use"}, {"replaced-in-use"}, nil},
+			[]string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased"}},
 		{"another name", [][]string{{}, {"moving"}, {"replaced-in-use"}, {}}, []string{"DeviceMoving"}},
 		{"taken out", [][]string{{}, {"excluded"}, {"recovering=excluded"}, {}}, []string{"DeviceExcluded", "DeviceRecovered"}},
 		{"taken out, broken", [][]string{{"port-ap6"}, {"excluded", "port-ap6"}, {"excluded"}}, []string{"DeviceUnhealthy+ x2", "DeviceExcluded"}},

@@ -150,7 +150,8 @@ func (n news) removal() string {
 // release is the message on the node where nobody holds a device any more.
 func (n news) release() string {
 	if n.was.kind == replacedInUse && n.is.kind.here() {
-		return "The device that was in the place of " + n.named() + " is held no longer. What is there now is " + n.health() + " since " + at(n.is.since) + "."
+		return "The device that was in the place of " + n.named() + " is held no longer. What is there now is " +
+			n.health() + " since " + at(n.is.since) + "."
 	}
 	return n.named() + ", which is gone from the node, is held no longer since " + at(n.is.since) + n.before() + "."
 }
@@ -184,8 +185,8 @@ func (n news) forPod(p pod) string {
 		return clip(name + " is gone from the node " + n.since() + ". The pod keeps running without it; the device is not given to another one" +
 			" before this one ends.")
 	case DeviceReplacedInUse:
-		return clip("Another device is in the place of " + name + " since " + from + ". The pod keeps running; what is there is not given to another one" +
-			" before this one ends.")
+		return clip("Another device is in the place of " + name + " since " + from + ". The pod keeps running;" +
+			" what is there is not given to another one before this one ends.")
 	case DeviceReturned:
 		return clip(name + " is back in its place since " + from + n.before() + ": " + health + ". What the pod had open of it is lost:" +
 			" it must open it again, or be restarted.")

@@ -50,7 +50,8 @@ func TestAggregated(t *testing.T) {
 		}
 		r.counted(map[string]int{recorder.Sent: 14})
 		for i, e := range r.Events() {
-			if at := begin.Add(55*time.Second + time.Duration(i)*2500*time.Millisecond).UTC().Format(time.RFC3339); !strings.Contains(e.Message, "since "+at) {
+			at := begin.Add(55*time.Second + time.Duration(i)*2500*time.Millisecond).UTC().Format(time.RFC3339)
+			if !strings.Contains(e.Message, "since "+at) {
 				t.Errorf("message %q, want it to be of %s", e.Message, at)
 			}
 		}
@@ -201,7 +202,8 @@ func TestTroubleThatPasses(t *testing.T) {
 				after(time.Minute)
 				got := []string{short(r.Events()[0]), short(r.Events()[1])}
 				slices.Sort(got)
-				if diff := cmp.Diff([]string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}, got); diff != "" || len(r.Events()) != 2 {
+				want := []string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}
+				if diff := cmp.Diff(want, got); diff != "" || len(r.Events()) != 2 {
 					t.Errorf("events (-want +got):\n%s", diff)
 				}
 				r.said("api.lost", "api.recovered")
