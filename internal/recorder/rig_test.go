@@ -21,6 +21,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/recorder"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -116,7 +117,7 @@ users: [{name: u, user: {token: token-1}}]
 // run starts a recorder, as a start of the daemon does.
 func (r *rig) run() {
 	r.t.Helper()
-	core, logs := observer.New(zap.DebugLevel)
+	core, logs := eventtest.Observed(r.t)
 	r.logs = logs
 	client, err := apiserver.Open(r.config, zap.New(core))
 	if err != nil {
