@@ -151,9 +151,6 @@ func picture(lines []string) string {
 func TestWordsAreOfEvents(t *testing.T) {
 	text := readDocument(t)
 	for _, name := range timeline.Words() {
-		if name == "log.suppressed" || name == "log.level" {
-			continue // they come with the catalogue of events
-		}
 		if !strings.Contains(text, "`"+name+"`") {
 			t.Errorf("words for %s, which %s does not know", name, document)
 		}
