@@ -48,6 +48,7 @@ never 'server/cdi' 'inventory|internal'
 never 'internal/(event|sysfs|view|httpd|board|simnode|notify|backoff|apiserver|recorder)' 'watcher|server|cmd'
 never 'internal/timeline' 'watcher|inventory|server|cmd|internal/view'
 never 'internal/(sysfs|notify|backoff|apiserver)' 'inventory'
+never 'internal/throttle' 'watcher|inventory|server|cmd'
 never 'internal/config' 'watcher|inventory|server/(standin|podresources)|cmd'
 
 # The GPL stays behind one file.

@@ -22,7 +22,7 @@ import (
 // ofZap is what anybody may use of package zap. Fields are made by package event alone.
 var ofZap = map[string]bool{
 	"AtomicLevel": true, "DebugLevel": true, "ErrorLevel": true, "ErrorOutput": true, "Field": true, "IncreaseLevel": true, "InfoLevel": true,
-	"Logger": true, "New": true, "NewAtomicLevelAt": true, "NewNop": true, "NewStdLog": true, "Skip": true, "WarnLevel": true,
+	"Logger": true, "New": true, "NewAtomicLevelAt": true, "NewNop": true, "NewStdLog": true, "Skip": true, "WarnLevel": true, "WrapCore": true,
 }
 
 // libraries pass on lines that are not ours.
