@@ -69,10 +69,10 @@ func TestStory(t *testing.T) {
 	s.start()
 	s.play("a card with two ports is plugged in", func() error { return s.node.Plug(cardA) })
 	s.told(health{"3b:00.0": true, "3b:00.0-p1": true})
-	s.says("list.sent", "resource.registered")
+	s.says(`"device":"3b:00.0-p1"`, "resource.registered", "list.sent")
 	s.play("a second card is plugged in", func() error { return s.node.Plug(cardB) })
 	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	s.says("list.sent")
+	s.says("device.added", "list.sent")
 
 	s.begin("a pod is given the second card")
 	s.pods.Hold("default", "training", "main", testResource, "5e:00.0")
@@ -81,23 +81,23 @@ func TestStory(t *testing.T) {
 
 	s.play("port 1 of the first card breaks", func() error { return s.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000") })
 	s.told(health{"3b:00.0": true, "3b:00.0-p1": false, "5e:00.0": true})
-	s.says("list.sent")
+	s.says("device.health", "list.sent")
 	s.begin("a pod asks for the broken port all the same")
 	s.allocate("3b:00.0-p1")
 	s.says("allocate.refused")
 	s.play("the port heals, and must hold", func() error { return s.node.Set(cardA.Address, 1, "errors/errors", "0x0") })
 	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	s.says("list.sent")
+	s.says(`"new":"healthy"`, "list.sent")
 
 	s.play("the second card is pulled out under the pod", func() error { return s.node.Unplug(cardB.Address) })
 	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
-	s.says("list.sent", "device.tombstone")
+	s.says("device.removed", "device.tombstone", "list.sent")
 	s.play("it is put back, and must hold", func() error { return s.node.Plug(cardB) })
 	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	s.says("device.returned", "list.sent")
+	s.says("device.returned", `"new":"healthy"`, "list.sent")
 	s.play("it is pulled out again", func() error { return s.node.Unplug(cardB.Address) })
 	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
-	s.says("list.sent", "device.tombstone")
+	s.says("device.removed", "device.tombstone", "list.sent")
 	s.begin("the pod ends")
 	s.pods.Release("default", "training")
 	s.told(health{"3b:00.0": true, "3b:00.0-p1": true})
@@ -111,7 +111,7 @@ func TestStory(t *testing.T) {
 	s.says("list.sent", "resource.registered")
 	s.play("the first card, which nobody holds, is pulled out", func() error { return s.node.Unplug(cardA.Address) })
 	s.told(health{})
-	s.says(`"count":0`)
+	s.says(`"device":"3b:00.0-p1"`, `"count":0`)
 	s.begin("the daemon is stopped")
 	s.do(s.process.Signal(syscall.SIGTERM))
 	s.says("daemon.stopped")
@@ -213,7 +213,8 @@ func (s *story) await(what string, met func() bool) {
 	}
 }
 
-// says waits until the log of this step has all of these words.
+// says waits until the log of this step has all of these words. What goes on at the
+// same time is logged in any order, so all of it has to be awaited.
 func (s *story) says(words ...string) {
 	s.t.Helper()
 	since := s.steps[len(s.steps)-1].since

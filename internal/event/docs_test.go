@@ -65,10 +65,17 @@ func events() string {
 }
 
 func levels(all []event.Level) string {
+	condition := regexp.MustCompile("^(when|with|else)")
 	var parts []string
 	for _, l := range all {
-		name := l.String()
-		parts = append(parts, strings.TrimSpace(strings.ToUpper(name[:1])+name[1:]+" "+l.When))
+		text := strings.ToUpper(l.String()[:1]) + l.String()[1:]
+		switch {
+		case condition.MatchString(l.When):
+			text += " " + l.When
+		case l.When != "":
+			text += ", " + l.When
+		}
+		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -2,6 +2,7 @@ package throttle_test
 
 import (
 	"fmt"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -320,4 +321,34 @@ func TestLevel(t *testing.T) {
 			t.Errorf("%d lines, want none", logs.Len())
 		}
 	})
+}
+
+// What the limit costs a line that is written, and one that is left out.
+func BenchmarkWrite(b *testing.B) {
+	for _, bench := range []struct {
+		name string
+		line func(*zap.Logger)
+	}{
+		{"spared", func(log *zap.Logger) {
+			log.Info("list sent", event.ListSent, event.Rev(1), event.Count(1), event.Devices([]string{"3b:00.0"}))
+		}},
+		{"left out", func(log *zap.Logger) { log.Info("stream opened", event.StreamOpened) }},
+	} {
+		for _, throttled := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/throttled=%t", bench.name, throttled), func(b *testing.B) {
+				to := zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(io.Discard), zapcore.InfoLevel)
+				core := throttle.New(to)
+				defer core.Close()
+				log := zap.New(to)
+				if throttled {
+					log = zap.New(core)
+				}
+				log = log.With(event.Resource("example.com/a"))
+				b.ReportAllocs()
+				for b.Loop() {
+					bench.line(log)
+				}
+			})
+		}
+	}
 }
