@@ -1,6 +1,7 @@
 package eventtest_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -42,4 +43,16 @@ func TestLine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever a line is, it is judged; what is good is JSON.
+func FuzzLine(f *testing.F) {
+	f.Add([]byte(good))
+	f.Add([]byte(`{"event":"device.health","event":null}`))
+	f.Add([]byte(`{"reasons":[1,{"a":[]}],"time":"2026`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := eventtest.Line(text); err == nil && !json.Valid(text) {
+			t.Errorf("%q is no JSON, and is good", text)
+		}
+	})
 }
