@@ -1,0 +1,127 @@
+package metrics
+
+import (
+	"net/http"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics counts what happens and shows it. Make one with [New]; nil counts nothing.
+type Metrics struct {
+	registry *prometheus.Registry
+	state    atomic.Pointer[State]
+
+	transitions     *prometheus.CounterVec
+	identityChanges *prometheus.CounterVec
+	reasons         few
+
+	uevents          *prometheus.CounterVec
+	subsystems       few
+	ueventsIgnored   prometheus.Counter
+	ueventsForged    prometheus.Counter
+	ueventsMalformed prometheus.Counter
+	ueventOverflows  prometheus.Counter
+	inotifyEvents    *prometheus.CounterVec
+	inotifyOverflows *prometheus.CounterVec
+	sourceUp         *prometheus.GaugeVec
+
+	hints           *prometheus.CounterVec
+	hintSources     few
+	scans           *prometheus.CounterVec
+	scanDuration    prometheus.Histogram
+	listings        *prometheus.CounterVec
+	cardsUnreadable prometheus.Gauge
+	holders         answer
+
+	hintToSend       prometheus.Histogram
+	listsSent        *prometheus.CounterVec
+	streamsOpened    *prometheus.CounterVec
+	registrations    *prometheus.CounterVec
+	kubeletRestarts  *prometheus.CounterVec
+	allocations      *prometheus.CounterVec
+	allocatedDevices *prometheus.CounterVec
+	cdi              answer
+
+	apiEvents     *prometheus.CounterVec
+	apiFailures   prometheus.Counter
+	configReloads *prometheus.CounterVec
+}
+
+// New returns metrics with a registry of their own. What can be counted from the
+// beginning stands at 0: of a series that begins at 1, Prometheus does not see the
+// first event.
+func New(version string) *Metrics {
+	r := prometheus.NewRegistry()
+	m := &Metrics{
+		registry: r,
+
+		transitions:     counters(r, transitions),
+		identityChanges: counters(r, identityChanges),
+		reasons:         few{most: mostReasons},
+
+		uevents:          counters(r, uevents),
+		subsystems:       few{most: mostSubsystems},
+		ueventsIgnored:   counter(r, ueventsIgnored),
+		ueventsForged:    counter(r, ueventsForged),
+		ueventsMalformed: counter(r, ueventsMalformed),
+		ueventOverflows:  counter(r, ueventOverflows),
+		inotifyEvents:    counters(r, inotifyEvents),
+		inotifyOverflows: counters(r, inotifyOverflows),
+		sourceUp:         gauges(r, sourceUp),
+
+		hints:           counters(r, hints),
+		hintSources:     few{most: mostHintSources},
+		scans:           counters(r, scans, ok, gone, failed, timeout),
+		scanDuration:    histogram(r, scanDuration, scanBuckets),
+		listings:        counters(r, listings, ok, failed),
+		cardsUnreadable: gauge(r, cardsUnreadable),
+
+		hintToSend:       histogram(r, hintToSend, sendBuckets),
+		listsSent:        counters(r, listsSent),
+		streamsOpened:    counters(r, streamsOpened),
+		registrations:    counters(r, registrations),
+		kubeletRestarts:  counters(r, kubeletRestarts),
+		allocations:      counters(r, allocations),
+		allocatedDevices: counters(r, allocatedDevices),
+
+		apiEvents:     counters(r, apiEvents),
+		apiFailures:   counter(r, apiFailures),
+		configReloads: counters(r, configReloads, ok, refused),
+	}
+	gauges(r, buildInfo).WithLabelValues(version, runtime.Version()).Set(1)
+	r.MustRegister(
+		newNow(m),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return m
+}
+
+// Follow makes s where gauges are read from, until the next call.
+func (m *Metrics) Follow(s State) {
+	if m != nil {
+		m.state.Store(&s)
+	}
+}
+
+// maxScrapes bounds the scrapes under way: each takes memory for the whole page.
+const maxScrapes = 4
+
+// Handler serves the page, as text or, to whoever asks for it, as protobuf, which
+// alone carries native histograms. It is not compressed: the writers of gzip would
+// keep 2 MiB, and the page has 20 KB.
+func (m *Metrics) Handler() http.Handler {
+	if m == nil {
+		return nil
+	}
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		Registry:            m.registry, // counts what cannot be gathered
+		ErrorHandling:       promhttp.ContinueOnError,
+		DisableCompression:  true,
+		MaxRequestsInFlight: maxScrapes,
+	})
+}
