@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
 // Parsed is a uevent as text.
@@ -37,7 +39,7 @@ func Parse(raw []byte) (Parsed, error) {
 
 // Judge makes what is done with a message of the kernel, logging apart.
 func Judge(subsystems ...string) func(raw []byte) (Hint, bool, error) {
-	f := newFilter(subsystems)
+	f, m := newFilter(subsystems), metrics.New("test")
 	return func(raw []byte) (Hint, bool, error) {
 		ev, err := parse(raw)
 		if err == nil {
@@ -47,6 +49,11 @@ func Judge(subsystems ...string) func(raw []byte) (Hint, bool, error) {
 			return Hint{}, false, err
 		}
 		h, ok := f.match(&ev)
+		if ok {
+			m.UEvent(ev.env.subsystem, ev.action)
+		} else {
+			m.UEventIgnored()
+		}
 		return h, ok, nil
 	}
 }

@@ -13,7 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/notify"
+	"b-com.com/accelerator-device-plugin/internal/pulse"
 )
 
 // nodes is the source of news about device nodes: one watch on their directory.
@@ -21,6 +23,7 @@ type nodes struct {
 	dir      string
 	prefixes []string
 	log      *zap.Logger
+	metrics  *metrics.Metrics
 	notify   *notify.Instance // nil while closed
 }
 
@@ -42,20 +45,24 @@ func (n *nodes) close() {
 	}
 }
 
-func (n *nodes) listen(ctx context.Context, hint func(Hint)) error {
+func (n *nodes) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) error {
 	for {
+		p.Rest()
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-n.notify.Failed():
 			at := time.Now()
+			p.WorkSince(at)
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				return err
 			}
 			// The watch itself is intact: nothing to open again.
+			n.metrics.InotifyLost(sourceNodes)
 			n.log.Warn("inotify events lost", event.InotifyOverflow, event.Path(n.dir))
 			hint(Hint{Source: SourceOverflow, At: at})
 		case ev, ok := <-n.notify.Events():
+			p.Work()
 			if !ok {
 				return fsnotify.ErrClosed
 			}
@@ -83,6 +90,7 @@ func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 		return nil
 	}
 	hint(Hint{Node: name, Source: SourceInotify, At: time.Now()})
+	n.metrics.InotifyEvent(sourceNodes)
 	n.log.Debug("node event received", event.InotifyEvent, event.Node(name), event.Action(ev.Op.String()))
 	return nil
 }

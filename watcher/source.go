@@ -8,6 +8,15 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/pulse"
+)
+
+// The sources, by what they listen to.
+const (
+	sourceUEvent = "uevent"
+	sourceNodes  = "nodes"
+	sourceTree   = "tree"
 )
 
 // source is one place that news comes from: [uevents], [nodes] or [tree].
@@ -15,8 +24,9 @@ type source interface {
 	// open makes the source remember all that happens from now on. Its fields
 	// say in the log what was got.
 	open() ([]zap.Field, error)
-	// listen passes on hints until ctx ends or the source breaks.
-	listen(ctx context.Context, hint func(Hint)) error
+	// listen passes on hints until ctx ends or the source breaks. It tells p when it
+	// has heard something, and when it waits again.
+	listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) error
 	// close releases what open took; also after a failed open.
 	close()
 }
@@ -24,12 +34,15 @@ type source interface {
 // keeper keeps a source open: it says once that it is lost, tries again quietly,
 // and has everything looked at when it is back.
 type keeper struct {
-	name      string // of the source, in the log
+	kind      string // of the source: one of the constants above
+	name      string // in the log, which tells the two of inotify apart by their path
 	path      string // that is watched, or ""
 	remaining string // what still tells the news while this one is lost
 	retry     backoff.Backoff
 	src       source
 	log       *zap.Logger
+	metrics   *metrics.Metrics
+	pulse     *pulse.Pulse // of run
 	up        bool
 }
 
@@ -44,13 +57,14 @@ func (k *keeper) start() {
 }
 
 func (k *keeper) run(ctx context.Context, hint func(Hint)) {
+	defer k.pulse.Rest()
 	defer k.stop()
 	for {
 		if !k.up && !k.reopen(ctx, hint) {
 			return
 		}
 		since := time.Now()
-		err := k.src.listen(ctx, hint)
+		err := k.src.listen(ctx, k.pulse, hint)
 		if ctx.Err() != nil {
 			return
 		}
@@ -68,11 +82,13 @@ func (k *keeper) run(ctx context.Context, hint func(Hint)) {
 func (k *keeper) reopen(ctx context.Context, hint func(Hint)) bool {
 	for {
 		delay := k.retry.Next()
+		k.pulse.Rest()
 		select {
 		case <-ctx.Done():
 			return false
 		case <-time.After(delay):
 		}
+		k.pulse.Work()
 		fields, err := k.open()
 		if err == nil {
 			k.log.Info("source recovered", k.fields(append(fields, event.SourceRecovered)...)...)
@@ -85,6 +101,7 @@ func (k *keeper) reopen(ctx context.Context, hint func(Hint)) bool {
 
 func (k *keeper) open() ([]zap.Field, error) {
 	fields, err := k.src.open()
+	k.metrics.Source(k.kind, err == nil)
 	if err != nil {
 		k.src.close()
 		return nil, err
@@ -96,6 +113,7 @@ func (k *keeper) open() ([]zap.Field, error) {
 func (k *keeper) stop() {
 	k.src.close()
 	k.up = false
+	k.metrics.Source(k.kind, false)
 }
 
 func (k *keeper) warn(err error) {

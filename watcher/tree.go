@@ -14,7 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/notify"
+	"b-com.com/accelerator-device-plugin/internal/pulse"
 )
 
 // tree is the source of news about a simulated sysfs tree: a watch on each of
@@ -22,6 +24,7 @@ import (
 type tree struct {
 	root    string
 	log     *zap.Logger
+	metrics *metrics.Metrics
 	notify  *notify.Instance // nil while closed
 	seen    seen
 	partial bool // some directories are not watched, and that was said
@@ -50,20 +53,24 @@ func (t *tree) close() {
 	}
 }
 
-func (t *tree) listen(ctx context.Context, hint func(Hint)) error {
+func (t *tree) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) error {
 	for {
+		p.Rest()
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-t.notify.Failed():
+			p.Work()
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				return err
 			}
+			t.metrics.InotifyLost(sourceTree)
 			t.log.Warn("inotify events lost", event.InotifyOverflow, event.Path(t.root))
 			if err := t.afresh(SourceOverflow, hint); err != nil {
 				return err
 			}
 		case ev, ok := <-t.notify.Events():
+			p.Work()
 			if !ok {
 				return fsnotify.ErrClosed
 			}
@@ -106,6 +113,7 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 		changed[t.seen.card(ev.Name)] = true
 	}
 	changed.hint(hint, at)
+	t.metrics.InotifyEvent(sourceTree)
 	t.log.Debug("tree event received", event.InotifyEvent, event.Path(ev.Name), event.Action(ev.Op.String()))
 	if moved {
 		// Its watches went along, under names that are wrong now. Taking them

@@ -10,12 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/pulse"
 )
 
 // uevents is the source of kernel uevents.
 type uevents struct {
 	filter    filter
 	log       *zap.Logger
+	metrics   *metrics.Metrics
 	conn      *conn // nil while closed
 	forged    limiter
 	malformed limiter
@@ -37,12 +40,14 @@ func (u *uevents) close() {
 	}
 }
 
-func (u *uevents) listen(ctx context.Context, hint func(Hint)) error {
+func (u *uevents) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) error {
 	stop := context.AfterFunc(ctx, u.conn.interrupt)
 	defer stop()
 	for {
+		p.Rest()
 		m, err := u.conn.receive()
 		at := time.Now()
+		p.WorkSince(at)
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
 			err = u.overflowed(at, hint)
@@ -62,6 +67,7 @@ func (u *uevents) overflowed(at time.Time, hint func(Hint)) error {
 	if err != nil {
 		return err
 	}
+	u.metrics.UEventsLost()
 	u.log.Warn("uevents lost", event.UEventOverflow, event.Count(n))
 	hint(Hint{Source: SourceOverflow, At: at})
 	if n == 0 {
@@ -74,6 +80,7 @@ func (u *uevents) overflowed(at time.Time, hint func(Hint)) error {
 // take judges one message.
 func (u *uevents) take(m message, at time.Time, hint func(Hint)) {
 	if !m.sender.kernel() {
+		u.metrics.UEventForged()
 		if n := u.forged.count(at); n > 0 {
 			u.log.Warn("forged uevent dropped", event.UEventForged, event.Count(n), event.PID(int(m.sender.pid)),
 				event.UID(int(m.sender.uid)), event.Port(m.sender.port))
@@ -89,6 +96,7 @@ func (u *uevents) take(m message, at time.Time, hint func(Hint)) {
 	}
 	if err != nil {
 		hint(Hint{Source: SourceMalformed, At: at})
+		u.metrics.UEventMalformed()
 		if n := u.malformed.count(at); n > 0 {
 			u.log.Warn("uevent not understood", event.UEventMalformed, event.Count(n), event.Bytes(len(m.data)), event.Err(err))
 		}
@@ -96,10 +104,12 @@ func (u *uevents) take(m message, at time.Time, hint func(Hint)) {
 	}
 	h, ok := u.filter.match(&ev)
 	if !ok {
+		u.metrics.UEventIgnored()
 		return
 	}
 	h.Source, h.At = SourceUEvent, at
 	hint(h)
+	u.metrics.UEvent(ev.env.subsystem, ev.action)
 	u.debug(&ev, h.Card)
 }
 

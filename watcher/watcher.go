@@ -3,6 +3,7 @@ package watcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/backoff"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/pulse"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
@@ -19,6 +22,8 @@ type Config struct {
 	Dev        string   // directory of the device nodes; may come later
 	Subsystems []string // uevent subsystems beside platform, pci, fpga_region, fpga_manager, fpga
 	Nodes      []string // prefixes of the names of nodes in Dev that matter, e.g. "dfl-"
+
+	Metrics *metrics.Metrics // nil: nothing is counted
 }
 
 // Hint says where something may have changed. Card and Node both empty mean
@@ -63,22 +68,25 @@ func New(cfg Config, log *zap.Logger) (*Watcher, error) {
 
 	log = log.Named("watcher")
 	w := &Watcher{}
-	w.keep(&uevents{filter: newFilter(cfg.Subsystems), log: log}, keeper{
-		name: "uevent", remaining: "inotify and resync", retry: backoff.Backoff{First: 100 * time.Millisecond, Most: 30 * time.Second},
-	}, log)
-	w.keep(&nodes{dir: filepath.Clean(cfg.Dev), prefixes: cfg.Nodes, log: log}, keeper{
-		name: "inotify", path: cfg.Dev, remaining: "uevents and resync", retry: backoff.Backoff{First: time.Second, Most: time.Second},
-	}, log)
+	w.keep(&uevents{filter: newFilter(cfg.Subsystems), log: log, metrics: cfg.Metrics}, keeper{
+		kind: sourceUEvent, name: "uevent", remaining: "inotify and resync",
+		retry: backoff.Backoff{First: 100 * time.Millisecond, Most: 30 * time.Second},
+	}, cfg.Metrics, log)
+	w.keep(&nodes{dir: filepath.Clean(cfg.Dev), prefixes: cfg.Nodes, log: log, metrics: cfg.Metrics}, keeper{
+		kind: sourceNodes, name: "inotify", path: cfg.Dev, remaining: "uevents and resync",
+		retry: backoff.Backoff{First: time.Second, Most: time.Second},
+	}, cfg.Metrics, log)
 	if !deaf {
-		w.keep(&tree{root: filepath.Clean(cfg.Sysfs), log: log}, keeper{
-			name: "inotify", path: cfg.Sysfs, remaining: "resync", retry: backoff.Backoff{First: time.Second, Most: time.Second},
-		}, log)
+		w.keep(&tree{root: filepath.Clean(cfg.Sysfs), log: log, metrics: cfg.Metrics}, keeper{
+			kind: sourceTree, name: "inotify", path: cfg.Sysfs, remaining: "resync",
+			retry: backoff.Backoff{First: time.Second, Most: time.Second},
+		}, cfg.Metrics, log)
 	}
 	return w, nil
 }
 
-func (w *Watcher) keep(src source, k keeper, log *zap.Logger) {
-	k.src, k.log = src, log
+func (w *Watcher) keep(src source, k keeper, m *metrics.Metrics, log *zap.Logger) {
+	k.src, k.log, k.metrics, k.pulse = src, log, m, pulse.New()
 	k.start()
 	w.sources = append(w.sources, &k)
 }
@@ -96,6 +104,19 @@ func (w *Watcher) Run(ctx context.Context, hint func(Hint)) error {
 	}
 	running.Wait()
 	return nil
+}
+
+// Alive returns nil, or which sources have heard something and are stuck with it:
+// they neither hear nor hint any more. One that waits for news is alive, and so is
+// one that is lost and tried again. Anyone may call it at any time.
+func (w *Watcher) Alive() error {
+	var stuck []error
+	for _, k := range w.sources {
+		if err := k.pulse.Alive(); err != nil {
+			stuck = append(stuck, fmt.Errorf("watcher of %s: %w", k.kind, err))
+		}
+	}
+	return errors.Join(stuck...)
 }
 
 // Close releases a Watcher that was never run. After Run it does nothing: the
