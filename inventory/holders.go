@@ -79,6 +79,7 @@ func (l *loop) askHolders(ctx context.Context) {
 func (l *loop) takeAnswer(ctx context.Context, a answer) {
 	h := &l.holders
 	h.asking, h.heard = false, true
+	l.cfg.Metrics.HoldersAsked(a.err)
 	l.sayHolders(a.err)
 	if a.err == nil {
 		h.held, h.heldAt = a.held, a.asked

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
@@ -38,6 +39,8 @@ type Config struct {
 	AnyAFU bool
 
 	Policy Policy // at first; see [Inventory.Use]
+
+	Metrics *metrics.Metrics // nil: nothing is counted
 }
 
 // Inventory is the actor. Create it with [New], run it once.
@@ -72,7 +75,10 @@ func New(cfg Config, host sysfs.Host, families []Family, log *zap.Logger) *Inven
 
 // Hint says that something may have changed. It never blocks and is never
 // dropped: hints for the same place are merged until the loop takes them.
-func (inv *Inventory) Hint(h Hint) { inv.hints.add(h) }
+func (inv *Inventory) Hint(h Hint) {
+	inv.hints.add(h)
+	inv.cfg.Metrics.Hint(h.Source)
+}
 
 // Use makes p what the operator says from now on. It never blocks.
 func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }

@@ -53,6 +53,7 @@ func (inv *Inventory) listCards() listing {
 // hangs cannot tell, and is gone.
 func (l *loop) takeListing(ctx context.Context, found listing) {
 	l.listing = false
+	l.cfg.Metrics.Listing(found.err)
 	l.sayListing(found)
 	listed := make(map[string]bool, len(found.cards))
 	for _, address := range found.cards {

@@ -26,13 +26,14 @@ type loop struct {
 	*Inventory
 	readers sync.WaitGroup // every goroutine that this one starts
 
-	cards   map[string]*card
-	timed   map[*card]bool             // cards for which the clock matters
-	virtual map[string]map[string]bool // physical function -> its virtual ones
-	nodes   map[string]string          // name of a node -> card that has it
-	now     []*card                    // to be read at once
-	routine []*card                    // to be read in their turn
-	busy    int                        // cards that are being read in their turn, and in time
+	cards      map[string]*card
+	timed      map[*card]bool             // cards for which the clock matters
+	unreadable map[*card]bool             // cards whose last reading failed or is overdue
+	virtual    map[string]map[string]bool // physical function -> its virtual ones
+	nodes      map[string]string          // name of a node -> card that has it
+	now        []*card                    // to be read at once
+	routine    []*card                    // to be read in their turn
+	busy       int                        // cards that are being read in their turn, and in time
 
 	results  chan result
 	listed   chan listing
@@ -63,15 +64,16 @@ type loop struct {
 
 func newLoop(inv *Inventory) *loop {
 	return &loop{
-		Inventory: inv,
-		cards:     make(map[string]*card),
-		timed:     make(map[*card]bool),
-		virtual:   make(map[string]map[string]bool),
-		nodes:     make(map[string]string),
-		results:   make(chan result),
-		listed:    make(chan listing),
-		resolved:  make(chan resolution),
-		policy:    inv.cfg.Policy,
+		Inventory:  inv,
+		cards:      make(map[string]*card),
+		timed:      make(map[*card]bool),
+		unreadable: make(map[*card]bool),
+		virtual:    make(map[string]map[string]bool),
+		nodes:      make(map[string]string),
+		results:    make(chan result),
+		listed:     make(chan listing),
+		resolved:   make(chan resolution),
+		policy:     inv.cfg.Policy,
 		rules: rules{
 			hold: inv.cfg.RecoveryHold, reprogram: inv.cfg.ReprogramTimeout,
 			flapLimit: inv.cfg.FlapLimit, flapWindow: inv.cfg.FlapWindow,
@@ -89,6 +91,7 @@ func (l *loop) run(ctx context.Context) {
 	wake := time.NewTimer(0)
 	defer wake.Stop()
 
+	l.cfg.Metrics.CardsUnreadable(0) // whatever another inventory has left there
 	l.list(ctx, time.Time{})
 	l.askHolders(ctx)
 	for {

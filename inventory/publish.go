@@ -102,6 +102,7 @@ func (l *loop) leave(ctx context.Context, c *card, p *port) {
 	d := p.device
 	l.touch(c)
 	l.forgetNodes(c, d)
+	l.cfg.Metrics.Transition(d.Health.String(), "", "")
 	l.log.Info("device removed", event.DeviceRemoved, event.Device(d.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
 		event.Old(d.Health.String()), event.Lasted(time.Since(p.since)), l.latency(c, time.Now()))
 	l.bury(ctx, p)
@@ -170,6 +171,7 @@ func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 		if d.Health == Unhealthy && !p.coming && hasNewTrouble(&Device{}, d) {
 			say = log.Warn
 		}
+		l.cfg.Metrics.Transition("", d.Health.String(), worst(d))
 		say("device added", event.DeviceAdded, event.PCI(d.PCIAddress), event.Family(d.Family),
 			event.Resource(d.OfferedAs), event.Health(d.Health.String()), event.Reasons(d.Reasons), event.AFU(d.AFUID), event.Interface(d.InterfaceID),
 			event.Nodes(d.Nodes), event.Parent(d.Parent), l.latency(c, now), p.trouble())
@@ -181,14 +183,35 @@ func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 		if !p.coming && (d.Health > old.Health || hasNewTrouble(old, d)) {
 			say = log.Warn
 		}
+		l.countTurn(old, d)
 		say("device health changed", event.DeviceHealth, event.PCI(d.PCIAddress),
 			event.Old(old.Health.String()), event.New(d.Health.String()), event.Reasons(d.Reasons),
 			event.Lasted(now.Sub(p.since)), l.latency(c, now), p.trouble())
 	}
 	for _, change := range identityChanges(old, d) {
+		l.cfg.Metrics.IdentityChange(change.attribute)
 		log.Info("device identity changed", event.DeviceIdentity, event.PCI(d.PCIAddress),
 			event.Attribute(change.attribute), event.Old(change.old), event.New(change.new))
 	}
+}
+
+// countTurn counts a change of health, with the reason of one for the worse.
+func (l *loop) countTurn(old, d *Device) {
+	why := ""
+	if d.Health > old.Health {
+		why = worst(d)
+	}
+	if d.Health != old.Health {
+		l.cfg.Metrics.Transition(old.Health.String(), d.Health.String(), why)
+	}
+}
+
+// worst is the gravest reason why a device is not healthy, "" where it is.
+func worst(d *Device) string {
+	if len(d.Reasons) == 0 {
+		return ""
+	}
+	return d.Reasons[0]
 }
 
 // plugging are the reasons that a device has in turn, for some milliseconds each,

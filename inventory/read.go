@@ -20,6 +20,7 @@ type result struct {
 	outline bool
 	family  string
 	reading Reading
+	took    time.Duration
 	err     error // errGone: no family has this card; others: it could not be read
 }
 
@@ -40,7 +41,9 @@ func (l *loop) start(ctx context.Context, r result, read func(Family, sysfs.Host
 	address := r.card.address
 	l.readers.Go(func() {
 		runtime.Gosched() // on a single processor, what was just published goes out first
+		began := time.Now()
 		r.family, r.reading, r.err = l.readCard(address, read)
+		r.took = time.Since(began)
 		select {
 		case l.results <- r:
 		case <-ctx.Done():
@@ -87,14 +90,18 @@ func (l *loop) absorb(ctx context.Context, r result) {
 	l.uncount(c)
 	switch {
 	case errors.Is(r.err, errGone):
+		l.cfg.Metrics.ScanGone(r.took)
 		l.remove(ctx, c)
 	case r.err != nil:
+		l.cfg.Metrics.ScanFailed(r.took)
 		l.failed(ctx, c, r.err, now)
 	default:
+		l.cfg.Metrics.ScanDone(r.took)
 		l.succeeded(c, r)
 		l.update(ctx, c, r, now)
 		delete(l.first, c.address)
 	}
+	l.countUnreadable(c)
 	l.watchClock(c)
 	l.queue(c) // it may have been asked for again meanwhile
 }
@@ -148,6 +155,8 @@ func (l *loop) giveUp(ctx context.Context, c *card, now time.Time) {
 	c.reading, c.overdue = false, true
 	c.stuck++
 	l.uncount(c)
+	l.countUnreadable(c)
+	l.cfg.Metrics.ScanTimeout(now.Sub(c.started))
 	l.log.Warn("reading timed out", event.ReadTimeout, event.PCI(c.address), event.Lasted(now.Sub(c.started)))
 	l.distrust(ctx, c, now)
 	l.watchClock(c)
@@ -193,6 +202,16 @@ func (c *card) unreadable() []Condition {
 		return []Condition{{Reason: ReasonScanFailed, Health: Unhealthy}}
 	}
 	return nil
+}
+
+// countUnreadable keeps count of the cards whose last reading failed or is overdue.
+func (l *loop) countUnreadable(c *card) {
+	if l.cards[c.address] == c && (c.overdue || c.failures > 0) {
+		l.unreadable[c] = true
+	} else {
+		delete(l.unreadable, c)
+	}
+	l.cfg.Metrics.CardsUnreadable(len(l.unreadable))
 }
 
 // trouble is what is wrong with a whole card, beside what is read of its ports.
@@ -312,6 +331,7 @@ func (l *loop) forget(ctx context.Context, c *card) {
 	l.watchClock(c)
 	delete(l.first, c.address)
 	delete(l.cards, c.address)
+	l.countUnreadable(c)
 }
 
 func (l *loop) empty(ctx context.Context, c *card) {
