@@ -44,9 +44,11 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 	answer, err := p.allocate(r.GetContainerRequests())
 	if err != nil {
 		withdraw()
+		p.endpoint.cfg.Metrics.AllocateRefused(p.endpoint.resource)
 		log.Warn("allocate refused", event.AllocateRefused, event.Reason(status.Convert(err).Message()))
 		return nil, err
 	}
+	p.endpoint.cfg.Metrics.AllocateServed(p.endpoint.resource, len(asked))
 	log.Info("allocate served", event.AllocateServed)
 	return answer, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/prefer"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
@@ -31,6 +32,8 @@ type Config struct {
 	BackoffMax      time.Duration // between later ones
 	PollInterval    time.Duration // how often the kubelet's directory is looked at unasked
 	AllocationGrace time.Duration // how long after an allocation a device counts as held, see [Server.Allocated]
+
+	Metrics *metrics.Metrics // nil: nothing is counted
 }
 
 // Defaults returns the settings of a real node.

@@ -150,6 +150,7 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	case errors.Is(err, errNoKubelet), errors.Is(err, errUnusable):
 		e.logAbsent(err)
 	default:
+		e.cfg.Metrics.RegistrationFailed(e.resource)
 		e.log.Warn("registration failed", event.RegisterFailed, event.Err(err), event.Retry(wait))
 	}
 }
@@ -157,6 +158,7 @@ func (e *endpoint) report(err error, wait time.Duration) {
 // meet takes note of the kubelet that we are connected to.
 func (e *endpoint) meet(kubelet identity) {
 	if e.met != kubelet && e.met != (identity{}) {
+		e.cfg.Metrics.KubeletRestarted(e.resource)
 		e.log.Info("kubelet restarted", event.KubeletRestarted)
 	}
 	e.met = kubelet
@@ -212,6 +214,7 @@ func (e *endpoint) logAbsent(err error) {
 		e.log.Info("kubelet absent", event.KubeletAbsent, event.Socket(e.kubelet), event.Err(err))
 		return
 	}
+	e.cfg.Metrics.RegistrationFailed(e.resource)
 	e.log.Warn("registration failed", event.RegisterFailed, event.Socket(e.kubelet), event.Err(err))
 }
 

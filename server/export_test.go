@@ -41,7 +41,7 @@ func (s *Server) Remembered() int {
 type Injection struct{ *injection }
 
 // NewInjection returns one for this spec, which wants nothing yet.
-func NewInjection(spec *cdi.Spec) Injection { return Injection{newInjection(spec, zap.NewNop())} }
+func NewInjection(spec *cdi.Spec) Injection { return Injection{newInjection(spec, nil, zap.NewNop())} }
 
 // Want makes the spec one of these units from the next Settle on.
 func (i Injection) Want(units ...offer.Unit) {

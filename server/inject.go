@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/offer"
@@ -24,16 +25,17 @@ import (
 type injection struct {
 	spec    *cdi.Spec
 	log     *zap.Logger
+	metrics *metrics.Metrics
 	wanted  *feed[[]cdi.Device]
 	problem atomic.Pointer[error] // why the file is not as wanted; nil: it is
 }
 
 // newInjection returns nil where CDI is off.
-func newInjection(spec *cdi.Spec, log *zap.Logger) *injection {
+func newInjection(spec *cdi.Spec, m *metrics.Metrics, log *zap.Logger) *injection {
 	if spec == nil {
 		return nil
 	}
-	return &injection{spec: spec, log: log, wanted: newFeed[[]cdi.Device](nil)}
+	return &injection{spec: spec, log: log, metrics: m, wanted: newFeed[[]cdi.Device](nil)}
 }
 
 // want makes the devices of these resources what the file is to say. It is the
@@ -98,6 +100,7 @@ func (i *injection) settle() error {
 
 // note logs that the file cannot be written, and when it can again, each once.
 func (i *injection) note(err error) {
+	i.metrics.CDI(err)
 	if err == nil {
 		if i.problem.Swap(nil) != nil {
 			i.log.Info("spec could be written again", event.CDIRecovered)

@@ -39,6 +39,7 @@ func (p *plugin) PreStartContainer(context.Context, *v1beta1.PreStartContainerRe
 func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
 	log, opened := p.endpoint.log, time.Now()
 	p.session.streams.update(func(s streams) streams { return streams{s.opened + 1, s.open + 1} })
+	p.endpoint.cfg.Metrics.StreamOpened(p.endpoint.resource)
 	log.Info("stream opened", event.StreamOpened)
 	err := p.watch(stream)
 	p.session.streams.update(func(s streams) streams { return streams{s.opened, s.open - 1} })
@@ -77,6 +78,7 @@ func (p *plugin) watch(stream grpc.ServerStreamingServer[v1beta1.ListAndWatchRes
 // is what it was sent last, nil if nothing.
 func (p *plugin) logSent(before, l *list) {
 	latency, known := l.latency()
+	p.endpoint.cfg.Metrics.ListSent(p.endpoint.resource, latency, known)
 	line := p.endpoint.log.Check(zap.InfoLevel, "list sent")
 	if line == nil {
 		return

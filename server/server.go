@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/pulse"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
@@ -32,7 +33,8 @@ type Server struct {
 	directory  *directory
 	reregister signal
 	recent     *recent
-	injection  *injection // nil: off
+	injection  *injection   // nil: off
+	pulse      *pulse.Pulse // the conductor's
 
 	mu        sync.Mutex           // guards what follows, which only the conductor changes
 	endpoints map[string]*endpoint // by resource
@@ -55,7 +57,8 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 		directory:  newDirectory(cfg.KubeletDir, cfg.PollInterval, log),
 		reregister: newSignal(),
 		recent:     &recent{grace: cfg.AllocationGrace},
-		injection:  newInjection(cfg.CDI, log),
+		injection:  newInjection(cfg.CDI, cfg.Metrics, log),
+		pulse:      pulse.New(),
 		endpoints:  map[string]*endpoint{},
 	}, nil
 }
@@ -108,12 +111,14 @@ func (s *Server) conduct(ctx context.Context) {
 	defer s.endAll(ctx)
 	var seen uint64
 	for {
+		s.pulse.Work()
 		snapshot, stale := s.devices.Latest()
 		if snapshot.Version != seen { // 0: nothing is known yet
 			seen = snapshot.Version
 			s.hand(ctx, snapshot)
 		}
 		timer := time.NewTimer(s.retire(time.Now()))
+		s.pulse.Rest()
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -140,6 +145,7 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 		if !ok {
 			e = newEndpoint(resource.Name, s.cfg, s.directory, s.reregister, s.recent, s.injection, s.log)
 			fresh = append(fresh, e)
+			s.cfg.Metrics.ResourceOffered(e.resource)
 		}
 		e.emptySince = time.Time{}
 		e.offer(snapshot, resource.Units)
@@ -189,6 +195,7 @@ func (s *Server) retire(now time.Time) time.Duration {
 		s.mu.Lock()
 		delete(s.endpoints, e.resource)
 		s.mu.Unlock()
+		s.cfg.Metrics.ResourceRetired(e.resource)
 		s.log.Info("resource retired", event.ResourceRetired, event.Resource(e.resource))
 	}
 	return wait
@@ -200,6 +207,11 @@ func (s *Server) endAll(ctx context.Context) {
 		s.withdraw(context.WithoutCancel(ctx))
 	}
 	endTogether(slices.Collect(maps.Values(s.endpoints)))
+	if errors.Is(context.Cause(ctx), ErrWithdrawn) {
+		for name := range s.endpoints {
+			s.cfg.Metrics.ResourceRetired(name)
+		}
+	}
 }
 
 // endTogether ends these endpoints at once: whoever does not hang up costs each of

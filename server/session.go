@@ -150,6 +150,7 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 			answer = nil
 			s.registered.Store(true)
 			timeout.Reset(e.cfg.StreamTimeout)
+			e.cfg.Metrics.Registered(e.resource)
 			e.log.Info("resource registered", event.ResourceRegistered, event.Socket(s.path))
 		}
 	}
@@ -170,6 +171,7 @@ func (s *session) lost(kubelet identity) error {
 // was none yet.
 func (s *session) abandon(answer <-chan error, why error) {
 	if answer != nil {
+		s.endpoint.cfg.Metrics.RegistrationAbandoned(s.endpoint.resource)
 		s.endpoint.log.Info("register abandoned", event.RegisterAbandoned, event.Reason(why.Error()))
 	}
 }
