@@ -25,8 +25,9 @@ func (s *service) followHangups(ctx context.Context, mode string, inv *inventory
 		case <-ctx.Done():
 			return nil
 		case <-s.hangups:
-			message := "hangup received"
-			if !s.takeOver(mode, inv) {
+			message, taken := "hangup received", s.takeOver(mode, inv)
+			s.metrics.ConfigReload(taken)
+			if !taken {
 				message = "hangup received, settings unchanged"
 			}
 			s.log.Info(message, event.Reloaded, event.Devices(slices.Sorted(maps.Keys(s.cfg.Exclude))))

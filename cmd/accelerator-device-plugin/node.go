@@ -58,7 +58,7 @@ func openNode(cfg config.Config, watched inventory.Config, watcherLog, inventory
 		return nil, err
 	}
 	known := families(cfg)
-	sources := watcher.Config{Sysfs: cfg.SysfsRoot, Dev: cfg.DevRoot}
+	sources := watcher.Config{Sysfs: cfg.SysfsRoot, Dev: cfg.DevRoot, Metrics: watched.Metrics}
 	for _, f := range known {
 		s := f.Signals()
 		sources.Subsystems = append(sources.Subsystems, s.Subsystems...)

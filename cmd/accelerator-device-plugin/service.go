@@ -13,6 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/recorder"
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -23,7 +24,7 @@ import (
 
 // serve runs the daemon until ctx ends.
 func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) error {
-	return (&service{cfg: cfg, hangups: hangups, again: again, log: log}).serve(ctx)
+	return (&service{cfg: cfg, hangups: hangups, again: again, log: log, metrics: metrics.New(buildVersion())}).serve(ctx)
 }
 
 // serve runs what there is one of, and one generation after another, until ctx ends.
@@ -77,6 +78,7 @@ type service struct {
 	hangups <-chan os.Signal
 	again   reload
 	log     *zap.Logger
+	metrics *metrics.Metrics // of the process; nil: none
 	ours    owner
 	earlier []*server.Server   // of the generations before, as far as it matters
 	spec    *cdi.Spec          // nil: CDI is off
@@ -94,6 +96,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	s.earlier = busy(s.earlier)
 	var servers []*server.Server
 	watched, settings := watching(cfg), s.serving(cfg)
+	watched.Metrics, settings.Metrics = s.metrics, s.metrics
 	if s.hurry != nil {
 		s.hurry(&watched, &settings)
 	}
@@ -110,6 +113,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	// Its own slice: a question that hangs may outlive the generation.
 	servers = append(slices.Clone(s.earlier), srv)
 	s.earlier = servers
+	s.metrics.Follow(stateOf(mode, node.inventory, srv))
 
 	tasks, ctx := errgroup.WithContext(ctx)
 	task := taskOf(tasks)
@@ -121,7 +125,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 		task("events", func() error { return s.events.Follow(ctx, node.inventory, watched.Holders) })
 	}
 	if cfg.HTTPAddress != "" {
-		task("http", func() error { return httpd.Run(ctx, cfg.HTTPAddress, answers(cfg, node.inventory, srv), log) })
+		task("http", func() error { return httpd.Run(ctx, cfg.HTTPAddress, answers(cfg, node, srv, s.metrics), log) })
 	}
 	return tasks.Wait()
 }
@@ -159,10 +163,12 @@ func allocated(servers []*server.Server) map[string][]string {
 }
 
 // answers are those of the HTTP server.
-func answers(cfg config.Config, inv *inventory.Inventory, srv *server.Server) httpd.Answers {
+func answers(cfg config.Config, n *node, srv *server.Server, m *metrics.Metrics) httpd.Answers {
+	inv := n.inventory
 	return httpd.Answers{
-		Alive: inv.Alive,
-		Ready: func() error { return ready(inv, srv) },
+		Metrics: m.Handler(),
+		Alive:   func(ctx context.Context) error { return alive(ctx, n, srv) },
+		Ready:   func() error { return ready(inv, srv) },
 		Devices: func(ctx context.Context) any {
 			snapshot, _ := inv.Latest()
 			holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: shown as none

@@ -128,7 +128,7 @@ func (l *Loader) settings() *pflag.FlagSet {
 	fs.Var(optionalPath(&c.Kubeconfig), "kubeconfig", "file that says how to reach the API server, with node-name; empty: as the pod's service account")
 	fs.Var(path(&c.KubeletDir), "kubelet-dir", "the kubelet's directory of device plugin sockets")
 	fs.Var(path(&c.PodResourcesSocket), "pod-resources-socket", "the kubelet's socket that tells which container holds what")
-	fs.Var(address(&c.HTTPAddress), "http-address", "where /healthz, /readyz and /devices are served; empty: nowhere")
+	fs.Var(address(&c.HTTPAddress), "http-address", "where /metrics, /healthz, /readyz and /devices are served; empty: nowhere")
 	fs.Var(interval(&c.ResyncInterval), "resync-interval", "time between two listings of all cards")
 	fs.Var(interval(&c.HealthInterval), "health-interval", "time between two readings of the known cards")
 	fs.Var(duration(&c.RecoveryHold), "recovery-hold", "how long good news must have held; 0s: not at all")

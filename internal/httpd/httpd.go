@@ -3,7 +3,6 @@ package httpd
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,15 +15,18 @@ import (
 
 // Answers are where the answers come from.
 type Answers struct {
-	Alive   func(context.Context) error // /healthz: nil is 200, an error 503
+	Alive   func(context.Context) error // /healthz: nil is 200, an error 503; the cause of a context that ends says that it was slow
 	Ready   func() error                // /readyz
 	Devices func(context.Context) any   // /devices, as JSON
+	Metrics http.Handler                // /metrics; nil: there are none
 }
 
 const (
 	retryListen  = 5 * time.Second
 	answerWithin = time.Second
 )
+
+var errSlow = fmt.Errorf("no answer within %s", answerWithin)
 
 // Run serves on address until ctx ends; then it returns nil.
 func Run(ctx context.Context, address string, answers Answers, log *zap.Logger) error {
@@ -106,13 +108,9 @@ func wait(ctx context.Context, d time.Duration) bool {
 func (a Answers) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
+		ctx, cancel := context.WithTimeoutCause(r.Context(), answerWithin, errSlow)
 		defer cancel()
-		err := a.Alive(ctx)
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("inventory loop did not answer within %s", answerWithin)
-		}
-		probe(w, err)
+		probe(w, a.Alive(ctx))
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { probe(w, a.Ready()) })
 	mux.HandleFunc("GET /devices", func(w http.ResponseWriter, r *http.Request) {
@@ -121,6 +119,9 @@ func (a Answers) handler() http.Handler {
 		e.SetIndent("", "  ")
 		_ = e.Encode(a.Devices(r.Context())) // a client that has gone needs no answer
 	})
+	if a.Metrics != nil {
+		mux.Handle("GET /metrics", a.Metrics)
+	}
 	return mux
 }
 

@@ -3,6 +3,7 @@ package httpd_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -67,6 +68,7 @@ func TestAnswers(t *testing.T) {
 		Alive:   func(context.Context) error { return alive },
 		Ready:   func() error { return ready },
 		Devices: func(context.Context) any { return []string{"3b:00.0"} },
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "devices 1") }),
 	})
 	expect := func(path string, code int, body string) {
 		t.Helper()
@@ -80,8 +82,9 @@ func TestAnswers(t *testing.T) {
 	expect("/", 404, "404 page not found\n")
 	ready = errors.New("resource b-com.com/accelerator: no stream is open")
 	expect("/readyz", 503, "resource b-com.com/accelerator: no stream is open\n")
-	alive = context.DeadlineExceeded
-	expect("/healthz", 503, "inventory loop did not answer within 1s\n")
+	alive = errors.New("watcher of tree: stuck for 11s")
+	expect("/healthz", 503, "watcher of tree: stuck for 11s\n")
+	expect("/metrics", 200, "devices 1\n")
 	answer, err := http.Post(address+"/devices", "text/plain", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -96,9 +99,9 @@ func TestAnswers(t *testing.T) {
 func TestStuckLoopIsNotHealthy(t *testing.T) {
 	address := serve(t, httpd.Answers{Alive: func(ctx context.Context) error {
 		<-ctx.Done()
-		return ctx.Err()
+		return context.Cause(ctx)
 	}})
-	if code, body := get(t, address+"/healthz"); code != 503 {
+	if code, body := get(t, address+"/healthz"); code != 503 || body != "no answer within 1s\n" {
 		t.Errorf("/healthz = %d %q, want 503", code, body)
 	}
 }
