@@ -24,7 +24,7 @@ var healths = []string{"healthy", "degraded", "unhealthy"}
 
 // How many values a label may have that others make up.
 const (
-	mostReasons     = 64 // the health table has about forty
+	mostReasons     = 100 // the health table has 34 names, the inventory gives 18
 	mostSubsystems  = 16
 	mostHintSources = 16
 )

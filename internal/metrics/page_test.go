@@ -1,0 +1,255 @@
+package metrics_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+)
+
+// The whole page, with what Go and the process have on it, follows Prometheus' rules.
+func TestLint(t *testing.T) {
+	problems, err := promlint.New(scrape(t, story(), "").Body).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// What is declared is on the page, and nothing else is.
+func TestDeclarations(t *testing.T) {
+	var want, got []metrics.Declaration
+	for _, d := range metrics.Declarations() {
+		d.Labels = slices.Sorted(slices.Values(d.Labels))
+		want = append(want, d)
+	}
+	for name, f := range families(t, story()) {
+		if !strings.HasPrefix(name, "accelerator_") {
+			continue
+		}
+		d := metrics.Declaration{Name: name, Type: strings.ToLower(f.GetType().String()), Help: f.GetHelp()}
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			d.Labels = append(d.Labels, l.GetName())
+		}
+		got = append(got, d)
+	}
+	byName := func(a, b metrics.Declaration) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(want, byName)
+	slices.SortFunc(got, byName)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("declarations (-declared +page):\n%s", diff)
+	}
+}
+
+// Prometheus asks for protobuf where it wants native histograms; classic buckets are
+// there for all.
+func TestHistograms(t *testing.T) {
+	m := metrics.New("test")
+	for _, took := range []time.Duration{70, 71, 900, 2600} {
+		m.ListSent(accelerator, took*time.Microsecond, true)
+		m.ScanDone(took * time.Microsecond)
+	}
+	for _, name := range []string{"accelerator_hint_to_send_seconds", "accelerator_scan_duration_seconds"} {
+		h := families(t, m)[name].GetMetric()[0].GetHistogram()
+		if n := nativeCount(h); n != 4 || h.GetSampleCount() != 4 || h.GetSchema() != 3 {
+			t.Errorf("%s: native buckets hold %d of %d observations, schema %d; want 4 of 4, schema 3", name, n, h.GetSampleCount(), h.GetSchema())
+		}
+		if got := classicCount(h, 1e-3); got != 3 {
+			t.Errorf("%s: %d observations up to 1 ms in the classic buckets of protobuf, want 3", name, got)
+		}
+		line := name + `_bucket{le="0.001"} `
+		if got := samples(page(t, m), line); !slices.Equal(got, []string{line + "3"}) {
+			t.Errorf("text has %q, want %q", got, line+"3")
+		}
+	}
+}
+
+// nativeCount is how many observations the native buckets hold, the zero one too.
+func nativeCount(h *dto.Histogram) uint64 {
+	sum, bucket := h.GetZeroCount(), int64(0)
+	for _, delta := range h.GetPositiveDelta() {
+		bucket += delta
+		sum += uint64(bucket)
+	}
+	return sum
+}
+
+func classicCount(h *dto.Histogram, upTo float64) uint64 {
+	for _, b := range h.GetBucket() {
+		if b.GetUpperBound() == upTo {
+			return b.GetCumulativeCount()
+		}
+	}
+	return 0
+}
+
+// Native buckets do not grow with the days.
+func TestHistogramIsBounded(t *testing.T) {
+	m := metrics.New("test")
+	for i := range 100_000 {
+		m.ScanDone(time.Duration(i*i) * time.Microsecond / 10)
+	}
+	h := families(t, m)["accelerator_scan_duration_seconds"].GetMetric()[0].GetHistogram()
+	if n := len(h.GetPositiveDelta()); n > 100 {
+		t.Errorf("%d native buckets, want 100 at most", n)
+	}
+}
+
+// What others make up does not make series without end.
+func TestLabelsAreBounded(t *testing.T) {
+	m := metrics.New("test")
+	for i := range 1000 {
+		odd := fmt.Sprintf("odd-%d\xff", i)
+		m.UEvent([]byte(odd), []byte(odd))
+		m.Hint(odd)
+		m.Transition("healthy", "unhealthy", odd+"=1")
+	}
+	text := page(t, m)
+	for prefix, most := range map[string]int{
+		"accelerator_uevents_total": 16 + 1, "accelerator_hints_total": 16 + 1, "accelerator_device_transitions_total": 100 + 1,
+	} {
+		lines := samples(text, prefix+"{")
+		if len(lines) != most {
+			t.Errorf("%s has %d series, want %d", prefix, len(lines), most)
+		}
+		if !strings.Contains(strings.Join(lines, "\n"), `="other"`) {
+			t.Errorf("%s has no series for the others", prefix)
+		}
+	}
+}
+
+// The kernel's eight actions are told apart, even where a subsystem is not.
+func TestActions(t *testing.T) {
+	m := metrics.New("test")
+	for _, action := range []string{"add", "remove", "change", "move", "online", "offline", "bind", "unbind", "offer", ""} {
+		m.UEvent([]byte("pci"), []byte(action))
+	}
+	if lines := samples(page(t, m), "accelerator_uevents_total{"); len(lines) != 9 {
+		t.Errorf("%d series, want 9: %q", len(lines), lines)
+	}
+}
+
+// A name that is no text costs nobody else its place on the page.
+func TestOddNames(t *testing.T) {
+	m := metrics.New("test")
+	odd := buried
+	odd.ID, odd.Resource, odd.PCI = "\xff\"\n{}", "b-com.com/\xfe", "0000:\xff"
+	m.Follow(stateOf(nil, port0, odd, odd))
+	text := page(t, m)
+	for _, want := range []string{
+		`accelerator_device_reason{device="�\"\n{}",reason="removed-in-use",resource="b-com.com/�"} 1`,
+		`accelerator_devices{health="healthy",resource="b-com.com/accelerator"} 1`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("page has no line %s:\n%s", want, text)
+		}
+	}
+}
+
+// A resource that was retired has no series left, and begins anew when it is back.
+func TestRetired(t *testing.T) {
+	m := story()
+	m.Follow(stateOf(nil))
+	m.ResourceRetired(accelerator)
+	if lines := samples(strings.Join(grep(page(t, m), accelerator), "\n"), "accelerator_"); len(lines) > 0 {
+		t.Errorf("page still has %q", lines)
+	}
+	if lines := grep(page(t, m), `resource="b-com.com/pool"`); len(lines) == 0 {
+		t.Error("the other resource has lost its series too")
+	}
+	m.ResourceOffered(accelerator)
+	if lines := grep(page(t, m), `accelerator_lists_sent_total{resource="b-com.com/accelerator"} 0`); len(lines) != 1 {
+		t.Errorf("lists of the resource that is back: %q, want one line with 0", lines)
+	}
+}
+
+func grep(text, what string) []string {
+	var found []string
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, what) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// Gauges follow the newest generation, counters go on.
+func TestAnotherMode(t *testing.T) {
+	m := story()
+	next := stateOf(nil, unit)
+	next.Mode = "pool"
+	m.Follow(next)
+	text := page(t, m)
+	for _, want := range []string{
+		`accelerator_mode_info{mode="pool"} 1`, `accelerator_devices{health="healthy",resource="b-com.com/pool"} 1`,
+		`accelerator_device_transitions_total{new="unhealthy",old="healthy",reason="unreadable"} 1`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("page has no line %s", want)
+		}
+	}
+	for _, gone := range []string{`mode="single"`, "accelerator_device_health{", "accelerator_device_info{", "accelerator_device_reason{", "accelerator_tombstones{"} {
+		if lines := grep(text, gone); len(lines) > 0 {
+			t.Errorf("page still has %q", lines)
+		}
+	}
+}
+
+// Who has no metrics need not ask.
+func TestNil(t *testing.T) {
+	m := reflect.ValueOf((*metrics.Metrics)(nil))
+	for method, v := range m.Methods() {
+		var in []reflect.Value
+		for i := range v.Type().NumIn() {
+			in = append(in, reflect.Zero(v.Type().In(i)))
+		}
+		v.Call(in) // a panic names the method
+		t.Log(method.Name)
+	}
+}
+
+// Uevents that do not concern us are many.
+func TestIgnoredUEventsAllocateNothing(t *testing.T) {
+	m := metrics.New("test")
+	if n := testing.AllocsPerRun(1000, m.UEventIgnored); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+// Everybody counts while several scrape.
+func TestConcurrently(t *testing.T) {
+	m := story()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 200 {
+				m.UEvent([]byte("pci"), []byte("add"))
+				m.Transition("healthy", "unhealthy", fmt.Sprint("reason-", i))
+				m.ListSent(accelerator, time.Millisecond, true)
+				m.ResourceOffered(accelerator)
+				m.ResourceRetired(accelerator)
+			}
+		})
+		all.Go(func() {
+			for range 10 {
+				m.Follow(stateOf([]metrics.Resource{{Name: accelerator}}, port0, port1))
+				page(t, m)
+			}
+		})
+	}
+	all.Wait()
+	if lines := grep(page(t, m), `accelerator_uevents_total{action="add",subsystem="pci"} 801`); len(lines) != 1 {
+		t.Errorf("uevents: %q, want 801", samples(page(t, m), "accelerator_uevents_total"))
+	}
+}

@@ -1,0 +1,99 @@
+package metrics_test
+
+import (
+	"bytes"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+)
+
+var update = flag.Bool("update", false, "write what is compared with the golden files")
+
+const (
+	accelerator = "b-com.com/accelerator"
+	protobuf    = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
+)
+
+// scrape gets the page in the format that accept asks for.
+func scrape(t testing.TB, m *metrics.Metrics, accept string) *http.Response {
+	t.Helper()
+	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	request.Header.Set("Accept", accept)
+	request.Header.Set("Accept-Encoding", "gzip, zstd")
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, request)
+	answer := w.Result()
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("scrape = %s\n%s", answer.Status, w.Body)
+	}
+	return answer
+}
+
+// page is the page as text, without the metrics of Go, of the process and of the
+// page itself.
+func page(t testing.TB, m *metrics.Metrics) string {
+	t.Helper()
+	var all bytes.Buffer
+	if _, err := all.ReadFrom(scrape(t, m, "").Body); err != nil {
+		t.Fatal(err)
+	}
+	var ours strings.Builder
+	for line := range strings.Lines(all.String()) {
+		if strings.HasPrefix(strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE "), "accelerator_") {
+			ours.WriteString(line)
+		}
+	}
+	return ours.String()
+}
+
+// samples are the lines of a page that begin so, without HELP and TYPE.
+func samples(page, prefix string) []string {
+	var found []string
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, prefix) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+// families is the page as protobuf, by name.
+func families(t testing.TB, m *metrics.Metrics) map[string]*dto.MetricFamily {
+	t.Helper()
+	answer := scrape(t, m, protobuf)
+	all := make(map[string]*dto.MetricFamily)
+	decoder := expfmt.NewDecoder(answer.Body, expfmt.ResponseFormat(answer.Header))
+	for {
+		var f dto.MetricFamily
+		if err := decoder.Decode(&f); err != nil {
+			return all // io.EOF, or a page that is cut off, which lacks what is looked for
+		}
+		all[f.GetName()] = &f
+	}
+}
+
+// golden compares got with a file, or writes it.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s is not what it was; after a look, go test ./internal/metrics -update (-want +got):\n%s", path, diff)
+	}
+}

@@ -1,0 +1,102 @@
+package metrics_test
+
+import (
+	"errors"
+	"regexp"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+)
+
+var (
+	port0 = metrics.Device{
+		ID: "3b:00.0", PCI: "0000:3b:00.0", PCIID: "8086:09c4:8086:0000", Family: "dfl", Resource: accelerator, Health: "healthy",
+		AFU: "d8424dc4a4a3c413f89e433683f9040b", Interface: "69528db6eb31577a8c3668f9faa081f6", NUMANode: 1,
+	}
+	port1 = metrics.Device{
+		ID: "3b:00.0-p1", PCI: "0000:3b:00.0", Family: "dfl", Resource: accelerator, Health: "unhealthy", NUMANode: -1,
+		Reasons: []string{"port-ap6", "unreadable=errors/errors", "unreadable=afu_id", "recovering=node-missing"},
+	}
+	buried = metrics.Device{
+		ID: "5e:00.0", PCI: "0000:5e:00.0", Family: "dfl", Resource: accelerator, Health: "unhealthy", NUMANode: -1,
+		Reasons: []string{"removed-in-use"}, Tombstone: "removed-in-use",
+	}
+	nameless = metrics.Device{
+		ID: "86:00.0", PCI: "0000:86:00.0", Family: "opae", Health: "degraded", NUMANode: 0, Reasons: []string{"power-throttled=6"},
+	}
+	unit = metrics.Device{ID: "unit-7", Family: "pool", Resource: "b-com.com/pool", Health: "healthy", NUMANode: -1}
+)
+
+func stateOf(resources []metrics.Resource, devices ...metrics.Device) metrics.State {
+	return metrics.State{
+		Mode:      "single",
+		Devices:   func() (uint64, []metrics.Device) { return 42, devices },
+		Resources: func() []metrics.Resource { return resources },
+	}
+}
+
+// story is a day on which everything happens that is counted.
+func story() *metrics.Metrics {
+	m := metrics.New("v1.2.3")
+	for _, source := range []string{"uevent", "nodes", "tree"} {
+		m.Source(source, true)
+	}
+	m.Source("tree", false)
+	m.ResourceOffered(accelerator)
+	m.ResourceOffered("b-com.com/pool")
+	m.Registered(accelerator)
+	m.StreamOpened(accelerator)
+	m.ListSent(accelerator, 0, false)
+	m.Listing(nil)
+	m.Listing(errors.New("permission denied"))
+	m.HoldersAsked(nil)
+	m.CDI(errors.New("disk full"))
+
+	m.UEvent([]byte("pci"), []byte("add"))
+	m.UEvent([]byte("platform"), []byte("bind"))
+	m.UEvent([]byte("platform"), []byte("bind"))
+	m.UEventIgnored()
+	m.UEventForged()
+	m.UEventMalformed()
+	m.UEventsLost()
+	m.InotifyEvent("nodes")
+	m.InotifyLost("tree")
+	m.Hint("uevent")
+	m.Hint("inotify")
+	m.ScanDone(180 * time.Microsecond)
+	m.ScanGone(20 * time.Microsecond)
+	m.ScanFailed(3 * time.Millisecond)
+	m.ScanTimeout(2 * time.Second)
+	m.CardsUnreadable(1)
+	m.Transition("", "healthy", "")
+	m.Transition("healthy", "unhealthy", "unreadable=errors/errors")
+	m.Transition("unhealthy", "healthy", "")
+	m.Transition("healthy", "", "")
+	m.IdentityChange("afu")
+	m.ListSent(accelerator, 850*time.Microsecond, true)
+
+	m.AllocateServed(accelerator, 2)
+	m.AllocateRefused(accelerator)
+	m.KubeletRestarted(accelerator)
+	m.RegistrationAbandoned(accelerator)
+	m.RegistrationFailed(accelerator)
+	m.APIEvent("sent")
+	m.APIFailed()
+	m.ConfigReload(true)
+	m.ConfigReload(false)
+	m.Follow(stateOf([]metrics.Resource{{Name: accelerator, Streams: 1, Ready: true}, {Name: "b-com.com/pool"}, {Name: "b-com.com/leaving", Ready: true}},
+		port0, port1, buried, nameless, unit))
+	return m
+}
+
+func TestPage(t *testing.T) {
+	version := regexp.MustCompile(`goversion="[^"]*"`)
+	golden(t, "testdata/page.txt", version.ReplaceAllString(page(t, story()), `goversion="GO"`))
+}
+
+// Before anything has happened, what can only be counted stands at 0.
+func TestFirstPage(t *testing.T) {
+	version := regexp.MustCompile(`goversion="[^"]*"`)
+	golden(t, "testdata/first.txt", version.ReplaceAllString(page(t, metrics.New("v1.2.3")), `goversion="GO"`))
+}
