@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc/grpclog"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"b-com.com/accelerator-device-plugin/internal/pulse"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/cdi"
 	"b-com.com/accelerator-device-plugin/server/offer"
@@ -36,6 +38,9 @@ func (s *Server) Remembered() int {
 	defer s.recent.mu.Unlock()
 	return len(s.recent.served)
 }
+
+// LosePatience makes the server call stuck what takes longer than d; before Run only.
+func (s *Server) LosePatience(d time.Duration) { s.pulse = pulse.New(d) }
 
 // Injection keeps a CDI spec as a server does, without one.
 type Injection struct{ *injection }

@@ -58,7 +58,7 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 		reregister: newSignal(),
 		recent:     &recent{grace: cfg.AllocationGrace},
 		injection:  newInjection(cfg.CDI, cfg.Metrics, log),
-		pulse:      pulse.New(),
+		pulse:      pulse.New(pulse.Patience),
 		endpoints:  map[string]*endpoint{},
 	}, nil
 }

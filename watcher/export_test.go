@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/pulse"
 )
 
 // Parsed is a uevent as text.
@@ -72,6 +73,13 @@ func FromKernel(from unix.Sockaddr, oob []byte) bool { return newSender(from, oo
 // ShrinkReceiveBuffer makes the socket's buffer small; before Run only.
 func (w *Watcher) ShrinkReceiveBuffer(bytes int) error {
 	return w.control(func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bytes) })
+}
+
+// LosePatience makes the watcher call stuck what takes longer than d; before Run only.
+func (w *Watcher) LosePatience(d time.Duration) {
+	for _, k := range w.sources {
+		k.pulse = pulse.New(d)
+	}
 }
 
 // UEventCloser returns a func that closes the socket under the reader; call

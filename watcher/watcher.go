@@ -86,7 +86,7 @@ func New(cfg Config, log *zap.Logger) (*Watcher, error) {
 }
 
 func (w *Watcher) keep(src source, k keeper, m *metrics.Metrics, log *zap.Logger) {
-	k.src, k.log, k.metrics, k.pulse = src, log, m, pulse.New()
+	k.src, k.log, k.metrics, k.pulse = src, log, m, pulse.New(pulse.Patience)
 	k.start()
 	w.sources = append(w.sources, &k)
 }

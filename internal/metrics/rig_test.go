@@ -1,7 +1,6 @@
 package metrics_test
 
 import (
-	"bytes"
 	"flag"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
 )
 
 var update = flag.Bool("update", false, "write what is compared with the golden files")
@@ -38,22 +38,7 @@ func scrape(t testing.TB, m *metrics.Metrics, accept string) *http.Response {
 	return answer
 }
 
-// page is the page as text, without the metrics of Go, of the process and of the
-// page itself.
-func page(t testing.TB, m *metrics.Metrics) string {
-	t.Helper()
-	var all bytes.Buffer
-	if _, err := all.ReadFrom(scrape(t, m, "").Body); err != nil {
-		t.Fatal(err)
-	}
-	var ours strings.Builder
-	for line := range strings.Lines(all.String()) {
-		if strings.HasPrefix(strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE "), "accelerator_") {
-			ours.WriteString(line)
-		}
-	}
-	return ours.String()
-}
+func page(t testing.TB, m *metrics.Metrics) string { return metricstest.Page(t, m) }
 
 // samples are the lines of a page that begin so, without HELP and TYPE.
 func samples(page, prefix string) []string {

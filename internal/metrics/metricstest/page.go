@@ -1,0 +1,52 @@
+// Package metricstest shows tests what [metrics.Metrics] has counted: the page, as
+// Prometheus gets it. It owns no state.
+package metricstest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+)
+
+// Page is the page as text, without the metrics of Go, of the process and of the
+// page itself.
+func Page(t testing.TB, m *metrics.Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("scrape = %d\n%s", w.Code, w.Body)
+	}
+	return Ours(w.Body.String())
+}
+
+// Ours are the lines of a page that are about metrics declared here.
+func Ours(page string) string {
+	var ours strings.Builder
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE "), "accelerator_") {
+			ours.WriteString(line)
+		}
+	}
+	return ours.String()
+}
+
+// Samples are the values of a page by series: of those that begin with one of the
+// prefixes, and whose value is not 0.
+func Samples(page string, prefixes ...string) map[string]string {
+	found := make(map[string]string)
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		last := strings.LastIndexByte(line, ' ')
+		series, value := line[:last], line[last+1:]
+		for _, p := range prefixes {
+			if strings.HasPrefix(line, p) && value != "0" {
+				found[series] = value
+			}
+		}
+	}
+	return found
+}

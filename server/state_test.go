@@ -1,0 +1,90 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// A conductor that gets nowhere with a snapshot is stuck, until it does.
+func TestStuckConductor(t *testing.T) {
+	r := newRig(t, nil)
+	r.LosePatience(50 * time.Millisecond)
+	r.devices.set(ports(1)...)
+	r.run()
+	k := r.kubelet(standin.Behaviour{})
+	r.awaitList(k)
+	if err := r.Alive(); err != nil {
+		t.Errorf("while it waits: %v", err)
+	}
+	r.devices.mu.Lock() // whoever asks for the newest snapshot from now on has to wait
+	close(r.devices.stale)
+	r.devices.stale = make(chan struct{})
+	awaitAlive(r, func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "server: stuck for ") })
+	r.devices.mu.Unlock()
+	awaitAlive(r, func(err error) bool { return err == nil })
+}
+
+func awaitAlive(r *rig, met func(error) bool) {
+	r.Helper()
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for !met(r.Alive()) {
+		select {
+		case <-look.C:
+		case <-r.ctx.Done():
+			r.Fatalf("Alive() = %v", r.Alive())
+		}
+	}
+}
+
+// What happens on the way to the kubelet is counted, and what is can be asked for.
+func TestMetrics(t *testing.T) {
+	m := metrics.New("test")
+	r := newRig(t, func(c *server.Config) { c.Metrics, c.RetireAfter = m, 10*time.Millisecond })
+	r.devices.set(ports(2)...)
+	r.run()
+	k := r.kubelet(standin.Behaviour{})
+	r.awaitList(k)
+	r.awaitReady()
+	if diff := cmp.Diff([]server.Resource{{Name: resource, Streams: 1}}, r.Resources()); diff != "" {
+		t.Errorf("resources (-want +got):\n%s", diff)
+	}
+	if _, err := k.Allocate(r.ctx, resource, ports(2)[0].ID, ports(2)[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Allocate(r.ctx, resource, "nobody"); err == nil {
+		t.Fatal("nobody was given away")
+	}
+	k.Stop()
+	k = r.kubelet(standin.Behaviour{})
+	r.awaitList(k)
+	r.awaitEvent("list.sent", 2)
+	r.awaitEvent("resource.registered", 2)
+	want := map[string]string{
+		`accelerator_lists_sent_total{resource="b-com.com/accelerator"}`:                   "2",
+		`accelerator_streams_opened_total{resource="b-com.com/accelerator"}`:               "2",
+		`accelerator_registrations_total{resource="b-com.com/accelerator",result="ok"}`:    "2",
+		`accelerator_kubelet_restarts_total{resource="b-com.com/accelerator"}`:             "1",
+		`accelerator_allocations_total{resource="b-com.com/accelerator",result="served"}`:  "1",
+		`accelerator_allocations_total{resource="b-com.com/accelerator",result="refused"}`: "1",
+		`accelerator_allocated_devices_total{resource="b-com.com/accelerator"}`:            "2",
+		`accelerator_hint_to_send_seconds_count`:                                           "1", // once per list
+	}
+	of := []string{"accelerator_lists", "accelerator_streams", "accelerator_reg", "accelerator_kub", "accelerator_all", "accelerator_hint_to_send_seconds_count"}
+	if diff := cmp.Diff(want, metricstest.Samples(metricstest.Page(t, m), of...)); diff != "" {
+		t.Errorf("page (-want +got):\n%s", diff)
+	}
+	r.devices.set()
+	r.awaitEvent("resource.retired", 1)
+	if page := metricstest.Page(t, m); strings.Contains(page, resource) {
+		t.Errorf("page still knows of the resource that was retired:\n%s", page)
+	}
+}
