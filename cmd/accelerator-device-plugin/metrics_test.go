@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+var updatePage = flag.Bool("update-page", false, "write testdata/metrics.txt")
+
+// scrape gets a page from the daemon, as Prometheus does.
+func (d *daemon) scrape() string {
+	d.t.Helper()
+	answer, err := probe.Get("http://" + d.cfg.HTTPAddress + "/metrics")
+	d.do(err)
+	defer answer.Body.Close()
+	page, err := io.ReadAll(answer.Body)
+	d.do(err)
+	if answer.StatusCode != http.StatusOK {
+		d.t.Fatalf("/metrics = %s\n%s", answer.Status, page)
+	}
+	return metricstest.Ours(string(page))
+}
+
+// awaitSeries scrapes until the page has a line.
+func (d *daemon) awaitSeries(line string) string {
+	d.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		page := d.scrape()
+		if strings.Contains(page, line+"\n") {
+			return page
+		}
+		select {
+		case <-deadline:
+			d.t.Fatalf("page has no line %s:\n%s", line, page)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// varies are the metrics whose values are another day's another time, or another
+// machine's: how often something is read, what else the kernel says, and through
+// which states a card passes on its way out.
+var varies = regexp.MustCompile(`^(accelerator_(uevent|inotify|hint|scan|list|snapshot|source_up|device_transitions)[a-z_]*).*\n`)
+
+// mayBe are those that another run may not have at all.
+var mayBe = regexp.MustCompile(`accelerator_(device_identity_changes|uevents|inotify_overflows)_total`)
+
+func steady(page string) string {
+	var b strings.Builder
+	last := ""
+	for line := range strings.Lines(page) {
+		m := varies.FindStringSubmatch(line)
+		switch {
+		case mayBe.MatchString(line):
+		case m == nil:
+			b.WriteString(line)
+		case !strings.HasPrefix(m[1], last) || last == "":
+			b.WriteString(m[1] + " varies\n")
+			last = m[1]
+		}
+	}
+	return regexp.MustCompile(`goversion="[^"]*"`).ReplaceAllString(b.String(), `goversion="GO"`)
+}
+
+// The page of a whole story: two cards, one breaks and heals, a pod is given a port,
+// another one is refused, a card is pulled from under a pod, the kubelet restarts.
+func TestMetricsOfAStory(t *testing.T) {
+	d := prepareDaemon(t, func(c *config.Config) { c.HTTPAddress = freeAddress(t) })
+	d.do(d.node.Plug(cardA))
+	d.do(d.node.Plug(cardB))
+	d.run()
+	d.await("start", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x4000000000000"))
+	d.await("broken", health{"3b:00.0": false, "3b:00.0-p1": true, "5e:00.0": true})
+	broken := d.awaitSeries(`accelerator_devices{health="unhealthy",resource="b-com.com/accelerator"} 1`)
+	for _, line := range []string{
+		`accelerator_device_health{device="3b:00.0",family="dfl",health="unhealthy",pci="0000:3b:00.0",resource="b-com.com/accelerator"} 1`,
+		`accelerator_device_reason{device="3b:00.0",reason="port-ap6",resource="b-com.com/accelerator"} 1`,
+		`accelerator_device_transitions_total{new="unhealthy",old="healthy",reason="port-ap6"} 1`,
+		`accelerator_device_transitions_total{new="healthy",old="absent",reason=""} 3`,
+		`accelerator_hint_to_send_seconds_count 1`,
+	} {
+		if !strings.Contains(broken, line+"\n") {
+			t.Errorf("broken: page has no line %s:\n%s", line, broken)
+		}
+	}
+	d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x0"))
+	d.await("healed", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	_, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1")
+	d.do(err)
+	if _, err := d.kubelet.Allocate(t.Context(), testResource, "86:00.0"); err == nil {
+		t.Error("a device was given that is not there")
+	}
+	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
+	d.do(d.node.Unplug(cardB.Address))
+	d.await("pulled", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
+	d.awaitLine("device.tombstone", "5e:00.0", "default/job/main")
+	d.restartKubelet()
+	d.await("kubelet restarted", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
+	d.awaitSeries(`accelerator_registrations_total{resource="b-com.com/accelerator",result="ok"} 2`)
+
+	got := steady(d.awaitSeries(`accelerator_resource_ready{resource="b-com.com/accelerator"} 1`))
+	const path = "testdata/metrics.txt"
+	if *updatePage {
+		d.do(os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	d.do(err)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s is not what it was; after a look, -update-page (-want +got):\n%s", path, diff)
+	}
+}
+
+// What was counted in one mode is not lost in the next one; what is, is the next one's.
+func TestMetricsOutliveAMode(t *testing.T) {
+	d := prepareDaemon(t, nil)
+	d.do(d.node.Plug(cardB))
+	m := metrics.New("test")
+	s := &service{cfg: d.cfg, log: zap.NewNop(), metrics: m}
+	run := func(mode, resource string) {
+		t.Helper()
+		ctx, end := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.generation(ctx, mode) }()
+		_, err := d.kubelet.AwaitList(t.Context(), resource, func(l standin.List) bool { return told(l)["5e:00.0"] })
+		d.do(err)
+		end(server.ErrWithdrawn)
+		d.do(<-ended)
+	}
+	run("single", testResource)
+	const added = `accelerator_device_transitions_total{new="healthy",old="absent",reason=""}`
+	if got := metricstest.Samples(metricstest.Page(t, m), added); got[added] != "1" {
+		t.Fatalf("after one mode: %v", got)
+	}
+	run("af", afBb)
+	page := metricstest.Page(t, m)
+	if got := metricstest.Samples(page, added, "accelerator_mode_info"); got[added] != "2" || got[`accelerator_mode_info{mode="af"}`] != "1" {
+		t.Errorf("after two modes: %v", got)
+	}
+	if strings.Contains(page, testResource) {
+		t.Errorf("page still has series of a resource that is not offered any more:\n%s", page)
+	}
+}
+
+// Who is stuck is said together, and by name.
+func TestAliveNamesWhoIsStuck(t *testing.T) {
+	d := prepareDaemon(t, nil)
+	n, err := openNode(d.cfg, watching(d.cfg), zap.NewNop(), zap.NewNop())
+	d.do(err)
+	defer n.watcher.Close()
+	settings := server.Defaults()
+	settings.KubeletDir = d.cfg.KubeletDir
+	srv, err := server.New(settings, n.inventory, zap.NewNop())
+	d.do(err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("no answer within 1s"))
+	// The inventory does not run, so its loop answers nobody.
+	if err := alive(ctx, n, srv); err == nil || err.Error() != "inventory: no answer within 1s" {
+		t.Errorf("alive() = %v, want that the inventory does not answer", err)
+	}
+}
