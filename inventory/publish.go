@@ -163,34 +163,35 @@ func (l *loop) publish() {
 
 // say logs what is new about a device.
 func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
-	log := l.log.With(event.Device(d.ID))
+	// The id is no [zap.Logger.With]: that costs as much as the rest of the line, and
+	// the kubelet waits meanwhile.
 	if old == nil {
-		say := log.Info
+		say := l.log.Info
 		// What was like that when we came is worth a warning.
 		p.coming = l.ready && pluggedIn(d)
 		if d.Health == Unhealthy && !p.coming && hasNewTrouble(&Device{}, d) {
-			say = log.Warn
+			say = l.log.Warn
 		}
 		l.cfg.Metrics.Transition("", d.Health.String(), worst(d))
-		say("device added", event.DeviceAdded, event.PCI(d.PCIAddress), event.Family(d.Family),
+		say("device added", event.DeviceAdded, event.Device(d.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
 			event.Resource(d.OfferedAs), event.Health(d.Health.String()), event.Reasons(d.Reasons), event.AFU(d.AFUID), event.Interface(d.InterfaceID),
 			event.Nodes(d.Nodes), event.Parent(d.Parent), l.latency(c, now), p.trouble())
 		return
 	}
 	p.coming = p.coming && pluggedIn(d)
 	if old.Health != d.Health || !slices.Equal(old.Reasons, d.Reasons) {
-		say := log.Info
+		say := l.log.Info
 		if !p.coming && (d.Health > old.Health || hasNewTrouble(old, d)) {
-			say = log.Warn
+			say = l.log.Warn
 		}
 		l.countTurn(old, d)
-		say("device health changed", event.DeviceHealth, event.PCI(d.PCIAddress),
+		say("device health changed", event.DeviceHealth, event.Device(d.ID), event.PCI(d.PCIAddress),
 			event.Old(old.Health.String()), event.New(d.Health.String()), event.Reasons(d.Reasons),
 			event.Lasted(now.Sub(p.since)), l.latency(c, now), p.trouble())
 	}
 	for _, change := range identityChanges(old, d) {
 		l.cfg.Metrics.IdentityChange(change.attribute)
-		log.Info("device identity changed", event.DeviceIdentity, event.PCI(d.PCIAddress),
+		l.log.Info("device identity changed", event.DeviceIdentity, event.Device(d.ID), event.PCI(d.PCIAddress),
 			event.Attribute(change.attribute), event.Old(change.old), event.New(change.new))
 	}
 }

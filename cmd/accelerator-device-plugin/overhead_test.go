@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// BenchmarkTelling is what it adds to the way from a hint to the kubelet's end of the
+// stream that all is counted and logged, at the default level, as JSON, into a real
+// file descriptor. Two daemons take turns, one of which tells nobody anything;
+// compared are the medians.
+func BenchmarkTelling(b *testing.B) {
+	mute := newPath(b, nil, zap.NewNop())
+	devNull, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer devNull.Close()
+	telling := newPath(b, metrics.New("test"), newLogger(config.Defaults(), devNull))
+	var muted, told []time.Duration
+	for i := 0; b.Loop(); i++ {
+		if i%2 == 0 {
+			muted, told = append(muted, mute.change(b, i)), append(told, telling.change(b, i))
+		} else {
+			told, muted = append(told, telling.change(b, i)), append(muted, mute.change(b, i))
+		}
+	}
+	m, t := median(muted), median(told)
+	b.ReportMetric(float64(m)/1e3, "mute-median-µs")
+	b.ReportMetric(float64(t)/1e3, "telling-median-µs")
+	b.ReportMetric(float64(t)/float64(m), "telling/mute")
+	b.ReportMetric(0, "ns/op") // it would count the change of the tree, too
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// path is what a hint goes through: inventory, server, gRPC over a unix socket, a
+// kubelet.
+type path struct {
+	node      *simnode.Node
+	inventory *inventory.Inventory
+	kubelet   *standin.Kubelet
+}
+
+func pathCard(i int) string { return fmt.Sprintf("0000:%02x:00.0", i) }
+
+// newPath starts one on a node of 32 cards.
+func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
+	b.Helper()
+	dir, err := os.MkdirTemp("", "adp")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { os.RemoveAll(dir) })
+	p := &path{}
+	if p.node, err = simnode.New(dir); err != nil {
+		b.Fatal(err)
+	}
+	for i := range 32 {
+		if err := p.node.Plug(simnode.Card{Address: pathCard(i), Ports: 1, AFUID: cardA.AFUID, InterfaceID: cardA.InterfaceID}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	cfg := config.Defaults()
+	cfg.SysfsRoot, cfg.DevRoot, cfg.RecoveryHold, cfg.FlapLimit = p.node.Sys, p.node.Dev, 0, 0
+	watched, settings := watching(cfg), server.Defaults()
+	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour
+	settings.KubeletDir = filepath.Join(dir, "kubelet")
+	watched.Metrics, settings.Metrics = m, m
+	p.inventory = inventory.New(watched, sysfs.Host{Sys: p.node.Sys, Dev: p.node.Dev, Simulated: true}, families(cfg), log)
+	srv, err := server.New(settings, p.inventory, log)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if p.kubelet, err = standin.Start(context.WithoutCancel(b.Context()), settings.KubeletDir, standin.Behaviour{}); err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
+	ended := make(chan error, 2)
+	go func() { ended <- p.inventory.Run(ctx) }()
+	go func() { ended <- srv.Run(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		<-ended
+		<-ended
+		p.kubelet.Stop()
+	})
+	if _, err := p.kubelet.AwaitList(b.Context(), testResource, func(l standin.List) bool { return len(l.Devices) == 32 }); err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// change breaks a port, or heals it, and returns how long it took from the hint until
+// the kubelet had the list.
+func (p *path) change(b *testing.B, i int) time.Duration {
+	card, healthy, value := i/2%32, i%2 == 1, "0x4000000000000"
+	if healthy {
+		value = "0x0"
+	}
+	if err := p.node.Set(pathCard(card), 0, "errors/errors", value); err != nil {
+		b.Fatal(err)
+	}
+	began := time.Now()
+	p.inventory.Hint(inventory.Hint{Card: pathCard(card), Source: "test", At: began})
+	list, err := p.kubelet.AwaitList(b.Context(), testResource, func(l standin.List) bool { return l.Devices[card].Healthy == healthy })
+	if err != nil {
+		b.Fatal(err)
+	}
+	return list.Received.Sub(began)
+}
