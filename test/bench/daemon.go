@@ -33,8 +33,8 @@ type daemon struct {
 }
 
 // launch starts the binary on a node with so many cards of one port, at the
-// default intervals.
-func launch(ctx context.Context, binary string, cards int) (*daemon, error) {
+// default intervals, with more flags.
+func launch(ctx context.Context, binary string, cards int, more ...string) (*daemon, error) {
 	dir, err := os.MkdirTemp("", "accel-bench-")
 	if err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func launch(ctx context.Context, binary string, cards int) (*daemon, error) {
 	if d.kubelet, err = standin.Start(ctx, filepath.Join(dir, "kubelet"), standin.Behaviour{}); err != nil {
 		return nil, errors.Join(err, d.end())
 	}
-	d.process = exec.CommandContext(ctx, binary, "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
-		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "", "--recovery-hold", "0s", "--flap-limit", "0", "--log-level", "error")
+	d.process = exec.CommandContext(ctx, binary, append([]string{"--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
+		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "", "--recovery-hold", "0s", "--flap-limit", "0", "--log-level", "error"}, more...)...)
 	d.process.Stderr = os.Stderr
 	d.begin = time.Now()
 	if err := d.process.Start(); err != nil {
