@@ -59,5 +59,14 @@ if [ "$(wc -l <<<"$files")" -ne 1 ]; then
 	breaches=1
 fi
 
+# Who links templates keeps every exported method: 2.6 MB, and 1.5 MiB of memory.
+binary=$(mktemp)
+trap 'rm -f "$binary"' EXIT
+CGO_ENABLED=0 go build -tags grpcnotrace -o "$binary" ./cmd/accelerator-device-plugin
+if go tool nm "$binary" | grep ' text/template\.(\*Template)\.Execute$' >/dev/null; then
+	echo "the daemon links text/template; who calls it: go build -tags grpcnotrace -ldflags -dumpdep ./cmd/... 2>&1 | grep -- '-> text/template'"
+	breaches=1
+fi
+
 [ $breaches -eq 0 ] && echo "package borders hold"
 exit $breaches
