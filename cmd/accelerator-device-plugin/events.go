@@ -15,6 +15,7 @@ func (s *service) apiServer() (*apiserver.Client, error) {
 	}
 	client, err := apiserver.Open(apiserver.Config{
 		Kubeconfig: s.cfg.Kubeconfig, LookupEnv: os.LookupEnv, UserAgent: "accelerator-device-plugin/" + buildVersion(),
+		Failed: s.metrics.APIFailed,
 	}, s.log)
 	if err != nil {
 		return nil, fmt.Errorf("--node-name %s: %w", s.cfg.NodeName, err)
@@ -27,5 +28,5 @@ func (s *service) recorder(client *apiserver.Client) *recorder.Recorder {
 	if client == nil || !s.cfg.Events {
 		return nil
 	}
-	return recorder.New(recorder.Config{Node: s.cfg.NodeName, Client: client}, s.log)
+	return recorder.New(recorder.Config{Node: s.cfg.NodeName, Client: client, Count: s.metrics.APIEvent}, s.log)
 }

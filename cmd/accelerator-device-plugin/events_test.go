@@ -15,7 +15,9 @@ import (
 // at the API server.
 func withEvents(t *testing.T) *cluster {
 	t.Helper()
-	c := prepareCluster(t, func(cfg *config.Config) { cfg.Events, cfg.NodeAnnotation = true, false })
+	c := prepareCluster(t, func(cfg *config.Config) {
+		cfg.Events, cfg.NodeAnnotation, cfg.HTTPAddress = true, false, freeAddress(t)
+	})
 	c.api.SetPod("default", "job", "uid-of-job")
 	return c
 }
@@ -95,6 +97,7 @@ func TestEventsAlone(t *testing.T) {
 	c.run()
 	c.awaitEvents("started", aboutNode+"Warning DeviceUnhealthy 3b:00.0-p1")
 	c.awaitOffers("started", offers{testResource: {"3b:00.0": true, "3b:00.0-p1": false}})
+	c.awaitSeries(`accelerator_api_events_total{result="sent"} 1`)
 	for _, request := range c.api.Requests() {
 		if !strings.HasPrefix(request, "POST default/events") {
 			t.Errorf("request %q", request)
@@ -113,6 +116,9 @@ func TestEventsNobodyTakes(t *testing.T) {
 	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
 	c.awaitOffers("broken", offers{testResource: {"3b:00.0": true, "3b:00.0-p1": false}})
 	c.awaitLine("api.lost", "create event")
+	if page := c.scrape(); strings.Contains(page, "accelerator_api_failures_total 0") || strings.Contains(page, `accelerator_api_events_total{result="sent"}`) {
+		t.Errorf("metrics know of no failure:\n%s", page)
+	}
 	c.do(c.node.Unplug(cardA.Address))
 	c.awaitOffers("pulled", offers{testResource: {}})
 	begin := time.Now()
