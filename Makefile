@@ -18,10 +18,10 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test test-kernel test-kubelet fixtures lint deps fuzz bench clean image chart manifests test-chart
+.PHONY: help build demo test test-kernel test-kubelet test-prometheus fixtures lint deps fuzz bench clean image chart manifests test-chart
 
 help: ## print this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # go build knows what is up to date, the version included; make does not.
 build: ## build the static binary into bin/
@@ -38,6 +38,9 @@ test-kernel: build ## plug cards into a real kernel under qemu (STORIES=pattern,
 
 test-kubelet: build ## run it against the real device managers of two kubelets (TESTS=pattern)
 	@test/kubelet/run.sh $(BINARY) '$(TESTS)'
+
+test-prometheus: build ## have a real Prometheus scrape it; alert rules, dashboard (TESTS=pattern)
+	@test/prometheus/run.sh $(BINARY) '$(TESTS)'
 
 fixtures: build ## record on that kernel what unit tests stand on
 	@test/kernel/fixtures.sh $(BINARY)

@@ -1,0 +1,244 @@
+package prometheus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/test/prometheus"
+)
+
+const (
+	resource = "example.com/fpga"
+	cardA    = "0000:3b:00.0"
+	cardB    = "0000:5e:00.0"
+	broken   = "0x4000000000000" // port error: AP6
+	whole    = "0x0"
+)
+
+// rig is a node with two cards of two ports, a kubelet, and two Prometheus that
+// scrape what runs on it.
+type rig struct {
+	t       *testing.T
+	dir     string
+	node    *simnode.Node
+	kubelet *standin.Kubelet
+	pods    *standin.PodResources
+	daemons map[string]*prometheus.Daemon // by the name of the pod
+	native  *prometheus.Server            // native histograms; the rules as they are
+	classic *prometheus.Server            // buckets; the rules sixty times as fast
+}
+
+func newRig(t *testing.T) *rig {
+	dir, err := os.MkdirTemp("", "adp") // short: paths of sockets have 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	r := &rig{t: t, dir: dir, daemons: map[string]*prometheus.Daemon{}}
+	r.node, err = simnode.New(dir)
+	r.do(err)
+	for numa, address := range []string{cardA, cardB} {
+		r.do(r.node.Plug(simnode.Card{
+			Address: address, Ports: 2, NUMANode: numa,
+			AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
+		}))
+	}
+	r.startKubelet()
+	t.Cleanup(func() { r.kubelet.Stop() })
+	r.pods, err = standin.StartPodResources(context.Background(), filepath.Join(dir, "pods.sock"))
+	r.do(err)
+	t.Cleanup(r.pods.Stop)
+	t.Cleanup(func() {
+		for pod := range r.daemons {
+			r.endDaemon(pod)
+		}
+	})
+	r.startDaemon("a")
+	r.native = r.startServer("native", read(t, rulesFile), "--enable-feature=native-histograms")
+	r.classic = r.startServer("classic", faster(read(t, rulesFile)))
+	return r
+}
+
+// do fails the test where something that the test does fails.
+func (r *rig) do(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// step says how far the test is.
+func (r *rig) step(format string, args ...any) {
+	fmt.Printf("  %s %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
+}
+
+func (r *rig) startKubelet() {
+	r.t.Helper()
+	var err error
+	r.kubelet, err = standin.Start(context.Background(), filepath.Join(r.dir, "kubelet"), standin.Behaviour{})
+	r.do(err)
+}
+
+// startDaemon starts one more daemon, as the pod of that name.
+func (r *rig) startDaemon(pod string) {
+	r.t.Helper()
+	settings := filepath.Join(r.dir, "config.yaml")
+	write(r.t, settings, "exclude: []\n")
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	d, err := prometheus.StartDaemon(ctx, *binary, filepath.Join(*out, "daemon-"+pod+".log"),
+		"--sysfs-root", r.node.Sys, "--dev-root", r.node.Dev, "--host-dev-root", "/dev",
+		"--kubelet-dir", filepath.Join(r.dir, "kubelet"), "--pod-resources-socket", filepath.Join(r.dir, "pods.sock"),
+		"--cdi-dir", filepath.Join(r.dir, "cdi"), "--config", settings,
+		"--resource-name", resource, "--recovery-hold", "0s", "--resync-interval", "1s", "--health-interval", "1s", "--log-level", "debug")
+	r.do(err)
+	r.daemons[pod] = d
+}
+
+func (r *rig) endDaemon(pod string) {
+	r.t.Helper()
+	if err := r.daemons[pod].End(); err != nil {
+		r.t.Errorf("daemon %s: %v", pod, err)
+	}
+	delete(r.daemons, pod)
+}
+
+// startServer starts a Prometheus with these rules.
+func (r *rig) startServer(name, rules string, flags ...string) *prometheus.Server {
+	r.t.Helper()
+	dir := filepath.Join(*out, name)
+	r.do(os.RemoveAll(dir))
+	r.do(os.MkdirAll(dir, 0o755))
+	write(r.t, filepath.Join(dir, "alerts.yaml"), rules)
+	write(r.t, filepath.Join(dir, "prometheus.yml"), r.settings())
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	s, err := prometheus.StartServer(ctx, *server, dir, flags...)
+	r.do(err)
+	r.t.Cleanup(func() {
+		if err := errors.Join(s.End(), os.RemoveAll(filepath.Join(dir, "data"))); err != nil {
+			r.t.Errorf("prometheus %s: %v", name, err)
+		}
+	})
+	return s
+}
+
+// settings are those of deploy/prometheus/scrape.yaml, each second. What the API
+// server would say of the pods is written there instead of it; what is made of it
+// is in the file.
+func (r *rig) settings() string {
+	r.t.Helper()
+	var settings map[string]any
+	r.do(yaml.Unmarshal([]byte(read(r.t, "../../deploy/prometheus/scrape.yaml")), &settings))
+	settings["global"] = map[string]any{"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}
+	var pods []any
+	for pod, d := range r.daemons {
+		pods = append(pods, target(d.Address, pod, "http", "Running"),
+			target(d.Address, pod, "other", "Running"), target(d.Address, pod+"-ended", "http", "Succeeded"))
+	}
+	for _, job := range settings["scrape_configs"].([]any) {
+		job := job.(map[string]any)
+		job["scrape_interval"] = "1s"
+		if _, ok := job["kubernetes_sd_configs"]; ok {
+			delete(job, "kubernetes_sd_configs")
+			job["static_configs"] = pods
+		}
+	}
+	text, err := yaml.Marshal(settings)
+	r.do(err)
+	return string(text)
+}
+
+// target is a port of a pod, with the labels that Prometheus has from the API server.
+func target(address, pod, port, phase string) map[string]any {
+	return map[string]any{
+		"targets": []string{address},
+		"labels": map[string]string{
+			"__meta_kubernetes_pod_label_app_kubernetes_io_name": "accelerator-device-plugin",
+			"__meta_kubernetes_pod_container_port_name":          port,
+			"__meta_kubernetes_pod_phase":                        phase,
+			"__meta_kubernetes_pod_node_name":                    "worker-1",
+			"__meta_kubernetes_namespace":                        "kube-system",
+			"__meta_kubernetes_pod_name":                         pod,
+		},
+	}
+}
+
+// discover has both Prometheus scrape the daemons that are running now.
+func (r *rig) discover() {
+	r.t.Helper()
+	for _, s := range []*prometheus.Server{r.native, r.classic} {
+		write(r.t, filepath.Join(s.Dir, "prometheus.yml"), r.settings())
+		r.do(s.Reload())
+	}
+}
+
+// await waits until an expression has this value: that of each of its samples, in
+// any order, or "" for none.
+func (r *rig) await(s *prometheus.Server, expr, want string) {
+	r.t.Helper()
+	var got string
+	r.until(func() bool {
+		samples, err := s.Query(expr)
+		r.do(err)
+		var values []string
+		for _, sample := range samples {
+			values = append(values, sample.Value())
+		}
+		got = strings.Join(values, " ")
+		return got == want
+	}, func() string { return fmt.Sprintf("%s: %q, want %q", expr, got, want) })
+}
+
+// awaitBoth does so of both.
+func (r *rig) awaitBoth(expr, want string) {
+	r.t.Helper()
+	r.await(r.native, expr, want)
+	r.await(r.classic, expr, want)
+}
+
+// awaitAlert waits until an alert is in that state, and returns it.
+func (r *rig) awaitAlert(s *prometheus.Server, name, state string) prometheus.Alert {
+	r.t.Helper()
+	var found prometheus.Alert
+	var all []prometheus.Alert
+	r.until(func() bool {
+		var err error
+		all, err = s.Alerts()
+		r.do(err)
+		for _, a := range all {
+			if a.Labels["alertname"] == name && a.State == state {
+				found = a
+				return true
+			}
+		}
+		return false
+	}, func() string { return fmt.Sprintf("%s is not %s: %v", name, state, all) })
+	return found
+}
+
+// awaitQuiet waits until no alert fires.
+func (r *rig) awaitQuiet(s *prometheus.Server) {
+	r.t.Helper()
+	r.await(s, `count(`+firing+`)`, "")
+}
+
+// until waits until something holds, or fails the test.
+func (r *rig) until(holds func() bool, problem func() string) {
+	r.t.Helper()
+	for begin := time.Now(); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Since(begin) > patience {
+			r.t.Fatalf("within %s: %s", patience, problem())
+		}
+	}
+}
