@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -19,7 +20,9 @@ import (
 // not have, or that is there twice, is an error.
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		appsv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, monitoringv1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			panic(err)
 		}
@@ -73,6 +76,7 @@ func TestDecoderIsStrict(t *testing.T) {
 		{"field that does not exist", "apiVersion: v1\nkind: Pod\nspec: {hostNetwrok: false}\n"},
 		{"field twice", "apiVersion: v1\nkind: Pod\nspec: {hostPID: false, hostPID: false}\n"},
 		{"wrong type", "apiVersion: v1\nkind: Pod\nspec: {hostPID: \"no\"}\n"},
+		{"rule that Prometheus does not have", "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nspec: {groups: [{name: a, rules: [{alrt: a}]}]}\n"},
 		{"kind of another group", "apiVersion: apps/v1\nkind: Pod\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

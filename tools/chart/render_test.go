@@ -43,7 +43,7 @@ func TestLint(t *testing.T) {
 func TestRender(t *testing.T) {
 	sets(t, func(t *testing.T, _, manifests string) {
 		objects(t, manifests)
-		golden(t, filepath.Join("testdata/sets", filepath.Base(t.Name())+".golden"), manifests)
+		golden(t, filepath.Join("testdata/sets", filepath.Base(t.Name())+".golden"), without(t, manifests))
 	})
 }
 
@@ -208,7 +208,7 @@ func daemon(t *testing.T, manifests string) config.Config {
 			environment[e.Name] = "worker-3"
 		}
 	}
-	mounted := only[*corev1.ConfigMap](t, all)
+	mounted := configMap(t, all, "config.yaml")
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, mounted.Data["config.yaml"])
 	if at := environment["ACCELERATOR_CONFIG"]; at != "/etc/accelerator-device-plugin/config.yaml" {

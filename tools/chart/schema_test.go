@@ -115,7 +115,9 @@ func TestSchemaHasTheDaemonsValues(t *testing.T) {
 // those that do are maps of the user's own.
 func TestSchemaIsStrict(t *testing.T) {
 	want := []string{
-		".config.health.severity", ".global", ".nodeSelector", ".podAnnotations", ".podLabels", ".serviceAccount.annotations",
+		".config.health.severity", ".dashboard.labels", ".global", ".nodeSelector", ".podAnnotations", ".podLabels", ".podMonitor.labels",
+		".prometheusRule.labels", ".scrapers[].namespaceSelector.matchLabels", ".scrapers[].podSelector.matchLabels",
+		".serviceAccount.annotations",
 	}
 	var open []string
 	var walk func(path string, s schema)
@@ -210,6 +212,17 @@ func TestRefused(t *testing.T) {
 		{"share above all", "updateStrategy: {rollingUpdate: {maxSurge: 101%}}", "at '/updateStrategy/rollingUpdate/maxSurge'"},
 		{"surge and unavailable", "updateStrategy: {rollingUpdate: {maxUnavailable: 1}}", "maxSurge 1 and maxUnavailable 1: want one of them 0 and the other not"},
 		{"neither", "updateStrategy: {rollingUpdate: {maxSurge: 0}}", "maxSurge 0 and maxUnavailable 0: want one of them 0 and the other not"},
+		{"monitor without labels", "podMonitor: {labels: [a]}", "at '/podMonitor/labels'"},
+		{"key of the monitor", "podMonitor: {selector: {}}", "additional properties 'selector' not allowed"},
+		{"interval without unit", "podMonitor: {interval: '15'}", "at '/podMonitor/interval'"},
+		{"monitor of nothing", "podMonitor: {enabled: true}\nconfig: {httpAddress: ''}", "podMonitor.enabled: not with config.httpAddress empty"},
+		{"scraper that is nobody in particular", "scrapers: [{}]", "minProperties"},
+		{"scraper by name", "scrapers: [prometheus]", "got string, want object"},
+		{"scrapers of nothing", "scrapers: [{podSelector: {}}]\nconfig: {httpAddress: ''}", "scrapers: not with config.httpAddress empty"},
+		{"operator of a selector", "scrapers: [{podSelector: {matchExpressions: [{key: a, operator: Gt}]}}]", "'In', 'NotIn', 'Exists', 'DoesNotExist'"},
+		{"block without addresses", "scrapers: [{ipBlock: {except: []}}]", "missing property 'cidr'"},
+		{"key of the rules", "prometheusRule: {rules: []}", "additional properties 'rules' not allowed"},
+		{"label of the dashboard that is no string", "dashboard: {labels: {grafana_dashboard: 1}}", "got number, want string"},
 		{"test of no resource", "test: {resource: fpga}", "at '/test/resource'"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -100,6 +100,14 @@ func TestEveryValueCounts(t *testing.T) {
 		"updateStrategy":               {to: `{"type":"OnDelete"}`},
 		"podLabels":                    {to: `{"a":"b"}`},
 		"podAnnotations":               {to: `{"a":"b"}`},
+		"podMonitor.enabled":           {to: `true`},
+		"podMonitor.labels":            {to: `{"a":"b"}`, beside: `podMonitor.enabled=true`},
+		"podMonitor.interval":          {to: `"15s"`, beside: `podMonitor.enabled=true`},
+		"scrapers":                     {to: `[{"podSelector":{}}]`},
+		"prometheusRule.enabled":       {to: `true`},
+		"prometheusRule.labels":        {to: `{"a":"b"}`, beside: `prometheusRule.enabled=true`},
+		"dashboard.enabled":            {to: `true`},
+		"dashboard.labels":             {to: `{"a":"b"}`, beside: `dashboard.enabled=true`},
 		"test.resource":                {to: `"example.com/x"`},
 	}
 	for _, v := range readValues(t) {

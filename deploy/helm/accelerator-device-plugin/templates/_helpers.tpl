@@ -27,6 +27,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | trunc 63 | trimAll "-_." | quo
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
+{{- /* The chart's labels and those of a value, which win: (list . .Values.podMonitor.labels). */}}
+{{- define "adp.labels.and" -}}
+{{ merge (dict) (last .) (include "adp.labels" (first .) | fromYaml) | toYaml }}
+{{- end }}
+
 {{- define "adp.serviceAccount" -}}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "adp.name" .) .Values.serviceAccount.name }}

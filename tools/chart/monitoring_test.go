@@ -1,0 +1,108 @@
+package chart_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// Files that stand in an object as they are, by how far they are moved to the right.
+var files = map[string]int{"files/alerts.yaml": 2, "files/dashboard.json": 4}
+
+// without leaves such files out of what helm rendered: golden files are to be read.
+func without(t *testing.T, manifests string) string {
+	for file, right := range files {
+		indent := strings.Repeat(" ", right)
+		text := indent + strings.ReplaceAll(strings.TrimSuffix(read(t, chartDir+"/"+file), "\n"), "\n", "\n"+indent)
+		manifests = strings.ReplaceAll(manifests, text, indent+"("+file+")")
+	}
+	return manifests
+}
+
+// configMap returns the one that has such a key.
+func configMap(t *testing.T, all []runtime.Object, key string) *corev1.ConfigMap {
+	t.Helper()
+	for _, o := range all {
+		if c, ok := o.(*corev1.ConfigMap); ok && c.Data[key] != "" {
+			return c
+		}
+	}
+	t.Fatalf("no ConfigMap has %s", key)
+	return nil
+}
+
+const monitored = "podMonitor: {enabled: true}\nprometheusRule: {enabled: true}\ndashboard: {enabled: true}\n"
+
+// Helm leaves the alerts' own braces alone: the object has what the file has.
+func TestPrometheusRule(t *testing.T) {
+	var want monitoringv1.PrometheusRuleSpec
+	if err := yaml.UnmarshalStrict([]byte(read(t, "../../deploy/prometheus/alerts.yaml")), &want); err != nil {
+		t.Fatal(err)
+	}
+	got := only[*monitoringv1.PrometheusRule](t, objects(t, rendered(t, monitored)))
+	if diff := cmp.Diff(want, got.Spec); diff != "" {
+		t.Errorf("rules (-file +object):\n%s", diff)
+	}
+	if text := got.Spec.Groups[0].Rules[0].Annotations["summary"]; !strings.Contains(text, "{{ $labels.device }}") {
+		t.Errorf("summary %q", text)
+	}
+}
+
+func TestDashboard(t *testing.T) {
+	got := configMap(t, objects(t, rendered(t, monitored)), "accelerator-device-plugin.json")
+	if diff := cmp.Diff(strings.TrimSuffix(read(t, "../../deploy/grafana/dashboard.json"), "\n"), got.Data["accelerator-device-plugin.json"]); diff != "" {
+		t.Errorf("dashboard (-file +object):\n%s", diff)
+	}
+	if !json.Valid([]byte(got.Data["accelerator-device-plugin.json"])) || got.Labels["grafana_dashboard"] != "1" {
+		t.Errorf("labels %v", got.Labels)
+	}
+}
+
+// The monitor finds the pods, and names their port.
+func TestPodMonitor(t *testing.T) {
+	all := objects(t, rendered(t, monitored))
+	spec := only[*monitoringv1.PodMonitor](t, all).Spec
+	for key, value := range spec.Selector.MatchLabels {
+		if got := only[*appsv1.DaemonSet](t, all).Spec.Template.Labels[key]; got != value {
+			t.Errorf("the monitor looks for %s=%s, the pods have %q", key, value, got)
+		}
+	}
+	port := only[*appsv1.DaemonSet](t, all).Spec.Template.Spec.Containers[0].Ports[0].Name
+	if len(spec.PodMetricsEndpoints) != 1 || *spec.PodMetricsEndpoints[0].Port != port {
+		t.Errorf("endpoints %v, the port is called %s", spec.PodMetricsEndpoints, port)
+	}
+}
+
+// Who may come in: nobody, unless somebody is to scrape.
+func TestNetworkPolicy(t *testing.T) {
+	for _, tt := range []struct {
+		name, values string
+		from         int
+	}{
+		{"nobody", "", 0},
+		{"with a monitor", "podMonitor: {enabled: true}", 1},
+		{"named and no monitor", "scrapers: [{podSelector: {}}, {ipBlock: {cidr: 192.0.2.0/24}}]", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ingress := only[*networkingv1.NetworkPolicy](t, objects(t, rendered(t, tt.values))).Spec.Ingress
+			from := 0
+			for _, rule := range ingress {
+				from += len(rule.From)
+				if len(rule.From) == 0 || len(rule.Ports) != 1 || rule.Ports[0].Port.StrVal != "http" {
+					t.Errorf("a rule lets in more than scrapers: %v", rule)
+				}
+			}
+			if from != tt.from {
+				t.Errorf("%d peers, want %d: %v", from, tt.from, ingress)
+			}
+		})
+	}
+}
