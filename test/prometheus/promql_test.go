@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -32,7 +31,7 @@ func uses(expr string) ([]use, error) {
 		case *parser.VectorSelector:
 			u := use{labels: slices.Clone(wanted)}
 			for _, m := range node.LabelMatchers {
-				if m.Name == labels.MetricName {
+				if m.Name == "__name__" {
 					u.metric = m.Value
 				} else {
 					u.labels = append(u.labels, m.Name)
