@@ -27,8 +27,10 @@ fi
 step "$(prometheus --version 2>&1 | head -n 1)"
 nice go test -c -o "$out/prometheus.test" .
 step "run"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 status=0
-"$out/prometheus.test" -daemon "$daemon" -out "$out" -test.v -test.run "$pattern" -test.timeout 2m 2>&1 |
+TMPDIR=$work "$out/prometheus.test" -daemon "$daemon" -out "$out" -test.v -test.run "$pattern" -test.timeout 2m 2>&1 |
 	tee "$out/prometheus.txt" | grep --line-buffered -v '^=== ' || status=$?
 step "done, status $status: $(grep -c '^--- PASS' "$out/prometheus.txt" || true) passed," \
 	"$(grep -c '^--- FAIL' "$out/prometheus.txt" || true) failed; what they said is in $(realpath --relative-to=../.. "$out")"

@@ -58,7 +58,8 @@ func TestPrometheusRule(t *testing.T) {
 
 func TestDashboard(t *testing.T) {
 	got := configMap(t, objects(t, rendered(t, monitored)), "accelerator-device-plugin.json")
-	if diff := cmp.Diff(strings.TrimSuffix(read(t, "../../deploy/grafana/dashboard.json"), "\n"), got.Data["accelerator-device-plugin.json"]); diff != "" {
+	want := strings.TrimSuffix(read(t, "../../deploy/grafana/dashboard.json"), "\n")
+	if diff := cmp.Diff(want, got.Data["accelerator-device-plugin.json"]); diff != "" {
 		t.Errorf("dashboard (-file +object):\n%s", diff)
 	}
 	if !json.Valid([]byte(got.Data["accelerator-device-plugin.json"])) || got.Labels["grafana_dashboard"] != "1" {

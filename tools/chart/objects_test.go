@@ -76,7 +76,8 @@ func TestDecoderIsStrict(t *testing.T) {
 		{"field that does not exist", "apiVersion: v1\nkind: Pod\nspec: {hostNetwrok: false}\n"},
 		{"field twice", "apiVersion: v1\nkind: Pod\nspec: {hostPID: false, hostPID: false}\n"},
 		{"wrong type", "apiVersion: v1\nkind: Pod\nspec: {hostPID: \"no\"}\n"},
-		{"rule that Prometheus does not have", "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nspec: {groups: [{name: a, rules: [{alrt: a}]}]}\n"},
+		{"rule that Prometheus does not have",
+			"apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nspec: {groups: [{name: a, rules: [{alrt: a}]}]}\n"},
 		{"kind of another group", "apiVersion: apps/v1\nkind: Pod\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
