@@ -46,6 +46,7 @@ func alertRules(t *testing.T) []alertRule {
 
 // promtool takes the rules, and its unit tests of them pass.
 func TestPromtool(t *testing.T) {
+	t.Parallel()
 	t.Log(said(t, *tool, "check", "rules", rulesFile))
 	t.Log(said(t, *tool, "test", "rules", rulesTestsFile))
 }

@@ -20,6 +20,7 @@ const firing = `ALERTS{alertstate="firing", alertname!~"AcceleratorUeventsForged
 // each rule has been evaluated without an error, and each query of the dashboard
 // has found something.
 func TestStory(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 
 	r.step("all is well: four devices, heard by the kubelet")
