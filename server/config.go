@@ -66,7 +66,7 @@ func (c Config) validate() error {
 			return fmt.Errorf("%s %q is not an absolute path", path.name, path.value)
 		}
 	}
-	if n := len(newSocketPath(c.KubeletDir)); n > maxSocketPath {
+	if n := len(newSocketPath(c.KubeletDir, newSocketOwner())); n > maxSocketPath {
 		return fmt.Errorf("kubelet directory %q: the path of a socket in it has %d bytes, a unix socket allows %d", c.KubeletDir, n, maxSocketPath)
 	}
 	for _, d := range []struct {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,6 +30,7 @@ type directory struct {
 	path    string
 	poll    time.Duration
 	changed signal
+	twins   *twins // whom it is shared with
 	log     *zap.Logger
 
 	// The rest belongs to run.
@@ -38,11 +40,14 @@ type directory struct {
 }
 
 func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
-	return &directory{path: path, poll: poll, changed: newSignal(), log: log}
+	return &directory{path: path, poll: poll, changed: newSignal(), twins: newTwins(path), log: log}
 }
 
 // run watches until ctx ends.
 func (d *directory) run(ctx context.Context) {
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	tasks.Go(func() { d.twins.run(ctx, d.changed) })
 	defer d.detach()
 	for ctx.Err() == nil {
 		wait := d.poll

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +43,8 @@ type endpoint struct {
 	// The rest belongs to run.
 	absences map[string]bool // why there is no kubelet, as far as it was logged
 	met      identity        // the kubelet.sock that we connected to last
+	undone   *session        // ended by errTwinGone, and serving until it is replaced; nil: none
+	ends     sync.WaitGroup  // of such sessions
 }
 
 func newEndpoint(resource string, cfg Config, d *directory, reregister signal, recent *recent, injection *injection, log *zap.Logger) *endpoint {
@@ -102,12 +105,14 @@ func (e *endpoint) ready() error {
 
 func (e *endpoint) fail(err error) { e.problem.Store(&err) }
 
-// settled is how long a session must have lived for the loss of its socket to be
-// news. What deletes our sockets as soon as they are made is given no storm.
+// settled is how long a session must have lived for the loss of its socket or its
+// stream to be news. What deletes our sockets as soon as they are made, or hangs up
+// as soon as it has come, is given no storm.
 const settled = time.Second
 
 // run holds one session after the other.
 func (e *endpoint) run(ctx context.Context) {
+	defer e.endUndone()
 	retry := backoff.Backoff{First: e.cfg.BackoffMin, Most: e.cfg.BackoffMax}
 	for {
 		if !e.awaitDevices(ctx) || !e.awaitKubelet(ctx) {
@@ -116,14 +121,15 @@ func (e *endpoint) run(ctx context.Context) {
 		// After the waiting: what was asked for meanwhile is done by this session.
 		reregister := e.reregister.next()
 		began := time.Now()
+		replacing := e.undone != nil
 		tried, err := e.session(ctx, reregister)
 		if ctx.Err() != nil {
 			return
 		}
 		e.fail(err)
 		lived := time.Since(began)
-		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) ||
-			errors.Is(err, errSocketLost) && lived >= settled
+		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errTwinGone) ||
+			(lived >= settled || replacing) && (errors.Is(err, errSocketLost) || errors.Is(err, errStreamsEnded))
 		if atOnce || lived >= max(settled, e.cfg.BackoffMax) {
 			retry.Reset()
 		}
@@ -138,6 +144,14 @@ func (e *endpoint) run(ctx context.Context) {
 	}
 }
 
+// endUndone ends what errTwinGone has left, and waits for it.
+func (e *endpoint) endUndone() {
+	if e.undone != nil {
+		e.undone.end()
+	}
+	e.ends.Wait()
+}
+
 // report logs why a session ended.
 func (e *endpoint) report(err error, wait time.Duration) {
 	switch {
@@ -145,7 +159,7 @@ func (e *endpoint) report(err error, wait time.Duration) {
 		// Logged when we meet the new one.
 	case errors.Is(err, errSocketLost):
 		e.log.Warn("socket lost", event.SocketLost, event.Retry(wait))
-	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded):
+	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded), errors.Is(err, errHungUp), errors.Is(err, errTwinGone):
 		e.log.Info("registration ended", event.RegistrationEnded, event.Reason(err.Error()), event.Retry(wait))
 	case errors.Is(err, errNoKubelet), errors.Is(err, errUnusable):
 		e.logAbsent(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,13 +16,15 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// Why a session ended. After the first two, and the third where it had lived for
-// a while, the next one begins at once.
+// Why a session ended. [endpoint.run] says after which of them the next one begins
+// at once.
 var (
 	errReregister      = errors.New("asked to register again")
 	errKubeletReplaced = errors.New("the kubelet was restarted")
 	errSocketLost      = errors.New("our socket is gone")
+	errTwinGone        = errors.New("another daemon has gone that registered after us")
 	errStreamsEnded    = errors.New("the kubelet has ended the stream")
+	errHungUp          = errors.New("the kubelet has hung up without opening a stream")
 	errNoStream        = errors.New("the kubelet has opened no stream")
 	errNoKubelet       = errors.New("there is no kubelet")
 	errUnusable        = errors.New("the kubelet's socket cannot be used")
@@ -41,7 +44,8 @@ const (
 // session is one registration: a socket, the server on it, and its streams.
 type session struct {
 	endpoint   *endpoint
-	path       string // of our socket
+	path       string    // of our socket
+	made       time.Time // when that was made
 	listener   *listener
 	server     *grpc.Server
 	served     chan error    // what Serve returned
@@ -57,8 +61,17 @@ type streams struct {
 }
 
 // session registers once and returns why that ended, never nil; everything that
-// belonged to it has ended by then. It also says which kubelet.sock it was.
+// belonged to it has ended by then, but after errTwinGone: then it is left as undone.
+// It also says which kubelet.sock it was.
 func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (identity, error) {
+	undone := e.undone
+	e.undone = nil
+	replaced := sync.OnceFunc(func() {
+		if undone != nil {
+			e.ends.Go(undone.end)
+		}
+	})
+	defer replaced()
 	conn, kubelet, err := e.connect(ctx)
 	if err != nil {
 		return kubelet, err
@@ -69,7 +82,11 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 	if err != nil {
 		return kubelet, err
 	}
-	defer s.end()
+	defer func() {
+		if e.undone != s {
+			s.end()
+		}
+	}()
 	e.current.Store(s)
 	defer e.current.Store(nil)
 
@@ -84,12 +101,17 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 		cancel()
 		<-done
 	}()
-	return kubelet, s.hold(ctx, kubelet, reregister, answer)
+	err = s.hold(ctx, kubelet, reregister, answer, replaced)
+	if errors.Is(err, errTwinGone) {
+		e.undone = s
+	}
+	return kubelet, err
 }
 
 // serve listens on a new socket and serves there.
 func (e *endpoint) serve() (*session, error) {
-	path := newSocketPath(e.cfg.KubeletDir)
+	path := newSocketPath(e.cfg.KubeletDir, e.directory.twins.own)
+	made := time.Now()
 	l, err := listen(path)
 	if err != nil {
 		return nil, fmt.Errorf("socket for the kubelet: %w", err)
@@ -97,6 +119,7 @@ func (e *endpoint) serve() (*session, error) {
 	s := &session{
 		endpoint: e,
 		path:     path,
+		made:     made,
 		listener: l,
 		server: grpc.NewServer(
 			grpc.MaxRecvMsgSize(maxMessage),
@@ -112,15 +135,16 @@ func (e *endpoint) serve() (*session, error) {
 	return s, nil
 }
 
-// hold waits for the kubelet's answer, then for its stream, then for the end of
-// the session, and returns why it is to end.
-func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error) error {
+// hold waits for the kubelet's answer, then for its stream, of which it tells up, then
+// for the end of the session, and returns why it is to end.
+func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error, up func()) error {
 	e := s.endpoint
 	timeout := time.NewTimer(e.cfg.StreamTimeout)
 	defer timeout.Stop()
 	for {
-		changed := e.directory.changed.next()
+		changed, left := e.directory.changed.next(), s.listener.left.next()
 		count, stale := s.streams.latest()
+		departed, more := e.directory.twins.departed.latest()
 		if err := s.lost(kubelet); err != nil {
 			s.abandon(answer, err)
 			return err
@@ -128,9 +152,19 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 		if count.opened > 0 && count.open == 0 {
 			return errStreamsEnded
 		}
+		if count.open > 0 {
+			up()
+		}
+		if answer == nil {
+			if err := s.undone(count, departed); err != nil {
+				return err
+			}
+		}
 		select {
 		case <-changed:
 		case <-stale:
+		case <-left:
+		case <-more:
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-reregister:
@@ -163,6 +197,19 @@ func (s *session) lost(kubelet identity) error {
 	}
 	if _, err := os.Lstat(s.path); missing(err) {
 		return errSocketLost
+	}
+	return nil
+}
+
+// undone says whether the kubelet, which had answered, may have forgotten us since.
+func (s *session) undone(count streams, departed departure) error {
+	if departed.undoes(s.made) {
+		return errTwinGone
+	}
+	// A kubelet up to 1.36 that notices late that the stream before has ended hangs
+	// up, whether it has opened the next one yet or not.
+	if open, heard := s.listener.speaking(); count.opened == 0 && heard && open == 0 {
+		return errHungUp
 	}
 	return nil
 }
@@ -213,6 +260,8 @@ func (s *session) end() {
 	patience := time.NewTimer(drainTimeout)
 	defer patience.Stop()
 	s.listener.awaitHangup(patience.C)
+	_ = s.listener.Close() // that who is cut now does not come again
+	s.listener.cutSilent()
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)

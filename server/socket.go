@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,12 +26,23 @@ const (
 	maxSocketPath = 107 // bytes: sun_path of unix(7) less its NUL
 )
 
+// Of the 13 letters of base32 in the name of a socket the first ones are the same in
+// all names of one daemon (30 bits), the others are another time's each time (35).
+const (
+	socketLetters = 13
+	ownerLetters  = 6
+)
+
+// newSocketOwner makes up how the names of the sockets of one daemon begin.
+func newSocketOwner() string { return socketPrefix + letters(ownerLetters) }
+
 // newSocketPath makes up a path that was never used before: a kubelet of 1.37
 // that is given a path again may take the new registration for the old one.
-func newSocketPath(dir string) string {
-	// 13 letters of base32 are 65 bits.
-	return filepath.Join(dir, socketPrefix+strings.ToLower(rand.Text()[:13])+socketSuffix)
+func newSocketPath(dir, owner string) string {
+	return filepath.Join(dir, owner+letters(socketLetters-ownerLetters)+socketSuffix)
 }
+
+func letters(n int) string { return strings.ToLower(rand.Text()[:n]) }
 
 // probeTimeout bounds the look at all leftovers together.
 const probeTimeout = 500 * time.Millisecond
@@ -81,11 +93,13 @@ type listener struct {
 	mu    sync.Mutex
 	conns map[*accepted]bool
 	left  signal // one was closed
+	heard bool   // one has spoken that is closed
 }
 
 type accepted struct {
 	net.Conn
-	from *listener
+	from  *listener
+	spoke atomic.Bool // it has sent something
 }
 
 func listen(path string) (*listener, error) {
@@ -101,29 +115,48 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &accepted{conn, l}
+	c := &accepted{Conn: conn, from: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conns[c] = true
 	return c, nil
 }
 
+func (c *accepted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.spoke.Store(true)
+	}
+	return n, err
+}
+
 func (c *accepted) Close() error {
 	c.from.mu.Lock()
 	delete(c.from.conns, c)
+	c.from.heard = c.from.heard || c.spoke.Load()
 	c.from.mu.Unlock()
 	c.from.left.raise()
 	return c.Conn.Close()
 }
 
-// awaitHangup blocks until every connection is closed, or until has passed.
+// speaking counts the open connections of those who have said something, which
+// another daemon of ours does not do; heard says whether others have, and hung up.
+func (l *listener) speaking() (open int, heard bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		if c.spoke.Load() {
+			open++
+		}
+	}
+	return open, l.heard
+}
+
+// awaitHangup blocks until everybody has hung up who has spoken, or until has passed.
 func (l *listener) awaitHangup(until <-chan time.Time) {
 	for {
 		left := l.left.next()
-		l.mu.Lock()
-		open := len(l.conns)
-		l.mu.Unlock()
-		if open == 0 {
+		if open, _ := l.speaking(); open == 0 {
 			return
 		}
 		select {
@@ -135,10 +168,17 @@ func (l *listener) awaitHangup(until <-chan time.Time) {
 }
 
 // cut closes every connection that is open.
-func (l *listener) cut() {
+func (l *listener) cut() { l.cutThose(func(*accepted) bool { return true }) }
+
+// cutSilent closes the connections of those who have said nothing.
+func (l *listener) cutSilent() { l.cutThose(func(c *accepted) bool { return !c.spoke.Load() }) }
+
+func (l *listener) cutThose(which func(*accepted) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
-		_ = c.Conn.Close()
+		if which(c) {
+			_ = c.Conn.Close()
+		}
 	}
 }

@@ -23,6 +23,11 @@ type Behaviour struct {
 	Vanish       bool   // the kubelet dies in the middle of Register
 	NoStream     bool   // Register answers, but ListAndWatch is never called
 	NoRead       bool   // ListAndWatch is called, but its stream is never read
+	HangUp       bool   // Register answers, then the connection is closed
+	// OnePlugin is how kubelets up to 1.36 are: they know one plugin of a resource,
+	// the one that registered last, and the end of whichever stream hangs up on that
+	// one. The others are listened to, never asked, and not told.
+	OnePlugin bool
 }
 
 // Kubelet is a running stand-in.
@@ -39,9 +44,9 @@ type Kubelet struct {
 	state         // guards what follows
 	behaviour     Behaviour
 	registrations map[string]int
-	plugins       map[string]*plugin // by resource: the newest registration
-	lists         map[string]List    // by resource: the newest list
-	open          map[string]List    // the same, of those whose stream is open
+	plugins       map[string][]*plugin // by resource: the newest registration last
+	lists         map[string]List      // by resource: the newest list
+	open          map[string]List      // the same, of those whose stream is open
 	follower      func(map[string]List)
 }
 
@@ -67,7 +72,7 @@ func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 		state:         newState(),
 		behaviour:     b,
 		registrations: map[string]int{},
-		plugins:       map[string]*plugin{},
+		plugins:       map[string][]*plugin{},
 		lists:         map[string]List{},
 		open:          map[string]List{},
 	}
@@ -101,7 +106,7 @@ func removeSockets(dir string) error {
 // Stop ends the kubelet in good order: its socket and its connections go.
 func (k *Kubelet) Stop() {
 	k.server.Stop()
-	k.cancel()
+	k.cancel() // ends the streams, and hangs up
 	k.tasks.Wait()
 }
 

@@ -127,13 +127,17 @@ func (k *Kubelet) await(ctx context.Context, met func() bool) error {
 // Plugin returns a client to the newest plugin of the resource, for calls that
 // the kubelet would make.
 func (k *Kubelet) Plugin(resource string) (v1beta1.DevicePluginClient, error) {
+	return k.newest(resource)
+}
+
+func (k *Kubelet) newest(resource string) (*plugin, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p, ok := k.plugins[resource]
-	if !ok {
+	plugins := k.plugins[resource]
+	if len(plugins) == 0 {
 		return nil, fmt.Errorf("no plugin is registered for %s", resource)
 	}
-	return p, nil
+	return plugins[len(plugins)-1], nil
 }
 
 // Allocate asks for these devices for one container.
@@ -154,11 +158,9 @@ func (k *Kubelet) Allocate(ctx context.Context, resource string, ids ...string) 
 	return answer.ContainerResponses[0], nil
 }
 
-// CutStream ends the stream of the resource, and its connection.
+// CutStream ends the stream of the newest plugin of the resource, and its connection.
 func (k *Kubelet) CutStream(resource string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if p, ok := k.plugins[resource]; ok {
+	if p, err := k.newest(resource); err == nil {
 		p.cut()
 	}
 }

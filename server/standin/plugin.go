@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -48,10 +49,21 @@ func (k *Kubelet) Register(ctx context.Context, r *v1beta1.RegisterRequest) (*v1
 	if err != nil {
 		return nil, status.Errorf(codes.Unknown, "endpoint %q: %v", r.Endpoint, err)
 	}
-	k.change(func() { k.plugins[r.ResourceName] = p })
+	k.change(func() {
+		if b.OnePlugin {
+			k.plugins[r.ResourceName] = nil
+		}
+		k.plugins[r.ResourceName] = append(k.plugins[r.ResourceName], p)
+	})
 	k.tasks.Go(func() {
-		defer k.leave(r.ResourceName, p)
 		k.follow(r.ResourceName, p, b)
+		if b.OnePlugin {
+			if whoever, err := k.newest(r.ResourceName); err == nil {
+				k.leave(r.ResourceName, whoever)
+			}
+			<-p.ctx.Done()
+		}
+		k.leave(r.ResourceName, p)
 	})
 	return &v1beta1.Empty{}, nil
 }
@@ -84,6 +96,9 @@ func (k *Kubelet) dial(ctx context.Context, endpoint string) (*plugin, error) {
 
 // follow records the lists of a plugin until its stream ends.
 func (k *Kubelet) follow(resource string, p *plugin, b Behaviour) {
+	if b.HangUp {
+		return
+	}
 	if b.NoStream {
 		<-p.ctx.Done()
 		return
@@ -110,8 +125,12 @@ func (k *Kubelet) leave(resource string, p *plugin) {
 	p.cut()
 	_ = p.conn.Close()
 	k.change(func() {
-		if k.plugins[resource] == p {
-			delete(k.plugins, resource)
+		i := slices.Index(k.plugins[resource], p)
+		if i < 0 {
+			return
+		}
+		k.plugins[resource] = slices.Delete(k.plugins[resource], i, i+1)
+		if len(k.plugins[resource]) == 0 {
 			delete(k.open, resource)
 			k.tell()
 		}

@@ -1,0 +1,265 @@
+package server_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// another runs a second server of the same devices until the returned function is
+// called, or the test ends.
+func (r *rig) another() (s *server.Server, end func()) {
+	r.Helper()
+	s, err := server.New(r.cfg, r.devices, zap.NewNop())
+	if err != nil {
+		r.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	end = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.Errorf("Run: %v", err)
+		}
+	})
+	r.Cleanup(end)
+	return s, end
+}
+
+// crashing is the least of a second daemon: it lists one device, and leaves its
+// socket behind as one does that is killed.
+type crashing struct {
+	v1beta1.UnimplementedDevicePluginServer
+	path   string
+	server *grpc.Server
+	ended  chan error
+}
+
+func (*crashing) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1beta1.DevicePluginOptions, error) {
+	return &v1beta1.DevicePluginOptions{}, nil
+}
+
+func (*crashing) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
+	err := stream.Send(&v1beta1.ListAndWatchResponse{Devices: []*v1beta1.Device{{ID: "a", Health: v1beta1.Healthy}}})
+	<-stream.Context().Done()
+	return err
+}
+
+// crashing starts one, registered. It is gone at the end of the test.
+func (r *rig) crashing(name string) *crashing {
+	r.Helper()
+	// The time-out hangs up on who is silent, over and over again.
+	c := &crashing{
+		path:   filepath.Join(r.cfg.KubeletDir, name),
+		server: grpc.NewServer(grpc.ConnectionTimeout(50 * time.Millisecond)),
+		ended:  make(chan error, 1),
+	}
+	l := listenUnix(r, c.path)
+	l.SetUnlinkOnClose(false)
+	v1beta1.RegisterDevicePluginServer(c.server, c)
+	go func() { c.ended <- c.server.Serve(l) }()
+	r.Cleanup(func() { _ = os.Remove(c.path) })
+	r.Cleanup(c.crash)
+	kubelet, err := grpc.NewClient("passthrough:///kubelet",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(r.cfg.KubeletDir, standin.Socket))
+		}))
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer kubelet.Close()
+	_, err = v1beta1.NewRegistrationClient(kubelet).Register(r.ctx, &v1beta1.RegisterRequest{
+		Version: v1beta1.Version, Endpoint: name, ResourceName: resource,
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return c
+}
+
+func (c *crashing) crash() {
+	c.server.Stop()
+	if _, first := <-c.ended; first {
+		close(c.ended)
+	}
+}
+
+// awaitAllocation waits until the kubelet asks this server: Allocate answers as only
+// it does.
+func (r *rig) awaitAllocation(k *standin.Kubelet) {
+	r.Helper()
+	for {
+		given, err := k.Allocate(r.ctx, resource, "a")
+		if err == nil && given.Envs["ACCELERATOR_UNITS"] == "a" {
+			return
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-r.ctx.Done():
+			r.dump()
+			r.Fatalf("Allocate answers with %v, %v", given, err)
+		}
+	}
+}
+
+// A second daemon comes and goes again, as in an upgrade that is undone. A kubelet up
+// to 1.36 has forgotten the first one by then; no kubelet is without a list for it.
+func TestTwinGone(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		kubelet  standin.Behaviour
+		gap      bool // there is none to ask, for a while
+		vanishes func(r *rig, k *standin.Kubelet)
+	}{
+		{"1.36: ended", standin.Behaviour{OnePlugin: true}, true, endSecond},
+		{"1.36: killed", standin.Behaviour{OnePlugin: true}, true, killSecond},
+		{"1.37: ended", standin.Behaviour{}, false, endSecond},
+		{"1.37: killed", standin.Behaviour{}, false, killSecond},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			k := r.kubelet(tc.kubelet)
+			r.run()
+			r.devices.set(port("a"))
+			r.awaitList(k)
+			r.awaitReady()
+			gaps := 0
+			k.Follow(func(open map[string]standin.List) {
+				if _, ok := open[resource]; !ok {
+					gaps++
+				}
+			})
+			tc.vanishes(r, k)
+			r.awaitEvent("registration.ended", 1)
+			want := "another daemon has gone that registered after us"
+			if got := r.lines("registration.ended")[0].ContextMap()["reason"]; got != want {
+				t.Errorf("the registration ended because %q, want %q", got, want)
+			}
+			r.awaitReady()
+			r.awaitAllocation(k)
+			r.devices.set(port("a"), port("b"))
+			r.awaitList(k)
+			k.Follow(nil)
+			if (gaps > 0) != tc.gap {
+				t.Errorf("%d times there was no list, want some: %t", gaps, tc.gap)
+			}
+		})
+	}
+}
+
+func endSecond(r *rig, k *standin.Kubelet) {
+	r.Helper()
+	s, end := r.another()
+	if err := k.AwaitRegistrations(r.ctx, resource, 2); err != nil {
+		r.Fatal(err)
+	}
+	for s.Ready() != nil {
+		<-time.After(time.Millisecond)
+	}
+	end()
+}
+
+func killSecond(r *rig, _ *standin.Kubelet) {
+	r.Helper()
+	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
+	<-time.After(200 * time.Millisecond)
+	if n := r.events("registration.ended"); n > 0 {
+		r.Errorf("it lives, and registrations have ended: %d", n)
+	}
+	c.crash()
+}
+
+// Of one that was there before us, and registered before us, we need nothing: the
+// old daemon ends in each upgrade.
+func TestElderTwinGone(t *testing.T) {
+	r := newRig(t, nil)
+	k := r.kubelet(standin.Behaviour{})
+	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
+	old := time.Now().Add(-time.Minute)
+	if err := os.Chtimes(c.path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitList(k)
+	r.awaitReady()
+	c.crash()
+	<-time.After(time.Second)
+	if n := k.Registrations(resource); n != 2 {
+		t.Errorf("%d registrations, want 2: its own and ours", n)
+	}
+	r.awaitAllocation(k)
+	_ = os.Remove(c.path)
+}
+
+// Two daemons that live and serve the same leave each other alone, also when one of
+// them registers again.
+func TestTwinsInPeace(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		kubelet standin.Behaviour
+		most    int // registrations after each of them was asked to register again
+	}{
+		// The end of the first one's stream hangs up on the second, which comes back,
+		// maybe into the same once more.
+		{"1.36", standin.Behaviour{OnePlugin: true}, 7},
+		{"1.37", standin.Behaviour{}, 4},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			k := r.kubelet(tc.kubelet)
+			r.run()
+			r.devices.set(port("a"))
+			r.awaitList(k)
+			r.awaitReady()
+			second, _ := r.another()
+			rest := func(least, most int) {
+				t.Helper()
+				if err := k.AwaitRegistrations(r.ctx, resource, least); err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(time.Second)
+				before := k.Registrations(resource)
+				<-time.After(time.Second)
+				if after := k.Registrations(resource); after != before || after > most {
+					t.Errorf("%d registrations and %d a second later, want the same and at most %d", before, after, most)
+				}
+				r.awaitReady()
+				if err := second.Ready(); err != nil {
+					t.Errorf("the second one: %v", err)
+				}
+			}
+			rest(2, 2)
+			second.Reregister()
+			rest(3, 3)
+			r.Reregister()
+			rest(4, tc.most)
+		})
+	}
+}
+
+// A kubelet that hangs up before it has opened a stream is not waited for.
+func TestHungUpWithoutStream(t *testing.T) {
+	r := newRig(t, nil)
+	k := r.kubelet(standin.Behaviour{HangUp: true})
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitEvent("registration.ended", 3) // within patience, which is less than StreamTimeout
+	k.Behave(standin.Behaviour{})
+	r.awaitList(k)
+	r.awaitReady()
+}
