@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
@@ -36,6 +38,34 @@ func (k *Kubelet) serve(ctx context.Context) error {
 		_ = k.api.Serve(listener)
 	})
 	return nil
+}
+
+// Listed asks the pod-resources API which devices are held, by the names of the pod and
+// of the container, with a slash between them.
+func (k *Kubelet) Listed(ctx context.Context) (map[string][]string, error) {
+	conn, err := grpc.NewClient("unix:"+k.Pods, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	answer, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	held := map[string][]string{}
+	for _, pod := range answer.PodResources {
+		for _, container := range pod.Containers {
+			var ids []string
+			for _, devices := range container.Devices {
+				ids = append(ids, devices.DeviceIds...)
+			}
+			slices.Sort(ids)
+			if len(ids) > 0 {
+				held[pod.Name+"/"+container.Name] = ids
+			}
+		}
+	}
+	return held, nil
 }
 
 // GetDevices is what the pod-resources API asks after a container.

@@ -1,8 +1,6 @@
 package kubelet_test
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -141,28 +139,4 @@ func (r *rig) allocatable() map[string]int64 {
 		all[resource] = amount.Allocatable
 	}
 	return all
-}
-
-// known fails the test where something is wrong, but for a bug that is known to be
-// there with these versions of Kubernetes: it is named at the end of each run until
-// it is mended, and then the test fails until this is taken out.
-func (r *rig) known(versions, bug, wrong string) {
-	r.t.Helper()
-	if wrong == "" && slices.Contains(strings.Fields(versions), kubelet.Version) {
-		r.t.Errorf("mended, take known out: %s", bug)
-	}
-	r.sometimes(versions, bug, wrong)
-}
-
-// sometimes is known for a bug that does not always show.
-func (r *rig) sometimes(versions, bug, wrong string) {
-	r.t.Helper()
-	switch {
-	case wrong == "":
-	case slices.Contains(strings.Fields(versions), kubelet.Version):
-		bugs.Store(bug+" ("+r.t.Name()+")", true)
-		r.t.Logf("known bug: %s:\n%s", bug, wrong)
-	default:
-		r.t.Errorf("%s:\n%s", bug, wrong)
-	}
 }

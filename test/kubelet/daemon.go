@@ -34,6 +34,9 @@ func StartDaemon(binary, log string, flags ...string) (*Daemon, error) {
 // Hangup sends SIGHUP.
 func (d *Daemon) Hangup() error { return d.process.Process.Signal(syscall.SIGHUP) }
 
+// Pause sends SIGSTOP.
+func (d *Daemon) Pause() error { return d.process.Process.Signal(syscall.SIGSTOP) }
+
 // Kill ends it with SIGKILL.
 func (d *Daemon) Kill() error {
 	if err := d.process.Process.Kill(); err != nil {

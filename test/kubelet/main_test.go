@@ -31,10 +31,6 @@ func TestMain(m *testing.M) {
 	status := m.Run()
 	klog.Flush()
 	timings.print()
-	bugs.Range(func(bug, _ any) bool {
-		fmt.Printf("KNOWN BUG: %s\n", bug)
-		return true
-	})
 	os.Exit(status)
 }
 
@@ -59,9 +55,6 @@ func prepare() error {
 	klog.SetOutput(log)
 	return flags.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL", "-v=2"})
 }
-
-// bugs are those that are known, and were seen.
-var bugs sync.Map
 
 // timings are those of the table.
 var timings table

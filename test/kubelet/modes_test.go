@@ -140,10 +140,10 @@ func TestModeChangeLive(t *testing.T) {
 	both := func(af, single int64) map[string]int64 { return map[string]int64{r.a: af, r.resource: single} }
 	for range 5 {
 		server.Set(node, "uid", map[string]string{annotation: "single"})
-		timedButLate(r.rig, "the annotation asks for another mode", r.allocatable, both(0, 3))
+		soon(r.rig, "the annotation asks for another mode", r.allocatable, both(0, 3))
 		r.health("mode single", pod, map[string]string{"3b:00.0": unhealthy})
 		server.Set(node, "uid", nil)
-		timedButLate(r.rig, "the annotation is taken away", r.allocatable, both(4, 0))
+		soon(r.rig, "the annotation is taken away", r.allocatable, both(4, 0))
 		r.health("mode af", pod, map[string]string{"3b:00.0": healthy})
 	}
 	r.onlyOurSockets(1)

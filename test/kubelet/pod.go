@@ -62,9 +62,12 @@ func (k *Kubelet) Run(ctx context.Context, pod *v1.Pod) (*devicemanager.DeviceRu
 }
 
 // Held lists the devices of the container of a pod, sorted.
-func (k *Kubelet) Held(pod *v1.Pod) []string {
+func (k *Kubelet) Held(pod *v1.Pod) []string { return k.HeldBy(pod, Main) }
+
+// HeldBy lists the devices of that container of a pod, sorted.
+func (k *Kubelet) HeldBy(pod *v1.Pod, container string) []string {
 	var ids []string
-	for _, devices := range k.devices.GetDevices(string(pod.UID), Main) {
+	for _, devices := range k.devices.GetDevices(string(pod.UID), container) {
 		for id := range devices {
 			ids = append(ids, id)
 		}
