@@ -78,6 +78,9 @@ func (d *directory) await(ctx context.Context, wait time.Duration) {
 			d.detach()
 			return
 		case e := <-events:
+			if e.Has(fsnotify.Create) {
+				d.twins.appeared(e.Name)
+			}
 			if d.concerns(e) {
 				return
 			}

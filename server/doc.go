@@ -24,6 +24,8 @@
 //     conductor wants it. Allocate does the same before it gives a name away.
 //   - What Allocate gave away within the last minute is the server's, and outlives
 //     the endpoint ([Server.Allocated]): the pod-resources API is behind by a while.
+//   - The twins, a goroutine, hold a connection to each socket of other daemons of
+//     ours in the kubelet's directory, and say when one has gone.
 //   - The directory watch tells all endpoints that something in the kubelet's
 //     directory may have changed. It carries no news: every endpoint takes the
 //     channel first and then looks for itself, so nothing can be missed.
@@ -36,6 +38,11 @@
 // are connected to will not delete the socket that we make next. Streams are
 // ended and awaited before the next session begins: a kubelet up to 1.36 drops a
 // new registration when an older stream of the same resource ends.
+//
+// With one exception. Such a kubelet forgets a session for good when another daemon
+// registers after it and then ends; one of 1.37 does not. Which it is cannot be seen.
+// So that session goes on until the next one has its stream: in 1.37 nothing is
+// missing meanwhile, and before that its end costs one more registration.
 //
 // # What may block
 //

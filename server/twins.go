@@ -36,17 +36,32 @@ type twins struct {
 	dir      string
 	own      string // what the names of our own sockets begin with
 	departed *feed[departure]
+
+	mu    sync.Mutex
+	fresh map[string]time.Time // by owner: when a socket was made, as far as run has not looked
 }
 
 // twin is one other daemon, known by how the names of its sockets begin.
 type twin struct {
 	sockets map[string]bool // that a connection is held to
 	made    time.Time       // when the youngest socket was made
-	missed  time.Time       // when the last connection ended; zero: there is one
+	missed  time.Time       // since when there is no connection; zero: there is one
 }
 
 func newTwins(dir string) *twins {
-	return &twins{dir: dir, own: newSocketOwner(), departed: newFeed(departure{})}
+	return &twins{dir: dir, own: newSocketOwner(), departed: newFeed(departure{}), fresh: map[string]time.Time{}}
+}
+
+// appeared takes note of a socket that was made just now: who crashes at once may have
+// gone when run looks.
+func (t *twins) appeared(path string) {
+	owner := ownerOf(path)
+	if owner == "" || owner == t.own {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fresh[owner] = time.Now()
 }
 
 // run watches until ctx ends. It looks whenever the directory has changed.
@@ -94,6 +109,7 @@ const never = time.Hour
 // look takes a connection to each socket of others that answers and that there is
 // none to yet. It says how soon to look again unasked.
 func (t *twins) look(ctx context.Context, known map[string]*twin, hold func(string, net.Conn)) time.Duration {
+	t.takeFresh(known)
 	entries, err := os.ReadDir(t.dir)
 	if err != nil {
 		return never
@@ -120,21 +136,34 @@ func (t *twins) look(ctx context.Context, known map[string]*twin, hold func(stri
 			}
 			continue
 		}
-		if known[owner] == nil {
-			known[owner] = &twin{sockets: map[string]bool{}}
-		}
-		known[owner].add(path, info.ModTime())
+		w := meet(known, owner, info.ModTime())
+		w.sockets[path], w.missed = true, time.Time{}
 		hold(path, conn)
 	}
 	return again
 }
 
-func (w *twin) add(path string, made time.Time) {
-	w.sockets[path] = true
-	w.missed = time.Time{}
+// takeFresh takes those for known of whom a socket was made since the last time.
+func (t *twins) takeFresh(known map[string]*twin) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for owner, made := range t.fresh {
+		meet(known, owner, made)
+	}
+	clear(t.fresh)
+}
+
+// meet returns the twin, of which a socket was made then.
+func meet(known map[string]*twin, owner string, made time.Time) *twin {
+	w := known[owner]
+	if w == nil {
+		w = &twin{sockets: map[string]bool{}}
+		known[owner] = w
+	}
 	if made.After(w.made) {
 		w.made = made
 	}
+	return w
 }
 
 // giveUp publishes who has been without socket for too long, and says when the next
@@ -176,9 +205,9 @@ func (d departure) undoes(made time.Time) bool {
 // no socket of ours.
 func ownerOf(path string) string {
 	name := filepath.Base(path)
-	rest, ours := strings.CutPrefix(name, socketPrefix)
-	if !ours {
+	if len(name) != len(socketPrefix)+socketLetters+len(socketSuffix) ||
+		!strings.HasPrefix(name, socketPrefix) || !strings.HasSuffix(name, socketSuffix) {
 		return ""
 	}
-	return socketPrefix + rest[:min(len(rest), ownerLetters)]
+	return name[:len(socketPrefix)+ownerLetters]
 }

@@ -127,6 +127,7 @@ func TestTwinGone(t *testing.T) {
 	}{
 		{"1.36: ended", standin.Behaviour{OnePlugin: true}, true, endSecond},
 		{"1.36: killed", standin.Behaviour{OnePlugin: true}, true, killSecond},
+		{"1.36: ended at once", standin.Behaviour{OnePlugin: true}, true, missSecond},
 		{"1.37: ended", standin.Behaviour{}, false, endSecond},
 		{"1.37: killed", standin.Behaviour{}, false, killSecond},
 	} {
@@ -171,6 +172,16 @@ func endSecond(r *rig, k *standin.Kubelet) {
 		<-time.After(time.Millisecond)
 	}
 	end()
+}
+
+// missSecond has a second one end so soon that nobody can connect to it.
+func missSecond(r *rig, _ *standin.Kubelet) {
+	r.Helper()
+	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
+	c.crash()
+	if err := os.Remove(c.path); err != nil {
+		r.Fatal(err)
+	}
 }
 
 func killSecond(r *rig, _ *standin.Kubelet) {
@@ -249,6 +260,21 @@ func TestTwinsInPeace(t *testing.T) {
 			r.Reregister()
 			rest(4, tc.most)
 		})
+	}
+}
+
+// A daemon that has no socket of its own for a while is not its own twin.
+func TestNoTwinOfItself(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = 2*time.Second, 2*time.Second })
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitReady()
+	k.CutStream(resource) // a second is waited at least: more than a twin may be missed for
+	r.awaitEvent("resource.registered", 2)
+	<-time.After(time.Second)
+	if n := k.Registrations(resource); n != 2 {
+		t.Errorf("%d registrations, want 2", n)
 	}
 }
 
