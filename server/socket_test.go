@@ -81,17 +81,27 @@ func TestSocketLostAgainAndAgain(t *testing.T) {
 }
 
 // A session that has lived for a while is followed by the next at once.
-func TestSocketLostLate(t *testing.T) {
-	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = time.Hour, time.Hour })
-	k := r.kubelet(standin.Behaviour{})
-	r.run()
-	r.devices.set(port("a"))
-	r.awaitList(k)
-	r.awaitReady()
-	<-time.After(time.Second)
-	if err := os.Remove(r.socket()); err != nil {
-		t.Fatal(err)
+func TestLostLate(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		lose func(*rig, *standin.Kubelet) error
+	}{
+		{"socket", func(r *rig, _ *standin.Kubelet) error { return os.Remove(r.socket()) }},
+		{"stream", func(_ *rig, k *standin.Kubelet) error { k.CutStream(resource); return nil }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = time.Hour, time.Hour })
+			k := r.kubelet(standin.Behaviour{})
+			r.run()
+			r.devices.set(port("a"))
+			r.awaitList(k)
+			r.awaitReady()
+			<-time.After(time.Second)
+			if err := tc.lose(r, k); err != nil {
+				t.Fatal(err)
+			}
+			r.awaitEvent("resource.registered", 2)
+			r.awaitReady()
+		})
 	}
-	r.awaitEvent("resource.registered", 2)
-	r.awaitReady()
 }

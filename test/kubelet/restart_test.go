@@ -16,22 +16,31 @@ const often = 100
 // allocatable again.
 const limit = time.Second
 
+// busyLimit is how long what waits for other processes, several times over, may take on
+// a machine that has other things to do. On one that has not it takes half a second at
+// most; where nobody notices it took 30 s.
+const busyLimit = 5 * time.Second
+
 // promptly is timed, and fails the test where that took longer than the limit.
 func (r *rig) promptly(what string, want amounts) {
 	r.t.Helper()
-	soon(r, what, r.advertised, want)
+	took := r.advertises(what, want)
+	timings.add(what, took)
+	if took > limit {
+		r.t.Errorf("%s took %v, want at most %v", what, took, limit)
+	}
 }
 
 // soon is await, for the table, and fails the test where that took longer than the
-// limit. Where the kubelet is slow to see that a stream has ended, because it writes its
+// limit of a busy machine. Where the kubelet is slow to see that a stream has ended, because it writes its
 // checkpoint, it closes, in 1.36 and before, the connection of the registration that has
 // followed, with a stream on it or none yet. Then one more registration is needed.
 func soon[T any](r *rig, what string, look func() T, want T) {
 	r.t.Helper()
 	took := await(r, what, look, want)
 	timings.add(what, took)
-	if took > limit {
-		r.t.Errorf("%s took %v, want at most %v", what, took, limit)
+	if took > busyLimit {
+		r.t.Errorf("%s took %v, want at most %v", what, took, busyLimit)
 	}
 }
 
