@@ -45,7 +45,8 @@ type twins struct {
 type twin struct {
 	sockets map[string]bool // that a connection is held to
 	made    time.Time       // when the youngest socket was made
-	missed  time.Time       // since when there is no connection; zero: there is one
+	barred  bool            // there is a socket that we may not connect to
+	missed  time.Time       // since when there is neither; zero: there is one
 }
 
 func newTwins(dir string) *twins {
@@ -110,6 +111,9 @@ const never = time.Hour
 // none to yet. It says how soon to look again unasked.
 func (t *twins) look(ctx context.Context, known map[string]*twin, hold func(string, net.Conn)) time.Duration {
 	t.takeFresh(known)
+	for _, w := range known {
+		w.barred = false
+	}
 	entries, err := os.ReadDir(t.dir)
 	if err != nil {
 		return never
@@ -128,17 +132,18 @@ func (t *twins) look(ctx context.Context, known map[string]*twin, hold func(stri
 		if err != nil {
 			continue
 		}
-		conn, err := dialUnix(ctx, path)
-		if err != nil {
-			// It may not listen yet.
-			if errors.Is(err, syscall.ECONNREFUSED) && time.Since(info.ModTime()).Abs() < birth {
-				again = breath
-			}
-			continue
+		switch conn, err := dialUnix(ctx, path); {
+		case err == nil:
+			meet(known, owner, info.ModTime()).sockets[path] = true
+			hold(path, conn)
+		case missing(err):
+		case !errors.Is(err, syscall.ECONNREFUSED):
+			// SELinux or another user namespace keeps us out. Its owner takes the socket
+			// along, unless it is killed: that much can be seen.
+			meet(known, owner, info.ModTime()).barred = true
+		case time.Since(info.ModTime()).Abs() < birth:
+			again = breath // it may not listen yet
 		}
-		w := meet(known, owner, info.ModTime())
-		w.sockets[path], w.missed = true, time.Time{}
-		hold(path, conn)
 	}
 	return again
 }
@@ -172,7 +177,8 @@ func (t *twins) giveUp(known map[string]*twin) time.Duration {
 	wait := never
 	for owner, w := range known {
 		switch {
-		case len(w.sockets) > 0:
+		case len(w.sockets) > 0, w.barred:
+			w.missed = time.Time{}
 			continue
 		case w.missed.IsZero():
 			w.missed = time.Now()

@@ -306,6 +306,27 @@ func TestTwinEndsAtOnce(t *testing.T) {
 	}
 }
 
+// One that we may not connect to lives until its socket has gone. (A socket of another
+// kind stands for it: permissions do not keep root out.)
+func TestTwinBehindBars(t *testing.T) {
+	r, k := started(t, port("a"))
+	path := filepath.Join(r.cfg.KubeletDir, "accelerator-zzzzzzaaaaaaa.sock")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	<-time.After(time.Second)
+	if n := k.Registrations(resource); n != 1 {
+		t.Errorf("%d registrations, want 1", n)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitEvent("resource.registered", 2)
+	r.awaitReady()
+}
+
 // A kubelet that hangs up before it has opened a stream is not waited for.
 func TestHungUpWithoutStream(t *testing.T) {
 	r := newRig(t, nil)
