@@ -151,6 +151,51 @@ func TestPluginLife(t *testing.T) {
 	}
 }
 
+// Of two plugins of a resource the newest is asked. When it ends, the other one is; as
+// kubelets up to 1.36 are, nobody is, and the other one is listened to without end.
+func TestTwoPlugins(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		behaviour standin.Behaviour
+		left      bool
+	}{
+		{"1.37", standin.Behaviour{}, true},
+		{"1.36", standin.Behaviour{OnePlugin: true}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := directory(t)
+			k := start(t, dir, tc.behaviour)
+			first, second := serve(t, dir, "1.sock"), serve(t, dir, "2.sock")
+			for _, name := range []string{"1.sock", "2.sock"} {
+				if err := register(t, dir, good(name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			second.lists <- &v1beta1.ListAndWatchResponse{}
+			if _, err := k.AwaitList(t.Context(), resource, func(l standin.List) bool { return l.Number == 1 }); err != nil {
+				t.Fatal(err)
+			}
+			newest, err := k.Plugin(resource)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.CutStream(resource)
+			<-second.ended
+			left := newest
+			for left == newest {
+				left, err = k.Plugin(resource)
+			}
+			if (err == nil) != tc.left {
+				t.Errorf("a plugin is left: %v, want one: %t", err, tc.left)
+			}
+			first.lists <- &v1beta1.ListAndWatchResponse{Devices: []*v1beta1.Device{{ID: "a", Health: "Healthy"}}}
+			if _, err := k.AwaitList(t.Context(), resource, func(l standin.List) bool { return l.Number == 2 }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestRegisterFails(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
