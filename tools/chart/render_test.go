@@ -186,6 +186,7 @@ func TestDaemonTakesConfig(t *testing.T) {
 			want.Mode, want.CDIDir, want.HTTPAddress, want.FlapLimit, want.ResyncInterval = "af", "/var/run/cdi", ":8080", 0, 30e9
 			want.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true, "10:00.0": true}
 			want.Severity = map[string]string{"port-mmio-timeout": "fatal", "power-throttled=1": "ignored"}
+			want.SysfsRoot, want.HostDevRoot = "/host/sys", "/var/lib/simulated/dev"
 			want.Resources = got.Resources
 			if rule := got.Resources[0].String(); rule != "example.com/nlb for pciVendor=8086 pciDevice=0010 afuId=d8424dc4a4a3c413f89e433683f9040b" {
 				t.Errorf("rule %q", rule)

@@ -197,6 +197,8 @@ func TestRefused(t *testing.T) {
 		{"chart's own: events", "config: {events: true}", "config.events: set by the chart: want events: true"},
 		{"word for events", "events: 'on'", "got string, want boolean"},
 		{"word for a truth value", "nodeAnnotation: 'yes'", "got string, want boolean"},
+		{"simulated node that is relative", "simulatedNode: simulated", "at '/simulatedNode'"},
+		{"simulated node with a slash at its end", "simulatedNode: /simulated/", "at '/simulatedNode'"},
 		{"kubelet root that is relative", "kubelet: {rootDir: kubelet}", "at '/kubelet/rootDir'"},
 		{"kubelet root with a slash at its end", "kubelet: {rootDir: /var/lib/kubelet/}", "at '/kubelet/rootDir'"},
 		{"account without name", "serviceAccount: {create: false}", "serviceAccount.name: want the name of an account"},

@@ -85,6 +85,7 @@ func TestEveryValueCounts(t *testing.T) {
 		"events":                       {to: `true`},
 		"kubelet.rootDir":              {to: `"/x"`},
 		"kubelet.devicePluginDir":      {to: `"/x"`},
+		"simulatedNode":                {to: `"/x"`},
 		"serviceAccount.create":        {to: `false`, beside: `serviceAccount.name="x"`},
 		"serviceAccount.name":          {to: `"x"`},
 		"serviceAccount.annotations":   {to: `{"a":"b"}`},
