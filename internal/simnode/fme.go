@@ -1,6 +1,7 @@
 package simnode
 
 import (
+	"fmt"
 	"path/filepath"
 	"strconv"
 )
@@ -10,7 +11,8 @@ import (
 func (n *Node) plugFME(t *tree, c *plugged) {
 	name := "dfl-fme." + strconv.Itoa(c.fme)
 	fme := filepath.Join(n.regionDir(c), name)
-	t.attributes(fme, attribute{"dev", "246:" + strconv.Itoa(c.fme)},
+	_, major := n.majors()
+	t.attributes(fme, attribute{"dev", fmt.Sprintf("%d:%d", major, c.fme)},
 		attribute{"bitstream_id", "0x123000200000185"}, attribute{"ports_num", strconv.Itoa(c.Ports)})
 	n.plugManager(t, fme, c)
 	n.plugChild(t, fme, c)
@@ -22,7 +24,7 @@ func (n *Node) plugFME(t *tree, c *plugged) {
 	}
 	t.attributes(filepath.Join(fme, "errors"), noErrors...)
 	t.link(n.sys(driverDir, "dfl-fme"), filepath.Join(fme, "driver"))
-	t.file(filepath.Join(n.Dev, name), "")
+	n.node(t, name, major, c.fme)
 }
 
 func (n *Node) plugManager(t *tree, fme string, c *plugged) {

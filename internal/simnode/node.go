@@ -10,7 +10,12 @@ import (
 // Node is a simulated node.
 type Node struct {
 	Sys string // root of the sysfs tree
-	Dev string // directory of the device nodes; they are regular files
+	Dev string // directory of the device nodes
+
+	// Mknod makes nodes character devices, which only root can, of majors that the
+	// kernel leaves to experiments: opening one reaches no driver. Without it they are
+	// regular files, and their numbers those of a recording. Set it before Plug.
+	Mknod bool
 
 	cards                                  map[string]*plugged // by address
 	spares                                 string              // directory of spare parts, see tree.part
@@ -105,6 +110,14 @@ func (n *Node) regionDir(c *plugged) string {
 // PortNode is the name of the device node of a hardware port of a plugged card.
 func (n *Node) PortNode(address string, port int) string {
 	return "dfl-port." + strconv.Itoa(n.cards[address].ports[port])
+}
+
+// majors are those of the nodes of ports and FMEs.
+func (n *Node) majors() (port, fme int) {
+	if n.Mknod {
+		return 120, 121 // Documentation/admin-guide/devices.txt: LOCAL/EXPERIMENTAL USE
+	}
+	return 245, 246
 }
 
 // numbers are those that the kernel's allocator has given out.

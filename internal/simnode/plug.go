@@ -57,8 +57,9 @@ func (n *Node) plug(c *plugged, id pciID) error {
 func (n *Node) plugPort(t *tree, c *plugged, port, number int) {
 	name := "dfl-port." + strconv.Itoa(number)
 	dir := filepath.Join(n.regionDir(c), name)
-	t.file(filepath.Join(dir, "dev"), "245:"+strconv.Itoa(number)+"\n")
-	t.file(filepath.Join(n.Dev, name), "")
+	major, _ := n.majors()
+	t.file(filepath.Join(dir, "dev"), fmt.Sprintf("%d:%d\n", major, number))
+	n.node(t, name, major, number)
 	t.file(filepath.Join(dir, "uevent"), "DEVNAME="+name+"\n")
 	n.bind(t, dir, port, c.afu[port])
 }

@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // tree makes files and links and keeps the first error. The zero tree is ready.
@@ -29,6 +30,22 @@ func (t *tree) file(path, content string) {
 	t.dir(filepath.Dir(path))
 	if t.err == nil {
 		t.err = os.WriteFile(path, []byte(content), 0o644)
+	}
+}
+
+// node makes a device node.
+func (n *Node) node(t *tree, name string, major, minor int) {
+	path := filepath.Join(n.Dev, name)
+	if !n.Mknod {
+		t.file(path, "")
+		return
+	}
+	if t.err != nil {
+		return
+	}
+	// Minors below 256 and these majors are numbered as ever: major<<8 | minor.
+	if err := syscall.Mknod(path, syscall.S_IFCHR|0o600, major<<8|minor); err != nil {
+		t.err = fmt.Errorf("mknod %s: %w", path, err)
 	}
 }
 

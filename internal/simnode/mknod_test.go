@@ -1,0 +1,54 @@
+package simnode_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Nodes that are devices have the numbers that stand in dev.
+func TestMknod(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes devices")
+	}
+	n := newNode(t)
+	n.Mknod = true
+	if err := n.Plug(card); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"dfl-fme.0": "121:0\n", "dfl-port.0": "120:0\n"}
+	got, inDev := map[string]string{}, map[string]string{}
+	for name := range want {
+		var stat syscall.Stat_t
+		if err := syscall.Stat(filepath.Join(n.Dev, name), &stat); err != nil {
+			t.Fatal(err)
+		}
+		if stat.Mode&syscall.S_IFMT != syscall.S_IFCHR {
+			t.Errorf("%s: mode %o", name, stat.Mode)
+		}
+		got[name] = fmt.Sprintf("%d:%d\n", stat.Rdev>>8, stat.Rdev&0xff)
+	}
+	for name, dir := range map[string]string{"dfl-fme.0": n.FMEDir(address), "dfl-port.0": n.PortDir(address, 0)} {
+		text, err := os.ReadFile(filepath.Join(dir, "dev"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inDev[name] = string(text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, inDev); diff != "" {
+		t.Errorf("dev (-want +got):\n%s", diff)
+	}
+	if err := n.Unplug(address); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(n.Dev); err != nil || len(left) > 0 {
+		t.Errorf("left after unplug: %v, %v", left, err)
+	}
+}
