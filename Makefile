@@ -18,7 +18,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test test-kernel test-kubelet test-prometheus fixtures lint deps fuzz bench clean image chart manifests test-chart
+.PHONY: help build demo test test-kernel test-kubelet test-prometheus e2e fixtures lint deps fuzz bench clean image chart manifests test-chart
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test-kubelet: build ## run it against the real device managers of two kubelets (
 
 test-prometheus: build ## have a real Prometheus scrape it; alert rules, dashboard (TESTS=pattern)
 	@test/prometheus/run.sh $(BINARY) '$(TESTS)'
+
+e2e: image-$(shell go env GOARCH) chart ## helm install on a real cluster of one node, as root (STORIES=pattern, KEEP=1)
+	@KEEP=$(KEEP) test/e2e/run.sh '$(VERSION)' '$(STORIES)'
 
 fixtures: build ## record on that kernel what unit tests stand on
 	@test/kernel/fixtures.sh $(BINARY)

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# cluster.sh DIR: builds the binaries of a cluster from Go modules, in the versions
+# that build/*/go.mod and tools/go.mod (helm) pin, into a directory below DIR, unless
+# they are there. Prints that directory on stdout, progress on stderr. Nothing is
+# installed. The first time: half an hour on two processors, 6 GB of build cache.
+set -euo pipefail
+cd "$(dirname "$0")"
+fail() {
+	echo "e2e cannot run: $*" >&2
+	exit 1
+}
+
+# Other pins, another directory.
+sum=$(cat cluster.sh build/*/go.mod build/*/go.sum ../../tools/go.mod | sha256sum | cut -c1-8)
+kubernetes=$(go -C build/kube list -m -f '{{.Version}}' k8s.io/kubernetes)
+done=$1/cluster-${kubernetes#v}-$sum
+if [ -d "$done" ]; then
+	echo "$done"
+	exit
+fi
+
+missing=()
+command -v gcc >/dev/null || missing+=("gcc (runc needs a C compiler)")
+command -v apt-get >/dev/null || missing+=("apt-get (libseccomp, for runc, comes from a Debian package)")
+command -v dpkg >/dev/null || missing+=("dpkg")
+[ ${#missing[@]} -eq 0 ] || fail "missing: $(printf '%s; ' "${missing[@]}")"
+
+mkdir -p "$1"
+bin=$(mktemp -d "$1/cluster.XXXXXX")
+trap 'rm -rf "$bin"' EXIT
+mkdir "$bin/cni"
+export GOFLAGS="-buildvcs=false -trimpath" CGO_ENABLED=0
+
+# build MODULE NAME PACKAGE [FLAG…]: one binary. One package in fifty is named.
+build() {
+	local module=$1 name=$2 package=$3
+	shift 3
+	echo "  $name (${SECONDS}s)" >&2
+	if ! nice go -C "$module" build -v "$@" -o "$bin/$name" "$package" 2>&1 | tee "$bin/log" |
+		awk 'NR % 50 == 0 { print "    " NR " packages, now " $1; fflush() }' >&2; then
+		tail -n 20 "$bin/log" >&2
+		exit 1
+	fi
+	rm "$bin/log"
+}
+
+# Of a version: what the binaries say that they are.
+version="-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/component-base/version.gitTreeState=clean"
+for name in kubelet kube-apiserver kube-controller-manager kube-scheduler kubectl; do
+	build build/kube $name k8s.io/kubernetes/cmd/$name -ldflags "-s -w $version"
+done
+for name in containerd containerd-shim-runc-v2 ctr; do
+	build build/containerd $name github.com/containerd/containerd/v2/cmd/$name -tags no_btrfs,no_devmapper,no_zfs,no_aufs -ldflags '-s -w'
+done
+build build/etcd etcd go.etcd.io/etcd/server/v3 -ldflags '-s -w'
+for plugin in main/bridge main/loopback ipam/host-local; do
+	build build/cni "cni/${plugin#*/}" github.com/containernetworking/plugins/plugins/$plugin -ldflags '-s -w'
+done
+build ../../tools helm helm.sh/helm/v4/cmd/helm -ldflags '-s -w'
+
+# runc without seccomp refuses pods that ask for it, and ours does.
+deb=$(mktemp -d)
+trap 'rm -rf "$bin" "$deb"' EXIT
+chmod 755 "$deb" # apt-get downloads as somebody else
+(cd "$deb" && apt-get download -q libseccomp-dev && dpkg -x ./*.deb .) >&2
+lib=$(dirname "$(find "$deb" -name libseccomp.a)")
+CGO_ENABLED=1 CGO_CFLAGS="-I$deb/usr/include" CGO_LDFLAGS="-L$lib" PKG_CONFIG_PATH=$lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$deb \
+	build build/runc runc github.com/opencontainers/runc -tags netgo,osusergo,seccomp -ldflags '-s -w -extldflags -static'
+
+mv -T "$bin" "$done"
+chmod 755 "$done"
+echo "$done"

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// authority signs the certificates of a cluster.
+type authority struct {
+	dir         string
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+// writePKI writes to dir, as NAME.crt and NAME.key: the authority, ca; a certificate
+// for each of [users]; those with which API server and kubelet serve; and the pair
+// sa.key, sa.pub that signs the tokens of service accounts.
+func writePKI(dir string) error {
+	a, err := newAuthority(dir)
+	if err != nil {
+		return err
+	}
+	for name, subject := range users {
+		if err := a.issue(name, subject); err != nil {
+			return err
+		}
+	}
+	if err := a.issue("apiserver", pkix.Name{CommonName: "kube-apiserver"}, nodeIP, serviceIP); err != nil {
+		return err
+	}
+	if err := a.issue("kubelet-serving", pkix.Name{CommonName: NodeName}, nodeIP); err != nil {
+		return err
+	}
+	key, err := newKey(filepath.Join(dir, "sa.key"))
+	if err != nil {
+		return err
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return err
+	}
+	return writePEM(filepath.Join(dir, "sa.pub"), "PUBLIC KEY", public)
+}
+
+// users are those with a kubeconfig, and who they are to the API server.
+var users = map[string]pkix.Name{
+	"admin":                   {CommonName: "admin", Organization: []string{"system:masters"}},
+	"kube-controller-manager": {CommonName: "system:kube-controller-manager"},
+	"kube-scheduler":          {CommonName: "system:kube-scheduler"},
+	"kubelet":                 {CommonName: "system:node:" + NodeName, Organization: []string{"system:nodes"}},
+}
+
+func newAuthority(dir string) (*authority, error) {
+	key, err := newKey(filepath.Join(dir, "ca.key"))
+	if err != nil {
+		return nil, err
+	}
+	a := &authority{dir: dir, key: key}
+	a.certificate = unsigned(pkix.Name{CommonName: "e2e"})
+	a.certificate.IsCA, a.certificate.BasicConstraintsValid = true, true
+	a.certificate.KeyUsage = x509.KeyUsageCertSign
+	return a, a.sign("ca", a.certificate, key.Public())
+}
+
+// issue makes a certificate for both ends of a connection.
+func (a *authority) issue(name string, subject pkix.Name, addresses ...string) error {
+	key, err := newKey(filepath.Join(a.dir, name+".key"))
+	if err != nil {
+		return err
+	}
+	c := unsigned(subject)
+	c.KeyUsage = x509.KeyUsageDigitalSignature
+	c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	for _, address := range addresses {
+		c.IPAddresses = append(c.IPAddresses, net.ParseIP(address))
+	}
+	return a.sign(name, c, key.Public())
+}
+
+func (a *authority) sign(name string, c *x509.Certificate, public crypto.PublicKey) error {
+	der, err := x509.CreateCertificate(rand.Reader, c, a.certificate, public, a.key)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return writePEM(filepath.Join(a.dir, name+".crt"), "CERTIFICATE", der)
+}
+
+// unsigned is a certificate that holds as long as a cluster that is kept may run.
+func unsigned(subject pkix.Name) *x509.Certificate {
+	now := time.Now()
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: subject,
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(0, 1, 0),
+	}
+}
+
+func newKey(path string) (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, writePEM(path, "EC PRIVATE KEY", der)
+}
+
+func writePEM(path, kind string, der []byte) error {
+	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
+}

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// grace is how long a process may take to end in good order.
+const grace = 10 * time.Second
+
+// process is a part of the cluster that runs.
+type process struct {
+	name, log string
+	cmd       *exec.Cmd
+	done      chan struct{} // closed when it has ended, and err is set
+	err       error
+}
+
+// start starts parts, each in a session of its own: Ctrl-C is for us, who end them in
+// their order. When we are killed, they are.
+func (c *Cluster) start(names ...string) error {
+	for _, name := range names {
+		p := &process{name: name, log: filepath.Join(c.Logs, name+".log"), done: make(chan struct{})}
+		log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+		if err != nil {
+			return err
+		}
+		p.cmd = exec.Command(filepath.Join(c.Bin, name), arguments(name)...)
+		p.cmd.Stdout, p.cmd.Stderr = log, log
+		// containerd looks for shim and runc there.
+		p.cmd.Env = append(os.Environ(), "PATH="+c.Bin+":"+os.Getenv("PATH"))
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+		err = p.cmd.Start()
+		log.Close()
+		if err != nil {
+			return err
+		}
+		c.processes[name] = p
+		go func() {
+			p.err = p.cmd.Wait()
+			close(p.done)
+		}()
+	}
+	return nil
+}
+
+// stop ends a part, if it runs.
+func (c *Cluster) stop(name string) error {
+	p, ok := c.processes[name]
+	if !ok {
+		return nil
+	}
+	delete(c.processes, name)
+	if err := p.ended(); err != nil {
+		return err
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(grace):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+	return nil
+}
+
+// ended is how it ended, unasked, or nil.
+func (p *process) ended() error {
+	select {
+	case <-p.done:
+		return fmt.Errorf("%s ended: %w\n%s", p.name, errors.Join(p.err), lastLines(p.log, 5))
+	default:
+		return nil
+	}
+}
+
+// lastLines are the last so many lines of a file.
+func lastLines(path string, n int) []byte {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	return bytes.Join(lines[max(0, len(lines)-n-1):], nil)
+}

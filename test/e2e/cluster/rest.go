@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// processes are all that run, with a file of their directories in /proc.
+func processes(file string) map[int]string {
+	all := map[int]string{}
+	paths, _ := filepath.Glob("/proc/[0-9]*/" + file)
+	for _, path := range paths {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			continue
+		}
+		if text, err := os.ReadFile(path); err == nil && len(text) > 0 { // a zombie has no command line
+			all[pid] = string(text)
+		}
+	}
+	return all
+}
+
+// killRest kills what is left in containers, and the shims of our containerd.
+func killRest() error {
+	end := time.Now().Add(grace)
+	for {
+		left := inPods()
+		for pid, line := range processes("cmdline") {
+			if strings.Contains(line, "containerd-shim") && strings.Contains(line, "\x00"+containerdSocket+"\x00") {
+				left = append(left, pid)
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("processes %v do not end", left)
+		}
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// podCgroups are the directories of pods' cgroups, parents first. [Refuse] has seen
+// that they are ours.
+func podCgroups() []string {
+	var dirs []string
+	// Below the one hierarchy of cgroup v2, or below each of v1.
+	roots, _ := filepath.Glob("/sys/fs/cgroup/kubepods")
+	more, _ := filepath.Glob("/sys/fs/cgroup/*/kubepods")
+	for _, root := range append(roots, more...) {
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil
+		})
+	}
+	return dirs
+}
+
+// inPods are the processes in pods' cgroups.
+func inPods() []int {
+	var pids []int
+	for _, dir := range podCgroups() {
+		text, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		for _, word := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil && pid > 0 {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids)
+}
+
+// removeCgroups removes the cgroups of pods, in which nobody is any more.
+func removeCgroups() error {
+	var errs error
+	for _, dir := range slices.Backward(podCgroups()) {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = errors.Join(errs, err)
+		}
+	}
+	return errs
+}
+
+// unmountRest undoes the mounts of containers, volumes and network namespaces.
+func unmountRest() error {
+	text, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return err
+	}
+	var paths []string
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && ours(unescape(fields[1])) {
+			paths = append(paths, unescape(fields[1]))
+		}
+	}
+	for _, path := range slices.Backward(paths) { // those on top first
+		err = errors.Join(err, syscall.Unmount(path, syscall.MNT_DETACH))
+	}
+	return err
+}
+
+// ours says whether a mount is the cluster's.
+func ours(path string) bool {
+	for _, root := range []string{Root, "/var/lib/kubelet", "/run/netns/cni-"} {
+		if rest, ok := strings.CutPrefix(path, root); ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(root, "-")) {
+			return true
+		}
+	}
+	return false
+}
+
+// unescape undoes what the kernel does to blanks in a path: \040.
+func unescape(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// amount is how much of a resource a node advertises; -1 where it knows of none.
+type amount struct{ Capacity, Allocatable int64 }
+
+// advertised is what node status says of a resource.
+func (s *scene) advertised(resource string) (amount, error) {
+	node, err := s.Node(s.ctx)
+	if err != nil {
+		return amount{}, err
+	}
+	count := func(list corev1.ResourceList) int64 {
+		quantity, ok := list[corev1.ResourceName(resource)]
+		if !ok {
+			return -1
+		}
+		return quantity.Value()
+	}
+	return amount{count(node.Status.Capacity), count(node.Status.Allocatable)}, nil
+}
+
+// offers waits until the node advertises so much of a resource.
+func (s *scene) offers(resource string, capacity, allocatable int64) {
+	await(s, "node status of "+resource, func() (amount, error) { return s.advertised(resource) }, amount{capacity, allocatable})
+}
+
+// kubelet is its pod-resources API.
+func (s *scene) kubelet() podresources.PodResourcesListerClient {
+	connection, err := grpc.NewClient("unix:///var/lib/kubelet/pod-resources/kubelet.sock", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	s.check(err)
+	s.cleanups = append(s.cleanups, func() { connection.Close() })
+	return podresources.NewPodResourcesListerClient(connection)
+}
+
+// samples are what was seen of a resource while something else was done.
+type samples struct {
+	Node, Kubelet count // node status, every 100 ms; the device manager, every 20 ms
+}
+
+// count is how many samples there were, how many of them had less than all, and for
+// how long in a row at the most.
+type count struct {
+	All, Less int
+	Gap       time.Duration
+}
+
+// sampled does something, and meanwhile looks again and again whether so many are
+// allocatable.
+func (s *scene) sampled(want int64, do func()) samples {
+	ctx, stop := context.WithCancel(s.ctx)
+	var seen samples
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer stop()
+	kubelet := s.kubelet()
+	tasks.Go(func() {
+		seen.Node = sample(ctx, 100*time.Millisecond, want, func() (int64, error) {
+			a, err := s.advertised(s.resource)
+			return a.Allocatable, err
+		})
+	})
+	tasks.Go(func() {
+		seen.Kubelet = sample(ctx, 20*time.Millisecond, want, func() (int64, error) { return s.allocatable(ctx, kubelet) })
+	})
+	do()
+	stop()
+	tasks.Wait()
+	return seen
+}
+
+func sample(ctx context.Context, every time.Duration, want int64, look func() (int64, error)) count {
+	var c count
+	var since time.Time // when less than all was seen first, in this gap
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		got, err := look()
+		if ctx.Err() != nil {
+			return c
+		}
+		c.All++
+		switch {
+		case err == nil && got == want:
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+			c.Less++
+		default:
+			c.Less++
+			c.Gap = max(c.Gap, time.Since(since))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return c
+		}
+	}
+}
+
+// allocatable is what the kubelet's device manager could give away.
+func (s *scene) allocatable(ctx context.Context, kubelet podresources.PodResourcesListerClient) (int64, error) {
+	all, err := kubelet.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
+	if err != nil {
+		return -1, err
+	}
+	n := int64(0)
+	for _, devices := range all.Devices {
+		if devices.ResourceName == s.resource {
+			n += int64(len(devices.DeviceIds))
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	release   = "fpga"
+	namespace = "kube-system" // of the release
+	selector  = "app.kubernetes.io/name=accelerator-device-plugin,app.kubernetes.io/instance=" + release
+
+	nextVersion = "next" // the same image under another tag
+)
+
+// image is the archive that `make image` has made for this machine.
+func (o options) image() string {
+	return filepath.Join(o.dist, fmt.Sprintf("accelerator-device-plugin_%s_%s.tar", o.version, runtime.GOARCH))
+}
+
+// chart is what `make chart` has made.
+func (s *scene) chart() string {
+	charts, err := filepath.Glob(filepath.Join(s.dist, "accelerator-device-plugin-*.tgz"))
+	s.check(err)
+	if len(charts) != 1 {
+		s.failf("want one chart in %s, found %d", s.dist, len(charts))
+	}
+	return charts[0]
+}
+
+// helm runs a command of helm on the release.
+func (s *scene) helm(command string, args ...string) (string, error) {
+	return s.Run(s.ctx, "helm", append([]string{command, release, "--namespace", namespace}, args...)...)
+}
+
+// settings are the values with which a story installs the chart: what the simulated
+// node and the story need, and those given as of helm's --set.
+func (s *scene) settings(values ...string) []string {
+	args := []string{s.chart(), "--wait", "--timeout", "1m"}
+	values = append([]string{"simulatedNode=" + simulated, "config.resourceName=" + s.resource, "config.recoveryHold=1s"}, values...)
+	for _, value := range values {
+		args = append(args, "--set", value)
+	}
+	return args
+}
+
+// install installs the chart, and returns when the daemon is ready.
+func (s *scene) install(values ...string) {
+	_, err := s.helm("install", s.settings(values...)...)
+	s.check(err)
+}
+
+// uninstall takes the release away, if it is there.
+func (s *scene) uninstall() {
+	_, err := s.helm("uninstall", "--ignore-not-found", "--wait", "--timeout", "1m")
+	s.check(err)
+	await(s, "pods of the daemon gone", func() (int, error) {
+		pods, err := s.daemons()
+		return len(pods), err
+	}, 0)
+}
+
+// daemons are the pods of the release.
+func (s *scene) daemons() ([]corev1.Pod, error) {
+	list, err := s.Client.CoreV1().Pods(namespace).List(s.ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// daemon is the one pod of the release, running and ready.
+func (s *scene) daemon() corev1.Pod {
+	var pod corev1.Pod
+	await(s, "one daemon, ready", func() (bool, error) {
+		pods, err := s.daemons()
+		if err != nil || len(pods) != 1 || pods[0].DeletionTimestamp != nil {
+			return false, err
+		}
+		pod = pods[0]
+		return ready(pod), nil
+	}, true)
+	return pod
+}
+
+func ready(pod corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// restartDaemon deletes its pod, and returns when another one is ready.
+func (s *scene) restartDaemon() {
+	old := s.daemon()
+	s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, old.Name, metav1.DeleteOptions{}))
+	await(s, "old daemon gone", func() (bool, error) {
+		pods, err := s.daemons()
+		return len(pods) > 0 && pods[0].Name != old.Name, err
+	}, true)
+	s.daemon()
+}
+
+// exec runs a command of the daemon's binary in its pod, as docs/install.md says.
+func (s *scene) exec(args ...string) string {
+	out, err := s.Run(s.ctx, "kubectl", append([]string{
+		"--namespace", namespace, "exec", s.daemon().Name, "--", "accelerator-device-plugin",
+	}, args...)...)
+	s.check(err)
+	return out
+}
+
+// line is one line of the daemon's log.
+type line map[string]any
+
+// logs is what kubectl logs has of the daemon. Each line must be ours.
+func (s *scene) logs() []line {
+	text, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "logs", s.daemon().Name)
+	s.check(err)
+	var lines []line
+	for scanner := bufio.NewScanner(strings.NewReader(text)); scanner.Scan(); {
+		var l line
+		if err := json.Unmarshal(scanner.Bytes(), &l); err != nil {
+			s.failf("kubectl logs: no JSON object: %q", scanner.Text())
+		}
+		for _, key := range []string{"time", "level", "message", "event"} {
+			if _, ok := l[key].(string); !ok {
+				s.failf("kubectl logs: no %s: %q", key, scanner.Text())
+			}
+		}
+		_, err := time.Parse(time.RFC3339Nano, l["time"].(string))
+		s.check(err)
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// logged waits for a line with this event and these fields.
+func (s *scene) logged(event string, fields line) {
+	await(s, "line "+event, func() (bool, error) {
+		for _, l := range s.logs() {
+			if l["event"] == event && l.has(fields) {
+				return true, nil
+			}
+		}
+		return false, nil
+	}, true)
+}
+
+func (l line) has(fields line) bool {
+	for name, value := range fields {
+		if l[name] != value {
+			return false
+		}
+	}
+	return true
+}

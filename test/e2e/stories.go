@@ -1,0 +1,42 @@
+package main
+
+import "b-com.com/accelerator-device-plugin/internal/simnode"
+
+// stories are told in this order.
+var stories = []story{
+	{"manifests", manifests},
+	{"refused", refused},
+	{"pod", podGetsOne},
+	{"powers", powers},
+	{"health", health},
+	{"in-use", removedInUse},
+	{"kubelet", kubeletRestarts},
+	{"daemon", daemonRestarts},
+	{"upgrade", upgrade},
+	{"broken-upgrade", brokenUpgrade},
+	{"helm-test", helmTest},
+	{"annotation", annotation},
+	{"cdi", cdi},
+	{"pool", pool},
+}
+
+// The cards of all stories are of one kind; their ids are 01:00.0 and so on.
+const (
+	first, firstID   = "0000:01:00.0", "01:00.0"
+	second, secondID = "0000:02:00.0", "02:00.0"
+	third, thirdID   = "0000:03:00.0", "03:00.0"
+
+	afuID       = "d8424dc4a4a3c413f89e433683f9040b"
+	interfaceID = "ce48969398f05f33946d560708be108a"
+)
+
+// plug puts cards into the node, one port each. The first port that the driver finds
+// is dfl-port.0.
+func (s *scene) plug(addresses ...string) {
+	for _, address := range addresses {
+		s.check(s.node.Plug(simnode.Card{Address: address, Ports: 1, AFUID: afuID, InterfaceID: interfaceID, NUMANode: -1}))
+	}
+}
+
+// pull takes a card out.
+func (s *scene) pull(address string) { s.check(s.node.Unplug(address)) }

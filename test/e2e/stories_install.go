@@ -1,0 +1,140 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The manifests of the tree, applied as docs/install.md says, on this machine as it is.
+func manifests(s *scene) {
+	s.step("kubectl apply: ready on a node without card")
+	text, err := os.ReadFile(filepath.Join(s.tree, "deploy", "manifests", "accelerator-device-plugin.yaml"))
+	s.check(err)
+	file := filepath.Join(s.out, "manifests.yaml")
+	const image = "accelerator-device-plugin:"
+	s.check(os.WriteFile(file, []byte(strings.ReplaceAll(string(text), image+"devel", image+s.version)), 0o644))
+	_, err = s.Run(s.ctx, "kubectl", "apply", "--filename", file)
+	s.check(err)
+	s.cleanups = append(s.cleanups, func() {
+		_, err := s.Run(s.ctx, "kubectl", "delete", "--wait", "--ignore-not-found", "--filename", file)
+		s.check(err)
+	})
+	_, err = s.Run(s.ctx, "kubectl", "--namespace", namespace, "rollout", "status", "--timeout", "1m", "daemonset/accelerator-device-plugin")
+	s.check(err)
+	got, err := s.advertised("b-com.com/accelerator")
+	s.check(err)
+	same(s, "advertised", got, amount{-1, -1})
+	s.step("kubectl delete")
+	_, err = s.Run(s.ctx, "kubectl", "delete", "--wait", "--filename", file)
+	s.check(err)
+}
+
+// helm refuses values that the chart does not know or that make no sense, before it
+// asks the API server for anything.
+func refused(s *scene) {
+	for _, tt := range []struct{ name, value, says string }{
+		{"a key that is not there", "nodeAnnotations=true", "additional properties 'nodeAnnotations' not allowed"},
+		{"a mode that is none", "config.mode=afu", "'single', 'af', 'region', 'regiondevel', 'pool'"},
+		{"a number of the wrong kind", "config.flapLimit=often", "got string, want integer"},
+		{"a path that is the chart's", "config.sysfsRoot=/sys", "config.sysfsRoot: set by the chart"},
+		{"neither surge nor unavailable", "updateStrategy.rollingUpdate.maxSurge=0", "want one of them 0 and the other not"},
+	} {
+		s.step("refused: %s", tt.name)
+		_, err := s.helm("install", s.settings(tt.value)...)
+		s.refused(tt.value, err, tt.says)
+	}
+	s.step("nothing was made")
+	list, err := s.Run(s.ctx, "helm", "list", "--all-namespaces", "--short")
+	s.check(err)
+	same(s, "releases", list, "")
+	sets, err := s.Client.AppsV1().DaemonSets(namespace).List(s.ctx, metav1.ListOptions{})
+	s.check(err)
+	same(s, "daemon sets", len(sets.Items), 0)
+}
+
+// helm test starts a pod that asks for one unit: it ends well where one is free, and
+// not where none is.
+func helmTest(s *scene) {
+	s.step("helm install")
+	s.install()
+	s.step("helm test with no card waits in vain")
+	_, err := s.helm("test", "--timeout", "5s")
+	s.refused("helm test", err)
+	s.deleteTestPod()
+	s.step("helm test with a card")
+	s.plug(first)
+	s.offers(s.resource, 1, 1)
+	_, err = s.helm("test", "--timeout", "1m")
+	s.check(err)
+	s.step("the one unit is free again")
+	s.user("next")
+	s.sees("next", holder(firstID, "dfl-port.0"))
+}
+
+func (s *scene) deleteTestPod() {
+	_, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "delete", "pod", "--ignore-not-found", "fpga-accelerator-device-plugin-test")
+	s.check(err)
+}
+
+// The annotation of the node overrules the mode, through an account that may do no
+// more than that.
+func annotation(s *scene) {
+	const af = "fpga.intel.com/af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs"
+	const region = "fpga.intel.com/region-" + interfaceID
+	s.plug(first)
+	s.step("helm install with nodeAnnotation: mode single")
+	s.install("nodeAnnotation=true")
+	s.offers(s.resource, 1, 1)
+	for _, step := range []struct{ mode, resource, gone string }{
+		{"af", af, s.resource},
+		{"region", region, af},
+	} {
+		s.step("annotated: mode %s", step.mode)
+		_, err := s.Run(s.ctx, "kubectl", "annotate", "--overwrite", "node", "e2e", modeAnnotation+"="+step.mode)
+		s.check(err)
+		s.offers(step.resource, 1, 1)
+		s.offers(step.gone, 0, 0)
+	}
+	s.step("a pod gets the region")
+	s.create(s.pod("user", region, 1))
+	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.end("user")
+	s.step("no annotation: mode single again")
+	_, err := s.Run(s.ctx, "kubectl", "annotate", "node", "e2e", modeAnnotation+"-")
+	s.check(err)
+	s.offers(s.resource, 1, 1)
+	s.offers(region, 0, 0)
+	s.step("the account may list and watch nodes and nothing else")
+	for _, tt := range []struct{ verb, object, want string }{
+		{"list", "nodes", "yes"}, {"watch", "nodes", "yes"}, {"get", "nodes", "no"}, {"patch", "nodes", "no"},
+		{"list", "pods", "no"}, {"get", "secrets", "no"}, {"create", "pods", "no"},
+	} {
+		out, err := s.Run(s.ctx, "kubectl", "auth", "can-i", tt.verb, tt.object, "--all-namespaces",
+			"--as", "system:serviceaccount:"+namespace+":"+release+"-accelerator-device-plugin")
+		if tt.want == "yes" {
+			s.check(err)
+		}
+		same(s, tt.verb+" "+tt.object, strings.TrimSpace(out), tt.want)
+	}
+}
+
+// In mode pool there is no hardware to give.
+func pool(s *scene) {
+	s.step("helm install: 8 units")
+	s.install("config.mode=pool", "config.accelNbunits=8")
+	s.offers(s.resource, 8, 8)
+	s.step("a pod gets three of them")
+	s.create(s.pod("three", s.resource, 3))
+	s.comes("three", corev1.PodRunning)
+	r, err := s.said("three", "main")
+	s.check(err)
+	same(s, "number of units", len(strings.Split(r.Env["ACCELERATOR_UNITS"], ",")), 3)
+	same(s, "nodes", r.Nodes, map[string]string{})
+	s.step("a pod that wants six waits")
+	s.create(s.pod("six", s.resource, 6))
+	s.waits("six")
+}
