@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -122,4 +123,27 @@ func (s *scene) allocatable(ctx context.Context, kubelet podresources.PodResourc
 		}
 	}
 	return n, nil
+}
+
+// held is which devices of the story's resource the containers of stories hold, by the
+// kubelet: POD/CONTAINER to ids, sorted.
+func (s *scene) held(kubelet podresources.PodResourcesListerClient) (map[string][]string, error) {
+	list, err := kubelet.List(s.ctx, &podresources.ListPodResourcesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	held := map[string][]string{}
+	for _, pod := range list.PodResources {
+		for _, container := range pod.Containers {
+			for _, devices := range container.Devices {
+				if pod.Namespace != users || devices.ResourceName != s.resource {
+					continue
+				}
+				name := pod.Name + "/" + container.Name
+				held[name] = append(held[name], devices.DeviceIds...)
+				slices.Sort(held[name])
+			}
+		}
+	}
+	return held, nil
 }

@@ -38,21 +38,17 @@ func (s *scene) killContainer(name string) {
 	s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
 }
 
-// writable are the mounts of the daemon from a disk that it may write to, sorted; but
-// not the runtime's own.
-func (s *scene) writable() []string {
+// mounts says of each of these paths whether it is mounted in the daemon's container,
+// ro or rw.
+func (s *scene) mounts(paths ...string) map[string]string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", s.daemonPID()))
 	s.check(err)
-	var paths []string
+	found := map[string]string{}
 	for l := range strings.Lines(string(text)) {
-		f := strings.Fields(l) // device, path, type, options
-		if len(f) < 4 || f[2] == "proc" || strings.HasPrefix(f[1], "/dev") {
-			continue
-		}
-		if slices.Contains(strings.Split(f[3], ","), "rw") {
-			paths = append(paths, f[1])
+		fields := strings.Fields(l) // device, path, type, options
+		if len(fields) > 3 && slices.Contains(paths, fields[1]) {
+			found[fields[1]], _, _ = strings.Cut(fields[3], ",")
 		}
 	}
-	slices.Sort(paths)
-	return paths
+	return found
 }

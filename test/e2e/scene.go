@@ -139,8 +139,9 @@ func (s *scene) check(err error) {
 // failf ends the story.
 func (s *scene) failf(format string, args ...any) { s.check(fmt.Errorf(format, args...)) }
 
-// patience is how long anything may take that has no limit of its own.
-const patience = time.Minute
+// patience is how long anything may take that has no limit of its own: a device
+// counts as held for a minute after it was given out.
+const patience = 100 * time.Second
 
 // await waits until what is looked at is what is wanted, and returns how long that
 // took. What cannot be looked at yet is looked at again.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"strings"
 	"syscall"
 
@@ -118,10 +116,42 @@ func upgrade(s *scene) {
 		}
 		s.keeps("user", firstID)
 	}
+	s.step("helm upgrade whose new daemon is killed again and again: the old one goes on")
+	s.crashes()
+	s.keeps("user", firstID)
 	s.step("helm uninstall: the pod goes on, the node has 0")
 	s.uninstall()
 	s.offers(s.resource, 2, 0)
 	s.comes("user", corev1.PodRunning)
+}
+
+// crashes upgrades, kills the new daemon three times, and lets it be then.
+func (s *scene) crashes() {
+	old := s.daemon().Name
+	seen := s.sampled(2, func() {
+		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion)
+		s.check(err)
+		killed := map[string]bool{} // by the container's id
+		await(s, "new daemon killed", func() (int, error) {
+			pods, err := s.daemons()
+			if err != nil {
+				return 0, err
+			}
+			for _, pod := range pods {
+				status := pod.Status.ContainerStatuses
+				if pod.Name == old || len(status) == 0 || status[0].State.Running == nil || killed[status[0].ContainerID] || len(killed) == 3 {
+					continue
+				}
+				s.check(syscall.Kill(s.pid(status[0].ContainerID), syscall.SIGKILL))
+				killed[status[0].ContainerID] = true
+			}
+			return len(killed), nil
+		}, 3)
+		await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+	})
+	if seen.Node.Less+seen.Kubelet.Less > 0 {
+		s.failf("less than all was allocatable: %+v", seen)
+	}
 }
 
 // An upgrade to what cannot work leaves the old pod where it is.
@@ -147,49 +177,4 @@ func brokenUpgrade(s *scene) {
 		s.check(err)
 		same(s, "daemon", s.daemon().Name, old)
 	}
-}
-
-// The pod has the powers that docs/install.md says, and no others; with them it hears
-// of cards.
-func powers(s *scene) {
-	s.install()
-	s.step("its process has no capability and cannot get one")
-	status := map[string]string{}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.daemonPID()))
-	s.check(err)
-	for l := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(l), ":"); ok {
-			status[name] = strings.TrimSpace(value)
-		}
-	}
-	for name, want := range map[string]string{
-		"CapEff": "0000000000000000", "CapPrm": "0000000000000000", "CapBnd": "0000000000000000", "CapAmb": "0000000000000000",
-		"NoNewPrivs": "1", "Seccomp": "2", "Uid": "0\t0\t0\t0",
-	} {
-		same(s, name, status[name], want)
-	}
-	s.step("namespaces of its own, but for that of users")
-	for name, own := range map[string]bool{"net": true, "pid": true, "mnt": true, "ipc": true, "user": false} {
-		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.daemonPID(), name))
-		s.check(err)
-		mine, err := os.Readlink("/proc/self/ns/" + name)
-		s.check(err)
-		same(s, name+" namespace of its own", theirs != mine, own)
-	}
-	s.step("what it may write to")
-	same(s, "mounts", s.writable(), []string{"/var/lib/kubelet/device-plugins"})
-	s.step("a card is plugged: heard, by inotify and not by the next scan")
-	s.plug(first)
-	took := await(s, "allocatable", func() (amount, error) { return s.advertised(s.resource) }, amount{1, 1})
-	if took.Seconds() > 4 { // node status is written every second, the cards scanned every minute
-		s.failf("took %v", took)
-	}
-	s.step("its spec, as the API server has it")
-	pod := s.daemon()
-	c := pod.Spec.Containers[0].SecurityContext
-	same(s, "host namespaces", []bool{pod.Spec.HostNetwork, pod.Spec.HostPID, pod.Spec.HostIPC}, []bool{false, false, false})
-	same(s, "privileged, escalation, read-only root", []bool{*c.Privileged, *c.AllowPrivilegeEscalation, *c.ReadOnlyRootFilesystem}, []bool{false, false, true})
-	same(s, "capabilities", c.Capabilities, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}})
-	same(s, "seccomp", pod.Spec.SecurityContext.SeccompProfile.Type, corev1.SeccompProfileTypeRuntimeDefault)
-	same(s, "token", *pod.Spec.AutomountServiceAccountToken, false)
 }

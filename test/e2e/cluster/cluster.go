@@ -183,6 +183,9 @@ func (c *Cluster) StopKubelet() error { return c.stop("kubelet") }
 // StartKubelet starts it again and returns at once.
 func (c *Cluster) StartKubelet() error { return c.start("kubelet") }
 
+// EndPods ends the containers of all pods behind the kubelet's back, as a reboot does.
+func (c *Cluster) EndPods(ctx context.Context) error { return removeSandboxes(ctx) }
+
 // Run runs one of the binaries as an administrator of the cluster and returns what
 // it wrote to stdout. An error has what it wrote to stderr.
 func (c *Cluster) Run(ctx context.Context, name string, args ...string) (string, error) {

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// What befalls pods that hold devices: the scenarios of Kubernetes' own suites for
+// device plugins (test/e2e_node) that need a runtime.
+
+// A container that is started again in its pod, without us being asked, has what it had.
+func restartInPlace(s *scene) {
+	s.plug(first, second)
+	s.install()
+	s.offers(s.resource, 2, 2)
+	pod := s.pod("user", s.resource, 1)
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	s.create(pod)
+	s.sees("user", holder(firstID, "dfl-port.0"))
+	uid := s.uid("user")
+	s.step("its process is killed: started again, it has the same device")
+	s.killContainer("user")
+	await(s, "restarts", func() (int32, error) { return s.restarts("user") }, 1)
+	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.step("another pod gets the other device")
+	s.user("other")
+	s.sees("other", holder(secondID, "dfl-port.1"))
+	s.step("the kubelet restarts: the same pods hold the same devices")
+	kubelet := s.kubelet()
+	s.restartKubelet()
+	await(s, "held", func() (map[string][]string, error) { return s.held(kubelet) },
+		map[string][]string{"user/main": {firstID}, "other/main": {secondID}})
+	await(s, "restarts", func() (int32, error) { return s.restarts("user") }, 1)
+	same(s, "pod", s.uid("user"), uid)
+}
+
+// The kubelet restarts while there is no daemon: what runs goes on.
+func withoutDaemon(s *scene) {
+	s.plug(first)
+	s.install()
+	s.offers(s.resource, 1, 1)
+	s.user("user")
+	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.step("helm uninstall, then the kubelet restarts: the pod goes on")
+	s.uninstall()
+	s.restartKubelet()
+	s.stays("user", corev1.PodRunning)
+	s.step("helm install: the device is known to be its own")
+	s.install()
+	s.keeps("user", firstID)
+	s.offers(s.resource, 1, 1)
+	s.user("next")
+	s.waits("next")
+}
+
+// A pod that has ended well is not admitted anew by a kubelet that has just started.
+func succeeded(s *scene) {
+	s.plug(first)
+	s.install()
+	s.offers(s.resource, 1, 1)
+	s.step("a pod ends well, and is kept by a finalizer")
+	pod := s.pod("job", s.resource, 1)
+	pod.Finalizers = []string{"e2e.b-com.com/keep"}
+	pod.Spec.Containers[0].Args = []string{"exit"}
+	s.create(pod)
+	s.comes("job", corev1.PodSucceeded)
+	s.cleanups = append(s.cleanups, func() {
+		_, err := s.Client.CoreV1().Pods(users).Patch(s.ctx, "job", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		s.check(err)
+	})
+	s.step("no daemon, the kubelet restarts: it stays succeeded")
+	s.uninstall()
+	s.restartKubelet()
+	s.stays("job", corev1.PodSucceeded)
+}
+
+// A pod is deleted by force while the kubelet is down.
+func orphan(s *scene) {
+	s.plug(first)
+	s.install()
+	s.offers(s.resource, 1, 1)
+	s.user("user")
+	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.step("deleted by force while the kubelet is down: it comes, and clears up")
+	s.check(s.StopKubelet())
+	now := int64(0)
+	s.check(s.Client.CoreV1().Pods(users).Delete(s.ctx, "user", metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	s.check(s.StartKubelet())
+	kubelet := s.kubelet()
+	await(s, "held", func() (map[string][]string, error) { return s.held(kubelet) }, map[string][]string{})
+	s.step("the next pod gets its device")
+	s.user("next")
+	s.sees("next", holder(firstID, "dfl-port.0"))
+}
+
+// An init container's device is used again by what comes after it, but not that of
+// one that goes on running.
+func initContainers(s *scene) {
+	s.plug(first, second)
+	s.install()
+	s.offers(s.resource, 2, 2)
+	s.step("init container, sidecar and main container: two devices for three")
+	pod := s.pod("user", s.resource, 1)
+	before, sidecar := pod.Spec.Containers[0], pod.Spec.Containers[0]
+	before.Name, before.Args = "before", []string{"exit"}
+	always := corev1.ContainerRestartPolicyAlways
+	sidecar.Name, sidecar.RestartPolicy = "sidecar", &always
+	pod.Spec.InitContainers = []corev1.Container{before, sidecar}
+	s.create(pod)
+	s.comes("user", corev1.PodRunning)
+	units := map[string]string{}
+	for _, name := range []string{"before", "sidecar", "main"} {
+		await(s, "report of "+name, func() (bool, error) {
+			r, err := s.said("user", name)
+			units[name] = r.Env["ACCELERATOR_UNITS"]
+			return err == nil, err
+		}, true)
+	}
+	same(s, "the sidecar has what the init container had", units["sidecar"], units["before"])
+	if units["main"] == units["sidecar"] {
+		s.failf("main container and sidecar have both %s", units["main"])
+	}
+	kubelet := s.kubelet()
+	held, err := s.held(kubelet)
+	s.check(err)
+	same(s, "held", held, map[string][]string{"user/sidecar": {units["sidecar"]}, "user/main": {units["main"]}})
+}
+
+// Pod status has the health of devices also where the container never starts.
+func statusOfFailed(s *scene) {
+	s.plug(first)
+	s.install()
+	s.offers(s.resource, 1, 1)
+	s.step("a pod without image holds a device")
+	pod := s.pod("user", s.resource, 1)
+	pod.Spec.Containers[0].Image = "adp.e2e/missing:1"
+	pod.Spec.Containers[0].ImagePullPolicy = corev1.PullNever
+	s.create(pod)
+	s.health("user", map[string]string{firstID: "Healthy"})
+	s.step("it breaks: pod status says so")
+	s.check(s.node.Set(first, 0, "power_state", "0x6"))
+	s.health("user", map[string]string{firstID: "Unhealthy"})
+}
+
+// All containers end at once, and the kubelet begins anew, without daemon and with it.
+func reboot(s *scene) {
+	s.plug(first, second)
+	s.install()
+	s.offers(s.resource, 2, 2)
+	s.user("user")
+	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.step("with the daemon: it registers, and a new pod gets a device")
+	s.check(s.StopKubelet())
+	s.check(s.EndPods(s.ctx))
+	s.check(s.StartKubelet())
+	await(s, "daemon started again", func() (bool, error) {
+		return s.daemon().Status.ContainerStatuses[0].RestartCount > 0, nil
+	}, true)
+	s.offers(s.resource, 2, 2)
+	s.user("new")
+	s.comes("new", corev1.PodRunning)
+	s.step("without: a pod that is to start anew is refused")
+	pod := s.pod("again", s.resource, 1)
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	s.end("new")
+	s.create(pod)
+	s.comes("again", corev1.PodRunning)
+	s.uninstall()
+	s.check(s.StopKubelet())
+	s.check(s.EndPods(s.ctx))
+	s.check(s.StartKubelet())
+	await(s, "pod again", func() (string, error) {
+		pod, err := s.look("again")
+		if err != nil {
+			return "", err
+		}
+		return string(pod.Status.Phase) + " " + pod.Status.Reason, nil
+	}, "Failed UnexpectedAdmissionError")
+}
+
+// restartKubelet returns when another one answers.
+func (s *scene) restartKubelet() {
+	s.check(s.StopKubelet())
+	s.check(s.StartKubelet())
+	kubelet := s.kubelet()
+	await(s, "kubelet answers", func() (bool, error) {
+		_, err := s.allocatable(s.ctx, kubelet)
+		return err == nil, err
+	}, true)
+}
+
+// stays checks for a while that a pod is in a phase.
+func (s *scene) stays(name string, phase corev1.PodPhase) {
+	ctx, cancel := context.WithTimeout(s.ctx, 15*time.Second)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		pod, err := s.look(name)
+		s.check(err)
+		same(s, "pod "+name, pod.Status.Phase, phase)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				s.check(ctx.Err())
+			}
+			return
+		}
+	}
+}
+
+func (s *scene) uid(name string) types.UID {
+	pod, err := s.look(name)
+	s.check(err)
+	return pod.UID
+}

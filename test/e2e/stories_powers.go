@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The pod has the powers that docs/install.md says, and no others; with them it hears
+// of cards.
+func powers(s *scene) {
+	s.install()
+	s.step("its process has no capability and cannot get one")
+	status := map[string]string{}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.daemonPID()))
+	s.check(err)
+	for l := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(l), ":"); ok {
+			status[name] = strings.TrimSpace(value)
+		}
+	}
+	for name, want := range map[string]string{
+		"CapEff": "0000000000000000", "CapPrm": "0000000000000000", "CapBnd": "0000000000000000", "CapAmb": "0000000000000000",
+		"NoNewPrivs": "1", "Seccomp": "2", "Uid": "0\t0\t0\t0",
+	} {
+		same(s, name, status[name], want)
+	}
+	s.step("namespaces of its own, but for that of users")
+	for name, own := range map[string]bool{"net": true, "pid": true, "mnt": true, "ipc": true, "user": false} {
+		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.daemonPID(), name))
+		s.check(err)
+		mine, err := os.Readlink("/proc/self/ns/" + name)
+		s.check(err)
+		same(s, name+" namespace of its own", theirs != mine, own)
+	}
+	s.step("it may write to its sockets' directory and to nothing else of the host")
+	want := map[string]string{
+		"/": "ro", "/host/dev": "ro", "/host/sys": "ro", "/var/lib/kubelet/pod-resources": "ro", "/etc/accelerator-device-plugin": "ro",
+		"/var/lib/kubelet/device-plugins": "rw",
+	}
+	same(s, "mounts", s.mounts(slices.Collect(maps.Keys(want))...), want)
+	s.step("a card is plugged: heard, by inotify and not by the next scan")
+	s.plug(first)
+	took := await(s, "allocatable", func() (amount, error) { return s.advertised(s.resource) }, amount{1, 1})
+	if took.Seconds() > 4 { // node status is written every second, the cards scanned every minute
+		s.failf("took %v", took)
+	}
+	s.step("its spec, as the API server has it")
+	pod := s.daemon()
+	c := pod.Spec.Containers[0].SecurityContext
+	same(s, "host namespaces", []bool{pod.Spec.HostNetwork, pod.Spec.HostPID, pod.Spec.HostIPC}, []bool{false, false, false})
+	same(s, "privileged, escalation, read-only root", []bool{*c.Privileged, *c.AllowPrivilegeEscalation, *c.ReadOnlyRootFilesystem}, []bool{false, false, true})
+	same(s, "capabilities", c.Capabilities, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}})
+	same(s, "seccomp", pod.Spec.SecurityContext.SeccompProfile.Type, corev1.SeccompProfileTypeRuntimeDefault)
+	same(s, "token", *pod.Spec.AutomountServiceAccountToken, false)
+}
