@@ -169,13 +169,11 @@ func (s *scene) restarts(name string) (int32, error) {
 	return pod.Status.ContainerStatuses[0].RestartCount, nil
 }
 
-// cleanUp takes away what a story has made.
+// cleanUp takes away what a story has made; what it said itself comes first.
 func (s *scene) cleanUp() {
-	defer func() {
-		for _, clean := range s.cleanups {
-			clean()
-		}
-	}()
+	for _, clean := range slices.Backward(s.cleanups) {
+		clean()
+	}
 	now := int64(0)
 	s.check(s.Client.CoreV1().Pods(users).DeleteCollection(s.ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}))
 	await(s, "pods gone", func() (int, error) {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,12 +89,20 @@ func orphan(s *scene) {
 	s.user("user")
 	s.sees("user", holder(firstID, "dfl-port.0"))
 	s.step("deleted by force while the kubelet is down: it comes, and clears up")
+	pod, err := s.look("user")
+	s.check(err)
+	pid := s.pid(pod.Status.ContainerStatuses[0].ContainerID)
 	s.check(s.StopKubelet())
 	now := int64(0)
 	s.check(s.Client.CoreV1().Pods(users).Delete(s.ctx, "user", metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	s.check(s.StartKubelet())
 	kubelet := s.kubelet()
 	await(s, "held", func() (map[string][]string, error) { return s.held(kubelet) }, map[string][]string{})
+	// To the device manager it is active as long as something of it runs.
+	await(s, "container ended", func() (bool, error) {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d/root", pid))
+		return err != nil, nil
+	}, true)
 	s.step("the next pod gets its device")
 	s.user("next")
 	s.sees("next", holder(firstID, "dfl-port.0"))

@@ -125,28 +125,32 @@ func upgrade(s *scene) {
 	s.comes("user", corev1.PodRunning)
 }
 
-// crashes upgrades, kills the new daemon three times, and lets it be then.
+// crashes upgrades, and kills the new daemon twice. It counts as available only when it
+// has been ready for a while, so the old one stays until then.
 func (s *scene) crashes() {
 	old := s.daemon().Name
+	_, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "patch", "daemonset", release+"-accelerator-device-plugin",
+		"--patch", `{"spec": {"minReadySeconds": 5}}`)
+	s.check(err)
 	seen := s.sampled(2, func() {
 		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion)
 		s.check(err)
 		killed := map[string]bool{} // by the container's id
-		await(s, "new daemon killed", func() (int, error) {
+		await(s, "new daemon ready and killed", func() (int, error) {
 			pods, err := s.daemons()
 			if err != nil {
 				return 0, err
 			}
 			for _, pod := range pods {
-				status := pod.Status.ContainerStatuses
-				if pod.Name == old || len(status) == 0 || status[0].State.Running == nil || killed[status[0].ContainerID] || len(killed) == 3 {
+				if pod.Name == old || !ready(pod) || killed[pod.Status.ContainerStatuses[0].ContainerID] || len(killed) == 2 {
 					continue
 				}
-				s.check(syscall.Kill(s.pid(status[0].ContainerID), syscall.SIGKILL))
-				killed[status[0].ContainerID] = true
+				container := pod.Status.ContainerStatuses[0].ContainerID
+				s.check(syscall.Kill(s.pid(container), syscall.SIGKILL))
+				killed[container] = true
 			}
 			return len(killed), nil
-		}, 3)
+		}, 2)
 		await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
 	})
 	if seen.Node.Less+seen.Kubelet.Less > 0 {
