@@ -63,6 +63,11 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if len(chosen) == 0 {
 		return false, fmt.Errorf("no story has %q in its name", o.only)
 	}
+	for _, path := range []*string{&o.bin, &o.workload, &o.dist, &o.tree, &o.out} {
+		if *path, err = filepath.Abs(*path); err != nil {
+			return false, err
+		}
+	}
 	var times table
 	times.begin("cluster up")
 	fmt.Println("== cluster up")
@@ -70,7 +75,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// Not by a panic neither is anything left.
+	// After a panic neither is anything left.
 	defer func() {
 		times.begin("cluster down")
 		fmt.Println("== cluster down")

@@ -193,6 +193,7 @@ func (c *Cluster) Run(ctx context.Context, name string, args ...string) (string,
 		args = append([]string{"--address", containerdSocket, "--namespace", "k8s.io"}, args...)
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(c.Bin, name), args...)
+	cmd.Dir = Root
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "HELM_NAMESPACE=kube-system",
 		"HELM_CACHE_HOME="+dir("helm"), "HELM_CONFIG_HOME="+dir("helm"), "HELM_DATA_HOME="+dir("helm"))
 	out, err := cmd.Output()
