@@ -3,9 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -167,49 +164,4 @@ func (s *scene) restarts(name string) (int32, error) {
 		return -1, err
 	}
 	return pod.Status.ContainerStatuses[0].RestartCount, nil
-}
-
-// cleanUp takes away what a story has made; what it said itself comes first.
-func (s *scene) cleanUp() {
-	for _, clean := range slices.Backward(s.cleanups) {
-		clean()
-	}
-	now := int64(0)
-	s.check(s.Client.CoreV1().Pods(users).DeleteCollection(s.ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}))
-	await(s, "pods gone", func() (int, error) {
-		pods, err := s.Client.CoreV1().Pods(users).List(s.ctx, metav1.ListOptions{})
-		if err != nil {
-			return -1, err
-		}
-		return len(pods.Items), nil
-	}, 0)
-	s.uninstall()
-	_, err := s.Run(s.ctx, "kubectl", "annotate", "node", cluster.NodeName, modeAnnotation+"-")
-	s.check(err)
-}
-
-// modeAnnotation of a node overrules the mode.
-const modeAnnotation = "fpga.intel.com/device-plugin-mode"
-
-// leaveEvidence writes down how everything is, for who looks into it later.
-func (s *scene) leaveEvidence(dir string) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		fmt.Println("  ", err)
-		return
-	}
-	for file, args := range map[string][]string{
-		"pods.yaml":     {"get", "pods", "--all-namespaces", "-o", "yaml"},
-		"node.yaml":     {"get", "nodes", "-o", "yaml"},
-		"events.txt":    {"get", "events", "--all-namespaces", "-o", "wide"},
-		"daemon.log":    {"logs", "--namespace", namespace, "--selector", selector, "--tail", "-1"},
-		"previous.log":  {"logs", "--namespace", namespace, "--selector", selector, "--tail", "-1", "--previous"},
-		"workloads.log": {"logs", "--selector", "!nothing", "--prefix", "--tail", "-1"},
-	} {
-		out, err := s.Run(s.ctx, "kubectl", args...)
-		if err != nil {
-			out += err.Error() + "\n"
-		}
-		_ = os.WriteFile(filepath.Join(dir, file), []byte(out), 0o644)
-	}
-	fmt.Printf("  evidence in %s\n", dir)
 }

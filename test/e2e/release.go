@@ -54,6 +54,9 @@ func (s *scene) settings(values ...string) []string {
 
 // install installs the chart, and returns when the daemon is ready.
 func (s *scene) install(values ...string) {
+	if s.stepBegan.IsZero() {
+		s.step("helm install")
+	}
 	_, err := s.helm("install", s.settings(values...)...)
 	s.check(err)
 }

@@ -54,36 +54,43 @@ func health(s *scene) {
 	s.install()
 	s.offers(s.resource, 2, 2)
 	for _, tt := range []struct {
-		what      string
-		break_    func() error
-		make_good func() error
+		what string
+		set  func(good bool) error
 	}{
-		{"power state AP6", func() error { return s.node.Set(first, 0, "power_state", "0x6") }, func() error { return s.node.Set(first, 0, "power_state", "0x0") }},
-		{"catastrophic error of the FME", func() error { return s.node.SetFME(first, "errors/catfatal_errors", "0x400") }, func() error { return s.node.SetFME(first, "errors/catfatal_errors", "0x0") }},
+		{"power state AP6", s.power(first)},
+		{"catastrophic error of the FME", func(good bool) error {
+			return s.node.SetFME(first, "errors/catfatal_errors", map[bool]string{true: "0x0", false: "0x400"}[good])
+		}},
 	} {
 		s.step("%s: allocatable falls, capacity stays", tt.what)
-		s.check(tt.break_())
+		s.check(tt.set(false))
 		s.offers(s.resource, 2, 1)
 		s.step("it is over: allocatable is back after the hold")
-		s.check(tt.make_good())
+		s.check(tt.set(true))
 		s.offers(s.resource, 2, 2)
 	}
 	s.step("all are bad: allocatable is 0, capacity stays, a pod waits")
-	for _, address := range []string{first, second} {
-		s.check(s.node.Set(address, 0, "power_state", "0x6"))
-	}
+	s.check(s.power(first)(false))
+	s.check(s.power(second)(false))
 	s.offers(s.resource, 2, 0)
 	s.user("user")
 	s.waits("user")
 	s.step("one is well: the pod gets that one")
-	s.check(s.node.Set(second, 0, "power_state", "0x0"))
+	s.check(s.power(second)(true))
 	s.sees("user", holder(secondID, "dfl-port.1"))
 	s.step("what it holds breaks: pod status says so, and then that it is well")
 	s.health("user", map[string]string{secondID: "Healthy"})
-	s.check(s.node.Set(second, 0, "power_state", "0x6"))
+	s.check(s.power(second)(false))
 	s.health("user", map[string]string{secondID: "Unhealthy"})
-	s.check(s.node.Set(second, 0, "power_state", "0x0"))
+	s.check(s.power(second)(true))
 	s.health("user", map[string]string{secondID: "Healthy"})
+}
+
+// power puts a card's port into power state AP6, or makes it good.
+func (s *scene) power(address string) func(good bool) error {
+	return func(good bool) error {
+		return s.node.Set(address, 0, "power_state", map[bool]string{true: "0x0", false: "0x6"}[good])
+	}
 }
 
 // A card is pulled that a pod holds.
@@ -103,7 +110,7 @@ func removedInUse(s *scene) {
 	s.logged("device.tombstone", line{"device": firstID})
 	s.step("the pod goes on meanwhile")
 	s.comes("user", corev1.PodRunning)
-	s.step("it ends: the device is gone")
+	s.step("it ends: a minute after it was given out, the device is gone")
 	s.end("user")
 	s.offers(s.resource, 0, 0)
 	s.step("the card is back: the next pod gets it")

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
 // The manifests of the tree, applied as docs/install.md says, on this machine as it is.
@@ -80,6 +84,9 @@ func (s *scene) deleteTestPod() {
 	s.check(err)
 }
 
+// modeAnnotation of a node overrules the mode.
+const modeAnnotation = "fpga.intel.com/device-plugin-mode"
+
 // The annotation of the node overrules the mode, through an account that may do no
 // more than that.
 func annotation(s *scene) {
@@ -94,7 +101,7 @@ func annotation(s *scene) {
 		{"region", region, af},
 	} {
 		s.step("annotated: mode %s", step.mode)
-		_, err := s.Run(s.ctx, "kubectl", "annotate", "--overwrite", "node", "e2e", modeAnnotation+"="+step.mode)
+		_, err := s.Run(s.ctx, "kubectl", "annotate", "--overwrite", "node", cluster.NodeName, modeAnnotation+"="+step.mode)
 		s.check(err)
 		s.offers(step.resource, 1, 1)
 		s.offers(step.gone, 0, 0)
@@ -104,22 +111,27 @@ func annotation(s *scene) {
 	s.sees("user", holder(firstID, "dfl-port.0"))
 	s.end("user")
 	s.step("no annotation: mode single again")
-	_, err := s.Run(s.ctx, "kubectl", "annotate", "node", "e2e", modeAnnotation+"-")
+	_, err := s.Run(s.ctx, "kubectl", "annotate", "node", cluster.NodeName, modeAnnotation+"-")
 	s.check(err)
 	s.offers(s.resource, 1, 1)
 	s.offers(region, 0, 0)
 	s.step("the account may list and watch nodes and nothing else")
-	for _, tt := range []struct{ verb, object, want string }{
-		{"list", "nodes", "yes"}, {"watch", "nodes", "yes"}, {"get", "nodes", "no"}, {"patch", "nodes", "no"},
-		{"list", "pods", "no"}, {"get", "secrets", "no"}, {"create", "pods", "no"},
-	} {
-		out, err := s.Run(s.ctx, "kubectl", "auth", "can-i", tt.verb, tt.object, "--all-namespaces",
+	s.may(map[string]bool{
+		"list nodes": true, "watch nodes": true, "get nodes": false, "patch nodes": false,
+		"list pods": false, "get secrets": false, "create pods": false, "create events": false,
+	})
+}
+
+// may checks what the account of the release may do in all namespaces: VERB RESOURCE.
+func (s *scene) may(want map[string]bool) {
+	got := map[string]bool{}
+	for _, action := range slices.Sorted(maps.Keys(want)) {
+		verb, resource, _ := strings.Cut(action, " ")
+		out, _ := s.Run(s.ctx, "kubectl", "auth", "can-i", verb, resource, "--all-namespaces",
 			"--as", "system:serviceaccount:"+namespace+":"+release+"-accelerator-device-plugin")
-		if tt.want == "yes" {
-			s.check(err)
-		}
-		same(s, tt.verb+" "+tt.object, strings.TrimSpace(out), tt.want)
+		got[action] = out == "yes\n"
 	}
+	same(s, "rights", got, want)
 }
 
 // In mode pool there is no hardware to give.

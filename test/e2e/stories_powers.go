@@ -53,7 +53,9 @@ func powers(s *scene) {
 	pod := s.daemon()
 	c := pod.Spec.Containers[0].SecurityContext
 	same(s, "host namespaces", []bool{pod.Spec.HostNetwork, pod.Spec.HostPID, pod.Spec.HostIPC}, []bool{false, false, false})
-	same(s, "privileged, escalation, read-only root", []bool{*c.Privileged, *c.AllowPrivilegeEscalation, *c.ReadOnlyRootFilesystem}, []bool{false, false, true})
+	same(s, "privileged", *c.Privileged, false)
+	same(s, "privilege escalation", *c.AllowPrivilegeEscalation, false)
+	same(s, "read-only root", *c.ReadOnlyRootFilesystem, true)
 	same(s, "capabilities", c.Capabilities, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}})
 	same(s, "seccomp", pod.Spec.SecurityContext.SeccompProfile.Type, corev1.SeccompProfileTypeRuntimeDefault)
 	same(s, "token", *pod.Spec.AutomountServiceAccountToken, false)

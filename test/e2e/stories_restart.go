@@ -31,6 +31,7 @@ func kubeletRestarts(s *scene) {
 	s.check(s.StartKubelet())
 	s.health("user", map[string]string{firstID: "Unhealthy"})
 	s.offers(s.resource, 2, 1)
+	s.step("the pod ends: a minute after it was given out, the device is gone")
 	s.end("user")
 	s.offers(s.resource, 1, 1)
 }
@@ -118,6 +119,20 @@ func upgrade(s *scene) {
 	}
 	s.step("helm upgrade whose new daemon is killed again and again: the old one goes on")
 	s.crashes()
+	s.keeps("user", firstID)
+	s.step("helm upgrade without surge: a gap is seen, for that is what surge is for")
+	seen := s.sampled(2, func() {
+		old := s.daemon().Name
+		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--wait", "--timeout", "1m", "--set", "podLabels.a=b",
+			"--set", "updateStrategy.rollingUpdate.maxSurge=0", "--set", "updateStrategy.rollingUpdate.maxUnavailable=1")
+		s.check(err)
+		await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+		s.offers(s.resource, 2, 2)
+	})
+	if seen.Kubelet.Less == 0 {
+		s.failf("no gap was seen: %+v", seen)
+	}
+	s.step("  of %.1f s", seen.Kubelet.Gap.Seconds())
 	s.keeps("user", firstID)
 	s.step("helm uninstall: the pod goes on, the node has 0")
 	s.uninstall()

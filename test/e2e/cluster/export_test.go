@@ -1,0 +1,10 @@
+package cluster
+
+// What the tests look at.
+var (
+	WritePKI  = writePKI
+	Arguments = arguments
+	Ours      = ours
+	Unescape  = unescape
+	LastLines = lastLines
+)

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"regexp"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Names are of use in resources, as files, and apart.
+func TestStories(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range stories {
+		if !regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`).MatchString(s.name) || seen[s.name] || s.tell == nil {
+			t.Errorf("story %q", s.name)
+		}
+		seen[s.name] = true
+	}
+	if got := choose(regexp.MustCompile("^kubelet$|^pool$")); len(got) != 2 || got[0].name != "kubelet" || got[1].name != "pool" {
+		t.Errorf("chosen: %v", got)
+	}
+	if got := choose(regexp.MustCompile("")); len(got) != len(stories) {
+		t.Errorf("%d of %d stories", len(got), len(stories))
+	}
+}
+
+// A story ends at the first thing that is wrong; a bug of the driver's is none of its.
+func TestTry(t *testing.T) {
+	var s scene
+	after := false
+	err := s.try(func() {
+		s.check(nil)
+		s.check(fs.ErrNotExist)
+		after = true
+	})
+	if !errors.Is(err, fs.ErrNotExist) || after {
+		t.Errorf("%v, went on: %t", err, after)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a panic was taken for a story's end")
+		}
+	}()
+	_ = s.try(func() { panic("bug") })
+}
+
+func TestRefused(t *testing.T) {
+	var s scene
+	for _, tt := range []struct {
+		name string
+		err  error
+		want bool // a story that goes on
+	}{
+		{"as wanted", errors.New("mode: want single or pool"), true},
+		{"for something else", errors.New("no such host"), false},
+		{"taken", nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := s.try(func() { s.refused("it", tt.err, "want single", "pool") }); (err == nil) != tt.want {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Samples are counted, and the longest gap is found.
+func TestSample(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		answers := []int64{2, 1, 2, 0, 0, 1, 2, 2}
+		i := 0
+		got := sample(ctx, time.Second, 2, func() (int64, error) {
+			if i == len(answers) {
+				cancel()
+				return 0, nil
+			}
+			i++
+			return answers[i-1], nil
+		})
+		if diff := cmp.Diff(count{All: 8, Less: 4, Gap: 2 * time.Second}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestLineHas(t *testing.T) {
+	l := line{"event": "device.added", "device": "01:00.0", "count": 2.0}
+	for name, want := range map[string]struct {
+		fields line
+		has    bool
+	}{
+		"nothing":      {nil, true},
+		"a word":       {line{"device": "01:00.0"}, true},
+		"a number":     {line{"count": 2.0}, true},
+		"another word": {line{"device": "02:00.0"}, false},
+		"missing":      {line{"resource": "a/b"}, false},
+	} {
+		if l.has(want.fields) != want.has {
+			t.Error(name)
+		}
+	}
+}
+
+func TestHolder(t *testing.T) {
+	want := report{
+		Env:   map[string]string{"ACCELERATOR_UNITS": "01:00.0,02:00.0", "ACCELERATOR_DEVICES": "01:00.0,02:00.0"},
+		Nodes: map[string]string{"dfl-port.0": "120:0", "dfl-port.3": "120:3"}, Opens: []string{"120:0", "120:3"},
+	}
+	if diff := cmp.Diff(want, holder("01:00.0,02:00.0", "dfl-port.0", "dfl-port.3")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	times := table{rows: []row{
+		{name: "pod", took: 1500 * time.Millisecond, steps: []row{{name: "waits", took: time.Second, wrong: "not so"}}},
+	}}
+	times.print(&out)
+	want := "\n seconds  \n    1.50  pod\n    1.00    FAILED: waits\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
