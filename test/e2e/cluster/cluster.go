@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,6 +40,7 @@ type Cluster struct {
 	Kubeconfig string // of an administrator
 
 	Options
+	lock      net.Listener
 	before    before
 	processes map[string]*process
 }
@@ -46,14 +48,19 @@ type Cluster struct {
 // Up starts a cluster and returns when its node is ready. When it fails, nothing is
 // left.
 func Up(ctx context.Context, o Options) (*Cluster, error) {
+	// A name that goes with the process.
+	lock, err := net.Listen("unix", "@"+Root)
+	if err != nil {
+		return nil, fmt.Errorf("another cluster of ours is up: %w", err)
+	}
 	if err := clean(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, lock.Close())
 	}
 	before, err := remember()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, lock.Close())
 	}
-	c := &Cluster{Options: o, before: before, processes: map[string]*process{}}
+	c := &Cluster{Options: o, lock: lock, before: before, processes: map[string]*process{}}
 	if err := c.up(ctx); err != nil {
 		return nil, errors.Join(err, c.Down())
 	}

@@ -124,7 +124,7 @@ func (c *Cluster) Down() error {
 	for _, name := range []string{"kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd", "containerd"} {
 		err = errors.Join(err, c.stop(name))
 	}
-	return errors.Join(err, c.before.restore())
+	return errors.Join(err, c.before.restore(), c.lock.Close())
 }
 
 // restore takes everything away whose process has ended, or should have.
