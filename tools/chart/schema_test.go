@@ -212,6 +212,7 @@ func TestRefused(t *testing.T) {
 		{"quantity", "resources: {limits: {memory: 128MB}}", "at '/resources/limits/memory'"},
 		{"strategy", "updateStrategy: {type: Recreate}", "'RollingUpdate', 'OnDelete'"},
 		{"share above all", "updateStrategy: {rollingUpdate: {maxSurge: 101%}}", "at '/updateStrategy/rollingUpdate/maxSurge'"},
+		{"seconds with a unit", "minReadySeconds: 5s", "got string, want integer"},
 		{"surge and unavailable", "updateStrategy: {rollingUpdate: {maxUnavailable: 1}}", "maxSurge 1 and maxUnavailable 1: want one of them 0 and the other not"},
 		{"neither", "updateStrategy: {rollingUpdate: {maxSurge: 0}}", "maxSurge 0 and maxUnavailable 0: want one of them 0 and the other not"},
 		{"monitor without labels", "podMonitor: {labels: [a]}", "at '/podMonitor/labels'"},

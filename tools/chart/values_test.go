@@ -99,6 +99,7 @@ func TestEveryValueCounts(t *testing.T) {
 		"nodeFeatureDiscovery.labels":  {to: `["x"]`, beside: `nodeFeatureDiscovery.enabled=true`},
 		"resources":                    {to: `{"limits":{"memory":"1Gi"}}`},
 		"updateStrategy":               {to: `{"type":"OnDelete"}`},
+		"minReadySeconds":              {to: `0`},
 		"podLabels":                    {to: `{"a":"b"}`},
 		"podAnnotations":               {to: `{"a":"b"}`},
 		"podMonitor.enabled":           {to: `true`},
