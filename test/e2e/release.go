@@ -45,7 +45,9 @@ func (s *scene) helm(command string, args ...string) (string, error) {
 // node and the story need, and those given as of helm's --set.
 func (s *scene) settings(values ...string) []string {
 	args := []string{s.chart(), "--wait", "--timeout", "1m"}
-	values = append([]string{"simulatedNode=" + simulated, "config.resourceName=" + s.resource, "config.recoveryHold=1s"}, values...)
+	values = append([]string{
+		"simulatedNode=" + simulated, "config.resourceName=" + s.resource, "config.recoveryHold=1s", "minReadySeconds=0",
+	}, values...)
 	for _, value := range values {
 		args = append(args, "--set", value)
 	}

@@ -15,7 +15,7 @@ func podGetsOne(s *scene) {
 	s.resource = "b-com.com/accelerator"
 	s.plug(first)
 	s.step("helm install")
-	s.install("config.resourceName=" + s.resource)
+	s.install("config.resourceName="+s.resource, "config.recoveryHold=10s", "minReadySeconds=5")
 	s.step("the node advertises its card")
 	s.offers(s.resource, 1, 1)
 	s.step("a pod that asks for one gets it")

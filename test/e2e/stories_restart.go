@@ -84,7 +84,7 @@ func (s *scene) keeps(name, ids string) {
 func upgrade(s *scene) {
 	s.plug(first, second)
 	s.step("helm install")
-	s.install()
+	s.install("minReadySeconds=5")
 	s.offers(s.resource, 2, 2)
 	s.user("user")
 	s.sees("user", holder(firstID, "dfl-port.0"))
@@ -140,13 +140,10 @@ func upgrade(s *scene) {
 	s.comes("user", corev1.PodRunning)
 }
 
-// crashes upgrades, and kills the new daemon twice. It counts as available only when it
-// has been ready for a while, so the old one stays until then.
+// crashes upgrades, and kills the new daemon as soon as it is ready, twice: the old one
+// stays until the new one has been ready for minReadySeconds.
 func (s *scene) crashes() {
 	old := s.daemon().Name
-	_, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "patch", "daemonset", release+"-accelerator-device-plugin",
-		"--patch", `{"spec": {"minReadySeconds": 5}}`)
-	s.check(err)
 	seen := s.sampled(2, func() {
 		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion)
 		s.check(err)
