@@ -43,7 +43,7 @@ test-prometheus: build ## have a real Prometheus scrape it; alert rules, dashboa
 	@test/prometheus/run.sh $(BINARY) '$(TESTS)'
 
 e2e: image-$(shell go env GOARCH) chart ## helm install on a real cluster of one node, as root (STORIES=pattern, KEEP=1)
-	@KEEP=$(KEEP) test/e2e/run.sh '$(VERSION)' '$(STORIES)'
+	@KEEP=$(KEEP) test/e2e/run.sh '$(VERSION)' '$(value STORIES)'
 
 fixtures: build ## record on that kernel what unit tests stand on
 	@test/kernel/fixtures.sh $(BINARY)

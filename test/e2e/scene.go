@@ -55,6 +55,7 @@ func tell(ctx context.Context, c *cluster.Cluster, o options, st story, times *t
 	times.begin(st.name)
 	s := &scene{options: o, Cluster: c, ctx: ctx, resource: "e2e.b-com.com/" + st.name}
 	err := s.try(func() {
+		s.check(os.RemoveAll(filepath.Join(o.out, st.name))) // evidence of another run
 		s.emptyNode()
 		st.tell(s)
 	})

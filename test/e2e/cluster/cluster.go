@@ -68,6 +68,9 @@ func Up(ctx context.Context, o Options) (*Cluster, error) {
 }
 
 func (c *Cluster) up(ctx context.Context) error {
+	if err := os.RemoveAll(c.Logs); err != nil {
+		return err
+	}
 	for _, dir := range []string{dir("etcd"), dir("pki"), dir("cdi"), "/var/lib/kubelet", c.Logs} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
