@@ -127,7 +127,11 @@ func (k *Kubelet) await(ctx context.Context, met func() bool) error {
 // Plugin returns a client to the newest plugin of the resource, for calls that
 // the kubelet would make.
 func (k *Kubelet) Plugin(resource string) (v1beta1.DevicePluginClient, error) {
-	return k.newest(resource)
+	p, err := k.newest(resource)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 func (k *Kubelet) newest(resource string) (*plugin, error) {
