@@ -58,6 +58,7 @@ type loop struct {
 	version    uint64
 	dirty      bool      // devices is a copy of ours that differs from the newest snapshot
 	hinted     time.Time // earliest hint behind what is dirty
+	unsaid     []func()  // what is to be logged and counted when that is published
 
 	listErr string // last error of a listing, so that it is said once
 }
@@ -97,6 +98,7 @@ func (l *loop) run(ctx context.Context) {
 	for {
 		l.startReadings(ctx)
 		l.publish()
+		l.speak()
 		l.sleepUntil(wake)
 		select {
 		case <-ctx.Done():

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -161,39 +162,58 @@ func (l *loop) publish() {
 	l.dirty, l.hinted = false, time.Time{}
 }
 
-// say logs what is new about a device.
+// say logs and counts what is new about a device, once that is published.
 func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
-	// The id is no [zap.Logger.With]: that costs as much as the rest of the line, and
-	// the kubelet waits meanwhile.
+	lasted, latency, trouble := now.Sub(p.since), l.latency(c, now), p.trouble()
 	if old == nil {
-		say := l.log.Info
 		// What was like that when we came is worth a warning.
 		p.coming = l.ready && pluggedIn(d)
+		say := l.log.Info
 		if d.Health == Unhealthy && !p.coming && hasNewTrouble(&Device{}, d) {
 			say = l.log.Warn
 		}
-		l.cfg.Metrics.Transition("", d.Health.String(), worst(d))
-		say("device added", event.DeviceAdded, event.Device(d.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
-			event.Resource(d.OfferedAs), event.Health(d.Health.String()), event.Reasons(d.Reasons), event.AFU(d.AFUID), event.Interface(d.InterfaceID),
-			event.Nodes(d.Nodes), event.Parent(d.Parent), l.latency(c, now), p.trouble())
+		l.later(func() {
+			l.cfg.Metrics.Transition("", d.Health.String(), worst(d))
+			say("device added", event.DeviceAdded, event.Device(d.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
+				event.Resource(d.OfferedAs), event.Health(d.Health.String()), event.Reasons(d.Reasons), event.AFU(d.AFUID), event.Interface(d.InterfaceID),
+				event.Nodes(d.Nodes), event.Parent(d.Parent), latency, trouble)
+		})
 		return
 	}
 	p.coming = p.coming && pluggedIn(d)
-	if old.Health != d.Health || !slices.Equal(old.Reasons, d.Reasons) {
-		say := l.log.Info
-		if !p.coming && (d.Health > old.Health || hasNewTrouble(old, d)) {
-			say = l.log.Warn
+	say := l.log.Info
+	if !p.coming && (d.Health > old.Health || hasNewTrouble(old, d)) {
+		say = l.log.Warn
+	}
+	l.later(func() {
+		if old.Health != d.Health || !slices.Equal(old.Reasons, d.Reasons) {
+			l.countTurn(old, d)
+			say("device health changed", event.DeviceHealth, event.Device(d.ID), event.PCI(d.PCIAddress),
+				event.Old(old.Health.String()), event.New(d.Health.String()), event.Reasons(d.Reasons), event.Lasted(lasted), latency, trouble)
 		}
-		l.countTurn(old, d)
-		say("device health changed", event.DeviceHealth, event.Device(d.ID), event.PCI(d.PCIAddress),
-			event.Old(old.Health.String()), event.New(d.Health.String()), event.Reasons(d.Reasons),
-			event.Lasted(now.Sub(p.since)), l.latency(c, now), p.trouble())
+		for _, change := range identityChanges(old, d) {
+			l.cfg.Metrics.IdentityChange(change.attribute)
+			l.log.Info("device identity changed", event.DeviceIdentity, event.Device(d.ID), event.PCI(d.PCIAddress),
+				event.Attribute(change.attribute), event.Old(change.old), event.New(change.new))
+		}
+	})
+}
+
+// later has something said after the next [loop.publish]: a line takes some percent of
+// the way to the kubelet.
+func (l *loop) later(say func()) { l.unsaid = append(l.unsaid, say) }
+
+// speak says what there is to say.
+func (l *loop) speak() {
+	if len(l.unsaid) == 0 {
+		return
 	}
-	for _, change := range identityChanges(old, d) {
-		l.cfg.Metrics.IdentityChange(change.attribute)
-		l.log.Info("device identity changed", event.DeviceIdentity, event.Device(d.ID), event.PCI(d.PCIAddress),
-			event.Attribute(change.attribute), event.Old(change.old), event.New(change.new))
+	runtime.Gosched() // whoever waits for what was just published goes first
+	for _, say := range l.unsaid {
+		say()
 	}
+	clear(l.unsaid)
+	l.unsaid = l.unsaid[:0]
 }
 
 // countTurn counts a change of health, with the reason of one for the worse.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"go.uber.org/zap"
@@ -78,6 +79,9 @@ func (p *plugin) watch(stream grpc.ServerStreamingServer[v1beta1.ListAndWatchRes
 // is what it was sent last, nil if nothing.
 func (p *plugin) logSent(before, l *list) {
 	latency, known := l.latency()
+	// The list is on its way when others have had their turn: grpc, which writes it, and
+	// whoever says what is new on it.
+	runtime.Gosched()
 	p.endpoint.cfg.Metrics.ListSent(p.endpoint.resource, latency, known)
 	line := p.endpoint.log.Check(zap.InfoLevel, "list sent")
 	if line == nil {

@@ -31,7 +31,9 @@ func BenchmarkTelling(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer devNull.Close()
-	telling := newPath(b, metrics.New("test"), newLogger(config.Defaults(), devNull))
+	log := openLog(config.Defaults(), devNull)
+	defer log.limit.Close()
+	telling := newPath(b, metrics.New("test"), log.Logger)
 	var muted, told []time.Duration
 	for i := 0; b.Loop(); i++ {
 		if i%2 == 0 {
