@@ -52,11 +52,16 @@ func (m *Metrics) InotifyLost(source string) {
 
 // Source says whether a source of news is open. source is uevent, nodes or tree.
 func (m *Metrics) Source(source string, up bool) {
-	switch {
-	case m == nil:
-	case up:
-		m.sourceUp.WithLabelValues(source).Set(1)
-	default:
-		m.sourceUp.WithLabelValues(source).Set(0)
+	if m == nil {
+		return
+	}
+	open := 0.0
+	if up {
+		open = 1
+	}
+	m.sourceUp.WithLabelValues(source).Set(open)
+	if source != "uevent" { // from 0 on, so that the first loss is seen to be more
+		m.inotifyEvents.WithLabelValues(source)
+		m.inotifyOverflows.WithLabelValues(source)
 	}
 }
