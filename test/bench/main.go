@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -113,16 +114,22 @@ func parser(ctx context.Context, _ string) ([]row, error) {
 }
 
 // telling is the share of the way from a hint to the kubelet that metrics and log take.
+// telling repeats its benchmark: what it looks for is smaller than the noise of one.
 func telling(ctx context.Context, _ string) ([]row, error) {
-	found, err := benchmark(ctx, "./cmd/accelerator-device-plugin", "Telling", `BenchmarkTelling\S*\s+\d+\s.*?(\S+) telling/mute`)
-	if err != nil {
-		return nil, err
+	var added []float64 // percent
+	for range 5 {
+		found, err := benchmark(ctx, "./cmd/accelerator-device-plugin", "Telling", `BenchmarkTelling\S*\s+\d+\s.*?(\S+) telling/mute`)
+		if err != nil {
+			return nil, err
+		}
+		ratio, err := strconv.ParseFloat(found[0], 64)
+		if err != nil {
+			return nil, err
+		}
+		added = append(added, 100*(ratio-1))
 	}
-	ratio, err := strconv.ParseFloat(found[0], 64)
-	if err != nil {
-		return nil, err
-	}
-	return []row{{"what metrics and log add to hint → list, medians of turns", fmt.Sprintf("%+.1f %%", 100*(ratio-1)), "< 5 %"}}, nil
+	slices.Sort(added)
+	return []row{{"what metrics and log add to hint → list, 5 times", fmt.Sprintf("median %+.1f %%, from %+.1f to %+.1f %%", added[2], added[0], added[4]), "< 5 %"}}, nil
 }
 
 func micro(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d)/1e3) }
