@@ -390,6 +390,9 @@ func TestHTTP(t *testing.T) {
 	if !strings.Contains(text, `"id": "5e:00.0"`) {
 		t.Errorf("/devices with a card = %s", text)
 	}
+	if text, code := body("/metrics"); code != 200 || !strings.Contains(text, `accelerator_device_transitions_total{new="healthy",old="absent",reason=""} 1`) {
+		t.Errorf("/metrics with a card = %d %s", code, text)
+	}
 }
 
 func TestWatchCommand(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
-	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -94,11 +93,9 @@ func (d *daemon) run() {
 	d.logs = logs
 	ctx, cancel := context.WithCancel(d.t.Context())
 	ended := make(chan error, 1)
-	d.service = &service{
-		cfg: d.cfg, hangups: d.hangups, log: zap.New(core), hurry: d.hurry, metrics: metrics.New("test"),
-		again: func() (config.Config, []string, error) { return d.again() },
-	}
-	service := d.service
+	service := newService(d.cfg, d.hangups, func() (config.Config, []string, error) { return d.again() }, zap.New(core))
+	service.hurry = d.hurry
+	d.service = service
 	go func() {
 		ended <- service.serve(ctx)
 	}()

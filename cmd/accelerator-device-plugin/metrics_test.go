@@ -16,7 +16,6 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/standin"
@@ -77,7 +76,7 @@ func steady(page string) string {
 			last = m[1]
 		}
 	}
-	return regexp.MustCompile(`goversion="[^"]*"`).ReplaceAllString(b.String(), `goversion="GO"`)
+	return regexp.MustCompile(`goversion="[^"]*",version="[^"]*"`).ReplaceAllString(b.String(), `goversion="GO",version="test"`)
 }
 
 // The page of a whole story: two cards, one breaks and heals, a pod is given a port,
@@ -133,8 +132,8 @@ func TestMetricsOfAStory(t *testing.T) {
 func TestMetricsOutliveAMode(t *testing.T) {
 	d := prepareDaemon(t, nil)
 	d.do(d.node.Plug(cardB))
-	m := metrics.New("test")
-	s := &service{cfg: d.cfg, log: zap.NewNop(), metrics: m}
+	s := newService(d.cfg, nil, nil, zap.NewNop())
+	m := s.metrics
 	run := func(mode, resource string) {
 		t.Helper()
 		ctx, end := context.WithCancelCause(t.Context())

@@ -38,8 +38,7 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	signal.Ignore(syscall.SIGPIPE)
 
 	reload := func() (config.Config, []string, error) { return loader.Again(os.LookupEnv) }
-	s := &service{cfg: cfg, hangups: hangups, again: reload, log: log.Logger}
-	return s.live(cmd.Context(), log, toggles)
+	return newService(cfg, hangups, reload, log.Logger).live(cmd.Context(), log, toggles)
 }
 
 // notified returns what hears a signal from now on.

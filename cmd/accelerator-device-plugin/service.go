@@ -22,9 +22,9 @@ import (
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
-// serve runs the daemon until ctx ends.
-func serve(ctx context.Context, cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) error {
-	return (&service{cfg: cfg, hangups: hangups, again: again, log: log, metrics: metrics.New(buildVersion())}).serve(ctx)
+// newService returns the daemon. again may be nil where nothing comes over hangups.
+func newService(cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) *service {
+	return &service{cfg: cfg, hangups: hangups, again: again, log: log, metrics: metrics.New(buildVersion())}
 }
 
 // serve runs what there is one of, and one generation after another, until ctx ends.
@@ -78,7 +78,7 @@ type service struct {
 	hangups <-chan os.Signal
 	again   reload
 	log     *zap.Logger
-	metrics *metrics.Metrics // of the process; nil: none
+	metrics *metrics.Metrics // of the process
 	ours    owner
 	earlier []*server.Server   // of the generations before, as far as it matters
 	spec    *cdi.Spec          // nil: CDI is off

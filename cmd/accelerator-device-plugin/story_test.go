@@ -132,9 +132,10 @@ func liveStory(dir string) (exitCode int) {
 	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = dir+"/kubelet", dir+"/pods.sock", ""
 	cfg.RecoveryHold = 200 * time.Millisecond
 	log := openLog(cfg, os.Stderr)
-	s := &service{cfg: cfg, log: log.Logger, hurry: func(i *inventory.Config, s *server.Config) {
+	s := newService(cfg, nil, nil, log.Logger)
+	s.hurry = func(i *inventory.Config, s *server.Config) {
 		i.HoldersInterval, s.AllocationGrace = 50*time.Millisecond, 100*time.Millisecond
-	}}
+	}
 	if s.live(ctx, log, nil) != nil {
 		return 1
 	}
