@@ -59,29 +59,48 @@ func alike(a, b offer.Unit) bool {
 	return a.ID == b.ID && health(a) == health(b) && max(a.NUMANode, -1) == max(b.NUMANode, -1)
 }
 
-// news are the ids of the units of which o says something else than l, those
-// included that only one of them has, sorted. To whom was told nothing (nil),
-// nothing is news.
-func (l *list) news(o *list) []string {
-	if l == nil {
-		return nil
+// news is what a list says to a stream that it did not know yet: ids, sorted.
+type news struct {
+	devices   []string // of which it says something else, or which it has no more; none on a stream's first list
+	unhealthy []string // those of them that it says are unhealthy; on a stream's first list, all that are
+	gone      []string // those of them that are not on it
+}
+
+// newsOf is what l says to a stream that was told before, nil if nothing.
+func (l *list) newsOf(before *list) news {
+	var n news
+	judge := func(u offer.Unit) {
+		if u.Health >= inventory.Unhealthy {
+			n.unhealthy = append(n.unhealthy, u.ID)
+		}
 	}
-	var ids []string
-	old, now := l.units, o.units
+	if before == nil {
+		for _, u := range l.units {
+			judge(u)
+		}
+		return n
+	}
+	say := func(u offer.Unit) {
+		n.devices = append(n.devices, u.ID)
+		judge(u)
+	}
+	old, now := before.units, l.units
 	for len(old) > 0 || len(now) > 0 {
 		switch {
 		case len(now) == 0 || len(old) > 0 && old[0].ID < now[0].ID: // gone
-			ids, old = append(ids, old[0].ID), old[1:]
+			n.devices, n.gone = append(n.devices, old[0].ID), append(n.gone, old[0].ID)
+			old = old[1:]
 		case len(old) == 0 || now[0].ID < old[0].ID: // new
-			ids, now = append(ids, now[0].ID), now[1:]
+			say(now[0])
+			now = now[1:]
 		default:
 			if !alike(old[0], now[0]) {
-				ids = append(ids, now[0].ID)
+				say(now[0])
 			}
 			old, now = old[1:], now[1:]
 		}
 	}
-	return ids
+	return n
 }
 
 // unit returns the unit with this id.

@@ -87,7 +87,11 @@ func (p *plugin) logSent(before, l *list) {
 	if line == nil {
 		return
 	}
-	fields := []zap.Field{event.ListSent, event.Rev(l.rev), event.Count(len(l.units)), event.Devices(shorten(before.news(l)))}
+	news := l.newsOf(before)
+	fields := []zap.Field{
+		event.ListSent, event.Rev(l.rev), event.Count(len(l.units)), event.Devices(shorten(news.devices)),
+		event.Unhealthy(shorten(news.unhealthy)), event.Gone(shorten(news.gone)),
+	}
 	if known {
 		fields = append(fields, event.Latency(latency))
 	}

@@ -245,7 +245,7 @@ func TestStopDuringHungRegister(t *testing.T) {
 
 func TestStreamLogs(t *testing.T) {
 	r, k := started(t, port("a"))
-	r.devices.set(port("b"))
+	r.devices.set(sick("b", "port-ap6"))
 	r.awaitList(k)
 	r.awaitEvent("list.sent", 2)
 	k.CutStream(resource)
@@ -255,14 +255,14 @@ func TestStreamLogs(t *testing.T) {
 	for _, line := range append(r.lines("list.sent"), r.lines("stream.closed")...) {
 		m := line.ContextMap()
 		_, timed := m["latency_ms"]
-		got = append(got, fmt.Sprintf("%v %v rev=%v count=%v devices=%v timed=%t reason=%v", line.Level, m["resource"], m["rev"], m["count"], m["devices"], timed, m["reason"]))
+		got = append(got, fmt.Sprintf("%v %v rev=%v count=%v devices=%v unhealthy=%v timed=%t reason=%v", line.Level, m["resource"], m["rev"], m["count"], m["devices"], m["unhealthy"], timed, m["reason"]))
 	}
 	want := []string{
-		"info b-com.com/accelerator rev=1 count=1 devices=<nil> timed=true reason=<nil>", // all of a first list is new
-		"info b-com.com/accelerator rev=2 count=1 devices=[a b] timed=true reason=<nil>",
-		"info b-com.com/accelerator rev=2 count=1 devices=<nil> timed=false reason=<nil>", // old news on a new stream
-		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> timed=false reason=ended by the kubelet",
-		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> timed=false reason=ended by us",
+		"info b-com.com/accelerator rev=1 count=1 devices=<nil> unhealthy=<nil> timed=true reason=<nil>", // all of a first list is new
+		"info b-com.com/accelerator rev=2 count=1 devices=[a b] unhealthy=[b] timed=true reason=<nil>",
+		"info b-com.com/accelerator rev=2 count=1 devices=<nil> unhealthy=[b] timed=false reason=<nil>", // old news on a new stream
+		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> unhealthy=<nil> timed=false reason=ended by the kubelet",
+		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> unhealthy=<nil> timed=false reason=ended by us",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
@@ -278,20 +278,23 @@ func TestListNews(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		before, after []*inventory.Device
-		want          []any
+		want          string // devices, unhealthy, gone
 	}{
 		{"new: first, between, last", []*inventory.Device{port("b"), port("d")},
-			[]*inventory.Device{port("a"), port("b"), port("c"), port("d"), port("e")}, []any{"a", "c", "e"}},
+			[]*inventory.Device{port("a"), port("b"), port("c"), port("d"), port("e")}, "[a c e] <nil> <nil>"},
 		{"gone: first, between, last", []*inventory.Device{port("a"), port("b"), port("c"), port("d"), port("e")},
-			[]*inventory.Device{port("b"), port("d")}, []any{"a", "c", "e"}},
-		{"another one in its place", []*inventory.Device{port("a"), port("c")}, []*inventory.Device{port("a"), port("b")}, []any{"b", "c"}},
-		{"ill", []*inventory.Device{port("a"), port("b")}, []*inventory.Device{port("a"), sick("b", "port-ap6")}, []any{"b"}},
+			[]*inventory.Device{port("b"), port("d")}, "[a c e] <nil> [a c e]"},
+		{"another one in its place", []*inventory.Device{port("a"), port("c")}, []*inventory.Device{port("a"), port("b")}, "[b c] <nil> [c]"},
+		{"ill", []*inventory.Device{port("a"), port("b")}, []*inventory.Device{port("a"), sick("b", "port-ap6")}, "[b] [b] <nil>"},
+		{"well", []*inventory.Device{port("a"), sick("b", "port-ap6")}, []*inventory.Device{port("a"), port("b")}, "[b] <nil> <nil>"},
+		{"ill for another reason, beside one that is new", []*inventory.Device{sick("b", "port-ap6")},
+			[]*inventory.Device{sick("b", "port-error"), sick("c", "port-ap6")}, "[c] [c] <nil>"},
 		{"degraded, which the kubelet is not told, beside one that is new", []*inventory.Device{port("b")},
-			[]*inventory.Device{degraded, port("c")}, []any{"c"}},
-		{"moved to another NUMA node", []*inventory.Device{numa(port("a"), 0), port("b")}, []*inventory.Device{numa(port("a"), 1), port("b")}, []any{"a"}},
-		{"the last one gone", []*inventory.Device{port("a")}, nil, []any{"a"}},
+			[]*inventory.Device{degraded, port("c")}, "[c] <nil> <nil>"},
+		{"moved to another NUMA node", []*inventory.Device{numa(port("a"), 0), port("b")}, []*inventory.Device{numa(port("a"), 1), port("b")}, "[a] <nil> <nil>"},
+		{"the last one gone", []*inventory.Device{port("a")}, nil, "[a] <nil> [a]"},
 		{"more than are named", nil, many,
-			[]any{"0000", "0001", "0002", "0003", "0004", "0005", "0006", "0007", "and 2 more"}},
+			"[0000 0001 0002 0003 0004 0005 0006 0007 and 2 more] <nil> <nil>"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, k := started(t, append([]*inventory.Device{port("-")}, tc.before...)...) // one that stays
@@ -299,11 +302,12 @@ func TestListNews(t *testing.T) {
 			r.awaitList(k)
 			r.awaitEvent("list.sent", 2)
 			lines := r.lines("list.sent")
-			if first := lines[0].ContextMap()["devices"]; first != nil {
-				t.Errorf("devices of the first list = %v, want none", first)
+			first, last := lines[0].ContextMap(), lines[len(lines)-1].ContextMap()
+			if first["devices"] != nil || first["gone"] != nil {
+				t.Errorf("the first list names %v, gone %v; want none", first["devices"], first["gone"])
 			}
-			if diff := cmp.Diff(tc.want, lines[len(lines)-1].ContextMap()["devices"]); diff != "" {
-				t.Errorf("devices (-want +got):\n%s", diff)
+			if got := fmt.Sprint(last["devices"], last["unhealthy"], last["gone"]); got != tc.want {
+				t.Errorf("devices, unhealthy, gone = %s, want %s", got, tc.want)
 			}
 		})
 	}

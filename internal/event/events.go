@@ -107,8 +107,8 @@ func kubelet() []row {
 		{StreamOpened, levels(info), "the kubelet opened a ListAndWatch stream", must(resource), nil},
 		{StreamClosed, levels(info), "it ended", must(resource, lasted, reason), nil},
 		{ListSent, levels(info),
-			"a list went down a stream; count: devices on it; devices: those of which it says something else than the one before it on that stream",
-			must(resource, rev, count), may(devices, latency)},
+			"a list went down a stream; count: devices on it; devices: those of which it says something else than the one before it on that stream, none on the first",
+			must(resource, rev, count), may(devices, unhealthy, gone, latency)},
 	}
 }
 

@@ -42,6 +42,7 @@ var (
 	trouble     = Field{"error", Text, "", "what went wrong, in words"}
 	family      = Field{"family", Text, "", "driver family: `dfl`, `opae`, `pool`"}
 	flag        = Field{"flag", Text, "", "a setting, as its flag is called, without dashes"}
+	gone        = Field{"gone", List, "", "those of `devices` that a list has no more"}
 	grace       = Field{"grace_ms", Decimal, milliseconds, "`--tombstone-grace`"}
 	health      = Field{"health", Text, "", "`healthy`, `degraded` or `unhealthy`"}
 	holders     = Field{"holders", List, "", "who holds a device: `NAMESPACE/POD/CONTAINER`"}
@@ -71,6 +72,7 @@ var (
 	source      = Field{"source", Text, "", "where news come from: `uevent`, `inotify`; of a hint also `overflow`, `malformed`, `reopen`, `sighup`"}
 	subsystem   = Field{"subsystem", Text, "", "subsystem of a uevent's device"}
 	uid         = Field{"uid", Whole, "", "user id of who forged a uevent"}
+	unhealthy   = Field{"unhealthy", List, "", "those of `devices` that a list says are unhealthy; on the first list of a stream, all that are"}
 	version     = Field{"version", Text, "", "version of the daemon"}
 )
 
@@ -85,6 +87,7 @@ func Devices(ids []string) zap.Field    { return devices.list(ids) }
 func Devpath(s string) zap.Field        { return devpath.text(s) }
 func Family(name string) zap.Field      { return family.text(name) }
 func Flag(s string) zap.Field           { return flag.text(s) }
+func Gone(ids []string) zap.Field       { return gone.list(ids) }
 func Grace(d time.Duration) zap.Field   { return grace.duration(d) }
 func Health(s string) zap.Field         { return health.text(s) }
 func Holders(names []string) zap.Field  { return holders.list(names) }
@@ -114,6 +117,7 @@ func Socket(p string) zap.Field         { return socket.text(p) }
 func Source(s string) zap.Field         { return source.text(s) }
 func Subsystem(s string) zap.Field      { return subsystem.text(s) }
 func UID(n int) zap.Field               { return zap.Int(uid.Key, n) }
+func Unhealthy(ids []string) zap.Field  { return unhealthy.list(ids) }
 func Version(s string) zap.Field        { return version.text(s) }
 
 // Err is what went wrong; nothing where err is nil.
