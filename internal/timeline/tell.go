@@ -90,7 +90,10 @@ func overflow(p *phrase, l *line) {
 	p.say(either(l, "path", "events of inotify were lost", "uevents were lost"))
 	p.field(" below ", l, "path", "")
 	p.say(": all cards are read again")
-	p.times(l)
+	if l.find("count") != nil {
+		p.open()
+		p.number(l, "count", " was still queued", " were still queued")
+	}
 }
 
 // again is something that is tried again.
