@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// unwrap takes off a line what tools put around it: what stands before the first
-// brace names the origin at best. JSON inside of JSON is for [line.inner], pieces of
+// unwrap takes off a line what tools put around it: what stands before the object
+// names the origin at best. Labels in braces, as of Loki, begin none. JSON inside of JSON is for [line.inner], pieces of
 // CRI files for criPiece.
 func unwrap(data []byte) (json, origin []byte) {
-	begin := bytes.IndexByte(data, '{')
+	begin := bytes.Index(data, []byte(`{"`))
 	if begin < 0 {
 		return nil, nil
 	}
@@ -21,7 +21,7 @@ func unwrap(data []byte) (json, origin []byte) {
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // originOf finds who wrote a line in its prefix: the pod (kubectl logs --prefix,
-// stern, compose), or the host (journalctl). nil where none is named.
+// stern, compose, logcli), or the host (journalctl). nil where none is named.
 func originOf(prefix []byte) []byte {
 	if bytes.IndexByte(prefix, 0x1b) >= 0 {
 		prefix = colours.ReplaceAll(prefix, nil)
@@ -35,10 +35,16 @@ func originOf(prefix []byte) []byte {
 			return cutOrigin(inner[:end])
 		}
 	}
+	if prefix[len(prefix)-1] == '}' {
+		if m := podLabel.FindSubmatch(prefix); m != nil {
+			return cutOrigin(m[1])
+		}
+		return nil
+	}
 	words := bytes.Fields(prefix)
 	last := words[len(words)-1]
 	if bytes.HasSuffix(last, []byte(":")) { // … HOST PROGRAM[PID]:
-		if len(words) > 1 {
+		if rest := bytes.TrimRight(prefix[:len(prefix)-len(last)], " "); len(words) > 1 && !clocks.Match(rest) {
 			return cutOrigin(words[len(words)-2])
 		}
 		return nil
@@ -60,6 +66,14 @@ func originOf(prefix []byte) []byte {
 	}
 	return nil
 }
+
+// podLabel is the label that logcli shows of a stream of Loki's.
+var podLabel = regexp.MustCompile(`[{ ,]pod="([^"]+)"`)
+
+// clocks are the times of journalctl, the way they end before the program where
+// --no-hostname leaves out the host: in its formats short, short-iso, short-full,
+// short-monotonic, short-unix and short-delta.
+var clocks = regexp.MustCompile(`(^|\s)(\d\d:\d\d:\d\d(\.\d+)?|\d{4}-\d\d-\d\dT\S+|\d{4}-\d\d-\d\d \S+ \S+|\[?[ \d]*\d\.\d+\]?|>\])$`)
 
 func isTime(w []byte) bool {
 	if len(w) < len("2006-01-02") || w[0] < '0' || w[0] > '9' {

@@ -66,6 +66,16 @@ func TestPrefixes(t *testing.T) {
 		{"journalctl -o json", each(log, func(l string) string {
 			return fmt.Sprintf(`{"_HOSTNAME":"node1","MESSAGE":%s,"PRIORITY":"6"}`, quote(l))
 		}), "node1"},
+		{"journalctl -o short-full", before("Sat 2026-11-21 20:49:06 UTC node1 accelerator-device-plugin[4711]: "), "node1"},
+		{"journalctl of a host that is a number", before("Nov 21 20:49:06 10.0.0.5 accelerator-device-plugin[4711]: "), "10.0.0.5"},
+		{"journalctl --no-hostname", before("Nov 21 20:49:06 accelerator-device-plugin[4711]: "), ""},
+		{"journalctl --no-hostname -o short-iso", before("2026-11-21T20:49:06+0000 accelerator-device-plugin[4711]: "), ""},
+		{"journalctl --no-hostname -o short-full", before("Sat 2026-11-21 20:49:06 UTC accelerator-device-plugin[4711]: "), ""},
+		{"journalctl --no-hostname -o short-monotonic", before("[ 1234.567890] accelerator-device-plugin[4711]: "), ""},
+		{"journalctl --no-hostname -o short-delta", before("[ 1234.567890 <    0.000012 >] accelerator-device-plugin[4711]: "), ""},
+		{"journalctl --no-hostname -o short-unix", before("1795294146.668788 accelerator-device-plugin[4711]: "), ""},
+		{"logcli", before(`2026-11-21T20:49:06Z {app="accelerator-device-plugin", pod="` + pod + `"} `), pod},
+		{"logcli, other labels", before(`2026-11-21T20:49:06Z {app="accelerator-device-plugin"} `), ""},
 		{"something else", before("a b c d e f "), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
