@@ -33,6 +33,7 @@ type deviceClock struct {
 	state   state
 	since   time.Time
 	removed bool // and it has not been said yet that it was held
+	missed  bool // gone because a daemon began without it
 }
 
 // show notes the state's name, once it is known.
@@ -60,6 +61,7 @@ func (d *deviceClock) turn(t time.Time, next state) {
 // summary is what the log says of each device and resource, of bounded size.
 type summary struct {
 	total     Summary
+	all       bool // that is said of a device is heard
 	devices   map[string]*deviceClock
 	resources map[string]*Resource
 	other     Resource             // where the map is full
@@ -67,8 +69,9 @@ type summary struct {
 	began     map[string]time.Time
 }
 
-func newSummary() *summary {
+func newSummary(f Filter) *summary {
 	return &summary{
+		all:     len(f.Events) == 0 && f.Resource == "" && (f.Level == nil || *f.Level <= Info),
 		devices: map[string]*deviceClock{}, resources: map[string]*Resource{},
 		newest: map[string]time.Time{}, began: map[string]time.Time{},
 	}
@@ -89,6 +92,10 @@ func (s *summary) note(l *line, wanted bool) {
 		s.stopClocks(origin, s.newest[origin])
 	case "daemon.stopped", "daemon.failed", "mode.changed":
 		s.stopClocks(origin, l.time)
+	case "scan.done":
+		if s.all {
+			s.miss(origin, l.time)
+		}
 	}
 	if _, known := s.newest[origin]; known || len(s.newest) < maxOrigins {
 		s.newest[origin] = l.time
@@ -141,6 +148,18 @@ func (s *summary) stopClocks(origin string, t time.Time) {
 	}
 }
 
+// miss takes those devices for gone that a daemon has not found on its first look:
+// no line says that they went while nobody watched.
+func (s *summary) miss(origin string, t time.Time) {
+	for _, d := range s.devices {
+		if d.Origin == origin && d.state == unknown {
+			d.turn(t, gone)
+			d.show([]byte("gone"))
+			d.missed = true
+		}
+	}
+}
+
 func (s *summary) noteDevice(l *line, id []byte) {
 	if l.is("device.unoffered") || l.is("log.suppressed") {
 		return
@@ -175,9 +194,12 @@ func (s *summary) noteDevice(l *line, id []byte) {
 func (d *deviceClock) follow(l *line) {
 	switch string(l.event) {
 	case "device.added":
+		if d.missed { // it was slow to answer, or came then: that is not known
+			d.state = unknown
+		}
 		d.turn(l.time, stateOf(l.text("health")))
 		d.show(l.text("health"))
-		d.removed = false
+		d.removed, d.missed = false, false
 	case "device.health":
 		next := stateOf(l.text("new"))
 		if old := stateOf(l.text("old")); old != next && old != unknown && next != unknown {
@@ -195,6 +217,7 @@ func (d *deviceClock) follow(l *line) {
 			d.RemovedHeld++
 			d.removed = false
 		}
+		d.missed = false
 		if d.state == unknown { // it went while nobody watched
 			d.turn(l.time, gone)
 			d.show([]byte("gone"))

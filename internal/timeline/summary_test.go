@@ -61,6 +61,12 @@ func TestClocks(t *testing.T) {
 			times{Usable: 2, Unhealthy: 3, Events: 2, Last: "unhealthy"}},
 		{"the daemon was killed", added(0, "healthy") + daemon(2, "x.y") + daemon(10, "daemon.started") + daemon(14, "x.y"),
 			times{Usable: 2, Events: 1, Last: "healthy"}},
+		{"it went between two daemons", added(0, "healthy") + daemon(2, "daemon.stopped") + daemon(10, "daemon.started") + daemon(11, "scan.done") +
+			daemon(14, "x.y"), times{Usable: 2, Gone: 3, Events: 1, Last: "gone"}},
+		{"it went between two daemons, and came", added(0, "healthy") + daemon(2, "daemon.stopped") + daemon(10, "daemon.started") +
+			daemon(11, "scan.done") + added(13, "unhealthy") + daemon(14, "x.y"), times{Usable: 2, Unhealthy: 1, Events: 2, Last: "unhealthy"}},
+		{"found again", added(0, "healthy") + daemon(2, "daemon.stopped") + daemon(10, "daemon.started") + added(10, "healthy") +
+			daemon(11, "scan.done") + daemon(14, "x.y"), times{Usable: 6, Events: 2, Last: "healthy"}},
 		{"another mode", added(0, "healthy") + daemon(2, "mode.changed") + daemon(14, "x.y"),
 			times{Usable: 2, Events: 1, Last: "healthy"}},
 		{"it went while nobody watched", daemon(0, "x.y") + entry(at(1), "warn", "device.tombstone", `"device":"d"`) + daemon(3, "x.y"),
@@ -89,6 +95,22 @@ func TestClocks(t *testing.T) {
 				t.Errorf("device (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Who asks for some events does not hear that a device was found again.
+func TestNobodyIsMissedOutOfSight(t *testing.T) {
+	log := added(0, "healthy") + health(1, "healthy", "degraded", 1) + daemon(2, "daemon.started") + added(3, "degraded") + daemon(4, "scan.done")
+	for _, f := range []timeline.Filter{{Events: []string{"device.health"}}, {Devices: []string{"d"}}, {}} {
+		out, _ := read(t, timeline.Options{Summary: true, Filter: f}, log)
+		if !strings.Contains(out, "\nd       degraded ") {
+			t.Errorf("%+v: want that it is degraded:\n%s", f, out)
+		}
+	}
+	log += daemon(5, "daemon.started") + daemon(6, "scan.done")
+	out, _ := read(t, timeline.Options{Summary: true, Filter: timeline.Filter{Devices: []string{"d"}}}, log)
+	if !strings.Contains(out, "\nd       gone ") {
+		t.Errorf("want that it is gone:\n%s", out)
 	}
 }
 

@@ -45,7 +45,7 @@ func New(o Options, out io.Writer) (*Reader, error) {
 		return nil, err
 	}
 	return &Reader{
-		o: o, out: bufio.NewWriterSize(out, 64<<10), words: phrase{colour: o.Colour}, summary: newSummary(),
+		o: o, out: bufio.NewWriterSize(out, 64<<10), words: phrase{colour: o.Colour}, summary: newSummary(o.Filter),
 		pieces: parcels{open: map[string][]byte{}, lost: map[string]bool{}},
 		tally:  tally{newest: map[string]time.Time{}},
 	}, nil
