@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
@@ -91,6 +92,17 @@ func TestGolden(t *testing.T) {
 				t.Errorf("notes of a sound log: %q", notes)
 			}
 		})
+	}
+}
+
+// The logs are such as the daemon writes today.
+func TestLogsAreAsDeclared(t *testing.T) {
+	for _, name := range []string{"hotplug.log", "demo.log", "debug.log", "events.log"} {
+		for l := range strings.Lines(load(t, name)) {
+			if err := eventtest.Line([]byte(l)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	}
 }
 

@@ -67,9 +67,9 @@ var words = map[string]func(p *phrase, l *line){
 		p.field(" of ", l, "path", "")
 	},
 	"source.lost": func(p *phrase, l *line) {
-		p.say(either(l, "source", "source of events lost: ", "not watched as a whole: "))
-		p.field("", l, "source", either(l, "path", " of ", ""))
-		p.field("", l, "path", "")
+		p.buf = appendVisible(p.buf, l.text("message")) // of a part, or of all
+		p.field(": ", l, "source", "")
+		p.field(" of ", l, "path", "")
 		p.field(": ", l, "error", "")
 		p.field("; what still works: ", l, "remaining", "")
 	},
