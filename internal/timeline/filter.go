@@ -42,11 +42,15 @@ func (f *Filter) check() error {
 // quiet are events that say nothing about devices, at levels that are shown.
 var quiet = map[string]bool{"http.served": true, "socket.removed": true, "library.log": true}
 
-// skips says, after a glance, that a line is not wanted: a log at level debug
-// consists of lines that a timeline does not show.
-func (f *Filter) skips(json []byte) bool {
-	return f.Level == nil && len(f.Events) == 0 && bytes.HasPrefix(json, []byte(`{"level":"debug","time":"`)) &&
-		!bytes.Contains(json, []byte(`"event":"list.sent"`)) && bytes.Contains(json, []byte(`"event":"`))
+// skips says, after a glance, that a line is not wanted, and its time as it stands:
+// a log at level debug consists of lines that a timeline does not show.
+func (f *Filter) skips(json []byte) (stamp []byte, skip bool) {
+	rest, debug := bytes.CutPrefix(json, []byte(`{"level":"debug","time":"`))
+	if !debug || f.Level != nil || len(f.Events) > 0 || !bytes.Contains(rest, []byte(`"event":"`)) {
+		return nil, false
+	}
+	stamp, _, _ = bytes.Cut(rest, []byte{'"'})
+	return stamp, true
 }
 
 // wants says whether a line is wanted, its time aside.
@@ -67,7 +71,7 @@ func (f *Filter) wantsEvent(l *line) bool {
 	switch {
 	case len(f.Events) > 0:
 		return false
-	case f.Level != nil || l.level >= Warn || l.is("list.sent"):
+	case f.Level != nil || l.level >= Warn:
 		return true
 	}
 	return l.level == Info && !quiet[string(l.event)]

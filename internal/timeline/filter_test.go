@@ -92,7 +92,7 @@ func TestResource(t *testing.T) {
 func TestEvent(t *testing.T) {
 	var log string
 	for _, e := range [][2]string{
-		{"debug", "uevent.received"}, {"debug", "list.sent"}, {"debug", "device.released"}, {"info", "device.added"}, {"info", "http.served"},
+		{"debug", "uevent.received"}, {"debug", "device.released"}, {"info", "list.sent"}, {"info", "device.added"}, {"info", "http.served"},
 		{"info", "something.new"}, {"warn", "http.failed"}, {"error", "cdi.failed"}, {"fatal", "daemon.failed"},
 	} {
 		log += entry(noon, e[0], e[1], `"device":"`+e[1]+`"`)
@@ -107,7 +107,7 @@ func TestEvent(t *testing.T) {
 		want []string
 	}{
 		{"nothing asked", timeline.Filter{}, []string{"list.sent", "device.added", "something.new", "http.failed", "cdi.failed", "daemon.failed"}},
-		{"info", timeline.Filter{Level: level(timeline.Info)}, all[3:]},
+		{"info", timeline.Filter{Level: level(timeline.Info)}, all[2:]},
 		{"warn", timeline.Filter{Level: level(timeline.Warn)}, all[6:]},
 		{"error", timeline.Filter{Level: level(timeline.Error)}, all[7:]},
 		{"a name", timeline.Filter{Events: []string{"http.served"}}, []string{"http.served"}},

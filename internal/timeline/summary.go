@@ -84,9 +84,6 @@ const maxResources = 1000
 // when nobody watched.
 func (s *summary) note(l *line, wanted bool) {
 	origin := string(l.origin)
-	if _, known := s.began[origin]; !known && len(s.began) < maxOrigins {
-		s.began[origin] = l.time
-	}
 	switch string(l.event) {
 	case "daemon.started": // one that was killed has not said so
 		s.stopClocks(origin, s.newest[origin])
@@ -97,15 +94,7 @@ func (s *summary) note(l *line, wanted bool) {
 			s.miss(origin, l.time)
 		}
 	}
-	if _, known := s.newest[origin]; known || len(s.newest) < maxOrigins {
-		s.newest[origin] = l.time
-	}
-	if s.total.From.IsZero() || l.time.Before(s.total.From) {
-		s.total.From = l.time
-	}
-	if l.time.After(s.total.To) {
-		s.total.To = l.time
-	}
+	s.span(origin, l.time)
 	if !wanted {
 		return
 	}
@@ -125,13 +114,31 @@ func (s *summary) note(l *line, wanted bool) {
 	}
 }
 
+// span notes that a daemon watched at t.
+func (s *summary) span(origin string, t time.Time) {
+	if _, known := s.began[origin]; !known && len(s.began) < maxOrigins {
+		s.began[origin] = t
+	}
+	if _, known := s.newest[origin]; known || len(s.newest) < maxOrigins {
+		s.newest[origin] = t
+	}
+	if s.total.From.IsZero() || t.Before(s.total.From) {
+		s.total.From = t
+	}
+	if t.After(s.total.To) {
+		s.total.To = t
+	}
+}
+
 // count counts what concerns no device.
 func (s *summary) count(l *line) {
 	switch string(l.event) {
 	case "uevent.overflow", "inotify.overflow":
 		s.total.Overflows++
 	case "source.lost":
-		s.total.SourcesLost++
+		if l.level >= Warn { // not each time that it is lost still
+			s.total.SourcesLost++
+		}
 	case "daemon.started":
 		s.total.Starts++
 	case "log.suppressed":

@@ -114,6 +114,24 @@ func TestNobodyIsMissedOutOfSight(t *testing.T) {
 	}
 }
 
+// What is not shown tells still that a daemon watched: here from 3 s to 21 s.
+func TestDebugLinesAreTime(t *testing.T) {
+	debug := func(second int) string { return entry(at(second), "debug", "hint.received", `"source":"uevent"`) }
+	lost := entry(at(20), "debug", "source.lost", `"source":"uevent","error":"e"`)
+	log := debug(3) + health(5, "unhealthy", "healthy", 5) + lost + debug(21) + debug(30) + daemon(40, "daemon.started")
+	until, err := timeline.ParseBound("2026-11-21T12:00:25Z", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*timeline.Level{nil, level(timeline.Debug)} {
+		out, _ := read(t, timeline.Options{Summary: true, Filter: timeline.Filter{Until: until, Level: l}}, log)
+		if want := "\nd       healthy  88.89 %  2.00 s "; !strings.Contains(out, want) ||
+			!strings.HasPrefix(out, "2026-11-21T12:00:03Z to 2026-11-21T12:00:21Z: 18.0 s, ") || strings.Contains(out, "lost") {
+			t.Errorf("level %v: want 18 s, no source lost, and %q:\n%s", l, want, out)
+		}
+	}
+}
+
 // What concerns resources and the whole.
 func TestCounts(t *testing.T) {
 	r := func(event, fields string) string { return entry(noon, "info", event, `"resource":"r"`+fields) }

@@ -149,8 +149,11 @@ func (r *Reader) whole(data []byte) error {
 		r.tally.others++
 		return nil
 	}
-	if r.o.skips(json) {
+	if stamp, skip := r.o.skips(json); skip {
 		r.tally.ours++
+		if r.o.Summary {
+			r.skipped(stamp, origin)
+		}
 		return nil
 	}
 	verdict, why := r.line.parse(json)
@@ -176,6 +179,13 @@ func (r *Reader) whole(data []byte) error {
 	}
 	r.line.origin = origin
 	return r.event()
+}
+
+// skipped takes a line of which nothing counts but that a daemon watched then.
+func (r *Reader) skipped(stamp, origin []byte) {
+	if t, err := time.Parse(time.RFC3339Nano, string(stamp)); err == nil && within(t, r.o.Since, r.o.Until) {
+		r.summary.span(string(origin), t)
+	}
 }
 
 // event takes a line of ours.
