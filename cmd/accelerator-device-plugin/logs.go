@@ -24,7 +24,8 @@ The log may come from kubectl logs (also with --prefix and --timestamps), stern,
 journalctl, docker or /var/log/containers, compressed by gzip, mixed with lines
 of others. Several files are read one after the other, as one node's; lines of
 several nodes are told apart by the prefix of kubectl logs --prefix or stern.
-What was passed over is said at the end on stderr.
+What was passed over is said at the end on stderr, and what no line says: which
+devices went while no daemon watched, that lines of several nodes are mixed.
 
 Without --event and --level it prints what concerns devices, and all trouble.
 "!" marks warnings and errors. --since and --until take a time of day as the lines

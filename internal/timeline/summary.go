@@ -34,6 +34,7 @@ type deviceClock struct {
 	since   time.Time
 	removed bool // and it has not been said yet that it was held
 	missed  bool // gone because a daemon began without it
+	former  bool // of another mode than the daemon's
 }
 
 // show notes the state's name, once it is known.
@@ -87,7 +88,12 @@ func (s *summary) note(l *line, wanted bool) {
 	switch string(l.event) {
 	case "daemon.started": // one that was killed has not said so
 		s.stopClocks(origin, s.newest[origin])
-	case "daemon.stopped", "daemon.failed", "mode.changed":
+	case "mode.changed":
+		s.stopClocks(origin, l.time)
+		for _, d := range s.devices {
+			d.former = d.former || d.Origin == origin
+		}
+	case "daemon.stopped", "daemon.failed":
 		s.stopClocks(origin, l.time)
 	case "scan.done":
 		if s.all {
@@ -159,7 +165,7 @@ func (s *summary) stopClocks(origin string, t time.Time) {
 // no line says that they went while nobody watched.
 func (s *summary) miss(origin string, t time.Time) {
 	for _, d := range s.devices {
-		if d.Origin == origin && d.state == unknown {
+		if d.Origin == origin && d.state == unknown && !d.former {
 			d.turn(t, gone)
 			d.show([]byte("gone"))
 			d.missed = true
@@ -206,7 +212,7 @@ func (d *deviceClock) follow(l *line) {
 		}
 		d.turn(l.time, stateOf(l.text("health")))
 		d.show(l.text("health"))
-		d.removed, d.missed = false, false
+		d.removed, d.missed, d.former = false, false, false
 	case "device.health":
 		next := stateOf(l.text("new"))
 		if old := stateOf(l.text("old")); old != next && old != unknown && next != unknown {

@@ -67,7 +67,7 @@ func TestClocks(t *testing.T) {
 			daemon(11, "scan.done") + added(13, "unhealthy") + daemon(14, "x.y"), times{Usable: 2, Unhealthy: 1, Events: 2, Last: "unhealthy"}},
 		{"found again", added(0, "healthy") + daemon(2, "daemon.stopped") + daemon(10, "daemon.started") + added(10, "healthy") +
 			daemon(11, "scan.done") + daemon(14, "x.y"), times{Usable: 6, Events: 2, Last: "healthy"}},
-		{"another mode", added(0, "healthy") + daemon(2, "mode.changed") + daemon(14, "x.y"),
+		{"another mode", added(0, "healthy") + daemon(2, "mode.changed") + daemon(3, "scan.done") + daemon(14, "x.y"),
 			times{Usable: 2, Events: 1, Last: "healthy"}},
 		{"it went while nobody watched", daemon(0, "x.y") + entry(at(1), "warn", "device.tombstone", `"device":"d"`) + daemon(3, "x.y"),
 			times{Gone: 2, Events: 1, Last: "gone"}},

@@ -34,6 +34,7 @@ type Reader struct {
 	words   phrase
 	summary *summary
 	tally   tally
+	there   presence
 	file    string
 	number  int // of the line in the file, from 1
 }
@@ -48,6 +49,7 @@ func New(o Options, out io.Writer) (*Reader, error) {
 		o: o, out: bufio.NewWriterSize(out, 64<<10), words: phrase{colour: o.Colour}, summary: newSummary(o.Filter),
 		pieces: parcels{open: map[string][]byte{}, lost: map[string]bool{}},
 		tally:  tally{newest: map[string]time.Time{}},
+		there:  presence{devices: map[string]*sighting{}},
 	}, nil
 }
 
@@ -196,6 +198,7 @@ func (r *Reader) event() error {
 	if !within(l.time, r.o.Since, r.o.Until) {
 		return nil
 	}
+	r.there.note(r, l)
 	wanted := r.o.wants(l)
 	if r.o.Summary {
 		r.summary.note(l, wanted)
@@ -233,5 +236,5 @@ func (r *Reader) Close() error {
 }
 
 // Notes are what should be known of what was read and is not printed: lines that
-// were passed over, a clock that went back.
-func (r *Reader) Notes() []string { return r.tally.notes() }
+// were passed over, a clock that went back, what no line says of devices.
+func (r *Reader) Notes() []string { return append(r.tally.notes(), r.there.notes(&r.o.Filter)...) }
