@@ -18,6 +18,10 @@ import (
 // registers again has none for some moments.
 const absence = 300 * time.Millisecond
 
+// manners is how long a connection counts as held at least: who hangs up at once is
+// not called again at once.
+const manners = 100 * time.Millisecond
+
 // departure is that other daemons of ours have gone.
 type departure struct {
 	at   time.Time // when the last one was given up
@@ -74,10 +78,16 @@ func (t *twins) run(ctx context.Context, changed signal) {
 	ended := make(chan string) // paths
 	hold := func(path string, conn net.Conn) {
 		held.Go(func() {
+			least := time.NewTimer(manners)
+			defer least.Stop()
 			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 			_, _ = io.Copy(io.Discard, conn)
 			if stop() {
 				_ = conn.Close()
+			}
+			select {
+			case <-least.C:
+			case <-ctx.Done():
 			}
 			select {
 			case ended <- path:

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -337,4 +338,31 @@ func TestHungUpWithoutStream(t *testing.T) {
 	k.Behave(standin.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
+}
+
+// Whoever hangs up at once is not called again and again without a break.
+func TestTwinHangsUp(t *testing.T) {
+	r, k := started(t, port("a"))
+	l := listenUnix(r, filepath.Join(r.cfg.KubeletDir, "accelerator-zzzzzzaaaaaaa.sock"))
+	var calls atomic.Int32
+	var answering sync.WaitGroup
+	answering.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			calls.Add(1)
+			_ = conn.Close()
+		}
+	})
+	<-time.After(time.Second)
+	_ = l.Close()
+	answering.Wait()
+	if n := calls.Load(); n < 2 || n > 20 {
+		t.Errorf("%d calls in a second, want 2 to 20", n)
+	}
+	if n := k.Registrations(resource); n != 1 {
+		t.Errorf("%d registrations, want 1", n)
+	}
 }
