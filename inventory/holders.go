@@ -75,6 +75,15 @@ func (l *loop) askHolders(ctx context.Context) {
 	})
 }
 
+// askIdly asks though nothing hangs on the answer now: that nobody can give one is to
+// be known before a card is pulled, not after.
+func (l *loop) askIdly(ctx context.Context) {
+	h := &l.holders
+	if !h.asking && h.next.IsZero() && time.Since(h.heldAt) >= l.cfg.HoldersInterval {
+		l.askHolders(ctx)
+	}
+}
+
 // takeAnswer takes in who holds what.
 func (l *loop) takeAnswer(ctx context.Context, a answer) {
 	h := &l.holders

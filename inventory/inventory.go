@@ -28,7 +28,8 @@ type Config struct {
 	// A device that leaves stays listed, unhealthy, until it is free. nil: nobody is
 	// asked, and what leaves is off the list at once.
 	Holders func(context.Context) (map[string][]Holding, error)
-	// HoldersInterval is the time between two questions while the answer matters.
+	// HoldersInterval is the time between two questions while the answer matters; else
+	// it is asked with each resync, so that it is known whether there is an answer.
 	// Without Holders: not used.
 	HoldersInterval time.Duration
 	// TombstoneGrace is how long one that left stays listed when Holders fails; 0:

@@ -117,6 +117,7 @@ func (l *loop) run(ctx context.Context) {
 			l.takeAnswer(ctx, a)
 		case <-resync.C:
 			l.list(ctx, time.Time{})
+			l.askIdly(ctx)
 		case <-health.C:
 			for _, c := range l.cards {
 				l.ask(c, wantRoutine)

@@ -96,3 +96,25 @@ func TestMetrics(t *testing.T) {
 		}
 	})
 }
+
+// Whether it is known who holds what is asked before anybody needs to know.
+func TestHoldersKnown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, d, f := metrics.New("test"), newDesk(), newBench("bench")
+		cfg := withDesk(d)
+		cfg.Metrics = m
+		f.set(cardA, good(0, 0))
+		r := start(t, cfg, f)
+		for _, step := range []struct{ name, why, want string }{
+			{"at first", "", "1"},
+			{"the kubelet does not answer", "no such file", ""},
+			{"it does again", "", "1"},
+		} {
+			d.fail(step.why)
+			r.after(cfg.ResyncInterval + time.Second)
+			if got := metricstest.Samples(metricstest.Page(t, m), "accelerator_holders_known")["accelerator_holders_known"]; got != step.want {
+				t.Errorf("%s: accelerator_holders_known is %q (\"\": 0), want %q", step.name, got, step.want)
+			}
+		}
+	})
+}

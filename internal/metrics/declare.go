@@ -65,7 +65,7 @@ var (
 	snapshotVersion = Declaration{"accelerator_snapshot_version", Gauge,
 		"Number of the newest list of devices; it grows by one with each change and starts anew with the mode. 0: the first scan is not done.", nil}
 	holdersKnown = Declaration{"accelerator_holders_known", Gauge,
-		"1 while the kubelet says who holds what, 0 while it does not; no series before it was asked.", nil}
+		"1 while the kubelet says who holds what, 0 while it does not; it is asked with each listing at least. No series before that.", nil}
 
 	hintToSend = Declaration{"accelerator_hint_to_send_seconds", Histogram,
 		"From the hint to the list that the kubelet's stream was given, once for each list that a hint led to.", nil}
