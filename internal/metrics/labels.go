@@ -16,6 +16,8 @@ const (
 	gone      = "gone"
 	timeout   = "timeout"
 	absent    = "absent"
+	sent      = "sent"
+	dropped   = "dropped"
 	other     = "other"
 )
 

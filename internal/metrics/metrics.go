@@ -88,7 +88,7 @@ func New(version string) *Metrics {
 		allocations:      counters(r, allocations),
 		allocatedDevices: counters(r, allocatedDevices),
 
-		apiEvents:     counters(r, apiEvents),
+		apiEvents:     counters(r, apiEvents, sent, failed, dropped),
 		apiFailures:   counter(r, apiFailures),
 		configReloads: counters(r, configReloads, ok, refused),
 	}
