@@ -232,3 +232,18 @@ func newLoader() *config.Loader {
 	}
 	return config.New(v)
 }
+
+// A path may have what means something to YAML.
+func TestOddPaths(t *testing.T) {
+	const values = "simulatedNode: '/a,b}'\nkubelet: {rootDir: '/c,d}', devicePluginDir: '/e,f}'}\nconfig: {cdiDir: '/g,h}'}\n"
+	var got []string
+	for _, v := range only[*appsv1.DaemonSet](t, objects(t, rendered(t, values))).Spec.Template.Spec.Volumes {
+		if v.HostPath != nil {
+			got = append(got, v.HostPath.Path)
+		}
+	}
+	want := []string{"/a,b}/dev", "/a,b}/sys", "/e,f}", "/c,d}/pod-resources", "/g,h}"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("paths of the host (-want +got):\n%s", diff)
+	}
+}
