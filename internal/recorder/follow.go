@@ -144,7 +144,7 @@ func (f *following) tell(ctx context.Context, all []news) {
 	}
 	var held map[string][]inventory.Holding
 	err := error(nil)
-	if slices.ContainsFunc(all, news.forPods) {
+	if slices.ContainsFunc(all, func(n news) bool { return n.forPods() || n.reason == DeviceRemoved }) {
 		held, err = f.holders(ctx)
 	}
 	renewed := make(map[string]bool) // devices whose older news pods need not hear any more

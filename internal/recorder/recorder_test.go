@@ -320,3 +320,28 @@ func TestManyHolders(t *testing.T) {
 		}
 	})
 }
+
+// That nobody held what left is said where it is known: without a grace time a device
+// is off the list at once, whoever holds it.
+func TestRemovedWithoutGrace(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		asking error
+		want   string
+	}{
+		{"known", nil, "No container held it."},
+		{"nobody can say", errNobodyHome, "Who held it is not known."},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, func(r *rig) { r.asking = tc.asking })
+				r.shows(device("3b:00.0"))
+				r.shows()
+				r.events("removed", onNode+"Normal DeviceRemoved x1")
+				if e := r.Events()[0]; !strings.HasSuffix(e.Message, tc.want) {
+					t.Errorf("message %q, want it to end with %q", e.Message, tc.want)
+				}
+			})
+		})
+	}
+}

@@ -99,15 +99,16 @@ func (n news) before() string {
 
 // forNode is the message on the node.
 func (n news) forNode(pods []pod, known bool) string {
-	text := n.aboutDevice()
+	text := n.aboutDevice(known)
 	if n.forPods() && n.reason != DeviceRecovered {
 		text += " " + holding(pods, known)
 	}
 	return clip(text)
 }
 
-// aboutDevice is what there is to say about the device.
-func (n news) aboutDevice() string {
+// aboutDevice is what there is to say about the device. known is whether it is known
+// who holds what.
+func (n news) aboutDevice(known bool) string {
 	name, health, from := n.named(), n.health(), at(n.is.since)
 	switch n.reason {
 	case DeviceAdded:
@@ -123,7 +124,7 @@ func (n news) aboutDevice() string {
 	case DeviceMoving:
 		return name + " is to be offered as something else since " + from + ": that waits until nobody holds it."
 	case DeviceRemoved:
-		return n.removal()
+		return n.removal(known)
 	case DeviceRemovedInUse:
 		return name + " is gone from the node " + n.since() + ", and in use. It is given to no container."
 	case DeviceReplacedInUse:
@@ -136,13 +137,15 @@ func (n news) aboutDevice() string {
 
 // removal is the message on the node where a device is gone that nobody holds, as
 // far as is known.
-func (n news) removal() string {
+func (n news) removal(known bool) string {
 	text := n.named() + " was removed from the node at " + at(n.is.since) + "."
 	switch {
 	case n.warning():
 		return text + " Who holds it is not known: it stays listed until it is, or for the grace time."
 	case n.is.device.OfferedAs == "":
 		return text
+	case !known: // and there is no grace time
+		return text + " Who held it is not known."
 	}
 	return text + " No container held it."
 }
