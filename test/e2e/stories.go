@@ -24,6 +24,8 @@ var stories = []story{
 	{"helm-test", helmTest},
 	{"annotation", annotation},
 	{"cdi", cdi},
+	{"events", kubernetesEvents},
+	{"logs", readLogs},
 	{"pool", pool},
 }
 

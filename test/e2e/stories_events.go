@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
+)
+
+// What becomes of a device is said to its pod and to its node.
+func kubernetesEvents(s *scene) {
+	s.plug(first)
+	s.step("helm install with events")
+	s.install("events=true")
+	s.offers(s.resource, 1, 1)
+	s.user("user")
+	s.sees("user", holder(firstID, "dfl-port.0"))
+	pod, err := s.look("user")
+	s.check(err)
+	aboutPod := corev1.ObjectReference{Kind: "Pod", Namespace: users, Name: "user", UID: pod.UID}
+	aboutNode := corev1.ObjectReference{Kind: "Node", Name: cluster.NodeName}
+	s.step("it breaks: pod and node are told")
+	s.check(s.power(first)(false))
+	s.told(aboutPod, "DeviceUnhealthy", corev1.EventTypeWarning)
+	s.told(aboutNode, "DeviceUnhealthy", corev1.EventTypeWarning)
+	s.step("it is well again: told, too")
+	s.check(s.power(first)(true))
+	s.told(aboutPod, "DeviceRecovered", corev1.EventTypeNormal)
+	s.step("it is pulled: told why")
+	s.pull(first)
+	s.health("user", map[string]string{firstID: "Unhealthy"})
+	s.told(aboutPod, "DeviceRemovedInUse", corev1.EventTypeWarning)
+	s.told(aboutNode, "DeviceRemovedInUse", corev1.EventTypeWarning)
+	s.step("the pod ends: the node is told that the device is free")
+	s.end("user")
+	s.told(aboutNode, "DeviceReleased", corev1.EventTypeNormal)
+	s.step("the account may write events, get pods, and nothing else")
+	s.may(map[string]bool{
+		"create events": true, "patch events": true, "get pods": true,
+		"list events": false, "list pods": false, "list nodes": false, "get secrets": false, "create pods": false,
+	})
+}
+
+// told waits for an Event of the daemon about an object that kubectl describe finds it
+// by: pods by their uid.
+func (s *scene) told(about corev1.ObjectReference, reason, kind string) {
+	await(s, "event "+reason+" of "+about.Name, func() (string, error) {
+		list, err := s.Client.CoreV1().Events("").List(s.ctx, metav1.ListOptions{FieldSelector: "reason=" + reason + ",involvedObject.name=" + about.Name})
+		if err != nil {
+			return "", err
+		}
+		for _, event := range list.Items {
+			ref := event.InvolvedObject
+			if ref.Kind == about.Kind && ref.Namespace == about.Namespace && (about.UID == "" || ref.UID == about.UID) &&
+				event.Source.Component == "accelerator-device-plugin" {
+				return event.Type, nil
+			}
+		}
+		return "", nil
+	}, kind)
+}
+
+// The log by kubectl logs, read by the daemon's own binary.
+func readLogs(s *scene) {
+	s.plug(first)
+	s.install()
+	s.offers(s.resource, 1, 1)
+	s.user("user")
+	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.pull(first)
+	s.health("user", map[string]string{firstID: "Unhealthy"})
+	s.step("kubectl logs | accelerator-device-plugin logs: what became of the card")
+	text, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "logs", "daemonset/"+release+"-accelerator-device-plugin")
+	s.check(err)
+	var events []string
+	for scanner := bufio.NewScanner(bytes.NewReader(s.readsLogs(text, "-o", "json", "--device", firstID, "--event", "device.*"))); scanner.Scan(); {
+		var l line
+		s.check(json.Unmarshal(scanner.Bytes(), &l))
+		events = append(events, l["event"].(string))
+	}
+	same(s, "first event", events[0], "device.added")
+	same(s, "told that it is held", slices.Contains(events, "device.tombstone"), true)
+	s.step("... --summary")
+	if summary := s.readsLogs(text, "--summary"); !bytes.Contains(summary, []byte(firstID)) || !bytes.Contains(summary, []byte(s.resource)) {
+		s.failf("summary:\n%s", summary)
+	}
+}
+
+// readsLogs is what the command logs makes of a log.
+func (s *scene) readsLogs(text string, args ...string) []byte {
+	binary := filepath.Join(s.dist, "bin_"+runtime.GOARCH, "accelerator-device-plugin")
+	cmd := exec.CommandContext(s.ctx, binary, append([]string{"logs"}, args...)...)
+	cmd.Stdin = strings.NewReader(text)
+	out, err := cmd.Output()
+	s.check(err)
+	return out
+}
