@@ -11,7 +11,8 @@ fail() {
 }
 
 # Other pins, another directory.
-sum=$(cat cluster.sh build/*/go.mod build/*/go.sum ../../tools/go.mod | sha256sum | cut -c1-8)
+helm=$(go -C ../../tools list -m helm.sh/helm/v4)
+sum=$({ echo "$helm"; cat cluster.sh build/*/go.mod build/*/go.sum; } | sha256sum | cut -c1-8)
 kubernetes=$(go -C build/kube list -m -f '{{.Version}}' k8s.io/kubernetes)
 done=$1/cluster-${kubernetes#v}-$sum
 if [ -d "$done" ]; then
@@ -56,7 +57,8 @@ build build/etcd etcd go.etcd.io/etcd/server/v3 -ldflags '-s -w'
 for plugin in main/bridge main/loopback ipam/host-local; do
 	build build/cni "cni/${plugin#*/}" github.com/containernetworking/plugins/plugins/$plugin -ldflags '-s -w'
 done
-build ../../tools helm helm.sh/helm/v4/cmd/helm -ldflags '-s -w'
+# As `make chart` builds it, which has just done so.
+CGO_ENABLED=1 build ../../tools helm helm.sh/helm/v4/cmd/helm -ldflags '-s -w'
 
 # runc without seccomp refuses pods that ask for it, and ours does.
 deb=$(mktemp -d)
