@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,14 +50,19 @@ func Refuse() error {
 	if pids := running("kubelet"); len(pids) > 0 {
 		return fmt.Errorf("a kubelet is running, process %d", pids[0])
 	}
+	if connection, err := net.DialTimeout("tcp", "127.0.0.1:10250", time.Second); err == nil {
+		return errors.Join(errors.New("something answers at port 10250, where kubelets listen"), connection.Close())
+	}
 	if _, err := os.Stat(claim); err == nil {
 		return nil // left over of a cluster of ours that was killed
 	}
 	if entries, err := os.ReadDir("/var/lib/kubelet"); err == nil && len(entries) > 0 {
 		return errors.New("/var/lib/kubelet is in use: a kubelet is at home here")
 	}
-	if pods, _ := filepath.Glob("/sys/fs/cgroup/*/kubepods*"); len(pods) > 0 {
-		return fmt.Errorf("%s: a kubelet is at home here", pods[0])
+	for _, pattern := range []string{"/sys/fs/cgroup/kubepods*", "/sys/fs/cgroup/*/kubepods*"} { // cgroup v2, v1
+		if pods, _ := filepath.Glob(pattern); len(pods) > 0 {
+			return fmt.Errorf("%s: a kubelet is at home here", pods[0])
+		}
 	}
 	return nil
 }
