@@ -103,7 +103,7 @@ func goodEar(h watcher.Hint, to func(inventory.Hint)) { to(inventory.Hint(h)) }
 func runWithEar(t *testing.T, cfg config.Config, ear ear) (stop func()) {
 	watched := watching(cfg)
 	var srv *server.Server
-	watched.Holders = holdersOf(cfg.PodResourcesSocket, policyOf(cfg).Owns, func() map[string][]string { return srv.Allocated() })
+	watched.Holders = holdersOf(cfg.PodResourcesSocket, policyOf(cfg).Owns, func() []*server.Server { return []*server.Server{srv} })
 	watched.HoldersInterval = 50 * time.Millisecond
 	node, err := openNode(cfg, watched, eventtest.Log(t), eventtest.Log(t))
 	if err != nil {
