@@ -68,13 +68,14 @@ type summary struct {
 	other     Resource             // where the map is full
 	newest    map[string]time.Time // by origin
 	began     map[string]time.Time
+	early     map[string]Milliseconds // by device, at most maxDevices: a list overtook the line of what is new on it
 }
 
 func newSummary(f Filter) *summary {
 	return &summary{
 		all:     len(f.Events) == 0 && f.Resource == "" && (f.Level == nil || *f.Level <= Info),
 		devices: map[string]*deviceClock{}, resources: map[string]*Resource{},
-		newest: map[string]time.Time{}, began: map[string]time.Time{},
+		newest: map[string]time.Time{}, began: map[string]time.Time{}, early: map[string]Milliseconds{},
 	}
 }
 
@@ -112,11 +113,16 @@ func (s *summary) note(l *line, wanted bool) {
 		s.noteResource(l, resource)
 	}
 	if ms, ok := l.number("latency_ms"); ok && l.is("list.sent") {
-		l.each("devices", func(id []byte) {
-			if d := s.devices[string(deviceKey(l.origin, id))]; d != nil {
-				d.Told = max(d.Told, Milliseconds(fromMilliseconds(ms)))
-			}
-		})
+		l.each("devices", func(id []byte) { s.told(string(deviceKey(l.origin, id)), Milliseconds(fromMilliseconds(ms))) })
+	}
+}
+
+// told notes how long it took until the kubelet was told of a device.
+func (s *summary) told(key string, took Milliseconds) {
+	if d := s.devices[key]; d != nil {
+		d.Told = max(d.Told, took)
+	} else if len(s.early) < maxDevices && len(key) <= maxKey {
+		s.early[key] = max(s.early[key], took)
 	}
 }
 
@@ -184,7 +190,8 @@ func (s *summary) noteDevice(l *line, id []byte) {
 			s.total.OtherDevices++
 			return
 		}
-		d = &deviceClock{Device: Device{Origin: string(l.origin), ID: string(id)}}
+		d = &deviceClock{Device: Device{Origin: string(l.origin), ID: string(id), Told: s.early[string(key)]}}
+		delete(s.early, string(key))
 		s.devices[string(key)] = d
 	}
 	d.Events++

@@ -98,6 +98,15 @@ func TestClocks(t *testing.T) {
 	}
 }
 
+// The list may be on its way before it is logged that a device on it is new.
+func TestToldBeforeNew(t *testing.T) {
+	sent := entry(at(0), "info", "list.sent", `"resource":"r","count":1,"latency_ms":2.5,"devices":["d","and 3 more"]`)
+	out, _ := read(t, timeline.Options{Summary: true}, sent+added(0, "healthy")+daemon(1, "x.y"))
+	if !strings.Contains(out, " 2.50 ms  1\n") || strings.Contains(out, "more") {
+		t.Errorf("want that the kubelet was told after 2.50 ms:\n%s", out)
+	}
+}
+
 // Who asks for some events does not hear that a device was found again.
 func TestNobodyIsMissedOutOfSight(t *testing.T) {
 	log := added(0, "healthy") + health(1, "healthy", "degraded", 1) + daemon(2, "daemon.started") + added(3, "degraded") + daemon(4, "scan.done")
