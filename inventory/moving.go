@@ -66,8 +66,11 @@ func (l *loop) stay(t *tombstone, p *port) {
 	if t.held {
 		say = l.log.Info
 	}
-	say("device is what it was", event.DeviceReturned, event.Device(t.device.ID), event.PCI(t.device.PCIAddress),
-		event.Resource(t.device.OfferedAs), event.Lasted(time.Since(t.left)), event.Holders(t.holders))
+	d, away, holders := t.device, time.Since(t.left), t.holders
+	l.later(func() {
+		say("device is what it was", event.DeviceReturned, event.Device(d.ID), event.PCI(d.PCIAddress),
+			event.Resource(d.OfferedAs), event.Lasted(away), event.Holders(holders))
+	})
 }
 
 // letMove lets what is in the place of a tombstone be offered as what it is. To

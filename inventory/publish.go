@@ -103,9 +103,12 @@ func (l *loop) leave(ctx context.Context, c *card, p *port) {
 	d := p.device
 	l.touch(c)
 	l.forgetNodes(c, d)
-	l.cfg.Metrics.Transition(d.Health.String(), "", "")
-	l.log.Info("device removed", event.DeviceRemoved, event.Device(d.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
-		event.Old(d.Health.String()), event.Lasted(time.Since(p.since)), l.latency(c, time.Now()))
+	lasted, latency := time.Since(p.since), l.latency(c, time.Now())
+	l.later(func() {
+		l.cfg.Metrics.Transition(d.Health.String(), "", "")
+		l.log.Info("device removed", event.DeviceRemoved, event.Device(d.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
+			event.Old(d.Health.String()), event.Lasted(lasted), latency)
+	})
 	l.bury(ctx, p)
 }
 
@@ -157,7 +160,8 @@ func (l *loop) publish() {
 	l.version++
 	l.store(Snapshot{Version: l.version, Devices: l.devices, Complete: l.complete, Hinted: l.hinted})
 	if l.version == 1 {
-		l.log.Info("first scan done", event.ScanDone, event.Count(len(l.devices)), event.Rev(l.version))
+		n, rev := len(l.devices), l.version
+		l.later(func() { l.log.Info("first scan done", event.ScanDone, event.Count(n), event.Rev(rev)) })
 	}
 	l.dirty, l.hinted = false, time.Time{}
 }
@@ -200,7 +204,7 @@ func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 }
 
 // later has something said after the next [loop.publish]: a line takes some percent of
-// the way to the kubelet.
+// the way to the kubelet. All that makes the story of a device is said so: in order.
 func (l *loop) later(say func()) { l.unsaid = append(l.unsaid, say) }
 
 // speak says what there is to say.

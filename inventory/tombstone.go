@@ -119,8 +119,11 @@ func (l *loop) recognize(id string, c *card, p *port) {
 	switch l.likeness(t, p.describe(id, c.address), p.what) {
 	case same:
 		delete(l.tombstones, id)
-		l.log.Info("removed device returned", event.DeviceReturned, event.Device(id), event.PCI(t.device.PCIAddress),
-			event.Lasted(time.Since(t.left)), event.Holders(t.holders))
+		address, away, holders := t.device.PCIAddress, time.Since(t.left), t.holders
+		l.later(func() {
+			l.log.Info("removed device returned", event.DeviceReturned, event.Device(id), event.PCI(address),
+				event.Lasted(away), event.Holders(holders))
+		})
 	case other:
 		t.replaced = true
 	case unknown:
@@ -159,8 +162,11 @@ func (l *loop) noteHeld(t *tombstone, h Holding) {
 	if t.moved {
 		message = "device is held as something else"
 	}
-	l.log.Warn(message, event.DeviceTombstone, event.Device(t.device.ID), event.PCI(t.device.PCIAddress),
-		event.Resource(t.device.OfferedAs), event.Holders(h.Holders))
+	d := t.device
+	l.later(func() {
+		l.log.Warn(message, event.DeviceTombstone, event.Device(d.ID), event.PCI(d.PCIAddress),
+			event.Resource(d.OfferedAs), event.Holders(h.Holders))
+	})
 }
 
 // refresh publishes what has become of a tombstone.
@@ -190,8 +196,11 @@ func (l *loop) drop(t *tombstone, why string) {
 	if t.moved {
 		message = "device released"
 	}
-	say(message, event.DeviceReleased, event.Device(t.device.ID), event.PCI(t.device.PCIAddress),
-		event.Resource(t.device.OfferedAs), event.Reason(why), event.Lasted(time.Since(t.left)))
+	d, listed := t.device, time.Since(t.left)
+	l.later(func() {
+		say(message, event.DeviceReleased, event.Device(d.ID), event.PCI(d.PCIAddress),
+			event.Resource(d.OfferedAs), event.Reason(why), event.Lasted(listed))
+	})
 	l.letMove(t)
 	l.refresh(t)
 }

@@ -1,0 +1,42 @@
+package inventory_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The lines of a device tell its story in the order in which it came about, and the
+// first scan is done when all that it found has been said.
+func TestOrderOfLines(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		first, second := good(7, 0), good(7, 0)
+		first.Incarnation, second.Incarnation = 1, 2
+		f.set(cardA, first)
+		d.hold("3b:00.0", pod)
+		r := start(t, withDesk(d), f)
+		f.set(cardA, second) // it went and came between two readings
+		r.hint(cardA)
+		r.after(10 * time.Second)
+		f.pull(cardA)
+		r.hint(cardA)
+		r.after(time.Minute)
+		d.free("3b:00.0")
+		r.after(time.Minute)
+		var said []string
+		for _, line := range r.logs.All() {
+			if name := line.ContextMap()["event"].(string); name != "hint.received" {
+				said = append(said, name)
+			}
+		}
+		want := []string{
+			"device.added", "scan.done", "device.removed", "device.returned", "device.added", "device.health",
+			"device.removed", "device.tombstone", "device.released",
+		}
+		if diff := cmp.Diff(want, said); diff != "" {
+			t.Errorf("lines (-want +got):\n%s", diff)
+		}
+	})
+}
