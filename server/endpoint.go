@@ -146,9 +146,7 @@ func (e *endpoint) run(ctx context.Context) {
 
 // endUndone ends what errTwinGone has left, and waits for it.
 func (e *endpoint) endUndone() {
-	if e.undone != nil {
-		e.undone.end()
-	}
+	e.replace(nil)
 	e.ends.Wait()
 }
 

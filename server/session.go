@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,23 +60,22 @@ type streams struct {
 }
 
 // session registers once and returns why that ended, never nil; everything that
-// belonged to it has ended by then, but after errTwinGone: then it is left as undone.
+// belonged to it has ended by then, but after errTwinGone: then it is left as undone,
+// and serves until a session after it has its stream, or there is nobody to serve.
 // It also says which kubelet.sock it was.
 func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (identity, error) {
-	undone := e.undone
-	e.undone = nil
-	replaced := sync.OnceFunc(func() {
-		if undone != nil {
-			e.ends.Go(undone.end)
-		}
-	})
-	defer replaced()
 	conn, kubelet, err := e.connect(ctx)
+	if errors.Is(err, errNoKubelet) {
+		e.replace(nil)
+	}
 	if err != nil {
 		return kubelet, err
 	}
 	defer conn.Close()
 	e.meet(kubelet)
+	if e.undone != nil && e.undone.lost(kubelet) != nil {
+		e.replace(nil)
+	}
 	s, err := e.serve()
 	if err != nil {
 		return kubelet, err
@@ -101,11 +99,23 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 		cancel()
 		<-done
 	}()
-	err = s.hold(ctx, kubelet, reregister, answer, replaced)
-	if errors.Is(err, errTwinGone) {
-		e.undone = s
+	err = s.hold(ctx, kubelet, reregister, answer, func() { e.replace(nil) })
+	switch {
+	case errors.Is(err, errTwinGone):
+		e.replace(s)
+	case errors.Is(err, errKubeletReplaced), errors.Is(err, errSocketLost):
+		e.replace(nil)
 	}
 	return kubelet, err
+}
+
+// replace ends the session that was left as undone, if there is one, and leaves s in
+// its place, nil: none.
+func (e *endpoint) replace(s *session) {
+	if e.undone != nil {
+		e.ends.Go(e.undone.end)
+	}
+	e.undone = s
 }
 
 // serve listens on a new socket and serves there.

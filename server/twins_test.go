@@ -182,6 +182,38 @@ func TestTwinGone(t *testing.T) {
 	}
 }
 
+// A kubelet that has not forgotten the first one goes on being served by it until the
+// registration in its place has a stream, however long that takes.
+func TestTwinGoneAndRefused(t *testing.T) {
+	r := newRig(t, nil)
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	r.devices.set(port("a"))
+	r.awaitList(k)
+	r.awaitReady()
+	gaps := 0
+	k.Follow(func(open map[string]standin.List) {
+		if _, ok := open[resource]; !ok {
+			gaps++
+		}
+	})
+	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
+	<-time.After(200 * time.Millisecond)
+	k.Behave(standin.Behaviour{Refuse: "not now"})
+	c.crash()
+	r.awaitEvent("register.failed", 2)
+	r.devices.set(port("a"), port("b"))
+	r.awaitList(k)
+	k.Behave(standin.Behaviour{})
+	r.awaitReady()
+	r.awaitAllocation(k)
+	k.Follow(nil)
+	if gaps > 0 {
+		t.Errorf("%d times there was no list, want none", gaps)
+	}
+	_ = os.Remove(c.path)
+}
+
 func endSecond(r *rig, k *standin.Kubelet) {
 	r.Helper()
 	s, end := r.another()
