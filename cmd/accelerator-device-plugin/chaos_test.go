@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
@@ -98,6 +99,23 @@ type ear func(h watcher.Hint, to func(inventory.Hint))
 
 func goodEar(h watcher.Hint, to func(inventory.Hint)) { to(inventory.Hint(h)) }
 
+// lastWords is a checked log, whose end is shown when the test fails.
+func lastWords(t *testing.T) *zap.Logger {
+	core, logs := eventtest.Observed(t)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		all := logs.All()
+		for _, line := range all[max(0, len(all)-200):] {
+			if line.Level > zap.DebugLevel {
+				t.Log(line.Time.Format(time.StampMicro), line.Message, line.ContextMap())
+			}
+		}
+	})
+	return zap.New(core)
+}
+
 // runWithEar runs the daemon with an ear of ours. The func that it returns stops
 // it.
 func runWithEar(t *testing.T, cfg config.Config, ear ear) (stop func()) {
@@ -105,7 +123,8 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (stop func()) {
 	var srv *server.Server
 	watched.Holders = holdersOf(cfg.PodResourcesSocket, policyOf(cfg).Owns, func() []*server.Server { return []*server.Server{srv} })
 	watched.HoldersInterval = 50 * time.Millisecond
-	node, err := openNode(cfg, watched, eventtest.Log(t), eventtest.Log(t))
+	log := lastWords(t)
+	node, err := openNode(cfg, watched, log, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +134,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (stop func()) {
 	// A stream that is cut before it arrives looks like none that was opened.
 	settings.StreamTimeout = time.Second
 	settings.AllocationGrace = 100 * time.Millisecond
-	srv, err = server.New(settings, node.inventory, eventtest.Log(t))
+	srv, err = server.New(settings, node.inventory, log)
 	if err != nil {
 		t.Fatal(err)
 	}
