@@ -21,7 +21,7 @@ FUZZTIME ?= 10s
 .PHONY: help build demo test test-kernel test-kubelet test-prometheus e2e fixtures lint deps fuzz bench clean image chart manifests test-chart
 
 help: ## print this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # go build knows what is up to date, the version included; make does not.
 build: ## build the static binary into bin/
