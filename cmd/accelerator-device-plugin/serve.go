@@ -50,7 +50,7 @@ func notified(s os.Signal) chan os.Signal {
 
 // live runs the daemon until ctx ends, and says in the log how it began and ended.
 func (s *service) live(ctx context.Context, log *daemonLog, toggles <-chan os.Signal) error {
-	s.log.Info("daemon started", event.DaemonStarted, event.Version(buildVersion()), event.PID(os.Getpid()), event.Mode(s.cfg.Mode))
+	s.log.Info("daemon started", event.DaemonStarted, event.Version(buildVersion()), event.PID(os.Getpid()), event.Mode(s.cfg.Mode), event.Node(s.cfg.NodeName))
 	end := log.follow(toggles)
 	err := s.serve(ctx)
 	end()

@@ -153,6 +153,7 @@ func (s *stage) stay(ctx context.Context, ended <-chan error) error {
 	if err := s.node.Plug(cardA); err != nil {
 		return err
 	}
+	pulled := filepath.Join(s.dir, "pulled")
 	fmt.Fprintf(s.out, `
 The node stays, with a card of two ports (%s and %s). Change what you
 like, in another terminal:
@@ -163,17 +164,24 @@ like, in another terminal:
   echo %s > $PORT/errors/errors                 # and over
   rm $NODE                                       # its device node goes
   touch $NODE                                    # and comes back
+  CARD=%s
+  mv $CARD %s                # the card is pulled
+  mv %s $CARD                # and plugged in again
 
   %s devices --sysfs-root %s --dev-root %s --pod-resources-socket %s
 
 The shell's echo empties the file before it writes: for that instant the port
 is unreadable, and bad news is told at once. Good news must hold for %s. A port
 that turns more than 5 times within 20 s is quarantined for 20 s (flapping).
-The daemon's log: %s/daemon.log
+The daemon's log, for people:
+
+  tail -n +1 -F %s/daemon.log | %s logs
+
 Interrupt (^C) to end; the directory goes, too.
 
 `, portA0, portA1, s.node.PortDir(cardA.Address, 0), filepath.Join(s.node.Dev, s.node.PortNode(cardA.Address, 0)),
-		ap6Error, noError, s.Program, s.node.Sys, s.node.Dev, filepath.Join(s.dir, podResources), s.Hold, s.dir)
+		ap6Error, noError, s.node.CardDir(cardA.Address), pulled, pulled,
+		s.Program, s.node.Sys, s.node.Dev, filepath.Join(s.dir, podResources), s.Hold, s.dir, s.Program)
 	seen := s.kubelet.Newest(s.Resource).Number
 	for {
 		list, err := s.kubelet.AwaitList(ctx, s.Resource, func(l standin.List) bool { return l.Number != seen })

@@ -22,7 +22,7 @@ func parts() []part {
 
 func daemon() []row {
 	return []row{
-		{DaemonStarted, levels(info), "the daemon began", must(version, pid, mode), nil},
+		{DaemonStarted, levels(info), "the daemon began", must(version, pid, mode), may(node)},
 		{DaemonStopping, levels(info), "a signal came, or a part failed", must(reason), nil},
 		{DaemonStopped, levels(info), "everything is closed", nil, nil},
 		{DaemonFailed, levels(severe), "it could not start, or a part of it failed", must(trouble), nil},

@@ -20,7 +20,7 @@ for program in prometheus promtool; do
 	command -v "$program" >/dev/null || missing+=" $program (Debian package prometheus)"
 done
 if [ -n "$missing" ]; then
-	echo "test-prometheus cannot run; missing:$missing"
+	echo "test-prometheus cannot run; missing:$missing; or say where it is unpacked: PROMETHEUS=DIRECTORY"
 	exit 1
 fi
 
