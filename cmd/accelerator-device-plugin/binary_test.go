@@ -390,7 +390,7 @@ func TestHTTP(t *testing.T) {
 	if !strings.Contains(text, `"id": "5e:00.0"`) {
 		t.Errorf("/devices with a card = %s", text)
 	}
-	if text, code := body("/metrics"); code != 200 || !strings.Contains(text, `accelerator_device_transitions_total{new="healthy",old="absent",reason=""} 1`) {
+	if text, code := body("/metrics"); code != 200 || !strings.Contains(text, `accelerator_lists_sent_total{resource="b-com.com/accelerator"} `) {
 		t.Errorf("/metrics with a card = %d %s", code, text)
 	}
 }
