@@ -74,7 +74,10 @@ func (f *following) take(ctx context.Context, s inventory.Snapshot, at time.Time
 	var all []news
 	for _, d := range s.Devices {
 		was, known := f.seen[d.ID]
-		is := state{kind: kindOf(d, was.kind), device: d, since: at, found: !known && !f.complete}
+		is := state{kind: kindOf(d, was.kind), device: d, since: at, found: !known && !f.complete, mild: was.mild}
+		if is.kind == degraded {
+			is.mild = present(d)
+		}
 		var reasons []Reason
 		if known {
 			reasons = change(was, is)

@@ -39,19 +39,19 @@ func TestStory(t *testing.T) {
 		want := []string{ // docs/events.md has some of it
 			onNode + "Normal DeviceAdded x1" + fpga + " was added at 2000-01-01T00:00:30Z: healthy.",
 			onNode + "Warning DeviceUnhealthy x1" + fpga + " is unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
-				" It is given to no container. The pod work/job holds it and keeps running.",
+				" It is given to no other container. The pod work/job holds it and keeps running.",
 			onPod + "Warning DeviceUnhealthy x1" + fpga + " of container main is unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
 				" The pod keeps running; the device is not given to another one before this one ends and the device has recovered.",
 			onNode + "Normal DeviceRecovered x2" + fpga + " is healthy again since 2000-01-01T00:03:30Z, after 30s.",
 			onPod + "Normal DeviceRecovered x2" + fpga + " of container main is healthy again since 2000-01-01T00:03:30Z, after 30s.",
 			onNode + "Warning DeviceRemovedInUse x2" + fpga + " is gone from the node since 2000-01-01T00:04:00Z, and in use." +
-				" It is given to no container. The pod work/job holds it and keeps running.",
+				" It is given to no other container. The pod work/job holds it and keeps running.",
 			onPod + "Warning DeviceRemovedInUse x2" + fpga + " of container main is gone from the node since 2000-01-01T00:04:00Z." +
 				" The pod keeps running without it; the device is not given to another one before this one ends.",
 			onNode + "Normal DeviceReturned x1" + fpga + " is back in its place since 2000-01-01T00:03:00Z, after 30s:" +
-				" unhealthy (recovering=removed-in-use). The pod work/job holds it and keeps running.",
+				" unhealthy (recovering from removed-in-use). The pod work/job holds it and keeps running.",
 			onPod + "Normal DeviceReturned x1" + fpga + " of container main is back in its place since 2000-01-01T00:03:00Z, after 30s:" +
-				" unhealthy (recovering=removed-in-use). What the pod had open of it is lost: it must open it again, or be restarted.",
+				" unhealthy (recovering from removed-in-use). What the pod had open of it is lost: it must open it again, or be restarted.",
 			onNode + "Normal DeviceReleased x1" + fpga + ", which is gone from the node, is held no longer since 2000-01-01T00:04:30Z, after 30s.",
 		}
 		var got []string

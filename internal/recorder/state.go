@@ -30,7 +30,8 @@ type state struct {
 	kind   kind
 	device *inventory.Device
 	since  time.Time
-	found  bool // it was so when we came; since is when that was
+	found  bool     // it was so when we came; since is when that was
+	mild   []string // the reasons with which it was last only degraded
 }
 
 // kindOf judges a device by its reasons. Something else in the place of a device
@@ -61,16 +62,47 @@ func kindOf(d *inventory.Device, was kind) kind {
 
 // notExcluded says that a reason is another one than the operator's word.
 func notExcluded(reason string) bool {
-	return strings.TrimPrefix(reason, inventory.ReasonRecovering+"=") != inventory.ReasonExcluded
+	return strings.TrimPrefix(reason, recovering) != inventory.ReasonExcluded
 }
+
+// recovering is what a reason begins with that is over, but not for long enough.
+const recovering = inventory.ReasonRecovering + "="
 
 // over says that a reason does not hold any more, but for the time that good news
 // has to wait.
 func over(reason string) bool {
-	return strings.HasPrefix(reason, inventory.ReasonRecovering+"=")
+	return strings.HasPrefix(reason, recovering)
 }
 
 // hasTrouble says whether d has a reason that is not over and not among the others.
 func hasTrouble(d *inventory.Device, others []string) bool {
 	return slices.ContainsFunc(d.Reasons, func(r string) bool { return !over(r) && !slices.Contains(others, r) })
+}
+
+// present are the reasons of d that are not over.
+func present(d *inventory.Device) []string {
+	return slices.DeleteFunc(slices.Clone(d.Reasons), over)
+}
+
+// causes are the reasons as people are told them: what is wrong now. What is over is
+// left out then, for whoever reads it would mend it; it is named where nothing else
+// says why the device is as bad as it is. That it flaps does not, nor does what did
+// not make it unhealthy before.
+func (s state) causes() []string {
+	all := present(s.device)
+	if slices.ContainsFunc(all, func(r string) bool {
+		return r != inventory.ReasonFlapping && (s.kind != unhealthy || !slices.Contains(s.mild, r))
+	}) {
+		return all
+	}
+	var past []string
+	for _, r := range s.device.Reasons {
+		if name, ok := strings.CutPrefix(r, recovering); ok {
+			past = append(past, name)
+		}
+	}
+	if len(past) > 0 {
+		all = append(all, inventory.ReasonRecovering+" from "+strings.Join(past, ", "))
+	}
+	return all
 }

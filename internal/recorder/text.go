@@ -80,13 +80,12 @@ func (n news) since() string {
 	return "since " + at(n.is.since)
 }
 
-// health is the state of the device with its reasons.
+// health is the state of the device with its causes.
 func (n news) health() string {
-	d := n.is.device
-	if len(d.Reasons) == 0 {
-		return d.Health.String()
+	if len(n.is.device.Reasons) == 0 {
+		return n.is.device.Health.String()
 	}
-	return d.Health.String() + " (" + strings.Join(d.Reasons, ", ") + ")"
+	return n.is.device.Health.String() + " (" + strings.Join(n.is.causes(), ", ") + ")"
 }
 
 // before is how long the device was otherwise.
@@ -99,22 +98,26 @@ func (n news) before() string {
 
 // forNode is the message on the node.
 func (n news) forNode(pods []pod, known bool) string {
-	text := n.aboutDevice(known)
+	text := n.aboutDevice(len(pods) > 0, known)
 	if n.forPods() && n.reason != DeviceRecovered {
 		text += " " + holding(pods, known)
 	}
 	return clip(text)
 }
 
-// aboutDevice is what there is to say about the device. known is whether it is known
-// who holds what.
-func (n news) aboutDevice(known bool) string {
+// aboutDevice is what there is to say about the device. held is whether pods hold it,
+// and known whether it is known who holds what.
+func (n news) aboutDevice(held, known bool) string {
 	name, health, from := n.named(), n.health(), at(n.is.since)
+	nobody := "no container"
+	if held || !known {
+		nobody = "no other container"
+	}
 	switch n.reason {
 	case DeviceAdded:
 		return name + " was added at " + from + ": " + health + "."
 	case DeviceUnhealthy:
-		return name + " is " + health + " " + n.since() + ". It is given to no container."
+		return name + " is " + health + " " + n.since() + ". It is given to " + nobody + "."
 	case DeviceDegraded:
 		return name + " is " + health + " " + n.since() + ". It is still given to containers."
 	case DeviceRecovered:
@@ -126,9 +129,9 @@ func (n news) aboutDevice(known bool) string {
 	case DeviceRemoved:
 		return n.removal(known)
 	case DeviceRemovedInUse:
-		return name + " is gone from the node " + n.since() + ", and in use. It is given to no container."
+		return name + " is gone from the node " + n.since() + ", and in use. It is given to " + nobody + "."
 	case DeviceReplacedInUse:
-		return "Another device is in the place of " + name + " since " + from + ", which is still in use. It is given to no container until that ends."
+		return "Another device is in the place of " + name + " since " + from + ", which is still in use. It is given to " + nobody + " until that ends."
 	case DeviceReturned:
 		return name + " is back in its place since " + from + n.before() + ": " + health + "."
 	}

@@ -1,0 +1,76 @@
+package recorder_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// A message names what is wrong now, and what is over only where nothing else says
+// why the device is unhealthy.
+func TestCauses(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		before  []string // reasons of the device, "degraded:" as device has it
+		reasons []string
+		want    string
+	}{
+		{"one", nil, []string{"port-ap6"}, "unhealthy (port-ap6)"},
+		{"and one is over", nil, []string{"port-ap6", "recovering=unreadable"}, "unhealthy (port-ap6)"},
+		{"all are over", nil, []string{"recovering=port-ap6", "recovering=unreadable"}, "unhealthy (recovering from port-ap6, unreadable)"},
+		{"flaps", nil, []string{"flapping", "recovering=port-ap6"}, "unhealthy (flapping, recovering from port-ap6)"},
+		{"flaps, bad just now", nil, []string{"flapping", "port-ap6", "recovering=unreadable"}, "unhealthy (flapping, port-ap6)"},
+		{"flaps, and that is all", nil, []string{"flapping"}, "unhealthy (flapping)"},
+		{"was degraded before", []string{"degraded:link-speed"}, []string{"degraded:link-speed", "recovering=port-ap6"},
+			"unhealthy (link-speed, recovering from port-ap6)"},
+		{"was degraded before, and has more", []string{"degraded:link-speed"}, []string{"port-ap6", "degraded:link-speed", "recovering=unreadable"},
+			"unhealthy (port-ap6, link-speed)"},
+		{"degraded", nil, []string{"degraded:link-speed", "degraded:recovering=link-width"}, "degraded (link-speed)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t)
+				r.shows(device("3b:00.0", tc.before...))
+				d := device("3b:00.0", tc.reasons...)
+				if !strings.HasPrefix(tc.want, "degraded") {
+					d.Health = inventory.Unhealthy
+				}
+				r.shows(d)
+				events := r.Events()
+				if m := events[len(events)-1].Message; !strings.Contains(m, " is "+tc.want+" since ") {
+					t.Errorf("message %q, want it to say %q", m, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// Who holds a device was given it: it is given to no other container, then.
+func TestGivenToNoOther(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		held   []string // by these; nil: by nobody
+		asking error
+		want   string
+	}{
+		{"held", []string{"work/job/main"}, nil, "It is given to no other container. The pod work/job holds it and keeps running."},
+		{"free", nil, nil, "It is given to no container. No container holds it."},
+		{"nobody can say", nil, errNobodyHome, "It is given to no other container. Who holds it is not known."},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, func(r *rig) { r.asking = tc.asking })
+				if tc.held != nil {
+					r.SetPod("work", "job", "uid-1")
+					r.hold("3b:00.0", tc.held...)
+				}
+				r.shows(device("3b:00.0", "port-ap6"))
+				if m := r.Events()[0].Message; !strings.HasSuffix(m, tc.want) {
+					t.Errorf("message %q, want it to end with %q", m, tc.want)
+				}
+			})
+		})
+	}
+}
