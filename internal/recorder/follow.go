@@ -19,28 +19,49 @@ const (
 // Follow says what becomes of these devices, until ctx ends; then it returns nil.
 // There is one Follow at a time.
 func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders) error {
-	f := following{Recorder: r, holders: holders, untold: make(map[string]untold)}
-	at := time.Now()
+	f := following{Recorder: r, holders: holders, glimpses: make(map[string]glimpse), untold: make(map[string]untold)}
 	for {
 		snapshot, stale := devices.Latest()
-		f.take(ctx, snapshot, at)
+		f.glance(snapshot, time.Now())
+		f.take(ctx, snapshot)
+		if !f.await(ctx, stale) || !f.settle(ctx, devices) {
+			return nil
+		}
+	}
+}
+
+// await waits for another snapshot, and tells meanwhile what is to be told late; it
+// is false when ctx has ended.
+func (f *following) await(ctx context.Context, stale <-chan struct{}) bool {
+	for {
 		var again <-chan time.Time
 		if len(f.untold) > 0 {
 			again = time.After(time.Until(f.askAt))
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return false
 		case <-again:
 			f.tellLate(ctx)
-			continue
 		case <-stale:
+			return true
 		}
-		at = time.Now()
+	}
+}
+
+// settle lets news settle, and notes when each device became what it is then; it is
+// false when ctx has ended.
+func (f *following) settle(ctx context.Context, devices Devices) bool {
+	settled := time.After(settle)
+	for {
+		snapshot, stale := devices.Latest()
+		f.glance(snapshot, time.Now())
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-time.After(settle):
+			return false
+		case <-settled:
+			return true
+		case <-stale:
 		}
 	}
 }
@@ -49,9 +70,10 @@ func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders)
 type following struct {
 	*Recorder
 	holders  Holders
-	complete bool              // a snapshot with all devices has been seen
-	untold   map[string]untold // by id
-	askAt    time.Time         // when to ask who holds those
+	complete bool               // a snapshot with all devices has been seen
+	glimpses map[string]glimpse // by id; since take, of devices that were or are listed
+	untold   map[string]untold  // by id
+	askAt    time.Time          // when to ask who holds those
 }
 
 // news is something to say about a device.
@@ -66,15 +88,16 @@ type untold struct {
 	tries int
 }
 
-// take says what is different in a snapshot.
-func (f *following) take(ctx context.Context, s inventory.Snapshot, at time.Time) {
+// take says what is different in a snapshot that has been glanced at.
+func (f *following) take(ctx context.Context, s inventory.Snapshot) {
 	if s.Version == 0 {
 		return
 	}
 	var all []news
 	for _, d := range s.Devices {
 		was, known := f.seen[d.ID]
-		is := state{kind: kindOf(d, was.kind), device: d, since: at, found: !known && !f.complete, mild: was.mild}
+		seen := f.glimpses[d.ID]
+		is := state{kind: kindOf(d, was.kind), device: d, came: seen.came, since: seen.since, found: !known && !f.complete, mild: was.mild}
 		if is.kind == degraded {
 			is.mild = present(d)
 		}
@@ -92,7 +115,8 @@ func (f *following) take(ctx context.Context, s inventory.Snapshot, at time.Time
 		}
 		f.seen[d.ID] = is
 	}
-	all = append(all, f.leave(s, at)...)
+	all = append(all, f.leave(s)...)
+	clear(f.glimpses)
 	f.complete = f.complete || s.Complete
 	f.tell(ctx, all)
 }
@@ -100,7 +124,7 @@ func (f *following) take(ctx context.Context, s inventory.Snapshot, at time.Time
 // leave forgets the devices that are not on the list. On the first list of this
 // generation that alone says nothing, for in another mode there are others; but a
 // card that nothing on it belongs to has left.
-func (f *following) leave(s inventory.Snapshot, at time.Time) []news {
+func (f *following) leave(s inventory.Snapshot) []news {
 	if !f.complete && !s.Complete {
 		return nil
 	}
@@ -112,7 +136,7 @@ func (f *following) leave(s inventory.Snapshot, at time.Time) []news {
 		was := f.seen[id]
 		if f.complete || f.without(s, was.device.PCIAddress) {
 			for _, reason := range last(was) {
-				all = append(all, news{reason, was, state{kind: removed, device: was.device, since: at}})
+				all = append(all, news{reason, was, state{kind: removed, device: was.device, since: f.glimpses[id].since}})
 			}
 		}
 		delete(f.seen, id)

@@ -86,6 +86,7 @@ type rig struct {
 	mu       sync.Mutex
 	held     map[string][]inventory.Holding
 	asking   error
+	slow     time.Duration // that an answer takes
 	results  map[string]int
 	failures int
 }
@@ -160,6 +161,9 @@ func (r *rig) locked(f func()) {
 }
 
 func (r *rig) holders(context.Context) (map[string][]inventory.Holding, error) {
+	var takes time.Duration
+	r.locked(func() { takes = r.slow })
+	time.Sleep(takes) // of the bubble
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.asking != nil {

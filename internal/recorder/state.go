@@ -29,6 +29,7 @@ func (k kind) here() bool { return k < removed }
 type state struct {
 	kind   kind
 	device *inventory.Device
+	came   time.Time // it was listed
 	since  time.Time
 	found  bool     // it was so when we came; since is when that was
 	mild   []string // the reasons with which it was last only degraded

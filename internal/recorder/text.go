@@ -115,7 +115,7 @@ func (n news) aboutDevice(held, known bool) string {
 	}
 	switch n.reason {
 	case DeviceAdded:
-		return name + " was added at " + from + ": " + health + "."
+		return name + " was added at " + at(n.is.came) + ": " + health + "."
 	case DeviceUnhealthy:
 		return name + " is " + health + " " + n.since() + ". It is given to " + nobody + "."
 	case DeviceDegraded:

@@ -1,0 +1,73 @@
+package recorder_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// Each change has the time at which it was seen, as it has in the log, also where it
+// came while an earlier one settled.
+func TestTimesWhileSettling(t *testing.T) {
+	type list = []*inventory.Device
+	other, broken := device("5e:00.0"), device("5e:00.0", "port-ap6")
+	for _, tc := range []struct {
+		name                 string
+		before, first, later list // from the start, at 00:00:30.5, at 00:00:31.2
+		want                 string
+	}{
+		{"fails later", list{device("3b:00.0"), other}, list{device("3b:00.0"), broken}, list{device("3b:00.0", "port-ap6"), broken},
+			"is unhealthy (port-ap6) since 2000-01-01T00:00:31Z"},
+		{"fails first", list{device("3b:00.0"), other}, list{device("3b:00.0", "port-ap6"), other}, list{device("3b:00.0", "port-ap6"), broken},
+			"is unhealthy (port-ap6) since 2000-01-01T00:00:30Z"},
+		{"fails, then is worse", list{device("3b:00.0")}, list{device("3b:00.0", "port-ap6")}, list{device("3b:00.0", "afu-dead", "port-ap6")},
+			"is unhealthy (afu-dead, port-ap6) since 2000-01-01T00:00:30Z"},
+		{"fails by degrees", list{device("3b:00.0")}, list{device("3b:00.0", "degraded:link-speed")}, list{device("3b:00.0", "port-ap6")},
+			"is unhealthy (port-ap6) since 2000-01-01T00:00:31Z"},
+		{"recovers later", list{device("3b:00.0", "port-ap6"), other}, list{device("3b:00.0", "port-ap6"), broken}, list{device("3b:00.0"), broken},
+			"is healthy again since 2000-01-01T00:00:31Z"},
+		{"plugged in, bound later", list{}, list{device("3b:00.0", "driver-unbound")}, list{device("3b:00.0")},
+			"was added at 2000-01-01T00:00:30Z: healthy."},
+		{"pulled later", list{device("3b:00.0"), other}, list{device("3b:00.0"), broken}, list{broken},
+			"was removed from the node at 2000-01-01T00:00:31Z"},
+		{"pulled, off the list later", list{device("3b:00.0")}, list{device("3b:00.0", "removed")}, list{},
+			"was removed from the node at 2000-01-01T00:00:30Z"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t)
+				r.shows(tc.before...)
+				after(500 * time.Millisecond)
+				r.publish(true, tc.first...)
+				after(700 * time.Millisecond)
+				r.publish(true, tc.later...)
+				after(30 * time.Second)
+				if !slices.ContainsFunc(r.Events(), func(e standin.Event) bool {
+					return strings.Contains(e.Message, "3b:00.0 (b-com.com/accelerator) "+tc.want)
+				}) {
+					t.Errorf("events %v, want one that says %q", r.Events(), tc.want)
+				}
+			})
+		})
+	}
+}
+
+// What comes while it is asked again who holds a device settles, too.
+func TestSettlesAfterQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(r *rig) { r.asking = errNobodyHome })
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0", "port-ap6"))
+		r.locked(func() { r.slow = 5 * time.Second })
+		after(2 * time.Second) // it has been asked since a second ago
+		r.publish(true, device("3b:00.0", "port-ap6"), device("5e:00.0", "driver-unbound"))
+		after(4100 * time.Millisecond)
+		r.shows(device("3b:00.0", "port-ap6"), device("5e:00.0"))
+		r.events("bound", onNode+"Warning DeviceUnhealthy x1", onNode+"Normal DeviceAdded x1")
+	})
+}
