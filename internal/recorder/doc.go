@@ -10,8 +10,8 @@
 // Follow compares one snapshot of the inventory with the one before. News has a
 // second to settle, so what lasts less is not said; the log has it. The snapshots of
 // that second are glanced at, so that what is said has the time at which it was seen.
-// What is well at the start is not said, what is bad is said once. The reasons are a closed
-// list, see [Reasons]; docs/events.md explains them.
+// What is well at the start is not said, what is bad is said once. The reasons are a
+// closed list, see [Reasons]; docs/events.md explains them.
 //
 // # How it is written
 //

@@ -297,6 +297,11 @@ func TestGivenUpAtOnce(t *testing.T) {
 				r.events("given up", onNode+"Warning DeviceUnhealthy x1")
 				tc.want[recorder.Sent] = 1
 				r.counted(tc.want)
+				r.locked(func() {
+					if r.failures > 0 {
+						t.Errorf("%d requests that are made again, want none", r.failures)
+					}
+				})
 				r.said(tc.lines...)
 			})
 		})
