@@ -31,8 +31,8 @@ type Config struct {
 	// Dial connects; nil: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Failed is called for each request that failed, from several goroutines; may
-	// be nil.
+	// Failed is called for each request that failed and is made again, from several
+	// goroutines; may be nil.
 	Failed func()
 }
 

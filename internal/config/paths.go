@@ -35,7 +35,7 @@ func (c *Config) settle() error {
 		return fmt.Errorf("resource-namespace %q: CDI wants a letter at its beginning; name another one, or no cdi-dir", c.ResourceNamespace)
 	}
 	if c.Events && c.NodeName == "" {
-		return errors.New("events true: found no node-name; want the name of the node that they are about, too")
+		return errors.New("events wants node-name: the name of this node at the API server")
 	}
 	if n := len(c.KubeletDir); n > longestKubeletDir {
 		return fmt.Errorf("kubelet-dir %q: found a path of %d bytes, allowed are %d: sockets in it have no room for more", c.KubeletDir, n, longestKubeletDir)

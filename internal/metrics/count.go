@@ -80,7 +80,7 @@ func (m *Metrics) APIEvent(result string) {
 	}
 }
 
-// APIFailed counts a request to the API server that failed.
+// APIFailed counts a request to the API server that failed and is made again.
 func (m *Metrics) APIFailed() {
 	if m != nil {
 		m.apiFailures.Inc()

@@ -91,7 +91,7 @@ var (
 	apiEvents = Declaration{"accelerator_api_events_total", Counter,
 		"Kubernetes Events, by what became of them: sent, failed or dropped.", []string{"result"}}
 	apiFailures = Declaration{"accelerator_api_failures_total", Counter,
-		"Requests to the API server that failed.", nil}
+		"Requests to the API server that failed and are made again; Events that it refuses for good count in accelerator_api_events_total.", nil}
 	configReloads = Declaration{"accelerator_config_reloads_total", Counter,
 		"Hangup signals after which the settings were read again, by result: ok or refused.", []string{"result"}}
 )
