@@ -250,6 +250,7 @@ func TestAPIServerIsDown(t *testing.T) {
 	if took := time.Since(begin); took < firstAnswer {
 		t.Errorf("the API server was waited for %s, want %s", took, firstAnswer)
 	}
+	c.awaitLine("config.notice", "the mode is as set", testNode)
 	c.restartAPI()
 	c.ask("af")
 	c.awaitOffers("it has come", offers{afBb: {"5e:00.0": true}})
@@ -267,6 +268,44 @@ func TestAPIServerIsDown(t *testing.T) {
 	c.restartAPI()
 	c.ask("region")
 	c.awaitOffers("it is back", bothCards["region"])
+}
+
+// An API server that does not let us see the node is not waited for; the annotation
+// is heard when it does. One that does not any more changes nothing.
+func TestAnnotationIsRefused(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, nil)
+	c.ask("af")
+	refuse := func(w http.ResponseWriter, _ *http.Request) bool {
+		standin.Refuse(w, http.StatusForbidden, "nodes is forbidden")
+		return true
+	}
+	c.api.UseFault(refuse)
+	c.do(c.node.Plug(cardB))
+	begin := time.Now()
+	c.run()
+	c.awaitOffers("refused", offers{testResource: {"5e:00.0": true}})
+	if took := time.Since(begin); took >= firstAnswer {
+		t.Errorf("the API server was waited for %s", took)
+	}
+	c.awaitLine("api.lost", "api server refuses", "or --node-annotation=false")
+	c.awaitLine("config.notice", "the mode is as set", testNode)
+	c.api.UseFault(nil)
+	c.awaitOffers("allowed", offers{afBb: {"5e:00.0": true}})
+	c.api.UseFault(refuse)
+	c.api.HangUp()
+	tried := len(c.lines("api.retried"))
+	for deadline := time.After(20 * time.Second); len(c.lines("api.retried")) == tried; {
+		select {
+		case <-deadline:
+			t.Fatal("an API server that refuses is not tried again")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	c.awaitOffers("refused again", offers{afBb: {"5e:00.0": true}})
+	if n := len(c.lines("config.notice")); n != 1 {
+		t.Errorf("%d notices, want one: %v", n, c.lines("config.notice"))
+	}
 }
 
 // Of modes that follow each other faster than the daemon can, the last one counts. It

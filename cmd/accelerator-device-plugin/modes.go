@@ -63,25 +63,29 @@ func (s *service) modes(client *apiserver.Client) (<-chan string, func(context.C
 	}
 	modes := make(chan string, 1)
 	wish := wish{mode: s.cfg.Mode, otherwise: s.cfg.Mode, log: s.log}
-	changed := func(n apiserver.Node) {
-		mode := wish.of(n)
+	ask := func(mode string) {
 		select {
 		case <-modes: // not taken yet, and old now
 		default:
 		}
 		modes <- mode
 	}
-	return modes, func(ctx context.Context) error { return client.FollowNode(ctx, s.cfg.NodeName, changed) }
+	return modes, func(ctx context.Context) error {
+		return client.FollowNode(ctx, s.cfg.NodeName, func(n apiserver.Node) { ask(wish.of(n)) }, func() { ask(wish.refused(s.cfg.NodeName)) })
+	}
 }
 
 // wish is the mode that a node asks for.
 type wish struct {
 	mode      string // the last one
 	otherwise string // where it asks for none
+	heard     bool   // something of it, if only a refusal
 	log       *zap.Logger
 }
 
+// of is the mode that the annotation asks for.
 func (w *wish) of(n apiserver.Node) string {
+	w.heard = true
 	asked, ok := n.Annotations[annotationMode]
 	switch {
 	case !n.Exists:
@@ -98,8 +102,23 @@ func (w *wish) of(n apiserver.Node) string {
 	return w.mode
 }
 
+// refused is the mode while the API server does not let us see the annotation: the
+// last one that it asked for, or what is set.
+func (w *wish) refused(node string) string {
+	if !w.heard {
+		w.heard = true
+		sayUnknown(w.log, node, w.mode)
+	}
+	return w.mode
+}
+
+// sayUnknown says that it begins without knowing the annotation.
+func sayUnknown(log *zap.Logger, node, mode string) {
+	log.Warn("annotation is not known, the mode is as set", event.ConfigNotice, event.Node(node), event.Mode(mode))
+}
+
 // firstAnswer is how long the start waits for the API server: to begin in one mode
-// and go on in another one costs the kubelet's resources twice.
+// and go on in another one costs the kubelet's resources twice. A refusal is an answer.
 const firstAnswer = 3 * time.Second
 
 // firstMode is the mode to begin with; false when ctx ended before.
@@ -118,6 +137,7 @@ func (s *service) firstMode(ctx context.Context, modes <-chan string) (string, b
 		}
 		return mode, true
 	case <-timeout.C:
+		sayUnknown(s.log, s.cfg.NodeName, s.cfg.Mode)
 		return s.cfg.Mode, true
 	}
 }

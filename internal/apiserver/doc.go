@@ -2,7 +2,7 @@
 // What it can do today is follow one Node object's annotations, and write Events.
 //
 //	client, err := apiserver.Open(apiserver.Config{LookupEnv: os.LookupEnv}, log) // reads files, no traffic
-//	err = client.FollowNode(ctx, "worker-3", func(n apiserver.Node) { … })        // until ctx ends
+//	err = client.FollowNode(ctx, "worker-3", func(n apiserver.Node) { … }, func() { … }) // until ctx ends
 //	w := client.Writer(ctx, "worker-3")
 //	err = w.Create(apiserver.Event{…})
 //

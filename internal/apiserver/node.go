@@ -42,10 +42,12 @@ var nodeName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 // FollowNode tells of a Node object until ctx ends; then it returns nil. It calls
 // changed with the first answer of the API server, also when that has no such
 // node, and whenever annotations, UID or existence are different from what was
-// told last. States that did not last may be skipped, the last one never is.
+// told last. States that did not last may be skipped, the last one never is. It
+// calls refused for each answer 401 or 403, after it was logged: there is no sense in
+// waiting for what the account has no right to.
 //
 // The only error is a name that no node can have.
-func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)) error {
+func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node), refused func()) error {
 	if !nodeName.MatchString(name) {
 		return fmt.Errorf("node name %q: want a DNS name in lower case", name)
 	}
@@ -66,6 +68,9 @@ func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)
 		wait := max(f.pause.Next(), retryAfter(err))
 		if !errors.Is(err, errExpired) {
 			f.trouble.met(err, wait)
+		}
+		if errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrForbidden) {
+			refused()
 		}
 		select {
 		case <-ctx.Done():
@@ -121,7 +126,7 @@ func (f *following) list(ctx context.Context) (Node, string, error) {
 	defer cancel()
 	answer, err := f.get(ctx, nodesPath, f.selector(), acceptList)
 	if err != nil {
-		return Node{}, "", needing(err, "list", "nodes")
+		return Node{}, "", needingNodes(err, "list")
 	}
 	defer answer.Body.Close()
 	data, err := readAll(answer.Body)
@@ -133,4 +138,13 @@ func (f *following) list(ctx context.Context) (Node, string, error) {
 		return Node{}, "", fmt.Errorf("API server %s: %w", f.Address(), err)
 	}
 	return node, version, nil
+}
+
+// needingNodes is needing. Whoever does not want to give that right is told how to do
+// without.
+func needingNodes(err error, verb string) error {
+	if refused, ok := errors.AsType[*refusal](needing(err, verb, "nodes")); ok && refused.Is(ErrForbidden) {
+		refused.account += ", or --node-annotation=false"
+	}
+	return err
 }

@@ -182,6 +182,9 @@ func TestTokenRefused(t *testing.T) {
 		r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseToken("token-2") })
 		after(10 * time.Minute)
 		r.expect(t)
+		if r.refusals.Load() == 0 {
+			t.Error("was not told of a refusal")
+		}
 		r.write(t, "token", "token-2")
 		after(time.Hour)
 		r.expect(t, node("uid-1", "mode", "af"))
@@ -221,7 +224,7 @@ func TestNodeName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"", "a,metadata.name!=b", "a/b", "A", "-", strings.Repeat("a", 254), "a\n"} {
-		if err := client.FollowNode(t.Context(), name, nil); err == nil || !strings.Contains(err.Error(), "want a DNS name") {
+		if err := client.FollowNode(t.Context(), name, nil, nil); err == nil || !strings.Contains(err.Error(), "want a DNS name") {
 			t.Errorf("name %q: %v, want an error", name, err)
 		}
 	}

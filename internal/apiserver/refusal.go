@@ -20,11 +20,12 @@ const (
 
 // What an error of a [Writer] may be, for [errors.Is].
 var (
-	ErrNotFound  = errors.New("no such object")
-	ErrExists    = errors.New("there is one of that name")
-	ErrForbidden = errors.New("the account has no right to do this") // it may get it
-	ErrEnding    = errors.New("the namespace is being deleted")
-	ErrRefused   = errors.New("refused, and will be each time")
+	ErrNotFound     = errors.New("no such object")
+	ErrExists       = errors.New("there is one of that name")
+	ErrUnauthorized = errors.New("the token or certificate is not accepted") // it may be renewed
+	ErrForbidden    = errors.New("the account has no right to do this")      // it may get it
+	ErrEnding       = errors.New("the namespace is being deleted")
+	ErrRefused      = errors.New("refused, and will be each time")
 )
 
 // refusal is an answer other than 200 and 201.
@@ -57,6 +58,8 @@ func (r *refusal) Is(target error) bool {
 		return r.code == http.StatusNotFound
 	case ErrExists:
 		return r.code == http.StatusConflict
+	case ErrUnauthorized:
+		return r.code == http.StatusUnauthorized
 	case ErrForbidden:
 		return r.code == http.StatusForbidden && !r.ending
 	case ErrEnding:
@@ -122,7 +125,7 @@ func needing(err error, verb, resource string) error {
 	switch {
 	case !ok:
 	case refused.code == http.StatusUnauthorized:
-		refused.account = "the token or certificate is not accepted"
+		refused.account = ErrUnauthorized.Error()
 	case refused.code == http.StatusForbidden && !refused.ending:
 		refused.account = fmt.Sprintf("the account needs the verb %s on %s, in a ClusterRole", verb, resource)
 	}

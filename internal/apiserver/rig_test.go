@@ -32,6 +32,8 @@ type rig struct {
 	mu   sync.Mutex
 	told []apiserver.Node
 	poke chan struct{}
+
+	refusals atomic.Int32 // that FollowNode told of
 }
 
 const name = "worker-3"
@@ -65,7 +67,7 @@ func follow(t *testing.T, listener *pipes, prepare func(*rig)) *rig {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- client.FollowNode(ctx, name, r.changed) }()
+	go func() { ended <- client.FollowNode(ctx, name, r.changed, r.refused) }()
 	r.end = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -84,6 +86,8 @@ func (r *rig) changed(n apiserver.Node) {
 	r.told = append(r.told, n)
 	r.poke <- struct{}{}
 }
+
+func (r *rig) refused() { r.refusals.Add(1) }
 
 // expect compares all that was told so far.
 func (r *rig) expect(t *testing.T, want ...apiserver.Node) {

@@ -36,7 +36,11 @@ func (t *trouble) met(err error, retry time.Duration) {
 	}
 	if k := kind(err); !t.said[k] {
 		t.said[k] = true
-		t.log.Warn("api server lost, trying again", event.APILost, event.Retry(retry), event.Err(err))
+		message := "api server lost, trying again"
+		if answers(err) {
+			message = "api server refuses, trying again"
+		}
+		t.log.Warn(message, event.APILost, event.Retry(retry), event.Err(err))
 		return
 	}
 	t.log.Debug("api server tried again", event.APIRetried, event.Count(t.count), event.Retry(retry), event.Err(err))
@@ -48,6 +52,12 @@ func (t *trouble) passed() {
 		t.log.Info("api server recovered", event.APIRecovered, event.Count(t.count), event.Lasted(time.Since(t.since)))
 	}
 	t.count = 0
+}
+
+// answers says whether the server is there, and refuses for what we are or ask.
+func answers(err error) bool {
+	refused, ok := errors.AsType[*refusal](err)
+	return ok && refused.code/100 == 4
 }
 
 // kind is the status of a refusal by its hundreds, 401 and 403 by themselves,

@@ -76,7 +76,7 @@ var misdeeds = []struct {
 }{
 	{"hangs", func(w http.ResponseWriter, r *http.Request) bool { hang(w, r); return true }, "list node worker-3: API server https://127.0.0.1:6443: "},
 	{"hangs up", func(w http.ResponseWriter, r *http.Request) bool { cut(w, r); return true }, "list node worker-3: API server https://127.0.0.1:6443: "},
-	{"403", refuse(403, "nodes is forbidden"), "list node worker-3: 403 Forbidden: nodes is forbidden (the account needs the verb list on nodes, in a ClusterRole)"},
+	{"403", refuse(403, "nodes is forbidden"), "list node worker-3: 403 Forbidden: nodes is forbidden (the account needs the verb list on nodes, in a ClusterRole, or --node-annotation=false)"},
 	{"404", refuse(404, "not here"), "404 Not Found: not here"},
 	{"429", refuse(429, "too many", "Retry-After", "50"), "429 Too Many Requests: too many"},
 	{"429 for ever", refuse(429, "too many", "Retry-After", "999999999999"), "429 Too Many Requests"},
@@ -100,7 +100,7 @@ var misdeeds = []struct {
 	{"huge list", say(head+huge, nil), "answer: larger than 4194304 bytes"},
 
 	{"watch: hangs", watches(func(w http.ResponseWriter, r *http.Request) bool { hang(w, r); return true }), "watch node worker-3: API server https://127.0.0.1:6443: "},
-	{"watch: 403", watches(refuse(403, "no")), "watch node worker-3: 403 Forbidden: no (the account needs the verb watch on nodes, in a ClusterRole)"},
+	{"watch: 403", watches(refuse(403, "no")), "watch node worker-3: 403 Forbidden: no (the account needs the verb watch on nodes, in a ClusterRole, or --node-annotation=false)"},
 	{"watch: ends at once", watches(say("", nil)), "watch node worker-3: API server https://127.0.0.1:6443: ended after 0s: EOF"},
 	{"watch: hangs up", watches(say("", cut)), "ended after 0s: "},
 	{"watch: garbage", watches(say("<html>\n", hang)), "not an event: invalid character"},
@@ -142,7 +142,19 @@ func TestMisdeeds(t *testing.T) {
 				if diff := cmp.Diff([]string{"api.lost", "api.recovered"}, r.lines()); diff != "" {
 					t.Errorf("log (-want +got):\n%s", diff)
 				}
-				lost := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()
+				line := r.logs.FilterField(zap.String("event", "api.lost")).All()[0]
+				message := "api server lost, trying again"
+				if strings.HasPrefix(strings.TrimPrefix(tc.name, "watch: "), "4") {
+					message = "api server refuses, trying again"
+				}
+				if line.Message != message {
+					t.Errorf("message %q, want %q", line.Message, message)
+				}
+				forbidden := strings.HasSuffix(tc.name, "403")
+				if n := r.refusals.Load(); (n > 0) != forbidden {
+					t.Errorf("told of %d refusals", n)
+				}
+				lost := line.ContextMap()
 				if said := lost["error"].(string); !strings.Contains(said, tc.want) || len(said) > 600 {
 					t.Errorf("error: %s\nwant %q in it", said, tc.want)
 				}

@@ -83,7 +83,7 @@ func (f *following) open(ctx context.Context, version string, lasts time.Duratio
 		return nil, errExpired
 	}
 	if err != nil {
-		return nil, needing(err, "watch", "nodes")
+		return nil, needingNodes(err, "watch")
 	}
 	return answer.Body, nil
 }

@@ -32,7 +32,7 @@ func daemon() []row {
 		{ModeChanged, levels(info), "the node's annotation asks for another mode: everything begins anew with that", must(before, after), nil},
 		{ConfigRefused, levels(severe), "SIGHUP came, but the YAML file cannot be read or is wrong: the old settings stay", must(trouble), nil},
 		{ConfigNotice, levels(warn),
-			"a setting does nothing in this mode; a changed one needs a restart; an excluded address has no device; the node's annotation is no mode; the API server knows no such node",
+			"a setting does nothing in this mode; a changed one needs a restart; an excluded address has no device; the node's annotation is no mode, or is not known at the start and the mode is as set; the API server knows no such node",
 			nil, may(flag, mode, devices, node, reason)},
 	}
 }
