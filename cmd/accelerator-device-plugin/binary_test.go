@@ -132,6 +132,7 @@ func TestDevicesCommand(t *testing.T) {
 	if stdout, stderr, code := output(t, append([]string{"devices", "-o", "json"}, roots...)...); stdout != "[]\n" || stderr != "" || code != 0 {
 		t.Errorf("no card: stdout %q, stderr %q, exit code %d; want [] alone, 0", stdout, stderr, code)
 	}
+	roots = append(roots, "--pod-resources-socket", "/nonexistent/kubelet.sock") // whoever else is on this machine
 	card := cardA
 	card.Address, card.NUMANode = "0001:3b:00.0", -1
 	for _, err := range []error{node.Plug(card), node.Set(card.Address, 1, "errors/errors", "0x4000000000000")} {

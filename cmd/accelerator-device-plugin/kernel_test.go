@@ -24,7 +24,7 @@ func TestDevicesOfKernel(t *testing.T) {
 				t.Fatal(err)
 			}
 			stdout, stderr, code := output(t, "devices", "-o", "json",
-				"--sysfs-root", root+"/sys", "--dev-root", root+"/dev", "--host-dev-root", "/dev")
+				"--sysfs-root", root+"/sys", "--dev-root", root+"/dev", "--host-dev-root", "/dev", "--pod-resources-socket", "/nonexistent/kubelet.sock")
 			if code != 0 {
 				t.Errorf("exit code %d, stderr %s", code, stderr)
 			}
