@@ -33,10 +33,11 @@ show it (03:12, the last that was), with a date (2026-11-21T03:12), with a zone
 (2026-11-21T03:12:00Z), or a duration before now (90m).
 
 --summary prints, for each device, how long it was healthy or degraded (UPTIME, of
-the time from its first line to the log's last while a daemon watched), unhealthy
-and gone, how often it turned between, how often a container held it when it was
-removed, and how long it took at worst until the daemon had noticed and the kubelet
-was told; and counts for each resource.`
+the time from its first line, or --since, to the log's last, or --until, while a
+daemon watched), unhealthy and gone, how often it turned between, how often a
+container held it when it was removed, and how long it took at worst until the
+daemon had noticed and the kubelet was told; and counts for each resource. --device
+and --resource choose rows. --until 0s counts until now, as the log left things.`
 
 const logsExamples = `  kubectl -n kube-system logs ds/fpga-accelerator-device-plugin | accelerator-device-plugin logs
   kubectl -n kube-system logs -f POD | accelerator-device-plugin logs --device 3b:00.0

@@ -71,19 +71,37 @@ func (b Bound) on(zone *time.Location) time.Time {
 	return t
 }
 
-// within says whether t is not before since, and before until. Of two times of day,
-// until is the one that follows since.
-func within(t time.Time, since, until Bound) bool {
-	zone := t.Location()
-	if since.form != none && t.Before(since.on(zone)) {
-		return false
+// window is from when until when lines of a zone are looked at; a zero time is no
+// bound. Of two times of day, until is the one that follows since.
+func (f *Filter) window(zone *time.Location) (begin, end time.Time) {
+	if f.Since.form != none {
+		begin = f.Since.on(zone)
 	}
-	if until.form == none {
-		return true
+	if f.Until.form != none {
+		end = f.Until.on(zone)
 	}
-	end := until.on(zone)
-	if since.form == daily && until.form == daily && !end.After(since.on(zone)) {
+	if f.Since.form == daily && f.Until.form == daily && !end.After(begin) {
 		end = end.AddDate(0, 0, 1)
 	}
-	return t.Before(end)
+	return begin, end
+}
+
+// phase is where a time lies to those that bound what is looked at.
+type phase byte
+
+const (
+	before phase = iota
+	within
+	after
+)
+
+// phaseOf is that of t. It is within when it is begin, and after when it is end.
+func phaseOf(t, begin, end time.Time) phase {
+	switch {
+	case t.Before(begin):
+		return before
+	case end.IsZero() || t.Before(end):
+		return within
+	}
+	return after
 }

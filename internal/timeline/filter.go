@@ -19,6 +19,7 @@ type Filter struct {
 
 	devices []deviceFilter
 	learned map[string]string // device of an origin -> resource, at most maxDevices
+	offered map[string]bool   // resources of an origin that wanted devices were offered as, at most maxResources
 }
 
 // check prepares the filter, and finds what cannot be meant.
@@ -35,7 +36,7 @@ func (f *Filter) check() error {
 		}
 		f.devices = append(f.devices, parseDevice(id))
 	}
-	f.learned = map[string]string{}
+	f.learned, f.offered = map[string]string{}, map[string]bool{}
 	return nil
 }
 
@@ -55,7 +56,6 @@ func (f *Filter) skips(json []byte) (stamp []byte, skip bool) {
 
 // wants says whether a line is wanted, its time aside.
 func (f *Filter) wants(l *line) bool {
-	f.learn(l)
 	return f.wantsEvent(l) && f.wantsDevice(l) && f.wantsResource(l)
 }
 
@@ -104,7 +104,7 @@ func (f *Filter) wantsResource(l *line) bool {
 
 // learn takes note of what devices are offered as.
 func (f *Filter) learn(l *line) {
-	if f.Resource == "" {
+	if f.Resource == "" && len(f.devices) == 0 {
 		return
 	}
 	resource := l.text("resource")
@@ -115,6 +115,12 @@ func (f *Filter) learn(l *line) {
 		return
 	}
 	note := func(device []byte) {
+		if len(f.devices) > 0 && f.wantsID(device) && len(f.offered) < maxResources && len(resource) <= maxKey {
+			f.offered[string(deviceKey(l.origin, resource))] = true
+		}
+		if f.Resource == "" {
+			return
+		}
 		key := string(deviceKey(l.origin, device))
 		if _, known := f.learned[key]; (known || len(f.learned) < maxDevices) && len(key) <= maxKey {
 			f.learned[key] = string(resource[:min(len(resource), maxKey)])

@@ -10,6 +10,7 @@ import (
 // went while no daemon ran, and that lines of several daemons are mixed.
 type presence struct {
 	devices map[string]*sighting // by [deviceKey], at most maxDevices
+	modes   map[string]string    // of the newest daemon, by origin, at most maxOrigins
 
 	twice      int // devices came that were there already
 	firstTwice string
@@ -25,9 +26,13 @@ type sighting struct {
 func (p *presence) note(r *Reader, l *line) {
 	switch string(l.event) {
 	case "daemon.started":
+		if p.begins(l, "mode") { // its devices are others
+			p.forget(l.origin)
+		}
 		p.of(l.origin, func(_ string, s *sighting) { s.here = false })
-	case "mode.changed": // its devices are others
-		p.of(l.origin, func(key string, _ *sighting) { delete(p.devices, key) })
+	case "mode.changed":
+		p.begins(l, "new")
+		p.forget(l.origin)
 	case "scan.done":
 		p.of(l.origin, func(_ string, s *sighting) { s.missed = !s.here })
 	case "device.added":
@@ -42,6 +47,20 @@ func (p *presence) note(r *Reader, l *line) {
 	case "device.removed", "device.tombstone": // it is said of this one
 		delete(p.devices, string(deviceKey(l.origin, l.text("device"))))
 	}
+}
+
+// begins says whether a daemon begins in another mode than the one before it.
+func (p *presence) begins(l *line, key string) bool {
+	mode := l.text(key)
+	was, known := p.modes[string(l.origin)]
+	if (known || len(p.modes) < maxOrigins) && len(mode) > 0 && len(mode) <= maxKey {
+		p.modes[string(l.origin)] = string(mode)
+	}
+	return known && len(mode) > 0 && was != string(mode)
+}
+
+func (p *presence) forget(origin []byte) {
+	p.of(origin, func(key string, _ *sighting) { delete(p.devices, key) })
 }
 
 // of calls f with each device of an origin.

@@ -17,8 +17,9 @@ import (
 type Summary struct {
 	From         time.Time  `json:"from"`
 	To           time.Time  `json:"to"`
-	Lines        int        `json:"lines"`  // that were asked for
-	Others       int        `json:"others"` // of somebody else
+	LogEnds      time.Time  `json:"logEnds"` // its newest line, which may be before To, or after it
+	Lines        int        `json:"lines"`   // from From to To, without Debug
+	Others       int        `json:"others"`  // of somebody else
 	Broken       int        `json:"broken"`
 	Backwards    int        `json:"backwards"` // how often time went back
 	Starts       int        `json:"starts"`    // of the daemon
@@ -34,16 +35,17 @@ type Summary struct {
 type Device struct {
 	Origin      string       `json:"origin,omitempty"` // pod or host
 	ID          string       `json:"id"`
-	Last        string       `json:"last"`        // healthy, degraded, unhealthy, gone: as it was seen last
-	Events      int          `json:"events"`      // lines about it
-	Turns       int          `json:"turns"`       // between healthy or degraded and unhealthy
-	Usable      Milliseconds `json:"usableMs"`    // healthy or degraded
-	Unhealthy   Milliseconds `json:"unhealthyMs"` //
-	Gone        Milliseconds `json:"goneMs"`      // after it was seen, and until the log's end
-	Removed     int          `json:"removed"`     // how often
-	RemovedHeld int          `json:"removedHeld"` // of these, while a container held it
-	Noticed     Milliseconds `json:"noticedMs"`   // hint to reading, at worst
-	Told        Milliseconds `json:"toldMs"`      // hint to list, at worst
+	Last        string       `json:"last"`              // healthy, degraded, unhealthy, gone: as it was seen last
+	Holders     []string     `json:"holders,omitempty"` // who holds it, where it is only listed because of them
+	Events      int          `json:"events"`            // lines about it
+	Turns       int          `json:"turns"`             // between healthy or degraded and unhealthy
+	Usable      Milliseconds `json:"usableMs"`          // healthy or degraded
+	Unhealthy   Milliseconds `json:"unhealthyMs"`       //
+	Gone        Milliseconds `json:"goneMs"`            // after it was seen, and until the log's end
+	Removed     int          `json:"removed"`           // how often
+	RemovedHeld int          `json:"removedHeld"`       // of these, while a container held it
+	Noticed     Milliseconds `json:"noticedMs"`         // hint to reading, at worst
+	Told        Milliseconds `json:"toldMs"`            // hint to list, at worst
 }
 
 // Resource is the summary of one resource.
@@ -74,13 +76,25 @@ func (s Summary) print(w io.Writer, asJSON, colour bool) error {
 		return s.printJSON(w)
 	}
 	var b strings.Builder
-	if s.Lines > 0 {
+	if s.Lines > 0 || len(s.Devices) > 0 {
 		fmt.Fprintf(&b, "%s to %s: %s, %s\n", s.From.Format(time.RFC3339), s.To.Format(time.RFC3339), spell(s.To.Sub(s.From)), s.trouble())
+		b.WriteString(s.ending())
 	}
 	s.printDevices(&b, colour)
 	s.printResources(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// ending says what is not known, where the log does not go on after the summary.
+func (s Summary) ending() string {
+	switch {
+	case s.LogEnds.After(s.To):
+		return ""
+	case s.LogEnds.Before(s.To):
+		return fmt.Sprintf("The log ends at %s: from then on all is counted as it was there.\n", s.LogEnds.Format(time.RFC3339))
+	}
+	return "The log ends there: what came after is not counted (--until 0s: until now, as it was there).\n"
 }
 
 func (s Summary) printJSON(w io.Writer) error {
@@ -122,13 +136,14 @@ func (s Summary) printDevices(b *strings.Builder, colour bool) {
 	}}
 	for _, d := range s.Devices {
 		table = append(table, []string{
-			d.Origin, d.ID, d.Last, d.uptime(), took(d.Unhealthy), took(d.Gone), strconv.Itoa(d.Turns),
+			d.Origin, d.ID, d.last(), d.uptime(), took(d.Unhealthy), took(d.Gone), strconv.Itoa(d.Turns),
 			strconv.Itoa(d.Removed), strconv.Itoa(d.RemovedHeld), took(d.Noticed), took(d.Told), strconv.Itoa(d.Events),
 		})
 	}
 	printTable(b, table, func(cell, padded string) string {
 		p := phrase{colour: colour}
-		switch cell {
+		state, _, _ := strings.Cut(cell, ",")
+		switch state {
 		case "healthy":
 			return string(p.paint(nil, green, padded))
 		case "degraded":
@@ -154,6 +169,14 @@ func (s Summary) printResources(b *strings.Builder) {
 		})
 	}
 	printTable(b, table, func(_, padded string) string { return padded })
+}
+
+// last is how it was last, and who makes that it is listed still.
+func (d Device) last() string {
+	if len(d.Holders) == 0 {
+		return d.Last
+	}
+	return d.Last + ", held by " + strings.Join(d.Holders, " ")
 }
 
 // uptime is the share of the observed time that a device was healthy or degraded.

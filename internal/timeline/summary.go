@@ -7,113 +7,91 @@ import (
 	"time"
 )
 
-// state is how a device is, as far as the log says.
-type state byte
-
-const (
-	unknown state = iota // not seen yet, or nobody watched
-	usable               // healthy or degraded
-	unhealthy
-	gone
-)
-
-func stateOf(health []byte) state {
-	switch string(health) {
-	case "healthy", "degraded":
-		return usable
-	case "unhealthy":
-		return unhealthy
-	}
-	return unknown
-}
-
-// deviceClock follows one device.
-type deviceClock struct {
-	Device
-	state   state
-	since   time.Time
-	removed bool // and it has not been said yet that it was held
-	missed  bool // gone because a daemon began without it
-	former  bool // of another mode than the daemon's
-}
-
-// show notes the state's name, once it is known.
-func (d *deviceClock) show(name []byte) {
-	if stateOf(name) != unknown || string(name) == "gone" {
-		d.Last = string(name)
-	}
-}
-
-// turn ends the present state at t and begins the next.
-func (d *deviceClock) turn(t time.Time, next state) {
-	if lasted := t.Sub(d.since); lasted > 0 {
-		switch d.state {
-		case usable:
-			d.Usable += Milliseconds(lasted)
-		case unhealthy:
-			d.Unhealthy += Milliseconds(lasted)
-		case gone:
-			d.Gone += Milliseconds(lasted)
-		}
-	}
-	d.state, d.since = next, t
-}
-
-// summary is what the log says of each device and resource, of bounded size.
+// summary is what the log says of each device and resource, of bounded size. It
+// hears of each line, also of those before the time that is looked at: they say how
+// all was when that began.
 type summary struct {
+	filter    *Filter
 	total     Summary
-	all       bool // that is said of a device is heard
 	devices   map[string]*deviceClock
 	resources map[string]*Resource
-	other     Resource             // where the map is full
-	newest    map[string]time.Time // by origin
-	began     map[string]time.Time
+	other     Resource                // where the map is full
+	watches   map[string]*watch       // by origin, at most maxOrigins
 	early     map[string]Milliseconds // by device, at most maxDevices: a list overtook the line of what is new on it
 }
 
-func newSummary(f Filter) *summary {
+// watch is when daemons of an origin watched, and as what.
+type watch struct {
+	first, newest time.Time // lines, of those before the end of the time that is looked at
+	begin, end    time.Time // of that time; zero: it is the log's
+	past          bool      // there are lines after that
+	mode          string
+}
+
+func newSummary(f *Filter) *summary {
 	return &summary{
-		all:     len(f.Events) == 0 && f.Resource == "" && (f.Level == nil || *f.Level <= Info),
-		devices: map[string]*deviceClock{}, resources: map[string]*Resource{},
-		newest: map[string]time.Time{}, began: map[string]time.Time{}, early: map[string]Milliseconds{},
+		filter: f, devices: map[string]*deviceClock{}, resources: map[string]*Resource{},
+		watches: map[string]*watch{}, early: map[string]Milliseconds{},
 	}
 }
 
 // maxResources is how many are counted each by itself.
 const maxResources = 1000
 
-// note takes a line of the time that is looked at. What is not wanted still tells
-// when nobody watched.
+// note takes a line. What is not wanted still tells when somebody watched.
 func (s *summary) note(l *line, wanted bool) {
 	origin := string(l.origin)
+	w, phase := s.watch(origin, l.time)
+	if phase == after {
+		if !w.past && l.is("daemon.started") {
+			s.stopClocks(origin, w.newest)
+		}
+		w.past = true
+		return
+	}
 	switch string(l.event) {
 	case "daemon.started": // one that was killed has not said so
-		s.stopClocks(origin, s.newest[origin])
+		s.stopClocks(origin, w.newest)
+		mode := l.text("mode")
+		s.begin(w, origin, mode, w.mode != "" && mode != nil && w.mode != string(mode))
 	case "mode.changed":
 		s.stopClocks(origin, l.time)
-		for _, d := range s.devices {
-			d.former = d.former || d.Origin == origin
-		}
+		s.begin(w, origin, l.text("new"), true)
 	case "daemon.stopped", "daemon.failed":
 		s.stopClocks(origin, l.time)
 	case "scan.done":
-		if s.all {
-			s.miss(origin, l.time)
-		}
+		s.miss(origin, l.time)
 	}
-	s.span(origin, l.time)
+	s.span(w, phase, l.time)
 	if !wanted {
 		return
 	}
-	s.count(l)
-	if device := l.text("device"); device != nil {
-		s.noteDevice(l, device)
+	if device := l.text("device"); device != nil && s.filter.wantsID(device) {
+		s.noteDevice(l, device, w, phase == within)
 	}
+	if phase == before {
+		return
+	}
+	s.count(l)
 	if resource := l.text("resource"); resource != nil {
 		s.noteResource(l, resource)
 	}
 	if ms, ok := l.number("latency_ms"); ok && l.is("list.sent") {
 		l.each("devices", func(id []byte) { s.told(string(deviceKey(l.origin, id)), Milliseconds(fromMilliseconds(ms))) })
+	}
+}
+
+// begin notes that a daemon begins, in a mode, which may be another than before. The devices of another mode are
+// others, and who holds what is gone is said again.
+func (s *summary) begin(w *watch, origin string, mode []byte, another bool) {
+	if len(mode) <= maxKey {
+		w.mode = string(mode)
+	}
+	for _, d := range s.devices {
+		if d.Origin == origin {
+			d.Holders = nil
+			d.former = d.former || another
+		}
 	}
 }
 
@@ -126,13 +104,27 @@ func (s *summary) told(key string, took Milliseconds) {
 	}
 }
 
-// span notes that a daemon watched at t.
-func (s *summary) span(origin string, t time.Time) {
-	if _, known := s.began[origin]; !known && len(s.began) < maxOrigins {
-		s.began[origin] = t
+// watch is that of an origin, and where a line stands that it has at t.
+func (s *summary) watch(origin string, t time.Time) (*watch, phase) {
+	w := s.watches[origin]
+	if w == nil {
+		w = &watch{first: t}
+		if len(s.watches) < maxOrigins {
+			s.watches[origin] = w
+		}
 	}
-	if _, known := s.newest[origin]; known || len(s.newest) < maxOrigins {
-		s.newest[origin] = t
+	w.begin, w.end = s.filter.window(t.Location())
+	if t.After(s.total.LogEnds) {
+		s.total.LogEnds = t
+	}
+	return w, phaseOf(t, w.begin, w.end)
+}
+
+// span notes that a daemon watched at t, and what was seen before holds on.
+func (s *summary) span(w *watch, p phase, t time.Time) {
+	w.newest = t
+	if p == before {
+		t = w.begin
 	}
 	if s.total.From.IsZero() || t.Before(s.total.From) {
 		s.total.From = t
@@ -140,6 +132,16 @@ func (s *summary) span(origin string, t time.Time) {
 	if t.After(s.total.To) {
 		s.total.To = t
 	}
+}
+
+// skipped takes a line of which nothing counts but that a daemon watched then.
+func (s *summary) skipped(origin string, t time.Time) {
+	w, phase := s.watch(origin, t)
+	if phase == after {
+		w.past = true
+		return
+	}
+	s.span(w, phase, t)
 }
 
 // count counts what concerns no device.
@@ -179,7 +181,8 @@ func (s *summary) miss(origin string, t time.Time) {
 	}
 }
 
-func (s *summary) noteDevice(l *line, id []byte) {
+// noteDevice follows a device. A line that is not counted says how it is.
+func (s *summary) noteDevice(l *line, id []byte, w *watch, counted bool) {
 	if l.is("device.unoffered") || l.is("log.suppressed") {
 		return
 	}
@@ -190,58 +193,20 @@ func (s *summary) noteDevice(l *line, id []byte) {
 			s.total.OtherDevices++
 			return
 		}
-		d = &deviceClock{Device: Device{Origin: string(l.origin), ID: string(id), Told: s.early[string(key)]}}
+		d = &deviceClock{Device: Device{Origin: string(l.origin), ID: string(id), Told: s.early[string(key)]}, watch: w}
 		delete(s.early, string(key))
 		s.devices[string(key)] = d
+	}
+	counts := d.Device
+	d.follow(l)
+	if !counted {
+		counts.Last, counts.Holders = d.Last, d.Holders
+		d.Device = counts
+		return
 	}
 	d.Events++
 	if ms, ok := l.number("latency_ms"); ok {
 		d.Noticed = max(d.Noticed, Milliseconds(fromMilliseconds(ms)))
-	}
-	if d.state == unknown { // the line says what was, and for how long
-		if old := stateOf(l.text("old")); old != unknown {
-			ms, _ := l.number("lasted_ms")
-			d.state, d.since = old, l.time.Add(-fromMilliseconds(ms))
-			if began := s.began[d.Origin]; d.since.Before(began) {
-				d.since = began
-			}
-		}
-	}
-	d.follow(l)
-}
-
-// follow takes what an event says of the device's state.
-func (d *deviceClock) follow(l *line) {
-	switch string(l.event) {
-	case "device.added":
-		if d.missed { // it was slow to answer, or came then: that is not known
-			d.state = unknown
-		}
-		d.turn(l.time, stateOf(l.text("health")))
-		d.show(l.text("health"))
-		d.removed, d.missed, d.former = false, false, false
-	case "device.health":
-		next := stateOf(l.text("new"))
-		if old := stateOf(l.text("old")); old != next && old != unknown && next != unknown {
-			d.Turns++
-		}
-		d.turn(l.time, next)
-		d.show(l.text("new"))
-	case "device.removed":
-		d.turn(l.time, gone)
-		d.show([]byte("gone"))
-		d.Removed++
-		d.removed = true
-	case "device.tombstone":
-		if d.removed {
-			d.RemovedHeld++
-			d.removed = false
-		}
-		d.missed = false
-		if d.state == unknown { // it went while nobody watched
-			d.turn(l.time, gone)
-			d.show([]byte("gone"))
-		}
 	}
 }
 
@@ -278,18 +243,40 @@ func (s *summary) noteResource(l *line, name []byte) {
 	}
 }
 
+// last is until when things are taken to be as an origin's last line left them:
+// until the end of the time that is looked at, but that of no time that is to come.
+func (s *summary) last(w *watch) time.Time {
+	end := w.end
+	if now := s.filter.Until.now; end.After(now) {
+		end = now
+	}
+	if end.After(w.newest) {
+		return end
+	}
+	return w.newest
+}
+
 // result ends all clocks and returns what they say.
 func (s *summary) result(t tally) Summary {
 	result := s.total
 	result.Lines, result.Others, result.Broken, result.Backwards = t.wanted, t.others+t.console, t.broken, t.backwards
-	for _, d := range s.devices {
-		d.turn(s.newest[d.Origin], d.state)
-		result.Devices = append(result.Devices, d.Device)
+	for _, w := range s.watches {
+		if last := s.last(w); last.After(result.To) {
+			result.To = last
+		}
 	}
-	for _, r := range s.resources {
-		result.Resources = append(result.Resources, *r)
+	for key, d := range s.devices {
+		if s.filter.Resource == "" || s.filter.learned[key] == s.filter.Resource {
+			d.turn(s.last(d.watch), d.state)
+			result.Devices = append(result.Devices, d.Device)
+		}
 	}
-	if s.other != (Resource{}) {
+	for key, r := range s.resources {
+		if (s.filter.Resource == "" || r.Name == s.filter.Resource) && (len(s.filter.devices) == 0 || s.filter.offered[key]) {
+			result.Resources = append(result.Resources, *r)
+		}
+	}
+	if s.other != (Resource{}) && s.filter.Resource == "" && len(s.filter.devices) == 0 {
 		s.other.Name = "others"
 		result.Resources = append(result.Resources, s.other)
 	}

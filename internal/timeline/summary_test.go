@@ -3,6 +3,7 @@ package timeline_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,21 @@ func device(second int, event string) string {
 }
 
 func daemon(second int, event string) string { return entry(at(second), "info", event, "") }
+
+// in is the start of a daemon in a mode.
+func in(second int, mode string) string {
+	return entry(at(second), "info", "daemon.started", `"mode":"`+mode+`"`)
+}
+
+// bound is a time of the log, in seconds, as it was typed some hours later.
+func bound(t *testing.T, second int) timeline.Bound {
+	t.Helper()
+	b, err := timeline.ParseBound(at(second), time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
 
 // How long a device was what.
 func TestClocks(t *testing.T) {
@@ -69,6 +85,10 @@ func TestClocks(t *testing.T) {
 			daemon(11, "scan.done") + daemon(14, "x.y"), times{Usable: 6, Events: 2, Last: "healthy"}},
 		{"another mode", added(0, "healthy") + daemon(2, "mode.changed") + daemon(3, "scan.done") + daemon(14, "x.y"),
 			times{Usable: 2, Events: 1, Last: "healthy"}},
+		{"restarted in another mode", in(0, "single") + added(0, "healthy") + in(2, "af") + daemon(3, "scan.done") + daemon(14, "x.y"),
+			times{Events: 1, Last: "healthy"}},
+		{"restarted in the same one", in(0, "af") + added(0, "healthy") + in(2, "af") + daemon(3, "scan.done") + daemon(14, "x.y"),
+			times{Gone: 11, Events: 1, Last: "gone"}},
 		{"it went while nobody watched", daemon(0, "x.y") + entry(at(1), "warn", "device.tombstone", `"device":"d"`) + daemon(3, "x.y"),
 			times{Gone: 2, Events: 1, Last: "gone"}},
 		{"time goes back", added(10, "healthy") + health(4, "healthy", "unhealthy", 1) + daemon(6, "x.y"),
@@ -107,23 +127,98 @@ func TestToldBeforeNew(t *testing.T) {
 	}
 }
 
-// Who asks for some events does not hear that a device was found again.
-func TestNobodyIsMissedOutOfSight(t *testing.T) {
-	log := added(0, "healthy") + health(1, "healthy", "degraded", 1) + daemon(2, "daemon.started") + added(3, "degraded") + daemon(4, "scan.done")
-	for _, f := range []timeline.Filter{{Events: []string{"device.health"}}, {Devices: []string{"d"}}, {}} {
-		out, _ := read(t, timeline.Options{Summary: true, Filter: f}, log)
-		if !strings.Contains(out, "\nd       degraded ") {
-			t.Errorf("%+v: want that it is degraded:\n%s", f, out)
+// A summary of some lines would say what is not so.
+func TestNoSummaryOfSomeEvents(t *testing.T) {
+	for _, f := range []timeline.Filter{{Events: []string{"device.health"}}, {Level: level(timeline.Warn)}} {
+		if _, err := timeline.New(timeline.Options{Summary: true, Filter: f}, io.Discard); err == nil || !strings.Contains(err.Error(), "counts all lines") {
+			t.Errorf("%+v: %v, want that it is refused", f, err)
 		}
-	}
-	log += daemon(5, "daemon.started") + daemon(6, "scan.done")
-	out, _ := read(t, timeline.Options{Summary: true, Filter: timeline.Filter{Devices: []string{"d"}}}, log)
-	if !strings.Contains(out, "\nd       gone ") {
-		t.Errorf("want that it is gone:\n%s", out)
 	}
 }
 
-// What is not shown tells still that a daemon watched: here from 3 s to 21 s.
+// What was asked for chooses rows; all lines count.
+func TestSummaryOfADevice(t *testing.T) {
+	log := in(0, "single") + strings.Replace(added(0, "healthy"), `"d"`, `"d","resource":"r"`, 1) +
+		strings.Replace(added(0, "healthy"), `"d"`, `"e","resource":"s"`, 1) + entry(at(1), "info", "list.sent", `"resource":"r","count":1`) +
+		entry(at(1), "info", "list.sent", `"resource":"s","count":1`) + health(5, "healthy", "unhealthy", 5) + in(6, "single") + daemon(7, "scan.done")
+	for _, f := range []timeline.Filter{{Devices: []string{"d"}}, {Resource: "r"}} {
+		out, _ := read(t, timeline.Options{Summary: true, Filter: f}, log)
+		want := `2026-11-21T12:00:00Z to 2026-11-21T12:00:07Z: 7.00 s, 8 lines, 2 starts of the daemon
+The log ends there: what came after is not counted (--until 0s: until now, as it was there).
+
+DEVICE  LAST  UPTIME    TURNS  REMOVED  HELD THEN  EVENTS
+d       gone  100.00 %  1      0        0          2
+
+RESOURCE  LISTS  REGISTERED  FAILED  KUBELET RESTARTS  STREAMS LOST  GIVEN  REFUSED
+r         1      0           0       0                 0             0      0
+`
+		if diff := cmp.Diff(want, out); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", f, diff)
+		}
+	}
+}
+
+// A dead card on a quiet node is dead until now, if that is asked for; and what the
+// log does not say is said.
+func TestSummaryAfterTheLog(t *testing.T) {
+	log := added(0, "healthy") + device(8, "device.removed") + entry(at(9), "warn", "device.tombstone", `"device":"d","holders":["default/demo/main","a/b/c"]`) +
+		daemon(10, "x.y")
+	const gone = "\nd       gone, held by default/demo/main a/b/c  "
+	for _, test := range []struct {
+		name, log string
+		until     int
+		want      []string
+	}{
+		{"its end", log, 0, []string{":10Z: 10.0 s, 4 lines\nThe log ends there: what came after is not counted", gone + "80.00 %  2.00 s  0 "}},
+		{"later", log, 40, []string{":40Z: 40.0 s, 4 lines\nThe log ends at 2026-11-21T12:00:10Z: from then on all is counted as it was there.\n",
+			gone + "20.00 %  32.0 s  0 "}},
+		{"later than now", log, 5 * 3600, []string{"T15:00:00Z: 3h00m, 4 lines\nThe log ends at 2026-11-21T12:00:10Z", gone + "0.07 %  2h59m  0 "}},
+		{"the daemon has stopped", log + daemon(12, "daemon.stopped"), 40, []string{":40Z: 40.0 s, 5 lines\nThe log ends at", gone + "66.67 %  4.00 s  0 "}},
+		{"in the middle", log, 9, []string{":09Z: 9.00 s, 2 lines\n\n", "\nd       gone  88.89 %  1.00 s  0 "}},
+		{"a daemon was killed before", added(0, "healthy") + daemon(4, "x.y") + daemon(9, "daemon.started"), 6,
+			[]string{":06Z: 6.00 s, 2 lines\n\n", "healthy  100.00 %  0 "}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var f timeline.Filter
+			if test.until > 0 {
+				f.Until = bound(t, test.until)
+			}
+			out, _ := read(t, timeline.Options{Summary: true, Filter: f}, test.log)
+			for _, want := range test.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("want %q:\n%s", want, out)
+				}
+			}
+		})
+	}
+	out, _ := read(t, timeline.Options{Summary: true, JSON: true, Filter: timeline.Filter{Until: bound(t, 6)}}, added(0, "healthy")+daemon(4, "x.y")+daemon(9, "daemon.started"))
+	if !strings.Contains(out, `"usableMs": 4000,`) {
+		t.Errorf("want that nobody watched after 4 s:\n%s", out)
+	}
+}
+
+// Holders are those of the last line about them, and of bounded number.
+func TestHolders(t *testing.T) {
+	held := func(second int, holders string) string {
+		return entry(at(second), "warn", "device.tombstone", `"device":"d","holders":[`+holders+`]`)
+	}
+	log := added(0, "healthy") + device(1, "device.removed") + held(2, `"a/a/a","b/b/b","c/c/c","d/d/d","`+strings.Repeat("e", 1000)+`"`)
+	for _, test := range []struct{ name, log, want string }{
+		{"many", log, "gone, held by a/a/a b/b/b c/c/c and 2 more  "},
+		{"another", log + held(3, `"x/x/x"`), "gone, held by x/x/x  "},
+		{"nobody can say", log + held(3, ""), "gone, held by unknown  "},
+		{"released", log + device(3, "device.released"), "gone  "},
+		{"back", log + device(3, "device.returned") + added(3, "unhealthy"), "unhealthy  "},
+		{"another daemon", log + in(3, "af"), "gone  "},
+	} {
+		out, _ := read(t, timeline.Options{Summary: true}, test.log)
+		if !strings.Contains(out, "\nd       "+test.want) {
+			t.Errorf("%s: want %q:\n%s", test.name, test.want, out)
+		}
+	}
+}
+
+// What is not shown tells still that a daemon watched: here from 3 s to 25 s.
 func TestDebugLinesAreTime(t *testing.T) {
 	debug := func(second int) string { return entry(at(second), "debug", "hint.received", `"source":"uevent"`) }
 	lost := entry(at(20), "debug", "source.lost", `"source":"uevent","error":"e"`)
@@ -132,12 +227,10 @@ func TestDebugLinesAreTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range []*timeline.Level{nil, level(timeline.Debug)} {
-		out, _ := read(t, timeline.Options{Summary: true, Filter: timeline.Filter{Until: until, Level: l}}, log)
-		if want := "\nd       healthy  88.89 %  2.00 s "; !strings.Contains(out, want) ||
-			!strings.HasPrefix(out, "2026-11-21T12:00:03Z to 2026-11-21T12:00:21Z: 18.0 s, ") || strings.Contains(out, "lost") {
-			t.Errorf("level %v: want 18 s, no source lost, and %q:\n%s", l, want, out)
-		}
+	out, _ := read(t, timeline.Options{Summary: true, Filter: timeline.Filter{Until: until}}, log)
+	if want := "\nd       healthy  90.91 %  2.00 s "; !strings.Contains(out, want) ||
+		!strings.HasPrefix(out, "2026-11-21T12:00:03Z to 2026-11-21T12:00:25Z: 22.0 s, ") || strings.Contains(out, "lost") {
+		t.Errorf("want 22 s, no source lost, and %q:\n%s", want, out)
 	}
 }
 
@@ -153,7 +246,7 @@ func TestCounts(t *testing.T) {
 	out, _ := read(t, timeline.Options{Summary: true, JSON: true}, log)
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	want := timeline.Summary{
-		From: noon, To: noon, Lines: 15, Others: 1, Broken: 1, Starts: 1, Overflows: 2, SourcesLost: 1, Suppressed: 12, Devices: []timeline.Device{},
+		From: noon, To: noon, LogEnds: noon, Lines: 15, Others: 1, Broken: 1, Starts: 1, Overflows: 2, SourcesLost: 1, Suppressed: 12, Devices: []timeline.Device{},
 		Resources: []timeline.Resource{{
 			Name: "r", Lists: 3, Told: timeline.Milliseconds(2500 * time.Microsecond), Registrations: 1, RegistrationsFailed: 1, KubeletRestarts: 1,
 			StreamsLost: 1, Served: 1, Refused: 1,
@@ -168,17 +261,34 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// A summary of a device is one of it alone; and of a span, of that span.
-func TestSummaryOfSome(t *testing.T) {
-	log := added(0, "healthy") + strings.ReplaceAll(added(1, "healthy"), `"d"`, `"e"`) + health(5, "healthy", "unhealthy", 5) +
-		daemon(8, "daemon.stopped") + daemon(20, "x.y")
-	since, err := timeline.ParseBound("2026-11-21T12:00:04Z", time.Now())
-	if err != nil {
-		t.Fatal(err)
+// A summary of a span is of that span: what was before it says how all was then,
+// also of a device that has nothing to say within, but does not count.
+func TestSummarySince(t *testing.T) {
+	other := func(log string) string { return strings.ReplaceAll(log, `"d"`, `"e"`) }
+	log := in(0, "single") + added(0, "healthy") + other(added(1, "healthy")) + health(2, "healthy", "unhealthy", 2) +
+		entry(at(2), "info", "list.sent", `"resource":"r","latency_ms":7,"devices":["d"]`) + health(3, "unhealthy", "healthy", 1) +
+		health(6, "healthy", "unhealthy", 3) + daemon(8, "daemon.stopped") + daemon(20, "x.y")
+	out, _ := read(t, timeline.Options{Summary: true, Filter: timeline.Filter{Since: bound(t, 4), Until: bound(t, 10)}}, log)
+	want := `2026-11-21T12:00:04Z to 2026-11-21T12:00:10Z: 6.00 s, 2 lines
+
+DEVICE  LAST       UPTIME    UNHEALTHY  TURNS  REMOVED  HELD THEN  EVENTS
+d       unhealthy  50.00 %   2.00 s     1      0        0          1
+e       healthy    100.00 %  -          0      0        0          0
+`
+	if diff := cmp.Diff(want, out); diff != "" {
+		t.Errorf("summary (-want +got):\n%s", diff)
 	}
-	out, _ := read(t, timeline.Options{Summary: true, Filter: timeline.Filter{Devices: []string{"d"}, Since: since}}, log)
-	// Nothing is known of the time before its first line of the span, but what that says.
-	if want := "\nd       unhealthy  0.00 %  3.00 s     1 "; !strings.Contains(out, want) || strings.Contains(out, "\ne ") {
-		t.Errorf("want %q, and nothing of e:\n%s", want, out)
+	out, _ = read(t, timeline.Options{Summary: true, Filter: timeline.Filter{Since: bound(t, 30), Until: bound(t, 40)}}, added(0, "unhealthy"))
+	if !strings.Contains(out, ":30Z to 2026-11-21T12:00:40Z: 10.0 s, 0 lines\n") || !strings.Contains(out, "d       unhealthy  0.00 %  10.0 s ") {
+		t.Errorf("want that it was unhealthy for 10 s:\n%s", out)
+	}
+}
+
+// Which device is of a resource is said before the time that is looked at.
+func TestResourceSince(t *testing.T) {
+	log := strings.Replace(added(0, "healthy"), `"d"`, `"d","resource":"r"`, 1) + health(5, "healthy", "unhealthy", 5)
+	got := events(t, timeline.Filter{Resource: "r", Since: bound(t, 4)}, log)
+	if diff := cmp.Diff([]string{"d"}, got); diff != "" {
+		t.Errorf("subjects (-want +got):\n%s", diff)
 	}
 }

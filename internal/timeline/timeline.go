@@ -45,12 +45,22 @@ func New(o Options, out io.Writer) (*Reader, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	return &Reader{
-		o: o, out: bufio.NewWriterSize(out, 64<<10), words: phrase{colour: o.Colour}, summary: newSummary(o.Filter),
+	r := &Reader{
+		o: o, out: bufio.NewWriterSize(out, 64<<10), words: phrase{colour: o.Colour},
 		pieces: parcels{open: map[string][]byte{}, lost: map[string]bool{}},
 		tally:  tally{newest: map[string]time.Time{}},
-		there:  presence{devices: map[string]*sighting{}},
-	}, nil
+		there:  presence{devices: map[string]*sighting{}, modes: map[string]string{}},
+	}
+	r.summary = newSummary(&r.o.Filter)
+	return r, nil
+}
+
+// check finds what cannot be meant, and prepares the filter.
+func (o *Options) check() error {
+	if o.Summary && (len(o.Events) > 0 || o.Level != nil) {
+		return errors.New("summary with event or level: a summary counts all lines, or it would be wrong; want device, resource, since or until")
+	}
+	return o.Filter.check()
 }
 
 // Read reads a log to its end; name is for messages. It may be compressed by gzip.
@@ -185,8 +195,8 @@ func (r *Reader) whole(data []byte) error {
 
 // skipped takes a line of which nothing counts but that a daemon watched then.
 func (r *Reader) skipped(stamp, origin []byte) {
-	if t, err := time.Parse(time.RFC3339Nano, string(stamp)); err == nil && within(t, r.o.Since, r.o.Until) {
-		r.summary.span(string(origin), t)
+	if t, err := time.Parse(time.RFC3339Nano, string(stamp)); err == nil {
+		r.summary.skipped(string(origin), t)
 	}
 }
 
@@ -195,14 +205,17 @@ func (r *Reader) event() error {
 	l := &r.line
 	r.tally.ours++
 	r.tally.clock(r, l)
-	if !within(l.time, r.o.Since, r.o.Until) {
+	r.o.learn(l)
+	wanted := r.o.wants(l)
+	if r.o.Summary {
+		wanted = r.o.wantsEvent(l)
+		r.summary.note(l, wanted)
+	}
+	begin, end := r.o.window(l.time.Location())
+	if phaseOf(l.time, begin, end) != within {
 		return nil
 	}
 	r.there.note(r, l)
-	wanted := r.o.wants(l)
-	if r.o.Summary {
-		r.summary.note(l, wanted)
-	}
 	if !wanted {
 		return nil
 	}
