@@ -43,6 +43,9 @@ func (f *Filter) check() error {
 // quiet are events that say nothing about devices, at levels that are shown.
 var quiet = map[string]bool{"http.served": true, "socket.removed": true, "library.log": true}
 
+// watching are events from which or until which somebody watches.
+var watching = map[string]bool{"daemon.started": true, "daemon.stopped": true, "daemon.failed": true, "mode.changed": true}
+
 // skips says, after a glance, that a line is not wanted, and its time as it stands:
 // a log at level debug consists of lines that a timeline does not show.
 func (f *Filter) skips(json []byte) (stamp []byte, skip bool) {
@@ -77,8 +80,13 @@ func (f *Filter) wantsEvent(l *line) bool {
 	return l.level == Info && !quiet[string(l.event)]
 }
 
+// wantsDevice selects the lines of devices. Whole lists name none of them, but are
+// about all of their resource; and a timeline shows when nobody watched.
 func (f *Filter) wantsDevice(l *line) bool {
-	if len(f.devices) == 0 {
+	if len(f.devices) == 0 || watching[string(l.event)] {
+		return true
+	}
+	if l.is("list.sent") && l.find("devices") == nil && f.offered[string(deviceKey(l.origin, l.text("resource")))] {
 		return true
 	}
 	for i := range f.devices {
@@ -178,9 +186,7 @@ func (f *deviceFilter) concerns(l *line) bool {
 		return string(pci) == f.pci
 	}
 	found := false
-	l.each("devices", func(id []byte) {
-		found = found || f.is(id) || bytes.HasPrefix(id, []byte("and ")) && bytes.HasSuffix(id, []byte(" more"))
-	})
+	l.each("devices", func(id []byte) { found = found || f.is(id) || isMore(id) })
 	return found
 }
 

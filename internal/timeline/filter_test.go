@@ -41,6 +41,7 @@ var cardLog = entry(noon, "info", "device.added", `"device":"3b:00.0","pci":"000
 	entry(noon, "info", "list.sent", `"resource":"r/one","count":2,"devices":["3b:00.0","0001:3b:00.0"]`) +
 	entry(noon, "info", "list.sent", `"resource":"r/long","count":9,"devices":["a","and 8 more"]`) +
 	entry(noon, "info", "list.sent", `"resource":"r/first","count":2`) +
+	entry(noon, "info", "list.sent", `"resource":"r/two","count":2`) +
 	entry(noon, "info", "allocate.served", `"resource":"r/given","devices":["3b:00.0-p1"],"count":1`) +
 	entry(noon, "info", "device.health", `"device":"3b:00.0-p1","pci":"0000:3b:00.0","old":"unhealthy","new":"healthy","reasons":[]`)
 
@@ -51,20 +52,40 @@ func TestDevice(t *testing.T) {
 		devices []string
 		want    []string
 	}{
-		{"a card, as lspci prints it", []string{"3b:00.0"}, []string{first, second, card, "r/one", "r/long", "r/given", second}},
-		{"a card, with its domain", []string{"0000:3B:00.0"}, []string{first, second, card, "r/one", "r/long", "r/given", second}},
+		{"a card, as lspci prints it", []string{"3b:00.0"}, []string{first, second, card, "r/one", "r/long", "r/two", "r/given", second}},
+		{"a card, with its domain", []string{"0000:3B:00.0"}, []string{first, second, card, "r/one", "r/long", "r/two", "r/given", second}},
 		{"its first port", []string{"3b:00.0-p0"}, []string{first, card, "r/one", "r/long"}},
-		{"its second port", []string{"3b:00.0-p1"}, []string{second, card, "r/long", "r/given", second}},
-		{"the same, with the domain", []string{"0000:3b:00.0-p1"}, []string{second, card, "r/long", "r/given", second}},
+		{"its second port", []string{"3b:00.0-p1"}, []string{second, card, "r/long", "r/two", "r/given", second}},
+		{"the same, with the domain", []string{"0000:3b:00.0-p1"}, []string{second, card, "r/long", "r/two", "r/given", second}},
 		{"one of another domain", []string{"0001:3b:00.0"}, []string{other, "r/one", "r/long"}},
 		{"what is no address", []string{"a"}, []string{"r/long"}},
-		{"two", []string{"3b:00.0-p1", "0001:3b:00.0"}, []string{second, other, card, "r/one", "r/long", "r/given", second}},
+		{"two", []string{"3b:00.0-p1", "0001:3b:00.0"}, []string{second, other, card, "r/one", "r/long", "r/two", "r/given", second}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, events(t, timeline.Filter{Devices: test.devices}, cardLog)); diff != "" {
 				t.Errorf("subjects (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// In the timeline of a device one sees when nobody watched; and the first list after
+// a registration, which names no device.
+func TestDeviceOverARestart(t *testing.T) {
+	e := func(event, fields string) string { return entry(noon, "info", event, fields) }
+	whole := e("list.sent", `"resource":"r","count":1`)
+	log := e("daemon.started", `"version":"v1"`) + whole + e("device.added", `"device":"d","resource":"r","health":"healthy"`) + whole + e("stream.opened", `"resource":"r"`) +
+		e("list.sent", `"resource":"r","count":2,"devices":["e"]`) + e("list.sent", `"resource":"s","count":1`) + e("daemon.stopping", "") +
+		e("daemon.stopped", "") + e("daemon.failed", `"error":"no"`) + e("mode.changed", "")
+	out, _ := read(t, timeline.Options{Filter: timeline.Filter{Devices: []string{"d"}}}, log)
+	var got []string
+	for l := range strings.Lines(out) {
+		got = append(got, strings.TrimSpace(l[50:]))
+	}
+	want := []string{"daemon started, version v1", "new, healthy; offered as r", "kubelet told the whole list (1 device)", "daemon stopped", "daemon failed: no",
+		"the node asks for another mode: none → none"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 }
 
@@ -78,7 +99,7 @@ func TestResource(t *testing.T) {
 		{"with its devices", "r/one", cardLog, []string{"3b:00.0", "0001:3b:00.0", "r/one"}},
 		{"a list names them, too", "r/given", cardLog, []string{"r/given", "3b:00.0-p1"}},
 		{"they move to it", "r/one", cardLog + moved + health, []string{"3b:00.0", "0001:3b:00.0", "r/one", "3b:00.0-p1", "3b:00.0-p1"}},
-		{"they move away", "r/two", cardLog + moved + health, []string{"3b:00.0-p1"}},
+		{"they move away", "r/two", cardLog + moved + health, []string{"3b:00.0-p1", "r/two"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, events(t, timeline.Filter{Resource: test.resource}, test.log)); diff != "" {

@@ -36,7 +36,11 @@ func deviceAdded(p *phrase, l *line) {
 	p.say("new, ")
 	p.health(l, "health")
 	p.names(": ", l, "reasons")
-	p.field("; offered as ", l, "resource", "")
+	if stateOf(l.text("health")) == unhealthy { // it is offered to nobody yet
+		p.field("; belongs to ", l, "resource", "")
+	} else {
+		p.field("; offered as ", l, "resource", "")
+	}
 	p.field("; ", l, "error", "")
 	p.noticed(l)
 }
@@ -105,18 +109,6 @@ func again(what, why string) func(*phrase, *line) {
 			p.aside("again in ", l, "retry_ms", "")
 		}
 	}
-}
-
-func listSent(p *phrase, l *line) {
-	p.say("kubelet told")
-	if !p.names(" of ", l, "devices") {
-		p.say(" the list")
-	}
-	if l.find("count") != nil {
-		p.open()
-		p.number(l, "count", " device in all", " devices in all")
-	}
-	p.aside("", l, "latency_ms", " after the hint")
 }
 
 func allocateRefused(p *phrase, l *line) {

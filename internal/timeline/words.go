@@ -103,6 +103,11 @@ var words = map[string]func(p *phrase, l *line){
 	"socket.twin":       again("another daemon serves this node, too", "socket"),
 	"stream.opened":     func(p *phrase, l *line) { p.say("kubelet listens") },
 	"stream.closed": func(p *phrase, l *line) {
+		if string(l.text("reason")) == "ended by us" { // at our end, or to register again
+			p.say("stream to the kubelet closed by us")
+			p.aside("it was open for ", l, "lasted_ms", "")
+			return
+		}
 		p.say("kubelet does not listen any more")
 		p.field(": ", l, "reason", "")
 		p.aside("it did for ", l, "lasted_ms", "")

@@ -13,7 +13,14 @@ import (
 func TestOddLines(t *testing.T) {
 	long := strings.Repeat("é", 100)
 	for _, test := range []struct{ name, event, fields, want string }{
-		{"a list without count", "list.sent", `"resource":"r"`, "kubelet told the list"},
+		{"a list without count", "list.sent", `"resource":"r"`, "kubelet told the whole list"},
+		{"a first list", "list.sent", `"resource":"r","count":3,"unhealthy":["a","b"],"latency_ms":2`,
+			"kubelet told the whole list (3 devices, unhealthy: a, b; 2.00 ms after the hint)"},
+		{"a list of all kinds", "list.sent", `"resource":"r","count":9,"devices":["a","b","c","d","e","and 3 more"],"unhealthy":["b","e","and 1 more"],"gone":["c"]`,
+			"kubelet told: b, e unhealthy; c off the list; a, d healthy; and 3 more (9 devices in all)"},
+		{"we close a stream", "stream.closed", `"resource":"r","lasted_ms":2000,"reason":"ended by us"`, "stream to the kubelet closed by us (it was open for 2.00 s)"},
+		{"new and not offered", "device.added", `"device":"d","health":"unhealthy","reasons":["removed-in-use"],"resource":"r"`,
+			"new, unhealthy: removed-in-use; belongs to r"},
 		{"recovered without count", "scan.recovered", ``, "cards could be listed again"},
 		{"recovered at once", "scan.recovered", `"pci":"0000:3b:00.0","count":1`, "card could be read again (1 failure)"},
 		{"a health of nothing", "device.health", `"device":"d"`, "still"},
