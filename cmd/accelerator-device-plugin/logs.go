@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
@@ -65,10 +67,13 @@ func newLogs() *cobra.Command {
 				return err
 			}
 			if len(files) == 0 {
-				if isTerminal(os.Stdin) {
-					return errors.New("want files, - for stdin, or a log on stdin")
+				if err := wantsLog(os.Stdin); err != nil {
+					return err
 				}
 				files = []string{"-"}
+			}
+			for _, e := range event.Events() {
+				o.Known = append(o.Known, e.Name)
 			}
 			o.Colour = isTerminal(cmd.OutOrStdout()) && os.Getenv("NO_COLOR") == ""
 			reader, err := timeline.New(o, cmd.OutOrStdout())
@@ -91,6 +96,19 @@ func newLogs() *cobra.Command {
 	return cmd
 }
 
+// wantsLog finds that no log comes on stdin: it is a terminal, or, as cron has it,
+// the null device.
+func wantsLog(stdin *os.File) error {
+	if !isTerminal(stdin) {
+		return nil
+	}
+	in, err := stdin.Stat()
+	if null, e := os.Stat(os.DevNull); err == nil && e == nil && os.SameFile(in, null) {
+		return errors.New("nothing on stdin: want files, or a log on stdin")
+	}
+	return errors.New("want files, - for stdin, or a log on stdin")
+}
+
 func wantsJSON(format string) (bool, error) {
 	if format != "" && format != "json" {
 		return false, fmt.Errorf("-o %q: want json", format)
@@ -102,7 +120,7 @@ func parseLevel(name string) (*timeline.Level, error) {
 	if name == "" {
 		return nil, nil
 	}
-	i := slices.Index(timeline.Levels, name)
+	i := slices.Index(timeline.Levels, strings.ToLower(name))
 	if i < 0 {
 		return nil, fmt.Errorf("--level %q: want one of %s", name, strings.Join(timeline.Levels, ", "))
 	}
@@ -196,6 +214,9 @@ func (i *interruptible) Read(p []byte) (int, error) {
 	}()
 	select {
 	case r := <-read:
+		if path := (*fs.PathError)(nil); errors.As(r.err, &path) {
+			r.err = path.Err // the file is named by who reads it
+		}
 		return copy(p, room[:r.n]), r.err
 	case <-i.ctx.Done():
 		return 0, io.EOF

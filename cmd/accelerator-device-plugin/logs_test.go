@@ -41,23 +41,29 @@ func TestLogsCommand(t *testing.T) {
 		{"two files", []string{logFile, logFile}, "", 0, 90, us + "time went backwards 1 time (first: by "},
 		{"a file and stdin", []string{logFile, "-"}, "hello\n", 0, 45, us + "passed over 1 line of others\n"},
 		{"a torn file", []string{half}, "", 0, bytes.Count(log[:whole], []byte("\n")), us + "passed over 1 broken (first: line "},
-		{"nothing on stdin", []string{"-"}, "", 0, 0, us + "no line of this program's log\n"},
+		{"nothing on stdin", []string{"-"}, "", 0, 0, us + "nothing on stdin\n"},
 		{"a device", []string{logFile, "--device", "5e:00.0", "--event", "device.removed"}, "", 0, 2, ""},
 		{"JSON", []string{logFile, "-o", "json", "--level", "warn"}, "", 0, bytes.Count(log, []byte(`"level":"warn"`)), ""},
-		{"none wanted", []string{logFile, "--since", "0s"}, "", 0, 0, us + "none of 45 lines was asked for\n"},
-		{"until", []string{logFile, "--until", "2000-01-01"}, "", 0, 0, us + "none of 45 lines was asked for\n"},
+		{"none wanted", []string{logFile, "--since", "0s"}, "", 0, 0, us + "nothing from "},
+		{"until", []string{logFile, "--until", "2000-01-01"}, "", 0, 0,
+			us + "nothing before 2000-01-01T00:00:00Z: the log is from 2026-11-21T22:17:12Z to 2026-11-21T22:17:13Z\n"},
+		{"no such device", []string{logFile, "--device", "dfl-port.1", "--event", "device.*"}, "", 0, 0,
+			us + "no device dfl-port.1 in this log; there are 3b:00.0, 3b:00.0-p1, 5e:00.0\n"},
+		{"a level in capitals", []string{logFile, "--level", "WARN"}, "", 0, bytes.Count(log, []byte(`"level":"warn"`)), ""},
 		{"resource", []string{logFile, "--resource", "b-com.com/accelerator", "--event", "list.sent"}, "", 0, bytes.Count(log, []byte(`"list.sent"`)), ""},
 		{"summary", []string{logFile, "--summary"}, "", 0, 10, ""},
 		{"summary of warnings", []string{logFile, "--summary", "--level", "warn"}, "", 2, 0, us + "summary with event or level: "},
 		{"summary of some events", []string{logFile, "--summary", "--event", "device.*"}, "", 2, 0, us + "summary with event or level: "},
 		{"no such file", []string{"/nonexistent.log", logFile}, "", 1, 45, us + "open /nonexistent.log: no such file or directory\n"},
-		{"a directory", []string{"."}, "", 1, 0, us},
-		{"nothing", []string{}, "none", 2, 0, us + "want files, - for stdin, or a log on stdin\nRun 'accelerator-device-plugin logs --help' for usage.\n"},
+		{"nothing but no file", []string{"/nonexistent.log"}, "", 1, 0, us + "open /nonexistent.log: no such file or directory\n"},
+		{"a directory", []string{"."}, "", 1, 0, us + ".: is a directory\n"},
+		{"nothing", []string{}, "none", 2, 0, us + "nothing on stdin: want files, or a log on stdin\nRun 'accelerator-device-plugin logs --help' for usage.\n"},
 		{"bad format", []string{logFile, "-o", "yaml"}, "", 2, 0, us + "-o \"yaml\": want json\n"},
 		{"bad level", []string{logFile, "--level", "loud"}, "", 2, 0, us + "--level \"loud\": want one of debug, info, warn, error\n"},
 		{"bad since", []string{logFile, "--since", "lunch"}, "", 2, 0, us + "--since \"lunch\": want a time (03:12, "},
 		{"bad until", []string{logFile, "--until", "25:00"}, "", 2, 0, us + "--until \"25:00\": want a time (03:12, "},
 		{"bad event", []string{logFile, "--event", "[a"}, "", 2, 0, us + "event \"[a\": want a name"},
+		{"no such event", []string{logFile, "--event", "device.gone"}, "", 2, 0, us + "event \"device.gone\": there is none; want one of device.added, "},
 		{"bad flag", []string{logFile, "--colour"}, "", 2, 0, us + "unknown flag: --colour\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -65,7 +71,7 @@ func TestLogsCommand(t *testing.T) {
 			var out, errs bytes.Buffer
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(test.stdin), &out, &errs
 			if test.stdin == "none" {
-				cmd.Stdin = nil // a device, as a terminal is
+				cmd.Stdin = nil // the null device
 			}
 			_ = cmd.Run() // its exit code is looked at
 			if code, lines := cmd.ProcessState.ExitCode(), strings.Count(out.String(), "\n"); code != test.code || lines != test.lines {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +14,7 @@ import (
 type Filter struct {
 	Devices      []string // ids, or addresses of cards
 	Events       []string // names or patterns; none: see Level
+	Known        []string // all names of events; none: any may be asked for
 	Level        *Level   // this and graver, whatever the event; nil: what concerns devices
 	Resource     string
 	Since, Until Bound // the time from Since on, before Until
@@ -28,6 +30,9 @@ func (f *Filter) check() error {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
 			return fmt.Errorf("event %q: want a name (device.removed) or a pattern (device.*)", pattern)
 		}
+		if len(f.Known) > 0 && !strings.ContainsAny(pattern, `*?[\\`) && !slices.Contains(f.Known, pattern) {
+			return fmt.Errorf("event %q: there is none; want %s", pattern, similar(pattern, f.Known))
+		}
 	}
 	f.devices = nil
 	for _, id := range f.Devices {
@@ -38,6 +43,25 @@ func (f *Filter) check() error {
 	}
 	f.learned, f.offered = map[string]string{}, map[string]bool{}
 	return nil
+}
+
+// similar are the events that have a word in common with a name, or else what all
+// of them begin with.
+func similar(name string, known []string) string {
+	about, what, _ := strings.Cut(name, ".")
+	var same, all []string
+	for _, k := range known {
+		part, word, _ := strings.Cut(k, ".")
+		if part == about || word == what || word == about {
+			same = append(same, k)
+		}
+		all = append(all, part+".*")
+	}
+	if len(same) == 0 {
+		slices.Sort(all)
+		same = slices.Compact(all)
+	}
+	return "one of " + strings.Join(same, ", ")
 }
 
 // quiet are events that say nothing about devices, at levels that are shown.

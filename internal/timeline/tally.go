@@ -8,6 +8,7 @@ import (
 
 // tally counts what was read.
 type tally struct {
+	read                                             int // lines of all kinds
 	ours, wanted, others, console, broken, backwards int
 
 	firstBroken, firstBackwards string
@@ -69,12 +70,6 @@ func (t *tally) notes() (notes []string) {
 	if t.backwards > 0 {
 		times := count(t.backwards, "time", "times")
 		notes = append(notes, fmt.Sprintf("time went backwards %s (first: %s): lines are printed as they come", times, t.firstBackwards))
-	}
-	switch {
-	case t.ours == 0:
-		notes = append(notes, "no line of this program's log")
-	case t.wanted == 0:
-		notes = append(notes, "none of "+count(t.ours, "line", "lines")+" was asked for")
 	}
 	return notes
 }

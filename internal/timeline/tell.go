@@ -100,6 +100,13 @@ func overflow(p *phrase, l *line) {
 	}
 }
 
+// asSaid is an event of which the message says most: it may come with several.
+func asSaid(why string) func(*phrase, *line) {
+	return func(p *phrase, l *line) {
+		again(string(appendVisible(nil, l.text("message"))), why)(p, l)
+	}
+}
+
 // again is something that is tried again.
 func again(what, why string) func(*phrase, *line) {
 	return func(p *phrase, l *line) {

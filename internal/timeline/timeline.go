@@ -34,8 +34,10 @@ type Reader struct {
 	words   phrase
 	summary *summary
 	tally   tally
+	asked   asked
 	there   presence
 	file    string
+	failed  bool
 	number  int // of the line in the file, from 1
 }
 
@@ -51,7 +53,7 @@ func New(o Options, out io.Writer) (*Reader, error) {
 		tally:  tally{newest: map[string]time.Time{}},
 		there:  presence{devices: map[string]*sighting{}, modes: map[string]string{}},
 	}
-	r.summary = newSummary(&r.o.Filter)
+	r.summary, r.asked.filter = newSummary(&r.o.Filter), &r.o.Filter
 	return r, nil
 }
 
@@ -76,6 +78,7 @@ func (r *Reader) Read(name string, in io.Reader) error {
 		lines = bufio.NewReaderSize(flushing{unpacked, r.out}, maxLine)
 	}
 	err := r.lines(lines)
+	r.failed = r.failed || err != nil
 	for range r.pieces.unfinished() {
 		r.tally.broke(r, "its last piece is missing", nil)
 	}
@@ -115,6 +118,7 @@ func (r *Reader) lines(in *bufio.Reader) error {
 		data, err := in.ReadSlice('\n')
 		if len(data) > 0 {
 			r.number++
+			r.tally.read++
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			r.tally.broke(r, "longer than 256 KiB", data)
@@ -163,6 +167,7 @@ func (r *Reader) whole(data []byte) error {
 	}
 	if stamp, skip := r.o.skips(json); skip {
 		r.tally.ours++
+		r.asked.skipped(stamp)
 		if r.o.Summary {
 			r.skipped(stamp, origin)
 		}
@@ -212,7 +217,9 @@ func (r *Reader) event() error {
 		r.summary.note(l, wanted)
 	}
 	begin, end := r.o.window(l.time.Location())
-	if phaseOf(l.time, begin, end) != within {
+	looked := phaseOf(l.time, begin, end) == within
+	r.asked.note(l, looked)
+	if !looked {
 		return nil
 	}
 	r.there.note(r, l)
@@ -249,5 +256,29 @@ func (r *Reader) Close() error {
 }
 
 // Notes are what should be known of what was read and is not printed: lines that
-// were passed over, a clock that went back, what no line says of devices.
-func (r *Reader) Notes() []string { return append(r.tally.notes(), r.there.notes(&r.o.Filter)...) }
+// were passed over, a clock that went back, what no line says of devices, and that
+// there is nothing of what was asked for.
+func (r *Reader) Notes() []string {
+	if r.tally.read == 0 {
+		return r.nothing()
+	}
+	notes, missing := r.tally.notes(), r.asked.notes()
+	switch {
+	case r.tally.ours == 0:
+		notes = append(notes, "no line of this program's log")
+	case r.tally.wanted == 0 && len(missing) == 0:
+		notes = append(notes, "none of "+count(r.tally.ours, "line", "lines")+" was asked for")
+	}
+	return append(append(notes, missing...), r.there.notes(&r.o.Filter)...)
+}
+
+// nothing says that there was nothing to read, unless an error says why.
+func (r *Reader) nothing() []string {
+	switch {
+	case r.failed || r.file == "":
+		return nil
+	case r.file == "stdin":
+		return []string{"nothing on stdin"}
+	}
+	return []string{"nothing in " + string(appendVisible(nil, []byte(r.file)))}
+}

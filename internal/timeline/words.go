@@ -1,5 +1,7 @@
 package timeline
 
+import "bytes"
+
 // words say what happened, for who has not seen the code. Each writes one event;
 // what is not here is told by its message and its fields.
 var words = map[string]func(p *phrase, l *line){
@@ -14,6 +16,28 @@ var words = map[string]func(p *phrase, l *line){
 		p.say("the node asks for another mode: ")
 		p.change(l)
 	},
+	"daemon.reload": func(p *phrase, l *line) {
+		if bytes.HasSuffix(l.text("message"), []byte("unchanged")) {
+			p.say("SIGHUP: settings are as they were")
+		} else {
+			p.say("SIGHUP: settings read again")
+		}
+		p.names("; excluded: ", l, "devices")
+	},
+	"config.refused": func(p *phrase, l *line) { p.field("settings refused, the old ones stay: ", l, "error", "") },
+	"config.notice": func(p *phrase, l *line) {
+		p.buf = appendVisible(p.buf, l.text("message"))
+		p.field(": --", l, "flag", "")
+		p.names(": ", l, "devices")
+		p.field(": ", l, "reason", "")
+		for _, key := range []string{"mode", "node"} {
+			if l.find(key) != nil {
+				p.open()
+				p.field(key+" ", l, key, "")
+			}
+		}
+	},
+
 	"scan.done": func(p *phrase, l *line) {
 		p.say("first look at all cards: ")
 		p.number(l, "count", " device", " devices")
@@ -77,6 +101,10 @@ var words = map[string]func(p *phrase, l *line){
 		p.field("source of events is back: ", l, "source", "")
 		p.field(" of ", l, "path", "")
 	},
+	"uevent.malformed": func(p *phrase, l *line) {
+		p.number(l, "count", " uevent", " uevents")
+		p.field(" not understood, all cards are read again: ", l, "error", "")
+	},
 	"uevent.overflow":  overflow,
 	"inotify.overflow": overflow,
 	"uevent.forged": func(p *phrase, l *line) {
@@ -115,6 +143,41 @@ var words = map[string]func(p *phrase, l *line){
 	"list.sent":        listSent,
 	"allocate.served":  func(p *phrase, l *line) { p.names("given to a container: ", l, "devices") },
 	"allocate.refused": allocateRefused,
+	"cdi.failed": func(p *phrase, l *line) {
+		p.field("CDI spec cannot be written, nothing is given out: ", l, "error", "")
+	},
+	"cdi.recovered": func(p *phrase, l *line) { p.say("CDI spec could be written again") },
+
+	"api.lost":    asSaid("error"),
+	"api.retried": asSaid("error"),
+	"api.recovered": func(p *phrase, l *line) {
+		p.say("API server answers again")
+		p.aside("after ", l, "lasted_ms", "")
+	},
+	"recorder.dropped": func(p *phrase, l *line) {
+		p.number(l, "count", " Kubernetes Event", " Kubernetes Events")
+		p.say(" left out, there were too many")
+	},
+	"recorder.anonymous": asSaid("error"),
+	"recorder.failed": func(p *phrase, l *line) {
+		p.field("Kubernetes Event given up: ", l, "reason", "")
+		p.field(" about ", l, "object", "")
+		p.field(": ", l, "error", "")
+	},
+	"recorder.recorded": func(p *phrase, l *line) {
+		p.field("Kubernetes Event written: ", l, "reason", "")
+		p.field(" about ", l, "object", "")
+		p.times(l)
+	},
+	"http.served": func(p *phrase, l *line) { p.field("HTTP served at ", l, "address", "") },
+	"http.failed": func(p *phrase, l *line) {
+		asSaid("error")(p, l)
+		if l.find("address") != nil {
+			p.open()
+			p.field("", l, "address", "")
+		}
+	},
+
 	"log.suppressed": func(p *phrase, l *line) {
 		p.number(l, "count", " line", " lines")
 		p.field(" of ", l, "of", "")
