@@ -86,7 +86,7 @@ func (d *deviceClock) follow(l *line) {
 		}
 		d.turn(l.time, stateOf(l.text("health")))
 		d.show(l.text("health"))
-		d.removed, d.missed, d.former, d.Holders = false, false, false, nil
+		d.removed, d.missed, d.former = false, false, false
 	case "device.health":
 		next := stateOf(l.text("new"))
 		if old := stateOf(l.text("old")); old != next && old != unknown && next != unknown {
@@ -111,6 +111,9 @@ func (d *deviceClock) follow(l *line) {
 			d.show([]byte("gone"))
 		}
 	case "device.released", "device.returned":
+		d.Holders = nil
+	}
+	if d.state == usable { // what another holds is offered to nobody
 		d.Holders = nil
 	}
 }

@@ -209,6 +209,8 @@ func TestHolders(t *testing.T) {
 		{"nobody can say", log + held(3, ""), "gone, held by unknown  "},
 		{"released", log + device(3, "device.released"), "gone  "},
 		{"back", log + device(3, "device.returned") + added(3, "unhealthy"), "unhealthy  "},
+		{"another device stands there", log + added(3, "unhealthy"), "unhealthy, held by a/a/a b/b/b c/c/c and 2 more  "},
+		{"it is offered", log + added(3, "unhealthy") + health(4, "unhealthy", "healthy", 1), "healthy  "},
 		{"another daemon", log + in(3, "af"), "gone  "},
 	} {
 		out, _ := read(t, timeline.Options{Summary: true}, test.log)
