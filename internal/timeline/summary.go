@@ -20,14 +20,6 @@ type summary struct {
 	early     map[string]Milliseconds // by device, at most maxDevices: a list overtook the line of what is new on it
 }
 
-// watch is when daemons of an origin watched, and as what.
-type watch struct {
-	first, newest time.Time // lines, of those before the end of the time that is looked at
-	begin, end    time.Time // of that time; zero: it is the log's
-	past          bool      // there are lines after that
-	mode          string
-}
-
 func newSummary(f *Filter) *summary {
 	return &summary{
 		filter: f, devices: map[string]*deviceClock{}, resources: map[string]*Resource{},
@@ -102,46 +94,6 @@ func (s *summary) told(key string, took Milliseconds) {
 	} else if len(s.early) < maxDevices && len(key) <= maxKey {
 		s.early[key] = max(s.early[key], took)
 	}
-}
-
-// watch is that of an origin, and where a line stands that it has at t.
-func (s *summary) watch(origin string, t time.Time) (*watch, phase) {
-	w := s.watches[origin]
-	if w == nil {
-		w = &watch{first: t}
-		if len(s.watches) < maxOrigins {
-			s.watches[origin] = w
-		}
-	}
-	w.begin, w.end = s.filter.window(t.Location())
-	if t.After(s.total.LogEnds) {
-		s.total.LogEnds = t
-	}
-	return w, phaseOf(t, w.begin, w.end)
-}
-
-// span notes that a daemon watched at t, and what was seen before holds on.
-func (s *summary) span(w *watch, p phase, t time.Time) {
-	w.newest = t
-	if p == before {
-		t = w.begin
-	}
-	if s.total.From.IsZero() || t.Before(s.total.From) {
-		s.total.From = t
-	}
-	if t.After(s.total.To) {
-		s.total.To = t
-	}
-}
-
-// skipped takes a line of which nothing counts but that a daemon watched then.
-func (s *summary) skipped(origin string, t time.Time) {
-	w, phase := s.watch(origin, t)
-	if phase == after {
-		w.past = true
-		return
-	}
-	s.span(w, phase, t)
 }
 
 // count counts what concerns no device.
@@ -241,19 +193,6 @@ func (s *summary) noteResource(l *line, name []byte) {
 	case "allocate.refused":
 		r.Refused++
 	}
-}
-
-// last is until when things are taken to be as an origin's last line left them:
-// until the end of the time that is looked at, but that of no time that is to come.
-func (s *summary) last(w *watch) time.Time {
-	end := w.end
-	if now := s.filter.Until.now; end.After(now) {
-		end = now
-	}
-	if end.After(w.newest) {
-		return end
-	}
-	return w.newest
 }
 
 // result ends all clocks and returns what they say.
