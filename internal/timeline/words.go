@@ -8,6 +8,7 @@ var words = map[string]func(p *phrase, l *line){
 	"daemon.started": func(p *phrase, l *line) {
 		p.field("daemon started, version ", l, "version", "")
 		p.field(", mode ", l, "mode", "")
+		p.field(", node ", l, "node", "")
 	},
 	"daemon.stopping": func(p *phrase, l *line) { p.field("daemon stopping: ", l, "reason", "") },
 	"daemon.stopped":  func(p *phrase, l *line) { p.say("daemon stopped") },

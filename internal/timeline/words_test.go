@@ -23,6 +23,7 @@ func TestOddLines(t *testing.T) {
 			"new, unhealthy: removed-in-use; belongs to r"},
 		{"recovered without count", "scan.recovered", ``, "cards could be listed again"},
 		{"recovered at once", "scan.recovered", `"pci":"0000:3b:00.0","count":1`, "card could be read again (1 failure)"},
+		{"a start on a node", "daemon.started", `"version":"v1","pid":7,"mode":"af","node":"worker-3"`, "daemon started, version v1, mode af, node worker-3"},
 		{"settings read", "daemon.reload", `"devices":["3b:00.0","5e"]`, "SIGHUP: settings read again; excluded: 3b:00.0, 5e"},
 		{"a notice", "config.notice", `"reason":"why","mode":"af","node":"n"`, "it happened: why (mode af; node n)"},
 		{"Events left out", "recorder.dropped", `"count":3`, "3 Kubernetes Events left out, there were too many"},
