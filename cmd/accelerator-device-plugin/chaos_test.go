@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,6 +69,11 @@ func chaos(d *daemon, ear ear, random *rand.Rand, turns int) {
 	defer runWithEar(d.t, d.cfg, ear)()
 
 	truth := newModel(d)
+	defer func() {
+		if d.t.Failed() {
+			d.t.Logf("truth: ports %v, held %v, left %v", truth.ports, truth.held, truth.left)
+		}
+	}()
 	for turn := range turns {
 		if random.IntN(5) == 0 {
 			truth.turnPod(random)
@@ -106,12 +112,13 @@ func lastWords(t *testing.T) *zap.Logger {
 		if !t.Failed() {
 			return
 		}
-		all := logs.All()
-		for _, line := range all[max(0, len(all)-200):] {
+		var said []string
+		for _, line := range logs.All() {
 			if line.Level > zap.DebugLevel {
-				t.Log(line.Time.Format(time.StampMicro), line.Message, line.ContextMap())
+				said = append(said, fmt.Sprintln(line.Time.Format(time.StampMicro), line.Message, line.ContextMap()))
 			}
 		}
+		t.Logf("log:\n%s", strings.Join(said[max(0, len(said)-200):], ""))
 	})
 	return zap.New(core)
 }
