@@ -9,10 +9,10 @@ import (
 
 // recent remembers what Allocate served within the last grace: the kubelet's
 // pod-resources API tells of an allocation only once the pod has been admitted,
-// some time after Allocate has answered. What it has told of is forgotten. It belongs
-// to the server, not to an endpoint: a resource may be retired sooner. It holds no
-// more than can be listed within that time, because only what is listed is served,
-// and what the calls under way ask for.
+// some time after Allocate has answered. It belongs to the server, not to an
+// endpoint: a resource may be retired sooner. It holds no more than can be listed
+// within that time, because only what is listed is served, and what the calls under
+// way ask for.
 type recent struct {
 	grace time.Duration
 
@@ -59,14 +59,6 @@ func (r *recent) withdraw(before map[unitKey]time.Time, added time.Time) {
 	}
 }
 
-// confirm forgets what was held according to an answer to a question that was asked
-// then: what the kubelet knew of an allocation, it goes on knowing.
-func (r *recent) confirm(asked time.Time, held func(resource, id string) bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.served, func(key unitKey, at time.Time) bool { return at.Before(asked) && held(key.resource, key.id) })
-}
-
 // all lists the ids by resource, each list sorted. It shares nothing with r.
 func (r *recent) all() map[string][]string {
 	now := time.Now()
@@ -89,15 +81,8 @@ func (r *recent) forget(now time.Time) {
 }
 
 // Allocated returns the ids that Allocate has given to somebody within the last
-// [Config.AllocationGrace], or is about to, and that were not confirmed since, by
-// resource, each list sorted; a resource without any is not in it. An id is in it before it is decided whether it may be
+// [Config.AllocationGrace], or is about to, by resource, each list sorted; a resource
+// without any is not in it. An id is in it before it is decided whether it may be
 // given, whether or not its device or its resource is still there. It may be called
 // at any time, by anyone.
 func (s *Server) Allocated() map[string][]string { return s.recent.all() }
-
-// Confirm says that the kubelet's pod-resources API, asked at that time, knew these to
-// be held: from now on it is the one who knows when they are free, and [Server.Allocated]
-// need not speak of them. It may be called at any time, by anyone.
-func (s *Server) Confirm(asked time.Time, held func(resource, id string) bool) {
-	s.recent.confirm(asked, held)
-}

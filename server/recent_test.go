@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -239,42 +238,6 @@ func TestAllocatedIsBounded(t *testing.T) {
 				t.Errorf("turn %d: %d remembered, want 100", turn, n)
 			}
 			time.Sleep(2 * time.Minute) // fake
-		}
-	})
-}
-
-// What the kubelet has been seen to know is not spoken of any more; what was given
-// away after it was asked, is.
-func TestConfirmed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := quiet(t)
-		allocate := s.Offer(t.Context(), resource, units("a", "b")...)
-		holds := func(held ...string) func(string, string) bool {
-			return func(r, id string) bool { return r == resource && slices.Contains(held, id) }
-		}
-		begin := time.Now()
-		for _, step := range []struct {
-			name     string
-			allocate []string
-			asked    time.Duration
-			held     []string
-			want     map[string][]string
-		}{
-			{"not admitted yet", []string{"a", "b"}, time.Second, nil, map[string][]string{resource: {"a", "b"}}},
-			{"one is", nil, 2 * time.Second, []string{"a"}, map[string][]string{resource: {"b"}}},
-			{"given away anew, asked before", []string{"a"}, 2 * time.Second, []string{"a"}, map[string][]string{resource: {"a", "b"}}},
-			{"both are", nil, 4 * time.Second, []string{"a", "b"}, map[string][]string{}},
-		} {
-			if step.allocate != nil {
-				if err := allocate(step.allocate...); err != nil {
-					t.Fatal(err)
-				}
-			}
-			time.Sleep(time.Second) // fake
-			s.Confirm(begin.Add(step.asked), holds(step.held...))
-			if diff := cmp.Diff(step.want, s.Allocated()); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", step.name, diff)
-			}
 		}
 	})
 }

@@ -128,7 +128,7 @@ func lastWords(t *testing.T) *zap.Logger {
 func runWithEar(t *testing.T, cfg config.Config, ear ear) (stop func()) {
 	watched := watching(cfg)
 	var srv *server.Server
-	watched.Holders = holdersOf(cfg.PodResourcesSocket, policyOf(cfg).Owns, func() []*server.Server { return []*server.Server{srv} })
+	watched.Holders = holdersOf(cfg.PodResourcesSocket, policyOf(cfg).Owns, func() map[string][]string { return srv.Allocated() })
 	watched.HoldersInterval = 50 * time.Millisecond
 	log := lastWords(t)
 	node, err := openNode(cfg, watched, log, log)

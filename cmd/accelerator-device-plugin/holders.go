@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/podresources"
 )
@@ -51,10 +50,6 @@ func (h held) of(resource, id string) []string {
 	return names
 }
 
-func (h held) has(resource, id string) bool {
-	return len(h[podresources.Key{Resource: resource, ID: id}]) > 0
-}
-
 // ours are the devices that are held under a resource of ours, by id, each with its
 // holdings in the order of their names.
 func (h held) ours(owns func(resource, id string) bool) map[string][]inventory.Holding {
@@ -71,19 +66,15 @@ func (h held) ours(owns func(resource, id string) bool) map[string][]inventory.H
 }
 
 // holdersOf says to the inventory who holds what: those that the kubelet knows,
-// and what these servers gave out so recently that it may not know yet.
-func holdersOf(socket string, owns func(resource, id string) bool, servers func() []*server.Server) func(context.Context) (map[string][]inventory.Holding, error) {
+// and what was given out so recently that it may not know yet.
+func holdersOf(socket string, owns func(resource, id string) bool, allocated func() map[string][]string) func(context.Context) (map[string][]inventory.Holding, error) {
 	return func(ctx context.Context) (map[string][]inventory.Holding, error) {
-		asked := time.Now()
 		known, err := askHolders(ctx, socket, holdersPatient)
 		if err != nil {
 			return nil, err
 		}
 		all := known.ours(owns)
-		for _, srv := range servers() {
-			srv.Confirm(asked, known.has)
-		}
-		for resource, ids := range allocated(servers()) {
+		for resource, ids := range allocated() {
 			for _, id := range ids {
 				if !slices.ContainsFunc(all[id], func(h inventory.Holding) bool { return h.As == resource }) {
 					all[id] = append(all[id], inventory.Holding{As: resource})

@@ -47,14 +47,12 @@ func (d *daemon) awaitLine(event string, words ...string) {
 }
 
 // A device that is pulled out from under a pod stays on the kubelet's list,
-// unhealthy, until the pod is gone, and no longer, though it was given out just now.
+// unhealthy, until the pod is gone.
 func TestRemovedInUse(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardA))
 	d.do(d.node.Plug(cardB))
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	_, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1")
-	d.do(err)
 	d.pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
 	d.pods.Hold("default", "other", "main", "example.com/other", "5e:00.0") // of another plugin's
 	d.do(d.node.Unplug(cardA.Address))

@@ -100,7 +100,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	if s.hurry != nil {
 		s.hurry(&watched, &settings)
 	}
-	watched.Holders = holdersOf(cfg.PodResourcesSocket, s.ours.owns, func() []*server.Server { return servers })
+	watched.Holders = holdersOf(cfg.PodResourcesSocket, s.ours.owns, func() map[string][]string { return allocated(servers) })
 	node, err := openNode(cfg, watched, log, log)
 	if err != nil {
 		return err
