@@ -91,7 +91,7 @@ func TestOneNamespaceForbidden(t *testing.T) {
 		r.SetPod("work", "job", "uid-1")
 		r.hold("3b:00.0", "work/job/main")
 		times := r.timed(func(w http.ResponseWriter, q *http.Request) bool {
-			return strings.Contains(q.URL.Path, "/work/events") && refuse("", 403, "no")(w, q)
+			return strings.Contains(q.URL.Path, "namespaces/work/events") && refuse("", 403, "no")(w, q)
 		})
 		r.shows(device("3b:00.0", "port-ap6"))
 		r.shows(device("3b:00.0"))

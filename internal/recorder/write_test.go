@@ -282,7 +282,7 @@ func TestGivenUpAtOnce(t *testing.T) {
 		{"namespace is gone", func(r *rig) { r.DeleteNamespace("work") }, map[string]int{recorder.Dropped: 1}, nil},
 		{"refused", func(r *rig) {
 			r.UseFault(func(w http.ResponseWriter, q *http.Request) bool {
-				return strings.Contains(q.URL.Path, "/work/") && refuse("POST", 422, "invalid")(w, q)
+				return strings.Contains(q.URL.Path, "namespaces/work/") && refuse("POST", 422, "invalid")(w, q)
 			})
 		}, map[string]int{recorder.Failed: 1}, []string{"recorder.failed"}},
 		{"pod whose name is none", func(r *rig) { r.hold("3b:00.0", "work/../x/main") }, map[string]int{recorder.Failed: 1}, []string{"recorder.failed"}},
