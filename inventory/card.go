@@ -82,10 +82,13 @@ type port struct {
 	last   Port        // as it was read last
 	wrong  []Condition // what is wrong by that, and by what was known before
 	health health
-	since  time.Time // of the published health
-	device *Device   // as published; nil before
-	came   time.Time // when it came under our eyes; zero: it was there before us, or has been offered since
-	coming bool      // being plugged in, so far: what is wrong is no news
+	// conflict is the worst that there was about its nodes since the last time that
+	// there was none.
+	conflict conflict
+	since    time.Time // of the published health
+	device   *Device   // as published; nil before
+	came     time.Time // when it came under our eyes; zero: it was there before us, or has been offered since
+	coming   bool      // being plugged in, so far: what is wrong is no news
 
 	free     bool      // nobody holds it as what it was: it may be offered as what it is
 	nameless time.Time // since when it lacks something to be offered; zero: it does not
@@ -192,6 +195,9 @@ func (c *card) keep(ports []*port, ids []string) {
 
 // learn updates the memory of a port from a reading of it.
 func (p *port) learn(r Port, family string) {
+	if len(r.NodeNumbers) < len(r.Nodes) && slices.Equal(r.Nodes, p.last.Nodes) {
+		r.NodeNumbers = p.last.NodeNumbers // a number lasts as long as the directory does
+	}
 	p.directory, p.family, p.last = directoryOf(r), family, r
 	if r.PortIDKnown && p.portID < 0 {
 		p.portID = r.PortID
@@ -252,6 +258,6 @@ func (p *port) describe(id, address string) *Device {
 		ID: id, Family: p.family,
 		PCIAddress: address, PCIID: p.what.pci, NUMANode: p.last.NUMANode,
 		PortID: p.portID, AFUID: p.what.afu, InterfaceID: p.what.iface,
-		Nodes: p.last.Nodes, Parent: p.last.Parent, ParentNodes: p.last.ParentNodes,
+		Nodes: p.last.Nodes, NodeNumbers: p.last.NodeNumbers, Parent: p.last.Parent, ParentNodes: p.last.ParentNodes,
 	}
 }

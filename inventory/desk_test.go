@@ -43,11 +43,32 @@ func (d *desk) hold(id string, holders ...string) {
 }
 
 // holdAs says that a device is held under this name, too.
-func (d *desk) holdAs(name, id string, holders ...string) {
+func (d *desk) holdAs(name, id string, holders ...string) { d.give(name, id, nil, holders...) }
+
+// give is holdAs with the names and numbers of the nodes that the holders are given.
+func (d *desk) give(name, id string, nodes []string, holders ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	others := slices.DeleteFunc(slices.Clone(d.held[id]), func(h inventory.Holding) bool { return h.As == name })
-	d.held[id] = append(others, inventory.Holding{As: name, Holders: holders})
+	d.held[id] = append(others, inventory.Holding{As: name, Holders: holders, Nodes: nodes})
+}
+
+// forgetNodes makes it unknown which nodes the holders of a device were given, or
+// known again.
+func (d *desk) forgetNodes(id string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held[id] = slices.Clone(d.held[id])
+	for i := range d.held[id] {
+		d.held[id][i].NodesErr = err
+	}
+}
+
+// record is what was given out so far.
+func (d *desk) record() map[string][]inventory.Holding {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.held)
 }
 
 func (d *desk) free(id string) {

@@ -51,6 +51,8 @@ const (
 	ReasonRemovedInUse   = "removed-in-use"   // left the node while a container holds it
 	ReasonReplacedInUse  = "replaced-in-use"  // another one in the place of one that a container still holds
 	ReasonMoving         = "moving"           // to be offered as something else; whether somebody holds it is not known yet
+	ReasonNodeInUse      = "node-in-use"      // a container that holds another device may still open its node
+	ReasonNodeChanged    = "node-changed"     // back under another node while a container holds it
 )
 
 // Condition is one thing that is wrong with a device, as it was read.
@@ -93,6 +95,7 @@ type Device struct {
 	AFUID       string   // 32 lower-case hex digits; "" where there is none
 	InterfaceID string   // 32 lower-case hex digits; "" where there is none
 	Nodes       []string // names of its nodes below the device root, those of the ports first
+	NodeNumbers []string // MAJOR:MINOR of these, as far as they are known
 	Parent      string   // name of the FME; "" where there is none
 	ParentNodes []string // names of the FME's nodes below the device root
 }
@@ -103,7 +106,7 @@ func (d *Device) equal(o *Device) bool {
 		slices.Equal(d.Reasons, o.Reasons) &&
 		d.OfferedAs == o.OfferedAs && d.PCIAddress == o.PCIAddress && d.PCIID == o.PCIID && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
 		d.AFUID == o.AFUID && d.InterfaceID == o.InterfaceID &&
-		slices.Equal(d.Nodes, o.Nodes) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes)
+		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes)
 }
 
 // deviceID is the identity of a hardware port: the card's address without

@@ -68,6 +68,7 @@ type Port struct {
 	PCIID       string // as in [Device]; "" where it cannot be known
 	NUMANode    int    // -1: none
 	Nodes       []string
+	NodeNumbers []string // as in [Device]
 	Parent      string
 	ParentNodes []string
 

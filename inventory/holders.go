@@ -12,6 +12,10 @@ import (
 type Holding struct {
 	As      string   // the name under which it was given out
 	Holders []string // namespace/pod/container; empty: given out, it is not known yet to whom
+	// Nodes are the names and numbers (MAJOR:MINOR) of the nodes that the holders were
+	// given. Where they are not known, NodesErr says why.
+	Nodes    []string
+	NodesErr error
 }
 
 // heldAs finds how a device is held under a name. One that has no name is held
@@ -41,6 +45,8 @@ type holders struct {
 	held    map[string][]Holding // the newest answer; nil: none yet
 	heldAt  time.Time            // when it was asked for
 	err     string               // why the newest question failed, ""
+	record  map[string][]Holding // what was given out earlier, as long as there is no answer
+	blind   bool                 // by the newest answer, nodes of something that is held are not known
 }
 
 // answer is what the one who was asked says.
@@ -91,7 +97,7 @@ func (l *loop) takeAnswer(ctx context.Context, a answer) {
 	l.cfg.Metrics.HoldersAsked(a.err)
 	l.sayHolders(a.err)
 	if a.err == nil {
-		h.held, h.heldAt = a.held, a.asked
+		l.takeHoldings(a)
 		l.compareHolders(a)
 	}
 	l.expire(time.Now())
@@ -100,8 +106,10 @@ func (l *loop) takeAnswer(ctx context.Context, a answer) {
 		l.askHolders(ctx)
 	case h.heldAt.IsZero(): // what we offer may be held as something else
 		h.next = a.asked.Add(min(l.cfg.HoldersInterval, untilHeard))
-	case len(l.tombstones) > 0, a.err != nil, a.asked.Before(h.doubt):
+	case h.blind, len(l.tombstones) > 0, len(l.owed) > 0, a.err != nil:
 		h.next = a.asked.Add(l.cfg.HoldersInterval)
+	case a.asked.Before(h.doubt): // twice at least before what was released is offered
+		h.next = a.asked.Add(min(l.cfg.HoldersInterval, max(l.cfg.RecoveryHold/2, time.Second)))
 	}
 }
 
@@ -118,15 +126,19 @@ func (l *loop) compareHolders(a answer) {
 			l.holders.again = true
 		default:
 			l.drop(t, "free")
-			// A kubelet that has just started may not know its pods yet: it is asked for
-			// some time more, and once at least.
-			l.holders.doubt = a.asked.Add(max(l.cfg.TombstoneGrace, time.Nanosecond))
+			l.askOn(a)
 		}
 	}
 	l.keepNames(time.Now())
 	if l.complete {
 		l.raise(a.held)
 	}
+}
+
+// askOn has the question repeated for some time, and once at least, after an answer that
+// something is free: a kubelet that has just started may not know its pods yet.
+func (l *loop) askOn(a answer) {
+	l.holders.doubt = a.asked.Add(max(l.cfg.TombstoneGrace, time.Nanosecond))
 }
 
 // expire drops the tombstones of which nobody has been able to say for the grace
@@ -136,15 +148,16 @@ func (l *loop) expire(now time.Time) {
 		return
 	}
 	for _, t := range l.tombstones {
-		if !now.Before(l.expiry(t)) {
+		if !now.Before(l.expiry(t.left)) {
 			l.drop(t, "not known for "+l.cfg.TombstoneGrace.String())
 		}
 	}
+	l.expireNodes(now)
 }
 
-// expiry is when a tombstone goes if there is no answer any more.
-func (l *loop) expiry(t *tombstone) time.Time {
-	since := t.left
+// expiry returns when something that has lasted since then, and waits for an answer,
+// ends if there is none any more.
+func (l *loop) expiry(since time.Time) time.Time {
 	if l.holders.heldAt.After(since) {
 		since = l.holders.heldAt
 	}
@@ -158,10 +171,19 @@ func (l *loop) nextQuestion() time.Time {
 	if l.holders.err == "" {
 		return next
 	}
-	for _, t := range l.tombstones {
-		if at := l.expiry(t); next.IsZero() || at.Before(next) {
+	earliest := func(since time.Time) {
+		if at := l.expiry(since); next.IsZero() || at.Before(next) {
 			next = at
 		}
+	}
+	if len(l.holders.record) > 0 {
+		earliest(l.began)
+	}
+	for _, t := range l.tombstones {
+		earliest(t.left)
+	}
+	for _, o := range l.owed {
+		earliest(o.since)
 	}
 	return next
 }

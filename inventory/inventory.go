@@ -28,6 +28,10 @@ type Config struct {
 	// A device that leaves stays listed, unhealthy, until it is free. nil: nobody is
 	// asked, and what leaves is off the list at once.
 	Holders func(context.Context) (map[string][]Holding, error)
+	// Record says what was given out before, as Holders does, until Holders answers or
+	// TombstoneGrace is over: the kubelet may take its time to answer after a start.
+	// Of what is in it the nodes alone matter. It is read, not kept.
+	Record map[string][]Holding
 	// HoldersInterval is the time between two questions while the answer matters; else
 	// it is asked with each resync, so that it is known whether there is an answer.
 	// Without Holders: not used.

@@ -54,6 +54,9 @@ type loop struct {
 	policy     Policy
 	tombstones tombstones
 	holders    holders
+	claims     claims
+	owed       map[string]owed // by device
+	began      time.Time
 	devices    []*Device // sorted by ID; belongs to the newest snapshot's readers until dirty
 	version    uint64
 	dirty      bool      // devices is a copy of ours that differs from the newest snapshot
@@ -80,7 +83,10 @@ func newLoop(inv *Inventory) *loop {
 			flapLimit: inv.cfg.FlapLimit, flapWindow: inv.cfg.FlapWindow,
 		},
 		tombstones: make(tombstones),
-		holders:    holders{answers: make(chan answer)},
+		holders:    holders{answers: make(chan answer), record: inv.cfg.Record},
+		claims:     newClaims(),
+		owed:       make(map[string]owed),
+		began:      time.Now(),
 	}
 }
 
@@ -95,8 +101,12 @@ func (l *loop) run(ctx context.Context) {
 	l.cfg.Metrics.CardsUnreadable(0) // whatever another inventory has left there
 	l.list(ctx, time.Time{})
 	l.askHolders(ctx)
+	for id := range l.holders.record {
+		l.reclaim(id)
+	}
 	for {
 		l.startReadings(ctx)
+		l.judgeClaimed(time.Now())
 		l.publish()
 		l.speak()
 		l.sleepUntil(wake)

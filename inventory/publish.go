@@ -18,7 +18,7 @@ import (
 func (l *loop) judge(c *card, p *port, id string, now time.Time) {
 	d := p.describe(id, c.address)
 	l.name(c, p, d, now)
-	read := slices.Concat(l.policy.apply(slices.Clone(p.wrong)), c.awaits(p, now), c.trouble(), l.tombstones.conditions(id))
+	read := slices.Concat(l.policy.apply(slices.Clone(p.wrong)), c.awaits(p, now), c.trouble(), l.tombstones.conditions(id), l.judgeNodes(p, d))
 	if l.policy.excludes(id) {
 		read = append(read, Condition{Reason: ReasonExcluded, Health: Unhealthy})
 	}
@@ -66,6 +66,13 @@ func (l *loop) replace(c *card, p *port, d *Device, now time.Time) {
 		l.nodes[name] = c.address
 	}
 	p.device = d
+	switch now := nodesOf(d); {
+	case old == nil:
+		l.reclaim(d.ID)
+	case !slices.Equal(nodesOf(old), now): // of a region: a port has come or gone
+		lost := slices.DeleteFunc(nodesOf(old), func(node string) bool { return slices.Contains(now, node) })
+		l.owe(d.ID, lost)
+	}
 }
 
 // enlist puts a device on the list, in the place of one with the same id.

@@ -78,12 +78,15 @@ func TestReturnByWayOfUnbound(t *testing.T) {
 		r := start(t, withDesk(d), f)
 		f.pull(cardA)
 		r.hint(cardA)
-		p := good(1, 0, unbound)
+		back := good(0, 0)
+		back.Incarnation++
+		p := back
+		p.Conditions = []inventory.Condition{unbound}
 		p.AFUID, p.AFUIDKnown, p.Files = "", false, nil
 		f.set(cardA, p)
 		r.hint(cardA)
 		r.want("unbound", map[string]string{"3b:00.0": "unhealthy[driver-unbound removed-in-use]"})
-		f.set(cardA, good(1, 0))
+		f.set(cardA, back)
 		r.hint(cardA)
 		r.want("bound", map[string]string{"3b:00.0": "unhealthy[recovering=driver-unbound recovering=removed-in-use]"})
 		r.after(10 * time.Second)

@@ -35,13 +35,14 @@ var scenarioCommands = map[string]scenarioCommand{
 	"hint":    {news, "ADDRESS|all", (*stage).hint},
 	"gave-up": {news, "ADDRESS", (*stage).gaveUp}, // uevent ERROR_EVENT=FAILED_RECOVERY
 
-	"hold":     {acts, "ID POD…", (*stage).hold},      // as what it is offered as
-	"hold-as":  {acts, "NAME ID POD…", (*stage).hold}, // as this
-	"free":     {acts, "ID", func(s *stage, st scenarioStep) error { s.desk.free(st.rest[0]); return nil }},
-	"holders":  {acts, "ok|slow|stall|fail [WORD…]", (*stage).holders}, // how who holds what is answered
-	"exclude":  {acts, "[ID…]", (*stage).exclude},                      // these, and no others
-	"severity": {acts, "[ROW=SEVERITY…]", (*stage).severity},           // these, and no others
-	"rules":    {acts, "[AFU=NAME…]", (*stage).rules},                  // these, and no others
+	"hold":          {acts, "ID POD…", (*stage).hold},      // as what it is offered as
+	"hold-as":       {acts, "NAME ID POD…", (*stage).hold}, // as this
+	"free":          {acts, "ID", func(s *stage, st scenarioStep) error { s.desk.free(st.rest[0]); return nil }},
+	"unknown-nodes": {acts, "ID", (*stage).unknownNodes},                    // those that its holders were given
+	"holders":       {acts, "ok|slow|stall|fail [WORD…]", (*stage).holders}, // how who holds what is answered
+	"exclude":       {acts, "[ID…]", (*stage).exclude},                      // these, and no others
+	"severity":      {acts, "[ROW=SEVERITY…]", (*stage).severity},           // these, and no others
+	"rules":         {acts, "[AFU=NAME…]", (*stage).rules},                  // these, and no others
 
 	"expect": {looks, "ID healthy|degraded|unhealthy|gone|ATTRIBUTE=VALUE [REASON…]", (*stage).expect},
 	"list":   {looks, "[ID…]", (*stage).list},                    // all that is listed
@@ -133,7 +134,25 @@ func (s *stage) hold(st scenarioStep) error {
 		}
 		name = d.OfferedAs
 	}
-	s.desk.holdAs(name, rest[0], rest[1:]...)
+	s.desk.give(name, rest[0], s.nodesOf(rest[0]), rest[1:]...)
+	return nil
+}
+
+// nodesOf returns the names and numbers of the nodes that a pod is given which is
+// given a device now.
+func (s *stage) nodesOf(id string) []string {
+	if s.rig != nil {
+		snapshot, _ := s.rig.Latest()
+		if d := snapshot.Device(id); d != nil {
+			return slices.Concat(d.Nodes, d.NodeNumbers)
+		}
+	}
+	return nil
+}
+
+// unknownNodes makes it unknown which nodes the holders of a device were given.
+func (s *stage) unknownNodes(st scenarioStep) error {
+	s.desk.forgetNodes(st.rest[0], errors.New("checkpoint: permission denied"))
 	return nil
 }
 

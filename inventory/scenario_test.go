@@ -162,7 +162,7 @@ func newStage(t *testing.T) *stage {
 }
 
 func (s *stage) start(scenarioStep) error {
-	s.cfg.Policy = s.policy
+	s.cfg.Policy, s.cfg.Record = s.policy, s.desk.record()
 	host := sysfs.Host{Sys: s.node.Sys, Dev: s.node.Dev, Simulated: true}
 	inv := inventory.New(s.cfg, host, []inventory.Family{s.family}, zap.New(s.core))
 	ctx, cancel := context.WithCancel(s.t.Context())

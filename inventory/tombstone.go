@@ -21,6 +21,8 @@ type tombstone struct {
 	left    time.Time
 	held    bool     // by the newest answer
 	holders []string // by the same
+	// renumbered: it is back, under another node.
+	renumbered bool
 	// replaced: what is in its place now is another one, which must wait.
 	replaced bool
 	place    *card // what is in its place is a port of this one; nil: nothing is
@@ -36,6 +38,8 @@ func (t *tombstone) reason() string {
 		return ReasonMoving
 	case t.replaced:
 		return ReasonReplacedInUse
+	case t.renumbered:
+		return ReasonNodeChanged
 	case t.held:
 		return ReasonRemovedInUse
 	}
@@ -61,6 +65,7 @@ func (l *loop) bury(ctx context.Context, p *port) {
 	unoffered := l.policy.Name != nil && d.OfferedAs == ""
 	if l.cfg.Holders == nil || unoffered {
 		l.delist(d.ID)
+		l.reclaim(d.ID)
 		return
 	}
 	t := l.tombstones[d.ID]
@@ -68,15 +73,16 @@ func (l *loop) bury(ctx context.Context, p *port) {
 		t = &tombstone{device: markerOf(d), port: p, what: p.what, left: time.Now()}
 		l.tombstones[d.ID] = t
 	}
-	t.replaced, t.moved, t.place = false, false, nil
+	t.replaced, t.moved, t.renumbered, t.place = false, false, false, nil
 	l.mark(t)
+	l.owe(d.ID, nodesOf(d))
 	l.askHolders(ctx)
 }
 
 // markerOf is what stands on the list for a device that left.
 func markerOf(d *Device) *Device {
 	m := *d
-	m.Health, m.Reasons, m.Nodes, m.Parent, m.ParentNodes = Unhealthy, nil, nil, "", nil
+	m.Health, m.Reasons, m.Nodes, m.NodeNumbers, m.Parent, m.ParentNodes = Unhealthy, nil, nil, nil, "", nil
 	return &m
 }
 
@@ -115,19 +121,23 @@ func (l *loop) recognize(id string, c *card, p *port) {
 	if t == nil || t.moved {
 		return
 	}
-	t.place = c
-	switch l.likeness(t, p.describe(id, c.address), p.what) {
-	case same:
+	t.place, t.renumbered = c, false
+	d := p.describe(id, c.address)
+	switch like := l.likeness(t, d, p.what); {
+	case like == same && otherNodes(l.owed[id].nodes, nodesOf(d)):
+		t.replaced, t.renumbered = false, true
+	case like == same:
 		delete(l.tombstones, id)
+		if !lacks(nodesOf(d), l.owed[id].nodes) {
+			delete(l.owed, id)
+		}
 		address, away, holders := t.device.PCIAddress, time.Since(t.left), t.holders
 		l.later(func() {
 			l.log.Info("removed device returned", event.DeviceReturned, event.Device(id), event.PCI(address),
 				event.Lasted(away), event.Holders(holders))
 		})
-	case other:
-		t.replaced = true
-	case unknown:
-		t.replaced = false
+	default:
+		t.replaced = like == other
 	}
 }
 
@@ -158,9 +168,13 @@ func (l *loop) confirm(t *tombstone, h Holding) {
 
 func (l *loop) noteHeld(t *tombstone, h Holding) {
 	t.held, t.holders = true, h.Holders
+	l.reclaim(t.device.ID) // whoever has its nodes is to know
 	message := "removed device is held"
-	if t.moved {
+	switch {
+	case t.moved:
 		message = "device is held as something else"
+	case t.renumbered:
+		message = "device is held by its former node"
 	}
 	d := t.device
 	l.later(func() {
@@ -189,7 +203,7 @@ func (l *loop) refresh(t *tombstone) {
 func (l *loop) drop(t *tombstone, why string) {
 	delete(l.tombstones, t.device.ID)
 	say := l.log.Debug // it was free all along: that it was removed has been said
-	if t.held || l.holders.err != "" || t.replaced && !t.moved {
+	if t.held || l.holders.err != "" || t.renumbered || t.replaced && !t.moved {
 		say = l.log.Info
 	}
 	message := "removed device released"
@@ -203,6 +217,7 @@ func (l *loop) drop(t *tombstone, why string) {
 	})
 	l.letMove(t)
 	l.refresh(t)
+	l.clear(d.ID)
 }
 
 // maxMissing bounds the tombstones for devices that were never seen here: the

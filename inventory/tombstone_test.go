@@ -105,8 +105,8 @@ func TestRemovedInUse(t *testing.T) {
 		begin = time.Now()
 		before = len(d.questions(begin))
 		r.after(time.Hour)
-		if asked := len(d.questions(begin)) - before; asked != 30+55 {
-			t.Errorf("asked %d times without a tombstone, want every 10 s for 5 min, then every minute", asked)
+		if asked := len(d.questions(begin)) - before; asked != 60+55 {
+			t.Errorf("asked %d times without a tombstone, want every 5 s for 5 min, then every minute", asked)
 		}
 	})
 }

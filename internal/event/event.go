@@ -28,6 +28,8 @@ var (
 	DeviceUnoffered = name("device.unoffered")
 	HoldersUnknown  = name("holders.unknown")
 	HoldersKnown    = name("holders.known")
+	NodesUnknown    = name("nodes.unknown")
+	NodesKnown      = name("nodes.known")
 	HintReceived    = name("hint.received")
 	ScanDone        = name("scan.done")
 	ScanFailed      = name("scan.failed")

@@ -57,6 +57,8 @@ func ofDevices() []row {
 			"one that is gone is off the list; one that was to be offered as something else is, now", must(device, reason, lasted), may(pci, resource)},
 		{HoldersUnknown, levels(warn), "the pod-resources API cannot be asked: what is removed stays listed for `--tombstone-grace`", must(trouble, grace), nil},
 		{HoldersKnown, levels(info), "it can be asked again", nil, nil},
+		{NodesUnknown, levels(warn), "`devices` are held, and the kubelet's checkpoint does not tell which nodes their containers were given: devices that are free are withheld, with `node-in-use`", must(devices, trouble), nil},
+		{NodesKnown, levels(info), "the nodes of all devices that are held are known again", nil, nil},
 	}
 }
 

@@ -13,11 +13,11 @@ var (
 	ErrNodeMismatch = errors.New("not the node of this device")
 )
 
-// CheckNode checks the node NAME in the device directory against the attribute
-// at dev, which holds MAJOR:MINOR. The node is looked at, never opened. A
-// regular file passes where the host is simulated. The error wraps
-// ErrNodeMissing or ErrNodeMismatch; any other is that of reading dev.
-func (h Host) CheckNode(name, dev string) error {
+// CheckNode checks the node NAME in the device directory against the number that it
+// must have, and devErr, which reading that number gave. The node is looked at, never
+// opened. A regular file passes where the host is simulated, whatever the number. The
+// error wraps ErrNodeMissing or ErrNodeMismatch, or is devErr.
+func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 	path := h.Dev + "/" + name
 	st, err := lstat(path)
 	if err != nil {
@@ -25,13 +25,11 @@ func (h Host) CheckNode(name, dev string) error {
 	}
 	switch st.Mode & syscall.S_IFMT {
 	case syscall.S_IFCHR:
-		want, err := ReadAs(dev, ParseDeviceNumber)
-		if err != nil {
-			return err
+		if devErr != nil {
+			return devErr
 		}
 		if got := deviceNumber(uint64(st.Rdev)); got != want {
-			return fmt.Errorf("%s: %w: is %d:%d, want %d:%d", path, ErrNodeMismatch,
-				got.Major, got.Minor, want.Major, want.Minor)
+			return fmt.Errorf("%s: %w: is %s, want %s", path, ErrNodeMismatch, got, want)
 		}
 		return nil
 	case syscall.S_IFREG:
@@ -61,7 +59,7 @@ func (h Host) CardOfNode(name string) (string, bool) {
 		return "", false
 	}
 	n := deviceNumber(uint64(st.Rdev))
-	target, err := os.Readlink(fmt.Sprintf("%s/dev/char/%d:%d", h.Sys, n.Major, n.Minor))
+	target, err := os.Readlink(h.Sys + "/dev/char/" + n.String())
 	if err != nil {
 		return "", false
 	}

@@ -11,6 +11,12 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
+// check checks a node against the number in the file dev.
+func check(h sysfs.Host, name, dev string) error {
+	number, err := sysfs.ReadAs(dev, sysfs.ParseDeviceNumber)
+	return h.CheckNode(name, number, err)
+}
+
 func TestCheckNode(t *testing.T) {
 	h := node(t, "-- sys/dev --\n1:3\n-- dev/file --\n-- dev/dir/ --\n-- dev/link -> file --\n-- dev/circle -> circle --\n")
 	tests := []struct {
@@ -26,13 +32,13 @@ func TestCheckNode(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := h.CheckNode(tt.name, h.Sys+"/dev"); !errors.Is(err, tt.want) {
+			if err := check(h, tt.name, h.Sys+"/dev"); !errors.Is(err, tt.want) {
 				t.Errorf("error %v, want %v", err, tt.want)
 			}
 		})
 	}
 	h.Simulated = false
-	if err := h.CheckNode("file", h.Sys+"/dev"); !errors.Is(err, sysfs.ErrNodeMismatch) {
+	if err := check(h, "file", h.Sys+"/dev"); !errors.Is(err, sysfs.ErrNodeMismatch) {
 		t.Errorf("error %v, want that a file is no node", err)
 	}
 }
@@ -46,14 +52,14 @@ func TestTrueNode(t *testing.T) {
 	h := node(t, "-- sys/null --\n1:3\n-- sys/zero --\n1:5\n-- sys/garbage --\n1\n-- sys/dev/char/1:3 -> "+
 		"../../devices/pci0000:00/0000:3b:00.0/mem/null --\n")
 	h.Dev = "/dev"
-	if err := h.CheckNode("null", h.Sys+"/null"); err != nil {
+	if err := check(h, "null", h.Sys+"/null"); err != nil {
 		t.Error(err)
 	}
-	if err := h.CheckNode("null", h.Sys+"/zero"); !errors.Is(err, sysfs.ErrNodeMismatch) {
+	if err := check(h, "null", h.Sys+"/zero"); !errors.Is(err, sysfs.ErrNodeMismatch) {
 		t.Errorf("error %v, want a mismatch", err)
 	}
 	for _, dev := range []string{"garbage", "none"} {
-		err := h.CheckNode("null", h.Sys+"/"+dev)
+		err := check(h, "null", h.Sys+"/"+dev)
 		if err == nil || errors.Is(err, sysfs.ErrNodeMismatch) || errors.Is(err, sysfs.ErrNodeMissing) {
 			t.Errorf("%s: error %v, want that of reading it", dev, err)
 		}
@@ -77,7 +83,7 @@ func TestDeviceNumbers(t *testing.T) {
 		if err := syscall.Mknod(h.Dev+"/node", syscall.S_IFCHR|0o600, rdev); err != nil {
 			t.Skipf("a device node cannot be made here: %v", err)
 		}
-		if err := h.CheckNode("node", h.Sys+"/dev"); err != nil {
+		if err := check(h, "node", h.Sys+"/dev"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -86,6 +86,12 @@ func ParseSmall(s string) (int, error) {
 // DeviceNumber is the number of a device node.
 type DeviceNumber struct{ Major, Minor uint32 }
 
+// String returns MAJOR:MINOR in decimal, as in the attribute dev.
+func (n DeviceNumber) String() string {
+	text := strconv.AppendUint(make([]byte, 0, len("4095:1048575")), uint64(n.Major), 10)
+	return string(strconv.AppendUint(append(text, ':'), uint64(n.Minor), 10))
+}
+
 // ParseDeviceNumber parses MAJOR:MINOR in decimal, as in the attribute dev.
 func ParseDeviceNumber(s string) (DeviceNumber, error) {
 	major, minor, _ := strings.Cut(s, ":")

@@ -24,6 +24,7 @@ var ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Port{}, "Incarnation"),
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
 	cmpopts.IgnoreFields(inventory.HealthFile{}, "Lost", "Row", "Reason"),
+	cmpopts.IgnoreFields(inventory.Port{}, "NodeNumbers"), // TestNodeNumbers of inventory/port
 }
 
 var _ inventory.Family = opae.Family{}

@@ -108,7 +108,7 @@ func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	for _, e := range found {
 		f := fme{name: e.fme}
 		for _, name := range e.ports {
-			p, ok := outline(e.dir + "/" + name)
+			p, _, ok := outline(e.dir + "/" + name)
 			if !ok {
 				continue
 			}

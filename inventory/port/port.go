@@ -24,12 +24,12 @@ const (
 // caller. The second result is false when there is no such port, or no longer
 // the same one when it had been read: then the first means nothing.
 func Read(host sysfs.Host, dir string) (inventory.Port, bool) {
-	p, ok := outline(dir)
+	p, dev, ok := outline(dir)
 	if !ok {
 		return p, false
 	}
 	if sysfs.Bound(dir, attrID, attrAFU, attrPower) {
-		readBound(&p, host, dir)
+		readBound(&p, host, dir, dev)
 	} else {
 		readUnbound(&p, dir)
 	}
@@ -40,17 +40,46 @@ func Read(host sysfs.Host, dir string) (inventory.Port, bool) {
 	return p, err == nil && after == p.Incarnation
 }
 
-// outline is what the directory alone says of the port.
-func outline(dir string) (inventory.Port, bool) {
+// outline returns what the directory alone tells of the port, and the number of its
+// node. The last result is false when there is no such port.
+func outline(dir string) (inventory.Port, devNumber, bool) {
 	inode, err := sysfs.Inode(dir)
 	name := filepath.Base(dir)
-	return inventory.Port{
+	p := inventory.Port{
 		Name:        name,
 		Incarnation: inode,
 		PortID:      -1,
 		NUMANode:    -1,
 		Nodes:       []string{name},
-	}, err == nil
+	}
+	dev := readDev(dir)
+	p.NodeNumbers = dev.appendTo(nil)
+	return p, dev, err == nil
+}
+
+// devNumber is the number of a node by the attribute dev of its device. The driver core
+// keeps it: reading it asks no hardware.
+type devNumber struct {
+	number sysfs.DeviceNumber
+	err    error
+}
+
+func readDev(dir string) devNumber {
+	number, err := sysfs.ReadAs(dir+"/"+attrDev, sysfs.ParseDeviceNumber)
+	return devNumber{number, err}
+}
+
+// check checks the node NAME against the number.
+func (d devNumber) check(host sysfs.Host, name string) error {
+	return host.CheckNode(name, d.number, d.err)
+}
+
+// appendTo appends the number, if it is known.
+func (d devNumber) appendTo(numbers []string) []string {
+	if d.err != nil {
+		return numbers
+	}
+	return append(numbers, d.number.String())
 }
 
 // readUnbound reads a port without driver. Its attributes are absent or partly
@@ -65,7 +94,7 @@ func readUnbound(p *inventory.Port, dir string) {
 // readBound reads a port with a driver. The id is read before afu_id: a card
 // that dies in between gives afu_id all f, and the id is not believed; the other
 // way round an id of a dead card would pass.
-func readBound(p *inventory.Port, host sysfs.Host, dir string) {
+func readBound(p *inventory.Port, host sysfs.Host, dir string, dev devNumber) {
 	var f findings
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	if err != nil {
@@ -85,7 +114,7 @@ func readBound(p *inventory.Port, host sysfs.Host, dir string) {
 	if dead || afuDead {
 		p.PortID, p.PortIDKnown = -1, false // a dead card reads id 3
 	}
-	f.takeNode(attrDev, host.CheckNode(p.Name, dir+"/"+attrDev))
+	f.takeNode(attrDev, dev.check(host, p.Name))
 	p.Conditions, p.Files = f.conditions, f.files
 }
 

@@ -67,7 +67,7 @@ func (e entry) same(o entry) bool { return e.fme == o.fme && slices.Equal(e.port
 func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inventory.Port, bool) {
 	f := l.fmeOf(host, e, c)
 	if l.Unit == PerFMEWithNode && e.fme != "" && f.bound {
-		f.takeNode(fmeDev, host.CheckNode(e.fme, e.dir+"/"+e.fme+"/"+attrDev))
+		f.takeNode(fmeDev, readDev(e.dir+"/"+e.fme).check(host, e.fme))
 	}
 	var ports []inventory.Port
 	for _, name := range e.ports {
@@ -102,6 +102,7 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Port) inventory.
 	}
 	for _, p := range ports {
 		r.Nodes = append(r.Nodes, p.Nodes...)
+		r.NodeNumbers = append(r.NodeNumbers, p.NodeNumbers...)
 	}
 	if e.fme == "" {
 		r.InterfaceIDKnown = true // there is none: nobody can program it from here
@@ -114,6 +115,7 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Port) inventory.
 	}
 	if l.Unit == PerFMEWithNode {
 		r.Nodes = append(r.Nodes, e.fme)
+		r.NodeNumbers = readDev(e.dir + "/" + e.fme).appendTo(r.NodeNumbers)
 	}
 	return r
 }
@@ -146,7 +148,7 @@ func (l Layout) outlineRegions(found []entry) []inventory.Port {
 		inode, err := sysfs.Inode(e.dir)
 		var ports []inventory.Port
 		for _, name := range e.ports {
-			if p, ok := outline(e.dir + "/" + name); ok {
+			if p, _, ok := outline(e.dir + "/" + name); ok {
 				ports = append(ports, p)
 			}
 		}

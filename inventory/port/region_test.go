@@ -173,7 +173,7 @@ func TestRegion(t *testing.T) {
 					t.Errorf("unit %d: no incarnation", unit)
 				}
 				if diff := cmp.Diff(want, got, ignoreErr,
-					cmpopts.IgnoreFields(inventory.Port{}, "Incarnation", "Files", "Counters")); diff != "" {
+					cmpopts.IgnoreFields(inventory.Port{}, "Incarnation", "NodeNumbers", "Files", "Counters")); diff != "" {
 					t.Errorf("unit %d: region (-want +got):\n%s", unit, diff)
 				}
 			}
@@ -395,5 +395,49 @@ func TestRegionOutline(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The numbers of nodes are read beside their names, whatever else there is to read.
+func TestNodeNumbers(t *testing.T) {
+	for _, tt := range []struct {
+		name, board, card string
+		unit              port.Unit
+		edit              map[string]string // of the class entry
+		want              [][]string        // of each port of the reading
+	}{
+		{"port", "kernel-6.1-one-card", "0000:01:00.0", port.PerPort, nil, [][]string{{"245:0"}}},
+		{"ports", "dfl-two-ports", "0001:3b:00.0", port.PerPort, nil, [][]string{{"245:9"}, {"245:10"}}},
+		{"opae", "opae-one-card", "0000:82:00.0", port.PerPort, nil, [][]string{{"244:0"}}},
+		{"without driver", "kernel-6.1-port-unbound", "0000:01:00.0", port.PerPort, nil, [][]string{{"245:0"}}},
+		{"region", "dfl-two-ports", "0001:3b:00.0", port.PerFME, nil, [][]string{{"245:9", "245:10"}}},
+		{"region with the FME's node", "dfl-two-ports", "0001:3b:00.0", port.PerFMEWithNode, nil, [][]string{{"245:9", "245:10", "246:0"}}},
+		{"no number", "dfl-two-ports", "0001:3b:00.0", port.PerFMEWithNode, map[string]string{"dfl-port.9/dev": absent}, [][]string{{"245:10", "246:0"}}},
+		{"garbage", "dfl-two-ports", "0001:3b:00.0", port.PerFMEWithNode, map[string]string{"dfl-port.9/dev": "245:10:1\n"}, [][]string{{"245:10", "246:0"}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host := node(t, tt.board)
+			edit(t, host.Sys+"/devices/"+twoPorts, tt.edit)
+			var family interface {
+				Read(sysfs.Host, string) (inventory.Reading, error)
+				Outline(sysfs.Host, string) (inventory.Reading, error)
+			} = dfl.Family{Unit: tt.unit}
+			if strings.HasPrefix(tt.board, "opae") {
+				family = opae.Family{Unit: tt.unit}
+			}
+			for name, read := range map[string]func(sysfs.Host, string) (inventory.Reading, error){"read": family.Read, "outline": family.Outline} {
+				r, err := read(host, tt.card)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got [][]string
+				for _, p := range r.Ports {
+					got = append(got, p.NodeNumbers)
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("%s: numbers (-want +got):\n%s", name, diff)
+				}
+			}
+		})
 	}
 }

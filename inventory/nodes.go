@@ -1,0 +1,273 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// A container that was given a device node keeps the right to the node's number
+// until it ends, and when it is restarted it may be given whatever has the node's
+// name then. Drivers give both to the next card as soon as a card has left. So a
+// device is offered only while no other device has a claim on its nodes.
+//
+// The claims of a device are the names and numbers of the nodes that it has, that it
+// had when it left, and that its holders were given.
+
+// claims are the loop's record of which devices have a claim on which nodes.
+type claims struct {
+	of    map[string][]string        // device -> names and numbers of nodes, sorted
+	on    map[string]map[string]bool // name or number of a node -> devices
+	dirty map[string]bool            // devices that are to be judged again
+}
+
+func newClaims() claims {
+	return claims{of: map[string][]string{}, on: map[string]map[string]bool{}, dirty: map[string]bool{}}
+}
+
+// conflict is how sure it is that another device has a claim on a device's nodes.
+type conflict uint8
+
+const (
+	noConflict conflict = iota
+	possible            // a device had them, and its holders are not known yet
+	certain             // a device that is held had them
+)
+
+// nodesOf returns the names and numbers of the nodes of a device.
+func nodesOf(d *Device) []string { return slices.Concat(d.Nodes, d.NodeNumbers) }
+
+// holdings returns how the device with this id is held, by the newest answer, or by
+// the record as long as there is none.
+func (l *loop) holdings(id string) []Holding {
+	if l.holders.held == nil {
+		return l.holders.record[id]
+	}
+	return l.holders.held[id]
+}
+
+// givenNodes returns the names and numbers of the nodes that the holders of a device
+// were given.
+func (l *loop) givenNodes(id string) []string {
+	var all []string
+	for _, h := range l.holdings(id) {
+		all = append(all, h.Nodes...)
+	}
+	return all
+}
+
+// reclaim brings the claims of the device with this id up to date. The devices that
+// this may concern are judged again before the next snapshot.
+func (l *loop) reclaim(id string) {
+	now := l.givenNodes(id)
+	now = append(now, l.owed[id].nodes...)
+	if i, found := slices.BinarySearchFunc(l.devices, id, compareID); found {
+		now = append(now, nodesOf(l.devices[i])...)
+	}
+	slices.Sort(now)
+	now = slices.Compact(now)
+	before := l.claims.of[id]
+	for _, node := range before {
+		maps.Copy(l.claims.dirty, l.claims.on[node])
+		delete(l.claims.on[node], id)
+		if len(l.claims.on[node]) == 0 {
+			delete(l.claims.on, node)
+		}
+	}
+	delete(l.claims.of, id)
+	for _, node := range now {
+		if l.claims.on[node] == nil {
+			l.claims.on[node] = map[string]bool{}
+		}
+		l.claims.on[node][id] = true
+		maps.Copy(l.claims.dirty, l.claims.on[node])
+	}
+	if len(now) > 0 {
+		l.claims.of[id] = now
+	}
+	l.claims.dirty[id] = true
+}
+
+// owed are nodes that a device does not have any more, and that its holders may have.
+type owed struct {
+	nodes []string  // names and numbers
+	since time.Time // when the last of them was lost
+}
+
+// owe keeps the claim of a device on nodes that it loses, until an answer that is asked
+// for from now on says that the device is free.
+func (l *loop) owe(id string, nodes []string) {
+	if l.cfg.Holders != nil && len(nodes) > 0 {
+		l.owed[id] = owed{slices.Concat(l.owed[id].nodes, nodes), time.Now()}
+	}
+	l.reclaim(id)
+}
+
+// clear ends the claim of a device on nodes that it has lost.
+func (l *loop) clear(id string) {
+	delete(l.owed, id)
+	l.reclaim(id)
+}
+
+// judgeClaimed judges the devices again that changed claims may concern.
+func (l *loop) judgeClaimed(now time.Time) {
+	for len(l.claims.dirty) > 0 {
+		ids := slices.Sorted(maps.Keys(l.claims.dirty))
+		clear(l.claims.dirty)
+		for _, id := range ids {
+			c := l.cards[addressOf(id)]
+			if c == nil || c.byID[id] == nil {
+				continue
+			}
+			unprompted(c, func() { l.judge(c, c.byID[id], id, now) })
+			l.watchClock(c)
+		}
+	}
+}
+
+// conflict reports whether another device has a claim on the nodes of d.
+func (l *loop) conflict(d *Device) conflict {
+	worst := noConflict
+	if l.cfg.Holders == nil {
+		return worst // the holders of what has left are never known
+	}
+	for _, node := range nodesOf(d) {
+		for id := range l.claims.on[node] {
+			t := l.tombstones[id]
+			switch {
+			case id == d.ID:
+			case len(l.holdings(id)) > 0, t != nil && t.held:
+				return certain
+			default:
+				worst = possible
+			}
+		}
+	}
+	if worst == noConflict && l.holders.blind && len(d.Nodes) > 0 && len(l.holdings(d.ID)) == 0 {
+		return certain // nobody knows whose node it is
+	}
+	return worst
+}
+
+// nodeChanged reports whether a device that is in its place, and held, has other nodes
+// than its holders were given.
+func (l *loop) nodeChanged(d *Device) bool {
+	if t := l.tombstones[d.ID]; t != nil && !t.moved {
+		return false // its reason says enough
+	}
+	return otherNodes(l.givenNodes(d.ID), nodesOf(d))
+}
+
+// otherNodes reports whether nodes have been replaced: some are gone and others are
+// there instead. A region that has lost or gained a port has the others still.
+func otherNodes(given, now []string) bool {
+	return len(given) > 0 && lacks(given, now) && lacks(now, given)
+}
+
+// lacks reports whether one of nodes is not among those that there are.
+func lacks(there, nodes []string) bool {
+	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(there, node) })
+}
+
+// judgeNodes returns what is wrong with the nodes of a device that has been read.
+func (l *loop) judgeNodes(p *port, d *Device) []Condition {
+	var all []Condition
+	if l.nodeChanged(d) {
+		all = append(all, Condition{Reason: ReasonNodeChanged, Health: Unhealthy})
+	}
+	switch now := l.conflict(d); {
+	case now != noConflict:
+		p.conflict = max(p.conflict, now)
+		// A kubelet that has just started may not name all holders: good news waits,
+		// also for a device that was never offered.
+		p.health.offered = p.health.offered || now == certain
+		all = append(all, Condition{Reason: ReasonNodeInUse, Health: Unhealthy})
+	case p.conflict == possible:
+		p.health.forgive(ReasonNodeInUse) // it was free all along
+		fallthrough
+	default:
+		p.conflict = noConflict
+	}
+	return all
+}
+
+// takeHoldings makes held the newest answer, and brings up to date which devices have a
+// claim on which nodes.
+func (l *loop) takeHoldings(a answer) {
+	before, held := l.holders.held, a.held
+	if before == nil {
+		before = l.holders.record
+	}
+	if held == nil {
+		held = map[string][]Holding{}
+	}
+	l.holders.held, l.holders.heldAt, l.holders.record = held, a.asked, nil
+	same := func(a, b Holding) bool { return slices.Equal(a.Nodes, b.Nodes) }
+	for id, was := range before {
+		if !slices.EqualFunc(was, held[id], same) {
+			l.reclaim(id)
+		}
+		if len(held[id]) == 0 {
+			l.askOn(a)
+		}
+	}
+	for id, is := range held {
+		if len(before[id]) == 0 && len(is) > 0 {
+			l.reclaim(id)
+		}
+	}
+	for id, o := range l.owed {
+		switch {
+		case len(held[id]) > 0:
+		case o.since.After(a.asked):
+			l.holders.again = true
+		default:
+			l.clear(id)
+		}
+	}
+	l.lookForBlind()
+}
+
+// expireNodes ends the claims that no answer has confirmed within the grace time.
+func (l *loop) expireNodes(now time.Time) {
+	for id, o := range l.owed {
+		if !now.Before(l.expiry(o.since)) {
+			l.clear(id)
+		}
+	}
+	if record := l.holders.record; len(record) > 0 && !now.Before(l.expiry(l.began)) {
+		l.holders.record = nil
+		for id := range record {
+			l.reclaim(id)
+		}
+	}
+}
+
+// lookForBlind finds out whether some device is held of which it is not known which
+// nodes its holders were given.
+func (l *loop) lookForBlind() {
+	var ids []string
+	var why error
+	for _, id := range slices.Sorted(maps.Keys(l.holders.held)) {
+		for _, h := range l.holders.held[id] {
+			if h.NodesErr != nil {
+				ids, why = append(ids, id), h.NodesErr
+			}
+		}
+	}
+	blind := len(ids) > 0
+	if blind == l.holders.blind {
+		return
+	}
+	l.holders.blind = blind
+	for _, d := range l.devices {
+		l.claims.dirty[d.ID] = true
+	}
+	if blind {
+		l.log.Warn("nodes of held devices not known, free devices are withheld", event.NodesUnknown, event.Devices(slices.Compact(ids)), event.Err(why))
+	} else {
+		l.log.Info("nodes of held devices known", event.NodesKnown)
+	}
+}
