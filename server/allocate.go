@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/checkpoint"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
@@ -37,11 +40,8 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 		asked = append(asked, c.GetDevicesIds()...)
 	}
 	log := p.endpoint.log.With(event.Devices(shorten(asked)), event.Count(len(asked)))
-	// Before anything is looked at: whoever takes a device off its list, and then asks
-	// whether it was given away just before, must not find it free because the disk
-	// was slow.
-	withdraw := p.endpoint.recent.add(p.endpoint.resource, asked)
-	answer, err := p.allocate(r.GetContainerRequests())
+	newest, withdraw := p.endpoint.cfg.Allocations.add(p.endpoint.resource, asked, p.endpoint.lists)
+	answer, err := p.allocate(newest, r.GetContainerRequests())
 	if err != nil {
 		withdraw()
 		p.endpoint.cfg.Metrics.AllocateRefused(p.endpoint.resource)
@@ -53,11 +53,10 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 	return answer, nil
 }
 
-func (p *plugin) allocate(requests []*v1beta1.ContainerAllocateRequest) (*v1beta1.AllocateResponse, error) {
+func (p *plugin) allocate(newest *list, requests []*v1beta1.ContainerAllocateRequest) (*v1beta1.AllocateResponse, error) {
 	if len(requests) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "no container asks for a device")
 	}
-	newest, _ := p.endpoint.lists.latest()
 	check := checker{newest: newest, gone: &p.endpoint.gone, seen: map[string]bool{}}
 	given := make([][]offer.Unit, len(requests))
 	for i, request := range requests {
@@ -82,7 +81,11 @@ func (p *plugin) give(ids []string, units []offer.Unit) (*v1beta1.ContainerAlloc
 	joined := strings.Join(ids, ",")
 	answer := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{envUnits: joined, envDevices: joined},
-		Annotations: p.endpoint.cfg.Annotations,
+		Annotations: map[string]string{},
+	}
+	maps.Copy(answer.Annotations, p.endpoint.cfg.Annotations)
+	for _, u := range units {
+		checkpoint.Annotate(answer.Annotations, u.ID, slices.Concat(u.Nodes, u.NodeNumbers))
 	}
 	if p.endpoint.injection != nil {
 		names, err := p.endpoint.injection.names(units)

@@ -27,6 +27,15 @@ func envs(ids string) map[string]string {
 	return map[string]string{"ACCELERATOR_UNITS": ids, "ACCELERATOR_DEVICES": ids}
 }
 
+// nodesOf are the annotations that tell the nodes of ports.
+func nodesOf(ids ...string) map[string]string {
+	all := map[string]string{}
+	for _, id := range ids {
+		all["nodes.accelerator.b-com.com/"+id] = "dfl-port." + id
+	}
+	return all
+}
+
 func node(name string) *v1beta1.DeviceSpec {
 	return &v1beta1.DeviceSpec{HostPath: "/host/dev/" + name, ContainerPath: "/dev/" + name, Permissions: "rw"}
 }
@@ -35,7 +44,7 @@ func TestAllocate(t *testing.T) {
 	tired := port("b")
 	tired.Health, tired.Reasons = inventory.Degraded, []string{"power-throttled=1"}
 	double := port("d")
-	double.Nodes = []string{"dfl-port.4", "dfl-fme.0"}
+	double.Nodes, double.NodeNumbers = []string{"dfl-port.4", "dfl-fme.0"}, []string{"245:4", "246:0"}
 	bare := port("e")
 	bare.Nodes = nil
 	list := []*inventory.Device{port("a"), tired, sick("c", "afu-dead", "port-ap6"), double, bare}
@@ -52,14 +61,17 @@ func TestAllocate(t *testing.T) {
 		text string
 	}{
 		{name: "one", ask: request([]string{"a"}), want: &v1beta1.AllocateResponse{ContainerResponses: []*v1beta1.ContainerAllocateResponse{
-			{Envs: envs("a"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.a")}},
+			{Envs: envs("a"), Annotations: nodesOf("a"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.a")}},
 		}}},
 		{name: "in the order of the request", ask: request([]string{"d", "b", "a"}), want: &v1beta1.AllocateResponse{ContainerResponses: []*v1beta1.ContainerAllocateResponse{
-			{Envs: envs("d,b,a"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.4"), node("dfl-fme.0"), node("dfl-port.b"), node("dfl-port.a")}},
+			{Envs: envs("d,b,a"), Annotations: map[string]string{
+				"nodes.accelerator.b-com.com/d": "dfl-port.4,dfl-fme.0,245:4,246:0",
+				"nodes.accelerator.b-com.com/b": "dfl-port.b", "nodes.accelerator.b-com.com/a": "dfl-port.a",
+			}, Devices: []*v1beta1.DeviceSpec{node("dfl-port.4"), node("dfl-fme.0"), node("dfl-port.b"), node("dfl-port.a")}},
 		}}},
 		{name: "two containers", ask: request([]string{"b"}, []string{"e", "a"}), want: &v1beta1.AllocateResponse{ContainerResponses: []*v1beta1.ContainerAllocateResponse{
-			{Envs: envs("b"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.b")}},
-			{Envs: envs("e,a"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.a")}},
+			{Envs: envs("b"), Annotations: nodesOf("b"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.b")}},
+			{Envs: envs("e,a"), Annotations: nodesOf("a"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.a")}},
 		}}},
 		{name: "no container", ask: request(), code: codes.InvalidArgument, text: "no container asks for a device"},
 		{name: "no device", ask: request([]string{"a"}, nil), code: codes.InvalidArgument, text: "a container asks for no device"},

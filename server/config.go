@@ -31,10 +31,15 @@ type Config struct {
 	BackoffMin      time.Duration // before the first repetition after a failure
 	BackoffMax      time.Duration // between later ones
 	PollInterval    time.Duration // how often the kubelet's directory is looked at unasked
-	AllocationGrace time.Duration // how long after an allocation a device counts as held, see [Server.Allocated]
+
+	// Allocations takes note of what is given out. It may be shared with earlier servers.
+	Allocations *Allocations
 
 	Metrics *metrics.Metrics // nil: nothing is counted
 }
+
+// AllocationGrace is how long an allocation counts whose holder the kubelet does not name.
+const AllocationGrace = time.Minute
 
 // Defaults returns the settings of a real node.
 func Defaults() Config {
@@ -47,7 +52,7 @@ func Defaults() Config {
 		BackoffMin:      100 * time.Millisecond,
 		BackoffMax:      30 * time.Second,
 		PollInterval:    5 * time.Second,
-		AllocationGrace: time.Minute,
+		Allocations:     NewAllocations(AllocationGrace),
 
 		AllocationPolicy: prefer.Packed,
 	}
@@ -75,7 +80,6 @@ func (c Config) validate() error {
 	}{
 		{"retire time", c.RetireAfter}, {"register timeout", c.RegisterTimeout}, {"stream timeout", c.StreamTimeout},
 		{"shortest backoff", c.BackoffMin}, {"longest backoff", c.BackoffMax}, {"poll interval", c.PollInterval},
-		{"allocation grace", c.AllocationGrace},
 	} {
 		if d.value <= 0 {
 			return fmt.Errorf("%s %v is not above 0s", d.name, d.value)

@@ -26,7 +26,6 @@ type endpoint struct {
 	kubelet    string // path of kubelet.sock
 	directory  *directory
 	reregister signal
-	recent     *recent    // the server's
 	injection  *injection // the server's; nil: off
 	log        *zap.Logger
 
@@ -47,14 +46,13 @@ type endpoint struct {
 	ends     sync.WaitGroup  // of such sessions
 }
 
-func newEndpoint(resource string, cfg Config, d *directory, reregister signal, recent *recent, injection *injection, log *zap.Logger) *endpoint {
+func newEndpoint(resource string, cfg Config, d *directory, reregister signal, injection *injection, log *zap.Logger) *endpoint {
 	e := &endpoint{
 		resource:   resource,
 		cfg:        cfg,
 		kubelet:    filepath.Join(cfg.KubeletDir, kubeletSocket),
 		directory:  d,
 		reregister: reregister,
-		recent:     recent,
 		injection:  injection,
 		log:        log.With(event.Resource(resource)),
 		lists:      newFeed(newList(inventory.Snapshot{}, nil)),

@@ -21,7 +21,7 @@ func NewLibraryLog(log *zap.Logger) grpclog.LoggerV2 { return newLibraryLog(log)
 // these units, without the kubelet and its sockets, which a bubble of fake time
 // cannot have. The resource may be offered anew any time, as after its retirement.
 func (s *Server) Offer(ctx context.Context, resource string, units ...offer.Unit) func(ids ...string) error {
-	e := newEndpoint(resource, s.cfg, s.directory, s.reregister, s.recent, s.injection, s.log)
+	e := newEndpoint(resource, s.cfg, s.directory, s.reregister, s.injection, s.log)
 	s.injection.want([]offer.Resource{{Name: resource, Units: units}})
 	e.offer(inventory.Snapshot{}, units)
 	return func(ids ...string) error {
@@ -34,9 +34,19 @@ func (s *Server) Offer(ctx context.Context, resource string, units ...offer.Unit
 
 // Remembered counts what is remembered of Allocate's answers.
 func (s *Server) Remembered() int {
-	s.recent.mu.Lock()
-	defer s.recent.mu.Unlock()
-	return len(s.recent.served)
+	s.cfg.Allocations.mu.Lock()
+	defer s.cfg.Allocations.mu.Unlock()
+	return len(s.cfg.Allocations.served)
+}
+
+// Allocated lists the ids that count as given out, by resource, without an answer of the
+// kubelet.
+func (s *Server) Allocated() map[string][]string {
+	all := map[string][]string{}
+	for _, a := range s.cfg.Allocations.Compare(time.Time{}, func(string, string) bool { return false }) {
+		all[a.Resource] = append(all[a.Resource], a.ID)
+	}
+	return all
 }
 
 // LosePatience makes the server call stuck what takes longer than d; before Run only.

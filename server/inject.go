@@ -48,8 +48,8 @@ func (i *injection) want(resources []offer.Resource) {
 	for _, r := range resources {
 		for _, u := range r.Units {
 			d := cdi.Device{ID: u.ID, Nodes: u.Nodes}
-			if slices.Contains(u.Reasons, inventory.ReasonReplacedInUse) {
-				d.Nodes = nil // a container that starts again would be given another device than it was
+			if slices.Contains(u.Reasons, inventory.ReasonReplacedInUse) || slices.Contains(u.Reasons, inventory.ReasonNodeInUse) {
+				d.Nodes = nil // a container that starts again would share it, or be given another one than it was
 			}
 			devices = append(devices, d)
 		}

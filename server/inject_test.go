@@ -54,6 +54,9 @@ func TestAllocateByName(t *testing.T) {
 	want := &v1beta1.ContainerAllocateResponse{
 		Envs:       map[string]string{"ACCELERATOR_UNITS": "c,b,a", "ACCELERATOR_DEVICES": "c,b,a"},
 		CdiDevices: []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=c"}, {Name: "fpga.intel.com/fpga=a"}},
+		Annotations: map[string]string{
+			"nodes.accelerator.b-com.com/a": "dfl-port.a", "nodes.accelerator.b-com.com/c": "dfl-port.c",
+		},
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)

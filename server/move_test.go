@@ -122,6 +122,7 @@ func TestAnnotations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	want = map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region", "nodes.accelerator.b-com.com/a": "dfl-port.a"}
 	if diff := cmp.Diff(want, answer.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}

@@ -32,7 +32,6 @@ type Server struct {
 	log        *zap.Logger
 	directory  *directory
 	reregister signal
-	recent     *recent
 	injection  *injection   // nil: off
 	pulse      *pulse.Pulse // the conductor's
 
@@ -56,7 +55,6 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 		log:        log,
 		directory:  newDirectory(cfg.KubeletDir, cfg.PollInterval, log),
 		reregister: newSignal(),
-		recent:     &recent{grace: cfg.AllocationGrace},
 		injection:  newInjection(cfg.CDI, cfg.Metrics, log),
 		pulse:      pulse.New(pulse.Patience),
 		endpoints:  map[string]*endpoint{},
@@ -143,7 +141,7 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 		offered[resource.Name] = true
 		e, ok := s.endpoints[resource.Name]
 		if !ok {
-			e = newEndpoint(resource.Name, s.cfg, s.directory, s.reregister, s.recent, s.injection, s.log)
+			e = newEndpoint(resource.Name, s.cfg, s.directory, s.reregister, s.injection, s.log)
 			fresh = append(fresh, e)
 			s.cfg.Metrics.ResourceOffered(e.resource)
 		}

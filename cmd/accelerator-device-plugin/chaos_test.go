@@ -127,21 +127,21 @@ func lastWords(t *testing.T) *zap.Logger {
 // it.
 func runWithEar(t *testing.T, cfg config.Config, ear ear) (stop func()) {
 	watched := watching(cfg)
-	var srv *server.Server
-	watched.Holders = holdersOf(cfg.PodResourcesSocket, policyOf(cfg).Owns, func() map[string][]string { return srv.Allocated() })
+	settings := server.Defaults()
+	settings.Allocations = server.NewAllocations(100 * time.Millisecond)
+	source := holderSource{socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: policyOf(cfg).Owns, given: settings.Allocations}
+	watched.Holders, watched.Record = source.ask, source.record()
 	watched.HoldersInterval = 50 * time.Millisecond
 	log := lastWords(t)
 	node, err := openNode(cfg, watched, log, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := server.Defaults()
 	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
 	settings.BackoffMax = time.Second
 	// A stream that is cut before it arrives looks like none that was opened.
 	settings.StreamTimeout = time.Second
-	settings.AllocationGrace = 100 * time.Millisecond
-	srv, err = server.New(settings, node.inventory, log)
+	srv, err := server.New(settings, node.inventory, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,16 +324,10 @@ func (m *model) turnPod(random *rand.Rand) {
 func (m *model) start(id string) {
 	m.pods++
 	pod := fmt.Sprint("pod", m.pods)
-	if m.pods%2 == 0 {
-		m.d.pods.Hold("default", pod, "main", testResource, id)
-	}
 	if _, err := m.d.kubelet.Allocate(m.d.t.Context(), testResource, id); err != nil {
-		m.d.pods.Release("default", pod)
 		return
 	}
-	if m.pods%2 != 0 {
-		m.d.pods.Hold("default", pod, "main", testResource, id)
-	}
+	m.d.pods.Hold("default", pod, "main", testResource, id)
 	m.held[id] = pod
 }
 

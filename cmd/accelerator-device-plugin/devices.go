@@ -17,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
@@ -60,9 +61,13 @@ A card that is bad is printed as such; that is no failure.`,
 func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
 	policy := policyOf(cfg)
 	watched := watching(cfg)
+	asked := time.Now()
 	holders, unknown := askHolders(cmd.Context(), cfg.PodResourcesSocket, holdersPatient)
 	if unknown == nil {
-		watched.Holders = func(context.Context) (map[string][]inventory.Holding, error) { return holders.ours(policy.Owns), nil }
+		source := holderSource{kubeletDir: cfg.KubeletDir, owns: policy.Owns, given: server.NewAllocations(0)}
+		watched.Holders = func(ctx context.Context) (map[string][]inventory.Holding, error) {
+			return source.complete(ctx, asked, holders), nil
+		}
 	}
 	snapshot, err := scanOnce(cmd.Context(), cfg, watched)
 	if err != nil {

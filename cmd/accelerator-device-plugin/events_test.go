@@ -68,7 +68,7 @@ func TestEvents(t *testing.T) {
 	c.awaitOffers("started", offers{testResource: {"3b:00.0": false, "3b:00.0-p1": true}})
 	want := []string{aboutNode + "Warning DeviceUnhealthy 3b:00.0"}
 	c.awaitEvents("started", want...)
-	c.pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
+	c.hold("job", testResource, "3b:00.0-p1")
 	c.do(c.node.Plug(cardB))
 	want = append(want, aboutNode+"Normal DeviceAdded 5e:00.0")
 	c.awaitEvents("plugged", want...)

@@ -4,28 +4,21 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// Of the servers before, those are kept that have given something out lately, and no
-// others: a daemon whose mode is changed every day does not grow.
-func TestGenerationsForgetServers(t *testing.T) {
+// What was given out is remembered when the mode changes, and with it which nodes.
+func TestAllocationsOutliveTheMode(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.stop())
 	d.do(d.node.Plug(cardB))
 	s := newService(d.cfg, nil, nil, eventtest.Log(t))
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 3 { // each is over before anybody can have been given anything
-		d.do(s.generation(over, "single"))
-	}
-	if n := len(s.earlier); n != 1 {
-		t.Errorf("%d servers are kept, want the last one", n)
-	}
-
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.generation(ctx, "single") }()
@@ -35,11 +28,13 @@ func TestGenerationsForgetServers(t *testing.T) {
 	d.do(err)
 	end()
 	d.do(<-ended)
-	for range 3 {
-		d.do(s.generation(over, "af"))
-	}
-	if got := allocated(s.earlier)[testResource]; len(s.earlier) != 2 || len(got) != 1 {
-		t.Errorf("%d servers are kept, which gave out %q, want the one that gave out 5e:00.0, and the last one", len(s.earlier), got)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	d.do(s.generation(over, "af"))
+	want := []server.Allocation{{Resource: testResource, ID: "5e:00.0", Nodes: []string{"dfl-port.0", "245:0"}}}
+	nobody := func(string, string) bool { return false }
+	if diff := cmp.Diff(want, s.given.Compare(time.Now(), nobody)); diff != "" {
+		t.Errorf("given out (-want +got):\n%s", diff)
 	}
 }
 

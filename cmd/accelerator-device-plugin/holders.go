@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"reflect"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/checkpoint"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/podresources"
 )
@@ -42,6 +45,11 @@ func (h held) lookup() func(resource, id string) []string {
 	return h.of
 }
 
+// names reports whether a device has a holder.
+func (h held) names(resource, id string) bool {
+	return len(h[podresources.Key{Resource: resource, ID: id}]) > 0
+}
+
 func (h held) of(resource, id string) []string {
 	var names []string
 	for _, holder := range h[podresources.Key{Resource: resource, ID: id}] {
@@ -65,24 +73,111 @@ func (h held) ours(owns func(resource, id string) bool) map[string][]inventory.H
 	return all
 }
 
-// holdersOf says to the inventory who holds what: those that the kubelet knows,
-// and what was given out so recently that it may not know yet.
-func holdersOf(socket string, owns func(resource, id string) bool, allocated func() map[string][]string) func(context.Context) (map[string][]inventory.Holding, error) {
-	return func(ctx context.Context) (map[string][]inventory.Holding, error) {
-		known, err := askHolders(ctx, socket, holdersPatient)
-		if err != nil {
-			return nil, err
+// holderSource answers who holds what, and which nodes the holders were given.
+type holderSource struct {
+	socket     string // of the pod-resources API
+	kubeletDir string // of its checkpoint
+	owns       func(resource, id string) bool
+	given      *server.Allocations
+}
+
+// rereadCheckpoint is how long after it has allocated a device the kubelet may take to
+// write its checkpoint, which it does before anything else.
+const rereadCheckpoint = 100 * time.Millisecond
+
+// ask returns the devices that are held, by id: those of which the kubelet names a
+// holder, and those that were given out so recently that it may not know yet.
+func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, error) {
+	asked := time.Now()
+	known, err := askHolders(ctx, s.socket, holdersPatient)
+	if err != nil {
+		return nil, err
+	}
+	return s.complete(ctx, asked, known), nil
+}
+
+// complete adds to an answer of the kubelet what it does not tell.
+func (s holderSource) complete(ctx context.Context, asked time.Time, known held) map[string][]inventory.Holding {
+	all := known.ours(s.owns)
+	told := map[podresources.Key]bool{}
+	for _, a := range s.given.Compare(asked, known.names) {
+		told[podresources.Key{Resource: a.Resource, ID: a.ID}] = true
+		i := slices.IndexFunc(all[a.ID], func(h inventory.Holding) bool { return h.As == a.Resource })
+		if i < 0 {
+			all[a.ID] = append(all[a.ID], inventory.Holding{As: a.Resource, Nodes: a.Nodes})
+		} else {
+			all[a.ID][i].Nodes = a.Nodes
 		}
-		all := known.ours(owns)
-		for resource, ids := range allocated() {
-			for _, id := range ids {
-				if !slices.ContainsFunc(all[id], func(h inventory.Holding) bool { return h.As == resource }) {
-					all[id] = append(all[id], inventory.Holding{As: resource})
+	}
+	s.addRecorded(ctx, all, told)
+	return all
+}
+
+// addRecorded adds the nodes of what others have given out, by the kubelet's record.
+func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventory.Holding, told map[podresources.Key]bool) {
+	missing := false
+	for id, holdings := range all {
+		for _, h := range holdings {
+			missing = missing || !told[podresources.Key{Resource: h.As, ID: id}]
+		}
+	}
+	if !missing {
+		return
+	}
+	add := func() (complete bool) {
+		record, err := checkpoint.Read(s.kubeletDir)
+		complete = true
+		for id, holdings := range all {
+			for i, h := range holdings {
+				if key := (podresources.Key{Resource: h.As, ID: id}); !told[key] {
+					given, found := record[key]
+					holdings[i].Nodes, holdings[i].NodesErr = given.Nodes, nodesErr(given, found, err)
+					complete = complete && holdings[i].NodesErr == nil
 				}
 			}
 		}
-		return all, nil
+		return complete
 	}
+	if add() {
+		return
+	}
+	select { // another daemon may have given it out just now
+	case <-ctx.Done():
+	case <-time.After(rereadCheckpoint):
+		add()
+	}
+}
+
+var (
+	errNotRecorded = errors.New("the kubelet's checkpoint has no entry of it")
+	errNotTold     = errors.New("the kubelet's checkpoint does not tell its nodes")
+)
+
+// nodesErr returns why the nodes that were given with a device are not known, nil where
+// they are.
+func nodesErr(given checkpoint.Given, found bool, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return errNotRecorded
+	case !given.Known:
+		return errNotTold
+	}
+	return nil
+}
+
+// record returns what the kubelet has on record at the start. What cannot be read is
+// told with the first answer, if anything is held.
+func (s holderSource) record() map[string][]inventory.Holding {
+	record, _ := checkpoint.Read(s.kubeletDir)
+	all := map[string][]inventory.Holding{}
+	for key, given := range record {
+		if s.owns(key.Resource, key.ID) {
+			all[key.ID] = append(all[key.ID], inventory.Holding{As: key.Resource, Nodes: given.Nodes})
+		}
+	}
+	return all
 }
 
 // owner remembers every policy that the daemon has had: what was given out under

@@ -46,6 +46,15 @@ func (d *daemon) awaitLine(event string, words ...string) {
 	}
 }
 
+// hold has a pod hold devices of a resource of ours. The daemon is asked for them first,
+// as by the kubelet.
+func (d *daemon) hold(pod, resource string, ids ...string) {
+	d.t.Helper()
+	_, err := d.kubelet.Allocate(d.t.Context(), resource, ids...)
+	d.do(err)
+	d.pods.Hold("default", pod, "main", resource, ids...)
+}
+
 // A device that is pulled out from under a pod stays on the kubelet's list,
 // unhealthy, until the pod is gone.
 func TestRemovedInUse(t *testing.T) {
@@ -53,7 +62,7 @@ func TestRemovedInUse(t *testing.T) {
 	d.do(d.node.Plug(cardA))
 	d.do(d.node.Plug(cardB))
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	d.pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
+	d.hold("job", testResource, "3b:00.0-p1")
 	d.pods.Hold("default", "other", "main", "example.com/other", "5e:00.0") // of another plugin's
 	d.do(d.node.Unplug(cardA.Address))
 	d.await("first card pulled", health{"3b:00.0-p1": false, "5e:00.0": true})
@@ -69,6 +78,7 @@ func TestRemovedInUse(t *testing.T) {
 func TestRemovedInUseBeforeTheStart(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.stop())
+	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.1"}, "3b:00.0-p1"))
 	d.pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
 	d.run()
 	d.await("started", health{"3b:00.0-p1": false})
@@ -97,6 +107,7 @@ func TestPodResourcesThatMisbehaves(t *testing.T) {
 			d.do(d.node.Plug(cardA))
 			d.do(d.node.Plug(cardB))
 			d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+			d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0"}, "3b:00.0"))
 			d.pods.Hold("default", "job", "main", testResource, "3b:00.0")
 			d.pods.Behave(test.behaviour)
 			if test.stop {
@@ -121,7 +132,7 @@ func TestPodResourcesThatSpeaksRubbish(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardB))
 	d.await("plugged", health{"5e:00.0": true})
-	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
+	d.hold("job", testResource, "5e:00.0")
 	d.pods.Behave(standin.PodBehaviour{Garbage: true})
 	d.do(d.node.Unplug(cardB.Address))
 	d.awaitLine("device.tombstone", "5e:00.0", "default/job/main")
@@ -174,11 +185,13 @@ func TestDevicesOfOperator(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.stop())
 	d.do(d.node.Plug(cardA))
+	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0"}, "3b:00.0"))
+	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.2"}, "5e:00.0"))
 	d.pods.Hold("default", "job", "main", testResource, "5e:00.0", "3b:00.0")
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	d.do(os.WriteFile(file, []byte("exclude: [3b:00.0]\n"), 0o600))
 	stdout, stderr, code := output(t, "devices", "-o", "json", "--config", file, "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
-		"--pod-resources-socket", d.cfg.PodResourcesSocket)
+		"--pod-resources-socket", d.cfg.PodResourcesSocket, "--kubelet-dir", d.cfg.KubeletDir)
 	var rows []struct {
 		ID, Resource, Health, PCIAddress string
 		Reasons, Holder                  []string

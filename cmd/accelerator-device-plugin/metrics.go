@@ -37,6 +37,7 @@ func stateOf(mode string, inv *inventory.Inventory, srv *server.Server) metrics.
 // it is not any more.
 var tombstoneReasons = []string{
 	inventory.ReasonRemoved, inventory.ReasonRemovedInUse, inventory.ReasonReplacedInUse, inventory.ReasonMoving,
+	inventory.ReasonNodeChanged,
 }
 
 // measured is a device as the metrics show it.

@@ -108,7 +108,7 @@ func TestMetricsOfAStory(t *testing.T) {
 	if _, err := d.kubelet.Allocate(t.Context(), testResource, "86:00.0"); err == nil {
 		t.Error("a device was given that is not there")
 	}
-	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
+	d.hold("job", testResource, "5e:00.0")
 	d.do(d.node.Unplug(cardB.Address))
 	d.await("pulled", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
 	d.awaitLine("device.tombstone", "5e:00.0", "default/job/main")

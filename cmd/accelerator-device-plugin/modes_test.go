@@ -51,11 +51,12 @@ func inMode(t *testing.T, mode string, adjust func(*config.Config)) *daemon {
 // hurryAfter makes what was given out count as held for so long only; 0: as it does
 // outside tests.
 func (d *daemon) hurryAfter(grace time.Duration) {
+	given := server.NewAllocations(grace)
 	d.hurry = func(i *inventory.Config, s *server.Config) {
 		i.HoldersInterval = 20 * time.Millisecond
 		s.RetireAfter = 200 * time.Millisecond
 		if grace > 0 {
-			s.AllocationGrace = grace
+			s.Allocations = given
 		}
 	}
 }
@@ -167,7 +168,7 @@ func TestReplacedInUseOfModes(t *testing.T) {
 			id := test.ids[0]
 			d.do(d.node.Plug(cardA))
 			d.awaitOffers("card in", offers{test.a: all(test.ids, true)})
-			d.pods.Hold("default", "job", "main", test.a, id)
+			d.hold("job", test.a, id)
 			d.do(d.node.Unplug(cardA.Address))
 			d.awaitOffers("card out", offers{test.a: {id: false}})
 			d.do(d.node.Plug(otherCard()))
@@ -177,7 +178,7 @@ func TestReplacedInUseOfModes(t *testing.T) {
 			d.pods.Release("default", "job")
 			d.awaitOffers("the pod has ended, the old resource retired", offers{test.b: {id: true}})
 
-			d.pods.Hold("default", "next", "main", test.b, id)
+			d.hold("next", test.b, id)
 			d.do(d.node.Unplug(cardA.Address))
 			d.awaitOffers("other card out", offers{test.b: {id: false}})
 			d.do(d.node.Plug(otherCard()))
@@ -196,7 +197,7 @@ func TestAFUChangesInRegionModes(t *testing.T) {
 			d.do(d.node.Plug(cardA))
 			want := offers{test.a: {"3b:00.0": true}}
 			d.awaitOffers("card in", want)
-			d.pods.Hold("default", "job", "main", test.a, "3b:00.0")
+			d.hold("job", test.a, "3b:00.0")
 			d.do(d.node.Reprogram(cardA.Address, 1, cardB.AFUID))
 			d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x4000000000000"))
 			d.awaitOffers("reprogrammed, and one port breaks", offers{test.a: {"3b:00.0": false}})

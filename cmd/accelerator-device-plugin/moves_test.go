@@ -99,7 +99,7 @@ func TestAllocatedPortMovesInTheEnd(t *testing.T) {
 // healthy again with the AFU that the container was given.
 func TestHeldPortMovesWhenFree(t *testing.T) {
 	d := inModeAF(t, nil)
-	d.pods.Hold("default", "job", "main", afAa, "3b:00.0-p1")
+	d.hold("job", afAa, "3b:00.0-p1")
 	d.reprogram(cardB.AFUID)
 	d.awaitOffers("another AFU", moving)
 	d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
@@ -166,8 +166,8 @@ func TestMoveWithoutPodResources(t *testing.T) {
 // stays there.
 func TestHeldSinceBeforeTheStart(t *testing.T) {
 	d := inModeAF(t, nil)
+	d.hold("job", afAa, "3b:00.0-p1")
 	d.do(d.stop())
-	d.pods.Hold("default", "job", "main", afAa, "3b:00.0-p1")
 	d.reprogram(cardB.AFUID)
 	d.run()
 	d.awaitOffers("started", moving)

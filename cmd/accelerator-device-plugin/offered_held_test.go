@@ -60,7 +60,7 @@ var heldCases = []heldCase{
 	{"region became af, two ports", "dfl-two-ports", "af", "", []holding{{regionPAC, "0001:3b:00.0"}},
 		[]offered{kept("0001:3b:00.0", regionPAC, "dfl-port.9"), well("0001:3b:00.0-p1", dmaOnPAC, "dfl-port.10")}},
 	{"af became region, two ports", "dfl-two-ports", "region", "", []holding{{dmaOnPAC, "0001:3b:00.0-p1"}},
-		[]offered{well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10"),
+		[]offered{bad(well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10"), "node-in-use"),
 			heldBy(bad(well("0001:3b:00.0-p1", dmaOnPAC), "removed-in-use"), job)}},
 	{"pulled, under the name of another mode", "kernel-6.1-no-driver", "single", "", []holding{{regionPAC, "01:00.0"}},
 		[]offered{heldBy(bad(well("01:00.0", regionPAC), "removed-in-use"), job)}},
@@ -91,16 +91,30 @@ var heldCases = []heldCase{
 		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
 }
 
+// nodesOnBoards are the nodes that holders of a port were given, on whatever board.
+var nodesOnBoards = map[string][]string{
+	"01:00.0": {"dfl-port.0"}, "02:00.0": {"dfl-port.1"}, "0001:3b:00.0": {"dfl-port.9"}, "0001:3b:00.0-p1": {"dfl-port.10"},
+}
+
 // prepare makes the board, with a kubelet that knows who holds what, and returns the
 // arguments of our commands.
 func (c heldCase) prepare(t *testing.T) (pods *standin.PodResources, root string, args []string) {
 	t.Helper()
 	root = unfold(t, c.board)
 	pods, socket := servePods(t)
+	dir := filepath.Join(shortDir(t), "kubelet")
+	kubelet, err := standin.Start(t.Context(), dir, standin.Behaviour{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kubelet.Stop)
 	for _, h := range c.holds {
 		pods.Hold("default", "job", "main", h.resource, h.id)
+		if err := kubelet.Gave(h.resource, nodesOnBoards[h.id], h.id); err != nil {
+			t.Fatal(err)
+		}
 	}
-	args = []string{"--mode", c.mode, "--pod-resources-socket", socket}
+	args = []string{"--mode", c.mode, "--pod-resources-socket", socket, "--kubelet-dir", dir}
 	if c.rules != "" {
 		file := filepath.Join(t.TempDir(), "config.yaml")
 		if err := os.WriteFile(file, []byte("resources:\n"+c.rules+"\n"), 0o600); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -24,7 +23,10 @@ import (
 
 // newService returns the daemon. again may be nil where nothing comes over hangups.
 func newService(cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) *service {
-	return &service{cfg: cfg, hangups: hangups, again: again, log: log, metrics: metrics.New(buildVersion())}
+	return &service{
+		cfg: cfg, hangups: hangups, again: again, log: log,
+		metrics: metrics.New(buildVersion()), given: server.NewAllocations(server.AllocationGrace),
+	}
 }
 
 // serve runs what there is one of, and one generation after another, until ctx ends.
@@ -80,7 +82,7 @@ type service struct {
 	log     *zap.Logger
 	metrics *metrics.Metrics // of the process
 	ours    owner
-	earlier []*server.Server   // of the generations before, as far as it matters
+	given   *server.Allocations
 	spec    *cdi.Spec          // nil: CDI is off
 	events  *recorder.Recorder // nil: none are written
 
@@ -93,14 +95,13 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	cfg, log := s.cfg, s.log
 	cfg.Mode = mode
 	s.ours.follow(policyOf(cfg))
-	s.earlier = busy(s.earlier)
-	var servers []*server.Server
 	watched, settings := watching(cfg), s.serving(cfg)
 	watched.Metrics, settings.Metrics = s.metrics, s.metrics
 	if s.hurry != nil {
 		s.hurry(&watched, &settings)
 	}
-	watched.Holders = holdersOf(cfg.PodResourcesSocket, s.ours.owns, func() map[string][]string { return allocated(servers) })
+	source := holderSource{socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: s.ours.owns, given: settings.Allocations}
+	watched.Holders, watched.Record = source.ask, source.record()
 	node, err := openNode(cfg, watched, log, log)
 	if err != nil {
 		return err
@@ -110,9 +111,6 @@ func (s *service) generation(ctx context.Context, mode string) error {
 		node.watcher.Close()
 		return fmt.Errorf("server: %w", err)
 	}
-	// Its own slice: a question that hangs may outlive the generation.
-	servers = append(slices.Clone(s.earlier), srv)
-	s.earlier = servers
 	s.metrics.Follow(stateOf(mode, node.inventory, srv))
 
 	tasks, ctx := errgroup.WithContext(ctx)
@@ -135,31 +133,8 @@ func (s *service) serving(cfg config.Config) server.Config {
 	settings := server.Defaults()
 	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
 	settings.Annotations, settings.AllocationPolicy = policyOf(cfg).Annotations(), prefer.Policy(cfg.AllocationPolicy)
-	settings.CDI = s.spec
+	settings.CDI, settings.Allocations = s.spec, s.given
 	return settings
-}
-
-// busy are those servers that have given something out lately. The others are
-// forgotten, and their inventories with them.
-func busy(servers []*server.Server) []*server.Server {
-	var all []*server.Server
-	for _, srv := range servers {
-		if len(srv.Allocated()) > 0 {
-			all = append(all, srv)
-		}
-	}
-	return all
-}
-
-// allocated is what these servers gave out lately.
-func allocated(servers []*server.Server) map[string][]string {
-	all := make(map[string][]string)
-	for _, srv := range servers {
-		for resource, ids := range srv.Allocated() {
-			all[resource] = append(all[resource], ids...)
-		}
-	}
-	return all
 }
 
 // answers are those of the HTTP server.

@@ -75,8 +75,8 @@ func TestStory(t *testing.T) {
 	s.says("device.added", "list.sent")
 
 	s.begin("a pod is given the second card")
-	s.pods.Hold("default", "training", "main", testResource, "5e:00.0")
 	s.allocate("5e:00.0")
+	s.pods.Hold("default", "training", "main", testResource, "5e:00.0")
 	s.says("allocate.served")
 
 	s.play("port 1 of the first card breaks", func() error { return s.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000") })
@@ -133,8 +133,9 @@ func liveStory(dir string) (exitCode int) {
 	cfg.RecoveryHold = 200 * time.Millisecond
 	log := openLog(cfg, os.Stderr)
 	s := newService(cfg, nil, nil, log.Logger)
+	given := server.NewAllocations(100 * time.Millisecond)
 	s.hurry = func(i *inventory.Config, s *server.Config) {
-		i.HoldersInterval, s.AllocationGrace = 50*time.Millisecond, 100*time.Millisecond
+		i.HoldersInterval, s.Allocations = 50*time.Millisecond, given
 	}
 	if s.live(ctx, log, nil) != nil {
 		return 1

@@ -74,6 +74,7 @@ func (rs reasons) alone(name string) string {
 var foundByDaemon = []string{
 	"driver-unbound", "no-port", "port-missing", "node-missing", "node-mismatch", "port-id-conflict", "read-timeout",
 	"scan-failed", "recovery-failed", "recovering", "flapping", "excluded", "removed", "removed-in-use", "replaced-in-use", "moving",
+	"node-in-use", "node-changed",
 }
 
 // near returns up to three reasons that somebody may have meant, the nearest

@@ -50,25 +50,19 @@ func (s *stage) steps() []step {
 	return []step{
 		{"a card with two ports is plugged in", s.plug(cardA), s.list(health{portA0: true, portA1: true}), 0},
 		{"a second card is plugged in", s.plug(cardB), s.list(health{portA0: true, portA1: true, portB0: true}), 0},
-		{"a pod is given " + portB0, s.startPod(portB0), s.allocation(portB0), 0},
+		{"a pod is given " + portB0, s.nothing, s.allocation(portB0), 0},
 		{"port 1 of the first card breaks (AP6)", s.set(portErrors, ap6Error), s.list(health{portA0: true, portA1: false, portB0: true}), 0},
 		{fmt.Sprintf("it heals (and must hold for %s)", s.Hold), s.set(portErrors, noError), s.list(health{portA0: true, portA1: true, portB0: true}), s.Hold},
 		{"the driver of that port is unbound", s.unbind, s.list(health{portA0: true, portA1: false, portB0: true}), 0},
 		{fmt.Sprintf("it is bound again (and must hold for %s)", s.Hold), s.bind, s.list(health{portA0: true, portA1: true, portB0: true}), s.Hold},
-		{"the first card, which nobody holds, is pulled out", s.unplug(cardA), s.list(health{portB0: true}), 0},
+		{"the second card is pulled out under the pod", s.unplug(cardB), s.list(health{portA0: true, portA1: true, portB0: false}), 0},
+		{fmt.Sprintf("it is plugged in again (and must hold for %s)", s.Hold), s.plug(cardB), s.list(health{portA0: true, portA1: true, portB0: true}), s.Hold},
+		{"the first card, which no pod holds, is pulled out", s.unplug(cardA), s.list(health{portB0: true}), 0},
 		{"the kubelet restarts", s.restart, s.registered(health{portB0: true}), 0},
-		{"the second card is pulled out under the pod", s.unplug(cardB), s.list(health{portB0: false}), 0},
-		{fmt.Sprintf("it is plugged in again (and must hold for %s)", s.Hold), s.plug(cardB), s.list(health{portB0: true}), s.Hold},
 	}
 }
 
-// startPod lets the kubelet know of a pod that holds a device.
-func (s *stage) startPod(id string) func(context.Context) error {
-	return func(context.Context) error {
-		s.pods.Hold("default", "demo", "main", s.Resource, id)
-		return nil
-	}
-}
+func (s *stage) nothing(context.Context) error { return nil }
 
 func (s *stage) plug(c simnode.Card) func(context.Context) error {
 	return func(context.Context) error { return s.node.Plug(c) }
@@ -126,6 +120,7 @@ func (s *stage) allocation(id string) func(context.Context) (string, time.Time, 
 		if err != nil {
 			return err.Error(), time.Time{}, err
 		}
+		s.pods.Hold("default", "demo", "main", s.Resource, id)
 		var parts []string
 		for _, name := range slices.Sorted(maps.Keys(answer.Envs)) {
 			parts = append(parts, name+"="+answer.Envs[name])

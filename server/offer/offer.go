@@ -23,6 +23,8 @@ type Unit struct {
 	Reasons  []string // why it is not healthy
 	NUMANode int      // -1: none
 	Nodes    []string // names below /dev that the container is given
+
+	NodeNumbers []string // MAJOR:MINOR of these, as far as they are known
 }
 
 // Resource is what the kubelet is told under one name.
@@ -85,11 +87,11 @@ func Resources(devices []*inventory.Device) []Resource {
 
 // unit is the device as its resource offers it.
 func unit(d *inventory.Device) Unit {
-	return Unit{ID: d.ID, Card: d.PCIAddress, Health: d.Health, Reasons: d.Reasons, NUMANode: d.NUMANode, Nodes: d.Nodes}
+	return Unit{ID: d.ID, Card: d.PCIAddress, Health: d.Health, Reasons: d.Reasons, NUMANode: d.NUMANode, Nodes: d.Nodes, NodeNumbers: d.NodeNumbers}
 }
 
 // Equal says whether nobody could tell u and o apart.
 func (u Unit) Equal(o Unit) bool {
 	return u.ID == o.ID && u.Card == o.Card && u.Health == o.Health && u.NUMANode == o.NUMANode &&
-		slices.Equal(u.Reasons, o.Reasons) && slices.Equal(u.Nodes, o.Nodes)
+		slices.Equal(u.Reasons, o.Reasons) && slices.Equal(u.Nodes, o.Nodes) && slices.Equal(u.NodeNumbers, o.NodeNumbers)
 }

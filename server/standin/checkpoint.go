@@ -94,6 +94,16 @@ func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateRe
 	return k.writeCheckpoint()
 }
 
+// Gave records that a container was given these devices with these nodes, by their
+// names, by a daemon that this kubelet does not know of.
+func (k *Kubelet) Gave(resource string, nodes []string, ids ...string) error {
+	answer := &v1beta1.ContainerAllocateResponse{}
+	for _, name := range nodes {
+		answer.Devices = append(answer.Devices, &v1beta1.DeviceSpec{HostPath: "/dev/" + name, ContainerPath: "/dev/" + name, Permissions: "rw"})
+	}
+	return k.Allocated(resource, answer, ids...)
+}
+
 // End ends the allocations of a resource that have one of these devices. The file keeps
 // them until it is written the next time, as the kubelet's does: the pod-resources API
 // alone says who holds what.

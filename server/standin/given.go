@@ -1,18 +1,31 @@
 package standin
 
-import "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+import (
+	"strings"
+
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
 
 // Given is what one container got, for tests that do not speak the kubelet's
 // language.
 type Given struct {
-	Envs, Annotations map[string]string
+	Envs, Annotations map[string]string // without those that tell Nodes again, for the kubelet's checkpoint
 	Nodes             []string // HOST:CONTAINER:PERMISSIONS
 	CDI               []string // names
 }
 
 // GivenBy reads an answer of [Kubelet.Allocate].
 func GivenBy(answer *v1beta1.ContainerAllocateResponse) Given {
-	g := Given{Envs: answer.Envs, Annotations: answer.Annotations}
+	g := Given{Envs: answer.Envs}
+	for key, value := range answer.Annotations {
+		if strings.HasPrefix(key, "nodes.accelerator.b-com.com/") {
+			continue
+		}
+		if g.Annotations == nil {
+			g.Annotations = map[string]string{}
+		}
+		g.Annotations[key] = value
+	}
 	for _, node := range answer.Devices {
 		g.Nodes = append(g.Nodes, node.HostPath+":"+node.ContainerPath+":"+node.Permissions)
 	}

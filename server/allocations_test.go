@@ -219,6 +219,59 @@ func TestAllocatedOutlivesItsResource(t *testing.T) {
 	}
 }
 
+// An allocation counts until an answer that was asked for after it has named a holder,
+// and a later one does not.
+func TestAllocationsCompare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		given := server.NewAllocations(time.Minute)
+		cfg := server.Defaults()
+		cfg.KubeletDir, cfg.Allocations = t.TempDir(), given
+		s, err := server.New(cfg, &devices{}, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		allocate := s.Offer(t.Context(), resource, offer.Unit{ID: "a", Nodes: []string{"dfl-port.0"}, NodeNumbers: []string{"245:0"}})
+		begin := time.Now()
+		at := func(seconds int) time.Time { return begin.Add(time.Duration(seconds) * time.Second) }
+		counts := []server.Allocation{{Resource: resource, ID: "a", Nodes: []string{"dfl-port.0", "245:0"}}}
+		for _, step := range []struct {
+			name     string
+			now      int // seconds since the beginning
+			allocate bool
+			asked    int // when the question was asked that is answered now
+			named    bool
+			want     []server.Allocation
+		}{
+			{name: "asked before it was given", now: 10, allocate: true, asked: 9, want: counts},
+			{name: "not admitted yet", now: 11, asked: 11, want: counts},
+			{name: "admitted", now: 13, asked: 13, named: true, want: counts},
+			{name: "an older answer comes late", now: 14, asked: 12, want: counts},
+			{name: "admitted, for longer than the grace time", now: 200, asked: 200, named: true, want: counts},
+			{name: "an older answer names it", now: 201, asked: 199, named: true, want: counts},
+			{name: "the pod has ended", now: 202, asked: 202},
+			{name: "an older answer names it late", now: 203, asked: 200, named: true},
+			{name: "given again", now: 210, allocate: true, asked: 209, want: counts},
+			{name: "the last pod is still named", now: 211, asked: 208, named: true, want: counts},
+			{name: "not admitted for the grace time", now: 270, asked: 270, want: counts},
+			{name: "nor after it", now: 271, asked: 271},
+			{name: "admitted, given again before it was known to have ended", now: 300, allocate: true, asked: 301, named: true, want: counts},
+			{name: "given again", now: 310, allocate: true, asked: 309, want: counts},
+			{name: "not admitted yet, and named before", now: 312, asked: 311, want: counts},
+		} {
+			time.Sleep(time.Until(at(step.now))) // fake
+			if step.allocate {
+				if err := allocate("a"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := given.Compare(at(step.asked), func(r, id string) bool { return step.named && r == resource && id == "a" })
+			if diff := cmp.Diff(step.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", step.name, diff)
+			}
+		}
+	})
+}
+
 // What is over is forgotten also when nobody asks: allocations clear it.
 func TestAllocatedIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Allocations are the devices that Allocate has given to containers, for as long as the
+// kubelet's pod-resources API may not tell of it. The kubelet names a holder only once
+// the pod has been admitted, some time after Allocate has answered. An allocation counts
+// until an answer that was asked for after it has named a holder and a later one does
+// not; without any that names a holder it counts for the grace time.
+//
+// Allocations outlive resources and servers, and are safe for concurrent use. There are
+// never more than devices that were ever listed.
+type Allocations struct {
+	grace time.Duration
+
+	mu     sync.Mutex
+	served map[unitKey]allocation
+}
+
+// Allocation is a device that was given to a container under the name of a resource.
+type Allocation struct {
+	Resource, ID string
+	Nodes        []string // names and numbers (MAJOR:MINOR) of the nodes that were given with it
+}
+
+// unitKey is one unit of one resource.
+type unitKey struct{ resource, id string }
+
+type allocation struct {
+	at    time.Time // when it was asked for last
+	named time.Time // when the newest answer was asked for that names a holder; zero: none does
+	nodes []string
+}
+
+// NewAllocations returns an empty set. An allocation without a holder counts for the
+// grace time.
+func NewAllocations(grace time.Duration) *Allocations {
+	return &Allocations{grace: grace, served: map[unitKey]allocation{}}
+}
+
+// add takes note that these ids are about to be given, and returns the list by which
+// that is decided. withdraw takes it back, where they are refused: earlier allocations
+// of them stand. The list is read under the lock: a device that leaves it is then asked
+// after, and must not be found free before it is refused.
+func (a *Allocations) add(resource string, ids []string, lists *feed[*list]) (newest *list, withdraw func()) {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.forget(now)
+	newest, _ = lists.latest()
+	before := make(map[unitKey]allocation, len(ids))
+	for _, id := range ids {
+		key := unitKey{resource, id}
+		if _, twice := before[key]; !twice {
+			before[key] = a.served[key]
+		}
+		u, _ := newest.unit(id)
+		a.served[key] = allocation{at: now, nodes: slices.Concat(u.Nodes, u.NodeNumbers)}
+	}
+	return newest, func() { a.withdraw(before, now) }
+}
+
+// withdraw takes an add back, but not one that has come after it.
+func (a *Allocations) withdraw(before map[unitKey]allocation, added time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key, was := range before {
+		switch {
+		case !a.served[key].at.Equal(added):
+		case was.at.IsZero():
+			delete(a.served, key)
+		default:
+			a.served[key] = was
+		}
+	}
+}
+
+// Compare compares the allocations with an answer of the pod-resources API and returns
+// those that still count, sorted. asked is when the question was asked, named reports
+// whether the answer names a holder of a device. Answers may be compared in any order.
+func (a *Allocations) Compare(asked time.Time, named func(resource, id string) bool) []Allocation {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.forget(time.Now())
+	var all []Allocation
+	for key, was := range a.served {
+		switch is := named(key.resource, key.id); {
+		case !asked.After(was.at): // the answer may be older
+		case is && asked.After(was.named):
+			was.named = asked
+			a.served[key] = was
+		case !is && !was.named.IsZero() && asked.After(was.named):
+			delete(a.served, key)
+			continue
+		}
+		all = append(all, Allocation{key.resource, key.id, was.nodes})
+	}
+	slices.SortFunc(all, func(a, b Allocation) int {
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
+// forget drops what has not been named within the grace time.
+func (a *Allocations) forget(now time.Time) {
+	maps.DeleteFunc(a.served, func(_ unitKey, was allocation) bool { return was.named.IsZero() && now.Sub(was.at) > a.grace })
+}

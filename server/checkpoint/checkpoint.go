@@ -1,0 +1,128 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"b-com.com/accelerator-device-plugin/server/podresources"
+)
+
+// File is the name of the file in the directory of the kubelet's device plugins.
+const File = "kubelet_internal_checkpoint"
+
+// maxSize is the largest file that is read, in bytes. An entry has about 500.
+const maxSize = 16 << 20
+
+// Given is what the containers were given with one device.
+type Given struct {
+	Nodes []string // names and numbers (MAJOR:MINOR), sorted
+	Known bool     // Nodes are all
+}
+
+// Record is what the containers were given, by device.
+type Record map[podresources.Key]Given
+
+// annotationPrefix begins the key of the annotation of a device; the rest is its id,
+// with - for the colons, which a key may not have.
+const annotationPrefix = "nodes.accelerator.b-com.com/"
+
+func annotationKey(id string) string { return annotationPrefix + strings.ReplaceAll(id, ":", "-") }
+
+// Annotate adds to the annotations of an answer of Allocate what the nodes of a device
+// are: their names below the device root, and their numbers.
+func Annotate(annotations map[string]string, id string, nodes []string) {
+	if len(nodes) > 0 {
+		annotations[annotationKey(id)] = strings.Join(nodes, ",")
+	}
+}
+
+// file is the part of the checkpoint that matters here. Names are the kubelet's.
+type file struct {
+	Data *struct {
+		PodDeviceEntries []entry
+	}
+}
+
+// entry is what one container was given of one resource.
+type entry struct {
+	ResourceName string
+	DeviceIDs    map[string][]string // by NUMA node
+	AllocResp    []byte              // a ContainerAllocateResponse
+}
+
+// Read reads the record in the kubelet's directory of device plugins. A directory
+// without one has an empty record.
+func Read(kubeletDir string) (Record, error) {
+	path := filepath.Join(kubeletDir, File)
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return Record{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kubelet's checkpoint: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("kubelet's checkpoint: %w", err)
+	}
+	if len(text) > maxSize {
+		return nil, fmt.Errorf("kubelet's checkpoint %s: has more than %d bytes", path, maxSize)
+	}
+	record, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("kubelet's checkpoint %s: %w", path, err)
+	}
+	return record, nil
+}
+
+// parse reads the content of a checkpoint.
+func parse(text []byte) (Record, error) {
+	var found file
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, err
+	}
+	if found.Data == nil {
+		return nil, errors.New("found no Data, want the format of Kubernetes 1.20 or newer")
+	}
+	record := Record{}
+	for _, e := range found.Data.PodDeviceEntries {
+		var answer v1beta1.ContainerAllocateResponse
+		// What cannot be read may hold any node.
+		readable := proto.Unmarshal(e.AllocResp, &answer) == nil
+		for _, ids := range e.DeviceIDs {
+			for _, id := range ids {
+				key := podresources.Key{Resource: e.ResourceName, ID: id}
+				nodes, known := given(&answer, id)
+				if old, twice := record[key]; twice { // a pod's init containers have had it before
+					nodes, known = append(nodes, old.Nodes...), known && old.Known
+				}
+				slices.Sort(nodes)
+				record[key] = Given{slices.Compact(nodes), known && readable}
+			}
+		}
+	}
+	return record, nil
+}
+
+// given returns the nodes that an answer gave with a device. Without an annotation
+// they are all nodes of the answer, whichever of its devices they belong to; those of
+// CDI devices are not known then.
+func given(answer *v1beta1.ContainerAllocateResponse, id string) (nodes []string, known bool) {
+	if text, ok := answer.Annotations[annotationKey(id)]; ok {
+		return strings.Split(text, ","), true
+	}
+	for _, d := range answer.Devices {
+		nodes = append(nodes, filepath.Base(d.GetHostPath()))
+	}
+	return nodes, len(answer.CdiDevices) == 0
+}

@@ -1,0 +1,4 @@
+package checkpoint
+
+// Parse reads the content of a checkpoint.
+var Parse = parse
