@@ -44,8 +44,10 @@
 // or event has at most 4 MiB; a watch is asked to end after 5 to 10 minutes and
 // is given up soon after; a connection that is silent is pinged (HTTP/2). What
 // is over begins again: a watch at the last resourceVersion, after 410 and after
-// trouble from the list. Attempts that fail are paced, and a Retry-After is
-// heeded up to a minute. Trouble is said once for each kind, until a watch has
+// trouble from the list. Attempts that fail are paced. A Retry-After is heeded up to
+// a minute: no attempt is made earlier, and it is made up to half as much later, at
+// random, so that the nodes of a cluster do not ask again all at once. For the same
+// reason a watch that has ended begins again within a second, at random. Trouble is said once for each kind, until a watch has
 // lasted for 45 s; what follows is at Debug. Until then callers hold what they
 // were told last: a server that is gone is not a node that is gone.
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/url"
 	"regexp"
 	"time"
@@ -33,6 +34,8 @@ const (
 
 	firstRetry = 500 * time.Millisecond
 	mostRetry  = 30 * time.Second
+
+	reopenWithin = time.Second // after the end of a watch that was in order
 )
 
 // nodeName is a DNS subdomain: the names that Node objects can have. Nothing else
@@ -60,23 +63,28 @@ func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)
 		trouble: c.trouble(name),
 		pause:   backoff.Backoff{First: firstRetry, Most: mostRetry},
 	}
-	for {
+	for ctx.Err() == nil {
 		err := f.once(ctx)
 		if ctx.Err() != nil {
-			return nil
+			break
 		}
-		wait := max(f.pause.Next(), retryAfter(err))
+		wait := f.pause.NextAfter(retryAfter(err))
 		if !errors.Is(err, errExpired) {
 			f.trouble.met(err, wait)
 		}
 		if errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrForbidden) {
 			refused()
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
+		sleep(ctx, wait)
+	}
+	return nil
+}
+
+// sleep returns after d, or when ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 
@@ -101,6 +109,8 @@ func (f *following) once(ctx context.Context) error {
 		if version, err = f.watch(ctx, version); err != nil {
 			return fmt.Errorf("watch node %s: %w", f.name, err)
 		}
+		// An API server that stops ends the watches of all nodes at once.
+		sleep(ctx, rand.N(reopenWithin))
 	}
 	return ctx.Err()
 }

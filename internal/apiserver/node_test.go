@@ -109,7 +109,7 @@ func TestWatchEnds(t *testing.T) {
 		r.Bookmark()
 		synctest.Wait()
 		r.HangUp()
-		synctest.Wait()
+		after(time.Second)
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
 		if diff := cmp.Diff([]string{"list", "watch 1001", "watch 1002"}, r.Requests()); diff != "" {
@@ -167,7 +167,7 @@ func TestTokenRotated(t *testing.T) {
 		r.write(t, "token", "token-2")
 		r.UseToken("token-2")
 		r.HangUp()
-		synctest.Wait()
+		after(time.Second)
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
 		if lines := r.lines(); lines != nil {

@@ -238,12 +238,12 @@ func TestPaceBeginsAgain(t *testing.T) {
 	})
 }
 
-// A Retry-After is heeded, up to a minute.
+// A Retry-After is heeded, up to a minute, and half as much again at random.
 func TestRetryAfter(t *testing.T) {
 	for _, tc := range []struct {
 		header   string
 		min, max time.Duration
-	}{{"50", 50 * time.Second, 50 * time.Second}, {"999999999999", time.Minute, time.Minute}, {"-1", 0, time.Second}, {"soon", 0, time.Second}} {
+	}{{"50", 50 * time.Second, 75 * time.Second}, {"999999999999", time.Minute, 90 * time.Second}, {"-1", 0, time.Second}, {"soon", 0, time.Second}} {
 		t.Run(tc.header, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseFault(refuse(429, "too many", "Retry-After", tc.header)) })

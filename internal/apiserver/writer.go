@@ -128,7 +128,7 @@ const maxUID = 256
 // Failed notes that a request failed for a reason that may pass, and returns how
 // long to wait before the next one. Of each kind of trouble the first is logged.
 func (w *Writer) Failed(err error) time.Duration {
-	wait := max(w.pause.Next(), retryAfter(err))
+	wait := w.pause.NextAfter(retryAfter(err))
 	w.trouble.met(err, wait)
 	return wait
 }

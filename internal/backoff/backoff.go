@@ -19,5 +19,12 @@ func (b *Backoff) Next() time.Duration {
 	return b.last/2 + rand.N(b.last/2+1)
 }
 
+// NextAfter is Next where the other side has asked for a time to wait. It returns
+// no less than that: a time drawn evenly from asked to half as much again, or what
+// Next returns if that is longer.
+func (b *Backoff) NextAfter(asked time.Duration) time.Duration {
+	return max(b.Next(), asked+rand.N(asked/2+1))
+}
+
 // Reset begins again with First.
 func (b *Backoff) Reset() { b.last = 0 }

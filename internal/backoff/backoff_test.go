@@ -1,6 +1,7 @@
 package backoff_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -41,5 +42,40 @@ func TestDraw(t *testing.T) {
 	}
 	if len(seen) < 50 {
 		t.Errorf("%d different waits of 100", len(seen))
+	}
+}
+
+// A server that asks many to wait gets them back one after the other, and none
+// before the time. The draws are even: each decile is where it should be within 4 %
+// of the range, which is eight standard deviations.
+func TestNextAfter(t *testing.T) {
+	const asked, draws = 10 * time.Second, 10000
+	waits := make([]time.Duration, draws)
+	for i := range waits {
+		b := backoff.Backoff{First: time.Millisecond, Most: time.Millisecond}
+		waits[i] = b.NextAfter(asked)
+	}
+	slices.Sort(waits)
+	if waits[0] < asked || waits[draws-1] > asked+asked/2 {
+		t.Errorf("waits from %s to %s, want %s to %s", waits[0], waits[draws-1], asked, asked+asked/2)
+	}
+	for i := range 9 {
+		got, want := waits[(i+1)*draws/10], asked+asked/2*time.Duration(i+1)/10
+		if off := (got - want).Abs(); off > asked/2/25 {
+			t.Errorf("%d0 %% of the waits are below %s, want %s", i+1, got, want)
+		}
+	}
+}
+
+func TestNextAfterLess(t *testing.T) {
+	b := backoff.Backoff{First: time.Minute, Most: time.Hour}
+	for _, asked := range []time.Duration{0, time.Second} {
+		b.Reset()
+		if got := b.NextAfter(asked); got < 30*time.Second || got > time.Minute {
+			t.Errorf("asked for %s: %s, want what Next returns, 30s to 1m", asked, got)
+		}
+		if got := b.NextAfter(asked); got < time.Minute || got > 2*time.Minute {
+			t.Errorf("asked for %s: %s, want twice as long the second time", asked, got)
+		}
 	}
 }

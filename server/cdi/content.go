@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/pkg/parser"
@@ -80,11 +81,26 @@ func (c *content) check(path string) error {
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
 		return err
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", errInvalid, err)
+	if err != nil { // may name the file, whose name is another each time
+		return fmt.Errorf("%w: %s", errInvalid, strings.ReplaceAll(err.Error(), path, "file"))
 	}
 	if !reflect.DeepEqual(*read.Spec, c.spec) {
 		return fmt.Errorf("%w: it would be read as something else", errInvalid)
 	}
 	return nil
+}
+
+// covers reports whether a spec gives no device other nodes than the content does.
+// It may have fewer devices.
+func (c *content) covers(found *specs.Spec) bool {
+	if found.Kind != c.spec.Kind || !reflect.DeepEqual(found.ContainerEdits, specs.ContainerEdits{}) {
+		return false
+	}
+	for _, d := range found.Devices {
+		i, ok := slices.BinarySearchFunc(c.spec.Devices, d.Name, func(w specs.Device, name string) int { return cmp.Compare(w.Name, name) })
+		if !ok || !reflect.DeepEqual(d, c.spec.Devices[i]) {
+			return false
+		}
+	}
+	return true
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -61,8 +62,48 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-// The disk turns bad in the middle of a life: the old file stays, the error says
-// why, and once it is mended Ensure writes what could not be written.
+// inChild is set in the process that inItsOwnProcess starts.
+const inChild = "CDI_TEST_IN_CHILD"
+
+// inItsOwnProcess runs the test that calls it in a process of its own, and reports
+// whether this is that process. There noRoom concerns no file of the test framework.
+func inItsOwnProcess(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(inChild) != "" {
+		return true
+	}
+	child := exec.Command(os.Args[0], "-test.v", "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), inChild+"=1")
+	if out, err := child.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()+" ") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	return false
+}
+
+// noRoom makes writing of files fail, as on a full disk: that of more than a few
+// bytes.
+func noRoom(t *testing.T, _ string) (mend func()) {
+	t.Helper()
+	if os.Getenv(inChild) == "" {
+		t.Fatal("would make the test framework fail: see inItsOwnProcess")
+	}
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 10, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The disk turns bad in the middle of a life, and the old file has nothing wrong in
+// it: the file stays, the error says why, and once the disk is mended Ensure writes
+// what could not be written.
 func TestDiskTurnsBad(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -110,6 +151,117 @@ func TestDiskTurnsBad(t *testing.T) {
 	}
 }
 
+// Two cards have swapped their nodes, and the file cannot be written: it does not
+// go on giving each the other's node.
+func TestStaleFile(t *testing.T) {
+	if !inItsOwnProcess(t) {
+		return
+	}
+	swapped := []cdi.Device{{ID: "3b:00.0", Nodes: []string{"dfl-port.1"}}, {ID: "5e:00.0", Nodes: []string{"dfl-port.0"}}}
+	for _, tc := range []struct {
+		name    string
+		bad     func(t *testing.T, dir string) (mend func())
+		devices []cdi.Device
+		errno   error
+		removed bool
+	}{
+		{"no room", noRoom, swapped, syscall.EFBIG, true},
+		{"no room, one has gone", noRoom, swapped[1:], syscall.EFBIG, true},
+		{"no descriptor more", noDescriptor, swapped, syscall.EMFILE, true},
+		{"not allowed", asNobody, swapped, fs.ErrPermission, false},
+		{"not allowed, none is left", asNobody, nil, fs.ErrPermission, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"dfl-port.0"}}, cdi.Device{ID: "5e:00.0", Nodes: []string{"dfl-port.1"}})
+			path := filepath.Join(dir, name)
+			want := path + " is missing, containers with its devices do not start: "
+			if !tc.removed {
+				want = path + " is out of date and can be neither written nor removed, containers that start may get the nodes of other devices: "
+			}
+			mend := tc.bad(t, dir)
+			first, again, third := s.Write(tc.devices), s.Ensure(), s.Write(tc.devices)
+			mend()
+			for _, err := range []error{first, again, third} {
+				if !errors.Is(err, tc.errno) || !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want %v and: %s", err, tc.errno, want)
+				}
+				if err.Error() != first.Error() {
+					t.Errorf("error %v, want the text of the first attempt: %v", err, first)
+				}
+			}
+			if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) != tc.removed {
+				t.Errorf("spec: %v; want it removed: %v", err, tc.removed)
+			}
+			if _, ok := s.Name("3b:00.0"); ok && tc.removed {
+				t.Error("a name though there is no file")
+			}
+			write(t, s, swapped...)
+			if got, err := os.ReadFile(path); err != nil || strings.Count(string(got), "hostPath") != 2 {
+				t.Errorf("after the disk was mended: %s, %v", got, err)
+			}
+		})
+	}
+}
+
+// The file of a daemon that was killed, and that the next one cannot replace, is
+// judged by what is in it.
+func TestStaleFromBefore(t *testing.T) {
+	if !inItsOwnProcess(t) {
+		return
+	}
+	for _, tc := range []struct {
+		name   string
+		before []byte // nil: as a daemon wrote it
+		stays  bool
+	}{
+		{"the same nodes", nil, true},
+		{"garbage", []byte("\x00{{"), false},
+		{"empty", []byte{}, false},
+		{"another kind", []byte(`{"cdiVersion":"0.5.0","kind":"a.b/c","devices":[]}`), false},
+		{"nodes for all devices", []byte(`{"cdiVersion":"0.5.0","kind":"` + kind + `","devices":[],"containerEdits":{"deviceNodes":[{"path":"/dev/x"}]}}`), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, name)
+			if tc.before == nil {
+				tc.before = []byte(golden(t))
+			}
+			if err := os.WriteFile(path, tc.before, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, dir)
+			mend := noRoom(t, dir)
+			err := s.Write(append(many(1, "dfl-port.3"), board...))
+			mend()
+			if !errors.Is(err, syscall.EFBIG) {
+				t.Errorf("error %v, want %v", err, syscall.EFBIG)
+			}
+			want := map[string]string{lock: ""}
+			if tc.stays {
+				want[name] = string(tc.before)
+			}
+			expect(t, dir, want)
+		})
+	}
+}
+
+// A daemon that has no descriptor left to read the file goes by what it wrote: its
+// own trouble takes no device away.
+func TestNoDescriptorButRight(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	write(t, s, board...)
+	before := identity(t, dir)
+	mend := noDescriptor(t, dir)
+	err := s.Ensure()
+	mend()
+	if !errors.Is(err, syscall.EMFILE) || !os.SameFile(before, identity(t, dir)) {
+		t.Errorf("error %v, want %v and the file as it was", err, syscall.EMFILE)
+	}
+}
+
 // The same on a file system of its own, full and then read-only.
 func TestFileSystem(t *testing.T) {
 	dir := t.TempDir()
@@ -146,10 +298,28 @@ func TestFileSystem(t *testing.T) {
 		t.Fatalf("not full: %v", err)
 	}
 	check(syscall.ENOSPC)
+
+	// What is stale makes room for what is right, if that is no larger.
+	swapped := []cdi.Device{{ID: "5e:00.0", Nodes: []string{"dfl-port.0"}}}
+	write(t, s, swapped...)
+	if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(text), "dfl-port.0") {
+		t.Errorf("spec %s, %v; want the new node", text, err)
+	}
+	err = s.Write(many(100, "dfl-port.0"))
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), name+" is missing") {
+		t.Errorf("error %v, want %v and that the file is missing", err, syscall.ENOSPC)
+	}
+	expect(t, dir, map[string]string{lock: "", "ballast": string(make([]byte, 12<<10))})
+
+	write(t, s, board[0], board[2])
+	before = identity(t, dir)
 	if err := errors.Join(os.Remove(ballast), syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "")); err != nil {
 		t.Fatal(err)
 	}
 	check(syscall.EROFS)
+	if err := s.Write(swapped); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "out of date and can be neither written nor removed") {
+		t.Errorf("error %v, want %v and that the file is out of date", err, syscall.EROFS)
+	}
 	if err := s.Write([]cdi.Device{board[0]}); err != nil { // it is there, nothing need be written
 		t.Error(err)
 	}

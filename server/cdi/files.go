@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"tags.cncf.io/container-device-interface/pkg/cdi"
 )
 
 // files are our names in the directory.
@@ -36,22 +38,69 @@ func (f files) put(wanted *content) error {
 	return f.replace(wanted)
 }
 
-// says tells whether the spec is a file that everybody may read, with these
-// bytes. A link does not count, whatever it leads to; nothing is waited for, as
-// the opening of a pipe would be.
-func (f files) says(want []byte) bool {
+// open opens the spec for reading. It follows no link, and does not block where
+// the name is that of a pipe. What is not a regular file is an error.
+func (f files) open() (*os.File, fs.FileInfo, error) {
 	file, err := os.OpenFile(f.spec(), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = syscall.EISDIR
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("found %v, want a regular file", info.Mode())
+	default:
+		return file, info, nil
+	}
+	file.Close()
+	return nil, nil, err
+}
+
+// says reports whether the spec is a regular file with these bytes that every
+// user may read.
+func (f files) says(want []byte) bool {
+	file, info, err := f.open()
 	if err != nil {
 		return false
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o444 != 0o444 || info.Size() != int64(len(want)) {
+	if info.Mode()&0o444 != 0o444 || info.Size() != int64(len(want)) {
 		return false
 	}
 	got := make([]byte, len(want))
 	_, err = io.ReadFull(file, got)
 	return err == nil && bytes.Equal(got, want)
+}
+
+// maxSpec is the size of the largest file that is read by stale. 1000 devices
+// have 300 kB.
+const maxSpec = 4 << 20
+
+// stale reports whether the spec gives a device nodes that are not wanted for it.
+// A file that cannot be read or understood is stale, unless the daemon lacks the
+// means to read it: then last decides, the content that was last seen in it, or
+// nil.
+func (f files) stale(wanted, last *content) bool {
+	file, _, err := f.open()
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
+		return false // runtimes find no spec
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM):
+		return last == nil || !wanted.covers(&last.spec)
+	default:
+		return true
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxSpec))
+	if err != nil {
+		return true
+	}
+	found, err := cdi.ParseSpec(text)
+	return err != nil || found == nil || !wanted.covers(found)
 }
 
 // replace puts a new file in place of whatever has its name, in one step. On an
@@ -62,11 +111,12 @@ func (f files) replace(wanted *content) (err error) {
 	}
 	temp, err := os.CreateTemp(f.dir, f.tempPrefix()+"*"+tempSuffix)
 	if err != nil {
-		return err
+		return unnamed(err)
 	}
 	defer func() {
 		if err != nil {
 			_ = os.Remove(temp.Name())
+			err = unnamed(err)
 		}
 	}()
 	if err := fill(temp, wanted.bytes); err != nil {
@@ -76,6 +126,19 @@ func (f files) replace(wanted *content) (err error) {
 		return err
 	}
 	return os.Rename(temp.Name(), f.spec())
+}
+
+// unnamed returns an error of a file operation without the names of its files. The
+// temporary file has another name at each attempt, and the error of an attempt is
+// logged only if it differs from the one before.
+func unnamed(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("%s: %w", path.Op, path.Err)
+	}
+	if link, ok := errors.AsType[*os.LinkError](err); ok {
+		return fmt.Errorf("%s: %w", link.Op, link.Err)
+	}
+	return err
 }
 
 // fill writes a file to the disk and closes it. Without the sync, a node that

@@ -1,6 +1,7 @@
 package cdi_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	runtime "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"b-com.com/accelerator-device-plugin/server/cdi"
@@ -38,6 +40,45 @@ func FuzzFound(f *testing.F) {
 			t.Error(err)
 		}
 		expect(t, dir, map[string]string{})
+	})
+}
+
+// Whatever stands in the file: if it is not stale, a runtime that reads it gives no
+// device other nodes than it should have.
+func FuzzStale(f *testing.F) {
+	want, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(want)
+	f.Add(bytes.ReplaceAll(want, []byte("dfl-port.0"), []byte("dfl-port.2")))
+	f.Add(bytes.ReplaceAll(want, []byte("3b:00.0"), []byte("5e:00.0")))
+	f.Add(append(want, "---\n"...))
+	f.Add([]byte(`{"cdiVersion":"0.5.0","kind":"` + kind + `","devices":[]}`))
+	f.Fuzz(func(t *testing.T, found []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, name), found, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if open(t, dir).Stale(board) {
+			return
+		}
+		cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = cache.Refresh() // of a file that it does not understand it gives no device
+		nodes := map[string][]string{kind + "=5e:00.0": {"/dev/dfl-port.2"}, kind + "=3b:00.0": {"/dev/dfl-port.0", "/dev/dfl-port.1", "/dev/dfl-fme.0"}}
+		for _, id := range cache.ListDevices() {
+			var got []string
+			device := cache.GetDevice(id)
+			for _, n := range device.ContainerEdits.DeviceNodes {
+				got = append(got, n.HostPath)
+			}
+			if diff := cmp.Diff(nodes[id], got); diff != "" || len(device.GetSpec().ContainerEdits.DeviceNodes) > 0 {
+				t.Errorf("%s (-want +got):\n%s", id, diff)
+			}
+		}
 	})
 }
 

@@ -20,14 +20,12 @@ func (s *Spec) hold() error {
 	}
 	s.lock.release()
 	s.lock = nil
-	err := s.files.makeDir()
-	if err == nil {
-		s.lock, err = acquire(s.files)
+	if err := s.files.makeDir(); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("CDI directory %s: %w%s", s.files.dir, err, needs)
-	}
-	return nil
+	var err error
+	s.lock, err = acquire(s.files)
+	return err
 }
 
 // needs is what helps when the directory cannot be used.

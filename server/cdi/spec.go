@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -35,6 +36,7 @@ type Spec struct {
 	// Whoever has the turn owns these.
 	lock   *lock
 	wanted *content // nil before the first Write
+	last   *content // what the file said when it was last seen to be right; nil: not known, or no file
 	closed bool
 }
 
@@ -59,7 +61,13 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 		turn:        make(chan struct{}, 1),
 	}
 	s.names.Store(&map[string]string{})
-	if err := s.do(s.hold); err != nil {
+	err := s.do(func() error {
+		if err := s.hold(); err != nil {
+			return fmt.Errorf("CDI directory %s: %w%s", dir, err, needs)
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -69,9 +77,11 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 // file that says so already is not written again; where no device has nodes
 // there is no file.
 //
-// On an error the file is as it was. If these devices make no valid spec they
-// are forgotten; else (a full or read-only disk) the next Write or Ensure tries
-// again.
+// If these devices make no valid spec, nothing changes and they are forgotten. If
+// the file cannot be written (a full or read-only disk), the next Write or Ensure
+// tries again. Until then the file stays as it was if each device in it has the
+// nodes that it has here. Otherwise the file is removed, so that no container gets
+// the nodes of another device; the error says so if not even that is possible.
 func (s *Spec) Write(devices []Device) error {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	if err != nil {
@@ -120,16 +130,44 @@ func (s *Spec) Close() error {
 	return err
 }
 
-// settle makes the disk say what is wanted, and the names what the disk says.
+// settle makes the disk say what is wanted, and the names what the disk says. A
+// file that cannot be written and is stale is removed; that makes room on a full
+// disk, so the new file is tried once more.
 func (s *Spec) settle(wanted *content) error {
+	path := s.files.spec()
+	err := s.put(wanted)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errInvalid), errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("CDI spec %s stays as it was: %w", path, err)
+	}
+	if s.files.stale(wanted, s.last) {
+		if err := s.files.remove(); err != nil {
+			return fmt.Errorf("CDI spec %s is out of date and can be neither written nor removed, containers that start may get the nodes of other devices: %w%s",
+				path, unnamed(err), needs)
+		}
+		s.last = nil
+		s.names.Store(&map[string]string{})
+		if err = s.put(wanted); err == nil {
+			return nil
+		}
+	}
+	if _, gone := os.Lstat(path); errors.Is(gone, fs.ErrNotExist) {
+		return fmt.Errorf("CDI spec %s is missing, containers with its devices do not start: %w%s", path, err, needs)
+	}
+	return fmt.Errorf("CDI spec %s stays as it was: %w%s", path, err, needs)
+}
+
+// put writes the file if it does not say what is wanted.
+func (s *Spec) put(wanted *content) error {
 	if err := s.hold(); err != nil {
 		return err
 	}
-	if err := s.files.put(wanted); errors.Is(err, errInvalid) || errors.Is(err, syscall.EISDIR) {
-		return fmt.Errorf("CDI spec %s stays as it was: %w", s.files.spec(), err)
-	} else if err != nil {
-		return fmt.Errorf("CDI spec %s stays as it was: %w%s", s.files.spec(), err, needs)
+	if err := s.files.put(wanted); err != nil {
+		return err
 	}
+	s.last = wanted
 	s.names.Store(&wanted.names)
 	return nil
 }

@@ -124,8 +124,12 @@ func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	return err
 }
 
-// keep says how to reach the cluster, and waits for a signal.
+// keep prints how to reach and how to end the cluster, and waits for a signal. The
+// driver's own id is in it because make passes on a SIGTERM, but no SIGINT: that of
+// Ctrl-C reaches every process of the terminal.
 func keep(ctx context.Context, c *cluster.Cluster, o options) {
-	fmt.Printf("== cluster is up until Ctrl-C\n  export KUBECONFIG=%s PATH=%s:$PATH\n", c.Kubeconfig, o.bin)
+	fmt.Printf("== cluster is up until Ctrl-C, or from elsewhere: kill %d (kill -INT of make does not end it)\n"+
+		"  export KUBECONFIG=%s CONTAINERD_ADDRESS=%s CONTAINERD_NAMESPACE=k8s.io PATH=%s:$PATH\n",
+		os.Getpid(), c.Kubeconfig, cluster.ContainerdSocket, o.bin)
 	<-ctx.Done()
 }

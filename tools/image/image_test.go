@@ -27,7 +27,7 @@ import (
 
 var example = Image{
 	Version: "v1.2.3", Revision: "0123456789", Created: time.Unix(1_800_000_000, 0).UTC(), Arch: "arm64",
-	Files: Rootfs([]byte("binary"), map[string][]byte{"b/LICENSE": []byte("text"), "a/c/NOTICE": []byte("more")}),
+	Files: Rootfs([]byte("binary"), []byte("source"), map[string][]byte{"b/LICENSE": []byte("text"), "a/c/NOTICE": []byte("more")}),
 }
 
 // untar returns the files and the names in their order.
@@ -46,6 +46,9 @@ func untar(t *testing.T, r io.Reader) (Files, []string) {
 		names = append(names, h.Name)
 		if h.Uid != 0 || h.Gid != 0 || !h.ModTime.Equal(example.Created) {
 			t.Errorf("%s: of %d:%d, %s; want root's, of the commit's time", h.Name, h.Uid, h.Gid, h.ModTime)
+		}
+		if h.Typeflag == tar.TypeSymlink {
+			files[h.Name] = File{h.FileInfo().Mode(), []byte(h.Linkname)}
 		}
 		if h.Typeflag == tar.TypeReg {
 			data, err := io.ReadAll(archive)
@@ -116,7 +119,7 @@ func TestArchive(t *testing.T) {
 		if diff := cmp.Diff(example.Files, files); diff != "" {
 			t.Errorf("%s: files (-want +got):\n%s", name, diff)
 		}
-		entries := []string{"licenses", "licenses/a", "licenses/a/c", "licenses/a/c/NOTICE", "licenses/b", "licenses/b/LICENSE", "usr", "usr/bin", Entrypoint[1:]}
+		entries := []string{"licenses", "licenses/a", "licenses/a/c", "licenses/a/c/NOTICE", "licenses/b", "licenses/b/LICENSE", "usr", "usr/bin", Entrypoint[1:], "usr/src", SourceArchive[1:]}
 		slices.Sort(names)
 		if diff := cmp.Diff(entries, names); diff != "" {
 			t.Errorf("%s: names (-want +got):\n%s", name, diff)
@@ -184,7 +187,7 @@ func TestReproducible(t *testing.T) {
 
 func TestLicences(t *testing.T) {
 	const root = "../.."
-	out, err := goCommand(root, "list", "-m", "-f", "{{.Version}}", "github.com/pilebones/go-udev")
+	out, err := command(root, "go", "list", "-m", "-f", "{{.Version}}", "github.com/pilebones/go-udev")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -28,7 +27,7 @@ func Licences(module string, info *buildinfo.BuildInfo) (map[string][]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	root, err := goCommand(module, "env", "GOROOT")
+	root, err := command(module, "go", "env", "GOROOT")
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +79,7 @@ func moduleDirs(module string, info *buildinfo.BuildInfo) (map[string]string, er
 	if len(want) == 0 {
 		return dirs, nil
 	}
-	out, err := goCommand(module, args...)
+	out, err := command(module, "go", args...)
 	if err != nil {
 		return nil, err
 	}
@@ -101,14 +100,4 @@ func moduleDirs(module string, info *buildinfo.BuildInfo) (map[string]string, er
 		dirs[key] = m.Dir
 	}
 	return dirs, nil
-}
-
-func goCommand(dir string, args ...string) ([]byte, error) {
-	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go %s: %w", args[0], err)
-	}
-	return out, nil
 }

@@ -48,12 +48,17 @@ func (a arguments) run() error {
 	if err != nil {
 		return err
 	}
-	files := Rootfs(binary, licences)
+	created := time.Unix(a.created, 0).UTC()
+	source, err := Source(a.module, a.version, created)
+	if err != nil {
+		return err
+	}
+	files := Rootfs(binary, source, licences)
 	bill, err := SBOM(info, a.version, binary)
 	if err != nil {
 		return err
 	}
-	img := Image{Version: a.version, Revision: a.revision, Created: time.Unix(a.created, 0).UTC(), Arch: setting(info, "GOARCH"), Files: files}
+	img := Image{Version: a.version, Revision: a.revision, Created: created, Arch: setting(info, "GOARCH"), Files: files}
 	archive, digest, err := img.Archive()
 	if err != nil {
 		return err

@@ -18,26 +18,29 @@ const name = "accelerator-device-plugin"
 // Entrypoint is where the binary is.
 const Entrypoint = "/usr/bin/" + name
 
-// File is one of an image.
+// File is one of an archive.
 type File struct {
 	Mode fs.FileMode
-	Data []byte
+	Data []byte // of a symbolic link, its target
 }
 
-// Files are those of an image, by their paths without leading slash.
+// Files are those of an archive, by their paths without leading slash.
 type Files map[string]File
 
-// Rootfs is all that is in the image: the binary, and licences by their paths below
-// /licenses, where certifications of images look for them.
-func Rootfs(binary []byte, licences map[string][]byte) Files {
-	files := Files{Entrypoint[1:]: {0o755, binary}}
+// SourceArchive is where the source code of the binary is.
+const SourceArchive = "/usr/src/" + name + ".tar.gz"
+
+// Rootfs returns the files of the image: the binary, its source code, and licences by
+// their paths below /licenses, where certifications of images look for them.
+func Rootfs(binary, source []byte, licences map[string][]byte) Files {
+	files := Files{Entrypoint[1:]: {0o755, binary}, SourceArchive[1:]: {0o644, source}}
 	for where, text := range licences {
 		files[path.Join("licenses", where)] = File{0o644, text}
 	}
 	return files
 }
 
-// Tar is the files, sorted, with their directories; all belong to root and are of
+// Tar returns the files, sorted, with their directories; all belong to root and are of
 // that time.
 func (f Files) Tar(at time.Time) ([]byte, error) {
 	var out bytes.Buffer
@@ -59,6 +62,13 @@ func (f Files) Tar(at time.Time) ([]byte, error) {
 			return nil, err
 		}
 		file := f[where]
+		if file.Mode&fs.ModeSymlink != 0 {
+			header := &tar.Header{Typeflag: tar.TypeSymlink, Name: where, Linkname: string(file.Data), Mode: 0o777, ModTime: at, Format: tar.FormatPAX}
+			if err := w.WriteHeader(header); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		header := &tar.Header{Typeflag: tar.TypeReg, Name: where, Size: int64(len(file.Data)), Mode: int64(file.Mode.Perm()), ModTime: at, Format: tar.FormatPAX}
 		if err := w.WriteHeader(header); err != nil {
 			return nil, err
@@ -73,7 +83,7 @@ func (f Files) Tar(at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Write makes dir hold the files and nothing else.
+// Write makes dir hold the files, of which none is a link, and nothing else.
 func (f Files) Write(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err

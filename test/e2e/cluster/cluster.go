@@ -200,7 +200,7 @@ func (c *Cluster) EndPods(ctx context.Context) error { return removeSandboxes(ct
 // it wrote to stdout. An error has what it wrote to stderr.
 func (c *Cluster) Run(ctx context.Context, name string, args ...string) (string, error) {
 	if name == "ctr" {
-		args = append([]string{"--address", containerdSocket, "--namespace", "k8s.io"}, args...)
+		args = append([]string{"--address", ContainerdSocket, "--namespace", "k8s.io"}, args...)
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(c.Bin, name), args...)
 	cmd.Dir = Root

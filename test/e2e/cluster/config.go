@@ -9,11 +9,13 @@ import (
 )
 
 const (
-	apiServer        = "https://" + serviceIP // port 443, that of the service
-	etcdClient       = "http://" + nodeIP + ":2379"
-	etcdPeer         = "http://" + nodeIP + ":2380"
-	containerdSocket = Root + "/run/containerd.sock"
+	apiServer  = "https://" + serviceIP // port 443, that of the service
+	etcdClient = "http://" + nodeIP + ":2379"
+	etcdPeer   = "http://" + nodeIP + ":2380"
 )
+
+// ContainerdSocket is where containerd serves its API.
+const ContainerdSocket = Root + "/run/containerd.sock"
 
 //go:embed config
 var configs embed.FS

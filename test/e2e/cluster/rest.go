@@ -35,7 +35,7 @@ func killRest() error {
 	for {
 		left := inPods()
 		for pid, line := range processes("cmdline") {
-			if strings.Contains(line, "containerd-shim") && strings.Contains(line, "\x00"+containerdSocket+"\x00") {
+			if strings.Contains(line, "containerd-shim") && strings.Contains(line, "\x00"+ContainerdSocket+"\x00") {
 				left = append(left, pid)
 			}
 		}

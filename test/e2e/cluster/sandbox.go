@@ -11,7 +11,7 @@ import (
 
 // removeSandboxes ends all pods, containers and network included, without a kubelet.
 func removeSandboxes(ctx context.Context) error {
-	connection, err := grpc.NewClient("unix://"+containerdSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := grpc.NewClient("unix://"+ContainerdSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}

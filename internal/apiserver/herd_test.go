@@ -1,0 +1,110 @@
+package apiserver_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/apiserver"
+)
+
+// herdSize is the number of nodes of the cluster in these tests.
+const herdSize = 200
+
+// herd lets the nodes of a cluster follow themselves at one server at the same time,
+// and returns when each made its request of that number (from 1), since the first
+// request of all.
+func herd(t *testing.T, number int, serve http.HandlerFunc) (came []time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		listener, start := newPipes(), time.Now()
+		var mu sync.Mutex
+		requests, all := map[string]int{}, make(chan struct{})
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			node := r.FormValue("fieldSelector")
+			if requests[node]++; requests[node] == number {
+				if came = append(came, time.Since(start)); len(came) == herdSize {
+					close(all)
+				}
+			}
+			mu.Unlock()
+			serve(w, r)
+		})}
+		var served, followers sync.WaitGroup
+		served.Go(func() { _ = server.Serve(listener) })
+		defer served.Wait()
+		defer server.Close()
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		if err := os.WriteFile(path, []byte(kubeconfig("server: 'http://127.0.0.1:6443'", "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		client, err := apiserver.Open(apiserver.Config{Kubeconfig: path, Dial: listener.dial}, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range herdSize {
+			followers.Go(func() {
+				if err := client.FollowNode(t.Context(), fmt.Sprint("worker-", i), func(apiserver.Node) {}, func() {}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		<-all
+		t.Cleanup(followers.Wait) // after the test's context has ended
+	})
+	return came
+}
+
+// spread fails the test unless all came from begin to end, and in each tenth of that
+// time some, but not many more than a tenth of them: 20 are to be expected, with a
+// standard deviation of 4.2.
+func spread(t *testing.T, came []time.Duration, begin, end time.Duration) {
+	t.Helper()
+	var tenths [10]int
+	for _, at := range came {
+		if at < begin || at > end {
+			t.Errorf("one came after %s, want %s to %s", at, begin, end)
+			continue
+		}
+		tenths[min(9, 10*(at-begin)/(end-begin))]++
+	}
+	for i, n := range tenths {
+		if n < 1 || n > 55 {
+			t.Errorf("%d of %d came in tenth %d of %s to %s: %v", n, herdSize, i, begin, end, tenths)
+		}
+	}
+}
+
+// Nodes that were asked to wait for the same time do not come back at the same time,
+// and none comes before.
+func TestHerdRetryAfter(t *testing.T) {
+	came := herd(t, 2, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "10")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	spread(t, came, 10*time.Second, 15*time.Second)
+}
+
+// A server that ends ends all watches at once. They do not all begin again at once.
+func TestHerdWatchEnds(t *testing.T) {
+	came := herd(t, 3, func(w http.ResponseWriter, r *http.Request) { // a list, a watch, and the next one
+		w.Header().Set("Content-Type", "application/json")
+		if r.FormValue("watch") == "" {
+			fmt.Fprint(w, `{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"9"},"items":[]}`)
+			return
+		}
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-r.Context().Done():
+		case <-time.After(time.Minute):
+		}
+	})
+	spread(t, came, time.Minute, time.Minute+time.Second)
+}

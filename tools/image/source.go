@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Source returns the source code that a binary of this module is built from, as
+// a .tar.gz: the files of the module's work tree that git tracks, and the packages
+// of other modules in vendor/. `make build` needs nothing else but Go. All times
+// are at. The caller has made sure that the binary is of the versions in go.mod.
+func Source(module, version string, at time.Time) ([]byte, error) {
+	top := name + "-" + version
+	files, err := trackedFiles(module, top)
+	if err != nil {
+		return nil, err
+	}
+	vendor, err := os.MkdirTemp("", "vendor")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(vendor)
+	if _, err := command(module, "go", "mod", "vendor", "-o", vendor); err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(vendor, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		where, err := filepath.Rel(vendor, file)
+		if err != nil {
+			return err
+		}
+		return files.read(path.Join(top, "vendor", filepath.ToSlash(where)), file)
+	})
+	if err != nil {
+		return nil, err
+	}
+	archive, err := files.Tar(at)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(archive); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil { // writes the end
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// trackedFiles returns the files of a work tree that git tracks, as they are now,
+// below top. What is not tracked may be anything, and is left out.
+func trackedFiles(tree, top string) (Files, error) {
+	list, err := command(tree, "git", "ls-files", "-z")
+	if err != nil {
+		return nil, fmt.Errorf("the image has the source of its binary, want a git work tree: %w", err)
+	}
+	files := make(Files)
+	for where := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		err := files.read(path.Join(top, where), filepath.Join(tree, where))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // removed, not yet committed
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// read adds a file as it is on disk, but with the permissions that git knows: the
+// umask changes nothing. A symbolic link stays one.
+func (f Files) read(where, file string) error {
+	info, err := os.Lstat(file)
+	if err != nil {
+		return err
+	}
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(file)
+		f[where] = File{fs.ModeSymlink | 0o777, []byte(target)}
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: found %v, want a regular file or a symbolic link", file, info.Mode())
+	}
+	mode := fs.FileMode(0o644)
+	if info.Mode()&0o100 != 0 {
+		mode = 0o755
+	}
+	data, err := os.ReadFile(file)
+	f[where] = File{mode, data}
+	return err
+}
+
+// command runs a program in a directory and returns its output.
+func command(dir, program string, args ...string) ([]byte, error) {
+	cmd := exec.Command(program, args...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", program, args[0], err)
+	}
+	return out, nil
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"debug/buildinfo"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const tree = "../.." // the module that the image is of
+
+func source(t *testing.T) []byte {
+	t.Helper()
+	archive, err := Source(tree, example.Version, example.Created)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return archive
+}
+
+// sourceFiles are the files of an archive.
+func sourceFiles(t *testing.T, archive []byte) Files {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, _ := untar(t, r)
+	return files
+}
+
+// The archive has our files as they are, links too, and of go-udev, whose licence
+// asks for all this, each file of its package and the licence.
+func TestSource(t *testing.T) {
+	first := source(t)
+	files := sourceFiles(t, first)
+	const top = "accelerator-device-plugin-v1.2.3/"
+	for _, name := range []string{"go.mod", "go.sum", "Makefile", "LICENSE", "NOTICE", "watcher/netlink_linux.go", "cmd/accelerator-device-plugin/main.go"} {
+		want, err := os.ReadFile(filepath.Join(tree, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := files[top+name]; !ok || got.Mode != 0o644 || !bytes.Equal(got.Data, want) {
+			t.Errorf("%s: mode %v, %d bytes; want 0644 and %d bytes as in the tree", name, got.Mode, len(got.Data), len(want))
+		}
+	}
+	if got := files[top+".ci/run"].Mode; got != 0o755 {
+		t.Errorf(".ci/run: mode %v, want 0755", got)
+	}
+	want := File{fs.ModeSymlink | 0o777, []byte("../helm/accelerator-device-plugin/files/alerts.yaml")}
+	if diff := cmp.Diff(want, files[top+"deploy/prometheus/alerts.yaml"]); diff != "" {
+		t.Errorf("link (-want +got):\n%s", diff)
+	}
+	for name := range files {
+		for _, not := range []string{"bin", "dist", ".git"} {
+			if !strings.HasPrefix(name, top) || strings.HasPrefix(name, top+not+"/") {
+				t.Errorf("%s is in it", name)
+			}
+		}
+	}
+
+	dir, err := command(tree, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/pilebones/go-udev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := strings.TrimSpace(string(dir))
+	paths, err := filepath.Glob(filepath.Join(root, "netlink", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths = slices.DeleteFunc(paths, func(p string) bool { return strings.HasSuffix(p, "_test.go") })
+	if len(paths) == 0 {
+		t.Fatalf("no source of go-udev in %s", root)
+	}
+	for _, path := range append(paths, filepath.Join(root, "LICENSE")) {
+		below, _ := filepath.Rel(root, path)
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := files[top+"vendor/github.com/pilebones/go-udev/"+below].Data; !bytes.Equal(got, want) {
+			t.Errorf("go-udev: %s: %d bytes, want %d as in the module", below, len(got), len(want))
+		}
+	}
+
+	if !bytes.Equal(first, source(t)) {
+		t.Error("another archive of the same tree")
+	}
+}
+
+// The archive is all that it takes: without network and without any other module it
+// builds the binary, of the same versions of the same modules.
+func TestSourceBuilds(t *testing.T) {
+	dir := t.TempDir()
+	unpack := exec.Command("tar", "-xzm")
+	unpack.Dir, unpack.Stdin = dir, bytes.NewReader(source(t))
+	if out, err := unpack.CombinedOutput(); err != nil {
+		t.Fatalf("tar: %v: %s", err, out)
+	}
+	build := func(where, binary string, env ...string) []string {
+		t.Helper()
+		cmd := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/accelerator-device-plugin")
+		cmd.Dir, cmd.Env = where, append(os.Environ(), append(env, "CGO_ENABLED=0")...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go build in %s: %v: %s", where, err, out)
+		}
+		info, err := buildinfo.ReadFile(binary)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var modules []string
+		for _, m := range info.Deps {
+			modules = append(modules, m.Path+" "+m.Version)
+		}
+		return modules
+	}
+	want := build(tree, filepath.Join(dir, "tree"))
+	got := build(filepath.Join(dir, "accelerator-device-plugin-v1.2.3"), filepath.Join(dir, "archive"),
+		"GOPROXY=off", "GOFLAGS=", "GOMODCACHE="+filepath.Join(dir, "empty"))
+	if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
+		t.Errorf("modules (-want +got):\n%s", diff)
+	}
+}
+
+// No image without source: outside of a git work tree there is none.
+func TestSourceWithoutGit(t *testing.T) {
+	t.Setenv("GIT_CEILING_DIRECTORIES", os.TempDir())
+	if _, err := Source(t.TempDir(), "v1", example.Created); err == nil || !strings.Contains(err.Error(), "want a git work tree") {
+		t.Errorf("error %v, want one that says that a git work tree is wanted", err)
+	}
+}
