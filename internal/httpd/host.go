@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// localOnly refuses requests for other hosts than this one where listener has a
-// loopback address. A page of a foreign site whose name resolves to 127.0.0.1 (DNS
-// rebinding) could read the answers otherwise: to a browser they are of that site.
-// At any other address, clients may use names that only they know.
+// localOnly refuses requests for other hosts than this one where at is a loopback
+// address. Otherwise a page of a foreign site whose name resolves to 127.0.0.1 (DNS
+// rebinding) could read the answers: a browser takes them for answers of that site.
+// At any other address clients may use names that are not known here.
 //
 // A request without a host is answered: no browser sends one.
-func localOnly(address string, listener net.Listener, next http.Handler) http.Handler {
-	if tcp, ok := listener.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+func localOnly(address string, at net.Addr, next http.Handler) http.Handler {
+	if tcp, ok := at.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
 		return next
 	}
 	configured := hostname(address)

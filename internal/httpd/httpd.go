@@ -41,7 +41,7 @@ func run(ctx context.Context, address string, answers Answers, log *zap.Logger, 
 			return nil
 		}
 		log.Info("http served", event.HTTPServed, event.Address(listener.Addr().String()))
-		err := serve(ctx, listener, localOnly(address, listener, answers.handler()), log)
+		err := serve(ctx, listener, localOnly(address, listener.Addr(), answers.handler()), log)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -59,7 +59,6 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		ReadHeaderTimeout: 2 * time.Second,
 		ReadTimeout:       2 * time.Second,
 		WriteTimeout:      5 * time.Second, // answerWithin, and the time to send it
-		IdleTimeout:       10 * time.Second,
 		MaxHeaderBytes:    8 << 10,
 		ErrorLog:          zap.NewStdLog(log.With(event.LibraryLog)),
 	}
