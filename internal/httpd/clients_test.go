@@ -19,7 +19,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 )
 
-const complete = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+const (
+	complete = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	withBody = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
+)
 
 // pipes is a listener without a network.
 type pipes struct {
@@ -126,7 +129,7 @@ func TestNewestClientIsServed(t *testing.T) {
 	for name, sent := range map[string]string{
 		"nothing":                      "",
 		"a part of the header":         complete[:len(complete)-2],
-		"a body that does not come":    "GET /readyz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
+		"a body that does not come":    withBody,
 		"a request, answer never read": complete,
 		"requests, answers never read": complete + complete + complete,
 		"one that is none":             "HELO example.com\r\n\r\n",
@@ -167,6 +170,21 @@ func TestOldestIsClosed(t *testing.T) {
 	})
 }
 
+// A connection that has ended takes no place.
+func TestEndedConnectionsMakeRoom(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, p *pipes) {
+		silent := p.dial(t, 1, "")[0]
+		for i := range 2 * httpd.MaxClients {
+			p.dial(t, 1, complete)[0].answered(fmt.Sprint("client ", i), http.StatusOK, time.Nanosecond)
+		}
+		time.Sleep(httpd.Patience)
+		p.dial(t, 1, complete)[0].answered("the newest", http.StatusOK, time.Nanosecond)
+		if silent.isClosed() {
+			t.Error("found the only open connection closed, want it open")
+		}
+	})
+}
+
 // Clients that send their requests soon are not closed, however many there are.
 func TestClientsHaveTimeToSend(t *testing.T) {
 	inBubble(t, 0, func(t *testing.T, p *pipes) {
@@ -202,16 +220,23 @@ func TestTimeLimits(t *testing.T) {
 	for _, test := range []struct {
 		name, sent string
 		limit      time.Duration
+		answered   bool
 	}{
-		{"nothing", "", 2 * time.Second},
-		{"a part of the header", complete[:len(complete)-2], 2 * time.Second},
-		{"an answer that is not read", complete, 5 * time.Second},
+		{"nothing", "", 2 * time.Second, false},
+		{"a part of the header", complete[:len(complete)-2], 2 * time.Second, false},
+		{"a body that does not come", withBody, 5 * time.Second, false},
+		{"a body that does not come, answer read", withBody, 2 * time.Second, true},
+		{"an answer that is not read", complete, 5 * time.Second, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, 0, func(t *testing.T, p *pipes) {
 				client := p.dial(t, 1, test.sent)[0]
+				if test.answered {
+					client.answered("the client", http.StatusRequestEntityTooLarge, time.Nanosecond)
+				}
 				time.Sleep(test.limit)
 				synctest.Wait()
+				client.SetReadDeadline(time.Now().Add(time.Nanosecond))
 				if text, err := io.ReadAll(client); len(text) != 0 || err != nil {
 					t.Errorf("found %q, %v after %s, want a closed connection", text, err, test.limit)
 				}
