@@ -46,9 +46,9 @@ never 'watcher' 'inventory|server|cmd|internal/(apiserver|recorder)'
 never 'inventory' 'watcher|server|cmd|internal/(apiserver|recorder)'
 never 'server' 'watcher|cmd|internal/(apiserver|recorder)'
 never 'server/cdi' 'inventory|internal'
-never 'internal/(event|sysfs|view|httpd|board|simnode|notify|backoff|throttle|apiserver|recorder|metrics|pulse)' 'watcher|server|cmd'
+never 'internal/(event|sysfs|view|terminal|httpd|board|simnode|notify|backoff|throttle|apiserver|recorder|metrics|pulse)' 'watcher|server|cmd'
 never 'internal/timeline' 'watcher|inventory|server|cmd|internal/view'
-never 'internal/(sysfs|notify|backoff|throttle|apiserver|metrics|pulse)' 'inventory'
+never 'internal/(sysfs|terminal|notify|backoff|throttle|apiserver|metrics|pulse)' 'inventory'
 never 'internal/config' 'watcher|inventory|server/(standin|podresources)|cmd'
 
 # The GPL stays behind one file.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -75,7 +76,7 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 	}
 	// Who reads "nobody" where nobody was asked may pull a card under a pod.
 	if unknown != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(unknown, fs.ErrNotExist)) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %v\n", unknown)
+		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %s\n", terminal.Escape(unknown.Error()))
 	}
 	rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, holders.lookup())
 	if err := view.Print(cmd.OutOrStdout(), rows, format, isTerminal(cmd.OutOrStdout())); err != nil {

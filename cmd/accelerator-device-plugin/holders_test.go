@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // holdsPort is the kubelet's answer that container main of default/pod holds a
@@ -120,5 +121,32 @@ func TestHoldersOfDevicesCommand(t *testing.T) {
 				t.Errorf("stderr = %q, want %q in it", stderr, test.says)
 			}
 		})
+	}
+}
+
+// What the kubelet says reaches the terminal as text.
+func TestHoldersWithControlCharacters(t *testing.T) {
+	node, err := simnode.New(shortDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(shortDir(t), "kubelet.sock")
+	pods, err := standin.StartPodResources(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pods.Stop()
+	pods.Hold("default", "\x1b[31mpod", "main\u009b2J", testResource, "5e:00.0")
+	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", socket}
+	for _, behaviour := range []standin.PodBehaviour{{}, {Fail: "\x1b[31mpod main\u009b2J"}} {
+		pods.Behave(behaviour)
+		stdout, stderr, code := output(t, append([]string{"devices"}, roots...)...)
+		all := stdout + stderr
+		if strings.ContainsAny(all, "\x1b\u009b") || !strings.Contains(all, `\x1b[31mpod`) || !strings.Contains(all, `main\u009b2J`) || code != 0 {
+			t.Errorf("%+v: exit code %d, printed %q, want the names escaped", behaviour, code, all)
+		}
 	}
 }

@@ -123,7 +123,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 		task("events", func() error { return s.events.Follow(ctx, node.inventory, watched.Holders) })
 	}
 	if cfg.HTTPAddress != "" {
-		task("http", func() error { return httpd.Run(ctx, cfg.HTTPAddress, answers(cfg, node, srv, s.metrics), log) })
+		task("http", func() error { return httpd.Run(ctx, cfg.HTTPAddress, answers(ctx, cfg, node, srv, s.metrics), log) })
 	}
 	return tasks.Wait()
 }
@@ -137,16 +137,16 @@ func (s *service) serving(cfg config.Config) server.Config {
 	return settings
 }
 
-// answers are those of the HTTP server.
-func answers(cfg config.Config, n *node, srv *server.Server, m *metrics.Metrics) httpd.Answers {
-	inv := n.inventory
+// answers returns those of the HTTP server, which runs until ctx ends.
+func answers(ctx context.Context, cfg config.Config, n *node, srv *server.Server, m *metrics.Metrics) httpd.Answers {
+	inv, shared := n.inventory, shareHolders(ctx, cfg.PodResourcesSocket)
 	return httpd.Answers{
 		Metrics: m.Handler(),
 		Alive:   func(ctx context.Context) error { return alive(ctx, n, srv) },
 		Ready:   func() error { return ready(inv, srv) },
 		Devices: func(ctx context.Context) any {
 			snapshot, _ := inv.Latest()
-			holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: shown as none
+			holders, _ := shared.latest(ctx) // not known: shown as none
 			return view.Rows(snapshot.Devices, cfg.HostDevRoot, holders.lookup())
 		},
 	}

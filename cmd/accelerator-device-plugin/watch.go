@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -68,7 +67,6 @@ func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string
 
 func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, node *node, asJSON bool) error {
 	colour := isTerminal(cmd.OutOrStdout())
-	lines := json.NewEncoder(cmd.OutOrStdout())
 	var before []view.Row
 	first := true
 	for {
@@ -82,13 +80,14 @@ func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, no
 		holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: printed as none
 		rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, holders.lookup())
 		for _, change := range view.Changes(before, rows, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
-			var err error
+			line := []byte(change.Line(colour) + "\n")
 			if asJSON {
-				err = lines.Encode(change)
-			} else {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), change.Line(colour))
+				var err error
+				if line, err = change.JSON(); err != nil {
+					return err
+				}
 			}
-			if err != nil {
+			if _, err := cmd.OutOrStdout().Write(line); err != nil {
 				return fmt.Errorf("output: %w", err)
 			}
 		}

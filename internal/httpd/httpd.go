@@ -41,7 +41,7 @@ func run(ctx context.Context, address string, answers Answers, log *zap.Logger, 
 			return nil
 		}
 		log.Info("http served", event.HTTPServed, event.Address(listener.Addr().String()))
-		err := serve(ctx, listener, answers, log)
+		err := serve(ctx, listener, localOnly(address, listener.Addr(), answers.handler()), log)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -53,16 +53,16 @@ func run(ctx context.Context, address string, answers Answers, log *zap.Logger, 
 }
 
 // serve serves until ctx ends or the listener fails.
-func serve(ctx context.Context, listener net.Listener, answers Answers, log *zap.Logger) error {
+func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *zap.Logger) error {
 	server := &http.Server{
-		Handler:           answers.handler(),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       5 * time.Second,
-		WriteTimeout:      10 * time.Second,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    16 << 10,
+		Handler:           handler,
+		ReadHeaderTimeout: 2 * time.Second,
+		ReadTimeout:       2 * time.Second,
+		WriteTimeout:      5 * time.Second, // answerWithin, and the time to send it
+		MaxHeaderBytes:    8 << 10,
 		ErrorLog:          zap.NewStdLog(log.With(event.LibraryLog)),
 	}
+	new(clients).attach(ctx, server)
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
 // asked follows whether the log has what was asked for, to say what it has where
@@ -41,7 +43,7 @@ func (n *names) list(kind string) string {
 		return "it names no " + kind
 	}
 	slices.Sort(n.some)
-	text := "there are " + string(appendVisible(nil, []byte(strings.Join(n.some, ", "))))
+	text := "there are " + terminal.Escape(strings.Join(n.some, ", "))
 	if n.more {
 		text += " and others"
 	}
@@ -101,11 +103,11 @@ func (a *asked) skipped(stamp []byte) {
 func (a *asked) notes() (notes []string) {
 	for i, id := range a.filter.Devices {
 		if i < len(a.found) && !a.found[i] {
-			notes = append(notes, fmt.Sprintf("no device %s in this log; %s", appendVisible(nil, []byte(id)), a.devices.list("device")))
+			notes = append(notes, fmt.Sprintf("no device %s in this log; %s", terminal.Escape(id), a.devices.list("device")))
 		}
 	}
 	if name := a.filter.Resource; name != "" && !a.from.IsZero() && !a.foundResource {
-		notes = append(notes, fmt.Sprintf("no resource %s in this log; %s", appendVisible(nil, []byte(name)), a.resources.list("resource")))
+		notes = append(notes, fmt.Sprintf("no resource %s in this log; %s", terminal.Escape(name), a.resources.list("resource")))
 	}
 	for _, stamp := range [][]byte{a.skipFrom, a.skipTo} {
 		if t, err := time.Parse(time.RFC3339Nano, string(stamp)); err == nil {

@@ -1,5 +1,7 @@
 package timeline
 
+import "b-com.com/accelerator-device-plugin/internal/terminal"
+
 // Notes are what should be known of what was read and is not printed: lines that
 // were passed over, a clock that went back, what no line says of devices, and that
 // there is nothing of what was asked for.
@@ -25,5 +27,5 @@ func (r *Reader) nothing() []string {
 	case r.file == "stdin":
 		return []string{"nothing on stdin"}
 	}
-	return []string{"nothing in " + string(appendVisible(nil, []byte(r.file)))}
+	return []string{"nothing in " + terminal.Escape(r.file)}
 }

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
 // phrase writes a line for people. Its buffer is used again for the next.
@@ -61,7 +63,7 @@ func subject(l *line) []byte {
 // column writes text padded to a width in bytes, which for names is one in columns.
 func (p *phrase) column(text []byte, width int) {
 	begin := len(p.buf)
-	p.buf = appendVisible(p.buf, text)
+	p.buf = terminal.AppendText(p.buf, text)
 	for len(p.buf)-begin < width {
 		p.buf = append(p.buf, ' ')
 	}
@@ -85,14 +87,14 @@ const maxText = 160
 
 func (p *phrase) short(value []byte) {
 	if len(value) <= maxText {
-		p.buf = appendVisible(p.buf, value)
+		p.buf = terminal.AppendText(p.buf, value)
 		return
 	}
 	end := maxText
 	for end > 0 && !utf8.RuneStart(value[end]) {
 		end--
 	}
-	p.buf = append(appendVisible(p.buf, value[:end]), "…"...)
+	p.buf = append(terminal.AppendText(p.buf, value[:end]), "…"...)
 }
 
 // names writes words and the texts of a list, or nothing where it is empty.
@@ -105,7 +107,7 @@ func (p *phrase) names(before string, l *line, key string) bool {
 			p.say(", ")
 		}
 		first = false
-		p.buf = appendVisible(p.buf, name)
+		p.buf = terminal.AppendText(p.buf, name)
 	})
 	return !first
 }
@@ -120,7 +122,7 @@ func (p *phrase) health(l *line, key string) {
 	case "degraded":
 		colour = yellow
 	}
-	p.buf = p.paint(p.buf, colour, string(appendVisible(nil, state)))
+	p.buf = p.paint(p.buf, colour, string(terminal.AppendText(nil, state)))
 }
 
 // aside writes, in parentheses at the end of the line, words and how long it took.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
 // presence follows which devices there are, for what no line says: that a device
@@ -87,7 +89,7 @@ func (p *presence) see(l *line) *sighting {
 
 func (p *presence) again(r *Reader, s *sighting) {
 	if p.twice++; p.twice == 1 {
-		p.firstTwice = fmt.Sprintf("%s at line %d of %s", appendVisible(nil, []byte(s.id)), r.number, r.file)
+		p.firstTwice = fmt.Sprintf("%s at line %d of %s", terminal.Escape(s.id), r.number, r.file)
 	}
 }
 
@@ -108,7 +110,7 @@ func (p *presence) notes(f *Filter) (notes []string) {
 		if n > maxNamed {
 			missed = append(missed[:maxNamed], fmt.Sprintf("and %d more", n-maxNamed))
 		}
-		names := appendVisible(nil, []byte(strings.Join(missed, ", ")))
+		names := terminal.Escape(strings.Join(missed, ", "))
 		notes = append(notes, fmt.Sprintf("gone while no daemon watched, or not found by the newest one: %s", names))
 	}
 	if p.twice > 0 {

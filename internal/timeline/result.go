@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
 // Summary is what a log says, in short. Its JSON keys are an interface: keys may
@@ -105,7 +107,7 @@ func (s Summary) printJSON(w io.Writer) error {
 	}
 	var b []byte
 	for line := range bytes.SplitSeq(data, []byte("\n")) {
-		b = append(appendHarmless(b, line), '\n')
+		b = append(terminal.AppendJSON(b, line), '\n')
 	}
 	_, err = w.Write(b)
 	return err
@@ -204,7 +206,7 @@ func printTable(b *strings.Builder, table [][]string, paint func(cell, padded st
 			continue
 		}
 		for _, row := range table {
-			row[column] = string(appendVisible(nil, []byte(row[column])))
+			row[column] = terminal.Escape(row[column])
 			if row[column] == "" {
 				row[column] = "-"
 			}

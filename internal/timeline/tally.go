@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
 // tally counts what was read.
@@ -31,7 +33,7 @@ func (t *tally) broke(r *Reader, why string, data []byte) {
 		data = append(append([]byte(nil), data[:shown]...), "…"...)
 	}
 	if len(data) > 0 {
-		t.firstBroken += ": " + string(appendVisible(nil, data))
+		t.firstBroken += ": " + string(terminal.AppendText(nil, data))
 	}
 }
 

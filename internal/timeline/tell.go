@@ -1,6 +1,10 @@
 package timeline
 
-import "bytes"
+import (
+	"bytes"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+)
 
 func either(l *line, key, with, without string) string {
 	if l.find(key) != nil {
@@ -73,7 +77,7 @@ func deviceHealth(p *phrase, l *line) {
 	if same {
 		p.aside("for ", l, "lasted_ms", " so far")
 	} else {
-		p.aside(string(appendVisible([]byte("was "), l.text("old")))+" for ", l, "lasted_ms", "")
+		p.aside(string(terminal.AppendText([]byte("was "), l.text("old")))+" for ", l, "lasted_ms", "")
 	}
 	p.noticed(l)
 }
@@ -103,7 +107,7 @@ func overflow(p *phrase, l *line) {
 // asSaid is an event of which the message says most: it may come with several.
 func asSaid(why string) func(*phrase, *line) {
 	return func(p *phrase, l *line) {
-		again(string(appendVisible(nil, l.text("message"))), why)(p, l)
+		again(string(terminal.AppendText(nil, l.text("message"))), why)(p, l)
 	}
 }
 
@@ -128,7 +132,7 @@ var shownAlready = map[string]bool{"time": true, "level": true, "logger": true, 
 
 // inFields tells an event that has no words here: its message, then its fields.
 func inFields(p *phrase, l *line) {
-	p.buf = appendVisible(p.buf, l.text("message"))
+	p.buf = terminal.AppendText(p.buf, l.text("message"))
 	subject := subject(l)
 	p.field(" [", l, "event", "]")
 	for _, m := range l.members {
@@ -139,11 +143,11 @@ func inFields(p *phrase, l *line) {
 		key, isDuration := bytes.CutSuffix(m.key, []byte("_ms"))
 		ms, isNumber := l.number(string(m.key))
 		if isDuration && isNumber {
-			p.buf = append(appendVisible(p.buf, key), '=')
+			p.buf = append(terminal.AppendText(p.buf, key), '=')
 			p.buf = appendDuration(p.buf, fromMilliseconds(ms))
 			continue
 		}
-		p.buf = append(appendVisible(p.buf, m.key), '=')
+		p.buf = append(terminal.AppendText(p.buf, m.key), '=')
 		p.short(unquote(m.value))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
 // Options say what a [Reader] prints.
@@ -232,7 +234,7 @@ func (r *Reader) event() error {
 	}
 	text := r.words.buf[:0]
 	if r.o.JSON {
-		text = append(appendHarmless(text, l.json), '\n')
+		text = append(terminal.AppendJSON(text, l.json), '\n')
 		r.words.buf = text
 	} else {
 		text = r.words.line(l)

@@ -1,6 +1,10 @@
 package timeline
 
-import "bytes"
+import (
+	"bytes"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+)
 
 // listSent tells what a list told the kubelet. A list that is not the first of its
 // stream names the devices of which it says something else than the one before it:
@@ -55,7 +59,7 @@ func (p *phrase) news(l *line) bool {
 				before = ", "
 			}
 			p.say(before)
-			p.buf = appendVisible(p.buf, id)
+			p.buf = terminal.AppendText(p.buf, id)
 		}
 		if len(ids) > 0 {
 			p.say(groupNames[i])

@@ -1,6 +1,10 @@
 package timeline
 
-import "bytes"
+import (
+	"bytes"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+)
 
 // words say what happened, for who has not seen the code. Each writes one event;
 // what is not here is told by its message and its fields.
@@ -27,7 +31,7 @@ var words = map[string]func(p *phrase, l *line){
 	},
 	"config.refused": func(p *phrase, l *line) { p.field("settings refused, the old ones stay: ", l, "error", "") },
 	"config.notice": func(p *phrase, l *line) {
-		p.buf = appendVisible(p.buf, l.text("message"))
+		p.buf = terminal.AppendText(p.buf, l.text("message"))
 		p.field(": --", l, "flag", "")
 		p.names(": ", l, "devices")
 		p.field(": ", l, "reason", "")
@@ -92,7 +96,7 @@ var words = map[string]func(p *phrase, l *line){
 		p.field(" of ", l, "path", "")
 	},
 	"source.lost": func(p *phrase, l *line) {
-		p.buf = appendVisible(p.buf, l.text("message")) // of a part, or of all
+		p.buf = terminal.AppendText(p.buf, l.text("message")) // of a part, or of all
 		p.field(": ", l, "source", "")
 		p.field(" of ", l, "path", "")
 		p.field(": ", l, "error", "")

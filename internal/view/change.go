@@ -2,9 +2,12 @@ package view
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
 // Change is the difference between two lists, for one device.
@@ -48,7 +51,13 @@ func byID(rows []Row) map[string]Row {
 // holds an id outside PCI domain 0, or one with a port (DDDD:BB:DD.F, BB:DD.F-pN).
 const idWidth = 14
 
-// Line is the change in one line for people.
+// JSON returns the change as one line for programs, which a terminal may show as well.
+func (c Change) JSON() ([]byte, error) {
+	text, err := json.Marshal(c)
+	return append(terminal.AppendJSON(nil, text), '\n'), err
+}
+
+// Line returns the change as one line for people.
 func (c Change) Line(colour bool) string {
 	health := fmt.Sprintf("%-9s", c.Health)
 	switch {
@@ -65,8 +74,8 @@ func (c Change) Line(colour bool) string {
 		{"holder", strings.Join(c.Holder, ",")},
 	} {
 		if d.value != "" {
-			details = append(details, d.name+"="+d.value)
+			details = append(details, d.name+"="+terminal.Escape(d.value))
 		}
 	}
-	return strings.TrimRight(fmt.Sprintf("%s  %-7s  %-*s  %s  %s  %s", c.Time, c.What, idWidth, c.ID, health, cmp.Or(c.Resource, "-"), strings.Join(details, " ")), " ")
+	return strings.TrimRight(fmt.Sprintf("%s  %-7s  %-*s  %s  %s  %s", c.Time, c.What, idWidth, terminal.Escape(c.ID), health, cmp.Or(terminal.Escape(c.Resource), "-"), strings.Join(details, " ")), " ")
 }

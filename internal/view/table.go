@@ -1,6 +1,8 @@
 package view
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
 // Formats are the names that [Print] takes, beside "" for the short table.
@@ -17,15 +21,28 @@ var Formats = []string{"json", "yaml", "wide"}
 func Print(w io.Writer, rows []Row, format string, colour bool) error {
 	switch format {
 	case "json":
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(rows)
+		return printJSON(w, rows)
 	case "yaml":
 		return printYAML(w, rows)
 	case "wide":
 		return printTable(w, rows, wide, colour)
 	}
 	return printTable(w, rows, short, colour)
+}
+
+// printJSON escapes more than encoding/json, which leaves the control characters above
+// U+007F as they are. YAML needs no such help.
+func printJSON(w io.Writer, rows []Row) error {
+	text, err := json.MarshalIndent(rows, "", "  ")
+	if err != nil {
+		return err
+	}
+	var b []byte
+	for line := range bytes.SplitSeq(text, []byte{'\n'}) {
+		b = append(terminal.AppendJSON(b, line), '\n')
+	}
+	_, err = w.Write(b)
+	return err
 }
 
 func printYAML(w io.Writer, rows []Row) error {
@@ -85,13 +102,13 @@ func printTable(w io.Writer, rows []Row, columns []column, colour bool) error {
 	for i, c := range columns {
 		widths[i] = len(c.title)
 		for _, r := range rows {
-			widths[i] = max(widths[i], len(orDash(c.cell(r))))
+			widths[i] = max(widths[i], len(c.text(r)))
 		}
 	}
 	var b strings.Builder
 	line := func(cell func(column) string, paint func(column, string) string) {
 		for i, c := range columns {
-			text := fmt.Sprintf("%-*s", widths[i], orDash(cell(c)))
+			text := fmt.Sprintf("%-*s", widths[i], cell(c))
 			if i == len(columns)-1 {
 				text = strings.TrimRight(text, " ")
 			} else {
@@ -103,7 +120,7 @@ func printTable(w io.Writer, rows []Row, columns []column, colour bool) error {
 	}
 	line(func(c column) string { return c.title }, func(_ column, text string) string { return text })
 	for _, r := range rows {
-		line(func(c column) string { return c.cell(r) }, func(c column, text string) string {
+		line(func(c column) string { return c.text(r) }, func(c column, text string) string {
 			if colour && c.title == "HEALTH" {
 				return Paint(r.Health, text)
 			}
@@ -114,11 +131,10 @@ func printTable(w io.Writer, rows []Row, columns []column, colour bool) error {
 	return err
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+// text returns what the table shows: names in a row come from the kubelet and the
+// kernel.
+func (c column) text(r Row) string {
+	return cmp.Or(terminal.Escape(c.cell(r)), "-")
 }
 
 // Paint colours text for a health on a terminal.

@@ -1,8 +1,10 @@
 package view_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -103,6 +105,44 @@ func TestPrint(t *testing.T) {
 				t.Errorf("output (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Names come from the kubelet and the kernel: a terminal may take none for a command.
+func TestNamesWithControlCharacters(t *testing.T) {
+	const csi = "\u009b" // as ESC [ is, in one character
+	row := view.Row{
+		ID: "3b\x1b[2J", Resource: "r\x7f", Health: "healthy", Reasons: []string{"a" + csi + "b"}, DeviceNodes: []string{"/dev/\a"},
+		PCIAddress: "0000\b", Parent: "fme\x00", AFUID: "\r", Family: "f\t", Holder: []string{"ns/pod\x1b]0;title\a/main\u0085"}, HolderKnown: true,
+	}
+	change := view.Change{Time: "T", What: "added", Row: row}
+	outputs := map[string]string{"line": change.Line(false)}
+	text, err := change.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outputs["JSON line"] = string(text)
+	for _, format := range append(view.Formats, "") {
+		var out strings.Builder
+		if err := view.Print(&out, []view.Row{row}, format, false); err != nil {
+			t.Fatal(err)
+		}
+		outputs["format "+format] = out.String()
+	}
+	for name, out := range outputs {
+		for line := range strings.Lines(out) {
+			if line = strings.TrimSuffix(line, "\n"); strings.IndexFunc(line, unicode.IsControl) >= 0 {
+				t.Errorf("%s: found a control character in %q", name, line)
+			}
+		}
+	}
+	want := `T  added    3b\x1b[2J       healthy    r\x7f  reasons=a\u009bb nodes=/dev/\a afu=\r holder=ns/pod\x1b]0;title\a/main\u0085`
+	if diff := cmp.Diff(want, outputs["line"]); diff != "" {
+		t.Errorf("line (-want +got):\n%s", diff)
+	}
+	var got view.Change
+	if err := json.Unmarshal(text, &got); err != nil || cmp.Diff(change, got) != "" {
+		t.Errorf("JSON line: %v (-want +got):\n%s", err, cmp.Diff(change, got))
 	}
 }
 

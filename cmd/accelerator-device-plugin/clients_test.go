@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// Clients that send nothing, or half a request, take neither memory nor descriptors
+// from the daemon, nor the answer from a probe, nor the news from the kubelet.
+func TestHalfOpenClients(t *testing.T) {
+	const clients = 2000
+	r, node, kubelet := serveBinary(t)
+	address := r.await("http.served")["address"].(string)
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	r.await("stream.opened")
+	for _, path := range []string{"/metrics", "/devices", "/healthz"} { // what the first answers cost is no growth
+		if _, code := get(t, "http://"+address+path); code != 200 {
+			t.Fatalf("%s = %d, want 200", path, code)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	memory, descriptors := r.resident(), r.descriptors()
+
+	var conns []net.Conn
+	flooded := make(chan error, 1)
+	go func() {
+		defer close(flooded)
+		for i := range clients {
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+			if err != nil {
+				flooded <- fmt.Errorf("connection %d: %w", i, err)
+				return
+			}
+			conns = append(conns, conn)
+			if i%2 == 0 {
+				fmt.Fprint(conn, "GET /devices HTTP/1.1\r\nHost: ") // fails where the daemon has closed it already
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		for range flooded {
+		}
+		for _, conn := range conns {
+			conn.Close()
+		}
+	})
+	probe := &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	answered := func() {
+		t.Helper()
+		begin := time.Now()
+		answer, err := probe.Get("http://" + address + "/healthz")
+		if err != nil {
+			t.Fatalf("/healthz after %s: %v", time.Since(begin), err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != 200 {
+			t.Errorf("/healthz = %d, want 200", answer.StatusCode)
+		}
+	}
+	for over := false; !over; {
+		select {
+		case err := <-flooded:
+			if over = true; err != nil {
+				t.Fatal(err)
+			}
+		default:
+			answered()
+		}
+	}
+	answered()
+	if grown := r.resident() - memory; grown >= 8<<10 {
+		t.Errorf("resident memory grew by %d KiB from %d, want less than 8 MiB", grown, memory)
+	} else {
+		t.Logf("resident memory grew by %d KiB from %d; descriptors %d, before %d", grown, memory, r.descriptors(), descriptors)
+	}
+	if n := r.descriptors(); n > descriptors+66 {
+		t.Errorf("%d descriptors, want at most 64 more than %d, one that is accepted, and one of a question to the kubelet", n, descriptors)
+	}
+	if err := node.Set(cardB.Address, 0, "errors/errors", "0x4000000000000"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := kubelet.AwaitList(ctx, testResource, func(l standin.List) bool { return len(l.Devices) == 1 && !l.Devices[0].Healthy }); err != nil {
+		t.Error(err)
+	}
+}
+
+// resident returns the resident memory of the daemon in KiB.
+func (r *running) resident() int {
+	r.t.Helper()
+	file, err := os.Open(fmt.Sprintf("/proc/%d/status", r.Process.Pid))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "VmRSS:"); ok {
+			n, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(rest, " kB")))
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			return n
+		}
+	}
+	r.t.Fatal("found no VmRSS in /proc/PID/status")
+	return 0
+}
+
+// descriptors returns how many the daemon has open.
+func (r *running) descriptors() int {
+	r.t.Helper()
+	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.Process.Pid))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return len(all)
+}
+
+// However often /devices is read, the kubelet is asked once a second.
+func TestManyReadersOfDevices(t *testing.T) {
+	socket := shortDir(t) + "/kubelet.sock"
+	pods, err := standin.StartPodResources(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pods.Stop()
+	pods.Hold("default", "pod", "main", testResource, "5e:00.0")
+	r, node, _ := serveBinary(t, "--pod-resources-socket", socket)
+	address := "http://" + r.await("http.served")["address"].(string)
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	r.await("stream.opened")
+	before, begin := pods.Asked(), time.Now()
+	for range 300 {
+		text, code := get(t, address+"/devices")
+		if got := holdersIn(t, text); code != 200 || got != "default/pod/main" {
+			t.Fatalf("/devices = %d, held by %q, want 200, default/pod/main", code, got)
+		}
+	}
+	// One more for what the inventory asks by itself.
+	if asked, most := pods.Asked()-before, 3+int(time.Since(begin)/time.Second); asked > most {
+		t.Errorf("300 GETs of /devices in %s asked the kubelet %d times, want at most %d", time.Since(begin), asked, most)
+	} else {
+		t.Logf("300 GETs of /devices in %s asked the kubelet %d times", time.Since(begin), asked)
+	}
+}
+
+// A name of a foreign site that resolves to 127.0.0.1 is refused.
+func TestForeignHost(t *testing.T) {
+	r, _, _ := serveBinary(t)
+	address := r.await("http.served")["address"].(string)
+	for host, want := range map[string]int{"attacker.example": 421, "localhost:1": 200} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/devices", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("/devices of host %s = %d, want %d", host, answer.StatusCode, want)
+		}
+	}
+}

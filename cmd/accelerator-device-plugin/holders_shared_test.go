@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/server/podresources"
+)
+
+func TestSharedHolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := held{podresources.Key{Resource: "r", ID: "a"}: {{Namespace: "ns", Pod: "pod", Container: "main"}}}
+		refused := errors.New("refused")
+		var questions int
+		var err error
+		shared := &sharedHolders{turn: make(chan struct{}, 1), ask: func() (held, error) {
+			questions++
+			time.Sleep(holdersSoon)
+			if err != nil {
+				return nil, err
+			}
+			return answer, nil
+		}}
+		// expect has 100 callers at once.
+		expect := func(when string, wantQuestions int, wantErr error) {
+			t.Helper()
+			var callers sync.WaitGroup
+			for range 100 {
+				callers.Go(func() {
+					if got, err := shared.latest(t.Context()); !errors.Is(err, wantErr) || err == nil && len(got.of("r", "a")) != 1 {
+						t.Errorf("%s: holders %v, error %v, want the holder of a or %v", when, got, err, wantErr)
+					}
+				})
+			}
+			callers.Wait()
+			if questions != wantQuestions {
+				t.Errorf("%s: the kubelet was asked %d times, want %d", when, questions, wantQuestions)
+			}
+		}
+		expect("100 callers while the kubelet is slow", 1, nil)
+		err = refused
+		time.Sleep(holdersAge - holdersSoon - time.Nanosecond)
+		expect("just before the answer is a second old", 1, nil)
+		time.Sleep(time.Nanosecond)
+		expect("a second after the question", 2, refused)
+		err = nil
+		expect("an error is kept", 2, refused)
+		time.Sleep(holdersAge)
+		expect("a second later", 3, nil)
+	})
+}
+
+// A client that goes does not wait for the question of another one, and does not end it.
+func TestSharedHoldersWithACallerThatGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := &sharedHolders{turn: make(chan struct{}, 1), ask: func() (held, error) {
+			time.Sleep(holdersSoon)
+			return held{}, nil
+		}}
+		var callers sync.WaitGroup
+		callers.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), holdersSoon/2)
+			defer cancel()
+			if got, err := shared.latest(ctx); got == nil || err != nil {
+				t.Errorf("holders %v, %v for the caller that asked, want an answer", got, err)
+			}
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), holdersSoon/2)
+		defer cancel()
+		if _, err := shared.latest(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v for a caller that goes, want %v", err, context.DeadlineExceeded)
+		}
+		callers.Wait()
+	})
+}

@@ -1,0 +1,139 @@
+package httpd
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxClients is how many connections there may be.
+const maxClients = 64
+
+// patience is how long a connection is left alone, so that a client which sends its
+// request at once is not closed before the request was read. It also bounds what a
+// flood costs: 64 connections in 25 ms.
+const patience = 25 * time.Millisecond
+
+// clients bounds the connections of a server. For each above [maxClients] it closes
+// the one that has waited longest for its client: for the rest of the request,
+// or for the answer to be read. So a probe is answered however many clients send
+// nothing. Connections whose answer is being made are not closed: if all are such, the
+// next one waits for about a second at most.
+//
+// There is no limit for each address: on loopback all clients have the same one.
+type clients struct {
+	mu   sync.Mutex
+	open []client // in the order of since
+}
+
+type client struct {
+	conn      net.Conn
+	since     time.Time // when it was accepted, its request complete, or its answer begun
+	answering bool      // the request is complete, and no byte of the answer written
+}
+
+type connKey struct{}
+
+// attach bounds the connections of server, one request each: a client that sends one
+// after another cannot keep its place. While there is no room the server does not
+// accept.
+func (c *clients) attach(ctx context.Context, server *http.Server) {
+	server.SetKeepAlivesEnabled(false)
+	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return context.WithValue(ctx, connKey{}, conn)
+	}
+	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew: // in the goroutine that accepts
+			for d := c.makeRoom(); d > 0 && wait(ctx, d); {
+				d = c.makeRoom()
+			}
+			c.add(conn)
+		case http.StateClosed:
+			c.remove(conn)
+		}
+	}
+	next := server.Handler
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 { // what is not read here may never come
+			http.Error(w, "found a request with a body, want none", http.StatusRequestEntityTooLarge)
+			return
+		}
+		conn := r.Context().Value(connKey{}).(net.Conn)
+		if !c.turn(conn, true) {
+			return
+		}
+		next.ServeHTTP(&firstWrite{w, func() { c.turn(conn, false) }}, r)
+	})
+}
+
+// turn notes that the answer for conn is being made, or that its first byte is
+// written. It reports whether conn is still open.
+func (c *clients) turn(conn net.Conn, answering bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := c.index(conn)
+	if i < 0 {
+		return false
+	}
+	k := c.open[i]
+	c.open = slices.Delete(c.open, i, i+1)
+	k.since, k.answering = time.Now(), answering
+	c.open = append(c.open, k)
+	return true
+}
+
+func (c *clients) add(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = append(c.open, client{conn: conn, since: time.Now()})
+}
+
+func (c *clients) remove(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := c.index(conn); i >= 0 {
+		c.open = slices.Delete(c.open, i, i+1)
+	}
+}
+
+func (c *clients) index(conn net.Conn) int {
+	return slices.IndexFunc(c.open, func(k client) bool { return k.conn == conn })
+}
+
+// makeRoom closes a connection if there is no room for another one. It returns how
+// long to wait before the next attempt, or 0 if there is room.
+func (c *clients) makeRoom() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.open) < maxClients {
+		return 0
+	}
+	i := slices.IndexFunc(c.open, func(k client) bool { return !k.answering })
+	if i < 0 {
+		return patience
+	}
+	if left := patience - time.Since(c.open[i].since); left > 0 {
+		return left
+	}
+	c.open[i].conn.Close()
+	c.open = slices.Delete(c.open, i, i+1)
+	return 0
+}
+
+// firstWrite calls a func before the first write.
+type firstWrite struct {
+	http.ResponseWriter
+	call func()
+}
+
+func (w *firstWrite) Write(b []byte) (int, error) {
+	if w.call != nil {
+		w.call()
+		w.call = nil
+	}
+	return w.ResponseWriter.Write(b)
+}

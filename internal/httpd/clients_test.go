@@ -1,0 +1,246 @@
+package httpd_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/httpd"
+)
+
+const (
+	complete = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	withBody = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
+)
+
+// pipes is a listener without a network.
+type pipes struct {
+	conns chan net.Conn
+	ended context.Context
+	end   context.CancelFunc
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.ended.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.end(); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// peer is the client's end of a connection.
+type peer struct {
+	t *testing.T
+	net.Conn
+}
+
+// dial opens n connections that send this.
+func (p *pipes) dial(t *testing.T, n int, send string) []*peer {
+	all := make([]*peer, n)
+	for i := range all {
+		ours, theirs := net.Pipe()
+		p.conns <- theirs
+		all[i] = &peer{t, ours}
+		all[i].send(send)
+	}
+	synctest.Wait()
+	return all
+}
+
+// send does not wait: nothing is read before the connection is accepted.
+func (p *peer) send(text string) {
+	if text != "" {
+		go io.WriteString(p.Conn, text)
+	}
+}
+
+// answered fails the test if the connection is not answered within the time.
+func (p *peer) answered(who string, want int, within time.Duration) {
+	p.t.Helper()
+	begin := time.Now()
+	p.SetReadDeadline(begin.Add(within))
+	answer, err := http.ReadResponse(bufio.NewReader(p.Conn), nil)
+	if err != nil {
+		p.t.Errorf("%s: found %v after %s, want an answer within %s", who, err, time.Since(begin), within)
+		return
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != want || !answer.Close {
+		p.t.Errorf("%s: found %d, %v, close %t, want %d and the connection closed", who, answer.StatusCode, err, answer.Close, want)
+	}
+}
+
+// isClosed reports whether the server has closed the connection; it reads what was sent.
+func (p *peer) isClosed() bool {
+	p.SetReadDeadline(time.Now())
+	_, err := io.Copy(io.Discard, p.Conn)
+	return !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+func open(all []*peer) (n int) {
+	for _, p := range all {
+		if !p.isClosed() {
+			n++
+		}
+	}
+	return n
+}
+
+// inBubble runs f with a server that takes answering for each answer.
+func inBubble(t *testing.T, answering time.Duration, f func(t *testing.T, p *pipes)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &pipes{conns: make(chan net.Conn, 10_000)}
+		p.ended, p.end = context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		var server sync.WaitGroup
+		server.Go(func() {
+			_ = httpd.Serve(ctx, p, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				time.Sleep(answering)
+				fmt.Fprintln(w, "ok")
+			}), zap.NewNop())
+		})
+		f(t, p)
+		cancel()
+		server.Wait()
+		for len(p.conns) > 0 { // never accepted
+			(<-p.conns).Close()
+		}
+	})
+}
+
+// What a client can do to keep a connection.
+func TestNewestClientIsServed(t *testing.T) {
+	for name, sent := range map[string]string{
+		"nothing":                      "",
+		"a part of the header":         complete[:len(complete)-2],
+		"a body that does not come":    withBody,
+		"a request, answer never read": complete,
+		"requests, answers never read": complete + complete + complete,
+		"one that is none":             "HELO example.com\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 0, func(t *testing.T, p *pipes) {
+				const flood = 300
+				begin := time.Now()
+				all := p.dial(t, flood, sent)
+				probe := p.dial(t, 1, complete)[0]
+				probe.answered("the newest", http.StatusOK, time.Second)
+				if took, most := time.Since(begin), httpd.Patience*(flood/httpd.MaxClients+1); took > most {
+					t.Errorf("the newest was answered after %s, want %s at most", took, most)
+				}
+				if n := open(all); n > httpd.MaxClients {
+					t.Errorf("found %d open connections, want %d at most", n, httpd.MaxClients)
+				}
+				for _, p := range all {
+					p.Close()
+				}
+			})
+		})
+	}
+}
+
+// The oldest one is closed, and no more than that.
+func TestOldestIsClosed(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, p *pipes) {
+		all := p.dial(t, httpd.MaxClients, "")
+		time.Sleep(time.Second)
+		if n := open(all); n != httpd.MaxClients {
+			t.Fatalf("found %d open connections after a second, want all %d", n, httpd.MaxClients)
+		}
+		p.dial(t, 1, complete)[0].answered("the newest", http.StatusOK, time.Nanosecond)
+		if !all[0].isClosed() || open(all[1:]) != httpd.MaxClients-1 {
+			t.Errorf("first closed %t, of the others open %d, want the first alone to be closed", all[0].isClosed(), open(all[1:]))
+		}
+	})
+}
+
+// A connection that has ended takes no place.
+func TestEndedConnectionsMakeRoom(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, p *pipes) {
+		silent := p.dial(t, 1, "")[0]
+		for i := range 2 * httpd.MaxClients {
+			p.dial(t, 1, complete)[0].answered(fmt.Sprint("client ", i), http.StatusOK, time.Nanosecond)
+		}
+		time.Sleep(httpd.Patience)
+		p.dial(t, 1, complete)[0].answered("the newest", http.StatusOK, time.Nanosecond)
+		if silent.isClosed() {
+			t.Error("found the only open connection closed, want it open")
+		}
+	})
+}
+
+// Clients that send their requests soon are not closed, however many there are.
+func TestClientsHaveTimeToSend(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, p *pipes) {
+		all := p.dial(t, 2*httpd.MaxClients, "")
+		time.Sleep(httpd.Patience - time.Nanosecond)
+		for _, p := range all {
+			p.send(complete)
+		}
+		for i, p := range all {
+			p.answered(fmt.Sprint("client ", i), http.StatusOK, httpd.Patience)
+		}
+	})
+}
+
+// A connection whose answer is being made is not closed: the next one waits.
+func TestAnswersAreFinished(t *testing.T) {
+	inBubble(t, time.Second, func(t *testing.T, p *pipes) {
+		all := p.dial(t, httpd.MaxClients, complete)
+		late := p.dial(t, 1, complete)[0]
+		late.SetReadDeadline(time.Now().Add(time.Second - time.Nanosecond))
+		if n, err := late.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the newest read %d bytes, %v while all answers are being made, want a timeout", n, err)
+		}
+		for i, p := range all {
+			p.answered(fmt.Sprint("client ", i), http.StatusOK, time.Millisecond)
+		}
+		late.answered("the newest", http.StatusOK, time.Second+2*httpd.Patience)
+	})
+}
+
+// Without a crowd, a connection ends by its time limits.
+func TestTimeLimits(t *testing.T) {
+	for _, test := range []struct {
+		name, sent string
+		limit      time.Duration
+		answered   bool
+	}{
+		{"nothing", "", 2 * time.Second, false},
+		{"a part of the header", complete[:len(complete)-2], 2 * time.Second, false},
+		{"a body that does not come", withBody, 5 * time.Second, false},
+		{"a body that does not come, answer read", withBody, 2 * time.Second, true},
+		{"an answer that is not read", complete, 5 * time.Second, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, 0, func(t *testing.T, p *pipes) {
+				client := p.dial(t, 1, test.sent)[0]
+				if test.answered {
+					client.answered("the client", http.StatusRequestEntityTooLarge, time.Nanosecond)
+				}
+				time.Sleep(test.limit)
+				synctest.Wait()
+				client.SetReadDeadline(time.Now().Add(time.Nanosecond))
+				if text, err := io.ReadAll(client); len(text) != 0 || err != nil {
+					t.Errorf("found %q, %v after %s, want a closed connection", text, err, test.limit)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,67 @@
+// Package terminal escapes text of foreign origin, so that a terminal on which it is
+// printed takes none of it for a command. It owns no state.
+package terminal
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Escape returns text as [AppendText] writes it.
+func Escape(text string) string {
+	return string(AppendText(nil, []byte(text)))
+}
+
+// AppendText appends text to b. Characters that cannot be printed, or that turn the
+// direction of writing, are escaped as in Go; a line break becomes "; ".
+func AppendText(b, text []byte) []byte {
+	for i := 0; i < len(text); {
+		if c := text[i]; ' ' <= c && c < 0x7f {
+			b = append(b, c)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(text[i:])
+		switch {
+		case r == '\n':
+			b = append(b, "; "...) // errors are joined by line breaks
+		case r == utf8.RuneError && n <= 1 || !strconv.IsPrint(r):
+			quoted := strconv.AppendQuoteToASCII(nil, string(text[i:i+n]))
+			b = append(b, quoted[1:len(quoted)-1]...)
+		default:
+			b = append(b, text[i:i+n]...)
+		}
+		i += n
+	}
+	return b
+}
+
+// AppendJSON appends data, which must be valid JSON, to b with the same meaning and
+// on one line. Characters that [AppendText] escapes are escaped as in JSON; they stand
+// in strings only, and so do bytes that are no UTF-8.
+func AppendJSON(b, data []byte) []byte {
+	for i := 0; i < len(data); {
+		if c := data[i]; ' ' <= c && c < 0x7f {
+			b = append(b, c)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(data[i:])
+		switch {
+		case r == utf8.RuneError && n <= 1:
+			b = append(b, `\ufffd`...)
+		case r == '\t' || r == '\r' || r == '\n': // between values
+			b = append(b, ' ')
+		case !strconv.IsPrint(r):
+			for _, unit := range utf16.AppendRune(nil, r) {
+				b = fmt.Appendf(b, `\u%04x`, unit)
+			}
+		default:
+			b = append(b, data[i:i+n]...)
+		}
+		i += n
+	}
+	return b
+}

@@ -1,0 +1,57 @@
+package terminal_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+)
+
+func TestEscape(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"printable", "3b:00.0 café 日本", "3b:00.0 café 日本"},
+		{"colour", "\x1b[31mred", `\x1b[31mred`},
+		{"title", "\x1b]0;title\a", `\x1b]0;title\a`},
+		{"C1 in UTF-8", "\u009b2J\u0085", `\u009b2J\u0085`},
+		{"C1 as a byte", "\x9b2J", `\x9b2J`},
+		{"other direction", "\u202egpj", `\u202egpj`},
+		{"line separator", "a\u2028b", `a\u2028b`},
+		{"line breaks", "a\nb\r\x00\x7f\t", `a; b\r\x00\x7f\t`},
+		{"cut in a character", "\xe6\x97", `\xe6\x97`},
+	} {
+		if got := terminal.Escape(test.text); got != test.want {
+			t.Errorf("%s: %q is escaped as %q, want %q", test.name, test.text, got, test.want)
+		}
+	}
+}
+
+func harmless(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0 && strings.ToValidUTF8(s, "") == s
+}
+
+func FuzzEscape(f *testing.F) {
+	f.Add("3b:00.0")
+	f.Add("\x1b[31m\u009b\u202e\xff\n\U000e0001")
+	f.Fuzz(func(t *testing.T, text string) {
+		if got := terminal.Escape(text); !harmless(got) || harmless(text) && got != text {
+			t.Errorf("%q is escaped as %q, want it printable, and unchanged where it was", text, got)
+		}
+	})
+}
+
+func FuzzAppendJSON(f *testing.F) {
+	f.Add([]byte("{\"a\": [\n\t\"\u009b\u2028\u202e\x7f\xff\U000e0001\\u001b\"]\r}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var want, got any
+		if json.Unmarshal(data, &want) != nil {
+			return
+		}
+		escaped := terminal.AppendJSON(nil, data)
+		if err := json.Unmarshal(escaped, &got); err != nil || !harmless(string(escaped)) || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q is escaped as %q (%v), want it printable and with the same meaning", data, escaped, err)
+		}
+	})
+}
