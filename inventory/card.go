@@ -30,6 +30,8 @@ type card struct {
 	doubted bool      // a second one was started beside it
 	stuck   int       // readings under way that nobody will wait for: overdue, or one of two
 
+	nodeHints map[string]Hint // hints about nodes since the newest reading began, by name
+
 	hinted   time.Time // first hint since the newest reading began; zero: none
 	answered time.Time // first hint before it: what it answers
 	recheck  time.Time // when time alone may change something; zero: never
@@ -175,6 +177,15 @@ func (c *card) awaits(p *port, now time.Time) []Condition {
 	}
 	c.recheckAt(until)
 	return []Condition{{Reason: ReasonPortMissing, Health: Unhealthy}}
+}
+
+// hasNode reports whether the last reading of the card has the node of this name.
+func (c *card) hasNode(name string) bool {
+	return slices.ContainsFunc(c.ports, func(p *port) bool { return p.last.hasNode(name) })
+}
+
+func (r Port) hasNode(name string) bool {
+	return slices.Contains(r.Nodes, name) || slices.Contains(r.ParentNodes, name)
 }
 
 // recheckAt has the card read again at t, or before; zero: never.

@@ -120,6 +120,76 @@ func TestNodeHintReachesItsNewCard(t *testing.T) {
 	})
 }
 
+// A card is pulled, and another one gets the name of its node. Both are being read
+// when the node of the new card is deleted, so the hint about the node names the
+// old card, and the reading of the new one may have found the node.
+func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
+	ofFME := good(1, 0)
+	ofFME.ParentNodes = []string{"dfl-fme.0"}
+	for _, test := range []struct {
+		name       string
+		port       inventory.Port // of the new card
+		node       string
+		newFirst   bool // the reading of the new card is the first to return
+		wantSecond int  // readings of the new card
+		want       string
+	}{
+		{"new card first", good(0, 0), "dfl-port.0", true, 2, "unhealthy[node-missing]"},
+		{"old card first", good(0, 0), "dfl-port.0", false, 2, "unhealthy[node-missing]"},
+		{"node of the FME", ofFME, "dfl-fme.0", false, 2, "unhealthy[node-missing]"},
+		{"a node that the new card has not", good(1, 0), "dfl-port.0", false, 1, "healthy[]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newBench("dfl")
+				old := good(0, 0)
+				old.ParentNodes = []string{"dfl-fme.0"}
+				f.set(cardA, old)
+				cfg := testConfig
+				cfg.ResyncInterval, cfg.HealthInterval, cfg.ReadTimeout = time.Hour, time.Hour, time.Hour
+				r := start(t, cfg, f)
+				first, second := f.delay(cardA), f.delay(cardB)
+				if test.newFirst {
+					first, second = second, first
+				}
+				f.pull(cardA)
+				f.set(cardB, test.port)
+				r.hint(cardA)
+				r.hint(cardB)
+				lacking := test.port
+				lacking.Conditions = []inventory.Condition{{Reason: inventory.ReasonNodeMissing, Health: inventory.Unhealthy}}
+				f.set(cardB, lacking)
+				r.Hint(inventory.Hint{Node: test.node, Source: "test", At: time.Now()})
+				synctest.Wait()
+				first()
+				synctest.Wait()
+				second()
+				synctest.Wait()
+				r.want("both readings have returned", map[string]string{"0001:5e:00.0": test.want})
+				if n := f.reads[cardB]; n != test.wantSecond {
+					t.Errorf("%d readings of the new card, want %d", n, test.wantSecond)
+				}
+			})
+		})
+	}
+}
+
+// Two cards have had the node: the old one is read again after the new one, and
+// finds what it found before. A hint about the node reaches both.
+func TestNodeHintReachesAllCardsThatHadTheNode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		f.set(cardB, good(0, 0))
+		r := start(t, testConfig, f)
+		f.set(cardA, good(0, 0, ap6))
+		f.set(cardB, good(0, 0, ap6))
+		r.Hint(inventory.Hint{Node: "dfl-port.0", Source: "test", At: time.Now()})
+		synctest.Wait()
+		r.want("hinted", map[string]string{"3b:00.0": "unhealthy[port-ap6]", "0001:5e:00.0": "unhealthy[port-ap6]"})
+	})
+}
+
 // A node that left with its card leads nowhere any more: its name is given again,
 // to another card perhaps.
 func TestNodeOfACardThatLeft(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
@@ -106,14 +107,14 @@ func (l *loop) sayListing(found listing) {
 // resolution is the card that a node's number leads to.
 type resolution struct {
 	hint    Hint
-	owner   string // the card that was known to have the node, or ""
-	address string // the card that has it, or ""
+	owners  []string // the cards that were known to have the node
+	address string   // the card that has it, or ""
 }
 
 // resolve looks for the card of a node.
-func (l *loop) resolve(ctx context.Context, owner string, h Hint) {
+func (l *loop) resolve(ctx context.Context, owners []string, h Hint) {
 	l.readers.Go(func() {
-		r := resolution{hint: h, owner: owner}
+		r := resolution{hint: h, owners: owners}
 		r.address, _ = l.host.CardOfNode(h.Node)
 		select {
 		case l.resolved <- r:
@@ -122,13 +123,13 @@ func (l *loop) resolve(ctx context.Context, owner string, h Hint) {
 	})
 }
 
-// takeResolution asks for the card. Where the node leads nowhere and nobody was
+// takeResolution asks for the card. Where the node leads nowhere and no card was
 // known to have it, anything may be new.
 func (l *loop) takeResolution(ctx context.Context, r resolution) {
 	switch {
-	case r.address != "" && r.address != r.owner:
+	case r.address != "" && !slices.Contains(r.owners, r.address):
 		l.hintCard(r.address, r.hint)
-	case r.address == "" && r.owner == "":
+	case r.address == "" && len(r.owners) == 0:
 		l.log.Debug("hint received", event.HintReceived, event.Node(r.hint.Node), event.Source(r.hint.Source))
 		l.list(ctx, r.hint.At)
 	}

@@ -30,7 +30,6 @@ type loop struct {
 	timed      map[*card]bool             // cards for which the clock matters
 	unreadable map[*card]bool             // cards whose last reading failed or is overdue
 	virtual    map[string]map[string]bool // physical function -> its virtual ones
-	nodes      map[string]string          // name of a node -> card that has it
 	now        []*card                    // to be read at once
 	routine    []*card                    // to be read in their turn
 	busy       int                        // cards that are being read in their turn, and in time
@@ -73,7 +72,6 @@ func newLoop(inv *Inventory) *loop {
 		timed:      make(map[*card]bool),
 		unreadable: make(map[*card]bool),
 		virtual:    make(map[string]map[string]bool),
-		nodes:      make(map[string]string),
 		results:    make(chan result),
 		listed:     make(chan listing),
 		resolved:   make(chan resolution),
@@ -193,15 +191,24 @@ func (l *loop) hint(c *card, h Hint) {
 	l.ask(c, wantNow)
 }
 
-// hintNode asks for the card that is known to have this node, and looks where
-// the node's own number leads: names are given again, lowest first, so it may be
-// another card's by now.
+// hintNode asks for the cards that are known to have this node, and resolves the
+// node's own number. Drivers reuse names, lowest first, so the node may belong to
+// another card by now. A reading that is under way may have passed the node before
+// this hint: update asks for its card again if the reading has the node.
 func (l *loop) hintNode(ctx context.Context, name string, h Hint) {
-	owner := l.nodes[name]
-	if owner != "" {
-		l.hintCard(owner, h)
+	var owners []string
+	for address, c := range l.cards {
+		if c.reading {
+			c.nodeHints = keepFirst(c.nodeHints, name, h)
+		}
+		if c.hasNode(name) {
+			owners = append(owners, address)
+		}
 	}
-	l.resolve(ctx, owner, h)
+	for _, address := range owners {
+		l.hintCard(address, h)
+	}
+	l.resolve(ctx, owners, h)
 }
 
 // ask puts a card in a queue. A card that is being read is asked again when that

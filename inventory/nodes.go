@@ -151,18 +151,29 @@ func (l *loop) conflict(d *Device) conflict {
 	return worst
 }
 
-// nodeChanged reports whether a device that is in its place, and held, has other nodes
-// than its holders were given.
+// cameBackElsewhere reports whether a device that is back in its place has other nodes
+// than its holders were given. While these are not known, they are all that it had.
+// known is the last answer: a device whose nodes were others lacks one for as long.
+func (l *loop) cameBackElsewhere(d *Device, known bool) bool {
+	nodes := l.givenNodes(d.ID)
+	if len(nodes) == 0 {
+		nodes = l.owed[d.ID].nodes
+	}
+	return replaced(nodes, nodesOf(d)) || known && lacks(nodesOf(d), nodes)
+}
+
+// nodeChanged reports whether a device that has not left under our eyes, and is held, has
+// other nodes than its holders were given.
 func (l *loop) nodeChanged(d *Device) bool {
 	if t := l.tombstones[d.ID]; t != nil && !t.moved {
 		return false // its reason says enough
 	}
-	return otherNodes(l.givenNodes(d.ID), nodesOf(d))
+	return replaced(l.givenNodes(d.ID), nodesOf(d))
 }
 
-// otherNodes reports whether nodes have been replaced: some are gone and others are
-// there instead. A region that has lost or gained a port has the others still.
-func otherNodes(given, now []string) bool {
+// replaced reports whether nodes have been replaced: some are gone, and others are there
+// instead. A region that has lost or gained a port has its other nodes still.
+func replaced(given, now []string) bool {
 	return len(given) > 0 && lacks(given, now) && lacks(now, given)
 }
 

@@ -57,14 +57,8 @@ func (l *loop) replace(c *card, p *port, d *Device, now time.Time) {
 	if old == nil || old.Health != d.Health {
 		p.since = now
 	}
-	if old != nil {
-		l.forgetNodes(c, old)
-	}
 	l.touch(c)
 	l.enlist(d)
-	for _, name := range slices.Concat(d.Nodes, d.ParentNodes) {
-		l.nodes[name] = c.address
-	}
 	p.device = d
 	switch now := nodesOf(d); {
 	case old == nil:
@@ -109,7 +103,6 @@ func (l *loop) dropOthers(ctx context.Context, c *card, stay []string) {
 func (l *loop) leave(ctx context.Context, c *card, p *port) {
 	d := p.device
 	l.touch(c)
-	l.forgetNodes(c, d)
 	lasted, latency := time.Since(p.since), l.latency(c, time.Now())
 	l.later(func() {
 		l.cfg.Metrics.Transition(d.Health.String(), "", "")
@@ -117,16 +110,6 @@ func (l *loop) leave(ctx context.Context, c *card, p *port) {
 			event.Old(d.Health.String()), event.Lasted(lasted), latency)
 	})
 	l.bury(ctx, p)
-}
-
-// forgetNodes forgets that a card has the nodes of this device, unless another
-// one has them by now.
-func (l *loop) forgetNodes(c *card, d *Device) {
-	for _, name := range slices.Concat(d.Nodes, d.ParentNodes) {
-		if l.nodes[name] == c.address {
-			delete(l.nodes, name)
-		}
-	}
 }
 
 // touch notes that there is something to publish because of c.

@@ -31,6 +31,7 @@ func (l *loop) read(ctx context.Context, c *card) {
 	c.want, c.queued = wantNothing, wantNothing
 	c.reading, c.overdue, c.doubted, c.started = true, false, false, time.Now()
 	c.newest++
+	c.nodeHints = nil
 	c.answered, c.hinted = c.hinted, time.Time{}
 	l.timed[c] = true
 	l.start(ctx, result{card: c, number: c.newest}, Family.Read)
@@ -291,6 +292,11 @@ func (l *loop) update(ctx context.Context, c *card, r result, now time.Time) {
 	c.keep(ports, ids)
 	for i, p := range ports {
 		l.judge(c, p, ids[i], now)
+	}
+	for name, h := range c.nodeHints {
+		if c.hasNode(name) {
+			l.hintCard(c.address, h)
+		}
 	}
 }
 

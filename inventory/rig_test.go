@@ -35,6 +35,7 @@ type bench struct {
 	cards   map[string]inventory.Reading
 	fails   map[string]error
 	hangs   map[string]chan struct{}
+	late    map[string]chan struct{}
 	listErr error
 	reads   map[string]int
 	onRead  func() // called once, in the next reading, with mu held
@@ -43,7 +44,7 @@ type bench struct {
 func newBench(name string) *bench {
 	return &bench{
 		name: name, cards: map[string]inventory.Reading{}, fails: map[string]error{},
-		hangs: map[string]chan struct{}{}, reads: map[string]int{},
+		hangs: map[string]chan struct{}{}, late: map[string]chan struct{}{}, reads: map[string]int{},
 	}
 }
 
@@ -69,12 +70,16 @@ func (b *bench) Read(_ sysfs.Host, card string) (inventory.Reading, error) {
 		<-hang
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.fails[card]; err != nil {
-		return inventory.Reading{}, err
-	}
+	late, err := b.late[card], b.fails[card]
 	r, ok := b.cards[card]
-	if !ok {
+	b.mu.Unlock()
+	if late != nil {
+		<-late
+	}
+	switch {
+	case err != nil:
+		return inventory.Reading{}, err
+	case !ok:
 		return r, fmt.Errorf("card %s: %w", card, fs.ErrNotExist)
 	}
 	return r, nil
@@ -119,6 +124,20 @@ func (b *bench) hang(card string) (release func()) {
 	b.hangs[card] = c
 	return func() {
 		b.unhang(card)
+		close(c)
+	}
+}
+
+// delay holds back what readings of a card from now on have found, until release.
+func (b *bench) delay(card string) (release func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := make(chan struct{})
+	b.late[card] = c
+	return func() {
+		b.mu.Lock()
+		delete(b.late, card)
+		b.mu.Unlock()
 		close(c)
 	}
 }

@@ -121,41 +121,9 @@ func (s *stage) plug(st scenarioStep) error {
 	return nil
 }
 
-// keepInodes sees to it that no later directory gets the inode number of one of
-// these: a disk gives it again at once, sysfs does not. What is open has one.
-func (s *stage) keepInodes(pattern string) error {
-	dirs, err := filepath.Glob(pattern)
-	for _, dir := range dirs {
-		f, operr := os.Open(dir)
-		if operr == nil {
-			s.t.Cleanup(func() { f.Close() })
-		}
-		err = errors.Join(err, operr)
-	}
-	return err
-}
-
 func (s *stage) unplug(st scenarioStep) error {
 	delete(s.plugged, st.card)
-	regions := s.node.CardDir(st.card) + "/fpga_region/region*"
-	return errors.Join(s.keepInodes(regions), s.keepInodes(regions+"/dfl-*"), s.node.Unplug(st.card))
-}
-
-// release takes a port off its card as DFL_FPGA_FME_PORT_RELEASE does: the node
-// goes, then the directory.
-func (s *stage) release(st scenarioStep) error {
-	dir := s.node.PortDir(st.card, st.port)
-	return errors.Join(s.keepInodes(dir), os.Remove(s.nodeOf(st)), os.RemoveAll(dir))
-}
-
-// assign gives it back as DFL_FPGA_FME_PORT_ASSIGN does: a node and a directory to
-// which no driver is bound.
-func (s *stage) assign(st scenarioStep) error {
-	name := s.node.PortNode(st.card, st.port)
-	dir := s.node.PortDir(st.card, st.port)
-	number := strings.TrimPrefix(name, "dfl-port.")
-	return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(dir+"/dev", []byte("245:"+number+"\n"), 0o600),
-		os.WriteFile(dir+"/uevent", []byte("DEVNAME="+name+"\n"), 0o600), os.WriteFile(s.nodeOf(st), nil, 0o600))
+	return s.node.Unplug(st.card)
 }
 
 func (s *stage) editNode(st scenarioStep) error {

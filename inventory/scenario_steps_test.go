@@ -23,8 +23,8 @@ var scenarioCommands = map[string]scenarioCommand{
 	"unplug":    {edits, "ADDRESS", (*stage).unplug},
 	"bind":      {edits, "ADDRESS pN", func(s *stage, st scenarioStep) error { return s.node.Bind(st.card, st.port) }},
 	"unbind":    {edits, "ADDRESS pN", func(s *stage, st scenarioStep) error { return s.node.Unbind(st.card, st.port) }},
-	"release":   {edits, "ADDRESS pN", (*stage).release}, // the port, from its card, for a virtual function
-	"assign":    {edits, "ADDRESS pN", (*stage).assign},  // it back: the kernel does not bind it then
+	"release":   {edits, "ADDRESS pN", func(s *stage, st scenarioStep) error { return s.node.Release(st.card, st.port) }}, // the port, from its card, for a virtual function
+	"assign":    {edits, "ADDRESS pN", func(s *stage, st scenarioStep) error { return s.node.Assign(st.card, st.port) }},  // it back: the kernel does not bind it then
 	"node":      {edits, "ADDRESS pN rm|make", (*stage).editNode},
 	"set":       {edits, "ADDRESS FILE VALUE…", (*stage).set}, // FILE as in docs/health.md, with p0/ to p3/ before a port's
 	"hide":      {edits, "ADDRESS FILE", (*stage).hide},

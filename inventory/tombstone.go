@@ -121,10 +121,10 @@ func (l *loop) recognize(id string, c *card, p *port) {
 	if t == nil || t.moved {
 		return
 	}
-	t.place, t.renumbered = c, false
+	t.place = c
 	d := p.describe(id, c.address)
 	switch like := l.likeness(t, d, p.what); {
-	case like == same && otherNodes(l.owed[id].nodes, nodesOf(d)):
+	case like == same && l.cameBackElsewhere(d, t.renumbered):
 		t.replaced, t.renumbered = false, true
 	case like == same:
 		delete(l.tombstones, id)
@@ -137,7 +137,7 @@ func (l *loop) recognize(id string, c *card, p *port) {
 				event.Lasted(away), event.Holders(holders))
 		})
 	default:
-		t.replaced = like == other
+		t.replaced, t.renumbered = like == other, false
 	}
 }
 

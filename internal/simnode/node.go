@@ -19,6 +19,7 @@ type Node struct {
 
 	cards                                  map[string]*plugged // by address
 	spares                                 string              // directory of spare parts, see tree.part
+	directories                            *directories
 	regions, fmes, ports, managers, hwmons numbers
 }
 
@@ -63,22 +64,27 @@ func New(dir string) (*Node, error) {
 		Dev:    filepath.Join(dir, "dev"),
 		cards:  make(map[string]*plugged),
 		spares: filepath.Join(dir, "spares"),
+
+		directories: newDirectories(filepath.Join(dir, "directories")),
 	}
 	for _, d := range []string{
-		n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
+		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
 		n.sys(driverDir, "dfl-port"), n.sys(driverDir, "dfl-fme"), n.sys("bus/pci/drivers/dfl-pci"),
 	} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return nil, fmt.Errorf("simulated node: %w", err)
 		}
 	}
-	t := tree{}
-	plugBridge(&t, n.bridgeDir())
+	t := n.tree()
+	plugBridge(t, n.bridgeDir())
 	if t.err != nil {
 		return nil, fmt.Errorf("simulated node: %w", t.err)
 	}
 	return n, nil
 }
+
+// tree returns a tree that makes directories as the node does.
+func (n *Node) tree() *tree { return &tree{directories: n.directories} }
 
 func (n *Node) sys(elem ...string) string {
 	return filepath.Join(append([]string{n.Sys}, elem...)...)

@@ -34,8 +34,9 @@ func (n *Node) Plug(card Card) error {
 
 func (n *Node) plug(c *plugged, id pciID) error {
 	dir := n.CardDir(c.Address)
-	t := tree{spares: filepath.Join(n.spares, c.Address)}
-	plugPCI(&t, dir, c, id)
+	t := n.tree()
+	t.spares = filepath.Join(n.spares, c.Address)
+	plugPCI(t, dir, c, id)
 	t.link(n.sys("bus/pci/drivers/dfl-pci"), filepath.Join(dir, "driver"))
 	if c.PhysFn != "" {
 		t.link(n.CardDir(c.PhysFn), filepath.Join(dir, "physfn"))
@@ -46,22 +47,27 @@ func (n *Node) plug(c *plugged, id pciID) error {
 	t.link(dir, filepath.Join(region, "device"))
 	t.link(region, n.sys(regionClass, "region"+strconv.Itoa(c.region)))
 	if c.PhysFn == "" {
-		n.plugFME(&t, c)
+		n.plugFME(t, c)
 	}
 	for i, number := range c.ports {
-		n.plugPort(&t, c, i, number)
+		n.plugPort(t, c, i, number)
 	}
 	return t.err
 }
 
 func (n *Node) plugPort(t *tree, c *plugged, port, number int) {
-	name := "dfl-port." + strconv.Itoa(number)
-	dir := filepath.Join(n.regionDir(c), name)
+	dir := filepath.Join(n.regionDir(c), "dfl-port."+strconv.Itoa(number))
+	n.addPort(t, dir, number)
+	n.bind(t, dir, port, c.afu[port])
+}
+
+// addPort makes what exists of a port before bind.
+func (n *Node) addPort(t *tree, dir string, number int) {
+	name := filepath.Base(dir)
 	major, _ := n.majors()
 	t.file(filepath.Join(dir, "dev"), fmt.Sprintf("%d:%d\n", major, number))
 	n.node(t, name, major, number)
 	t.file(filepath.Join(dir, "uevent"), "DEVNAME="+name+"\n")
-	n.bind(t, dir, port, c.afu[port])
 }
 
 // bind makes what exists from bind on, the driver link last.
@@ -102,7 +108,7 @@ func (n *Node) Unplug(address string) error {
 	n.regions.free(c.region)
 	gone = append(gone, n.sys(regionClass, "region"+strconv.Itoa(c.region)), n.sys(busDir, address), n.CardDir(address))
 	for _, path := range gone {
-		if err := os.RemoveAll(path); err != nil {
+		if err := n.directories.removeAll(path); err != nil {
 			return fmt.Errorf("simulated node: unplug %s: %w", address, err)
 		}
 	}
@@ -113,7 +119,7 @@ func (n *Node) Unplug(address string) error {
 func (n *Node) Unbind(address string, port int) error {
 	dir := n.PortDir(address, port)
 	for _, name := range []string{"driver", "afu_id", "power_state", "errors", "id"} {
-		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+		if err := n.directories.removeAll(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("simulated node: unbind %s port %d: %w", address, port, err)
 		}
 	}
@@ -122,7 +128,32 @@ func (n *Node) Unbind(address string, port int) error {
 
 // Bind gives a port its driver back.
 func (n *Node) Bind(address string, port int) error {
-	var t tree
-	n.bind(&t, n.PortDir(address, port), port, n.cards[address].afu[port])
+	t := n.tree()
+	n.bind(t, n.PortDir(address, port), port, n.cards[address].afu[port])
 	return t.err
+}
+
+// Release takes a port off its card as DFL_FPGA_FME_PORT_RELEASE does: the node
+// goes, then the directory. The port keeps its number.
+func (n *Node) Release(address string, port int) error {
+	dir := n.PortDir(address, port)
+	err := os.Remove(filepath.Join(n.Dev, filepath.Base(dir)))
+	if err == nil {
+		err = n.directories.removeAll(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("simulated node: release %s port %d: %w", address, port, err)
+	}
+	return nil
+}
+
+// Assign gives a port back to its card as DFL_FPGA_FME_PORT_ASSIGN does: with a node
+// and without a driver.
+func (n *Node) Assign(address string, port int) error {
+	t := n.tree()
+	n.addPort(t, n.PortDir(address, port), n.cards[address].ports[port])
+	if t.err != nil {
+		return fmt.Errorf("simulated node: assign %s port %d: %w", address, port, t.err)
+	}
+	return nil
 }

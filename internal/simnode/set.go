@@ -15,7 +15,7 @@ func (n *Node) Set(address string, port int, attribute, value string) error {
 	if c == nil || port < 0 || port >= len(c.ports) {
 		return fmt.Errorf("simulated node: slot %s has no port %d", address, port)
 	}
-	return set(filepath.Join(n.PortDir(address, port), attribute), value+"\n")
+	return n.set(filepath.Join(n.PortDir(address, port), attribute), value+"\n")
 }
 
 // Reprogram gives a hardware port another AFU, in one step: what partial
@@ -34,7 +34,7 @@ func (n *Node) SetFME(address, attribute, value string) error {
 	if err := n.hasFME(address); err != nil {
 		return err
 	}
-	return set(filepath.Join(n.FMEDir(address), attribute), value+"\n")
+	return n.set(filepath.Join(n.FMEDir(address), attribute), value+"\n")
 }
 
 // SetManager changes the state of a card's FPGA manager, in the words of
@@ -57,7 +57,7 @@ func (n *Node) SetHwmon(address, alarm, value string) error {
 	for _, number := range n.cards[address].hwmon {
 		path := filepath.Join(n.FMEDir(address), "hwmon", "hwmon"+strconv.Itoa(number), alarm)
 		if _, err := os.Lstat(path); err == nil {
-			return set(path, value+"\n")
+			return n.set(path, value+"\n")
 		}
 	}
 	return fmt.Errorf("simulated node: no hwmon device of slot %s has %s", address, alarm)
@@ -72,13 +72,13 @@ func (n *Node) SetCard(address, attribute, value string) error {
 	if attribute != "config" {
 		value += "\n"
 	}
-	return set(filepath.Join(n.CardDir(address), attribute), value)
+	return n.set(filepath.Join(n.CardDir(address), attribute), value)
 }
 
 // SetRootPort changes an attribute of the root port that all cards hang from; it
 // is their slot, too.
 func (n *Node) SetRootPort(attribute, value string) error {
-	return set(filepath.Join(n.bridgeDir(), attribute), value+"\n")
+	return n.set(filepath.Join(n.bridgeDir(), attribute), value+"\n")
 }
 
 func (n *Node) hasFME(address string) error {
@@ -89,8 +89,8 @@ func (n *Node) hasFME(address string) error {
 }
 
 // set writes a file in one step.
-func set(path, content string) error {
-	var t tree
+func (n *Node) set(path, content string) error {
+	t := n.tree()
 	t.file(path+".new", content)
 	if t.err == nil {
 		t.err = os.Rename(path+".new", path)

@@ -8,8 +8,10 @@ import (
 	"syscall"
 )
 
-// tree makes files and links and keeps the first error. The zero tree is ready.
+// tree makes files and links and keeps the first error.
 type tree struct {
+	directories *directories
+
 	err    error
 	made   map[string]bool // directories; to look for each anew is most of the work
 	spares string          // directory of the spare parts of one slot; "": none
@@ -22,7 +24,7 @@ func (t *tree) dir(path string) {
 	if t.made == nil {
 		t.made = map[string]bool{}
 	}
-	t.err = os.MkdirAll(path, 0o755)
+	t.err = t.directories.makeAll(path)
 	t.made[path] = t.err == nil
 }
 

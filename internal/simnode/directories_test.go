@@ -1,0 +1,120 @@
+package simnode_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// inodes returns the inode numbers of the directories below dir, by path.
+func inodes(t *testing.T, dir string) map[string]uint64 {
+	t.Helper()
+	all := map[string]uint64{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			all[path] = info.Sys().(*syscall.Stat_t).Ino
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// No directory gets the inode number of a deleted one, as in sysfs and unlike on
+// most disks: inventory tells a port from a later one by the number.
+func TestInodesDoNotComeBack(t *testing.T) {
+	n := newNode(t)
+	two := card
+	two.Ports = 2
+	had, before := map[uint64]bool{}, map[string]uint64{}
+	for turn := range 60 {
+		for _, step := range []struct {
+			name string
+			do   func() error
+		}{
+			{"plug", func() error { return n.Plug(two) }},
+			{"unbind", func() error { return n.Unbind(address, 1) }},
+			{"bind", func() error { return n.Bind(address, 1) }},
+			{"release", func() error { return n.Release(address, 1) }},
+			{"assign", func() error { return n.Assign(address, 1) }},
+			{"unplug", func() error { return n.Unplug(address) }},
+		} {
+			if err := step.do(); err != nil {
+				t.Fatal(err)
+			}
+			now := inodes(t, n.Sys)
+			for path, number := range now {
+				if had[number] && before[path] != number {
+					t.Fatalf("turn %d, %s: %s has inode number %d, which a directory had before", turn, step.name, path, number)
+				}
+				had[number] = true
+			}
+			before = now
+		}
+	}
+}
+
+// The directories that keep numbers from coming back do not grow without limit.
+func TestOccupantsAreBounded(t *testing.T) {
+	n := newNode(t)
+	n.KeepNumbers(20)
+	for range 20 {
+		if err := n.Plug(card); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Unplug(address); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := os.ReadDir(n.Occupants()); err != nil || len(left) > 20 {
+		t.Errorf("%d directories occupy numbers, error %v, want 20 at most", len(left), err)
+	}
+}
+
+// A released port has neither node nor directory. An assigned one has its number,
+// and no driver until it is bound.
+func TestReleaseAndAssign(t *testing.T) {
+	two := card
+	two.Ports = 2
+	n := newNode(t, two)
+	root := filepath.Dir(n.Sys)
+	node := n.PortNode(address, 1)
+	whole := files(t, root+"/sys")
+	if err := n.Release(address, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, root, address); len(got.Ports) != 1 {
+		t.Errorf("released: %d ports, want 1", len(got.Ports))
+	}
+	if _, err := os.Lstat(filepath.Join(n.Dev, node)); err == nil {
+		t.Errorf("released: %s is still there", node)
+	}
+	if err := n.Assign(address, 1); err != nil {
+		t.Fatal(err)
+	}
+	want := []inventory.Condition{{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}}
+	if diff := cmp.Diff(want, read(t, root, address).Ports[1].Conditions); diff != "" {
+		t.Errorf("assigned (-want +got):\n%s", diff)
+	}
+	if err := n.Bind(address, 1); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(whole, files(t, root+"/sys")); diff != "" {
+		t.Errorf("bound (-before +after):\n%s", diff)
+	}
+	if err := n.Unplug(address); err != nil {
+		t.Fatal(err)
+	}
+}
