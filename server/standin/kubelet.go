@@ -48,6 +48,7 @@ type Kubelet struct {
 	lists         map[string]List      // by resource: the newest list
 	open          map[string]List      // the same, of those whose stream is open
 	follower      func(map[string]List)
+	entries       []podDevicesEntry // of the checkpoint
 }
 
 // Start starts a kubelet in the directory, which it makes if need be. All
@@ -58,6 +59,10 @@ func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 		return nil, fmt.Errorf("kubelet directory: %w", err)
 	}
 	if err := removeSockets(dir); err != nil {
+		return nil, err
+	}
+	entries, err := readCheckpoint(dir)
+	if err != nil {
 		return nil, err
 	}
 	address := &net.UnixAddr{Name: filepath.Join(dir, Socket), Net: "unix"}
@@ -75,6 +80,7 @@ func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 		plugins:       map[string][]*plugin{},
 		lists:         map[string]List{},
 		open:          map[string]List{},
+		entries:       entries,
 	}
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	v1beta1.RegisterRegistrationServer(k.server, k)

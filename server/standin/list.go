@@ -144,7 +144,8 @@ func (k *Kubelet) newest(resource string) (*plugin, error) {
 	return plugins[len(plugins)-1], nil
 }
 
-// Allocate asks for these devices for one container.
+// Allocate asks for these devices for one container, and writes the answer to the
+// [Checkpoint].
 func (k *Kubelet) Allocate(ctx context.Context, resource string, ids ...string) (*v1beta1.ContainerAllocateResponse, error) {
 	p, err := k.Plugin(resource)
 	if err != nil {
@@ -159,7 +160,8 @@ func (k *Kubelet) Allocate(ctx context.Context, resource string, ids ...string) 
 	if n := len(answer.ContainerResponses); n != 1 {
 		return nil, fmt.Errorf("%d answers to one request", n)
 	}
-	return answer.ContainerResponses[0], nil
+	given := answer.ContainerResponses[0]
+	return given, k.Allocated(resource, given, ids...)
 }
 
 // CutStream ends the stream of the newest plugin of the resource, and its connection.

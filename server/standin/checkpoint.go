@@ -1,0 +1,153 @@
+package standin
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// Checkpoint is the name of the file in the kubelet's directory that keeps what
+// containers were given, with the answers to Allocate.
+const Checkpoint = "kubelet_internal_checkpoint"
+
+// checkpoint is the content of that file, as
+// pkg/kubelet/cm/devicemanager/checkpoint of Kubernetes 1.37 writes it.
+type checkpoint struct {
+	Data     checkpointData
+	Checksum uint64
+}
+
+type checkpointData struct {
+	PodDeviceEntries  []podDevicesEntry
+	RegisteredDevices map[string][]string // the healthy ones, by resource
+}
+
+type podDevicesEntry struct {
+	PodUID        string
+	ContainerName string
+	ResourceName  string
+	DeviceIDs     map[int64][]string // by NUMA node, -1 for none
+	AllocResp     []byte             // a marshalled ContainerAllocateResponse
+}
+
+// has reports whether the entry is of this resource and has one of the devices.
+func (e podDevicesEntry) has(resource string, ids []string) bool {
+	if e.ResourceName != resource {
+		return false
+	}
+	for _, of := range e.DeviceIDs {
+		if slices.ContainsFunc(of, func(id string) bool { return slices.Contains(ids, id) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// checksum returns what the kubelet compares the checksum with: the hash of a dump of
+// the data by go-spew, with the names of the kubelet's types.
+func (d checkpointData) checksum() uint64 {
+	h := fnv.New32a()
+	fmt.Fprint(h, "(checkpoint.checkpointData){PodDeviceEntries:([]checkpoint.PodDevicesEntry)[")
+	for i, e := range d.PodDeviceEntries {
+		if i > 0 {
+			fmt.Fprint(h, " ")
+		}
+		fmt.Fprintf(h, "{PodUID:(string)%s ContainerName:(string)%s ResourceName:(string)%s DeviceIDs:(checkpoint.DevicesPerNUMA)%v AllocResp:([]uint8)%v}",
+			e.PodUID, e.ContainerName, e.ResourceName, e.DeviceIDs, e.AllocResp)
+	}
+	fmt.Fprintf(h, "] RegisteredDevices:(map[string][]string)%v}", d.RegisteredDevices)
+	return uint64(h.Sum32())
+}
+
+// Allocated records that a container was given these devices with this answer, and
+// writes the checkpoint. What held one of them before has ended: the kubelet gives a
+// device to one container at a time. [Kubelet.Allocate] calls it; a test calls it for
+// an allocation that another daemon has answered.
+func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateResponse, ids ...string) error {
+	response, err := proto.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.end(resource, ids)
+	devices := map[int64][]string{}
+	for _, id := range ids {
+		d, ok := k.lists[resource].Device(id)
+		if !ok {
+			d.NUMANode = -1
+		}
+		devices[int64(d.NUMANode)] = append(devices[int64(d.NUMANode)], id)
+	}
+	k.entries = append(k.entries, podDevicesEntry{
+		PodUID: rand.Text(), ContainerName: "main", ResourceName: resource, DeviceIDs: devices, AllocResp: response,
+	})
+	return k.writeCheckpoint()
+}
+
+// End ends the allocations of a resource that have one of these devices. The file keeps
+// them until it is written the next time, as the kubelet's does: the pod-resources API
+// alone says who holds what.
+func (k *Kubelet) End(resource string, ids ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.end(resource, ids)
+}
+
+// end is called with mu held.
+func (k *Kubelet) end(resource string, ids []string) {
+	k.entries = slices.DeleteFunc(k.entries, func(e podDevicesEntry) bool { return e.has(resource, ids) })
+}
+
+// writeCheckpoint writes the file in one step. It is called with mu held.
+func (k *Kubelet) writeCheckpoint() error {
+	c := checkpoint{Data: checkpointData{PodDeviceEntries: k.entries, RegisteredDevices: map[string][]string{}}}
+	for resource, list := range k.lists {
+		healthy := []string{}
+		for _, d := range list.Devices {
+			if d.Healthy {
+				healthy = append(healthy, d.ID)
+			}
+		}
+		c.Data.RegisteredDevices[resource] = healthy
+	}
+	c.Checksum = c.Data.checksum()
+	text, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	temporary := filepath.Join(k.dir, "."+Checkpoint)
+	if err := os.WriteFile(temporary, text, 0o600); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := os.Rename(temporary, filepath.Join(k.dir, Checkpoint)); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
+
+// readCheckpoint returns the allocations that an earlier kubelet has left in the
+// directory. The kubelet goes on without them where the file is damaged.
+func readCheckpoint(dir string) ([]podDevicesEntry, error) {
+	text, err := os.ReadFile(filepath.Join(dir, Checkpoint))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	var c checkpoint
+	if json.Unmarshal(text, &c) != nil || c.Checksum != c.Data.checksum() {
+		return nil, nil
+	}
+	return c.Data.PodDeviceEntries, nil
+}
