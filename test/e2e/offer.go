@@ -32,10 +32,23 @@ func (s *scene) advertised(resource string) (amount, error) {
 	return amount{count(node.Status.Capacity), count(node.Status.Allocatable)}, nil
 }
 
-// offers waits until the node advertises so much of a resource.
-func (s *scene) offers(resource string, capacity, allocatable int64) {
-	await(s, "node status of "+resource, func() (amount, error) { return s.advertised(resource) }, amount{capacity, allocatable})
+// offers waits until the node advertises so much of a resource, and returns how long that
+// took.
+func (s *scene) offers(resource string, capacity, allocatable int64) time.Duration {
+	return await(s, "node status of "+resource, func() (amount, error) { return s.advertised(resource) }, amount{capacity, allocatable})
 }
+
+// offersSoon is offers for what a pod has held that has ended: the story ends where it
+// takes longer than [soon].
+func (s *scene) offersSoon(resource string, capacity, allocatable int64) {
+	if took := s.offers(resource, capacity, allocatable); took > soon {
+		s.failf("node status of %s is {%d %d} after %v, want it within %v of the pod's end", resource, capacity, allocatable, took, soon)
+	}
+}
+
+// soon is how long after a pod's end its device may still count as held: the daemon asks
+// the kubelet every 10 s.
+const soon = 15 * time.Second
 
 // kubelet is its pod-resources API.
 func (s *scene) kubelet() podresources.PodResourcesListerClient {

@@ -125,6 +125,31 @@ func (s *scene) exec(args ...string) string {
 	return out
 }
 
+// reasons waits until the daemon's /devices gives these reasons for the devices that are
+// unhealthy, by their ids.
+func (s *scene) reasons(want map[string][]string) {
+	await(s, "unhealthy devices", func() (map[string][]string, error) {
+		text, err := s.Client.CoreV1().Pods(namespace).ProxyGet("http", s.daemon().Name, "9480", "/devices", nil).DoRaw(s.ctx)
+		if err != nil {
+			return nil, err
+		}
+		var devices []struct {
+			ID, Health string
+			Reasons    []string
+		}
+		if err := json.Unmarshal(text, &devices); err != nil {
+			return nil, fmt.Errorf("/devices: %w", err)
+		}
+		got := map[string][]string{}
+		for _, d := range devices {
+			if d.Health == "unhealthy" {
+				got[d.ID] = d.Reasons
+			}
+		}
+		return got, nil
+	}, want)
+}
+
 // line is one line of the daemon's log.
 type line map[string]any
 

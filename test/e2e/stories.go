@@ -10,6 +10,8 @@ var stories = []story{
 	{"powers", powers},
 	{"health", health},
 	{"in-use", removedInUse},
+	{"numbers", func(s *scene) { numbersAgain(s) }},
+	{"numbers-cdi", func(s *scene) { numbersAgain(s, "config.cdiDir="+specs) }},
 	{"kubelet", kubeletRestarts},
 	{"daemon", daemonRestarts},
 	{"in-place", restartInPlace},

@@ -10,6 +10,9 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
+// specs is where the daemon keeps CDI specs, in stories that want them.
+const specs = cluster.Root + "/cdi"
+
 // What everybody does first: the chart with its defaults.
 func podGetsOne(s *scene) {
 	s.resource = "b-com.com/accelerator"
@@ -110,9 +113,9 @@ func removedInUse(s *scene) {
 	s.logged("device.tombstone", line{"device": firstID})
 	s.step("the pod goes on meanwhile")
 	s.comes("user", corev1.PodRunning)
-	s.step("it ends: a minute after it was given out, the device is gone")
+	s.step("it ends: the device is gone within %v", soon)
 	s.end("user")
-	s.offers(s.resource, 0, 0)
+	s.offersSoon(s.resource, 0, 0)
 	s.step("the card is back: the next pod gets it")
 	s.plug(first)
 	s.user("next")
@@ -125,23 +128,81 @@ func removedInUse(s *scene) {
 	s.offers(s.resource, 1, 1)
 }
 
+// A pod holds a card that is pulled, and the next card gets its number, which the first
+// pod's container may open: no other pod gets that card as long as the first pod runs.
+func numbersAgain(s *scene, values ...string) {
+	s.plug(first)
+	s.install(values...)
+	s.offers(s.resource, 1, 1)
+	s.user("one")
+	s.sees("one", holder(firstID, "dfl-port.0"))
+	s.step("its card is pulled, another one is plugged, which gets its number")
+	s.pull(first)
+	s.offers(s.resource, 1, 0)
+	seen := s.sampled(0, func() {
+		s.plug(second)
+		same(s, "number of the other card", s.node.PortNode(second, 0), "dfl-port.0")
+		s.reasons(map[string][]string{firstID: {"removed-in-use"}, secondID: {"node-in-use"}})
+		s.offers(s.resource, 2, 0)
+		s.step("a second pod waits")
+		s.user("two")
+		s.waits("two")
+		s.step("the first card is back under another number")
+		s.plug(first)
+		same(s, "number of the first card", s.node.PortNode(first, 0), "dfl-port.1")
+		s.reasons(map[string][]string{firstID: {"node-changed"}, secondID: {"node-in-use"}})
+		s.health("one", map[string]string{firstID: "Unhealthy"})
+	})
+	same(s, "samples with a device that could be allocated", seen.Node.Less+seen.Kubelet.Less, 0)
+	s.step("kubectl rollout restart: the next daemon says the same")
+	seen = s.sampled(0, func() {
+		old := s.daemon().Name
+		for _, command := range []string{"restart", "status"} {
+			_, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "rollout", command, "daemonset", "--selector", selector)
+			s.check(err)
+		}
+		await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+		s.reasons(map[string][]string{firstID: {"node-changed"}, secondID: {"node-in-use"}})
+		s.offers(s.resource, 2, 0)
+	})
+	same(s, "samples with a device that could be allocated", seen.Node.Less+seen.Kubelet.Less, 0)
+	s.waits("two")
+	s.step("the first pod ends: the second one gets a device, with the node of that device")
+	s.end("one")
+	s.offersSoon(s.resource, 2, 2)
+	s.comes("two", corev1.PodRunning)
+	kubelet := s.kubelet()
+	held, err := s.held(kubelet)
+	s.check(err)
+	nodes := map[string]string{firstID: "dfl-port.1", secondID: "dfl-port.0"}
+	if len(held) != 1 || len(held["two/main"]) != 1 {
+		s.failf("held: %v, want one device by pod two", held)
+	}
+	id := held["two/main"][0]
+	s.sees("two", holder(id, nodes[id]))
+	s.uninstall()
+	s.check(os.RemoveAll(specs))
+}
+
 // With CDI it is the runtime that puts nodes into containers, when each starts.
 func cdi(s *scene) {
 	s.plug(first, second)
 	s.step("helm install with cdiDir")
-	s.install("config.cdiDir=" + cluster.Root + "/cdi")
+	s.install("config.cdiDir=" + specs)
 	s.offers(s.resource, 2, 2)
 	s.step("a pod gets both nodes")
 	pod := s.pod("user", s.resource, 2)
 	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	s.create(pod)
 	s.sees("user", holder(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
-	s.step("the cards come back under each other's numbers")
+	s.step("the cards come back under each other's numbers: unhealthy until the pod has ended")
 	s.pull(first)
 	s.pull(second)
 	s.plug(second, first)
-	s.health("user", map[string]string{firstID: "Healthy", secondID: "Healthy"})
+	s.reasons(map[string][]string{firstID: {"node-changed"}, secondID: {"node-changed"}})
+	s.health("user", map[string]string{firstID: "Unhealthy", secondID: "Unhealthy"})
 	s.end("user")
+	s.offersSoon(s.resource, 2, 2)
 	s.step("a container that is started again has the number that its card has now")
 	pod = s.pod("again", s.resource, 1)
 	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
@@ -150,14 +211,14 @@ func cdi(s *scene) {
 	s.pull(second)
 	s.pull(first)
 	s.plug(first)
-	s.health("again", map[string]string{firstID: "Healthy"})
+	s.reasons(map[string][]string{firstID: {"node-changed"}})
 	s.killContainer("again")
 	await(s, "container started again", func() (int32, error) { return s.restarts("again") }, 1)
 	s.sees("again", holder(firstID, "dfl-port.0"))
 	s.step("helm uninstall takes the spec away")
 	s.uninstall()
-	left, err := filepath.Glob(cluster.Root + "/cdi/*.json")
+	left, err := filepath.Glob(specs + "/*.json")
 	s.check(err)
 	same(s, "specs", left, nil)
-	s.check(os.RemoveAll(cluster.Root + "/cdi"))
+	s.check(os.RemoveAll(specs))
 }

@@ -31,9 +31,9 @@ func kubeletRestarts(s *scene) {
 	s.check(s.StartKubelet())
 	s.health("user", map[string]string{firstID: "Unhealthy"})
 	s.offers(s.resource, 2, 1)
-	s.step("the pod ends: a minute after it was given out, the device is gone")
+	s.step("the pod ends: the device is gone within %v", soon)
 	s.end("user")
-	s.offers(s.resource, 1, 1)
+	s.offersSoon(s.resource, 1, 1)
 }
 
 // The daemon ends and another one begins; pods keep what they have.

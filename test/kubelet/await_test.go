@@ -20,21 +20,26 @@ func (r *rig) only(capacity, allocatable int64) amounts {
 // patience is how long anything may take. What is to be quicker is measured.
 const patience = 45 * time.Second
 
-// slowly lets something take as long as it takes until a device that was given out
-// is no longer taken for held whatever the kubelet says, and patience more.
-func (r *rig) slowly(await func()) {
-	defer func(was time.Duration) { r.patience = was }(r.patience)
-	r.patience += time.Minute
-	await()
+// pollLimit is how long after a pod's end its devices may still count as held: the daemon asks
+// the kubelet every 10 s.
+const pollLimit = 15 * time.Second
+
+// ended is advertises, for what a pod has held that has ended, and fails the test where
+// that took longer than pollLimit.
+func (r *rig) ended(when string, want amounts) {
+	r.t.Helper()
+	if took := r.advertises(when, want); took > pollLimit {
+		r.t.Errorf("%s: allocatable after %v, want within %v of the pod's end", when, took, pollLimit)
+	}
 }
 
 // await waits until what is looked at is what is wanted, and returns how long that
 // took.
 func await[T any](r *rig, when string, look func() T, want T) time.Duration {
 	r.t.Helper()
-	took, wrong := within(r, r.patience, look, want)
+	took, wrong := within(r, patience, look, want)
 	if wrong != "" {
-		r.t.Fatalf("%s: not within %v (-want +got):\n%s", when, r.patience, wrong)
+		r.t.Fatalf("%s: not within %v (-want +got):\n%s", when, patience, wrong)
 	}
 	return took
 }

@@ -1,6 +1,7 @@
 package kubelet_test
 
 import (
+	"slices"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/simnode"
@@ -54,7 +55,7 @@ func TestRemovedInUse(t *testing.T) {
 	r.health("pulled again", pod, map[string]string{"3b:00.0": unhealthy})
 
 	r.kubelet.Delete(pod)
-	r.slowly(func() { r.advertises("the pod has gone", r.only(2, 2)) })
+	r.ended("the pod has gone", r.only(2, 2))
 }
 
 // The same, pulled while no daemon is there: the next one finds out from the
@@ -108,4 +109,64 @@ func TestReplacedInUse(t *testing.T) {
 	r.health("replaced", pod, map[string]string{"3b:00.0": unhealthy})
 	r.kubelet.Delete(pod)
 	r.advertises("the pod has gone", r.only(4, 4))
+}
+
+// A card is pulled under a pod, and while no daemon is there another card gets its node:
+// the next daemon reads from the kubelet's checkpoint which node the pod was given, and
+// keeps the other card from other pods. The first card, back, has another node than its
+// pod was given.
+func TestNumbersAgain(t *testing.T) {
+	first, second := cardA, cardB
+	first.Ports, second.Ports = 1, 1
+	for _, tc := range []struct {
+		name    string
+		flags   []string
+		restart bool // the kubelet, too
+	}{
+		{"nodes", nil, false},
+		{"CDI", []string{"--cdi-dir", t.TempDir()}, false},
+		{"the kubelet restarts, too", nil, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, kubelet.Settings{}, []simnode.Card{first}, tc.flags...)
+			r.advertises("started", r.only(1, 1))
+			pod := r.admit("job", r.resource, 1)
+			r.do(r.node.Unplug(first.Address))
+			r.advertises("pulled", r.only(1, 0))
+			r.end(r.daemon)
+			r.do(r.node.Plug(second))
+			if got := r.node.PortNode(second.Address, 0); got != "dfl-port.0" {
+				t.Fatalf("the other card is %s, want dfl-port.0", got)
+			}
+			if tc.restart {
+				r.do(r.kubelet.Restart(t.Context()))
+			}
+			r.daemon = r.another()
+			r.says("5e:00.0", "node-in-use")
+			r.advertises("another daemon", r.only(2, 0))
+			r.do(r.node.Plug(first))
+			r.says("3b:00.0", "node-changed")
+			r.advertises("the first card is back", r.only(2, 0))
+			r.health("the first card is back", pod, map[string]string{"3b:00.0": unhealthy})
+			for _, line := range r.lines() {
+				if line["device"] == "5e:00.0" && line["health"] == "healthy" {
+					t.Errorf("it was offered: %v", line)
+				}
+			}
+			r.kubelet.Delete(pod)
+			r.ended("the pod has gone", r.only(2, 2))
+		})
+	}
+}
+
+// says waits for a line of the log that gives this reason for a device.
+func (r *rig) says(device, reason string) {
+	r.t.Helper()
+	await(r, device+" is "+reason, func() bool {
+		return slices.ContainsFunc(r.lines(), func(line map[string]any) bool {
+			reasons, _ := line["reasons"].([]any)
+			return line["device"] == device && slices.Contains(reasons, any(reason))
+		})
+	}, true)
 }

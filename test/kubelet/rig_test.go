@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -47,7 +46,6 @@ type rig struct {
 	logs      []string                 // a file for each daemon: SIGKILL may tear its last line
 	dir       string
 	flags     []string // of each daemon
-	patience  time.Duration
 }
 
 var rigs atomic.Int64
@@ -62,7 +60,7 @@ func newRig(t *testing.T, s kubelet.Settings, cards []simnode.Card, flags ...str
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	domain := fmt.Sprintf("r%d.example.com", rigs.Add(1))
 	r := &rig{
-		t: t, dir: dir, resource: domain + "/accelerator", namespace: domain, flags: flags, patience: patience,
+		t: t, dir: dir, resource: domain + "/accelerator", namespace: domain, flags: flags,
 		running: map[*kubelet.Daemon]bool{},
 	}
 	r.node, err = simnode.New(dir)

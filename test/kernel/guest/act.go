@@ -73,15 +73,9 @@ func (r *rig) actOnNode(ctx context.Context, s story.Step) (err error) {
 		}
 		return err
 	case "hold":
-		namespace, pod, _ := strings.Cut(s.Args[1], "/")
-		resource, err := r.newest().listing(s.Args[0])
-		if err != nil {
-			return err
-		}
-		r.pods.Hold(namespace, pod, "main", resource, s.Args[0])
+		return r.hold(ctx, s.Args[0], s.Args[1])
 	case "release":
-		namespace, pod, _ := strings.Cut(s.Args[0], "/")
-		r.pods.Release(namespace, pod)
+		r.release(s.Args[0])
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,11 @@ func (r *rig) expect(ctx context.Context, args []string) error {
 	e, err := story.ParseExpectation(args)
 	if err != nil {
 		return err
+	}
+	if e.Within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, e.Within, fmt.Errorf("not within %v", e.Within))
+		defer cancel()
 	}
 	for {
 		if met(e, r.newest().of(e.Resource)) {
@@ -55,10 +61,11 @@ func (r *rig) disappointed(ctx context.Context) error {
 // expectSysfs waits until the kubelet has what sysfs shows, all of it healthy.
 func (r *rig) expectSysfs(ctx context.Context) error {
 	for {
-		want, err := ports()
+		dirs, err := ports()
 		if err != nil {
 			return err
 		}
+		want := slices.Sorted(maps.Keys(dirs))
 		var got []string
 		for _, d := range r.newest().of("").Devices {
 			if d.Healthy {
@@ -73,6 +80,20 @@ func (r *rig) expectSysfs(ctx context.Context) error {
 			return fmt.Errorf("sysfs has %v; %w", want, r.disappointed(ctx))
 		}
 	}
+}
+
+// withheld returns an error if the kubelet was told, since the last thing that was done,
+// that the device is healthy.
+func (r *rig) withheld(device string) error {
+	if r.kubelet == nil {
+		return errors.New("no kubelet runs")
+	}
+	for _, l := range r.kubelet.since(r.cause.at, "") {
+		if d, _ := l.Device(device); d.Healthy && l.Received.After(r.cause.at) {
+			return fmt.Errorf("the kubelet was told that it is healthy: %s", show(l))
+		}
+	}
+	return nil
 }
 
 // quiet wants the kubelet to be told nothing for a while.

@@ -112,21 +112,21 @@ func ioctl(f *os.File, request uintptr, argument unsafe.Pointer) error {
 	return nil
 }
 
-// ports are the ids that the devices of this machine must have, as sysfs shows them.
-func ports() ([]string, error) {
+// ports are the directories of the ports of this machine, as sysfs shows them, by the
+// ids that their devices must have.
+func ports() (map[string]string, error) {
 	found, err := filepath.Glob("/sys/bus/pci/drivers/dfl-pci/0000:*/fpga_region/region*/dfl-port.*")
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
+	dirs := map[string]string{}
 	for _, port := range found {
 		address := strings.Split(strings.TrimPrefix(port, "/sys/bus/pci/drivers/dfl-pci/"), "/")[0]
 		id := strings.TrimPrefix(address, "0000:")
 		if number := text(port, "id"); number != "0" {
 			id += "-p" + number
 		}
-		ids = append(ids, id)
+		dirs[id] = port
 	}
-	slices.Sort(ids)
-	return ids, nil
+	return dirs, nil
 }

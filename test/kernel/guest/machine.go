@@ -19,7 +19,8 @@ type machine struct {
 	host    *host
 	uevents *uevents
 	opens   *opens
-	kernel  int // its log, read from here on without blocking
+	kernel  int        // its log, read from here on without blocking
+	kept    []*os.File // nodes that are open until the machine ends
 }
 
 func newMachine() (*machine, error) {

@@ -28,6 +28,7 @@ type rig struct {
 	journal *journal
 	cause   cause
 	program chan error // the result of the last programming
+	holds   []hold
 
 	story story.Story // for the heads of recordings
 	done  int         // line of the last step that took uevents
@@ -41,6 +42,11 @@ type cause struct {
 
 func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error) {
 	r := &rig{machine: m, ctx: ctx, tables: t, program: make(chan error, 1)}
+	for _, left := range []string{filepath.Join(kubeletDir, standin.Checkpoint), containerDir} {
+		if err := os.RemoveAll(left); err != nil { // of the story before
+			return nil, err
+		}
+	}
 	var err error
 	if r.log, err = os.Create(filepath.Join("/out", name+".log")); err != nil {
 		return nil, err
@@ -100,6 +106,14 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 		return r.cdi(ctx, s.Args[0], s.Args[1:])
 	case "exclusive":
 		return r.exclusive(s.Args[0])
+	case "open":
+		return r.openNode(s.Args[0])
+	case "mknod":
+		return r.mknod(s.Args[0])
+	case "reaches":
+		return r.reaches(s.Args[0], s.Args[1])
+	case "withheld":
+		return r.withheld(s.Args[0])
 	case "settle":
 		r.uevents.settle(ctx)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Expectation is what expect wants of one device.
@@ -18,6 +19,7 @@ type Expectation struct {
 	// Resource is what the name of its resource begins with. On lists of others the
 	// device may be as it likes: "gone" says that it is not on these.
 	Resource string
+	Within   time.Duration // how long it may take; 0: as long as any step
 }
 
 // Device is one device as the daemon shows it at /devices.
@@ -38,8 +40,8 @@ const Sysfs = "sysfs"
 var healths = []string{"healthy", "degraded", "unhealthy", "gone"}
 
 // ParseExpectation reads the arguments of expect: DEVICE HEALTH, then, in any
-// order, reasons, "...", afu=DIGITS, node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER and
-// resource=BEGINNING.
+// order, reasons, "...", afu=DIGITS, node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER,
+// resource=BEGINNING and within=DURATION.
 func ParseExpectation(args []string) (Expectation, error) {
 	if len(args) < 2 {
 		return Expectation{}, fmt.Errorf("want a device and its health, or %s", Sysfs)
@@ -60,6 +62,12 @@ func ParseExpectation(args []string) (Expectation, error) {
 			e.Holder = value
 		case key == "resource":
 			e.Resource = value
+		case key == "within":
+			d, err := time.ParseDuration(value)
+			if err != nil || d <= 0 {
+				return Expectation{}, fmt.Errorf("within=%s, want a duration above 0", value)
+			}
+			e.Within = d
 		default:
 			e.Reasons = append(e.Reasons, word)
 		}

@@ -50,6 +50,11 @@ var grammars = map[string]grammar{
 	"costs":   {4, 4, checkCount},
 	"host":    {1, -1, nil},
 
+	// a container
+	"open":    {1, 1, nil},
+	"mknod":   {1, 1, nil},
+	"reaches": {2, 2, nil},
+
 	// the operator
 	"insmod":       {1, -1, nil},
 	"rmmod":        {1, -1, nil},
@@ -72,6 +77,7 @@ var grammars = map[string]grammar{
 
 	// what must be true
 	"expect":    {1, -1, checkExpect},
+	"withheld":  {1, 1, nil},
 	"quiet":     {1, 1, checkDuration},
 	"log":       {1, -1, checkFields},
 	"nolog":     {1, -1, checkFields},

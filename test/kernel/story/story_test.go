@@ -44,6 +44,8 @@ func TestParseRefuses(t *testing.T) {
 		{"no device", "# t\nexpect 01:00.0\n", "want a device and its health"},
 		{"healthy with a reason", "# t\nexpect 01:00.0 healthy port-ap6\n", "healthy with the reasons [port-ap6]"},
 		{"unhealthy without", "# t\nexpect 01:00.0 unhealthy\n", "unhealthy with the reasons []"},
+		{"no time", "# t\nexpect 01:00.0 healthy within=soon\n", "within=soon, want a duration"},
+		{"number without a device", "# t\nreaches dfl-port.0\n", "s:2: reaches: 1 arguments, want 2"},
 		{"CDI without a device", "# t\ncdi\n", "s:2: cdi: 0 arguments, want 1 or more"},
 		{"field", "# t\nlog device.added 01:00.0\n", `"01:00.0", want FIELD=VALUE`},
 		{"AFU", "# t\nprogram dfl-fme.0 d8\n", `"d8", want the 32 hexadecimal digits`},
@@ -117,6 +119,7 @@ func TestMet(t *testing.T) {
 	}{
 		{"01:00.0 healthy", true},
 		{"01:00.0 healthy afu=d842 node=dfl-port.0 holder=ns/job/main", true},
+		{"01:00.0 healthy within=1s", true},
 		{"01:00.0 healthy afu=bfaf", false},
 		{"01:00.0 healthy node=dfl-port.1", false},
 		{"01:00.0 healthy holder=ns/other/main", false},

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// containerDir is the /dev of the containers.
+const containerDir = "/run/container"
+
+// hold is a device in the hands of a pod.
+type hold struct{ pod, resource, device string }
+
+// hold gives a device to a pod as the kubelet does: the daemon is asked to allocate it,
+// its answer is kept in the checkpoint, and the pod-resources API lists the device.
+func (r *rig) hold(ctx context.Context, device, pod string) error {
+	if r.kubelet == nil {
+		return errors.New("no kubelet runs")
+	}
+	resource, err := r.newest().listing(device)
+	if err != nil {
+		return err
+	}
+	if _, err := r.kubelet.kubelet.Allocate(ctx, resource, device); err != nil {
+		return err
+	}
+	namespace, name, _ := strings.Cut(pod, "/")
+	r.pods.Hold(namespace, name, "main", resource, device)
+	r.holds = append(r.holds, hold{pod, resource, device})
+	return nil
+}
+
+// release ends a pod.
+func (r *rig) release(pod string) {
+	namespace, name, _ := strings.Cut(pod, "/")
+	r.pods.Release(namespace, name)
+	r.holds = slices.DeleteFunc(r.holds, func(h hold) bool {
+		if h.pod == pod && r.kubelet != nil {
+			r.kubelet.kubelet.End(h.resource, h.device)
+		}
+		return h.pod == pod
+	})
+}
+
+// openNode opens a node, and keeps it open until the machine ends: when a port is closed
+// whose card has left, the driver reads registers that are not mapped any more (6.1,
+// __afu_port_disable called by afu_release), and the kernel oopses.
+func (r *rig) openNode(node string) error {
+	f, err := r.opens.open(node, 0)
+	if err == nil {
+		r.kept = append(r.kept, f)
+	}
+	return err
+}
+
+// mknod makes a container's own node with the number that a node of the host has now, as
+// a runtime does.
+func (r *rig) mknod(node string) error {
+	var host unix.Stat_t
+	if err := unix.Stat(filepath.Join("/dev", node), &host); err != nil {
+		return fmt.Errorf("stat /dev/%s: %w", node, err)
+	}
+	if err := os.MkdirAll(containerDir, 0o755); err != nil {
+		return err
+	}
+	return unix.Mknod(filepath.Join(containerDir, node), host.Mode, int(host.Rdev))
+}
+
+// reaches opens the container's node, and returns an error unless it opens the port that
+// is this device now.
+func (r *rig) reaches(node, device string) error {
+	dirs, err := ports()
+	if err != nil {
+		return err
+	}
+	dir, ok := dirs[device]
+	if !ok {
+		return fmt.Errorf("sysfs has no %s: %v", device, dirs)
+	}
+	f, err := os.OpenFile(filepath.Join(containerDir, node), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	var opened unix.Stat_t
+	if err := errors.Join(unix.Fstat(int(f.Fd()), &opened), f.Close()); err != nil {
+		return err
+	}
+	number := fmt.Sprintf("%d:%d", unix.Major(opened.Rdev), unix.Minor(opened.Rdev))
+	if want := text(dir, "dev"); number != want {
+		return fmt.Errorf("it has the number %s, want %s of %s", number, want, filepath.Base(dir))
+	}
+	return nil
+}
