@@ -16,7 +16,7 @@ func TestGenerationsForgetServers(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.stop())
 	d.do(d.node.Plug(cardB))
-	s := newService(d.cfg, nil, nil, eventtest.Log(t))
+	s := newService(d.cfg, nil, nil, eventtest.Log(t), nil)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 { // each is over before anybody can have been given anything

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/standin"
@@ -132,8 +133,8 @@ func TestMetricsOfAStory(t *testing.T) {
 func TestMetricsOutliveAMode(t *testing.T) {
 	d := prepareDaemon(t, nil)
 	d.do(d.node.Plug(cardB))
-	s := newService(d.cfg, nil, nil, zap.NewNop())
-	m := s.metrics
+	m := metrics.New("test")
+	s := newService(d.cfg, nil, nil, zap.NewNop(), m)
 	run := func(mode, resource string) {
 		t.Helper()
 		ctx, end := context.WithCancelCause(t.Context())

@@ -23,8 +23,8 @@ import (
 )
 
 // newService returns the daemon. again may be nil where nothing comes over hangups.
-func newService(cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) *service {
-	return &service{cfg: cfg, hangups: hangups, again: again, log: log, metrics: metrics.New(buildVersion())}
+func newService(cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger, m *metrics.Metrics) *service {
+	return &service{cfg: cfg, hangups: hangups, again: again, log: log, metrics: m}
 }
 
 // serve runs what there is one of, and one generation after another, until ctx ends.
@@ -43,7 +43,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		return err
 	}
 	tasks, ctx := errgroup.WithContext(ctx)
-	task := taskOf(tasks)
+	task := taskOf(tasks, log)
 	modes, follow := s.modes(client)
 	if follow != nil {
 		task("node annotation", func() error { return follow(ctx) })
@@ -51,7 +51,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	if s.events = s.recorder(client); s.events != nil {
 		task("events", func() error { return s.events.Run(ctx) })
 	}
-	tasks.Go(func() error { return s.run(ctx, modes) })
+	tasks.Go(logged(log, func() error { return s.run(ctx, modes) }))
 	tasks.Go(func() error {
 		<-ctx.Done()
 		log.Info("daemon stopping", event.DaemonStopping, event.Reason(context.Cause(ctx).Error()))
@@ -61,14 +61,30 @@ func (s *service) serve(ctx context.Context) (failed error) {
 }
 
 // taskOf returns what adds a task to a group, whose errors say which one it was.
-func taskOf(tasks *errgroup.Group) func(name string, run func() error) {
+func taskOf(tasks *errgroup.Group, log *zap.Logger) func(name string, run func() error) {
 	return func(name string, run func() error) {
-		tasks.Go(func() error {
+		tasks.Go(logged(log, func() error {
 			if err := run(); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			return nil
-		})
+		}))
+	}
+}
+
+// logged returns run such that the lines before a panic are written before that ends the
+// process.
+func logged(log *zap.Logger, run func() error) func() error {
+	return func() error {
+		returned := false
+		defer func() {
+			if !returned {
+				_ = log.Sync() // it reports no error
+			}
+		}()
+		err := run()
+		returned = true
+		return err
 	}
 }
 
@@ -116,7 +132,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	s.metrics.Follow(stateOf(mode, node.inventory, srv))
 
 	tasks, ctx := errgroup.WithContext(ctx)
-	task := taskOf(tasks)
+	task := taskOf(tasks, log)
 	task("watcher", func() error { return node.watch(ctx) })
 	task("inventory", func() error { return node.inventory.Run(ctx) })
 	task("server", func() error { return srv.Run(ctx) })
@@ -168,7 +184,7 @@ func answers(cfg config.Config, n *node, srv *server.Server, m *metrics.Metrics)
 	return httpd.Answers{
 		Metrics: m.Handler(),
 		Alive:   func(ctx context.Context) error { return alive(ctx, n, srv) },
-		Ready:   func() error { return ready(inv, srv) },
+		Ready:   func(ctx context.Context) error { return ready(ctx, n, srv) },
 		Devices: func(ctx context.Context) any {
 			snapshot, _ := inv.Latest()
 			holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: shown as none
@@ -177,10 +193,11 @@ func answers(cfg config.Config, n *node, srv *server.Server, m *metrics.Metrics)
 	}
 }
 
-// ready is nil when the first scan is done and each resource has a stream.
-func ready(inv *inventory.Inventory, srv *server.Server) error {
-	if snapshot, _ := inv.Latest(); snapshot.Version == 0 {
+// ready returns nil when the first scan is done, each resource has a stream, and nothing
+// is stuck.
+func ready(ctx context.Context, n *node, srv *server.Server) error {
+	if snapshot, _ := n.inventory.Latest(); snapshot.Version == 0 {
 		return fmt.Errorf("inventory: first scan is not done")
 	}
-	return srv.Ready()
+	return errors.Join(srv.Ready(), alive(ctx, n, srv))
 }
