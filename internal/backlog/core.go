@@ -14,13 +14,13 @@ type Core struct {
 }
 
 // New returns a core that writes to w, and starts its goroutine, which [Core.Close] ends.
-// dropped, which may be nil, is called for each line that is dropped, with its level: by
-// several goroutines at once.
+// dropped is called for each line that is dropped, with its level, and must not block.
 func New(encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, dropped func(zapcore.Level)) *Core {
-	if dropped == nil {
-		dropped = func(zapcore.Level) {}
-	}
-	return &Core{LevelEnabler: level, encoder: encoder, queue: newQueue(encoder.Clone(), w, dropped)}
+	return newCore(encoder, w, level, dropped, size)
+}
+
+func newCore(encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, dropped func(zapcore.Level), size int) *Core {
+	return &Core{LevelEnabler: level, encoder: encoder, queue: newQueue(encoder.Clone(), w, dropped, size)}
 }
 
 // Level returns the least level that is enabled.

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// size bounds the lines that wait, in bytes: some 3000 lines.
+	// size is the size of the buffer, in bytes: some 3000 lines.
 	size = 1 << 20
 	// spare is the size of a buffer that is kept for the next lines.
 	spare = 64 << 10
@@ -21,6 +21,7 @@ const (
 
 // queue is the buffer before the writer.
 type queue struct {
+	size    int // bounds the lines that wait, in bytes
 	dropped func(zapcore.Level)
 	writer  writer
 	ended   chan struct{} // closed when the writer has ended
@@ -46,8 +47,8 @@ type end struct {
 	level zapcore.Level
 }
 
-func newQueue(encoder zapcore.Encoder, w io.Writer, dropped func(zapcore.Level)) *queue {
-	q := &queue{dropped: dropped, writer: writer{w: w, encoder: encoder, dropped: dropped}, ended: make(chan struct{})}
+func newQueue(encoder zapcore.Encoder, w io.Writer, dropped func(zapcore.Level), size int) *queue {
+	q := &queue{size: size, dropped: dropped, writer: writer{w: w, encoder: encoder, dropped: dropped}, ended: make(chan struct{})}
 	q.more.L = &q.mu
 	go q.run()
 	return q
@@ -61,7 +62,7 @@ func (q *queue) add(level zapcore.Level, line []byte) {
 	case q.closed:
 		q.dropped(level)
 		return
-	case q.gap.open() || q.taken+len(q.waiting.text)+len(line) > size:
+	case q.gap.open() || q.taken+len(q.waiting.text)+len(line) > q.size:
 		q.gap.add(level)
 		q.dropped(level)
 	default:
