@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/offer"
@@ -37,6 +38,7 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 		asked = append(asked, c.GetDevicesIds()...)
 	}
 	log := p.endpoint.log.With(event.Devices(shorten(asked)), event.Count(len(asked)))
+	defer backlog.FlushOnPanic(log)
 	// Before anything is looked at: whoever takes a device off its list, and then asks
 	// whether it was given away just before, must not find it free because the disk
 	// was slow.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
@@ -51,7 +52,10 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	if s.events = s.recorder(client); s.events != nil {
 		task("events", func() error { return s.events.Run(ctx) })
 	}
-	tasks.Go(logged(log, func() error { return s.run(ctx, modes) }))
+	tasks.Go(func() error {
+		defer backlog.FlushOnPanic(log)
+		return s.run(ctx, modes)
+	})
 	tasks.Go(func() error {
 		<-ctx.Done()
 		log.Info("daemon stopping", event.DaemonStopping, event.Reason(context.Cause(ctx).Error()))
@@ -63,28 +67,13 @@ func (s *service) serve(ctx context.Context) (failed error) {
 // taskOf returns what adds a task to a group, whose errors say which one it was.
 func taskOf(tasks *errgroup.Group, log *zap.Logger) func(name string, run func() error) {
 	return func(name string, run func() error) {
-		tasks.Go(logged(log, func() error {
+		tasks.Go(func() error {
+			defer backlog.FlushOnPanic(log)
 			if err := run(); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			return nil
-		}))
-	}
-}
-
-// logged returns run such that the lines before a panic are written before that ends the
-// process.
-func logged(log *zap.Logger, run func() error) func() error {
-	return func() error {
-		returned := false
-		defer func() {
-			if !returned {
-				_ = log.Sync() // it reports no error
-			}
-		}()
-		err := run()
-		returned = true
-		return err
+		})
 	}
 }
 

@@ -317,7 +317,7 @@ func TestLinesBeforeAPanicAreWritten(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		_ = cmd.Run() // its state says how it ended
-		log, crash, panicked := strings.Cut(stderr.String(), "panic: at work")
+		log, crash, panicked := strings.Cut(stderr.String(), "panic: at work [recovered, repanicked]\n")
 		if cmd.ProcessState.ExitCode() != 2 || !panicked || !strings.Contains(crash, "liveCrash") {
 			t.Fatalf("%v, want a panic and where it was\n%s", cmd.ProcessState, stderr.String())
 		}

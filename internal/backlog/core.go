@@ -3,6 +3,7 @@ package backlog
 import (
 	"io"
 
+	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
 
@@ -61,6 +62,15 @@ func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 func (c *Core) Sync() error {
 	c.queue.flush()
 	return nil
+}
+
+// FlushOnPanic, deferred by a goroutine, writes the lines so far when that panics, and lets
+// it go on panicking.
+func FlushOnPanic(log *zap.Logger) {
+	if v := recover(); v != nil {
+		_ = log.Sync() // there is nowhere to report an error
+		panic(v)
+	}
 }
 
 // Close blocks until the lines so far are written and the goroutine has ended, for

@@ -22,8 +22,12 @@
 //
 // # A crash
 //
-// The Go runtime ends a process that panics without running other goroutines. Lines
-// that the writer has not taken by then are lost: those of the last microseconds where
-// the reader is alive, because the writer runs as soon as a processor is free. A
-// goroutine that calls Sync in a deferred function loses none by a panic of its own.
+// When a goroutine panics, the Go runtime stops all others, and lines that the writer has
+// not written yet are lost: those of the last 0.1 ms or so where the reader is alive,
+// because the writer runs as soon as a processor is free. Deferred functions run before
+// that: a goroutine that defers [FlushOnPanic] loses no line by its panic. The daemon's
+// long-lived goroutines do, and those that read what others have written: sysfs, uevents,
+// calls of the kubelet. Errors that cannot be recovered (concurrent map writes, no memory)
+// run no deferred function and lose those last lines; the runtime's own report goes
+// straight to stderr.
 package backlog
