@@ -160,8 +160,8 @@ func TestMetricsOutliveAMode(t *testing.T) {
 	}
 }
 
-// Who is stuck is said together, and by name.
-func TestAliveNamesWhoIsStuck(t *testing.T) {
+// Both probes name what is stuck.
+func TestProbesNameWhatIsStuck(t *testing.T) {
 	d := prepareDaemon(t, nil)
 	n, err := openNode(d.cfg, watching(d.cfg), zap.NewNop(), zap.NewNop())
 	d.do(err)
@@ -175,5 +175,8 @@ func TestAliveNamesWhoIsStuck(t *testing.T) {
 	// The inventory does not run, so its loop answers nobody.
 	if err := alive(ctx, n, srv); err == nil || err.Error() != "inventory: no answer within 1s" {
 		t.Errorf("alive() = %v, want that the inventory does not answer", err)
+	}
+	if err := ready(ctx, n, srv); err == nil || !strings.HasSuffix(err.Error(), "\ninventory: no answer within 1s") {
+		t.Errorf("ready() = %v, want that the inventory does not answer, too", err)
 	}
 }

@@ -185,8 +185,5 @@ func answers(cfg config.Config, n *node, srv *server.Server, m *metrics.Metrics)
 // ready returns nil when the first scan is done, each resource has a stream, and nothing
 // is stuck.
 func ready(ctx context.Context, n *node, srv *server.Server) error {
-	if snapshot, _ := n.inventory.Latest(); snapshot.Version == 0 {
-		return fmt.Errorf("inventory: first scan is not done")
-	}
 	return errors.Join(srv.Ready(), alive(ctx, n, srv))
 }
