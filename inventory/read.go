@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
@@ -41,6 +42,7 @@ func (l *loop) read(ctx context.Context, c *card) {
 func (l *loop) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
 	address := r.card.address
 	l.readers.Go(func() {
+		defer backlog.FlushOnPanic(l.log)
 		runtime.Gosched() // on a single processor, what was just published goes out first
 		began := time.Now()
 		r.family, r.reading, r.err = l.readCard(address, read)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/checkpoint"
@@ -40,6 +41,7 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 		asked = append(asked, c.GetDevicesIds()...)
 	}
 	log := p.endpoint.log.With(event.Devices(shorten(asked)), event.Count(len(asked)))
+	defer backlog.FlushOnPanic(log)
 	newest, withdraw := p.endpoint.cfg.Allocations.add(p.endpoint.resource, asked, p.endpoint.lists)
 	answer, err := p.allocate(newest, r.GetContainerRequests())
 	if err != nil {

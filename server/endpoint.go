@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -69,6 +70,7 @@ func (e *endpoint) start(ctx context.Context) {
 	ctx, e.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(e.done)
+		defer backlog.FlushOnPanic(e.log)
 		e.run(ctx)
 	}()
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
@@ -39,6 +40,7 @@ func (p *plugin) PreStartContainer(context.Context, *v1beta1.PreStartContainerRe
 // kubelet or the session ends the stream.
 func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
 	log, opened := p.endpoint.log, time.Now()
+	defer backlog.FlushOnPanic(log)
 	p.session.streams.update(func(s streams) streams { return streams{s.opened + 1, s.open + 1} })
 	p.endpoint.cfg.Metrics.StreamOpened(p.endpoint.resource)
 	log.Info("stream opened", event.StreamOpened)

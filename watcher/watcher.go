@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/pulse"
@@ -100,7 +101,10 @@ func (w *Watcher) Run(ctx context.Context, hint func(Hint)) error {
 	}
 	var running sync.WaitGroup
 	for _, k := range w.sources {
-		running.Go(func() { k.run(ctx, hint) })
+		running.Go(func() {
+			defer backlog.FlushOnPanic(k.log)
+			k.run(ctx, hint)
+		})
 	}
 	running.Wait()
 	return nil

@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(storyIn); dir != "" {
 		os.Exit(liveStory(dir))
 	}
+	if dir := os.Getenv(crashIn); dir != "" {
+		os.Exit(liveCrash(dir))
+	}
 	code := m.Run()
 	if path, err := buildBinary(); err == nil {
 		os.RemoveAll(filepath.Dir(path))

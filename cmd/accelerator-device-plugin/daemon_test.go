@@ -15,6 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -93,7 +94,7 @@ func (d *daemon) run() {
 	d.logs = logs
 	ctx, cancel := context.WithCancel(d.t.Context())
 	ended := make(chan error, 1)
-	service := newService(d.cfg, d.hangups, func() (config.Config, []string, error) { return d.again() }, zap.New(core))
+	service := newService(d.cfg, d.hangups, func() (config.Config, []string, error) { return d.again() }, zap.New(core), metrics.New(buildVersion()))
 	service.hurry = d.hurry
 	d.service = service
 	go func() {

@@ -18,7 +18,7 @@ func TestAllocationsOutliveTheMode(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.stop())
 	d.do(d.node.Plug(cardB))
-	s := newService(d.cfg, nil, nil, eventtest.Log(t))
+	s := newService(d.cfg, nil, nil, eventtest.Log(t), nil)
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.generation(ctx, "single") }()

@@ -8,34 +8,45 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/throttle"
 )
 
-// newLogger writes lines to w, one JSON object each, or text for people.
+// newLogger writes lines to w, one JSON object each, or text for people. Logging blocks
+// until the line is written.
 func newLogger(cfg config.Config, w io.Writer) *zap.Logger {
-	return newZap(newCore(cfg, w, levelOf(cfg)))
+	return newZap(zapcore.NewCore(newEncoder(cfg, w), zapcore.Lock(zapcore.AddSync(w)), levelOf(cfg)))
 }
 
-// daemonLog is the log of serve: repeated trouble is counted, and Debug is toggled
-// while it runs.
+// daemonLog is the log of serve: repeated trouble is counted, Debug is toggled while it
+// runs, and logging never blocks.
 type daemonLog struct {
 	*zap.Logger
 	level zap.AtomicLevel
 	usual zapcore.Level // while Debug is off
 	limit *throttle.Core
+	lines *backlog.Core
 }
 
-func openLog(cfg config.Config, w io.Writer) *daemonLog {
+// openLog returns a log that writes to w and counts in m which lines it drops.
+// [daemonLog.close] must be called in the end.
+func openLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *daemonLog {
 	l := &daemonLog{usual: levelOf(cfg), level: zap.NewAtomicLevelAt(levelOf(cfg))}
 	if l.usual == zapcore.DebugLevel {
 		l.usual = zapcore.InfoLevel
 	}
-	l.limit = throttle.New(newCore(cfg, w, l.level))
+	l.lines = backlog.New(newEncoder(cfg, w), w, l.level, func(level zapcore.Level) { m.LogDropped(level.String()) })
+	l.limit = throttle.New(l.lines)
 	l.Logger = newZap(l.limit)
 	return l
 }
+
+// close blocks until all lines are written, for a bounded time where the reader has
+// stalled. Lines that are logged later are dropped.
+func (l *daemonLog) close() { l.lines.Close() }
 
 // toggle turns Debug on, or off. It says so while it is on: that is heard at every
 // level.
@@ -76,7 +87,7 @@ func newZap(core zapcore.Core) *zap.Logger {
 	return zap.New(core, zap.ErrorOutput(zapcore.AddSync(io.Discard)))
 }
 
-func newCore(cfg config.Config, w io.Writer, level zapcore.LevelEnabler) zapcore.Core {
+func newEncoder(cfg config.Config, w io.Writer) zapcore.Encoder {
 	keys := zapcore.EncoderConfig{
 		TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message",
 		EncodeTime:     zapcore.TimeEncoderOfLayout(event.TimeLayout),
@@ -84,15 +95,14 @@ func newCore(cfg config.Config, w io.Writer, level zapcore.LevelEnabler) zapcore
 		EncodeDuration: zapcore.MillisDurationEncoder,
 		EncodeName:     zapcore.FullNameEncoder,
 	}
-	encoder := zapcore.NewJSONEncoder(keys)
 	if cfg.LogFormat == "console" {
 		keys.EncodeTime = zapcore.TimeEncoderOfLayout(time.StampMilli)
 		if isTerminal(w) {
 			keys.EncodeLevel = zapcore.LowercaseColorLevelEncoder
 		}
-		encoder = zapcore.NewConsoleEncoder(keys)
+		return zapcore.NewConsoleEncoder(keys)
 	}
-	return zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)
+	return zapcore.NewJSONEncoder(keys)
 }
 
 func levelOf(cfg config.Config) zapcore.Level {

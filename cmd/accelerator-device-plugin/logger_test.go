@@ -88,7 +88,9 @@ func TestTime(t *testing.T) {
 		{time.FixedZone("", -8*3600), "2026-11-21T12:56:34.460000000-08:00"},
 	} {
 		var out bytes.Buffer
-		openLog(config.Defaults(), &out).WithOptions(zap.WithClock(clock{at.In(test.zone)})).Info("daemon stopped", event.DaemonStopped)
+		log := openLog(config.Defaults(), &out, nil)
+		log.WithOptions(zap.WithClock(clock{at.In(test.zone)})).Info("daemon stopped", event.DaemonStopped)
+		log.close()
 		var line struct{ Time string }
 		if err := errors.Join(eventtest.Line(out.Bytes()), json.Unmarshal(out.Bytes(), &line)); err != nil || line.Time != test.want {
 			t.Errorf("time %q, want %q: %v", line.Time, test.want, err)
@@ -99,7 +101,7 @@ func TestTime(t *testing.T) {
 // Repeated trouble is counted in the log of the daemon, and said before its last line.
 func TestRepeatedTroubleIsCounted(t *testing.T) {
 	var out bytes.Buffer
-	log := openLog(config.Defaults(), &out)
+	log := openLog(config.Defaults(), &out, nil)
 	end := log.follow(nil)
 	for range 50 {
 		log.Warn("inotify events lost", event.InotifyOverflow, event.Path("/dev"))

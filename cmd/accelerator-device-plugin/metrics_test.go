@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/standin"
@@ -132,8 +133,8 @@ func TestMetricsOfAStory(t *testing.T) {
 func TestMetricsOutliveAMode(t *testing.T) {
 	d := prepareDaemon(t, nil)
 	d.do(d.node.Plug(cardB))
-	s := newService(d.cfg, nil, nil, zap.NewNop())
-	m := s.metrics
+	m := metrics.New("test")
+	s := newService(d.cfg, nil, nil, zap.NewNop(), m)
 	run := func(mode, resource string) {
 		t.Helper()
 		ctx, end := context.WithCancelCause(t.Context())
@@ -159,8 +160,8 @@ func TestMetricsOutliveAMode(t *testing.T) {
 	}
 }
 
-// Who is stuck is said together, and by name.
-func TestAliveNamesWhoIsStuck(t *testing.T) {
+// Both probes name what is stuck.
+func TestProbesNameWhatIsStuck(t *testing.T) {
 	d := prepareDaemon(t, nil)
 	n, err := openNode(d.cfg, watching(d.cfg), zap.NewNop(), zap.NewNop())
 	d.do(err)
@@ -174,5 +175,8 @@ func TestAliveNamesWhoIsStuck(t *testing.T) {
 	// The inventory does not run, so its loop answers nobody.
 	if err := alive(ctx, n, srv); err == nil || err.Error() != "inventory: no answer within 1s" {
 		t.Errorf("alive() = %v, want that the inventory does not answer", err)
+	}
+	if err := ready(ctx, n, srv); err == nil || !strings.HasSuffix(err.Error(), "\ninventory: no answer within 1s") {
+		t.Errorf("ready() = %v, want that the inventory does not answer, too", err)
 	}
 }

@@ -31,9 +31,11 @@ func BenchmarkTelling(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer devNull.Close()
-	log := openLog(config.Defaults(), devNull)
+	counts := metrics.New("test")
+	log := openLog(config.Defaults(), devNull, counts)
+	defer log.close()
 	defer log.limit.Close()
-	telling := newPath(b, metrics.New("test"), log.Logger)
+	telling := newPath(b, counts, log.Logger)
 	var muted, told []time.Duration
 	for i := 0; b.Loop(); i++ {
 		if i%2 == 0 {

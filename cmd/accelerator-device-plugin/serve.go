@@ -11,6 +11,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
@@ -20,7 +21,11 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	if err != nil {
 		return err
 	}
-	log := openLog(cfg, cmd.ErrOrStderr())
+	// Who reads the log may go: the lines are lost then, not the daemon.
+	signal.Ignore(syscall.SIGPIPE)
+	counts := metrics.New(buildVersion())
+	log := openLog(cfg, cmd.ErrOrStderr(), counts)
+	defer log.close()
 	server.UseLogger(log.Logger)
 	if loader.IsSet("accel-nbunits") && cfg.Mode != offer.Pool {
 		log.Warn("setting has no effect in this mode", event.ConfigNotice, event.Flag("accel-nbunits"), event.Mode(cfg.Mode))
@@ -34,11 +39,9 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}
-	// Who reads the log may go: the lines are lost then, not the daemon.
-	signal.Ignore(syscall.SIGPIPE)
 
 	reload := func() (config.Config, []string, error) { return loader.Again(os.LookupEnv) }
-	return newService(cfg, hangups, reload, log.Logger).live(cmd.Context(), log, toggles)
+	return newService(cfg, hangups, reload, log.Logger, counts).live(cmd.Context(), log, toggles)
 }
 
 // notified returns what hears a signal from now on.

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
@@ -22,10 +23,10 @@ import (
 )
 
 // newService returns the daemon. again may be nil where nothing comes over hangups.
-func newService(cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger) *service {
+func newService(cfg config.Config, hangups <-chan os.Signal, again reload, log *zap.Logger, m *metrics.Metrics) *service {
 	return &service{
-		cfg: cfg, hangups: hangups, again: again, log: log,
-		metrics: metrics.New(buildVersion()), given: server.NewAllocations(server.AllocationGrace),
+		cfg: cfg, hangups: hangups, again: again, log: log, metrics: m,
+		given: server.NewAllocations(server.AllocationGrace),
 	}
 }
 
@@ -45,7 +46,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		return err
 	}
 	tasks, ctx := errgroup.WithContext(ctx)
-	task := taskOf(tasks)
+	task := taskOf(tasks, log)
 	modes, follow := s.modes(client)
 	if follow != nil {
 		task("node annotation", func() error { return follow(ctx) })
@@ -53,7 +54,10 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	if s.events = s.recorder(client); s.events != nil {
 		task("events", func() error { return s.events.Run(ctx) })
 	}
-	tasks.Go(func() error { return s.run(ctx, modes) })
+	tasks.Go(func() error {
+		defer backlog.FlushOnPanic(log)
+		return s.run(ctx, modes)
+	})
 	tasks.Go(func() error {
 		<-ctx.Done()
 		log.Info("daemon stopping", event.DaemonStopping, event.Reason(context.Cause(ctx).Error()))
@@ -63,9 +67,10 @@ func (s *service) serve(ctx context.Context) (failed error) {
 }
 
 // taskOf returns what adds a task to a group, whose errors say which one it was.
-func taskOf(tasks *errgroup.Group) func(name string, run func() error) {
+func taskOf(tasks *errgroup.Group, log *zap.Logger) func(name string, run func() error) {
 	return func(name string, run func() error) {
 		tasks.Go(func() error {
+			defer backlog.FlushOnPanic(log)
 			if err := run(); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -114,7 +119,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	s.metrics.Follow(stateOf(mode, node.inventory, srv))
 
 	tasks, ctx := errgroup.WithContext(ctx)
-	task := taskOf(tasks)
+	task := taskOf(tasks, log)
 	task("watcher", func() error { return node.watch(ctx) })
 	task("inventory", func() error { return node.inventory.Run(ctx) })
 	task("server", func() error { return srv.Run(ctx) })
@@ -143,7 +148,7 @@ func answers(ctx context.Context, cfg config.Config, n *node, srv *server.Server
 	return httpd.Answers{
 		Metrics: m.Handler(),
 		Alive:   func(ctx context.Context) error { return alive(ctx, n, srv) },
-		Ready:   func() error { return ready(inv, srv) },
+		Ready:   func(ctx context.Context) error { return ready(ctx, n, srv) },
 		Devices: func(ctx context.Context) any {
 			snapshot, _ := inv.Latest()
 			holders, _ := shared.latest(ctx) // not known: shown as none
@@ -152,10 +157,8 @@ func answers(ctx context.Context, cfg config.Config, n *node, srv *server.Server
 	}
 }
 
-// ready is nil when the first scan is done and each resource has a stream.
-func ready(inv *inventory.Inventory, srv *server.Server) error {
-	if snapshot, _ := inv.Latest(); snapshot.Version == 0 {
-		return fmt.Errorf("inventory: first scan is not done")
-	}
-	return srv.Ready()
+// ready returns nil when the first scan is done, each resource has a stream, and nothing
+// is stuck.
+func ready(ctx context.Context, n *node, srv *server.Server) error {
+	return errors.Join(srv.Ready(), alive(ctx, n, srv))
 }

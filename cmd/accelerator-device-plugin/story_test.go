@@ -131,8 +131,9 @@ func liveStory(dir string) (exitCode int) {
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = dir+"/sys", dir+"/dev", "/dev"
 	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = dir+"/kubelet", dir+"/pods.sock", ""
 	cfg.RecoveryHold = 200 * time.Millisecond
-	log := openLog(cfg, os.Stderr)
-	s := newService(cfg, nil, nil, log.Logger)
+	log := openLog(cfg, os.Stderr, nil)
+	defer log.close()
+	s := newService(cfg, nil, nil, log.Logger, nil)
 	given := server.NewAllocations(100 * time.Millisecond)
 	s.hurry = func(i *inventory.Config, s *server.Config) {
 		i.HoldersInterval, s.Allocations = 50*time.Millisecond, given

@@ -79,6 +79,7 @@ var (
 	HTTPFailed = name("http.failed")
 
 	LogLevel      = name("log.level")
+	LogDropped    = name("log.dropped")
 	LogSuppressed = name("log.suppressed")
 	LibraryLog    = name("library.log")
 )

@@ -147,6 +147,9 @@ func itself() []row {
 		{LogSuppressed, levels(warn, severe.when("when the lines had it")),
 			"lines came too often and were left out, see above; device, pci, resource, source: what they spoke of", must(of, count, lasted),
 			may(device, pci, resource, source)},
+		{LogDropped, levels(warn),
+			"the reader of the log stalled, or lines could not be written (`error`): so many were dropped here; lasted_ms: since the first of them",
+			must(count, lasted), may(lostDebug, lostInfo, lostWarn, lostError, trouble)},
 		{LibraryLog, levels(debug, info, warn), "a line of the gRPC library, or of the HTTP server; its message is not ours", nil, nil},
 	}
 }

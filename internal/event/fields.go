@@ -39,6 +39,10 @@ var (
 	device      = Field{"device", Text, "", "id of a device, as the kubelet knows it: `3b:00.0`, `3b:00.0-p1`"}
 	devices     = Field{"devices", List, "", "ids of devices; of more than eight, eight and `and 3 more`"}
 	devpath     = Field{"devpath", Text, "", "path of a uevent's device below /sys"}
+	lostDebug   = Field{"dropped_debug", Whole, "", "how many lines of the level debug were dropped; none where it is missing"}
+	lostError   = Field{"dropped_error", Whole, "", "the same of the level error"}
+	lostInfo    = Field{"dropped_info", Whole, "", "the same of the level info"}
+	lostWarn    = Field{"dropped_warn", Whole, "", "the same of the level warn"}
 	trouble     = Field{"error", Text, "", "what went wrong, in words"}
 	family      = Field{"family", Text, "", "driver family: `dfl`, `opae`, `pool`"}
 	flag        = Field{"flag", Text, "", "a setting, as its flag is called, without dashes"}
@@ -85,6 +89,10 @@ func Count(n int) zap.Field             { return zap.Int(count.Key, n) }
 func Device(id string) zap.Field        { return device.text(id) }
 func Devices(ids []string) zap.Field    { return devices.list(ids) }
 func Devpath(s string) zap.Field        { return devpath.text(s) }
+func DroppedDebug(n int) zap.Field      { return lostDebug.some(n) }
+func DroppedError(n int) zap.Field      { return lostError.some(n) }
+func DroppedInfo(n int) zap.Field       { return lostInfo.some(n) }
+func DroppedWarn(n int) zap.Field       { return lostWarn.some(n) }
 func Family(name string) zap.Field      { return family.text(name) }
 func Flag(s string) zap.Field           { return flag.text(s) }
 func Gone(ids []string) zap.Field       { return gone.list(ids) }
@@ -140,6 +148,14 @@ func (f Field) list(values []string) zap.Field {
 		return zap.Skip()
 	}
 	return zap.Strings(f.Key, values)
+}
+
+// some is a number of things; nothing where there are none.
+func (f Field) some(n int) zap.Field {
+	if n == 0 {
+		return zap.Skip()
+	}
+	return zap.Int(f.Key, n)
 }
 
 func (f Field) duration(d time.Duration) zap.Field {

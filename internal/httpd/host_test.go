@@ -1,6 +1,7 @@
 package httpd_test
 
 import (
+	"context"
 	"bufio"
 	"fmt"
 	"net"
@@ -53,7 +54,7 @@ func TestHosts(t *testing.T) {
 
 // The same over a connection, with the requests that no client of net/http sends.
 func TestHostsOfRequests(t *testing.T) {
-	address := strings.TrimPrefix(serve(t, httpd.Answers{Ready: func() error { return nil }}), "http://")
+	address := strings.TrimPrefix(serve(t, httpd.Answers{Ready: func(context.Context) error { return nil }}), "http://")
 	for request, want := range map[string]string{
 		"GET /readyz HTTP/1.0\r\n\r\n":                                                              "HTTP/1.0 200 OK",
 		"GET /readyz HTTP/1.0\r\nHost: attacker.example\r\n\r\n":                                    "HTTP/1.0 421 Misdirected Request",

@@ -16,7 +16,7 @@ import (
 // Answers are where the answers come from.
 type Answers struct {
 	Alive   func(context.Context) error // /healthz: nil is 200, an error 503; the cause of a context that ends says that it was slow
-	Ready   func() error                // /readyz
+	Ready   func(context.Context) error // /readyz, likewise
 	Devices func(context.Context) any   // /devices, as JSON
 	Metrics http.Handler                // /metrics; nil: there are none
 }
@@ -107,12 +107,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 func (a Answers) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeoutCause(r.Context(), answerWithin, errSlow)
-		defer cancel()
-		probe(w, a.Alive(ctx))
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { probe(w, a.Ready()) })
+	mux.HandleFunc("GET /healthz", probe(a.Alive))
+	mux.HandleFunc("GET /readyz", probe(a.Ready))
 	mux.HandleFunc("GET /devices", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		e := json.NewEncoder(w)
@@ -125,12 +121,18 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
-func probe(w http.ResponseWriter, err error) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if err != nil {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, err)
-		return
+// probe answers 200 when ask returns nil in time, else 503.
+func probe(ask func(context.Context) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeoutCause(r.Context(), answerWithin, errSlow)
+		defer cancel()
+		err := ask(ctx)
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintln(w, err)
+			return
+		}
+		fmt.Fprintln(w, "ok")
 	}
-	fmt.Fprintln(w, "ok")
 }

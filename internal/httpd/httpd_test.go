@@ -66,7 +66,7 @@ func TestAnswers(t *testing.T) {
 	var alive, ready error
 	address := serve(t, httpd.Answers{
 		Alive:   func(context.Context) error { return alive },
-		Ready:   func() error { return ready },
+		Ready:   func(context.Context) error { return ready },
 		Devices: func(context.Context) any { return []string{"3b:00.0"} },
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "devices 1") }),
 	})
@@ -97,12 +97,15 @@ func TestAnswers(t *testing.T) {
 
 // A loop that is stuck is found out within a second.
 func TestStuckLoopIsNotHealthy(t *testing.T) {
-	address := serve(t, httpd.Answers{Alive: func(ctx context.Context) error {
+	stuck := func(ctx context.Context) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
-	}})
-	if code, body := get(t, address+"/healthz"); code != 503 || body != "no answer within 1s\n" {
-		t.Errorf("/healthz = %d %q, want 503", code, body)
+	}
+	address := serve(t, httpd.Answers{Alive: stuck, Ready: stuck})
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code, body := get(t, address+path); code != 503 || body != "no answer within 1s\n" {
+			t.Errorf("%s = %d %q, want 503", path, code, body)
+		}
 	}
 }
 
@@ -135,7 +138,7 @@ func TestListenerThatFails(t *testing.T) {
 	log := zap.New(core, zap.Hooks(func(e zapcore.Entry) error { served <- e.Message; return nil }))
 	ended := make(chan error, 1)
 	go func() {
-		ended <- httpd.RunRetrying(ctx, "127.0.0.1:0", httpd.Answers{Ready: func() error { return nil }}, log, time.Millisecond)
+		ended <- httpd.RunRetrying(ctx, "127.0.0.1:0", httpd.Answers{Ready: func(context.Context) error { return nil }}, log, time.Millisecond)
 	}()
 	for range 3 {
 		if said := <-served; said != "http served" {

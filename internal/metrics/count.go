@@ -97,3 +97,10 @@ func (m *Metrics) ConfigReload(taken bool) {
 		m.configReloads.WithLabelValues(refused).Inc()
 	}
 }
+
+// LogDropped counts a line of the log that was dropped, by the name of its level.
+func (m *Metrics) LogDropped(level string) {
+	if m != nil {
+		m.logDropped.WithLabelValues(level).Inc()
+	}
+}

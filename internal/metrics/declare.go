@@ -92,6 +92,8 @@ var (
 		"Kubernetes Events, by what became of them: sent, failed or dropped.", []string{"result"}}
 	apiFailures = Declaration{"accelerator_api_failures_total", Counter,
 		"Requests to the API server that failed and are made again; Events that it refuses for good count in accelerator_api_events_total.", nil}
+	logDropped = Declaration{"accelerator_log_dropped_total", Counter,
+		"Lines of the log that were dropped because its reader had stalled or could not take them, by level.", []string{"level"}}
 	configReloads = Declaration{"accelerator_config_reloads_total", Counter,
 		"Hangup signals after which the settings were read again, by result: ok or refused.", []string{"result"}}
 )
@@ -105,6 +107,6 @@ func Declarations() []Declaration {
 		hintToSend, listsSent, streams, streamsOpened, registrations, kubeletRestarts, resourceReady, allocations, allocatedDevices, cdiOK,
 		hints, scans, scanDuration, listings, cardsUnreadable, snapshotVersion, holdersKnown,
 		uevents, ueventsIgnored, ueventsForged, ueventsMalformed, ueventOverflows, inotifyEvents, inotifyOverflows, sourceUp,
-		apiEvents, apiFailures, configReloads,
+		apiEvents, apiFailures, configReloads, logDropped,
 	}
 }

@@ -49,6 +49,7 @@ type Metrics struct {
 	apiEvents     *prometheus.CounterVec
 	apiFailures   prometheus.Counter
 	configReloads *prometheus.CounterVec
+	logDropped    *prometheus.CounterVec
 }
 
 // New returns metrics with a registry of their own. What can be counted from the
@@ -91,6 +92,7 @@ func New(version string) *Metrics {
 		apiEvents:     counters(r, apiEvents, sent, failed, dropped),
 		apiFailures:   counter(r, apiFailures),
 		configReloads: counters(r, configReloads, ok, refused),
+		logDropped:    counters(r, logDropped, "debug", "info", "warn", "error"),
 	}
 	gauges(r, buildInfo).WithLabelValues(version, runtime.Version()).Set(1)
 	r.MustRegister(

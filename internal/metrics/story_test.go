@@ -85,6 +85,7 @@ func story() *metrics.Metrics {
 	m.APIFailed()
 	m.ConfigReload(true)
 	m.ConfigReload(false)
+	m.LogDropped("info")
 	m.Follow(stateOf([]metrics.Resource{{Name: accelerator, Streams: 1, Ready: true}, {Name: "b-com.com/pool"}, {Name: "b-com.com/leaving", Ready: true}},
 		port0, port1, buried, nameless, unit))
 	return m

@@ -1,0 +1,6 @@
+package backlog
+
+const FlushTimeout = flushTimeout
+
+// NewSized is [New] with a buffer of another size.
+var NewSized = newCore
