@@ -19,6 +19,8 @@ type card struct {
 	byID    map[string]*port    // the same, by the id of their device
 	byDir   map[directory]*port // the same, by their directory
 
+	known result // the newest good reading: what a check compares with
+
 	want   want
 	queued want // the queue that it stands in
 
@@ -51,6 +53,17 @@ func (c *card) mayRead() bool {
 	return !c.reading && (!c.overdue || c.want == wantNow && c.stuck < maxStuck)
 }
 
+// steady reports whether nothing was wrong with the card or its devices when it was
+// read last: then a check is enough.
+func (c *card) steady() bool {
+	for _, p := range c.ports {
+		if len(p.wrong) > 0 || p.device.Health != Healthy {
+			return false
+		}
+	}
+	return len(c.ports) > 0 && c.failures == 0 && len(c.trouble()) == 0
+}
+
 // directory tells a port's directory from a later one of the same name.
 type directory struct {
 	name        string
@@ -64,6 +77,7 @@ type want uint8
 
 const (
 	wantNothing want = iota
+	wantCheck        // in its turn, and only if it has changed since the last reading
 	wantRoutine      // in its turn
 	wantNow          // ahead of all routine, and beside any number of other readings
 )
