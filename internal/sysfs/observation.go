@@ -22,6 +22,7 @@ const (
 	attribute observed = iota // all of a file, as Read returns it
 	prefix                    // the first bytes of a binary file, as ReadFull returns them
 	identity                  // which file it is
+	there                     // that there is one
 )
 
 var seed = maphash.MakeSeed()
@@ -44,6 +45,9 @@ func ObserveEntry(path string) Observation {
 	return Observation{path: path, kind: identity, sum: entrySum(path)}
 }
 
+// ObserveThere is the observation that there is a file at path. It does not look.
+func ObserveThere(path string) Observation { return Observation{path: path, kind: there} }
+
 // Unchanged reports whether every observation still holds. It stops at the first
 // that does not, or that cannot be made again for whatever reason. It may block, as
 // Read does.
@@ -61,8 +65,11 @@ func Unchanged(all []Observation) bool {
 const longestChecked = 1023
 
 func (o *Observation) holds() bool {
-	if o.kind == identity {
+	switch o.kind {
+	case identity:
 		return entrySum(o.path) == o.sum
+	case there:
+		return exists(o.path)
 	}
 	var buf [longestChecked + 1]byte
 	room := buf[:]

@@ -16,6 +16,7 @@ func TestUnchanged(t *testing.T) {
 		return func(dir string) sysfs.Observation { return sysfs.ObserveValue(dir+"/file", of) }
 	}
 	prefix := func(dir string) sysfs.Observation { return sysfs.ObservePrefix(dir+"/file", []byte{0x86, 0x80}) }
+	there := func(dir string) sysfs.Observation { return sysfs.ObserveThere(dir + "/entry") }
 	entry := func(dir string) sysfs.Observation { return sysfs.ObserveEntry(dir + "/entry") }
 	write := func(content string) func(dir string) error {
 		return func(dir string) error { return os.WriteFile(dir+"/file", []byte(content), 0o600) }
@@ -65,6 +66,9 @@ func TestUnchanged(t *testing.T) {
 		{"entry appears", nil, entry, link("target"), false},
 		{"entry is gone", link("target"), entry, remove("entry"), false},
 		{"entry is another one", link("target"), entry, replace, false},
+		{"there", link("target"), there, nil, true},
+		{"there, another one", link("target"), there, replace, true},
+		{"there no more", link("target"), there, remove("entry"), false},
 		{"entry of another type", write(""), func(dir string) sysfs.Observation { return sysfs.ObserveEntry(dir + "/file") },
 			func(dir string) error { return os.Chmod(dir+"/file", 0o640) }, false},
 	} {

@@ -89,7 +89,7 @@ func (l Layout) readFME(e entry) fme {
 	f := fme{name: e.fme, findings: someFiles()}
 	top := listing{dir: e.dir + "/" + e.fme}
 	f.there(true)
-	f.observe(sysfs.ObserveEntry(top.dir + "/" + attrDriver))
+	f.observe(sysfs.ObserveThere(top.dir + "/" + attrDriver))
 	if !sysfs.Bound(top.dir, attrPorts, attrBitstream) {
 		f.found(lineFMEUnbound)
 		return f

@@ -29,9 +29,7 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	if !ok {
 		return p, false
 	}
-	driver := sysfs.ObserveEntry(dir + "/" + attrDriver)
 	if sysfs.Bound(dir, attrID, attrAFU, attrPower) {
-		*seen = append(*seen, driver)
 		*seen = append(*seen, readBound(&p, host, dir)...)
 	} else {
 		readUnbound(&p, dir)
@@ -69,7 +67,8 @@ func readUnbound(p *inventory.Port, dir string) {
 // that dies in between gives afu_id all f, and the id is not believed; the other
 // way round an id of a dead card would pass.
 func readBound(p *inventory.Port, host sysfs.Host, dir string) []sysfs.Observation {
-	var f findings
+	f := findings{observed: make([]sysfs.Observation, 0, 8)}
+	f.observe(sysfs.ObserveThere(dir + "/" + attrDriver))
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	if err != nil {
 		f.unreadable(attrID, unlisted, err)
