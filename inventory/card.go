@@ -53,15 +53,15 @@ func (c *card) mayRead() bool {
 	return !c.reading && (!c.overdue || c.want == wantNow && c.stuck < maxStuck)
 }
 
-// steady reports whether nothing was wrong with the card or its devices when it was
-// read last: then a check is enough.
+// steady reports whether a check is enough: the last reading of the card found ports
+// with which nothing was wrong, ignored or not, and their devices are healthy.
 func (c *card) steady() bool {
 	for _, p := range c.ports {
 		if len(p.wrong) > 0 || p.device.Health != Healthy {
 			return false
 		}
 	}
-	return len(c.ports) > 0 && c.failures == 0 && len(c.trouble()) == 0
+	return len(c.ports) > 0 && c.failures == 0
 }
 
 // directory tells a port's directory from a later one of the same name.

@@ -164,6 +164,46 @@ func TestCheckKeepsCounters(t *testing.T) {
 	})
 }
 
+// What the operator ignores is wrong all the same: a file that cannot be read is not
+// among what was observed.
+func TestNoCheckOfWhatIsIgnored(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, f := startObserving(t)
+		ignored := slow
+		ignored.Row = "link-width"
+		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"link-width": inventory.Healthy}})
+		f.set(cardA, good(0, 0, ignored))
+		r.hint(cardA)
+		r.want("ignored", allGood)
+		reads := f.readsOf(cardA)
+		r.after(20 * time.Second)
+		f.wantReads(t, "four ticks", reads+4)
+	})
+}
+
+// While good news has to hold, and while a card has no ports, it is read.
+func TestNoCheckInHoldOrWithoutPorts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, f := startObserving(t)
+		f.set(cardA, good(0, 0, ap6))
+		r.hint(cardA)
+		r.after(time.Second)
+		f.set(cardA, good(0, 0))
+		r.hint(cardA)
+		r.want("over", map[string]string{"3b:00.0": "unhealthy[recovering=port-ap6]"})
+		f.set(cardA, good(0, 0, slow))
+		r.after(4 * time.Second)
+		r.want("tick in the hold", map[string]string{"3b:00.0": "unhealthy[link-width=4 recovering=port-ap6]"})
+
+		f.set(cardA)
+		r.hint(cardA)
+		r.want("released", map[string]string{})
+		f.set(cardA, good(0, 0))
+		r.after(5 * time.Second)
+		r.want("assigned", allGood)
+	})
+}
+
 // A card that has left does not come back because what was observed is still there.
 func TestCheckOfWhatHasLeft(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -347,6 +347,6 @@ func (l *loop) empty(ctx context.Context, c *card) {
 	l.relate(c, "")
 	l.dropOthers(ctx, c, nil)
 	c.keep(nil, nil)
-	c.known, c.wasRead = result{}, false
+	c.wasRead = false
 	c.recheck = time.Time{}
 }
