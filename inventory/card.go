@@ -19,6 +19,8 @@ type card struct {
 	byID    map[string]*port    // the same, by the id of their device
 	byDir   map[directory]*port // the same, by their directory
 
+	known result // the newest good reading: what a check compares with
+
 	want   want
 	queued want // the queue that it stands in
 
@@ -53,6 +55,17 @@ func (c *card) mayRead() bool {
 	return !c.reading && (!c.overdue || c.want == wantNow && c.stuck < maxStuck)
 }
 
+// steady reports whether a check is enough: the last reading of the card found ports
+// with which nothing was wrong, ignored or not, and their devices are healthy.
+func (c *card) steady() bool {
+	for _, p := range c.ports {
+		if len(p.wrong) > 0 || p.device.Health != Healthy {
+			return false
+		}
+	}
+	return len(c.ports) > 0 && c.failures == 0
+}
+
 // directory tells a port's directory from a later one of the same name.
 type directory struct {
 	name        string
@@ -66,6 +79,7 @@ type want uint8
 
 const (
 	wantNothing want = iota
+	wantCheck        // in its turn, and only if it has changed since the last reading
 	wantRoutine      // in its turn
 	wantNow          // ahead of all routine, and beside any number of other readings
 )

@@ -19,6 +19,13 @@
 //     them are immutable. A slow reader skips versions, never blocks the
 //     writer, and always ends on the newest.
 //
+// # Readings and checks
+//
+// A hint, the resync and the start have cards read in full. In between, at each
+// [Config.HealthInterval], a card with which nothing is wrong is checked: what its
+// last reading has observed ([Reading]) is looked at again, and only at a difference
+// is the card read. A card with which something is wrong is read each time.
+//
 // # What may block
 //
 // Reading sysfs may block: behind an attribute stand MMIO, SPI and firmware. So

@@ -42,6 +42,16 @@ type Reading struct {
 	// virtual one, else "". News about it concerns this card too.
 	PhysFn string
 	Ports  []Port // in the order of the driver's numbers
+
+	// Observed is what a check of the card looks at again, in this order, at the
+	// health interval. While all of it is as it was, this reading counts as made
+	// again; at the first difference the card is read. What is left out is found by
+	// the readings at a hint, at the resync, and while something is wrong with the
+	// card. Empty: the card is never checked, always read.
+	//
+	// A file that may be read only while another one has a certain value comes after
+	// that one.
+	Observed []sysfs.Observation
 }
 
 // Port is one port as it was read at one moment, or what a family gives as one: a

@@ -14,8 +14,8 @@ import (
 // Config holds the times of an [Inventory], and whom it asks. Times must be
 // positive unless said otherwise.
 type Config struct {
-	ResyncInterval   time.Duration // between two listings of all cards
-	HealthInterval   time.Duration // between two readings of the known cards
+	ResyncInterval   time.Duration // between two listings of all cards, with a reading of each
+	HealthInterval   time.Duration // between two checks of the known cards
 	RecoveryHold     time.Duration // how long good news must have held; 0: not at all
 	ReprogramTimeout time.Duration // how long a passing condition is only degraded
 	ReadTimeout      time.Duration // after which a card that does not answer is unhealthy

@@ -128,7 +128,7 @@ func (l *loop) run(ctx context.Context) {
 			l.askIdly(ctx)
 		case <-health.C:
 			for _, c := range l.cards {
-				l.ask(c, wantRoutine)
+				l.ask(c, wantCheck)
 			}
 		case <-wake.C:
 			l.lookAtClock(ctx, time.Now())
@@ -244,7 +244,7 @@ func (l *loop) startReadings(ctx context.Context) {
 		c := l.routine[0]
 		l.routine = l.routine[1:]
 		c.queued = wantNothing
-		if c.want == wantRoutine && c.mayRead() {
+		if (c.want == wantRoutine || c.want == wantCheck) && c.mayRead() {
 			l.busy++
 			c.counted = true
 			l.read(ctx, c)

@@ -27,25 +27,33 @@ type result struct {
 
 var errGone = fmt.Errorf("card is gone: %w", fs.ErrNotExist)
 
-// read starts the reading of a card.
+// read starts the reading of a card, or a check where that is enough.
 func (l *loop) read(ctx context.Context, c *card) {
+	check := c.want == wantCheck && c.steady()
 	c.want, c.queued = wantNothing, wantNothing
 	c.reading, c.overdue, c.doubted, c.started = true, false, false, time.Now()
 	c.newest++
 	c.nodeHints = nil
 	c.answered, c.hinted = c.hinted, time.Time{}
 	l.timed[c] = true
-	l.start(ctx, result{card: c, number: c.newest}, Family.Read)
+	r := result{card: c, number: c.newest}
+	if check {
+		r.family, r.reading = c.known.family, c.known.reading
+	}
+	l.start(ctx, r, Family.Read)
 }
 
-// start reads outside the loop and sends the result to it.
+// start reads outside the loop and sends the result to it. A reading that r has
+// already is kept if a check finds that it still holds.
 func (l *loop) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
 	address := r.card.address
 	l.readers.Go(func() {
 		defer backlog.FlushOnPanic(l.log)
 		runtime.Gosched() // on a single processor, what was just published goes out first
 		began := time.Now()
-		r.family, r.reading, r.err = l.readCard(address, read)
+		if len(r.reading.Observed) == 0 || !sysfs.Unchanged(r.reading.Observed) {
+			r.family, r.reading, r.err = l.readCard(address, read)
+		}
 		r.took = time.Since(began)
 		select {
 		case l.results <- r:
@@ -102,6 +110,7 @@ func (l *loop) absorb(ctx context.Context, r result) {
 		l.cfg.Metrics.ScanDone(r.took)
 		l.succeeded(c, r)
 		l.update(ctx, c, r, now)
+		c.known = r
 		delete(l.first, c.address)
 	}
 	l.countUnreadable(c)

@@ -189,8 +189,14 @@ func start(t *testing.T, cfg inventory.Config, family *bench, more ...inventory.
 
 func startOn(t *testing.T, host sysfs.Host, cfg inventory.Config, family *bench, more ...inventory.Family) *rig {
 	t.Helper()
+	return startFamilies(t, host, cfg, family, append([]inventory.Family{family}, more...)...)
+}
+
+// startFamilies runs an inventory over the families, of which one is made of bench.
+func startFamilies(t *testing.T, host sysfs.Host, cfg inventory.Config, family *bench, families ...inventory.Family) *rig {
+	t.Helper()
 	core, logs := eventtest.Observed(t)
-	inv := inventory.New(cfg, host, append([]inventory.Family{family}, more...), zap.New(core))
+	inv := inventory.New(cfg, host, families, zap.New(core))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- inv.Run(ctx) }()

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -27,13 +28,20 @@ type programming struct {
 
 	mu    sync.Mutex
 	ports map[portOfCard]bool
+	file  string // holds the same, in words: what a check looks at
 }
 
-func newProgramming() *programming {
+func newProgramming(t *testing.T) *programming {
 	rows := port.Rows()
 	i := slices.IndexFunc(rows, func(row port.Row) bool { return row.Name == "reprogramming" })
-	return &programming{row: rows[i], ports: map[portOfCard]bool{}}
+	f := &programming{row: rows[i], ports: map[portOfCard]bool{}, file: filepath.Join(t.TempDir(), "busy")}
+	if err := f.write(); err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
+
+func (f *programming) write() error { return os.WriteFile(f.file, []byte(fmt.Sprint(f.ports)), 0o600) }
 
 type portOfCard struct {
 	card string
@@ -44,6 +52,7 @@ func (f *programming) Read(host sysfs.Host, card string) (inventory.Reading, err
 	r, err := f.Family.Read(host, card)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	r.Observed = append(r.Observed, sysfs.ObserveValue(f.file, fmt.Sprint(f.ports)))
 	for i := range r.Ports {
 		p := &r.Ports[i]
 		if f.ports[portOfCard{card, p.PortID}] {
@@ -63,7 +72,7 @@ func (s *stage) busy(st scenarioStep) error {
 	s.family.mu.Lock()
 	defer s.family.mu.Unlock()
 	s.family.ports[portOfCard{st.card, st.port}] = st.rest[0] == "on"
-	return nil
+	return s.family.write()
 }
 
 // names are those that scenarios write for long values.

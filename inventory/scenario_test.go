@@ -150,7 +150,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	s := &stage{
-		t: t, node: node, family: newProgramming(), desk: newDesk(),
+		t: t, node: node, family: newProgramming(t), desk: newDesk(),
 		plugged: map[string]int{}, named: map[int]bool{},
 	}
 	s.ruled.Store(map[string]string{})

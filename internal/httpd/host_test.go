@@ -1,8 +1,8 @@
 package httpd_test
 
 import (
-	"context"
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"net/http"

@@ -23,6 +23,7 @@ import (
 var ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Port{}, "Incarnation"),
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
+	cmpopts.IgnoreFields(inventory.Reading{}, "Observed"),
 	cmpopts.IgnoreFields(inventory.HealthFile{}, "Lost", "Row", "Reason"),
 	cmpopts.IgnoreFields(inventory.Port{}, "NodeNumbers"), // TestNodeNumbers of inventory/port
 }

@@ -2,7 +2,7 @@
 // with ports and a management engine (FME) below them in sysfs.
 //
 // A [Layout] says where a driver puts them; it lists a host's cards and reads
-// one: the ports ([Read]: identity, node and health), their FME, and the PCI
+// one: the ports (identity, node and health), their FME, and the PCI
 // devices that the card is reached through. It makes a device of each port or, by
 // its [Unit], of each FME with all its ports. Which files are judged, what their
 // values mean and how bad that is, is one table (policy.go, [Rows]): a line more

@@ -3,8 +3,14 @@ package port
 import (
 	"slices"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
+
+// Read is readPort, without what a check looks at.
+func Read(host sysfs.Host, dir string) (inventory.Port, bool) {
+	return readPort(host, dir, new([]sysfs.Observation))
+}
 
 // TakeAFU judges what reading afu_id gave. No ordinary file answers EBUSY or
 // ENODEV, so these are tested here.

@@ -16,13 +16,14 @@ type findings struct {
 	conditions []inventory.Condition
 	files      []inventory.HealthFile
 	counters   []inventory.Counter
+	observed   []sysfs.Observation // for [inventory.Reading]
 }
 
-// someFiles is room for the health files of one part, so that the list need not
-// grow: a reading is made every few seconds.
+// someFiles is room for the health files of one part, so that the lists need not
+// grow.
 func someFiles() findings {
 	const most = 16
-	return findings{files: make([]inventory.HealthFile, 0, most)}
+	return findings{files: make([]inventory.HealthFile, 0, most), observed: make([]sysfs.Observation, 0, most)}
 }
 
 // file is a file that is judged: its name in readings, and what its value means.
@@ -44,6 +45,7 @@ func (f *findings) take(file file, path, value string, err error) (dead bool) {
 		return false
 	}
 	if err == nil {
+		f.observe(sysfs.ObserveValue(path, value))
 		if dead, err = file.decode(value, f); err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
@@ -70,6 +72,17 @@ func (f *findings) lost(name string, l line) {
 			f.files[i].Absent, f.files[i].Reason = true, l.reason
 		}
 	}
+}
+
+// observe notes something that a check looks at again.
+func (f *findings) observe(o sysfs.Observation) { f.observed = append(f.observed, o) }
+
+// readAs reads and parses the attribute at path, as [sysfs.ReadAs], and notes its value.
+func readAs[T any](f *findings, path string, parse func(string) (T, error)) (T, error) {
+	return sysfs.ReadAs(path, func(value string) (T, error) {
+		f.observe(sysfs.ObserveValue(path, value))
+		return parse(value)
+	})
 }
 
 // add takes in a condition, once: two files may tell the same.

@@ -36,6 +36,9 @@ type fme struct {
 // fmeDriver is the name under which the driver of an FME is a health file.
 const fmeDriver = "fme/driver"
 
+// attrDriver is the link to the driver that a device has, a port or an FME.
+const attrDriver = "driver"
+
 // The attributes of an FME that only a bound driver makes, with both drivers.
 const (
 	attrPorts     = "ports_num"
@@ -86,6 +89,7 @@ func (l Layout) readFME(e entry) fme {
 	f := fme{name: e.fme, findings: someFiles()}
 	top := listing{dir: e.dir + "/" + e.fme}
 	f.there(true)
+	f.observe(sysfs.ObserveThere(top.dir + "/" + attrDriver))
 	if !sysfs.Bound(top.dir, attrPorts, attrBitstream) {
 		f.found(lineFMEUnbound)
 		return f

@@ -46,7 +46,7 @@ func (f *fme) readAlarm(hwmon, dir, name string) (read bool) {
 		if !ok || sensor == "" {
 			continue
 		}
-		set, err := sysfs.ReadAs(dir+"/"+name, parseFlag)
+		set, err := readAs(&f.findings, dir+"/"+name, parseFlag)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return false

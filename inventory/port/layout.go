@@ -56,9 +56,9 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	if err != nil {
 		return inventory.Reading{}, err
 	}
-	r := inventory.Reading{PhysFn: sysfs.PhysFn(dir)}
+	r := inventory.Reading{PhysFn: sysfs.PhysFn(dir), Observed: make([]sysfs.Observation, 0, 32)}
 	if l.Unit != PerPort {
-		r.Ports = l.readRegions(host, dir, r.PhysFn, found)
+		l.readRegions(&r, host, dir, found)
 		return r, nil
 	}
 	var c *pciCard
@@ -68,10 +68,12 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 		}
 		if c == nil {
 			c = l.readCard(host, dir, r.PhysFn)
+			r.Observed = append(r.Observed, c.observed...)
 		}
 		f := l.fmeOf(host, e, c)
+		r.Observed = append(r.Observed, f.observed...)
 		for _, name := range e.ports {
-			p, ok := Read(host, e.dir+"/"+name)
+			p, ok := readPort(host, e.dir+"/"+name, &r.Observed)
 			if !ok {
 				continue
 			}

@@ -64,7 +64,8 @@ const configFile = "pci/config"
 // access to the device.
 func (c *pciCard) readConfig() (gone bool) {
 	var id [4]byte
-	err := sysfs.ReadFull(below(c.dir, configFile), id[:])
+	path := below(c.dir, configFile)
+	err := sysfs.ReadFull(path, id[:])
 	switch {
 	case c.asked(configFile, linePCIGone, err):
 	case err != nil:
@@ -72,6 +73,8 @@ func (c *pciCard) readConfig() (gone bool) {
 	case id == [4]byte{0xff, 0xff, 0xff, 0xff}:
 		c.dead(linePCIGone, nil)
 		return true
+	default:
+		c.observe(sysfs.ObservePrefix(path, id[:]))
 	}
 	return false
 }
@@ -101,6 +104,7 @@ func (c *pciCard) readLink(l *link, slot string) {
 		c.dead(linePCIGone, err) // the kernel could not read the device (pci-sysfs.c)
 		return
 	}
+	c.observe(sysfs.ObserveValue(path, text))
 	now, err := l.parse(text)
 	if err != nil {
 		c.unreadable(l.now, linePCIGone, fmt.Errorf("%s: %w", path, err))
@@ -178,6 +182,7 @@ func (c *pciCard) count(a *aerCounter, dir string) {
 	}
 	var total uint64
 	if err == nil {
+		c.observe(sysfs.ObserveValue(path, text))
 		if total, err = parseTotal(text, a.label); err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
 		}

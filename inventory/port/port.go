@@ -19,17 +19,18 @@ const (
 	attrDev   = "dev"
 )
 
-// Read reads the port whose directory is dir. Its node has the directory's
-// name. What the port's card knows (interface, NUMA node, FME) is left to the
-// caller. The second result is false when there is no such port, or no longer
-// the same one when it had been read: then the first means nothing.
-func Read(host sysfs.Host, dir string) (inventory.Port, bool) {
+// readPort reads the port whose directory is dir, and appends to seen what a check
+// is to look at again. The port's node has the directory's name. What the port's
+// card knows (interface, NUMA node, FME) is left to the caller. The second result is
+// false when there is no such port, or no longer the same one when it had been read:
+// then the first means nothing.
+func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory.Port, bool) {
 	p, dev, ok := outline(dir)
 	if !ok {
 		return p, false
 	}
 	if sysfs.Bound(dir, attrID, attrAFU, attrPower) {
-		readBound(&p, host, dir, dev)
+		*seen = append(*seen, readBound(&p, host, dir, dev)...)
 	} else {
 		readUnbound(&p, dir)
 	}
@@ -94,15 +95,16 @@ func readUnbound(p *inventory.Port, dir string) {
 // readBound reads a port with a driver. The id is read before afu_id: a card
 // that dies in between gives afu_id all f, and the id is not believed; the other
 // way round an id of a dead card would pass.
-func readBound(p *inventory.Port, host sysfs.Host, dir string, dev devNumber) {
-	var f findings
+func readBound(p *inventory.Port, host sysfs.Host, dir string, dev devNumber) []sysfs.Observation {
+	f := findings{observed: make([]sysfs.Observation, 0, 8)}
+	f.observe(sysfs.ObserveThere(dir + "/" + attrDriver))
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	if err != nil {
 		f.unreadable(attrID, unlisted, err)
 	} else {
 		p.PortID, p.PortIDKnown = id, true
 	}
-	afu, err := sysfs.ReadAs(dir+"/"+attrAFU, sysfs.ParseID)
+	afu, err := readAs(&f, dir+"/"+attrAFU, sysfs.ParseID)
 	afuDead := f.takeAFU(p, afu, err)
 	dead := false
 	for _, file := range portFiles {
@@ -114,8 +116,10 @@ func readBound(p *inventory.Port, host sysfs.Host, dir string, dev devNumber) {
 	if dead || afuDead {
 		p.PortID, p.PortIDKnown = -1, false // a dead card reads id 3
 	}
+	f.observe(sysfs.ObserveEntry(host.Dev + "/" + p.Name))
 	f.takeNode(attrDev, dev.check(host, p.Name))
 	p.Conditions, p.Files = f.conditions, f.files
+	return f.observed
 }
 
 // takeAFU takes in what reading afu_id gave, and says whether the AFU is dead.

@@ -25,53 +25,55 @@ const (
 const fmeDev = "fme/dev"
 
 // readRegions reads the card at dir, given its class entries, by its regions.
-func (l Layout) readRegions(host sysfs.Host, dir, physfn string, found []entry) []inventory.Port {
+func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir string, found []entry) {
 	var c *pciCard
-	var regions []inventory.Port
 	for _, e := range found {
 		if e.fme == "" && len(e.ports) == 0 {
 			continue
 		}
 		if c == nil {
-			c = l.readCard(host, dir, physfn)
+			c = l.readCard(host, dir, reading.PhysFn)
+			reading.Observed = append(reading.Observed, c.observed...)
 		}
-		if r, ok := l.readRegion(host, e, c); ok {
-			regions = append(regions, r)
+		if r, seen, ok := l.readRegion(host, e, c); ok {
+			reading.Ports = append(reading.Ports, r)
+			reading.Observed = append(reading.Observed, seen...)
 		}
 	}
-	sortPorts(regions)
-	return regions
+	sortPorts(reading.Ports)
 }
 
 // readRegion reads the region of e. One that has another FME or other ports after
 // it has been read is read once more: a card that comes or goes, or whose ports are
-// released, would be half of what it is. The second result is false when it left.
-func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Port, bool) {
+// released, would be half of what it is. The last result is false when it left.
+func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Port, []sysfs.Observation, bool) {
 	inode, err := sysfs.Inode(e.dir)
 	if err != nil {
-		return inventory.Port{}, false
+		return inventory.Port{}, nil, false
 	}
-	r, ok := l.readAll(host, e, inode, c)
+	r, seen, ok := l.readAll(host, e, inode, c)
 	if now, err := l.entry(e.dir); err == nil && !e.same(now) {
-		r, ok = l.readAll(host, now, inode, c)
+		r, seen, ok = l.readAll(host, now, inode, c)
 	}
 	after, err := sysfs.Inode(e.dir)
-	return r, ok && err == nil && after == inode
+	return r, seen, ok && err == nil && after == inode
 }
 
 // same says whether the FME and the ports have the same names.
 func (e entry) same(o entry) bool { return e.fme == o.fme && slices.Equal(e.ports, o.ports) }
 
-// readAll reads what makes up the region of e. The second result is false when
-// there is nothing.
-func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inventory.Port, bool) {
+// readAll reads what makes up the region of e. The last result is false when there
+// is nothing.
+func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inventory.Port, []sysfs.Observation, bool) {
 	f := l.fmeOf(host, e, c)
 	if l.Unit == PerFMEWithNode && e.fme != "" && f.bound {
+		f.observe(sysfs.ObserveEntry(host.Dev + "/" + e.fme))
 		f.takeNode(fmeDev, readDev(e.dir+"/"+e.fme).check(host, e.fme))
 	}
 	var ports []inventory.Port
+	seen := f.observed
 	for _, name := range e.ports {
-		if p, ok := Read(host, e.dir+"/"+name); ok {
+		if p, ok := readPort(host, e.dir+"/"+name, &seen); ok {
 			ports = append(ports, p)
 		}
 	}
@@ -86,7 +88,7 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inv
 	c.describe(&r)
 	all := merge(r.Conditions, ports, &f.findings, &c.findings)
 	r.Conditions, r.Files, r.Counters = all.conditions, all.files, all.counters
-	return r, e.fme != "" || len(ports) > 0
+	return r, seen, e.fme != "" || len(ports) > 0
 }
 
 // region is what the directories of e say of its region, given those of its ports.

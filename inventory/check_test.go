@@ -1,0 +1,241 @@
+package inventory_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+var slow = inventory.Condition{Reason: "link-width=4", Health: inventory.Degraded}
+
+// observing is a bench whose readings have one observation, of the file at path.
+type observing struct {
+	*bench
+	path string
+}
+
+func (f observing) Read(host sysfs.Host, card string) (inventory.Reading, error) {
+	text, err := sysfs.Read(f.path)
+	if err != nil {
+		return inventory.Reading{}, err
+	}
+	r, err := f.bench.Read(host, card)
+	r.Observed = []sysfs.Observation{sysfs.ObserveValue(f.path, text)}
+	return r, err
+}
+
+func (f observing) write(t *testing.T, value string) {
+	t.Helper()
+	if err := os.WriteFile(f.path, []byte(value), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startObserving has card A with a good port.
+func startObserving(t *testing.T) (*rig, observing) {
+	t.Helper()
+	f := observing{newBench("dfl"), filepath.Join(t.TempDir(), "observed")}
+	f.write(t, "0")
+	f.set(cardA, good(0, 0))
+	return startFamilies(t, sysfs.Host{}, testConfig, f.bench, f), f
+}
+
+func (f observing) readsOf(card string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reads[card]
+}
+
+// wantReads compares how often card A has been read.
+func (f observing) wantReads(t *testing.T, when string, want int) {
+	t.Helper()
+	if got := f.readsOf(cardA); got != want {
+		t.Errorf("%s: read %d times, want %d", when, got, want)
+	}
+}
+
+var allGood = map[string]string{"3b:00.0": "healthy[]"}
+
+// A card with which nothing is wrong is read at the start, at the resync and at a
+// hint; in between it is checked.
+func TestCheck(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, f := startObserving(t)
+		f.wantReads(t, "start", 1)
+		r.after(59 * time.Second)
+		f.wantReads(t, "11 health intervals", 1)
+		r.after(time.Second)
+		f.wantReads(t, "resync", 2)
+		r.hint(cardA)
+		f.wantReads(t, "hint", 3)
+		r.after(59 * time.Second)
+		f.wantReads(t, "11 health intervals more", 3)
+		r.want("all the time", allGood)
+	})
+}
+
+// What is observed is found at the health interval; the card is read until it is
+// good again, and the hold over.
+func TestCheckFindsWhatIsObserved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, f := startObserving(t)
+		r.after(time.Millisecond)
+		f.set(cardA, good(0, 0, ap6))
+		f.write(t, "1")
+		r.after(4998 * time.Millisecond)
+		r.want("before the tick", allGood)
+		r.after(time.Millisecond)
+		r.want("tick", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+		f.wantReads(t, "tick", 2)
+		r.after(10 * time.Second)
+		f.wantReads(t, "two ticks while it is wrong", 4)
+		f.set(cardA, good(0, 0)) // the file stays as it is: what is wrong is not left to checks
+		r.after(5 * time.Second)
+		r.want("over", map[string]string{"3b:00.0": "unhealthy[recovering=port-ap6]"})
+		f.wantReads(t, "over", 5)
+		r.after(10 * time.Second)
+		r.want("held", allGood)
+		reads := f.readsOf(cardA)
+		r.after(5 * time.Second)
+		f.wantReads(t, "checked again", reads)
+	})
+}
+
+// What is not observed is found at the resync, or at once with a hint. It stays, and
+// is over at the health interval.
+func TestCheckLeavesOutWhatIsNotObserved(t *testing.T) {
+	for name, hinted := range map[string]bool{"resync": false, "hint": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r, f := startObserving(t)
+				r.after(time.Second)
+				f.set(cardA, good(0, 0, slow))
+				if hinted {
+					r.hint(cardA)
+				} else {
+					r.after(58 * time.Second)
+					r.want("before the resync", allGood)
+					r.after(time.Second)
+				}
+				found := map[string]string{"3b:00.0": "degraded[link-width=4]"}
+				r.want(name, found)
+				for range 3 {
+					r.after(5 * time.Second)
+					r.want("stays", found)
+				}
+				f.write(t, "1") // something else has changed
+				r.after(5 * time.Second)
+				r.want("stays all the same", found)
+				f.set(cardA, good(0, 0))
+				r.after(5 * time.Second)
+				r.want("over", map[string]string{"3b:00.0": "degraded[recovering=link-width]"})
+				r.after(10 * time.Second)
+				r.want("held", allGood)
+			})
+		})
+	}
+}
+
+// A rise of a counter that is not observed is seen at the next reading, whether or
+// not the card was checked in between.
+func TestCheckKeepsCounters(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, f := startObserving(t)
+		counts := func(n uint64) inventory.Port {
+			p := good(0, 0)
+			p.Counters = []inventory.Counter{{Name: "pci/aer_dev_fatal", Value: n, Reason: "aer-fatal", Health: inventory.Unhealthy}}
+			return p
+		}
+		f.set(cardA, counts(7))
+		r.hint(cardA)
+		r.after(20 * time.Second)
+		r.want("counted before we came", allGood)
+		f.set(cardA, counts(8))
+		r.hint(cardA)
+		r.want("rose", map[string]string{"3b:00.0": "unhealthy[aer-fatal]"})
+		r.after(5 * time.Second)
+		r.want("stands still", map[string]string{"3b:00.0": "unhealthy[recovering=aer-fatal]"})
+		r.after(10 * time.Second)
+		r.want("held", allGood)
+	})
+}
+
+// What the operator ignores is wrong all the same: a file that cannot be read is not
+// among what was observed.
+func TestNoCheckOfWhatIsIgnored(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, f := startObserving(t)
+		ignored := slow
+		ignored.Row = "link-width"
+		r.Use(inventory.Policy{Severity: map[string]inventory.Health{"link-width": inventory.Healthy}})
+		f.set(cardA, good(0, 0, ignored))
+		r.hint(cardA)
+		r.want("ignored", allGood)
+		reads := f.readsOf(cardA)
+		r.after(20 * time.Second)
+		f.wantReads(t, "four ticks", reads+4)
+	})
+}
+
+// While good news has to hold, and while a card has no ports, it is read.
+func TestNoCheckInHoldOrWithoutPorts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, f := startObserving(t)
+		f.set(cardA, good(0, 0, ap6))
+		r.hint(cardA)
+		r.after(time.Second)
+		f.set(cardA, good(0, 0))
+		r.hint(cardA)
+		r.want("over", map[string]string{"3b:00.0": "unhealthy[recovering=port-ap6]"})
+		f.set(cardA, good(0, 0, slow))
+		r.after(4 * time.Second)
+		r.want("tick in the hold", map[string]string{"3b:00.0": "unhealthy[link-width=4 recovering=port-ap6]"})
+
+		f.set(cardA)
+		r.hint(cardA)
+		r.want("released", map[string]string{})
+		f.set(cardA, good(0, 0))
+		r.after(5 * time.Second)
+		r.want("assigned", allGood)
+	})
+}
+
+// A card that has left does not come back because what was observed is still there.
+func TestCheckOfWhatHasLeft(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, f := startObserving(t)
+		f.pull(cardA)
+		r.hint(cardA)
+		r.want("pulled", map[string]string{})
+		r.after(2 * time.Minute)
+		r.want("checked", map[string]string{})
+		f.set(cardA, good(0, 0))
+		r.after(time.Minute)
+		r.want("listed again", allGood)
+	})
+}
+
+// A card that cannot be read, and one that the kernel has given up, is read and not
+// checked.
+func TestNoCheckInTrouble(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, f := startObserving(t)
+		r.Hint(inventory.Hint{Card: cardA, Source: "test", At: time.Now(), RecoveryFailed: true})
+		r.after(0)
+		r.want("answers", map[string]string{"3b:00.0": "unhealthy[recovering=recovery-failed]"})
+		r.after(15 * time.Second)
+		r.want("held", allGood)
+
+		f.fail(cardA, os.ErrPermission)
+		r.hint(cardA)
+		for range 2 {
+			r.want("last state", allGood)
+			r.after(5 * time.Second)
+		}
+		r.want("failed three times, the file being as it was", map[string]string{"3b:00.0": "unhealthy[scan-failed]"})
+	})
+}

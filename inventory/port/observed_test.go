@@ -1,0 +1,128 @@
+package port_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/opae"
+	"b-com.com/accelerator-device-plugin/inventory/port"
+)
+
+// rare are the judged files that a check does not look at. The reading at a hint and
+// at the resync does.
+var rare = []string{"fme/compat_id", "fme/pr/interface_id", "pci/max_link_speed", "pci/max_link_width"}
+
+// in are the families, by the name of their boards, with these units.
+func in(unit port.Unit) map[string]inventory.Family {
+	return map[string]inventory.Family{"dfl": dfl.Family{Unit: unit}, "opae": opae.Family{Unit: unit}}
+}
+
+// observed is what a check of the rig's card looks at.
+func (r *rig) observed(t *testing.T) []sysfs.Observation {
+	t.Helper()
+	reading, err := r.family.Read(r.host, r.address)
+	if err != nil || len(reading.Ports) != 1 || len(reading.Ports[0].Conditions) != 0 {
+		t.Fatalf("reading %+v, error %v", reading, err)
+	}
+	return reading.Observed
+}
+
+// TestObserved changes each file that is judged, and takes it away: a check notices,
+// but for the rare ones.
+func TestObserved(t *testing.T) {
+	for _, unit := range []port.Unit{port.PerPort, port.PerFME, port.PerFMEWithNode} {
+		for name, family := range in(unit) {
+			r := newRig(t, name)
+			r.family = family
+			for _, driver := range []string{"driver", "fme/driver"} { // recorded trees may have none
+				if err := os.Symlink("none", r.path(driver)); err != nil && !errors.Is(err, fs.ErrExist) {
+					t.Fatal(err)
+				}
+			}
+			seen := r.observed(t)
+			check := func(what string, want bool) {
+				t.Helper()
+				if got := sysfs.Unchanged(seen); got != want {
+					t.Errorf("unit %d, %s: %s: unchanged is %v, want %v", unit, name, what, got, want)
+				}
+			}
+			check("untouched", true)
+			files := []string{"id", "pci/numa_node", "slot/max_link_width"}
+			for _, f := range judged(name) {
+				files = append(files, f.Name)
+			}
+			alarms, err := filepath.Glob(r.path("fme/hwmon") + "/hwmon*/*_alarm")
+			if err != nil || name == "dfl" && len(alarms) == 0 {
+				t.Fatalf("alarms %v, error %v", alarms, err)
+			}
+			for _, alarm := range alarms {
+				relative, err := filepath.Rel(r.path("fme"), alarm)
+				if err != nil {
+					t.Fatal(err)
+				}
+				files = append(files, "fme/"+relative)
+			}
+			for _, file := range files {
+				if file == "fme/driver" || file == "fme/hwmon" {
+					continue // no files
+				}
+				want := slices.Contains(rare, file) || slices.Contains(files[:3], file)
+				for _, content := range []string{"changed\n", absent} {
+					old := r.swap(t, file, content)
+					check(file+" "+content, want)
+					r.put(t, file, old)
+					check(file+" as before", true)
+				}
+			}
+			for _, entry := range r.entries(unit) {
+				aside := filepath.Join(t.TempDir(), "entry")
+				if err := os.Rename(entry, aside); err != nil {
+					t.Fatal(err)
+				}
+				check(entry+" is away", false)
+				if err := os.Rename(aside, entry); err != nil {
+					t.Fatal(err)
+				}
+				check(entry+" is back", true)
+			}
+		}
+	}
+}
+
+// entries are the drivers and nodes that a check looks at.
+func (r *rig) entries(unit port.Unit) []string {
+	dev := func(dir string) string { return filepath.Join(r.host.Dev, filepath.Base(dir)) }
+	all := []string{r.path("driver"), r.path("fme/driver"), dev(r.port)}
+	if unit == port.PerFMEWithNode {
+		all = append(all, dev(r.fme))
+	}
+	return all
+}
+
+// TestCheckSparesLockedFiles shows that a check, too, does not read what hangs while
+// a port is being programmed.
+func TestCheckSparesLockedFiles(t *testing.T) {
+	r := newRig(t, "dfl")
+	seen := r.observed(t)
+	r.put(t, "fme/manager", "write\n")
+	for _, f := range judged("dfl") {
+		if !strings.HasPrefix(f.Name, "fme/errors/fme_") && !strings.HasPrefix(f.Name, "fme/errors/pcie") {
+			continue
+		}
+		if err := errors.Join(os.Remove(r.path(f.Name)), syscall.Mkfifo(r.path(f.Name), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sysfs.Unchanged(seen) { // or it hangs
+		t.Error("unchanged, want changed: the manager writes")
+	}
+}
