@@ -108,6 +108,7 @@ func TestRepeatedTroubleIsCounted(t *testing.T) {
 	}
 	end()
 	log.Info("daemon stopped", event.DaemonStopped)
+	log.close()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 22 || !strings.Contains(lines[20], `"event":"log.suppressed","of":"inotify.overflow","count":30,`) {
 		t.Errorf("%d lines, want 20, log.suppressed with 30, and the last:\n%s", len(lines), out.String())
