@@ -86,7 +86,9 @@ func (l Layout) readFME(e entry) fme {
 	f := fme{name: e.fme, findings: someFiles()}
 	top := listing{dir: e.dir + "/" + e.fme}
 	f.there(true)
-	if !sysfs.Bound(top.dir, attrPorts, attrBitstream) {
+	bound, err := sysfs.Bound(top.dir, attrPorts, attrBitstream)
+	f.starve(err)
+	if !bound {
 		f.found(lineFMEUnbound)
 		return f
 	}

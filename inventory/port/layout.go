@@ -56,7 +56,10 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	if err != nil {
 		return inventory.Reading{}, err
 	}
-	r := inventory.Reading{PhysFn: sysfs.PhysFn(dir)}
+	var r inventory.Reading
+	if r.PhysFn, err = sysfs.PhysFn(dir); err != nil {
+		return inventory.Reading{}, err
+	}
 	if l.Unit != PerPort {
 		r.Ports = l.readRegions(host, dir, r.PhysFn, found)
 		return r, nil
@@ -100,7 +103,10 @@ func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	if err != nil {
 		return inventory.Reading{}, err
 	}
-	r := inventory.Reading{PhysFn: sysfs.PhysFn(dir)}
+	var r inventory.Reading
+	if r.PhysFn, err = sysfs.PhysFn(dir); err != nil {
+		return inventory.Reading{}, err
+	}
 	if l.Unit != PerPort {
 		r.Ports = l.outlineRegions(found)
 		return r, nil
@@ -155,7 +161,14 @@ func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
 	}
 	var found []entry
 	for _, c := range children {
-		if !c.Dir || !numbered(c.Name, l.Entry) || !l.linked(host, c.Name, address) {
+		if !c.Dir || !numbered(c.Name, l.Entry) {
+			continue
+		}
+		linked, err := l.linked(host, c.Name, address)
+		if err != nil {
+			return nil, err
+		}
+		if !linked {
 			continue
 		}
 		e, err := l.entry(dir + "/" + c.Name)
@@ -172,15 +185,18 @@ func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
 	return found, nil
 }
 
-// linked says whether the class directory has a link NAME that leads to an
-// entry NAME of the card.
-func (l Layout) linked(host sysfs.Host, name, address string) bool {
+// linked reports whether the class directory has a link NAME that leads to an
+// entry NAME of the card. The only errors are those of [sysfs.OwnTrouble].
+func (l Layout) linked(host sysfs.Host, name, address string) (bool, error) {
 	target, err := host.ClassTarget(l.Class, name)
-	if err != nil || target[strings.LastIndexByte(target, '/')+1:] != name {
-		return false
+	card := ""
+	if err == nil && target[strings.LastIndexByte(target, '/')+1:] == name {
+		card, err = host.ClassCard(l.Class, name)
 	}
-	card, err := host.ClassCard(l.Class, name)
-	return err == nil && card == address
+	if sysfs.OwnTrouble(err) {
+		return false, err
+	}
+	return err == nil && card == address, nil
 }
 
 // entry lists the ports and the FME of the class entry at dir.

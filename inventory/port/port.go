@@ -25,10 +25,12 @@ const (
 // the same one when it had been read: then the first means nothing.
 func Read(host sysfs.Host, dir string) (inventory.Port, bool) {
 	p, ok := outline(dir)
-	if !ok {
-		return p, false
+	if !ok || len(p.Conditions) > 0 {
+		return p, ok
 	}
-	if sysfs.Bound(dir, attrID, attrAFU, attrPower) {
+	bound, err := sysfs.Bound(dir, attrID, attrAFU, attrPower)
+	starve(&p, err)
+	if bound {
 		readBound(&p, host, dir)
 	} else {
 		readUnbound(&p, dir)
@@ -37,27 +39,44 @@ func Read(host sysfs.Host, dir string) (inventory.Port, bool) {
 	// one that was replaced like a mixture. ENODEV of one attribute is no proof:
 	// it also comes while the driver unbinds and the port stays.
 	after, err := sysfs.Inode(dir)
+	if starve(&p, err) {
+		return p, true
+	}
 	return p, err == nil && after == p.Incarnation
 }
 
-// outline is what the directory alone says of the port.
+// outline is what the directory alone says of the port. It has a condition where
+// the daemon's own trouble keeps it from saying anything.
 func outline(dir string) (inventory.Port, bool) {
 	inode, err := sysfs.Inode(dir)
 	name := filepath.Base(dir)
-	return inventory.Port{
+	p := inventory.Port{
 		Name:        name,
 		Incarnation: inode,
 		PortID:      -1,
 		NUMANode:    -1,
 		Nodes:       []string{name},
-	}, err == nil
+	}
+	starved := starve(&p, err)
+	return p, starved || err == nil
+}
+
+// starve adds to p what [findings.starve] makes of err, and reports whether that
+// is something.
+func starve(p *inventory.Port, err error) bool {
+	f := findings{conditions: p.Conditions}
+	f.starve(err)
+	p.Conditions = f.conditions
+	return sysfs.OwnTrouble(err)
 }
 
 // readUnbound reads a port without driver. Its attributes are absent or partly
 // there, so nothing but the missing driver is judged.
 func readUnbound(p *inventory.Port, dir string) {
-	p.Conditions = []inventory.Condition{{Reason: inventory.ReasonDriverUnbound, Health: fatal}}
-	if id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID); err == nil {
+	p.Conditions = append(p.Conditions, inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: fatal})
+	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
+	starve(p, err)
+	if err == nil {
 		p.PortID, p.PortIDKnown = id, true
 	}
 }
@@ -66,7 +85,7 @@ func readUnbound(p *inventory.Port, dir string) {
 // that dies in between gives afu_id all f, and the id is not believed; the other
 // way round an id of a dead card would pass.
 func readBound(p *inventory.Port, host sysfs.Host, dir string) {
-	var f findings
+	f := findings{conditions: p.Conditions}
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	if err != nil {
 		f.unreadable(attrID, unlisted, err)
