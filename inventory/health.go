@@ -75,7 +75,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 }
 
 // byTheWay are reasons that are no judgement on the hardware: they make no turn.
-var byTheWay = map[string]bool{ReasonExcluded: true, ReasonMoving: true, ReasonReplacedInUse: true}
+var byTheWay = map[string]bool{ReasonExcluded: true, ReasonMoving: true, ReasonReplacedInUse: true, ReasonUnchecked: true}
 
 // forgive forgets reasons for which the hardware need not recover.
 func (h *health) forgive(reasons ...string) {
