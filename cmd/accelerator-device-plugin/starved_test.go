@@ -4,6 +4,9 @@ import (
 	"maps"
 
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -12,14 +15,21 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// limitFiles sets how many descriptors the daemon may have, as ulimit -n does.
-func (r *running) limitFiles(n uint64) {
+// limitFiles sets how many descriptors the daemon may have, as ulimit -S -n does. What
+// it has beyond that it keeps. It returns what the limit was.
+func (r *running) limitFiles(n uint64) (was uint64) {
 	r.t.Helper()
-	limit := syscall.Rlimit{Cur: n, Max: n}
-	_, _, errno := syscall.Syscall6(syscall.SYS_PRLIMIT64, uintptr(r.Process.Pid), syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
-	if errno != 0 {
-		r.t.Fatal(errno)
+	var old syscall.Rlimit
+	call := func(limit, old *syscall.Rlimit) {
+		_, _, errno := syscall.Syscall6(syscall.SYS_PRLIMIT64, uintptr(r.Process.Pid), syscall.RLIMIT_NOFILE,
+			uintptr(unsafe.Pointer(limit)), uintptr(unsafe.Pointer(old)), 0, 0)
+		if errno != 0 {
+			r.t.Fatal(errno)
+		}
 	}
+	call(nil, &old)
+	call(&syscall.Rlimit{Cur: n, Max: old.Max}, nil)
+	return old.Cur
 }
 
 // connect opens connections to the daemon that say nothing.
@@ -89,4 +99,45 @@ func TestOutOfDescriptors(t *testing.T) {
 			t.Errorf("line between those of begin and end: %v", line)
 		}
 	}
+}
+
+// Without a descriptor, the stream that is open goes on. A kubelet that is restarted
+// meanwhile is met, and the directory of nodes watched again, as soon as there are some.
+func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
+	r, node, kubelet := serveBinary(t, "--health-interval=100ms", "--log-level=info")
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	await := func(k *standin.Kubelet) {
+		t.Helper()
+		_, err := k.AwaitList(t.Context(), testResource, func(l standin.List) bool { return maps.Equal(told(l), map[string]bool{"5e:00.0": true}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(kubelet)
+	limit := r.limitFiles(3)
+	r.await("daemon.starved")
+	if _, err := kubelet.Allocate(t.Context(), testResource, "5e:00.0"); err != nil {
+		t.Errorf("Allocate: %v", err)
+	}
+	for _, err := range []error{os.Rename(node.Dev, node.Dev+".old"), os.Rename(node.Dev+".old", node.Dev)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.await("source.lost")
+	kubelet.Stop()
+	again, err := standin.Start(t.Context(), filepath.Join(filepath.Dir(node.Dev), "kubelet"), standin.Behaviour{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	if line := r.await("register.failed"); !strings.Contains(line["error"].(string), syscall.EMFILE.Error()) {
+		t.Errorf("register.failed: %v, want %v", line["error"], syscall.EMFILE)
+	}
+	r.limitFiles(limit)
+	await(again)
+	r.await("source.recovered")
+	r.await("daemon.recovered")
 }
