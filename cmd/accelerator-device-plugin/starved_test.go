@@ -57,7 +57,7 @@ func connect(t *testing.T, address string, n int) (hangUp func()) {
 // meanwhile is found when the connections are gone.
 func TestOutOfDescriptors(t *testing.T) {
 	const every = 100 * time.Millisecond
-	r, node, kubelet := serveBinary(t, "--health-interval", every.String(), "--recovery-hold=0s", "--log-level=info")
+	r, node, kubelet := serveBinary(t, "--health-interval", every.String(), "--recovery-hold=0s", "--log-level=info", "--cdi-dir", t.TempDir())
 	address := r.await("http.served")["address"].(string)
 	if err := node.Plug(cardA); err != nil {
 		t.Fatal(err)
