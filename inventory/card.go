@@ -41,6 +41,9 @@ type card struct {
 	failedAt time.Time // when the last one was counted
 	wasRead  bool      // once at least: there is a last state to keep
 
+	starved   time.Time // first of the newest readings in a row that met the daemon's own trouble; zero: the newest did not
+	unchecked bool      // that has been so for too long
+
 	recoveryFailed bool // the kernel gave it up, and no reading since has shown that it answers
 	givenUpAt      int  // number of the newest reading when it did
 }

@@ -43,6 +43,7 @@ const (
 	ReasonUnreadable     = "unreadable"       // =FILE cannot be read, or holds what it may not hold
 	ReasonReadTimeout    = "read-timeout"     // reading the card does not come back
 	ReasonScanFailed     = "scan-failed"      // the card could not be read three times in a row
+	ReasonUnchecked      = "unchecked"        // the daemon had no descriptor or memory to read the card for too long
 	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
 	ReasonRecovering     = "recovering"       // =NAME is over, but not for long enough yet
 	ReasonFlapping       = "flapping"         // turned too often; not believed until it has been steady

@@ -35,6 +35,11 @@
 // believed. A few more may be started beside it when news of that card arrives:
 // it may have left. The loop itself never reads a file.
 //
+// A reading or a listing that meets the daemon's own trouble ([sysfs.OwnTrouble]: no
+// descriptor, no memory) counts for nothing: devices keep their state, and it is made
+// again with the next health tick. A card that could not be read for
+// [Config.TombstoneGrace] for that reason is unchecked.
+//
 // Asking who holds what ([Config.Holders]) may block too, and is done in the same
 // way, one question at a time.
 //

@@ -20,7 +20,9 @@ type Family interface {
 	// Read reads one card. A card that is not there, or not this family's, is
 	// an error that wraps fs.ErrNotExist. Any other error says that the card
 	// could not be read: what was known of it stays. Trouble with one port is
-	// no error but a condition of that port.
+	// no error but a condition of that port. A reading that met the daemon's own
+	// trouble ([sysfs.OwnTrouble]) is that error, or has it in the Err of one of its
+	// conditions: then nothing of the reading counts.
 	Read(host sysfs.Host, card string) (Reading, error)
 
 	// Outline says which ports a card has, without asking the card: from
@@ -52,6 +54,19 @@ type Reading struct {
 	// A file that may be read only while another one has a certain value comes after
 	// that one.
 	Observed []sysfs.Observation
+}
+
+// OwnTrouble returns the first error among the conditions that is the daemon's own
+// trouble, not the card's; nil: there is none.
+func (r Reading) OwnTrouble() error {
+	for _, p := range r.Ports {
+		for _, c := range p.Conditions {
+			if sysfs.OwnTrouble(c.Err) {
+				return c.Err
+			}
+		}
+	}
+	return nil
 }
 
 // Port is one port as it was read at one moment, or what a family gives as one: a

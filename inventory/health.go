@@ -77,6 +77,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 // byTheWay are reasons that are no judgement on the hardware: they make no turn.
 var byTheWay = map[string]bool{
 	ReasonExcluded: true, ReasonMoving: true, ReasonReplacedInUse: true, ReasonNodeInUse: true, ReasonNodeChanged: true,
+	ReasonUnchecked: true,
 }
 
 // forgive forgets reasons for which the hardware need not recover.

@@ -37,7 +37,8 @@ type Config struct {
 	// Without Holders: not used.
 	HoldersInterval time.Duration
 	// TombstoneGrace is how long one that left stays listed when Holders fails; 0:
-	// not at all.
+	// not at all. It is also how long a card keeps its state while the daemon is out
+	// of descriptors or memory, then at least as long as three readings take.
 	TombstoneGrace time.Duration
 	// AnyAFU: a port that comes back with another AFU is the same one; programming
 	// is what it is there for.

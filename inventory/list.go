@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // listing is what the families say which cards there are.
@@ -54,8 +55,15 @@ func (inv *Inventory) listCards() listing {
 // hangs cannot tell, and is gone.
 func (l *loop) takeListing(ctx context.Context, found listing) {
 	l.listing = false
-	l.cfg.Metrics.Listing(found.err)
-	l.sayListing(found)
+	starved := sysfs.OwnTrouble(found.err)
+	l.listAgain = starved
+	if starved {
+		l.cfg.Metrics.ListingStarved()
+		l.noteShortage(found.err, time.Now())
+	} else {
+		l.cfg.Metrics.Listing(found.err)
+		l.sayListing(found)
+	}
 	listed := make(map[string]bool, len(found.cards))
 	for _, address := range found.cards {
 		listed[address] = true
@@ -78,7 +86,7 @@ func (l *loop) takeListing(ctx context.Context, found listing) {
 		l.ask(c, how)
 	}
 	l.allAt = time.Time{}
-	if l.first == nil {
+	if l.first == nil && !starved { // else the next listing is the first: nothing is published before that
 		l.first, l.firstUntil = make(map[string]bool, len(l.cards)), time.Now().Add(firstGrace)
 		for address := range l.cards {
 			l.first[address] = true

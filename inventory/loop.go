@@ -62,7 +62,9 @@ type loop struct {
 	hinted     time.Time // earliest hint behind what is dirty
 	unsaid     []func()  // what is to be logged and counted when that is published
 
-	listErr string // last error of a listing, so that it is said once
+	listErr   string // last error of a listing, so that it is said once
+	listAgain bool   // the last listing met the daemon's own trouble
+	shortage  shortage
 }
 
 func newLoop(inv *Inventory) *loop {
@@ -127,8 +129,12 @@ func (l *loop) run(ctx context.Context) {
 			l.list(ctx, time.Time{})
 			l.askIdly(ctx)
 		case <-health.C:
+			l.endShortage()
 			for _, c := range l.cards {
 				l.ask(c, wantCheck)
+			}
+			if l.listAgain {
+				l.list(ctx, time.Time{})
 			}
 		case <-wake.C:
 			l.lookAtClock(ctx, time.Now())

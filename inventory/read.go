@@ -69,6 +69,9 @@ func (inv *Inventory) readCard(address string, read func(Family, sysfs.Host, str
 	err = errGone
 	for _, f := range inv.families {
 		reading, ferr := read(f, inv.host, address)
+		if ferr == nil {
+			ferr = reading.OwnTrouble()
+		}
 		switch {
 		case ferr == nil && len(reading.Ports) > 0:
 			return f.Name(), reading, nil
@@ -103,6 +106,9 @@ func (l *loop) absorb(ctx context.Context, r result) {
 	case errors.Is(r.err, errGone):
 		l.cfg.Metrics.ScanGone(r.took)
 		l.remove(ctx, c)
+	case sysfs.OwnTrouble(r.err):
+		l.cfg.Metrics.ScanStarved(r.took)
+		l.starve(c, r.err, now)
 	case r.err != nil:
 		l.cfg.Metrics.ScanFailed(r.took)
 		l.failed(ctx, c, r.err, now)
@@ -165,6 +171,7 @@ func (l *loop) doubt(ctx context.Context, c *card) {
 // giveUp declares the reading under way overdue: nobody waits for it any longer.
 func (l *loop) giveUp(ctx context.Context, c *card, now time.Time) {
 	c.reading, c.overdue = false, true
+	c.readable()
 	c.stuck++
 	l.uncount(c)
 	l.countUnreadable(c)
@@ -179,6 +186,7 @@ func (l *loop) giveUp(ctx context.Context, c *card, now time.Time) {
 // that cannot be read is not a card that is gone. A burst of hints is no reason
 // to lose patience sooner, so no more than one is counted per health interval.
 func (l *loop) failed(ctx context.Context, c *card, err error, now time.Time) {
+	c.readable()
 	counts := c.failures == 0 || now.Sub(c.failedAt) >= l.cfg.HealthInterval
 	if counts {
 		c.failures, c.failedAt = c.failures+1, now
@@ -210,6 +218,8 @@ func (c *card) unreadable() []Condition {
 	switch {
 	case c.overdue:
 		return []Condition{{Reason: ReasonReadTimeout, Health: Unhealthy}}
+	case c.unchecked:
+		return []Condition{{Reason: ReasonUnchecked, Health: Unhealthy}}
 	case c.failures >= failuresUntilUnhealthy, c.failures > 0 && !c.wasRead:
 		return []Condition{{Reason: ReasonScanFailed, Health: Unhealthy}}
 	}
@@ -262,6 +272,7 @@ func (l *loop) succeeded(c *card, r result) {
 		l.log.Info("card could be read again", event.ScanRecovered, event.PCI(c.address), event.Count(c.failures))
 	}
 	c.failures, c.wasRead = 0, true
+	c.readable()
 }
 
 // answers says whether all of the card that was asked has answered.
@@ -356,5 +367,6 @@ func (l *loop) empty(ctx context.Context, c *card) {
 	l.dropOthers(ctx, c, nil)
 	c.keep(nil, nil)
 	c.wasRead = false
+	c.readable()
 	c.recheck = time.Time{}
 }

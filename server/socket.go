@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/accept"
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
@@ -107,7 +108,7 @@ func listen(path string) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &listener{Listener: l, conns: map[*accepted]bool{}, left: newSignal()}, nil
+	return &listener{Listener: accept.Patiently(l), conns: map[*accepted]bool{}, left: newSignal()}, nil
 }
 
 func (l *listener) Accept() (net.Conn, error) {

@@ -17,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/notify"
 	"b-com.com/accelerator-device-plugin/internal/pulse"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // tree is the source of news about a simulated sysfs tree: a watch on each of
@@ -27,19 +28,23 @@ type tree struct {
 	metrics *metrics.Metrics
 	notify  *notify.Instance // nil while closed
 	seen    seen
-	partial bool // some directories are not watched, and that was said
+	partial bool  // some directories are not watched, and that was said
+	starved error // some are not, for want of descriptors or memory: the tree is to be opened again
 }
 
 func (t *tree) open() ([]zap.Field, error) {
 	if err := checkDir(t.root); err != nil {
 		return nil, err
 	}
-	t.seen, t.partial = newSeen(len(t.root)), false
+	t.seen, t.partial, t.starved = newSeen(len(t.root)), false, nil
 	var err error
 	if t.notify, err = notify.Open(); err != nil {
 		return nil, err
 	}
 	t.walk(t.root, cards{})
+	if t.starved != nil {
+		return nil, t.starved
+	}
 	if !t.seen.dirs[t.root] && !t.partial {
 		return nil, fmt.Errorf("%s vanished: %w", t.root, fs.ErrNotExist)
 	}
@@ -127,7 +132,7 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 		t.walk(ev.Name, below)
 		below.hint(hint, at)
 	}
-	return nil
+	return t.starved
 }
 
 // arrived learns what stands at the event's path, and says whether it is a
@@ -171,8 +176,13 @@ func (t *tree) walk(dir string, found cards) {
 }
 
 // unwatched says once that the tree is not watched completely, for lack of
-// watches mostly. A directory that vanished or keeps us out is its own matter.
+// watches mostly. A directory that vanished or keeps us out is its own matter. A
+// shortage of descriptors or memory passes: the source is lost then, and retried.
 func (t *tree) unwatched(dir string, err error) {
+	if sysfs.OwnTrouble(err) {
+		t.starved = err
+		return
+	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
 		t.log.Debug("directory not watched", event.SourceLost, event.Source("inotify"), event.Path(dir), event.Err(err))
 		return

@@ -137,7 +137,7 @@ func TestMisdeeds(t *testing.T) {
 				}
 				r.UseFault(nil)
 				r.Set(name, "uid-1", map[string]string{"mode": "region"})
-				after(2 * time.Minute)
+				after(3 * time.Minute) // a Retry-After takes up to 90 s, and a watch must have lasted for 45 s
 				r.expect(t, append(want, node("uid-1", "mode", "region"))...)
 				if diff := cmp.Diff([]string{"api.lost", "api.recovered"}, r.lines()); diff != "" {
 					t.Errorf("log (-want +got):\n%s", diff)

@@ -73,7 +73,7 @@ func (rs reasons) alone(name string) string {
 // them, so there is nothing to overrule.
 var foundByDaemon = []string{
 	"driver-unbound", "no-port", "port-missing", "node-missing", "node-mismatch", "port-id-conflict", "read-timeout",
-	"scan-failed", "recovery-failed", "recovering", "flapping", "excluded", "removed", "removed-in-use", "replaced-in-use", "moving",
+	"scan-failed", "unchecked", "recovery-failed", "recovering", "flapping", "excluded", "removed", "removed-in-use", "replaced-in-use", "moving",
 	"node-in-use", "node-changed",
 }
 

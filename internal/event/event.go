@@ -9,14 +9,16 @@ const key = "event"
 
 // Names of events. Each log line carries exactly one; [Events] says what they mean.
 var (
-	DaemonStarted  = name("daemon.started")
-	DaemonStopping = name("daemon.stopping")
-	DaemonStopped  = name("daemon.stopped")
-	DaemonFailed   = name("daemon.failed")
-	ConfigNotice   = name("config.notice")
-	Reloaded       = name("daemon.reload")
-	ConfigRefused  = name("config.refused")
-	ModeChanged    = name("mode.changed")
+	DaemonStarted   = name("daemon.started")
+	DaemonStopping  = name("daemon.stopping")
+	DaemonStopped   = name("daemon.stopped")
+	DaemonFailed    = name("daemon.failed")
+	DaemonStarved   = name("daemon.starved")
+	DaemonRecovered = name("daemon.recovered")
+	ConfigNotice    = name("config.notice")
+	Reloaded        = name("daemon.reload")
+	ConfigRefused   = name("config.refused")
+	ModeChanged     = name("mode.changed")
 
 	DeviceAdded     = name("device.added")
 	DeviceRemoved   = name("device.removed")

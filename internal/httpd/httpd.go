@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/accept"
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
@@ -68,7 +69,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		defer close(stopped)
 		server.Close() // the probes of a daemon that stops need no polite end
 	})
-	err := server.Serve(listener)
+	err := server.Serve(accept.Patiently(listener))
 	if stop() {
 		server.Close() // connections that the listener left behind
 		return err

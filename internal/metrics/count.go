@@ -45,6 +45,10 @@ func (m *Metrics) ScanFailed(took time.Duration) { m.scan(failed, took) }
 // ScanTimeout counts a reading that was given up.
 func (m *Metrics) ScanTimeout(after time.Duration) { m.scan(timeout, after) }
 
+// ScanStarved counts a reading that met the daemon's own trouble: no descriptor or
+// no memory.
+func (m *Metrics) ScanStarved(took time.Duration) { m.scan(starved, took) }
+
 func (m *Metrics) scan(result string, took time.Duration) {
 	if m != nil {
 		m.scans.WithLabelValues(result).Inc()
@@ -56,6 +60,13 @@ func (m *Metrics) scan(result string, took time.Duration) {
 func (m *Metrics) Listing(err error) {
 	if m != nil {
 		m.listings.WithLabelValues(result(err == nil)).Inc()
+	}
+}
+
+// ListingStarved counts a listing that met the daemon's own trouble.
+func (m *Metrics) ListingStarved() {
+	if m != nil {
+		m.listings.WithLabelValues(starved).Inc()
 	}
 }
 

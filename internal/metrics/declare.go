@@ -55,11 +55,11 @@ var (
 	hints = Declaration{"accelerator_hints_total", Counter,
 		"Hints that a card may have changed, by who gave them.", []string{"source"}}
 	scans = Declaration{"accelerator_scans_total", Counter,
-		"Readings of one card, by result: ok, gone, failed or timeout.", []string{"result"}}
+		"Readings of one card, by result: ok, gone, failed, timeout, or starved where the daemon had no descriptor or memory for it.", []string{"result"}}
 	scanDuration = Declaration{"accelerator_scan_duration_seconds", Histogram,
 		"How long it took to read one card; what timed out counts with the time after which it was given up.", nil}
 	listings = Declaration{"accelerator_listings_total", Counter,
-		"Listings of all cards, by result: ok, or failed for at least one family.", []string{"result"}}
+		"Listings of all cards, by result: ok, failed for at least one family, or starved where the daemon had no descriptor or memory for it.", []string{"result"}}
 	cardsUnreadable = Declaration{"accelerator_cards_unreadable", Gauge,
 		"Cards whose last reading failed or is overdue.", nil}
 	snapshotVersion = Declaration{"accelerator_snapshot_version", Gauge,

@@ -15,6 +15,7 @@ const (
 	abandoned = "abandoned"
 	gone      = "gone"
 	timeout   = "timeout"
+	starved   = "starved"
 	absent    = "absent"
 	sent      = "sent"
 	dropped   = "dropped"

@@ -76,9 +76,9 @@ func New(version string) *Metrics {
 
 		hints:           counters(r, hints),
 		hintSources:     few{most: mostHintSources},
-		scans:           counters(r, scans, ok, gone, failed, timeout),
+		scans:           counters(r, scans, ok, gone, failed, timeout, starved),
 		scanDuration:    histogram(r, scanDuration, scanBuckets),
-		listings:        counters(r, listings, ok, failed),
+		listings:        counters(r, listings, ok, failed, starved),
 		cardsUnreadable: gauge(r, cardsUnreadable),
 
 		hintToSend:       histogram(r, hintToSend, sendBuckets),

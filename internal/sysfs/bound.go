@@ -6,26 +6,27 @@ import (
 	"strings"
 )
 
-// Bound says whether a driver is bound to the device at dir: a driver entry
+// Bound reports whether a driver is bound to the device at dir: a driver entry
 // exists (where it leads does not matter), or uevent names one, or, in trees
-// that have neither, one of the driver's own attributes is there.
-func Bound(dir string, own ...string) bool {
-	if exists(dir + "/driver") {
-		return true
+// that have neither, one of the driver's own attributes is there. The only errors
+// are those of [OwnTrouble].
+func Bound(dir string, own ...string) (bool, error) {
+	if there, err := exists(dir + "/driver"); there || err != nil {
+		return there, err
 	}
 	uevent, err := Read(dir + "/uevent")
 	if err == nil {
-		return namesDriver(uevent)
+		return namesDriver(uevent), nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return false // it is there and cannot be read: nothing says that a driver is bound
+		return false, ownOnly(err) // it is there and cannot be read: nothing says that a driver is bound
 	}
 	for _, name := range own {
-		if exists(dir + "/" + name) {
-			return true
+		if there, err := exists(dir + "/" + name); there || err != nil {
+			return there, err
 		}
 	}
-	return false
+	return false, nil
 }
 
 func namesDriver(uevent string) bool {
@@ -37,7 +38,18 @@ func namesDriver(uevent string) bool {
 	return false
 }
 
-func exists(path string) bool {
+// exists reports whether there is a file at path. The only errors are those of
+// [OwnTrouble].
+func exists(path string) (bool, error) {
 	_, err := lstat(path)
-	return err == nil
+	return err == nil, ownOnly(err)
+}
+
+// ownOnly returns err where it is the daemon's own trouble, else nil: for what
+// has an answer for every other error.
+func ownOnly(err error) error {
+	if OwnTrouble(err) {
+		return err
+	}
+	return nil
 }

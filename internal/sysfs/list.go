@@ -37,19 +37,23 @@ func List(path string) ([]Entry, error) {
 			slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 			return entries, nil
 		}
-		entries = appendEntries(entries, path, buf[:n])
+		if entries, err = appendEntries(entries, path, buf[:n]); err != nil {
+			return nil, err
+		}
 	}
 }
 
 // appendEntries takes apart what getdents64(2) has filled:
 //
 //	u64 inode, s64 offset, u16 length of the record, u8 type, name NUL …
-func appendEntries(entries []Entry, path string, records []byte) []Entry {
+//
+// The only errors are those of [OwnTrouble].
+func appendEntries(entries []Entry, path string, records []byte) ([]Entry, error) {
 	const nameAt = 19
 	for len(records) > nameAt {
 		length := int(binary.NativeEndian.Uint16(records[16:]))
 		if length <= nameAt || length > len(records) {
-			return entries // no kernel says so
+			return entries, nil // no kernel says so
 		}
 		kind, name := records[18], records[nameAt:length]
 		records = records[length:]
@@ -57,18 +61,22 @@ func appendEntries(entries []Entry, path string, records []byte) []Entry {
 			name = name[:end]
 		}
 		if s := string(name); s != "." && s != ".." {
-			entries = append(entries, Entry{s, isDirectory(kind, path, s)})
+			dir, err := isDirectory(kind, path, s)
+			if err != nil {
+				return entries, err
+			}
+			entries = append(entries, Entry{s, dir})
 		}
 	}
-	return entries
+	return entries, nil
 }
 
 // isDirectory goes by the type of a record; file systems that have none there
 // (DT_UNKNOWN) are asked.
-func isDirectory(kind byte, dir, name string) bool {
+func isDirectory(kind byte, dir, name string) (bool, error) {
 	if kind != syscall.DT_UNKNOWN {
-		return kind == syscall.DT_DIR
+		return kind == syscall.DT_DIR, nil
 	}
 	st, err := lstat(dir + "/" + name)
-	return err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR
+	return err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR, ownOnly(err)
 }

@@ -74,7 +74,8 @@ func FuzzAppendEntries(f *testing.F) {
 	f.Add(record(0, 0, "x\x00"))
 	f.Add(record(255, 4, "short"))
 	f.Fuzz(func(t *testing.T, records []byte) {
-		for _, e := range sysfs.AppendEntries(nil, "/", records) {
+		entries, _ := sysfs.AppendEntries(nil, "/", records)
+		for _, e := range entries {
 			if e.Name == "." || e.Name == ".." || len(e.Name) > len(records) {
 				t.Errorf("entry %q", e.Name)
 			}
@@ -86,7 +87,8 @@ func FuzzAppendEntries(f *testing.F) {
 func TestListWithoutTypes(t *testing.T) {
 	record := append(append(make([]byte, 16), 24, 0, syscall.DT_UNKNOWN), "tmp\x00\x00"...)
 	want := []sysfs.Entry{{Name: "tmp", Dir: true}}
-	if diff := cmp.Diff(want, sysfs.AppendEntries(nil, "/", record)); diff != "" {
-		t.Errorf("entries (-want +got):\n%s", diff)
+	got, err := sysfs.AppendEntries(nil, "/", record)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error %v, entries (-want +got):\n%s", err, diff)
 	}
 }

@@ -69,7 +69,8 @@ func (o *Observation) holds() bool {
 	case identity:
 		return entrySum(o.path) == o.sum
 	case there:
-		return exists(o.path)
+		is, _ := exists(o.path)
+		return is
 	}
 	var buf [longestChecked + 1]byte
 	room := buf[:]

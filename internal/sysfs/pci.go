@@ -24,23 +24,24 @@ func Upstream(dir string) (slot, root string) {
 // PCIID returns the ids of the PCI device at dir as VVVV:DDDD:SSSS:SSSS (vendor,
 // device, and those of the subsystem) in lower-case hex, or "" where they cannot
 // be read: they say who a device is, not how. The kernel keeps them from
-// enumeration on: nothing is asked of the device.
-func PCIID(dir string) string {
-	if id, err := ReadAs(dir+"/modalias", ParsePCIModalias); err == nil {
-		return id
+// enumeration on: nothing is asked of the device. The only errors are those of
+// [OwnTrouble].
+func PCIID(dir string) (string, error) {
+	if id, err := ReadAs(dir+"/modalias", ParsePCIModalias); err == nil || OwnTrouble(err) {
+		return id, err
 	}
 	var id strings.Builder
 	for i, name := range []string{"vendor", "device", "subsystem_vendor", "subsystem_device"} {
 		v, err := ReadAs(dir+"/"+name, ParseMask)
 		if err != nil || v > 0xffff {
-			return ""
+			return "", ownOnly(err)
 		}
 		if i > 0 {
 			id.WriteByte(':')
 		}
 		fmt.Fprintf(&id, "%04x", v)
 	}
-	return id.String()
+	return id.String(), nil
 }
 
 // ParsePCIModalias takes VVVV:DDDD:SSSS:SSSS, in lower case, out of the modalias

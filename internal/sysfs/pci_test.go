@@ -48,7 +48,7 @@ func TestPCIID(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := sysfs.PCIID(node(t, tt.board).Sys); got != tt.want {
+			if got, err := sysfs.PCIID(node(t, tt.board).Sys); got != tt.want || err != nil {
 				t.Errorf("id %q, want %q", got, tt.want)
 			}
 		})

@@ -59,12 +59,15 @@ func (h Host) PCIDir(address, class string) (string, error) {
 	}
 	// On a true sysfs a device that the bus does not know is gone, and the cost of
 	// a card that left must not grow with the number of those that stay.
-	if _, lerr := lstat(devices); lerr == nil && !h.Simulated {
-		return "", err
+	there, lerr := exists(devices)
+	if there && !h.Simulated || lerr != nil {
+		return "", errors.Join(lerr, err)
 	}
 	names, lerr := h.ClassLinks(class)
 	for _, name := range names {
-		if card, cerr := h.ClassCard(class, name); cerr == nil && card == address {
+		card, cerr := h.ClassCard(class, name)
+		lerr = errors.Join(lerr, ownOnly(cerr))
+		if cerr == nil && card == address {
 			entry, err := resolve(h.classPath(class) + "/" + name)
 			if err != nil {
 				return "", err
@@ -76,27 +79,28 @@ func (h Host) PCIDir(address, class string) (string, error) {
 }
 
 // PhysFn returns the PCI address of the physical function of the virtual one at
-// dir, "" where it is none.
-func PhysFn(dir string) string {
+// dir, "" where it is none. The only errors are those of [OwnTrouble].
+func PhysFn(dir string) (string, error) {
 	target, err := os.Readlink(dir + "/physfn")
 	if err != nil {
-		return ""
+		return "", ownOnly(err)
 	}
 	address, err := ParsePCIAddress(filepath.Base(target))
 	if err != nil {
-		return ""
+		return "", nil
 	}
-	return address
+	return address, nil
 }
 
 // NUMANode returns the NUMA node of the PCI device at dir, -1 where there is
-// none or none that can be read: the node is advice, not health.
-func NUMANode(dir string) int {
+// none or none that can be read: the node is advice, not health. The only errors
+// are those of [OwnTrouble].
+func NUMANode(dir string) (int, error) {
 	n, err := ReadAs(dir+"/numa_node", strconv.Atoi)
 	if err != nil || n < 0 || n > maxNUMANode {
-		return -1
+		return -1, ownOnly(err)
 	}
-	return n
+	return n, nil
 }
 
 // maxNUMANode is far above the kernel's own limit (1024 nodes).

@@ -181,11 +181,11 @@ func TestPCIAttributes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := node(t, tt.board)
-			if got := sysfs.NUMANode(h.Sys); got != tt.numa {
-				t.Errorf("NUMA node %d, want %d", got, tt.numa)
+			if got, err := sysfs.NUMANode(h.Sys); got != tt.numa || err != nil {
+				t.Errorf("NUMA node %d, error %v; want %d", got, err, tt.numa)
 			}
-			if got := sysfs.PhysFn(h.Sys); got != tt.physfn {
-				t.Errorf("physfn %q, want %q", got, tt.physfn)
+			if got, err := sysfs.PhysFn(h.Sys); got != tt.physfn || err != nil {
+				t.Errorf("physfn %q, error %v; want %q", got, err, tt.physfn)
 			}
 		})
 	}
@@ -227,8 +227,8 @@ func TestBound(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := node(t, tt.board)
-			if got := sysfs.Bound(h.Sys, "afu_id", "id"); got != tt.want {
-				t.Errorf("bound %v, want %v", got, tt.want)
+			if got, err := sysfs.Bound(h.Sys, "afu_id", "id"); got != tt.want || err != nil {
+				t.Errorf("bound %v, error %v; want %v", got, err, tt.want)
 			}
 		})
 	}

@@ -17,6 +17,13 @@ var words = map[string]func(p *phrase, l *line){
 	"daemon.stopping": func(p *phrase, l *line) { p.field("daemon stopping: ", l, "reason", "") },
 	"daemon.stopped":  func(p *phrase, l *line) { p.say("daemon stopped") },
 	"daemon.failed":   func(p *phrase, l *line) { p.field("daemon failed: ", l, "error", "") },
+	"daemon.starved": func(p *phrase, l *line) {
+		p.field("daemon out of descriptors or memory, devices keep their state: ", l, "error", "")
+	},
+	"daemon.recovered": func(p *phrase, l *line) {
+		p.say("daemon has descriptors and memory again")
+		p.aside("after ", l, "lasted_ms", "")
+	},
 	"mode.changed": func(p *phrase, l *line) {
 		p.say("the node asks for another mode: ")
 		p.change(l)

@@ -107,6 +107,14 @@ func (f *findings) dead(l line, err error) {
 	f.add(inventory.Condition{Reason: l.reason, Health: l.health, Row: l.reason, Dead: true, Err: err})
 }
 
+// starve takes in err where it is the daemon's own trouble, and ignores any other.
+// The condition makes the whole reading void ([inventory.Reading.OwnTrouble]).
+func (f *findings) starve(err error) {
+	if sysfs.OwnTrouble(err) {
+		f.conditions = append(f.conditions, inventory.Condition{Reason: inventory.ReasonUnchecked, Health: fatal, Err: err})
+	}
+}
+
 // unreadable takes in that a file cannot be read, or holds what it may not hold.
 func (f *findings) unreadable(name string, worst line, err error) {
 	f.add(inventory.Condition{

@@ -90,7 +90,9 @@ func (l Layout) readFME(e entry) fme {
 	top := listing{dir: e.dir + "/" + e.fme}
 	f.there(true)
 	f.observe(sysfs.ObserveThere(top.dir + "/" + attrDriver))
-	if !sysfs.Bound(top.dir, attrPorts, attrBitstream) {
+	bound, err := sysfs.Bound(top.dir, attrPorts, attrBitstream)
+	f.starve(err)
+	if !bound {
 		f.found(lineFMEUnbound)
 		return f
 	}

@@ -56,7 +56,10 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	if err != nil {
 		return inventory.Reading{}, err
 	}
-	r := inventory.Reading{PhysFn: sysfs.PhysFn(dir), Observed: make([]sysfs.Observation, 0, 32)}
+	r := inventory.Reading{Observed: make([]sysfs.Observation, 0, 32)}
+	if r.PhysFn, err = sysfs.PhysFn(dir); err != nil {
+		return inventory.Reading{}, err
+	}
 	if l.Unit != PerPort {
 		l.readRegions(&r, host, dir, found)
 		return r, nil
@@ -102,7 +105,10 @@ func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	if err != nil {
 		return inventory.Reading{}, err
 	}
-	r := inventory.Reading{PhysFn: sysfs.PhysFn(dir)}
+	var r inventory.Reading
+	if r.PhysFn, err = sysfs.PhysFn(dir); err != nil {
+		return inventory.Reading{}, err
+	}
 	if l.Unit != PerPort {
 		r.Ports = l.outlineRegions(found)
 		return r, nil
@@ -157,7 +163,14 @@ func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
 	}
 	var found []entry
 	for _, c := range children {
-		if !c.Dir || !numbered(c.Name, l.Entry) || !l.linked(host, c.Name, address) {
+		if !c.Dir || !numbered(c.Name, l.Entry) {
+			continue
+		}
+		linked, err := l.linked(host, c.Name, address)
+		if err != nil {
+			return nil, err
+		}
+		if !linked {
 			continue
 		}
 		e, err := l.entry(dir + "/" + c.Name)
@@ -174,15 +187,18 @@ func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
 	return found, nil
 }
 
-// linked says whether the class directory has a link NAME that leads to an
-// entry NAME of the card.
-func (l Layout) linked(host sysfs.Host, name, address string) bool {
+// linked reports whether the class directory has a link NAME that leads to an
+// entry NAME of the card. The only errors are those of [sysfs.OwnTrouble].
+func (l Layout) linked(host sysfs.Host, name, address string) (bool, error) {
 	target, err := host.ClassTarget(l.Class, name)
-	if err != nil || target[strings.LastIndexByte(target, '/')+1:] != name {
-		return false
+	card := ""
+	if err == nil && target[strings.LastIndexByte(target, '/')+1:] == name {
+		card, err = host.ClassCard(l.Class, name)
 	}
-	card, err := host.ClassCard(l.Class, name)
-	return err == nil && card == address
+	if sysfs.OwnTrouble(err) {
+		return false, err
+	}
+	return err == nil && card == address, nil
 }
 
 // entry lists the ports and the FME of the class entry at dir.

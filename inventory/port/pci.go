@@ -22,11 +22,16 @@ type pciCard struct {
 // link is Unknown, and that is right so.
 func (l Layout) readCard(host sysfs.Host, dir, physfn string) *pciCard {
 	c := &pciCard{
-		dir: dir, physfn: physfn, pciID: sysfs.PCIID(dir), numa: sysfs.NUMANode(dir), findings: someFiles(),
+		dir: dir, physfn: physfn, findings: someFiles(),
 	}
+	var err error
+	c.pciID, err = sysfs.PCIID(dir)
+	c.starve(err)
+	c.numa, err = sysfs.NUMANode(dir)
+	c.starve(err)
 	if physfn != "" {
-		var err error
 		if c.dir, err = host.PCIDir(physfn, l.Class); err != nil {
+			c.starve(err)
 			// Reading anything there fails for the same reason, and is judged by that.
 			c.dir = host.Sys + "/bus/pci/devices/" + physfn
 		}

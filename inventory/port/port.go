@@ -26,10 +26,12 @@ const (
 // then the first means nothing.
 func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory.Port, bool) {
 	p, dev, ok := outline(dir)
-	if !ok {
-		return p, false
+	if !ok || len(p.Conditions) > 0 {
+		return p, ok
 	}
-	if sysfs.Bound(dir, attrID, attrAFU, attrPower) {
+	bound, err := sysfs.Bound(dir, attrID, attrAFU, attrPower)
+	starve(&p, err)
+	if bound {
 		*seen = append(*seen, readBound(&p, host, dir, dev)...)
 	} else {
 		readUnbound(&p, dir)
@@ -38,11 +40,15 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	// one that was replaced like a mixture. ENODEV of one attribute is no proof:
 	// it also comes while the driver unbinds and the port stays.
 	after, err := sysfs.Inode(dir)
+	if starve(&p, err) {
+		return p, true
+	}
 	return p, err == nil && after == p.Incarnation
 }
 
 // outline returns what the directory alone tells of the port, and the number of its
-// node. The last result is false when there is no such port.
+// node. The last result is false when there is no such port. The port has a condition
+// where the daemon's own trouble kept it from being read.
 func outline(dir string) (inventory.Port, devNumber, bool) {
 	inode, err := sysfs.Inode(dir)
 	name := filepath.Base(dir)
@@ -55,7 +61,18 @@ func outline(dir string) (inventory.Port, devNumber, bool) {
 	}
 	dev := readDev(dir)
 	p.NodeNumbers = dev.appendTo(nil)
-	return p, dev, err == nil
+	starve(&p, dev.err)
+	starved := starve(&p, err)
+	return p, dev, starved || err == nil
+}
+
+// starve adds to p what [findings.starve] makes of err, and reports whether that
+// is something.
+func starve(p *inventory.Port, err error) bool {
+	f := findings{conditions: p.Conditions}
+	f.starve(err)
+	p.Conditions = f.conditions
+	return sysfs.OwnTrouble(err)
 }
 
 // devNumber is the number of a node by the attribute dev of its device. The driver core
@@ -86,8 +103,10 @@ func (d devNumber) appendTo(numbers []string) []string {
 // readUnbound reads a port without driver. Its attributes are absent or partly
 // there, so nothing but the missing driver is judged.
 func readUnbound(p *inventory.Port, dir string) {
-	p.Conditions = []inventory.Condition{{Reason: inventory.ReasonDriverUnbound, Health: fatal}}
-	if id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID); err == nil {
+	p.Conditions = append(p.Conditions, inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: fatal})
+	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
+	starve(p, err)
+	if err == nil {
 		p.PortID, p.PortIDKnown = id, true
 	}
 }
@@ -96,7 +115,7 @@ func readUnbound(p *inventory.Port, dir string) {
 // that dies in between gives afu_id all f, and the id is not believed; the other
 // way round an id of a dead card would pass.
 func readBound(p *inventory.Port, host sysfs.Host, dir string, dev devNumber) []sysfs.Observation {
-	f := findings{observed: make([]sysfs.Observation, 0, 8)}
+	f := findings{conditions: p.Conditions, observed: make([]sysfs.Observation, 0, 8)}
 	f.observe(sysfs.ObserveThere(dir + "/" + attrDriver))
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	if err != nil {

@@ -49,13 +49,22 @@ func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir str
 func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Port, []sysfs.Observation, bool) {
 	inode, err := sysfs.Inode(e.dir)
 	if err != nil {
-		return inventory.Port{}, nil, false
+		var r inventory.Port
+		starved := starve(&r, err)
+		return r, nil, starved
 	}
 	r, seen, ok := l.readAll(host, e, inode, c)
-	if now, err := l.entry(e.dir); err == nil && !e.same(now) {
+	now, err := l.entry(e.dir)
+	if err == nil && !e.same(now) {
 		r, seen, ok = l.readAll(host, now, inode, c)
 	}
+	if starve(&r, err) {
+		return r, seen, true
+	}
 	after, err := sysfs.Inode(e.dir)
+	if starve(&r, err) {
+		return r, seen, true
+	}
 	return r, seen, ok && err == nil && after == inode
 }
 
@@ -78,7 +87,9 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inv
 		}
 	}
 	r := l.region(e, inode, ports)
-	if has, err := e.portsNum(ports); err == nil {
+	has, err := e.portsNum(ports)
+	starve(&r, err)
+	if err == nil {
 		r.AFUID, r.AFUIDKnown = onlyAFU(has, ports)
 		r.Partial = 0 < len(ports) && len(ports) < has
 	}
@@ -117,7 +128,9 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Port) inventory.
 	}
 	if l.Unit == PerFMEWithNode {
 		r.Nodes = append(r.Nodes, e.fme)
-		r.NodeNumbers = readDev(e.dir + "/" + e.fme).appendTo(r.NodeNumbers)
+		dev := readDev(e.dir + "/" + e.fme)
+		r.NodeNumbers = dev.appendTo(r.NodeNumbers)
+		starve(&r, dev.err)
 	}
 	return r
 }
@@ -148,16 +161,20 @@ func (l Layout) outlineRegions(found []entry) []inventory.Port {
 	var regions []inventory.Port
 	for _, e := range found {
 		inode, err := sysfs.Inode(e.dir)
+		var own findings // what is the daemon's own trouble
+		own.starve(err)
 		var ports []inventory.Port
 		for _, name := range e.ports {
 			if p, _, ok := outline(e.dir + "/" + name); ok {
 				ports = append(ports, p)
+				own.conditions = append(own.conditions, p.Conditions...)
 			}
 		}
-		if err != nil || e.fme == "" && len(ports) == 0 {
+		if len(own.conditions) == 0 && (err != nil || e.fme == "" && len(ports) == 0) {
 			continue
 		}
 		r := l.region(e, inode, ports)
+		r.Conditions = append(r.Conditions, own.conditions...)
 		if e.fme != "" {
 			f := fme{name: e.fme}
 			f.describe(&r)

@@ -18,6 +18,28 @@ import (
 type files struct {
 	dir  string
 	name string // "fpga.intel.com-fpga"
+	last *checked
+}
+
+// checked is the spec file as it was when its content was known last, so that Allocate
+// is served while there is no descriptor to read it with.
+type checked struct {
+	info fs.FileInfo // nil: not known yet
+	says []byte
+}
+
+// note takes note that the file, as info describes it, has these bytes.
+func (c *checked) note(info fs.FileInfo, says []byte) { c.info, c.says = info, says }
+
+// unchanged reports whether the file at path is the one that was checked, untouched
+// since, and has these bytes. It opens nothing.
+func (c *checked) unchanged(path string, want []byte) bool {
+	info, err := os.Lstat(path)
+	if err != nil || c.info == nil || !bytes.Equal(c.says, want) {
+		return false
+	}
+	now, then := info.Sys().(*syscall.Stat_t), c.info.Sys().(*syscall.Stat_t)
+	return os.SameFile(info, c.info) && now.Size == then.Size && now.Mtim == then.Mtim && now.Ctim == then.Ctim
 }
 
 func (f files) spec() string { return filepath.Join(f.dir, f.name+".json") }
@@ -64,7 +86,7 @@ func (f files) open() (*os.File, fs.FileInfo, error) {
 func (f files) says(want []byte) bool {
 	file, info, err := f.open()
 	if err != nil {
-		return false
+		return f.last.unchanged(f.spec(), want)
 	}
 	defer file.Close()
 	if info.Mode()&0o444 != 0o444 || info.Size() != int64(len(want)) {
@@ -72,7 +94,11 @@ func (f files) says(want []byte) bool {
 	}
 	got := make([]byte, len(want))
 	_, err = io.ReadFull(file, got)
-	return err == nil && bytes.Equal(got, want)
+	if err != nil || !bytes.Equal(got, want) {
+		return false
+	}
+	f.last.note(info, want)
+	return true
 }
 
 // maxSpec is the size of the largest file that is read by stale. 1000 devices
@@ -125,7 +151,17 @@ func (f files) replace(wanted *content) (err error) {
 	if err := wanted.check(temp.Name()); err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), f.spec())
+	written, err := os.Lstat(temp.Name())
+	if err == nil {
+		err = os.Rename(temp.Name(), f.spec())
+	}
+	if err != nil {
+		return err
+	}
+	if info, err := os.Lstat(f.spec()); err == nil && os.SameFile(info, written) {
+		f.last.note(info, wanted.bytes)
+	}
+	return nil
 }
 
 // unnamed returns an error of a file operation without the names of its files. The

@@ -57,7 +57,7 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 	s := &Spec{
 		kind:        kind,
 		hostDevRoot: hostDevRoot,
-		files:       files{dir: dir, name: cdi.GenerateSpecName(vendor, class)},
+		files:       files{dir: dir, name: cdi.GenerateSpecName(vendor, class), last: &checked{}},
 		turn:        make(chan struct{}, 1),
 	}
 	s.names.Store(&map[string]string{})

@@ -10,8 +10,8 @@ import (
 // language.
 type Given struct {
 	Envs, Annotations map[string]string // without those that tell Nodes again, for the kubelet's checkpoint
-	Nodes             []string // HOST:CONTAINER:PERMISSIONS
-	CDI               []string // names
+	Nodes             []string          // HOST:CONTAINER:PERMISSIONS
+	CDI               []string          // names
 }
 
 // GivenBy reads an answer of [Kubelet.Allocate].

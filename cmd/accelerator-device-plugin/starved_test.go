@@ -1,0 +1,143 @@
+package main
+
+import (
+	"maps"
+
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"b-com.com/accelerator-device-plugin/server/standin"
+)
+
+// limitFiles sets how many descriptors the daemon may have, as ulimit -S -n does. What
+// it has beyond that it keeps. It returns what the limit was.
+func (r *running) limitFiles(n uint64) (was uint64) {
+	r.t.Helper()
+	var old syscall.Rlimit
+	call := func(limit, old *syscall.Rlimit) {
+		_, _, errno := syscall.Syscall6(syscall.SYS_PRLIMIT64, uintptr(r.Process.Pid), syscall.RLIMIT_NOFILE,
+			uintptr(unsafe.Pointer(limit)), uintptr(unsafe.Pointer(old)), 0, 0)
+		if errno != 0 {
+			r.t.Fatal(errno)
+		}
+	}
+	call(nil, &old)
+	call(&syscall.Rlimit{Cur: n, Max: old.Max}, nil)
+	return old.Cur
+}
+
+// connect opens connections to the daemon that say nothing.
+func connect(t *testing.T, address string, n int) (hangUp func()) {
+	t.Helper()
+	var all []net.Conn
+	hangUp = func() {
+		for _, c := range all {
+			c.Close()
+		}
+	}
+	t.Cleanup(hangUp)
+	for range n {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	return hangUp
+}
+
+// Somebody's connections take every descriptor that the daemon may have: no device
+// turns unhealthy, devices are given out, and it is said once. What happens to a card
+// meanwhile is found when the connections are gone.
+func TestOutOfDescriptors(t *testing.T) {
+	const every = 100 * time.Millisecond
+	r, node, kubelet := serveBinary(t, "--health-interval", every.String(), "--recovery-hold=0s", "--log-level=info", "--cdi-dir", t.TempDir())
+	address := r.await("http.served")["address"].(string)
+	if err := node.Plug(cardA); err != nil {
+		t.Fatal(err)
+	}
+	await := func(want map[string]bool) {
+		t.Helper()
+		if _, err := kubelet.AwaitList(t.Context(), testResource, func(l standin.List) bool { return maps.Equal(told(l), want) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(map[string]bool{"3b:00.0": true, "3b:00.0-p1": true})
+	before := kubelet.Newest(testResource)
+
+	r.limitFiles(40)
+	hangUp := connect(t, address, 260)
+	r.await("daemon.starved")
+	earlier := len(r.early)
+	if err := node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(every / 2)
+	defer tick.Stop()
+	for range 20 {
+		<-tick.C
+		if _, err := kubelet.Allocate(t.Context(), testResource, "3b:00.0"); err != nil {
+			t.Errorf("Allocate out of descriptors: %v", err)
+		}
+	}
+	if now := kubelet.Newest(testResource); now.Number != before.Number {
+		t.Errorf("list %d sent out of descriptors, want none after %d: %v", now.Number, before.Number, now.Devices)
+	}
+	hangUp()
+	await(map[string]bool{"3b:00.0": true, "3b:00.0-p1": false})
+	r.await("daemon.recovered")
+	for _, line := range r.early[earlier:] {
+		switch line["event"] {
+		case "allocate.served", "device.health", "list.sent":
+		default:
+			t.Errorf("line between those of begin and end: %v", line)
+		}
+	}
+}
+
+// Without a descriptor, the stream that is open goes on. A kubelet that is restarted
+// meanwhile is met, and the directory of nodes watched again, as soon as there are some.
+func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
+	r, node, kubelet := serveBinary(t, "--health-interval=100ms", "--log-level=info")
+	if err := node.Plug(cardB); err != nil {
+		t.Fatal(err)
+	}
+	await := func(k *standin.Kubelet) {
+		t.Helper()
+		_, err := k.AwaitList(t.Context(), testResource, func(l standin.List) bool { return maps.Equal(told(l), map[string]bool{"5e:00.0": true}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(kubelet)
+	limit := r.limitFiles(3)
+	r.await("daemon.starved")
+	if _, err := kubelet.Allocate(t.Context(), testResource, "5e:00.0"); err != nil {
+		t.Errorf("Allocate: %v", err)
+	}
+	for _, err := range []error{os.Rename(node.Dev, node.Dev+".old"), os.Rename(node.Dev+".old", node.Dev)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.await("source.lost")
+	kubelet.Stop()
+	again, err := standin.Start(t.Context(), filepath.Join(filepath.Dir(node.Dev), "kubelet"), standin.Behaviour{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	if line := r.await("register.failed"); !strings.Contains(line["error"].(string), syscall.EMFILE.Error()) {
+		t.Errorf("register.failed: %v, want %v", line["error"], syscall.EMFILE)
+	}
+	r.limitFiles(limit)
+	await(again)
+	r.await("source.recovered")
+	r.await("daemon.recovered")
+}

@@ -1,0 +1,172 @@
+// Package sysfstest has the kernel refuse accesses to files, for tests of code that
+// must survive a shortage of descriptors or memory.
+//
+// It owns no state. It needs no privilege, but a kernel with seccomp notifications
+// that can be continued (Linux 5.5).
+package sysfstest
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// Refuse runs work and has the kernel refuse its nth access to a file, counted from
+// 0: open fails with EMFILE; lstat, readlink, getdents and read fail with ENOMEM. It
+// returns how many accesses there were. Where nth is negative, none is refused.
+//
+// Only what work does in its own goroutine counts. Refuse blocks until work returns.
+func Refuse(t testing.TB, nth int, work func()) (accesses int) {
+	t.Helper()
+	type outcome struct {
+		accesses int
+		err      error
+	}
+	notifications, supervised := make(chan int, 1), make(chan outcome, 1)
+	go func() {
+		fd, ok := <-notifications
+		if !ok {
+			supervised <- outcome{}
+			return
+		}
+		n, err := supervise(fd, nth)
+		syscall.Close(fd)
+		supervised <- outcome{n, err}
+	}()
+	refused := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and its filter with it
+		fd, err := notify()
+		if err != nil {
+			close(notifications)
+			refused <- err
+			return
+		}
+		notifications <- fd
+		work()
+		syscall.Syscall(syscall.SYS_GETPPID, 0, 0, 0) // tells supervise that work has ended
+		refused <- nil
+	}()
+	if err := <-refused; err != nil {
+		t.Fatalf("seccomp notifications: %v", err)
+	}
+	all := <-supervised
+	if all.err != nil {
+		t.Fatalf("seccomp notifications: %v", all.err)
+	}
+	return all.accesses
+}
+
+// Numbers and structures of linux/seccomp.h and linux/filter.h.
+const (
+	setModeFilter   = 1
+	flagNewListener = 1 << 3
+	retUserNotif    = 0x7fc00000
+	retAllow        = 0x7fff0000
+	ioctlReceive    = 0xc0502100
+	ioctlSend       = 0xc0182101
+	flagContinue    = 1
+
+	prSetNoNewPrivs = 38
+
+	loadAbsolute = 0x20
+	jumpIfEqual  = 0x15
+	returnValue  = 0x06
+)
+
+type instruction struct {
+	code            uint16
+	ifTrue, ifFalse uint8
+	k               uint32
+}
+
+type program struct {
+	length       uint16
+	instructions *instruction
+}
+
+type notification struct {
+	id         uint64
+	pid, flags uint32
+	nr         int32
+	arch       uint32
+	ip         uint64
+	args       [6]uint64
+}
+
+type response struct {
+	id    uint64
+	value int64
+	err   int32
+	flags uint32
+}
+
+// calls are the numbers of the system calls that are counted, that of open first.
+var calls = map[string][]uint32{
+	"amd64": {257, 262, 267, 217, 0}, // openat, newfstatat, readlinkat, getdents64, read
+	"arm64": {56, 79, 78, 61, 63},
+}[runtime.GOARCH]
+
+// notify has the kernel ask before each counted system call of this thread. It
+// returns the descriptor on which it asks.
+func notify() (fd int, err error) {
+	number, known := map[string]uintptr{"amd64": 317, "arm64": 277}[runtime.GOARCH] // seccomp
+	if !known {
+		return -1, fmt.Errorf("found architecture %s, want amd64 or arm64", runtime.GOARCH)
+	}
+	asked := append([]uint32{syscall.SYS_GETPPID}, calls...)
+	filter := []instruction{{code: loadAbsolute}} // the number of the call
+	for i, call := range asked {
+		filter = append(filter, instruction{code: jumpIfEqual, ifTrue: uint8(len(asked) - i), k: call})
+	}
+	filter = append(filter, instruction{code: returnValue, k: retAllow}, instruction{code: returnValue, k: retUserNotif})
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
+		return -1, errno
+	}
+	p := program{uint16(len(filter)), &filter[0]}
+	r, _, errno := syscall.RawSyscall(number, setModeFilter, flagNewListener, uintptr(unsafe.Pointer(&p)))
+	runtime.KeepAlive(filter)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(r), nil
+}
+
+// supervise answers the kernel until work has ended, and returns how many accesses
+// there were.
+func supervise(fd, nth int) (accesses int, err error) {
+	for {
+		var n notification
+		if err := ioctl(fd, ioctlReceive, unsafe.Pointer(&n)); err != nil {
+			return accesses, err
+		}
+		r := response{id: n.id, flags: flagContinue}
+		ended := n.nr == syscall.SYS_GETPPID
+		if !ended && accesses == nth {
+			errno := syscall.ENOMEM
+			if uint32(n.nr) == calls[0] {
+				errno = syscall.EMFILE
+			}
+			r.flags, r.err = 0, -int32(errno)
+		}
+		if err := ioctl(fd, ioctlSend, unsafe.Pointer(&r)); err != nil || ended {
+			return accesses, err
+		}
+		accesses++
+	}
+}
+
+func ioctl(fd int, request uintptr, arg unsafe.Pointer) error {
+	for {
+		_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), request, uintptr(arg))
+		switch errno {
+		case 0:
+			return nil
+		case syscall.EINTR:
+		default:
+			return errno
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package inventory_test
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// outOfDescriptors is what a family's reading or listing fails with.
+var outOfDescriptors = fmt.Errorf("open region0: %w", syscall.EMFILE)
+
+func withGrace(grace time.Duration) inventory.Config {
+	cfg := testConfig
+	cfg.TombstoneGrace, cfg.FlapLimit, cfg.FlapWindow = grace, 1, time.Hour
+	return cfg
+}
+
+// shortage is that every reading of these cards and every listing fails.
+func (b *bench) shortage(err error, cards ...string) {
+	for _, card := range cards {
+		b.fail(card, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.listErr = err
+}
+
+// Out of descriptors, each device keeps what it was, and it is said once.
+func TestShortageKeepsEverything(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := metrics.New("test")
+		cfg := withGrace(5 * time.Minute)
+		cfg.Metrics = m
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0), good(1, 1, busy))
+		f.set(cardB, good(2, 0, ap6))
+		r := start(t, cfg, f)
+		before := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "degraded[reprogramming]", "0001:5e:00.0": "unhealthy[port-ap6]"}
+		r.want("before", before)
+		version, _ := r.Latest()
+
+		f.shortage(outOfDescriptors, cardA, cardB)
+		for range 27 {
+			r.hint(cardA)
+		}
+		r.after(4*time.Minute + 59*time.Second)
+		r.want("all the time", before)
+		if now, _ := r.Latest(); now.Version != version.Version {
+			t.Errorf("version %d, want %d: nothing has changed", now.Version, version.Version)
+		}
+		f.shortage(nil, cardA, cardB)
+		f.set(cardB, good(2, 0))
+		f.set(cardA, good(0, 0), good(1, 1))
+		r.after(5 * time.Second)
+		r.want("read again", map[string]string{
+			"3b:00.0": "healthy[]", "3b:00.0-p1": "degraded[recovering=reprogramming]", "0001:5e:00.0": "healthy[]", // never offered before
+		})
+		r.after(20 * time.Second)
+		r.want("held", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]", "0001:5e:00.0": "healthy[]"})
+		if began, ended := r.logs.FilterField(event.DaemonStarved).Len(), r.logs.FilterField(event.DaemonRecovered).Len(); began != 1 || ended != 1 {
+			t.Errorf("%d lines that the daemon is starved, %d that it has recovered; want one of each", began, ended)
+		}
+		if n := r.logs.FilterField(event.ScanFailed).Len() + r.logs.FilterField(event.ScanRecovered).Len(); n != 0 {
+			t.Errorf("%d lines of cards that failed, want none", n)
+		}
+		for _, series := range []string{`accelerator_scans_total{result="starved"}`, `accelerator_listings_total{result="starved"}`} {
+			if got := metricstest.Samples(metricstest.Page(t, m), series)[series]; got == "" {
+				t.Errorf("%s is 0", series)
+			}
+		}
+		for _, series := range []string{`accelerator_scans_total{result="failed"}`, `accelerator_listings_total{result="failed"}`, `accelerator_cards_unreadable`} {
+			if got := metricstest.Samples(metricstest.Page(t, m), series)[series]; got != "" {
+				t.Errorf("%s is %s, want 0", series, got)
+			}
+		}
+	})
+}
+
+// A reading counts for nothing where one condition of one port is the daemon's own
+// trouble: not a port that is missing, not a file that is gone, not another AFU.
+func TestStarvedConditionVoidsTheReading(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		t.Run(errno.Error(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newBench("dfl")
+				f.set(cardA, good(0, 0), good(1, 1))
+				r := start(t, withGrace(5*time.Minute), f)
+				before := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"}
+				r.want("before", before)
+
+				half := good(0, 0, inventory.Condition{
+					Reason: "unreadable=errors/errors", Health: inventory.Unhealthy, Err: fmt.Errorf("open errors: %w", errno),
+				})
+				half.AFUID, half.Files = "", []inventory.HealthFile{{Name: "afu_id", Lost: inventory.Unhealthy, Absent: true}}
+				f.set(cardA, half)
+				r.hint(cardA)
+				r.want("half of it", before)
+				f.set(cardA, good(0, 0))
+				r.hint(cardA)
+				r.want("the same without trouble", map[string]string{"3b:00.0": "healthy[]"})
+				if s, _ := r.Latest(); s.Device("3b:00.0").AFUID != afu1 {
+					t.Errorf("AFU id %q, want %q", s.Device("3b:00.0").AFUID, afu1)
+				}
+			})
+		})
+	}
+}
+
+// What could not be checked for the grace time is not known to be healthy.
+func TestUnchecked(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		f.set(cardB, good(1, 0))
+		r := start(t, withGrace(5*time.Minute), f)
+		healthy := map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}
+		for turn := range 4 { // more than FlapLimit allows for
+			f.fail(cardA, outOfDescriptors)
+			r.hint(cardA)
+			r.after(4*time.Minute + 59*time.Second)
+			r.want(fmt.Sprintf("turn %d, within the grace time", turn), healthy)
+			r.after(6 * time.Second)
+			r.want(fmt.Sprintf("turn %d, after it", turn), map[string]string{"3b:00.0": "unhealthy[unchecked]", "0001:5e:00.0": "healthy[]"})
+			f.fail(cardA, nil)
+			r.after(5 * time.Second)
+			r.want(fmt.Sprintf("turn %d, read again", turn), map[string]string{"3b:00.0": "unhealthy[recovering=unchecked]", "0001:5e:00.0": "healthy[]"})
+			r.after(10 * time.Second)
+			r.want(fmt.Sprintf("turn %d, held", turn), healthy)
+		}
+	})
+}
+
+// Each reading that could be made begins the time anew; a finding ends it.
+func TestUncheckedIsOfTheNewestReadings(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, withGrace(time.Minute), f)
+		for range 3 {
+			f.fail(cardA, outOfDescriptors)
+			r.after(50 * time.Second)
+			f.fail(cardA, nil)
+			r.after(5 * time.Second)
+			r.want("now and then", map[string]string{"3b:00.0": "healthy[]"})
+		}
+		f.fail(cardA, outOfDescriptors)
+		r.after(2 * time.Minute)
+		r.want("for long", map[string]string{"3b:00.0": "unhealthy[unchecked]"})
+		f.fail(cardA, errors.New("input/output error"))
+		r.after(20 * time.Second)
+		r.want("the card fails by itself", map[string]string{"3b:00.0": "unhealthy[scan-failed recovering=unchecked]"})
+	})
+}
+
+// A grace time of 0 takes no card away because of one reading.
+func TestUncheckedWithoutGrace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, withGrace(0), f)
+		f.fail(cardA, outOfDescriptors)
+		r.hint(cardA)
+		r.after(14 * time.Second)
+		r.want("within three intervals", map[string]string{"3b:00.0": "healthy[]"})
+		r.after(6 * time.Second)
+		r.want("after them", map[string]string{"3b:00.0": "unhealthy[unchecked]"})
+	})
+}
+
+// What comes and goes in a shortage is found within a health interval of its end.
+func TestCardsComeAndGoInAShortage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		r := start(t, withGrace(5*time.Minute), f)
+		f.shortage(outOfDescriptors, cardA, cardB)
+		f.set(cardB, good(1, 0))
+		f.pull(cardA)
+		r.hint(cardA)
+		r.hint(cardB)
+		r.after(time.Minute)
+		r.want("not known yet", map[string]string{"3b:00.0": "healthy[]"})
+		r.after(10 * time.Minute)
+		r.want("for too long", map[string]string{"3b:00.0": "unhealthy[unchecked]"})
+		f.shortage(nil, cardA, cardB)
+		r.after(5 * time.Second)
+		r.want("over", map[string]string{"0001:5e:00.0": "healthy[]"})
+	})
+}
+
+// A card that nobody announced is found by the listing, which is made again as soon.
+func TestListingInAShortageIsMadeAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		r := start(t, withGrace(5*time.Minute), f)
+		f.shortage(outOfDescriptors)
+		f.set(cardB, good(1, 0))
+		f.fail(cardB, outOfDescriptors)
+		r.Hint(inventory.Hint{Source: "test", At: time.Now()})
+		r.after(time.Second)
+		f.shortage(nil, cardB)
+		r.after(5 * time.Second)
+		r.want("over", map[string]string{"0001:5e:00.0": "healthy[]"})
+	})
+}
+
+// A daemon that starts in a shortage publishes nothing before it could list the cards.
+func TestStartInAShortage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("dfl")
+		f.set(cardA, good(0, 0))
+		f.set(cardB, good(1, 0))
+		f.shortage(outOfDescriptors, cardA, cardB)
+		r := start(t, withGrace(5*time.Minute), f)
+		r.after(time.Hour)
+		if s, _ := r.Latest(); s.Version != 0 {
+			t.Errorf("version %d with %d devices, want none", s.Version, len(s.Devices))
+		}
+		f.shortage(nil, cardA)
+		r.after(5 * time.Second)
+		r.want("one card can be read", map[string]string{"3b:00.0": "healthy[]"})
+		f.shortage(nil, cardB)
+		r.after(5 * time.Second)
+		r.want("both", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"})
+		if s, _ := r.Latest(); !s.Complete {
+			t.Error("snapshot is not complete though every card has answered")
+		}
+		if n := r.logs.FilterLevelExact(zapcore.WarnLevel).Len(); n != 1 {
+			t.Errorf("%d warnings, want one", n)
+		}
+	})
+}

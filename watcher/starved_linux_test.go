@@ -1,0 +1,82 @@
+package watcher_test
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/sysfs/sysfstest"
+	"b-com.com/accelerator-device-plugin/watcher"
+)
+
+// A watcher that is made while the process is out of descriptors says of each source
+// once that it is lost, and opens it when there are some again. Not parallel: nobody
+// else has a descriptor meanwhile.
+func TestOpenedOutOfDescriptors(t *testing.T) {
+	cfg := simulated(t)
+	mkdir(t, cfg.Sysfs, "a/b")
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	setLimit := func(n uint64) {
+		t.Helper()
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: limit.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer setLimit(limit.Cur)
+	setLimit(3)
+	h := newHeard(t, cfg)
+	h.run(t)
+	if n := len(h.lines(zap.WarnLevel, "source.lost")); n != 3 {
+		t.Errorf("%d warnings that a source is lost, want 3", n)
+	}
+	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"source": "uevent"}) // tried again, in vain
+	setLimit(limit.Cur)
+	for range 3 {
+		h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
+	}
+	if n := len(h.lines(zap.WarnLevel, "source.lost")); n != 3 {
+		t.Errorf("%d warnings that a source is lost, want 3", n)
+	}
+	write(t, "", cfg.Sysfs, "a/b/c")
+	h.expect(t, watcher.Hint{Source: watcher.SourceInotify})
+	write(t, "", cfg.Dev, "dfl-port.0")
+	h.expect(t, node("dfl-port.0"))
+}
+
+// A tree is watched completely or, where any access to it meets a shortage, lost and
+// tried again: what is not watched would never be.
+func TestTreeIsNotHalfWatched(t *testing.T) {
+	cfg := simulated(t)
+	mkdir(t, cfg.Sysfs, "a/b")
+	mkdir(t, cfg.Sysfs, "c/d")
+	if err := os.Symlink("../a", cfg.Sysfs+"/c/a"); err != nil {
+		t.Fatal(err)
+	}
+	for nth, accesses := -1, 0; nth < accesses; nth++ { // the first one without a shortage
+		core, logs := eventtest.Observed(t)
+		var w *watcher.Watcher
+		var err error
+		accesses = max(accesses, sysfstest.Refuse(t, nth, func() { w, err = watcher.New(cfg, zap.New(core)) }))
+		if err != nil {
+			if !sysfs.OwnTrouble(err) {
+				t.Errorf("access %d: New: %v", nth, err)
+			}
+			continue
+		}
+		w.Close()
+		tree := logs.FilterField(zap.String("path", cfg.Sysfs))
+		lost := tree.FilterField(event.SourceLost).FilterMessage("source lost").Len()
+		whole := tree.FilterField(event.SourceOpened).FilterField(event.Count(5)).Len()
+		if lost+whole != 1 {
+			t.Errorf("access %d: the tree is neither watched completely nor lost: %v", nth, tree.All())
+		}
+	}
+}
