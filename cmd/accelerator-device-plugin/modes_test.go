@@ -222,7 +222,7 @@ func TestWithoutName(t *testing.T) {
 	for _, test := range perMode {
 		t.Run(test.mode, func(t *testing.T) {
 			t.Parallel()
-			d := inMode(t, test.mode, func(c *config.Config) { c.HealthInterval = 50 * time.Millisecond })
+			d := inMode(t, test.mode, func(c *config.Config) { c.HealthInterval = 500 * time.Millisecond })
 			d.do(d.node.Plug(vf))
 			d.awaitLine("device.unoffered", "3b:00.1", "interface")
 			in := all(test.ids, true)
