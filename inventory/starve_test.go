@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// outOfDescriptors is what a family's reading or listing fails with.
-var outOfDescriptors = fmt.Errorf("open region0: %w", syscall.EMFILE)
+// errOutOfDescriptors is what a family's reading or listing fails with.
+var errOutOfDescriptors = fmt.Errorf("open region0: %w", syscall.EMFILE)
 
 func withGrace(grace time.Duration) inventory.Config {
 	cfg := testConfig
@@ -48,7 +48,7 @@ func TestShortageKeepsEverything(t *testing.T) {
 		r.want("before", before)
 		version, _ := r.Latest()
 
-		f.shortage(outOfDescriptors, cardA, cardB)
+		f.shortage(errOutOfDescriptors, cardA, cardB)
 		for range 27 {
 			r.hint(cardA)
 		}
@@ -124,7 +124,7 @@ func TestUnchecked(t *testing.T) {
 		r := start(t, withGrace(5*time.Minute), f)
 		healthy := map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}
 		for turn := range 4 { // more than FlapLimit allows for
-			f.fail(cardA, outOfDescriptors)
+			f.fail(cardA, errOutOfDescriptors)
 			r.hint(cardA)
 			r.after(4*time.Minute + 59*time.Second)
 			r.want(fmt.Sprintf("turn %d, within the grace time", turn), healthy)
@@ -146,13 +146,13 @@ func TestUncheckedIsOfTheNewestReadings(t *testing.T) {
 		f.set(cardA, good(0, 0))
 		r := start(t, withGrace(time.Minute), f)
 		for range 3 {
-			f.fail(cardA, outOfDescriptors)
+			f.fail(cardA, errOutOfDescriptors)
 			r.after(50 * time.Second)
 			f.fail(cardA, nil)
 			r.after(5 * time.Second)
 			r.want("now and then", map[string]string{"3b:00.0": "healthy[]"})
 		}
-		f.fail(cardA, outOfDescriptors)
+		f.fail(cardA, errOutOfDescriptors)
 		r.after(2 * time.Minute)
 		r.want("for long", map[string]string{"3b:00.0": "unhealthy[unchecked]"})
 		f.fail(cardA, errors.New("input/output error"))
@@ -167,7 +167,7 @@ func TestUncheckedWithoutGrace(t *testing.T) {
 		f := newBench("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, withGrace(0), f)
-		f.fail(cardA, outOfDescriptors)
+		f.fail(cardA, errOutOfDescriptors)
 		r.hint(cardA)
 		r.after(14 * time.Second)
 		r.want("within three intervals", map[string]string{"3b:00.0": "healthy[]"})
@@ -182,7 +182,7 @@ func TestCardsComeAndGoInAShortage(t *testing.T) {
 		f := newBench("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, withGrace(5*time.Minute), f)
-		f.shortage(outOfDescriptors, cardA, cardB)
+		f.shortage(errOutOfDescriptors, cardA, cardB)
 		f.set(cardB, good(1, 0))
 		f.pull(cardA)
 		r.hint(cardA)
@@ -202,9 +202,9 @@ func TestListingInAShortageIsMadeAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
 		r := start(t, withGrace(5*time.Minute), f)
-		f.shortage(outOfDescriptors)
+		f.shortage(errOutOfDescriptors)
 		f.set(cardB, good(1, 0))
-		f.fail(cardB, outOfDescriptors)
+		f.fail(cardB, errOutOfDescriptors)
 		r.Hint(inventory.Hint{Source: "test", At: time.Now()})
 		r.after(time.Second)
 		f.shortage(nil, cardB)
@@ -219,7 +219,7 @@ func TestStartInAShortage(t *testing.T) {
 		f := newBench("dfl")
 		f.set(cardA, good(0, 0))
 		f.set(cardB, good(1, 0))
-		f.shortage(outOfDescriptors, cardA, cardB)
+		f.shortage(errOutOfDescriptors, cardA, cardB)
 		r := start(t, withGrace(5*time.Minute), f)
 		r.after(time.Hour)
 		if s, _ := r.Latest(); s.Version != 0 {

@@ -226,8 +226,17 @@ func (m *model) turnPort(random *rand.Rand, c simnode.Card, port int) {
 		s.afu, s.seen = otherOf(s.afu, cardA.AFUID, cardB.AFUID), false
 		m.d.do(node.Reprogram(c.Address, port, s.afu))
 	case turn == 5 && mode == offer.Region && !s.nodeless && s.seen: // else it looks like one that came back without the port
+		m.owe(portID(c, 0), node.PortNode(c.Address, port))
 		m.d.do(node.Release(c.Address, port))
 		*s = portState{released: true, afu: s.afu}
+	}
+}
+
+// owe notes that a device loses nodes which its holder may have, if it is held.
+func (m *model) owe(id string, nodes ...string) {
+	if h, held := m.held[id]; held && !among(nodes, h.given) {
+		h.owed = append(h.owed, nodes...)
+		m.held[id] = h
 	}
 }
 
@@ -271,8 +280,7 @@ func (m *model) unplug(c simnode.Card) {
 		if !m.seen(c) {
 			m.settle("before a card is pulled whose nodes are others than were given")
 		}
-		h.owed = append(h.owed, d.nodes...)
-		m.held[d.id] = h
+		m.owe(d.id, d.nodes...)
 	}
 	m.d.do(m.d.node.Unplug(c.Address))
 	delete(m.ports, c.Address)

@@ -77,9 +77,10 @@ const (
 )
 
 type instruction struct {
-	code            uint16
-	ifTrue, ifFalse uint8
-	k               uint32
+	code   uint16
+	ifTrue uint8
+	_      uint8 // the jump if false
+	k      uint32
 }
 
 type program struct {
