@@ -106,7 +106,7 @@ func (l *loop) takeAnswer(ctx context.Context, a answer) {
 		l.askHolders(ctx)
 	case h.heldAt.IsZero(): // what we offer may be held as something else
 		h.next = a.asked.Add(min(l.cfg.HoldersInterval, untilHeard))
-	case h.blind, len(l.tombstones) > 0, len(l.owed) > 0, a.err != nil:
+	case h.blind, len(l.tombstones) > 0, len(l.owed) > 0, len(l.waiting) > 0, a.err != nil:
 		h.next = a.asked.Add(l.cfg.HoldersInterval)
 	case a.asked.Before(h.doubt): // twice at least before what was released is offered
 		h.next = a.asked.Add(min(l.cfg.HoldersInterval, max(l.cfg.RecoveryHold/2, time.Second)))

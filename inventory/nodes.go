@@ -201,7 +201,21 @@ func (l *loop) judgeNodes(p *port, d *Device) []Condition {
 	default:
 		p.conflict = noConflict
 	}
+	l.awaitRelease(d.ID, len(all) > 0)
 	return all
+}
+
+// awaitRelease has the question who holds what repeated while a device waits for
+// containers to end.
+func (l *loop) awaitRelease(id string, waits bool) {
+	if !waits {
+		delete(l.waiting, id)
+		return
+	}
+	l.waiting[id] = true
+	if l.holders.next.IsZero() && !l.holders.asking && l.cfg.Holders != nil {
+		l.holders.next = time.Now().Add(l.cfg.HoldersInterval)
+	}
 }
 
 // takeHoldings makes held the newest answer, and brings up to date which devices have a

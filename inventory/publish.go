@@ -109,6 +109,7 @@ func (l *loop) leave(ctx context.Context, c *card, p *port) {
 		l.log.Info("device removed", event.DeviceRemoved, event.Device(d.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
 			event.Old(d.Health.String()), event.Lasted(lasted), latency)
 	})
+	l.awaitRelease(d.ID, false)
 	l.bury(ctx, p)
 }
 
