@@ -116,6 +116,7 @@ func readUnbound(p *inventory.Port, dir string) {
 // way round an id of a dead card would pass.
 func readBound(p *inventory.Port, host sysfs.Host, dir string, dev devNumber) []sysfs.Observation {
 	f := findings{conditions: p.Conditions, observed: make([]sysfs.Observation, 0, 8)}
+	f.observe(sysfs.ObserveEntry(dir)) // another one by this name may have the same values
 	f.observe(sysfs.ObserveThere(dir + "/" + attrDriver))
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	if err != nil {
