@@ -25,7 +25,7 @@ import (
 // by commas, in the order of the request.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
-	envDevices = "ACCELERATOR_DEVICES"
+	envDevices = checkpoint.EnvDevices
 )
 
 // Allocate gives each container its devices, or refuses them all. An error is

@@ -86,6 +86,24 @@ func TestRemovedInUseBeforeTheStart(t *testing.T) {
 	d.await("back", health{"3b:00.0": true, "3b:00.0-p1": true})
 }
 
+// A container that an earlier release gave two devices has a claim with each on its own
+// node: they are not in each other's way after the upgrade.
+func TestTwoDevicesOfAnEarlierRelease(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.node.Plug(cardA))
+	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
+	d.do(d.stop())
+	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0", "dfl-port.1"}, "3b:00.0", "3b:00.0-p1"))
+	d.pods.Hold("default", "job", "main", testResource, "3b:00.0", "3b:00.0-p1")
+	d.run()
+	d.awaitLine("device.added", "3b:00.0-p1", "healthy")
+	d.do(d.node.Plug(cardB))
+	d.await("upgraded", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	if lines := d.logs.FilterField(zap.String("event", "device.health")).FilterField(zap.String("pci", cardA.Address)).All(); len(lines) > 0 {
+		t.Errorf("health changed: %v", lines)
+	}
+}
+
 // Whatever the pod-resources API does, a card that is pulled is bad at once, and
 // nothing else suffers.
 func TestPodResourcesThatMisbehaves(t *testing.T) {

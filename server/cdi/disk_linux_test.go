@@ -247,15 +247,15 @@ func TestStaleFromBefore(t *testing.T) {
 	}
 }
 
-// A daemon that has no descriptor left to read the file goes by what it wrote: its
-// own trouble takes no device away.
+// A daemon that has no descriptor left to write a device more, nor to read the file,
+// goes by what it wrote: its own trouble takes no device away.
 func TestNoDescriptorButRight(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	write(t, s, board...)
 	before := identity(t, dir)
 	mend := noDescriptor(t, dir)
-	err := s.Ensure()
+	err := s.Write(append(many(1, "dfl-port.3"), board...))
 	mend()
 	if err != nil || !os.SameFile(before, identity(t, dir)) {
 		t.Errorf("error %v, want none and the file as it was", err)

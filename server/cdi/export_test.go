@@ -8,5 +8,5 @@ func (s *Spec) Stall(until <-chan struct{}) error {
 // Stale reports whether the file gives a device other nodes than these devices have.
 func (s *Spec) Stale(devices []Device) bool {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
-	return err != nil || s.files.stale(wanted, nil)
+	return err != nil || s.files.stale(wanted)
 }

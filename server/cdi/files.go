@@ -21,21 +21,18 @@ type files struct {
 	last *checked
 }
 
-// checked is the spec file as it was when its content was known last, so that Allocate
-// is served while there is no descriptor to read it with.
+// checked is the spec file as it was when its content was known last, for while there is
+// no descriptor to read it with.
 type checked struct {
-	info fs.FileInfo // nil: not known yet
-	says []byte
+	info fs.FileInfo // nil: not known
+	says *content    // nil: not known, or there is no file
 }
-
-// note takes note that the file, as info describes it, has these bytes.
-func (c *checked) note(info fs.FileInfo, says []byte) { c.info, c.says = info, says }
 
 // unchanged reports whether the file at path is the one that was checked, untouched
 // since, and has these bytes. It opens nothing.
 func (c *checked) unchanged(path string, want []byte) bool {
 	info, err := os.Lstat(path)
-	if err != nil || c.info == nil || !bytes.Equal(c.says, want) {
+	if err != nil || c.info == nil || !bytes.Equal(c.says.bytes, want) {
 		return false
 	}
 	now, then := info.Sys().(*syscall.Stat_t), c.info.Sys().(*syscall.Stat_t)
@@ -54,7 +51,7 @@ func (f files) put(wanted *content) error {
 	switch {
 	case len(wanted.bytes) == 0:
 		return f.remove()
-	case f.says(wanted.bytes):
+	case f.says(wanted):
 		return nil
 	}
 	return f.replace(wanted)
@@ -81,23 +78,23 @@ func (f files) open() (*os.File, fs.FileInfo, error) {
 	return nil, nil, err
 }
 
-// says reports whether the spec is a regular file with these bytes that every
+// says reports whether the spec is a regular file with this content that every
 // user may read.
-func (f files) says(want []byte) bool {
+func (f files) says(want *content) bool {
 	file, info, err := f.open()
 	if err != nil {
-		return f.last.unchanged(f.spec(), want)
+		return f.last.unchanged(f.spec(), want.bytes)
 	}
 	defer file.Close()
-	if info.Mode()&0o444 != 0o444 || info.Size() != int64(len(want)) {
+	if info.Mode()&0o444 != 0o444 || info.Size() != int64(len(want.bytes)) {
 		return false
 	}
-	got := make([]byte, len(want))
+	got := make([]byte, len(want.bytes))
 	_, err = io.ReadFull(file, got)
-	if err != nil || !bytes.Equal(got, want) {
+	if err != nil || !bytes.Equal(got, want.bytes) {
 		return false
 	}
-	f.last.note(info, want)
+	*f.last = checked{info, want}
 	return true
 }
 
@@ -107,16 +104,15 @@ const maxSpec = 4 << 20
 
 // stale reports whether the spec gives a device nodes that are not wanted for it.
 // A file that cannot be read or understood is stale, unless the daemon lacks the
-// means to read it: then last decides, the content that was last seen in it, or
-// nil.
-func (f files) stale(wanted, last *content) bool {
+// means to read it: then the content that was last seen in it decides.
+func (f files) stale(wanted *content) bool {
 	file, _, err := f.open()
 	switch {
 	case err == nil:
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
 		return false // runtimes find no spec
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM):
-		return last == nil || !wanted.covers(&last.spec)
+		return f.last.says == nil || !wanted.covers(&f.last.says.spec)
 	default:
 		return true
 	}
@@ -158,8 +154,9 @@ func (f files) replace(wanted *content) (err error) {
 	if err != nil {
 		return err
 	}
+	*f.last = checked{says: wanted}
 	if info, err := os.Lstat(f.spec()); err == nil && os.SameFile(info, written) {
-		f.last.note(info, wanted.bytes)
+		f.last.info = info
 	}
 	return nil
 }
@@ -195,6 +192,7 @@ func fill(file *os.File, text []byte) error {
 func (f files) remove() error {
 	switch err := syscall.Unlink(f.spec()); {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
+		*f.last = checked{}
 		return nil
 	default:
 		return &fs.PathError{Op: "remove", Path: f.spec(), Err: err}

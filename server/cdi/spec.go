@@ -36,7 +36,6 @@ type Spec struct {
 	// Whoever has the turn owns these.
 	lock   *lock
 	wanted *content // nil before the first Write
-	last   *content // what the file said when it was last seen to be right; nil: not known, or no file
 	closed bool
 }
 
@@ -142,12 +141,11 @@ func (s *Spec) settle(wanted *content) error {
 	case errors.Is(err, errInvalid), errors.Is(err, syscall.EISDIR):
 		return fmt.Errorf("CDI spec %s stays as it was: %w", path, err)
 	}
-	if s.files.stale(wanted, s.last) {
+	if s.files.stale(wanted) {
 		if err := s.files.remove(); err != nil {
 			return fmt.Errorf("CDI spec %s is out of date and can be neither written nor removed, containers that start may get the nodes of other devices: %w%s",
 				path, unnamed(err), needs)
 		}
-		s.last = nil
 		s.names.Store(&map[string]string{})
 		if err = s.put(wanted); err == nil {
 			return nil
@@ -167,7 +165,6 @@ func (s *Spec) put(wanted *content) error {
 	if err := s.files.put(wanted); err != nil {
 		return err
 	}
-	s.last = wanted
 	s.names.Store(&wanted.names)
 	return nil
 }

@@ -31,6 +31,10 @@ type Given struct {
 // Record is what the containers were given, by device.
 type Record map[podresources.Key]Given
 
+// EnvDevices is the variable that tells a container its devices: their ids, separated by
+// commas, in the order in which it was given their nodes.
+const EnvDevices = "ACCELERATOR_DEVICES"
+
 // annotationPrefix begins the key of the annotation of a device; the rest is its id,
 // with - for the colons, which a key may not have.
 const annotationPrefix = "nodes.accelerator.b-com.com/"
@@ -114,15 +118,26 @@ func parse(text []byte) (Record, error) {
 	return record, nil
 }
 
-// given returns the nodes that an answer gave with a device. Without an annotation
-// they are all nodes of the answer, whichever of its devices they belong to; those of
-// CDI devices are not known then.
+// given returns the nodes that an answer gave with a device. Earlier releases gave no
+// annotation. Then the nodes of one device are all that the answer has, and of several
+// devices each has one, in order; any other number of nodes, and those of CDI devices, are
+// not known. To have each device claim the nodes of all would set them against each other.
 func given(answer *v1beta1.ContainerAllocateResponse, id string) (nodes []string, known bool) {
 	if text, ok := answer.Annotations[annotationKey(id)]; ok {
 		return strings.Split(text, ","), true
 	}
+	if len(answer.CdiDevices) > 0 {
+		return nil, false
+	}
+	ids := strings.Split(answer.Envs[EnvDevices], ",")
+	if i := slices.Index(ids, id); len(ids) > 1 && len(answer.Devices) > 0 {
+		if i < 0 || len(answer.Devices) != len(ids) {
+			return nil, false
+		}
+		return []string{filepath.Base(answer.Devices[i].GetHostPath())}, true
+	}
 	for _, d := range answer.Devices {
 		nodes = append(nodes, filepath.Base(d.GetHostPath()))
 	}
-	return nodes, len(answer.CdiDevices) == 0
+	return nodes, true
 }

@@ -57,6 +57,12 @@ func annotated(answer *v1beta1.ContainerAllocateResponse, id string, nodes ...st
 	return answer
 }
 
+// telling is an answer that tells the container these devices, as earlier releases did.
+func telling(answer *v1beta1.ContainerAllocateResponse, ids string) *v1beta1.ContainerAllocateResponse {
+	answer.Envs = map[string]string{checkpoint.EnvDevices: ids}
+	return answer
+}
+
 func TestRead(t *testing.T) {
 	of := func(id string, nodes ...string) checkpoint.Record {
 		return checkpoint.Record{podresources.Key{Resource: resource, ID: id}: {Nodes: nodes, Known: true}}
@@ -81,11 +87,21 @@ func TestRead(t *testing.T) {
 				podresources.Key{Resource: resource, ID: "3b:00.0"}:    {Nodes: []string{"dfl-port.0"}, Known: true},
 				podresources.Key{Resource: resource, ID: "3b:00.0-p1"}: {Nodes: []string{"dfl-port.1"}, Known: true},
 			}},
-		{name: "two devices, nodes alone", text: file(entry(t, resource, given("dfl-port.0", "dfl-port.1"), `{"0":["3b:00.0"],"1":["3b:00.0-p1"]}`)),
+		{name: "two devices, nodes alone", text: file(entry(t, resource,
+			telling(given("dfl-port.1", "dfl-port.0"), "3b:00.0-p1,3b:00.0"), `{"0":["3b:00.0"],"1":["3b:00.0-p1"]}`)),
 			want: checkpoint.Record{
-				podresources.Key{Resource: resource, ID: "3b:00.0"}:    {Nodes: []string{"dfl-port.0", "dfl-port.1"}, Known: true},
-				podresources.Key{Resource: resource, ID: "3b:00.0-p1"}: {Nodes: []string{"dfl-port.0", "dfl-port.1"}, Known: true},
+				podresources.Key{Resource: resource, ID: "3b:00.0"}:    {Nodes: []string{"dfl-port.0"}, Known: true},
+				podresources.Key{Resource: resource, ID: "3b:00.0-p1"}: {Nodes: []string{"dfl-port.1"}, Known: true},
 			}},
+		{name: "two devices, three nodes", text: file(entry(t, resource,
+			telling(given("dfl-port.0", "dfl-port.1", "dfl-port.2"), "3b:00.0,5f:00.0"), `{"-1":["3b:00.0","5f:00.0"]}`)),
+			want: checkpoint.Record{
+				podresources.Key{Resource: resource, ID: "3b:00.0"}: {}, podresources.Key{Resource: resource, ID: "5f:00.0"}: {},
+			}},
+		{name: "one device of two nodes", text: file(entry(t, resource, telling(given("dfl-port.0", "dfl-port.1"), "3b:00.0"), `{"-1":["3b:00.0"]}`)),
+			want: of("3b:00.0", "dfl-port.0", "dfl-port.1")},
+		{name: "nodes of devices that are not named", text: file(entry(t, resource,
+			telling(given("dfl-port.0", "dfl-port.1"), "5f:00.0,60:00.0"), `{"-1":["3b:00.0"]}`)), want: unknown},
 		{name: "two containers of a pod, in turn", text: file(
 			entry(t, resource, annotated(given(), "3b:00.0", "dfl-port.0"), `{"-1":["3b:00.0"]}`),
 			entry(t, resource, annotated(given(), "3b:00.0", "dfl-port.1"), `{"-1":["3b:00.0"]}`)),

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
@@ -95,9 +96,9 @@ func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateRe
 }
 
 // Gave records that a container was given these devices with these nodes, by their
-// names, by a daemon that this kubelet does not know of.
+// names, by a daemon that this kubelet does not know of, of a release that told no more.
 func (k *Kubelet) Gave(resource string, nodes []string, ids ...string) error {
-	answer := &v1beta1.ContainerAllocateResponse{}
+	answer := &v1beta1.ContainerAllocateResponse{Envs: map[string]string{"ACCELERATOR_DEVICES": strings.Join(ids, ",")}}
 	for _, name := range nodes {
 		answer.Devices = append(answer.Devices, &v1beta1.DeviceSpec{HostPath: "/dev/" + name, ContainerPath: "/dev/" + name, Permissions: "rw"})
 	}
