@@ -42,7 +42,7 @@ type holders struct {
 	next    time.Time            // when to ask again; zero: not
 	doubt   time.Time            // until when a device that was said to be free may turn out to be held
 	heard   bool                 // the first question was answered, or failed
-	held    map[string][]Holding // the newest answer, but what has expired since; nil: none yet
+	held    map[string][]Holding // the newest answer; nil: none yet
 	heldAt  time.Time            // when it was asked for
 	err     string               // why the newest question failed, ""
 	record  map[string][]Holding // what was given out earlier, as long as there is no answer
@@ -149,7 +149,6 @@ func (l *loop) expire(now time.Time) {
 	}
 	for _, t := range l.tombstones {
 		if !now.Before(l.expiry(t.left)) {
-			delete(l.holders.held, t.device.ID) // else it would keep its claim on nodes
 			l.drop(t, "not known for "+l.cfg.TombstoneGrace.String())
 		}
 	}

@@ -24,8 +24,7 @@ type Config struct {
 	FlapWindow time.Duration // without FlapLimit: not used
 
 	// Holders says which devices are held, by id, as what and by whom; one that is
-	// not in the answer is free. It may block until its context ends, which is soon. The
-	// map is the inventory's to change.
+	// not in the answer is free. It may block until its context ends, which is soon.
 	// A device that leaves stays listed, unhealthy, until it is free. nil: nobody is
 	// asked, and what leaves is off the list at once.
 	Holders func(context.Context) (map[string][]Holding, error)
