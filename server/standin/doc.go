@@ -6,7 +6,7 @@
 // (pkg/kubelet/cm/devicemanager): [Start] deletes every socket in the directory,
 // then creates kubelet.sock; Register dials back and asks for the options before
 // it answers; ListAndWatch is opened after it; a stream that ends is not opened
-// again. What Allocate answered is kept in the [Checkpoint], which the next kubelet
+// again. The answers of Allocate are kept in the [Checkpoint], which the next kubelet
 // reads; [Kubelet.End] ends an allocation. A [Behaviour] makes it misbehave in the
 // ways that kubelets do.
 //
