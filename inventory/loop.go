@@ -62,7 +62,7 @@ type loop struct {
 	hinted     time.Time // earliest hint behind what is dirty
 	unsaid     []func()  // what is to be logged and counted when that is published
 
-	listErr   string // last error of a listing, so that it is said once
+	listErr   string // last error of a listing, so that it is logged once
 	listAgain bool   // the last listing met the daemon's own trouble, and is to be repeated
 	shortage  shortage
 }

@@ -183,7 +183,7 @@ func lacks(there, nodes []string) bool {
 	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(there, node) })
 }
 
-// judgeNodes returns what is wrong with the nodes of a device that has been read.
+// judgeNodes returns the conditions of the nodes of a device that has been read.
 func (l *loop) judgeNodes(p *port, d *Device) []Condition {
 	var all []Condition
 	if l.nodeChanged(d) {

@@ -13,7 +13,7 @@
 // [PodResources] is a stand-in for the kubelet's other socket, the pod-resources
 // API: [PodResources.Hold] and [PodResources.Release] say what its List answers, a
 // [PodBehaviour] makes it stall, fail and lie. It knows nothing of the Kubelet:
-// what was allocated is listed as held when the test calls Hold.
+// an allocated device is listed as held when the test calls Hold.
 //
 // [Kubelet] owns its socket, one connection to each registered plugin, and what
 // it received; PodResources owns its socket and what is held. Every method is

@@ -9,7 +9,7 @@
 // -created, and no input is used but the modules that are listed in the binary.
 //
 // The source is in the image because the binary is conveyed under GPL-3.0: every recipient
-// of the image must get the source, also if somebody passes the image on. A separate
+// of the image must get the source, also one who gets it from another recipient. A separate
 // archive would not be passed on with it.
 //
 // The archive is an OCI image layout. It also has a manifest.json, which is what
