@@ -19,7 +19,7 @@ type card struct {
 	byID    map[string]*port    // the same, by the id of their device
 	byDir   map[directory]*port // the same, by their directory
 
-	known result // the newest good reading: what a check compares with
+	known result // the newest good reading; a check compares with it
 
 	want   want
 	queued want // the queue that it stands in
@@ -41,8 +41,8 @@ type card struct {
 	failedAt time.Time // when the last one was counted
 	wasRead  bool      // once at least: there is a last state to keep
 
-	starved   time.Time // first of the newest readings in a row that met the daemon's own trouble; zero: the newest did not
-	unchecked bool      // that has been so for too long
+	starved   time.Time // since when each reading has met the daemon's own trouble; zero: the newest did not
+	unchecked bool      // each reading has met it for too long
 
 	recoveryFailed bool // the kernel gave it up, and no reading since has shown that it answers
 	givenUpAt      int  // number of the newest reading when it did
@@ -58,8 +58,9 @@ func (c *card) mayRead() bool {
 	return !c.reading && (!c.overdue || c.want == wantNow && c.stuck < maxStuck)
 }
 
-// steady reports whether a check is enough: the last reading of the card found ports
-// with which nothing was wrong, ignored or not, and their devices are healthy.
+// steady reports whether a check is enough: the last reading found ports, nothing was wrong
+// with any of them, not even something that the operator ignores, and their devices are
+// healthy.
 func (c *card) steady() bool {
 	for _, p := range c.ports {
 		if len(p.wrong) > 0 || p.device.Health != Healthy {
@@ -101,8 +102,7 @@ type port struct {
 	last   Port        // as it was read last
 	wrong  []Condition // what is wrong by that, and by what was known before
 	health health
-	// conflict is the worst that there was about its nodes since the last time that
-	// there was none.
+	// conflict is the worst conflict about its nodes since the last time that there was none.
 	conflict conflict
 	since    time.Time // of the published health
 	device   *Device   // as published; nil before
@@ -224,7 +224,7 @@ func (c *card) keep(ports []*port, ids []string) {
 // learn updates the memory of a port from a reading of it.
 func (p *port) learn(r Port, family string) {
 	if len(r.NodeNumbers) < len(r.Nodes) && slices.Equal(r.Nodes, p.last.Nodes) {
-		r.NodeNumbers = p.last.NodeNumbers // a number lasts as long as the directory does
+		r.NodeNumbers = p.last.NodeNumbers // a number does not change while the directory exists
 	}
 	p.directory, p.family, p.last = directoryOf(r), family, r
 	if r.PortIDKnown && p.portID < 0 {

@@ -78,8 +78,8 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// What is observed is found at the health interval; the card is read until it is
-// good again, and the hold over.
+// A change of an observed file is found at the health interval. The card is read until it
+// is good again and the hold is over.
 func TestCheckFindsWhatIsObserved(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -105,8 +105,8 @@ func TestCheckFindsWhatIsObserved(t *testing.T) {
 	})
 }
 
-// What is not observed is found at the resync, or at once with a hint. It stays, and
-// is over at the health interval.
+// A change of a file that is not observed is found at the resync, or at once with a hint.
+// Its end is found at the health interval.
 func TestCheckLeavesOutWhatIsNotObserved(t *testing.T) {
 	for name, hinted := range map[string]bool{"resync": false, "hint": true} {
 		t.Run(name, func(t *testing.T) {
@@ -164,8 +164,8 @@ func TestCheckKeepsCounters(t *testing.T) {
 	})
 }
 
-// What the operator ignores is wrong all the same: a file that cannot be read is not
-// among what was observed.
+// A card with an ignored reason is read, not checked: a file that cannot be read is not
+// among the observations.
 func TestNoCheckOfWhatIsIgnored(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -204,7 +204,7 @@ func TestNoCheckInHoldOrWithoutPorts(t *testing.T) {
 	})
 }
 
-// A card that has left does not come back because what was observed is still there.
+// A card that has left does not come back because the observed file is still there.
 func TestCheckOfWhatHasLeft(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)

@@ -64,7 +64,7 @@ func (d *desk) forgetNodes(id string, err error) {
 	}
 }
 
-// record is what was given out so far.
+// record returns the holdings so far.
 func (d *desk) record() map[string][]inventory.Holding {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -43,7 +43,7 @@ const (
 	ReasonUnreadable     = "unreadable"       // =FILE cannot be read, or holds what it may not hold
 	ReasonReadTimeout    = "read-timeout"     // reading the card does not come back
 	ReasonScanFailed     = "scan-failed"      // the card could not be read three times in a row
-	ReasonUnchecked      = "unchecked"        // the daemon had no descriptor or memory to read the card for too long
+	ReasonUnchecked      = "unchecked"        // the daemon has had no descriptor or memory to read the card for too long
 	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
 	ReasonRecovering     = "recovering"       // =NAME is over, but not for long enough yet
 	ReasonFlapping       = "flapping"         // turned too often; not believed until it has been steady
@@ -53,7 +53,7 @@ const (
 	ReasonReplacedInUse  = "replaced-in-use"  // another one in the place of one that a container still holds
 	ReasonMoving         = "moving"           // to be offered as something else; whether somebody holds it is not known yet
 	ReasonNodeInUse      = "node-in-use"      // a container that holds another device may still open its node
-	ReasonNodeChanged    = "node-changed"     // back under another node while a container holds it
+	ReasonNodeChanged    = "node-changed"     // has another node than its holder was given
 )
 
 // Condition is one thing that is wrong with a device, as it was read.
@@ -96,7 +96,7 @@ type Device struct {
 	AFUID       string   // 32 lower-case hex digits; "" where there is none
 	InterfaceID string   // 32 lower-case hex digits; "" where there is none
 	Nodes       []string // names of its nodes below the device root, those of the ports first
-	NodeNumbers []string // MAJOR:MINOR of these, as far as they are known
+	NodeNumbers []string // MAJOR:MINOR of the nodes, as far as they are known
 	Parent      string   // name of the FME; "" where there is none
 	ParentNodes []string // names of the FME's nodes below the device root
 }

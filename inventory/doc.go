@@ -21,10 +21,10 @@
 //
 // # Readings and checks
 //
-// A hint, the resync and the start have cards read in full. In between, at each
-// [Config.HealthInterval], a card with which nothing is wrong is checked: what its
-// last reading has observed ([Reading]) is looked at again, and only at a difference
-// is the card read. A card with which something is wrong is read each time.
+// A hint, the resync and the start cause full readings of cards. In between, at each
+// [Config.HealthInterval], a card with which nothing is wrong is checked: the observations
+// of its last reading ([Reading.Observed]) are compared with the present state, and the
+// card is read only if one differs. A card with which something is wrong is read each time.
 //
 // # What may block
 //
@@ -36,9 +36,9 @@
 // it may have left. The loop itself never reads a file.
 //
 // A reading or a listing that meets the daemon's own trouble ([sysfs.OwnTrouble]: no
-// descriptor, no memory) counts for nothing: devices keep their state, and it is made
-// again with the next health tick. A card that could not be read for
-// [Config.TombstoneGrace] for that reason is unchecked.
+// descriptor, no memory) is discarded: devices keep their state, and it is repeated at the
+// next health tick. The devices of a card that could not be read for that reason for
+// [Config.TombstoneGrace] become unhealthy ([ReasonUnchecked]).
 //
 // Asking who holds what ([Config.Holders]) may block too, and is done in the same
 // way, one question at a time.

@@ -20,9 +20,9 @@ type Family interface {
 	// Read reads one card. A card that is not there, or not this family's, is
 	// an error that wraps fs.ErrNotExist. Any other error says that the card
 	// could not be read: what was known of it stays. Trouble with one port is
-	// no error but a condition of that port. A reading that met the daemon's own
-	// trouble ([sysfs.OwnTrouble]) is that error, or has it in the Err of one of its
-	// conditions: then nothing of the reading counts.
+	// no error but a condition of that port. If a reading met the daemon's own trouble
+	// ([sysfs.OwnTrouble]), Read returns that error, or a reading with it in the Err of a
+	// condition. The whole reading is then discarded.
 	Read(host sysfs.Host, card string) (Reading, error)
 
 	// Outline says which ports a card has, without asking the card: from
@@ -45,19 +45,19 @@ type Reading struct {
 	PhysFn string
 	Ports  []Port // in the order of the driver's numbers
 
-	// Observed is what a check of the card looks at again, in this order, at the
-	// health interval. While all of it is as it was, this reading counts as made
-	// again; at the first difference the card is read. What is left out is found by
-	// the readings at a hint, at the resync, and while something is wrong with the
-	// card. Empty: the card is never checked, always read.
+	// Observed has the observations that a check of the card compares with the present
+	// state, in this order, at the health interval. While none differs, this reading still
+	// holds; at the first difference the card is read. A change of other files is found by
+	// the readings at a hint, at the resync, and while something is wrong with the card.
+	// Empty: the card is never checked, always read.
 	//
-	// A file that may be read only while another one has a certain value comes after
+	// A file that may be read only while another one has a certain value must come after
 	// that one.
 	Observed []sysfs.Observation
 }
 
 // OwnTrouble returns the first error among the conditions that is the daemon's own
-// trouble, not the card's; nil: there is none.
+// trouble, not the card's, or nil if there is none.
 func (r Reading) OwnTrouble() error {
 	for _, p := range r.Ports {
 		for _, c := range p.Conditions {

@@ -13,7 +13,7 @@ type Holding struct {
 	As      string   // the name under which it was given out
 	Holders []string // namespace/pod/container; empty: given out, it is not known yet to whom
 	// Nodes are the names and numbers (MAJOR:MINOR) of the nodes that the holders were
-	// given. Where they are not known, NodesErr says why.
+	// given. If they are not known, NodesErr is the reason.
 	Nodes    []string
 	NodesErr error
 }
@@ -45,8 +45,8 @@ type holders struct {
 	held    map[string][]Holding // the newest answer; nil: none yet
 	heldAt  time.Time            // when it was asked for
 	err     string               // why the newest question failed, ""
-	record  map[string][]Holding // what was given out earlier, as long as there is no answer
-	blind   bool                 // by the newest answer, nodes of something that is held are not known
+	record  map[string][]Holding // holdings of before the start, until there is an answer
+	blind   bool                 // by the newest answer, the nodes of a held device are not known
 }
 
 // answer is what the one who was asked says.
@@ -108,7 +108,7 @@ func (l *loop) takeAnswer(ctx context.Context, a answer) {
 		h.next = a.asked.Add(min(l.cfg.HoldersInterval, untilHeard))
 	case h.blind, len(l.tombstones) > 0, len(l.owed) > 0, len(l.waiting) > 0, a.err != nil:
 		h.next = a.asked.Add(l.cfg.HoldersInterval)
-	case a.asked.Before(h.doubt): // twice at least before what was released is offered
+	case a.asked.Before(h.doubt): // at least twice before a released device is offered
 		h.next = a.asked.Add(min(l.cfg.HoldersInterval, max(l.cfg.RecoveryHold/2, time.Second)))
 	}
 }
@@ -135,8 +135,8 @@ func (l *loop) compareHolders(a answer) {
 	}
 }
 
-// askOn has the question repeated for some time, and once at least, after an answer that
-// something is free: a kubelet that has just started may not know its pods yet.
+// askOn makes the loop repeat the question for some time, and at least once, after an
+// answer that a device is free: a kubelet that has just started may not know its pods yet.
 func (l *loop) askOn(a answer) {
 	l.holders.doubt = a.asked.Add(max(l.cfg.TombstoneGrace, time.Nanosecond))
 }
@@ -155,8 +155,8 @@ func (l *loop) expire(now time.Time) {
 	l.expireNodes(now)
 }
 
-// expiry returns when something that has lasted since then, and waits for an answer,
-// ends if there is none any more.
+// expiry returns the time at which a state that began at since, and that waits for an
+// answer, ends if no answer comes.
 func (l *loop) expiry(since time.Time) time.Time {
 	if l.holders.heldAt.After(since) {
 		since = l.holders.heldAt

@@ -28,17 +28,17 @@ type Config struct {
 	// A device that leaves stays listed, unhealthy, until it is free. nil: nobody is
 	// asked, and what leaves is off the list at once.
 	Holders func(context.Context) (map[string][]Holding, error)
-	// Record says what was given out before, as Holders does, until Holders answers or
-	// TombstoneGrace is over: the kubelet may take its time to answer after a start.
-	// Of what is in it the nodes alone matter. It is read, not kept.
+	// Record has the holdings of before the start, in the form of Holders' answers. It counts
+	// until Holders answers or TombstoneGrace is over, because a kubelet may answer late after
+	// its start. Only the nodes in it are used. The inventory reads it and does not change it.
 	Record map[string][]Holding
 	// HoldersInterval is the time between two questions while the answer matters; else
 	// it is asked with each resync, so that it is known whether there is an answer.
 	// Without Holders: not used.
 	HoldersInterval time.Duration
 	// TombstoneGrace is how long one that left stays listed when Holders fails; 0:
-	// not at all. It is also how long a card keeps its state while the daemon is out
-	// of descriptors or memory, then at least as long as three readings take.
+	// not at all. It is also how long a card keeps its state while the daemon is out of
+	// descriptors or memory; then it is at least three times HealthInterval.
 	TombstoneGrace time.Duration
 	// AnyAFU: a port that comes back with another AFU is the same one; programming
 	// is what it is there for.

@@ -86,7 +86,7 @@ func (l *loop) takeListing(ctx context.Context, found listing) {
 		l.ask(c, how)
 	}
 	l.allAt = time.Time{}
-	if l.first == nil && !starved { // else the next listing is the first: nothing is published before that
+	if l.first == nil && !starved { // if starved, the next listing is the first, and nothing is published before it
 		l.first, l.firstUntil = make(map[string]bool, len(l.cards)), time.Now().Add(firstGrace)
 		for address := range l.cards {
 			l.first[address] = true
@@ -112,7 +112,7 @@ func (l *loop) sayListing(found listing) {
 	l.listErr = now
 }
 
-// resolution is the card that a node's number leads to.
+// resolution is the result of looking for the card of a node by the node's number.
 type resolution struct {
 	hint    Hint
 	owners  []string // the cards that were known to have the node

@@ -63,8 +63,8 @@ type loop struct {
 	hinted     time.Time // earliest hint behind what is dirty
 	unsaid     []func()  // what is to be logged and counted when that is published
 
-	listErr   string // last error of a listing, so that it is said once
-	listAgain bool   // the last listing met the daemon's own trouble
+	listErr   string // last error of a listing, so that it is logged once
+	listAgain bool   // the last listing met the daemon's own trouble, and is to be repeated
 	shortage  shortage
 }
 
@@ -199,10 +199,10 @@ func (l *loop) hint(c *card, h Hint) {
 	l.ask(c, wantNow)
 }
 
-// hintNode asks for the cards that are known to have this node, and resolves the
-// node's own number. Drivers reuse names, lowest first, so the node may belong to
-// another card by now. A reading that is under way may have passed the node before
-// this hint: update asks for its card again if the reading has the node.
+// hintNode asks for a reading of the cards that are known to have this node, and resolves
+// the node's own number. Drivers reuse names, lowest first, so the node may belong to
+// another card by now. A reading that is under way may have passed the node before this
+// hint: if its result has the node, update asks for another reading of its card.
 func (l *loop) hintNode(ctx context.Context, name string, h Hint) {
 	var owners []string
 	for address, c := range l.cards {

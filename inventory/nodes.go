@@ -8,39 +8,39 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// A container that was given a device node keeps the right to the node's number
-// until it ends, and when it is restarted it may be given whatever has the node's
-// name then. Drivers give both to the next card as soon as a card has left. So a
+// A container that was given a device node may open the node's number until the
+// container ends. When it is restarted, it may get the node that has the same name by
+// then. After a card has left, drivers give its names and numbers to the next card. So a
 // device is offered only while no other device has a claim on its nodes.
 //
-// The claims of a device are the names and numbers of the nodes that it has, that it
-// had when it left, and that its holders were given.
+// A device has a claim on the names and numbers of the nodes that it has, that it had when
+// it left, and that its holders were given.
 
 // claims are the loop's record of which devices have a claim on which nodes.
 type claims struct {
 	of    map[string][]string        // device -> names and numbers of nodes, sorted
 	on    map[string]map[string]bool // name or number of a node -> devices
-	dirty map[string]bool            // devices that are to be judged again
+	dirty map[string]bool            // devices that must be judged again
 }
 
 func newClaims() claims {
 	return claims{of: map[string][]string{}, on: map[string]map[string]bool{}, dirty: map[string]bool{}}
 }
 
-// conflict is how sure it is that another device has a claim on a device's nodes.
+// conflict is the certainty that another device has a claim on a device's nodes.
 type conflict uint8
 
 const (
 	noConflict conflict = iota
-	possible            // a device had them, and its holders are not known yet
-	certain             // a device that is held had them
+	possible            // another device has a claim, and its holders are not known yet
+	certain             // another device has a claim, and is held
 )
 
 // nodesOf returns the names and numbers of the nodes of a device.
 func nodesOf(d *Device) []string { return slices.Concat(d.Nodes, d.NodeNumbers) }
 
-// holdings returns how the device with this id is held, by the newest answer, or by
-// the record as long as there is none.
+// holdings returns the holdings of the device with this id, by the newest answer, or by the
+// record until there is an answer.
 func (l *loop) holdings(id string) []Holding {
 	if l.holders.held == nil {
 		return l.holders.record[id]
@@ -58,8 +58,8 @@ func (l *loop) givenNodes(id string) []string {
 	return all
 }
 
-// reclaim brings the claims of the device with this id up to date. The devices that
-// this may concern are judged again before the next snapshot.
+// reclaim brings the claims of the device with this id up to date. The devices that the
+// change may concern are judged again before the next snapshot.
 func (l *loop) reclaim(id string) {
 	now := l.givenNodes(id)
 	now = append(now, l.owed[id].nodes...)
@@ -90,14 +90,14 @@ func (l *loop) reclaim(id string) {
 	l.claims.dirty[id] = true
 }
 
-// owed are nodes that a device does not have any more, and that its holders may have.
+// owed are nodes that a device no longer has and that its holders may still open.
 type owed struct {
 	nodes []string  // names and numbers
 	since time.Time // when the last of them was lost
 }
 
-// owe keeps the claim of a device on nodes that it loses, until an answer that is asked
-// for from now on says that the device is free.
+// owe keeps the claim of a device on nodes that it loses, until an answer to a question
+// asked from now on says that the device is free.
 func (l *loop) owe(id string, nodes []string) {
 	if l.cfg.Holders != nil && len(nodes) > 0 {
 		l.owed[id] = owed{slices.Concat(l.owed[id].nodes, nodes), time.Now()}
@@ -111,7 +111,7 @@ func (l *loop) clear(id string) {
 	l.reclaim(id)
 }
 
-// judgeClaimed judges the devices again that changed claims may concern.
+// judgeClaimed judges again the devices that changed claims may concern.
 func (l *loop) judgeClaimed(now time.Time) {
 	for len(l.claims.dirty) > 0 {
 		ids := slices.Sorted(maps.Keys(l.claims.dirty))
@@ -131,7 +131,7 @@ func (l *loop) judgeClaimed(now time.Time) {
 func (l *loop) conflict(d *Device) conflict {
 	worst := noConflict
 	if l.cfg.Holders == nil {
-		return worst // the holders of what has left are never known
+		return worst // the holders of a device that has left are never known
 	}
 	for _, node := range nodesOf(d) {
 		for id := range l.claims.on[node] {
@@ -146,43 +146,44 @@ func (l *loop) conflict(d *Device) conflict {
 		}
 	}
 	if worst == noConflict && l.holders.blind && len(d.Nodes) > 0 && len(l.holdings(d.ID)) == 0 {
-		return certain // nobody knows whose node it is
+		return certain // any of the unknown nodes may be this one
 	}
 	return worst
 }
 
 // cameBackElsewhere reports whether a device that is back in its place has other nodes
-// than its holders were given. While these are not known, they are all that it had.
-// known is the last answer: a device whose nodes were others lacks one for as long.
-func (l *loop) cameBackElsewhere(d *Device, known bool) bool {
+// than its holders were given. While the given nodes are not known, all nodes that it had
+// stand for them. before is the previous result: if it was true, it stays true as long as
+// one of the given nodes is missing.
+func (l *loop) cameBackElsewhere(d *Device, before bool) bool {
 	nodes := l.givenNodes(d.ID)
 	if len(nodes) == 0 {
 		nodes = l.owed[d.ID].nodes
 	}
-	return replaced(nodes, nodesOf(d)) || known && lacks(nodesOf(d), nodes)
+	return replaced(nodes, nodesOf(d)) || before && lacks(nodesOf(d), nodes)
 }
 
-// nodeChanged reports whether a device that has not left under our eyes, and is held, has
-// other nodes than its holders were given.
+// nodeChanged reports whether a held device that this process has not seen leave has other
+// nodes than its holders were given.
 func (l *loop) nodeChanged(d *Device) bool {
 	if t := l.tombstones[d.ID]; t != nil && !t.moved {
-		return false // its reason says enough
+		return false // the tombstone has a reason of its own
 	}
 	return replaced(l.givenNodes(d.ID), nodesOf(d))
 }
 
-// replaced reports whether nodes have been replaced: some are gone, and others are there
-// instead. A region that has lost or gained a port has its other nodes still.
+// replaced reports whether some of the given nodes are missing now and new ones are there.
+// A region that has only lost or only gained a port is not replaced.
 func replaced(given, now []string) bool {
 	return len(given) > 0 && lacks(given, now) && lacks(now, given)
 }
 
-// lacks reports whether one of nodes is not among those that there are.
+// lacks reports whether one of nodes is missing in there.
 func lacks(there, nodes []string) bool {
 	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(there, node) })
 }
 
-// judgeNodes returns what is wrong with the nodes of a device that has been read.
+// judgeNodes returns the conditions of the nodes of a device that has been read.
 func (l *loop) judgeNodes(p *port, d *Device) []Condition {
 	var all []Condition
 	if l.nodeChanged(d) {
@@ -191,12 +192,12 @@ func (l *loop) judgeNodes(p *port, d *Device) []Condition {
 	switch now := l.conflict(d); {
 	case now != noConflict:
 		p.conflict = max(p.conflict, now)
-		// A kubelet that has just started may not name all holders: good news waits,
-		// also for a device that was never offered.
+		// A kubelet that has just started may not name all holders yet: RecoveryHold
+		// applies even to a device that was never offered.
 		p.health.offered = p.health.offered || now == certain
 		all = append(all, Condition{Reason: ReasonNodeInUse, Health: Unhealthy})
 	case p.conflict == possible:
-		p.health.forgive(ReasonNodeInUse) // it was free all along
+		p.health.forgive(ReasonNodeInUse) // the other device was free all along
 		fallthrough
 	default:
 		p.conflict = noConflict
@@ -218,8 +219,7 @@ func (l *loop) awaitRelease(id string, waits bool) {
 	}
 }
 
-// takeHoldings makes held the newest answer, and brings up to date which devices have a
-// claim on which nodes.
+// takeHoldings takes over the holdings of a new answer, and updates the claims on nodes.
 func (l *loop) takeHoldings(a answer) {
 	before, held := l.holders.held, a.held
 	if before == nil {
@@ -270,8 +270,8 @@ func (l *loop) expireNodes(now time.Time) {
 	}
 }
 
-// lookForBlind finds out whether some device is held of which it is not known which
-// nodes its holders were given.
+// lookForBlind updates blind: whether it is unknown, for some held device, which nodes its
+// holders were given.
 func (l *loop) lookForBlind() {
 	var ids []string
 	var why error

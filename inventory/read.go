@@ -43,8 +43,8 @@ func (l *loop) read(ctx context.Context, c *card) {
 	l.start(ctx, r, Family.Read)
 }
 
-// start reads outside the loop and sends the result to it. A reading that r has
-// already is kept if a check finds that it still holds.
+// start reads outside the loop and sends the result to it. If r already has a reading, it
+// is checked first, and kept if it still holds.
 func (l *loop) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
 	address := r.card.address
 	l.readers.Go(func() {

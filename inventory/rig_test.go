@@ -128,7 +128,7 @@ func (b *bench) hang(card string) (release func()) {
 	}
 }
 
-// delay holds back what readings of a card from now on have found, until release.
+// delay holds back the results of readings of a card from now on, until release.
 func (b *bench) delay(card string) (release func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,17 +6,17 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// shortage is the time in which readings and listings meet the daemon's own
-// trouble: it is out of descriptors or memory.
+// shortage is a time in which readings and listings meet the daemon's own trouble: it is
+// out of descriptors or memory.
 type shortage struct {
 	since time.Time // zero: there is none
 	last  time.Time // newest reading or listing that met it
 }
 
-// starve takes in a reading of a card that met the daemon's own trouble. It says
-// nothing about the card, whose last state stays; but a card that could not be
-// checked for too long is not known to be healthy. The next health tick reads it
-// again.
+// starve handles a reading of a card that met the daemon's own trouble. Such a reading is
+// no finding about the card, so the card keeps its last state. After too long without a
+// reading its devices become unhealthy, because they are not known to be healthy. The next
+// health tick reads the card again.
 func (l *loop) starve(c *card, err error, now time.Time) {
 	l.noteShortage(err, now)
 	if c.starved.IsZero() {
@@ -30,8 +30,8 @@ func (l *loop) starve(c *card, err error, now time.Time) {
 	unprompted(c, func() { l.judgeAll(c, now) })
 }
 
-// readable notes that a reading of the card was not held up by the daemon's own
-// trouble, or that nothing waits for one.
+// readable ends the starved state of the card: a reading had another result, or no result
+// is expected any more.
 func (c *card) readable() { c.starved, c.unchecked = time.Time{}, false }
 
 // noteShortage logs the beginning of a shortage.
@@ -43,8 +43,8 @@ func (l *loop) noteShortage(err error, now time.Time) {
 	}
 }
 
-// endShortage logs the end of a shortage, which is when every card has been read, and
-// the cards listed, since they met it. It is called once per health interval.
+// endShortage logs the end of a shortage if, since then, every card that met it has been
+// read and the cards have been listed. It is called once per health interval.
 func (l *loop) endShortage() {
 	if l.shortage.since.IsZero() || l.listAgain {
 		return

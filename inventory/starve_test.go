@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// errOutOfDescriptors is what a family's reading or listing fails with.
+// errOutOfDescriptors is the error of a family's reading or listing.
 var errOutOfDescriptors = fmt.Errorf("open region0: %w", syscall.EMFILE)
 
 func withGrace(grace time.Duration) inventory.Config {
@@ -34,7 +34,7 @@ func (b *bench) shortage(err error, cards ...string) {
 	b.listErr = err
 }
 
-// Out of descriptors, each device keeps what it was, and it is said once.
+// Without descriptors, each device keeps its state, and one line is logged.
 func TestShortageKeepsEverything(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := metrics.New("test")
@@ -115,7 +115,7 @@ func TestStarvedConditionVoidsTheReading(t *testing.T) {
 	}
 }
 
-// What could not be checked for the grace time is not known to be healthy.
+// A device that could not be checked for the grace time becomes unhealthy.
 func TestUnchecked(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -176,7 +176,7 @@ func TestUncheckedWithoutGrace(t *testing.T) {
 	})
 }
 
-// What comes and goes in a shortage is found within a health interval of its end.
+// Cards that come and go in a shortage are found within a health interval of its end.
 func TestCardsComeAndGoInAShortage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -197,7 +197,7 @@ func TestCardsComeAndGoInAShortage(t *testing.T) {
 	})
 }
 
-// A card that nobody announced is found by the listing, which is made again as soon.
+// A card without a hint is found by the listing, which is repeated as soon.
 func TestListingInAShortageIsMadeAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -213,7 +213,7 @@ func TestListingInAShortageIsMadeAgain(t *testing.T) {
 	})
 }
 
-// A daemon that starts in a shortage publishes nothing before it could list the cards.
+// A daemon that starts in a shortage publishes nothing until it can list the cards.
 func TestStartInAShortage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")

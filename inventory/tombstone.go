@@ -21,7 +21,7 @@ type tombstone struct {
 	left    time.Time
 	held    bool     // by the newest answer
 	holders []string // by the same
-	// renumbered: it is back, under another node.
+	// renumbered: the device is back, under another node.
 	renumbered bool
 	// replaced: what is in its place now is another one, which must wait.
 	replaced bool
@@ -168,13 +168,13 @@ func (l *loop) confirm(t *tombstone, h Holding) {
 
 func (l *loop) noteHeld(t *tombstone, h Holding) {
 	t.held, t.holders = true, h.Holders
-	l.reclaim(t.device.ID) // whoever has its nodes is to know
+	l.reclaim(t.device.ID) // a device that has its nodes now is judged again
 	message := "removed device is held"
 	switch {
 	case t.moved:
 		message = "device is held as something else"
 	case t.renumbered:
-		message = "device is held by its former node"
+		message = "device is held under its former node"
 	}
 	d := t.device
 	l.later(func() {

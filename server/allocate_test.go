@@ -27,7 +27,7 @@ func envs(ids string) map[string]string {
 	return map[string]string{"ACCELERATOR_UNITS": ids, "ACCELERATOR_DEVICES": ids}
 }
 
-// nodesOf are the annotations that tell the nodes of ports.
+// nodesOf returns the annotations that name the nodes of ports.
 func nodesOf(ids ...string) map[string]string {
 	all := map[string]string{}
 	for _, id := range ids {

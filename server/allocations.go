@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Allocations are the devices that Allocate has given to containers, for as long as the
-// kubelet's pod-resources API may not tell of it. The kubelet names a holder only once
-// the pod has been admitted, some time after Allocate has answered. An allocation counts
-// until an answer that was asked for after it has named a holder and a later one does
-// not; without any that names a holder it counts for the grace time.
+// Allocations are the devices that Allocate has given to containers and that the kubelet's
+// pod-resources API may not show yet: the kubelet names a holder only when the pod has
+// been admitted, some time after Allocate has answered. An allocation counts until one
+// answer to a later question has named a holder and the answer to a still later one does
+// not. If no answer ever names a holder, it counts for the grace time.
 //
 // Allocations outlive resources and servers, and are safe for concurrent use. There are
-// never more than devices that were ever listed.
+// never more of them than devices that were ever listed.
 type Allocations struct {
 	grace time.Duration
 
@@ -34,21 +34,22 @@ type Allocation struct {
 type unitKey struct{ resource, id string }
 
 type allocation struct {
-	at    time.Time // when it was asked for last
-	named time.Time // when the newest answer was asked for that names a holder; zero: none does
+	at    time.Time // of the last request for it
+	named time.Time // when the newest answer that names a holder was asked for; zero: none names one
 	nodes []string
 }
 
-// NewAllocations returns an empty set. An allocation without a holder counts for the
-// grace time.
+// NewAllocations returns an empty set. An allocation for which no holder is named counts
+// for the grace time.
 func NewAllocations(grace time.Duration) *Allocations {
 	return &Allocations{grace: grace, served: map[unitKey]allocation{}}
 }
 
-// add takes note that these ids are about to be given, and returns the list by which
-// that is decided. withdraw takes it back, where they are refused: earlier allocations
-// of them stand. The list is read under the lock: a device that leaves it is then asked
-// after, and must not be found free before it is refused.
+// add records that these ids are about to be given, and returns the newest list, by which
+// the caller decides whether they may be. If they are refused, the caller must call
+// withdraw, which restores earlier allocations of them. The list is read under the lock:
+// when a device leaves the list, the inventory asks for its holders, and must find this
+// allocation unless Allocate refuses the device.
 func (a *Allocations) add(resource string, ids []string, lists *feed[*list]) (newest *list, withdraw func()) {
 	now := time.Now()
 	a.mu.Lock()
@@ -67,7 +68,7 @@ func (a *Allocations) add(resource string, ids []string, lists *feed[*list]) (ne
 	return newest, func() { a.withdraw(before, now) }
 }
 
-// withdraw takes an add back, but not one that has come after it.
+// withdraw undoes an add, but not a later one of the same ids.
 func (a *Allocations) withdraw(before map[unitKey]allocation, added time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,8 +84,8 @@ func (a *Allocations) withdraw(before map[unitKey]allocation, added time.Time) {
 }
 
 // Compare compares the allocations with an answer of the pod-resources API and returns
-// those that still count, sorted. asked is when the question was asked, named reports
-// whether the answer names a holder of a device. Answers may be compared in any order.
+// those that still count, sorted. asked is the time of the question; named reports whether
+// the answer names a holder of a device. Answers may be compared in any order.
 func (a *Allocations) Compare(asked time.Time, named func(resource, id string) bool) []Allocation {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,7 +93,7 @@ func (a *Allocations) Compare(asked time.Time, named func(resource, id string) b
 	var all []Allocation
 	for key, was := range a.served {
 		switch is := named(key.resource, key.id); {
-		case !asked.After(was.at): // the answer may be older
+		case !asked.After(was.at): // the answer may be older than the allocation
 		case is && asked.After(was.named):
 			was.named = asked
 			a.served[key] = was
@@ -108,7 +109,7 @@ func (a *Allocations) Compare(asked time.Time, named func(resource, id string) b
 	return all
 }
 
-// forget drops what has not been named within the grace time.
+// forget drops the allocations for which no holder was named within the grace time.
 func (a *Allocations) forget(now time.Time) {
 	maps.DeleteFunc(a.served, func(_ unitKey, was allocation) bool { return was.named.IsZero() && now.Sub(was.at) > a.grace })
 }

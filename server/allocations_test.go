@@ -44,7 +44,7 @@ func units(ids ...string) []offer.Unit {
 	return list
 }
 
-// What Allocate served is remembered for a minute after it was served last.
+// If no answer of the kubelet names a holder, an allocation counts for a minute.
 func TestAllocatedLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quiet(t)

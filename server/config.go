@@ -32,13 +32,13 @@ type Config struct {
 	BackoffMax      time.Duration // between later ones
 	PollInterval    time.Duration // how often the kubelet's directory is looked at unasked
 
-	// Allocations takes note of what is given out. It may be shared with earlier servers.
+	// Allocations records the devices that are given out. It may be shared with earlier servers.
 	Allocations *Allocations
 
 	Metrics *metrics.Metrics // nil: nothing is counted
 }
 
-// AllocationGrace is how long an allocation counts whose holder the kubelet does not name.
+// AllocationGrace is how long an allocation counts if the kubelet names no holder for it.
 const AllocationGrace = time.Minute
 
 // Defaults returns the settings of a real node.

@@ -22,8 +22,9 @@
 //     and none waits for another.
 //   - The injection, a goroutine where CDI is on, keeps the spec file as the
 //     conductor wants it. Allocate does the same before it gives a name away.
-//   - [Allocations] are what Allocate has given out and the pod-resources API may not
-//     tell yet. They belong to the caller, and outlive endpoints and servers.
+//   - [Allocations] are the devices that Allocate has given out and that the
+//     pod-resources API may not show yet. They belong to the caller, and outlive endpoints
+//     and servers.
 //   - The twins, a goroutine, hold a connection to each socket of other daemons of
 //     ours in the kubelet's directory, and say when one has gone.
 //   - The directory watch tells all endpoints that something in the kubelet's

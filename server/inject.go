@@ -49,7 +49,7 @@ func (i *injection) want(resources []offer.Resource) {
 		for _, u := range r.Units {
 			d := cdi.Device{ID: u.ID, Nodes: u.Nodes}
 			if slices.Contains(u.Reasons, inventory.ReasonReplacedInUse) || slices.Contains(u.Reasons, inventory.ReasonNodeInUse) {
-				d.Nodes = nil // a container that starts again would share it, or be given another one than it was
+				d.Nodes = nil // a container that restarts would share the device, or get another device
 			}
 			devices = append(devices, d)
 		}

@@ -14,9 +14,9 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// A watcher that is made while the process is out of descriptors says of each source
-// once that it is lost, and opens it when there are some again. Not parallel: nobody
-// else has a descriptor meanwhile.
+// A watcher that is made while the process is out of descriptors logs for each source once
+// that it is lost, and opens it when there are descriptors again. Not parallel: other tests
+// would have no descriptor either.
 func TestOpenedOutOfDescriptors(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Sysfs, "a/b")
@@ -52,7 +52,7 @@ func TestOpenedOutOfDescriptors(t *testing.T) {
 }
 
 // A tree is watched completely or, where any access to it meets a shortage, lost and
-// tried again: what is not watched would never be.
+// opened again: an unwatched directory would stay unwatched.
 func TestTreeIsNotHalfWatched(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Sysfs, "a/b")

@@ -28,8 +28,8 @@ type tree struct {
 	metrics *metrics.Metrics
 	notify  *notify.Instance // nil while closed
 	seen    seen
-	partial bool  // some directories are not watched, and that was said
-	starved error // some are not, for want of descriptors or memory: the tree is to be opened again
+	partial bool  // some directories are not watched, and that was logged
+	starved error // some are not, for want of descriptors or memory: the tree must be opened again
 }
 
 func (t *tree) open() ([]zap.Field, error) {
@@ -175,9 +175,9 @@ func (t *tree) walk(dir string, found cards) {
 	}
 }
 
-// unwatched says once that the tree is not watched completely, for lack of
-// watches mostly. A directory that vanished or keeps us out is its own matter. A
-// shortage of descriptors or memory passes: the source is lost then, and retried.
+// unwatched logs once that the tree is not watched completely, mostly for lack of watches.
+// A directory that vanished or denies access is logged at Debug. A shortage of descriptors
+// or memory passes: then the source is lost, and opened again later.
 func (t *tree) unwatched(dir string, err error) {
 	if sysfs.OwnTrouble(err) {
 		t.starved = err

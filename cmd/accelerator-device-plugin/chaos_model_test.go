@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// model changes a node and knows what the kubelet must be told of it.
+// model changes a node and computes the lists that the kubelet must get.
 type model struct {
 	d         *daemon
 	inventory *inventory.Inventory
@@ -124,7 +124,7 @@ func portID(c simnode.Card, port int) string {
 	return id
 }
 
-// want returns what the kubelet must be told. A device that is held stays in the
+// want returns the lists that the kubelet must get. A device that is held stays in the
 // resource as which it was given out, and is unhealthy there unless it is in its
 // place, of the same kind and under the same nodes. A device is unhealthy while a pod
 // that holds another one may have one of its nodes.
@@ -175,7 +175,7 @@ func (m *model) String() string {
 	return fmt.Sprintf("ports %v, held %v, nodes given %v", m.ports, m.held, m.givenNodes())
 }
 
-// turn changes one card.
+// turn changes one card at random.
 func (m *model) turn(random *rand.Rand) {
 	c := m.slots[random.IntN(len(m.slots))]
 	if m.ports[c.Address] == nil {
@@ -268,8 +268,8 @@ func (m *model) plug(c simnode.Card) {
 	m.ports[c.Address] = slices.Repeat([]portState{{afu: c.AFUID}}, c.Ports)
 }
 
-// unplug pulls a card. Nodes that a held device has lost are owed to its holder if the
-// daemon has seen them: it is given the time.
+// unplug pulls a card. A holder may still open the nodes that its device has lost, if the
+// daemon has seen them: unplug gives the daemon the time to see them.
 func (m *model) unplug(c simnode.Card) {
 	m.d.t.Helper()
 	for _, d := range m.devices() {
@@ -286,8 +286,8 @@ func (m *model) unplug(c simnode.Card) {
 	delete(m.ports, c.Address)
 }
 
-// swap puts another card in the place of one, after the daemon has seen that one
-// go: a swap that nobody sees is none.
+// swap puts another card in the place of one, after the daemon has seen that one go: a
+// swap that the daemon does not see changes nothing for it.
 func (m *model) swap(random *rand.Rand, when string) {
 	m.d.t.Helper()
 	c := &m.slots[random.IntN(len(m.slots))]
@@ -329,8 +329,8 @@ func (m *model) turnPod(random *rand.Rand) {
 	}
 }
 
-// start starts a pod, as far as the daemon gives it its device: the list that the
-// kubelet has may be out of date.
+// start starts a pod if the daemon gives it its device. The daemon may refuse: the list
+// that the kubelet has may be out of date.
 func (m *model) start(resource, id string) {
 	m.pods++
 	pod := fmt.Sprint("pod", m.pods)
@@ -370,8 +370,8 @@ func (m *model) releaseAll() {
 	}
 }
 
-// settle waits until the kubelet was told the truth, and the daemon knows the nodes
-// of all devices.
+// settle waits until the kubelet has the lists that it must get, and the daemon knows the
+// nodes of all devices.
 func (m *model) settle(when string) {
 	m.d.t.Helper()
 	m.d.pods.Behave(standin.PodBehaviour{})
@@ -406,8 +406,8 @@ func (m *model) settle(when string) {
 	}
 }
 
-// awaitGone waits until the daemon knows that a card is gone. What the kubelet is
-// told does not show it: a held device that was unhealthy before stays as it was.
+// awaitGone waits until the daemon knows that a card is gone. The lists do not show that: a
+// held device that was unhealthy before stays as it was.
 func (m *model) awaitGone(when, address string) {
 	m.d.t.Helper()
 	m.awaitSnapshot(when, func(s inventory.Snapshot) error {

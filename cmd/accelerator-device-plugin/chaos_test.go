@@ -129,7 +129,7 @@ func lastWords(t *testing.T) *zap.Logger {
 	return zap.New(core)
 }
 
-// runWithEar runs the daemon with an ear of ours. stop ends it.
+// runWithEar runs the daemon with the test's source of hints. stop ends it.
 func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.Inventory, stop func()) {
 	watched := watching(cfg)
 	settings := server.Defaults()

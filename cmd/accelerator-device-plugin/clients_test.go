@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// Clients that send nothing, or half a request, take neither memory nor descriptors
-// from the daemon, nor the answer from a probe, nor the news from the kubelet.
+// While clients send nothing, or half a request, the daemon's memory and descriptors stay
+// bounded, probes are answered, and the kubelet gets its lists.
 func TestHalfOpenClients(t *testing.T) {
 	const clients = 2000
 	r, node, kubelet := serveBinary(t)
@@ -25,7 +25,7 @@ func TestHalfOpenClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.await("stream.opened")
-	for _, path := range []string{"/metrics", "/devices", "/healthz"} { // what the first answers cost is no growth
+	for _, path := range []string{"/metrics", "/devices", "/healthz"} { // the cost of the first answers is not growth
 		if _, code := get(t, "http://"+address+path); code != 200 {
 			t.Fatalf("%s = %d, want 200", path, code)
 		}

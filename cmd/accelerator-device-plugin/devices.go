@@ -74,7 +74,7 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 	if err != nil {
 		return err
 	}
-	// Who reads "nobody" where nobody was asked may pull a card under a pod.
+	// A user who takes unknown holders for no holders may pull a card that a pod uses.
 	if unknown != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(unknown, fs.ErrNotExist)) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %s\n", terminal.Escape(unknown.Error()))
 	}

@@ -5,7 +5,7 @@
 // and server, and turns errors into exit codes (0 fine, 1 failure, 2 usage). It
 // is the only place that looks at the environment, at signals and that exits.
 //
-// Of state it owns what goes on when another mode makes the parts anew (service):
-// the settings as they were read last, under which names devices were ever offered,
-// and the servers that have given something out lately.
+// It owns the state that outlives a change of mode, which replaces the other parts
+// (service): the settings as they were read last, the names under which devices were
+// ever offered, the allocations that the kubelet may not show yet, and the log.
 package main

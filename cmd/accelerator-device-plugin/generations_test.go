@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// What was given out is remembered when the mode changes, and with it which nodes.
+// Allocations, with their nodes, outlive a change of mode.
 func TestAllocationsOutliveTheMode(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.stop())

@@ -73,7 +73,7 @@ func (h held) ours(owns func(resource, id string) bool) map[string][]inventory.H
 	return all
 }
 
-// holderSource answers who holds what, and which nodes the holders were given.
+// holderSource finds the holders of devices, and the nodes that the holders were given.
 type holderSource struct {
 	socket     string // of the pod-resources API
 	kubeletDir string // of its checkpoint
@@ -81,12 +81,12 @@ type holderSource struct {
 	given      *server.Allocations
 }
 
-// rereadCheckpoint is how long after it has allocated a device the kubelet may take to
-// write its checkpoint, which it does before anything else.
+// rereadCheckpoint is the time within which the kubelet writes its checkpoint after an
+// allocation: it does so before anything else.
 const rereadCheckpoint = 100 * time.Millisecond
 
-// ask returns the devices that are held, by id: those of which the kubelet names a
-// holder, and those that were given out so recently that it may not know yet.
+// ask returns the devices that are held, by id: those for which the kubelet names a
+// holder, and those that were given out so recently that the kubelet may not name it yet.
 func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, error) {
 	asked := time.Now()
 	known, err := askHolders(ctx, s.socket, holdersPatient)
@@ -96,7 +96,8 @@ func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, 
 	return s.complete(ctx, asked, known), nil
 }
 
-// complete adds to an answer of the kubelet what it does not tell.
+// complete returns the holdings of a kubelet's answer, with the allocations and the nodes
+// that the answer lacks. asked is when the kubelet was asked.
 func (s holderSource) complete(ctx context.Context, asked time.Time, known held) map[string][]inventory.Holding {
 	all := known.ours(s.owns)
 	told := map[podresources.Key]bool{}
@@ -113,7 +114,8 @@ func (s holderSource) complete(ctx context.Context, asked time.Time, known held)
 	return all
 }
 
-// addRecorded adds the nodes of what others have given out, by the kubelet's record.
+// addRecorded adds the nodes of devices that other daemons, or earlier ones, gave out: it
+// reads them from the kubelet's checkpoint. told are the devices whose nodes are known.
 func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventory.Holding, told map[podresources.Key]bool) {
 	missing := false
 	for id, holdings := range all {
@@ -141,7 +143,7 @@ func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventor
 	if add() {
 		return
 	}
-	select { // another daemon may have given it out just now
+	select { // another daemon may have given the device out just now
 	case <-ctx.Done():
 	case <-time.After(rereadCheckpoint):
 		add()
@@ -149,12 +151,12 @@ func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventor
 }
 
 var (
-	errNotRecorded = errors.New("the kubelet's checkpoint has no entry of it")
-	errNotTold     = errors.New("the kubelet's checkpoint does not tell its nodes")
+	errNotRecorded = errors.New("the kubelet's checkpoint has no entry of the device")
+	errNotTold     = errors.New("the kubelet's checkpoint does not name the device's nodes")
 )
 
-// nodesErr returns why the nodes that were given with a device are not known, nil where
-// they are.
+// nodesErr returns the reason why the nodes that were given with a device are not known,
+// or nil if they are known.
 func nodesErr(given checkpoint.Given, found bool, err error) error {
 	switch {
 	case err != nil:
@@ -167,8 +169,8 @@ func nodesErr(given checkpoint.Given, found bool, err error) error {
 	return nil
 }
 
-// record returns what the kubelet has on record at the start. What cannot be read is
-// told with the first answer, if anything is held.
+// record returns the holdings that the kubelet's checkpoint has at the start. An error is
+// ignored here: the first answer reports it, if any device is held.
 func (s holderSource) record() map[string][]inventory.Holding {
 	record, _ := checkpoint.Read(s.kubeletDir)
 	all := map[string][]inventory.Holding{}

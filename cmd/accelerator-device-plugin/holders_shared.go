@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// holdersAge is how old the kubelet's answer may be that /devices shows. The kubelet
-// allows 100 questions a second for all its clients together.
+// holdersAge is the greatest age of the kubelet's answer that /devices shows. The kubelet
+// answers 100 requests a second, for all its clients together.
 const holdersAge = time.Second
 
-// sharedHolders asks the kubelet who holds what at most once in [holdersAge], however
-// many callers there are. It keeps an answer for that time, and an error too.
+// sharedHolders asks the kubelet for the holders of devices at most once in [holdersAge],
+// however many callers there are. It keeps an answer for that time, and an error too.
 type sharedHolders struct {
 	ask   func() (held, error)
 	turn  chan struct{} // full while a caller uses the fields below
@@ -19,8 +19,8 @@ type sharedHolders struct {
 	err   error
 }
 
-// shareHolders returns a sharedHolders for the kubelet behind socket. Its questions
-// end with ctx and not with one caller, because other callers wait for the same answer.
+// shareHolders returns a sharedHolders for the kubelet behind socket. A request ends with
+// ctx, not with the caller that made it: other callers wait for the same answer.
 func shareHolders(ctx context.Context, socket string) *sharedHolders {
 	return &sharedHolders{
 		ask:  func() (held, error) { return askHolders(ctx, socket, holdersSoon) },
@@ -28,8 +28,8 @@ func shareHolders(ctx context.Context, socket string) *sharedHolders {
 	}
 }
 
-// latest returns who holds what. It blocks while the kubelet is asked; a caller that
-// only waits for the question of another one is let go when ctx ends.
+// latest returns the holders of devices. It blocks while the kubelet is asked. A caller
+// that waits for the request of another one returns when ctx ends.
 func (s *sharedHolders) latest(ctx context.Context) (held, error) {
 	select {
 	case s.turn <- struct{}{}:

@@ -54,7 +54,7 @@ func TestSharedHolders(t *testing.T) {
 	})
 }
 
-// A client that goes does not wait for the question of another one, and does not end it.
+// A client that hangs up stops waiting for another client's request, and does not end it.
 func TestSharedHoldersWithACallerThatGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &sharedHolders{turn: make(chan struct{}, 1), ask: func() (held, error) {

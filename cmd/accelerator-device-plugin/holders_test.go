@@ -124,7 +124,7 @@ func TestHoldersOfDevicesCommand(t *testing.T) {
 	}
 }
 
-// What the kubelet says reaches the terminal as text.
+// Control characters in an answer of the kubelet are escaped on the terminal.
 func TestHoldersWithControlCharacters(t *testing.T) {
 	node, err := simnode.New(shortDir(t))
 	if err != nil {

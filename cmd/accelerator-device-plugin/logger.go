@@ -31,7 +31,7 @@ type daemonLog struct {
 	lines *backlog.Core
 }
 
-// openLog returns a log that writes to w and counts in m which lines it drops.
+// openLog returns a log that writes to w, and counts in m the lines that it drops.
 // [daemonLog.close] must be called in the end.
 func openLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *daemonLog {
 	l := &daemonLog{usual: levelOf(cfg), level: zap.NewAtomicLevelAt(levelOf(cfg))}
@@ -44,7 +44,7 @@ func openLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *daemonLog {
 	return l
 }
 
-// close blocks until all lines are written, for a bounded time where the reader has
+// close blocks until all lines are written, or for half a second if the reader has
 // stalled. Lines that are logged later are dropped.
 func (l *daemonLog) close() { l.lines.Close() }
 

@@ -160,7 +160,7 @@ func TestMetricsOutliveAMode(t *testing.T) {
 	}
 }
 
-// Both probes name what is stuck.
+// Both probes name the part that is stuck.
 func TestProbesNameWhatIsStuck(t *testing.T) {
 	d := prepareDaemon(t, nil)
 	n, err := openNode(d.cfg, watching(d.cfg), zap.NewNop(), zap.NewNop())

@@ -21,7 +21,7 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	if err != nil {
 		return err
 	}
-	// Who reads the log may go: the lines are lost then, not the daemon.
+	// If the reader of the log closes its end, lines are lost; the daemon goes on.
 	signal.Ignore(syscall.SIGPIPE)
 	counts := metrics.New(buildVersion())
 	log := openLog(cfg, cmd.ErrOrStderr(), counts)

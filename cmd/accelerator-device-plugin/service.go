@@ -66,7 +66,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	return tasks.Wait()
 }
 
-// taskOf returns what adds a task to a group, whose errors say which one it was.
+// taskOf returns a func that adds a task to a group. An error of the task has its name.
 func taskOf(tasks *errgroup.Group, log *zap.Logger) func(name string, run func() error) {
 	return func(name string, run func() error) {
 		tasks.Go(func() error {
@@ -142,7 +142,7 @@ func (s *service) serving(cfg config.Config) server.Config {
 	return settings
 }
 
-// answers returns those of the HTTP server, which runs until ctx ends.
+// answers returns the answers of the HTTP server, which runs until ctx ends.
 func answers(ctx context.Context, cfg config.Config, n *node, srv *server.Server, m *metrics.Metrics) httpd.Answers {
 	inv, shared := n.inventory, shareHolders(ctx, cfg.PodResourcesSocket)
 	return httpd.Answers{

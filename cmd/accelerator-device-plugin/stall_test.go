@@ -28,7 +28,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// stalled is the program as a daemon whose stderr nobody reads from some moment on.
+// stalled is the program as a daemon whose stderr is not read any more after the start.
 type stalled struct {
 	*exec.Cmd
 	t       *testing.T
@@ -195,8 +195,8 @@ func TestStalledLogIsAccountedFor(t *testing.T) {
 	}
 	d.turn(all...)
 
-	// Produced are, but for lines at the start: a line for each transition, list and
-	// allocation that was counted.
+	// Except at the start, the lines are one for each transition, list and allocation that
+	// was counted.
 	const warn, info = 0, 1
 	written, produced := [2]int{}, [2]int{}
 	count := func() {
@@ -292,7 +292,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 // crashIn is the variable that makes this program a daemon that panics.
 const crashIn = "ACCELERATOR_TEST_CRASH"
 
-// liveCrash is a daemon one of whose goroutines panics right after it has logged.
+// liveCrash is a daemon in which a goroutine panics right after it has logged.
 func liveCrash(dir string) (exitCode int) {
 	cfg := config.Defaults()
 	cfg.Mode, cfg.SysfsRoot, cfg.DevRoot, cfg.KubeletDir, cfg.HTTPAddress = offer.Pool, dir, dir, dir, ""
@@ -309,7 +309,7 @@ func liveCrash(dir string) (exitCode int) {
 	return 0
 }
 
-// A panic ends the daemon. Whatever was logged before it is in the log.
+// A panic ends the daemon. All lines that were logged before it are in the log.
 func TestLinesBeforeAPanicAreWritten(t *testing.T) {
 	for range 20 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])

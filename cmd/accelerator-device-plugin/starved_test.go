@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// limitFiles sets how many descriptors the daemon may have, as ulimit -S -n does. What
-// it has beyond that it keeps. It returns what the limit was.
+// limitFiles sets how many descriptors the daemon may have, as ulimit -S -n does, and
+// returns the limit of before. Descriptors that are open beyond the limit stay open.
 func (r *running) limitFiles(n uint64) (was uint64) {
 	r.t.Helper()
 	var old syscall.Rlimit
@@ -32,7 +32,7 @@ func (r *running) limitFiles(n uint64) (was uint64) {
 	return old.Cur
 }
 
-// connect opens connections to the daemon that say nothing.
+// connect opens connections to the daemon and sends nothing on them.
 func connect(t *testing.T, address string, n int) (hangUp func()) {
 	t.Helper()
 	var all []net.Conn
@@ -52,9 +52,9 @@ func connect(t *testing.T, address string, n int) (hangUp func()) {
 	return hangUp
 }
 
-// Somebody's connections take every descriptor that the daemon may have: no device
-// turns unhealthy, devices are given out, and it is said once. What happens to a card
-// meanwhile is found when the connections are gone.
+// Connections take every descriptor that the daemon may have: no device turns unhealthy,
+// devices are given out, and one line is logged. Changes of a card are found when the
+// connections are closed.
 func TestOutOfDescriptors(t *testing.T) {
 	const every = 100 * time.Millisecond
 	r, node, kubelet := serveBinary(t, "--health-interval", every.String(), "--recovery-hold=0s", "--log-level=info", "--cdi-dir", t.TempDir())

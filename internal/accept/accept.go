@@ -1,8 +1,9 @@
 // Package accept accepts connections through a shortage of descriptors or memory.
 //
-// net/http logs each attempt that fails, and both net/http and gRPC end a server
-// whose accept(2) fails with ENOMEM or ENOBUFS, though the shortage passes. It owns
-// no state. Accept blocks as that of any listener does.
+// Without it, net/http logs each accept(2) that fails, and both net/http and gRPC end
+// the server when accept(2) fails with ENOMEM or ENOBUFS, though the shortage passes.
+//
+// The package owns no state. Accept blocks, as that of any listener does.
 package accept
 
 import (

@@ -44,12 +44,13 @@
 // or event has at most 4 MiB; a watch is asked to end after 5 to 10 minutes and
 // is given up soon after; a connection that is silent is pinged (HTTP/2). What
 // is over begins again: a watch at the last resourceVersion, after 410 and after
-// trouble from the list. Attempts that fail are paced. A Retry-After is heeded up to
-// a minute: no attempt is made earlier, and it is made up to half as much later, at
-// random, so that the nodes of a cluster do not ask again all at once. For the same
-// reason a watch that has ended begins again within a second, at random. Trouble is said once for each kind, until a watch has
-// lasted for 45 s; what follows is at Debug. Until then callers hold what they
-// were told last: a server that is gone is not a node that is gone.
+// trouble from the list. Attempts that fail are paced. A Retry-After is
+// obeyed, up to a minute: the next attempt comes after that time and up to half of it
+// more, at random, so that the nodes of a cluster do not ask again all at once. For the same
+// reason a watch that has ended begins again after a random time of up to a second.
+// Trouble is logged once for each kind, until a watch has lasted for 45 s; later lines
+// are at Debug. Until then callers keep the last state that they were given: a server
+// that is gone is not a node that is gone.
 //
 // A request of a [Writer] has 10 s and is made once. Whether it is made again, and
 // what is kept meanwhile, is the caller's; the Writer knows how long to wait.

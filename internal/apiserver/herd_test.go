@@ -18,9 +18,9 @@ import (
 // herdSize is the number of nodes of the cluster in these tests.
 const herdSize = 200
 
-// herd lets the nodes of a cluster follow themselves at one server at the same time,
-// and returns when each made its request of that number (from 1), since the first
-// request of all.
+// herd runs FollowNode for all nodes of a cluster against one server at the same time. It
+// returns, for each node, the time from the first request of all to the node's request of
+// that number, counted from 1.
 func herd(t *testing.T, number int, serve http.HandlerFunc) (came []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		listener, start := newPipes(), time.Now()
@@ -62,9 +62,8 @@ func herd(t *testing.T, number int, serve http.HandlerFunc) (came []time.Duratio
 	return came
 }
 
-// spread fails the test unless all came from begin to end, and in each tenth of that
-// time some, but not many more than a tenth of them: 20 are to be expected, with a
-// standard deviation of 4.2.
+// spread fails the test unless all requests came between begin and end, evenly: in each
+// tenth of that time 20 are expected, with a standard deviation of 4.2.
 func spread(t *testing.T, came []time.Duration, begin, end time.Duration) {
 	t.Helper()
 	var tenths [10]int

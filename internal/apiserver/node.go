@@ -109,7 +109,7 @@ func (f *following) once(ctx context.Context) error {
 		if version, err = f.watch(ctx, version); err != nil {
 			return fmt.Errorf("watch node %s: %w", f.name, err)
 		}
-		// An API server that stops ends the watches of all nodes at once.
+		// When an API server stops, the watches of all nodes end at the same time.
 		sleep(ctx, rand.N(reopenWithin))
 	}
 	return ctx.Err()

@@ -318,7 +318,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// Whatever happens to the reader, and whenever: each line is written, in order, or
+// With random stalls and failures of the reader, each line is written, in order, or
 // reported as dropped.
 func FuzzAllIsAccountedFor(f *testing.F) {
 	f.Add([]byte{0x7f, 0x80, 0x7f, 0x7f, 0x81, 0x05})

@@ -27,7 +27,7 @@ func newCore(encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, d
 // Level returns the least level that is enabled.
 func (c *Core) Level() zapcore.Level { return zapcore.LevelOf(c.LevelEnabler) }
 
-// With returns a core whose lines have these fields too, and that shares the buffer.
+// With returns a core that adds these fields to its lines and shares the buffer.
 func (c *Core) With(fields []zapcore.Field) zapcore.Core {
 	encoder := c.encoder.Clone()
 	for _, f := range fields {
@@ -64,8 +64,8 @@ func (c *Core) Sync() error {
 	return nil
 }
 
-// FlushOnPanic, deferred by a goroutine, writes the lines so far when that panics, and lets
-// it go on panicking.
+// FlushOnPanic writes the lines so far if the goroutine that defers it panics, and panics
+// again with the same value. It must be deferred itself, not called by a deferred func.
 func FlushOnPanic(log *zap.Logger) {
 	if v := recover(); v != nil {
 		_ = log.Sync() // there is nowhere to report an error

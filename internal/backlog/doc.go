@@ -1,21 +1,21 @@
 // Package backlog writes the lines of a zap logger in the background, so that code
 // that logs never waits for the reader of the log. A [Core] encodes a line in the
 // goroutine that logs it and adds it to a bounded buffer; one goroutine writes the
-// buffer, line by line and in order. (zapcore.BufferedWriteSyncer does not suffice: a
-// full buffer is written by the goroutine that logs.)
+// buffer, line by line and in order. (zapcore.BufferedWriteSyncer is no help: when its
+// buffer is full, the goroutine that logs writes it.)
 //
-// # What is dropped
+// # Dropped lines
 //
 // A line that does not fit into the buffer is dropped, and so is every line after it
 // until the writer takes the buffer over. So the newest lines are dropped, not the
-// oldest: the lines that are kept are those that tell how the trouble began, the gap is
-// at one place, and a line log.dropped stands there. How things are now is known
-// without the log: the kubelet, /devices and the metrics have it.
+// oldest: the log keeps the beginning of the trouble, the gap is at one place, and a
+// line log.dropped stands there. The present state is known without the log, from the
+// kubelet, /devices and the metrics.
 //
-// A line that cannot be written, to a full disk or a closed pipe, is dropped too. The
-// next line that can be written comes after a line log.dropped.
+// A line that cannot be written, to a full disk or a closed pipe, is dropped too. A line
+// log.dropped is written before the next line that can be written.
 //
-// # What may block
+// # Blocking
 //
 // Logging blocks only for the mutex, which is never held during a write. [Core.Sync] and
 // [Core.Close] block until all lines are written, for [flushTimeout] at most.
@@ -23,11 +23,11 @@
 // # A crash
 //
 // When a goroutine panics, the Go runtime stops all others, and lines that the writer has
-// not written yet are lost: those of the last 0.1 ms or so where the reader is alive,
+// not written yet are lost: those of the last 0.1 ms or so if the reader is alive,
 // because the writer runs as soon as a processor is free. Deferred functions run before
-// that: a goroutine that defers [FlushOnPanic] loses no line by its panic. The daemon's
-// long-lived goroutines do, and those that read what others have written: sysfs, uevents,
-// calls of the kubelet. Errors that cannot be recovered (concurrent map writes, no memory)
-// run no deferred function and lose those last lines; the runtime's own report goes
-// straight to stderr.
+// that, so a goroutine that defers [FlushOnPanic] loses no line by its panic. The daemon's
+// long-lived goroutines defer it, and so do those that parse foreign input: sysfs, uevents,
+// calls of the kubelet. An error that cannot be recovered from (concurrent map writes, no
+// memory) runs no deferred function and loses those last lines; the runtime writes its own
+// report straight to stderr.
 package backlog

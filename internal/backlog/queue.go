@@ -14,8 +14,8 @@ const (
 	size = 1 << 20
 	// spare is the size of a buffer that is kept for the next lines.
 	spare = 64 << 10
-	// flushTimeout bounds the time for which the end of the process waits for a reader
-	// that has stalled. A pipe takes 64 KiB at once, so a reader that is alive needs none.
+	// flushTimeout bounds the time for which the process, when it ends, waits for a reader
+	// that has stalled. A pipe takes 64 KiB at once, so a reader that is alive causes no wait.
 	flushTimeout = 500 * time.Millisecond
 )
 
@@ -89,8 +89,9 @@ func (q *queue) run() {
 	}
 }
 
-// take blocks until lines wait, and returns them with the gap after them. It is false
-// when the queue is closed and empty. done are the lines that it returned last.
+// take blocks until lines wait, and returns them with the gap after them. The last result
+// is false when the queue is closed and empty. take uses done, the lines that it returned
+// last, again.
 func (q *queue) take(done lines) (lines, gap, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -107,8 +108,8 @@ func (q *queue) take(done lines) (lines, gap, bool) {
 			return lines{}, gap{}, false
 		}
 		q.more.Wait()
-		// With one processor, the line is about what has just been handed to another
-		// goroutine, to be sent to the kubelet: that one runs first.
+		// On a single processor, the goroutine that sends a list to the kubelet runs before
+		// the lines about that list are written.
 		q.mu.Unlock()
 		runtime.Gosched()
 		q.mu.Lock()

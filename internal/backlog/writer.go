@@ -34,8 +34,8 @@ func (w *writer) write(todo lines, after gap) {
 	w.report()
 }
 
-// report writes the line log.dropped where lines were lost since the last one. It reports
-// whether there is nothing left to report.
+// report writes the line log.dropped if lines were lost since the last one. It returns
+// false if that line could not be written.
 func (w *writer) report() bool {
 	if !w.lost.open() {
 		return true
@@ -58,8 +58,8 @@ func (w *writer) report() bool {
 	return true
 }
 
-// put writes one line. A file on a full disk may have taken a part of the line before it:
-// then it begins on a new line.
+// put writes one line, and reports whether it was written. A full disk may have taken only
+// a part of the previous line: then put begins a new line.
 func (w *writer) put(line []byte) bool {
 	if w.torn {
 		line = append([]byte{'\n'}, line...)

@@ -19,9 +19,9 @@ func (b *Backoff) Next() time.Duration {
 	return b.last/2 + rand.N(b.last/2+1)
 }
 
-// NextAfter is Next where the other side has asked for a time to wait. It returns
-// no less than that: a time drawn evenly from asked to half as much again, or what
-// Next returns if that is longer.
+// NextAfter returns the time to wait when the other side has asked for a time: a random
+// time between asked and one and a half times asked, or the result of Next if that is
+// longer.
 func (b *Backoff) NextAfter(asked time.Duration) time.Duration {
 	return max(b.Next(), asked+rand.N(asked/2+1))
 }

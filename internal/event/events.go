@@ -27,9 +27,9 @@ func daemon() []row {
 		{DaemonStopped, levels(info), "everything is closed", nil, nil},
 		{DaemonFailed, levels(severe), "it could not start, or a part of it failed", must(trouble), nil},
 		{DaemonStarved, levels(warn),
-			"the daemon or the node is out of file descriptors or memory: cards cannot be read, devices keep their state for `--tombstone-grace`, then they are `unchecked`; said once",
+			"the daemon or the node is out of file descriptors or memory: cards cannot be read. Devices keep their state for `--tombstone-grace`, then they are `unchecked`. Logged once",
 			must(trouble), nil},
-		{DaemonRecovered, levels(info), "it has descriptors and memory again: every card could be read", must(lasted), nil},
+		{DaemonRecovered, levels(info), "the daemon has file descriptors and memory again, and every card could be read", must(lasted), nil},
 		{Reloaded, levels(info),
 			"SIGHUP came: `exclude`, `health` and `resources` of the YAML file are read again, cards scanned, resources registered again; devices: those excluded",
 			nil, may(devices)},
@@ -61,8 +61,8 @@ func ofDevices() []row {
 			"one that is gone is off the list; one that was to be offered as something else is, now", must(device, reason, lasted), may(pci, resource)},
 		{HoldersUnknown, levels(warn), "the pod-resources API cannot be asked: what is removed stays listed for `--tombstone-grace`", must(trouble, grace), nil},
 		{HoldersKnown, levels(info), "it can be asked again", nil, nil},
-		{NodesUnknown, levels(warn), "`devices` are held, and the kubelet's checkpoint does not tell which nodes their containers were given: devices that are free are withheld, with `node-in-use`", must(devices, trouble), nil},
-		{NodesKnown, levels(info), "the nodes of all devices that are held are known again", nil, nil},
+		{NodesUnknown, levels(warn), "`devices` are held, and it is not known which nodes their containers were given (`error` says why): free devices are withheld, with the reason `node-in-use`", must(devices, trouble), nil},
+		{NodesKnown, levels(info), "the nodes of all held devices are known again", nil, nil},
 	}
 }
 
@@ -152,7 +152,7 @@ func itself() []row {
 			"lines came too often and were left out, see above; device, pci, resource, source: what they spoke of", must(of, count, lasted),
 			may(device, pci, resource, source)},
 		{LogDropped, levels(warn),
-			"the reader of the log stalled, or lines could not be written (`error`): so many were dropped here; lasted_ms: since the first of them",
+			"`count` lines were dropped at this place, because the reader of the log stalled or they could not be written (`error`); lasted_ms: since the first of them",
 			must(count, lasted), may(lostDebug, lostInfo, lostWarn, lostError, trouble)},
 		{LibraryLog, levels(debug, info, warn), "a line of the gRPC library, or of the HTTP server; its message is not ours", nil, nil},
 	}

@@ -39,10 +39,10 @@ var (
 	device      = Field{"device", Text, "", "id of a device, as the kubelet knows it: `3b:00.0`, `3b:00.0-p1`"}
 	devices     = Field{"devices", List, "", "ids of devices; of more than eight, eight and `and 3 more`"}
 	devpath     = Field{"devpath", Text, "", "path of a uevent's device below /sys"}
-	lostDebug   = Field{"dropped_debug", Whole, "", "how many lines of the level debug were dropped; none where it is missing"}
-	lostError   = Field{"dropped_error", Whole, "", "the same of the level error"}
-	lostInfo    = Field{"dropped_info", Whole, "", "the same of the level info"}
-	lostWarn    = Field{"dropped_warn", Whole, "", "the same of the level warn"}
+	lostDebug   = Field{"dropped_debug", Whole, "", "number of dropped lines of level debug; missing: none"}
+	lostError   = Field{"dropped_error", Whole, "", "number of dropped lines of level error; missing: none"}
+	lostInfo    = Field{"dropped_info", Whole, "", "number of dropped lines of level info; missing: none"}
+	lostWarn    = Field{"dropped_warn", Whole, "", "number of dropped lines of level warn; missing: none"}
 	trouble     = Field{"error", Text, "", "what went wrong, in words"}
 	family      = Field{"family", Text, "", "driver family: `dfl`, `opae`, `pool`"}
 	flag        = Field{"flag", Text, "", "a setting, as its flag is called, without dashes"}
@@ -150,7 +150,7 @@ func (f Field) list(values []string) zap.Field {
 	return zap.Strings(f.Key, values)
 }
 
-// some is a number of things; nothing where there are none.
+// some returns a field with a number, or no field if the number is 0.
 func (f Field) some(n int) zap.Field {
 	if n == 0 {
 		return zap.Skip()

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// maxClients is how many connections there may be.
+// maxClients is the greatest number of connections.
 const maxClients = 64
 
-// patience is how long a connection is left alone, so that a client which sends its
-// request at once is not closed before the request was read. It also bounds what a
-// flood costs: 64 connections in 25 ms.
+// patience is the time for which a connection is never closed after it was accepted, or
+// after its answer began. A client that sends its request at once is not closed before the
+// request has been read. It also bounds the cost of a flood: 64 connections in 25 ms.
 const patience = 25 * time.Millisecond
 
-// clients bounds the connections of a server. For each above [maxClients] it closes
-// the one that has waited longest for its client: for the rest of the request,
-// or for the answer to be read. So a probe is answered however many clients send
-// nothing. Connections whose answer is being made are not closed: if all are such, the
-// next one waits for about a second at most.
+// clients bounds the connections of a server. For each connection above [maxClients] it
+// closes the one that has waited longest for its client to send the rest of the request or
+// to read the answer. So a probe is answered however many clients send nothing. A
+// connection whose answer is being prepared is not closed: while all are such, the next
+// one waits, for about a second at most.
 //
-// There is no limit for each address: on loopback all clients have the same one.
+// There is no limit per address: on loopback all clients have the same one.
 type clients struct {
 	mu   sync.Mutex
 	open []client // in the order of since
@@ -32,14 +32,14 @@ type clients struct {
 type client struct {
 	conn      net.Conn
 	since     time.Time // when it was accepted, its request complete, or its answer begun
-	answering bool      // the request is complete, and no byte of the answer written
+	answering bool      // the request is complete, and no byte of the answer is written
 }
 
 type connKey struct{}
 
-// attach bounds the connections of server, one request each: a client that sends one
-// after another cannot keep its place. While there is no room the server does not
-// accept.
+// attach bounds the connections of server. Each serves one request, so that a client that
+// sends one after another cannot keep its place. While there is no room, the server does
+// not accept.
 func (c *clients) attach(ctx context.Context, server *http.Server) {
 	server.SetKeepAlivesEnabled(false)
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
@@ -58,7 +58,7 @@ func (c *clients) attach(ctx context.Context, server *http.Server) {
 	}
 	next := server.Handler
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 { // what is not read here may never come
+		if r.ContentLength != 0 { // the server would wait for a body that may never come
 			http.Error(w, "found a request with a body, want none", http.StatusRequestEntityTooLarge)
 			return
 		}
@@ -70,7 +70,7 @@ func (c *clients) attach(ctx context.Context, server *http.Server) {
 	})
 }
 
-// turn notes that the answer for conn is being made, or that its first byte is
+// turn records that the answer for conn is being prepared, or that its first byte is
 // written. It reports whether conn is still open.
 func (c *clients) turn(conn net.Conn, answering bool) bool {
 	c.mu.Lock()
@@ -104,8 +104,8 @@ func (c *clients) index(conn net.Conn) int {
 	return slices.IndexFunc(c.open, func(k client) bool { return k.conn == conn })
 }
 
-// makeRoom closes a connection if there is no room for another one. It returns how
-// long to wait before the next attempt, or 0 if there is room.
+// makeRoom closes a connection if there is no room for another one. It returns the time to
+// wait before the next attempt, or 0 if there is room.
 func (c *clients) makeRoom() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

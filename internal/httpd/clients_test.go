@@ -124,7 +124,7 @@ func inBubble(t *testing.T, answering time.Duration, f func(t *testing.T, p *pip
 	})
 }
 
-// What a client can do to keep a connection.
+// Ways in which a client can try to keep a connection.
 func TestNewestClientIsServed(t *testing.T) {
 	for name, sent := range map[string]string{
 		"nothing":                      "",

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// localOnly refuses requests for other hosts than this one where at is a loopback
-// address. Otherwise a page of a foreign site whose name resolves to 127.0.0.1 (DNS
-// rebinding) could read the answers: a browser takes them for answers of that site.
-// At any other address clients may use names that are not known here.
+// localOnly returns a handler that refuses requests for other hosts than this one if at is
+// a loopback address. Otherwise the page of a foreign site whose name resolves to 127.0.0.1
+// could read the answers, because a browser takes them for that site's (DNS rebinding).
+// At any other address it returns next: clients may use names that are not known here.
 //
 // A request without a host is answered: no browser sends one.
 func localOnly(address string, at net.Addr, next http.Handler) http.Handler {
@@ -24,7 +24,7 @@ func localOnly(address string, at net.Addr, next http.Handler) http.Handler {
 		case name == "", strings.EqualFold(name, "localhost"), strings.EqualFold(name, configured), isLoopback(name):
 			next.ServeHTTP(w, r)
 		default:
-			http.Error(w, "found a request for another host, want localhost or a loopback address", http.StatusMisdirectedRequest)
+			http.Error(w, "found a request for another host, want localhost, a loopback address or the host of --http-address", http.StatusMisdirectedRequest)
 		}
 	})
 }

@@ -59,7 +59,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		Handler:           handler,
 		ReadHeaderTimeout: 2 * time.Second,
 		ReadTimeout:       2 * time.Second,
-		WriteTimeout:      5 * time.Second, // answerWithin, and the time to send it
+		WriteTimeout:      5 * time.Second, // answerWithin, and the time for the client to read the answer
 		MaxHeaderBytes:    8 << 10,
 		ErrorLog:          zap.NewStdLog(log.With(event.LibraryLog)),
 	}
@@ -122,7 +122,7 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
-// probe answers 200 when ask returns nil in time, else 503.
+// probe returns a handler that answers 200 if ask returns nil in time, else 503.
 func probe(ask func(context.Context) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeoutCause(r.Context(), answerWithin, errSlow)

@@ -45,8 +45,8 @@ func (m *Metrics) ScanFailed(took time.Duration) { m.scan(failed, took) }
 // ScanTimeout counts a reading that was given up.
 func (m *Metrics) ScanTimeout(after time.Duration) { m.scan(timeout, after) }
 
-// ScanStarved counts a reading that met the daemon's own trouble: no descriptor or
-// no memory.
+// ScanStarved counts a reading that failed because the daemon had no descriptor or no
+// memory.
 func (m *Metrics) ScanStarved(took time.Duration) { m.scan(starved, took) }
 
 func (m *Metrics) scan(result string, took time.Duration) {
@@ -63,7 +63,8 @@ func (m *Metrics) Listing(err error) {
 	}
 }
 
-// ListingStarved counts a listing that met the daemon's own trouble.
+// ListingStarved counts a listing that failed because the daemon had no descriptor or no
+// memory.
 func (m *Metrics) ListingStarved() {
 	if m != nil {
 		m.listings.WithLabelValues(starved).Inc()
@@ -109,7 +110,7 @@ func (m *Metrics) ConfigReload(taken bool) {
 	}
 }
 
-// LogDropped counts a line of the log that was dropped, by the name of its level.
+// LogDropped counts a dropped line of the log, by the name of its level.
 func (m *Metrics) LogDropped(level string) {
 	if m != nil {
 		m.logDropped.WithLabelValues(level).Inc()

@@ -55,11 +55,11 @@ var (
 	hints = Declaration{"accelerator_hints_total", Counter,
 		"Hints that a card may have changed, by who gave them.", []string{"source"}}
 	scans = Declaration{"accelerator_scans_total", Counter,
-		"Readings of one card, by result: ok, gone, failed, timeout, or starved where the daemon had no descriptor or memory for it.", []string{"result"}}
+		"Readings of one card, by result: ok, gone, failed, timeout, or starved if the daemon had no file descriptor or memory for it.", []string{"result"}}
 	scanDuration = Declaration{"accelerator_scan_duration_seconds", Histogram,
 		"How long it took to read one card; what timed out counts with the time after which it was given up.", nil}
 	listings = Declaration{"accelerator_listings_total", Counter,
-		"Listings of all cards, by result: ok, failed for at least one family, or starved where the daemon had no descriptor or memory for it.", []string{"result"}}
+		"Listings of all cards, by result: ok, failed for at least one family, or starved if the daemon had no file descriptor or memory for it.", []string{"result"}}
 	cardsUnreadable = Declaration{"accelerator_cards_unreadable", Gauge,
 		"Cards whose last reading failed or is overdue.", nil}
 	snapshotVersion = Declaration{"accelerator_snapshot_version", Gauge,
@@ -93,7 +93,7 @@ var (
 	apiFailures = Declaration{"accelerator_api_failures_total", Counter,
 		"Requests to the API server that failed and are made again; Events that it refuses for good count in accelerator_api_events_total.", nil}
 	logDropped = Declaration{"accelerator_log_dropped_total", Counter,
-		"Lines of the log that were dropped because its reader had stalled or could not take them, by level.", []string{"level"}}
+		"Lines of the log that were dropped because its reader had stalled or they could not be written, by level.", []string{"level"}}
 	configReloads = Declaration{"accelerator_config_reloads_total", Counter,
 		"Hangup signals after which the settings were read again, by result: ok or refused.", []string{"result"}}
 )

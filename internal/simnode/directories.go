@@ -10,16 +10,15 @@ import (
 	"syscall"
 )
 
-// directories makes directories whose inode numbers no earlier directory has had,
-// like those of sysfs: inventory tells a port from a later one of the same name by
-// them. Most file systems give the number of a deleted directory to the next one.
+// directories makes directories whose inode numbers no recently deleted directory had, as
+// in sysfs: by that number, inventory distinguishes a port from a later one of the same
+// name. Most file systems give the number of a deleted directory to the next one.
 //
-// A directory is made in dir and then moved to its place. One that has got the
-// number of a deleted directory stays in dir, where it keeps the number from being
-// given again.
+// A directory is made in dir and then moved to its place. A directory that got the number
+// of a deleted one stays in dir, so that the number is not given again.
 type directories struct {
 	dir     string
-	max     int             // numbers that do not come back: a demo may run for weeks
+	max     int             // bounds the numbers that do not come back: a demo may run for weeks
 	deleted map[uint64]bool // the inode numbers of the directories that were deleted last
 	order   []uint64        // the same in the order in which they were deleted
 }
@@ -73,7 +72,8 @@ func (d *directories) removeAll(path string) error {
 	return os.RemoveAll(path)
 }
 
-// keep keeps the number of a directory that is about to be deleted from coming back.
+// keep records the number of a directory that is about to be deleted, so that no later
+// directory gets it. It releases the oldest number if there are too many.
 func (d *directories) keep(number uint64) error {
 	d.deleted[number], d.order = true, append(d.order, number)
 	if len(d.order) <= d.max {
@@ -88,7 +88,7 @@ func (d *directories) keep(number uint64) error {
 	return nil
 }
 
-// occupant is the directory that occupies a number.
+// occupant returns the path of the directory that occupies a number.
 func (d *directories) occupant(number uint64) string {
 	return filepath.Join(d.dir, strconv.FormatUint(number, 10))
 }

@@ -33,7 +33,7 @@ func inodes(t *testing.T, dir string) map[string]uint64 {
 }
 
 // No directory gets the inode number of a deleted one, as in sysfs and unlike on
-// most disks: inventory tells a port from a later one by the number.
+// most disks: inventory distinguishes a port from a later one by the number.
 func TestInodesDoNotComeBack(t *testing.T) {
 	n := newNode(t)
 	two := card

@@ -61,7 +61,7 @@ func (n *Node) plugPort(t *tree, c *plugged, port, number int) {
 	n.bind(t, dir, port, c.afu[port])
 }
 
-// addPort makes what exists of a port before bind.
+// addPort makes the files that a port has before a driver is bound.
 func (n *Node) addPort(t *tree, dir string, number int) {
 	name := filepath.Base(dir)
 	major, _ := n.majors()
@@ -133,8 +133,8 @@ func (n *Node) Bind(address string, port int) error {
 	return t.err
 }
 
-// Release takes a port off its card as DFL_FPGA_FME_PORT_RELEASE does: the node
-// goes, then the directory. The port keeps its number.
+// Release takes a port off its card as DFL_FPGA_FME_PORT_RELEASE does: it removes the
+// node, then the directory. The port keeps its number.
 func (n *Node) Release(address string, port int) error {
 	dir := n.PortDir(address, port)
 	err := os.Remove(filepath.Join(n.Dev, filepath.Base(dir)))
@@ -147,8 +147,8 @@ func (n *Node) Release(address string, port int) error {
 	return nil
 }
 
-// Assign gives a port back to its card as DFL_FPGA_FME_PORT_ASSIGN does: with a node
-// and without a driver.
+// Assign gives a port back to its card as DFL_FPGA_FME_PORT_ASSIGN does: the port has a
+// node and no driver.
 func (n *Node) Assign(address string, port int) error {
 	t := n.tree()
 	n.addPort(t, n.PortDir(address, port), n.cards[address].ports[port])

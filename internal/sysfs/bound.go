@@ -19,7 +19,7 @@ func Bound(dir string, own ...string) (bool, error) {
 		return namesDriver(uevent), nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return false, ownOnly(err) // it is there and cannot be read: nothing says that a driver is bound
+		return false, ownOnly(err) // uevent exists but cannot be read: there is no sign of a driver
 	}
 	for _, name := range own {
 		if there, err := exists(dir + "/" + name); there || err != nil {
@@ -45,8 +45,8 @@ func exists(path string) (bool, error) {
 	return err == nil, ownOnly(err)
 }
 
-// ownOnly returns err where it is the daemon's own trouble, else nil: for what
-// has an answer for every other error.
+// ownOnly returns err if it is the daemon's own trouble, else nil. Callers use it where
+// every other error is an answer.
 func ownOnly(err error) error {
 	if OwnTrouble(err) {
 		return err

@@ -53,7 +53,7 @@ func appendEntries(entries []Entry, path string, records []byte) ([]Entry, error
 	for len(records) > nameAt {
 		length := int(binary.NativeEndian.Uint16(records[16:]))
 		if length <= nameAt || length > len(records) {
-			return entries, nil // no kernel says so
+			return entries, nil // malformed: the kernel writes no such record
 		}
 		kind, name := records[18], records[nameAt:length]
 		records = records[length:]

@@ -13,10 +13,10 @@ var (
 	ErrNodeMismatch = errors.New("not the node of this device")
 )
 
-// CheckNode checks the node NAME in the device directory against the number that it
-// must have, and devErr, which reading that number gave. The node is looked at, never
-// opened. A regular file passes where the host is simulated, whatever the number. The
-// error wraps ErrNodeMissing or ErrNodeMismatch, or is devErr.
+// CheckNode checks that the node NAME in the device directory has the number want. devErr
+// is the error of reading that number. CheckNode never opens the node. On a simulated host
+// a regular file passes, with any number. The error wraps ErrNodeMissing or
+// ErrNodeMismatch, or is devErr.
 func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 	path := h.Dev + "/" + name
 	st, err := lstat(path)

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// Observation is what was found at one path when it was read. Whether the same is
-// still there takes one look at that path: nothing is listed or parsed. Of what was
-// found a hash is kept, 64 bits with a seed of this process.
+// Observation is the state of one path when it was read. To compare it with the present
+// state takes one access to that path: nothing is listed or parsed. An Observation has a
+// hash of the content, 64 bits with a seed of this process.
 type Observation struct {
 	path string
 	kind observed
@@ -27,30 +27,30 @@ const (
 
 var seed = maphash.MakeSeed()
 
-// ObserveValue is the observation that [Read] returned value for path.
+// ObserveValue returns the observation that [Read] returned value for path.
 func ObserveValue(path, value string) Observation {
 	return Observation{path: path, kind: attribute, sum: maphash.String(seed, value)}
 }
 
-// ObservePrefix is the observation that [ReadFull] read these bytes at path: no more
-// than 4096.
+// ObservePrefix returns the observation that [ReadFull] read these bytes at path, at most
+// 4096.
 func ObservePrefix(path string, p []byte) Observation {
 	return Observation{path: path, kind: prefix, size: uint16(len(p)), sum: maphash.Bytes(seed, p)}
 }
 
-// ObserveEntry looks at path, which may be a link, a device node or nothing, and
-// notes which file is there. It opens nothing. Whoever judges the file makes the
-// observation first: one made later could hide a change between the two.
+// ObserveEntry returns an observation of which file is at path: a link, a device node or
+// nothing. It opens nothing. A caller that checks the file must make the observation
+// before the check: a later one could hide a change between the two.
 func ObserveEntry(path string) Observation {
 	return Observation{path: path, kind: identity, sum: entrySum(path)}
 }
 
-// ObserveThere is the observation that there is a file at path. It does not look.
+// ObserveThere returns the observation that there is a file at path. It does not access
+// the file.
 func ObserveThere(path string) Observation { return Observation{path: path, kind: there} }
 
-// Unchanged reports whether every observation still holds. It stops at the first
-// that does not, or that cannot be made again for whatever reason. It may block, as
-// Read does.
+// Unchanged reports whether every observation still holds. It stops at the first that does
+// not hold or cannot be made again. It may block, as Read does.
 func Unchanged(all []Observation) bool {
 	for i := range all {
 		if !all[i].holds() {
@@ -60,8 +60,8 @@ func Unchanged(all []Observation) bool {
 	return true
 }
 
-// longestChecked is the longest value that can be found unchanged: the counts of PCI
-// errors, which are the longest that are judged, take some 600 bytes.
+// longestChecked is the length of the longest value that can be found unchanged. The
+// longest values that are judged, the counts of PCI errors, have some 600 bytes.
 const longestChecked = 1023
 
 func (o *Observation) holds() bool {
@@ -92,7 +92,7 @@ func (o *Observation) holds() bool {
 	return n < len(room) && maphash.Bytes(seed, bytes.TrimRight(room[:n], "\n\x00")) == o.sum
 }
 
-// entrySum is 0 where nothing can be found at path.
+// entrySum returns a hash of which file is at path, or 0 if there is none.
 func entrySum(path string) uint64 {
 	st, err := lstat(path)
 	if err != nil {

@@ -79,18 +79,18 @@ func ReadAs[T any](path string, parse func(string) (T, error)) (T, error) {
 }
 
 // Gone reports whether err means that the device is not there (any more): its
-// entry does not exist, or it is just being removed. An error that is also the
-// daemon's own trouble proves no absence.
+// entry does not exist, or it is just being removed. It returns false for an error that
+// is also [OwnTrouble], which proves no absence.
 func Gone(err error) bool {
 	return (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)) && !OwnTrouble(err)
 }
 
 // OwnTrouble reports whether err means that this process or the node is out of
-// file descriptors or memory. It says nothing about the file that was asked for,
-// and so nothing about the hardware behind it.
+// file descriptors or memory. Such an error is no finding about the file that was asked
+// for, nor about the hardware behind it.
 //
-// ENOBUFS is not among these errors: only sockets return it, no file, and whoever
-// opens a socket here tries again after any error.
+// ENOBUFS is not among these errors: sockets return it, files do not, and the code that
+// opens sockets tries again after any error.
 func OwnTrouble(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

@@ -106,9 +106,9 @@ func NUMANode(dir string) (int, error) {
 // maxNUMANode is far above the kernel's own limit (1024 nodes).
 const maxNUMANode = 1<<16 - 1
 
-// Inode returns the inode number of the directory at path. In sysfs it is never
-// used again, so it tells a directory from a later one of the same name: since
-// Linux 5.5 numbers have 64 bits and count up (kernfs_id_ino in
+// Inode returns the inode number of the directory at path. In sysfs a number is never used
+// again, so it distinguishes a directory from a later one of the same name: since Linux
+// 5.5, on 64-bit machines, the numbers have 64 bits and only count up (kernfs_id_ino in
 // include/linux/kernfs.h).
 func Inode(path string) (uint64, error) {
 	st, err := lstat(path)

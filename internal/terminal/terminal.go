@@ -1,5 +1,5 @@
-// Package terminal escapes text of foreign origin, so that a terminal on which it is
-// printed takes none of it for a command. It owns no state.
+// Package terminal escapes text of foreign origin, so that a terminal that shows it takes
+// none of it for a command. It owns no state.
 package terminal
 
 import (
@@ -38,9 +38,9 @@ func AppendText(b, text []byte) []byte {
 	return b
 }
 
-// AppendJSON appends data, which must be valid JSON, to b with the same meaning and
-// on one line. Characters that [AppendText] escapes are escaped as in JSON; they stand
-// in strings only, and so do bytes that are no UTF-8.
+// AppendJSON appends data, which must be valid JSON, to b with the same meaning and on one
+// line. It escapes the characters that [AppendText] escapes, as JSON does. In valid JSON
+// these characters, and bytes that are not UTF-8, occur only in strings.
 func AppendJSON(b, data []byte) []byte {
 	for i := 0; i < len(data); {
 		if c := data[i]; ' ' <= c && c < 0x7f {

@@ -51,7 +51,7 @@ func byID(rows []Row) map[string]Row {
 // holds an id outside PCI domain 0, or one with a port (DDDD:BB:DD.F, BB:DD.F-pN).
 const idWidth = 14
 
-// JSON returns the change as one line for programs, which a terminal may show as well.
+// JSON returns the change as one line of JSON, which is safe to show on a terminal.
 func (c Change) JSON() ([]byte, error) {
 	text, err := json.Marshal(c)
 	return append(terminal.AppendJSON(nil, text), '\n'), err

@@ -30,8 +30,8 @@ func Print(w io.Writer, rows []Row, format string, colour bool) error {
 	return printTable(w, rows, short, colour)
 }
 
-// printJSON escapes more than encoding/json, which leaves the control characters above
-// U+007F as they are. YAML needs no such help.
+// printJSON escapes the control characters from U+007F on, which encoding/json leaves as
+// they are. The YAML encoder escapes control characters itself.
 func printJSON(w io.Writer, rows []Row) error {
 	text, err := json.MarshalIndent(rows, "", "  ")
 	if err != nil {
@@ -131,8 +131,8 @@ func printTable(w io.Writer, rows []Row, columns []column, colour bool) error {
 	return err
 }
 
-// text returns what the table shows: names in a row come from the kubelet and the
-// kernel.
+// text returns the cell as it is shown. It is escaped because names come from the kubelet
+// and the kernel.
 func (c column) text(r Row) string {
 	return cmp.Or(terminal.Escape(c.cell(r)), "-")
 }

@@ -7,7 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Read is readPort, without what a check looks at.
+// Read is readPort without the observations.
 func Read(host sysfs.Host, dir string) (inventory.Port, bool) {
 	return readPort(host, dir, new([]sysfs.Observation))
 }

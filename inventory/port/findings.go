@@ -74,10 +74,10 @@ func (f *findings) lost(name string, l line) {
 	}
 }
 
-// observe notes something that a check looks at again.
+// observe adds an observation, which a check compares with the present state.
 func (f *findings) observe(o sysfs.Observation) { f.observed = append(f.observed, o) }
 
-// readAs reads and parses the attribute at path, as [sysfs.ReadAs], and notes its value.
+// readAs reads and parses the attribute at path, as [sysfs.ReadAs], and observes its value.
 func readAs[T any](f *findings, path string, parse func(string) (T, error)) (T, error) {
 	return sysfs.ReadAs(path, func(value string) (T, error) {
 		f.observe(sysfs.ObserveValue(path, value))
@@ -107,7 +107,7 @@ func (f *findings) dead(l line, err error) {
 	f.add(inventory.Condition{Reason: l.reason, Health: l.health, Row: l.reason, Dead: true, Err: err})
 }
 
-// starve takes in err where it is the daemon's own trouble, and ignores any other.
+// starve adds a condition if err is the daemon's own trouble, and ignores any other error.
 // The condition makes the whole reading void ([inventory.Reading.OwnTrouble]).
 func (f *findings) starve(err error) {
 	if sysfs.OwnTrouble(err) {

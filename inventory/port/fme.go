@@ -36,7 +36,7 @@ type fme struct {
 // fmeDriver is the name under which the driver of an FME is a health file.
 const fmeDriver = "fme/driver"
 
-// attrDriver is the link to the driver that a device has, a port or an FME.
+// attrDriver is the link from a device, a port or an FME, to its driver.
 const attrDriver = "driver"
 
 // The attributes of an FME that only a bound driver makes, with both drivers.

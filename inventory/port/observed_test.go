@@ -26,7 +26,7 @@ func in(unit port.Unit) map[string]inventory.Family {
 	return map[string]inventory.Family{"dfl": dfl.Family{Unit: unit}, "opae": opae.Family{Unit: unit}}
 }
 
-// observed is what a check of the rig's card looks at.
+// observed returns the paths that a check of the rig's card reads.
 func (r *rig) observed(t *testing.T) []sysfs.Observation {
 	t.Helper()
 	reading, err := r.family.Read(r.host, r.address)
@@ -108,7 +108,7 @@ func (r *rig) entries(unit port.Unit) []string {
 	return all
 }
 
-// TestCheckSparesLockedFiles shows that a check, too, does not read what hangs while
+// TestCheckSparesLockedFiles shows that a check, too, does not read files that hang while
 // a port is being programmed.
 func TestCheckSparesLockedFiles(t *testing.T) {
 	r := newRig(t, "dfl")

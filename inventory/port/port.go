@@ -19,11 +19,10 @@ const (
 	attrDev   = "dev"
 )
 
-// readPort reads the port whose directory is dir, and appends to seen what a check
-// is to look at again. The port's node has the directory's name. What the port's
-// card knows (interface, NUMA node, FME) is left to the caller. The second result is
-// false when there is no such port, or no longer the same one when it had been read:
-// then the first means nothing.
+// readPort reads the port whose directory is dir, and appends its observations to seen.
+// The port's node has the directory's name. The caller adds the properties of the card
+// (interface, NUMA node, FME). The second result is false if there is no such port, or if
+// another one has taken its place during the reading: then the first means nothing.
 func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory.Port, bool) {
 	p, dev, ok := outline(dir)
 	if !ok || len(p.Conditions) > 0 {
@@ -46,9 +45,9 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	return p, err == nil && after == p.Incarnation
 }
 
-// outline returns what the directory alone tells of the port, and the number of its
-// node. The last result is false when there is no such port. The port has a condition
-// where the daemon's own trouble kept it from being read.
+// outline returns the port as far as its directory alone tells, and the number of its
+// node. The last result is false if there is no such port. If the daemon's own trouble
+// kept it from being read, the port has a condition.
 func outline(dir string) (inventory.Port, devNumber, bool) {
 	inode, err := sysfs.Inode(dir)
 	name := filepath.Base(dir)
@@ -66,8 +65,7 @@ func outline(dir string) (inventory.Port, devNumber, bool) {
 	return p, dev, starved || err == nil
 }
 
-// starve adds to p what [findings.starve] makes of err, and reports whether that
-// is something.
+// starve adds a condition to p as [findings.starve] does, and reports whether it did.
 func starve(p *inventory.Port, err error) bool {
 	f := findings{conditions: p.Conditions}
 	f.starve(err)
@@ -75,8 +73,8 @@ func starve(p *inventory.Port, err error) bool {
 	return sysfs.OwnTrouble(err)
 }
 
-// devNumber is the number of a node by the attribute dev of its device. The driver core
-// keeps it: reading it asks no hardware.
+// devNumber is the number of a node, from the attribute dev of its device. The driver core
+// keeps the number: reading it accesses no hardware.
 type devNumber struct {
 	number sysfs.DeviceNumber
 	err    error

@@ -45,7 +45,7 @@ func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir str
 
 // readRegion reads the region of e. One that has another FME or other ports after
 // it has been read is read once more: a card that comes or goes, or whose ports are
-// released, would be half of what it is. The last result is false when it left.
+// released, would be half of what it is. The last result is false if the region has left.
 func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Port, []sysfs.Observation, bool) {
 	inode, err := sysfs.Inode(e.dir)
 	if err != nil {
@@ -71,8 +71,8 @@ func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Port
 // same says whether the FME and the ports have the same names.
 func (e entry) same(o entry) bool { return e.fme == o.fme && slices.Equal(e.ports, o.ports) }
 
-// readAll reads what makes up the region of e. The last result is false when there
-// is nothing.
+// readAll reads the FME and the ports of the region of e. The last result is false if
+// there are none.
 func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inventory.Port, []sysfs.Observation, bool) {
 	f := l.fmeOf(host, e, c)
 	if l.Unit == PerFMEWithNode && e.fme != "" && f.bound {
@@ -161,7 +161,7 @@ func (l Layout) outlineRegions(found []entry) []inventory.Port {
 	var regions []inventory.Port
 	for _, e := range found {
 		inode, err := sysfs.Inode(e.dir)
-		var own findings // what is the daemon's own trouble
+		var own findings // the daemon's own trouble
 		own.starve(err)
 		var ports []inventory.Port
 		for _, name := range e.ports {

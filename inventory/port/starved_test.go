@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// Whichever access of a reading or a listing meets a shortage of descriptors or
-// memory: the answer is that error, or the same as without the shortage.
+// If any one access of a reading or a listing meets a shortage of descriptors or memory,
+// the result is that error, or the same as without the shortage.
 func TestOwnTrouble(t *testing.T) {
 	for _, test := range []struct {
 		name, board, card string
@@ -50,7 +50,7 @@ func TestOwnTrouble(t *testing.T) {
 					return inventory.Reading{}, cards, err
 				}},
 			} {
-				// text returns what the nth access being refused leads to, "" for own trouble.
+				// text returns the result when the nth access is refused, "" for own trouble.
 				text := func(nth int) (says string, accesses int) {
 					var r inventory.Reading
 					var cards []string

@@ -81,7 +81,7 @@ func (c *content) check(path string) error {
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
 		return err
 	}
-	if err != nil { // may name the file, whose name is another each time
+	if err != nil { // it may have the name of the temporary file, which differs each time
 		return fmt.Errorf("%w: %s", errInvalid, strings.ReplaceAll(err.Error(), path, "file"))
 	}
 	if !reflect.DeepEqual(*read.Spec, c.spec) {
@@ -90,8 +90,8 @@ func (c *content) check(path string) error {
 	return nil
 }
 
-// covers reports whether a spec gives no device other nodes than the content does.
-// It may have fewer devices.
+// covers reports whether a spec gives each of its devices the nodes that the content gives
+// it. The spec may have fewer devices.
 func (c *content) covers(found *specs.Spec) bool {
 	if found.Kind != c.spec.Kind || !reflect.DeepEqual(found.ContainerEdits, specs.ContainerEdits{}) {
 		return false

@@ -101,9 +101,8 @@ func noRoom(t *testing.T, _ string) (mend func()) {
 	}
 }
 
-// The disk turns bad in the middle of a life, and the old file has nothing wrong in
-// it: the file stays, the error says why, and once the disk is mended Ensure writes
-// what could not be written.
+// The disk fails while the daemon runs, and the old file is right: the file stays, the
+// error has the reason, and Ensure writes the new file when the disk works again.
 func TestDiskTurnsBad(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -151,8 +150,8 @@ func TestDiskTurnsBad(t *testing.T) {
 	}
 }
 
-// Two cards have swapped their nodes, and the file cannot be written: it does not
-// go on giving each the other's node.
+// Two cards have swapped their nodes, and the file cannot be written: the old file, which
+// gives each the other's node, is removed.
 func TestStaleFile(t *testing.T) {
 	if !inItsOwnProcess(t) {
 		return
@@ -205,8 +204,8 @@ func TestStaleFile(t *testing.T) {
 	}
 }
 
-// The file of a daemon that was killed, and that the next one cannot replace, is
-// judged by what is in it.
+// The file of a daemon that was killed, and that the next one cannot replace, is judged by
+// its content.
 func TestStaleFromBefore(t *testing.T) {
 	if !inItsOwnProcess(t) {
 		return
@@ -247,8 +246,8 @@ func TestStaleFromBefore(t *testing.T) {
 	}
 }
 
-// A daemon that has no descriptor left to write a device more, nor to read the file,
-// goes by what it wrote: its own trouble takes no device away.
+// A daemon that has no descriptor left to write one device more, nor to read the file,
+// relies on its last write: its own trouble takes no device away.
 func TestNoDescriptorButRight(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -299,7 +298,7 @@ func TestFileSystem(t *testing.T) {
 	}
 	check(syscall.ENOSPC)
 
-	// What is stale makes room for what is right, if that is no larger.
+	// Removing a stale file makes room for a new one that is no larger.
 	swapped := []cdi.Device{{ID: "5e:00.0", Nodes: []string{"dfl-port.0"}}}
 	write(t, s, swapped...)
 	if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(text), "dfl-port.0") {

@@ -39,11 +39,11 @@
 //
 // A new file needs room that a full disk does not have; removing a file needs none.
 // If the new file cannot be written, the old one stays as long as each device in it
-// has the nodes that it should have. If one device has others, a container that
-// starts would get another tenant's device: then the old file is removed, and the
-// new one is tried again in the room that this has made. Without a file containers
-// with these devices do not start; the kubelet tries them again. Writing over the
-// old file in place would need no room, but a runtime could read half of it.
+// has the right nodes. If a device in it has other nodes, a container that starts could
+// get another tenant's device. Then the old file is removed, and the new one is tried
+// again in the room that this has made. Without the file, containers with these devices
+// do not start; the kubelet tries them again. Overwriting the old file in place would need
+// no room, but a runtime could read half of it.
 //
 // # What may block
 //

@@ -21,15 +21,15 @@ type files struct {
 	last *checked
 }
 
-// checked is the spec file as it was when its content was known last, for while there is
-// no descriptor to read it with.
+// checked is the spec file as it was when its content was last known. With it, Allocate
+// is served while there is no descriptor to read the file with.
 type checked struct {
 	info fs.FileInfo // nil: not known
 	says *content    // nil: not known, or there is no file
 }
 
-// unchanged reports whether the file at path is the one that was checked, untouched
-// since, and has these bytes. It opens nothing.
+// unchanged reports whether the file at path is the one that was checked, has not been
+// touched since, and has these bytes. It opens nothing.
 func (c *checked) unchanged(path string, want []byte) bool {
 	info, err := os.Lstat(path)
 	if err != nil || c.info == nil || !bytes.Equal(c.says.bytes, want) {
@@ -57,8 +57,8 @@ func (f files) put(wanted *content) error {
 	return f.replace(wanted)
 }
 
-// open opens the spec for reading. It follows no link, and does not block where
-// the name is that of a pipe. What is not a regular file is an error.
+// open opens the spec for reading. It follows no link, and does not block if the name is
+// that of a pipe. It returns an error for anything but a regular file.
 func (f files) open() (*os.File, fs.FileInfo, error) {
 	file, err := os.OpenFile(f.spec(), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -98,19 +98,19 @@ func (f files) says(want *content) bool {
 	return true
 }
 
-// maxSpec is the size of the largest file that is read by stale. 1000 devices
-// have 300 kB.
+// maxSpec is the size of the largest file that stale reads. A spec of 1000 devices has
+// 300 kB.
 const maxSpec = 4 << 20
 
-// stale reports whether the spec gives a device nodes that are not wanted for it.
-// A file that cannot be read or understood is stale, unless the daemon lacks the
-// means to read it: then the content that was last seen in it decides.
+// stale reports whether the spec gives a device other nodes than wanted. A file that
+// cannot be read or understood is stale. If the daemon lacks descriptors or memory to read
+// it, the content that was last seen in it decides.
 func (f files) stale(wanted *content) bool {
 	file, _, err := f.open()
 	switch {
 	case err == nil:
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
-		return false // runtimes find no spec
+		return false // there is no file that a runtime could read
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM):
 		return f.last.says == nil || !wanted.covers(&f.last.says.spec)
 	default:

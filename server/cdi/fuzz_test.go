@@ -43,8 +43,8 @@ func FuzzFound(f *testing.F) {
 	})
 }
 
-// Whatever stands in the file: if it is not stale, a runtime that reads it gives no
-// device other nodes than it should have.
+// For any content of the file: if it is not stale, a runtime that reads it gives no device
+// other nodes than it should have.
 func FuzzStale(f *testing.F) {
 	want, err := os.ReadFile("testdata/" + name)
 	if err != nil {

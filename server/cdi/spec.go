@@ -76,11 +76,11 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 // file that says so already is not written again; where no device has nodes
 // there is no file.
 //
-// If these devices make no valid spec, nothing changes and they are forgotten. If
-// the file cannot be written (a full or read-only disk), the next Write or Ensure
-// tries again. Until then the file stays as it was if each device in it has the
-// nodes that it has here. Otherwise the file is removed, so that no container gets
-// the nodes of another device; the error says so if not even that is possible.
+// If these devices make no valid spec, Write returns an error and changes nothing. If the
+// file cannot be written (a full or read-only disk), the next Write or Ensure tries again.
+// Until then the file stays as it was if each device in it has the nodes that it has here.
+// Otherwise the file is removed, so that no container gets the nodes of another device. If
+// it cannot be removed either, the error says so.
 func (s *Spec) Write(devices []Device) error {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	if err != nil {
@@ -129,9 +129,9 @@ func (s *Spec) Close() error {
 	return err
 }
 
-// settle makes the disk say what is wanted, and the names what the disk says. A
-// file that cannot be written and is stale is removed; that makes room on a full
-// disk, so the new file is tried once more.
+// settle writes the wanted file, and makes the names follow the file. If the file cannot
+// be written and the old one is stale, it removes the old one. That makes room on a full
+// disk, so it tries the new file once more.
 func (s *Spec) settle(wanted *content) error {
 	path := s.files.spec()
 	err := s.put(wanted)
@@ -157,7 +157,7 @@ func (s *Spec) settle(wanted *content) error {
 	return fmt.Errorf("CDI spec %s stays as it was: %w%s", path, err, needs)
 }
 
-// put writes the file if it does not say what is wanted.
+// put writes the file if its content is not the wanted one.
 func (s *Spec) put(wanted *content) error {
 	if err := s.hold(); err != nil {
 		return err

@@ -11,9 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/cdi"
 )
 
-// Without a descriptor the file cannot be read: it is believed to say what it said,
-// for as long as nobody has touched it. Not parallel: nobody else has a descriptor
-// meanwhile.
+// Without a descriptor the file cannot be read: its content counts as unchanged as long as
+// the file has not been touched. Not parallel: other tests would have no descriptor either.
 func TestOutOfDescriptors(t *testing.T) {
 	one := cdi.Device{ID: "3b:00.0", Nodes: []string{"dfl-port.0"}}
 	two := cdi.Device{ID: "5e:00.0", Nodes: []string{"dfl-port.1"}}

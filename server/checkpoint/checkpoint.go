@@ -19,16 +19,16 @@ import (
 // File is the name of the file in the directory of the kubelet's device plugins.
 const File = "kubelet_internal_checkpoint"
 
-// maxSize is the largest file that is read, in bytes. An entry has about 500.
+// maxSize is the size of the largest file that is read, in bytes. An entry has about 500.
 const maxSize = 16 << 20
 
-// Given is what the containers were given with one device.
+// Given are the nodes that containers were given with one device.
 type Given struct {
 	Nodes []string // names and numbers (MAJOR:MINOR), sorted
-	Known bool     // Nodes are all
+	Known bool     // Nodes has all of them
 }
 
-// Record is what the containers were given, by device.
+// Record has the nodes that containers were given, by device.
 type Record map[podresources.Key]Given
 
 // EnvDevices is the variable that tells a container its devices: their ids, separated by
@@ -41,8 +41,8 @@ const annotationPrefix = "nodes.accelerator.b-com.com/"
 
 func annotationKey(id string) string { return annotationPrefix + strings.ReplaceAll(id, ":", "-") }
 
-// Annotate adds to the annotations of an answer of Allocate what the nodes of a device
-// are: their names below the device root, and their numbers.
+// Annotate adds the nodes of a device to the annotations of an answer of Allocate: their
+// names below the device root, and their numbers.
 func Annotate(annotations map[string]string, id string, nodes []string) {
 	if len(nodes) > 0 {
 		annotations[annotationKey(id)] = strings.Join(nodes, ",")
@@ -56,7 +56,7 @@ type file struct {
 	}
 }
 
-// entry is what one container was given of one resource.
+// entry is one container's devices of one resource.
 type entry struct {
 	ResourceName string
 	DeviceIDs    map[string][]string // by NUMA node
@@ -101,13 +101,13 @@ func parse(text []byte) (Record, error) {
 	record := Record{}
 	for _, e := range found.Data.PodDeviceEntries {
 		var answer v1beta1.ContainerAllocateResponse
-		// What cannot be read may hold any node.
+		// An answer that cannot be parsed may have any node.
 		readable := proto.Unmarshal(e.AllocResp, &answer) == nil
 		for _, ids := range e.DeviceIDs {
 			for _, id := range ids {
 				key := podresources.Key{Resource: e.ResourceName, ID: id}
 				nodes, known := given(&answer, id)
-				if old, twice := record[key]; twice { // a pod's init containers have had it before
+				if old, twice := record[key]; twice { // the pod's init containers had the device before
 					nodes, known = append(nodes, old.Nodes...), known && old.Known
 				}
 				slices.Sort(nodes)
@@ -118,10 +118,11 @@ func parse(text []byte) (Record, error) {
 	return record, nil
 }
 
-// given returns the nodes that an answer gave with a device. Earlier releases gave no
-// annotation. Then the nodes of one device are all that the answer has, and of several
-// devices each has one, in order; any other number of nodes, and those of CDI devices, are
-// not known. To have each device claim the nodes of all would set them against each other.
+// given returns the nodes that an answer gave with a device, and reports whether they are
+// known. Earlier releases gave no annotation. Then the nodes of one device are all that the
+// answer has, and of several devices each has one, in their order. Any other number of
+// nodes, and those of CDI devices, are not known: if each device claimed the nodes of all,
+// the devices of one container would be in conflict with each other.
 func given(answer *v1beta1.ContainerAllocateResponse, id string) (nodes []string, known bool) {
 	if text, ok := answer.Annotations[annotationKey(id)]; ok {
 		return strings.Split(text, ","), true

@@ -24,7 +24,7 @@ type Unit struct {
 	NUMANode int      // -1: none
 	Nodes    []string // names below /dev that the container is given
 
-	NodeNumbers []string // MAJOR:MINOR of these, as far as they are known
+	NodeNumbers []string // MAJOR:MINOR of the nodes, as far as they are known
 }
 
 // Resource is what the kubelet is told under one name.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Checkpoint is the name of the file in the kubelet's directory that keeps what
-// containers were given, with the answers to Allocate.
+// Checkpoint is the name of the file in the kubelet's directory that has the devices of
+// containers, with the answers to Allocate.
 const Checkpoint = "kubelet_internal_checkpoint"
 
 // checkpoint is the content of that file, as
@@ -53,8 +53,8 @@ func (e podDevicesEntry) has(resource string, ids []string) bool {
 	return false
 }
 
-// checksum returns what the kubelet compares the checksum with: the hash of a dump of
-// the data by go-spew, with the names of the kubelet's types.
+// checksum returns the checksum as the kubelet computes it: the hash of a dump of the data
+// by go-spew, with the names of the kubelet's types.
 func (d checkpointData) checksum() uint64 {
 	h := fnv.New32a()
 	fmt.Fprint(h, "(checkpoint.checkpointData){PodDeviceEntries:([]checkpoint.PodDevicesEntry)[")
@@ -69,10 +69,10 @@ func (d checkpointData) checksum() uint64 {
 	return uint64(h.Sum32())
 }
 
-// Allocated records that a container was given these devices with this answer, and
-// writes the checkpoint. What held one of them before has ended: the kubelet gives a
-// device to one container at a time. [Kubelet.Allocate] calls it; a test calls it for
-// an allocation that another daemon has answered.
+// Allocated records that a container was given these devices with this answer, and writes
+// the checkpoint. It ends earlier allocations of these devices: the kubelet gives a device
+// to one container at a time. [Kubelet.Allocate] calls it; a test calls it for an
+// allocation that another daemon has answered.
 func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateResponse, ids ...string) error {
 	response, err := proto.Marshal(answer)
 	if err != nil {
@@ -106,8 +106,8 @@ func (k *Kubelet) Gave(resource string, nodes []string, ids ...string) error {
 }
 
 // End ends the allocations of a resource that have one of these devices. The file keeps
-// them until it is written the next time, as the kubelet's does: the pod-resources API
-// alone says who holds what.
+// them until it is written the next time, as the kubelet's does: only the pod-resources
+// API tells which devices are held.
 func (k *Kubelet) End(resource string, ids ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,8 +146,8 @@ func (k *Kubelet) writeCheckpoint() error {
 	return nil
 }
 
-// readCheckpoint returns the allocations that an earlier kubelet has left in the
-// directory. The kubelet goes on without them where the file is damaged.
+// readCheckpoint returns the allocations that an earlier kubelet has left in the directory.
+// If the file is damaged it returns none, as the kubelet does.
 func readCheckpoint(dir string) ([]podDevicesEntry, error) {
 	text, err := os.ReadFile(filepath.Join(dir, Checkpoint))
 	if errors.Is(err, fs.ErrNotExist) {

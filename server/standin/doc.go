@@ -6,14 +6,14 @@
 // (pkg/kubelet/cm/devicemanager): [Start] deletes every socket in the directory,
 // then creates kubelet.sock; Register dials back and asks for the options before
 // it answers; ListAndWatch is opened after it; a stream that ends is not opened
-// again. What Allocate answered is kept in the [Checkpoint], which the next kubelet
+// again. The answers of Allocate are kept in the [Checkpoint], which the next kubelet
 // reads; [Kubelet.End] ends an allocation. A [Behaviour] makes it misbehave in the
 // ways that kubelets do.
 //
 // [PodResources] is a stand-in for the kubelet's other socket, the pod-resources
 // API: [PodResources.Hold] and [PodResources.Release] say what its List answers, a
 // [PodBehaviour] makes it stall, fail and lie. It knows nothing of the Kubelet:
-// what was allocated is listed as held when the test calls Hold.
+// an allocated device is listed as held when the test calls Hold.
 //
 // [Kubelet] owns its socket, one connection to each registered plugin, and what
 // it received; PodResources owns its socket and what is held. Every method is

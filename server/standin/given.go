@@ -9,7 +9,7 @@ import (
 // Given is what one container got, for tests that do not speak the kubelet's
 // language.
 type Given struct {
-	Envs, Annotations map[string]string // without those that tell Nodes again, for the kubelet's checkpoint
+	Envs, Annotations map[string]string // without those that repeat Nodes for the kubelet's checkpoint
 	Nodes             []string          // HOST:CONTAINER:PERMISSIONS
 	CDI               []string          // names
 }

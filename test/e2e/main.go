@@ -124,9 +124,9 @@ func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	return err
 }
 
-// keep prints how to reach and how to end the cluster, and waits for a signal. The
-// driver's own id is in it because make passes on a SIGTERM, but no SIGINT: that of
-// Ctrl-C reaches every process of the terminal.
+// keep prints how to reach and how to end the cluster, and waits for a signal. It prints
+// this program's own process id because make passes on SIGTERM, but not SIGINT. The SIGINT
+// of Ctrl-C reaches every process of the terminal.
 func keep(ctx context.Context, c *cluster.Cluster, o options) {
 	fmt.Printf("== cluster is up until Ctrl-C, or from elsewhere: kill %d (kill -INT of make does not end it)\n"+
 		"  export KUBECONFIG=%s CONTAINERD_ADDRESS=%s CONTAINERD_NAMESPACE=k8s.io PATH=%s:$PATH\n",

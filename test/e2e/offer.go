@@ -38,16 +38,16 @@ func (s *scene) offers(resource string, capacity, allocatable int64) time.Durati
 	return await(s, "node status of "+resource, func() (amount, error) { return s.advertised(resource) }, amount{capacity, allocatable})
 }
 
-// offersSoon is offers for what a pod has held that has ended: the story ends where it
-// takes longer than [soon].
+// offersSoon is [scene.offers] after the end of a pod that held a device. It ends the story
+// if that takes longer than [soon].
 func (s *scene) offersSoon(resource string, capacity, allocatable int64) {
 	if took := s.offers(resource, capacity, allocatable); took > soon {
 		s.failf("node status of %s is {%d %d} after %v, want it within %v of the pod's end", resource, capacity, allocatable, took, soon)
 	}
 }
 
-// soon is how long after a pod's end its device may still count as held: the daemon asks
-// the kubelet every 10 s.
+// soon is how long a device may still count as held after its pod has ended: the daemon
+// asks the kubelet every 10 s.
 const soon = 15 * time.Second
 
 // kubelet is its pod-resources API.

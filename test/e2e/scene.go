@@ -140,7 +140,7 @@ func (s *scene) check(err error) {
 // failf ends the story.
 func (s *scene) failf(format string, args ...any) { s.check(fmt.Errorf(format, args...)) }
 
-// patience is how long anything may take that has no limit of its own.
+// patience is the limit for anything that has no limit of its own.
 const patience = 100 * time.Second
 
 // await waits until what is looked at is what is wanted, and returns how long that

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// specs is where the daemon keeps CDI specs, in stories that want them.
+// specs is the directory of CDI specs, in stories with CDI.
 const specs = cluster.Root + "/cdi"
 
 // What everybody does first: the chart with its defaults.

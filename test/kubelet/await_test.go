@@ -20,12 +20,12 @@ func (r *rig) only(capacity, allocatable int64) amounts {
 // patience is how long anything may take. What is to be quicker is measured.
 const patience = 45 * time.Second
 
-// pollLimit is how long after a pod's end its devices may still count as held: the daemon asks
-// the kubelet every 10 s.
+// pollLimit is how long devices may still count as held after their pod has ended: the daemon
+// asks the kubelet every 10 s.
 const pollLimit = 15 * time.Second
 
-// ended is advertises, for what a pod has held that has ended, and fails the test where
-// that took longer than pollLimit.
+// ended is advertises after the end of a pod that held devices. It fails the test if that
+// takes longer than pollLimit.
 func (r *rig) ended(when string, want amounts) {
 	r.t.Helper()
 	if took := r.advertises(when, want); took > pollLimit {

@@ -15,7 +15,7 @@ import (
 )
 
 // The device manager takes the checkpoint of the stand-in for the kubelet for its own,
-// checksum included: what tests read there is what a kubelet writes.
+// checksum included: tests read there the same file as a kubelet writes.
 func TestCheckpointOfStandIn(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "adp") // short: paths of sockets have 107 bytes

@@ -30,10 +30,9 @@ func TestHealthOfPod(t *testing.T) {
 	r.health("well again", pod, map[string]string{"3b:00.0": healthy})
 }
 
-// A device that is pulled out from under a pod: the kubelet says Healthy of what is
-// not listed, so it stays listed, and pod status says Unhealthy. It goes when the
-// pod has gone: a minute after it was given out, for so long what the kubelet
-// says of holders is not believed.
+// A device is pulled while a pod holds it. The kubelet would show a device that is not
+// listed as Healthy, so it stays listed, and pod status has Unhealthy. It leaves the list
+// when the daemon next asks the kubelet after the pod has gone.
 func TestRemovedInUse(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
@@ -160,7 +159,7 @@ func TestNumbersAgain(t *testing.T) {
 	}
 }
 
-// says waits for a line of the log that gives this reason for a device.
+// says waits for a line of the log with this reason for a device.
 func (r *rig) says(device, reason string) {
 	r.t.Helper()
 	await(r, device+" is "+reason, func() bool {

@@ -27,7 +27,7 @@ type File struct {
 // Files are those of an archive, by their paths without leading slash.
 type Files map[string]File
 
-// SourceArchive is where the source code of the binary is.
+// SourceArchive is the path of the source code of the binary.
 const SourceArchive = "/usr/src/" + name + ".tar.gz"
 
 // Rootfs returns the files of the image: the binary, its source code, and licences by
@@ -40,8 +40,8 @@ func Rootfs(binary, source []byte, licences map[string][]byte) Files {
 	return files
 }
 
-// Tar returns the files, sorted, with their directories; all belong to root and are of
-// that time.
+// Tar returns an archive of the files, sorted, with their directories. All belong to root
+// and have the time at.
 func (f Files) Tar(at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// Source returns the source code that a binary of this module is built from, as
-// a .tar.gz: the files of the module's work tree that git tracks, and the packages
-// of other modules in vendor/. `make build` needs nothing else but Go. All times
-// are at. The caller has made sure that the binary is of the versions in go.mod.
+// Source returns the source code of a binary of this module, as a .tar.gz: the files of the
+// module's work tree that git tracks, and the packages of other modules in vendor/. To run
+// `make build` in it takes nothing else but Go. All files have the time at. The caller must
+// make sure that the binary was built from the module versions in go.mod.
 func Source(module, version string, at time.Time) ([]byte, error) {
 	top := name + "-" + version
 	files, err := trackedFiles(module, top)
@@ -63,25 +63,25 @@ func Source(module, version string, at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// trackedFiles returns the files of a work tree that git tracks, as they are now,
-// below top. What is not tracked may be anything, and is left out.
+// trackedFiles returns the files of a work tree that git tracks, as they are now, below
+// top. Untracked files may be anything, and are left out.
 func trackedFiles(tree, top string) (Files, error) {
 	list, err := command(tree, "git", "ls-files", "-z")
 	if err != nil {
-		return nil, fmt.Errorf("the image has the source of its binary, want a git work tree: %w", err)
+		return nil, fmt.Errorf("found no list of source files, want a git work tree: %w", err)
 	}
 	files := make(Files)
 	for where := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
 		err := files.read(path.Join(top, where), filepath.Join(tree, where))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // removed, not yet committed
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // removed, but that is not committed yet
 			return nil, err
 		}
 	}
 	return files, nil
 }
 
-// read adds a file as it is on disk, but with the permissions that git knows: the
-// umask changes nothing. A symbolic link stays one.
+// read adds a file as it is on disk, but with the permissions that git records, so that
+// the umask makes no difference. A symbolic link stays one.
 func (f Files) read(where, file string) error {
 	info, err := os.Lstat(file)
 	if err != nil {

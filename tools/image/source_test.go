@@ -37,8 +37,8 @@ func sourceFiles(t *testing.T, archive []byte) Files {
 	return files
 }
 
-// The archive has our files as they are, links too, and of go-udev, whose licence
-// asks for all this, each file of its package and the licence.
+// The archive has the project's files as they are, links too, and each file of the go-udev
+// package with its licence, which requires all this.
 func TestSource(t *testing.T) {
 	first := source(t)
 	files := sourceFiles(t, first)
@@ -96,8 +96,8 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// The archive is all that it takes: without network and without any other module it
-// builds the binary, of the same versions of the same modules.
+// The archive is sufficient: without network and without any other module it builds the
+// binary, from the same versions of the same modules.
 func TestSourceBuilds(t *testing.T) {
 	dir := t.TempDir()
 	unpack := exec.Command("tar", "-xzm")
@@ -130,7 +130,7 @@ func TestSourceBuilds(t *testing.T) {
 	}
 }
 
-// No image without source: outside of a git work tree there is none.
+// Outside of a git work tree there is no source, and so no image.
 func TestSourceWithoutGit(t *testing.T) {
 	t.Setenv("GIT_CEILING_DIRECTORIES", os.TempDir())
 	if _, err := Source(t.TempDir(), "v1", example.Created); err == nil || !strings.Contains(err.Error(), "want a git work tree") {

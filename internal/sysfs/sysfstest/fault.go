@@ -1,8 +1,8 @@
-// Package sysfstest has the kernel refuse accesses to files, for tests of code that
+// Package sysfstest makes the kernel refuse accesses to files, for tests of code that
 // must survive a shortage of descriptors or memory.
 //
-// It owns no state. It needs no privilege, but a kernel with seccomp notifications
-// that can be continued (Linux 5.5).
+// It owns no state. It needs no privilege, but Linux 5.5 or newer
+// (SECCOMP_USER_NOTIF_FLAG_CONTINUE).
 package sysfstest
 
 import (
@@ -13,11 +13,11 @@ import (
 	"unsafe"
 )
 
-// Refuse runs work and has the kernel refuse its nth access to a file, counted from
-// 0: open fails with EMFILE; lstat, readlink, getdents and read fail with ENOMEM. It
-// returns how many accesses there were. Where nth is negative, none is refused.
+// Refuse runs work and makes the kernel refuse its nth access to a file, counted from
+// 0: open fails with EMFILE; lstat, readlink, getdents and read fail with ENOMEM. If nth
+// is negative, none is refused. Refuse returns the number of accesses.
 //
-// Only what work does in its own goroutine counts. Refuse blocks until work returns.
+// Only accesses of work's own goroutine count. Refuse blocks until work returns.
 func Refuse(t testing.TB, nth int, work func()) (accesses int) {
 	t.Helper()
 	type outcome struct {
@@ -46,7 +46,7 @@ func Refuse(t testing.TB, nth int, work func()) (accesses int) {
 		}
 		notifications <- fd
 		work()
-		syscall.Syscall(syscall.SYS_GETPPID, 0, 0, 0) // tells supervise that work has ended
+		syscall.Syscall(syscall.SYS_GETPPID, 0, 0, 0) // the signal to supervise that work has ended
 		refused <- nil
 	}()
 	if err := <-refused; err != nil {
@@ -110,8 +110,8 @@ var calls = map[string][]uint32{
 	"arm64": {56, 79, 78, 61, 63},
 }[runtime.GOARCH]
 
-// notify has the kernel ask before each counted system call of this thread. It
-// returns the descriptor on which it asks.
+// notify makes the kernel ask before each counted system call of this thread. It returns
+// the descriptor on which the kernel asks.
 func notify() (fd int, err error) {
 	number, known := map[string]uintptr{"amd64": 317, "arm64": 277}[runtime.GOARCH] // seccomp
 	if !known {
@@ -135,8 +135,7 @@ func notify() (fd int, err error) {
 	return int(r), nil
 }
 
-// supervise answers the kernel until work has ended, and returns how many accesses
-// there were.
+// supervise answers the kernel until work has ended, and returns the number of accesses.
 func supervise(fd, nth int) (accesses int, err error) {
 	for {
 		var n notification

@@ -15,11 +15,12 @@ import (
 // containerDir is the /dev of the containers.
 const containerDir = "/run/container"
 
-// hold is a device in the hands of a pod.
+// hold is a device that a pod holds.
 type hold struct{ pod, resource, device string }
 
-// hold gives a device to a pod as the kubelet does: the daemon is asked to allocate it,
-// its answer is kept in the checkpoint, and the pod-resources API lists the device.
+// hold gives a device to a pod as the kubelet does: it asks the daemon to allocate the
+// device, keeps the answer in the checkpoint, and lists the device in the pod-resources
+// API.
 func (r *rig) hold(ctx context.Context, device, pod string) error {
 	if r.kubelet == nil {
 		return errors.New("no kubelet runs")
@@ -49,8 +50,8 @@ func (r *rig) release(pod string) {
 	})
 }
 
-// openNode opens a node, and keeps it open until the machine ends: when a port is closed
-// whose card has left, the driver reads registers that are not mapped any more (6.1,
+// openNode opens a node, and keeps it open until the machine ends: when the port of a card
+// that has left is closed, the driver reads registers that are no longer mapped (Linux 6.1,
 // __afu_port_disable called by afu_release), and the kernel oopses.
 func (r *rig) openNode(node string) error {
 	f, err := r.opens.open(node, 0)
@@ -60,8 +61,8 @@ func (r *rig) openNode(node string) error {
 	return err
 }
 
-// mknod makes a container's own node with the number that a node of the host has now, as
-// a runtime does.
+// mknod makes a node in the container's /dev with the number that a node of the host has
+// now, as a runtime does.
 func (r *rig) mknod(node string) error {
 	var host unix.Stat_t
 	if err := unix.Stat(filepath.Join("/dev", node), &host); err != nil {

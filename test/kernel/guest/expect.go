@@ -82,8 +82,8 @@ func (r *rig) expectSysfs(ctx context.Context) error {
 	}
 }
 
-// withheld returns an error if the kubelet was told, since the last thing that was done,
-// that the device is healthy.
+// withheld returns an error if a list that the kubelet received since the last action has
+// the device as healthy.
 func (r *rig) withheld(device string) error {
 	if r.kubelet == nil {
 		return errors.New("no kubelet runs")

@@ -112,8 +112,8 @@ func ioctl(f *os.File, request uintptr, argument unsafe.Pointer) error {
 	return nil
 }
 
-// ports are the directories of the ports of this machine, as sysfs shows them, by the
-// ids that their devices must have.
+// ports returns the directories of this machine's ports in sysfs, by the ids that their
+// devices must have.
 func ports() (map[string]string, error) {
 	found, err := filepath.Glob("/sys/bus/pci/drivers/dfl-pci/0000:*/fpga_region/region*/dfl-port.*")
 	if err != nil {

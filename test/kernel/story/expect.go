@@ -19,7 +19,7 @@ type Expectation struct {
 	// Resource is what the name of its resource begins with. On lists of others the
 	// device may be as it likes: "gone" says that it is not on these.
 	Resource string
-	Within   time.Duration // how long it may take; 0: as long as any step
+	Within   time.Duration // time limit; 0: that of any step
 }
 
 // Device is one device as the daemon shows it at /devices.
