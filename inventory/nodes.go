@@ -100,7 +100,9 @@ type owed struct {
 // asked from now on says that the device is free.
 func (l *loop) owe(id string, nodes []string) {
 	if l.cfg.Holders != nil && len(nodes) > 0 {
-		l.owed[id] = owed{slices.Concat(l.owed[id].nodes, nodes), time.Now()}
+		all := slices.Concat(l.owed[id].nodes, nodes)
+		slices.Sort(all)
+		l.owed[id] = owed{slices.Compact(all), time.Now()} // once each, however often a card comes and goes
 	}
 	l.reclaim(id)
 }
