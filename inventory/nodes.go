@@ -139,7 +139,7 @@ func (l *loop) conflict(d *Device) conflict {
 		for id := range l.claims.on[node] {
 			t := l.tombstones[id]
 			switch {
-			case id == d.ID:
+			case id == d.ID, sameHolders(l.holdings(id), l.holdings(d.ID)):
 			case len(l.holdings(id)) > 0, t != nil && t.held:
 				return certain
 			default:
@@ -151,6 +151,11 @@ func (l *loop) conflict(d *Device) conflict {
 		return certain // any of the unknown nodes may be this one
 	}
 	return worst
+}
+
+// sameHolders reports whether two devices are held by one container: it may open both.
+func sameHolders(a, b []Holding) bool {
+	return len(a) == 1 && len(b) == 1 && len(a[0].Holders) == 1 && slices.Equal(a[0].Holders, b[0].Holders)
 }
 
 // cameBackElsewhere reports whether a device that is back in its place has other nodes

@@ -19,6 +19,7 @@ import (
 // never more of them than devices that were ever listed.
 type Allocations struct {
 	grace time.Duration
+	added chan struct{} // holds one element while an allocation is new
 
 	mu     sync.Mutex
 	served map[unitKey]allocation
@@ -42,8 +43,12 @@ type allocation struct {
 // NewAllocations returns an empty set. An allocation for which no holder is named counts
 // for the grace time.
 func NewAllocations(grace time.Duration) *Allocations {
-	return &Allocations{grace: grace, served: map[unitKey]allocation{}}
+	return &Allocations{grace: grace, added: make(chan struct{}, 1), served: map[unitKey]allocation{}}
 }
+
+// Added returns a channel that has an element when there are allocations that were made
+// since it was read last.
+func (a *Allocations) Added() <-chan struct{} { return a.added }
 
 // add records that these ids are about to be given, and returns the newest list, by which
 // the caller decides whether they may be. If they are refused, the caller must call
@@ -64,6 +69,10 @@ func (a *Allocations) add(resource string, ids []string, lists *feed[*list]) (ne
 		}
 		u, _ := newest.unit(id)
 		a.served[key] = allocation{at: now, nodes: slices.Concat(u.Nodes, u.NodeNumbers)}
+	}
+	select {
+	case a.added <- struct{}{}:
+	default: // not read yet
 	}
 	return newest, func() { a.withdraw(before, now) }
 }

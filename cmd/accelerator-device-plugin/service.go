@@ -123,6 +123,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	task("watcher", func() error { return node.watch(ctx) })
 	task("inventory", func() error { return node.inventory.Run(ctx) })
 	task("server", func() error { return srv.Run(ctx) })
+	task("holders", func() error { return source.confirm(ctx) })
 	task("hangups", func() error { return s.followHangups(ctx, mode, node.inventory, srv) })
 	if s.events != nil {
 		task("events", func() error { return s.events.Follow(ctx, node.inventory, watched.Holders) })
