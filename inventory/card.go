@@ -58,15 +58,16 @@ func (c *card) mayRead() bool {
 	return !c.reading && (!c.overdue || c.want == wantNow && c.stuck < maxStuck)
 }
 
-// steady reports whether a check is enough: the last reading of the card found ports
-// with which nothing was wrong, ignored or not, and their devices are healthy.
+// steady reports whether a check is enough: the last reading of the card could be made,
+// and found ports with which nothing was wrong, ignored or not, and their devices are
+// healthy.
 func (c *card) steady() bool {
 	for _, p := range c.ports {
 		if len(p.wrong) > 0 || p.device.Health != Healthy {
 			return false
 		}
 	}
-	return len(c.ports) > 0 && c.failures == 0
+	return len(c.ports) > 0 && c.failures == 0 && c.starved.IsZero()
 }
 
 // directory tells a port's directory from a later one of the same name.
