@@ -58,8 +58,8 @@ func (c *card) mayRead() bool {
 	return !c.reading && (!c.overdue || c.want == wantNow && c.stuck < maxStuck)
 }
 
-// steady reports whether a check is enough: the last reading found ports, nothing was wrong
-// with any of them, not even something that the operator ignores, and their devices are
+// steady reports whether a check is enough: the last reading of the card could be made, it
+// found ports with which nothing was wrong, ignored or not, and their devices are
 // healthy.
 func (c *card) steady() bool {
 	for _, p := range c.ports {
@@ -67,7 +67,7 @@ func (c *card) steady() bool {
 			return false
 		}
 	}
-	return len(c.ports) > 0 && c.failures == 0
+	return len(c.ports) > 0 && c.failures == 0 && c.starved.IsZero()
 }
 
 // directory tells a port's directory from a later one of the same name.

@@ -239,3 +239,19 @@ func TestNoCheckInTrouble(t *testing.T) {
 		r.want("failed three times, the file being as it was", map[string]string{"3b:00.0": "unhealthy[scan-failed]"})
 	})
 }
+
+// News that a reading could not take in, because the daemon was out of descriptors, is
+// not lost: the next tick reads the card, though all that a check looks at is unchanged.
+func TestNoCheckAfterShortage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, f := startObserving(t)
+		r.want("before", map[string]string{"3b:00.0": "healthy[]"})
+		f.set(cardA, good(0, 0, ap6))
+		f.shortage(errOutOfDescriptors, cardA)
+		r.hint(cardA)
+		r.want("out of descriptors", map[string]string{"3b:00.0": "healthy[]"})
+		f.shortage(nil, cardA)
+		r.after(testConfig.HealthInterval)
+		r.want("read again", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+	})
+}

@@ -74,6 +74,24 @@ func TestRemovedInUse(t *testing.T) {
 	d.awaitLine("device.released", "3b:00.0-p1")
 }
 
+// A device is free as soon as its pod has ended, also when the pod was short-lived and
+// nothing else made the daemon ask for holders meanwhile.
+func TestFreeAfterAShortPod(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.node.Plug(cardB))
+	d.await("plugged", health{"5e:00.0": true})
+	asked := d.pods.Asked()
+	d.hold("job", testResource, "5e:00.0")
+	d.do(d.pods.AwaitAsked(t.Context(), asked+1))
+	for range 3 { // answers take their time: that one has come when later ones have
+		_, err := askHolders(t.Context(), d.cfg.PodResourcesSocket, holdersPatient)
+		d.do(err)
+	}
+	d.pods.Release("default", "job")
+	d.do(d.node.Unplug(cardB.Address))
+	d.await("pulled after the pod has ended", health{}) // within 20 s
+}
+
 // What is held when the daemon starts but is not there was pulled meanwhile.
 func TestRemovedInUseBeforeTheStart(t *testing.T) {
 	d := startDaemon(t, nil)
