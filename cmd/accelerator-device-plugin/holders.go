@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/checkpoint"
@@ -93,11 +94,11 @@ func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, 
 	if err != nil {
 		return nil, err
 	}
-	return s.complete(ctx, asked, known), nil
+	return s.complete(ctx, asked, known)
 }
 
 // complete adds to an answer of the kubelet what it does not tell.
-func (s holderSource) complete(ctx context.Context, asked time.Time, known held) map[string][]inventory.Holding {
+func (s holderSource) complete(ctx context.Context, asked time.Time, known held) (map[string][]inventory.Holding, error) {
 	all := known.ours(s.owns)
 	told := map[podresources.Key]bool{}
 	for _, a := range s.given.Compare(asked, known.names) {
@@ -109,12 +110,12 @@ func (s holderSource) complete(ctx context.Context, asked time.Time, known held)
 			all[a.ID][i].Nodes = a.Nodes
 		}
 	}
-	s.addRecorded(ctx, all, told)
-	return all
+	return all, s.addRecorded(ctx, all, told)
 }
 
-// addRecorded adds the nodes of what others have given out, by the kubelet's record.
-func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventory.Holding, told map[podresources.Key]bool) {
+// addRecorded adds the nodes of what others have given out, by the kubelet's record. The
+// only errors are those of [sysfs.OwnTrouble]: what was known before is better then.
+func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventory.Holding, told map[podresources.Key]bool) error {
 	missing := false
 	for id, holdings := range all {
 		for _, h := range holdings {
@@ -122,10 +123,13 @@ func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventor
 		}
 	}
 	if !missing {
-		return
+		return nil
 	}
-	add := func() (complete bool) {
+	add := func() (complete bool, err error) {
 		record, err := checkpoint.Read(s.kubeletDir)
+		if sysfs.OwnTrouble(err) {
+			return false, err
+		}
 		complete = true
 		for id, holdings := range all {
 			for i, h := range holdings {
@@ -136,16 +140,18 @@ func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventor
 				}
 			}
 		}
-		return complete
+		return complete, nil
 	}
-	if add() {
-		return
+	complete, err := add()
+	if complete || err != nil {
+		return err
 	}
 	select { // another daemon may have given it out just now
 	case <-ctx.Done():
 	case <-time.After(rereadCheckpoint):
-		add()
+		_, err = add()
 	}
+	return err
 }
 
 var (
