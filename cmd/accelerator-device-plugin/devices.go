@@ -67,7 +67,7 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 	if unknown == nil {
 		source := holderSource{kubeletDir: cfg.KubeletDir, owns: policy.Owns, given: server.NewAllocations(0)}
 		watched.Holders = func(ctx context.Context) (map[string][]inventory.Holding, error) {
-			return source.complete(ctx, asked, holders), nil
+			return source.complete(ctx, asked, holders)
 		}
 	}
 	snapshot, err := scanOnce(cmd.Context(), cfg, watched)

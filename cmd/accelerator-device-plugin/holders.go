@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/checkpoint"
@@ -93,7 +94,7 @@ func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, 
 	if err != nil {
 		return nil, err
 	}
-	return s.complete(ctx, asked, known), nil
+	return s.complete(ctx, asked, known)
 }
 
 // When the kubelet is asked for the holder of a device that was given out. The pod is
@@ -131,7 +132,7 @@ func (s holderSource) confirm(ctx context.Context) error {
 
 // complete returns the holdings of a kubelet's answer, with the allocations and the nodes
 // that the answer lacks. asked is when the kubelet was asked.
-func (s holderSource) complete(ctx context.Context, asked time.Time, known held) map[string][]inventory.Holding {
+func (s holderSource) complete(ctx context.Context, asked time.Time, known held) (map[string][]inventory.Holding, error) {
 	all := known.ours(s.owns)
 	told := map[podresources.Key]bool{}
 	for _, a := range s.given.Compare(asked, known.names) {
@@ -143,13 +144,13 @@ func (s holderSource) complete(ctx context.Context, asked time.Time, known held)
 			all[a.ID][i].Nodes = a.Nodes
 		}
 	}
-	s.addRecorded(ctx, all, told)
-	return all
+	return all, s.addRecorded(ctx, all, told)
 }
 
 // addRecorded adds the nodes of devices that other daemons, or earlier ones, gave out: it
-// reads them from the kubelet's checkpoint. told are the devices whose nodes are known.
-func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventory.Holding, told map[podresources.Key]bool) {
+// reads them from the kubelet's checkpoint. told are the devices whose nodes are known. The
+// only errors are those of [sysfs.OwnTrouble]: then the answer before is better.
+func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventory.Holding, told map[podresources.Key]bool) error {
 	missing := false
 	for id, holdings := range all {
 		for _, h := range holdings {
@@ -157,10 +158,13 @@ func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventor
 		}
 	}
 	if !missing {
-		return
+		return nil
 	}
-	add := func() (complete bool) {
+	add := func() (complete bool, err error) {
 		record, err := checkpoint.Read(s.kubeletDir)
+		if sysfs.OwnTrouble(err) {
+			return false, err
+		}
 		complete = true
 		for id, holdings := range all {
 			for i, h := range holdings {
@@ -171,16 +175,18 @@ func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventor
 				}
 			}
 		}
-		return complete
+		return complete, nil
 	}
-	if add() {
-		return
+	complete, err := add()
+	if complete || err != nil {
+		return err
 	}
 	select { // another daemon may have given the device out just now
 	case <-ctx.Done():
 	case <-time.After(rereadCheckpoint):
-		add()
+		_, err = add()
 	}
+	return err
 }
 
 var (

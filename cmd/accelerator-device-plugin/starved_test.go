@@ -1,8 +1,8 @@
 package main
 
 import (
+	"errors"
 	"maps"
-
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +12,7 @@ import (
 	"time"
 	"unsafe"
 
+	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
@@ -140,4 +141,28 @@ func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 	await(again)
 	r.await("source.recovered")
 	r.await("daemon.recovered")
+}
+
+// Without a descriptor to read the kubelet's checkpoint with, it is not known who holds
+// what: an answer that some nodes are unknown would take all free devices away. Not
+// parallel: no other test has a descriptor meanwhile.
+func TestCheckpointOutOfDescriptors(t *testing.T) {
+	source := holderSource{
+		kubeletDir: t.TempDir(), given: server.NewAllocations(0), owns: func(string, string) bool { return true },
+	}
+	known := held{{Resource: testResource, ID: "3b:00.0"}: {{Namespace: "default", Pod: "job", Container: "main"}}}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := source.complete(t.Context(), time.Now(), known)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("error %v, want %v", err, syscall.EMFILE)
+	}
 }
