@@ -28,6 +28,7 @@ type daemon struct {
 	dir     string
 	node    *simnode.Node
 	kubelet *standin.Kubelet
+	pods    *standin.PodResources
 	process *exec.Cmd
 	begin   time.Time
 }
@@ -52,8 +53,12 @@ func launch(ctx context.Context, binary string, cards int, more ...string) (*dae
 	if d.kubelet, err = standin.Start(ctx, filepath.Join(dir, "kubelet"), standin.Behaviour{}); err != nil {
 		return nil, errors.Join(err, d.end())
 	}
+	pods := filepath.Join(dir, "pods.sock")
+	if d.pods, err = standin.StartPodResources(ctx, pods); err != nil {
+		return nil, errors.Join(err, d.end())
+	}
 	d.process = exec.CommandContext(ctx, binary, append([]string{"--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
-		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "", "--recovery-hold", "0s", "--flap-limit", "0", "--log-level", "error"}, more...)...)
+		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--pod-resources-socket", pods, "--http-address", "", "--recovery-hold", "0s", "--flap-limit", "0", "--log-level", "error"}, more...)...)
 	d.process.Stderr = os.Stderr
 	d.begin = time.Now()
 	if err := d.process.Start(); err != nil {
@@ -70,6 +75,9 @@ func (d *daemon) end() error {
 	}
 	if d.kubelet != nil {
 		d.kubelet.Stop()
+	}
+	if d.pods != nil {
+		d.pods.Stop()
 	}
 	return errors.Join(err, os.RemoveAll(d.dir))
 }
