@@ -25,6 +25,15 @@ type runtime struct {
 	Nodes, CDI       []string
 }
 
+// told returns the annotations of an answer: the nodes of 3b:00.0, and others.
+func told(nodes string, others ...string) map[string]string {
+	all := map[string]string{"nodes.accelerator.b-com.com/3b-00.0": nodes}
+	for i := 0; i < len(others); i += 2 {
+		all[others[i]] = others[i+1]
+	}
+	return all
+}
+
 func runtimeOf(o *devicemanager.DeviceRunContainerOptions) runtime {
 	r := runtime{Env: map[string]string{}, Annotations: map[string]string{}}
 	for _, e := range o.Envs {
@@ -58,26 +67,26 @@ func TestAllocation(t *testing.T) {
 		want  runtime
 	}{
 		{"single", nil, "accelerator", []string{"3b:00.0"}, runtime{
-			Env: units("3b:00.0"), Annotations: map[string]string{},
+			Env: units("3b:00.0"), Annotations: told("dfl-port.0,245:0"),
 			Nodes: []string{"/dev/dfl-port.0 /dev/dfl-port.0 rw"},
 		}},
 		{"af", []string{"--mode=af"}, afNameA, []string{"3b:00.0"}, runtime{
-			Env: units("3b:00.0"), Annotations: map[string]string{},
+			Env: units("3b:00.0"), Annotations: told("dfl-port.0,245:0"),
 			Nodes: []string{"/dev/dfl-port.0 /dev/dfl-port.0 rw"},
 		}},
 		{"region", []string{"--mode=region"}, regionName, []string{"3b:00.0"}, runtime{
-			Env: units("3b:00.0"), Annotations: map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"},
+			Env: units("3b:00.0"), Annotations: told("dfl-port.0,dfl-port.1,245:0,245:1", "com.intel.fpga.mode", "fpga.intel.com/region"),
 			Nodes: []string{"/dev/dfl-port.0 /dev/dfl-port.0 rw", "/dev/dfl-port.1 /dev/dfl-port.1 rw"},
 		}},
 		{"regiondevel", []string{"--mode=regiondevel"}, regionName, []string{"3b:00.0"}, runtime{
-			Env: units("3b:00.0"), Annotations: map[string]string{},
+			Env: units("3b:00.0"), Annotations: told("dfl-port.0,dfl-port.1,dfl-fme.0,245:0,245:1,246:0"),
 			Nodes: []string{"/dev/dfl-fme.0 /dev/dfl-fme.0 rw", "/dev/dfl-port.0 /dev/dfl-port.0 rw", "/dev/dfl-port.1 /dev/dfl-port.1 rw"},
 		}},
 		{"pool", []string{"--mode=pool", "--accel-nbunits=1"}, "accelerator", []string{"0"}, runtime{
 			Env: units("0"), Annotations: map[string]string{},
 		}},
 		{"CDI", []string{"--mode=region", "--cdi-dir=CDI"}, regionName, []string{"3b:00.0"}, runtime{
-			Env: units("3b:00.0"), Annotations: map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"},
+			Env: units("3b:00.0"), Annotations: told("dfl-port.0,dfl-port.1,245:0,245:1", "com.intel.fpga.mode", "fpga.intel.com/region"),
 			CDI: []string{"DOMAIN/fpga=3b:00.0"},
 		}},
 	} {
