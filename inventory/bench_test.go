@@ -42,7 +42,7 @@ func benchmarkChange(b *testing.B, cards int) {
 	go func() { done <- inv.Run(ctx) }()
 	defer func() { cancel(); <-done }()
 	snapshot, stale := inv.Latest()
-	for ; snapshot.Version == 0; snapshot, stale = inv.Latest() {
+	for ; !snapshot.Complete; snapshot, stale = inv.Latest() {
 		<-stale
 	}
 
