@@ -17,6 +17,7 @@ type desk struct {
 	held  map[string][]inventory.Holding
 	err   error
 	stall bool          // no answer before the context ends
+	empty bool          // the answer names no holder, as that of a kubelet that has just started
 	takes time.Duration // before it answers
 	asked []time.Time
 }
@@ -28,6 +29,9 @@ func (d *desk) ask(ctx context.Context) (map[string][]inventory.Holding, error) 
 	d.asked = append(d.asked, time.Now())
 	held, err, stall, takes := maps.Clone(d.held), d.err, d.stall, d.takes
 	d.mu.Unlock()
+	if d.saysNothing() {
+		held = map[string][]inventory.Holding{}
+	}
 	if stall {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -36,6 +40,12 @@ func (d *desk) ask(ctx context.Context) (map[string][]inventory.Holding, error) 
 		time.Sleep(takes) // in the bubble
 	}
 	return held, err
+}
+
+func (d *desk) saysNothing() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.empty
 }
 
 func (d *desk) hold(id string, holders ...string) {

@@ -51,18 +51,29 @@ func (l *loop) holdings(id string) []Holding {
 // givenNodes returns the names and numbers of the nodes that the holders of a device
 // were given.
 func (l *loop) givenNodes(id string) []string {
+	return nodesGiven(l.holdings(id))
+}
+
+func nodesGiven(holdings []Holding) []string {
 	var all []string
-	for _, h := range l.holdings(id) {
+	for _, h := range holdings {
 		all = append(all, h.Nodes...)
 	}
 	return all
 }
+
+// releasedAfter is how many times the interval between two questions a released device
+// keeps its claims on nodes, against devices that were never offered. A kubelet that has
+// just started does not name all holders; devices that were offered before are withheld for
+// the recovery hold.
+const releasedAfter = 3
 
 // reclaim brings the claims of the device with this id up to date. The devices that the
 // change may concern are judged again before the next snapshot.
 func (l *loop) reclaim(id string) {
 	now := l.givenNodes(id)
 	now = append(now, l.owed[id].nodes...)
+	now = append(now, l.released[id].nodes...)
 	if i, found := slices.BinarySearchFunc(l.devices, id, compareID); found {
 		now = append(now, nodesOf(l.devices[i])...)
 	}
@@ -130,7 +141,7 @@ func (l *loop) judgeClaimed(now time.Time) {
 }
 
 // conflict reports whether another device has a claim on the nodes of d.
-func (l *loop) conflict(d *Device) conflict {
+func (l *loop) conflict(d *Device, offered bool) conflict {
 	worst := noConflict
 	if l.cfg.Holders == nil {
 		return worst // the holders of a device that has left are never known
@@ -142,6 +153,7 @@ func (l *loop) conflict(d *Device) conflict {
 			case id == d.ID, sameHolders(l.holdings(id), l.holdings(d.ID)):
 			case len(l.holdings(id)) > 0, t != nil && t.held:
 				return certain
+			case offered && !l.has(id, node) && !slices.Contains(l.owed[id].nodes, node): // released
 			default:
 				worst = possible
 			}
@@ -151,6 +163,12 @@ func (l *loop) conflict(d *Device) conflict {
 		return certain // any of the unknown nodes may be this one
 	}
 	return worst
+}
+
+// has reports whether the device with this id is there and has a node.
+func (l *loop) has(id, node string) bool {
+	i, found := slices.BinarySearchFunc(l.devices, id, compareID)
+	return found && slices.Contains(nodesOf(l.devices[i]), node)
 }
 
 // sameHolders reports whether two devices are held by one container: it may open both.
@@ -172,11 +190,15 @@ func (l *loop) cameBackElsewhere(d *Device, before bool) bool {
 
 // nodeChanged reports whether a held device that this process has not seen leave has other
 // nodes than its holders were given.
-func (l *loop) nodeChanged(d *Device) bool {
+func (l *loop) nodeChanged(d *Device, offered bool) bool {
 	if t := l.tombstones[d.ID]; t != nil && !t.moved {
 		return false // the tombstone has a reason of its own
 	}
-	return replaced(l.givenNodes(d.ID), nodesOf(d))
+	given, now := l.givenNodes(d.ID), nodesOf(d)
+	if len(given) == 0 && !offered {
+		given = l.released[d.ID].nodes
+	}
+	return replaced(given, now)
 }
 
 // replaced reports whether some of the given nodes are missing now and new ones are there.
@@ -193,10 +215,11 @@ func lacks(there, nodes []string) bool {
 // judgeNodes returns the conditions of the nodes of a device that has been read.
 func (l *loop) judgeNodes(p *port, d *Device) []Condition {
 	var all []Condition
-	if l.nodeChanged(d) {
+	if l.nodeChanged(d, p.health.offered) {
+		p.health.offered = true // by an earlier process: good news waits
 		all = append(all, Condition{Reason: ReasonNodeChanged, Health: Unhealthy})
 	}
-	switch now := l.conflict(d); {
+	switch now := l.conflict(d, p.health.offered); {
 	case now != noConflict:
 		p.conflict = max(p.conflict, now)
 		// A kubelet that has just started may not name all holders yet: RecoveryHold
@@ -242,7 +265,15 @@ func (l *loop) takeHoldings(a answer) {
 			l.reclaim(id)
 		}
 		if len(held[id]) == 0 {
+			l.released[id] = owed{slices.Concat(nodesGiven(was), l.owed[id].nodes), a.asked}
+			l.reclaim(id)
 			l.askOn(a)
+		}
+	}
+	for id, r := range l.released {
+		if len(held[id]) > 0 || a.asked.Sub(r.since) >= releasedAfter*l.cfg.HoldersInterval {
+			delete(l.released, id)
+			l.reclaim(id)
 		}
 	}
 	for id, is := range held {
@@ -267,6 +298,12 @@ func (l *loop) expireNodes(now time.Time) {
 	for id, o := range l.owed {
 		if !now.Before(l.expiry(o.since)) {
 			l.clear(id)
+		}
+	}
+	for id, r := range l.released {
+		if !now.Before(l.expiry(r.since)) {
+			delete(l.released, id)
+			l.reclaim(id)
 		}
 	}
 	if record := l.holders.record; len(record) > 0 && !now.Before(l.expiry(l.began)) {

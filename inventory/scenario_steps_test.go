@@ -38,11 +38,11 @@ var scenarioCommands = map[string]scenarioCommand{
 	"hold":          {acts, "ID POD…", (*stage).hold},      // as what it is offered as
 	"hold-as":       {acts, "NAME ID POD…", (*stage).hold}, // as this
 	"free":          {acts, "ID", func(s *stage, st scenarioStep) error { s.desk.free(st.rest[0]); return nil }},
-	"unknown-nodes": {acts, "ID", (*stage).unknownNodes},                    // those that its holders were given
-	"holders":       {acts, "ok|slow|stall|fail [WORD…]", (*stage).holders}, // how who holds what is answered
-	"exclude":       {acts, "[ID…]", (*stage).exclude},                      // these, and no others
-	"severity":      {acts, "[ROW=SEVERITY…]", (*stage).severity},           // these, and no others
-	"rules":         {acts, "[AFU=NAME…]", (*stage).rules},                  // these, and no others
+	"unknown-nodes": {acts, "ID", (*stage).unknownNodes},                          // those that its holders were given
+	"holders":       {acts, "ok|slow|stall|empty|fail [WORD…]", (*stage).holders}, // how who holds what is answered
+	"exclude":       {acts, "[ID…]", (*stage).exclude},                            // these, and no others
+	"severity":      {acts, "[ROW=SEVERITY…]", (*stage).severity},                 // these, and no others
+	"rules":         {acts, "[AFU=NAME…]", (*stage).rules},                        // these, and no others
 
 	"expect": {looks, "ID healthy|degraded|unhealthy|gone|ATTRIBUTE=VALUE [REASON…]", (*stage).expect},
 	"list":   {looks, "[ID…]", (*stage).list},                    // all that is listed
@@ -187,15 +187,15 @@ func (s *stage) holders(st scenarioStep) error {
 	switch {
 	case how == "slow":
 		takes, err = time.ParseDuration(rest)
-	case (how == "ok" || how == "stall") && rest == "", how == "fail" && rest != "":
+	case (how == "ok" || how == "stall" || how == "empty") && rest == "", how == "fail" && rest != "":
 	default:
-		err = errors.New("want ok, stall, slow and how long it takes, or fail and why")
+		err = errors.New("want ok, stall, empty, slow and how long it takes, or fail and why")
 	}
 	if how != "fail" {
 		rest = ""
 	}
 	s.desk.fail(rest)
-	s.desk.set(func() { s.desk.stall, s.desk.takes = how == "stall", takes })
+	s.desk.set(func() { s.desk.stall, s.desk.empty, s.desk.takes = how == "stall", how == "empty", takes })
 	return err
 }
 
