@@ -106,10 +106,10 @@ func (l *loop) takeAnswer(ctx context.Context, a answer) {
 		l.askHolders(ctx)
 	case h.heldAt.IsZero(): // what we offer may be held as something else
 		h.next = a.asked.Add(min(l.cfg.HoldersInterval, untilHeard))
-	case h.blind, len(l.tombstones) > 0, len(l.owed) > 0, len(l.waiting) > 0, a.err != nil:
-		h.next = a.asked.Add(l.cfg.HoldersInterval)
 	case a.asked.Before(h.doubt): // at least twice before a released device is offered
 		h.next = a.asked.Add(min(l.cfg.HoldersInterval, max(l.cfg.RecoveryHold/2, time.Second)))
+	case h.blind, len(l.tombstones) > 0, len(l.owed) > 0, len(l.waiting) > 0, a.err != nil:
+		h.next = a.asked.Add(l.cfg.HoldersInterval)
 	}
 }
 

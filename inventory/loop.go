@@ -54,9 +54,9 @@ type loop struct {
 	tombstones tombstones
 	holders    holders
 	claims     claims
-	owed       map[string]owed // by device
-	released   map[string]owed // nodes of holders that the kubelet has ceased to name, by device
-	waiting    map[string]bool // devices that wait for containers to end that have a right to nodes
+	owed       map[string]owed     // by device
+	released   map[string]released // by device
+	waiting    map[string]bool     // devices that wait for containers to end that have a right to nodes
 	began      time.Time
 	devices    []*Device // sorted by ID; belongs to the newest snapshot's readers until dirty
 	version    uint64
@@ -88,7 +88,7 @@ func newLoop(inv *Inventory) *loop {
 		holders:    holders{answers: make(chan answer), record: inv.cfg.Record},
 		claims:     newClaims(),
 		owed:       make(map[string]owed),
-		released:   make(map[string]owed),
+		released:   make(map[string]released),
 		waiting:    make(map[string]bool),
 		began:      time.Now(),
 	}

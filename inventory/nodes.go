@@ -63,9 +63,8 @@ func nodesGiven(holdings []Holding) []string {
 }
 
 // releasedAfter is how many times the interval between two questions a released device
-// keeps its claims on nodes, against devices that were never offered. A kubelet that has
-// just started does not name all holders; devices that were offered before are withheld for
-// the recovery hold.
+// keeps its claims on nodes, against devices that were never offered: a kubelet that has
+// just started does not name all holders.
 const releasedAfter = 3
 
 // reclaim brings the claims of the device with this id up to date. The devices that the
@@ -105,6 +104,12 @@ func (l *loop) reclaim(id string) {
 type owed struct {
 	nodes []string  // names and numbers
 	since time.Time // when the last of them was lost
+}
+
+// released are the nodes of a device whose holders the kubelet has ceased to name.
+type released struct {
+	given []string // names and numbers of those that the holders were given
+	owed           // these, and those that the device has lost
 }
 
 // owe keeps the claim of a device on nodes that it loses, until an answer to a question
@@ -153,7 +158,7 @@ func (l *loop) conflict(d *Device, offered bool) conflict {
 			case id == d.ID, sameHolders(l.holdings(id), l.holdings(d.ID)):
 			case len(l.holdings(id)) > 0, t != nil && t.held:
 				return certain
-			case offered && !l.has(id, node) && !slices.Contains(l.owed[id].nodes, node): // released
+			case l.isFree(id, offered) && !l.has(id, node) && !slices.Contains(l.owed[id].nodes, node):
 			default:
 				worst = possible
 			}
@@ -163,6 +168,12 @@ func (l *loop) conflict(d *Device, offered bool) conflict {
 		return certain // any of the unknown nodes may be this one
 	}
 	return worst
+}
+
+// isFree reports whether a device that the kubelet has ceased to name counts as free for
+// one that was offered before: two answers agree. The recovery hold comes on top.
+func (l *loop) isFree(id string, offered bool) bool {
+	return offered && l.holders.heldAt.After(l.released[id].since)
 }
 
 // has reports whether the device with this id is there and has a node.
@@ -195,8 +206,8 @@ func (l *loop) nodeChanged(d *Device, offered bool) bool {
 		return false // the tombstone has a reason of its own
 	}
 	given, now := l.givenNodes(d.ID), nodesOf(d)
-	if len(given) == 0 && !offered {
-		given = l.released[d.ID].nodes
+	if len(given) == 0 && !l.isFree(d.ID, offered) {
+		given = l.released[d.ID].given
 	}
 	return replaced(given, now)
 }
@@ -265,7 +276,8 @@ func (l *loop) takeHoldings(a answer) {
 			l.reclaim(id)
 		}
 		if len(held[id]) == 0 {
-			l.released[id] = owed{slices.Concat(nodesGiven(was), l.owed[id].nodes), a.asked}
+			given := nodesGiven(was)
+			l.released[id] = released{given, owed{slices.Concat(given, l.owed[id].nodes), a.asked}}
 			l.reclaim(id)
 			l.askOn(a)
 		}
@@ -273,8 +285,8 @@ func (l *loop) takeHoldings(a answer) {
 	for id, r := range l.released {
 		if len(held[id]) > 0 || a.asked.Sub(r.since) >= releasedAfter*l.cfg.HoldersInterval {
 			delete(l.released, id)
-			l.reclaim(id)
 		}
+		l.reclaim(id) // this answer may have been the second one
 	}
 	for id, is := range held {
 		if len(before[id]) == 0 && len(is) > 0 {

@@ -1,0 +1,191 @@
+package inventory_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// Whatever happens to cards, pods, the daemon and the kubelet: a device that is offered has
+// no node that the container of another one may open, and a device that is held and
+// offered still has a node of its container. In the end, with no pod left, all devices are
+// healthy.
+func TestRightsToNodes(t *testing.T) {
+	for _, seed := range []uint64{1, 2, 3, 4, 5, 6, 233, uint64(time.Now().UnixNano())} {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) { playAtRandom(t, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+// actors plays a random scenario and knows which nodes containers have the right to.
+type actors struct {
+	t       *testing.T
+	random  *rand.Rand
+	stage   *stage
+	story   []string
+	ports   map[string]int // of each card
+	plugged map[string]bool
+	rights  map[string][]string // names and numbers of nodes, by the id of the held device
+	failing time.Time           // since when the kubelet does not answer; zero: it does
+}
+
+func playAtRandom(t *testing.T, random *rand.Rand) {
+	a := &actors{t: t, random: random, stage: newStage(t), ports: map[string]int{}, plugged: map[string]bool{}, rights: map[string][]string{}}
+	if mode := []string{"", "single", "af", "region", "regiondevel"}[random.IntN(5)]; mode != "" {
+		a.do("config mode %s", mode)
+	}
+	cards := []string{"3b:00.0", "5f:00.0", "60:00.0"}
+	for i, card := range cards {
+		if a.ports[card] = 1 + random.IntN(2); i > 0 {
+			a.turnCard("", card)
+		}
+	}
+	a.do("start")
+	for range 60 {
+		a.turn(cards[random.IntN(len(cards))])
+		a.check()
+	}
+	a.do("exclude")
+	a.do("holders ok")
+	for id := range a.rights {
+		a.do("free %s", id)
+	}
+	a.do("wait 30m")
+	snapshot, _ := a.stage.rig.Latest()
+	for _, d := range snapshot.Devices {
+		if d.Health != inventory.Healthy {
+			a.fatal("in the end %s is %s %v", d.ID, d.Health, d.Reasons)
+		}
+	}
+}
+
+// do plays one step of a scenario.
+func (a *actors) do(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	a.story = append(a.story, line)
+	step, err := parseStep(strings.Fields(line))
+	if err == nil {
+		err = a.stage.take(step)
+	}
+	if err != nil {
+		a.fatal("%v", err)
+	}
+}
+
+func (a *actors) fatal(format string, args ...any) {
+	a.t.Fatalf("%s; the story:\n%s", fmt.Sprintf(format, args...), strings.Join(a.story, "\n"))
+}
+
+func (a *actors) turn(card string) {
+	r := a.random
+	// For longer than the grace time of 5 minutes the daemon may not know what is held.
+	if !a.failing.IsZero() && time.Since(a.failing) > 3*time.Minute {
+		a.answer("ok")
+		a.do("wait 11s")
+	}
+	switch r.IntN(16) {
+	case 0, 1, 2:
+		a.turnCard([]string{"silently ", "", "", ""}[r.IntN(4)], card)
+	case 3:
+		a.do("wait %dms", r.IntN(3000))
+	case 4:
+		a.do("wait %ds", 1+r.IntN(40))
+	case 5, 6, 7:
+		a.startPod()
+	case 8, 9:
+		for id := range a.rights {
+			delete(a.rights, id)
+			a.do("free %s", id)
+			break
+		}
+	case 10:
+		a.do("restart")
+		if !a.failing.IsZero() {
+			a.failing = time.Now() // the grace time begins anew
+		}
+	case 11:
+		a.answer([]string{"ok", "ok", fmt.Sprintf("slow %dms", r.IntN(1900)), "fail connection refused"}[r.IntN(4)])
+	case 12:
+		if a.plugged[card] {
+			a.do("unbind %s p0", card)
+			a.check()
+			a.do("wait %dms", r.IntN(2000))
+			a.check()
+			a.do("bind %s p0", card)
+		}
+	case 13:
+		a.do("exclude %s", []string{card, ""}[r.IntN(2)])
+	case 14, 15: // the kubelet restarts, and does not name its pods at first
+		if !a.failing.IsZero() || len(a.rights) == 0 {
+			return
+		}
+		a.do("holders ok")
+		a.do("wait 61s") // it has named them before
+		a.do("holders empty")
+		a.turnCard("", card)
+		a.check()
+		a.do("wait %dms", r.IntN(4000))
+		a.check()
+		a.do("holders ok")
+	}
+}
+
+func (a *actors) turnCard(how, card string) {
+	if a.plugged[card] {
+		a.do("%sunplug %s", how, card)
+	} else {
+		a.do("%splug %s ports=%d", how, card, a.ports[card])
+	}
+	a.plugged[card] = !a.plugged[card]
+}
+
+func (a *actors) answer(how string) {
+	a.do("holders %s", how)
+	switch fails := strings.HasPrefix(how, "fail"); {
+	case !fails:
+		a.failing = time.Time{}
+	case a.failing.IsZero():
+		a.failing = time.Now()
+	}
+}
+
+// startPod gives a device that is on offer to a pod.
+func (a *actors) startPod() {
+	snapshot, _ := a.stage.rig.Latest()
+	free := slices.DeleteFunc(slices.Clone(snapshot.Devices), func(d *inventory.Device) bool {
+		return a.rights[d.ID] != nil || d.Health == inventory.Unhealthy || a.stage.mode != "" && d.OfferedAs == ""
+	})
+	if len(free) == 0 {
+		return
+	}
+	d := free[a.random.IntN(len(free))]
+	a.rights[d.ID] = slices.Concat(d.Nodes, d.NodeNumbers)
+	a.do("hold %s default/pod%d/main", d.ID, a.random.IntN(1000))
+}
+
+// check looks at every device that is on offer.
+func (a *actors) check() {
+	snapshot, _ := a.stage.rig.Latest()
+	for _, d := range snapshot.Devices {
+		if d.Health == inventory.Unhealthy {
+			continue
+		}
+		now := slices.Concat(d.Nodes, d.NodeNumbers)
+		has := func(node string) bool { return slices.Contains(now, node) }
+		for id, nodes := range a.rights {
+			switch open := slices.ContainsFunc(nodes, has); {
+			case id == d.ID && !open:
+				a.fatal("%s is %s with %v, its container has %v", d.ID, d.Health, now, nodes)
+			case id != d.ID && open:
+				a.fatal("%s is %s with %v, the container of %s has %v", d.ID, d.Health, now, id, nodes)
+			}
+		}
+	}
+}
