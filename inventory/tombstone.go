@@ -124,6 +124,8 @@ func (l *loop) recognize(id string, c *card, p *port) {
 	t.place = c
 	d := p.describe(id, c.address)
 	switch like := l.likeness(t, d, p.what); {
+	case like == same && len(d.Nodes) == 0 && len(l.owed[id].nodes) > 0:
+		t.replaced, t.renumbered = false, false // a region whose ports are yet to come: which nodes it has is not known
 	case like == same && l.cameBackElsewhere(d, t.renumbered):
 		t.replaced, t.renumbered = false, true
 	case like == same:
