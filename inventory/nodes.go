@@ -247,8 +247,8 @@ func (l *loop) judgeNodes(p *port, d *Device) []Condition {
 	return all
 }
 
-// awaitRelease has the question who holds what repeated while a device waits for
-// containers to end.
+// awaitRelease repeats the question for holders while a device waits for containers to
+// end.
 func (l *loop) awaitRelease(id string, waits bool) {
 	if !waits {
 		delete(l.waiting, id)
