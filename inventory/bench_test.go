@@ -36,7 +36,8 @@ func benchmarkChange(b *testing.B, cards int) {
 	cfg := inventory.Config{
 		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: time.Hour, ReadTimeout: time.Minute,
 	}
-	inv := inventory.New(cfg, sysfs.Host{Sys: node.Sys, Dev: node.Dev, Simulated: true}, []inventory.Family{dfl.Family{}}, zap.NewNop())
+	cfg.Policy.Families = []inventory.Family{dfl.Family{}}
+	inv := inventory.New(cfg, sysfs.Host{Sys: node.Sys, Dev: node.Dev, Simulated: true}, zap.NewNop())
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error)
 	go func() { done <- inv.Run(ctx) }()

@@ -76,7 +76,7 @@ type directory struct {
 	incarnation uint64
 }
 
-func directoryOf(r Port) directory { return directory{r.Name, r.Incarnation} }
+func directoryOf(r Unit) directory { return directory{r.Name, r.Incarnation} }
 
 // want says whether, and how soon, a card is to be read.
 type want uint8
@@ -99,7 +99,7 @@ type port struct {
 	seen     map[string]bool   // health files that were there once
 	counters map[string]uint64 // as they were read last
 
-	last   Port        // as it was read last
+	last   Unit        // as it was read last
 	wrong  []Condition // what is wrong by that, and by what was known before
 	health health
 	// conflict is the worst conflict about its nodes since the last time that there was none.
@@ -121,7 +121,7 @@ type port struct {
 // newcomer cannot take it away. Ports whose number is not known, or is another
 // one's, get the lowest number that is left: of a card with one port that is the
 // right one. They keep that, too, until their number is known.
-func (c *card) identify(ports []Port) (ids []string, conflicts []bool) {
+func (c *card) identify(ports []Unit) (ids []string, conflicts []bool) {
 	ids, conflicts = make([]string, len(ports)), make([]bool, len(ports))
 	taken := make(map[int]bool)
 	claims := make(map[int][]int) // number -> newcomers that claim it
@@ -168,7 +168,7 @@ func (c *card) identify(ports []Port) (ids []string, conflicts []bool) {
 
 // keepNumbers gives those of the open ports the numbers back that they had, where
 // nobody has taken them.
-func (c *card) keepNumbers(ports []Port, open []int, taken map[int]bool, ids []string) {
+func (c *card) keepNumbers(ports []Unit, open []int, taken map[int]bool, ids []string) {
 	for _, i := range open {
 		old := c.byDir[directoryOf(ports[i])]
 		if old == nil || old.device == nil {
@@ -201,7 +201,7 @@ func (c *card) hasNode(name string) bool {
 	return slices.ContainsFunc(c.ports, func(p *port) bool { return p.last.hasNode(name) })
 }
 
-func (r Port) hasNode(name string) bool {
+func (r Unit) hasNode(name string) bool {
 	return slices.Contains(r.Nodes, name) || slices.Contains(r.ParentNodes, name)
 }
 
@@ -222,7 +222,7 @@ func (c *card) keep(ports []*port, ids []string) {
 }
 
 // learn updates the memory of a port from a reading of it.
-func (p *port) learn(r Port, family string) {
+func (p *port) learn(r Unit, family string) {
 	if len(r.NodeNumbers) < len(r.Nodes) && slices.Equal(r.Nodes, p.last.Nodes) {
 		r.NodeNumbers = p.last.NodeNumbers // a number does not change while the directory exists
 	}
@@ -287,5 +287,6 @@ func (p *port) describe(id, address string) *Device {
 		PCIAddress: address, PCIID: p.what.pci, NUMANode: p.last.NUMANode,
 		PortID: p.portID, AFUID: p.what.afu, InterfaceID: p.what.iface,
 		Nodes: p.last.Nodes, NodeNumbers: p.last.NodeNumbers, Parent: p.last.Parent, ParentNodes: p.last.ParentNodes,
+		Annotations: p.last.Annotations,
 	}
 }

@@ -145,7 +145,7 @@ func TestCheckLeavesOutWhatIsNotObserved(t *testing.T) {
 func TestCheckKeepsCounters(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
-		counts := func(n uint64) inventory.Port {
+		counts := func(n uint64) inventory.Unit {
 			p := good(0, 0)
 			p.Counters = []inventory.Counter{{Name: "pci/aer_dev_fatal", Value: n, Reason: "aer-fatal", Health: inventory.Unhealthy}}
 			return p

@@ -10,7 +10,7 @@ import (
 )
 
 // counted is a good port with a counter that stands at n.
-func counted(n uint64) inventory.Port {
+func counted(n uint64) inventory.Unit {
 	p := good(0, 0)
 	p.Counters = []inventory.Counter{{
 		Name: "pci/aer_dev_fatal", Value: n, Reason: "aer-fatal", Health: inventory.Unhealthy, Row: "aer-fatal",
@@ -86,7 +86,7 @@ func TestFilesThatGo(t *testing.T) {
 	driver := inventory.HealthFile{Name: "fme/driver", Lost: inventory.Unhealthy, Row: "fme-unbound", Reason: "fme-unbound"}
 	errors := inventory.HealthFile{Name: "fme/errors/catfatal_errors", Lost: inventory.Unhealthy, Row: "fme-fatal"}
 	gone := func(f inventory.HealthFile) inventory.HealthFile { f.Absent = true; return f }
-	port := func(files ...inventory.HealthFile) inventory.Port {
+	port := func(files ...inventory.HealthFile) inventory.Unit {
 		p := good(0, 0)
 		p.Files = files
 		return p
@@ -150,7 +150,7 @@ func TestRecoveryFailedAndItDoesNotAnswer(t *testing.T) {
 		r.want("given up, a reading under way", map[string]string{"3b:00.0": "unhealthy[recovery-failed]"})
 		f.set(cardA, good(0, 0))
 		f.mu.Lock()
-		f.onRead = func() { f.cards[cardA] = inventory.Reading{Ports: []inventory.Port{good(0, 0, dead)}} }
+		f.onRead = func() { f.cards[cardA] = inventory.Reading{Units: []inventory.Unit{good(0, 0, dead)}} }
 		f.mu.Unlock()
 		release()
 		r.after(0)
@@ -171,7 +171,7 @@ func TestRecoveryFailedElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
 		f.mu.Lock()
-		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Ports: []inventory.Port{good(0, 0)}}
+		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Units: []inventory.Unit{good(0, 0)}}
 		f.mu.Unlock()
 		r := start(t, testConfig, f)
 		r.gaveUp("0000:99:00.0")

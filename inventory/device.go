@@ -2,8 +2,8 @@ package inventory
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -99,6 +99,9 @@ type Device struct {
 	NodeNumbers []string // MAJOR:MINOR of the nodes, as far as they are known
 	Parent      string   // name of the FME; "" where there is none
 	ParentNodes []string // names of the FME's nodes below the device root
+
+	// Annotations are those of each container that is given the device.
+	Annotations map[string]string
 }
 
 // equal says whether a reader could tell d and o apart.
@@ -107,7 +110,7 @@ func (d *Device) equal(o *Device) bool {
 		slices.Equal(d.Reasons, o.Reasons) &&
 		d.OfferedAs == o.OfferedAs && d.PCIAddress == o.PCIAddress && d.PCIID == o.PCIID && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
 		d.AFUID == o.AFUID && d.InterfaceID == o.InterfaceID &&
-		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes)
+		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes) && maps.Equal(d.Annotations, o.Annotations)
 }
 
 // deviceID is the identity of a hardware port: the card's address without
@@ -118,25 +121,4 @@ func deviceID(card string, port int) string {
 		id = fmt.Sprintf("%s-p%d", id, port)
 	}
 	return id
-}
-
-// change is one fact about a device that is not what it was.
-type change struct{ attribute, old, new string }
-
-// identityChanges lists what differs between two readings of one device, apart
-// from its health.
-func identityChanges(old, d *Device) []change {
-	all := []change{
-		{"resource", old.OfferedAs, d.OfferedAs},
-		{"family", old.Family, d.Family},
-		{"pci_id", old.PCIID, d.PCIID},
-		{"afu", old.AFUID, d.AFUID},
-		{"interface", old.InterfaceID, d.InterfaceID},
-		{"nodes", strings.Join(old.Nodes, ","), strings.Join(d.Nodes, ",")},
-		{"parent", old.Parent, d.Parent},
-		{"parent_nodes", strings.Join(old.ParentNodes, ","), strings.Join(d.ParentNodes, ",")},
-		{"port_id", strconv.Itoa(old.PortID), strconv.Itoa(d.PortID)},
-		{"numa_node", strconv.Itoa(old.NUMANode), strconv.Itoa(d.NUMANode)},
-	}
-	return slices.DeleteFunc(all, func(c change) bool { return c.old == c.new })
 }

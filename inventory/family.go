@@ -43,7 +43,7 @@ type Reading struct {
 	// PhysFn is the PCI address of the physical function when the card is a
 	// virtual one, else "". News about it concerns this card too.
 	PhysFn string
-	Ports  []Port // in the order of the driver's numbers
+	Units  []Unit // in the order of the driver's numbers
 
 	// Observed has the observations that a check of the card compares with the present
 	// state, in this order, at the health interval. While none differs, this reading still
@@ -59,7 +59,7 @@ type Reading struct {
 // OwnTrouble returns the first error among the conditions that is the daemon's own
 // trouble, not the card's, or nil if there is none.
 func (r Reading) OwnTrouble() error {
-	for _, p := range r.Ports {
+	for _, p := range r.Units {
 		for _, c := range p.Conditions {
 			if sysfs.OwnTrouble(c.Err) {
 				return c.Err
@@ -69,10 +69,10 @@ func (r Reading) OwnTrouble() error {
 	return nil
 }
 
-// Port is one port as it was read at one moment, or what a family gives as one: a
-// unit of a pool, or an FME with all its ports. What could not be read is marked as
+// Unit is what becomes one device, as it was read at one moment: a port, an FME with all
+// its ports, or a unit of a pool. What could not be read is marked as
 // not known, and keeps the value that it had for as long as the directory lives.
-type Port struct {
+type Unit struct {
 	// ID is the device's identity where the family gives one. Families with PCI
 	// cards leave it empty: identity is then the card's address and PortID.
 	ID string
@@ -96,6 +96,9 @@ type Port struct {
 	NodeNumbers []string // as in [Device]
 	Parent      string
 	ParentNodes []string
+
+	// Annotations are those of each container that is given the unit. Do not change them.
+	Annotations map[string]string
 
 	// Partial says that it has fewer ports than its FME can have: some belong to
 	// virtual functions, or are yet to come.

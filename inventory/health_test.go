@@ -192,18 +192,18 @@ func TestWarnings(t *testing.T) {
 	throttled := inventory.Condition{Reason: "power-throttled=6", Health: inventory.Unhealthy}
 	for _, test := range []struct {
 		name   string
-		before []inventory.Port // when we come; nil: no card
-		after  []inventory.Port
+		before []inventory.Unit // when we come; nil: no card
+		after  []inventory.Unit
 		warns  int
 	}{
-		{"plugged in", nil, []inventory.Port{good(0, 0, unbound)}, 0},
-		{"plugged in, broken", nil, []inventory.Port{good(0, 0, ap6)}, 1},
-		{"broken when we come", []inventory.Port{good(0, 0, ap6)}, nil, 1},
-		{"unbound when we come", []inventory.Port{good(0, 0, unbound)}, nil, 1},
-		{"healthy", []inventory.Port{good(0, 0)}, nil, 0},
-		{"breaks", []inventory.Port{good(0, 0)}, []inventory.Port{good(0, 0, ap6)}, 1},
-		{"more trouble", []inventory.Port{good(0, 0, ap6)}, []inventory.Port{good(0, 0, ap6, throttled)}, 2},
-		{"less trouble", []inventory.Port{good(0, 0, ap6, throttled)}, []inventory.Port{good(0, 0, ap6)}, 1},
+		{"plugged in", nil, []inventory.Unit{good(0, 0, unbound)}, 0},
+		{"plugged in, broken", nil, []inventory.Unit{good(0, 0, ap6)}, 1},
+		{"broken when we come", []inventory.Unit{good(0, 0, ap6)}, nil, 1},
+		{"unbound when we come", []inventory.Unit{good(0, 0, unbound)}, nil, 1},
+		{"healthy", []inventory.Unit{good(0, 0)}, nil, 0},
+		{"breaks", []inventory.Unit{good(0, 0)}, []inventory.Unit{good(0, 0, ap6)}, 1},
+		{"more trouble", []inventory.Unit{good(0, 0, ap6)}, []inventory.Unit{good(0, 0, ap6, throttled)}, 2},
+		{"less trouble", []inventory.Unit{good(0, 0, ap6, throttled)}, []inventory.Unit{good(0, 0, ap6)}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

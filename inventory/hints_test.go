@@ -28,11 +28,11 @@ func TestHintForThePhysicalFunctionReachesTheVirtualOne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
 		f.set(cardA, good(0, 0))
-		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Ports: []inventory.Port{good(1, 0)}}
+		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Units: []inventory.Unit{good(1, 0)}}
 		r := start(t, testConfig, f)
 		p := good(1, 0)
 		p.InterfaceID = afu2
-		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Ports: []inventory.Port{p}}
+		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Units: []inventory.Unit{p}}
 		r.hint(cardA)
 		if s, _ := r.Latest(); s.Device("0001:5e:00.0").InterfaceID != afu2 {
 			t.Error("virtual function was not read again")
@@ -128,7 +128,7 @@ func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
 	ofFME.ParentNodes = []string{"dfl-fme.0"}
 	for _, test := range []struct {
 		name       string
-		port       inventory.Port // of the new card
+		port       inventory.Unit // of the new card
 		node       string
 		newFirst   bool // the reading of the new card is the first to return
 		wantSecond int  // readings of the new card

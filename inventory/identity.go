@@ -19,7 +19,7 @@ func identityOf(d *Device) identity {
 
 // learn takes in what a reading tells. What is not there (any more) does not
 // unmake what was.
-func (i *identity) learn(r Port, family string) {
+func (i *identity) learn(r Unit, family string) {
 	i.family = family
 	i.pci = cmp.Or(r.PCIID, i.pci)
 	if r.AFUIDKnown {

@@ -40,11 +40,7 @@ type Config struct {
 	// not at all. It is also how long a card keeps its state while the daemon is out of
 	// descriptors or memory; then it is at least three times HealthInterval.
 	TombstoneGrace time.Duration
-	// AnyAFU: a port that comes back with another AFU is the same one; programming
-	// is what it is there for.
-	AnyAFU bool
-
-	Policy Policy // at first; see [Inventory.Use]
+	Policy         Policy // at first; see [Inventory.Use]
 
 	Metrics *metrics.Metrics // nil: nothing is counted
 }
@@ -68,11 +64,10 @@ type published struct {
 	stale chan struct{}
 }
 
-// New returns an inventory that knows nothing yet (Version 0). The order of the
-// families decides which one a card belongs to when two claim it.
-func New(cfg Config, host sysfs.Host, families []Family, log *zap.Logger) *Inventory {
+// New returns an inventory that knows nothing yet (Version 0).
+func New(cfg Config, host sysfs.Host, log *zap.Logger) *Inventory {
 	inv := &Inventory{
-		cfg: cfg, host: host, families: families, log: log.Named("inventory"),
+		cfg: cfg, host: host, families: cfg.Policy.Families, log: log.Named("inventory"),
 		hints: newHints(), pings: make(chan struct{}),
 	}
 	inv.current.Store(&published{stale: make(chan struct{})})
@@ -86,7 +81,9 @@ func (inv *Inventory) Hint(h Hint) {
 	inv.cfg.Metrics.Hint(h.Source)
 }
 
-// Use makes p what the operator says from now on. It never blocks.
+// Use makes p the policy from now on. It never blocks. If p has other families, all cards are
+// read again through them: what is held under an id or a name of the former policy stays
+// listed under it, unhealthy, until it is free.
 func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 
 // Latest returns the newest snapshot and a channel that is closed when a newer

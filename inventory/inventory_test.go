@@ -70,21 +70,21 @@ func TestIdentity(t *testing.T) {
 
 	for _, test := range []struct {
 		name          string
-		before, after []inventory.Port
+		before, after []inventory.Unit
 		want          map[string]string
 	}{
-		{"a port that dies keeps its number", []inventory.Port{good(0, 2)}, []inventory.Port{dead},
+		{"a port that dies keeps its number", []inventory.Unit{good(0, 2)}, []inventory.Unit{dead},
 			map[string]string{"3b:00.0-p2": "unhealthy[afu-dead]"}},
-		{"another directory of the same name has its own", []inventory.Port{good(0, 2)}, []inventory.Port{other},
+		{"another directory of the same name has its own", []inventory.Unit{good(0, 2)}, []inventory.Unit{other},
 			map[string]string{"3b:00.0": "healthy[]"}},
-		{"dead from the start", nil, []inventory.Port{dead}, map[string]string{"3b:00.0": "unhealthy[afu-dead]"}},
-		{"dead beside a living one", nil, []inventory.Port{good(0, 0), deadThird},
+		{"dead from the start", nil, []inventory.Unit{dead}, map[string]string{"3b:00.0": "unhealthy[afu-dead]"}},
+		{"dead beside a living one", nil, []inventory.Unit{good(0, 0), deadThird},
 			map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[afu-dead]"}},
-		{"renumbered by the driver", []inventory.Port{good(0, 0), good(1, 1)}, []inventory.Port{good(4, 0), good(3, 1)},
+		{"renumbered by the driver", []inventory.Unit{good(0, 0), good(1, 1)}, []inventory.Unit{good(4, 0), good(3, 1)},
 			map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"}},
-		{"one number twice from the start", nil, []inventory.Port{good(0, 1), good(1, 1)},
+		{"one number twice from the start", nil, []inventory.Unit{good(0, 1), good(1, 1)},
 			map[string]string{"3b:00.0-p1": "unhealthy[port-id-conflict]", "3b:00.0": "unhealthy[port-id-conflict]"}},
-		{"a newcomer claims the number of another", []inventory.Port{good(5, 0)}, []inventory.Port{good(2, 0), good(5, 0)},
+		{"a newcomer claims the number of another", []inventory.Unit{good(5, 0)}, []inventory.Unit{good(2, 0), good(5, 0)},
 			map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[port-id-conflict]"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // A card that comes and goes under its holder for days loses the same few nodes again and
 // again: each is remembered once.
 func TestNodesAreOwedOnce(t *testing.T) {
-	inv := inventory.New(withDesk(newDesk()), sysfs.Host{}, nil, zap.NewNop())
+	inv := inventory.New(withDesk(newDesk()), sysfs.Host{}, zap.NewNop())
 	lost := slices.Repeat([][]string{{"dfl-port.1", "245:1"}, {"dfl-port.0", "245:0"}}, 1000)
 	want := []string{"245:0", "245:1", "dfl-port.0", "dfl-port.1"}
 	if got := inv.Owed(lost...); !slices.Equal(got, want) {

@@ -10,6 +10,12 @@ import (
 
 // Policy is what the operator says about devices. It is immutable.
 type Policy struct {
+	// Families read the cards. Their order decides which one a card belongs to that two
+	// of them know. They must be comparable with ==.
+	Families []Family
+	// AnyAFU: a unit that comes back with another AFU is the same device, because pods
+	// program it.
+	AnyAFU bool
 	// Exclude names cards (BB:DD.F, with a domain DDDD: where it is not 0) and
 	// single ports (the same with -pN, port 0 too) that are offered to nobody.
 	Exclude map[string]bool

@@ -186,10 +186,10 @@ func (l *loop) say(c *card, p *port, old, d *Device, now time.Time) {
 			say("device health changed", event.DeviceHealth, event.Device(d.ID), event.PCI(d.PCIAddress),
 				event.Old(old.Health.String()), event.New(d.Health.String()), event.Reasons(d.Reasons), event.Lasted(lasted), latency, trouble)
 		}
-		for _, change := range identityChanges(old, d) {
-			l.cfg.Metrics.IdentityChange(change.attribute)
+		for _, a := range (Change{Old: old, New: d}).Identity() {
+			l.cfg.Metrics.IdentityChange(a.Name)
 			l.log.Info("device identity changed", event.DeviceIdentity, event.Device(d.ID), event.PCI(d.PCIAddress),
-				event.Attribute(change.attribute), event.Old(change.old), event.New(change.new))
+				event.Attribute(a.Name), event.Old(a.Old), event.New(a.New))
 		}
 	})
 }

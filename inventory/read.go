@@ -73,7 +73,7 @@ func (inv *Inventory) readCard(address string, read func(Family, sysfs.Host, str
 			ferr = reading.OwnTrouble()
 		}
 		switch {
-		case ferr == nil && len(reading.Ports) > 0:
+		case ferr == nil && len(reading.Units) > 0:
 			return f.Name(), reading, nil
 		case ferr == nil:
 			family, found, err = f.Name(), reading, nil
@@ -277,7 +277,7 @@ func (l *loop) succeeded(c *card, r result) {
 
 // answers says whether all of the card that was asked has answered.
 func (r Reading) answers() bool {
-	for _, p := range r.Ports {
+	for _, p := range r.Units {
 		if slices.ContainsFunc(p.Conditions, func(c Condition) bool { return c.Dead }) {
 			return false
 		}
@@ -289,9 +289,9 @@ func (r Reading) answers() bool {
 func (l *loop) update(ctx context.Context, c *card, r result, now time.Time) {
 	l.relate(c, r.reading.PhysFn)
 	c.recheck = time.Time{}
-	ids, conflicts := c.identify(r.reading.Ports)
+	ids, conflicts := c.identify(r.reading.Units)
 	ports := make([]*port, len(ids))
-	for i, reading := range r.reading.Ports {
+	for i, reading := range r.reading.Units {
 		if conflicts[i] {
 			// Not remembered: as long as two claim it, neither is believed.
 			reading.PortIDKnown = false

@@ -9,37 +9,37 @@ import (
 
 // What comes back to the place of a tombstone.
 func TestReturn(t *testing.T) {
-	changed := func(change func(*inventory.Port)) inventory.Port {
+	changed := func(change func(*inventory.Unit)) inventory.Unit {
 		p := good(7, 0)
 		p.Incarnation, p.PCIID, p.InterfaceID = 777, "8086:09c4:8086:0000", afu2
 		change(&p)
 		return p
 	}
-	first := changed(func(p *inventory.Port) { p.Incarnation = 1 })
+	first := changed(func(p *inventory.Unit) { p.Incarnation = 1 })
 	first.InterfaceID = afu2
 	for _, test := range []struct {
 		name   string
 		anyAFU bool
-		back   inventory.Port
+		back   inventory.Unit
 		at     string // state when it is back
 		held   string // after the hold, still held
 		free   string // when its old holder has gone, after the hold
 	}{
-		{"the same", false, changed(func(*inventory.Port) {}), "unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
-		{"another AFU", false, changed(func(p *inventory.Port) { p.AFUID = afu2 }),
+		{"the same", false, changed(func(*inventory.Unit) {}), "unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
+		{"another AFU", false, changed(func(p *inventory.Unit) { p.AFUID = afu2 }),
 			"unhealthy[replaced-in-use recovering=removed-in-use]", "unhealthy[replaced-in-use]", "healthy[]"},
-		{"another AFU, where that is the point", true, changed(func(p *inventory.Port) { p.AFUID = afu2 }),
+		{"another AFU, where that is the point", true, changed(func(p *inventory.Unit) { p.AFUID = afu2 }),
 			"unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
-		{"another interface", true, changed(func(p *inventory.Port) { p.InterfaceID = afu1 }),
+		{"another interface", true, changed(func(p *inventory.Unit) { p.InterfaceID = afu1 }),
 			"unhealthy[replaced-in-use recovering=removed-in-use]", "unhealthy[replaced-in-use]", "healthy[]"},
-		{"another model", false, changed(func(p *inventory.Port) { p.PCIID = "8086:0b30:8086:0000" }),
+		{"another model", false, changed(func(p *inventory.Unit) { p.PCIID = "8086:0b30:8086:0000" }),
 			"unhealthy[replaced-in-use recovering=removed-in-use]", "unhealthy[replaced-in-use]", "healthy[]"},
-		{"model not known", false, changed(func(p *inventory.Port) { p.PCIID = "" }), "unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
-		{"AFU not known yet", false, changed(func(p *inventory.Port) { p.AFUID, p.AFUIDKnown = "", false }),
+		{"model not known", false, changed(func(p *inventory.Unit) { p.PCIID = "" }), "unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
+		{"AFU not known yet", false, changed(func(p *inventory.Unit) { p.AFUID, p.AFUIDKnown = "", false }),
 			"unhealthy[removed-in-use]", "unhealthy[removed-in-use]", "healthy[]"},
-		{"interface not there yet", false, changed(func(p *inventory.Port) { p.InterfaceID = "" }),
+		{"interface not there yet", false, changed(func(p *inventory.Unit) { p.InterfaceID = "" }),
 			"unhealthy[removed-in-use]", "unhealthy[removed-in-use]", "healthy[]"},
-		{"interface not known", true, changed(func(p *inventory.Port) { p.InterfaceID, p.InterfaceIDKnown = "", false }),
+		{"interface not known", true, changed(func(p *inventory.Unit) { p.InterfaceID, p.InterfaceIDKnown = "", false }),
 			"unhealthy[removed-in-use]", "unhealthy[removed-in-use]", "healthy[]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestReturn(t *testing.T) {
 				f.set(cardA, first)
 				d.hold("3b:00.0", pod)
 				cfg := withDesk(d)
-				cfg.AnyAFU = test.anyAFU
+				cfg.Policy.AnyAFU = test.anyAFU
 				r := start(t, cfg, f)
 				f.pull(cardA)
 				r.hint(cardA)
@@ -123,11 +123,11 @@ func TestReplacementLeaves(t *testing.T) {
 func TestReturnAfterBeingSeenGoing(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		going func(*inventory.Port)
+		going func(*inventory.Unit)
 	}{
-		{"without FME", func(p *inventory.Port) { p.InterfaceID = "" }},
-		{"without AFU", func(p *inventory.Port) { p.AFUID = "" }},
-		{"unbound", func(p *inventory.Port) {
+		{"without FME", func(p *inventory.Unit) { p.InterfaceID = "" }},
+		{"without AFU", func(p *inventory.Unit) { p.AFUID = "" }},
+		{"unbound", func(p *inventory.Unit) {
 			p.AFUID, p.AFUIDKnown, p.Conditions = "", false, []inventory.Condition{unbound}
 		}},
 	} {

@@ -92,17 +92,17 @@ func (b *bench) Outline(_ sysfs.Host, card string) (inventory.Reading, error) {
 	if !ok {
 		return r, fmt.Errorf("card %s: %w", card, fs.ErrNotExist)
 	}
-	var ports []inventory.Port
-	for _, p := range r.Ports {
-		ports = append(ports, inventory.Port{Name: p.Name, Incarnation: p.Incarnation, PortID: -1, NUMANode: -1, Nodes: p.Nodes})
+	var ports []inventory.Unit
+	for _, p := range r.Units {
+		ports = append(ports, inventory.Unit{Name: p.Name, Incarnation: p.Incarnation, PortID: -1, NUMANode: -1, Nodes: p.Nodes})
 	}
-	return inventory.Reading{Ports: ports}, nil
+	return inventory.Reading{Units: ports}, nil
 }
 
-func (b *bench) set(card string, ports ...inventory.Port) {
+func (b *bench) set(card string, ports ...inventory.Unit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.cards[card] = inventory.Reading{Ports: ports}
+	b.cards[card] = inventory.Reading{Units: ports}
 }
 
 func (b *bench) pull(card string) {
@@ -150,8 +150,8 @@ func (b *bench) unhang(card string) {
 }
 
 // good is a healthy port with the driver's number n.
-func good(n, id int, bad ...inventory.Condition) inventory.Port {
-	return inventory.Port{
+func good(n, id int, bad ...inventory.Condition) inventory.Unit {
+	return inventory.Unit{
 		Name: fmt.Sprintf("dfl-port.%d", n), Incarnation: uint64(100 + n),
 		PortID: id, PortIDKnown: true, AFUID: afu1, AFUIDKnown: true, InterfaceIDKnown: true, NUMANode: -1,
 		Nodes: []string{fmt.Sprintf("dfl-port.%d", n)},
@@ -196,7 +196,8 @@ func startOn(t *testing.T, host sysfs.Host, cfg inventory.Config, family *bench,
 func startFamilies(t *testing.T, host sysfs.Host, cfg inventory.Config, family *bench, families ...inventory.Family) *rig {
 	t.Helper()
 	core, logs := eventtest.Observed(t)
-	inv := inventory.New(cfg, host, families, zap.New(core))
+	cfg.Policy.Families = families
+	inv := inventory.New(cfg, host, zap.New(core))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- inv.Run(ctx) }()

@@ -53,8 +53,8 @@ func (f *programming) Read(host sysfs.Host, card string) (inventory.Reading, err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r.Observed = append(r.Observed, sysfs.ObserveValue(f.file, fmt.Sprint(f.ports)))
-	for i := range r.Ports {
-		p := &r.Ports[i]
+	for i := range r.Units {
+		p := &r.Units[i]
 		if f.ports[portOfCard{card, p.PortID}] {
 			p.AFUID, p.AFUIDKnown = "", false
 			p.Conditions = slices.Concat(p.Conditions, []inventory.Condition{
@@ -66,7 +66,7 @@ func (f *programming) Read(host sysfs.Host, card string) (inventory.Reading, err
 }
 
 func (s *stage) busy(st scenarioStep) error {
-	if s.family.Unit != port.PerPort && st.port != 0 {
+	if s.family.Kind != port.PerPort && st.port != 0 {
 		return errors.New("a region is busy as a whole: want p0")
 	}
 	s.family.mu.Lock()

@@ -58,7 +58,7 @@ func (s *stage) configure(st scenarioStep) error {
 		return err
 	}
 	if st.rest[0] == "any-afu" {
-		s.cfg.AnyAFU = value == "on"
+		s.policy.AnyAFU = value == "on"
 		return nil
 	}
 	if st.rest[0] == "mode" {
@@ -79,13 +79,13 @@ func (s *stage) configure(st scenarioStep) error {
 
 // setMode makes regions the devices, which may hold any AFU. Without it ports are.
 func (s *stage) setMode(mode string) error {
-	unit, ok := map[string]port.Unit{
+	unit, ok := map[string]port.Kind{
 		"single": port.PerPort, "af": port.PerPort, "region": port.PerFME, "regiondevel": port.PerFMEWithNode,
 	}[mode]
 	if !ok {
 		return fmt.Errorf("unknown mode %q, want single, af, region or regiondevel", mode)
 	}
-	s.mode, s.family.Unit, s.cfg.AnyAFU = mode, unit, unit != port.PerPort
+	s.mode, s.family.Kind, s.policy.AnyAFU = mode, unit, unit != port.PerPort
 	s.policy.Name = s.nameOf
 	return nil
 }

@@ -162,9 +162,10 @@ func newStage(t *testing.T) *stage {
 }
 
 func (s *stage) start(scenarioStep) error {
+	s.policy.Families = []inventory.Family{s.family}
 	s.cfg.Policy, s.cfg.Record = s.policy, s.desk.record()
 	host := sysfs.Host{Sys: s.node.Sys, Dev: s.node.Dev, Simulated: true}
-	inv := inventory.New(s.cfg, host, []inventory.Family{s.family}, zap.New(s.core))
+	inv := inventory.New(s.cfg, host, zap.New(s.core))
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- inv.Run(ctx) }()
@@ -194,7 +195,6 @@ func (s *stage) restart(st scenarioStep) error {
 // usePolicy hands on what the operator says; before start it is what is said at
 // start.
 func (s *stage) usePolicy() {
-	s.policy = inventory.Policy{Exclude: s.policy.Exclude, Severity: s.policy.Severity, Name: s.policy.Name}
 	if s.rig != nil {
 		s.rig.Use(s.policy)
 	}

@@ -16,6 +16,9 @@ type Snapshot struct {
 	// Complete: each card of the first scan has answered, or was given up. Until
 	// then cards that are slow to answer are not listed yet.
 	Complete bool
+	// Generation grows by one each time other families are taken over (see [Inventory.Use]):
+	// which devices there are says nothing about the hardware then.
+	Generation uint64
 	// Hinted is when the earliest hint behind this version arrived, for latency;
 	// zero where it was none (a tick, a timer).
 	Hinted time.Time

@@ -146,7 +146,7 @@ func (l *loop) recognize(id string, c *card, p *port) {
 // likeness says whether what is in the place of a tombstone is what left. One that
 // left before we came is known by its name alone; without names, anything may be it.
 func (l *loop) likeness(t *tombstone, d *Device, what identity) likeness {
-	like := t.what.compare(what, l.cfg.AnyAFU)
+	like := t.what.compare(what, l.policy.AnyAFU)
 	if l.policy.Name == nil || like != same {
 		return like
 	}

@@ -99,7 +99,7 @@ func TestLateReadingIsNotBelieved(t *testing.T) {
 		r := start(t, testConfig, f)
 		r.after(time.Hour)
 		r.want("hangs from the start", map[string]string{"3b:00.0": "unhealthy[read-timeout]"})
-		f.onRead = func() { f.cards[cardA] = inventory.Reading{Ports: []inventory.Port{good(0, 0, ap6)}} }
+		f.onRead = func() { f.cards[cardA] = inventory.Reading{Units: []inventory.Unit{good(0, 0, ap6)}} }
 		release() // and what was read an hour ago is good
 		r.after(0)
 		r.want("read again", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
@@ -303,7 +303,9 @@ func TestEndDoesNotWaitForAHangingCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
 		f.set(cardA, good(0, 0))
-		inv := inventory.New(testConfig, sysfs.Host{}, []inventory.Family{f}, eventtest.Log(t))
+		cfg := testConfig
+		cfg.Policy.Families = []inventory.Family{f}
+		inv := inventory.New(cfg, sysfs.Host{}, eventtest.Log(t))
 		release := f.hang(cardA)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -325,7 +327,7 @@ func TestAlive(t *testing.T) {
 		if err := r.Alive(t.Context()); err != nil {
 			t.Errorf("Alive of a running inventory: %v", err)
 		}
-		idle := inventory.New(testConfig, sysfs.Host{}, nil, eventtest.Log(t))
+		idle := inventory.New(testConfig, sysfs.Host{}, eventtest.Log(t))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := idle.Alive(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -109,7 +109,7 @@ func scanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) 
 		return inventory.Snapshot{}, err
 	}
 	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // once is enough
-	inv := inventory.New(watched, host, families(cfg), zap.NewNop())
+	inv := inventory.New(watched, host, zap.NewNop())
 
 	// Longer than any card may take: what has not been seen by then, directories
 	// included, will not be.

@@ -33,12 +33,11 @@ func families(cfg config.Config) []inventory.Family {
 	if cfg.Mode == offer.Pool {
 		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}
 	}
-	unit := unitOf[cfg.Mode]
-	return []inventory.Family{dfl.Family{Unit: unit}, opae.Family{Unit: unit}}
+	return []inventory.Family{dfl.Family{Kind: kindOf[cfg.Mode]}, opae.Family{Kind: kindOf[cfg.Mode]}}
 }
 
-// unitOf is what is read as one device, by mode; a port where nothing is said.
-var unitOf = map[string]port.Unit{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
+// kindOf is what is read as one device, by mode; a port where nothing is said.
+var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
 
 func policyOf(cfg config.Config) offer.Policy {
 	return offer.Policy{Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources}
@@ -68,7 +67,7 @@ func openNode(cfg config.Config, watched inventory.Config, watcherLog, inventory
 	if err != nil {
 		return nil, fmt.Errorf("watcher: %w", err)
 	}
-	return &node{watcher: w, inventory: inventory.New(watched, host, known, inventoryLog)}, nil
+	return &node{watcher: w, inventory: inventory.New(watched, host, inventoryLog)}, nil
 }
 
 // watching is how the inventory of a node is kept.
@@ -78,13 +77,16 @@ func watching(cfg config.Config) inventory.Config {
 		RecoveryHold: cfg.RecoveryHold, ReprogramTimeout: cfg.ReprogramTimeout,
 		FlapLimit: cfg.FlapLimit, FlapWindow: cfg.FlapWindow,
 		HoldersInterval: holdersInterval, TombstoneGrace: cfg.TombstoneGrace,
-		AnyAFU: policyOf(cfg).AnyAFU(), Policy: said(cfg),
+		Policy: said(cfg),
 	}
 }
 
 // said is what the operator says about devices.
 func said(cfg config.Config) inventory.Policy {
-	p := inventory.Policy{Exclude: cfg.Exclude, Name: policyOf(cfg).ResourceOf}
+	p := inventory.Policy{
+		Families: families(cfg), AnyAFU: policyOf(cfg).AnyAFU(),
+		Exclude: cfg.Exclude, Name: policyOf(cfg).ResourceOf,
+	}
 	for row, severity := range cfg.Severity {
 		if p.Severity == nil {
 			p.Severity = make(map[string]inventory.Health, len(cfg.Severity))

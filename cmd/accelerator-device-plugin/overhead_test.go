@@ -89,7 +89,7 @@ func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour
 	settings.KubeletDir = filepath.Join(dir, "kubelet")
 	watched.Metrics, settings.Metrics = m, m
-	p.inventory = inventory.New(watched, sysfs.Host{Sys: p.node.Sys, Dev: p.node.Dev, Simulated: true}, families(cfg), log)
+	p.inventory = inventory.New(watched, sysfs.Host{Sys: p.node.Sys, Dev: p.node.Dev, Simulated: true}, log)
 	srv, err := server.New(settings, p.inventory, log)
 	if err != nil {
 		b.Fatal(err)

@@ -95,8 +95,8 @@ func TestReleaseAndAssign(t *testing.T) {
 	if err := n.Release(address, 1); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, root, address); len(got.Ports) != 1 {
-		t.Errorf("released: %d ports, want 1", len(got.Ports))
+	if got := read(t, root, address); len(got.Units) != 1 {
+		t.Errorf("released: %d ports, want 1", len(got.Units))
 	}
 	if _, err := os.Lstat(filepath.Join(n.Dev, node)); err == nil {
 		t.Errorf("released: %s is still there", node)
@@ -105,7 +105,7 @@ func TestReleaseAndAssign(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []inventory.Condition{{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}}
-	if diff := cmp.Diff(want, read(t, root, address).Ports[1].Conditions); diff != "" {
+	if diff := cmp.Diff(want, read(t, root, address).Units[1].Conditions); diff != "" {
 		t.Errorf("assigned (-want +got):\n%s", diff)
 	}
 	if err := n.Bind(address, 1); err != nil {

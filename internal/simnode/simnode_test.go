@@ -56,7 +56,7 @@ func TestReadsLikeTheKernel(t *testing.T) {
 	}
 	n := newNode(t, card)
 	want, got := read(t, recorded, address), read(t, filepath.Dir(n.Sys), address)
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Port{}, "Incarnation", "PCIID", "Files", "Counters"),
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "PCIID", "Files", "Counters"),
 		cmpopts.IgnoreFields(inventory.Reading{}, "Observed")); diff != "" {
 		t.Errorf("reading (-recorded +simulated):\n%s", diff)
 	}
@@ -100,10 +100,10 @@ func TestIsWhole(t *testing.T) {
 	n := newNode(t, card, vf)
 	for _, address := range []string{address, vf.Address} {
 		r := read(t, filepath.Dir(n.Sys), address)
-		if len(r.Ports) != 1 || len(r.Ports[0].Conditions) > 0 {
-			t.Fatalf("%s: %+v, want one good port", address, r.Ports)
+		if len(r.Units) != 1 || len(r.Units[0].Conditions) > 0 {
+			t.Fatalf("%s: %+v, want one good port", address, r.Units)
 		}
-		for _, f := range r.Ports[0].Files {
+		for _, f := range r.Units[0].Files {
 			if f.Absent {
 				t.Errorf("%s: no %s", address, f.Name)
 			}
@@ -163,14 +163,14 @@ func TestUnbindAndBind(t *testing.T) {
 	}
 	got := read(t, filepath.Dir(n.Sys), address)
 	want := []inventory.Condition{{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}}
-	if diff := cmp.Diff(want, got.Ports[0].Conditions); diff != "" {
+	if diff := cmp.Diff(want, got.Units[0].Conditions); diff != "" {
 		t.Errorf("unbound (-want +got):\n%s", diff)
 	}
 	if err := n.Bind(address, 0); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, filepath.Dir(n.Sys), address); len(got.Ports[0].Conditions) != 0 {
-		t.Errorf("bound again: %v", got.Ports[0].Conditions)
+	if got := read(t, filepath.Dir(n.Sys), address); len(got.Units[0].Conditions) != 0 {
+		t.Errorf("bound again: %v", got.Units[0].Conditions)
 	}
 }
 

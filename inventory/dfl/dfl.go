@@ -8,7 +8,7 @@ import (
 
 // Family reads DFL cards, by ports or by regions.
 type Family struct {
-	Unit port.Unit // what a port of its readings stands for
+	Kind port.Kind // what a port of its readings stands for
 }
 
 var layout = port.Layout{
@@ -22,7 +22,7 @@ var layout = port.Layout{
 // layout is where the driver puts cards, with what the family is to make of them.
 func (f Family) layout() port.Layout {
 	l := layout
-	l.Unit = f.Unit
+	l.Kind = f.Kind
 	return l
 }
 

@@ -25,7 +25,7 @@ var ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
 	cmpopts.IgnoreFields(inventory.Reading{}, "Observed"),
 	cmpopts.IgnoreFields(inventory.HealthFile{}, "Lost", "Row", "Reason"),
-	cmpopts.IgnoreFields(inventory.Port{}, "NodeNumbers"), // TestNodeNumbers of inventory/port
+	cmpopts.IgnoreFields(inventory.Unit{}, "NodeNumbers"), // TestNodeNumbers of inventory/port
 }
 
 var _ inventory.Family = dfl.Family{}
@@ -87,8 +87,8 @@ func files(absent int, names ...[]string) []inventory.HealthFile {
 }
 
 // without makes files absent.
-func without(names ...string) func(*inventory.Port) {
-	return func(p *inventory.Port) {
+func without(names ...string) func(*inventory.Unit) {
+	return func(p *inventory.Unit) {
 		p.Files = slices.Clone(p.Files)
 		for i := range p.Files {
 			p.Files[i].Absent = p.Files[i].Absent || slices.Contains(names, p.Files[i].Name)
@@ -97,8 +97,8 @@ func without(names ...string) func(*inventory.Port) {
 }
 
 // portOf is a healthy port below the FME dfl-fme.0, changed by each change.
-func portOf(name string, id int, afu string, changes ...func(*inventory.Port)) inventory.Port {
-	p := inventory.Port{
+func portOf(name string, id int, afu string, changes ...func(*inventory.Unit)) inventory.Unit {
+	p := inventory.Unit{
 		Name: name, PortID: id, PortIDKnown: true, AFUID: afu, AFUIDKnown: true,
 		InterfaceID: pac, InterfaceIDKnown: true, NUMANode: -1, Nodes: []string{name},
 		Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
@@ -112,7 +112,7 @@ func portOf(name string, id int, afu string, changes ...func(*inventory.Port)) i
 
 // asRecorded makes the port one of a board that `make fixtures` recorded: those have
 // hwmon, and counters of the slot and the root port, at 0.
-func asRecorded(p *inventory.Port) {
+func asRecorded(p *inventory.Unit) {
 	p.PCIID = "8086:09c4:8086:0000"
 	for i, f := range p.Files {
 		if part, _, _ := strings.Cut(f.Name, "/"); f.Name == "fme/hwmon" || part == "slot" || part == "root" {
@@ -128,21 +128,21 @@ func asRecorded(p *inventory.Port) {
 }
 
 // d5005 makes the port that of the second card of the recorded boards.
-func d5005(p *inventory.Port) {
+func d5005(p *inventory.Unit) {
 	p.PCIID, p.AFUID, p.InterfaceID = "8086:0b2b:8086:138d", afuB, "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 }
 
-func fme(name string) func(*inventory.Port) {
-	return func(p *inventory.Port) { p.Parent, p.ParentNodes = name, []string{name} }
+func fme(name string) func(*inventory.Unit) {
+	return func(p *inventory.Unit) { p.Parent, p.ParentNodes = name, []string{name} }
 }
 
 // withoutFME makes the FME one that is not there.
-func withoutFME(p *inventory.Port) {
+func withoutFME(p *inventory.Unit) {
 	p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil
 	p.Files = files(1+len(pciFiles), portFiles, fmeFiles[:1], pciFiles)
 }
 
-func unbound(p *inventory.Port) {
+func unbound(p *inventory.Unit) {
 	p.PortID, p.PortIDKnown, p.AFUID, p.AFUIDKnown, p.Files = -1, false, "", false, p.Files[len(portFiles):]
 	p.Conditions = []inventory.Condition{unhealthy("driver-unbound")}
 }
@@ -161,11 +161,11 @@ func readAll(t *testing.T, host sysfs.Host) map[string]inventory.Reading {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range r.Ports {
-			if r.Ports[i].Incarnation == 0 {
-				t.Errorf("%s: %s has no incarnation", card, r.Ports[i].Name)
+		for i := range r.Units {
+			if r.Units[i].Incarnation == 0 {
+				t.Errorf("%s: %s has no incarnation", card, r.Units[i].Name)
 			}
-			r.Ports[i].Incarnation = 0
+			r.Units[i].Incarnation = 0
 		}
 		all[card] = r
 	}
@@ -174,15 +174,15 @@ func readAll(t *testing.T, host sysfs.Host) map[string]inventory.Reading {
 
 type cards = map[string]inventory.Reading
 
-func one(p ...inventory.Port) inventory.Reading { return inventory.Reading{Ports: p} }
+func one(p ...inventory.Unit) inventory.Reading { return inventory.Reading{Units: p} }
 
 func TestBoards(t *testing.T) {
-	numa := func(n int) func(*inventory.Port) { return func(p *inventory.Port) { p.NUMANode = n } }
+	numa := func(n int) func(*inventory.Unit) { return func(p *inventory.Unit) { p.NUMANode = n } }
 	bare := without(fmeFiles[2:]...) // an FME with driver and interface id, and no more
-	ofs := portOf("dfl-port.0", 0, "", numa(0), bare, without("afu_id", "errors/errors"), func(p *inventory.Port) {
+	ofs := portOf("dfl-port.0", 0, "", numa(0), bare, without("afu_id", "errors/errors"), func(p *inventory.Unit) {
 		p.InterfaceID = "0c1d2e3f405162738495a6b7c8d9eafb"
 	})
-	shutDown := func(p *inventory.Port) {
+	shutDown := func(p *inventory.Unit) {
 		p.Conditions = []inventory.Condition{row("port-ap6"), row("power-throttled=6")}
 	}
 	first := portOf("dfl-port.0", 0, afuA)
@@ -254,9 +254,9 @@ func script(t *testing.T, host sysfs.Host, lines string) {
 func TestTree(t *testing.T) {
 	const dev = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
 	first := portOf("dfl-port.0", 0, afuA, asRecorded)
-	noInterface := portOf("dfl-port.0", 0, afuA, without("fme/compat_id"), func(p *inventory.Port) { p.InterfaceID = "" }, asRecorded)
-	unknownInterface := func(c inventory.Condition) inventory.Port {
-		return portOf("dfl-port.0", 0, afuA, func(p *inventory.Port) {
+	noInterface := portOf("dfl-port.0", 0, afuA, without("fme/compat_id"), func(p *inventory.Unit) { p.InterfaceID = "" }, asRecorded)
+	unknownInterface := func(c inventory.Condition) inventory.Unit {
+		return portOf("dfl-port.0", 0, afuA, func(p *inventory.Unit) {
 			p.InterfaceID, p.InterfaceIDKnown, p.Conditions = "", false, []inventory.Condition{c}
 		}, asRecorded)
 	}
@@ -335,7 +335,7 @@ func TestPortOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, p := range r.Ports {
+	for _, p := range r.Units {
 		got = append(got, p.Name)
 	}
 	if diff := cmp.Diff([]string{"dfl-port.9", "dfl-port.10"}, got); diff != "" {
@@ -345,20 +345,20 @@ func TestPortOrder(t *testing.T) {
 
 func TestVirtualFunction(t *testing.T) {
 	const pf = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	lost := func(p *inventory.Port) {
+	lost := func(p *inventory.Unit) {
 		withoutFME(p)
 		p.Files = p.Files[:len(p.Files)-4] // no slot, no root port
 	}
 	tests := []struct {
 		name   string
 		script string
-		want   func(*inventory.Port)
+		want   func(*inventory.Unit)
 	}{
 		{"physical function is gone", "rm bus/pci/devices/0000:01:00.0\nrm " + pf, lost},
 		{"physical function without driver", "rm " + pf + "/fpga_region",
 			withoutFME},
 		{"physical function cannot be read", "link bus/pci/devices/0000:01:00.0 0000:01:00.0",
-			func(p *inventory.Port) {
+			func(p *inventory.Unit) {
 				lost(p)
 				p.InterfaceIDKnown, p.Files = false, files(0, portFiles, pciFiles[:5])
 				driver, config := row("fme-unbound"), row("pci-gone")
@@ -381,7 +381,7 @@ func TestVirtualFunction(t *testing.T) {
 			}
 			want := one(portOf("dfl-port.1", 0, afuA, tt.want))
 			want.PhysFn = "0000:01:00.0"
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Port{}, "Incarnation", "NodeNumbers"), ignore); diff != "" {
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers"), ignore); diff != "" {
 				t.Errorf("reading (-want +got):\n%s", diff)
 			}
 		})
@@ -394,7 +394,7 @@ func TestReadOfNoCard(t *testing.T) {
 		"", "pool", "../../..", "0000:17:00.3", "0000:17:00.7", "0000:82:00.0", strings.Repeat("0", 9000),
 	} {
 		r, err := dfl.Family{}.Read(host, card)
-		if !errors.Is(err, fs.ErrNotExist) || len(r.Ports) != 0 {
+		if !errors.Is(err, fs.ErrNotExist) || len(r.Units) != 0 {
 			t.Errorf("%.20q: read %v, error %v; want one that is fs.ErrNotExist", card, r, err)
 		}
 	}
@@ -410,7 +410,7 @@ func TestForeignRegion(t *testing.T) {
 	if _, err := (dfl.Family{}).Read(host, "0000:01:00.0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want one that is fs.ErrNotExist", err)
 	}
-	if r, err := (dfl.Family{}).Read(host, "0000:02:00.0"); err != nil || len(r.Ports) != 1 {
+	if r, err := (dfl.Family{}).Read(host, "0000:02:00.0"); err != nil || len(r.Units) != 1 {
 		t.Errorf("the other card: %v, %v", r, err)
 	}
 }
@@ -425,7 +425,7 @@ func TestUnreadableCard(t *testing.T) {
 	if _, err := (dfl.Family{}).Read(host, cards[0]); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want one that is not fs.ErrNotExist: the card is there", err)
 	}
-	if r, err := (dfl.Family{}).Read(host, cards[1]); err != nil || len(r.Ports) != 1 {
+	if r, err := (dfl.Family{}).Read(host, cards[1]); err != nil || len(r.Units) != 1 {
 		t.Errorf("the other card: %v, %v", r, err)
 	}
 }
@@ -447,7 +447,7 @@ func TestNoDriver(t *testing.T) {
 func BenchmarkRead(b *testing.B) {
 	for _, bb := range []struct {
 		name, board, card string
-		unit              port.Unit
+		unit              port.Kind
 	}{
 		{"all-files", "dfl-all-files", "0000:03:00.0", port.PerPort},
 		{"one-card", "kernel-6.1-one-card", "0000:01:00.0", port.PerPort},
@@ -461,7 +461,7 @@ func BenchmarkRead(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if r, err := (dfl.Family{Unit: bb.unit}).Read(host, bb.card); err != nil || len(r.Ports) != 1 || r.Ports[0].Conditions != nil {
+				if r, err := (dfl.Family{Kind: bb.unit}).Read(host, bb.card); err != nil || len(r.Units) != 1 || r.Units[0].Conditions != nil {
 					b.Fatal(r, err)
 				}
 			}

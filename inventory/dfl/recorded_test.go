@@ -63,8 +63,8 @@ func (f programmed) Read(host sysfs.Host, card string) (inventory.Reading, error
 	r, err := f.Family.Read(host, card)
 	rows := port.Rows()
 	row := rows[slices.IndexFunc(rows, func(r port.Row) bool { return r.Name == "reprogramming" })]
-	for i := range r.Ports {
-		if p := &r.Ports[i]; slices.Contains(f.busy, p.Name) {
+	for i := range r.Units {
+		if p := &r.Units[i]; slices.Contains(f.busy, p.Name) {
 			p.AFUIDKnown = false
 			p.Conditions = append(p.Conditions, inventory.Condition{Reason: row.Name, Row: row.Name, Health: row.Health, Passing: true})
 		}
@@ -91,7 +91,8 @@ func look(t *testing.T, host sysfs.Host, family inventory.Family) []*inventory.D
 	t.Helper()
 	inv := inventory.New(inventory.Config{
 		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: time.Hour, ReadTimeout: 2 * time.Second,
-	}, host, []inventory.Family{family}, eventtest.Log(t))
+		Policy: inventory.Policy{Families: []inventory.Family{family}},
+	}, host, eventtest.Log(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- inv.Run(ctx) }()

@@ -39,11 +39,11 @@ var rows = func() map[string]bool {
 }()
 
 // units are the ways to read a card.
-var units = []port.Unit{port.PerPort, port.PerFME, port.PerFMEWithNode}
+var units = []port.Kind{port.PerPort, port.PerFME, port.PerFMEWithNode}
 
 // check says what is wrong with a reading whatever the tree held.
-func check(r inventory.Reading, unit port.Unit) error {
-	for _, p := range r.Ports {
+func check(r inventory.Reading, unit port.Kind) error {
+	for _, p := range r.Units {
 		switch {
 		case !named(p, unit):
 			return errors.New("a port or region without its name or nodes")
@@ -86,7 +86,7 @@ func check(r inventory.Reading, unit port.Unit) error {
 
 // named says whether name and nodes are right: a region may have no port left, and
 // none twice.
-func named(p inventory.Port, unit port.Unit) bool {
+func named(p inventory.Unit, unit port.Kind) bool {
 	if unit == port.PerPort {
 		return namePattern.MatchString(p.Name) && slices.Equal(p.Nodes, []string{p.Name})
 	}
@@ -114,8 +114,8 @@ func checkAll(t *testing.T, host sysfs.Host) {
 			t.Errorf("a card without address: %v", err)
 		}
 		for _, unit := range units {
-			r, err := dfl.Family{Unit: unit}.Read(host, card)
-			if err != nil && len(r.Ports) != 0 {
+			r, err := dfl.Family{Kind: unit}.Read(host, card)
+			if err != nil && len(r.Units) != 0 {
 				t.Errorf("%s: ports beside the error %v", card, err)
 			}
 			if err := check(r, unit); err != nil {
@@ -219,8 +219,8 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		for _, unit := range units {
-			r, err := dfl.Family{Unit: unit}.Read(host, "0000:01:00.0")
-			if err != nil || len(r.Ports) != 1 {
+			r, err := dfl.Family{Kind: unit}.Read(host, "0000:01:00.0")
+			if err != nil || len(r.Units) != 1 {
 				t.Fatalf("reading %+v, error %v", r, err)
 			}
 			if err := check(r, unit); err != nil {
@@ -251,8 +251,8 @@ func FuzzReadShared(f *testing.F) {
 			}
 		}
 		for _, unit := range units {
-			r, err := dfl.Family{Unit: unit}.Read(host, "0000:03:00.0")
-			if err != nil || len(r.Ports) != 1 {
+			r, err := dfl.Family{Kind: unit}.Read(host, "0000:03:00.0")
+			if err != nil || len(r.Units) != 1 {
 				t.Fatalf("reading %+v, error %v", r, err)
 			}
 			if err := check(r, unit); err != nil {

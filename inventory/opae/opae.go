@@ -8,7 +8,7 @@ import (
 
 // Family reads cards of the intel-fpga driver, by ports or by regions.
 type Family struct {
-	Unit port.Unit // what a port of its readings stands for
+	Kind port.Kind // what a port of its readings stands for
 }
 
 const class = "fpga"
@@ -24,7 +24,7 @@ var layout = port.Layout{
 // layout is where the driver puts cards, with what the family is to make of them.
 func (f Family) layout() port.Layout {
 	l := layout
-	l.Unit = f.Unit
+	l.Kind = f.Kind
 	return l
 }
 

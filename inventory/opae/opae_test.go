@@ -21,11 +21,11 @@ import (
 // ignore leaves out what package port tests: the words behind a condition, and
 // what it means to lose a file. Incarnations differ from run to run.
 var ignore = cmp.Options{
-	cmpopts.IgnoreFields(inventory.Port{}, "Incarnation"),
+	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation"),
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
 	cmpopts.IgnoreFields(inventory.Reading{}, "Observed"),
 	cmpopts.IgnoreFields(inventory.HealthFile{}, "Lost", "Row", "Reason"),
-	cmpopts.IgnoreFields(inventory.Port{}, "NodeNumbers"), // TestNodeNumbers of inventory/port
+	cmpopts.IgnoreFields(inventory.Unit{}, "NodeNumbers"), // TestNodeNumbers of inventory/port
 }
 
 var _ inventory.Family = opae.Family{}
@@ -45,8 +45,8 @@ func node(t *testing.T, boards ...string) sysfs.Host {
 }
 
 // portOf is the healthy port of the boards, changed by each change.
-func portOf(changes ...func(*inventory.Port)) inventory.Port {
-	p := inventory.Port{
+func portOf(changes ...func(*inventory.Unit)) inventory.Unit {
+	p := inventory.Unit{
 		Name: "intel-fpga-port.0", PortIDKnown: true,
 		AFUID: "00112233445566778899aabbccddeeff", AFUIDKnown: true,
 		InterfaceID: "a1b2c3d4e5f60718293a4b5c6d7e8f90", InterfaceIDKnown: true,
@@ -85,10 +85,10 @@ func portOf(changes ...func(*inventory.Port)) inventory.Port {
 func TestBoards(t *testing.T) {
 	tests := []struct {
 		board string           // or two, both drivers on one node
-		want  []inventory.Port // nil: no card
+		want  []inventory.Unit // nil: no card
 	}{
-		{"opae-one-card", []inventory.Port{portOf()}},
-		{"opae-one-card kernel-6.1-one-card", []inventory.Port{portOf()}},
+		{"opae-one-card", []inventory.Unit{portOf()}},
+		{"opae-one-card kernel-6.1-one-card", []inventory.Unit{portOf()}},
 		{"kernel-6.1-one-card", nil},
 	}
 	for _, tt := range tests {
@@ -111,7 +111,7 @@ func TestBoards(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(inventory.Reading{Ports: tt.want}, got, ignore); diff != "" {
+			if diff := cmp.Diff(inventory.Reading{Units: tt.want}, got, ignore); diff != "" {
 				t.Errorf("reading (-want +got):\n%s", diff)
 			}
 		})
@@ -122,16 +122,16 @@ func TestEdits(t *testing.T) {
 	const entry = "devices/pci0000:80/0000:80:02.0/0000:82:00.0/fpga/intel-fpga-dev.0/"
 	tests := []struct {
 		name, file, content string
-		want                func(*inventory.Port)
+		want                func(*inventory.Unit)
 	}{
-		{"AP6", "intel-fpga-port.0/errors/errors", "0x4000000000000\n", func(p *inventory.Port) {
+		{"AP6", "intel-fpga-port.0/errors/errors", "0x4000000000000\n", func(p *inventory.Unit) {
 			p.Conditions = []inventory.Condition{{Reason: "port-ap6", Health: inventory.Unhealthy, Row: "port-ap6"}}
 		}},
-		{"NUMA node", "../../numa_node", "1\n", func(p *inventory.Port) { p.NUMANode = 1 }},
+		{"NUMA node", "../../numa_node", "1\n", func(p *inventory.Unit) { p.NUMANode = 1 }},
 		{"capitals", "intel-fpga-fme.0/pr/interface_id", "A1B2C3D4E5F60718293A4B5C6D7E8F90\n", nil},
 		{"padded past a page", "intel-fpga-fme.0/pr/interface_id",
 			"a1b2c3d4e5f60718293a4b5c6d7e8f90\n" + strings.Repeat("\x00", 4063) + "\n", nil},
-		{"interface dead", "intel-fpga-fme.0/pr/interface_id", strings.Repeat("f", 32), func(p *inventory.Port) {
+		{"interface dead", "intel-fpga-fme.0/pr/interface_id", strings.Repeat("f", 32), func(p *inventory.Unit) {
 			p.InterfaceID, p.InterfaceIDKnown = "", false
 			p.Conditions = []inventory.Condition{{Reason: "fme-dead", Health: inventory.Unhealthy, Row: "fme-dead", Dead: true}}
 			p.Files = slices.DeleteFunc(p.Files, func(f inventory.HealthFile) bool {
@@ -153,7 +153,7 @@ func TestEdits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]inventory.Port{want}, got.Ports, ignore); diff != "" {
+			if diff := cmp.Diff([]inventory.Unit{want}, got.Units, ignore); diff != "" {
 				t.Errorf("ports (-want +got):\n%s", diff)
 			}
 		})

@@ -29,10 +29,10 @@ func (p Pool) Read(_ sysfs.Host, name string) (inventory.Reading, error) {
 	if name != card {
 		return inventory.Reading{}, fmt.Errorf("card %q of a pool: %w", name, fs.ErrNotExist)
 	}
-	units := make([]inventory.Port, max(p.Units, 0))
+	units := make([]inventory.Unit, max(p.Units, 0))
 	for i := range units {
 		id := strconv.Itoa(i)
-		units[i] = inventory.Port{
+		units[i] = inventory.Unit{
 			ID:               id,
 			Name:             id,
 			PortID:           -1,
@@ -41,7 +41,7 @@ func (p Pool) Read(_ sysfs.Host, name string) (inventory.Reading, error) {
 			NUMANode:         -1,
 		}
 	}
-	return inventory.Reading{Ports: units}, nil
+	return inventory.Reading{Units: units}, nil
 }
 
 // Outline is the same as Read: there is nothing that could hold it up.

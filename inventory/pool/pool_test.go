@@ -24,10 +24,10 @@ func TestPool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit := func(id string) inventory.Port {
-		return inventory.Port{ID: id, Name: id, PortID: -1, NUMANode: -1, AFUIDKnown: true, InterfaceIDKnown: true}
+	unit := func(id string) inventory.Unit {
+		return inventory.Unit{ID: id, Name: id, PortID: -1, NUMANode: -1, AFUIDKnown: true, InterfaceIDKnown: true}
 	}
-	want := inventory.Reading{Ports: []inventory.Port{unit("0"), unit("1")}}
+	want := inventory.Reading{Units: []inventory.Unit{unit("0"), unit("1")}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reading (-want +got):\n%s", diff)
 	}
@@ -36,7 +36,7 @@ func TestPool(t *testing.T) {
 func TestPoolOfNone(t *testing.T) {
 	for _, units := range []int{0, -1} {
 		got, err := pool.Pool{Units: units}.Read(sysfs.Host{}, "pool")
-		if err != nil || len(got.Ports) != 0 {
+		if err != nil || len(got.Units) != 0 {
 			t.Errorf("%d units: %v, %v", units, got, err)
 		}
 	}

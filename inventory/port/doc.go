@@ -4,7 +4,7 @@
 // A [Layout] says where a driver puts them; it lists a host's cards and reads
 // one: the ports (identity, node and health), their FME, and the PCI
 // devices that the card is reached through. It makes a device of each port or, by
-// its [Unit], of each FME with all its ports. Which files are judged, what their
+// its [Kind], of each FME with all its ports. Which files are judged, what their
 // values mean and how bad that is, is one table (policy.go, [Rows]): a line more
 // is a file or a bit more that is judged.
 //

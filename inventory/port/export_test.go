@@ -8,13 +8,13 @@ import (
 )
 
 // Read is readPort without the observations.
-func Read(host sysfs.Host, dir string) (inventory.Port, bool) {
+func Read(host sysfs.Host, dir string) (inventory.Unit, bool) {
 	return readPort(host, dir, new([]sysfs.Observation))
 }
 
 // TakeAFU judges what reading afu_id gave. No ordinary file answers EBUSY or
 // ENODEV, so these are tested here.
-func TakeAFU(p *inventory.Port, id string, err error) (dead bool) {
+func TakeAFU(p *inventory.Unit, id string, err error) (dead bool) {
 	var f findings
 	dead = f.takeAFU(p, id, err)
 	p.Conditions, p.Files = f.conditions, f.files

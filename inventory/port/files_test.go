@@ -65,7 +65,7 @@ func TestAllFiles(t *testing.T) {
 		counter("root/aer_rootport_total_err_fatal", "root-aer-fatal", bad),
 		counter("root/aer_rootport_total_err_nonfatal", "root-aer-nonfatal", poor),
 	}
-	for family, want := range map[string]inventory.Port{
+	for family, want := range map[string]inventory.Unit{
 		"dfl": {
 			Name: "dfl-port.0", AFUID: afuID, InterfaceID: pacID, Nodes: []string{"dfl-port.0"},
 			Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},

@@ -181,7 +181,7 @@ func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 }
 
 // describe gives a port what is known of its FME.
-func (f *fme) describe(p *inventory.Port) {
+func (f *fme) describe(p *inventory.Unit) {
 	p.InterfaceID, p.InterfaceIDKnown = f.interfaceID, f.known
 	if f.name != "" {
 		p.Parent = f.name

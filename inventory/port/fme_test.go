@@ -12,7 +12,7 @@ import (
 )
 
 // asked are the health files of p whose names begin with part.
-func asked(p inventory.Port, part string) []inventory.HealthFile {
+func asked(p inventory.Unit, part string) []inventory.HealthFile {
 	var files []inventory.HealthFile
 	for _, f := range p.Files {
 		if strings.HasPrefix(f.Name, part) {
@@ -212,7 +212,7 @@ func TestCardWide(t *testing.T) {
 	edit(t, region+"dfl-fme.0/errors", map[string]string{"nonfatal_errors": "0x8\n"})
 	edit(t, host.Sys+card, map[string]string{"config": gone})
 	r, err := dfl.Family{}.Read(host, "0001:3b:00.0")
-	if err != nil || len(r.Ports) != 2 {
+	if err != nil || len(r.Units) != 2 {
 		t.Fatalf("reading %+v, error %v", r, err)
 	}
 	shared := []inventory.Condition{is("fme-nonfatal=port-fatal", poor), dead("pci-gone")}
@@ -220,12 +220,12 @@ func TestCardWide(t *testing.T) {
 		{Reason: "driver-unbound", Health: bad},
 		is("port-tx=ch0-overflow", poor),
 	} {
-		if diff := cmp.Diff(append([]inventory.Condition{own}, shared...), r.Ports[i].Conditions); diff != "" {
-			t.Errorf("%s: conditions (-want +got):\n%s", r.Ports[i].Name, diff)
+		if diff := cmp.Diff(append([]inventory.Condition{own}, shared...), r.Units[i].Conditions); diff != "" {
+			t.Errorf("%s: conditions (-want +got):\n%s", r.Units[i].Name, diff)
 		}
-		if len(asked(r.Ports[i], "pci/")) == 0 || len(asked(r.Ports[i], "fme/")) == 0 {
-			t.Errorf("%s: files %+v lack those of the card", r.Ports[i].Name, r.Ports[i].Files)
+		if len(asked(r.Units[i], "pci/")) == 0 || len(asked(r.Units[i], "fme/")) == 0 {
+			t.Errorf("%s: files %+v lack those of the card", r.Units[i].Name, r.Units[i].Files)
 		}
-		clear(r.Ports[i].Conditions) // the next port has its own
+		clear(r.Units[i].Conditions) // the next port has its own
 	}
 }

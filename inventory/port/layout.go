@@ -23,7 +23,7 @@ type Layout struct {
 	Port  string // prefix of ports
 	FME   string // prefix of FMEs
 
-	Unit  Unit     // what one port of a reading is
+	Kind  Kind     // what one port of a reading is
 	Table FMETable // what the driver shows of an FME
 }
 
@@ -60,7 +60,7 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	if r.PhysFn, err = sysfs.PhysFn(dir); err != nil {
 		return inventory.Reading{}, err
 	}
-	if l.Unit != PerPort {
+	if l.Kind != PerPort {
 		l.readRegions(&r, host, dir, found)
 		return r, nil
 	}
@@ -83,16 +83,16 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 			c.describe(&p)
 			f.describe(&p)
 			join(&p, &f.findings, &c.findings)
-			r.Ports = append(r.Ports, p)
+			r.Units = append(r.Units, p)
 		}
 	}
-	sortPorts(r.Ports)
+	sortPorts(r.Units)
 	return r, nil
 }
 
 // join adds to a port what was found at parts that it shares with others. Each
 // port gets its own copy.
-func join(p *inventory.Port, f, c *findings) {
+func join(p *inventory.Unit, f, c *findings) {
 	p.Conditions = slices.Concat(p.Conditions, f.conditions, c.conditions)
 	p.Files = slices.Concat(p.Files, f.files, c.files)
 	p.Counters = slices.Concat(p.Counters, f.counters, c.counters)
@@ -109,8 +109,8 @@ func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	if r.PhysFn, err = sysfs.PhysFn(dir); err != nil {
 		return inventory.Reading{}, err
 	}
-	if l.Unit != PerPort {
-		r.Ports = l.outlineRegions(found)
+	if l.Kind != PerPort {
+		r.Units = l.outlineRegions(found)
 		return r, nil
 	}
 	for _, e := range found {
@@ -121,15 +121,15 @@ func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 				continue
 			}
 			f.describe(&p)
-			r.Ports = append(r.Ports, p)
+			r.Units = append(r.Units, p)
 		}
 	}
-	sortPorts(r.Ports)
+	sortPorts(r.Units)
 	return r, nil
 }
 
-func sortPorts(ports []inventory.Port) {
-	slices.SortFunc(ports, func(a, b inventory.Port) int { return compareNumbered(a.Name, b.Name) })
+func sortPorts(ports []inventory.Unit) {
+	slices.SortFunc(ports, func(a, b inventory.Unit) int { return compareNumbered(a.Name, b.Name) })
 }
 
 // find returns the directory of the card with this PCI address, and its class

@@ -12,7 +12,7 @@ import (
 // merge makes one of what was found at the ports of a region and at the parts that
 // they share: first what is wrong with the region itself, then with its ports in
 // their order, then with the parts. Each reason is there once.
-func merge(own []inventory.Condition, ports []inventory.Port, parts ...*findings) findings {
+func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*findings) findings {
 	all := someFiles()
 	for _, c := range own {
 		all.join(c)
@@ -34,7 +34,7 @@ func merge(own []inventory.Condition, ports []inventory.Port, parts ...*findings
 // its directory, whether or not there are others just now: ports come and go while
 // the region stays. Reasons say nothing of the port; where it is one of several,
 // the words behind them do.
-func (f *findings) takePort(p *inventory.Port, several bool) {
+func (f *findings) takePort(p *inventory.Unit, several bool) {
 	for _, c := range p.Conditions {
 		if several {
 			c.Err = fmt.Errorf("%s: %w", p.Name, cmp.Or(c.Err, errors.New(c.Reason)))

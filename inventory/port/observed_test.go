@@ -22,15 +22,15 @@ import (
 var rare = []string{"fme/compat_id", "fme/pr/interface_id", "pci/max_link_speed", "pci/max_link_width"}
 
 // in are the families, by the name of their boards, with these units.
-func in(unit port.Unit) map[string]inventory.Family {
-	return map[string]inventory.Family{"dfl": dfl.Family{Unit: unit}, "opae": opae.Family{Unit: unit}}
+func in(unit port.Kind) map[string]inventory.Family {
+	return map[string]inventory.Family{"dfl": dfl.Family{Kind: unit}, "opae": opae.Family{Kind: unit}}
 }
 
 // observed returns the paths that a check of the rig's card reads.
 func (r *rig) observed(t *testing.T) []sysfs.Observation {
 	t.Helper()
 	reading, err := r.family.Read(r.host, r.address)
-	if err != nil || len(reading.Ports) != 1 || len(reading.Ports[0].Conditions) != 0 {
+	if err != nil || len(reading.Units) != 1 || len(reading.Units[0].Conditions) != 0 {
 		t.Fatalf("reading %+v, error %v", reading, err)
 	}
 	return reading.Observed
@@ -39,7 +39,7 @@ func (r *rig) observed(t *testing.T) []sysfs.Observation {
 // TestObserved changes each file that is judged, and takes it away: a check notices,
 // but for the rare ones.
 func TestObserved(t *testing.T) {
-	for _, unit := range []port.Unit{port.PerPort, port.PerFME, port.PerFMEWithNode} {
+	for _, unit := range []port.Kind{port.PerPort, port.PerFME, port.PerFMEWithNode} {
 		for name, family := range in(unit) {
 			r := newRig(t, name)
 			r.family = family
@@ -99,7 +99,7 @@ func TestObserved(t *testing.T) {
 }
 
 // entries are the drivers and nodes that a check looks at.
-func (r *rig) entries(unit port.Unit) []string {
+func (r *rig) entries(unit port.Kind) []string {
 	dev := func(dir string) string { return filepath.Join(r.host.Dev, filepath.Base(dir)) }
 	all := []string{r.path("driver"), r.path("fme/driver"), dev(r.port)}
 	if unit == port.PerFMEWithNode {

@@ -57,7 +57,7 @@ func (l Layout) readCard(host sysfs.Host, dir, physfn string) *pciCard {
 }
 
 // describe gives a port what is known of its card.
-func (c *pciCard) describe(p *inventory.Port) {
+func (c *pciCard) describe(p *inventory.Unit) {
 	p.PCIID, p.NUMANode = c.pciID, c.numa
 }
 

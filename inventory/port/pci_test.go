@@ -109,10 +109,10 @@ func TestRootBus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]inventory.Condition{of("link-width", "link-width=4", poor)}, r.Ports[0].Conditions); diff != "" {
+	if diff := cmp.Diff([]inventory.Condition{of("link-width", "link-width=4", poor)}, r.Units[0].Conditions); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
-	for _, f := range r.Ports[0].Files {
+	for _, f := range r.Units[0].Files {
 		if strings.HasPrefix(f.Name, "slot/") || strings.HasPrefix(f.Name, "root/") {
 			t.Errorf("%s was asked for, but there is none", f.Name)
 		}
@@ -184,10 +184,10 @@ func TestVirtualFunction(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, got.Ports[0].Conditions); diff != "" {
+			if diff := cmp.Diff(tt.want, got.Units[0].Conditions); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
-			if id := got.Ports[0].PCIID; id != "8086:09c5:8086:0000" {
+			if id := got.Units[0].PCIID; id != "8086:09c5:8086:0000" {
 				t.Errorf("PCI id %q, want that of the virtual function", id)
 			}
 		})

@@ -23,7 +23,7 @@ const (
 // The port's node has the directory's name. The caller adds the properties of the card
 // (interface, NUMA node, FME). The second result is false if there is no such port, or if
 // another one has taken its place during the reading: then the first means nothing.
-func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory.Port, bool) {
+func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory.Unit, bool) {
 	p, dev, ok := outline(dir)
 	if !ok || len(p.Conditions) > 0 {
 		return p, ok
@@ -48,10 +48,10 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 // outline returns the port as far as its directory alone tells, and the number of its
 // node. The last result is false if there is no such port. If the daemon's own trouble
 // kept it from being read, the port has a condition.
-func outline(dir string) (inventory.Port, devNumber, bool) {
+func outline(dir string) (inventory.Unit, devNumber, bool) {
 	inode, err := sysfs.Inode(dir)
 	name := filepath.Base(dir)
-	p := inventory.Port{
+	p := inventory.Unit{
 		Name:        name,
 		Incarnation: inode,
 		PortID:      -1,
@@ -66,7 +66,7 @@ func outline(dir string) (inventory.Port, devNumber, bool) {
 }
 
 // starve adds a condition to p as [findings.starve] does, and reports whether it did.
-func starve(p *inventory.Port, err error) bool {
+func starve(p *inventory.Unit, err error) bool {
 	f := findings{conditions: p.Conditions}
 	f.starve(err)
 	p.Conditions = f.conditions
@@ -100,7 +100,7 @@ func (d devNumber) appendTo(numbers []string) []string {
 
 // readUnbound reads a port without driver. Its attributes are absent or partly
 // there, so nothing but the missing driver is judged.
-func readUnbound(p *inventory.Port, dir string) {
+func readUnbound(p *inventory.Unit, dir string) {
 	p.Conditions = append(p.Conditions, inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: fatal})
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	starve(p, err)
@@ -112,7 +112,7 @@ func readUnbound(p *inventory.Port, dir string) {
 // readBound reads a port with a driver. The id is read before afu_id: a card
 // that dies in between gives afu_id all f, and the id is not believed; the other
 // way round an id of a dead card would pass.
-func readBound(p *inventory.Port, host sysfs.Host, dir string, dev devNumber) []sysfs.Observation {
+func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev devNumber) []sysfs.Observation {
 	f := findings{conditions: p.Conditions, observed: make([]sysfs.Observation, 0, 8)}
 	f.observe(sysfs.ObserveEntry(dir)) // another one by this name may have the same values
 	f.observe(sysfs.ObserveThere(dir + "/" + attrDriver))
@@ -141,7 +141,7 @@ func readBound(p *inventory.Port, host sysfs.Host, dir string, dev devNumber) []
 }
 
 // takeAFU takes in what reading afu_id gave, and says whether the AFU is dead.
-func (f *findings) takeAFU(p *inventory.Port, id string, err error) (dead bool) {
+func (f *findings) takeAFU(p *inventory.Unit, id string, err error) (dead bool) {
 	absent := f.asked(attrAFU, lineAFUDead, err)
 	switch {
 	case absent:

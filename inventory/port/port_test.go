@@ -96,8 +96,8 @@ func files(absent ...string) []inventory.HealthFile {
 }
 
 // good is the port of kernel-6.1-one-card as it is, changed by each change.
-func good(changes ...func(*inventory.Port)) inventory.Port {
-	p := inventory.Port{
+func good(changes ...func(*inventory.Unit)) inventory.Unit {
+	p := inventory.Unit{
 		Name: "dfl-port.0", PortID: 0, PortIDKnown: true, AFUID: afuID, AFUIDKnown: true,
 		NUMANode: -1, Nodes: []string{"dfl-port.0"}, Files: files(),
 	}
@@ -109,8 +109,8 @@ func good(changes ...func(*inventory.Port)) inventory.Port {
 
 // sick gives the port conditions: those of files that cannot be read, or lines of
 // the table.
-func sick(reasons ...string) func(*inventory.Port) {
-	return func(p *inventory.Port) {
+func sick(reasons ...string) func(*inventory.Unit) {
+	return func(p *inventory.Unit) {
 		p.Conditions = nil
 		for _, reason := range reasons {
 			p.Conditions = append(p.Conditions, condition(reason))
@@ -135,26 +135,26 @@ func condition(reason string) inventory.Condition {
 	return is(reason, healthOf(reason))
 }
 
-func noPortID(p *inventory.Port) { p.PortID, p.PortIDKnown = -1, false }
-func noAFU(p *inventory.Port)    { p.AFUID, p.AFUIDKnown = "", false }
+func noPortID(p *inventory.Unit) { p.PortID, p.PortIDKnown = -1, false }
+func noAFU(p *inventory.Unit)    { p.AFUID, p.AFUIDKnown = "", false }
 
-func without(absent ...string) func(*inventory.Port) {
-	return func(p *inventory.Port) { p.Files = files(absent...) }
+func without(absent ...string) func(*inventory.Unit) {
+	return func(p *inventory.Unit) { p.Files = files(absent...) }
 }
 
 func TestRead(t *testing.T) {
-	none := func(p *inventory.Port) { p.Files = nil }
+	none := func(p *inventory.Unit) { p.Files = nil }
 	tests := []struct {
 		name string
 		edit map[string]string
-		want inventory.Port
+		want inventory.Unit
 	}{
 		{"healthy", nil, good()},
 		{"values padded with NULs", map[string]string{
 			"afu_id": afuID + "\n" + strings.Repeat("\x00", 4064), "id": "0\n\x00\x00", "power_state": "0x0\x00",
 		}, good()},
 		{"capitals", map[string]string{"afu_id": strings.ToUpper(afuID) + "\n"}, good()},
-		{"port 3", map[string]string{"id": "3\n"}, good(func(p *inventory.Port) { p.PortID = 3 })},
+		{"port 3", map[string]string{"id": "3\n"}, good(func(p *inventory.Unit) { p.PortID = 3 })},
 
 		{"driver link dangles", map[string]string{"driver": linkTo + "nowhere", "uevent": absent}, good()},
 		{"driver in uevent only", map[string]string{"driver": absent}, good()},
@@ -173,7 +173,7 @@ func TestRead(t *testing.T) {
 		{"id is long", map[string]string{"id": strings.Repeat("1", 5000)}, good(sick("unreadable=id"), noPortID)},
 
 		{"no afu_id, no errors", map[string]string{"afu_id": absent, "errors": absent},
-			good(func(p *inventory.Port) { p.AFUID = "" }, without("afu_id", "errors/errors"))},
+			good(func(p *inventory.Unit) { p.AFUID = "" }, without("afu_id", "errors/errors"))},
 		{"afu_id is a directory", map[string]string{"afu_id": directory}, good(sick("unreadable=afu_id"), noAFU)},
 		{"afu_id is a dangling link", map[string]string{"afu_id": linkTo + "nowhere"},
 			good(sick("unreadable=afu_id"), noAFU)},
@@ -211,9 +211,9 @@ func TestRead(t *testing.T) {
 		{"power_state is garbage", map[string]string{"power_state": "six\n"}, good(sick("unreadable=power_state"))},
 		{"a power_state that there is not", map[string]string{"power_state": "0x7\n"}, good(sick("unreadable=power_state"))},
 		{"dead, and no AFU id to tell", map[string]string{"afu_id": absent, "errors": absent, "power_state": "0xf\n", "id": "3\n"},
-			good(sick("port-dead"), without("afu_id", "errors/errors"), noPortID, func(p *inventory.Port) { p.AFUID = "" })},
+			good(sick("port-dead"), without("afu_id", "errors/errors"), noPortID, func(p *inventory.Unit) { p.AFUID = "" })},
 		{"dead by all that there is", map[string]string{"afu_id": absent, "errors/errors": "0xffffffffffffffff\n", "power_state": "0xf\n"},
-			good(sick("port-dead"), without("afu_id"), noPortID, func(p *inventory.Port) { p.AFUID = "" })},
+			good(sick("port-dead"), without("afu_id"), noPortID, func(p *inventory.Unit) { p.AFUID = "" })},
 		{"id beyond two bits", map[string]string{"id": "4\n"}, good(sick("unreadable=id"), noPortID)},
 		{"no power_state", map[string]string{"power_state": absent}, good(without("power_state"))},
 
@@ -233,7 +233,7 @@ func TestRead(t *testing.T) {
 			if got.Incarnation == 0 {
 				t.Error("no incarnation")
 			}
-			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreFields(inventory.Port{}, "Incarnation", "NodeNumbers"), ignoreErr); diff != "" {
+			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers"), ignoreErr); diff != "" {
 				t.Errorf("port (-want +got):\n%s", diff)
 			}
 		})
@@ -360,19 +360,19 @@ func TestTakeAFU(t *testing.T) {
 	tests := []struct {
 		name string
 		err  error
-		want inventory.Port
+		want inventory.Unit
 	}{
-		{"being reprogrammed", syscall.EBUSY, inventory.Port{
+		{"being reprogrammed", syscall.EBUSY, inventory.Unit{
 			Conditions: []inventory.Condition{{Reason: "reprogramming", Health: poor, Row: "reprogramming", Passing: true}},
 			Files:      files()[:1],
 		}},
-		{"removed", syscall.ENODEV, inventory.Port{Conditions: []inventory.Condition{condition("unreadable=afu_id")}, Files: files()[:1]}},
-		{"failing", syscall.EIO, inventory.Port{Conditions: []inventory.Condition{condition("unreadable=afu_id")}, Files: files()[:1]}},
-		{"absent", syscall.ENOENT, inventory.Port{AFUIDKnown: true, Files: files("afu_id")[:1]}},
+		{"removed", syscall.ENODEV, inventory.Unit{Conditions: []inventory.Condition{condition("unreadable=afu_id")}, Files: files()[:1]}},
+		{"failing", syscall.EIO, inventory.Unit{Conditions: []inventory.Condition{condition("unreadable=afu_id")}, Files: files()[:1]}},
+		{"absent", syscall.ENOENT, inventory.Unit{AFUIDKnown: true, Files: files("afu_id")[:1]}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var got inventory.Port
+			var got inventory.Unit
 			err := fmt.Errorf("port: %w", &fs.PathError{Op: "read", Path: "afu_id", Err: tt.err})
 			if port.TakeAFU(&got, "", err) {
 				t.Error("taken for dead")
@@ -427,7 +427,7 @@ func TestOutline(t *testing.T) {
 					t.Fatal(err)
 				}
 				var want []string
-				for _, p := range read.Ports {
+				for _, p := range read.Units {
 					want = append(want, fmt.Sprint(p.Name, p.Incarnation, p.Nodes))
 					edit(t, filepath.Dir(must(filepath.Glob(host.Sys + "/devices/*/*/*/fpga_region/region*/" + p.Name + "/dev"))[0]),
 						map[string]string{"id": directory, "afu_id": directory, "power_state": directory})
@@ -437,7 +437,7 @@ func TestOutline(t *testing.T) {
 					t.Fatal(err)
 				}
 				var got []string
-				for _, p := range outline.Ports {
+				for _, p := range outline.Units {
 					got = append(got, fmt.Sprint(p.Name, p.Incarnation, p.Nodes))
 					if p.PortIDKnown || p.AFUIDKnown || p.InterfaceIDKnown {
 						t.Errorf("%s: the outline claims to know what it has not read: %+v", card, p)

@@ -153,7 +153,7 @@ func TestRecordings(t *testing.T) {
 				checkMissing(t, host)
 				makeNodes(t, host)
 			}
-			for unit, want := range map[port.Unit][]string{
+			for unit, want := range map[port.Kind][]string{
 				port.PerPort: recorded[name], port.PerFME: recordedRegions[name], port.PerFMEWithNode: withFMENodes(recordedRegions[name]),
 			} {
 				if diff := cmp.Diff(want, summary(t, host, unit)); diff != "" {
@@ -182,7 +182,7 @@ func makeNodes(t *testing.T, host sysfs.Host) {
 		t.Fatal(err)
 	}
 	each(t, host, port.PerFMEWithNode, func(_, _ string, r inventory.Reading) {
-		for _, p := range r.Ports {
+		for _, p := range r.Units {
 			for _, name := range p.Nodes {
 				if err := os.WriteFile(filepath.Join(host.Dev, name), nil, 0o600); err != nil {
 					t.Fatal(err)
@@ -193,9 +193,9 @@ func makeNodes(t *testing.T, host sysfs.Host) {
 }
 
 // each reads the node with both families.
-func each(t *testing.T, host sysfs.Host, unit port.Unit, do func(family, card string, r inventory.Reading)) {
+func each(t *testing.T, host sysfs.Host, unit port.Kind, do func(family, card string, r inventory.Reading)) {
 	t.Helper()
-	for _, f := range []inventory.Family{dfl.Family{Unit: unit}, opae.Family{Unit: unit}} {
+	for _, f := range []inventory.Family{dfl.Family{Kind: unit}, opae.Family{Kind: unit}} {
 		cards, err := f.Cards(host)
 		if err != nil {
 			t.Fatal(err)
@@ -211,14 +211,14 @@ func each(t *testing.T, host sysfs.Host, unit port.Unit, do func(family, card st
 }
 
 // summary gives a line for each port, or region, of the node.
-func summary(t *testing.T, host sysfs.Host, unit port.Unit) []string {
+func summary(t *testing.T, host sysfs.Host, unit port.Kind) []string {
 	t.Helper()
 	var lines []string
 	each(t, host, unit, func(family, card string, r inventory.Reading) {
-		if len(r.Ports) == 0 {
+		if len(r.Units) == 0 {
 			lines = append(lines, family+" "+card)
 		}
-		for _, p := range r.Ports {
+		for _, p := range r.Units {
 			lines = append(lines, family+" "+card+" "+describe(p, unit))
 		}
 	})
@@ -226,7 +226,7 @@ func summary(t *testing.T, host sysfs.Host, unit port.Unit) []string {
 }
 
 // describe leaves out the nodes of a port: they are its name.
-func describe(p inventory.Port, unit port.Unit) string {
+func describe(p inventory.Unit, unit port.Kind) string {
 	id, afu, iface := "?", "?", "?"
 	if p.PortIDKnown {
 		id = fmt.Sprint(p.PortID)

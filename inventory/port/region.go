@@ -8,12 +8,12 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Unit is what one [inventory.Port] of a reading stands for.
-type Unit uint8
+// Kind is what one [inventory.Unit] of a reading stands for.
+type Kind uint8
 
 const (
 	// PerPort: one port.
-	PerPort Unit = iota
+	PerPort Kind = iota
 	// PerFME: a region, that is an FME with all its ports, whose nodes it has. A
 	// function that has ports but no FME of its own is one without interface id.
 	PerFME
@@ -36,20 +36,20 @@ func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir str
 			reading.Observed = append(reading.Observed, c.observed...)
 		}
 		if r, seen, ok := l.readRegion(host, e, c); ok {
-			reading.Ports = append(reading.Ports, r)
+			reading.Units = append(reading.Units, r)
 			reading.Observed = append(reading.Observed, seen...)
 		}
 	}
-	sortPorts(reading.Ports)
+	sortPorts(reading.Units)
 }
 
 // readRegion reads the region of e. One that has another FME or other ports after
 // it has been read is read once more: a card that comes or goes, or whose ports are
 // released, would be half of what it is. The last result is false if the region has left.
-func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Port, []sysfs.Observation, bool) {
+func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Unit, []sysfs.Observation, bool) {
 	inode, err := sysfs.Inode(e.dir)
 	if err != nil {
-		var r inventory.Port
+		var r inventory.Unit
 		starved := starve(&r, err)
 		return r, nil, starved
 	}
@@ -73,13 +73,13 @@ func (e entry) same(o entry) bool { return e.fme == o.fme && slices.Equal(e.port
 
 // readAll reads the FME and the ports of the region of e. The last result is false if
 // there are none.
-func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inventory.Port, []sysfs.Observation, bool) {
+func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inventory.Unit, []sysfs.Observation, bool) {
 	f := l.fmeOf(host, e, c)
-	if l.Unit == PerFMEWithNode && e.fme != "" && f.bound {
+	if l.Kind == PerFMEWithNode && e.fme != "" && f.bound {
 		f.observe(sysfs.ObserveEntry(host.Dev + "/" + e.fme))
 		f.takeNode(fmeDev, readDev(e.dir+"/"+e.fme).check(host, e.fme))
 	}
-	var ports []inventory.Port
+	var ports []inventory.Unit
 	seen := f.observed
 	for _, name := range e.ports {
 		if p, ok := readPort(host, e.dir+"/"+name, &seen); ok {
@@ -107,8 +107,8 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inv
 // It lives and dies with the class entry, whose name and inode it has, though it
 // is about the FME: the driver takes the FME of a card that is pulled away before
 // the ports, and that would make it another one for a moment.
-func (l Layout) region(e entry, inode uint64, ports []inventory.Port) inventory.Port {
-	r := inventory.Port{
+func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.Unit {
+	r := inventory.Unit{
 		Name: filepath.Base(e.dir), Incarnation: inode,
 		PortIDKnown: true, // 0: the card's address is its whole identity
 		NUMANode:    -1,
@@ -126,7 +126,7 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Port) inventory.
 		// its ports, and nobody may be given a half of one.
 		r.Conditions = []inventory.Condition{{Reason: inventory.ReasonNoPort, Health: fatal}}
 	}
-	if l.Unit == PerFMEWithNode {
+	if l.Kind == PerFMEWithNode {
 		r.Nodes = append(r.Nodes, e.fme)
 		dev := readDev(e.dir + "/" + e.fme)
 		r.NodeNumbers = dev.appendTo(r.NodeNumbers)
@@ -137,7 +137,7 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Port) inventory.
 
 // portsNum is how many ports a region has. Its FME says so: those that are given to
 // virtual functions for a while, and are not here, count.
-func (e entry) portsNum(ports []inventory.Port) (int, error) {
+func (e entry) portsNum(ports []inventory.Unit) (int, error) {
 	if e.fme == "" {
 		return len(ports), nil
 	}
@@ -146,7 +146,7 @@ func (e entry) portsNum(ports []inventory.Port) (int, error) {
 
 // onlyAFU is the AFU of a region that has one port; one that has more has none of
 // its own.
-func onlyAFU(has int, ports []inventory.Port) (id string, known bool) {
+func onlyAFU(has int, ports []inventory.Unit) (id string, known bool) {
 	switch {
 	case has > 1:
 		return "", true
@@ -157,13 +157,13 @@ func onlyAFU(has int, ports []inventory.Port) (id string, known bool) {
 }
 
 // outlineRegions says which regions there are, from directories and links alone.
-func (l Layout) outlineRegions(found []entry) []inventory.Port {
-	var regions []inventory.Port
+func (l Layout) outlineRegions(found []entry) []inventory.Unit {
+	var regions []inventory.Unit
 	for _, e := range found {
 		inode, err := sysfs.Inode(e.dir)
 		var own findings // the daemon's own trouble
 		own.starve(err)
-		var ports []inventory.Port
+		var ports []inventory.Unit
 		for _, name := range e.ports {
 			if p, _, ok := outline(e.dir + "/" + name); ok {
 				ports = append(ports, p)

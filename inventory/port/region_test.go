@@ -27,8 +27,8 @@ const (
 )
 
 // region is one that is well: its ports' nodes, and its FME; changed by each change.
-func region(name, fme string, nodes []string, changes ...func(*inventory.Port)) inventory.Port {
-	p := inventory.Port{
+func region(name, fme string, nodes []string, changes ...func(*inventory.Unit)) inventory.Unit {
+	p := inventory.Unit{
 		Name: name, PortIDKnown: true, AFUIDKnown: true, InterfaceID: pacID, InterfaceIDKnown: true,
 		NUMANode: -1, Nodes: nodes, Parent: fme, ParentNodes: []string{fme},
 	}
@@ -38,32 +38,32 @@ func region(name, fme string, nodes []string, changes ...func(*inventory.Port)) 
 	return p
 }
 
-func noInterface(p *inventory.Port)  { p.InterfaceID, p.InterfaceIDKnown = "", false }
-func partial(p *inventory.Port)      { p.Partial = true }
-func noFME(p *inventory.Port)        { p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil }
-func secondSocket(p *inventory.Port) { p.NUMANode = 1 }
-func withAFU(p *inventory.Port)      { p.AFUID = afuID }
-func a10(p *inventory.Port)          { p.PCIID = "8086:09c4:8086:0000" }
-func d5005(p *inventory.Port) {
+func noInterface(p *inventory.Unit)  { p.InterfaceID, p.InterfaceIDKnown = "", false }
+func partial(p *inventory.Unit)      { p.Partial = true }
+func noFME(p *inventory.Unit)        { p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil }
+func secondSocket(p *inventory.Unit) { p.NUMANode = 1 }
+func withAFU(p *inventory.Unit)      { p.AFUID = afuID }
+func a10(p *inventory.Unit)          { p.PCIID = "8086:09c4:8086:0000" }
+func d5005(p *inventory.Unit) {
 	p.PCIID, p.InterfaceID, p.AFUID = "8086:0b2b:8086:138d", otherID, "bfaf2ae94a5246e382fe38f0f9e17764"
 }
 func nodes(names ...string) []string { return names }
-func withFMENode(p inventory.Port) inventory.Port {
+func withFMENode(p inventory.Unit) inventory.Unit {
 	p.Nodes = append(slices.Clone(p.Nodes), p.ParentNodes...)
 	return p
 }
 
-func wrong(all ...inventory.Condition) func(*inventory.Port) {
-	return func(p *inventory.Port) { p.Conditions = all }
+func wrong(all ...inventory.Condition) func(*inventory.Unit) {
+	return func(p *inventory.Unit) { p.Conditions = all }
 }
 
 // Nodes and names are what Intel's plugin gives: of a region those of all its ports,
 // of a regiondevel that of the FME too. The id is ours: port 0, the card's address.
 func TestRegion(t *testing.T) {
-	first := func(changes ...func(*inventory.Port)) inventory.Port { // the card of most boards
+	first := func(changes ...func(*inventory.Unit)) inventory.Unit { // the card of most boards
 		return region("region0", "dfl-fme.0", nodes("dfl-port.0"), append(changes, a10)...)
 	}
-	two := func(nodes []string, changes ...func(*inventory.Port)) inventory.Port {
+	two := func(nodes []string, changes ...func(*inventory.Unit)) inventory.Unit {
 		return region("region0", "dfl-fme.0", nodes, append(changes, secondSocket)...)
 	}
 	both := nodes("dfl-port.9", "dfl-port.10")
@@ -73,8 +73,8 @@ func TestRegion(t *testing.T) {
 	tests := []struct {
 		name, board, card string
 		edits             map[string]map[string]string // by directory below sys/devices
-		want              inventory.Port               // mode region
-		devel             func(*inventory.Port)        // what else is different in regiondevel; nil: nothing
+		want              inventory.Unit               // mode region
+		devel             func(*inventory.Unit)        // what else is different in regiondevel; nil: nothing
 	}{
 		{"one card", "kernel-6.1-one-card", "0000:01:00.0", nil, first(withAFU), nil},
 		{"second card", "kernel-6.1-two-cards", "0000:02:00.0", nil,
@@ -83,11 +83,11 @@ func TestRegion(t *testing.T) {
 			region("region2", "dfl-fme.1", nodes("dfl-port.1"), withAFU, a10), nil},
 		{"two ports", "dfl-two-ports", "0001:3b:00.0", nil, two(both), nil},
 		{"without AFU id", "dfl-multi-function", "0000:17:00.0", nil,
-			region("region0", "dfl-fme.0", nodes("dfl-port.0"), func(p *inventory.Port) {
+			region("region0", "dfl-fme.0", nodes("dfl-port.0"), func(p *inventory.Unit) {
 				p.InterfaceID, p.NUMANode = "0c1d2e3f405162738495a6b7c8d9eafb", 0
 			}), nil},
 		{"opae", "opae-one-card", "0000:82:00.0", nil,
-			region("intel-fpga-dev.0", "intel-fpga-fme.0", nodes("intel-fpga-port.0"), func(p *inventory.Port) {
+			region("intel-fpga-dev.0", "intel-fpga-fme.0", nodes("intel-fpga-port.0"), func(p *inventory.Unit) {
 				p.AFUID, p.InterfaceID = "00112233445566778899aabbccddeeff", "a1b2c3d4e5f60718293a4b5c6d7e8f90"
 			}), nil},
 
@@ -136,7 +136,7 @@ func TestRegion(t *testing.T) {
 			first(withAFU, noInterface,
 				wrong(of("fme-dead", "unreadable=fme/compat_id", poor))), nil},
 		{"no interface", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"dfl-fme-region.1": absent}},
-			first(withAFU, func(p *inventory.Port) { p.InterfaceID = "" }), nil},
+			first(withAFU, func(p *inventory.Unit) { p.InterfaceID = "" }), nil},
 		{"how many ports unreadable", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"ports_num": directory}},
 			first(noAFU), nil},
 		// It says that it has 7 ports.
@@ -167,13 +167,13 @@ func TestRegion(t *testing.T) {
 			if tt.devel != nil {
 				tt.devel(&devel)
 			}
-			for unit, want := range map[port.Unit]inventory.Port{port.PerFME: tt.want, port.PerFMEWithNode: devel} {
+			for unit, want := range map[port.Kind]inventory.Unit{port.PerFME: tt.want, port.PerFMEWithNode: devel} {
 				got := readRegion(t, host, unit, tt.card)
 				if got.Incarnation == 0 {
 					t.Errorf("unit %d: no incarnation", unit)
 				}
 				if diff := cmp.Diff(want, got, ignoreErr,
-					cmpopts.IgnoreFields(inventory.Port{}, "Incarnation", "NodeNumbers", "Files", "Counters")); diff != "" {
+					cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "NodeNumbers", "Files", "Counters")); diff != "" {
 					t.Errorf("unit %d: region (-want +got):\n%s", unit, diff)
 				}
 			}
@@ -182,12 +182,12 @@ func TestRegion(t *testing.T) {
 }
 
 // readRegion reads the only region of a card of either driver.
-func readRegion(t *testing.T, host sysfs.Host, unit port.Unit, card string) inventory.Port {
+func readRegion(t *testing.T, host sysfs.Host, unit port.Kind, card string) inventory.Unit {
 	t.Helper()
-	var all []inventory.Port
-	for _, family := range []inventory.Family{dfl.Family{Unit: unit}, opae.Family{Unit: unit}} {
+	var all []inventory.Unit
+	for _, family := range []inventory.Family{dfl.Family{Kind: unit}, opae.Family{Kind: unit}} {
 		if r, err := family.Read(host, card); err == nil {
-			all = append(all, r.Ports...)
+			all = append(all, r.Units...)
 		}
 	}
 	if len(all) != 1 {
@@ -199,11 +199,11 @@ func readRegion(t *testing.T, host sysfs.Host, unit port.Unit, card string) inve
 // A function with neither FME nor port is no region.
 func TestNoRegion(t *testing.T) {
 	host := node(t, "dfl-multi-function")
-	for _, unit := range []port.Unit{port.PerFME, port.PerFMEWithNode} {
+	for _, unit := range []port.Kind{port.PerFME, port.PerFMEWithNode} {
 		for _, read := range []func(inventory.Family, sysfs.Host, string) (inventory.Reading, error){
 			inventory.Family.Read, inventory.Family.Outline,
 		} {
-			if r, err := read(dfl.Family{Unit: unit}, host, "0000:17:00.1"); err != nil || len(r.Ports) != 0 {
+			if r, err := read(dfl.Family{Kind: unit}, host, "0000:17:00.1"); err != nil || len(r.Units) != 0 {
 				t.Errorf("reading %+v, error %v; want neither", r, err)
 			}
 		}
@@ -241,12 +241,12 @@ func TestRegionChanging(t *testing.T) {
 			}
 			result := make(chan []string)
 			go func() {
-				r, err := dfl.Family{Unit: port.PerFME}.Read(host, "0001:3b:00.0")
+				r, err := dfl.Family{Kind: port.PerFME}.Read(host, "0001:3b:00.0")
 				if err != nil {
 					t.Error(err)
 				}
 				var nodes []string
-				for _, p := range r.Ports {
+				for _, p := range r.Units {
 					nodes = append(nodes, p.Nodes...)
 				}
 				result <- nodes
@@ -369,7 +369,7 @@ func TestRegionOutline(t *testing.T) {
 		{"all ports released", "dfl-two-ports", "0001:3b:00.0", nodes("dfl-port.9", "dfl-port.10")},
 	}
 	for _, tt := range tests {
-		for _, unit := range []port.Unit{port.PerFME, port.PerFMEWithNode} {
+		for _, unit := range []port.Kind{port.PerFME, port.PerFMEWithNode} {
 			t.Run(fmt.Sprint(tt.name, unit), func(t *testing.T) {
 				host := node(t, tt.board)
 				for _, name := range tt.released {
@@ -386,11 +386,11 @@ func TestRegionOutline(t *testing.T) {
 						edit(t, filepath.Dir(path), map[string]string{file: directory})
 					}
 				}
-				r, err := dfl.Family{Unit: unit}.Outline(host, tt.card)
-				if err != nil || len(r.Ports) != 1 {
+				r, err := dfl.Family{Kind: unit}.Outline(host, tt.card)
+				if err != nil || len(r.Units) != 1 {
 					t.Fatalf("outline %+v, error %v", r, err)
 				}
-				if diff := cmp.Diff(want, r.Ports[0]); diff != "" {
+				if diff := cmp.Diff(want, r.Units[0]); diff != "" {
 					t.Errorf("region (-read +outline):\n%s", diff)
 				}
 			})
@@ -402,7 +402,7 @@ func TestRegionOutline(t *testing.T) {
 func TestNodeNumbers(t *testing.T) {
 	for _, tt := range []struct {
 		name, board, card string
-		unit              port.Unit
+		unit              port.Kind
 		edit              map[string]string // of the class entry
 		want              [][]string        // of each port of the reading
 	}{
@@ -421,9 +421,9 @@ func TestNodeNumbers(t *testing.T) {
 			var family interface {
 				Read(sysfs.Host, string) (inventory.Reading, error)
 				Outline(sysfs.Host, string) (inventory.Reading, error)
-			} = dfl.Family{Unit: tt.unit}
+			} = dfl.Family{Kind: tt.unit}
 			if strings.HasPrefix(tt.board, "opae") {
-				family = opae.Family{Unit: tt.unit}
+				family = opae.Family{Kind: tt.unit}
 			}
 			for name, read := range map[string]func(sysfs.Host, string) (inventory.Reading, error){"read": family.Read, "outline": family.Outline} {
 				r, err := read(host, tt.card)
@@ -431,7 +431,7 @@ func TestNodeNumbers(t *testing.T) {
 					t.Fatal(err)
 				}
 				var got [][]string
-				for _, p := range r.Ports {
+				for _, p := range r.Units {
 					got = append(got, p.NodeNumbers)
 				}
 				if diff := cmp.Diff(tt.want, got); diff != "" {

@@ -92,13 +92,13 @@ func (r *rig) swap(t testing.TB, name, content string) string {
 }
 
 // read reads the card's only port.
-func (r *rig) read(t testing.TB) inventory.Port {
+func (r *rig) read(t testing.TB) inventory.Unit {
 	t.Helper()
 	reading, err := r.family.Read(r.host, r.address)
-	if err != nil || len(reading.Ports) != 1 {
+	if err != nil || len(reading.Units) != 1 {
 		t.Fatalf("reading %+v, error %v", reading, err)
 	}
-	return reading.Ports[0]
+	return reading.Units[0]
 }
 
 // is is the condition of a line of the table whose value, if any, is listed there.

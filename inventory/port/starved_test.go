@@ -26,9 +26,9 @@ func TestOwnTrouble(t *testing.T) {
 		{"virtual function", "dfl-vf", "0000:03:00.0", dfl.Family{}},
 		{"unbound port", "kernel-6.1-port-unbound", "0000:01:00.0", dfl.Family{}},
 		{"unbound FME", "kernel-6.1-fme-unbound", "0000:01:00.0", dfl.Family{}},
-		{"region", "dfl-vf", "0000:01:00.0", dfl.Family{Unit: port.PerFME}},
-		{"region without FME", "dfl-vf", "0000:03:00.0", dfl.Family{Unit: port.PerFME}},
-		{"region of two ports with node", "kernel-6.1-two-ports", "0000:01:00.0", dfl.Family{Unit: port.PerFMEWithNode}},
+		{"region", "dfl-vf", "0000:01:00.0", dfl.Family{Kind: port.PerFME}},
+		{"region without FME", "dfl-vf", "0000:03:00.0", dfl.Family{Kind: port.PerFME}},
+		{"region of two ports with node", "kernel-6.1-two-ports", "0000:01:00.0", dfl.Family{Kind: port.PerFMEWithNode}},
 		{"no such card", "dfl-all-files", "0000:09:00.0", dfl.Family{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
