@@ -35,7 +35,7 @@ func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 			adjust(cfg)
 		}
 	})
-	c.hurryAfter(time.Millisecond)
+	c.shorten(time.Millisecond)
 	c.do(os.WriteFile(c.cfg.Kubeconfig, fmt.Appendf(nil, `current-context: c
 contexts: [{name: c, context: {cluster: k, user: u}}]
 clusters: [{name: k, cluster: {server: "https://%s", certificate-authority-data: %s}}]
@@ -182,6 +182,9 @@ func TestAnnotation(t *testing.T) {
 	c.awaitOffers("no such node", bothCards["single"])
 	c.ask("af")
 	c.awaitOffers("there again", bothCards["af"])
+	if lines := c.lines("mode.changed"); len(lines) != 10 {
+		t.Errorf("the mode has changed %d times, want 10: %v", len(lines), lines)
+	}
 }
 
 // What is held under a name of the mode before stays there, unhealthy, until it is free;
@@ -189,7 +192,7 @@ func TestAnnotation(t *testing.T) {
 func TestAnnotationMovesNothingHeld(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
-	c.hurryAfter(0)
+	c.shorten(0)
 	c.ask("")
 	c.do(c.node.Plug(cardA))
 	c.do(c.node.Plug(cardB))
@@ -221,7 +224,7 @@ func TestAnnotationMovesAllocatedInTheEnd(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
 	const grace = 700 * time.Millisecond
-	c.hurryAfter(grace)
+	c.shorten(grace)
 	c.ask("")
 	c.do(c.node.Plug(cardB))
 	c.run()

@@ -37,11 +37,10 @@ type daemon struct {
 	node    *simnode.Node
 	kubelet *standin.Kubelet
 	pods    *standin.PodResources
-	again   reload
-	hurry   func(*inventory.Config, *server.Config)
+	again   func() (config.Config, []string, error)
+	timing  func(*inventory.Config, *server.Config)
 	hangups chan os.Signal
 	logs    *observer.ObservedLogs
-	service *service     // its own while it runs
 	stop    func() error // ends the daemon; a second call does nothing
 }
 
@@ -70,7 +69,7 @@ func prepareDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 	}
 	d := &daemon{t: t, cfg: cfg, node: node, hangups: make(chan os.Signal)}
 	d.again = func() (config.Config, []string, error) { return d.cfg, nil, nil }
-	d.hurry = func(i *inventory.Config, _ *server.Config) { i.HoldersInterval = 50 * time.Millisecond }
+	d.timing = func(i *inventory.Config, _ *server.Config) { i.HoldersInterval = 50 * time.Millisecond }
 	d.startKubelet()
 	t.Cleanup(func() { d.kubelet.Stop() })
 	d.startPods()
@@ -94,12 +93,11 @@ func (d *daemon) run() {
 	d.logs = logs
 	ctx, cancel := context.WithCancel(d.t.Context())
 	ended := make(chan error, 1)
-	service := newService(d.cfg, d.hangups, func() (config.Config, []string, error) { return d.again() }, zap.New(core), metrics.New(buildVersion()))
-	service.hurry = d.hurry
-	d.service = service
-	go func() {
-		ended <- service.serve(ctx)
-	}()
+	s := &service{
+		cfg: d.cfg, log: zap.New(core), metrics: metrics.New(buildVersion()), timing: d.timing,
+		hangups: d.hangups, reload: func() (config.Config, []string, error) { return d.again() },
+	}
+	go func() { ended <- s.serve(ctx) }()
 	var once bool
 	d.stop = func() error {
 		if once {

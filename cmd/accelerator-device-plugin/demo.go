@@ -55,6 +55,6 @@ func demoDaemon(cfg config.Config) demo.Daemon {
 	return func(ctx context.Context, node *simnode.Node, kubelet demo.Kubelet, log io.Writer) error {
 		cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, node.Dev
 		cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = kubelet.Dir, kubelet.PodResources, ""
-		return newService(cfg, nil, nil, newLogger(cfg, log), nil).serve(ctx)
+		return (&service{cfg: cfg, log: newLogger(cfg, log)}).serve(ctx)
 	}
 }

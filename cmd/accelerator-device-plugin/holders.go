@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -18,17 +17,17 @@ import (
 	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
-// How long the kubelet may take to say who holds what: for a command that was
-// called to hear it, and where something else waits for the answer.
+// How long the kubelet may take to answer which containers hold which devices: where the
+// answer is what was asked for, and where something else waits for it.
 const (
 	holdersPatient = 2 * time.Second
 	holdersSoon    = 500 * time.Millisecond
 )
 
-// held is who holds what. nil: that is not known.
+// held has the holders of devices. nil: they are not known.
 type held map[podresources.Key][]podresources.Holder
 
-// askHolders asks who holds what.
+// askHolders asks the kubelet for the holders of devices.
 func askHolders(ctx context.Context, socket string, within time.Duration) (held, error) {
 	if _, err := os.Stat(socket); err != nil {
 		return nil, err // grpc would not say that it does not exist
@@ -38,7 +37,7 @@ func askHolders(ctx context.Context, socket string, within time.Duration) (held,
 	return podresources.List(ctx, socket)
 }
 
-// lookup returns what lists the holders of one device, nil where they are not known.
+// lookup returns a function that lists the holders of one device, or nil if they are not known.
 func (h held) lookup() func(resource, id string) []string {
 	if h == nil {
 		return nil
@@ -59,8 +58,7 @@ func (h held) of(resource, id string) []string {
 	return names
 }
 
-// ours are the devices that are held under a resource of ours, by id, each with its
-// holdings in the order of their names.
+// ours returns the holdings under names of ours, by device, in the order of the names.
 func (h held) ours(owns func(resource, id string) bool) map[string][]inventory.Holding {
 	all := make(map[string][]inventory.Holding)
 	for key := range h {
@@ -132,61 +130,51 @@ func (s holderSource) confirm(ctx context.Context) error {
 
 // complete returns the holdings of a kubelet's answer, with the allocations and the nodes
 // that the answer lacks. asked is when the kubelet was asked.
+//
+// The nodes of devices that other daemons, or earlier ones, gave out are read from the
+// kubelet's checkpoint. The only errors are those of [sysfs.OwnTrouble]: then the answer
+// before is better.
 func (s holderSource) complete(ctx context.Context, asked time.Time, known held) (map[string][]inventory.Holding, error) {
 	all := known.ours(s.owns)
-	told := map[podresources.Key]bool{}
+	given := map[podresources.Key]bool{} // by this daemon
 	for _, a := range s.given.Compare(asked, known.names) {
-		told[podresources.Key{Resource: a.Resource, ID: a.ID}] = true
+		given[podresources.Key{Resource: a.Resource, ID: a.ID}] = true
 		i := slices.IndexFunc(all[a.ID], func(h inventory.Holding) bool { return h.As == a.Resource })
 		if i < 0 {
-			all[a.ID] = append(all[a.ID], inventory.Holding{As: a.Resource, Nodes: a.Nodes})
-		} else {
-			all[a.ID][i].Nodes = a.Nodes
+			i = len(all[a.ID])
+			all[a.ID] = append(all[a.ID], inventory.Holding{As: a.Resource})
 		}
+		all[a.ID][i].Nodes = a.Nodes
 	}
-	return all, s.addRecorded(ctx, all, told)
-}
-
-// addRecorded adds the nodes of devices that other daemons, or earlier ones, gave out: it
-// reads them from the kubelet's checkpoint. told are the devices whose nodes are known. The
-// only errors are those of [sysfs.OwnTrouble]: then the answer before is better.
-func (s holderSource) addRecorded(ctx context.Context, all map[string][]inventory.Holding, told map[podresources.Key]bool) error {
-	missing := false
+	others := map[podresources.Key]*inventory.Holding{}
 	for id, holdings := range all {
-		for _, h := range holdings {
-			missing = missing || !told[podresources.Key{Resource: h.As, ID: id}]
-		}
-	}
-	if !missing {
-		return nil
-	}
-	add := func() (complete bool, err error) {
-		record, err := checkpoint.Read(s.kubeletDir)
-		if sysfs.OwnTrouble(err) {
-			return false, err
-		}
-		complete = true
-		for id, holdings := range all {
-			for i, h := range holdings {
-				if key := (podresources.Key{Resource: h.As, ID: id}); !told[key] {
-					given, found := record[key]
-					holdings[i].Nodes, holdings[i].NodesErr = given.Nodes, nodesErr(given, found, err)
-					complete = complete && holdings[i].NodesErr == nil
-				}
+		for i, h := range holdings {
+			if key := (podresources.Key{Resource: h.As, ID: id}); !given[key] {
+				others[key] = &holdings[i]
 			}
 		}
-		return complete, nil
 	}
-	complete, err := add()
-	if complete || err != nil {
-		return err
+	for again := false; len(others) > 0; again = true {
+		record, err := checkpoint.Read(s.kubeletDir)
+		if sysfs.OwnTrouble(err) {
+			return all, err
+		}
+		complete := true
+		for key, h := range others {
+			r, found := record[key]
+			h.Nodes, h.NodesErr = r.Nodes, nodesErr(r, found, err)
+			complete = complete && h.NodesErr == nil
+		}
+		if complete || again {
+			break
+		}
+		select { // another daemon may have given the device out just now
+		case <-ctx.Done():
+			return all, nil
+		case <-time.After(rereadCheckpoint):
+		}
 	}
-	select { // another daemon may have given the device out just now
-	case <-ctx.Done():
-	case <-time.After(rereadCheckpoint):
-		_, err = add()
-	}
-	return err
+	return all, nil
 }
 
 var (
@@ -221,21 +209,22 @@ func (s holderSource) record() map[string][]inventory.Holding {
 	return all
 }
 
-// owner remembers every policy that the daemon has had: what was given out under
-// an earlier one is ours still.
-type owner struct {
-	mu       sync.Mutex
-	policies []offer.Policy
+// ownership decides which names of resources are ours: those that the policy gives in any
+// mode, and those that rules have ever given, because containers may hold devices under them
+// still. It is safe for concurrent use.
+type ownership struct {
+	policy offer.Policy // of the start
+	named  sync.Map     // by later rules: names of resources
 }
 
-func (o *owner) follow(p offer.Policy) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.policies = append(slices.DeleteFunc(o.policies, func(old offer.Policy) bool { return reflect.DeepEqual(old, p) }), p)
+// add makes the names of these rules ours for good.
+func (o *ownership) add(rules []offer.Rule) {
+	for _, r := range rules {
+		o.named.Store(r.Resource, true)
+	}
 }
 
-func (o *owner) owns(resource, id string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.ContainsFunc(o.policies, func(p offer.Policy) bool { return p.Owns(resource, id) })
+func (o *ownership) owns(resource, id string) bool {
+	_, named := o.named.Load(resource)
+	return named || o.policy.Owns(resource, id)
 }

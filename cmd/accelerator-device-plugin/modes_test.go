@@ -43,20 +43,19 @@ func inMode(t *testing.T, mode string, adjust func(*config.Config)) *daemon {
 			adjust(c)
 		}
 	})
-	d.hurryAfter(0)
+	d.shorten(0)
 	d.run()
 	return d
 }
 
-// hurryAfter makes what was given out count as held for so long only; 0: as it does
-// outside tests.
-func (d *daemon) hurryAfter(grace time.Duration) {
-	given := server.NewAllocations(grace)
-	d.hurry = func(i *inventory.Config, s *server.Config) {
+// shorten overrides times: an allocation counts for the grace time; 0: as long as outside
+// tests.
+func (d *daemon) shorten(grace time.Duration) {
+	d.timing = func(i *inventory.Config, s *server.Config) {
 		i.HoldersInterval = 20 * time.Millisecond
 		s.RetireAfter = 200 * time.Millisecond
 		if grace > 0 {
-			s.Allocations = given
+			s.Allocations = server.NewAllocations(grace)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func TestAllocatedPortMovesInTheEnd(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, func(c *config.Config) { c.Mode = "af" })
 	const grace = 500 * time.Millisecond
-	d.hurryAfter(grace)
+	d.shorten(grace)
 	d.run()
 	d.do(d.node.Plug(cardA))
 	d.awaitOffers("card in", unmoved)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,11 +26,10 @@ import (
 // microseconds, one behind a slow BMC some tens of milliseconds.
 const readTimeout = 2 * time.Second
 
-// holdersInterval is how often it is asked who holds what is gone.
+// holdersInterval is the time between two questions for the holders of devices that are gone.
 const holdersInterval = 10 * time.Second
 
-// families is the list of what this program knows. A new family is one line
-// here.
+// families returns the families of a mode. A new family is one line here.
 func families(cfg config.Config) []inventory.Family {
 	if cfg.Mode == offer.Pool {
 		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}
@@ -36,8 +37,22 @@ func families(cfg config.Config) []inventory.Family {
 	return []inventory.Family{dfl.Family{Kind: kindOf[cfg.Mode]}, opae.Family{Kind: kindOf[cfg.Mode]}}
 }
 
-// kindOf is what is read as one device, by mode; a port where nothing is said.
+// kindOf is what is read as one device, by mode; a port in the modes that are not in it.
 var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
+
+// signals returns the signals of the families of all modes, because the mode may change while
+// the watcher runs.
+func signals(cfg config.Config) (all inventory.Signals) {
+	for _, cfg.Mode = range offer.Modes() {
+		for _, f := range families(cfg) {
+			s := f.Signals()
+			all.Subsystems, all.Nodes = append(all.Subsystems, s.Subsystems...), append(all.Nodes, s.Nodes...)
+		}
+	}
+	slices.Sort(all.Nodes)
+	all.Nodes = slices.Compact(all.Nodes)
+	return all
+}
 
 func policyOf(cfg config.Config) offer.Policy {
 	return offer.Policy{Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources}
@@ -49,28 +64,29 @@ type node struct {
 	inventory *inventory.Inventory
 }
 
-// openNode listens first: what happens from here on is not missed, whenever the
-// first scan begins. The watcher and the inventory may log to different places.
+// openNode opens the watcher and makes the inventory. What happens after it is not missed,
+// whenever the inventory is run. The watcher and the inventory may log to different places.
 func openNode(cfg config.Config, watched inventory.Config, watcherLog, inventoryLog *zap.Logger) (*node, error) {
 	host, err := openHost(cfg)
 	if err != nil {
 		return nil, err
 	}
-	known := families(cfg)
-	sources := watcher.Config{Sysfs: cfg.SysfsRoot, Dev: cfg.DevRoot, Metrics: watched.Metrics}
-	for _, f := range known {
-		s := f.Signals()
-		sources.Subsystems = append(sources.Subsystems, s.Subsystems...)
-		sources.Nodes = append(sources.Nodes, s.Nodes...)
-	}
-	w, err := watcher.New(sources, watcherLog)
+	s := signals(cfg)
+	w, err := watcher.New(watcher.Config{
+		Sysfs: cfg.SysfsRoot, Dev: cfg.DevRoot, Subsystems: s.Subsystems, Nodes: s.Nodes, Metrics: watched.Metrics,
+	}, watcherLog)
 	if err != nil {
 		return nil, fmt.Errorf("watcher: %w", err)
 	}
 	return &node{watcher: w, inventory: inventory.New(watched, host, inventoryLog)}, nil
 }
 
-// watching is how the inventory of a node is kept.
+// watch hands the hints of the watcher to the inventory until ctx ends.
+func (n *node) watch(ctx context.Context) error {
+	return n.watcher.Run(ctx, func(h watcher.Hint) { n.inventory.Hint(inventory.Hint(h)) })
+}
+
+// watching returns the settings of the inventory. Its Holders are left to the caller.
 func watching(cfg config.Config) inventory.Config {
 	return inventory.Config{
 		ResyncInterval: cfg.ResyncInterval, HealthInterval: cfg.HealthInterval, ReadTimeout: readTimeout,
@@ -81,7 +97,7 @@ func watching(cfg config.Config) inventory.Config {
 	}
 }
 
-// said is what the operator says about devices.
+// said returns what the operator says about devices, in the mode of cfg.
 func said(cfg config.Config) inventory.Policy {
 	p := inventory.Policy{
 		Families: families(cfg), AnyAFU: policyOf(cfg).AnyAFU(),
@@ -98,8 +114,7 @@ func said(cfg config.Config) inventory.Policy {
 	return p
 }
 
-// openHost checks the roots: what is no directory is refused before anything
-// waits for it.
+// openHost returns the node's directories, or an error if one cannot be used.
 func openHost(cfg config.Config) (sysfs.Host, error) {
 	if err := checkDir(cfg.SysfsRoot); err != nil {
 		return sysfs.Host{}, fmt.Errorf("--sysfs-root %q: %w", cfg.SysfsRoot, err)

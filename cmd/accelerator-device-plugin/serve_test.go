@@ -233,7 +233,7 @@ func TestBadRootsEndAtOnce(t *testing.T) {
 			cfg := config.Defaults()
 			cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot, cfg.HTTPAddress = node.Sys, node.Dev, node.Dev, ""
 			test.adjust(&cfg)
-			err = newService(cfg, nil, nil, zap.NewNop(), nil).serve(t.Context())
+			err = (&service{cfg: cfg, log: zap.NewNop()}).serve(t.Context())
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("serve = %v, want an error that says %q", err, test.want)
 			}

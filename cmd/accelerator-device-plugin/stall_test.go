@@ -298,8 +298,8 @@ func liveCrash(dir string) (exitCode int) {
 	cfg.Mode, cfg.SysfsRoot, cfg.DevRoot, cfg.KubeletDir, cfg.HTTPAddress = offer.Pool, dir, dir, dir, ""
 	log := openLog(cfg, os.Stderr, nil)
 	defer log.close()
-	s := newService(cfg, nil, nil, log.Logger, nil)
-	s.hurry = func(*inventory.Config, *server.Config) {
+	s := &service{cfg: cfg, log: log.Logger}
+	s.timing = func(*inventory.Config, *server.Config) {
 		for i := range 100 {
 			log.Warn("reading timed out", event.ReadTimeout, event.PCI(strconv.Itoa(i)), event.Lasted(0))
 		}

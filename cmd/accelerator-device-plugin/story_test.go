@@ -133,10 +133,9 @@ func liveStory(dir string) (exitCode int) {
 	cfg.RecoveryHold = 200 * time.Millisecond
 	log := openLog(cfg, os.Stderr, nil)
 	defer log.close()
-	s := newService(cfg, nil, nil, log.Logger, nil)
-	given := server.NewAllocations(100 * time.Millisecond)
-	s.hurry = func(i *inventory.Config, s *server.Config) {
-		i.HoldersInterval, s.Allocations = 50*time.Millisecond, given
+	s := &service{cfg: cfg, log: log.Logger}
+	s.timing = func(i *inventory.Config, s *server.Config) {
+		i.HoldersInterval, s.Allocations = 50*time.Millisecond, server.NewAllocations(100*time.Millisecond)
 	}
 	if s.live(ctx, log, nil) != nil {
 		return 1

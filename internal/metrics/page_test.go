@@ -184,11 +184,11 @@ func grep(text, what string) []string {
 	return found
 }
 
-// Gauges follow the newest generation, counters go on.
+// Gauges follow the newest state, counters go on.
 func TestAnotherMode(t *testing.T) {
 	m := story()
 	next := stateOf(nil, unit)
-	next.Mode = "pool"
+	next.Mode = func() string { return "pool" }
 	m.Follow(next)
 	text := page(t, m)
 	for _, want := range []string{

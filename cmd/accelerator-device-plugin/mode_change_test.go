@@ -1,0 +1,87 @@
+package main
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/server/offer"
+)
+
+// A device that was given out is not given out again, as itself or with another one that has
+// its node, because the mode changes in the same moment: not before the allocation has ceased
+// to count, for no container has the device in the end.
+func TestNotGivenTwiceOverAModeChange(t *testing.T) {
+	type unit struct{ mode, resource, id string }
+	for _, test := range []struct {
+		name        string
+		given, next unit
+	}{
+		{"another name", unit{"single", testResource, "5e:00.0"}, unit{"af", afBb, "5e:00.0"}},
+		{"back to the setting", unit{"af", afBb, "5e:00.0"}, unit{"", testResource, "5e:00.0"}},
+		{"a card with the port", unit{"single", testResource, "3b:00.0-p1"}, unit{"region", regionA, "3b:00.0"}},
+		{"a card of the port's id", unit{"af", afAa, "3b:00.0"}, unit{"regiondevel", regionA, "3b:00.0"}},
+		{"a port of the card's id", unit{"region", regionA, "3b:00.0"}, unit{"single", testResource, "3b:00.0"}},
+		{"another port of the card", unit{"region", regionA, "3b:00.0"}, unit{"af", afAa, "3b:00.0-p1"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := prepareCluster(t, nil)
+			const grace = 700 * time.Millisecond
+			c.shorten(grace)
+			c.do(c.node.Plug(cardA))
+			c.do(c.node.Plug(cardB))
+			c.ask(test.given.mode)
+			c.run()
+			c.awaitOffers("started", bothCards[test.given.mode])
+			at := time.Now()
+			_, err := c.kubelet.Allocate(t.Context(), test.given.resource, test.given.id)
+			c.do(err)
+			c.ask(test.next.mode)
+			c.awaitLine("mode.changed", "old:"+test.given.mode)
+			deadline := time.After(20 * time.Second)
+			for {
+				if _, err = c.kubelet.Allocate(t.Context(), test.next.resource, test.next.id); err == nil {
+					break
+				}
+				select {
+				case <-deadline:
+					t.Fatalf("not given out in the end: %v", err)
+				case <-time.After(time.Millisecond):
+				}
+			}
+			if took := time.Since(at); took < grace {
+				t.Errorf("given out again after %s, want %s at least", took, grace)
+			}
+		})
+	}
+}
+
+// The settings that SIGHUP has read again hold in the mode of the annotation, and names of
+// rules that are gone stay ours.
+func TestHangupInTheModeOfTheAnnotation(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, nil)
+	c.ask("af")
+	c.do(c.node.Plug(cardA))
+	c.do(c.node.Plug(cardB))
+	c.run()
+	c.awaitOffers("af", bothCards["af"])
+	const lab = "example.com/lab"
+	hangup := func(rules ...offer.Rule) {
+		c.cfg.Resources = rules
+		c.hangups <- syscall.SIGHUP
+	}
+	hangup(offer.Rule{Resource: lab, Match: offer.Match{PCIAddress: "5e:00.0"}})
+	inLab := offers{afAa: bothCards["af"][afAa], lab: {"5e:00.0": true}}
+	c.awaitOffers("a rule", inLab)
+	c.hold("job", lab, "5e:00.0")
+	hangup()
+	c.awaitRefused("the rule is gone", lab, "5e:00.0", "replaced-in-use")
+	c.ask("single")
+	c.awaitOffers("single", offers{
+		testResource: {"3b:00.0": true, "3b:00.0-p1": true}, lab: {"5e:00.0": false},
+	})
+	c.pods.Release("default", "job")
+	c.awaitOffers("the pod has ended", bothCards["single"])
+}
