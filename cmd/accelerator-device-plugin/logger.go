@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"os"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/throttle"
 )
 
-// newLogger writes lines to w, one JSON object each, or text for people. Logging blocks
-// until the line is written.
+// newLogger returns a logger that writes lines to w, each a JSON object, or text for people.
+// Logging blocks until the line is written.
 func newLogger(cfg config.Config, w io.Writer) *zap.Logger {
 	return newZap(zapcore.NewCore(newEncoder(cfg, w), zapcore.Lock(zapcore.AddSync(w)), levelOf(cfg)))
 }
@@ -48,8 +47,8 @@ func openLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *daemonLog {
 // stalled. Lines that are logged later are dropped.
 func (l *daemonLog) close() { l.lines.Close() }
 
-// toggle turns Debug on, or off. It says so while it is on: that is heard at every
-// level.
+// toggle turns Debug on, or off. It logs that while Debug is on, so the line is written at
+// every level.
 func (l *daemonLog) toggle() {
 	old, next := l.level.Level(), zapcore.DebugLevel
 	if old == zapcore.DebugLevel {
@@ -60,27 +59,8 @@ func (l *daemonLog) toggle() {
 	l.level.SetLevel(next)
 }
 
-// follow toggles Debug at each signal. The func that it returns ends that, and says
-// what was counted and not said yet; lines are taken still.
-func (l *daemonLog) follow(signals <-chan os.Signal) (end func()) {
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-over:
-				return
-			case <-signals:
-				l.toggle()
-			}
-		}
-	}()
-	return func() {
-		close(over)
-		<-ended
-		l.limit.Close()
-	}
-}
+// endCounts logs how many lines were counted and not logged. Later lines are logged.
+func (l *daemonLog) endCounts() { l.limit.Close() }
 
 func newZap(core zapcore.Core) *zap.Logger {
 	// A log that cannot be written cannot be complained about in the log.
@@ -113,7 +93,7 @@ func levelOf(cfg config.Config) zapcore.Level {
 	return level
 }
 
-// logUsage says in the log why serve did not start.
+// logUsage logs why serve did not start.
 func logUsage(w io.Writer, err error) {
 	newLogger(config.Defaults(), w).Error("configuration refused", event.DaemonFailed, event.Err(err))
 }

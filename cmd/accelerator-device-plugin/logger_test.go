@@ -102,11 +102,10 @@ func TestTime(t *testing.T) {
 func TestRepeatedTroubleIsCounted(t *testing.T) {
 	var out bytes.Buffer
 	log := openLog(config.Defaults(), &out, nil)
-	end := log.follow(nil)
 	for range 50 {
 		log.Warn("inotify events lost", event.InotifyOverflow, event.Path("/dev"))
 	}
-	end()
+	log.endCounts()
 	log.Info("daemon stopped", event.DaemonStopped)
 	log.close()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -96,8 +96,7 @@ func newLogs() *cobra.Command {
 	return cmd
 }
 
-// wantsLog finds that no log comes on stdin: it is a terminal, or, as cron has it,
-// the null device.
+// wantsLog returns an error if stdin is a terminal or, as under cron, the null device.
 func wantsLog(stdin *os.File) error {
 	if !isTerminal(stdin) {
 		return nil
@@ -143,8 +142,8 @@ func parseBounds(f *timeline.Filter, since, until string) (err error) {
 	return nil
 }
 
-// logs reads the files in turn, as far as they can be read. That nobody reads the
-// output any more (head has seen enough) is no failure.
+// logs reads the files in turn, as far as they can be read. It is no failure that the reader
+// of the output has closed its end, as head does.
 func logs(cmd *cobra.Command, reader *timeline.Reader, files []string) error {
 	signal.Ignore(syscall.SIGPIPE)
 	var failed error
@@ -174,51 +173,26 @@ func logs(cmd *cobra.Command, reader *timeline.Reader, files []string) error {
 }
 
 func readLog(ctx context.Context, reader *timeline.Reader, name string) error {
-	if name == "-" {
-		return reader.Read("stdin", &interruptible{ctx: ctx, in: os.Stdin})
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	return reader.Read(name, &interruptible{ctx: ctx, in: file})
-}
-
-// interruptible ends when ctx does, in good order: what was read is told. A read of
-// a terminal or a pipe cannot be called off, so the last one may be left behind;
-// the process ends next.
-type interruptible struct {
-	ctx   context.Context
-	in    io.Reader
-	spare []byte // what a read that is under way may write to
-}
-
-type got struct {
-	n   int
-	err error
-}
-
-func (i *interruptible) Read(p []byte) (int, error) {
-	if i.ctx.Err() != nil {
-		return 0, io.EOF
-	}
-	if i.spare == nil {
-		i.spare = make([]byte, 64<<10)
-	}
-	room := i.spare[:min(len(p), len(i.spare))]
-	read := make(chan got, 1)
-	go func() {
-		n, err := i.in.Read(room)
-		read <- got{n, err}
-	}()
-	select {
-	case r := <-read:
-		if path := (*fs.PathError)(nil); errors.As(r.err, &path) {
-			r.err = path.Err // the file is named by who reads it
+	in, from := os.Stdin, "stdin"
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
 		}
-		return copy(p, room[:r.n]), r.err
-	case <-i.ctx.Done():
-		return 0, io.EOF
+		defer file.Close()
+		in, from = file, name
 	}
+	// At the end of ctx the log ends in good order, and what was read is told. A read of a
+	// terminal or a pipe cannot be called off: it is left behind, the process ends next.
+	out, to := io.Pipe()
+	defer out.Close()
+	go func() {
+		_, err := io.Copy(to, in)
+		if path := (*fs.PathError)(nil); errors.As(err, &path) {
+			err = path.Err // the reader names the file
+		}
+		to.CloseWithError(err)
+	}()
+	defer context.AfterFunc(ctx, func() { to.Close() })()
+	return reader.Read(from, out)
 }

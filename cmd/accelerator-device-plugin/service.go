@@ -57,10 +57,10 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 		debug.SetGCPercent(50)
 	}
 	s := &service{
-		cfg: cfg, log: log.Logger, metrics: counts, hangups: hangups,
+		cfg: cfg, log: log.Logger, metrics: counts, hangups: hangups, toggles: toggles, toggle: log.toggle,
 		reload: func() (config.Config, []string, error) { return loader.Again(os.LookupEnv) },
 	}
-	return s.live(cmd.Context(), log, toggles)
+	return s.live(cmd.Context(), log)
 }
 
 // service is the daemon. Its fields do not change while it runs.
@@ -74,16 +74,18 @@ type service struct {
 	// need a restart. Without hangups: not used.
 	reload func() (config.Config, []string, error)
 
+	toggles <-chan os.Signal // SIGUSR1; nil: there is none
+	toggle  func()           // of Debug. Without toggles: not used
+
 	// timing overrides times that are not settings; nil outside tests.
 	timing func(*inventory.Config, *server.Config)
 }
 
 // live runs the daemon until ctx ends, and logs its beginning and its end.
-func (s *service) live(ctx context.Context, log *daemonLog, toggles <-chan os.Signal) error {
+func (s *service) live(ctx context.Context, log *daemonLog) error {
 	s.log.Info("daemon started", event.DaemonStarted, event.Version(buildVersion()), event.PID(os.Getpid()), event.Mode(s.cfg.Mode), event.Node(s.cfg.NodeName))
-	end := log.follow(toggles)
 	err := s.serve(ctx)
-	end()
+	log.endCounts()
 	if err != nil {
 		s.log.Error("daemon failed", event.DaemonFailed, event.Err(err))
 		return failure{error: err, logged: true}
@@ -204,6 +206,8 @@ func (s *service) serve(ctx context.Context) (failed error) {
 			if change(asked) {
 				node.inventory.Use(said(cfg))
 			}
+		case <-s.toggles:
+			s.toggle()
 		case <-s.hangups:
 			message, taken := "hangup received", s.reloadPolicy(&cfg)
 			if taken {

@@ -305,7 +305,7 @@ func liveCrash(dir string) (exitCode int) {
 		}
 		panic("at work")
 	}
-	_ = s.live(context.Background(), log, nil)
+	_ = s.live(context.Background(), log)
 	return 0
 }
 

@@ -137,7 +137,7 @@ func liveStory(dir string) (exitCode int) {
 	s.timing = func(i *inventory.Config, s *server.Config) {
 		i.HoldersInterval, s.Allocations = 50*time.Millisecond, server.NewAllocations(100*time.Millisecond)
 	}
-	if s.live(ctx, log, nil) != nil {
+	if s.live(ctx, log) != nil {
 		return 1
 	}
 	return 0

@@ -27,14 +27,15 @@ kubelet is not told anything.`,
   accelerator-device-plugin watch --recovery-hold 0s -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if format != "" && format != "json" {
-				return fmt.Errorf("-o %q: want json", format)
+			asJSON, err := wantsJSON(format)
+			if err != nil {
+				return err
 			}
 			cfg, err := load(loader)
 			if err != nil {
 				return err
 			}
-			return asFailure(watch(cmd, cfg, format == "json", loader.IsSet))
+			return asFailure(watch(cmd, cfg, asJSON, loader.IsSet))
 		},
 	}
 	loader.AddFlags(cmd.Flags())
