@@ -33,7 +33,7 @@ func daemon() []row {
 		{Reloaded, levels(info),
 			"SIGHUP came: `exclude`, `health` and `resources` of the YAML file are read again, cards scanned, resources registered again; devices: those excluded",
 			nil, may(devices)},
-		{ModeChanged, levels(info), "the node's annotation asks for another mode: everything begins anew with that", must(before, after), nil},
+		{ModeChanged, levels(info), "the node's annotation asks for another mode: devices move to their resources in that", must(before, after), nil},
 		{ConfigRefused, levels(severe), "SIGHUP came, but the YAML file cannot be read or is wrong: the old settings stay", must(trouble), nil},
 		{ConfigNotice, levels(warn),
 			"a setting does nothing in this mode; a changed one needs a restart; an excluded address has no device; the node's annotation is no mode, or is not known at the start and the mode is as set; the API server knows no such node",

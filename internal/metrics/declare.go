@@ -63,7 +63,7 @@ var (
 	cardsUnreadable = Declaration{"accelerator_cards_unreadable", Gauge,
 		"Cards whose last reading failed or is overdue.", nil}
 	snapshotVersion = Declaration{"accelerator_snapshot_version", Gauge,
-		"Number of the newest list of devices; it grows by one with each change and starts anew with the mode. 0: the first scan is not done.", nil}
+		"Number of the newest list of devices; it grows by one with each change. 0: the first scan is not done.", nil}
 	holdersKnown = Declaration{"accelerator_holders_known", Gauge,
 		"1 while the kubelet says who holds what, 0 while it does not; it is asked with each listing at least. No series before that.", nil}
 
