@@ -34,7 +34,6 @@ func (p *presence) note(r *Reader, l *line) {
 		p.of(l.origin, func(_ string, s *sighting) { s.here = false })
 	case "mode.changed":
 		p.begins(l, "new")
-		p.forget(l.origin)
 	case "scan.done":
 		p.of(l.origin, func(_ string, s *sighting) { s.missed = !s.here })
 	case "device.added":

@@ -46,9 +46,8 @@ func (s *summary) note(l *line, wanted bool) {
 		s.stopClocks(origin, w.newest)
 		mode := l.text("mode")
 		s.begin(w, origin, mode, w.mode != "" && mode != nil && w.mode != string(mode))
-	case "mode.changed":
-		s.stopClocks(origin, l.time)
-		s.begin(w, origin, l.text("new"), true)
+	case "mode.changed": // lines of their own tell what becomes of the devices
+		w.setMode(l.text("new"))
 	case "daemon.stopped", "daemon.failed":
 		s.stopClocks(origin, l.time)
 	case "scan.done":
@@ -76,9 +75,7 @@ func (s *summary) note(l *line, wanted bool) {
 // begin notes that a daemon begins, in a mode, which may be another than before. The devices of another mode are
 // others, and who holds what is gone is said again.
 func (s *summary) begin(w *watch, origin string, mode []byte, another bool) {
-	if len(mode) <= maxKey {
-		w.mode = string(mode)
-	}
+	w.setMode(mode)
 	for _, d := range s.devices {
 		if d.Origin == origin {
 			d.Holders = nil

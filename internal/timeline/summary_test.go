@@ -83,8 +83,10 @@ func TestClocks(t *testing.T) {
 			daemon(11, "scan.done") + added(13, "unhealthy") + daemon(14, "x.y"), times{Usable: 2, Unhealthy: 1, Events: 2, Last: "unhealthy"}},
 		{"found again", added(0, "healthy") + daemon(2, "daemon.stopped") + daemon(10, "daemon.started") + added(10, "healthy") +
 			daemon(11, "scan.done") + daemon(14, "x.y"), times{Usable: 6, Events: 2, Last: "healthy"}},
-		{"another mode", added(0, "healthy") + daemon(2, "mode.changed") + daemon(3, "scan.done") + daemon(14, "x.y"),
-			times{Usable: 2, Events: 1, Last: "healthy"}},
+		{"another mode", added(0, "healthy") + daemon(2, "mode.changed") + health(10, "healthy", "unhealthy", 10) + daemon(14, "x.y"),
+			times{Usable: 10, Unhealthy: 4, Turns: 1, Events: 2, Last: "unhealthy"}},
+		{"another mode, and a restart without it", added(0, "healthy") + daemon(2, "mode.changed") + daemon(4, "daemon.stopped") +
+			daemon(10, "daemon.started") + daemon(11, "scan.done") + daemon(14, "x.y"), times{Usable: 4, Gone: 3, Events: 1, Last: "gone"}},
 		{"restarted in another mode", in(0, "single") + added(0, "healthy") + in(2, "af") + daemon(3, "scan.done") + daemon(14, "x.y"),
 			times{Events: 1, Last: "healthy"}},
 		{"restarted in the same one", in(0, "af") + added(0, "healthy") + in(2, "af") + daemon(3, "scan.done") + daemon(14, "x.y"),

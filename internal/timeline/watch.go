@@ -10,6 +10,12 @@ type watch struct {
 	mode          string
 }
 
+func (w *watch) setMode(mode []byte) {
+	if len(mode) <= maxKey {
+		w.mode = string(mode)
+	}
+}
+
 // watch is that of an origin, and where a line stands that it has at t.
 func (s *summary) watch(origin string, t time.Time) (*watch, phase) {
 	w := s.watches[origin]
