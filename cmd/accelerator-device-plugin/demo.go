@@ -33,10 +33,10 @@ soon. Fails if something was not told.`,
 			cfg := config.Defaults()
 			cfg.RecoveryHold = time.Second // nobody wants to watch a hold of 10 s
 			cfg.FlapWindow = 20 * time.Second
-			// Before anything speaks gRPC, as the library wants it; its log would mix
-			// the daemon's lines with the stand-in's.
+			// The library wants it before the first use of gRPC. Its log would mix the
+			// daemon's lines with the stand-in's.
 			server.UseLogger(zap.NewNop())
-			// What stops it must not leave its directory behind.
+			// A signal must not leave the directory behind.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGQUIT)
 			signal.Ignore(syscall.SIGPIPE)
 			defer stop()
@@ -50,7 +50,7 @@ soon. Fails if something was not told.`,
 	return cmd
 }
 
-// demoDaemon is the daemon as serve runs it, on a simulated node.
+// demoDaemon returns the daemon as serve runs it, on a simulated node.
 func demoDaemon(cfg config.Config) demo.Daemon {
 	return func(ctx context.Context, node *simnode.Node, kubelet demo.Kubelet, log io.Writer) error {
 		cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, node.Dev

@@ -74,7 +74,7 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 	if err != nil {
 		return err
 	}
-	// A user who takes unknown holders for no holders may pull a card that a pod uses.
+	// If unknown holders were printed as none, a user might pull a card that a pod uses.
 	if unknown != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(unknown, fs.ErrNotExist)) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %s\n", terminal.Escape(unknown.Error()))
 	}
@@ -83,14 +83,14 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 		return err
 	}
 	if format == "wide" {
-		sayIdleRules(cmd.ErrOrStderr(), policy, snapshot.Devices)
+		printIdleRules(cmd.ErrOrStderr(), policy, snapshot.Devices)
 	}
 	return nil
 }
 
-// sayIdleRules names the rules for resources that no device is offered by: a slip
-// of the pen, a card that is not there, or an earlier rule that takes all.
-func sayIdleRules(w io.Writer, policy offer.Policy, devices []*inventory.Device) {
+// printIdleRules prints the rules by which no device is offered: the rule is wrong, the card
+// is not there, or an earlier rule takes all.
+func printIdleRules(w io.Writer, policy offer.Policy, devices []*inventory.Device) {
 	used := make(map[int]bool)
 	for _, d := range devices {
 		used[policy.RuleOf(d)] = true
@@ -102,7 +102,7 @@ func sayIdleRules(w io.Writer, policy offer.Policy, devices []*inventory.Device)
 	}
 }
 
-// scanOnce runs an inventory until each card has answered, or was given up.
+// scanOnce returns the devices when each card has answered or was given up.
 func scanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) (inventory.Snapshot, error) {
 	host, err := openHost(cfg)
 	if err != nil {
@@ -111,8 +111,7 @@ func scanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) 
 	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // once is enough
 	inv := inventory.New(watched, host, zap.NewNop())
 
-	// Longer than any card may take: what has not been seen by then, directories
-	// included, will not be.
+	// Longer than any card may take. Directories that cannot be listed by then never will be.
 	ctx, cancel := context.WithTimeout(ctx, readTimeout+time.Second)
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return inv.Run(ctx) })

@@ -47,8 +47,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// forPeople says whether what serve writes is read by people. The command line
-// was not understood, so only its words can be asked.
+// forPeople reports whether the output of serve is for people. It goes by the words of the
+// command line, which could not be parsed.
 func forPeople(args []string, stderr io.Writer) bool {
 	return isTerminal(stderr) || strings.Contains(" "+strings.ReplaceAll(strings.Join(args, " "), "=", " ")+" ", " --log-format console ")
 }
@@ -61,8 +61,8 @@ type failure struct {
 
 func (f failure) Unwrap() error { return f.error }
 
-// doubleDashes lets the flags of the original go on working: -log-level and
-// -accel-nbunits, with one dash.
+// doubleDashes adds a dash to the flags of the original that have one: -log-level and
+// -accel-nbunits.
 func doubleDashes(args []string) []string {
 	out := make([]string, len(args))
 	for i, a := range args {
@@ -75,8 +75,8 @@ func doubleDashes(args []string) []string {
 	return out
 }
 
-// oneDash helps who writes a flag with one dash, as other plugins take theirs: the
-// parser takes its letters for flags of their own.
+// oneDash returns an error that explains a flag with one dash, as other plugins have theirs.
+// The parser takes each of its letters for a flag.
 func oneDash(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -89,7 +89,7 @@ func oneDash(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w; want two dashes: --%s", err, name)
 }
 
-// isTerminal says whether w is a character device: good enough to decide on
+// isTerminal reports whether w is a character device, which is good enough to decide on
 // colours.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

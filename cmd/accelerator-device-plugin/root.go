@@ -69,7 +69,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// unknownCommand is a word that is none of our commands.
+// unknownCommand is the error for a word that is not one of our commands.
 type unknownCommand struct {
 	word    string
 	similar []string
@@ -122,7 +122,7 @@ func printVersion(cmd *cobra.Command) error {
 	return asFailure(err)
 }
 
-// buildVersion is what the Makefile set, or what go install knows.
+// buildVersion returns the version that the Makefile has set, or that of go install.
 func buildVersion() string {
 	if version != "" {
 		return version
@@ -133,7 +133,7 @@ func buildVersion() string {
 	return "(devel)"
 }
 
-// newLoader returns a loader that knows what a file may speak of.
+// newLoader returns a loader that knows the health rows and families of this program.
 func newLoader() *config.Loader {
 	var v config.Vocabulary
 	for _, row := range port.Rows() {
@@ -145,7 +145,7 @@ func newLoader() *config.Loader {
 	return config.New(v)
 }
 
-// load completes the configuration of a command whose flags were parsed.
+// load returns the configuration of a command whose flags were parsed.
 func load(loader *config.Loader) (config.Config, error) {
 	err := loader.Load(os.LookupEnv)
 	return loader.Config, err

@@ -43,9 +43,8 @@ kubelet is not told anything.`,
 	return cmd
 }
 
-// watch runs what the daemon runs, without a server. Unless told otherwise it
-// logs, as text on stderr, trouble of the watcher only: what the inventory would
-// say is what is printed.
+// watch runs a watcher and an inventory, and prints the changes. By default it logs trouble of
+// the watcher only, as text on stderr: the news of the inventory is what is printed.
 func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string) bool) error {
 	if !isSet("log-format") {
 		cfg.LogFormat = "console"
