@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/view"
-	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 )
 
@@ -30,60 +27,10 @@ func answers(ctx context.Context, cfg config.Config, n *node, srv *server.Server
 	}
 }
 
-// alive returns nil while the goroutines of watcher, inventory and server go on.
-func alive(ctx context.Context, n *node, srv *server.Server) error {
-	var loop error
-	if n.inventory.Alive(ctx) != nil {
-		loop = fmt.Errorf("inventory: %w", context.Cause(ctx))
-	}
-	return errors.Join(loop, n.watcher.Alive(), srv.Alive())
-}
-
 // ready returns nil when the first scan is done, each resource has a stream, and nothing
 // is stuck.
 func ready(ctx context.Context, n *node, srv *server.Server) error {
 	return errors.Join(srv.Ready(), alive(ctx, n, srv))
-}
-
-// stateOf returns the state that the gauges show.
-func stateOf(mode func() string, inv *inventory.Inventory, srv *server.Server) metrics.State {
-	return metrics.State{
-		Mode: mode,
-		Devices: func() (uint64, []metrics.Device) {
-			snapshot, _ := inv.Latest()
-			all := make([]metrics.Device, len(snapshot.Devices))
-			for i, d := range snapshot.Devices {
-				all[i] = measured(d)
-			}
-			return snapshot.Version, all
-		},
-		Resources: func() []metrics.Resource {
-			var all []metrics.Resource
-			for _, r := range srv.Resources() {
-				all = append(all, metrics.Resource{Name: r.Name, Streams: r.Streams, Ready: r.Ready == nil})
-			}
-			return all
-		},
-	}
-}
-
-// tombstoneReasons are those of a device that is held, or may be held, as what it is no
-// longer.
-var tombstoneReasons = []string{
-	inventory.ReasonRemoved, inventory.ReasonRemovedInUse, inventory.ReasonReplacedInUse, inventory.ReasonMoving,
-	inventory.ReasonNodeChanged,
-}
-
-// measured returns a device as the metrics show it.
-func measured(d *inventory.Device) metrics.Device {
-	m := metrics.Device{
-		ID: d.ID, PCI: d.PCIAddress, PCIID: d.PCIID, Family: d.Family, Resource: d.OfferedAs, NUMANode: d.NUMANode,
-		Health: d.Health.String(), Reasons: d.Reasons, AFU: d.AFUID, Interface: d.InterfaceID,
-	}
-	if i := slices.IndexFunc(d.Reasons, func(r string) bool { return slices.Contains(tombstoneReasons, r) }); i >= 0 {
-		m.Tombstone = d.Reasons[i]
-	}
-	return m
 }
 
 // holdersAge is the greatest age of the kubelet's answer that /devices shows. The kubelet

@@ -133,7 +133,7 @@ func buildVersion() string {
 	return "(devel)"
 }
 
-// newLoader returns a loader that knows the health rows and families of this program.
+// newLoader returns a loader that knows what a file may speak of.
 func newLoader() *config.Loader {
 	var v config.Vocabulary
 	for _, row := range port.Rows() {

@@ -43,8 +43,8 @@ kubelet is not told anything.`,
 	return cmd
 }
 
-// watch runs a watcher and an inventory, and prints the changes. By default it logs trouble of
-// the watcher only, as text on stderr: the news of the inventory is what is printed.
+// watch runs what the daemon runs, without a server. By default it logs, as text on
+// stderr, trouble of the watcher only: the changes of the inventory are printed.
 func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string) bool) error {
 	if !isSet("log-format") {
 		cfg.LogFormat = "console"

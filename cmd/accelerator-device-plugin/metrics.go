@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+)
+
+// stateOf returns where the gauges are read from.
+func stateOf(mode func() string, inv *inventory.Inventory, srv *server.Server) metrics.State {
+	return metrics.State{
+		Mode: mode,
+		Devices: func() (uint64, []metrics.Device) {
+			snapshot, _ := inv.Latest()
+			all := make([]metrics.Device, len(snapshot.Devices))
+			for i, d := range snapshot.Devices {
+				all[i] = measured(d)
+			}
+			return snapshot.Version, all
+		},
+		Resources: func() []metrics.Resource {
+			var all []metrics.Resource
+			for _, r := range srv.Resources() {
+				all = append(all, metrics.Resource{Name: r.Name, Streams: r.Streams, Ready: r.Ready == nil})
+			}
+			return all
+		},
+	}
+}
+
+// tombstoneReasons are those of a device that somebody holds, or may hold, as what
+// it is not any more.
+var tombstoneReasons = []string{
+	inventory.ReasonRemoved, inventory.ReasonRemovedInUse, inventory.ReasonReplacedInUse, inventory.ReasonMoving,
+	inventory.ReasonNodeChanged,
+}
+
+// measured is a device as the metrics show it.
+func measured(d *inventory.Device) metrics.Device {
+	m := metrics.Device{
+		ID: d.ID, PCI: d.PCIAddress, PCIID: d.PCIID, Family: d.Family, Resource: d.OfferedAs, NUMANode: d.NUMANode,
+		Health: d.Health.String(), Reasons: d.Reasons, AFU: d.AFUID, Interface: d.InterfaceID,
+	}
+	if i := slices.IndexFunc(d.Reasons, func(r string) bool { return slices.Contains(tombstoneReasons, r) }); i >= 0 {
+		m.Tombstone = d.Reasons[i]
+	}
+	return m
+}
+
+// alive is nil while everything that the devices depend on goes on: the goroutines
+// that hear, judge and tell.
+func alive(ctx context.Context, n *node, srv *server.Server) error {
+	var loop error
+	if n.inventory.Alive(ctx) != nil {
+		loop = fmt.Errorf("inventory: %w", context.Cause(ctx))
+	}
+	return errors.Join(loop, n.watcher.Alive(), srv.Alive())
+}
