@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// ailment is a condition as it is remembered: bad news counts at once, and goes
+// tracked is a condition as it is remembered: bad news counts at once, and goes
 // on counting until it has been gone for the hold time.
-type ailment struct {
+type tracked struct {
 	Condition
 	since  time.Time // first reading of the present spell
 	healed time.Time // first good reading after it; zero while it lasts
@@ -18,7 +18,7 @@ type ailment struct {
 
 // health remembers what was wrong with one device.
 type health struct {
-	ailments map[string]*ailment // by reason
+	conditions map[string]*tracked // by reason
 	// offered: this device was published as healthy or degraded once. Only then
 	// does good news wait: a port that has just appeared stands unbound for some
 	// milliseconds before its driver binds, and nobody was told otherwise yet.
@@ -32,6 +32,10 @@ type rules struct {
 	reprogram  time.Duration // how long a passing condition is only what it says
 	flapLimit  int           // turns within flapWindow that are borne; 0: any number
 	flapWindow time.Duration
+
+	unnamed  time.Duration // how long a device may lack something to be offered before that is logged
+	grace    time.Duration // how long a claim lasts that no answer ends
+	interval time.Duration // between two questions about holders
 }
 
 // verdict is the judgement of one reading.
@@ -50,7 +54,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 
 	var v verdict
 	var hardware Health // what the device is by itself
-	for _, a := range h.ailments {
+	for _, a := range h.conditions {
 		switch {
 		case !a.healed.IsZero():
 			v.at(a.healed.Add(r.hold), now)
@@ -59,7 +63,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		}
 		weight := a.weight(now, r.reprogram)
 		v.health = max(v.health, weight)
-		if !byTheWay[a.Reason] {
+		if !administrative[a.Reason] {
 			hardware = max(hardware, weight)
 		}
 	}
@@ -74,26 +78,26 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	return v
 }
 
-// byTheWay are reasons that are no judgement on the hardware: they make no turn.
-var byTheWay = map[string]bool{
+// administrative are reasons that are no judgement on the hardware: they make no turn.
+var administrative = map[string]bool{
 	ReasonExcluded: true, ReasonMoving: true, ReasonReplacedInUse: true, ReasonNodeInUse: true, ReasonNodeChanged: true,
 	ReasonUnchecked: true,
 }
 
-// forgive forgets reasons for which the hardware need not recover.
-func (h *health) forgive(reasons ...string) {
+// clear forgets reasons for which the hardware need not recover.
+func (h *health) clear(reasons ...string) {
 	for _, reason := range reasons {
-		delete(h.ailments, reason)
+		delete(h.conditions, reason)
 	}
 }
 
 // overrule makes what is wrong, or was, count for no more than the operator says
 // from now on. That is no good news of the hardware, and waits for nothing.
 func (h *health) overrule(p Policy) {
-	for reason, a := range h.ailments {
+	for reason, a := range h.conditions {
 		switch severity := p.severity(a.Condition); severity {
 		case Healthy:
-			delete(h.ailments, reason)
+			delete(h.conditions, reason)
 		case a.Condition.Health: // nothing new about this one; it may have become worse by lasting
 		default:
 			a.worst = min(a.worst, severity)
@@ -105,28 +109,28 @@ func (h *health) overrule(p Policy) {
 // is over now; whatever else was wrong with it then is to be seen afresh.
 func (h *health) returned(now time.Time, reason string) {
 	h.turns.left()
-	h.ailments = map[string]*ailment{reason: {
+	h.conditions = map[string]*tracked{reason: {
 		Condition: Condition{Reason: reason, Health: Unhealthy}, since: now, healed: now, worst: Unhealthy,
 	}}
 }
 
 // note records which conditions hold now, which have begun and which are over.
 func (h *health) note(now time.Time, read []Condition) {
-	for _, a := range h.ailments {
+	for _, a := range h.conditions {
 		if a.healed.IsZero() && !slices.ContainsFunc(read, func(c Condition) bool { return c.Reason == a.Reason }) {
 			a.healed = now
 		}
 	}
 	for _, c := range read {
-		a := h.ailments[c.Reason]
+		a := h.conditions[c.Reason]
 		switch {
 		case a == nil:
-			if h.ailments == nil {
-				h.ailments = make(map[string]*ailment)
+			if h.conditions == nil {
+				h.conditions = make(map[string]*tracked)
 			}
-			h.ailments[c.Reason] = &ailment{Condition: c, since: now}
+			h.conditions[c.Reason] = &tracked{Condition: c, since: now}
 		case !a.healed.IsZero():
-			*a = ailment{Condition: c, since: now}
+			*a = tracked{Condition: c, since: now}
 		default:
 			a.Condition = c
 		}
@@ -135,16 +139,16 @@ func (h *health) note(now time.Time, read []Condition) {
 
 // forget drops what has been over for the hold time.
 func (h *health) forget(now time.Time, hold time.Duration) {
-	for reason, a := range h.ailments {
+	for reason, a := range h.conditions {
 		if !a.healed.IsZero() && (!h.offered || now.Sub(a.healed) >= hold) {
-			delete(h.ailments, reason)
+			delete(h.conditions, reason)
 		}
 	}
 }
 
 // weight is how bad the device is because of a. What is over weighs as much as
 // it did at its worst, until it is forgotten.
-func (a *ailment) weight(now time.Time, reprogram time.Duration) Health {
+func (a *tracked) weight(now time.Time, reprogram time.Duration) Health {
 	switch {
 	case !a.healed.IsZero():
 	case a.Passing && now.Sub(a.since) >= reprogram:
@@ -157,9 +161,9 @@ func (a *ailment) weight(now time.Time, reprogram time.Duration) Health {
 
 // reasons lists what is wrong, worst first, then what is over but held.
 func (h *health) reasons(now time.Time, reprogram time.Duration) []string {
-	var present []*ailment
+	var present []*tracked
 	var over []string
-	for _, a := range h.ailments {
+	for _, a := range h.conditions {
 		if a.healed.IsZero() {
 			present = append(present, a)
 			continue
@@ -169,7 +173,7 @@ func (h *health) reasons(now time.Time, reprogram time.Duration) []string {
 		name, _, _ := strings.Cut(a.Reason, "=")
 		over = append(over, ReasonRecovering+"="+name)
 	}
-	slices.SortFunc(present, func(a, b *ailment) int {
+	slices.SortFunc(present, func(a, b *tracked) int {
 		return cmp.Or(cmp.Compare(b.weight(now, reprogram), a.weight(now, reprogram)), cmp.Compare(a.Reason, b.Reason))
 	})
 	var all []string
@@ -186,3 +190,47 @@ func (v *verdict) at(t, now time.Time) {
 		v.recheck = t
 	}
 }
+
+// turns counts how often a device has turned between good and bad by itself.
+// One that turns too often is in quarantine: whoever was given it would lose it
+// again.
+type turns struct {
+	// standing: it has been good since it came. Only then does a change count: a
+	// card that is plugged in stands unbound at first.
+	standing    bool
+	good        bool
+	at          []time.Time // of the latest, oldest first; no more than decide
+	quarantined bool
+}
+
+// take notes whether the device is good now, hold included. While it is in
+// quarantine it returns the end of that, if nothing turns any more; else zero.
+func (t *turns) take(now time.Time, good bool, limit int, window time.Duration) (until time.Time) {
+	if limit == 0 {
+		*t = turns{}
+		return time.Time{}
+	}
+	switch {
+	case !t.standing:
+		t.standing, t.good = good, good
+	case t.good != good:
+		t.good = good
+		t.at = append(t.at, now)
+	}
+	for len(t.at) > 0 && (now.Sub(t.at[0]) >= window || len(t.at) > limit+1) {
+		t.at = t.at[1:]
+	}
+	switch {
+	case len(t.at) > limit:
+		t.quarantined = true
+	case len(t.at) == 0:
+		t.quarantined = false
+	}
+	if !t.quarantined {
+		return time.Time{}
+	}
+	return t.at[len(t.at)-1].Add(window)
+}
+
+// left says that the device is gone: whatever it is when it comes back is no turn.
+func (t *turns) left() { t.standing = false }

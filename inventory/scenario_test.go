@@ -176,7 +176,7 @@ func (s *stage) start(scenarioStep) error {
 		}
 	})
 	s.t.Cleanup(s.stop)
-	s.rig = &rig{Inventory: inv, t: s.t, logs: s.logs}
+	s.rig = &rig{Inventory: inv, families: s.policy.Families, t: s.t, logs: s.logs}
 	synctest.Wait()
 	return nil
 }
