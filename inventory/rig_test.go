@@ -172,9 +172,9 @@ var (
 type rig struct {
 	*inventory.Inventory
 	families []inventory.Family
-	t      *testing.T
-	family *bench
-	logs   *observer.ObservedLogs
+	t        *testing.T
+	family   *bench
+	logs     *observer.ObservedLogs
 }
 
 var testConfig = inventory.Config{

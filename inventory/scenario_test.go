@@ -176,7 +176,7 @@ func (s *stage) start(scenarioStep) error {
 		}
 	})
 	s.t.Cleanup(s.stop)
-	s.rig = &rig{Inventory: inv, families: s.policy.Families, t: s.t, logs: s.logs}
+	s.rig = &rig{Inventory: inv, t: s.t, logs: s.logs}
 	synctest.Wait()
 	return nil
 }
@@ -196,6 +196,6 @@ func (s *stage) restart(st scenarioStep) error {
 // start.
 func (s *stage) usePolicy() {
 	if s.rig != nil {
-		s.rig.Use(s.policy)
+		s.rig.Inventory.Use(s.policy)
 	}
 }
