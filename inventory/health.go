@@ -7,30 +7,31 @@ import (
 	"time"
 )
 
-// tracked is a condition as it is remembered: bad news counts at once, and goes
-// on counting until it has been gone for the hold time.
-type tracked struct {
-	Condition
-	since  time.Time // first reading of the present spell
-	healed time.Time // first good reading after it; zero while it lasts
-	worst  Health    // that it made the device in this spell
-}
-
-// health remembers what was wrong with one device.
+// health tracks the conditions of one device.
 type health struct {
 	conditions map[string]*tracked // by reason
-	// offered: this device was published as healthy or degraded once. Only then
-	// does good news wait: a port that has just appeared stands unbound for some
-	// milliseconds before its driver binds, and nobody was told otherwise yet.
+	// offered: the device was published as healthy or degraded once. Only then must it
+	// stay healthy for a while: a port that has just appeared stands unbound for some
+	// milliseconds before its driver binds, and was not offered yet.
 	offered bool
 	turns   turns
 }
 
-// rules are the times and limits that health is judged by.
+// tracked is a condition that a device has, or had until less than the hold time ago. It counts
+// at once, and until the device has been without it for the hold time.
+type tracked struct {
+	Condition
+	present bool      // in the last judgement
+	since   time.Time // first reading with it, of those in a row
+	healed  time.Time // first reading without it after that; zero while it is present
+	worst   Health    // that it made the device since then
+}
+
+// rules are times and limits.
 type rules struct {
-	hold       time.Duration // how long good news must have held
-	reprogram  time.Duration // how long a passing condition is only what it says
-	flapLimit  int           // turns within flapWindow that are borne; 0: any number
+	hold       time.Duration // how long a device must stay healthy before it is offered again
+	reprogram  time.Duration // how long a passing condition has its own severity
+	flapLimit  int           // turns within flapWindow that are allowed; 0: any number
 	flapWindow time.Duration
 
 	unnamed  time.Duration // how long a device may lack something to be offered before that is logged
@@ -43,38 +44,78 @@ type verdict struct {
 	health  Health
 	reasons []string
 	// recheck is when time alone may change the verdict; zero: never. The card
-	// is read again then: good news is believed only from a fresh reading.
+	// is read again then: only a fresh reading makes a device healthy.
 	recheck time.Time
 }
 
-// judge takes in the conditions of one reading and says how the device is.
+// judge takes in the conditions of one reading and returns the health of the device. Its
+// reasons are those that are present, worst first, and then those that are over.
 func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
-	h.note(now, read)
-	h.forget(now, r.hold)
+	if h.conditions == nil && len(read) > 0 {
+		h.conditions = make(map[string]*tracked, len(read))
+	}
+	for _, t := range h.conditions {
+		t.present = false
+	}
+	for _, c := range read {
+		t := h.conditions[c.Reason]
+		if t == nil || !t.healed.IsZero() {
+			t = &tracked{since: now}
+			h.conditions[c.Reason] = t
+		}
+		t.Condition, t.present = c, true
+	}
 
 	var v verdict
-	var hardware Health // what the device is by itself
-	for _, a := range h.conditions {
-		switch {
-		case !a.healed.IsZero():
-			v.at(a.healed.Add(r.hold), now)
-		case a.Passing:
-			v.at(a.since.Add(r.reprogram), now)
-		}
-		weight := a.weight(now, r.reprogram)
-		v.health = max(v.health, weight)
-		if !administrative[a.Reason] {
-			hardware = max(hardware, weight)
+	recheck := func(at time.Time) {
+		if at.After(now) {
+			v.recheck = earlier(v.recheck, at)
 		}
 	}
-	v.reasons = h.reasons(now, r.reprogram)
+	hardware := Healthy // without administrative reasons
+	var present []*tracked
+	var over []string
+	for reason, t := range h.conditions {
+		if !t.present && t.healed.IsZero() {
+			t.healed = now
+		}
+		switch {
+		case !t.present && (!h.offered || now.Sub(t.healed) >= r.hold):
+			delete(h.conditions, reason)
+			continue
+		case !t.present:
+			// Without the value: it was read in the past.
+			name, _, _ := strings.Cut(reason, "=")
+			over = append(over, ReasonRecovering+"="+name)
+			recheck(t.healed.Add(r.hold))
+		case t.Passing && now.Sub(t.since) >= r.reprogram:
+			t.worst = Unhealthy
+			present = append(present, t)
+		default:
+			t.worst = max(t.worst, t.Health)
+			present = append(present, t)
+			if t.Passing {
+				recheck(t.since.Add(r.reprogram))
+			}
+		}
+		v.health = max(v.health, t.worst)
+		if !administrative[reason] {
+			hardware = max(hardware, t.worst)
+		}
+	}
+	slices.SortFunc(present, func(a, b *tracked) int {
+		return cmp.Or(cmp.Compare(b.worst, a.worst), cmp.Compare(a.Reason, b.Reason))
+	})
+	for _, t := range present {
+		v.reasons = append(v.reasons, t.Reason)
+	}
+	slices.Sort(over)
+	v.reasons = append(v.reasons, slices.Compact(over)...)
 	if until := h.turns.take(now, hardware != Unhealthy, r.flapLimit, r.flapWindow); !until.IsZero() {
 		v.health, v.reasons = Unhealthy, slices.Insert(v.reasons, 0, ReasonFlapping)
-		v.at(until, now)
+		recheck(until)
 	}
-	if v.health != Unhealthy {
-		h.offered = true
-	}
+	h.offered = h.offered || v.health != Unhealthy
 	return v
 }
 
@@ -84,29 +125,28 @@ var administrative = map[string]bool{
 	ReasonUnchecked: true,
 }
 
-// clear forgets reasons for which the hardware need not recover.
+// clear removes conditions from which the hardware need not recover.
 func (h *health) clear(reasons ...string) {
 	for _, reason := range reasons {
 		delete(h.conditions, reason)
 	}
 }
 
-// overrule makes what is wrong, or was, count for no more than the operator says
-// from now on. That is no good news of the hardware, and waits for nothing.
+// overrule makes conditions, present or over, count for no more than the policy allows. That is
+// no change of the hardware, and needs no recovery.
 func (h *health) overrule(p Policy) {
-	for reason, a := range h.conditions {
-		switch severity := p.severity(a.Condition); severity {
+	for reason, t := range h.conditions {
+		switch severity := p.severity(t.Condition); severity {
 		case Healthy:
 			delete(h.conditions, reason)
-		case a.Condition.Health: // nothing new about this one; it may have become worse by lasting
+		case t.Health: // as before; it may have become worse by lasting
 		default:
-			a.worst = min(a.worst, severity)
+			t.worst = min(t.worst, severity)
 		}
 	}
 }
 
-// returned says that the device is back after it had left for this reason. That
-// is over now; whatever else was wrong with it then is to be seen afresh.
+// returned begins anew for a device that had left for this reason, which is over now.
 func (h *health) returned(now time.Time, reason string) {
 	h.turns.left()
 	h.conditions = map[string]*tracked{reason: {
@@ -114,86 +154,8 @@ func (h *health) returned(now time.Time, reason string) {
 	}}
 }
 
-// note records which conditions hold now, which have begun and which are over.
-func (h *health) note(now time.Time, read []Condition) {
-	for _, a := range h.conditions {
-		if a.healed.IsZero() && !slices.ContainsFunc(read, func(c Condition) bool { return c.Reason == a.Reason }) {
-			a.healed = now
-		}
-	}
-	for _, c := range read {
-		a := h.conditions[c.Reason]
-		switch {
-		case a == nil:
-			if h.conditions == nil {
-				h.conditions = make(map[string]*tracked)
-			}
-			h.conditions[c.Reason] = &tracked{Condition: c, since: now}
-		case !a.healed.IsZero():
-			*a = tracked{Condition: c, since: now}
-		default:
-			a.Condition = c
-		}
-	}
-}
-
-// forget drops what has been over for the hold time.
-func (h *health) forget(now time.Time, hold time.Duration) {
-	for reason, a := range h.conditions {
-		if !a.healed.IsZero() && (!h.offered || now.Sub(a.healed) >= hold) {
-			delete(h.conditions, reason)
-		}
-	}
-}
-
-// weight is how bad the device is because of a. What is over weighs as much as
-// it did at its worst, until it is forgotten.
-func (a *tracked) weight(now time.Time, reprogram time.Duration) Health {
-	switch {
-	case !a.healed.IsZero():
-	case a.Passing && now.Sub(a.since) >= reprogram:
-		a.worst = Unhealthy
-	default:
-		a.worst = max(a.worst, a.Condition.Health)
-	}
-	return a.worst
-}
-
-// reasons lists what is wrong, worst first, then what is over but held.
-func (h *health) reasons(now time.Time, reprogram time.Duration) []string {
-	var present []*tracked
-	var over []string
-	for _, a := range h.conditions {
-		if a.healed.IsZero() {
-			present = append(present, a)
-			continue
-		}
-		// The value is left out: it was read in the past, and may not be repeated
-		// as if it were true.
-		name, _, _ := strings.Cut(a.Reason, "=")
-		over = append(over, ReasonRecovering+"="+name)
-	}
-	slices.SortFunc(present, func(a, b *tracked) int {
-		return cmp.Or(cmp.Compare(b.weight(now, reprogram), a.weight(now, reprogram)), cmp.Compare(a.Reason, b.Reason))
-	})
-	var all []string
-	for _, a := range present {
-		all = append(all, a.Reason)
-	}
-	slices.Sort(over)
-	return append(all, slices.Compact(over)...)
-}
-
-// at asks for a recheck at t, if that is the earliest yet to come.
-func (v *verdict) at(t, now time.Time) {
-	if t.After(now) && (v.recheck.IsZero() || t.Before(v.recheck)) {
-		v.recheck = t
-	}
-}
-
-// turns counts how often a device has turned between good and bad by itself.
-// One that turns too often is in quarantine: whoever was given it would lose it
-// again.
+// turns counts how often a device has turned between good and bad by itself. A device that
+// turns too often is in quarantine: a container that was given it would lose it again.
 type turns struct {
 	// standing: it has been good since it came. Only then does a change count: a
 	// card that is plugged in stands unbound at first.
@@ -232,5 +194,5 @@ func (t *turns) take(now time.Time, good bool, limit int, window time.Duration) 
 	return t.at[len(t.at)-1].Add(window)
 }
 
-// left says that the device is gone: whatever it is when it comes back is no turn.
+// left takes note that the device is gone: its state when it comes back is no turn.
 func (t *turns) left() { t.standing = false }
