@@ -25,7 +25,7 @@
 //   - [Allocations] are the devices that Allocate has given out and that the
 //     pod-resources API may not show yet. They belong to the caller, and outlive endpoints
 //     and servers.
-//   - The twins, a goroutine, hold a connection to each socket of other daemons of
+//   - The peers, a goroutine, hold a connection to each socket of other daemons of
 //     ours in the kubelet's directory, and say when one has gone.
 //   - The directory watch tells all endpoints that something in the kubelet's
 //     directory may have changed. It carries no news: every endpoint takes the

@@ -41,10 +41,10 @@ type endpoint struct {
 	done       chan struct{}
 
 	// The rest belongs to run.
-	absences map[string]bool // why there is no kubelet, as far as it was logged
-	met      identity        // the kubelet.sock that we connected to last
-	undone   *session        // ended by errTwinGone, and serving until it is replaced; nil: none
-	ends     sync.WaitGroup  // of such sessions
+	absences   map[string]bool // why there is no kubelet, as far as it was logged
+	met        identity        // the kubelet.sock that we connected to last
+	superseded *session        // ended by errPeerGone, and serving until it is replaced; nil: none
+	ends       sync.WaitGroup  // of such sessions
 }
 
 func newEndpoint(resource string, cfg Config, d *directory, reregister signal, injection *injection, log *zap.Logger) *endpoint {
@@ -112,7 +112,7 @@ const settled = time.Second
 
 // run holds one session after the other.
 func (e *endpoint) run(ctx context.Context) {
-	defer e.endUndone()
+	defer e.endSuperseded()
 	retry := backoff.Backoff{First: e.cfg.BackoffMin, Most: e.cfg.BackoffMax}
 	for {
 		if !e.awaitDevices(ctx) || !e.awaitKubelet(ctx) {
@@ -121,14 +121,14 @@ func (e *endpoint) run(ctx context.Context) {
 		// After the waiting: what was asked for meanwhile is done by this session.
 		reregister := e.reregister.next()
 		began := time.Now()
-		replacing := e.undone != nil
+		replacing := e.superseded != nil
 		tried, err := e.session(ctx, reregister)
 		if ctx.Err() != nil {
 			return
 		}
 		e.fail(err)
 		lived := time.Since(began)
-		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errTwinGone) ||
+		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errPeerGone) ||
 			(lived >= settled || replacing) && (errors.Is(err, errSocketLost) || errors.Is(err, errStreamsEnded))
 		if atOnce || lived >= max(settled, e.cfg.BackoffMax) {
 			retry.Reset()
@@ -144,8 +144,8 @@ func (e *endpoint) run(ctx context.Context) {
 	}
 }
 
-// endUndone ends what errTwinGone has left, and waits for it.
-func (e *endpoint) endUndone() {
+// endSuperseded ends what errPeerGone has left, and waits for it.
+func (e *endpoint) endSuperseded() {
 	e.replace(nil)
 	e.ends.Wait()
 }
@@ -157,7 +157,7 @@ func (e *endpoint) report(err error, wait time.Duration) {
 		// Logged when we meet the new one.
 	case errors.Is(err, errSocketLost):
 		e.log.Warn("socket lost", event.SocketLost, event.Retry(wait))
-	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded), errors.Is(err, errHungUp), errors.Is(err, errTwinGone):
+	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded), errors.Is(err, errHungUp), errors.Is(err, errPeerGone):
 		e.log.Info("registration ended", event.RegistrationEnded, event.Reason(err.Error()), event.Retry(wait))
 	case errors.Is(err, errNoKubelet), errors.Is(err, errUnusable):
 		e.logAbsent(err)

@@ -83,7 +83,7 @@ func (i *injection) settle() error {
 	for {
 		devices, stale := i.wanted.latest()
 		if devices == nil {
-			return nil // nothing is known yet: the file may be a twin's
+			return nil // nothing is known yet: the file may be that of a peer
 		}
 		err := i.spec.Write(devices)
 		i.note(err)
