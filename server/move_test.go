@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -175,36 +174,5 @@ func TestAllocatedThenMoved(t *testing.T) {
 		if diff := cmp.Diff(step.then, r.Allocated()); diff != "" {
 			t.Errorf("%s: allocated after (-want +got):\n%s", step.name, diff)
 		}
-	}
-}
-
-// A server that is withdrawn tells the kubelet so; one that ends does not, because
-// another one may go on.
-func TestWithdrawn(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		cause error
-		want  int // devices on the last list
-	}{
-		{"withdrawn", server.ErrWithdrawn, 0},
-		{"ended", nil, 2},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, nil)
-			k := r.kubelet(standin.Behaviour{})
-			ctx, end := context.WithCancelCause(r.ctx)
-			ended := make(chan error, 1)
-			go func() { ended <- r.Run(ctx) }()
-			r.devices.set(port("a"), port("b"))
-			r.awaitList(k)
-			end(tc.cause)
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-			last, err := k.AwaitList(r.ctx, resource, func(l standin.List) bool { return len(l.Devices) == tc.want })
-			if err != nil {
-				t.Errorf("the last list has %d devices: %v", len(last.Devices), err)
-			}
-		})
 	}
 }

@@ -61,11 +61,6 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 	}, nil
 }
 
-// ErrWithdrawn as the cause of the end of [Server.Run]'s context says that what was
-// offered is not offered any more. The kubelet is told so, by empty lists: else it
-// would show the resources for minutes, in case that somebody goes on serving them.
-var ErrWithdrawn = errors.New("withdrawn")
-
 // Run offers the devices until ctx ends; then it returns nil, with every stream
 // ended, every socket removed and every goroutine gone. It is called once.
 func (s *Server) Run(ctx context.Context) error {
@@ -79,7 +74,7 @@ func (s *Server) Run(ctx context.Context) error {
 		tasks.Go(func() { s.injection.run(ctx, s.cfg.PollInterval) })
 	}
 	s.conduct(ctx)
-	s.endAll(ctx)
+	endTogether(slices.Collect(maps.Values(s.endpoints)))
 	return nil
 }
 
@@ -270,32 +265,6 @@ func (s *Server) retire(now time.Time) time.Duration {
 		s.log.Info("resource retired", event.ResourceRetired, event.Resource(e.resource))
 	}
 	return wait
-}
-
-// endAll ends all endpoints and waits for them.
-func (s *Server) endAll(ctx context.Context) {
-	if errors.Is(context.Cause(ctx), ErrWithdrawn) {
-		s.withdraw(context.WithoutCancel(ctx))
-	}
-	endTogether(slices.Collect(maps.Values(s.endpoints)))
-	if errors.Is(context.Cause(ctx), ErrWithdrawn) {
-		for name := range s.endpoints {
-			s.cfg.Metrics.ResourceRetired(name)
-		}
-	}
-}
-
-// withdraw empties all lists and waits until the kubelet has been told, but not for
-// long.
-func (s *Server) withdraw(ctx context.Context) {
-	for _, e := range s.endpoints {
-		e.offer(inventory.Snapshot{}, nil)
-	}
-	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
-	defer cancel()
-	for _, e := range s.endpoints {
-		e.awaitTold(ctx)
-	}
 }
 
 // endTogether ends these endpoints at the same time: a peer that does not hang up costs
