@@ -51,8 +51,8 @@ func TestSameModeEndsNothing(t *testing.T) {
 			t.Fatal("af ended mode af")
 		}
 	}
-	if got := <-next; got != "region" || !errors.Is(context.Cause(ctx), server.ErrWithdrawn) {
-		t.Errorf("next mode %q, ended by %v; want region, and %v", got, context.Cause(ctx), server.ErrWithdrawn)
+	if got := <-next; got != "region" || !errors.Is(context.Cause(ctx), context.Canceled) {
+		t.Errorf("next mode %q, ended by %v; want region, and %v", got, context.Cause(ctx), context.Canceled)
 	}
 
 	ctx, end = context.WithCancelCause(t.Context())

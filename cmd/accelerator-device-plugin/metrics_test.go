@@ -142,7 +142,7 @@ func TestMetricsOutliveAMode(t *testing.T) {
 		go func() { ended <- s.generation(ctx, mode) }()
 		_, err := d.kubelet.AwaitList(t.Context(), resource, func(l standin.List) bool { return told(l)["5e:00.0"] })
 		d.do(err)
-		end(server.ErrWithdrawn)
+		end(nil)
 		d.do(<-ended)
 	}
 	run("single", testResource)

@@ -9,7 +9,6 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/event"
-	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"go.uber.org/zap"
 )
@@ -43,7 +42,7 @@ func awaitOther(ctx context.Context, modes <-chan string, present string, end co
 			return present
 		case asked := <-modes:
 			if asked != present {
-				end(server.ErrWithdrawn)
+				end(nil)
 				return asked
 			}
 		}

@@ -138,7 +138,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 func (s *service) serving(cfg config.Config) server.Config {
 	settings := server.Defaults()
 	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
-	settings.Annotations, settings.AllocationPolicy = policyOf(cfg).Annotations(), prefer.Policy(cfg.AllocationPolicy)
+	settings.AllocationPolicy = prefer.Policy(cfg.AllocationPolicy)
 	settings.CDI, settings.Allocations = s.spec, s.given
 	return settings
 }
