@@ -41,6 +41,7 @@ const (
 	undecided                  // not enough is known yet, or it has no name yet
 	replaced                   // another device is present, or the same under another name
 	renumbered                 // the device is present, under other nodes than its holders were given
+	identical                  // the device is present
 )
 
 // reason returns why a device in this state cannot be given to a container.
@@ -152,85 +153,91 @@ const portsComeWithin = time.Second
 // settle begins, compares and ends the claim on a slot in which d is present. It names d, and
 // returns the reason for which the claim keeps d from being offered, or "".
 func (n *node) settle(s *slot, d *Device, now time.Time) (reason string) {
-	u, old := s.unit, s.unit.device
-	name := ""
+	old, name := s.unit.device, ""
 	switch {
-	case n.cards[u.card].former && old != nil:
-		name = old.OfferedAs // until the card has been read as the policy wants it
+	case n.cards[s.unit.card].former && old != nil:
+		name = old.OfferedAs // until the card has been read through the families of this generation
 	case n.policy.Name != nil:
 		var lacks error
 		name, lacks = n.policy.Name(d)
 		n.noteUnnamed(s, lacks, now)
 	}
-	if c := s.claim; c != nil && !c.renamed {
-		like := c.what.compare(u.what, n.policy.AnyAFU)
-		if like == same && n.policy.Name != nil && name != c.device.OfferedAs {
-			like = other
-			if name == "" { // what it lacks may come
-				like = unknown
-			}
+	holdings := n.holders.held[s.id]
+	_, heldByName := heldAs(holdings, name)
+
+	switch c := s.claim; {
+	case c != nil && c.renamed && name == c.device.OfferedAs:
+		n.endClaim(s, change{kind: deviceRenamedBack, quiet: !c.held}, now)
+		s.health.clear(ReasonMoving, ReasonReplacedInUse)
+	case c != nil && c.renamed && name == "":
+		c.standing = undecided
+	case c != nil && c.renamed:
+		c.standing = replaced
+		if c.held {
+			s.health.clear(ReasonMoving) // it has become replaced-in-use
 		}
-		switch {
-		case like == same && len(d.Nodes) == 0 && len(s.lost.nodes) > 0:
-			c.standing = undecided // a region whose ports are yet to come: its nodes are not known
-		case like == same && s.cameBackElsewhere(n, nodesOf(d)):
-			c.standing = renumbered
-		case like == same:
-			n.changes = append(n.changes, change{Change: Change{ID: s.id, New: c.device}, kind: deviceReturned, lasted: now.Sub(c.since), holders: c.holders})
-			s.claim = nil
+	case c != nil:
+		c.standing = n.compare(s, d, name)
+		if c.standing == identical {
+			n.endClaim(s, change{kind: deviceReturned}, now)
 			if !lacks(nodesOf(d), s.lost.nodes) {
 				s.lost = lost{}
 			}
-		case like == other:
-			c.standing = replaced
-		default:
-			c.standing = undecided
 		}
-	}
-	if n.policy.Name == nil {
-		if s.claim != nil {
-			return s.claim.reason()
-		}
-		return ""
-	}
-	if s.claim == nil && old != nil && old.OfferedAs != "" && old.OfferedAs != name && !s.free && n.asks {
+	case n.policy.Name == nil:
+	case old != nil && old.OfferedAs != "" && old.OfferedAs != name && !s.free && n.asks:
 		// A device that was never offered, and is not held, need not wait: a rule for an AFU
 		// does not match a port that has just come and stands unbound.
-		if _, held := heldAs(n.holders.held[s.id], old.OfferedAs); held || s.health.offered {
-			s.claim = &claim{device: markerOf(old), what: identityOf(old), since: now, renamed: true}
+		if _, held := heldAs(holdings, old.OfferedAs); held || s.health.offered {
+			s.claim = &claim{device: markerOf(old), what: identityOf(old), since: now, renamed: true, standing: undecided}
+			if name != "" {
+				s.claim.standing = replaced
+			}
 		}
 		n.holders.ask = earlier(n.holders.ask, now)
-	}
-	if holdings := n.holders.held[s.id]; s.claim == nil && len(holdings) > 0 {
-		if _, ok := heldAs(holdings, name); !ok || name == "" { // given out under another name before this daemon began
-			was := markerOf(d)
-			was.OfferedAs = holdings[0].As
-			s.claim = &claim{device: was, since: now, renamed: true}
-			n.noteHeld(s, holdings[0])
-			n.holders.ask = earlier(n.holders.ask, n.holders.heldAt.Add(n.rules.interval))
+	case len(holdings) > 0 && (!heldByName || name == ""):
+		// Given out under another name before this daemon began: only the name is known.
+		s.claim = &claim{device: markerOf(d), since: now, renamed: true, standing: undecided}
+		s.claim.device.OfferedAs = holdings[0].As
+		if name != "" {
+			s.claim.standing = replaced
 		}
+		n.noteHeld(s, holdings[0])
+		n.holders.ask = earlier(n.holders.ask, n.holders.heldAt.Add(n.rules.interval))
 	}
-	c := s.claim
+
+	if s.claim == nil {
+		d.OfferedAs = name
+		return ""
+	}
+	if n.policy.Name != nil {
+		d.OfferedAs = s.claim.device.OfferedAs
+	}
+	return s.claim.reason()
+}
+
+// compare returns how d, which is present and would be offered under this name, compares with
+// the device that left the slot.
+func (n *node) compare(s *slot, d *Device, name string) standing {
+	like := s.claim.what.compare(s.unit.what, n.policy.AnyAFU)
 	switch {
-	case c == nil:
-		d.OfferedAs = name
-		return ""
-	case c.renamed && c.device.OfferedAs == name:
-		n.changes = append(n.changes, change{Change: Change{ID: s.id, New: c.device}, kind: deviceRenamedBack, lasted: now.Sub(c.since), holders: c.holders, quiet: !c.held})
-		s.claim = nil
-		s.health.clear(ReasonMoving, ReasonReplacedInUse)
-		d.OfferedAs = name
-		return ""
-	case c.renamed && name == "":
-		c.standing = undecided
-	case c.renamed:
-		c.standing = replaced
-		if c.held {
-			s.health.clear(ReasonMoving) // the present reason is what that has come to
-		}
+	case like == unknown, like == same && n.policy.Name != nil && name == "": // what it lacks may come
+		return undecided
+	case like == other, n.policy.Name != nil && name != s.claim.device.OfferedAs:
+		return replaced
+	case len(d.Nodes) == 0 && len(s.lost.nodes) > 0: // a region whose ports are yet to come
+		return undecided
+	case s.cameBackElsewhere(n, nodesOf(d)):
+		return renumbered
 	}
-	d.OfferedAs = c.device.OfferedAs
-	return c.reason()
+	return identical
+}
+
+// endClaim ends the claim on a slot whose device is back.
+func (n *node) endClaim(s *slot, as change, now time.Time) {
+	as.Change, as.lasted, as.holders = Change{ID: s.id, New: s.claim.device}, now.Sub(s.claim.since), s.claim.holders
+	n.changes = append(n.changes, as)
+	s.claim = nil
 }
 
 // release ends the claim on a slot: nobody holds the device any more, or nobody could tell
