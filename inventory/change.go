@@ -22,6 +22,9 @@ func Changes(before, after []*Device) []Change {
 	for len(before) > 0 || len(after) > 0 {
 		var old, now *Device
 		switch {
+		case len(before) > 0 && len(after) > 0 && before[0] == after[0]:
+			before, after = before[1:], after[1:]
+			continue
 		case len(after) == 0, len(before) > 0 && before[0].ID < after[0].ID:
 			old = before[0]
 		case len(before) == 0, after[0].ID < before[0].ID:
@@ -36,7 +39,7 @@ func Changes(before, after []*Device) []Change {
 		if now != nil {
 			after, id = after[1:], now.ID
 		}
-		if old == nil || now == nil || old != now && !old.equal(now) {
+		if old == nil || now == nil || !old.equal(now) {
 			all = append(all, Change{ID: id, Old: old, New: now})
 		}
 	}

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // Health says whether a device may be offered. The zero value is Healthy;
@@ -121,4 +124,30 @@ func deviceID(card string, port int) string {
 		id = fmt.Sprintf("%s-p%d", id, port)
 	}
 	return id
+}
+
+// IsAddress says whether an id is one of a device in a PCI slot.
+func IsAddress(id string) bool { return addressOf(id) != "" }
+
+// addressOf is the PCI address in an id, "" where there is none.
+func addressOf(id string) string {
+	card := cardOf(id)
+	if strings.Count(card, ":") == 1 {
+		card = "0000:" + card
+	}
+	address, err := sysfs.ParsePCIAddress(card)
+	if err != nil || deviceID(address, portOf(id)) != id {
+		return ""
+	}
+	return address
+}
+
+// portOf is the hardware port in an id.
+func portOf(id string) int {
+	_, n, _ := strings.Cut(id, "-p")
+	port, err := strconv.Atoi(n)
+	if err != nil || port < 0 {
+		return 0
+	}
+	return port
 }

@@ -4,20 +4,27 @@
 // answers with snapshots. A hint is never believed: the card it names is read
 // again through its [Family] and compared with what was known.
 //
+//	hints, ticks ─► scheduler ── readings ─┐
+//	holder poller ───────────── answers ───┼─► node ─► reconcile ─► snapshot, changes ─► log, metrics
+//	Use ─────────────────────── policy ────┘
+//
+// The scheduler decides which card is read when, and knows no device. The node holds one slot
+// for each device id: what is present there, and what is claimed, that is, promised to a
+// container. reconcile publishes each slot by one table (reconcile.go) and returns what changed.
+// The node reads no clock, writes no log and uses no channel.
+//
 // # Who owns what
 //
-// [Inventory.Run] is the only writer. Its goroutine owns every card, device,
-// hold and timer of this package; nothing else touches them, so there are no
-// locks around them. Three things cross its border:
+// [Inventory.Run] is the only writer. Its goroutine owns the scheduler, the poller and the
+// node, so there are no locks around them. Three things cross its border:
 //
 //   - [Inventory.Hint], called by anyone: merges the hint into the set of
 //     pending ones and pokes the loop. It never blocks and never drops.
-//   - [Inventory.Use], called by anyone: what the operator says of devices from
-//     now on, taken in the same way.
+//   - [Inventory.Use], called by anyone: the policy from now on, taken in the same way.
 //   - [Inventory.Latest], called by anyone: the newest [Snapshot] and a channel
 //     that is closed when that snapshot is stale. Snapshots and the devices in
 //     them are immutable. A slow reader skips versions, never blocks the
-//     writer, and always ends on the newest.
+//     writer, and always ends on the newest. [Changes] compares what it has seen with that.
 //
 // # Readings and checks
 //
@@ -31,31 +38,37 @@
 // Reading sysfs may block: behind an attribute stand MMIO, SPI and firmware. So
 // each card is read in a goroutine of its own. A reading that does not come back
 // within [Config.ReadTimeout] makes the devices of that card unhealthy
-// (read-timeout), and holds up nobody else; what it brings later is not
-// believed. A few more may be started beside it when news of that card arrives:
-// it may have left. The loop itself never reads a file.
+// (read-timeout), and delays no other card; its late result does not count. A few more may be
+// started beside it when news of that card arrives: it may have left. The loop itself never
+// reads a file.
 //
 // A reading or a listing that meets the daemon's own trouble ([sysfs.OwnTrouble]: no
 // descriptor, no memory) is discarded: devices keep their state, and it is repeated at the
 // next health tick. The devices of a card that could not be read for that reason for
 // [Config.TombstoneGrace] become unhealthy ([ReasonUnchecked]).
 //
-// Asking who holds what ([Config.Holders]) may block too, and is done in the same
+// Asking for the holders of devices ([Config.Holders]) may block too, and is done in the same
 // way, one question at a time.
 //
-// # What becomes of a device that leaves
+// # A device that leaves
 //
-// It is published as unhealthy at once. Nobody holds it: it is dropped. Somebody
-// holds it, or it is not known: a tombstone stands for it on the list, until it is
-// free or comes back. What comes back to its place is compared with what left: the
-// same device passes its hold, another one waits until the old holder is gone.
-// Without Holders nobody is asked, and what leaves is dropped.
+// A device that leaves is published as unhealthy at once. If it has no holder, it is taken off
+// the list. If it has one, or that is not known, a claim keeps it on the list until it is free
+// or comes back. The device that comes to its place is compared with the one that left: the
+// same device passes its recovery hold, another one waits until the holder is gone. Without
+// [Config.Holders] there are no claims, and a device that leaves is off the list.
+//
+// # The mode
+//
+// The families of a [Policy] decide what becomes a device, and its Name under which resource. If
+// [Inventory.Use] brings other families, every card is listed and read again through them, and
+// the next snapshot waits for that for up to 250 ms. A device that is held under an id or a name
+// of before stays listed under it.
 //
 // # Families
 //
 // A [Family] knows one kind of driver: where its cards stand and how to read
-// one. It is stateless. What must be remembered between two readings (the last
-// known AFU, which health files were ever there, since when a device is bad) is
-// remembered here. A new family is one folder below this one and one line in
+// one. It is stateless: the last known AFU, the health files that were ever there, and since
+// when a device is bad are kept here. A new family is one folder below this one and one line in
 // the command's list of families.
 package inventory

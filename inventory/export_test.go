@@ -1,11 +1,12 @@
 package inventory
 
-// Owed returns the nodes that a device is still to be asked after which has lost these
-// in turn.
-func (inv *Inventory) Owed(lost ...[]string) []string {
-	l := newLoop(inv)
-	for _, nodes := range lost {
-		l.owe("3b:00.0", nodes)
+import "time"
+
+// Lost returns the nodes that a device has a right to which has lost these in turn.
+func Lost(nodes ...[]string) []string {
+	var s slot
+	for _, lost := range nodes {
+		s.lose(lost, time.Time{})
 	}
-	return l.owed["3b:00.0"].nodes
+	return s.lost.nodes
 }

@@ -1,6 +1,10 @@
 package inventory
 
-import "b-com.com/accelerator-device-plugin/internal/sysfs"
+import (
+	"slices"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
 
 // Family knows one kind of driver: where its cards stand and how one is read.
 // It is stateless and safe for concurrent use; every call reads afresh.
@@ -67,6 +71,16 @@ func (r Reading) OwnTrouble() error {
 		}
 	}
 	return nil
+}
+
+// answers reports whether all of the card that was asked has answered.
+func (r Reading) answers() bool {
+	for _, u := range r.Units {
+		if slices.ContainsFunc(u.Conditions, func(c Condition) bool { return c.Dead }) {
+			return false
+		}
+	}
+	return true
 }
 
 // Unit is what becomes one device, as it was read at one moment: a port, an FME with all

@@ -7,31 +7,36 @@ import (
 	"time"
 )
 
-// ailment is a condition as it is remembered: bad news counts at once, and goes
-// on counting until it has been gone for the hold time.
-type ailment struct {
-	Condition
-	since  time.Time // first reading of the present spell
-	healed time.Time // first good reading after it; zero while it lasts
-	worst  Health    // that it made the device in this spell
-}
-
-// health remembers what was wrong with one device.
+// health tracks the conditions of one device.
 type health struct {
-	ailments map[string]*ailment // by reason
-	// offered: this device was published as healthy or degraded once. Only then
-	// does good news wait: a port that has just appeared stands unbound for some
-	// milliseconds before its driver binds, and nobody was told otherwise yet.
+	conditions map[string]*tracked // by reason
+	// offered: the device was published as healthy or degraded once. Only then must it
+	// stay healthy for a while: a port that has just appeared stands unbound for some
+	// milliseconds before its driver binds, and was not offered yet.
 	offered bool
 	turns   turns
 }
 
-// rules are the times and limits that health is judged by.
+// tracked is a condition that a device has, or had until less than the hold time ago. It counts
+// at once, and until the device has been without it for the hold time.
+type tracked struct {
+	Condition
+	present bool      // in the last judgement
+	since   time.Time // first reading with it, of those in a row
+	healed  time.Time // first reading without it after that; zero while it is present
+	worst   Health    // that it made the device since then
+}
+
+// rules are times and limits.
 type rules struct {
-	hold       time.Duration // how long good news must have held
-	reprogram  time.Duration // how long a passing condition is only what it says
-	flapLimit  int           // turns within flapWindow that are borne; 0: any number
+	hold       time.Duration // how long a device must stay healthy before it is offered again
+	reprogram  time.Duration // how long a passing condition has its own severity
+	flapLimit  int           // turns within flapWindow that are allowed; 0: any number
 	flapWindow time.Duration
+
+	unnamed  time.Duration // how long a device may lack something to be offered before that is logged
+	grace    time.Duration // how long a claim lasts that no answer ends
+	interval time.Duration // between two questions about holders
 }
 
 // verdict is the judgement of one reading.
@@ -39,150 +44,155 @@ type verdict struct {
 	health  Health
 	reasons []string
 	// recheck is when time alone may change the verdict; zero: never. The card
-	// is read again then: good news is believed only from a fresh reading.
+	// is read again then: only a fresh reading makes a device healthy.
 	recheck time.Time
 }
 
-// judge takes in the conditions of one reading and says how the device is.
+// judge takes in the conditions of one reading and returns the health of the device. Its
+// reasons are those that are present, worst first, and then those that are over.
 func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
-	h.note(now, read)
-	h.forget(now, r.hold)
+	if h.conditions == nil && len(read) > 0 {
+		h.conditions = make(map[string]*tracked, len(read))
+	}
+	for _, t := range h.conditions {
+		t.present = false
+	}
+	for _, c := range read {
+		t := h.conditions[c.Reason]
+		if t == nil || !t.healed.IsZero() {
+			t = &tracked{since: now}
+			h.conditions[c.Reason] = t
+		}
+		t.Condition, t.present = c, true
+	}
 
 	var v verdict
-	var hardware Health // what the device is by itself
-	for _, a := range h.ailments {
-		switch {
-		case !a.healed.IsZero():
-			v.at(a.healed.Add(r.hold), now)
-		case a.Passing:
-			v.at(a.since.Add(r.reprogram), now)
-		}
-		weight := a.weight(now, r.reprogram)
-		v.health = max(v.health, weight)
-		if !byTheWay[a.Reason] {
-			hardware = max(hardware, weight)
+	recheck := func(at time.Time) {
+		if at.After(now) {
+			v.recheck = earlier(v.recheck, at)
 		}
 	}
-	v.reasons = h.reasons(now, r.reprogram)
+	hardware := Healthy // without administrative reasons
+	var present []*tracked
+	var over []string
+	for reason, t := range h.conditions {
+		if !t.present && t.healed.IsZero() {
+			t.healed = now
+		}
+		switch {
+		case !t.present && (!h.offered || now.Sub(t.healed) >= r.hold):
+			delete(h.conditions, reason)
+			continue
+		case !t.present:
+			// Without the value: it was read in the past.
+			name, _, _ := strings.Cut(reason, "=")
+			over = append(over, ReasonRecovering+"="+name)
+			recheck(t.healed.Add(r.hold))
+		case t.Passing && now.Sub(t.since) >= r.reprogram:
+			t.worst = Unhealthy
+			present = append(present, t)
+		default:
+			t.worst = max(t.worst, t.Health)
+			present = append(present, t)
+			if t.Passing {
+				recheck(t.since.Add(r.reprogram))
+			}
+		}
+		v.health = max(v.health, t.worst)
+		if !administrative[reason] {
+			hardware = max(hardware, t.worst)
+		}
+	}
+	slices.SortFunc(present, func(a, b *tracked) int {
+		return cmp.Or(cmp.Compare(b.worst, a.worst), cmp.Compare(a.Reason, b.Reason))
+	})
+	for _, t := range present {
+		v.reasons = append(v.reasons, t.Reason)
+	}
+	slices.Sort(over)
+	v.reasons = append(v.reasons, slices.Compact(over)...)
 	if until := h.turns.take(now, hardware != Unhealthy, r.flapLimit, r.flapWindow); !until.IsZero() {
 		v.health, v.reasons = Unhealthy, slices.Insert(v.reasons, 0, ReasonFlapping)
-		v.at(until, now)
+		recheck(until)
 	}
-	if v.health != Unhealthy {
-		h.offered = true
-	}
+	h.offered = h.offered || v.health != Unhealthy
 	return v
 }
 
-// byTheWay are reasons that are no judgement on the hardware: they make no turn.
-var byTheWay = map[string]bool{
+// administrative are reasons that are no judgement on the hardware: they make no turn.
+var administrative = map[string]bool{
 	ReasonExcluded: true, ReasonMoving: true, ReasonReplacedInUse: true, ReasonNodeInUse: true, ReasonNodeChanged: true,
 	ReasonUnchecked: true,
 }
 
-// forgive forgets reasons for which the hardware need not recover.
-func (h *health) forgive(reasons ...string) {
+// clear removes conditions from which the hardware need not recover.
+func (h *health) clear(reasons ...string) {
 	for _, reason := range reasons {
-		delete(h.ailments, reason)
+		delete(h.conditions, reason)
 	}
 }
 
-// overrule makes what is wrong, or was, count for no more than the operator says
-// from now on. That is no good news of the hardware, and waits for nothing.
+// overrule makes conditions, present or over, count for no more than the policy allows. That is
+// no change of the hardware, and needs no recovery.
 func (h *health) overrule(p Policy) {
-	for reason, a := range h.ailments {
-		switch severity := p.severity(a.Condition); severity {
+	for reason, t := range h.conditions {
+		switch severity := p.severity(t.Condition); severity {
 		case Healthy:
-			delete(h.ailments, reason)
-		case a.Condition.Health: // nothing new about this one; it may have become worse by lasting
+			delete(h.conditions, reason)
+		case t.Health: // as before; it may have become worse by lasting
 		default:
-			a.worst = min(a.worst, severity)
+			t.worst = min(t.worst, severity)
 		}
 	}
 }
 
-// returned says that the device is back after it had left for this reason. That
-// is over now; whatever else was wrong with it then is to be seen afresh.
+// returned begins anew for a device that had left for this reason, which is over now.
 func (h *health) returned(now time.Time, reason string) {
 	h.turns.left()
-	h.ailments = map[string]*ailment{reason: {
+	h.conditions = map[string]*tracked{reason: {
 		Condition: Condition{Reason: reason, Health: Unhealthy}, since: now, healed: now, worst: Unhealthy,
 	}}
 }
 
-// note records which conditions hold now, which have begun and which are over.
-func (h *health) note(now time.Time, read []Condition) {
-	for _, a := range h.ailments {
-		if a.healed.IsZero() && !slices.ContainsFunc(read, func(c Condition) bool { return c.Reason == a.Reason }) {
-			a.healed = now
-		}
-	}
-	for _, c := range read {
-		a := h.ailments[c.Reason]
-		switch {
-		case a == nil:
-			if h.ailments == nil {
-				h.ailments = make(map[string]*ailment)
-			}
-			h.ailments[c.Reason] = &ailment{Condition: c, since: now}
-		case !a.healed.IsZero():
-			*a = ailment{Condition: c, since: now}
-		default:
-			a.Condition = c
-		}
-	}
+// turns counts how often a device has turned between good and bad by itself. A device that
+// turns too often is in quarantine: a container that was given it would lose it again.
+type turns struct {
+	// standing: it has been good since it came. Only then does a change count: a
+	// card that is plugged in stands unbound at first.
+	standing    bool
+	good        bool
+	at          []time.Time // of the latest, oldest first; no more than decide
+	quarantined bool
 }
 
-// forget drops what has been over for the hold time.
-func (h *health) forget(now time.Time, hold time.Duration) {
-	for reason, a := range h.ailments {
-		if !a.healed.IsZero() && (!h.offered || now.Sub(a.healed) >= hold) {
-			delete(h.ailments, reason)
-		}
+// take notes whether the device is good now, hold included. While it is in
+// quarantine it returns the end of that, if nothing turns any more; else zero.
+func (t *turns) take(now time.Time, good bool, limit int, window time.Duration) (until time.Time) {
+	if limit == 0 {
+		*t = turns{}
+		return time.Time{}
 	}
-}
-
-// weight is how bad the device is because of a. What is over weighs as much as
-// it did at its worst, until it is forgotten.
-func (a *ailment) weight(now time.Time, reprogram time.Duration) Health {
 	switch {
-	case !a.healed.IsZero():
-	case a.Passing && now.Sub(a.since) >= reprogram:
-		a.worst = Unhealthy
-	default:
-		a.worst = max(a.worst, a.Condition.Health)
+	case !t.standing:
+		t.standing, t.good = good, good
+	case t.good != good:
+		t.good = good
+		t.at = append(t.at, now)
 	}
-	return a.worst
+	for len(t.at) > 0 && (now.Sub(t.at[0]) >= window || len(t.at) > limit+1) {
+		t.at = t.at[1:]
+	}
+	switch {
+	case len(t.at) > limit:
+		t.quarantined = true
+	case len(t.at) == 0:
+		t.quarantined = false
+	}
+	if !t.quarantined {
+		return time.Time{}
+	}
+	return t.at[len(t.at)-1].Add(window)
 }
 
-// reasons lists what is wrong, worst first, then what is over but held.
-func (h *health) reasons(now time.Time, reprogram time.Duration) []string {
-	var present []*ailment
-	var over []string
-	for _, a := range h.ailments {
-		if a.healed.IsZero() {
-			present = append(present, a)
-			continue
-		}
-		// The value is left out: it was read in the past, and may not be repeated
-		// as if it were true.
-		name, _, _ := strings.Cut(a.Reason, "=")
-		over = append(over, ReasonRecovering+"="+name)
-	}
-	slices.SortFunc(present, func(a, b *ailment) int {
-		return cmp.Or(cmp.Compare(b.weight(now, reprogram), a.weight(now, reprogram)), cmp.Compare(a.Reason, b.Reason))
-	})
-	var all []string
-	for _, a := range present {
-		all = append(all, a.Reason)
-	}
-	slices.Sort(over)
-	return append(all, slices.Compact(over)...)
-}
-
-// at asks for a recheck at t, if that is the earliest yet to come.
-func (v *verdict) at(t, now time.Time) {
-	if t.After(now) && (v.recheck.IsZero() || t.Before(v.recheck)) {
-		v.recheck = t
-	}
-}
+// left takes note that the device is gone: its state when it comes back is no turn.
+func (t *turns) left() { t.standing = false }

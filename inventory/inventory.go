@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
@@ -47,10 +48,9 @@ type Config struct {
 
 // Inventory is the actor. Create it with [New], run it once.
 type Inventory struct {
-	cfg      Config
-	host     sysfs.Host
-	families []Family
-	log      *zap.Logger
+	cfg  Config
+	host sysfs.Host
+	log  *zap.Logger
 
 	hints   *hints
 	pings   chan struct{}
@@ -67,7 +67,7 @@ type published struct {
 // New returns an inventory that knows nothing yet (Version 0).
 func New(cfg Config, host sysfs.Host, log *zap.Logger) *Inventory {
 	inv := &Inventory{
-		cfg: cfg, host: host, families: cfg.Policy.Families, log: log.Named("inventory"),
+		cfg: cfg, host: host, log: log.Named("inventory"),
 		hints: newHints(), pings: make(chan struct{}),
 	}
 	inv.current.Store(&published{stale: make(chan struct{})})
@@ -104,17 +104,123 @@ func (inv *Inventory) Alive(ctx context.Context) error {
 	}
 }
 
-// Run scans, follows hints and publishes until ctx ends; then it returns nil. A
-// reading that does not come back is left behind after a second.
+// Run lists and reads the cards, follows hints and publishes until ctx ends; then it returns
+// nil. A reading that does not come back is left behind after a second.
 func (inv *Inventory) Run(ctx context.Context) error {
-	l := newLoop(inv)
-	l.run(ctx)
-	l.awaitReaders()
-	return nil
+	resync := time.NewTicker(inv.cfg.ResyncInterval)
+	defer resync.Stop()
+	health := time.NewTicker(inv.cfg.HealthInterval)
+	defer health.Stop()
+	wake := time.NewTimer(0)
+	defer wake.Stop()
+
+	n := newNode(inv.cfg, time.Now())
+	s := newScheduler(inv, n)
+	p := &poller{Inventory: inv, node: n, scheduler: s, answers: make(chan answer)}
+	s.list(ctx, time.Time{})
+	p.ask(ctx)
+	for {
+		now := time.Now()
+		s.startReadings(ctx, now)
+		inv.publish(n, s, p, now)
+		p.follow(ctx, now)
+		if next := earlier(s.next(), earlier(p.next, n.nextExpiry())); next.IsZero() {
+			wake.Stop()
+		} else {
+			wake.Reset(time.Until(next))
+		}
+		select {
+		case <-ctx.Done():
+			s.awaitReaders()
+			return nil
+		case <-inv.pings:
+		case <-inv.hints.poke:
+			inv.takeHints(ctx, n, s)
+		case r := <-s.results:
+			for more := true; more; { // results that wait already make one snapshot
+				s.take(ctx, r, time.Now())
+				select {
+				case r = <-s.results:
+				default:
+					more = false
+				}
+			}
+		case found := <-s.listed:
+			s.takeListing(ctx, found, time.Now())
+		case found := <-s.resolved:
+			s.takeResolution(ctx, found)
+		case a := <-p.answers:
+			p.take(ctx, a, time.Now())
+		case <-resync.C:
+			s.list(ctx, time.Time{})
+			p.askIdly(ctx)
+		case <-health.C:
+			s.tick(ctx)
+		case <-wake.C:
+			p.takeTime(ctx, time.Now())
+			s.takeTime(ctx, time.Now())
+		}
+	}
 }
 
-// store makes s the newest snapshot: first the new version, then the news of it.
-func (inv *Inventory) store(s Snapshot) {
-	old := inv.current.Swap(&published{Snapshot: s, stale: make(chan struct{})})
-	close(old.stale)
+// takeHints takes what was hinted since the last time, and the newest policy.
+func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler) {
+	p := inv.hints.take()
+	if p.policy != nil {
+		s.use(ctx, p.policy.Families)
+		n.usePolicy(*p.policy)
+		inv.logIdle(n)
+	}
+	for _, h := range p.cards {
+		s.hintCard(h.Card, h)
+	}
+	for name, h := range p.nodes {
+		s.hintNode(ctx, name, h)
+	}
+	if p.everything {
+		inv.log.Debug("hint received", event.HintReceived, event.Source(p.source))
+		s.list(ctx, p.at)
+	}
+}
+
+// publish makes a snapshot of what changed, and then logs it. The first one of a generation
+// waits until all cards have been read, though not for cards that are slow to answer.
+func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
+	changes := n.reconcile(now)
+	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)
+	if !n.ready && (s.first != nil && len(s.first) == 0 && p.heard || late) {
+		n.ready = true
+		n.copied = true // an empty list is news, too
+	}
+	finished := n.ready && !n.complete && s.first != nil && len(s.first) == 0
+	if finished {
+		n.finish(now)
+		n.copied = true
+		changes = append(changes, n.reconcile(now)...)
+	}
+	old := inv.current.Load()
+	first := n.ready && old.Version == 0
+	if n.ready && n.copied {
+		next := &published{stale: make(chan struct{}), Snapshot: Snapshot{
+			Version: old.Version + 1, Devices: n.devices, Complete: n.complete, Generation: n.generation, Hinted: n.hinted,
+		}}
+		inv.current.Store(next) // first the new version, then the news of it
+		close(old.stale)
+		n.copied, n.hinted = false, time.Time{}
+	}
+	inv.report(changes, now)
+	if first {
+		inv.log.Info("first scan done", event.ScanDone, event.Count(len(n.devices)), event.Rev(old.Version+1))
+	}
+	if finished {
+		inv.logIdle(n)
+	}
+}
+
+// logIdle warns of excluded addresses that no device has: a slip of the pen would leave the
+// device that was meant on offer.
+func (inv *Inventory) logIdle(n *node) {
+	if idle := n.policy.idle(n.devices); n.complete && len(idle) > 0 {
+		inv.log.Warn("excluded address has no device", event.ConfigNotice, event.Devices(idle))
+	}
 }

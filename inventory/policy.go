@@ -3,9 +3,6 @@ package inventory
 import (
 	"slices"
 	"strings"
-	"time"
-
-	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
 // Policy is what the operator says about devices. It is immutable.
@@ -84,24 +81,4 @@ func (p Policy) severity(c Condition) Health {
 		return h
 	}
 	return c.Health
-}
-
-// usePolicy judges all devices anew, by what was read of them last.
-func (l *loop) usePolicy(p Policy) {
-	l.policy = p
-	for _, c := range l.cards {
-		for _, port := range c.ports {
-			port.health.overrule(p)
-		}
-		unprompted(c, func() { l.judgeAll(c, time.Now()) })
-	}
-	l.sayIdle()
-}
-
-// sayIdle warns of excluded addresses that no device has: a slip of the pen
-// would leave the one that was meant on offer.
-func (l *loop) sayIdle() {
-	if idle := l.policy.idle(l.devices); l.complete && len(idle) > 0 {
-		l.log.Warn("excluded address has no device", event.ConfigNotice, event.Devices(idle))
-	}
 }

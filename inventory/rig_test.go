@@ -171,9 +171,10 @@ var (
 // rig is an inventory that runs in a synctest bubble.
 type rig struct {
 	*inventory.Inventory
-	t      *testing.T
-	family *bench
-	logs   *observer.ObservedLogs
+	families []inventory.Family
+	t        *testing.T
+	family   *bench
+	logs     *observer.ObservedLogs
 }
 
 var testConfig = inventory.Config{
@@ -208,7 +209,13 @@ func startFamilies(t *testing.T, host sysfs.Host, cfg inventory.Config, family *
 		}
 	})
 	synctest.Wait()
-	return &rig{inv, t, family, logs}
+	return &rig{inv, families, t, family, logs}
+}
+
+// Use hands over a policy with the families of before.
+func (r *rig) Use(p inventory.Policy) {
+	p.Families = r.families
+	r.Inventory.Use(p)
 }
 
 // hint hints and waits until the inventory has come to rest.

@@ -24,24 +24,30 @@ import (
 // a port is turned into what inventory/port makes of it (takeAFU), by its table.
 type programming struct {
 	dfl.Family
+	*busyPorts
+}
+
+// busyPorts are the ports under programming, whatever a family makes of them.
+type busyPorts struct {
 	row port.Row
 
 	mu    sync.Mutex
 	ports map[portOfCard]bool
-	file  string // holds the same, in words: what a check looks at
+	file  string                   // holds the same, in words: what a check looks at
+	hangs map[string]chan struct{} // cards whose readings hang until it is closed
 }
 
 func newProgramming(t *testing.T) *programming {
 	rows := port.Rows()
 	i := slices.IndexFunc(rows, func(row port.Row) bool { return row.Name == "reprogramming" })
-	f := &programming{row: rows[i], ports: map[portOfCard]bool{}, file: filepath.Join(t.TempDir(), "busy")}
+	f := &programming{busyPorts: &busyPorts{row: rows[i], ports: map[portOfCard]bool{}, hangs: map[string]chan struct{}{}, file: filepath.Join(t.TempDir(), "busy")}}
 	if err := f.write(); err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-func (f *programming) write() error { return os.WriteFile(f.file, []byte(fmt.Sprint(f.ports)), 0o600) }
+func (f *busyPorts) write() error { return os.WriteFile(f.file, []byte(fmt.Sprint(f.ports)), 0o600) }
 
 type portOfCard struct {
 	card string
@@ -49,6 +55,12 @@ type portOfCard struct {
 }
 
 func (f *programming) Read(host sysfs.Host, card string) (inventory.Reading, error) {
+	f.mu.Lock()
+	hang := f.hangs[card]
+	f.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
 	r, err := f.Family.Read(host, card)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,6 +75,26 @@ func (f *programming) Read(host sysfs.Host, card string) (inventory.Reading, err
 		}
 	}
 	return r, err
+}
+
+// hang makes the readings of a card hang that begin from now on.
+func (s *stage) hang(st scenarioStep) error {
+	s.family.mu.Lock()
+	defer s.family.mu.Unlock()
+	s.family.hangs[st.card] = make(chan struct{})
+	return nil
+}
+
+// answer lets all readings of a card go on.
+func (s *stage) answer(st scenarioStep) error {
+	s.family.mu.Lock()
+	defer s.family.mu.Unlock()
+	if s.family.hangs[st.card] == nil {
+		return errors.New("it does not hang")
+	}
+	close(s.family.hangs[st.card])
+	delete(s.family.hangs, st.card)
+	return nil
 }
 
 func (s *stage) busy(st scenarioStep) error {

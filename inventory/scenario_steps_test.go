@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
@@ -32,6 +33,9 @@ var scenarioCommands = map[string]scenarioCommand{
 	"reprogram": {edits, "ADDRESS pN AFU", func(s *stage, st scenarioStep) error { return s.node.Reprogram(st.card, st.port, inFull(st.rest[0])) }},
 	"busy":      {edits, "ADDRESS pN on|off", (*stage).busy}, // its afu_id fails with EBUSY
 
+	"hang":   {acts, "ADDRESS", (*stage).hang},    // readings of the card
+	"answer": {edits, "ADDRESS", (*stage).answer}, // it answers again
+
 	"hint":    {news, "ADDRESS|all", (*stage).hint},
 	"gave-up": {news, "ADDRESS", (*stage).gaveUp}, // uevent ERROR_EVENT=FAILED_RECOVERY
 
@@ -40,6 +44,7 @@ var scenarioCommands = map[string]scenarioCommand{
 	"free":          {acts, "ID", func(s *stage, st scenarioStep) error { s.desk.free(st.rest[0]); return nil }},
 	"unknown-nodes": {acts, "ID", (*stage).unknownNodes},                          // those that its holders were given
 	"holders":       {acts, "ok|slow|stall|empty|fail [WORD…]", (*stage).holders}, // how who holds what is answered
+	"mode":          {acts, "MODE", (*stage).changeMode},                          // while the daemon runs
 	"exclude":       {acts, "[ID…]", (*stage).exclude},                            // these, and no others
 	"severity":      {acts, "[ROW=SEVERITY…]", (*stage).severity},                 // these, and no others
 	"rules":         {acts, "[AFU=NAME…]", (*stage).rules},                        // these, and no others
@@ -85,26 +90,37 @@ func (s *stage) setMode(mode string) error {
 	if !ok {
 		return fmt.Errorf("unknown mode %q, want single, af, region or regiondevel", mode)
 	}
-	s.mode, s.family.Kind, s.policy.AnyAFU = mode, unit, unit != port.PerPort
-	s.policy.Name = s.nameOf
+	if unit != s.family.Kind {
+		s.family = &programming{dfl.Family{Kind: unit}, s.family.busyPorts}
+	}
+	s.policy.Families, s.policy.AnyAFU = []inventory.Family{s.family}, unit != port.PerPort
+	s.policy.Name = func(d *inventory.Device) (string, error) { return s.nameOf(mode, d) }
+	s.mode = mode
 	return nil
+}
+
+// changeMode changes the mode while the daemon runs.
+func (s *stage) changeMode(st scenarioStep) error {
+	err := s.setMode(st.rest[0])
+	s.usePolicy()
+	return err
 }
 
 // nameOf names devices as the modes do, in short: af-afu1, region-interface1. Rules
 // for AFUs come first.
-func (s *stage) nameOf(d *inventory.Device) (string, error) {
+func (s *stage) nameOf(mode string, d *inventory.Device) (string, error) {
 	afu, iface := inShort(d.AFUID), inShort(d.InterfaceID)
 	switch name := s.ruled.Load().(map[string]string)[afu]; {
 	case name != "":
 		return name, nil
-	case s.mode == "single":
+	case mode == "single":
 		return "single", nil
-	case s.mode != "af" && iface != "":
+	case mode != "af" && iface != "":
 		return "region-" + iface, nil
-	case s.mode == "af" && afu != "":
+	case mode == "af" && afu != "":
 		return "af-" + afu, nil
 	}
-	return "", errors.New("what mode " + s.mode + " names it by is not known")
+	return "", errors.New("what mode " + mode + " names it by is not known")
 }
 
 func (s *stage) rules(st scenarioStep) error {

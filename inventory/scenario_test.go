@@ -196,6 +196,6 @@ func (s *stage) restart(st scenarioStep) error {
 // start.
 func (s *stage) usePolicy() {
 	if s.rig != nil {
-		s.rig.Use(s.policy)
+		s.rig.Inventory.Use(s.policy)
 	}
 }

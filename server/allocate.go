@@ -18,7 +18,6 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/checkpoint"
-	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 // The variables that tell a container its devices: both hold the ids, separated
@@ -29,8 +28,8 @@ const (
 )
 
 // Allocate gives each container its devices, or refuses them all. An error is
-// final for the pod, and the kubelet sets no time limit: nothing in here waits, but
-// for the disk, where CDI is on, for a second.
+// final for the pod, and the kubelet sets no time limit: Allocate blocks on nothing but
+// the disk, where CDI is on, and on that for a second at most.
 //
 // Errors: InvalidArgument for a request that asks for nothing or twice for the
 // same, NotFound for a device that is not known or gone, FailedPrecondition for
@@ -55,21 +54,17 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 	return answer, nil
 }
 
+// allocate returns what each container is given, by the newest list.
 func (p *plugin) allocate(newest *list, requests []*v1beta1.ContainerAllocateRequest) (*v1beta1.AllocateResponse, error) {
 	if len(requests) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "no container asks for a device")
 	}
-	check := checker{newest: newest, gone: &p.endpoint.gone, seen: map[string]bool{}}
-	given := make([][]offer.Unit, len(requests))
-	for i, request := range requests {
-		given[i] = check.units(request.GetDevicesIds())
-	}
-	if err := check.err(); err != nil {
+	if err := check(newest, &p.endpoint.gone, requests); err != nil {
 		return nil, err
 	}
 	answer := &v1beta1.AllocateResponse{}
-	for i, request := range requests {
-		c, err := p.give(request.GetDevicesIds(), given[i])
+	for _, request := range requests {
+		c, err := p.give(newest, request.GetDevicesIds())
 		if err != nil {
 			return nil, err
 		}
@@ -78,19 +73,22 @@ func (p *plugin) allocate(newest *list, requests []*v1beta1.ContainerAllocateReq
 	return answer, nil
 }
 
-// give is what a container gets with its units.
-func (p *plugin) give(ids []string, units []offer.Unit) (*v1beta1.ContainerAllocateResponse, error) {
-	joined := strings.Join(ids, ",")
+// give returns what a container gets with these devices, which are listed.
+func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
+	cfg, joined := p.endpoint.cfg, strings.Join(ids, ",")
 	answer := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{envUnits: joined, envDevices: joined},
 		Annotations: map[string]string{},
 	}
-	maps.Copy(answer.Annotations, p.endpoint.cfg.Annotations)
-	for _, u := range units {
-		checkpoint.Annotate(answer.Annotations, u.ID, slices.Concat(u.Nodes, u.NodeNumbers))
+	devices := make([]*inventory.Device, len(ids))
+	for i, id := range ids {
+		d := newest.Device(id)
+		devices[i] = d
+		maps.Copy(answer.Annotations, d.Annotations)
+		checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
 	}
 	if p.endpoint.injection != nil {
-		names, err := p.endpoint.injection.names(units)
+		names, err := p.endpoint.injection.names(devices)
 		if err != nil {
 			return nil, status.Error(codes.Unavailable, err.Error())
 		}
@@ -99,10 +97,10 @@ func (p *plugin) give(ids []string, units []offer.Unit) (*v1beta1.ContainerAlloc
 		}
 		return answer, nil
 	}
-	for _, u := range units {
-		for _, node := range u.Nodes {
+	for _, d := range devices {
+		for _, node := range d.Nodes {
 			answer.Devices = append(answer.Devices, &v1beta1.DeviceSpec{
-				HostPath:      filepath.Join(p.endpoint.cfg.HostDevRoot, node),
+				HostPath:      filepath.Join(cfg.HostDevRoot, node),
 				ContainerPath: path.Join("/dev", node),
 				Permissions:   "rw",
 			})
@@ -111,72 +109,54 @@ func (p *plugin) give(ids []string, units []offer.Unit) (*v1beta1.ContainerAlloc
 	return answer, nil
 }
 
-// checker checks the ids of one Allocate call against the newest list and
-// collects what is wrong with them.
-type checker struct {
-	newest *list
-	gone   *gone
-	seen   map[string]bool
-
-	empty                           bool
-	twice, unknown, left, unhealthy []string // each with what the kubelet is told
-}
-
-// units returns the units with these ids that may be given.
-func (c *checker) units(ids []string) []offer.Unit {
-	c.empty = c.empty || len(ids) == 0
-	var units []offer.Unit
-	for _, id := range ids {
-		u, ok := c.newest.unit(id)
-		switch {
-		case c.seen[id]:
-			c.twice = append(c.twice, id)
-		case !ok && c.gone.has(id):
-			c.left = append(c.left, id)
-		case !ok:
-			c.unknown = append(c.unknown, id)
-		case u.Health >= inventory.Unhealthy:
-			c.unhealthy = append(c.unhealthy, id)
-		default:
-			units = append(units, u)
+// check returns a status with everything that is wrong with the requests, or nil. Its code
+// is that of the gravest problem, its length bounded whatever was asked.
+func check(newest *list, gone *gone, requests []*v1beta1.ContainerAllocateRequest) error {
+	var empty bool
+	var twice, unknown, left, sick []string
+	seen := map[string]bool{}
+	for _, request := range requests {
+		empty = empty || len(request.GetDevicesIds()) == 0
+		for _, id := range request.GetDevicesIds() {
+			d := newest.Device(id)
+			switch {
+			case seen[id]:
+				twice = append(twice, id)
+			case d == nil && gone.has(id):
+				left = append(left, id)
+			case d == nil:
+				unknown = append(unknown, id)
+			case unhealthy(d):
+				sick = append(sick, id)
+			}
+			seen[id] = true
 		}
-		c.seen[id] = true
 	}
-	return units
-}
-
-// err returns a status with all that is wrong, nil if nothing is. Its code is
-// that of the gravest, its length bounded whatever was asked.
-func (c *checker) err() error {
 	code, problems := codes.OK, []string(nil)
-	add := func(as codes.Code, ids []string, what string) {
+	if empty {
+		code, problems = codes.InvalidArgument, []string{"a container asks for no device"}
+	}
+	add := func(as codes.Code, what string, ids []string) {
 		if len(ids) == 0 {
 			return
 		}
 		if code == codes.OK {
 			code = as
 		}
-		problems = append(problems, what+": "+strings.Join(c.describe(ids), ", "))
+		named := bounded(ids, func(id string) string {
+			d := newest.Device(id)
+			if d == nil || !unhealthy(d) || len(d.Reasons) == 0 {
+				return strconv.Quote(cut(id))
+			}
+			return fmt.Sprintf("%q (%s)", cut(id), strings.Join(shorten(d.Reasons), ", "))
+		})
+		problems = append(problems, what+": "+strings.Join(named, ", "))
 	}
-	if c.empty {
-		code, problems = codes.InvalidArgument, []string{"a container asks for no device"}
-	}
-	add(codes.InvalidArgument, c.twice, "asked for twice")
-	add(codes.NotFound, c.unknown, "not known")
-	add(codes.NotFound, c.left, "gone")
-	add(codes.FailedPrecondition, c.unhealthy, "unhealthy")
+	add(codes.InvalidArgument, "asked for twice", twice)
+	add(codes.NotFound, "not known", unknown)
+	add(codes.NotFound, "gone", left)
+	add(codes.FailedPrecondition, "unhealthy", sick)
 	return status.Error(code, strings.Join(problems, "; "))
-}
-
-// describe names the ids, the unhealthy ones with their reasons.
-func (c *checker) describe(ids []string) []string {
-	return bounded(ids, func(id string) string {
-		u, ok := c.newest.unit(id)
-		if !ok || u.Health < inventory.Unhealthy || len(u.Reasons) == 0 {
-			return strconv.Quote(cut(id))
-		}
-		return fmt.Sprintf("%q (%s)", cut(id), strings.Join(shorten(u.Reasons), ", "))
-	})
 }
 
 const (

@@ -15,14 +15,14 @@ import (
 // answer to a later question has named a holder and the answer to a still later one does
 // not. If no answer ever names a holder, it counts for the grace time.
 //
-// Allocations outlive resources and servers, and are safe for concurrent use. There are
-// never more of them than devices that were ever listed.
+// Allocations outlive the resource that they were made under, and are safe for concurrent
+// use. There are never more of them than devices that were ever listed.
 type Allocations struct {
 	grace time.Duration
 	added chan struct{} // holds one element while an allocation is new
 
 	mu     sync.Mutex
-	served map[unitKey]allocation
+	served map[deviceKey]allocation
 }
 
 // Allocation is a device that was given to a container under the name of a resource.
@@ -31,8 +31,8 @@ type Allocation struct {
 	Nodes        []string // names and numbers (MAJOR:MINOR) of the nodes that were given with it
 }
 
-// unitKey is one unit of one resource.
-type unitKey struct{ resource, id string }
+// deviceKey is one device of one resource.
+type deviceKey struct{ resource, id string }
 
 type allocation struct {
 	at    time.Time // of the last request for it
@@ -43,7 +43,7 @@ type allocation struct {
 // NewAllocations returns an empty set. An allocation for which no holder is named counts
 // for the grace time.
 func NewAllocations(grace time.Duration) *Allocations {
-	return &Allocations{grace: grace, added: make(chan struct{}, 1), served: map[unitKey]allocation{}}
+	return &Allocations{grace: grace, added: make(chan struct{}, 1), served: map[deviceKey]allocation{}}
 }
 
 // Added returns a channel that has an element when there are allocations that were made
@@ -61,14 +61,17 @@ func (a *Allocations) add(resource string, ids []string, lists *feed[*list]) (ne
 	defer a.mu.Unlock()
 	a.forget(now)
 	newest, _ = lists.latest()
-	before := make(map[unitKey]allocation, len(ids))
+	before := make(map[deviceKey]allocation, len(ids))
 	for _, id := range ids {
-		key := unitKey{resource, id}
+		key := deviceKey{resource, id}
 		if _, twice := before[key]; !twice {
 			before[key] = a.served[key]
 		}
-		u, _ := newest.unit(id)
-		a.served[key] = allocation{at: now, nodes: slices.Concat(u.Nodes, u.NodeNumbers)}
+		made := allocation{at: now}
+		if d := newest.Device(id); d != nil {
+			made.nodes = slices.Concat(d.Nodes, d.NodeNumbers)
+		}
+		a.served[key] = made
 	}
 	select {
 	case a.added <- struct{}{}:
@@ -78,7 +81,7 @@ func (a *Allocations) add(resource string, ids []string, lists *feed[*list]) (ne
 }
 
 // withdraw undoes an add, but not a later one of the same ids.
-func (a *Allocations) withdraw(before map[unitKey]allocation, added time.Time) {
+func (a *Allocations) withdraw(before map[deviceKey]allocation, added time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key, was := range before {
@@ -120,5 +123,5 @@ func (a *Allocations) Compare(asked time.Time, named func(resource, id string) b
 
 // forget drops the allocations for which no holder was named within the grace time.
 func (a *Allocations) forget(now time.Time) {
-	maps.DeleteFunc(a.served, func(_ unitKey, was allocation) bool { return was.named.IsZero() && now.Sub(was.at) > a.grace })
+	maps.DeleteFunc(a.served, func(_ deviceKey, was allocation) bool { return was.named.IsZero() && now.Sub(was.at) > a.grace })
 }

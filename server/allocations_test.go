@@ -18,7 +18,6 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/cdi"
-	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
@@ -36,20 +35,12 @@ func quiet(t *testing.T) *server.Server {
 	return s
 }
 
-func units(ids ...string) []offer.Unit {
-	var list []offer.Unit
-	for _, id := range ids {
-		list = append(list, offer.Unit{ID: id})
-	}
-	return list
-}
-
 // If no answer of the kubelet names a holder, an allocation counts for a minute.
 func TestAllocatedLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quiet(t)
-		allocate := s.Offer(t.Context(), resource, append(units("a", "b", "c"), offer.Unit{ID: "d", Health: inventory.Unhealthy})...)
-		allocateOther := s.Offer(t.Context(), other, units("a")...)
+		allocate := s.Offer(t.Context(), resource, port("a"), port("b"), port("c"), sick("d"))
+		allocateOther := s.Offer(t.Context(), other, port("a"))
 		begin := time.Now()
 		for _, step := range []struct {
 			name     string
@@ -92,7 +83,7 @@ func TestAllocatedLasts(t *testing.T) {
 // What is handed out is the caller's own.
 func TestAllocatedIsACopy(t *testing.T) {
 	s := quiet(t)
-	if err := s.Offer(t.Context(), resource, units("a")...)("a"); err != nil {
+	if err := s.Offer(t.Context(), resource, port("a"))("a"); err != nil {
 		t.Fatal(err)
 	}
 	first := s.Allocated()
@@ -143,7 +134,7 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allocate := s.Offer(t.Context(), resource, offer.Unit{ID: "a", Nodes: []string{"dfl-port.0"}}, offer.Unit{ID: "b", Nodes: []string{"dfl-port.1"}})
+	allocate := s.Offer(t.Context(), resource, port("a"), port("b"))
 
 	release := lockOut(t, filepath.Join(dir, ".fpga.intel.com-fpga.lock"))
 	answered := make(chan error)
@@ -230,7 +221,9 @@ func TestAllocationsCompare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		allocate := s.Offer(t.Context(), resource, offer.Unit{ID: "a", Nodes: []string{"dfl-port.0"}, NodeNumbers: []string{"245:0"}})
+		device := port("a")
+		device.Nodes, device.NodeNumbers = []string{"dfl-port.0"}, []string{"245:0"}
+		allocate := s.Offer(t.Context(), resource, device)
 		begin := time.Now()
 		at := func(seconds int) time.Time { return begin.Add(time.Duration(seconds) * time.Second) }
 		counts := []server.Allocation{{Resource: resource, ID: "a", Nodes: []string{"dfl-port.0", "245:0"}}}
@@ -277,13 +270,13 @@ func TestAllocatedIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quiet(t)
 		for turn := range 10 {
-			var list []offer.Unit
+			var list []*inventory.Device
 			for i := range 100 {
-				list = append(list, offer.Unit{ID: fmt.Sprintf("%02d-%02d", turn, i)})
+				list = append(list, port(fmt.Sprintf("%02d-%02d", turn, i)))
 			}
 			allocate := s.Offer(t.Context(), resource, list...)
-			for _, u := range list {
-				if err := allocate(u.ID); err != nil {
+			for _, d := range list {
+				if err := allocate(d.ID); err != nil {
 					t.Fatal(err)
 				}
 			}

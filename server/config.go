@@ -15,14 +15,12 @@ import (
 
 // Config is how the server is set up. Start from [Defaults].
 type Config struct {
-	KubeletDir  string            // directory of kubelet.sock and of our sockets
-	HostDevRoot string            // where the host has the device nodes that containers are given
-	Annotations map[string]string // that each container with a device is given
+	KubeletDir  string // directory of kubelet.sock and of our sockets
+	HostDevRoot string // where the host has the device nodes that containers are given
 	// CDI is the spec by which containers get their nodes; nil: they get them from
 	// the kubelet. It is written to, not closed.
 	CDI *cdi.Spec
-	// AllocationPolicy says which devices a container is best given that asks for
-	// several.
+	// AllocationPolicy chooses the devices for a container that asks for several.
 	AllocationPolicy prefer.Policy
 
 	RetireAfter     time.Duration // how long a resource without devices stays registered
@@ -32,8 +30,7 @@ type Config struct {
 	BackoffMax      time.Duration // between later ones
 	PollInterval    time.Duration // how often the kubelet's directory is looked at unasked
 
-	// Allocations records the devices that are given out. It may be shared with earlier servers.
-	Allocations *Allocations
+	Allocations *Allocations // the record of the devices that are given out
 
 	Metrics *metrics.Metrics // nil: nothing is counted
 }
@@ -58,7 +55,7 @@ func Defaults() Config {
 	}
 }
 
-// validate says what is wrong with the settings, with the value and what is
+// validate returns an error that names the first wrong setting, its value and what is
 // allowed.
 func (c Config) validate() error {
 	if !slices.Contains(prefer.Policies(), string(c.AllocationPolicy)) {

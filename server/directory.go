@@ -19,18 +19,17 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/notify"
 )
 
-// blindInterval bounds how long nothing is noticed while the directory cannot be
+// blindInterval bounds the time between two looks at the directory while it cannot be
 // watched: it is not there, or inotify is refused.
 const blindInterval = time.Second
 
-// directory watches the kubelet's directory. It says only that something may
-// have changed; who wants to know what looks for himself, after taking the
-// channel.
+// directory watches the kubelet's directory. It reports only that something may
+// have changed: a reader takes the channel first and then looks for itself.
 type directory struct {
 	path    string
 	poll    time.Duration
 	changed signal
-	twins   *twins // whom it is shared with
+	peers   *peers // the other daemons that serve in it
 	log     *zap.Logger
 
 	// The rest belongs to run.
@@ -40,14 +39,14 @@ type directory struct {
 }
 
 func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
-	return &directory{path: path, poll: poll, changed: newSignal(), twins: newTwins(path), log: log}
+	return &directory{path: path, poll: poll, changed: newSignal(), peers: newPeers(path), log: log}
 }
 
 // run watches until ctx ends.
 func (d *directory) run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	tasks.Go(func() { d.twins.run(ctx, d.changed) })
+	tasks.Go(func() { d.peers.run(ctx, d.changed) })
 	defer d.detach()
 	for ctx.Err() == nil {
 		wait := d.poll
@@ -59,7 +58,7 @@ func (d *directory) run(ctx context.Context) {
 	}
 }
 
-// await blocks until there is news, or for as long as wait.
+// await blocks until something has changed, at most for wait.
 func (d *directory) await(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -79,7 +78,7 @@ func (d *directory) await(ctx context.Context, wait time.Duration) {
 			return
 		case e := <-events:
 			if e.Has(fsnotify.Create) {
-				d.twins.appeared(e.Name)
+				d.peers.appeared(e.Name)
 			}
 			if d.concerns(e) {
 				return
@@ -88,7 +87,7 @@ func (d *directory) await(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// concerns says whether the event is about a socket of the kubelet or of ours,
+// concerns reports whether the event is about a socket of the kubelet or of ours,
 // or the directory itself. The kubelet also keeps a checkpoint there, which it
 // writes with each list.
 func (d *directory) concerns(e fsnotify.Event) bool {
@@ -97,8 +96,8 @@ func (d *directory) concerns(e fsnotify.Event) bool {
 		(name == kubeletSocket || strings.HasPrefix(name, socketPrefix) || e.Name == d.path)
 }
 
-// attach has the directory that is there now watched. It fails when there is
-// none, or inotify is refused.
+// attach watches the directory that is there now. It fails when there is none, or inotify
+// is refused.
 func (d *directory) attach() error {
 	present, err := identify(d.path, fs.ModeDir)
 	if err != nil {
@@ -122,7 +121,7 @@ func (d *directory) attach() error {
 		d.log.Info("kubelet directory watched again", event.SourceRecovered, event.Source("inotify"), event.Path(d.path))
 	}
 	if after, err := identify(d.path, fs.ModeDir); err != nil || after != present {
-		return errReplaced // while we looked: listen to this watch, but do not trust it
+		return errReplaced // meanwhile: its events count, but the next attach watches anew
 	}
 	d.watched = present
 	return nil
@@ -154,8 +153,8 @@ func (d *directory) detach() {
 	d.notify, d.watched = nil, identity{}
 }
 
-// identity tells one file from another that has the same path. The time is
-// there because inode numbers are reused; of directories it is not taken.
+// identity distinguishes files that have the same path one after another. The time is
+// there because inode numbers are reused; that of directories is left out.
 type identity struct {
 	device, inode uint64
 	modified      time.Time
@@ -178,8 +177,8 @@ func identify(path string, kind fs.FileMode) (identity, error) {
 	return id, nil
 }
 
-// missing says whether the error means that there is no such file: ENOTDIR is
-// the answer when a file stands where the directory was.
+// missing reports whether the error means that there is no such file: ENOTDIR is
+// the error when a file stands where the directory was.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

@@ -1,5 +1,5 @@
-// Package server is what the kubelet hears of us: it registers one endpoint per
-// resource, feeds the ListAndWatch streams from inventory's snapshots, and
+// Package server is the device plugin that the kubelet knows: it registers one endpoint
+// per resource, feeds the ListAndWatch streams from inventory's snapshots, and
 // answers Allocate.
 //
 // It never judges health and never reads sysfs. How the kubelet behaves, and why
@@ -9,13 +9,14 @@
 // # Who owns what
 //
 //   - The conductor, the goroutine of [Server.Run], follows [Devices.Latest],
-//     sorts the devices by what they are offered as, and hands each endpoint its
+//     sorts the devices by [inventory.Device.OfferedAs], and hands each endpoint its
 //     list through a feed: the newest value and a channel that is closed when it is
 //     stale. An equal list is not handed on. A device that moves to another
-//     resource leaves the first one's list before it comes to the second's. It
-//     alone creates endpoints (with a resource's first device) and retires them.
+//     resource leaves the first one's list before it comes to the second's; another
+//     mode moves many, and is nothing else. The conductor alone creates endpoints (with
+//     a resource's first device) and retires them.
 //   - An endpoint, one goroutine per resource, holds one session after the other
-//     and knows why the last one ended.
+//     and keeps why the last one ended.
 //   - A session is one registration: a socket of its own with a path that was
 //     never used before, a gRPC server on it, and the streams that the kubelet
 //     opened there. Streams read the endpoint's feed; each sends at its own pace
@@ -23,13 +24,14 @@
 //   - The injection, a goroutine where CDI is on, keeps the spec file as the
 //     conductor wants it. Allocate does the same before it gives a name away.
 //   - [Allocations] are the devices that Allocate has given out and that the
-//     pod-resources API may not show yet. They belong to the caller, and outlive endpoints
-//     and servers.
-//   - The twins, a goroutine, hold a connection to each socket of other daemons of
-//     ours in the kubelet's directory, and say when one has gone.
-//   - The directory watch tells all endpoints that something in the kubelet's
-//     directory may have changed. It carries no news: every endpoint takes the
-//     channel first and then looks for itself, so nothing can be missed.
+//     pod-resources API may not show yet. They belong to the caller, and outlive endpoints.
+//     Whether such a device may be offered under another name is the inventory's decision:
+//     until it may, it is unhealthy there, and Allocate refuses it.
+//   - The peers, a goroutine, hold a connection to each socket of other daemons of
+//     ours in the kubelet's directory, and publish when one has gone.
+//   - The directory watch signals all endpoints that something in the kubelet's
+//     directory may have changed, not what: an endpoint takes the channel first and then
+//     looks for itself, so nothing can be missed.
 //
 // # A session
 //
@@ -41,9 +43,10 @@
 // new registration when an older stream of the same resource ends.
 //
 // With one exception. Such a kubelet forgets a session for good when another daemon
-// registers after it and then ends; one of 1.37 does not. Which it is cannot be seen.
-// So that session goes on until the next one has its stream: in 1.37 nothing is
-// missing meanwhile, and before that its end costs one more registration.
+// registers after it and then ends; one of 1.37 does not. The versions cannot be told
+// apart. So that session, the superseded one, goes on until the next one has its stream:
+// in 1.37 nothing is missing meanwhile, and before that its end costs one more
+// registration.
 //
 // # What may block
 //

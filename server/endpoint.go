@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 // endpoint is one resource: what it offers, and its registration with the
@@ -31,20 +29,20 @@ type endpoint struct {
 	log        *zap.Logger
 
 	lists   *feed[*list]
-	told    *feed[*list] // the newest that some stream is past
+	told    *feed[*list] // the newest that some stream is past: sent, or equal to the one sent
 	gone    gone
 	current atomic.Pointer[session] // nil: none
 	problem atomic.Pointer[error]   // why there is no session
 
-	emptySince time.Time // the conductor's; zero: there are devices
+	emptySince time.Time // of the conductor; zero: there are devices
 	cancel     context.CancelFunc
 	done       chan struct{}
 
 	// The rest belongs to run.
-	absences map[string]bool // why there is no kubelet, as far as it was logged
-	met      identity        // the kubelet.sock that we connected to last
-	undone   *session        // ended by errTwinGone, and serving until it is replaced; nil: none
-	ends     sync.WaitGroup  // of such sessions
+	absences   map[string]bool // why there is no kubelet, as far as it was logged
+	met        identity        // the kubelet.sock that we connected to last
+	superseded *session        // ended by errPeerGone, and serves until it is replaced; nil: none
+	ends       sync.WaitGroup  // of such sessions
 }
 
 func newEndpoint(resource string, cfg Config, d *directory, reregister signal, injection *injection, log *zap.Logger) *endpoint {
@@ -81,20 +79,45 @@ func (e *endpoint) end() {
 	<-e.done
 }
 
-// offer makes this the endpoint's list. It is the conductor's.
-func (e *endpoint) offer(snapshot inventory.Snapshot, units []offer.Unit) {
+// offer publishes the list of these devices of the snapshot, sorted by id, unless they are
+// those of the present list. Only the conductor calls it.
+func (e *endpoint) offer(snapshot inventory.Snapshot, devices []*inventory.Device) {
 	old, _ := e.lists.latest()
-	if slices.EqualFunc(old.units, units, offer.Unit.Equal) {
+	changes := inventory.Changes(old.Devices, devices)
+	if len(changes) == 0 {
 		return
 	}
-	e.gone.follow(old.units, units)
-	e.lists.publish(newList(snapshot, units))
+	e.gone.follow(changes)
+	e.lists.publish(newList(snapshot, devices))
+}
+
+// awaitTold blocks until some stream is past the newest list, no stream is open, or ctx
+// ends. Only the conductor calls it: no newer list is published meanwhile.
+func (e *endpoint) awaitTold(ctx context.Context) {
+	newest, _ := e.lists.latest()
+	for {
+		session := e.current.Load()
+		if session == nil {
+			return
+		}
+		count, ended := session.streams.latest()
+		told, more := e.told.latest()
+		if count.open == 0 || told == newest {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ended:
+		case <-more:
+		}
+	}
 }
 
 // ready returns nil when the endpoint has nothing to offer, or is registered with
 // a stream open.
 func (e *endpoint) ready() error {
-	if l, _ := e.lists.latest(); len(l.units) == 0 {
+	if l, _ := e.lists.latest(); len(l.Devices) == 0 {
 		return nil
 	}
 	if s := e.current.Load(); s != nil {
@@ -105,14 +128,17 @@ func (e *endpoint) ready() error {
 
 func (e *endpoint) fail(err error) { e.problem.Store(&err) }
 
-// settled is how long a session must have lived for the loss of its socket or its
-// stream to be news. What deletes our sockets as soon as they are made, or hangs up
-// as soon as it has come, is given no storm.
+// settled is how long a session must have lived for the next one to begin at once after the
+// loss of its socket or stream. So a program that deletes our sockets as soon as they are
+// made, or a kubelet that closes each stream at once, causes no storm of registrations.
 const settled = time.Second
 
 // run holds one session after the other.
 func (e *endpoint) run(ctx context.Context) {
-	defer e.endUndone()
+	defer func() {
+		e.replace(nil)
+		e.ends.Wait()
+	}()
 	retry := backoff.Backoff{First: e.cfg.BackoffMin, Most: e.cfg.BackoffMax}
 	for {
 		if !e.awaitDevices(ctx) || !e.awaitKubelet(ctx) {
@@ -121,14 +147,14 @@ func (e *endpoint) run(ctx context.Context) {
 		// After the waiting: what was asked for meanwhile is done by this session.
 		reregister := e.reregister.next()
 		began := time.Now()
-		replacing := e.undone != nil
+		replacing := e.superseded != nil
 		tried, err := e.session(ctx, reregister)
 		if ctx.Err() != nil {
 			return
 		}
 		e.fail(err)
 		lived := time.Since(began)
-		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errTwinGone) ||
+		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errPeerGone) ||
 			(lived >= settled || replacing) && (errors.Is(err, errSocketLost) || errors.Is(err, errStreamsEnded))
 		if atOnce || lived >= max(settled, e.cfg.BackoffMax) {
 			retry.Reset()
@@ -144,12 +170,6 @@ func (e *endpoint) run(ctx context.Context) {
 	}
 }
 
-// endUndone ends what errTwinGone has left, and waits for it.
-func (e *endpoint) endUndone() {
-	e.replace(nil)
-	e.ends.Wait()
-}
-
 // report logs why a session ended.
 func (e *endpoint) report(err error, wait time.Duration) {
 	switch {
@@ -157,7 +177,7 @@ func (e *endpoint) report(err error, wait time.Duration) {
 		// Logged when we meet the new one.
 	case errors.Is(err, errSocketLost):
 		e.log.Warn("socket lost", event.SocketLost, event.Retry(wait))
-	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded), errors.Is(err, errHungUp), errors.Is(err, errTwinGone):
+	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded), errors.Is(err, errHungUp), errors.Is(err, errPeerGone):
 		e.log.Info("registration ended", event.RegistrationEnded, event.Reason(err.Error()), event.Retry(wait))
 	case errors.Is(err, errNoKubelet), errors.Is(err, errUnusable):
 		e.logAbsent(err)
@@ -167,7 +187,7 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	}
 }
 
-// meet takes note of the kubelet that we are connected to.
+// meet records the kubelet that we are connected to.
 func (e *endpoint) meet(kubelet identity) {
 	if e.met != kubelet && e.met != (identity{}) {
 		e.cfg.Metrics.KubeletRestarted(e.resource)
@@ -181,7 +201,7 @@ func (e *endpoint) meet(kubelet identity) {
 func (e *endpoint) awaitDevices(ctx context.Context) bool {
 	for {
 		l, stale := e.lists.latest()
-		if len(l.units) > 0 {
+		if len(l.Devices) > 0 {
 			return true
 		}
 		select {
@@ -211,8 +231,7 @@ func (e *endpoint) awaitKubelet(ctx context.Context) bool {
 	}
 }
 
-// logAbsent says once that there is no kubelet to talk to, and each other reason
-// once.
+// logAbsent logs once that there is no kubelet, and each other reason once.
 func (e *endpoint) logAbsent(err error) {
 	what := errNoKubelet.Error()
 	if !errors.Is(err, errNoKubelet) {

@@ -18,12 +18,12 @@ import (
 func NewLibraryLog(log *zap.Logger) grpclog.LoggerV2 { return newLibraryLog(log) }
 
 // Offer returns an Allocate that answers for a resource of this server's with
-// these units, without the kubelet and its sockets, which a bubble of fake time
+// these devices, without the kubelet and its sockets, which a bubble of fake time
 // cannot have. The resource may be offered anew any time, as after its retirement.
-func (s *Server) Offer(ctx context.Context, resource string, units ...offer.Unit) func(ids ...string) error {
+func (s *Server) Offer(ctx context.Context, resource string, devices ...*inventory.Device) func(ids ...string) error {
 	e := newEndpoint(resource, s.cfg, s.directory, s.reregister, s.injection, s.log)
-	s.injection.want([]offer.Resource{{Name: resource, Units: units}})
-	e.offer(inventory.Snapshot{}, units)
+	s.injection.want([]offer.Resource{{Name: resource, Devices: devices}})
+	e.offer(inventory.Snapshot{}, devices)
 	return func(ids ...string) error {
 		_, err := (&plugin{endpoint: e}).Allocate(ctx, &v1beta1.AllocateRequest{
 			ContainerRequests: []*v1beta1.ContainerAllocateRequest{{DevicesIds: ids}},
@@ -58,9 +58,9 @@ type Injection struct{ *injection }
 // NewInjection returns one for this spec, which wants nothing yet.
 func NewInjection(spec *cdi.Spec) Injection { return Injection{newInjection(spec, nil, zap.NewNop())} }
 
-// Want makes the spec one of these units from the next Settle on.
-func (i Injection) Want(units ...offer.Unit) {
-	i.want([]offer.Resource{{Name: "test", Units: units}})
+// Want makes the spec one of these devices from the next Settle on.
+func (i Injection) Want(devices ...*inventory.Device) {
+	i.want([]offer.Resource{{Name: "test", Devices: devices}})
 }
 
 // Settle makes the file say what is wanted.

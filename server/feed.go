@@ -3,7 +3,7 @@ package server
 import "sync"
 
 // feed holds the newest value and a channel that is closed when that value is
-// stale. Readers may skip values and always end on the newest; nobody blocks.
+// stale. Readers may skip values and always end on the newest; no call blocks.
 type feed[T any] struct {
 	mu    sync.Mutex
 	value T
@@ -36,7 +36,7 @@ func (f *feed[T]) publish(value T) {
 	f.update(func(T) T { return value })
 }
 
-// signal is a feed without a value: that something happened is all the news.
+// signal is a feed without a value.
 type signal struct{ feed *feed[struct{}] }
 
 func newSignal() signal { return signal{newFeed(struct{}{})} }

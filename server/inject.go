@@ -19,9 +19,9 @@ import (
 )
 
 // injection is how containers get their nodes where CDI is on: by a spec file that
-// the container runtime reads. The conductor says what it is to say; a goroutine of
-// its own keeps the file so, because a disk may be slow and no list waits for it;
-// and Allocate makes sure of it before it gives a name away.
+// the container runtime reads. The conductor sets the wanted content. A goroutine keeps
+// the file so: a disk may be slow, and no list waits for it. Allocate does the same
+// before it gives a name away.
 type injection struct {
 	spec    *cdi.Spec
 	log     *zap.Logger
@@ -38,20 +38,20 @@ func newInjection(spec *cdi.Spec, m *metrics.Metrics, log *zap.Logger) *injectio
 	return &injection{spec: spec, log: log, metrics: m, wanted: newFeed[[]cdi.Device](nil)}
 }
 
-// want makes the devices of these resources what the file is to say. It is the
-// conductor's.
+// want makes the devices of these resources the wanted content. Only the conductor
+// calls it.
 func (i *injection) want(resources []offer.Resource) {
 	if i == nil {
 		return
 	}
 	devices := []cdi.Device{}
 	for _, r := range resources {
-		for _, u := range r.Units {
-			d := cdi.Device{ID: u.ID, Nodes: u.Nodes}
-			if slices.Contains(u.Reasons, inventory.ReasonReplacedInUse) || slices.Contains(u.Reasons, inventory.ReasonNodeInUse) {
-				d.Nodes = nil // a container that restarts would share the device, or get another device
+		for _, d := range r.Devices {
+			nodes := d.Nodes
+			if slices.Contains(d.Reasons, inventory.ReasonReplacedInUse) || slices.Contains(d.Reasons, inventory.ReasonNodeInUse) {
+				nodes = nil // a container that restarts would share the device, or get another device
 			}
-			devices = append(devices, d)
+			devices = append(devices, cdi.Device{ID: d.ID, Nodes: nodes})
 		}
 	}
 	if now, _ := i.wanted.latest(); !reflect.DeepEqual(now, devices) {
@@ -59,14 +59,14 @@ func (i *injection) want(resources []offer.Resource) {
 	}
 }
 
-// run keeps the file as it is wanted until ctx ends, also against others: it is
-// looked at once in a while.
+// run keeps the file as it is wanted until ctx ends. Once in a while it checks that no
+// other process has changed the file.
 func (i *injection) run(ctx context.Context, every time.Duration) {
 	look := time.NewTicker(every)
 	defer look.Stop()
 	for {
 		_, stale := i.wanted.latest()
-		_ = i.settle() // an error has been said
+		_ = i.settle() // an error has been logged
 		select {
 		case <-ctx.Done():
 			return
@@ -76,39 +76,31 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// settle makes the file say what is wanted now. Whoever has written what is not
-// wanted any more writes again: the newer may have been written first, by the other
-// goroutine.
+// settle writes the wanted content. If that has changed meanwhile, settle writes again:
+// the other goroutine may have written the newer content first. An error is logged once,
+// and so is its end.
 func (i *injection) settle() error {
 	for {
 		devices, stale := i.wanted.latest()
 		if devices == nil {
-			return nil // nothing is known yet: the file may be a twin's
+			return nil // nothing is known yet: the file may be that of a peer
 		}
 		err := i.spec.Write(devices)
-		i.note(err)
+		i.metrics.CDI(err)
 		if err != nil {
+			if was := i.problem.Swap(&err); was == nil || (*was).Error() != err.Error() {
+				i.log.Error("spec could not be written", event.CDIFailed, event.Err(err))
+			}
 			return err
+		}
+		if i.problem.Swap(nil) != nil {
+			i.log.Info("spec could be written again", event.CDIRecovered)
 		}
 		select {
 		case <-stale:
 		default:
 			return nil
 		}
-	}
-}
-
-// note logs that the file cannot be written, and when it can again, each once.
-func (i *injection) note(err error) {
-	i.metrics.CDI(err)
-	if err == nil {
-		if i.problem.Swap(nil) != nil {
-			i.log.Info("spec could be written again", event.CDIRecovered)
-		}
-		return
-	}
-	if was := i.problem.Swap(&err); was == nil || (*was).Error() != err.Error() {
-		i.log.Error("spec could not be written", event.CDIFailed, event.Err(err))
 	}
 }
 
@@ -125,20 +117,20 @@ func (i *injection) ready() error {
 
 var errNotInSpec = errors.New("the CDI spec does not have it yet")
 
-// names are those by which the runtime finds these units, the file being as it is
-// wanted. A unit without nodes has none.
-func (i *injection) names(units []offer.Unit) ([]string, error) {
+// names writes the file if it is not as wanted and returns the names by which the runtime
+// finds these devices. A device without nodes has none.
+func (i *injection) names(devices []*inventory.Device) ([]string, error) {
 	if err := i.settle(); err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, u := range units {
-		if len(u.Nodes) == 0 {
+	for _, d := range devices {
+		if len(d.Nodes) == 0 {
 			continue
 		}
-		name, ok := i.spec.Name(u.ID)
+		name, ok := i.spec.Name(d.ID)
 		if !ok {
-			return nil, fmt.Errorf("device %q: %w", u.ID, errNotInSpec)
+			return nil, fmt.Errorf("device %q: %w", d.ID, errNotInSpec)
 		}
 		names = append(names, name)
 	}

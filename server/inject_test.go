@@ -18,7 +18,6 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/cdi"
-	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
@@ -154,9 +153,9 @@ func TestSpecIsNotSetBack(t *testing.T) {
 	}
 	defer spec.Close()
 	i := server.NewInjection(spec)
-	many := make([]offer.Unit, 1000) // which takes a while to write out
+	many := make([]*inventory.Device, 1000) // which takes a while to write out
 	for n := range many {
-		many[n] = offer.Unit{ID: fmt.Sprint("u", n), Nodes: []string{"dfl-port.0"}}
+		many[n] = port(fmt.Sprint("u", n))
 	}
 	for range 20 {
 		i.Want(many...)
@@ -167,7 +166,7 @@ func TestSpecIsNotSetBack(t *testing.T) {
 		}()
 		<-started
 		runtime.Gosched()
-		i.Want(offer.Unit{ID: "new", Nodes: []string{"dfl-port.1"}})
+		i.Want(port("new"))
 		if err := errors.Join(i.Settle(), <-done); err != nil {
 			t.Fatal(err)
 		}

@@ -1,12 +1,13 @@
 package server_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/status"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -52,6 +53,9 @@ func TestMove(t *testing.T) {
 		{"while another one comes", []*inventory.Device{port("a"), as(otherResource, port("c"))},
 			[]*inventory.Device{as(otherResource, port("a")), port("b"), as(otherResource, port("c"))},
 			[]string{resource + " 1", otherResource + " 2"}},
+		{"another mode: one of two ports has the id of the region", []*inventory.Device{port("a"), port("a-p1"), as(otherResource, port("c"))},
+			[]*inventory.Device{as(otherResource, port("a")), as(otherResource, port("c"))},
+			[]string{resource + " 0", otherResource + " 2"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -111,50 +115,64 @@ func TestMovedIsGone(t *testing.T) {
 	}
 }
 
+// A container is given the annotations of its devices.
 func TestAnnotations(t *testing.T) {
-	want := map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"}
-	r := newRig(t, func(c *server.Config) { c.Annotations = want })
+	a, b := port("a"), port("b")
+	a.Annotations = map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"}
+	_, k := started(t, a, b)
+	for id, want := range map[string]map[string]string{
+		"a": {"com.intel.fpga.mode": "fpga.intel.com/region", "nodes.accelerator.b-com.com/a": "dfl-port.a"},
+		"b": {"nodes.accelerator.b-com.com/b": "dfl-port.b"},
+	} {
+		answer, err := k.Allocate(t.Context(), resource, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, answer.Annotations); diff != "" {
+			t.Errorf("%s: annotations (-want +got):\n%s", id, diff)
+		}
+	}
+}
+
+// A device that was given out a moment ago is refused under its next name for as long as
+// the inventory lists it there as unhealthy, and stays among the allocated, also when its
+// old resource is retired.
+func TestAllocatedThenMoved(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
 	k := r.kubelet(standin.Behaviour{})
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitList(k)
-	answer, err := k.Allocate(r.ctx, resource, "a")
-	if err != nil {
+	if _, err := k.Allocate(r.ctx, resource, "a"); err != nil {
 		t.Fatal(err)
 	}
-	want = map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region", "nodes.accelerator.b-com.com/a": "dfl-port.a"}
-	if diff := cmp.Diff(want, answer.Annotations); diff != "" {
-		t.Errorf("annotations (-want +got):\n%s", diff)
-	}
-}
-
-// A server that is withdrawn tells the kubelet so; one that ends does not, because
-// another one may go on.
-func TestWithdrawn(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		cause error
-		want  int // devices on the last list
+	want := map[string][]string{resource: {"a"}}
+	for _, step := range []struct {
+		name   string
+		device *inventory.Device
+		then   map[string][]string // allocated after the request for it
+		text   string              // of the refusal; "": it is given
 	}{
-		{"withdrawn", server.ErrWithdrawn, 0},
-		{"ended", nil, 2},
+		{"not known whether it is held", sick("a", "moving"), want, `unhealthy: "a" (moving)`},
+		{"held", sick("a", "replaced-in-use"), want, `unhealthy: "a" (replaced-in-use)`},
+		{"free", port("a"), map[string][]string{resource: {"a"}, otherResource: {"a"}}, ""},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, nil)
-			k := r.kubelet(standin.Behaviour{})
-			ctx, end := context.WithCancelCause(r.ctx)
-			ended := make(chan error, 1)
-			go func() { ended <- r.Run(ctx) }()
-			r.devices.set(port("a"), port("b"))
-			r.awaitList(k)
-			end(tc.cause)
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-			last, err := k.AwaitList(r.ctx, resource, func(l standin.List) bool { return len(l.Devices) == tc.want })
-			if err != nil {
-				t.Errorf("the last list has %d devices: %v", len(last.Devices), err)
-			}
-		})
+		r.devices.set(as(otherResource, step.device))
+		healthy := step.device.Health == inventory.Healthy
+		told := func(l standin.List) bool { return len(l.Devices) == 1 && l.Devices[0].Healthy == healthy }
+		if _, err := k.AwaitList(r.ctx, otherResource, told); err != nil {
+			t.Fatal(err)
+		}
+		r.awaitEvent("resource.retired", 1)
+		if diff := cmp.Diff(want, r.Allocated()); diff != "" {
+			t.Errorf("%s: allocated before (-want +got):\n%s", step.name, diff)
+		}
+		_, err := k.Allocate(r.ctx, otherResource, "a")
+		if got := status.Convert(err).Message(); got != step.text {
+			t.Errorf("%s: refused with %q, want %q", step.name, got, step.text)
+		}
+		if diff := cmp.Diff(step.then, r.Allocated()); diff != "" {
+			t.Errorf("%s: allocated after (-want +got):\n%s", step.name, diff)
+		}
 	}
 }

@@ -3,14 +3,19 @@ package server
 import (
 	"context"
 	"runtime"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
 // plugin answers the kubelet on the socket of one session.
@@ -25,48 +30,46 @@ func (p *plugin) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1bet
 	return options(), nil
 }
 
-// options is what the kubelet may ask of us; it is told twice, at registration and
-// when it asks.
+// options returns the optional calls that the kubelet may make. It is sent with the
+// registration and when the kubelet asks.
 func options() *v1beta1.DevicePluginOptions {
 	return &v1beta1.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
 
-// PreStartContainer is not asked for; there is nothing to do.
+// PreStartContainer does nothing: the options do not ask for it.
 func (p *plugin) PreStartContainer(context.Context, *v1beta1.PreStartContainerRequest) (*v1beta1.PreStartContainerResponse, error) {
 	return &v1beta1.PreStartContainerResponse{}, nil
 }
 
-// ListAndWatch sends the list, and the newest one after each change, until the
-// kubelet or the session ends the stream.
+// ListAndWatch sends the list, and the newest one after each change of which the kubelet
+// hears, until the kubelet or the session ends the stream.
 func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
-	log, opened := p.endpoint.log, time.Now()
-	defer backlog.FlushOnPanic(log)
+	e, opened := p.endpoint, time.Now()
+	defer backlog.FlushOnPanic(e.log)
 	p.session.streams.update(func(s streams) streams { return streams{s.opened + 1, s.open + 1} })
-	p.endpoint.cfg.Metrics.StreamOpened(p.endpoint.resource)
-	log.Info("stream opened", event.StreamOpened)
-	err := p.watch(stream)
-	p.session.streams.update(func(s streams) streams { return streams{s.opened, s.open - 1} })
-	why := "ended by the kubelet"
-	if p.session.isEnding() {
-		why = "ended by us"
-	}
-	log.Info("stream closed", event.StreamClosed, event.Lasted(time.Since(opened)), event.Reason(why))
-	return err
-}
+	e.cfg.Metrics.StreamOpened(e.resource)
+	e.log.Info("stream opened", event.StreamOpened)
+	defer func() {
+		p.session.streams.update(func(s streams) streams { return streams{s.opened, s.open - 1} })
+		why := "ended by the kubelet"
+		if p.session.isEnding() {
+			why = "ended by us"
+		}
+		e.log.Info("stream closed", event.StreamClosed, event.Lasted(time.Since(opened)), event.Reason(why))
+	}()
 
-// watch sends lists. It returns nil when the session ends.
-func (p *plugin) watch(stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
-	var sent *list
-	for {
-		newest, stale := p.endpoint.lists.latest()
-		if sent == nil || !sent.says(newest) {
+	var sent []*inventory.Device
+	for first := true; ; first = false {
+		newest, stale := e.lists.latest()
+		changes := inventory.Changes(sent, newest.Devices)
+		if first || slices.ContainsFunc(changes, heard) {
 			if err := stream.Send(newest.message); err != nil {
 				return err
 			}
-			p.logSent(sent, newest)
+			e.logSent(newest, changes, first)
 		}
-		sent = newest
-		p.endpoint.told.publish(newest)
+		sent = newest.Devices
+		e.told.publish(newest)
 		select {
 		case <-p.session.ending:
 			return nil
@@ -77,25 +80,66 @@ func (p *plugin) watch(stream grpc.ServerStreamingServer[v1beta1.ListAndWatchRes
 	}
 }
 
-// logSent says what a stream was sent, and what of it is news to that stream: before
-// is what it was sent last, nil if nothing.
-func (p *plugin) logSent(before, l *list) {
+// logSent counts and logs a list that was sent. changes are those since the list that the
+// stream was sent before; its first list has all devices in them.
+func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	latency, known := l.latency()
 	// The list is on its way when others have had their turn: grpc, which writes it, and
-	// whoever says what is new on it.
+	// the inventory, which logs the changes.
 	runtime.Gosched()
-	p.endpoint.cfg.Metrics.ListSent(p.endpoint.resource, latency, known)
-	line := p.endpoint.log.Check(zap.InfoLevel, "list sent")
+	e.cfg.Metrics.ListSent(e.resource, latency, known)
+	line := e.log.Check(zap.InfoLevel, "list sent")
 	if line == nil {
 		return
 	}
-	news := l.newsOf(before)
+	var devices, sick, left []string
+	for _, c := range changes {
+		if !heard(c) {
+			continue
+		}
+		if !first {
+			devices = append(devices, c.ID)
+		}
+		if c.New == nil {
+			left = append(left, c.ID)
+		} else if unhealthy(c.New) {
+			sick = append(sick, c.ID)
+		}
+	}
 	fields := []zap.Field{
-		event.ListSent, event.Rev(l.rev), event.Count(len(l.units)), event.Devices(shorten(news.devices)),
-		event.Unhealthy(shorten(news.unhealthy)), event.Gone(shorten(news.gone)),
+		event.ListSent, event.Rev(l.Version), event.Count(len(l.Devices)), event.Devices(shorten(devices)),
+		event.Unhealthy(shorten(sick)), event.Gone(shorten(left)),
 	}
 	if known {
 		fields = append(fields, event.Latency(latency))
 	}
 	line.Write(fields...)
+}
+
+// GetPreferredAllocation chooses the devices that each container is best given, by
+// [Config.AllocationPolicy]. An error fails the pod, so only a request that cannot be met
+// is one (InvalidArgument).
+func (p *plugin) GetPreferredAllocation(_ context.Context, r *v1beta1.PreferredAllocationRequest) (*v1beta1.PreferredAllocationResponse, error) {
+	newest, _ := p.endpoint.lists.latest()
+	listed := make([]prefer.Unit, len(newest.Devices))
+	for i, d := range newest.Devices {
+		listed[i] = prefer.Unit{ID: d.ID, Card: d.PCIAddress, NUMANode: d.NUMANode, Degraded: d.Health == inventory.Degraded}
+	}
+	answer := &v1beta1.PreferredAllocationResponse{}
+	for _, request := range r.GetContainerRequests() {
+		var available []string
+		for _, id := range request.GetAvailableDeviceIDs() {
+			// The kubelet may not know yet that a device is unhealthy.
+			if d := newest.Device(id); d == nil || !unhealthy(d) {
+				available = append(available, id)
+			}
+		}
+		ids, err := prefer.Choose(listed, available, request.GetMustIncludeDeviceIDs(),
+			int(request.GetAllocationSize()), p.endpoint.cfg.AllocationPolicy)
+		if err != nil {
+			return nil, status.Error(codes.InvalidArgument, err.Error())
+		}
+		answer.ContainerResponses = append(answer.ContainerResponses, &v1beta1.ContainerPreferredAllocationResponse{DeviceIDs: ids})
+	}
+	return answer, nil
 }

@@ -17,14 +17,14 @@ import (
 )
 
 // A socket is there (bind) some moments before one can connect to it (listen).
-// So a kubelet.sock that is as young as birth is tried again after a breath.
+// So a socket that refuses and is younger than listenGrace is tried again after dialRetry.
 const (
-	birth  = time.Second
-	breath = 5 * time.Millisecond
+	listenGrace = time.Second
+	dialRetry   = 5 * time.Millisecond
 )
 
-// connect connects to the kubelet and says which kubelet.sock is behind the
-// connection.
+// connect connects to the kubelet and returns the identity of the kubelet.sock behind
+// the connection.
 func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.RegisterTimeout)
 	defer cancel()
@@ -37,10 +37,10 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 		conn, err := dialUnix(ctx, e.kubelet)
 		refused := errors.Is(err, syscall.ECONNREFUSED)
 		switch {
-		case refused && time.Since(before.modified).Abs() < birth && time.Since(began) < birth:
+		case refused && time.Since(before.modified).Abs() < listenGrace && time.Since(began) < listenGrace:
 			select {
 			case <-ctx.Done():
-			case <-time.After(breath):
+			case <-time.After(dialRetry):
 			}
 			continue
 		case refused, missing(err):
@@ -56,8 +56,8 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 	}
 }
 
-// noKubelet says why there is no kubelet to connect to: it does not run, which
-// passes, or something is in the way, which somebody should know.
+// noKubelet returns errNoKubelet if the error means that no kubelet runs, which passes,
+// and errUnusable if something else keeps us from connecting, which is worth a warning.
 func noKubelet(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%w: %w", errNoKubelet, err)
@@ -65,8 +65,8 @@ func noKubelet(err error) error {
 	return fmt.Errorf("%w: %w", errUnusable, err)
 }
 
-// register asks the kubelet behind the connection to come to our socket. It
-// blocks until the kubelet has answered or ctx ends, and uses up the connection.
+// register registers our socket for a resource with the kubelet behind the connection. It
+// blocks until the kubelet has answered or ctx ends, and closes the connection.
 func register(ctx context.Context, conn net.Conn, resource, socket string) error {
 	client, err := grpc.NewClient("passthrough:///kubelet",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -88,8 +88,8 @@ func register(ctx context.Context, conn net.Conn, resource, socket string) error
 	return nil
 }
 
-// once is a dialer that hands out the connection the first time. grpc would
-// connect again by itself, to whichever kubelet is there then.
+// once returns a dialer that returns the connection the first time and then fails: grpc
+// would connect again by itself, maybe to another kubelet.
 func once(conn net.Conn) func(context.Context, string) (net.Conn, error) {
 	var used sync.Once
 	return func(context.Context, string) (net.Conn, error) {

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// Devices is where the server learns what there is.
+// Devices is the source of the devices that are offered.
 type Devices interface {
 	// Latest returns the newest snapshot and a channel that is closed when it is
 	// stale.
@@ -35,7 +35,7 @@ type Server struct {
 	injection  *injection   // nil: off
 	pulse      *pulse.Pulse // the conductor's
 
-	mu        sync.Mutex           // guards what follows, which only the conductor changes
+	mu        sync.Mutex           // guards the rest, which the conductor alone changes
 	endpoints map[string]*endpoint // by resource
 	handed    bool                 // a snapshot was handed to the endpoints
 }
@@ -61,11 +61,6 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 	}, nil
 }
 
-// ErrWithdrawn as the cause of the end of [Server.Run]'s context says that what was
-// offered is not offered any more. The kubelet is told so, by empty lists: else it
-// would show the resources for minutes, in case that somebody goes on serving them.
-var ErrWithdrawn = errors.New("withdrawn")
-
 // Run offers the devices until ctx ends; then it returns nil, with every stream
 // ended, every socket removed and every goroutine gone. It is called once.
 func (s *Server) Run(ctx context.Context) error {
@@ -79,15 +74,16 @@ func (s *Server) Run(ctx context.Context) error {
 		tasks.Go(func() { s.injection.run(ctx, s.cfg.PollInterval) })
 	}
 	s.conduct(ctx)
+	endTogether(slices.Collect(maps.Values(s.endpoints)))
 	return nil
 }
 
 // Reregister ends all streams and registers every resource again on a new socket.
 func (s *Server) Reregister() { s.reregister.raise() }
 
-// Ready returns nil when it is known what devices there are, and every resource
-// that has some is registered and has a stream open; with no resource it is nil
-// too. Else it says which is not, and why.
+// Ready returns nil when the first snapshot is known and every resource that has
+// devices is registered and has a stream open. Otherwise the error names each resource
+// that is not ready, with the reason.
 func (s *Server) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,10 +99,43 @@ func (s *Server) Ready() error {
 	return errors.Join(append(problems, s.injection.ready())...)
 }
 
-// conduct hands the devices to the endpoints until ctx ends. It creates and ends
-// them, and returns when all have ended.
+// Alive returns an error if the conductor is stuck with a snapshot. It is safe for
+// concurrent use.
+func (s *Server) Alive() error {
+	if err := s.pulse.Alive(); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	return nil
+}
+
+// Resource is how the kubelet is served one resource at this moment.
+type Resource struct {
+	Name    string
+	Streams int   // that the kubelet has open
+	Ready   error // nil: registered with a stream open, or without devices; else why not
+}
+
+// Resources returns the resources that are served, sorted by name. It is safe for
+// concurrent use.
+func (s *Server) Resources() []Resource {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Resource
+	for _, name := range slices.Sorted(maps.Keys(s.endpoints)) {
+		e := s.endpoints[name]
+		r := Resource{Name: name, Ready: e.ready()}
+		if session := e.current.Load(); session != nil {
+			count, _ := session.streams.latest()
+			r.Streams = count.open
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// conduct hands the devices to the endpoints, and creates and ends endpoints, until ctx
+// ends.
 func (s *Server) conduct(ctx context.Context) {
-	defer s.endAll(ctx)
 	var seen uint64
 	for {
 		s.pulse.Work()
@@ -128,25 +157,25 @@ func (s *Server) conduct(ctx context.Context) {
 	}
 }
 
-// hand gives each endpoint its list of the snapshot, and starts those of new
-// resources. These have their list before anybody sees them: an endpoint without
-// devices counts as ready.
+// hand gives each endpoint its list of the snapshot, and creates the endpoints of new
+// resources. A new one has its list before Ready and Resources see it: an endpoint
+// without devices counts as ready.
 func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 	resources := offer.Resources(snapshot.Devices)
 	s.injection.want(resources)
 	s.takeAway(ctx, snapshot, resources)
 	offered := map[string]bool{}
 	var fresh []*endpoint
-	for _, resource := range resources {
-		offered[resource.Name] = true
-		e, ok := s.endpoints[resource.Name]
+	for _, r := range resources {
+		offered[r.Name] = true
+		e, ok := s.endpoints[r.Name]
 		if !ok {
-			e = newEndpoint(resource.Name, s.cfg, s.directory, s.reregister, s.injection, s.log)
+			e = newEndpoint(r.Name, s.cfg, s.directory, s.reregister, s.injection, s.log)
 			fresh = append(fresh, e)
-			s.cfg.Metrics.ResourceOffered(e.resource)
+			s.cfg.Metrics.ResourceOffered(r.Name)
 		}
 		e.emptySince = time.Time{}
-		e.offer(snapshot, resource.Units)
+		e.offer(snapshot, r.Devices)
 	}
 	for name, e := range s.endpoints {
 		if offered[name] {
@@ -155,26 +184,65 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 		if e.emptySince.IsZero() {
 			e.emptySince = time.Now()
 		}
-		e.offer(snapshot, []offer.Unit{})
+		e.offer(snapshot, nil)
 	}
-	s.admit(fresh)
-	for _, e := range fresh {
-		e.start(context.WithoutCancel(ctx)) // it is ended by the conductor
-	}
-}
-
-// admit lets these endpoints count.
-func (s *Server) admit(fresh []*endpoint) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, e := range fresh {
 		s.endpoints[e.resource] = e
 	}
 	s.handed = true
+	s.mu.Unlock()
+	for _, e := range fresh {
+		e.start(context.WithoutCancel(ctx)) // Run ends it
+	}
+}
+
+// moveTimeout is how long a device that moves waits for the kubelet to be told
+// that its old resource has it no longer. Other news waits with it.
+const moveTimeout = 100 * time.Millisecond
+
+// takeAway takes devices that move to another resource off the lists that they
+// are on, and waits up to moveTimeout until the kubelet has been told: a device must not
+// be on two lists at once. The lists that they leave are those of the snapshot, without
+// the devices that move there.
+func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, resources []offer.Resource) {
+	if len(s.endpoints) == 1 && len(resources) == 1 && s.endpoints[resources[0].Name] != nil {
+		return // nothing can move
+	}
+	on := map[string]*endpoint{} // by the id of a device
+	for _, e := range s.endpoints {
+		l, _ := e.lists.latest()
+		for _, d := range l.Devices {
+			on[d.ID] = e
+		}
+	}
+	moves := func(d *inventory.Device) bool {
+		e := on[d.ID]
+		return e != nil && e.resource != d.OfferedAs
+	}
+	stay := map[*endpoint][]*inventory.Device{} // what is left on each list that devices leave
+	for _, d := range snapshot.Devices {
+		if d.OfferedAs != "" && moves(d) {
+			stay[on[d.ID]] = nil
+		}
+	}
+	for _, r := range resources {
+		if _, left := stay[s.endpoints[r.Name]]; left {
+			stay[s.endpoints[r.Name]] = slices.DeleteFunc(slices.Clone(r.Devices), moves)
+		}
+	}
+	for e, devices := range stay {
+		e.offer(snapshot, devices)
+	}
+	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
+	defer cancel()
+	for e := range stay {
+		e.awaitTold(ctx)
+	}
 }
 
 // retire ends the endpoints that have been without devices for long enough, and
-// says how long it is until the next may be due.
+// returns the time until the next may be due.
 func (s *Server) retire(now time.Time) time.Duration {
 	wait := s.cfg.RetireAfter
 	var due []*endpoint
@@ -199,21 +267,8 @@ func (s *Server) retire(now time.Time) time.Duration {
 	return wait
 }
 
-// endAll ends all endpoints and waits for them.
-func (s *Server) endAll(ctx context.Context) {
-	if errors.Is(context.Cause(ctx), ErrWithdrawn) {
-		s.withdraw(context.WithoutCancel(ctx))
-	}
-	endTogether(slices.Collect(maps.Values(s.endpoints)))
-	if errors.Is(context.Cause(ctx), ErrWithdrawn) {
-		for name := range s.endpoints {
-			s.cfg.Metrics.ResourceRetired(name)
-		}
-	}
-}
-
-// endTogether ends these endpoints at once: whoever does not hang up costs each of
-// them its time.
+// endTogether ends these endpoints at the same time: a peer that does not hang up costs
+// each of them its drainTimeout.
 func endTogether(endpoints []*endpoint) {
 	var ends sync.WaitGroup
 	for _, e := range endpoints {

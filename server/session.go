@@ -15,13 +15,12 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// Why a session ended. [endpoint.run] says after which of them the next one begins
-// at once.
+// Why a session ended. After some of them [endpoint.run] begins the next one at once.
 var (
 	errReregister      = errors.New("asked to register again")
 	errKubeletReplaced = errors.New("the kubelet was restarted")
 	errSocketLost      = errors.New("our socket is gone")
-	errTwinGone        = errors.New("another daemon has gone that registered after us")
+	errPeerGone        = errors.New("another daemon has gone that registered after us")
 	errStreamsEnded    = errors.New("the kubelet has ended the stream")
 	errHungUp          = errors.New("the kubelet has hung up without opening a stream")
 	errNoStream        = errors.New("the kubelet has opened no stream")
@@ -59,10 +58,10 @@ type streams struct {
 	open   int // now
 }
 
-// session registers once and returns why that ended, never nil; everything that
-// belonged to it has ended by then, but after errTwinGone: then it is left as undone,
-// and serves until a session after it has its stream, or there is nobody to serve.
-// It also says which kubelet.sock it was.
+// session registers once, serves until the registration ends, and returns the kubelet.sock
+// and why it ended, never nil. Everything that belonged to the session has ended by then,
+// except after errPeerGone: then the session is superseded, and serves until a later one
+// has its stream, or the kubelet has gone.
 func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (identity, error) {
 	conn, kubelet, err := e.connect(ctx)
 	if errors.Is(err, errNoKubelet) {
@@ -73,7 +72,7 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 	}
 	defer conn.Close()
 	e.meet(kubelet)
-	if e.undone != nil && e.undone.lost(kubelet) != nil {
+	if e.superseded != nil && e.superseded.lost(kubelet) != nil {
 		e.replace(nil)
 	}
 	s, err := e.serve()
@@ -81,7 +80,7 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 		return kubelet, err
 	}
 	defer func() {
-		if e.undone != s {
+		if e.superseded != s {
 			s.end()
 		}
 	}()
@@ -101,7 +100,7 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 	}()
 	err = s.hold(ctx, kubelet, reregister, answer, func() { e.replace(nil) })
 	switch {
-	case errors.Is(err, errTwinGone):
+	case errors.Is(err, errPeerGone):
 		e.replace(s)
 	case errors.Is(err, errKubeletReplaced), errors.Is(err, errSocketLost):
 		e.replace(nil)
@@ -109,18 +108,18 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 	return kubelet, err
 }
 
-// replace ends the session that was left as undone, if there is one, and leaves s in
-// its place, nil: none.
+// replace ends the superseded session, if there is one, and makes s the superseded one;
+// nil: there is none.
 func (e *endpoint) replace(s *session) {
-	if e.undone != nil {
-		e.ends.Go(e.undone.end)
+	if e.superseded != nil {
+		e.ends.Go(e.superseded.end)
 	}
-	e.undone = s
+	e.superseded = s
 }
 
 // serve listens on a new socket and serves there.
 func (e *endpoint) serve() (*session, error) {
-	path := newSocketPath(e.cfg.KubeletDir, e.directory.twins.own)
+	path := newSocketPath(e.cfg.KubeletDir, e.directory.peers.own)
 	made := time.Now()
 	l, err := listen(path)
 	if err != nil {
@@ -145,8 +144,8 @@ func (e *endpoint) serve() (*session, error) {
 	return s, nil
 }
 
-// hold waits for the kubelet's answer, then for its stream, of which it tells up, then
-// for the end of the session, and returns why it is to end.
+// hold waits for the kubelet's answer, then for its stream, upon which it calls up, then
+// for a reason to end the session, which it returns.
 func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error, up func()) error {
 	e := s.endpoint
 	timeout := time.NewTimer(e.cfg.StreamTimeout)
@@ -154,7 +153,7 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 	for {
 		changed, left := e.directory.changed.next(), s.listener.left.next()
 		count, stale := s.streams.latest()
-		departed, more := e.directory.twins.departed.latest()
+		departed, more := e.directory.peers.departed.latest()
 		if err := s.lost(kubelet); err != nil {
 			s.abandon(answer, err)
 			return err
@@ -166,7 +165,7 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 			up()
 		}
 		if answer == nil {
-			if err := s.undone(count, departed); err != nil {
+			if err := s.invalidated(count, departed); err != nil {
 				return err
 			}
 		}
@@ -200,7 +199,7 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 	}
 }
 
-// lost says whether the kubelet was replaced or our socket is gone.
+// lost returns an error if the kubelet was replaced or our socket is gone.
 func (s *session) lost(kubelet identity) error {
 	if present, err := identify(s.endpoint.kubelet, fs.ModeSocket); err == nil && present != kubelet {
 		return errKubeletReplaced
@@ -211,10 +210,11 @@ func (s *session) lost(kubelet identity) error {
 	return nil
 }
 
-// undone says whether the kubelet, which had answered, may have forgotten us since.
-func (s *session) undone(count streams, departed departure) error {
-	if departed.undoes(s.made) {
-		return errTwinGone
+// invalidated returns an error if the kubelet may have forgotten the registration since it
+// answered.
+func (s *session) invalidated(count streams, departed departure) error {
+	if departed.invalidates(s.made) {
+		return errPeerGone
 	}
 	// A kubelet up to 1.36 that notices late that the stream before has ended hangs
 	// up, whether it has opened the next one yet or not.
@@ -224,8 +224,8 @@ func (s *session) undone(count streams, departed departure) error {
 	return nil
 }
 
-// abandon logs that nobody waits for the kubelet's answer any more, where there
-// was none yet.
+// abandon logs that the kubelet's answer is not waited for any more, where there was none
+// yet.
 func (s *session) abandon(answer <-chan error, why error) {
 	if answer != nil {
 		s.endpoint.cfg.Metrics.RegistrationAbandoned(s.endpoint.resource)
@@ -246,7 +246,7 @@ func (s *session) ready() error {
 	return nil
 }
 
-// isEnding says whether the session is ending its streams.
+// isEnding reports whether the session is ending its streams.
 func (s *session) isEnding() bool {
 	select {
 	case <-s.ending:
@@ -257,20 +257,20 @@ func (s *session) isEnding() bool {
 }
 
 // end ends the streams, waits for them, and removes the socket. Only the streams
-// would keep GracefulStop from returning, so they are ended first; whoever is
-// busy for longer than drainTimeout is cut off.
+// would keep GracefulStop from returning, so they are ended first; a call that takes
+// longer than drainTimeout is cut off.
 //
 // A kubelet up to 1.36 that notices late that a stream has ended takes the next
-// registration of that resource for the one that is over, and hangs up on it. So
-// it is waited for until it has noticed: it closes its connection then. Calls that
-// come meanwhile are answered, so that they have drainTimeout of their own; the end
-// takes twice that at most.
+// registration of that resource for the one that is over, and closes its connection. So
+// end waits until the kubelet has noticed: it closes the old connection then. Calls that
+// come meanwhile are answered, and have drainTimeout of their own; the end takes twice
+// that at most.
 func (s *session) end() {
 	close(s.ending)
 	patience := time.NewTimer(drainTimeout)
 	defer patience.Stop()
 	s.listener.awaitHangup(patience.C)
-	_ = s.listener.Close() // that who is cut now does not come again
+	_ = s.listener.Close() // a connection that is cut now cannot be made again
 	s.listener.cutSilent()
 	stopped := make(chan struct{})
 	go func() {

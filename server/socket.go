@@ -28,16 +28,16 @@ const (
 )
 
 // Of the 13 letters of base32 in the name of a socket the first ones are the same in
-// all names of one daemon (30 bits), the others are another time's each time (35).
+// all names of one daemon (30 bits), the others are new each time (35).
 const (
 	socketLetters = 13
 	ownerLetters  = 6
 )
 
-// newSocketOwner makes up how the names of the sockets of one daemon begin.
+// newSocketOwner returns a random prefix for the names of the sockets of one daemon.
 func newSocketOwner() string { return socketPrefix + letters(ownerLetters) }
 
-// newSocketPath makes up a path that was never used before: a kubelet of 1.37
+// newSocketPath returns a path that was never used before: a kubelet of 1.37
 // that is given a path again may take the new registration for the old one.
 func newSocketPath(dir, owner string) string {
 	return filepath.Join(dir, owner+letters(socketLetters-ownerLetters)+socketSuffix)
@@ -45,21 +45,20 @@ func newSocketPath(dir, owner string) string {
 
 func letters(n int) string { return strings.ToLower(rand.Text()[:n]) }
 
-// probeTimeout bounds the look at all leftovers together.
+// probeTimeout bounds the time for all leftovers together.
 const probeTimeout = 500 * time.Millisecond
 
-// removeLeftovers removes the sockets that earlier runs of ours left in the
-// directory: those with our prefix that refuse a connection. One that answers
-// belongs to a twin that lives, which is said once, and what is no socket is not
-// ours.
+// removeLeftovers removes the sockets that earlier runs of ours left in the directory:
+// those with our prefix that refuse a connection. One that accepts belongs to a peer,
+// which is logged once; a file that is no socket is not ours.
 func removeLeftovers(ctx context.Context, dir string, log *zap.Logger) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // there is none, or we shall hear of it when we listen
+		return // there is none, or listen will fail and be logged
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	twin := false
+	peer := false
 	for _, entry := range entries {
 		if entry.Type() != fs.ModeSocket || !strings.HasPrefix(entry.Name(), socketPrefix) {
 			continue
@@ -67,8 +66,8 @@ func removeLeftovers(ctx context.Context, dir string, log *zap.Logger) {
 		path := filepath.Join(dir, entry.Name())
 		if conn, err := dialUnix(ctx, path); err == nil {
 			_ = conn.Close()
-			if !twin {
-				twin = true
+			if !peer {
+				peer = true
 				log.Warn("another daemon found", event.SocketTwin, event.Socket(path))
 			}
 			continue
@@ -87,14 +86,14 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", path)
 }
 
-// listener knows the connections that it accepted, so that all of them can be
-// cut: grpc waits for one that connects and then says nothing.
+// listener keeps the connections that it accepted, so that all of them can be cut: grpc
+// waits for one on which nothing is ever sent.
 type listener struct {
 	net.Listener
 	mu    sync.Mutex
 	conns map[*accepted]bool
 	left  signal // one was closed
-	heard bool   // one has spoken that is closed
+	heard bool   // one that had spoken was closed
 }
 
 type accepted struct {
@@ -140,8 +139,8 @@ func (c *accepted) Close() error {
 	return c.Conn.Close()
 }
 
-// speaking counts the open connections of those who have said something, which
-// another daemon of ours does not do; heard says whether others have, and hung up.
+// speaking counts the open connections on which something was sent; a peer sends nothing.
+// heard reports whether such a connection was closed.
 func (l *listener) speaking() (open int, heard bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,7 +152,7 @@ func (l *listener) speaking() (open int, heard bool) {
 	return open, l.heard
 }
 
-// awaitHangup blocks until everybody has hung up who has spoken, or until has passed.
+// awaitHangup blocks until the connections that have spoken are closed, or until is due.
 func (l *listener) awaitHangup(until <-chan time.Time) {
 	for {
 		left := l.left.next()
@@ -171,7 +170,7 @@ func (l *listener) awaitHangup(until <-chan time.Time) {
 // cut closes every connection that is open.
 func (l *listener) cut() { l.cutThose(func(*accepted) bool { return true }) }
 
-// cutSilent closes the connections of those who have said nothing.
+// cutSilent closes the connections on which nothing was sent.
 func (l *listener) cutSilent() { l.cutThose(func(c *accepted) bool { return !c.spoke.Load() }) }
 
 func (l *listener) cutThose(which func(*accepted) bool) {

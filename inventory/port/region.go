@@ -21,6 +21,10 @@ const (
 	PerFMEWithNode
 )
 
+// hookAnnotations are those that Intel's programming hook looks for in mode region. The
+// value does not follow the namespace of the resources: the hook knows this one only.
+var hookAnnotations = map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"}
+
 // fmeDev is the name under which trouble with an FME's dev is told.
 const fmeDev = "fme/dev"
 
@@ -112,6 +116,9 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 		Name: filepath.Base(e.dir), Incarnation: inode,
 		PortIDKnown: true, // 0: the card's address is its whole identity
 		NUMANode:    -1,
+	}
+	if l.Kind == PerFME {
+		r.Annotations = hookAnnotations
 	}
 	for _, p := range ports {
 		r.Nodes = append(r.Nodes, p.Nodes...)

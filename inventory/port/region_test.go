@@ -26,11 +26,13 @@ const (
 	twoPorts = "pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/region0/"
 )
 
-// region is one that is well: its ports' nodes, and its FME; changed by each change.
+// region is one that is well, as mode region has it: its ports' nodes, its FME and the
+// annotation of the programming hook; changed by each change.
 func region(name, fme string, nodes []string, changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
 		Name: name, PortIDKnown: true, AFUIDKnown: true, InterfaceID: pacID, InterfaceIDKnown: true,
 		NUMANode: -1, Nodes: nodes, Parent: fme, ParentNodes: []string{fme},
+		Annotations: map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"},
 	}
 	for _, change := range changes {
 		change(&p)
@@ -48,8 +50,10 @@ func d5005(p *inventory.Unit) {
 	p.PCIID, p.InterfaceID, p.AFUID = "8086:0b2b:8086:138d", otherID, "bfaf2ae94a5246e382fe38f0f9e17764"
 }
 func nodes(names ...string) []string { return names }
+
+// withFMENode returns the region as mode regiondevel has it.
 func withFMENode(p inventory.Unit) inventory.Unit {
-	p.Nodes = append(slices.Clone(p.Nodes), p.ParentNodes...)
+	p.Nodes, p.Annotations = append(slices.Clone(p.Nodes), p.ParentNodes...), nil
 	return p
 }
 

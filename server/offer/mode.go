@@ -97,21 +97,6 @@ func (p Policy) namedByMode(resource string) bool {
 	return ok && (strings.HasPrefix(name, prefixAF) || strings.HasPrefix(name, prefixRegion))
 }
 
-// The annotation that Intel's programming hook looks for, and its value, which does
-// not follow our namespace: the hook knows this one.
-const (
-	annotationMode   = "com.intel.fpga.mode"
-	annotationRegion = "fpga.intel.com/region"
-)
-
-// Annotations are those that each container with a device is given; nil: none.
-func (p Policy) Annotations() map[string]string {
-	if p.Mode == Region {
-		return map[string]string{annotationMode: annotationRegion}
-	}
-	return nil
-}
-
 // AnyAFU says whether a device is the same one whatever AFU it holds: in modes in
 // which pods program it.
 func (p Policy) AnyAFU() bool { return p.Mode == Region || p.Mode == RegionDevel }

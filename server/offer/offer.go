@@ -15,22 +15,10 @@ type Policy struct {
 	Rules        []Rule // what the operator names otherwise; the first that matches counts
 }
 
-// Unit is one allocatable thing of a resource.
-type Unit struct {
-	ID       string
-	Card     string // what units share that stand on one card; "" where there is none
-	Health   inventory.Health
-	Reasons  []string // why it is not healthy
-	NUMANode int      // -1: none
-	Nodes    []string // names below /dev that the container is given
-
-	NodeNumbers []string // MAJOR:MINOR of the nodes, as far as they are known
-}
-
-// Resource is what the kubelet is told under one name.
+// Resource is the devices that are offered under one name.
 type Resource struct {
-	Name  string
-	Units []Unit // sorted by ID, never empty
+	Name    string
+	Devices []*inventory.Device // sorted by ID, never empty
 }
 
 // ResourceOf names the resource that a device is to be offered as, by what it is.
@@ -63,9 +51,9 @@ func (p Policy) Owns(resource, id string) bool {
 		p.namedByMode(resource) && inventory.IsAddress(id)
 }
 
-// Resources sorts devices into resources by what each is offered as, themselves
-// sorted by name. A resource without a device is not in the answer. The devices
-// must be sorted by id, as they are in a snapshot; nothing of them is changed.
+// Resources sorts devices into resources by [inventory.Device.OfferedAs] and returns the
+// resources that have a device, sorted by name. The devices must be sorted by id, as they
+// are in a snapshot.
 func Resources(devices []*inventory.Device) []Resource {
 	var resources []Resource
 	at := make(map[string]int)
@@ -79,19 +67,8 @@ func Resources(devices []*inventory.Device) []Resource {
 			at[d.OfferedAs] = i
 			resources = append(resources, Resource{Name: d.OfferedAs})
 		}
-		resources[i].Units = append(resources[i].Units, unit(d))
+		resources[i].Devices = append(resources[i].Devices, d)
 	}
 	slices.SortFunc(resources, func(a, b Resource) int { return strings.Compare(a.Name, b.Name) })
 	return resources
-}
-
-// unit is the device as its resource offers it.
-func unit(d *inventory.Device) Unit {
-	return Unit{ID: d.ID, Card: d.PCIAddress, Health: d.Health, Reasons: d.Reasons, NUMANode: d.NUMANode, Nodes: d.Nodes, NodeNumbers: d.NodeNumbers}
-}
-
-// Equal says whether nobody could tell u and o apart.
-func (u Unit) Equal(o Unit) bool {
-	return u.ID == o.ID && u.Card == o.Card && u.Health == o.Health && u.NUMANode == o.NUMANode &&
-		slices.Equal(u.Reasons, o.Reasons) && slices.Equal(u.Nodes, o.Nodes) && slices.Equal(u.NodeNumbers, o.NodeNumbers)
 }

@@ -198,18 +198,14 @@ func TestResources(t *testing.T) {
 	sick := func(d *inventory.Device) {
 		d.Health, d.Reasons, d.ParentNodes = inventory.Unhealthy, []string{"afu-dead"}, []string{"dfl-fme.0"}
 	}
-	want := []offer.Resource{
-		{Name: "a.com/x", Units: []offer.Unit{
-			{ID: "3b:00.0", Card: "0000:3b:00.0", NUMANode: 1, Nodes: []string{"dfl-port.0"}},
-		}},
-		{Name: "b.com/y", Units: []offer.Unit{
-			{ID: "3b:00.0-p1", Card: "0000:3b:00.0", Health: inventory.Unhealthy, Reasons: []string{"afu-dead"}, NUMANode: 1, Nodes: []string{"dfl-port.0"}},
-			{ID: "5e:00.0", Card: "0000:3b:00.0", NUMANode: 1, Nodes: []string{"dfl-port.0"}},
-		}},
-	}
-	got := offer.Resources([]*inventory.Device{
+	all := []*inventory.Device{
 		as("a.com/x", "3b:00.0"), as("b.com/y", "3b:00.0-p1", sick), as("", "4c:00.0"), as("b.com/y", "5e:00.0"),
-	})
+	}
+	want := []offer.Resource{
+		{Name: "a.com/x", Devices: []*inventory.Device{all[0]}},
+		{Name: "b.com/y", Devices: []*inventory.Device{all[1], all[3]}},
+	}
+	got := offer.Resources(all)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
 	}
@@ -218,47 +214,10 @@ func TestResources(t *testing.T) {
 	}
 }
 
-func TestAnnotations(t *testing.T) {
-	for _, mode := range offer.Modes() {
-		var want map[string]string
-		if mode == "region" {
-			want = map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"}
-		}
-		if diff := cmp.Diff(want, policy(mode).Annotations()); diff != "" {
-			t.Errorf("mode %s: annotations (-want +got):\n%s", mode, diff)
-		}
-	}
-}
-
 func TestAnyAFU(t *testing.T) {
 	for mode, want := range map[string]bool{"single": false, "af": false, "region": true, "regiondevel": true, "pool": false} {
 		if got := policy(mode).AnyAFU(); got != want {
 			t.Errorf("mode %s: %v, want %v", mode, got, want)
 		}
-	}
-}
-
-func TestUnitEqual(t *testing.T) {
-	whole := offer.Unit{ID: "a", Card: "c", Health: inventory.Degraded, Reasons: []string{"r"}, NUMANode: 1, Nodes: []string{"n"}}
-	for _, tc := range []struct {
-		name string
-		edit func(*offer.Unit)
-		want bool
-	}{
-		{"same", func(*offer.Unit) {}, true},
-		{"id", func(u *offer.Unit) { u.ID = "b" }, false},
-		{"card", func(u *offer.Unit) { u.Card = "d" }, false},
-		{"health", func(u *offer.Unit) { u.Health = inventory.Unhealthy }, false},
-		{"reasons", func(u *offer.Unit) { u.Reasons = nil }, false},
-		{"numa node", func(u *offer.Unit) { u.NUMANode = -1 }, false},
-		{"nodes", func(u *offer.Unit) { u.Nodes = []string{"m"} }, false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			other := whole
-			tc.edit(&other)
-			if got := whole.Equal(other); got != tc.want {
-				t.Errorf("Equal = %v, want %v", got, tc.want)
-			}
-		})
 	}
 }

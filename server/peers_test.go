@@ -131,7 +131,7 @@ func (r *rig) awaitAllocation(k *standin.Kubelet) {
 
 // A second daemon comes and goes again, as in an upgrade that is undone. A kubelet up
 // to 1.36 has forgotten the first one by then; no kubelet is without a list for it.
-func TestTwinGone(t *testing.T) {
+func TestPeerGone(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		kubelet  standin.Behaviour
@@ -184,7 +184,7 @@ func TestTwinGone(t *testing.T) {
 
 // A kubelet that has not forgotten the first one goes on being served by it until the
 // registration in its place has a stream, however long that takes.
-func TestTwinGoneAndRefused(t *testing.T) {
+func TestPeerGoneAndRefused(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(standin.Behaviour{})
 	r.run()
@@ -279,7 +279,7 @@ func TestNobodyThatMattersGone(t *testing.T) {
 
 // Two daemons that live and serve the same leave each other alone, also when one of
 // them registers again.
-func TestTwinsInPeace(t *testing.T) {
+func TestPeersInPeace(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		kubelet standin.Behaviour
@@ -324,7 +324,7 @@ func TestTwinsInPeace(t *testing.T) {
 }
 
 // Who watches a daemon by a silent connection does not hold up its end.
-func TestTwinEndsAtOnce(t *testing.T) {
+func TestPeerEndsAtOnce(t *testing.T) {
 	r, _ := started(t, port("a"))
 	fastest := patience
 	for range 5 {
@@ -341,7 +341,7 @@ func TestTwinEndsAtOnce(t *testing.T) {
 
 // One that we may not connect to lives until its socket has gone. (A socket of another
 // kind stands for it: permissions do not keep root out.)
-func TestTwinBehindBars(t *testing.T) {
+func TestPeerBehindBars(t *testing.T) {
 	r, k := started(t, port("a"))
 	path := filepath.Join(r.cfg.KubeletDir, "accelerator-zzzzzzaaaaaaa.sock")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -373,7 +373,7 @@ func TestHungUpWithoutStream(t *testing.T) {
 }
 
 // Whoever hangs up at once is not called again and again without a break.
-func TestTwinHangsUp(t *testing.T) {
+func TestPeerHangsUp(t *testing.T) {
 	r, k := started(t, port("a"))
 	l := listenUnix(r, filepath.Join(r.cfg.KubeletDir, "accelerator-zzzzzzaaaaaaa.sock"))
 	var calls atomic.Int32

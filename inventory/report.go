@@ -1,0 +1,151 @@
+package inventory
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// change is a [Change] with what only the inventory knows of it. Log lines and counters are
+// made from it.
+type change struct {
+	Change
+	kind    kind
+	cause   time.Time     // when the hint behind it arrived; zero: there was none
+	lasted  time.Duration // how long the state before it lasted
+	warn    bool          // it is for the worse, and news
+	quiet   bool          // it is of no interest at level info
+	err     error         // what the reading met
+	holders []string
+	why     string
+
+	renamed, renumbered bool // of the claim
+}
+
+// kind is what a change is about.
+type kind uint8
+
+const (
+	deviceListed      kind = iota // a device was added, or differs from before
+	deviceRemoved                 // a device left
+	deviceHeld                    // a claim: the device has holders
+	deviceReturned                // a claim has ended: the device is back
+	deviceRenamedBack             // a claim has ended: the device has its old name again
+	deviceReleased                // a claim has ended: the device has no holder
+	deviceUnoffered               // a device lacks something to be offered
+)
+
+// report logs and counts changes. It is called when they have been published: a line takes some
+// percent of the way to the kubelet.
+func (inv *Inventory) report(changes []change, now time.Time) {
+	if len(changes) == 0 {
+		return
+	}
+	runtime.Gosched() // readers of the snapshot go first
+	for _, c := range changes {
+		latency := zap.Skip()
+		if !c.cause.IsZero() {
+			latency = event.Latency(now.Sub(c.cause))
+		}
+		log := inv.log.Info
+		switch {
+		case c.warn:
+			log = inv.log.Warn
+		case c.quiet:
+			log = inv.log.Debug
+		}
+		old, d := c.Old, c.New
+		switch c.kind {
+		case deviceRemoved:
+			inv.cfg.Metrics.Transition(old.Health.String(), "", "")
+			log("device removed", event.DeviceRemoved, event.Device(c.ID), event.PCI(old.PCIAddress), event.Family(old.Family),
+				event.Old(old.Health.String()), event.Lasted(c.lasted), latency)
+		case deviceListed:
+			if old == nil {
+				inv.cfg.Metrics.Transition("", d.Health.String(), worst(d))
+				log("device added", event.DeviceAdded, event.Device(c.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
+					event.Resource(d.OfferedAs), event.Health(d.Health.String()), event.Reasons(d.Reasons), event.AFU(d.AFUID), event.Interface(d.InterfaceID),
+					event.Nodes(d.Nodes), event.Parent(d.Parent), latency, event.Err(c.err))
+				continue
+			}
+			if c.HealthChanged() {
+				why := ""
+				if d.Health > old.Health {
+					why = worst(d)
+				}
+				if d.Health != old.Health {
+					inv.cfg.Metrics.Transition(old.Health.String(), d.Health.String(), why)
+				}
+				log("device health changed", event.DeviceHealth, event.Device(c.ID), event.PCI(d.PCIAddress),
+					event.Old(old.Health.String()), event.New(d.Health.String()), event.Reasons(d.Reasons), event.Lasted(c.lasted), latency, event.Err(c.err))
+			}
+			for _, a := range c.Identity() {
+				inv.cfg.Metrics.IdentityChange(a.Name)
+				inv.log.Info("device identity changed", event.DeviceIdentity, event.Device(c.ID), event.PCI(d.PCIAddress),
+					event.Attribute(a.Name), event.Old(a.Old), event.New(a.New))
+			}
+		case deviceHeld:
+			message := "removed device is held"
+			switch {
+			case c.renamed:
+				message = "device is held as something else"
+			case c.renumbered:
+				message = "device is held under its former node"
+			}
+			inv.log.Warn(message, event.DeviceTombstone, event.Device(c.ID), event.PCI(d.PCIAddress),
+				event.Resource(d.OfferedAs), event.Holders(c.holders))
+		case deviceReturned:
+			log("removed device returned", event.DeviceReturned, event.Device(c.ID), event.PCI(d.PCIAddress),
+				event.Lasted(c.lasted), event.Holders(c.holders))
+		case deviceRenamedBack:
+			log("device is what it was", event.DeviceReturned, event.Device(c.ID), event.PCI(d.PCIAddress),
+				event.Resource(d.OfferedAs), event.Lasted(c.lasted), event.Holders(c.holders))
+		case deviceReleased:
+			message := "removed device released"
+			if c.renamed {
+				message = "device released"
+			}
+			log(message, event.DeviceReleased, event.Device(c.ID), event.PCI(d.PCIAddress),
+				event.Resource(d.OfferedAs), event.Reason(c.why), event.Lasted(c.lasted))
+		case deviceUnoffered:
+			log("device is not offered", event.DeviceUnoffered, event.Device(c.ID), event.Reason(c.why))
+		}
+	}
+}
+
+// worst returns the gravest reason why a device is not healthy, "" if it is healthy.
+func worst(d *Device) string {
+	if len(d.Reasons) == 0 {
+		return ""
+	}
+	return d.Reasons[0]
+}
+
+// plugging has the reasons that a device has in turn, for some milliseconds each,
+// when its card is plugged in: the kernel binds the FME, makes the ports, binds them.
+var plugging = [][]string{
+	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
+	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // of one with several ports
+	{ReasonDriverUnbound}, {noFilesYet},
+}
+
+// noFilesYet is the reason of a port that is just being bound: the driver core makes the entry
+// driver before the driver's own files (really_probe, drivers/base/dd.c).
+const noFilesYet = ReasonUnreadable + "=id"
+
+// pluggedIn reports whether nothing is wrong with d but what being plugged in explains.
+func pluggedIn(d *Device) bool {
+	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
+}
+
+// hasNewTrouble reports whether d has a reason that old did not have.
+func hasNewTrouble(old, d *Device) bool {
+	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
+		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)
+	})
+}

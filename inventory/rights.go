@@ -1,0 +1,182 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// A container that was given a device node may open the node's number until the
+// container ends. When it is restarted, it may get the node that has the same name by
+// then. After a card has left, drivers give its names and numbers to the next card. So a
+// device is offered only while no other device has a right to its nodes.
+//
+// A device has a right to the names and numbers of the nodes that it has, that it had when
+// it left, and that its holders were given.
+
+// conflict is the certainty that another device has a right to a device's nodes.
+type conflict uint8
+
+const (
+	noConflict conflict = iota
+	possible            // another device has a right, and its holders are not known yet
+	certain             // another device has a right, and is held
+)
+
+// lost are nodes that a device no longer has and that its holders may still open.
+type lost struct {
+	nodes []string  // names and numbers
+	since time.Time // when the newest of them was lost
+}
+
+// released are the nodes of a device whose holders are no longer named.
+type released struct {
+	given []string  // names and numbers of the nodes that the holders were given
+	nodes []string  // these, and those that the device has lost
+	since time.Time // the first answer that does not name the holders was asked for
+}
+
+// releasedAfter is how many times the interval between two questions a released device
+// keeps its right to nodes, against devices that were never offered: a kubelet that has
+// just started does not name all holders.
+const releasedAfter = 3
+
+// nodesOf returns the names and numbers of the nodes of a device.
+func nodesOf(d *Device) []string { return slices.Concat(d.Nodes, d.NodeNumbers) }
+
+// lose keeps the right of a device to nodes that it loses, until an answer to a question that
+// is asked from now on says that nobody holds it.
+func (s *slot) lose(nodes []string, now time.Time) {
+	if len(nodes) > 0 {
+		all := slices.Concat(s.lost.nodes, nodes)
+		slices.Sort(all)
+		s.lost = lost{slices.Compact(all), now} // once each, however often a card comes and goes
+	}
+}
+
+// claimNodes brings the rights of a device to nodes up to date, and has all devices reconciled
+// that this may concern.
+func (n *node) claimNodes(s *slot) {
+	nodes := slices.Concat(nodesGiven(n.holders.of(s.id)), s.lost.nodes, s.released.nodes)
+	if s.device != nil {
+		nodes = append(nodes, nodesOf(s.device)...)
+	}
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	concerned := map[string]bool{s.id: true}
+	for _, node := range s.nodes {
+		maps.Copy(concerned, n.rights[node])
+		delete(n.rights[node], s.id)
+		if len(n.rights[node]) == 0 {
+			delete(n.rights, node)
+		}
+	}
+	for _, node := range nodes {
+		if n.rights[node] == nil {
+			n.rights[node] = map[string]bool{}
+		}
+		n.rights[node][s.id] = true
+		maps.Copy(concerned, n.rights[node])
+	}
+	s.nodes = nodes
+	for _, id := range slices.Sorted(maps.Keys(concerned)) {
+		n.mark(id, time.Time{})
+	}
+}
+
+// contend returns the conditions of the nodes of d, which is present in the slot.
+func (n *node) contend(s *slot, d *Device) []Condition {
+	var all []Condition
+	if n.nodeChanged(s, d) {
+		s.health.offered = true // by an earlier process: good news waits
+		all = append(all, Condition{Reason: ReasonNodeChanged, Health: Unhealthy})
+	}
+	switch now := n.conflict(s, d); {
+	case now != noConflict:
+		s.conflict = max(s.conflict, now)
+		// A kubelet that has just started may not name all holders yet: the recovery hold
+		// applies even to a device that was never offered.
+		s.health.offered = s.health.offered || now == certain
+		all = append(all, Condition{Reason: ReasonNodeInUse, Health: Unhealthy})
+	default:
+		if s.conflict == possible {
+			s.health.clear(ReasonNodeInUse) // nobody held the other device
+		}
+		s.conflict = noConflict
+	}
+	s.contends = len(all) > 0
+	return all
+}
+
+// conflict reports whether another device has a right to the nodes of d.
+func (n *node) conflict(s *slot, d *Device) conflict {
+	worst := noConflict
+	if !n.asks {
+		return worst // the holders of a device that has left are never known
+	}
+	mine := n.holders.of(s.id)
+	for _, node := range nodesOf(d) {
+		for id := range n.rights[node] {
+			o := n.slots[id]
+			theirs := n.holders.of(id)
+			switch {
+			case id == s.id, sameHolders(theirs, mine):
+			case len(theirs) > 0, o.claim != nil && o.claim.held:
+				return certain
+			case n.isFree(o, s.health.offered) && !(o.device != nil && slices.Contains(nodesOf(o.device), node)) && !slices.Contains(o.lost.nodes, node):
+			default:
+				worst = possible
+			}
+		}
+	}
+	if worst == noConflict && n.holders.blind && len(d.Nodes) > 0 && len(mine) == 0 {
+		return certain // any of the unknown nodes may be this one
+	}
+	return worst
+}
+
+// isFree reports whether a device whose holders are no longer named counts as free for
+// one that was offered before: two answers agree. The recovery hold comes on top.
+func (n *node) isFree(s *slot, offered bool) bool {
+	return offered && n.holders.heldAt.After(s.released.since)
+}
+
+// nodeChanged reports whether a held device that this process has not seen leave has other
+// nodes than its holders were given.
+func (n *node) nodeChanged(s *slot, d *Device) bool {
+	if s.claim != nil && !s.claim.renamed {
+		return false // the claim has a reason of its own
+	}
+	given := nodesGiven(n.holders.of(s.id))
+	if len(given) == 0 && !n.isFree(s, s.health.offered) {
+		given = s.released.given
+	}
+	return replacedNodes(given, nodesOf(d))
+}
+
+// cameBackElsewhere reports whether a device that is back in its slot has other nodes
+// than its holders were given. While the given nodes are not known, all nodes that it had
+// stand for them. Once true, it stays true as long as one of the given nodes is missing.
+func (s *slot) cameBackElsewhere(n *node, now []string) bool {
+	nodes := nodesGiven(n.holders.of(s.id))
+	if len(nodes) == 0 {
+		nodes = s.lost.nodes
+	}
+	return replacedNodes(nodes, now) || s.claim.standing == renumbered && lacks(now, nodes)
+}
+
+// replacedNodes reports whether some of the given nodes are missing now and new ones are there.
+// A region that has only lost or only gained a port has the same nodes.
+func replacedNodes(given, now []string) bool {
+	return len(given) > 0 && lacks(given, now) && lacks(now, given)
+}
+
+// lacks reports whether one of nodes is missing in there.
+func lacks(there, nodes []string) bool {
+	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(there, node) })
+}
+
+// sameHolders reports whether two devices are held by one container: it may open both.
+func sameHolders(a, b []Holding) bool {
+	return len(a) == 1 && len(b) == 1 && len(a[0].Holders) == 1 && slices.Equal(a[0].Holders, b[0].Holders)
+}

@@ -1,0 +1,741 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/backlog"
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+const (
+	// firstGrace is how long the first snapshot waits for cards that are slow to
+	// answer. It waits for all at first: a list that grows card by card would cost
+	// the pods that are re-admitted after a boot their devices.
+	firstGrace = 250 * time.Millisecond
+	// maxRoutineReads bounds the cards that are read in their turn at once: a reading
+	// takes a thread while it waits for hardware, and one that takes long has a second
+	// beside it. Hinted cards do not count, nor do those whose readings are overdue.
+	maxRoutineReads = 32
+	// maxStuck bounds the readings of one card that hang. A card whose newest
+	// reading hangs is read beside it when news arrives: it may have left, and the card
+	// in its slot may be another one.
+	maxStuck = 3
+	// failuresUntilUnhealthy is how many readings in a row may fail before the last
+	// good one no longer counts.
+	failuresUntilUnhealthy = 3
+	// leaveReadersAfter is how long the end waits for readings that hang.
+	leaveReadersAfter = time.Second
+)
+
+// scheduler decides which card is read when. It hands the results to the node and knows
+// no device itself. Only the loop uses it.
+type scheduler struct {
+	*Inventory
+	node     *node
+	families []Family
+	readers  sync.WaitGroup // every goroutine that the loop starts
+
+	jobs       map[string]*job            // by the address of the card
+	reading    map[*job]bool              // jobs with a reading that is under way, and in time
+	unreadable map[*job]bool              // jobs whose last reading failed or is overdue
+	virtual    map[string]map[string]bool // physical function -> its virtual ones
+	now        []*job                     // to be read at once
+	routine    []*job                     // to be read in their turn
+	busy       int                        // cards that are being read in their turn, and in time
+
+	results  chan result
+	listed   chan listing
+	resolved chan resolution
+	listing  bool      // a listing is under way
+	relist   bool      // another one was asked for meanwhile
+	allAt    time.Time // first hint for everything that the next listing answers
+	listErr  string    // last error of a listing, so that it is logged once
+
+	// first has the cards of the first listing of this generation that have not been read
+	// yet; nil before that listing. Until firstUntil nothing is published before it is empty.
+	first      map[string]bool
+	firstUntil time.Time
+
+	shortage shortage
+}
+
+// job is the reading of one card.
+type job struct {
+	address string
+	physFn  string
+
+	want   want
+	queued want // the queue that it stands in
+
+	state   state
+	newest  int       // number of the newest reading
+	started time.Time // of that one
+	hedged  bool      // a second reading was started beside that one
+	counted bool      // that one is one of the bounded routine ones
+	stuck   int       // readings under way whose results do not count: overdue, superseded, or one of two
+	known   result    // the newest good reading; a check compares with it
+
+	hinted    time.Time       // first hint since the newest reading began; zero: none
+	answered  time.Time       // first hint before it, which its result answers
+	nodeHints map[string]Hint // hints about nodes since it began, by name
+
+	failures int       // failed readings in a row, one per health interval at most
+	failedAt time.Time // when the last one was counted
+	starved  time.Time // since when each reading has met the daemon's own trouble; zero: the newest did not
+	// unchecked: each reading has met the daemon's own trouble for too long.
+	unchecked bool
+
+	recoveryFailed bool // the kernel gave the card up, and no reading since has shown that it answers
+	givenUpAt      int  // number of the newest reading when it did
+}
+
+// want is whether, and how soon, a card is to be read.
+type want uint8
+
+const (
+	wantNothing want = iota
+	wantCheck        // in its turn, and only if it has changed since the last reading
+	wantRoutine      // in its turn
+	wantNow          // ahead of all routine, and beside any number of other readings
+)
+
+// state is the state of the newest reading of a card.
+type state uint8
+
+const (
+	idle    state = iota
+	reading       // under way, and in time
+	overdue       // under way, and longer than the read timeout
+)
+
+// result is one reading that came back.
+type result struct {
+	job        *job
+	number     int    // of the reading, among the job's
+	generation uint64 // of the families that made it
+	outline    bool
+	family     string
+	reading    Reading
+	took       time.Duration
+	err        error // errGone: no family has this card; others: it could not be read
+}
+
+// listing is the result of listing all cards.
+type listing struct {
+	cards      []string
+	generation uint64
+	err        error // some family could not list its cards
+}
+
+// resolution is the result of looking for the card of a node by the node's number.
+type resolution struct {
+	hint    Hint
+	owners  []string // the cards that were known to have the node
+	address string   // the card that has it, or ""
+}
+
+var errGone = fmt.Errorf("card is gone: %w", fs.ErrNotExist)
+
+func newScheduler(inv *Inventory, n *node) *scheduler {
+	return &scheduler{
+		Inventory: inv, node: n, families: inv.cfg.Policy.Families,
+		jobs: make(map[string]*job), reading: make(map[*job]bool), unreadable: make(map[*job]bool),
+		virtual: make(map[string]map[string]bool),
+		results: make(chan result), listed: make(chan listing), resolved: make(chan resolution),
+	}
+}
+
+// use makes these the families, if they are others: all cards are listed and read again
+// through them. Readings that are under way no longer count.
+func (s *scheduler) use(ctx context.Context, families []Family) {
+	if slices.Equal(families, s.families) {
+		return
+	}
+	s.families = families
+	s.node.generation++
+	for _, j := range s.jobs {
+		if j.state == reading {
+			j.stuck++
+			s.setState(j, idle)
+		}
+	}
+	for _, c := range s.node.cards {
+		c.former = true
+	}
+	s.node.ready, s.node.complete = false, false
+	s.first, s.firstUntil = nil, time.Now().Add(firstGrace)
+	s.list(ctx, time.Time{})
+}
+
+// hintCard asks for a card and for the virtual functions that share its FME.
+func (s *scheduler) hintCard(address string, h Hint) {
+	s.log.Debug("hint received", event.HintReceived, event.PCI(address), event.Source(h.Source))
+	if s.jobs[address] == nil {
+		s.jobs[address] = &job{address: address}
+	}
+	hinted := []*job{s.jobs[address]}
+	for vf := range s.virtual[address] {
+		hinted = append(hinted, s.jobs[vf])
+	}
+	for _, j := range hinted {
+		if j.hinted.IsZero() {
+			j.hinted = h.At
+		}
+		if h.RecoveryFailed {
+			j.recoveryFailed, j.givenUpAt, j.answered = true, j.newest, h.At
+			s.node.setTrouble(j.address, j.trouble(s.node), h.At)
+		}
+		s.ask(j, wantNow)
+	}
+}
+
+// hintNode asks for a reading of the cards that are known to have this node, and resolves
+// the node's own number. Drivers reuse names, lowest first, so the node may belong to
+// another card by now. A reading that is under way may have passed the node before this
+// hint: if its result has the node, another reading of its card follows.
+func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
+	r := resolution{hint: h}
+	for address, j := range s.jobs {
+		if j.state == reading {
+			j.nodeHints = keepFirst(j.nodeHints, name, h)
+		}
+		if s.node.hasNode(address, name) {
+			r.owners = append(r.owners, address)
+		}
+	}
+	for _, address := range r.owners {
+		s.hintCard(address, h)
+	}
+	s.readers.Go(func() {
+		r.address, _ = s.host.CardOfNode(h.Node)
+		select {
+		case s.resolved <- r:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// takeResolution asks for the card. If the node leads nowhere and no card was known to
+// have it, anything may be new.
+func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
+	switch {
+	case r.address != "" && !slices.Contains(r.owners, r.address):
+		s.hintCard(r.address, r.hint)
+	case r.address == "" && len(r.owners) == 0:
+		s.log.Debug("hint received", event.HintReceived, event.Node(r.hint.Node), event.Source(r.hint.Source))
+		s.list(ctx, r.hint.At)
+	}
+}
+
+// list starts a listing of all cards, or asks for another one after the one under way,
+// which may have passed the place of the change already.
+func (s *scheduler) list(ctx context.Context, hinted time.Time) {
+	if s.allAt.IsZero() {
+		s.allAt = hinted
+	}
+	if s.listing {
+		s.relist = true
+		return
+	}
+	s.listing, s.relist = true, false
+	families, all := s.families, listing{generation: s.node.generation}
+	s.readers.Go(func() {
+		for _, f := range families {
+			cards, err := f.Cards(s.host)
+			if err != nil {
+				all.err = errors.Join(all.err, fmt.Errorf("%s: %w", f.Name(), err))
+			}
+			all.cards = append(all.cards, cards...)
+		}
+		select {
+		case s.listed <- all:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// takeListing asks for every card that is listed or known. A card that is known and not
+// listed is not gone for that: reading it will tell. A card whose reading hangs cannot
+// tell, and is gone.
+func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Time) {
+	s.listing = false
+	if found.generation != s.node.generation {
+		s.list(ctx, s.allAt)
+		return
+	}
+	starved := sysfs.OwnTrouble(found.err)
+	s.shortage.listing = starved
+	if starved {
+		s.cfg.Metrics.ListingStarved()
+		s.noteShortage(found.err, now)
+	} else {
+		s.cfg.Metrics.Listing(found.err)
+		s.logListing(found.err)
+	}
+	listed := make(map[string]bool, len(found.cards))
+	for _, address := range found.cards {
+		listed[address] = true
+		if s.jobs[address] == nil {
+			s.jobs[address] = &job{address: address}
+		}
+	}
+	how := wantRoutine
+	if s.first == nil {
+		how = wantNow // however many: none of them may hold up the others' first list
+	}
+	for _, j := range s.jobs {
+		if j.state == overdue && !listed[j.address] && found.err == nil {
+			s.forget(j, now)
+			continue
+		}
+		if j.hinted.IsZero() {
+			j.hinted = s.allAt
+		}
+		s.ask(j, how)
+	}
+	s.allAt = time.Time{}
+	if s.first == nil && !starved { // if starved, the next listing is the first
+		s.first, s.firstUntil = make(map[string]bool, len(s.jobs)), now.Add(firstGrace)
+		for address, j := range s.jobs {
+			s.first[address] = true
+			if c := s.node.cards[address]; c != nil && c.former && !j.mayRead() {
+				s.start(ctx, result{job: j, outline: true}, Family.Outline)
+			}
+		}
+	}
+	if s.relist {
+		s.list(ctx, s.allAt)
+	}
+}
+
+// logListing logs that cards cannot be listed, or can again; each once.
+func (s *scheduler) logListing(err error) {
+	now := ""
+	if err != nil {
+		now = err.Error()
+	}
+	switch {
+	case now != "" && now != s.listErr:
+		s.log.Warn("cards could not be listed", event.ScanFailed, event.Err(err))
+	case now == "" && s.listErr != "":
+		s.log.Info("cards could be listed again", event.ScanRecovered)
+	}
+	s.listErr = now
+}
+
+// ask puts a card in a queue. A card that is being read is asked again when that
+// reading has come back: it may have passed the place of the change already.
+func (s *scheduler) ask(j *job, w want) {
+	j.want = max(j.want, w)
+	s.queue(j)
+}
+
+func (s *scheduler) queue(j *job) {
+	if !j.mayRead() || j.want <= j.queued {
+		return
+	}
+	j.queued = j.want
+	if j.want == wantNow {
+		s.now = append(s.now, j)
+	} else {
+		s.routine = append(s.routine, j)
+	}
+}
+
+// mayRead reports whether a reading may be started.
+func (j *job) mayRead() bool {
+	return j.state == idle || j.state == overdue && j.want == wantNow && j.stuck < maxStuck
+}
+
+// startReadings starts the readings that are due. A card that was moved to the other
+// queue stands in both, and is read once.
+func (s *scheduler) startReadings(ctx context.Context, now time.Time) {
+	for _, j := range s.now {
+		j.queued = wantNothing
+		if j.want == wantNow && j.mayRead() {
+			s.read(ctx, j, now)
+		}
+	}
+	s.now = s.now[:0]
+	for len(s.routine) > 0 && s.busy < maxRoutineReads {
+		j := s.routine[0]
+		s.routine = s.routine[1:]
+		j.queued = wantNothing
+		if (j.want == wantRoutine || j.want == wantCheck) && j.mayRead() {
+			s.busy++
+			j.counted = true
+			s.read(ctx, j, now)
+		}
+	}
+}
+
+// read starts the reading of a card, or a check if that is enough.
+func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
+	r := result{job: j}
+	if j.want == wantCheck && j.failures == 0 && j.starved.IsZero() && s.node.steady(j.address) {
+		r.family, r.reading = j.known.family, j.known.reading
+	}
+	j.newest++
+	r.number = j.newest
+	j.want, j.queued, j.hedged, j.started, j.nodeHints = wantNothing, wantNothing, false, now, nil
+	j.answered, j.hinted = j.hinted, time.Time{}
+	s.setState(j, reading)
+	s.start(ctx, r, Family.Read)
+}
+
+// start reads outside the loop and sends the result to it. If r already has a reading, it
+// is checked first, and kept if it still holds.
+func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
+	r.generation = s.node.generation
+	families, address := s.families, r.job.address
+	s.readers.Go(func() {
+		defer backlog.FlushOnPanic(s.log)
+		runtime.Gosched() // on a single processor, what was just published goes out first
+		began := time.Now()
+		if len(r.reading.Observed) == 0 || !sysfs.Unchanged(r.reading.Observed) {
+			r.family, r.reading, r.err = readCard(families, s.host, address, read)
+		}
+		r.took = time.Since(began)
+		select {
+		case s.results <- r:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// readCard asks the families in turn.
+func readCard(families []Family, host sysfs.Host, address string, read func(Family, sysfs.Host, string) (Reading, error)) (family string, found Reading, err error) {
+	var trouble error
+	err = errGone
+	for _, f := range families {
+		reading, ferr := read(f, host, address)
+		if ferr == nil {
+			ferr = reading.OwnTrouble()
+		}
+		switch {
+		case ferr == nil && len(reading.Units) > 0:
+			return f.Name(), reading, nil
+		case ferr == nil:
+			family, found, err = f.Name(), reading, nil
+		case !sysfs.Gone(ferr):
+			trouble = errors.Join(trouble, fmt.Errorf("%s: %w", f.Name(), ferr))
+		}
+	}
+	if trouble != nil {
+		return "", Reading{}, trouble
+	}
+	return family, found, err
+}
+
+// take takes a reading that came back, late or not.
+func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
+	j := r.job
+	switch {
+	case s.jobs[j.address] != j:
+		return // the card was given up; its slot may have another one
+	case r.outline:
+		// Of use only if the card could not be read meanwhile.
+		delete(s.first, j.address)
+		if r.generation == s.node.generation && r.err == nil && len(j.trouble(s.node)) > 0 && !s.node.known(j.address) {
+			s.relate(j, r.reading.PhysFn)
+			s.node.takeReading(j.address, r, time.Time{}, now)
+		}
+		return
+	case r.number != j.newest || j.state != reading || r.generation != s.node.generation:
+		s.cameBack(j, r, now)
+		return
+	}
+	s.setState(j, idle)
+	switch {
+	case errors.Is(r.err, errGone):
+		s.cfg.Metrics.ScanGone(r.took)
+		if j.want == wantNothing {
+			s.forget(j, now)
+			return
+		}
+		s.empty(j, now) // it was asked for again
+	case sysfs.OwnTrouble(r.err):
+		s.cfg.Metrics.ScanStarved(r.took)
+		s.starve(j, r.err, now)
+	case r.err != nil:
+		s.cfg.Metrics.ScanFailed(r.took)
+		s.failed(ctx, j, r.err, now)
+	default:
+		s.cfg.Metrics.ScanDone(r.took)
+		if j.recoveryFailed && r.number > j.givenUpAt && r.reading.answers() {
+			j.recoveryFailed = false
+		}
+		if j.failures > 0 {
+			s.log.Info("card could be read again", event.ScanRecovered, event.PCI(j.address), event.Count(j.failures))
+		}
+		j.known, j.failures = r, 0
+		j.starved, j.unchecked = time.Time{}, false
+		delete(s.first, j.address)
+		s.relate(j, r.reading.PhysFn)
+		s.node.takeReading(j.address, r, j.answered, now)
+		s.node.setTrouble(j.address, j.trouble(s.node), j.answered)
+		for name, h := range j.nodeHints {
+			if s.node.hasNode(j.address, name) {
+				s.hintCard(j.address, h)
+			}
+		}
+	}
+	s.countUnreadable(j)
+	s.queue(j) // it may have been asked for again meanwhile
+}
+
+// cameBack takes note of a reading whose result does not count: it may be as old as the
+// reading. If no newer reading has told more, the card is read again.
+func (s *scheduler) cameBack(j *job, r result, now time.Time) {
+	j.stuck--
+	if r.number == j.newest && j.state == overdue {
+		s.setState(j, idle)
+		s.log.Info("reading came back", event.ReadRecovered, event.PCI(j.address), event.Lasted(now.Sub(j.started)))
+		s.ask(j, wantNow)
+		return
+	}
+	s.queue(j) // it may have been asked for while too many hung
+}
+
+// setState keeps the set of readings under way, and the places of the routine ones.
+func (s *scheduler) setState(j *job, to state) {
+	j.state = to
+	if to == reading {
+		s.reading[j] = true
+		return
+	}
+	delete(s.reading, j)
+	if j.counted {
+		s.busy--
+		j.counted = false
+	}
+}
+
+// takeTime finds the readings that take too long, and reads the cards again for which
+// the clock alone may have changed something.
+func (s *scheduler) takeTime(ctx context.Context, now time.Time) {
+	for j := range s.reading {
+		switch took := now.Sub(j.started); {
+		case took >= s.cfg.ReadTimeout:
+			j.stuck++
+			j.starved, j.unchecked = time.Time{}, false
+			s.setState(j, overdue)
+			s.countUnreadable(j)
+			s.cfg.Metrics.ScanTimeout(took)
+			s.log.Warn("reading timed out", event.ReadTimeout, event.PCI(j.address), event.Lasted(took))
+			s.distrust(ctx, j)
+			s.queue(j)
+		case took >= s.cfg.ReadTimeout/2 && !j.hedged:
+			// A second reading beside one that takes long: the cause may have begun during the
+			// first and be known to a later one. The kernel locks the errors of an FME while it
+			// programs, and these are not asked then. Whichever comes back first counts.
+			j.hedged = true
+			if j.stuck+1 < maxStuck {
+				j.stuck++ // one of the two will be late
+				s.start(ctx, result{job: j, number: j.newest}, Family.Read)
+			}
+		}
+	}
+	for address, at := range s.node.recheck {
+		if now.Before(at) {
+			continue
+		}
+		delete(s.node.recheck, address)
+		if j := s.jobs[address]; j != nil && j.state != overdue { // else there is nothing to recheck until it is read
+			s.ask(j, wantNow)
+		}
+	}
+}
+
+// next returns the earliest moment at which the clock alone changes something; zero: none.
+func (s *scheduler) next() (next time.Time) {
+	if !s.node.ready {
+		next = s.firstUntil
+	}
+	for j := range s.reading {
+		after := s.cfg.ReadTimeout
+		if !j.hedged {
+			after /= 2
+		}
+		next = earlier(next, j.started.Add(after))
+	}
+	for _, at := range s.node.recheck {
+		next = earlier(next, at)
+	}
+	return next
+}
+
+// earlier returns the earlier of two moments, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// failed counts a reading that failed. The last state stays for a while: a card
+// that cannot be read is not a card that is gone. A burst of hints is no reason
+// to lose patience sooner, so no more than one is counted per health interval.
+func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time) {
+	j.starved, j.unchecked = time.Time{}, false
+	counts := j.failures == 0 || now.Sub(j.failedAt) >= s.cfg.HealthInterval
+	if counts {
+		j.failures, j.failedAt = j.failures+1, now
+	}
+	log := s.log.Debug
+	if counts && (j.failures == 1 || j.failures == failuresUntilUnhealthy) {
+		log = s.log.Warn
+	}
+	log("card could not be read", event.ScanFailed, event.PCI(j.address), event.Count(j.failures), event.Err(err))
+	if len(j.trouble(s.node)) > 0 {
+		s.distrust(ctx, j)
+	}
+}
+
+// distrust makes the devices of a card unhealthy because it cannot be read. If they are
+// not known, they are looked up without asking the card.
+func (s *scheduler) distrust(ctx context.Context, j *job) {
+	s.node.setTrouble(j.address, j.trouble(s.node), j.answered)
+	if s.node.known(j.address) {
+		delete(s.first, j.address)
+		return
+	}
+	s.start(ctx, result{job: j, outline: true}, Family.Outline)
+}
+
+// trouble returns the conditions of the whole card: why it cannot be read, and whether the
+// kernel gave it up.
+func (j *job) trouble(n *node) []Condition {
+	var all []Condition
+	switch {
+	case j.state == overdue:
+		all = append(all, Condition{Reason: ReasonReadTimeout, Health: Unhealthy})
+	case j.unchecked:
+		all = append(all, Condition{Reason: ReasonUnchecked, Health: Unhealthy})
+	case j.failures >= failuresUntilUnhealthy, j.failures > 0 && !n.wasRead(j.address):
+		all = append(all, Condition{Reason: ReasonScanFailed, Health: Unhealthy})
+	}
+	if j.recoveryFailed {
+		all = append(all, Condition{Reason: ReasonRecoveryFailed, Health: Unhealthy})
+	}
+	return all
+}
+
+// countUnreadable keeps count of the cards whose last reading failed or is overdue.
+func (s *scheduler) countUnreadable(j *job) {
+	if s.jobs[j.address] == j && (j.state == overdue || j.failures > 0) {
+		s.unreadable[j] = true
+	} else {
+		delete(s.unreadable, j)
+	}
+	s.cfg.Metrics.CardsUnreadable(len(s.unreadable))
+}
+
+// relate keeps the way from a physical function to its virtual ones.
+func (s *scheduler) relate(j *job, physFn string) {
+	if j.physFn == physFn {
+		return
+	}
+	delete(s.virtual[j.physFn], j.address)
+	if len(s.virtual[j.physFn]) == 0 {
+		delete(s.virtual, j.physFn)
+	}
+	j.physFn = physFn
+	if physFn == "" {
+		return
+	}
+	if s.virtual[physFn] == nil {
+		s.virtual[physFn] = make(map[string]bool)
+	}
+	s.virtual[physFn][j.address] = true
+}
+
+// empty takes the devices of a card that is gone off the list.
+func (s *scheduler) empty(j *job, now time.Time) {
+	s.relate(j, "")
+	j.starved, j.unchecked = time.Time{}, false
+	s.node.remove(j.address, j.answered, now)
+}
+
+// forget drops a card that is gone. Readings of it that are under way do not count.
+func (s *scheduler) forget(j *job, now time.Time) {
+	s.empty(j, now)
+	s.setState(j, idle)
+	delete(s.first, j.address)
+	delete(s.jobs, j.address)
+	s.countUnreadable(j)
+}
+
+// awaitReaders waits for the goroutines under way. A reading that hangs in the kernel
+// cannot be ended: it is left behind, and logged.
+func (s *scheduler) awaitReaders() {
+	done := make(chan struct{})
+	go func() { s.readers.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(leaveReadersAfter):
+		for _, j := range s.jobs {
+			if j.state == reading || j.stuck > 0 {
+				s.log.Warn("reading left behind", event.ReadTimeout, event.PCI(j.address), event.Lasted(time.Since(j.started)))
+			}
+		}
+	}
+}
+
+// shortage is a time in which readings and listings meet the daemon's own trouble: it is
+// out of descriptors or memory.
+type shortage struct {
+	since   time.Time // zero: there is none
+	last    time.Time // newest reading or listing that met it
+	listing bool      // the newest listing met it, and is to be repeated
+}
+
+// starve handles a reading of a card that met the daemon's own trouble. Such a reading is
+// no finding about the card, so the card keeps its last state. After too long without a
+// reading its devices become unhealthy, because they are not known to be healthy. The next
+// health tick reads the card again.
+func (s *scheduler) starve(j *job, err error, now time.Time) {
+	s.noteShortage(err, now)
+	if j.starved.IsZero() {
+		j.starved = now
+	}
+	if now.Sub(j.starved) >= max(s.cfg.TombstoneGrace, failuresUntilUnhealthy*s.cfg.HealthInterval) {
+		j.unchecked = true
+		delete(s.first, j.address)
+		s.node.setTrouble(j.address, j.trouble(s.node), time.Time{})
+	}
+}
+
+// noteShortage logs the beginning of a shortage.
+func (s *scheduler) noteShortage(err error, now time.Time) {
+	s.shortage.last = now
+	if s.shortage.since.IsZero() {
+		s.shortage.since = now
+		s.log.Warn("daemon out of descriptors or memory, devices keep their state", event.DaemonStarved, event.Err(err))
+	}
+}
+
+// tick asks for a check of every card, once per health interval. It also logs the end of a
+// shortage, when every card that met it has been read and the cards have been listed.
+func (s *scheduler) tick(ctx context.Context) {
+	starved := s.shortage.listing
+	for _, j := range s.jobs {
+		starved = starved || !j.starved.IsZero()
+		s.ask(j, wantCheck)
+	}
+	if !starved && !s.shortage.since.IsZero() {
+		s.log.Info("daemon has descriptors and memory again", event.DaemonRecovered, event.Lasted(s.shortage.last.Sub(s.shortage.since)))
+		s.shortage.since = time.Time{}
+	}
+	if s.shortage.listing {
+		s.list(ctx, time.Time{})
+	}
+}

@@ -1,0 +1,225 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// absence is how long a daemon may be without a socket before it counts as gone: one that
+// registers again has none for some moments.
+const absence = 300 * time.Millisecond
+
+// minRedialInterval is the least time between two connections to one socket, however early
+// the peer closes the first.
+const minRedialInterval = 100 * time.Millisecond
+
+// departure is the departure of other daemons of ours.
+type departure struct {
+	at   time.Time // when the last one was found to be gone
+	made time.Time // when the youngest of all their sockets was made
+}
+
+// peers are the other daemons of ours that serve in the kubelet's directory, as the
+// new one does during an upgrade with surge. A kubelet up to 1.36 knows one plugin of
+// a resource, the one that registered last, and none any more when that one ends:
+// the others keep their streams and are never told. So each daemon watches the others by
+// a connection to each of their sockets. Nothing is sent on it, and it ends with the
+// daemon that made the socket, also with one that was killed and leaves the socket behind.
+//
+// The goroutine of run owns what it knows. departed is read by all sessions.
+type peers struct {
+	dir      string
+	own      string // prefix of the names of our own sockets
+	departed *feed[departure]
+
+	mu    sync.Mutex
+	fresh map[string]time.Time // by owner: when a socket was made that run has not taken over yet
+}
+
+// peer is one other daemon. Its key is the prefix of the names of its sockets, the owner.
+type peer struct {
+	sockets map[string]bool // that a connection is held to
+	made    time.Time       // when the youngest socket was made
+	barred  bool            // there is a socket that we may not connect to
+	missed  time.Time       // since when there is neither; zero: there is one
+}
+
+func newPeers(dir string) *peers {
+	return &peers{dir: dir, own: newSocketOwner(), departed: newFeed(departure{}), fresh: map[string]time.Time{}}
+}
+
+// appeared records a socket that was made just now: a daemon that crashes at once may have
+// gone when run lists the directory.
+func (ps *peers) appeared(path string) {
+	owner := ownerOf(path)
+	if owner == "" || owner == ps.own {
+		return
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.fresh[owner] = time.Now()
+}
+
+// run watches the peers until ctx ends. It lists their sockets whenever the directory has
+// changed.
+func (ps *peers) run(ctx context.Context, changed signal) {
+	var held sync.WaitGroup
+	defer held.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan string) // paths
+	hold := func(path string, conn net.Conn) {
+		held.Go(func() {
+			least := time.NewTimer(minRedialInterval)
+			defer least.Stop()
+			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+			_, _ = io.Copy(io.Discard, conn)
+			if stop() {
+				_ = conn.Close()
+			}
+			select {
+			case <-least.C:
+			case <-ctx.Done():
+			}
+			select {
+			case ended <- path:
+			case <-ctx.Done():
+			}
+		})
+	}
+	known := map[string]*peer{} // by owner
+	for {
+		news := changed.next()
+		again := ps.look(ctx, known, hold)
+		timer := time.NewTimer(min(again, ps.giveUp(known)))
+		select {
+		case <-ctx.Done():
+		case <-news:
+		case <-timer.C:
+		case path := <-ended:
+			delete(known[ownerOf(path)].sockets, path)
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// never is longer than anything waits.
+const never = time.Hour
+
+// look connects to each socket of a peer that there is no connection to yet. It returns the
+// time after which it is to be called again though nothing has changed.
+func (ps *peers) look(ctx context.Context, known map[string]*peer, hold func(string, net.Conn)) time.Duration {
+	ps.mu.Lock()
+	for owner, made := range ps.fresh {
+		add(known, owner, made)
+	}
+	clear(ps.fresh)
+	ps.mu.Unlock()
+	for _, p := range known {
+		p.barred = false
+	}
+	entries, err := os.ReadDir(ps.dir)
+	if err != nil {
+		return never
+	}
+	again := never
+	for _, entry := range entries {
+		path := filepath.Join(ps.dir, entry.Name())
+		owner := ownerOf(path)
+		if entry.Type() != fs.ModeSocket || owner == "" || owner == ps.own {
+			continue
+		}
+		if p := known[owner]; p != nil && p.sockets[path] {
+			continue
+		}
+		info, err := entry.Info()
+		if err != nil {
+			continue
+		}
+		switch conn, err := dialUnix(ctx, path); {
+		case err == nil:
+			add(known, owner, info.ModTime()).sockets[path] = true
+			hold(path, conn)
+		case missing(err):
+		case !errors.Is(err, syscall.ECONNREFUSED):
+			// SELinux or another user namespace keeps us out. The owner removes the socket
+			// when it ends, unless it is killed: that much can be seen.
+			add(known, owner, info.ModTime()).barred = true
+		case time.Since(info.ModTime()).Abs() < listenGrace:
+			again = dialRetry // it may not listen yet
+		}
+	}
+	return again
+}
+
+// add returns the peer with this owner, of which a socket was made then.
+func add(known map[string]*peer, owner string, made time.Time) *peer {
+	p := known[owner]
+	if p == nil {
+		p = &peer{sockets: map[string]bool{}}
+		known[owner] = p
+	}
+	if made.After(p.made) {
+		p.made = made
+	}
+	return p
+}
+
+// giveUp publishes the departure of peers that have been without a socket for absence. It
+// returns the time until the next one may have been.
+func (ps *peers) giveUp(known map[string]*peer) time.Duration {
+	wait := never
+	for owner, p := range known {
+		switch {
+		case len(p.sockets) > 0, p.barred:
+			p.missed = time.Time{}
+			continue
+		case p.missed.IsZero():
+			p.missed = time.Now()
+		}
+		if left := absence - time.Since(p.missed); left > 0 {
+			wait = min(wait, left)
+			continue
+		}
+		delete(known, owner)
+		ps.departed.update(func(d departure) departure {
+			if d.made.Before(p.made) {
+				d.made = p.made
+			}
+			d.at = time.Now()
+			return d
+		})
+	}
+	return wait
+}
+
+// invalidates reports whether the departure may have made the kubelet forget a registration
+// on a socket that was made then: whether the socket was there when the peers ended, and
+// one of them registered after it. Two daemons that made their sockets within settled of
+// each other may have registered in the other order.
+func (d departure) invalidates(made time.Time) bool {
+	return d.at.After(made) && d.made.After(made.Add(-settled))
+}
+
+// ownerOf returns the prefix of the names of all sockets of the daemon that made this one,
+// or "" if it is no socket of ours.
+func ownerOf(path string) string {
+	name := filepath.Base(path)
+	if len(name) != len(socketPrefix)+socketLetters+len(socketSuffix) ||
+		!strings.HasPrefix(name, socketPrefix) || !strings.HasSuffix(name, socketSuffix) {
+		return ""
+	}
+	return name[:len(socketPrefix)+ownerLetters]
+}
