@@ -59,7 +59,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		}
 		weight := a.weight(now, r.reprogram)
 		v.health = max(v.health, weight)
-		if !byTheWay[a.Reason] {
+		if !ReasonOf(a.Reason).Administrative {
 			hardware = max(hardware, weight)
 		}
 	}
@@ -72,12 +72,6 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		h.offered = true
 	}
 	return v
-}
-
-// byTheWay are reasons that are no judgement on the hardware: they make no turn.
-var byTheWay = map[string]bool{
-	ReasonExcluded: true, ReasonMoving: true, ReasonReplacedInUse: true, ReasonNodeInUse: true, ReasonNodeChanged: true,
-	ReasonUnchecked: true,
 }
 
 // forgive forgets reasons for which the hardware need not recover.

@@ -48,7 +48,7 @@ func (i *injection) want(resources []offer.Resource) {
 	for _, r := range resources {
 		for _, u := range r.Units {
 			d := cdi.Device{ID: u.ID, Nodes: u.Nodes}
-			if slices.Contains(u.Reasons, inventory.ReasonReplacedInUse) || slices.Contains(u.Reasons, inventory.ReasonNodeInUse) {
+			if slices.ContainsFunc(u.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes }) {
 				d.Nodes = nil // a container that restarts would share the device, or get another device
 			}
 			devices = append(devices, d)
