@@ -24,7 +24,7 @@ import (
 // a port is turned into what inventory/port makes of it (takeAFU), by its table.
 type programming struct {
 	dfl.Family
-	row port.Row
+	row inventory.Row
 
 	mu    sync.Mutex
 	ports map[portOfCard]bool
@@ -32,8 +32,8 @@ type programming struct {
 }
 
 func newProgramming(t *testing.T) *programming {
-	rows := port.Rows()
-	i := slices.IndexFunc(rows, func(row port.Row) bool { return row.Name == "reprogramming" })
+	rows := dfl.Family{}.Rows()
+	i := slices.IndexFunc(rows, func(row inventory.Row) bool { return row.Name == "reprogramming" })
 	f := &programming{row: rows[i], ports: map[portOfCard]bool{}, file: filepath.Join(t.TempDir(), "busy")}
 	if err := f.write(); err != nil {
 		t.Fatal(err)
