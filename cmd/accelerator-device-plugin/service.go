@@ -52,7 +52,9 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		task("node annotation", func() error { return follow(ctx) })
 	}
 	if s.events = s.recorder(client); s.events != nil {
+		s.followed = newRelay()
 		task("events", func() error { return s.events.Run(ctx) })
+		task("events", func() error { return s.events.Follow(ctx, s.followed, s.followed.holders) })
 	}
 	tasks.Go(func() error {
 		defer backlog.FlushOnPanic(log)
@@ -91,6 +93,8 @@ type service struct {
 	spec    *cdi.Spec          // nil: CDI is off
 	events  *recorder.Recorder // nil: none are written
 
+	followed *relay // by the events
+
 	// hurry sets times that no setting speaks of; nil outside tests.
 	hurry func(*inventory.Config, *server.Config)
 }
@@ -126,7 +130,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	task("holders", func() error { return source.confirm(ctx) })
 	task("hangups", func() error { return s.followHangups(ctx, mode, node.inventory, srv) })
 	if s.events != nil {
-		task("events", func() error { return s.events.Follow(ctx, node.inventory, watched.Holders) })
+		task("events", func() error { return s.followed.follow(ctx, node.inventory, watched.Holders) })
 	}
 	if cfg.HTTPAddress != "" {
 		task("http", func() error { return httpd.Run(ctx, cfg.HTTPAddress, answers(ctx, cfg, node, srv, s.metrics), log) })
