@@ -120,7 +120,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 		node.watcher.Close()
 		return fmt.Errorf("server: %w", err)
 	}
-	s.metrics.Follow(stateOf(mode, node.inventory, srv))
+	s.metrics.Follow(stateOf(func() string { return mode }, node.inventory, srv))
 
 	tasks, ctx := errgroup.WithContext(ctx)
 	task := taskOf(tasks, log)
