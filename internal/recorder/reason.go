@@ -49,7 +49,7 @@ func reasons(was, is state) []Reason {
 		switch was.kind {
 		case removedInUse, replacedInUse:
 			return []Reason{DeviceReleased}
-		case absent, removed: // there has been an Event
+		case absent, removed: // that it is gone has been reported
 			return nil
 		}
 		return []Reason{DeviceRemoved}
