@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// stateOf is where the gauges of a generation are read from.
-func stateOf(mode string, inv *inventory.Inventory, srv *server.Server) metrics.State {
+// stateOf returns where the gauges are read from.
+func stateOf(mode func() string, inv *inventory.Inventory, srv *server.Server) metrics.State {
 	return metrics.State{
 		Mode: mode,
 		Devices: func() (uint64, []metrics.Device) {

@@ -52,7 +52,9 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		task("node annotation", func() error { return follow(ctx) })
 	}
 	if s.events = s.recorder(client); s.events != nil {
+		s.followed = newRelay()
 		task("events", func() error { return s.events.Run(ctx) })
+		task("events", func() error { return s.events.Follow(ctx, s.followed, s.followed.holders) })
 	}
 	tasks.Go(func() error {
 		defer backlog.FlushOnPanic(log)
@@ -91,6 +93,8 @@ type service struct {
 	spec    *cdi.Spec          // nil: CDI is off
 	events  *recorder.Recorder // nil: none are written
 
+	followed *relay // by the events
+
 	// hurry sets times that no setting speaks of; nil outside tests.
 	hurry func(*inventory.Config, *server.Config)
 }
@@ -116,7 +120,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 		node.watcher.Close()
 		return fmt.Errorf("server: %w", err)
 	}
-	s.metrics.Follow(stateOf(mode, node.inventory, srv))
+	s.metrics.Follow(stateOf(func() string { return mode }, node.inventory, srv))
 
 	tasks, ctx := errgroup.WithContext(ctx)
 	task := taskOf(tasks, log)
@@ -126,7 +130,7 @@ func (s *service) generation(ctx context.Context, mode string) error {
 	task("holders", func() error { return source.confirm(ctx) })
 	task("hangups", func() error { return s.followHangups(ctx, mode, node.inventory, srv) })
 	if s.events != nil {
-		task("events", func() error { return s.events.Follow(ctx, node.inventory, watched.Holders) })
+		task("events", func() error { return s.followed.follow(ctx, node.inventory, watched.Holders) })
 	}
 	if cfg.HTTPAddress != "" {
 		task("http", func() error { return httpd.Run(ctx, cfg.HTTPAddress, answers(ctx, cfg, node, srv, s.metrics), log) })
@@ -153,7 +157,7 @@ func answers(ctx context.Context, cfg config.Config, n *node, srv *server.Server
 		Devices: func(ctx context.Context) any {
 			snapshot, _ := inv.Latest()
 			holders, _ := shared.latest(ctx) // not known: shown as none
-			return view.Rows(snapshot.Devices, cfg.HostDevRoot, holders.lookup())
+			return view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}.Rows()
 		},
 	}
 }

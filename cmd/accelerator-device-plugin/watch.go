@@ -42,9 +42,8 @@ kubelet is not told anything.`,
 	return cmd
 }
 
-// watch runs what the daemon runs, without a server. Unless told otherwise it
-// logs, as text on stderr, trouble of the watcher only: what the inventory would
-// say is what is printed.
+// watch runs what the daemon runs, without a server. By default it logs, as text on
+// stderr, trouble of the watcher only: the changes of the inventory are printed.
 func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string) bool) error {
 	if !isSet("log-format") {
 		cfg.LogFormat = "console"
@@ -67,7 +66,7 @@ func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string
 
 func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, node *node, asJSON bool) error {
 	colour := isTerminal(cmd.OutOrStdout())
-	var before []view.Row
+	var before view.List
 	first := true
 	for {
 		snapshot, stale := node.inventory.Latest()
@@ -78,8 +77,8 @@ func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, no
 			}
 		}
 		holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: printed as none
-		rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, holders.lookup())
-		for _, change := range view.Changes(before, rows, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
+		list := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}
+		for _, change := range view.Changes(before, list, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
 			line := []byte(change.Line(colour) + "\n")
 			if asJSON {
 				var err error
@@ -91,7 +90,7 @@ func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, no
 				return fmt.Errorf("output: %w", err)
 			}
 		}
-		before = rows
+		before = list
 		select {
 		case <-ctx.Done():
 			return nil

@@ -49,7 +49,7 @@ func (n now) Collect(to chan<- prometheus.Metric) {
 	if s == nil {
 		return
 	}
-	show(modeInfo, 1, s.Mode)
+	show(modeInfo, 1, s.Mode())
 	resources := s.Resources()
 	for _, r := range resources {
 		show(streams, float64(r.Streams), r.Name)

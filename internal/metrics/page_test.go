@@ -184,12 +184,19 @@ func grep(text, what string) []string {
 	return found
 }
 
-// Gauges follow the newest generation, counters go on.
+// Gauges follow the mode, counters go on.
 func TestAnotherMode(t *testing.T) {
 	m := story()
-	next := stateOf(nil, unit)
-	next.Mode = "pool"
-	m.Follow(next)
+	mode, devices := "single", []metrics.Device{port0}
+	m.Follow(metrics.State{
+		Mode:      func() string { return mode },
+		Devices:   func() (uint64, []metrics.Device) { return 42, devices },
+		Resources: func() []metrics.Resource { return nil },
+	})
+	if lines := grep(page(t, m), `accelerator_mode_info{mode="single"} 1`); len(lines) != 1 {
+		t.Errorf("mode at first: %q, want one line", lines)
+	}
+	mode, devices = "pool", []metrics.Device{unit}
 	text := page(t, m)
 	for _, want := range []string{
 		`accelerator_mode_info{mode="pool"} 1`, `accelerator_devices{health="healthy",resource="b-com.com/pool"} 1`,

@@ -3,7 +3,8 @@ package metrics
 // State is where gauges are read from at the time of a scrape. Its functions must
 // be safe for concurrent use and may not block.
 type State struct {
-	Mode string
+	// Mode returns the present mode.
+	Mode func() string
 	// Devices returns the newest list of devices and its number, 0 when nothing is
 	// known yet.
 	Devices func() (version uint64, devices []Device)

@@ -30,7 +30,7 @@ var (
 
 func stateOf(resources []metrics.Resource, devices ...metrics.Device) metrics.State {
 	return metrics.State{
-		Mode:      "single",
+		Mode:      func() string { return "single" },
 		Devices:   func() (uint64, []metrics.Device) { return 42, devices },
 		Resources: func() []metrics.Resource { return resources },
 	}
