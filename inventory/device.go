@@ -33,38 +33,12 @@ func (h Health) String() string {
 	return fmt.Sprintf("health(%d)", uint8(h))
 }
 
-// The names of the reasons that this package gives or must know. A reason is
-// NAME or NAME=VALUE. What a family reads from its hardware has names of its own.
-const (
-	ReasonDriverUnbound  = "driver-unbound"   // the port has no driver
-	ReasonFMEUnbound     = "fme-unbound"      // the management engine has none
-	ReasonNodeMissing    = "node-missing"     // no node in the device root
-	ReasonNodeMismatch   = "node-mismatch"    // a node, but of another device or no node at all
-	ReasonNoPort         = "no-port"          // a region whose ports have all been released, or are yet to come
-	ReasonPortMissing    = "port-missing"     // a region that has just come, and some of its ports have not
-	ReasonPortIDConflict = "port-id-conflict" // another port of the card says that it has this number
-	ReasonUnreadable     = "unreadable"       // =FILE cannot be read, or holds what it may not hold
-	ReasonReadTimeout    = "read-timeout"     // reading the card does not come back
-	ReasonScanFailed     = "scan-failed"      // the card could not be read three times in a row
-	ReasonUnchecked      = "unchecked"        // the daemon has had no descriptor or memory to read the card for too long
-	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
-	ReasonRecovering     = "recovering"       // =NAME is over, but not for long enough yet
-	ReasonFlapping       = "flapping"         // turned too often; not believed until it has been steady
-	ReasonExcluded       = "excluded"         // taken out by the operator
-	ReasonRemoved        = "removed"          // left the node; whether somebody holds it is not known yet
-	ReasonRemovedInUse   = "removed-in-use"   // left the node while a container holds it
-	ReasonReplacedInUse  = "replaced-in-use"  // another one in the place of one that a container still holds
-	ReasonMoving         = "moving"           // to be offered as something else; whether somebody holds it is not known yet
-	ReasonNodeInUse      = "node-in-use"      // a container that holds another device may still open its node
-	ReasonNodeChanged    = "node-changed"     // has another node than its holder was given
-)
-
 // Condition is one thing that is wrong with a device, as it was read.
 type Condition struct {
 	Reason string // NAME or NAME=VALUE
 	Health Health // how bad it makes the device: Degraded or Unhealthy
-	// Row is the line of the family's health table that Health comes from, NAME or
-	// NAME=VALUE, by which an operator may overrule it ([Policy]). "": nobody may.
+	// Row is the name of the [Row] that Health comes from, by which an operator may
+	// overrule it ([Policy]). "": nobody may.
 	Row string
 	// Passing marks a condition that is normal for a while: it makes the device
 	// Unhealthy once it has lasted for [Config.ReprogramTimeout].

@@ -12,8 +12,12 @@ type Family interface {
 	// Name is short, lower case and stable: it is in logs and listings.
 	Name() string
 
-	// Signals says which uevents and nodes concern this family.
+	// Signals returns the sources of news about this family's cards.
 	Signals() Signals
+
+	// Rows returns the family's health table. Each [Condition.Row] of its readings is "" or
+	// the name of one of these rows.
+	Rows() []Row
 
 	// Cards lists the family's cards by their PCI address (DDDD:BB:DD.F). It
 	// reads directories and links only, nothing that a dead card could hold up.
@@ -23,13 +27,13 @@ type Family interface {
 
 	// Read reads one card. A card that is not there, or not this family's, is
 	// an error that wraps fs.ErrNotExist. Any other error says that the card
-	// could not be read: what was known of it stays. Trouble with one port is
-	// no error but a condition of that port. If a reading met the daemon's own trouble
+	// could not be read: what was known of it stays. Trouble with one unit is
+	// no error but a condition of that unit. If a reading met the daemon's own trouble
 	// ([sysfs.OwnTrouble]), Read returns that error, or a reading with it in the Err of a
 	// condition. The whole reading is then discarded.
 	Read(host sysfs.Host, card string) (Reading, error)
 
-	// Outline says which ports a card has, without asking the card: from
+	// Outline returns the units of a card without asking the card: from
 	// directories and links, as for Cards. It serves a card that cannot be read;
 	// whatever takes an attribute to know is not known. Errors are as for Read.
 	Outline(host sysfs.Host, card string) (Reading, error)
@@ -40,6 +44,13 @@ type Family interface {
 type Signals struct {
 	Subsystems []string // uevent SUBSYSTEM values
 	Nodes      []string // prefixes of the names of device nodes, e.g. "dfl-"
+}
+
+// Row is one line of a family's health table: a reason that the family reads from its
+// hardware. An operator may overrule its severity ([Policy.Severity]).
+type Row struct {
+	Name   string // NAME=VALUE; NAME where there is no value, or the values are open
+	Health Health // how bad the reason makes a device
 }
 
 // Reading is one card as it was read at one moment.
@@ -63,8 +74,8 @@ type Reading struct {
 // OwnTrouble returns the first error among the conditions that is the daemon's own
 // trouble, not the card's, or nil if there is none.
 func (r Reading) OwnTrouble() error {
-	for _, p := range r.Units {
-		for _, c := range p.Conditions {
+	for _, u := range r.Units {
+		for _, c := range u.Conditions {
 			if sysfs.OwnTrouble(c.Err) {
 				return c.Err
 			}
@@ -114,11 +125,11 @@ type Unit struct {
 	// Annotations are those of each container that is given the unit. Do not change them.
 	Annotations map[string]string
 
-	// Partial says that it has fewer ports than its FME can have: some belong to
+	// Partial means that it has fewer ports than its FME can have: some belong to
 	// virtual functions, or are yet to come.
 	Partial bool
 
-	// What is wrong with the port, and with the card that it is a part of.
+	// What is wrong with the unit, and with the card that it is a part of.
 	Conditions []Condition
 	Files      []HealthFile
 	Counters   []Counter
@@ -128,7 +139,7 @@ type Unit struct {
 // not judged; one that was there and is gone is a condition. One that a reading
 // does not name was not asked for, and is judged neither way.
 type HealthFile struct {
-	Name   string // e.g. errors/errors; unique among the port's
+	Name   string // e.g. errors/errors; unique among the unit's
 	Absent bool
 	Lost   Health // how bad it is when a file that was there is gone
 	Row    string // where Lost comes from, see [Condition]
@@ -136,9 +147,9 @@ type HealthFile struct {
 }
 
 // Counter is a count of errors that the kernel keeps and never sets back. What
-// it was when the port was first seen is nobody's fault; a rise is a condition.
+// it was when the unit was first seen is nobody's fault; a rise is a condition.
 type Counter struct {
-	Name   string // unique among the port's
+	Name   string // unique among the unit's
 	Value  uint64
 	Reason string // while it rises
 	Health Health

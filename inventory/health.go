@@ -99,7 +99,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 			}
 		}
 		v.health = max(v.health, t.worst)
-		if !administrative[reason] {
+		if !ReasonOf(reason).Administrative {
 			hardware = max(hardware, t.worst)
 		}
 	}
@@ -117,12 +117,6 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	}
 	h.offered = h.offered || v.health != Unhealthy
 	return v
-}
-
-// administrative are reasons that are no judgement on the hardware: they make no turn.
-var administrative = map[string]bool{
-	ReasonExcluded: true, ReasonMoving: true, ReasonReplacedInUse: true, ReasonNodeInUse: true, ReasonNodeChanged: true,
-	ReasonUnchecked: true,
 }
 
 // clear removes conditions from which the hardware need not recover.

@@ -3,6 +3,7 @@ package inventory_test
 import (
 	"os"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -166,9 +167,9 @@ func TestHealthFileThatVanishes(t *testing.T) {
 	})
 }
 
-// docs/health.md explains every reason.
+// Every reason has its properties, and docs/health.md explains it.
 func TestReasonsAreExplained(t *testing.T) {
-	source, err := os.ReadFile("device.go")
+	source, err := os.ReadFile("reason.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,11 +179,14 @@ func TestReasonsAreExplained(t *testing.T) {
 	}
 	reasons := regexp.MustCompile(`Reason\w+ += "([a-z0-9-]+)"`).FindAllStringSubmatch(string(source), -1)
 	if len(reasons) < 10 {
-		t.Fatalf("found %d reasons in device.go, want all of them", len(reasons))
+		t.Fatalf("found %d reasons in reason.go, want all of them", len(reasons))
 	}
 	for _, m := range reasons {
 		if !regexp.MustCompile("(?m)^\\| `" + m[1] + "[`=]").Match(text) {
 			t.Errorf("docs/health.md has no row for the reason %s", m[1])
+		}
+		if m[1] != inventory.ReasonFMEUnbound && !slices.Contains(inventory.Reasons(), m[1]) {
+			t.Errorf("the table in reason.go has no line for the reason %s", m[1])
 		}
 	}
 }

@@ -29,7 +29,7 @@ type programming struct {
 
 // busyPorts are the ports under programming, whatever a family makes of them.
 type busyPorts struct {
-	row port.Row
+	row inventory.Row
 
 	mu    sync.Mutex
 	ports map[portOfCard]bool
@@ -38,8 +38,8 @@ type busyPorts struct {
 }
 
 func newProgramming(t *testing.T) *programming {
-	rows := port.Rows()
-	i := slices.IndexFunc(rows, func(row port.Row) bool { return row.Name == "reprogramming" })
+	rows := dfl.Family{}.Rows()
+	i := slices.IndexFunc(rows, func(row inventory.Row) bool { return row.Name == "reprogramming" })
 	f := &programming{busyPorts: &busyPorts{row: rows[i], ports: map[portOfCard]bool{}, hangs: map[string]chan struct{}{}, file: filepath.Join(t.TempDir(), "busy")}}
 	if err := f.write(); err != nil {
 		t.Fatal(err)

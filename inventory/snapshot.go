@@ -13,8 +13,9 @@ type Snapshot struct {
 	// ended yet and nothing is known.
 	Version uint64
 	Devices []*Device // sorted by ID
-	// Complete: each card of the first scan has answered, or was given up. Until
-	// then cards that are slow to answer are not listed yet.
+	// Complete: each card of the first scan of this generation has answered, or was given
+	// up. Until then cards that are slow to answer are not listed yet, or are listed as in
+	// the generation before.
 	Complete bool
 	// Generation grows by one each time other families are taken over (see [Inventory.Use]):
 	// which devices there are says nothing about the hardware then.

@@ -48,7 +48,7 @@ func (i *injection) want(resources []offer.Resource) {
 	for _, r := range resources {
 		for _, d := range r.Devices {
 			nodes := d.Nodes
-			if slices.Contains(d.Reasons, inventory.ReasonReplacedInUse) || slices.Contains(d.Reasons, inventory.ReasonNodeInUse) {
+			if slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes }) {
 				nodes = nil // a container that restarts would share the device, or get another device
 			}
 			devices = append(devices, cdi.Device{ID: d.ID, Nodes: nodes})

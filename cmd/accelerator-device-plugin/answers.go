@@ -22,7 +22,7 @@ func answers(ctx context.Context, cfg config.Config, n *node, srv *server.Server
 		Devices: func(ctx context.Context) any {
 			snapshot, _ := n.inventory.Latest()
 			holders, _ := shared.latest(ctx) // not known: shown as none
-			return view.Rows(snapshot.Devices, cfg.HostDevRoot, holders.lookup())
+			return view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}.Rows()
 		},
 	}
 }

@@ -78,7 +78,7 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 	if unknown != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(unknown, fs.ErrNotExist)) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %s\n", terminal.Escape(unknown.Error()))
 	}
-	rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, holders.lookup())
+	rows := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}.Rows()
 	if err := view.Print(cmd.OutOrStdout(), rows, format, isTerminal(cmd.OutOrStdout())); err != nil {
 		return err
 	}

@@ -4,47 +4,47 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/inventory/port"
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// What the daemon finds by itself has no severity of its own, and the refusal says
-// so.
+// docs/health.md explains every reason of the daemon itself, and invents none. These have no
+// severity of their own, and the refusal says so.
 func TestFoundByTheDaemonCannotBeOverruled(t *testing.T) {
-	text, err := os.ReadFile("../../docs/health.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, second, _ := strings.Cut(string(text), "## Found by the daemon")
+	_, second, _ := strings.Cut(read(t, "../../docs/health.md"), "## Found by the daemon")
 	second, _, _ = strings.Cut(second, "## Rules")
-	names := regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)").FindAllStringSubmatch(second, -1)
-	if len(names) < 14 {
-		t.Fatalf("%d reasons found in the table, want all of them", len(names))
+	var names []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)").FindAllStringSubmatch(second, -1) {
+		names = append(names, m[1])
 	}
-	for _, m := range names {
+	slices.Sort(names)
+	if diff := cmp.Diff(inventory.Reasons(), names); diff != "" {
+		t.Errorf("reasons (-inventory +docs/health.md):\n%s", diff)
+	}
+	for _, name := range names {
 		file := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(file, []byte("health: {severity: {"+m[1]+": ignored}}\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("health: {severity: {"+name+": ignored}}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		loader := newLoader()
 		loader.Config.File = file
 		err := loader.Load(func(string) (string, bool) { return "", false })
 		if err == nil || !strings.Contains(err.Error(), "found by the daemon itself") && !strings.Contains(err.Error(), "follows the worst reason") {
-			t.Errorf("severity of %s: %v, want that it cannot be overruled", m[1], err)
+			t.Errorf("severity of %s: %v, want that it cannot be overruled", name, err)
 		}
 	}
 }
 
-// docs/health.md explains every line of the health table, with its severity, and
+// docs/health.md explains every row of the families' health tables, with its severity, and
 // invents none.
 func TestHealthTableIsExplained(t *testing.T) {
-	text, err := os.ReadFile("../../docs/health.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, _, _ := strings.Cut(string(text), "## Found by the daemon")
+	first, _, _ := strings.Cut(read(t, "../../docs/health.md"), "## Found by the daemon")
 	severity := map[string]string{} // by reason, as documented
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\| (\\w+)").FindAllStringSubmatch(first, -1) {
 		name := ""
@@ -60,13 +60,70 @@ func TestHealthTableIsExplained(t *testing.T) {
 	if len(severity) < 100 {
 		t.Fatalf("%d reasons found in the table, want all of them", len(severity))
 	}
-	for _, row := range port.Rows() {
-		if got := severity[row.Name]; got != row.Health.String() {
-			t.Errorf("%s (%s) makes a device %s; docs/health.md says %q", row.Name, row.Source, row.Health, got)
+	known := map[string]bool{}
+	for _, f := range families(config.Defaults()) {
+		for _, row := range f.Rows() {
+			if got := severity[row.Name]; got != row.Health.String() {
+				t.Errorf("%s: %s makes a device %s; docs/health.md says %q", f.Name(), row.Name, row.Health, got)
+			}
+			known[row.Name] = true
 		}
-		delete(severity, row.Name)
 	}
 	for reason := range severity {
-		t.Errorf("docs/health.md explains %s, which the table does not have", reason)
+		if !known[reason] {
+			t.Errorf("docs/health.md explains %s, which no family's table has", reason)
+		}
 	}
+}
+
+// The chart's schema has the families that a rule may name, and docs/configuration.md
+// explains them. -update writes the schema.
+func TestFamiliesOfRules(t *testing.T) {
+	const schema = "../../deploy/helm/accelerator-device-plugin/values.schema.json"
+	row := regexp.MustCompile("(?m)^\\| `family` \\| .*$").FindString(read(t, "../../docs/configuration.md"))
+	var names []string
+	for _, f := range families(config.Defaults()) {
+		names = append(names, f.Name())
+		if !strings.Contains(row, "`"+f.Name()+"`") {
+			t.Errorf("docs/configuration.md does not explain %s: %s", f.Name(), row)
+		}
+	}
+	got := read(t, schema)
+	want := regexp.MustCompile(`"family": \{"enum": .*\}`).ReplaceAllString(got, `"family": {"enum": ["`+strings.Join(names, `", "`)+`"]}`)
+	if *update {
+		if err := os.WriteFile(schema, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	} else if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("run go test with -update (-want +values.schema.json):\n%s", diff)
+	}
+}
+
+// The alerts name no reason that does not exist, and AcceleratorDeviceUnhealthy leaves out
+// the devices that are withheld only for the sake of a container.
+func TestReasonsOfAlerts(t *testing.T) {
+	var all [][]string // by alert
+	for _, m := range regexp.MustCompile(`accelerator_device_reason\{reason=~?"([^"]*)"`).FindAllStringSubmatch(read(t, "../../deploy/prometheus/alerts.yaml"), -1) {
+		all = append(all, strings.Split(m[1], "|"))
+	}
+	for _, name := range slices.Concat(all...) {
+		if !slices.Contains(inventory.Reasons(), name) {
+			t.Errorf("no device has the reason %q", name)
+		}
+	}
+	for _, name := range inventory.Reasons() {
+		if r := inventory.ReasonOf(name); (r.Tombstone || r.WithholdsNodes) && !slices.Contains(all[0], name) {
+			t.Errorf("AcceleratorDeviceUnhealthy fires for %s", name)
+		}
+	}
+}
+
+// read returns the text of a file.
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -33,20 +33,13 @@ func stateOf(mode func() string, inv *inventory.Inventory, srv *server.Server) m
 	}
 }
 
-// tombstoneReasons are those of a device that somebody holds, or may hold, as what
-// it is not any more.
-var tombstoneReasons = []string{
-	inventory.ReasonRemoved, inventory.ReasonRemovedInUse, inventory.ReasonReplacedInUse, inventory.ReasonMoving,
-	inventory.ReasonNodeChanged,
-}
-
 // measured is a device as the metrics show it.
 func measured(d *inventory.Device) metrics.Device {
 	m := metrics.Device{
 		ID: d.ID, PCI: d.PCIAddress, PCIID: d.PCIID, Family: d.Family, Resource: d.OfferedAs, NUMANode: d.NUMANode,
 		Health: d.Health.String(), Reasons: d.Reasons, AFU: d.AFUID, Interface: d.InterfaceID,
 	}
-	if i := slices.IndexFunc(d.Reasons, func(r string) bool { return slices.Contains(tombstoneReasons, r) }); i >= 0 {
+	if i := slices.IndexFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).Tombstone }); i >= 0 {
 		m.Tombstone = d.Reasons[i]
 	}
 	return m

@@ -34,7 +34,10 @@ func families(cfg config.Config) []inventory.Family {
 	if cfg.Mode == offer.Pool {
 		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}
 	}
-	return []inventory.Family{dfl.Family{Kind: kindOf[cfg.Mode]}, opae.Family{Kind: kindOf[cfg.Mode]}}
+	return []inventory.Family{
+		dfl.Family{Kind: kindOf[cfg.Mode]},
+		opae.Family{Kind: kindOf[cfg.Mode]},
+	}
 }
 
 // kindOf is what is read as one device, by mode; a port in the modes that are not in it.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 // version is set by the Makefile.
@@ -133,14 +133,14 @@ func buildVersion() string {
 	return "(devel)"
 }
 
-// newLoader returns a loader that knows what a file may speak of.
+// newLoader returns a loader that knows the names that a file may have.
 func newLoader() *config.Loader {
-	var v config.Vocabulary
-	for _, row := range port.Rows() {
-		v.Rows = append(v.Rows, row.Name)
-	}
+	v := config.Vocabulary{Reasons: inventory.Reasons()}
 	for _, f := range families(config.Defaults()) {
 		v.Families = append(v.Families, f.Name())
+		for _, row := range f.Rows() {
+			v.Rows = append(v.Rows, row.Name)
+		}
 	}
 	return config.New(v)
 }

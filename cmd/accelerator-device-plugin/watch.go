@@ -67,7 +67,7 @@ func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string
 
 func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, node *node, asJSON bool) error {
 	colour := isTerminal(cmd.OutOrStdout())
-	var before []view.Row
+	var before view.List
 	first := true
 	for {
 		snapshot, stale := node.inventory.Latest()
@@ -78,8 +78,8 @@ func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, no
 			}
 		}
 		holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: printed as none
-		rows := view.Rows(snapshot.Devices, cfg.HostDevRoot, holders.lookup())
-		for _, change := range view.Changes(before, rows, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
+		list := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}
+		for _, change := range view.Changes(before, list, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
 			line := []byte(change.Line(colour) + "\n")
 			if asJSON {
 				var err error
@@ -91,7 +91,7 @@ func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, no
 				return fmt.Errorf("output: %w", err)
 			}
 		}
-		before = rows
+		before = list
 		select {
 		case <-ctx.Done():
 			return nil

@@ -88,15 +88,15 @@ func Defaults() Config {
 type Loader struct {
 	Config     Config
 	vocabulary Vocabulary
-	reasons    reasons
 	flags      *pflag.FlagSet // one for each setting, of all commands
 	set        map[string]bool
 }
 
-// Vocabulary is what a file may speak of.
+// Vocabulary has the names that a file may have.
 type Vocabulary struct {
-	Rows     []string // of the health table, NAME or NAME=VALUE, whose severity may be overruled
-	Families []string // that rules for resources may name
+	Families []string // for rules for resources
+	Rows     []string // of the families' health tables, NAME or NAME=VALUE, whose severity may be overruled
+	Reasons  []string // of the daemon itself, whose severity may not be overruled
 }
 
 // configFlag is the flag that has no key: a file does not name another one.
@@ -104,7 +104,7 @@ const configFlag = "config"
 
 // New returns a loader that holds the defaults.
 func New(v Vocabulary) *Loader {
-	l := &Loader{Config: Defaults(), vocabulary: v, reasons: newReasons(v.Rows), set: make(map[string]bool)}
+	l := &Loader{Config: Defaults(), vocabulary: v, set: make(map[string]bool)}
 	l.flags = l.settings()
 	return l
 }

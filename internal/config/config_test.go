@@ -16,7 +16,7 @@ import (
 // rows are some of a health table, with a value that is given and one that is open.
 var rows = []string{"afu-dead", "link-speed", "port-mmio-timeout", "power-throttled=1", "power-throttled=2", "power-throttled=6"}
 
-var vocabulary = config.Vocabulary{Rows: rows, Families: []string{"dfl", "opae"}}
+var vocabulary = config.Vocabulary{Families: []string{"dfl", "opae"}, Rows: rows, Reasons: []string{"flapping", "unreadable"}}
 
 // load parses flags, then variables, then a file with this content.
 func load(t *testing.T, flags []string, variables map[string]string, yaml string) (config.Config, error) {

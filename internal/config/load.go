@@ -67,7 +67,7 @@ func (l *Loader) loadYAML(name string, r io.Reader) error {
 		case excludeKey:
 			l.Config.Exclude = file.exclude(key, value)
 		case healthKey:
-			l.Config.Severity = file.health(key, value, l.reasons)
+			l.Config.Severity = file.health(key, value, newReasons(l.vocabulary))
 		case resourcesKey:
 			l.Config.Resources = file.resources(key, value, l.vocabulary.Families)
 		default:

@@ -6,17 +6,21 @@ import (
 	"strings"
 )
 
-// reasons are those whose severity may be overruled, sorted: each row of the
-// health table, NAME or NAME=VALUE, and the NAME of each.
-type reasons []string
+// reasons are those that a device can have.
+type reasons struct {
+	// rows may be overruled: each row of the health tables, NAME or NAME=VALUE, and the NAME
+	// of each, sorted.
+	rows []string
+	own  []string // the daemon's own, by NAME
+}
 
-func newReasons(rows []string) reasons {
-	var all reasons
-	for _, row := range rows {
-		all = append(all, row, nameOf(row))
+func newReasons(v Vocabulary) reasons {
+	rows := slices.Clone(v.Rows)
+	for _, row := range v.Rows {
+		rows = append(rows, nameOf(row))
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.Sort(rows)
+	return reasons{slices.Compact(rows), v.Reasons}
 }
 
 // nameOf is what a reason is called without its value.
@@ -28,23 +32,23 @@ func nameOf(reason string) string {
 // check returns nil for a reason that may be overruled, else an error that says
 // which ones may, those first that are spelled nearly like it.
 func (rs reasons) check(reason string) error {
-	if slices.Contains(rs, reason) {
+	if slices.Contains(rs.rows, reason) {
 		return nil
 	}
-	if len(rs) == 0 {
+	if len(rs.rows) == 0 {
 		return fmt.Errorf("unknown reason %q; there is none whose severity can be set", reason)
 	}
 	name := nameOf(reason)
 	switch {
 	case name == "unreadable":
 		return fmt.Errorf("%q follows the worst reason that is read from that file: overrule that one", reason)
-	case slices.Contains(foundByDaemon, name):
+	case slices.Contains(rs.own, name):
 		return fmt.Errorf("%q is found by the daemon itself and cannot be overruled", reason)
-	case slices.Contains(rs, name):
+	case slices.Contains(rs.rows, name):
 		return fmt.Errorf("%q cannot be overruled alone, only %s with all its values%s", reason, name, rs.alone(name))
 	}
 	var names []string
-	for _, r := range rs {
+	for _, r := range rs.rows {
 		names = append(names, nameOf(r))
 	}
 	slices.Sort(names)
@@ -58,7 +62,7 @@ func (rs reasons) check(reason string) error {
 // alone lists those of one name that may be overruled alone, for an error.
 func (rs reasons) alone(name string) string {
 	var some []string
-	for _, r := range rs {
+	for _, r := range rs.rows {
 		if strings.HasPrefix(r, name+"=") {
 			some = append(some, r)
 		}
@@ -67,14 +71,6 @@ func (rs reasons) alone(name string) string {
 		return ""
 	}
 	return ", or one of " + strings.Join(some, ", ")
-}
-
-// foundByDaemon are the reasons that are no row of the table: nothing that is read says
-// them, so there is nothing to overrule.
-var foundByDaemon = []string{
-	"driver-unbound", "no-port", "port-missing", "node-missing", "node-mismatch", "port-id-conflict", "read-timeout",
-	"scan-failed", "unchecked", "recovery-failed", "recovering", "flapping", "excluded", "removed", "removed-in-use", "replaced-in-use", "moving",
-	"node-in-use", "node-changed",
 }
 
 // near returns up to three reasons that somebody may have meant, the nearest
@@ -89,7 +85,7 @@ func (rs reasons) near(word string) []string {
 		distance int
 	}
 	var candidates []candidate
-	for _, r := range rs {
+	for _, r := range rs.rows {
 		if d := distance(word, r); d <= len(word)/3 {
 			candidates = append(candidates, candidate{r, d})
 		}

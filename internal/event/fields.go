@@ -44,7 +44,7 @@ var (
 	lostInfo    = Field{"dropped_info", Whole, "", "number of dropped lines of level info; missing: none"}
 	lostWarn    = Field{"dropped_warn", Whole, "", "number of dropped lines of level warn; missing: none"}
 	trouble     = Field{"error", Text, "", "what went wrong, in words"}
-	family      = Field{"family", Text, "", "driver family: `dfl`, `opae`, `pool`"}
+	family      = Field{"family", Text, "", "driver family, such as `dfl`"}
 	flag        = Field{"flag", Text, "", "a setting, as its flag is called, without dashes"}
 	gone        = Field{"gone", List, "", "those of `devices` that a list has no more"}
 	grace       = Field{"grace_ms", Decimal, milliseconds, "`--tombstone-grace`"}

@@ -6,138 +6,200 @@ import (
 	"slices"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-const settle = time.Second // that news has: a card that is plugged in is unhealthy for some ms
+const (
+	settle   = time.Second      // from a change to its Events: a card that is plugged in is unhealthy for some ms
+	askAgain = 10 * time.Second // who holds a device, where that was not known
+)
 
-// Follow says what becomes of these devices, until ctx ends; then it returns nil.
-// There is one Follow at a time.
+// Follow enters the Events about these devices until ctx ends; then it returns nil.
 func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders) error {
-	f := following{Recorder: r, holders: holders, glimpses: make(map[string]glimpse), untold: make(map[string]untold)}
+	f := following{Recorder: r, holders: holders, devices: make(map[string]*device)}
+	var settled <-chan time.Time
 	for {
 		snapshot, stale := devices.Latest()
-		f.glance(snapshot, time.Now())
-		f.take(ctx, snapshot)
-		if !f.await(ctx, stale) || !f.settle(ctx, devices) {
-			return nil
+		if f.observe(snapshot) && settled == nil {
+			settled = time.After(settle)
 		}
-	}
-}
-
-// await waits for another snapshot, and tells meanwhile what is to be told late; it
-// is false when ctx has ended.
-func (f *following) await(ctx context.Context, stale <-chan struct{}) bool {
-	for {
 		var again <-chan time.Time
-		if len(f.untold) > 0 {
+		if len(f.late) > 0 {
 			again = time.After(time.Until(f.askAt))
 		}
 		select {
 		case <-ctx.Done():
-			return false
-		case <-again:
-			f.tellLate(ctx)
+			return nil
 		case <-stale:
-			return true
-		}
-	}
-}
-
-// settle lets news settle, and notes when each device became what it is then; it is
-// false when ctx has ended.
-func (f *following) settle(ctx context.Context, devices Devices) bool {
-	settled := time.After(settle)
-	for {
-		snapshot, stale := devices.Latest()
-		f.glance(snapshot, time.Now())
-		select {
-		case <-ctx.Done():
-			return false
 		case <-settled:
-			return true
-		case <-stale:
+			settled = nil
+			f.report(ctx, f.news())
+		case <-again:
+			f.reportLate(ctx)
 		}
 	}
 }
 
-// following is one Follow.
+// following is the state of Follow.
 type following struct {
 	*Recorder
-	holders  Holders
-	complete bool               // a snapshot with all devices has been seen
-	glimpses map[string]glimpse // by id; since take, of devices that were or are listed
-	untold   map[string]untold  // by id
-	askAt    time.Time          // when to ask who holds those
+	holders Holders
+	last    inventory.Snapshot
+	devices map[string]*device // by id
+	// complete: a snapshot of this generation with all devices has settled.
+	complete bool
+	late     []news    // for pods that are not known yet
+	askAt    time.Time // when to ask for them again
 }
 
-// news is something to say about a device.
+// device is one device that is or was listed.
+type device struct {
+	reported state // by its Events
+	is       state // by the newest snapshot
+	// generation is the one in which it was listed last, by its first snapshot or by a
+	// complete one.
+	generation uint64
+}
+
+// news is what an Event on the node, and those on pods, are about.
 type news struct {
 	reason  Reason
-	was, is state // is.device is that of was where it is gone
+	was, is state
+	at      time.Time // when it was reported
 }
 
-// take says what is different in a snapshot that has been glanced at.
-func (f *following) take(ctx context.Context, s inventory.Snapshot) {
-	if s.Version == 0 {
-		return
+// observe takes the changes of a snapshot, and reports whether the snapshot is new.
+func (f *following) observe(s inventory.Snapshot) bool {
+	if s.Version == f.last.Version {
+		return false
 	}
-	var all []news
-	for _, d := range s.Devices {
-		was, known := f.seen[d.ID]
-		seen := f.glimpses[d.ID]
-		is := state{kind: kindOf(d, was.kind), device: d, came: seen.came, since: seen.since, found: !known && !f.complete, mild: was.mild}
-		if is.kind == degraded {
-			is.mild = present(d)
+	if s.Generation != f.last.Generation {
+		f.complete = false
+	}
+	now := time.Now()
+	for _, c := range inventory.Changes(f.last.Devices, s.Devices) {
+		d := f.devices[c.ID]
+		if d == nil {
+			d = &device{generation: s.Generation}
+			f.devices[c.ID] = d
 		}
-		var reasons []Reason
-		if known {
-			reasons = change(was, is)
-		} else {
-			reasons = first(is)
+		d.is = d.is.after(c, now)
+	}
+	f.last = s
+	return true
+}
+
+// news returns what differs from the reported states, and makes the present states the
+// reported ones. Listed devices come first, then those that left, each in the order of ids.
+//
+// At the start, and in a new generation, a device that was not listed is found, not added.
+// A device of an earlier generation that is gone has left only if its card has; otherwise
+// other devices of the card have superseded it.
+func (f *following) news() []news {
+	var listed, gone []news
+	complete := f.complete || f.last.Complete
+	for _, id := range slices.Sorted(maps.Keys(f.devices)) {
+		d := f.devices[id]
+		was, is := d.reported, d.is
+		if is.kind == absent && !complete {
+			continue // its card may be slow to answer
 		}
-		if known && is.kind == was.kind {
+		switch was.kind {
+		case is.kind: // it may have been of another kind in between
 			is.since, is.found = was.since, was.found
+		case absent:
+			is.found = !f.complete
 		}
-		for _, reason := range reasons {
-			all = append(all, news{reason, was, is})
-		}
-		f.seen[d.ID] = is
-	}
-	all = append(all, f.leave(s)...)
-	clear(f.glimpses)
-	f.complete = f.complete || s.Complete
-	f.tell(ctx, all)
-}
-
-// leave forgets the devices that are not on the list. On the first list of this
-// generation that alone says nothing, for in another mode there are others; but a
-// card that nothing on it belongs to has left.
-func (f *following) leave(s inventory.Snapshot) []news {
-	if !f.complete && !s.Complete {
-		return nil
-	}
-	var all []news
-	for _, id := range slices.Sorted(maps.Keys(f.seen)) {
-		if s.Device(id) != nil {
-			continue
-		}
-		was := f.seen[id]
-		if f.complete || f.without(s, was.device.PCIAddress) {
-			for _, reason := range last(was) {
-				all = append(all, news{reason, was, state{kind: removed, device: was.device, since: f.glimpses[id].since}})
+		left := was.kind.inSlot() && (is.kind == absent || is.kind == removed)
+		superseded := left && d.generation != f.last.Generation && !f.cardLeft(was.device.PCIAddress)
+		var all []news
+		if !superseded {
+			for _, reason := range reasons(was, is) {
+				all = append(all, news{reason, was, is, time.Now()})
+			}
+			d.reported, d.is = is, is
+			if complete {
+				d.generation = f.last.Generation
 			}
 		}
-		delete(f.seen, id)
-		delete(f.untold, id)
+		if is.kind != absent {
+			listed = append(listed, all...)
+			continue
+		}
+		gone = append(gone, all...)
+		delete(f.devices, id)
+		f.forgetLate(id)
 	}
-	return all
+	f.complete = complete
+	return append(listed, gone...)
 }
 
-// without says whether a list is one of cards, and the one at this address is not
-// there.
-func (f *following) without(s inventory.Snapshot, address string) bool {
-	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
-		return d.PCIAddress == "" || d.PCIAddress == address && f.seen[d.ID].kind.here()
+// cardLeft reports whether the newest snapshot lists cards, and the one at this address is
+// not there.
+func (f *following) cardLeft(address string) bool {
+	return address != "" && !slices.ContainsFunc(f.last.Devices, func(d *inventory.Device) bool {
+		return d.PCIAddress == "" || d.PCIAddress == address && f.devices[d.ID].is.kind.inSlot()
 	})
+}
+
+// forgetLate drops the news about a device that is for pods that are not known yet.
+func (f *following) forgetLate(id string) {
+	f.late = slices.DeleteFunc(f.late, func(n news) bool { return n.is.device.ID == id })
+}
+
+// forPods reports whether there is an Event on each pod that holds the device, too.
+func (n news) forPods() bool {
+	return texts[n.reason].pod != "" && (n.reason != DeviceRecovered || n.was.kind == unhealthy)
+}
+
+// report enters the Events on the node, and on the pods if they are known.
+func (f *following) report(ctx context.Context, all []news) {
+	var held map[string][]inventory.Holding
+	var err error
+	if slices.ContainsFunc(all, func(n news) bool { return n.forPods() || n.reason == DeviceRemoved }) {
+		held, err = f.holders(ctx)
+	}
+	for _, n := range all {
+		if n.forPods() {
+			f.forgetLate(n.is.device.ID)
+		}
+	}
+	for _, n := range all {
+		pods, known := podsOf(held[n.is.device.ID])
+		known = known && err == nil
+		f.note(apiserver.Object{Kind: "Node", Name: f.cfg.Node, UID: f.cfg.Node}, n, n.forNode(pods, known))
+		switch {
+		case !n.forPods():
+		case known:
+			f.notePods(n, pods)
+		default:
+			if len(f.late) == 0 {
+				f.askAt = time.Now().Add(askAgain)
+			}
+			f.late = append(f.late, n)
+		}
+	}
+}
+
+// reportLate asks again which pods hold devices: the kubelet did not answer, or a device had
+// only just been given out.
+func (f *following) reportLate(ctx context.Context) {
+	held, err := f.holders(ctx)
+	f.askAt = time.Now().Add(askAgain)
+	f.late = slices.DeleteFunc(f.late, func(n news) bool {
+		pods, known := podsOf(held[n.is.device.ID])
+		if (!known || err != nil) && time.Since(n.at) < giveUp {
+			return false
+		}
+		f.notePods(n, pods)
+		return true
+	})
+}
+
+// notePods enters an Event on each of these pods.
+func (f *following) notePods(n news, pods []pod) {
+	for _, p := range pods {
+		f.note(apiserver.Object{Kind: "Pod", Namespace: p.namespace, Name: p.name}, n, n.forPod(p))
+	}
 }

@@ -96,6 +96,7 @@ func TestOneNamespaceForbidden(t *testing.T) {
 		r.shows(device("3b:00.0", "port-ap6"))
 		r.shows(device("3b:00.0"))
 		r.shows(device("3b:00.0"), device("3c:00.0"))
+		after(time.Minute) // the namespace delays the others for half a minute and more
 		r.events("elsewhere", onNode+"Warning DeviceUnhealthy x1", onNode+"Normal DeviceRecovered x1", onNode+"Normal DeviceAdded x1")
 		r.said("api.lost")
 		after(10 * time.Minute)
@@ -148,6 +149,22 @@ func TestLeftOutAtTheEnd(t *testing.T) {
 		r.said()
 		r.end()
 		r.said("recorder.dropped")
+	})
+}
+
+// A flood that lasts has a line a minute.
+func TestLeftOutForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		for i := range 20 {
+			var list []*inventory.Device
+			for j := range 30 {
+				list = append(list, device(fmt.Sprintf("%02x:00.0", j), fmt.Sprint("degraded:", i)))
+			}
+			r.publish(true, list...)
+			after(10 * time.Second)
+		}
+		r.said("recorder.dropped", "recorder.dropped", "recorder.dropped", "recorder.dropped")
 	})
 }
 

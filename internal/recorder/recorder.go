@@ -8,13 +8,12 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
-	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Config says for whom Events are written.
+// Config holds the settings of a [Recorder].
 type Config struct {
-	Node   string // its name
+	Node   string // name of the node
 	Client *apiserver.Client
 	// Count is called for each Event that was written ([Sent]), given up ([Failed])
 	// or left out ([Dropped]), from several goroutines; may be nil.
@@ -33,7 +32,7 @@ type Devices interface {
 	Latest() (inventory.Snapshot, <-chan struct{}) // the channel closes when the snapshot is stale
 }
 
-// Holders says who holds what, by the ids of devices, as [inventory.Config] has it.
+// Holders returns the holdings of each device by its id, as in [inventory.Config].
 type Holders func(context.Context) (map[string][]inventory.Holding, error)
 
 // Recorder writes Events. Make it with [New].
@@ -41,73 +40,27 @@ type Recorder struct {
 	cfg Config
 	log *zap.Logger
 
-	seen map[string]state // by id; of the one Follow that runs
+	mu       sync.Mutex
+	table    map[key]*record
+	queue    []*record // those that are to be written, the longest waiting first
+	limit    limit
+	dropped  int           // Events that were left out since the last line about it
+	reportAt time.Time     // when the next line about it may be logged
+	poke     chan struct{} // wakes Run
 
-	mu     sync.Mutex
-	table  map[key]*record
-	queue  []*record // those that are to be written, the longest waiting first
-	bucket bucket
-	lost   lost
-	poke   chan struct{} // there is something to do
-
-	anonymous bool // of Run: that uids cannot be asked for has been said
-	last      int64
+	anonymous bool  // of Run: the log has that the uids of pods are forbidden
+	lastName  int64 // of Run: number in the newest name
 }
 
-// New makes a recorder; it does nothing yet.
+// New returns a recorder that does nothing until it is run.
 func New(cfg Config, log *zap.Logger) *Recorder {
 	if cfg.Count == nil {
 		cfg.Count = func(string) {}
 	}
-	return &Recorder{
-		cfg: cfg, log: log.Named("recorder"),
-		seen: make(map[string]state), table: make(map[key]*record),
-		bucket: bucket{tokens: burst}, poke: make(chan struct{}, 1),
-	}
+	return &Recorder{cfg: cfg, log: log.Named("recorder"), table: make(map[key]*record), poke: make(chan struct{}, 1)}
 }
 
-// lost is what was left out and not said yet.
-type lost struct {
-	count int
-	due   time.Time // when to say so
-	said  time.Time // when the last line was
-}
-
-const (
-	sayLost  = 5 * time.Second // after the first one: a flood is one line
-	lostPace = time.Minute     // between two lines
-)
-
-// drop notes that an Event was left out.
-func (r *Recorder) drop(now time.Time) {
-	r.cfg.Count(Dropped)
-	l := &r.lost
-	if l.count == 0 {
-		l.due = now.Add(sayLost)
-		if next := l.said.Add(lostPace); next.After(l.due) {
-			l.due = next
-		}
-	}
-	l.count++
-	r.wake()
-}
-
-// sayDropped says what was left out, and returns how long until that is due; 0:
-// nothing was.
-func (r *Recorder) sayDropped(now time.Time) time.Duration {
-	l := &r.lost
-	if l.count == 0 {
-		return 0
-	}
-	if left := l.due.Sub(now); left > 0 {
-		return left
-	}
-	r.log.Warn("events left out, there are too many", event.EventsDropped, event.Count(l.count))
-	*l = lost{said: now}
-	return 0
-}
-
-// wake makes Run look again.
+// wake makes Run look at the queue again.
 func (r *Recorder) wake() {
 	select {
 	case r.poke <- struct{}{}:

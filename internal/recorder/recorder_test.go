@@ -90,6 +90,7 @@ func TestReasons(t *testing.T) {
 		{"excluded from the start", [][]string{{"excluded"}}, nil},
 		{"gone in use at the start", [][]string{{"removed-in-use"}}, []string{"DeviceRemovedInUse+"}},
 		{"held as something else at the start", [][]string{{"replaced-in-use"}}, nil},
+		{"held as something else from the start, then free", [][]string{{"replaced-in-use"}, {}}, nil},
 		{"plugged in", [][]string{nil, {}}, []string{"DeviceAdded"}},
 		{"plugged in, unbound", [][]string{nil, {"driver-unbound"}, {}}, []string{"DeviceAdded", "DeviceUnhealthy+", "DeviceRecovered+"}},
 		{"plugged in, slow", [][]string{nil, {"degraded:link-speed"}}, []string{"DeviceAdded", "DeviceDegraded"}},
@@ -193,21 +194,15 @@ func TestGenerations(t *testing.T) {
 		r.shows(device("3b:00.0"), device("3b:00.0-p1"), device("3c:00.0", "port-ap6"))
 		want := []string{onNode + "Warning DeviceUnhealthy x1"}
 		r.events("started", want...)
-		r.unfollow()
-		r.shelf = newShelf()
-		r.follow()
+		r.generation()
 		r.publish(false, device("3b:00.0"))
 		after(time.Second)
 		r.shows(device("3b:00.0"), device("3c:00.0", "port-ap6"))
 		r.events("another mode", want...)
-		r.unfollow()
-		r.shelf = newShelf()
-		r.follow()
+		r.generation()
 		r.shows(&inventory.Device{ID: "0"})
 		r.events("without cards", want...)
-		r.unfollow()
-		r.shelf = newShelf()
-		r.follow()
+		r.generation()
 		r.shows(device("3b:00.0"), device("3c:00.0", "port-ap6"))
 		want[0] = onNode + "Warning DeviceUnhealthy x2" // found again
 		r.events("cards again", want...)
@@ -216,9 +211,7 @@ func TestGenerations(t *testing.T) {
 		r.events("recovered there", want...)
 		r.shows(device("3b:00.0"), device("3c:00.0", "port-ap6"))
 		want[0] = onNode + "Warning DeviceUnhealthy x3"
-		r.unfollow()
-		r.shelf = newShelf()
-		r.follow()
+		r.generation()
 		r.shows(device("3c:00.0-p1", "removed-in-use"))
 		want = append(want, onNode+"Warning DeviceRemovedInUse x1", onNode+"Normal DeviceRemoved x1", onNode+"Normal DeviceRemoved x1")
 		r.events("pulled just then", want...)
@@ -247,6 +240,7 @@ func TestHoldersLate(t *testing.T) {
 		}, nil, []string{onPod + "Warning DeviceUnhealthy x1"}},
 		{"recovered meanwhile", func(r *rig) { r.locked(func() { r.asking = nil }) }, []*inventory.Device{device("3b:00.0")},
 			[]string{onPod + "Normal DeviceRecovered x1"}},
+		{"off the list meanwhile", func(r *rig) { r.locked(func() { r.asking = nil }) }, []*inventory.Device{device("3c:00.0")}, nil},
 		{"answers too late", func(r *rig) { after(time.Hour); r.locked(func() { r.asking = nil }) }, nil, nil},
 		{"free", func(r *rig) { r.locked(func() { r.asking, r.held = nil, nil }) }, nil, nil},
 	} {

@@ -51,9 +51,17 @@ func (s *shelf) publish(complete bool, devices ...*inventory.Device) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slices.SortFunc(devices, func(a, b *inventory.Device) int { return strings.Compare(a.ID, b.ID) })
-	s.snapshot = inventory.Snapshot{Version: s.snapshot.Version + 1, Devices: devices, Complete: complete}
+	s.snapshot.Version++
+	s.snapshot.Devices, s.snapshot.Complete = devices, complete
 	close(s.stale)
 	s.stale = make(chan struct{})
+}
+
+// generation makes the next snapshots those of another mode.
+func (s *shelf) generation() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshot.Generation++
 }
 
 // device is one with these reasons: none, degraded:NAME, or what makes it
@@ -81,7 +89,6 @@ type rig struct {
 	recorder *recorder.Recorder
 	logs     *observer.ObservedLogs
 	end      func() // ends Run and Follow, and waits for them
-	unfollow func() // ends Follow, and waits for it
 
 	mu       sync.Mutex
 	held     map[string][]inventory.Holding
@@ -107,7 +114,7 @@ users: [{name: u, user: {token: token-1}}]
 		t.Fatal(err)
 	}
 	r.config = apiserver.Config{Kubeconfig: path, Dial: r.pipes.Dial, Failed: func() { r.locked(func() { r.failures++ }) }}
-	r.end, r.unfollow = func() {}, func() {}
+	r.end = func() {}
 	for _, p := range prepare {
 		p(r)
 	}
@@ -128,17 +135,12 @@ func (r *rig) run() {
 		Node: node, Client: client, Count: func(result string) { r.locked(func() { r.results[result]++ }) },
 	}, zap.New(core))
 	end := r.task("Run", r.recorder.Run)
-	r.follow()
+	unfollow := r.task("Follow", func(ctx context.Context) error { return r.recorder.Follow(ctx, r.shelf, r.holders) })
 	r.end = sync.OnceFunc(func() {
-		r.unfollow()
+		unfollow()
 		end()
 	})
 	r.t.Cleanup(r.end)
-}
-
-// follow starts to follow, as a new mode does.
-func (r *rig) follow() {
-	r.unfollow = r.task("Follow", func(ctx context.Context) error { return r.recorder.Follow(ctx, r.shelf, r.holders) })
 }
 
 // task runs until what it returns is called.

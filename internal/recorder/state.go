@@ -8,44 +8,68 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// kind is how it stands with a device, as far as Events tell it apart.
+// kind is the state of a device as far as Events distinguish it.
 type kind uint8
 
 const (
-	well kind = iota
+	absent kind = iota // not listed
+	well
 	degraded
 	unhealthy
 	excluded // by the operator
-	moving   // to be offered as something else, when nobody holds it
-	removed  // who holds it is not known
+	moving   // to be offered as another resource, when it is free
+	removed  // listed, because its holder is not known
 	removedInUse
 	replacedInUse
 )
 
-// here says whether the device is in its slot.
-func (k kind) here() bool { return k < removed }
+// inSlot reports whether the device itself is in its slot.
+func (k kind) inSlot() bool { return absent < k && k < removed }
 
-// state is a device, and since when it stands so with it.
+// state is the state of a device at one time.
 type state struct {
 	kind   kind
-	device *inventory.Device
-	came   time.Time // it was listed
-	since  time.Time
-	found  bool     // it was so when we came; since is when that was
-	mild   []string // the reasons with which it was last only degraded
+	device *inventory.Device // as it was listed last
+	added  time.Time         // when it was listed
+	since  time.Time         // when it became of this kind
+	found  bool              // it was of this kind already when it was first seen, at since
+	mild   []string          // its reasons when it was last degraded
 }
 
-// kindOf judges a device by its reasons. Something else in the place of a device
-// that is held may be another one, or itself under another name: it has left
-// before, or it has not.
+// after returns the state after a change that was seen at the given time.
+func (s state) after(c inventory.Change, at time.Time) state {
+	is := s
+	is.kind = kindOf(c.New, s.kind)
+	if c.New != nil {
+		is.device = c.New
+	}
+	if s.kind == absent {
+		is.added = at
+	}
+	if is.kind == degraded {
+		is.mild = present(is.device)
+	}
+	// A device that was removed is gone since then, not since its holder is known.
+	if is.kind != s.kind && (s.kind != removed || is.kind != absent) {
+		is.since, is.found = at, false
+	}
+	return is
+}
+
+// kindOf returns the kind of a device that was of another kind before. A device that
+// is "replaced in use" may be another one in the place of one that left, or the same one
+// under another name.
 func kindOf(d *inventory.Device, was kind) kind {
+	if d == nil {
+		return absent
+	}
 	has := func(reason string) bool { return slices.Contains(d.Reasons, reason) }
 	switch {
 	case has(inventory.ReasonRemovedInUse):
 		return removedInUse
 	case has(inventory.ReasonRemoved):
 		return removed
-	case has(inventory.ReasonReplacedInUse) && !was.here():
+	case has(inventory.ReasonReplacedInUse) && was >= removed:
 		return replacedInUse
 	case has(inventory.ReasonReplacedInUse), has(inventory.ReasonMoving):
 		return moving
@@ -61,34 +85,25 @@ func kindOf(d *inventory.Device, was kind) kind {
 	return unhealthy
 }
 
-// notExcluded says that a reason is another one than the operator's word.
+// notExcluded reports whether a reason is another one than the operator's exclusion.
 func notExcluded(reason string) bool {
 	return strings.TrimPrefix(reason, recovering) != inventory.ReasonExcluded
 }
 
-// recovering is what a reason begins with that is over, but not for long enough.
+// recovering is the prefix of a reason that is over, but has not been for long enough.
 const recovering = inventory.ReasonRecovering + "="
 
-// over says that a reason does not hold any more, but for the time that good news
-// has to wait.
-func over(reason string) bool {
-	return strings.HasPrefix(reason, recovering)
-}
+// over reports whether a reason is over, and only delays the recovery.
+func over(reason string) bool { return strings.HasPrefix(reason, recovering) }
 
-// hasTrouble says whether d has a reason that is not over and not among the others.
-func hasTrouble(d *inventory.Device, others []string) bool {
-	return slices.ContainsFunc(d.Reasons, func(r string) bool { return !over(r) && !slices.Contains(others, r) })
-}
-
-// present are the reasons of d that are not over.
+// present returns the reasons of d that are not over.
 func present(d *inventory.Device) []string {
 	return slices.DeleteFunc(slices.Clone(d.Reasons), over)
 }
 
-// causes are the reasons as people are told them: what is wrong now. What is over is
-// left out then, for whoever reads it would mend it; it is named where nothing else
-// says why the device is as bad as it is. That it flaps does not, nor does what did
-// not make it unhealthy before.
+// causes returns the reasons as a message has them: those that are present. Reasons that
+// are over are added only if none of the present ones explains the health: flapping does
+// not, and neither does a reason with which the device was only degraded before.
 func (s state) causes() []string {
 	all := present(s.device)
 	if slices.ContainsFunc(all, func(r string) bool {

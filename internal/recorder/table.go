@@ -17,16 +17,27 @@ const (
 
 	burst  = 25              // Events at once, and then
 	refill = 5 * time.Second // one in this time; client-go has 25, and one in 5 minutes for each object
+
+	reportAfter = 5 * time.Second // from the first Event that is left out: a flood is one line
+	reportPace  = time.Minute     // between two such lines
 )
 
-// key is what one Event is for.
+// key is what an Event is about.
 type key struct {
 	kind, namespace, name string // of the object
 	reason                Reason
 	device                string
 }
 
-// record is an Event and its state. All of it is guarded by the lock.
+// path returns the object as kubectl names it.
+func (k key) path() string {
+	if k.namespace == "" {
+		return k.kind + "/" + k.name
+	}
+	return k.kind + "/" + k.namespace + "/" + k.name
+}
+
+// record is one Event. All of it is guarded by the lock.
 type record struct {
 	key
 	object      apiserver.Object
@@ -35,42 +46,32 @@ type record struct {
 	first, last time.Time
 	count       int
 
-	event   string // its name at the API server; "": not made yet
-	trying  string // the name under which it may have been made
+	event   string // its name at the API server; "": none has been tried
+	made    bool   // it exists there; else it may, if it has a name
 	written int    // its count there
 
-	wanted bool      // in the queue
-	since  time.Time // when it came there
+	queued time.Time // when it entered the queue; zero: it is not in the queue
 	after  time.Time // when it may be written
-	tried  bool      // it could not be
+	failed bool      // the last attempt to write it failed
 }
 
-// bucket says whether there are too many.
-type bucket struct {
-	tokens int
-	last   time.Time // a token was added, or the bucket was full
-}
+// limit is a token bucket.
+type limit struct{ full time.Time } // when all tokens are back
 
-// take takes a token, if there is one.
-func (b *bucket) take(now time.Time) bool {
-	if n := int(now.Sub(b.last) / refill); n > 0 {
-		b.tokens, b.last = min(b.tokens+n, burst), b.last.Add(time.Duration(n)*refill)
-		if b.tokens == burst {
-			b.last = now
-		}
+// take takes a token, and reports whether there was one.
+func (l *limit) take(now time.Time) bool {
+	if l.full.Before(now) {
+		l.full = now
 	}
-	if b.tokens == 0 {
+	if l.full.Sub(now) > (burst-1)*refill {
 		return false
 	}
-	if b.tokens == burst {
-		b.last = now
-	}
-	b.tokens--
+	l.full = l.full.Add(refill)
 	return true
 }
 
-// note enters that something happened, and queues it unless there is too much.
-// What is in the queue already takes up no more room: it is written as it is then.
+// note counts an Event, and queues it unless there are too many. An Event that is in the
+// queue takes no more room: it is written as it is then.
 func (r *Recorder) note(object apiserver.Object, n news, message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,26 +88,25 @@ func (r *Recorder) note(object apiserver.Object, n news, message string) {
 	}
 	e.warning, e.message, e.last = n.warning(), message, now
 	e.count++
-	if e.wanted {
-		return
-	}
-	if !r.bucket.take(now) {
+	switch {
+	case !e.queued.IsZero():
+	case r.limit.take(now):
+		r.enqueue(e, now)
+		r.wake()
+	default:
 		r.drop(now)
-		return
 	}
-	r.enqueue(e, now)
-	r.wake()
 }
 
-// makeRoom forgets the oldest record that is not in the queue, where there are too
-// many; false: all are.
+// makeRoom forgets the oldest record that is not in the queue, if there are too many. It
+// reports whether there is room.
 func (r *Recorder) makeRoom() bool {
 	if len(r.table) < maxRecords {
 		return true
 	}
 	var oldest *record
 	for _, e := range r.table {
-		if !e.wanted && (oldest == nil || e.last.Before(oldest.last)) {
+		if e.queued.IsZero() && (oldest == nil || e.last.Before(oldest.last)) {
 			oldest = e
 		}
 	}
@@ -117,13 +117,29 @@ func (r *Recorder) makeRoom() bool {
 	return true
 }
 
-// next is the record whose turn it is, as it is now; nil: none, and how long that
-// holds (0: until there is another one).
+func (r *Recorder) enqueue(e *record, now time.Time) {
+	e.queued, e.failed = now, false
+	r.queue = append(r.queue, e)
+}
+
+func (r *Recorder) dequeue(e *record) {
+	e.queued = time.Time{}
+	r.queue = slices.DeleteFunc(r.queue, func(o *record) bool { return o == e })
+}
+
+// next returns the record whose turn it is, and a copy of it; or nil, and how long there
+// is none (0: until Run is woken). Records that waited for too long are given up.
 func (r *Recorder) next(now time.Time) (*record, record, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.giveUpOld(now)
-	wait := r.sayDropped(now)
+	for _, e := range slices.Clone(r.queue) {
+		if now.Sub(e.queued) >= giveUp {
+			r.about(e).Debug("event given up", event.EventFailed)
+			r.cfg.Count(Failed)
+			r.dequeue(e)
+		}
+	}
+	wait := r.reportDropped(now)
 	for _, e := range r.queue {
 		left := e.after.Sub(now)
 		if left <= 0 {
@@ -136,49 +152,31 @@ func (r *Recorder) next(now time.Time) (*record, record, time.Duration) {
 	return nil, record{}, wait
 }
 
-// giveUpOld gives up what could not be written for too long.
-func (r *Recorder) giveUpOld(now time.Time) {
-	for _, e := range slices.Clone(r.queue) {
-		if now.Sub(e.since) >= giveUp {
-			r.about(e).Debug("event given up", event.EventFailed)
-			r.cfg.Count(Failed)
-			r.dequeue(e)
-		}
+// drop counts an Event that is left out.
+func (r *Recorder) drop(now time.Time) {
+	r.cfg.Count(Dropped)
+	if after := now.Add(reportAfter); r.dropped == 0 && r.reportAt.Before(after) {
+		r.reportAt = after
 	}
+	r.dropped++
+	r.wake()
 }
 
-// path is the object as kubectl names it.
-func (k key) path() string {
-	if k.namespace == "" {
-		return k.kind + "/" + k.name
+// reportDropped logs how many Events were left out. It returns how long until that is
+// due; 0: there is nothing to log.
+func (r *Recorder) reportDropped(now time.Time) time.Duration {
+	if r.dropped == 0 {
+		return 0
 	}
-	return k.kind + "/" + k.namespace + "/" + k.name
+	if left := r.reportAt.Sub(now); left > 0 {
+		return left
+	}
+	r.log.Warn("events left out, there are too many", event.EventsDropped, event.Count(r.dropped))
+	r.dropped, r.reportAt = 0, now.Add(reportPace)
+	return 0
 }
 
-// about is the log for what is about a record.
+// about returns the log for lines about a record.
 func (r *Recorder) about(e *record) *zap.Logger {
 	return r.log.With(event.Reason(string(e.reason)), event.Device(e.device), event.Object(e.path()))
-}
-
-func (r *Recorder) enqueue(e *record, now time.Time) {
-	e.wanted, e.since, e.tried = true, now, false
-	r.queue = append(r.queue, e)
-}
-
-// forget takes a record out of queue and table.
-func (r *Recorder) forget(e *record) {
-	r.dequeue(e)
-	delete(r.table, e.key)
-}
-
-func (r *Recorder) dequeue(e *record) {
-	e.wanted = false
-	r.queue = slices.DeleteFunc(r.queue, func(o *record) bool { return o == e })
-}
-
-// requeue puts a record at the end of the queue.
-func (r *Recorder) requeue(e *record) {
-	r.dequeue(e)
-	e.wanted = true
-	r.queue = append(r.queue, e)
 }

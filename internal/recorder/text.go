@@ -5,26 +5,135 @@ import (
 	"strings"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
+
+// texts are the messages on the node, and on a pod that holds the device.
+var texts = map[Reason]struct{ node, pod string }{
+	DeviceAdded: {node: "{device} was added at {added}: {health}."},
+	DeviceUnhealthy: {
+		"{device} is {health} since {since}. It is given to {nobody}. {holders}",
+		"{device} of container {containers} is {health} since {since}. The pod keeps running;" +
+			" the device is not given to another one before this one ends and the device has recovered.",
+	},
+	DeviceDegraded: {node: "{device} is {health} since {since}. It is still given to containers."},
+	DeviceRecovered: {
+		"{device} is {health} again since {at}{after}.",
+		"{device} of container {containers} is {health} again since {at}{after}.",
+	},
+	DeviceExcluded: {node: "{device} was taken out by the operator at {at}: it is given to no container."},
+	DeviceMoving:   {node: "{device} is to be offered as something else since {at}: that waits until nobody holds it."},
+	DeviceRemoved:  {node: "{device} was removed from the node at {at}.{holder}"},
+	DeviceRemovedInUse: {
+		"{device} is gone from the node since {since}, and in use. It is given to {nobody}. {holders}",
+		"{device} of container {containers} is gone from the node since {since}. The pod keeps running without it;" +
+			" the device is not given to another one before this one ends.",
+	},
+	DeviceReplacedInUse: {
+		"Another device is in the place of {device} since {at}, which is still in use. It is given to {nobody} until that ends. {holders}",
+		"Another device is in the place of {device} of container {containers} since {at}. The pod keeps running;" +
+			" what is there is not given to another one before this one ends.",
+	},
+	DeviceReturned: {
+		"{device} is back in its place since {at}{after}: {health}. {holders}",
+		"{device} of container {containers} is back in its place since {at}{after}: {health}. What the pod had open of it is lost:" +
+			" it must open it again, or be restarted.",
+	},
+	DeviceReleased: {node: "{device}, which is gone from the node, is held no longer since {at}{after}."},
+}
+
+// releasedInPlace is the message where the device that is in the place of the other stays.
+const releasedInPlace = "The device that was in the place of {device} is held no longer. What is there now is {health} since {at}."
+
+// forNode returns the message on the node. known is whether it is known that these pods
+// hold the device, and no others.
+func (n news) forNode(pods []pod, known bool) string {
+	if n.reason == DeviceReleased && n.was.kind == replacedInUse && n.is.kind.inSlot() {
+		return n.fill(releasedInPlace, pods, known)
+	}
+	return n.fill(texts[n.reason].node, pods, known)
+}
+
+// forPod returns the message on a pod that holds the device.
+func (n news) forPod(p pod) string { return n.fill(texts[n.reason].pod, []pod{p}, true) }
+
+// fill puts the facts into a text.
+func (n news) fill(text string, pods []pod, known bool) string {
+	d := n.is.device
+	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	name, health, since, after, nobody := "FPGA device "+d.ID, d.Health.String(), at(n.is.since), "", "no container"
+	if d.OfferedAs != "" {
+		name += " (" + d.OfferedAs + ")"
+	}
+	if len(d.Reasons) > 0 {
+		health += " (" + strings.Join(n.is.causes(), ", ") + ")"
+	}
+	if n.is.found {
+		since = "before " + since
+	}
+	if !n.was.found && !n.was.since.IsZero() {
+		after = ", after " + n.is.since.Sub(n.was.since).Round(time.Second).String()
+	}
+	if len(pods) > 0 || !known {
+		nobody = "no other container"
+	}
+	var names, containers []string
+	for _, p := range pods {
+		names, containers = append(names, p.namespace+"/"+p.name), append(containers, p.containers...)
+	}
+	holders := "Who holds it is not known."
+	switch {
+	case len(names) == 1:
+		holders = "The pod " + names[0] + " holds it and keeps running."
+	case len(names) > 1:
+		holders = "The pods " + strings.Join(names, ", ") + " hold it and keep running."
+	case known:
+		holders = "No container holds it."
+	}
+	holder := " No container held it."
+	switch {
+	case n.is.kind == removed:
+		holder = " Who holds it is not known: it stays listed until it is, or for the grace time."
+	case d.OfferedAs == "":
+		holder = ""
+	case !known: // and there is no grace time
+		holder = " Who held it is not known."
+	}
+	return clip(strings.NewReplacer(
+		"{device}", name, "{health}", health, "{added}", at(n.is.added), "{since}", since, "{at}", at(n.is.since), "{after}", after,
+		"{nobody}", nobody, "{holders}", holders, "{holder}", holder, "{containers}", strings.Join(containers, ", "),
+	).Replace(text))
+}
+
+// warning reports whether the Event is a Warning.
+func (n news) warning() bool {
+	switch n.reason {
+	case DeviceUnhealthy, DeviceDegraded, DeviceRemovedInUse, DeviceReplacedInUse:
+		return true
+	}
+	return n.is.kind == removed
+}
 
 // maxMessage is how long a message may be, in bytes: the events API has no room
 // for more (NoteLengthLimit, pkg/apis/core/validation/events.go of Kubernetes).
 const maxMessage = 1024
 
-// pod holds a device with some of its containers.
+// clip shortens a message to what the API server has room for.
+func clip(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage-len(" …")], "") + " …"
+}
+
+// pod is a pod that holds a device with some of its containers.
 type pod struct {
 	namespace, name string
 	containers      []string
 }
 
-func (p pod) object() apiserver.Object {
-	return apiserver.Object{Kind: "Pod", Namespace: p.namespace, Name: p.name}
-}
-
-// podsOf lists the pods that hold a device. It is false where the device was given
-// out, and it is not known to whom.
+// podsOf returns the pods that hold a device. It is false where the device was given
+// out, and it is not known to which pod.
 func podsOf(holdings []inventory.Holding) ([]pod, bool) {
 	var pods []pod
 	known := true
@@ -46,164 +155,4 @@ func podsOf(holdings []inventory.Holding) ([]pod, bool) {
 		}
 	}
 	return pods, known
-}
-
-// String is as much as a list for people needs.
-func (p pod) String() string { return p.namespace + "/" + p.name }
-
-// warning says whether an Event is a Warning.
-func (n news) warning() bool {
-	switch n.reason {
-	case DeviceUnhealthy, DeviceDegraded, DeviceRemovedInUse, DeviceReplacedInUse:
-		return true
-	case DeviceRemoved:
-		return slices.Contains(n.is.device.Reasons, inventory.ReasonRemoved) // it is listed still
-	}
-	return false
-}
-
-func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-// named is the device, and what it is offered as.
-func (n news) named() string {
-	if n.is.device.OfferedAs == "" {
-		return "FPGA device " + n.is.device.ID
-	}
-	return "FPGA device " + n.is.device.ID + " (" + n.is.device.OfferedAs + ")"
-}
-
-// since is when it began, as far as that is known.
-func (n news) since() string {
-	if n.is.found {
-		return "since before " + at(n.is.since)
-	}
-	return "since " + at(n.is.since)
-}
-
-// health is the state of the device with its causes.
-func (n news) health() string {
-	if len(n.is.device.Reasons) == 0 {
-		return n.is.device.Health.String()
-	}
-	return n.is.device.Health.String() + " (" + strings.Join(n.is.causes(), ", ") + ")"
-}
-
-// before is how long the device was otherwise.
-func (n news) before() string {
-	if n.was.found || n.was.since.IsZero() {
-		return ""
-	}
-	return ", after " + n.is.since.Sub(n.was.since).Round(time.Second).String()
-}
-
-// forNode is the message on the node.
-func (n news) forNode(pods []pod, known bool) string {
-	text := n.aboutDevice(len(pods) > 0, known)
-	if n.forPods() && n.reason != DeviceRecovered {
-		text += " " + holding(pods, known)
-	}
-	return clip(text)
-}
-
-// aboutDevice is what there is to say about the device. held is whether pods hold it,
-// and known whether it is known who holds what.
-func (n news) aboutDevice(held, known bool) string {
-	name, health, from := n.named(), n.health(), at(n.is.since)
-	nobody := "no container"
-	if held || !known {
-		nobody = "no other container"
-	}
-	switch n.reason {
-	case DeviceAdded:
-		return name + " was added at " + at(n.is.came) + ": " + health + "."
-	case DeviceUnhealthy:
-		return name + " is " + health + " " + n.since() + ". It is given to " + nobody + "."
-	case DeviceDegraded:
-		return name + " is " + health + " " + n.since() + ". It is still given to containers."
-	case DeviceRecovered:
-		return name + " is " + health + " again since " + from + n.before() + "."
-	case DeviceExcluded:
-		return name + " was taken out by the operator at " + from + ": it is given to no container."
-	case DeviceMoving:
-		return name + " is to be offered as something else since " + from + ": that waits until nobody holds it."
-	case DeviceRemoved:
-		return n.removal(known)
-	case DeviceRemovedInUse:
-		return name + " is gone from the node " + n.since() + ", and in use. It is given to " + nobody + "."
-	case DeviceReplacedInUse:
-		return "Another device is in the place of " + name + " since " + from + ", which is still in use. It is given to " + nobody + " until that ends."
-	case DeviceReturned:
-		return name + " is back in its place since " + from + n.before() + ": " + health + "."
-	}
-	return n.release()
-}
-
-// removal is the message on the node where a device is gone that nobody holds, as
-// far as is known.
-func (n news) removal(known bool) string {
-	text := n.named() + " was removed from the node at " + at(n.is.since) + "."
-	switch {
-	case n.warning():
-		return text + " Who holds it is not known: it stays listed until it is, or for the grace time."
-	case n.is.device.OfferedAs == "":
-		return text
-	case !known: // and there is no grace time
-		return text + " Who held it is not known."
-	}
-	return text + " No container held it."
-}
-
-// release is the message on the node where nobody holds a device any more.
-func (n news) release() string {
-	if n.was.kind == replacedInUse && n.is.kind.here() {
-		return "The device that was in the place of " + n.named() + " is held no longer. What is there now is " +
-			n.health() + " since " + at(n.is.since) + "."
-	}
-	return n.named() + ", which is gone from the node, is held no longer since " + at(n.is.since) + n.before() + "."
-}
-
-// holding says who holds a device, and what becomes of them.
-func holding(pods []pod, known bool) string {
-	var names []string
-	for _, p := range pods {
-		names = append(names, p.String())
-	}
-	switch {
-	case len(names) == 1:
-		return "The pod " + names[0] + " holds it and keeps running."
-	case len(names) > 1:
-		return "The pods " + strings.Join(names, ", ") + " hold it and keep running."
-	case known:
-		return "No container holds it."
-	}
-	return "Who holds it is not known."
-}
-
-// forPod is the message on a pod that holds the device.
-func (n news) forPod(p pod) string {
-	name := n.named() + " of container " + strings.Join(p.containers, ", ")
-	health, from := n.health(), at(n.is.since)
-	switch n.reason {
-	case DeviceUnhealthy:
-		return clip(name + " is " + health + " " + n.since() + ". The pod keeps running; the device is not given to another one" +
-			" before this one ends and the device has recovered.")
-	case DeviceRemovedInUse:
-		return clip(name + " is gone from the node " + n.since() + ". The pod keeps running without it; the device is not given to another one" +
-			" before this one ends.")
-	case DeviceReplacedInUse:
-		return clip("Another device is in the place of " + name + " since " + from + ". The pod keeps running;" +
-			" what is there is not given to another one before this one ends.")
-	case DeviceReturned:
-		return clip(name + " is back in its place since " + from + n.before() + ": " + health + ". What the pod had open of it is lost:" +
-			" it must open it again, or be restarted.")
-	}
-	return clip(name + " is " + health + " again since " + from + n.before() + ".")
-}
-
-// clip keeps a message to what the API server has room for.
-func clip(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxMessage-len(" …")], "") + " …"
 }

@@ -3,6 +3,7 @@ package recorder
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,11 +12,15 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// Run writes what there is to write, until ctx ends; then it returns nil.
+// Run writes the Events until ctx ends; then it returns nil.
 func (r *Recorder) Run(ctx context.Context) error {
 	w := r.cfg.Client.Writer(ctx, r.cfg.Node)
 	defer w.Close()
-	defer r.sayRest()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.reportDropped(r.reportAt)
+	}()
 	for ctx.Err() == nil {
 		e, now, wait := r.next(time.Now())
 		var timer <-chan time.Time
@@ -30,7 +35,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			if wait == 0 {
 				continue
 			}
-			timer, poke = time.After(wait), nil // nothing else will fare better before
+			timer, poke = time.After(wait), nil // the next Event would meet the same trouble before
 		case wait > 0:
 			timer = time.After(wait)
 		}
@@ -43,15 +48,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return nil
 }
 
-// sayRest says at the end what was left out and not said yet.
-func (r *Recorder) sayRest() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sayDropped(r.lost.due)
-}
-
-// write writes an Event, which it returns as it is then at the API server: grown,
-// or made anew where it has expired or another pod has its name by now.
+// write writes an Event, and returns it as it is at the API server then: grown, or made
+// anew where it has expired, or where another pod has the name by now. An attempt to make
+// it that failed may have arrived all the same: the next attempt uses the same name.
 func (r *Recorder) write(w *apiserver.Writer, e record) (record, error) {
 	if e.kind == "Pod" {
 		uid, err := r.uidOf(w, e)
@@ -59,47 +58,41 @@ func (r *Recorder) write(w *apiserver.Writer, e record) (record, error) {
 			return e, err
 		}
 		if uid != e.object.UID {
-			e.event, e.trying = "", ""
+			e.event, e.made = "", false
 		}
 		e.object.UID = uid
 	}
-	if e.event != "" {
+	if e.made {
 		err := w.Grow(e.whole(r.cfg.Node))
 		if !errors.Is(err, apiserver.ErrNotFound) {
 			return e, err
 		}
-		e.event = ""
+		e.event, e.made = "", false
 	}
-	if e.written > 0 { // what was counted before is in the Event that was
-		e.first, e.count = e.last, e.count-e.written
+	if e.written > 0 { // the Event that was has these
+		e.first, e.count, e.written = e.last, e.count-e.written, 0
 	}
-	e.written = 0
-	return r.create(w, e)
-}
-
-// create makes an Event. An attempt that failed may have arrived all the same: the
-// next one has the same name, and finds it then.
-func (r *Recorder) create(w *apiserver.Writer, e record) (record, error) {
 	var err error
 	for range 3 { // a name that is taken by somebody else is no mishap that happens twice
-		again := e.trying != ""
+		again := e.event != ""
 		if !again {
-			e.trying = r.nameFor(e.object.Name)
+			e.event = r.nameFor(e.object.Name)
 		}
-		e.event = e.trying
 		err = w.Create(e.whole(r.cfg.Node))
-		if again && errors.Is(err, apiserver.ErrExists) {
+		switch {
+		case !errors.Is(err, apiserver.ErrExists):
+			e.made = err == nil
+			return e, err
+		case again:
+			e.made = true
 			return e, w.Grow(e.whole(r.cfg.Node))
 		}
-		if !errors.Is(err, apiserver.ErrExists) {
-			return e, err
-		}
-		e.trying = ""
+		e.event = ""
 	}
 	return e, err
 }
 
-// uidOf asks for the uid of a pod: "" where we have no right to ask.
+// uidOf asks for the uid of a pod. It returns "" if that is forbidden.
 func (r *Recorder) uidOf(w *apiserver.Writer, e record) (string, error) {
 	uid, err := w.PodUID(e.namespace, e.name)
 	if !errors.Is(err, apiserver.ErrForbidden) {
@@ -112,15 +105,15 @@ func (r *Recorder) uidOf(w *apiserver.Writer, e record) (string, error) {
 	return "", nil
 }
 
-// nameFor makes a name for an Event as client-go does: the object's, and the time
-// in nanoseconds.
+// nameFor returns a name for an Event as client-go makes it: the object's name and the
+// time in nanoseconds.
 func (r *Recorder) nameFor(object string) string {
-	r.last = max(r.last+1, time.Now().UnixNano())
-	suffix := "." + strconv.FormatInt(r.last, 16)
+	r.lastName = max(r.lastName+1, time.Now().UnixNano())
+	suffix := "." + strconv.FormatInt(r.lastName, 16)
 	return strings.TrimRight(object[:min(len(object), 253-len(suffix))], "-.") + suffix
 }
 
-// whole is the Event at the API server.
+// whole returns the Event as the API server has it.
 func (e record) whole(node string) apiserver.Event {
 	return apiserver.Event{
 		Name: e.event, Object: e.object, Host: node, Warning: e.warning, Reason: string(e.reason), Message: e.message,
@@ -128,51 +121,38 @@ func (e record) whole(node string) apiserver.Event {
 	}
 }
 
-// wrote notes how the writing of e went: it was now then, and is written at the API
-// server. It returns how long to wait before the next.
+// wrote notes the result of writing e, which was now before and is written at the API
+// server. It returns how long to wait before the next attempt.
 func (r *Recorder) wrote(w *apiserver.Writer, e *record, now, written record, err error) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.after = time.Now().Add(pace)
+	e.event, e.made, e.object = written.event, written.made, written.object
 	switch {
 	case err == nil:
 		r.cfg.Count(Sent)
 		r.about(e).Debug("event written", event.EventRecorded, event.Count(written.count))
-		e.event, e.object, e.first, e.trying = written.event, written.object, written.first, ""
+		e.first, e.written, e.after = written.first, written.count, time.Now().Add(pace)
 		e.count -= now.count - written.count
-		e.written = written.count
 		r.dequeue(e)
 		if e.count > e.written { // it happened again meanwhile
 			r.enqueue(e, time.Now())
 		}
-		w.Passed(!r.failing())
+		w.Passed(!slices.ContainsFunc(r.queue, func(e *record) bool { return e.failed }))
 		return 0
 	case e.kind == "Pod" && (errors.Is(err, apiserver.ErrNotFound) || errors.Is(err, apiserver.ErrEnding)): // or its namespace
 		r.cfg.Count(Dropped)
 		r.about(e).Debug("event is about what has ended", event.EventFailed, event.Err(err))
-		r.forget(e)
-		return 0
 	case errors.Is(err, apiserver.ErrRefused):
 		r.cfg.Count(Failed)
 		r.about(e).Warn("event refused", event.EventFailed, event.Err(err))
-		r.forget(e)
-		return 0
+	default: // the others have their turn before
+		queued := e.queued
+		r.dequeue(e)
+		r.queue = append(r.queue, e)
+		e.queued, e.after, e.failed = queued, time.Time{}, true
+		return w.Failed(err)
 	}
-	if written.object != e.object {
-		e.event = "" // was about another pod
-	}
-	e.tried, e.trying, e.object = true, written.trying, written.object
-	e.after = time.Time{}
-	r.requeue(e)
-	return w.Failed(err)
-}
-
-// failing says whether something in the queue could not be written so far.
-func (r *Recorder) failing() bool {
-	for _, e := range r.queue {
-		if e.tried {
-			return true
-		}
-	}
-	return false
+	r.dequeue(e)
+	delete(r.table, e.key)
+	return 0
 }

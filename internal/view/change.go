@@ -8,43 +8,41 @@ import (
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Change is the difference between two lists, for one device.
+// Change is what became of one device between two lists.
 type Change struct {
 	Time string `json:"time"` // RFC 3339 with milliseconds
 	What string `json:"what"` // added, removed, changed
 	Row
 }
 
-// Changes compares two lists of rows. What is removed comes first, then the rest
-// in the order of ids.
-func Changes(old, new []Row, time string) []Change {
-	before, after := byID(old), byID(new)
-	var changes []Change
-	for _, r := range old {
-		if _, ok := after[r.ID]; !ok {
-			changes = append(changes, Change{time, "removed", r})
+// Changes returns what became of the devices between two lists, and of their holders:
+// devices that were removed first, then the others, each in the order of ids. A change
+// that no row shows is left out.
+func Changes(before, after List, time string) []Change {
+	var all []Change
+	changed := make(map[string]inventory.Change)
+	for _, c := range inventory.Changes(before.Devices, after.Devices) {
+		changed[c.ID] = c
+		if c.New == nil {
+			all = append(all, Change{time, "removed", before.row(c.Old)})
 		}
 	}
-	for _, r := range new {
-		was, ok := before[r.ID]
+	for _, d := range after.Devices {
+		old, row := d, after.row(d)
+		if c, ok := changed[d.ID]; ok {
+			old = c.Old
+		}
 		switch {
-		case !ok:
-			changes = append(changes, Change{time, "added", r})
-		case !reflect.DeepEqual(was, r):
-			changes = append(changes, Change{time, "changed", r})
+		case old == nil:
+			all = append(all, Change{time, "added", row})
+		case !reflect.DeepEqual(before.row(old), row):
+			all = append(all, Change{time, "changed", row})
 		}
 	}
-	return changes
-}
-
-func byID(rows []Row) map[string]Row {
-	m := make(map[string]Row, len(rows))
-	for _, r := range rows {
-		m[r.ID] = r
-	}
-	return m
+	return all
 }
 
 // idWidth keeps the columns of lines straight that are printed one by one: it

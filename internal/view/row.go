@@ -25,42 +25,52 @@ type Row struct {
 	DeviceNodes []string `json:"deviceNodes" yaml:"deviceNodes"` // paths on the host
 	Parent      string   `json:"parent" yaml:"parent"`           // name of the FME or ""
 	Holder      []string `json:"holder" yaml:"holder"`           // namespace/pod/container
-	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"` // somebody was asked; else an empty holder says nothing
+	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"` // false: an empty holder may still have one
 }
 
-// Rows shows devices, in their order.
-//
-// holders lists who holds a device, and may be nil where that is not known.
-func Rows(devices []*inventory.Device, hostDev string, holders func(resource, id string) []string) []Row {
-	rows := make([]Row, 0, len(devices))
-	for _, d := range devices {
-		r := Row{
-			ID: d.ID, Resource: d.OfferedAs, Family: d.Family,
-			Health: d.Health.String(), Reasons: append([]string{}, d.Reasons...),
-			PCIAddress: d.PCIAddress, NUMANode: known(d.NUMANode), PortID: known(d.PortID),
-			AFUID: d.AFUID, InterfaceID: d.InterfaceID,
-			DeviceNodes: []string{}, Parent: d.Parent, Holder: []string{}, HolderKnown: holders != nil,
-		}
-		r.PCIVendor, r.PCIDevice = vendorAndDevice(d.PCIID)
-		for _, name := range d.Nodes {
-			r.DeviceNodes = append(r.DeviceNodes, filepath.Join(hostDev, name))
-		}
-		if holders != nil {
-			r.Holder = append(r.Holder, holders(r.Resource, r.ID)...)
-		}
-		rows = append(rows, r)
+// List is the devices at one time, and who held them.
+type List struct {
+	Devices []*inventory.Device
+	HostDev string // the device root on the host
+	// Holders returns who holds a device. nil: that is not known.
+	Holders func(resource, id string) []string
+}
+
+// Rows returns one row for each device, in their order.
+func (l List) Rows() []Row {
+	rows := make([]Row, len(l.Devices))
+	for i, d := range l.Devices {
+		rows[i] = l.row(d)
 	}
 	return rows
 }
 
-// vendorAndDevice takes the first two of the four numbers of a PCI id.
+func (l List) row(d *inventory.Device) Row {
+	r := Row{
+		ID: d.ID, Resource: d.OfferedAs, Family: d.Family,
+		Health: d.Health.String(), Reasons: append([]string{}, d.Reasons...),
+		PCIAddress: d.PCIAddress, NUMANode: known(d.NUMANode), PortID: known(d.PortID),
+		AFUID: d.AFUID, InterfaceID: d.InterfaceID,
+		DeviceNodes: []string{}, Parent: d.Parent, Holder: []string{}, HolderKnown: l.Holders != nil,
+	}
+	r.PCIVendor, r.PCIDevice = vendorAndDevice(d.PCIID)
+	for _, name := range d.Nodes {
+		r.DeviceNodes = append(r.DeviceNodes, filepath.Join(l.HostDev, name))
+	}
+	if l.Holders != nil {
+		r.Holder = append(r.Holder, l.Holders(r.Resource, r.ID)...)
+	}
+	return r
+}
+
+// vendorAndDevice returns the first two of the four numbers of a PCI id.
 func vendorAndDevice(pciID string) (vendor, device string) {
 	vendor, rest, _ := strings.Cut(pciID, ":")
 	device, _, _ = strings.Cut(rest, ":")
 	return vendor, device
 }
 
-// known turns -1, not known, into null.
+// known returns nil for -1, which means that a number is not known.
 func known(n int) *int {
 	if n < 0 {
 		return nil

@@ -24,15 +24,18 @@ var devices = []*inventory.Device{
 	},
 }
 
-func rows() []view.Row {
+// list is these devices, the first of which is held.
+func list(devices ...*inventory.Device) view.List {
 	holders := func(resource, id string) []string {
 		if resource == "b-com.com/accelerator" && id == "3b:00.0" {
 			return []string{"default/pod/main"}
 		}
 		return nil
 	}
-	return view.Rows(devices, "/dev", holders)
+	return view.List{Devices: devices, HostDev: "/dev", Holders: holders}
 }
+
+func rows() []view.Row { return list(devices...).Rows() }
 
 func TestPrint(t *testing.T) {
 	for _, test := range []struct {
@@ -48,8 +51,8 @@ func TestPrint(t *testing.T) {
 		{"table in colour", "", rows()[:1], true, "ID       RESOURCE               HEALTH   NODES            HOLDER            REASONS\n" +
 			"3b:00.0  b-com.com/accelerator  \x1b[32mhealthy  \x1b[0m/dev/dfl-port.0  default/pod/main  -\n"},
 		{"empty table", "wide", nil, false, "no devices\n"},
-		{"empty JSON", "json", view.Rows(nil, "", nil), false, "[]\n"},
-		{"empty YAML", "yaml", view.Rows(nil, "", nil), false, "[]\n"},
+		{"empty JSON", "json", view.List{}.Rows(), false, "[]\n"},
+		{"empty YAML", "yaml", view.List{}.Rows(), false, "[]\n"},
 		{"JSON", "json", rows()[1:], false, `[
   {
     "id": "3b:00.0-p1",
@@ -93,7 +96,7 @@ func TestPrint(t *testing.T) {
     - default/pod/main
   holderKnown: true
 `},
-		{"nobody was asked", "", view.Rows([]*inventory.Device{{ID: "3b:00.0", OfferedAs: "r"}}, "/dev", nil), false,
+		{"nobody was asked", "", view.List{Devices: []*inventory.Device{{ID: "3b:00.0", OfferedAs: "r"}}}.Rows(), false,
 			"ID       RESOURCE  HEALTH   NODES  HOLDER  REASONS\n3b:00.0  r         healthy  -      ?       -\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -147,22 +150,34 @@ func TestNamesWithControlCharacters(t *testing.T) {
 }
 
 func TestChanges(t *testing.T) {
-	a, b := rows()[0], rows()[1]
-	broken := a
-	broken.Health, broken.Reasons = "unhealthy", []string{"port-ap6"}
+	a, b := devices[0], devices[1]
+	broken, renumbered := *a, *a
+	broken.Health, broken.Reasons = inventory.Unhealthy, []string{"port-ap6"}
+	renumbered.NodeNumbers = []string{"245:0"}
+	freed, unknown := list(a, b), list(a, b)
+	freed.Holders = func(string, string) []string { return nil }
+	unknown.Holders = nil
 	for _, test := range []struct {
 		name        string
-		before, now []view.Row
+		before, now view.List
 		want        []string
 	}{
-		{"nothing", []view.Row{a, b}, []view.Row{a, b}, nil},
-		{"added", nil, []view.Row{a}, []string{
+		{"nothing", list(a, b), list(a, b), nil},
+		{"nothing that a row shows", list(a, b), list(&renumbered, b), nil},
+		{"added", view.List{}, list(a), []string{
 			"T  added    3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
-		{"removed and added", []view.Row{b}, []view.Row{a}, []string{
+		{"removed and added", list(b), list(a), []string{
 			"T  removed  3b:00.0-p1      -          -  reasons=port-ap6,recovering=node-missing",
 			"T  added    3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
-		{"changed", []view.Row{a, b}, []view.Row{broken, b}, []string{
+		{"removed while held", list(a, b), list(b), []string{
+			"T  removed  3b:00.0         -          b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+		{"changed", list(a, b), list(&broken, b), []string{
 			"T  changed  3b:00.0         unhealthy  b-com.com/accelerator  reasons=port-ap6 nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
+		{"held no longer", list(a, b), freed, []string{
+			"T  changed  3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b"}},
+		{"holders not known any more", list(a, b), unknown, []string{
+			"T  changed  3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b",
+			"T  changed  3b:00.0-p1      unhealthy  -  reasons=port-ap6,recovering=node-missing"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string

@@ -8,7 +8,7 @@ import (
 
 // Family reads DFL cards, by ports or by regions.
 type Family struct {
-	Kind port.Kind // what a port of its readings stands for
+	Kind port.Kind // what a unit of its readings stands for
 }
 
 var layout = port.Layout{
@@ -33,6 +33,9 @@ func (Family) Name() string { return "dfl" }
 func (Family) Signals() inventory.Signals {
 	return inventory.Signals{Nodes: []string{"dfl-"}}
 }
+
+// Rows returns the health table of the cards.
+func (Family) Rows() []inventory.Row { return layout.Rows() }
 
 // Cards lists the PCI addresses of base regions.
 func (Family) Cards(host sysfs.Host) ([]string, error) { return layout.Cards(host) }

@@ -15,7 +15,6 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
-	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
 // remark is a line of the head of a board that `make fixtures` recorded: what an
@@ -61,8 +60,8 @@ type programmed struct {
 
 func (f programmed) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	r, err := f.Family.Read(host, card)
-	rows := port.Rows()
-	row := rows[slices.IndexFunc(rows, func(r port.Row) bool { return r.Name == "reprogramming" })]
+	rows := f.Rows()
+	row := rows[slices.IndexFunc(rows, func(r inventory.Row) bool { return r.Name == "reprogramming" })]
 	for i := range r.Units {
 		if p := &r.Units[i]; slices.Contains(f.busy, p.Name) {
 			p.AFUIDKnown = false

@@ -32,7 +32,7 @@ var (
 // rows are the lines of the health table.
 var rows = func() map[string]bool {
 	names := map[string]bool{}
-	for _, r := range port.Rows() {
+	for _, r := range (dfl.Family{}).Rows() {
 		names[r.Name] = true
 	}
 	return names

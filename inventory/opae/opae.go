@@ -8,7 +8,7 @@ import (
 
 // Family reads cards of the intel-fpga driver, by ports or by regions.
 type Family struct {
-	Kind port.Kind // what a port of its readings stands for
+	Kind port.Kind // what a unit of its readings stands for
 }
 
 const class = "fpga"
@@ -36,6 +36,9 @@ func (Family) Name() string { return "opae" }
 func (Family) Signals() inventory.Signals {
 	return inventory.Signals{Subsystems: []string{class}, Nodes: []string{"intel-fpga-"}}
 }
+
+// Rows returns the health table of the cards.
+func (Family) Rows() []inventory.Row { return layout.Rows() }
 
 // Cards lists the PCI addresses of the class entries.
 func (Family) Cards(host sysfs.Host) ([]string, error) { return layout.Cards(host) }

@@ -21,6 +21,9 @@ func (Pool) Name() string { return "pool" }
 // Signals is empty: nothing that happens on the node concerns a pool.
 func (Pool) Signals() inventory.Signals { return inventory.Signals{} }
 
+// Rows is empty: nothing is read.
+func (Pool) Rows() []inventory.Row { return nil }
+
 // Cards lists the one card.
 func (Pool) Cards(sysfs.Host) ([]string, error) { return []string{card}, nil }
 

@@ -2,7 +2,6 @@ package port
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +16,8 @@ type decoder interface {
 	// is not is an error. dead says that it is what a part reads that does not
 	// answer: then it stands for nothing else.
 	decode(value string, f *findings) (dead bool, err error)
-	// lines are the lines of the table, each with what the value is then.
-	lines(each func(l line, when string))
+	// lines returns the lines of the table.
+	lines() []line
 	// worst is the line for a file that cannot be read.
 	worst() line
 }
@@ -57,11 +56,12 @@ func (m mask) decode(s string, f *findings) (dead bool, err error) {
 	return false, nil
 }
 
-func (m mask) lines(each func(l line, when string)) {
+func (m mask) lines() []line {
+	lines := []line{m.other}
 	for _, b := range m.bits {
-		each(line{b.reason, b.health}, b.String())
+		lines = append(lines, line{b.reason, b.health})
 	}
-	each(m.other, "another bit")
+	return lines
 }
 
 func (m mask) worst() line {
@@ -72,15 +72,6 @@ func (m mask) worst() line {
 		}
 	}
 	return worst
-}
-
-// String returns bit N, or bits N-M.
-func (b field) String() string {
-	low, high := bits.TrailingZeros64(b.set), bits.Len64(b.set)-1
-	if low == high {
-		return fmt.Sprintf("bit %d", low)
-	}
-	return fmt.Sprintf("bits %d-%d", low, high)
 }
 
 // values is a number, in hexadecimal, of which few are known.
@@ -113,10 +104,12 @@ func (v values) decode(s string, f *findings) (dead bool, err error) {
 	return false, fmt.Errorf("found %#x, want one of %#x", got, allowed)
 }
 
-func (v values) lines(each func(l line, when string)) {
+func (v values) lines() []line {
+	var lines []line
 	for _, b := range v.bad {
-		each(line{b.reason, b.health}, fmt.Sprintf("%#x", b.is))
+		lines = append(lines, line{b.reason, b.health})
 	}
+	return lines
 }
 
 func (v values) worst() line {
@@ -140,8 +133,8 @@ func (l flag) decode(s string, f *findings) (dead bool, err error) {
 	return false, err
 }
 
-func (l flag) lines(each func(l line, when string)) { each(line(l), "1") }
-func (l flag) worst() line                          { return line(l) }
+func (l flag) lines() []line { return []line{line(l)} }
+func (l flag) worst() line   { return line(l) }
 
 func parseFlag(s string) (bool, error) {
 	switch s {
@@ -171,8 +164,8 @@ func (st states) decode(s string, f *findings) (dead bool, err error) {
 	return false, nil
 }
 
-func (st states) lines(each func(l line, when string)) { each(st.failed, `one that ends in " error"`) }
-func (st states) worst() line                          { return st.failed }
+func (st states) lines() []line { return []line{st.failed} }
+func (st states) worst() line   { return st.failed }
 
 // parseTotal takes the count that stands behind label on a line of its own; the
 // only number there is where label is "".

@@ -24,7 +24,7 @@ type FMETable struct {
 	hwmon    pattern // of the directories of hwmon devices
 }
 
-// fme is what the ports of a card learn from their management engine.
+// fme is what the units of a card have of their management engine.
 type fme struct {
 	name        string // "" where there is none
 	interfaceID string
@@ -180,11 +180,11 @@ func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	return err == nil && slices.Contains(managerStates.busy, value)
 }
 
-// describe gives a port what is known of its FME.
-func (f *fme) describe(p *inventory.Unit) {
-	p.InterfaceID, p.InterfaceIDKnown = f.interfaceID, f.known
+// describe gives a unit what is known of its FME.
+func (f *fme) describe(u *inventory.Unit) {
+	u.InterfaceID, u.InterfaceIDKnown = f.interfaceID, f.known
 	if f.name != "" {
-		p.Parent = f.name
-		p.ParentNodes = []string{f.name}
+		u.Parent = f.name
+		u.ParentNodes = []string{f.name}
 	}
 }

@@ -2,10 +2,13 @@ package port_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/opae"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
@@ -20,7 +23,7 @@ func FuzzDecoders(f *testing.F) {
 		f.Add(s)
 	}
 	rows := map[string]inventory.Health{}
-	for _, r := range port.Rows() {
+	for _, r := range slices.Concat(dfl.Family{}.Rows(), opae.Family{}.Rows()) {
 		rows[r.Name] = r.Health
 	}
 	decoders := port.Decoders()

@@ -23,7 +23,7 @@ type Layout struct {
 	Port  string // prefix of ports
 	FME   string // prefix of FMEs
 
-	Kind  Kind     // what one port of a reading is
+	Kind  Kind     // what a unit of a reading is
 	Table FMETable // what the driver shows of an FME
 }
 
@@ -86,7 +86,7 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 			r.Units = append(r.Units, p)
 		}
 	}
-	sortPorts(r.Units)
+	sortUnits(r.Units)
 	return r, nil
 }
 
@@ -98,8 +98,8 @@ func join(p *inventory.Unit, f, c *findings) {
 	p.Counters = slices.Concat(p.Counters, f.counters, c.counters)
 }
 
-// Outline says which ports (or regions) the card with this PCI address has, from
-// directories and links alone.
+// Outline returns the units of the card with this PCI address, from directories and
+// links alone.
 func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	dir, found, err := l.find(host, card)
 	if err != nil {
@@ -124,12 +124,12 @@ func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 			r.Units = append(r.Units, p)
 		}
 	}
-	sortPorts(r.Units)
+	sortUnits(r.Units)
 	return r, nil
 }
 
-func sortPorts(ports []inventory.Unit) {
-	slices.SortFunc(ports, func(a, b inventory.Unit) int { return compareNumbered(a.Name, b.Name) })
+func sortUnits(units []inventory.Unit) {
+	slices.SortFunc(units, func(a, b inventory.Unit) int { return compareNumbered(a.Name, b.Name) })
 }
 
 // find returns the directory of the card with this PCI address, and its class

@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// pciCard is what the ports of a card have in common as a PCI device.
+// pciCard is what the units of a card have in common as a PCI device.
 type pciCard struct {
 	dir    string // of the physical function
 	physfn string // its address, where the card is a virtual one; else ""
@@ -56,9 +56,9 @@ func (l Layout) readCard(host sysfs.Host, dir, physfn string) *pciCard {
 	return c
 }
 
-// describe gives a port what is known of its card.
-func (c *pciCard) describe(p *inventory.Unit) {
-	p.PCIID, p.NUMANode = c.pciID, c.numa
+// describe gives a unit what is known of its card.
+func (c *pciCard) describe(u *inventory.Unit) {
+	u.PCIID, u.NUMANode = c.pciID, c.numa
 }
 
 // configFile is the config space of a PCI device.

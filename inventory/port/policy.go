@@ -28,29 +28,22 @@ type line struct {
 	health inventory.Health
 }
 
-// The lines that are told by more than the value of one file.
+// The lines that are read from more than the value of one file.
 var (
-	lineAFUDead       = line{"afu-dead", fatal}
-	lineReprogramming = line{"reprogramming", degraded} // unhealthy when it lasts
-	linePortDead      = line{"port-dead", fatal}
-	lineFMEDead       = line{"fme-dead", fatal}
-	lineFMEUnbound    = line{inventory.ReasonFMEUnbound, fatal}
-	linePCIGone       = line{"pci-gone", fatal}
+	lineAFUDead       = line{"afu-dead", fatal}                 // afu_id: all f
+	lineReprogramming = line{"reprogramming", degraded}         // afu_id: fails with EBUSY; unhealthy when it lasts
+	linePortDead      = line{"port-dead", fatal}                // errors/errors: all ones; power_state: 0xf
+	lineFMEDead       = line{"fme-dead", fatal}                 // fme/errors/*: all ones; the interface id: all f
+	lineFMEUnbound    = line{inventory.ReasonFMEUnbound, fatal} // fme/driver: there is none; the FME was there and is gone
+	linePCIGone       = line{"pci-gone", fatal}                 // pci/config: ff ff ff ff; pci/current_link_*: fails, is all ones, or was known and is unknown
 
 	// An interface id that cannot be read says little: it is no worse than this,
 	// though it belongs to the line of a dead FME.
 	lineInterface = line{lineFMEDead.reason, degraded}
 )
 
-// sources says where they are read.
-var sources = []Row{
-	{lineAFUDead.reason, lineAFUDead.health, "afu_id: all f"},
-	{lineReprogramming.reason, lineReprogramming.health, "afu_id: fails with EBUSY"},
-	{linePortDead.reason, linePortDead.health, "errors/errors: all ones; power_state: 0xf"},
-	{lineFMEDead.reason, lineFMEDead.health, "fme/errors/*: all ones; fme/compat_id, fme/pr/interface_id: all f"},
-	{lineFMEUnbound.reason, lineFMEUnbound.health, "fme/driver: there is none; the FME was there and is gone"},
-	{linePCIGone.reason, linePCIGone.health, "pci/config: ff ff ff ff; pci/current_link_*: fails, is all ones, or was known and is unknown"},
-}
+// otherLines lists them.
+var otherLines = []line{lineAFUDead, lineReprogramming, linePortDead, lineFMEDead, lineFMEUnbound, linePCIGone}
 
 // portFiles are read of every port that has a driver.
 //

@@ -44,7 +44,7 @@ func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir str
 			reading.Observed = append(reading.Observed, seen...)
 		}
 	}
-	sortPorts(reading.Units)
+	sortUnits(reading.Units)
 }
 
 // readRegion reads the region of e. One that has another FME or other ports after
@@ -188,6 +188,6 @@ func (l Layout) outlineRegions(found []entry) []inventory.Unit {
 		}
 		regions = append(regions, r)
 	}
-	sortPorts(regions)
+	sortUnits(regions)
 	return regions
 }

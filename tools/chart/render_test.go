@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/inventory/dfl"
 )
 
 const manifestsFile = "../../deploy/manifests/accelerator-device-plugin.yaml"
@@ -224,10 +224,11 @@ func daemon(t *testing.T, manifests string) config.Config {
 	return loader.Config
 }
 
-// newLoader is that of the daemon.
+// newLoader returns a loader that knows one of the daemon's families.
 func newLoader() *config.Loader {
-	v := config.Vocabulary{Families: []string{"dfl", "opae"}}
-	for _, row := range port.Rows() {
+	family := dfl.Family{}
+	v := config.Vocabulary{Families: []string{family.Name()}}
+	for _, row := range family.Rows() {
 		v.Rows = append(v.Rows, row.Name)
 	}
 	return config.New(v)

@@ -29,6 +29,8 @@ func TestTimesWhileSettling(t *testing.T) {
 			"is unhealthy (afu-dead, port-ap6) since 2000-01-01T00:00:30Z"},
 		{"fails by degrees", list{device("3b:00.0")}, list{device("3b:00.0", "degraded:link-speed")}, list{device("3b:00.0", "port-ap6")},
 			"is unhealthy (port-ap6) since 2000-01-01T00:00:31Z"},
+		{"is well for a moment", list{device("3b:00.0", "port-ap6")}, list{device("3b:00.0")}, list{device("3b:00.0", "afu-dead", "port-ap6")},
+			"is unhealthy (afu-dead, port-ap6) since before 2000-01-01T00:00:00Z"},
 		{"recovers later", list{device("3b:00.0", "port-ap6"), other}, list{device("3b:00.0", "port-ap6"), broken}, list{device("3b:00.0"), broken},
 			"is healthy again since 2000-01-01T00:00:31Z"},
 		{"plugged in, bound later", list{}, list{device("3b:00.0", "driver-unbound")}, list{device("3b:00.0")},
