@@ -112,13 +112,21 @@ func awaitGoroutines(t *testing.T, most int) {
 	}
 }
 
-// checkSockets fails the test when there is not one socket for each of so many
-// resources.
-func (c *cluster) checkSockets(when string, want int) {
+// awaitSockets waits until there is one socket for each of so many resources. The socket of
+// one that is retired is removed after its stream has ended.
+func (c *cluster) awaitSockets(when string, want int) {
 	c.t.Helper()
-	sockets, err := filepath.Glob(filepath.Join(c.cfg.KubeletDir, "accelerator-*.sock"))
-	if err != nil || len(sockets) != want {
-		c.t.Errorf("%s: sockets %v, %v; want %d", when, sockets, err, want)
+	deadline := time.After(20 * time.Second)
+	for {
+		sockets, err := filepath.Glob(filepath.Join(c.cfg.KubeletDir, "accelerator-*.sock"))
+		if err == nil && len(sockets) == want {
+			return
+		}
+		select {
+		case <-deadline:
+			c.t.Fatalf("%s: sockets %v, %v; want %d", when, sockets, err, want)
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 
@@ -166,7 +174,7 @@ func TestAnnotation(t *testing.T) {
 		before = step.want
 		c.awaitOffers(step.name, bothCards[step.want])
 		c.awaitAlive(step.name)
-		c.checkSockets(step.name, len(bothCards[step.want]))
+		c.awaitSockets(step.name, len(bothCards[step.want]))
 		answer, err := c.kubelet.Allocate(t.Context(), regionA, "3b:00.0")
 		switch {
 		case step.want == "region" && err == nil && len(answer.Devices) == 2:
@@ -333,5 +341,5 @@ func TestAnnotationFlaps(t *testing.T) {
 	}
 	c.ask("single")
 	c.do(c.stop())
-	c.checkSockets("stopped", 0)
+	c.awaitSockets("stopped", 0)
 }
