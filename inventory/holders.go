@@ -122,13 +122,16 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 		}
 		switch c := s.claim; {
 		case c != nil:
-			if holding, ok := heldAs(is, c.device.OfferedAs); ok {
+			holding, isHeld := heldAs(is, c.device.OfferedAs)
+			c.free = !isHeld && !c.since.After(asked)
+			switch {
+			case isHeld:
 				n.confirm(s, holding)
-			} else if c.since.After(asked) {
-				h.again = true
-			} else {
-				n.release(s, "free", now)
+			case c.free:
 				h.askOn(asked, n.rules.grace)
+				n.mark(id, time.Time{})
+			default:
+				h.again = true
 			}
 		case s.unit == nil:
 			if len(is) > 0 && n.complete {
@@ -254,8 +257,9 @@ type poller struct {
 	scheduler *scheduler // for its goroutines
 	answers   chan answer
 	asking    bool      // a question is under way
+	since     time.Time // answers to questions of before do not count for heard
 	again     bool      // another one follows it
-	heard     bool      // the first question was answered, or failed
+	heard     bool      // a question was answered, or failed
 	next      time.Time // when to ask again; zero: not
 }
 
@@ -301,7 +305,7 @@ func (p *poller) askIdly(ctx context.Context) {
 // take takes an answer.
 func (p *poller) take(ctx context.Context, a answer, now time.Time) {
 	h := &p.node.holders
-	p.asking, p.heard = false, true
+	p.asking, p.heard = false, p.heard || !a.asked.Before(p.since)
 	p.cfg.Metrics.HoldersAsked(a.err)
 	before, blind := h.err, h.blind
 	h.err = ""

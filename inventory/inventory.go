@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -135,7 +136,7 @@ func (inv *Inventory) Run(ctx context.Context) error {
 			return nil
 		case <-inv.pings:
 		case <-inv.hints.poke:
-			inv.takeHints(ctx, n, s)
+			inv.takeHints(ctx, n, s, p)
 		case r := <-s.results:
 			for more := true; more; { // results that wait already make one snapshot
 				s.take(ctx, r, time.Now())
@@ -164,22 +165,30 @@ func (inv *Inventory) Run(ctx context.Context) error {
 }
 
 // takeHints takes what was hinted since the last time, and the newest policy.
-func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler) {
-	p := inv.hints.take()
-	if p.policy != nil {
-		s.use(ctx, p.policy.Families)
-		n.usePolicy(*p.policy)
+func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *poller) {
+	hinted := inv.hints.take()
+	if policy := hinted.policy; policy != nil {
+		now := time.Now()
+		if !slices.Equal(policy.Families, s.families) {
+			// The devices are withheld before it is asked who holds them: an allocation of this
+			// moment is either refused, or in the answer.
+			n.supersede(now)
+			inv.publish(n, s, p, now)
+			s.use(ctx, policy.Families)
+			p.heard, p.since = inv.cfg.Holders == nil, now
+		}
+		n.usePolicy(*policy)
 		inv.logIdle(n)
 	}
-	for _, h := range p.cards {
+	for _, h := range hinted.cards {
 		s.hintCard(h.Card, h)
 	}
-	for name, h := range p.nodes {
+	for name, h := range hinted.nodes {
 		s.hintNode(ctx, name, h)
 	}
-	if p.everything {
-		inv.log.Debug("hint received", event.HintReceived, event.Source(p.source))
-		s.list(ctx, p.at)
+	if hinted.everything {
+		inv.log.Debug("hint received", event.HintReceived, event.Source(hinted.source))
+		s.list(ctx, hinted.at)
 	}
 }
 
@@ -189,24 +198,23 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 	changes := n.reconcile(now)
 	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)
 	if !n.ready && (s.first != nil && len(s.first) == 0 && p.heard || late) {
-		n.ready = true
-		n.copied = true // an empty list is news, too
+		n.ready, n.news = true, true // an empty list is news, too
 	}
 	finished := n.ready && !n.complete && s.first != nil && len(s.first) == 0
 	if finished {
 		n.finish(now)
-		n.copied = true
+		n.news = true
 		changes = append(changes, n.reconcile(now)...)
 	}
 	old := inv.current.Load()
 	first := n.ready && old.Version == 0
-	if n.ready && n.copied {
+	if n.ready && n.news {
 		next := &published{stale: make(chan struct{}), Snapshot: Snapshot{
 			Version: old.Version + 1, Devices: n.devices, Complete: n.complete, Generation: n.generation, Hinted: n.hinted,
 		}}
 		inv.current.Store(next) // first the new version, then the news of it
 		close(old.stale)
-		n.copied, n.hinted = false, time.Time{}
+		n.copied, n.news, n.hinted = false, false, time.Time{}
 	}
 	inv.report(changes, now)
 	if first {

@@ -31,7 +31,8 @@ type node struct {
 	causes  map[string]time.Time // by those ids: when the hint behind it arrived; zero: there was none
 	changes []change             // since the last reconcile
 	devices []*Device            // to be published; sorted by id
-	copied  bool                 // devices differs from the newest snapshot's
+	copied  bool                 // devices is not the newest snapshot's
+	news    bool                 // a snapshot is due
 	hinted  time.Time            // earliest hint behind what is not published yet
 }
 
@@ -373,8 +374,27 @@ func (u *unit) describe() *Device {
 	}
 }
 
+// supersede begins a generation in which other units may be read of the cards. Until a card has
+// been read again, its devices are listed as before, and given to no container.
+func (n *node) supersede(now time.Time) {
+	for _, c := range n.cards {
+		c.former = true
+		for _, u := range c.units {
+			s := n.slots[u.id]
+			if s.claim == nil && n.asks && u.device != nil && u.device.OfferedAs != "" {
+				s.claim = &claim{device: markerOf(u.device), what: identityOf(u.device), since: now, renamed: true, standing: undecided}
+				n.holders.ask = earlier(n.holders.ask, now)
+			}
+		}
+	}
+}
+
 // usePolicy has all devices judged anew, by the last reading of each.
 func (n *node) usePolicy(p Policy) {
+	if p.Mode != n.policy.Mode {
+		n.generation++
+		n.news = true
+	}
 	n.policy = p
 	for _, id := range slices.Sorted(maps.Keys(n.slots)) {
 		n.slots[id].health.overrule(p)

@@ -10,6 +10,9 @@ type Policy struct {
 	// Families read the cards. Their order decides which one a card belongs to that two
 	// of them know. They must be comparable with ==.
 	Families []Family
+	// Mode names what the policy makes of the node as a whole. Another one begins a new
+	// generation ([Snapshot.Generation]).
+	Mode string
 	// AnyAFU: a unit that comes back with another AFU is the same device, because pods
 	// program it.
 	AnyAFU bool

@@ -30,6 +30,7 @@ type claim struct {
 	renamed  bool      // the device has not left: its name has changed
 	held     bool      // by the newest answer
 	holders  []string  // by the same
+	free     bool      // an answer that was asked for since then names no holder
 	standing standing
 }
 
@@ -86,10 +87,22 @@ func (n *node) reconcile(now time.Time) []change {
 // reconcileSlot publishes one slot by the table above.
 func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	before := s.device
+	former := s.unit != nil && n.cards[s.unit.card].former
+	if c := s.claim; c != nil && c.free && !former {
+		n.release(s, "free", now)
+	}
 	switch u := s.unit; {
 	case u != nil:
 		d := u.describe()
-		reason := n.settle(s, d, now)
+		reason := ""
+		if former { // its name is settled when it has been read through the families of this generation
+			d.OfferedAs = u.device.OfferedAs
+			if s.claim != nil {
+				reason = s.claim.reason()
+			}
+		} else {
+			reason = n.settle(s, d, now)
+		}
 		conditions := n.policy.apply(slices.Clone(u.wrong))
 		if until := u.came.Add(portsComeWithin); u.last.Partial && now.Before(until) {
 			// The kernel adds and binds the ports of a card one after the other, and half a card is
@@ -154,10 +167,7 @@ const portsComeWithin = time.Second
 // returns the reason for which the claim keeps d from being offered, or "".
 func (n *node) settle(s *slot, d *Device, now time.Time) (reason string) {
 	old, name := s.unit.device, ""
-	switch {
-	case n.cards[s.unit.card].former && old != nil:
-		name = old.OfferedAs // until the card has been read through the families of this generation
-	case n.policy.Name != nil:
+	if n.policy.Name != nil {
 		var lacks error
 		name, lacks = n.policy.Name(d)
 		n.noteUnnamed(s, lacks, now)
@@ -307,7 +317,7 @@ func (n *node) note(s *slot, u *unit, d *Device, cause, now time.Time) {
 	}
 	c.err = errors.Join(errs...)
 	n.changes = append(n.changes, c)
-	if u.device != nil && n.asks {
+	if u.device != nil && n.asks && !s.free {
 		gone := slices.DeleteFunc(nodesOf(u.device), func(node string) bool { return slices.Contains(nodesOf(d), node) })
 		s.lose(gone, now) // of a region: a port has gone
 	}
@@ -325,7 +335,7 @@ func (n *node) recheckAt(address string, t time.Time) {
 func (n *node) list(s *slot) {
 	i, found := slices.BinarySearchFunc(n.devices, s.id, compareID)
 	if !n.copied {
-		n.devices, n.copied = slices.Clone(n.devices), true
+		n.devices, n.copied, n.news = slices.Clone(n.devices), true, true
 	}
 	switch {
 	case s.device == nil && found:

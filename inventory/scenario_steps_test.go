@@ -93,7 +93,7 @@ func (s *stage) setMode(mode string) error {
 	if unit != s.family.Kind {
 		s.family = &programming{dfl.Family{Kind: unit}, s.family.busyPorts}
 	}
-	s.policy.Families, s.policy.AnyAFU = []inventory.Family{s.family}, unit != port.PerPort
+	s.policy.Mode, s.policy.Families, s.policy.AnyAFU = mode, []inventory.Family{s.family}, unit != port.PerPort
 	s.policy.Name = func(d *inventory.Device) (string, error) { return s.nameOf(mode, d) }
 	s.mode = mode
 	return nil

@@ -41,7 +41,9 @@ type scheduler struct {
 	*Inventory
 	node     *node
 	families []Family
-	readers  sync.WaitGroup // every goroutine that the loop starts
+	// generation grows with each change of the families. Results of others do not count.
+	generation uint64
+	readers    sync.WaitGroup // every goroutine that the loop starts
 
 	jobs       map[string]*job            // by the address of the card
 	reading    map[*job]bool              // jobs with a reading that is under way, and in time
@@ -153,22 +155,16 @@ func newScheduler(inv *Inventory, n *node) *scheduler {
 	}
 }
 
-// use makes these the families, if they are others: all cards are listed and read again
-// through them. Readings that are under way no longer count.
+// use has all cards listed and read again, through these families. Readings that are under way
+// no longer count.
 func (s *scheduler) use(ctx context.Context, families []Family) {
-	if slices.Equal(families, s.families) {
-		return
-	}
 	s.families = families
-	s.node.generation++
+	s.generation++
 	for _, j := range s.jobs {
 		if j.state == reading {
 			j.stuck++
 			s.setState(j, idle)
 		}
-	}
-	for _, c := range s.node.cards {
-		c.former = true
 	}
 	s.node.ready, s.node.complete = false, false
 	s.first, s.firstUntil = nil, time.Now().Add(firstGrace)
@@ -246,7 +242,7 @@ func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 		return
 	}
 	s.listing, s.relist = true, false
-	families, all := s.families, listing{generation: s.node.generation}
+	families, all := s.families, listing{generation: s.generation}
 	s.readers.Go(func() {
 		for _, f := range families {
 			cards, err := f.Cards(s.host)
@@ -267,7 +263,7 @@ func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 // tell, and is gone.
 func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Time) {
 	s.listing = false
-	if found.generation != s.node.generation {
+	if found.generation != s.generation {
 		s.list(ctx, s.allAt)
 		return
 	}
@@ -394,7 +390,7 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 // start reads outside the loop and sends the result to it. If r already has a reading, it
 // is checked first, and kept if it still holds.
 func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
-	r.generation = s.node.generation
+	r.generation = s.generation
 	families, address := s.families, r.job.address
 	s.readers.Go(func() {
 		defer backlog.FlushOnPanic(s.log)
@@ -444,12 +440,12 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	case r.outline:
 		// Of use only if the card could not be read meanwhile.
 		delete(s.first, j.address)
-		if r.generation == s.node.generation && r.err == nil && len(j.trouble(s.node)) > 0 && !s.node.known(j.address) {
+		if r.generation == s.generation && r.err == nil && len(j.trouble(s.node)) > 0 && !s.node.known(j.address) {
 			s.relate(j, r.reading.PhysFn)
 			s.node.takeReading(j.address, r, time.Time{}, now)
 		}
 		return
-	case r.number != j.newest || j.state != reading || r.generation != s.node.generation:
+	case r.number != j.newest || j.state != reading:
 		s.cameBack(j, r, now)
 		return
 	}

@@ -17,8 +17,8 @@ type Snapshot struct {
 	// up. Until then cards that are slow to answer are not listed yet, or are listed as in
 	// the generation before.
 	Complete bool
-	// Generation grows by one each time other families are taken over (see [Inventory.Use]):
-	// which devices there are says nothing about the hardware then.
+	// Generation grows by one with each change of [Policy.Mode]. Which devices there are in the
+	// first snapshots of a generation says nothing about the hardware.
 	Generation uint64
 	// Hinted is when the earliest hint behind this version arrived, for latency;
 	// zero where it was none (a tick, a timer).

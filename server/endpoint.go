@@ -35,6 +35,7 @@ type endpoint struct {
 	problem atomic.Pointer[error]   // why there is no session
 
 	emptySince time.Time // of the conductor; zero: there are devices
+	former     bool      // of the conductor: of an earlier generation, and has offered nothing since
 	cancel     context.CancelFunc
 	done       chan struct{}
 

@@ -33,9 +33,10 @@ const pollOften = 50 * time.Millisecond
 
 // devices is an inventory that the test sets.
 type devices struct {
-	mu       sync.Mutex
-	snapshot inventory.Snapshot
-	stale    chan struct{}
+	mu         sync.Mutex
+	snapshot   inventory.Snapshot
+	stale      chan struct{}
+	generation uint64 // of the next snapshots
 }
 
 func (d *devices) Latest() (inventory.Snapshot, <-chan struct{}) {
@@ -48,7 +49,7 @@ func (d *devices) Latest() (inventory.Snapshot, <-chan struct{}) {
 func (d *devices) set(list ...*inventory.Device) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.snapshot = inventory.Snapshot{Version: d.snapshot.Version + 1, Devices: list, Hinted: time.Now()}
+	d.snapshot = inventory.Snapshot{Version: d.snapshot.Version + 1, Devices: list, Generation: d.generation, Hinted: time.Now()}
 	close(d.stale)
 	d.stale = make(chan struct{})
 }

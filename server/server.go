@@ -34,6 +34,7 @@ type Server struct {
 	reregister signal
 	injection  *injection   // nil: off
 	pulse      *pulse.Pulse // the conductor's
+	generation uint64       // of the newest snapshot; the conductor's
 
 	mu        sync.Mutex           // guards the rest, which the conductor alone changes
 	endpoints map[string]*endpoint // by resource
@@ -164,6 +165,10 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 	resources := offer.Resources(snapshot.Devices)
 	s.injection.want(resources)
 	s.takeAway(ctx, snapshot, resources)
+	for _, e := range s.endpoints {
+		e.former = e.former || snapshot.Generation != s.generation
+	}
+	s.generation = snapshot.Generation
 	offered := map[string]bool{}
 	var fresh []*endpoint
 	for _, r := range resources {
@@ -175,8 +180,11 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 			s.cfg.Metrics.ResourceOffered(r.Name)
 		}
 		e.emptySince = time.Time{}
+		e.former = e.former && !slices.ContainsFunc(r.Devices, func(d *inventory.Device) bool { return d.Health < inventory.Unhealthy })
 		e.offer(snapshot, r.Devices)
 	}
+	told, cancel := context.WithTimeout(ctx, moveTimeout)
+	defer cancel()
 	for name, e := range s.endpoints {
 		if offered[name] {
 			continue
@@ -185,6 +193,9 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 			e.emptySince = time.Now()
 		}
 		e.offer(snapshot, nil)
+		if e.former { // it is about to end: the kubelet would show its devices for minutes
+			e.awaitTold(told)
+		}
 	}
 	s.mu.Lock()
 	for _, e := range fresh {
@@ -241,8 +252,8 @@ func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, reso
 	}
 }
 
-// retire ends the endpoints that have been without devices for long enough, and
-// returns the time until the next may be due.
+// retire ends the endpoints that have been without devices for long enough, at once if they
+// are of an earlier generation. It returns the time until the next may be due.
 func (s *Server) retire(now time.Time) time.Duration {
 	wait := s.cfg.RetireAfter
 	var due []*endpoint
@@ -250,7 +261,7 @@ func (s *Server) retire(now time.Time) time.Duration {
 		if e.emptySince.IsZero() {
 			continue
 		}
-		if left := e.emptySince.Add(s.cfg.RetireAfter).Sub(now); left > 0 {
+		if left := e.emptySince.Add(s.cfg.RetireAfter).Sub(now); left > 0 && !e.former {
 			wait = min(wait, left)
 			continue
 		}

@@ -147,6 +147,39 @@ func TestRetire(t *testing.T) {
 	}
 }
 
+// A resource of an earlier generation ends as soon as it is empty; one that goes on is an
+// ordinary one.
+func TestRetireAfterGeneration(t *testing.T) {
+	r := newRig(t, func(c *server.Config) { c.RetireAfter = time.Hour })
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	told := func(n int) func(standin.List) bool {
+		return func(l standin.List) bool { return len(l.Devices) == n }
+	}
+	await := func(name string, n int) {
+		t.Helper()
+		if _, err := k.AwaitList(r.ctx, name, told(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.devices.set(port("a"), port("b"), as(otherResource, port("c")))
+	await(resource, 2)
+	await(otherResource, 1)
+	r.devices.generation = 1
+	r.devices.set(sick("a", "moving"), as(otherResource, port("b")), as(otherResource, port("c")))
+	await(otherResource, 2)
+	await(resource, 1)
+	r.devices.set(as(otherResource, port("a")), as(otherResource, port("b")), as(otherResource, port("c")))
+	await(resource, 0)
+	r.awaitEvent("resource.retired", 1)
+	r.devices.set()
+	await(otherResource, 0)
+	r.awaitReady()
+	if n := len(r.sockets()); n != 1 || r.events("resource.retired") != 1 {
+		t.Errorf("%d sockets, retired %d times; want the socket of the resource that went on, and 1", n, r.events("resource.retired"))
+	}
+}
+
 func TestUnitWithoutNode(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(standin.Behaviour{})

@@ -103,7 +103,7 @@ func watching(cfg config.Config) inventory.Config {
 // said returns what the operator says about devices, in the mode of cfg.
 func said(cfg config.Config) inventory.Policy {
 	p := inventory.Policy{
-		Families: families(cfg), AnyAFU: policyOf(cfg).AnyAFU(),
+		Mode: cfg.Mode, Families: families(cfg), AnyAFU: policyOf(cfg).AnyAFU(),
 		Exclude: cfg.Exclude, Name: policyOf(cfg).ResourceOf,
 	}
 	for row, severity := range cfg.Severity {
