@@ -52,23 +52,23 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 		if !c.cause.IsZero() {
 			latency = event.Latency(now.Sub(c.cause))
 		}
-		log := inv.log.Info
-		switch {
-		case c.warn:
-			log = inv.log.Warn
-		case c.quiet:
-			log = inv.log.Debug
+		health, claim := inv.log.Info, inv.log.Info
+		if c.warn {
+			health = inv.log.Warn
+		}
+		if c.quiet {
+			claim = inv.log.Debug
 		}
 		old, d := c.Old, c.New
 		switch c.kind {
 		case deviceRemoved:
 			inv.cfg.Metrics.Transition(old.Health.String(), "", "")
-			log("device removed", event.DeviceRemoved, event.Device(c.ID), event.PCI(old.PCIAddress), event.Family(old.Family),
+			inv.log.Info("device removed", event.DeviceRemoved, event.Device(c.ID), event.PCI(old.PCIAddress), event.Family(old.Family),
 				event.Old(old.Health.String()), event.Lasted(c.lasted), latency)
 		case deviceListed:
 			if old == nil {
 				inv.cfg.Metrics.Transition("", d.Health.String(), worst(d))
-				log("device added", event.DeviceAdded, event.Device(c.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
+				health("device added", event.DeviceAdded, event.Device(c.ID), event.PCI(d.PCIAddress), event.Family(d.Family),
 					event.Resource(d.OfferedAs), event.Health(d.Health.String()), event.Reasons(d.Reasons), event.AFU(d.AFUID), event.Interface(d.InterfaceID),
 					event.Nodes(d.Nodes), event.Parent(d.Parent), latency, event.Err(c.err))
 				continue
@@ -81,7 +81,7 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 				if d.Health != old.Health {
 					inv.cfg.Metrics.Transition(old.Health.String(), d.Health.String(), why)
 				}
-				log("device health changed", event.DeviceHealth, event.Device(c.ID), event.PCI(d.PCIAddress),
+				health("device health changed", event.DeviceHealth, event.Device(c.ID), event.PCI(d.PCIAddress),
 					event.Old(old.Health.String()), event.New(d.Health.String()), event.Reasons(d.Reasons), event.Lasted(c.lasted), latency, event.Err(c.err))
 			}
 			for _, a := range c.Identity() {
@@ -100,20 +100,20 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 			inv.log.Warn(message, event.DeviceTombstone, event.Device(c.ID), event.PCI(d.PCIAddress),
 				event.Resource(d.OfferedAs), event.Holders(c.holders))
 		case deviceReturned:
-			log("removed device returned", event.DeviceReturned, event.Device(c.ID), event.PCI(d.PCIAddress),
+			inv.log.Info("removed device returned", event.DeviceReturned, event.Device(c.ID), event.PCI(d.PCIAddress),
 				event.Lasted(c.lasted), event.Holders(c.holders))
 		case deviceRenamedBack:
-			log("device is what it was", event.DeviceReturned, event.Device(c.ID), event.PCI(d.PCIAddress),
+			claim("device is what it was", event.DeviceReturned, event.Device(c.ID), event.PCI(d.PCIAddress),
 				event.Resource(d.OfferedAs), event.Lasted(c.lasted), event.Holders(c.holders))
 		case deviceReleased:
 			message := "removed device released"
 			if c.renamed {
 				message = "device released"
 			}
-			log(message, event.DeviceReleased, event.Device(c.ID), event.PCI(d.PCIAddress),
+			claim(message, event.DeviceReleased, event.Device(c.ID), event.PCI(d.PCIAddress),
 				event.Resource(d.OfferedAs), event.Reason(c.why), event.Lasted(c.lasted))
 		case deviceUnoffered:
-			log("device is not offered", event.DeviceUnoffered, event.Device(c.ID), event.Reason(c.why))
+			inv.log.Info("device is not offered", event.DeviceUnoffered, event.Device(c.ID), event.Reason(c.why))
 		}
 	}
 }
