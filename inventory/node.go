@@ -401,3 +401,11 @@ func (n *node) usePolicy(p Policy) {
 		n.mark(id, time.Time{})
 	}
 }
+
+// earlier returns the earlier of two moments, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -3,6 +3,7 @@ package inventory
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -94,14 +95,10 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	switch u := s.unit; {
 	case u != nil:
 		d := u.describe()
-		reason := ""
 		if former { // its name is settled when it has been read through the families of this generation
 			d.OfferedAs = u.device.OfferedAs
-			if s.claim != nil {
-				reason = s.claim.reason()
-			}
 		} else {
-			reason = n.settle(s, d, now)
+			n.settle(s, d, now)
 		}
 		conditions := n.policy.apply(slices.Clone(u.wrong))
 		if until := u.came.Add(portsComeWithin); u.last.Partial && now.Before(until) {
@@ -114,8 +111,8 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 			s.health.clear(ReasonPortMissing) // nothing to recover from, even if the rest of it was here before
 		}
 		conditions = append(conditions, n.cards[u.card].trouble...)
-		if reason != "" {
-			conditions = append(conditions, Condition{Reason: reason, Health: Unhealthy})
+		if s.claim != nil {
+			conditions = append(conditions, Condition{Reason: s.claim.reason(), Health: Unhealthy})
 		}
 		conditions = append(conditions, n.contend(s, d)...)
 		if n.policy.excludes(s.id) {
@@ -163,9 +160,8 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 // portsComeWithin is how long the ports of a card that has been plugged in are waited for.
 const portsComeWithin = time.Second
 
-// settle begins, compares and ends the claim on a slot in which d is present. It names d, and
-// returns the reason for which the claim keeps d from being offered, or "".
-func (n *node) settle(s *slot, d *Device, now time.Time) (reason string) {
+// settle begins, compares and ends the claim on a slot in which d is present, and names d.
+func (n *node) settle(s *slot, d *Device, now time.Time) {
 	old, name := s.unit.device, ""
 	if n.policy.Name != nil {
 		var lacks error
@@ -216,14 +212,10 @@ func (n *node) settle(s *slot, d *Device, now time.Time) (reason string) {
 		n.holders.ask = earlier(n.holders.ask, n.holders.heldAt.Add(n.rules.interval))
 	}
 
-	if s.claim == nil {
-		d.OfferedAs = name
-		return ""
-	}
-	if n.policy.Name != nil {
+	d.OfferedAs = name
+	if s.claim != nil && n.policy.Name != nil {
 		d.OfferedAs = s.claim.device.OfferedAs
 	}
-	return s.claim.reason()
 }
 
 // compare returns how d, which is present and would be offered under this name, compares with
@@ -356,4 +348,28 @@ func sameNodes(a, b *Device) bool {
 		after = nodesOf(b)
 	}
 	return slices.Equal(before, after)
+}
+
+// plugging has the reasons that a device has in turn, for some milliseconds each,
+// when its card is plugged in: the kernel binds the FME, makes the ports, binds them.
+var plugging = [][]string{
+	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
+	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // of one with several ports
+	{ReasonDriverUnbound}, {noFilesYet},
+}
+
+// noFilesYet is the reason of a port that is just being bound: the driver core makes the entry
+// driver before the driver's own files (really_probe, drivers/base/dd.c).
+const noFilesYet = ReasonUnreadable + "=id"
+
+// pluggedIn reports whether nothing is wrong with d but what being plugged in explains.
+func pluggedIn(d *Device) bool {
+	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
+}
+
+// hasNewTrouble reports whether d has a reason that old did not have.
+func hasNewTrouble(old, d *Device) bool {
+	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
+		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)
+	})
 }

@@ -2,8 +2,6 @@ package inventory
 
 import (
 	"runtime"
-	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -124,28 +122,4 @@ func worst(d *Device) string {
 		return ""
 	}
 	return d.Reasons[0]
-}
-
-// plugging has the reasons that a device has in turn, for some milliseconds each,
-// when its card is plugged in: the kernel binds the FME, makes the ports, binds them.
-var plugging = [][]string{
-	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
-	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // of one with several ports
-	{ReasonDriverUnbound}, {noFilesYet},
-}
-
-// noFilesYet is the reason of a port that is just being bound: the driver core makes the entry
-// driver before the driver's own files (really_probe, drivers/base/dd.c).
-const noFilesYet = ReasonUnreadable + "=id"
-
-// pluggedIn reports whether nothing is wrong with d but what being plugged in explains.
-func pluggedIn(d *Device) bool {
-	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
-}
-
-// hasNewTrouble reports whether d has a reason that old did not have.
-func hasNewTrouble(old, d *Device) bool {
-	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
-		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)
-	})
 }

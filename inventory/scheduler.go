@@ -569,14 +569,6 @@ func (s *scheduler) next() (next time.Time) {
 	return next
 }
 
-// earlier returns the earlier of two moments, of which zero is none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // failed counts a reading that failed. The last state stays for a while: a card
 // that cannot be read is not a card that is gone. A burst of hints is no reason
 // to lose patience sooner, so no more than one is counted per health interval.
