@@ -201,7 +201,9 @@ func (n *node) settle(s *slot, d *Device, now time.Time) (reason string) {
 		}
 		n.holders.ask = earlier(n.holders.ask, now)
 	}
-	if holdings := n.holders.held[s.id]; s.claim == nil && len(holdings) > 0 {
+	// While questions fail, the newest answer counts for the grace time.
+	counts := n.holders.err == "" || now.Before(n.expiry(n.holders.heldAt))
+	if holdings := n.holders.held[s.id]; s.claim == nil && len(holdings) > 0 && counts {
 		if _, ok := heldAs(holdings, name); !ok || name == "" { // given out under another name before this daemon began
 			was := markerOf(d)
 			was.OfferedAs = holdings[0].As
