@@ -120,8 +120,7 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 		if changed {
 			n.claimNodes(s)
 		}
-		switch c := s.claim; {
-		case c != nil:
+		if c := s.claim; c != nil {
 			if holding, ok := heldAs(is, c.device.OfferedAs); ok {
 				n.confirm(s, holding)
 			} else if c.since.After(asked) {
@@ -130,11 +129,14 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 				n.release(s, "free", now)
 				h.askOn(asked, n.rules.grace)
 			}
+		}
+		switch {
+		case s.claim != nil || len(is) == 0:
 		case s.unit == nil:
-			if len(is) > 0 && n.complete {
+			if n.complete {
 				n.raise(s, is[0], now)
 			}
-		case len(is) > 0:
+		default:
 			if _, ok := heldAs(is, s.device.OfferedAs); !ok || s.device.OfferedAs == "" {
 				n.mark(id, time.Time{})
 			}
