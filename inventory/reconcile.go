@@ -153,10 +153,15 @@ const portsComeWithin = time.Second
 // returns the reason for which the claim keeps d from being offered, or "".
 func (n *node) settle(s *slot, d *Device, now time.Time) (reason string) {
 	u, old := s.unit, s.unit.device
+	former := n.cards[u.card].former && old != nil
+	if c := s.claim; former && c != nil { // compared when the card has been read as the policy wants it
+		d.OfferedAs = c.device.OfferedAs
+		return c.reason()
+	}
 	name := ""
 	switch {
-	case n.cards[u.card].former && old != nil:
-		name = old.OfferedAs // until the card has been read as the policy wants it
+	case former:
+		name = old.OfferedAs // the same
 	case n.policy.Name != nil:
 		var lacks error
 		name, lacks = n.policy.Name(d)
