@@ -120,24 +120,28 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 		if changed {
 			n.claimNodes(s)
 		}
-		switch c := s.claim; {
-		case c != nil:
+		if c := s.claim; c != nil {
 			holding, isHeld := heldAs(is, c.device.OfferedAs)
 			c.free = !isHeld && !c.since.After(asked)
 			switch {
 			case isHeld:
 				n.confirm(s, holding)
-			case c.free:
-				h.askOn(asked, n.rules.grace)
-				n.mark(id, time.Time{})
-			default:
+			case !c.free:
 				h.again = true
+			default:
+				h.askOn(asked, n.rules.grace)
+				if !n.isFormer(s) {
+					n.release(s, "free", now)
+				}
 			}
+		}
+		switch {
+		case s.claim != nil || len(is) == 0:
 		case s.unit == nil:
-			if len(is) > 0 && n.complete {
+			if n.complete {
 				n.raise(s, is[0], now)
 			}
-		case len(is) > 0:
+		default:
 			if _, ok := heldAs(is, s.device.OfferedAs); !ok || s.device.OfferedAs == "" {
 				n.mark(id, time.Time{})
 			}

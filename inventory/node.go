@@ -148,7 +148,7 @@ func (n *node) takeReading(address string, r result, cause, now time.Time) {
 		}
 		s := n.slot(ids[i])
 		was := s.unit
-		if was != nil && was.directory != directoryOf(read) && !c.former {
+		if was != nil && (c.former && was.swapped(read) || !c.former && was.directory != directoryOf(read)) {
 			n.leave(s, cause, now)
 		}
 		switch {
@@ -357,6 +357,13 @@ func (u *unit) learn(read Unit, family string) {
 		}
 		u.counters[c.Name] = c.Value
 	}
+}
+
+// swapped reports whether a unit of another kind, in the same place, is on another card.
+func (u *unit) swapped(read Unit) bool {
+	var now identity
+	now.learn(read, u.what.family)
+	return u.what.compare(now, true) == other
 }
 
 // describe returns the device as readers will see it, without its health and its name.

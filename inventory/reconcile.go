@@ -88,8 +88,8 @@ func (n *node) reconcile(now time.Time) []change {
 // reconcileSlot publishes one slot by the table above.
 func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	before := s.device
-	former := s.unit != nil && n.cards[s.unit.card].former
-	if c := s.claim; c != nil && c.free && !former {
+	former := n.isFormer(s)
+	if c := s.claim; c != nil && c.free && !former { // as it was while its card was read again
 		n.release(s, "free", now)
 	}
 	switch u := s.unit; {
@@ -160,6 +160,9 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 // portsComeWithin is how long the ports of a card that has been plugged in are waited for.
 const portsComeWithin = time.Second
 
+// isFormer reports whether the unit in a slot is of an earlier generation.
+func (n *node) isFormer(s *slot) bool { return s.unit != nil && n.cards[s.unit.card].former }
+
 // settle begins, compares and ends the claim on a slot in which d is present, and names d.
 func (n *node) settle(s *slot, d *Device, now time.Time) {
 	old, name := s.unit.device, ""
@@ -201,8 +204,9 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 			}
 		}
 		n.holders.ask = earlier(n.holders.ask, now)
-	case len(holdings) > 0 && (!heldByName || name == ""):
-		// Given out under another name before this daemon began: only the name is known.
+	case len(holdings) > 0 && (!heldByName || name == "") && (n.holders.err == "" || now.Before(n.expiry(n.holders.heldAt))):
+		// Given out under another name before this daemon began: only the name is known. While
+		// questions fail, the newest answer counts for the grace time.
 		s.claim = &claim{device: markerOf(d), since: now, renamed: true, standing: undecided}
 		s.claim.device.OfferedAs = holdings[0].As
 		if name != "" {

@@ -1,0 +1,352 @@
+package inventory
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestReconcile plays short histories, one for each place in the table of what is published.
+func TestReconcile(t *testing.T) {
+	const recovering = "one unhealthy[recovering="
+	for _, test := range []struct{ compared, history, want, changes string }{
+		{"present, no claim", "", "one healthy[] [port0]", "listed"},
+		{"present, no claim, bad", "sick0", "one unhealthy[sick] [port0]", "listed"},
+		{"absent, not known", "take0 pull0", "one unhealthy[removed] []", "removed"},
+		{"absent, held", "take0 pull0 answer", "one unhealthy[removed-in-use] []", "held"},
+		{"absent, free", "pull0 answer", "", "released"},
+		{"absent, grace over", "pull0 fail grace", "", "released"},
+
+		{"same, not known", "take0 pull0 plug0", recovering + "removed] [port0]", "returned listed"},
+		{"same, held", "take0 pull0 answer plug0", recovering + "removed-in-use] [port0]", "returned listed"},
+		{"same, recovered", "take0 pull0 answer plug0 hold", "one healthy[] [port0]", "listed"},
+		{"same, seen in one reading", "plug0", recovering + "removed] [port0]", "removed returned listed"},
+		{"too little known, not known", "take0 pull0 vague0", "one unhealthy[removed] [port0]", "listed"},
+		{"too little known, held", "take0 pull0 vague0 answer", "one unhealthy[removed-in-use recovering=removed] [port0]", "held listed"},
+		{"too little known, free", "pull0 vague0 answer", recovering + "removed] [port0]", "released listed"},
+		{"too little known, grace over", "pull0 vague0 fail grace", recovering + "removed] [port0]", "released listed"},
+		{"too little known, then same", "pull0 vague0 clear0", recovering + "removed] [port0]", "returned listed"},
+		{"too little known, and bad", "pull0 vague0 sick0", "one unhealthy[removed sick] [port0]", "listed"},
+		{"another one, not known", "take0 pull0 other0", "one unhealthy[replaced-in-use recovering=removed] [port0]", "listed"},
+		{"another one, held", "take0 pull0 answer other0", "one unhealthy[replaced-in-use recovering=removed-in-use] [port0]", "listed"},
+		{"another one, free", "pull0 other0 answer", "one unhealthy[recovering=removed recovering=replaced-in-use] [port0]", "released listed"},
+		{"another name, not known", "pull0 two plug0", "one unhealthy[replaced-in-use recovering=removed] [port0]", "listed"},
+		{"another name, free", "pull0 two plug0 answer", "two unhealthy[recovering=removed recovering=replaced-in-use] [port0]", "released listed"},
+		{"other nodes, not known", "take0 pull0 aside0", "one unhealthy[node-changed recovering=removed] [port1]", "listed"},
+		{"other nodes, held", "take0 pull0 aside0 answer", "one unhealthy[node-changed recovering=removed] [port1]", "held"},
+		{"other nodes, free", "pull0 aside0 answer", "one unhealthy[recovering=node-changed recovering=removed] [port1]", "released listed"},
+
+		{"old name again, not known", "two one", "one healthy[] [port0]", "renamed-back listed"},
+		{"old name again, held", "take0 two answer one", "one healthy[] [port0]", "renamed-back listed"},
+		{"renamed, not known", "take0 two", "one unhealthy[moving] [port0]", "listed"},
+		{"renamed, held", "take0 two answer", "one unhealthy[replaced-in-use] [port0]", "held listed"},
+		{"renamed, free", "two answer", "two healthy[] [port0]", "released listed"},
+		{"renamed, grace over", "take0 two fail grace", "two healthy[] [port0]", "released listed"},
+		{"renamed, held, grace over", "take0 two answer fail grace", "two healthy[] [port0]", "released listed"},
+		{"renamed, held, named again", "take0 two answer fail grace answer", "one unhealthy[replaced-in-use] [port0]", "held listed"},
+		{"moved, absent, held under the old name", "take0 two fail grace pull0 answer", "one unhealthy[removed-in-use] []", "released held"},
+		{"no name, not known", "take0 none", "one unhealthy[moving] [port0]", "listed"},
+		{"no name, held", "take0 none answer", "one unhealthy[moving] [port0]", "held"},
+		{"no name, free", "none answer", " healthy[] [port0]", "released listed"},
+		{"renamed, then absent", "take0 two pull0", "one unhealthy[removed] []", "removed"},
+		{"no name, then absent", "none answer pull0", "", "removed"},
+
+		{"other family, not read yet", "take0 mode", "one unhealthy[moving] [port0]", "listed"},
+		{"other family, not read yet, free", "mode answer", "one unhealthy[moving] [port0]", ""},
+		{"other family, free before it is read", "mode answer ready", "region healthy[] [port0]", "released listed"},
+		{"renamed, then other family, not read yet", "take0 two mode", "one unhealthy[moving] [port0]", ""},
+		{"another name, then other family, not read yet", "pull0 two plug0 mode", "one unhealthy[replaced-in-use recovering=removed] [port0]", ""},
+		{"other family, not known", "take0 mode ready", "one unhealthy[moving] [port0]", "listed"},
+		{"other family, held", "take0 mode ready answer", "one unhealthy[replaced-in-use] [port0]", "held listed"},
+		{"other family, free", "mode ready answer", "region healthy[] [port0]", "released listed"},
+		{"other family, absent", "take0 mode pull0 ready", "one unhealthy[removed] []", ""},
+		{"other family, not readable", "take0 answer mode dark0 ready", "one unhealthy[moving scan-failed] [port0]", ""},
+		{"port of a region, not known", "pull0 answer pair0 take0 answer mode ready", "one unhealthy[moving node-in-use] [port0 port1], 3b:00.0-p1 one unhealthy[removed] []", "removed listed"},
+
+		{"node of another one, not known", "take0 pull0 plug1", "one unhealthy[removed] [], 5e:00.0 one unhealthy[node-in-use] [port0]", "listed"},
+		{"node of another one, held", "take0 pull0 plug1 answer", "one unhealthy[removed-in-use] [], 5e:00.0 one unhealthy[node-in-use] [port0]", "held"},
+		{"node of another one, free", "pull0 plug1 answer", "5e:00.0 one healthy[] [port0]", "released listed"},
+		{"node of another one, held before", "take0 pull0 answer end answer plug1 answer", "5e:00.0 one unhealthy[node-in-use] [port0]", ""},
+		{"node of another one, two answers", "take0 answer pull0 plug1 fail grace end answer answer", "5e:00.0 one unhealthy[recovering=node-in-use] [port0]", "listed"},
+	} {
+		w, done := play(strings.Fields(test.history), 0)
+		var changes []string
+		for _, c := range w.changes {
+			changes = append(changes, []string{"listed", "removed", "held", "returned", "renamed-back", "released", "unoffered"}[c.kind])
+		}
+		var devices []string
+		for _, d := range w.n.devices {
+			devices = append(devices, strings.TrimPrefix(show(d), "3b:00.0 "))
+		}
+		got := []string{strings.Join(devices, ", "), strings.Join(changes, " ")}
+		if diff := cmp.Diff([]string{test.want, test.changes}, got); diff != "" || w.err != nil {
+			t.Errorf("%s (%s): %v (-want +got):\n%s", test.compared, test.history, w.err, diff)
+		}
+		if !done && test.history != "" {
+			t.Errorf("%s (%s): the last operation could not be done", test.compared, test.history)
+		}
+	}
+}
+
+// TestReconcileAll plays all short sequences of some operations after some beginnings, the
+// shortest first.
+func TestReconcileAll(t *testing.T) {
+	alphabet := strings.Fields(`plug0 other0 vague0 clear0 aside0 pull0 take0 sick0 dark0 light0 plug1 pull1 take1
+		end ask arrive answer fail one two none hold grace`)
+	var histories [][]string
+	for begin := range strings.SplitSeq("/take0/take0 answer/take0 answer two/take0 answer pull0/plug1 take0 take1", "/") {
+		histories = append(histories, strings.Fields(begin))
+	}
+	for range 3 {
+		var longer [][]string
+		for _, history := range histories {
+			for _, name := range alphabet {
+				history := append(slices.Clone(history), name)
+				w, done := play(history, len(history)-1)
+				if !done {
+					continue
+				}
+				longer = append(longer, history)
+				answers := len(longer)%2 == 0
+				if w.conclude(answers); w.err != nil {
+					t.Fatalf("%s, in the end answers %v: %v", strings.Join(history, " "), answers, w.err)
+				}
+			}
+		}
+		histories = longer
+	}
+}
+
+// TestReconcileRandom plays long sequences of all operations.
+func TestReconcileRandom(t *testing.T) {
+	names := strings.Fields(strings.Repeat("take0 take1 take0 take1 answer hold hold well0 light0 well1 light1 one end last ready ", 3) + `
+		ask arrive fail two none grace mode mode
+		plug0 vague0 clear0 other0 aside0 pair0 part0 pull0 sick0 dark0
+		plug1 vague1 clear1 other1 aside1 pair1 part1 pull1 sick1 dark1`)
+	for seed := range uint64(1000) {
+		random := rand.New(rand.NewPCG(seed, 15))
+		history := make([]string, 60)
+		for i := range history {
+			history[i] = names[random.IntN(len(names))]
+		}
+		fails := func(history []string) error {
+			w, _ := play(history, 0)
+			w.conclude(seed%2 == 0)
+			return w.err
+		}
+		if fails(history) == nil {
+			continue
+		}
+		for i := 0; i < len(history); i++ { // shorter
+			if less := slices.Delete(slices.Clone(history), i, i+1); fails(less) != nil {
+				history, i = less, -1
+			}
+		}
+		t.Fatalf("seed %d: %s, in the end answers %v: %v", seed, strings.Join(history, " "), seed%2 == 0, fails(history))
+	}
+}
+
+// reconcile has the node publish, and checks what it publishes.
+func (w *world) reconcile() bool {
+	before := w.n.devices
+	changes := w.n.reconcile(w.now)
+	w.n.copied = false
+	w.changes = append(w.changes, changes...)
+	w.checkChanges(before, changes)
+	w.check()
+	return true
+}
+
+// checkChanges checks that the changes are those between the lists, in the order in which they
+// came about.
+func (w *world) checkChanges(before []*Device, changes []change) {
+	told, ended := map[string]bool{}, map[string]bool{}
+	for _, c := range changes {
+		told[c.ID] = true
+		switch c.kind {
+		case deviceListed, deviceRemoved:
+			if c.Old != w.shown[c.ID] || c.Old != nil && c.New != nil && c.Old.equal(c.New) {
+				w.wrong("change from %s, which was %s, to %s", show(c.Old), show(w.shown[c.ID]), show(c.New))
+			}
+			if w.shown[c.ID] = c.New; c.New == nil {
+				delete(w.shown, c.ID)
+				if c.Old.OfferedAs != "" {
+					w.claimed[c.ID] = true
+				}
+			}
+		case deviceHeld:
+			if !slices.ContainsFunc(w.n.holders.held[c.ID], func(h Holding) bool { return slices.Equal(h.Holders, c.holders) }) {
+				w.wrong("change: %s is held by %v", c.ID, c.holders)
+			}
+		case deviceReturned, deviceRenamedBack, deviceReleased:
+			if !w.claimed[c.ID] {
+				w.wrong("change: a claim on %s has ended, there was none", c.ID)
+			}
+			ended[c.ID] = true
+		}
+	}
+	for _, c := range Changes(before, w.n.devices) {
+		if !told[c.ID] {
+			w.wrong("%s has become %s, no change tells", show(c.Old), show(c.New))
+		}
+	}
+	present := map[string]*Device{}
+	for id := range w.claimed {
+		if s := w.n.slots[id]; (s == nil || s.claim == nil) && !ended[id] {
+			w.wrong("a claim on %s has ended, no change tells", id)
+		}
+	}
+	clear(w.claimed)
+	for id, s := range w.n.slots {
+		if s.unit != nil {
+			present[id] = s.unit.device
+		}
+		if s.claim != nil {
+			w.claimed[id] = true
+		}
+	}
+	if !maps.Equal(present, w.shown) {
+		w.wrong("present %v, by the changes %v", present, w.shown)
+	}
+}
+
+// check compares what is published with the truth.
+func (w *world) check() {
+	if w.trusted {
+		return
+	}
+	w.checkRights()
+	if !w.n.ready {
+		return
+	}
+	units := map[string]Unit{}
+	for i, c := range w.cards {
+		if c != nil && !c.dark {
+			for _, u := range c.units(w.family) {
+				units[deviceID(addresses[i], u.PortID)] = u
+			}
+		}
+	}
+	last := ""
+	for _, d := range w.n.devices {
+		if d.ID <= last || (d.Health == Healthy) != (len(d.Reasons) == 0) {
+			w.wrong("%s after %s", show(d), last)
+		}
+		last = d.ID
+		c := w.cards[slices.Index(addresses[:], d.PCIAddress)]
+		u, is := units[d.ID]
+		switch {
+		case d.Health != Unhealthy && (len(d.Nodes) == 0 || c == nil || c.dark || c.sick):
+			w.wrong("%s is gone, or bad", show(d))
+		case len(d.Nodes) > 0 && (c == nil || !c.dark && (!is || !slices.Equal(u.Nodes, d.Nodes))):
+			w.wrong("%s is listed, and is not there", show(d))
+		case len(d.Nodes) > 0:
+			delete(units, d.ID)
+		}
+	}
+	if len(units) > 0 {
+		w.wrong("not listed: %v", slices.Collect(maps.Keys(units)))
+	}
+	for _, p := range w.pods {
+		if !p.forgotten {
+			w.checkPod(p)
+		}
+	}
+}
+
+// checkPod checks that the device of a pod is listed as what it was given out, and that no other
+// container can be given what the pod has.
+func (w *world) checkPod(p *testPod) {
+	if d := (Snapshot{Devices: w.n.devices}).Device(p.id); d == nil || d.OfferedAs != p.as {
+		w.wrong("%s, held as %s, is %s", p.id, p.as, show(d))
+	}
+	for _, d := range w.n.devices {
+		shares := share(nodesOf(d), p.nodes)
+		switch {
+		case d.Health == Unhealthy:
+		case d.ID != p.id && shares:
+			w.wrong("%s: a pod has %v of %s", show(d), p.nodes, p.id)
+		case d.ID == p.id && !shares && p.named: // else it may have been given those that the device had since
+			w.wrong("%s: the pod has %v", show(d), p.nodes)
+		case d.ID == p.id && w.cards[slices.Index(addresses[:], d.PCIAddress)].model != p.model:
+			w.wrong("%s: the pod has a card of model %s", show(d), p.model)
+		}
+	}
+}
+
+// checkRights checks that rights to nodes are found from both sides.
+func (w *world) checkRights() {
+	rights := map[string]map[string]bool{}
+	for id, s := range w.n.slots {
+		nodes := slices.Concat(nodesGiven(w.n.holders.of(id)), s.lost.nodes, s.released.nodes)
+		if s.device != nil {
+			nodes = append(nodes, nodesOf(s.device)...)
+		}
+		slices.Sort(nodes)
+		if nodes = slices.Compact(nodes); !slices.Equal(nodes, s.nodes) {
+			w.wrong("%s has the right to %v, not %v", id, s.nodes, nodes)
+		}
+		for _, node := range nodes {
+			if rights[node] == nil {
+				rights[node] = map[string]bool{}
+			}
+			rights[node][id] = true
+		}
+	}
+	if !maps.EqualFunc(rights, w.n.rights, maps.Equal) {
+		w.wrong("rights by nodes %v, by slots %v", w.n.rights, rights)
+	}
+}
+
+// conclude ends all pods, mends all cards and checks that all claims end: by answers, or by the
+// lack of any for the grace time.
+func (w *world) conclude(answers bool) {
+	w.pods, w.question, w.trusted = nil, nil, false
+	for i, c := range w.cards {
+		if c != nil {
+			c.vague, c.sick, c.dark = false, false, false
+			w.read(i)
+		}
+	}
+	w.finish()
+	if !answers {
+		w.fail()
+		w.wait(reconcileConfig.TombstoneGrace)
+		w.checkClaims()
+	}
+	operations["answer"](w)
+	w.wait(releasedAfter * reconcileConfig.HoldersInterval)
+	operations["answer"](w)
+	w.wait(reconcileConfig.RecoveryHold)
+	w.checkClaims()
+	for id, s := range w.n.slots {
+		if s.unit == nil || w.n.waiting[id] {
+			w.wrong("in the end there is a slot %+v", s)
+		} else if name, _ := w.policy().Name(s.device); s.device.Health != Healthy || s.device.OfferedAs != name {
+			w.wrong("in the end %s is not healthy and %s", show(s.device), name)
+		}
+	}
+	if len(w.n.waiting) > 0 {
+		w.wrong("in the end %v wait", w.n.waiting)
+	}
+}
+
+func (w *world) checkClaims() {
+	for id, s := range w.n.slots {
+		if s.claim != nil || len(s.lost.nodes) > 0 || !s.released.since.IsZero() {
+			w.wrong("in the end %s has a claim: %+v", id, s)
+		}
+	}
+}
+
+func show(d *Device) string {
+	if d == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%s %s %s%s %v", d.ID, d.OfferedAs, d.Health, d.Reasons, d.Nodes)
+}
