@@ -391,6 +391,7 @@ func (n *node) supersede(now time.Time) {
 			if s.claim == nil && n.asks && u.device != nil && u.device.OfferedAs != "" {
 				s.claim = &claim{device: markerOf(u.device), what: identityOf(u.device), since: now, renamed: true, standing: undecided}
 				n.holders.ask = earlier(n.holders.ask, now)
+				n.mark(s.id, time.Time{})
 			}
 		}
 	}
