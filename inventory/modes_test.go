@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -41,5 +42,45 @@ func TestModeChangeWithholdsFirst(t *testing.T) {
 		r.want("the mode has changed, holders are not known yet", map[string]string{"3b:00.0": "unhealthy[moving]"})
 		r.after(100 * time.Millisecond)
 		r.want("nobody holds it", map[string]string{"3b:00.0": "healthy[]"})
+	})
+}
+
+// slowOutline is a family whose outlines take until its gate is closed.
+type slowOutline struct {
+	*bench
+	gate chan struct{}
+}
+
+func (s slowOutline) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
+	<-s.gate
+	return s.bench.Outline(host, card)
+}
+
+// The outline of a card by the families of the former mode does not count.
+func TestOutlineOfTheFormerMode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ports, regions := newBench("ports"), newBench("regions")
+		ports.set(cardA, good(0, 0))
+		regions.set(cardA, good(0, 0))
+		answers := []func(){ports.hang(cardA), regions.hang(cardA)}
+		former := slowOutline{ports, make(chan struct{})}
+		cfg := testConfig
+		cfg.Policy = modePolicy("single")
+		r := startFamilies(t, sysfs.Host{}, cfg, ports, former)
+		r.after(cfg.ReadTimeout)
+		r.Inventory.Use(modePolicy("region", regions))
+		synctest.Wait()
+		close(former.gate)
+		r.after(time.Second)
+		if s, _ := r.Latest(); s.Complete {
+			t.Errorf("snapshot %+v, want it not to be complete: the card has not answered", s)
+		}
+		r.after(cfg.ReadTimeout)
+		if s, _ := r.Latest(); !s.Complete {
+			t.Errorf("snapshot %+v, want it to be complete: the card was given up", s)
+		}
+		for _, answer := range answers {
+			answer()
+		}
 	})
 }

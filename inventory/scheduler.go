@@ -437,10 +437,12 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	switch {
 	case s.jobs[j.address] != j:
 		return // the card was given up; its slot may have another one
+	case r.outline && r.generation != s.generation:
+		return
 	case r.outline:
 		// Of use only if the card could not be read meanwhile.
 		delete(s.first, j.address)
-		if r.generation == s.generation && r.err == nil && len(j.trouble(s.node)) > 0 && !s.node.known(j.address) {
+		if r.err == nil && len(j.trouble(s.node)) > 0 && !s.node.known(j.address) {
 			s.relate(j, r.reading.PhysFn)
 			s.node.takeReading(j.address, r, time.Time{}, now)
 		}
