@@ -161,6 +161,7 @@ func (s *scheduler) use(ctx context.Context, families []Family) {
 	s.families = families
 	s.generation++
 	for _, j := range s.jobs {
+		j.answered = time.Time{} // by readings that counted
 		if j.state == reading {
 			j.stuck++
 			s.setState(j, idle)
@@ -444,7 +445,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 		delete(s.first, j.address)
 		if r.err == nil && len(j.trouble(s.node)) > 0 && !s.node.known(j.address) {
 			s.relate(j, r.reading.PhysFn)
-			s.node.takeReading(j.address, r, time.Time{}, now)
+			s.node.takeReading(j.address, r, j.answered, now)
 		}
 		return
 	case r.number != j.newest || j.state != reading:

@@ -335,3 +335,23 @@ func TestAlive(t *testing.T) {
 		}
 	})
 }
+
+// A card that was hinted and cannot be read is new since the hint.
+func TestLatencyOfAnOutline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newBench("test")
+		r := start(t, testConfig, f)
+		f.set(cardA, good(0, 0))
+		f.fail(cardA, errors.New("i/o error"))
+		at := time.Now()
+		r.hint(cardA)
+		r.want("cannot be read", map[string]string{"3b:00.0": "unhealthy[scan-failed]"})
+		if s, _ := r.Latest(); !s.Hinted.Equal(at) {
+			t.Errorf("hinted at %v, want %v", s.Hinted, at)
+		}
+		added := r.logs.FilterMessage("device added").All()
+		if len(added) != 1 || added[0].ContextMap()["latency_ms"] == nil {
+			t.Errorf("lines %v, want one with the latency", added)
+		}
+	})
+}
