@@ -59,7 +59,7 @@ func (p *plugin) allocate(newest *list, requests []*v1beta1.ContainerAllocateReq
 	if len(requests) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "no container asks for a device")
 	}
-	if err := check(newest, &p.endpoint.gone, requests); err != nil {
+	if err := p.endpoint.check(newest, requests); err != nil {
 		return nil, err
 	}
 	answer := &v1beta1.AllocateResponse{}
@@ -110,19 +110,33 @@ func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateRes
 }
 
 // check returns a status with everything that is wrong with the requests, or nil. Its code
-// is that of the gravest problem, its length bounded whatever was asked.
-func check(newest *list, gone *gone, requests []*v1beta1.ContainerAllocateRequest) error {
+// is that of the gravest problem, its length bounded whatever was asked. It must be called
+// after the allocation has been recorded.
+func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequest) error {
+	// The inventory withholds a device before it asks for its holders, but the conductor may
+	// wait for the kubelet or the end of another endpoint: the list may be older than that.
+	snapshot, _ := e.devices.Latest()
+	device := func(id string) *inventory.Device {
+		d := newest.Device(id)
+		if d == nil || snapshot.Version <= newest.Version {
+			return d
+		}
+		if d = snapshot.Device(id); d == nil || d.OfferedAs != e.resource {
+			return nil
+		}
+		return d
+	}
 	var empty bool
 	var twice, unknown, left, sick []string
 	seen := map[string]bool{}
 	for _, request := range requests {
 		empty = empty || len(request.GetDevicesIds()) == 0
 		for _, id := range request.GetDevicesIds() {
-			d := newest.Device(id)
+			d := device(id)
 			switch {
 			case seen[id]:
 				twice = append(twice, id)
-			case d == nil && gone.has(id):
+			case d == nil && (newest.Device(id) != nil || e.gone.has(id)):
 				left = append(left, id)
 			case d == nil:
 				unknown = append(unknown, id)
@@ -144,7 +158,7 @@ func check(newest *list, gone *gone, requests []*v1beta1.ContainerAllocateReques
 			code = as
 		}
 		named := bounded(ids, func(id string) string {
-			d := newest.Device(id)
+			d := device(id)
 			if d == nil || !unhealthy(d) || len(d.Reasons) == 0 {
 				return strconv.Quote(cut(id))
 			}

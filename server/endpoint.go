@@ -22,6 +22,7 @@ import (
 type endpoint struct {
 	resource   string
 	cfg        Config
+	devices    Devices
 	kubelet    string // path of kubelet.sock
 	directory  *directory
 	reregister signal
@@ -46,10 +47,11 @@ type endpoint struct {
 	ends       sync.WaitGroup  // of such sessions
 }
 
-func newEndpoint(resource string, cfg Config, d *directory, reregister signal, injection *injection, log *zap.Logger) *endpoint {
+func newEndpoint(resource string, cfg Config, devices Devices, d *directory, reregister signal, injection *injection, log *zap.Logger) *endpoint {
 	e := &endpoint{
 		resource:   resource,
 		cfg:        cfg,
+		devices:    devices,
 		kubelet:    filepath.Join(cfg.KubeletDir, kubeletSocket),
 		directory:  d,
 		reregister: reregister,

@@ -21,7 +21,7 @@ func NewLibraryLog(log *zap.Logger) grpclog.LoggerV2 { return newLibraryLog(log)
 // these devices, without the kubelet and its sockets, which a bubble of fake time
 // cannot have. The resource may be offered anew any time, as after its retirement.
 func (s *Server) Offer(ctx context.Context, resource string, devices ...*inventory.Device) func(ids ...string) error {
-	e := newEndpoint(resource, s.cfg, s.directory, s.reregister, s.injection, s.log)
+	e := newEndpoint(resource, s.cfg, s.devices, s.directory, s.reregister, s.injection, s.log)
 	s.injection.want([]offer.Resource{{Name: resource, Devices: devices}})
 	e.offer(inventory.Snapshot{}, devices)
 	return func(ids ...string) error {

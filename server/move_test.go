@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/status"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -174,5 +175,43 @@ func TestAllocatedThenMoved(t *testing.T) {
 		if diff := cmp.Diff(step.then, r.Allocated()); diff != "" {
 			t.Errorf("%s: allocated after (-want +got):\n%s", step.name, diff)
 		}
+	}
+}
+
+// A device that is withheld by the newest snapshot is refused, even if the conductor waits for
+// the end of another resource and has not handed that snapshot on.
+func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
+	r := newRig(t, nil)
+	k := r.kubelet(standin.Behaviour{})
+	r.run()
+	await := func(name string, n int) {
+		t.Helper()
+		if _, err := k.AwaitList(r.ctx, name, func(l standin.List) bool { return len(l.Devices) == n }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.devices.set(as(otherResource, port("c")))
+	await(otherResource, 1)
+	// A client that does not hang up, as kubelets up to 1.36 that notice the end late.
+	if _, err := r.client().GetDevicePluginOptions(r.ctx, &v1beta1.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	list := []*inventory.Device{port("a"), port("b"), port("d"), port("e")}
+	r.devices.set(append(list, as(otherResource, port("c")))...)
+	await(resource, 4)
+	r.devices.generation++
+	r.devices.set(list...)
+	await(otherResource, 0)
+	r.devices.set(sick("a", "moving"), as(otherResource, port("b")), port("e"))
+	for id, want := range map[string]string{
+		"a": `unhealthy: "a" (moving)`, "b": `gone: "b"`, "d": `gone: "d"`, "e": "",
+	} {
+		_, err := k.Allocate(r.ctx, resource, id)
+		if got := status.Convert(err).Message(); got != want {
+			t.Errorf("%s: refused with %q, want %q", id, got, want)
+		}
+	}
+	if diff := cmp.Diff(map[string][]string{resource: {"e"}}, r.Allocated()); diff != "" {
+		t.Errorf("allocated (-want +got):\n%s", diff)
 	}
 }

@@ -175,7 +175,7 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 		offered[r.Name] = true
 		e, ok := s.endpoints[r.Name]
 		if !ok {
-			e = newEndpoint(r.Name, s.cfg, s.directory, s.reregister, s.injection, s.log)
+			e = newEndpoint(r.Name, s.cfg, s.devices, s.directory, s.reregister, s.injection, s.log)
 			fresh = append(fresh, e)
 			s.cfg.Metrics.ResourceOffered(r.Name)
 		}
