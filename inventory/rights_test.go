@@ -19,7 +19,17 @@ func TestRightsToNodes(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4, 5, 6, 233, uint64(time.Now().UnixNano())} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(t *testing.T) { playAtRandom(t, rand.New(rand.NewPCG(seed, 1))) })
+			bubble(t, func(t *testing.T) { playAtRandom(t, rand.New(rand.NewPCG(seed, 1)), false) })
+		})
+	}
+}
+
+// The same while the mode changes, and cards do not answer.
+func TestRightsToNodesOverModes(t *testing.T) {
+	for _, seed := range []uint64{1, 2, 3, uint64(time.Now().UnixNano())} {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) { playAtRandom(t, rand.New(rand.NewPCG(seed, 2)), true) })
 		})
 	}
 }
@@ -32,12 +42,25 @@ type actors struct {
 	story   []string
 	ports   map[string]int // of each card
 	plugged map[string]bool
+	modes   bool                // the mode changes, and cards hang
+	hung    map[string]bool     // they do not answer
 	rights  map[string][]string // names and numbers of nodes, by the id of the held device
 	failing time.Time           // since when the kubelet does not answer; zero: it does
 }
 
-func playAtRandom(t *testing.T, random *rand.Rand) {
-	a := &actors{t: t, random: random, stage: newStage(t), ports: map[string]int{}, plugged: map[string]bool{}, rights: map[string][]string{}}
+func playAtRandom(t *testing.T, random *rand.Rand, modes bool) {
+	a := &actors{
+		t: t, random: random, stage: newStage(t), modes: modes,
+		ports: map[string]int{}, plugged: map[string]bool{}, hung: map[string]bool{}, rights: map[string][]string{},
+	}
+	t.Cleanup(func() { // a story that failed: no reading is left behind
+		a.stage.family.mu.Lock()
+		defer a.stage.family.mu.Unlock()
+		for _, hang := range a.stage.family.hangs {
+			close(hang)
+		}
+		clear(a.stage.family.hangs)
+	})
 	if mode := []string{"", "single", "af", "region", "regiondevel"}[random.IntN(5)]; mode != "" {
 		a.do("config mode %s", mode)
 	}
@@ -51,6 +74,11 @@ func playAtRandom(t *testing.T, random *rand.Rand) {
 	for range 60 {
 		a.turn(cards[random.IntN(len(cards))])
 		a.check()
+	}
+	for card, hung := range a.hung {
+		if hung {
+			a.hang(card)
+		}
 	}
 	a.do("exclude")
 	a.do("holders ok")
@@ -90,7 +118,11 @@ func (a *actors) turn(card string) {
 		a.answer("ok")
 		a.do("wait 11s")
 	}
-	switch r.IntN(16) {
+	turns := 16
+	if a.modes {
+		turns = 20
+	}
+	switch r.IntN(turns) {
 	case 0, 1, 2:
 		a.turnCard([]string{"silently ", "", "", ""}[r.IntN(4)], card)
 	case 3:
@@ -113,7 +145,7 @@ func (a *actors) turn(card string) {
 	case 11:
 		a.answer([]string{"ok", "ok", fmt.Sprintf("slow %dms", r.IntN(1900)), "fail connection refused"}[r.IntN(4)])
 	case 12:
-		if a.plugged[card] {
+		if a.plugged[card] && !a.hung[card] {
 			a.do("unbind %s p0", card)
 			a.check()
 			a.do("wait %dms", r.IntN(2000))
@@ -134,7 +166,25 @@ func (a *actors) turn(card string) {
 		a.do("wait %dms", r.IntN(4000))
 		a.check()
 		a.do("holders ok")
+	case 16, 17, 18:
+		if a.stage.mode != "" {
+			a.do("mode %s", []string{"single", "af", "region", "regiondevel"}[r.IntN(4)])
+			a.startPod()
+			a.check()
+			a.do("wait %dms", r.IntN(400))
+		}
+	case 19:
+		a.hang(card)
 	}
+}
+
+// hang makes a card hang, or answer again.
+func (a *actors) hang(card string) {
+	if !a.plugged[card] {
+		a.turnCard("", card)
+	}
+	a.do("%s %s", map[bool]string{false: "hang", true: "answer"}[a.hung[card]], card)
+	a.hung[card] = !a.hung[card]
 }
 
 func (a *actors) turnCard(how, card string) {
