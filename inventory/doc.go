@@ -61,8 +61,8 @@
 // # The mode
 //
 // The families of a [Policy] decide which units are devices, and its Name decides which
-// resource each device belongs to. If the policy of [Inventory.Use] has other families, a new
-// generation begins:
+// resource each device belongs to. If the policy of [Inventory.Use] has other families, the
+// inventory takes them over in three steps:
 //
 //   - All offered devices get a claim and are published as unhealthy ([ReasonMoving]), before
 //     the question for their holders is asked. So an allocation of that moment is either
