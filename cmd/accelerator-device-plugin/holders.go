@@ -179,7 +179,7 @@ func (s holderSource) complete(ctx context.Context, asked time.Time, known held)
 
 var (
 	errNotRecorded = errors.New("the kubelet's checkpoint has no entry of the device")
-	errNotTold     = errors.New("the kubelet's checkpoint does not name the device's nodes")
+	errNoNodes     = errors.New("the kubelet's checkpoint does not name the device's nodes")
 )
 
 // nodesErr returns the reason why the nodes that were given with a device are not known,
@@ -191,7 +191,7 @@ func nodesErr(given checkpoint.Given, found bool, err error) error {
 	case !found:
 		return errNotRecorded
 	case !given.Known:
-		return errNotTold
+		return errNoNodes
 	}
 	return nil
 }
