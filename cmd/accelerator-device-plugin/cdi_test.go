@@ -78,8 +78,8 @@ func (d *daemon) awaitSpec(when string, want injected) {
 	}
 }
 
-// The CDI spec says what each mode gives, follows cards that come back under other
-// numbers, and is gone when the daemon is.
+// The CDI spec has the nodes that each mode gives, follows cards that return with other numbers,
+// and is removed when the daemon ends.
 func TestCDIOfModes(t *testing.T) {
 	for i, test := range []struct {
 		mode           string
@@ -177,8 +177,8 @@ func TestCDIFollowsTheMode(t *testing.T) {
 	c.awaitSpec("single", ports)
 }
 
-// An upgrade with surge: the second daemon starts, the first one stops. The spec stays
-// and is right all the time, and goes with the last.
+// During an upgrade with surge the second daemon starts, then the first one stops. The spec is
+// right all the time, and is removed with the last daemon.
 func TestCDIOfTwins(t *testing.T) {
 	t.Parallel()
 	d := inMode(t, "af", withCDI(t))
