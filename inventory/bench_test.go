@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 )
 
-// BenchmarkChange is what one card's change costs, from its hint to the snapshot
-// that tells of it, on a node with so many cards. It must not grow with them.
+// BenchmarkChange measures the time from a hint for one card to the snapshot with its change, on a
+// node with so many cards. It must not grow with their number.
 func BenchmarkChange(b *testing.B) {
 	for _, cards := range []int{1, 32, 1024} {
 		b.Run(fmt.Sprintf("cards=%d", cards), func(b *testing.B) { benchmarkChange(b, cards) })

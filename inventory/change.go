@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// Change is what became of one device between two snapshots. The devices in it are
-// immutable.
+// Change is the change of one device between two snapshots. The devices in it are immutable.
 type Change struct {
 	ID  string
 	Old *Device // nil: the device was not listed
 	New *Device // nil: the device is no longer listed
 }
 
-// Changes returns what became of the devices between two lists, both sorted by id: one
-// change for each device that differs, sorted by id. A reader that has skipped snapshots
-// compares the newest one with the last that it has seen.
+// Changes compares two lists of devices, both sorted by id, and returns one change for each
+// device that differs, sorted by id. A reader that has skipped snapshots compares the newest
+// one with the last one that it has taken.
 func Changes(before, after []*Device) []Change {
 	var all []Change
 	for len(before) > 0 || len(after) > 0 {
@@ -46,7 +45,7 @@ func Changes(before, after []*Device) []Change {
 	return all
 }
 
-// HealthChanged reports whether a device that stays listed has another health or other
+// HealthChanged reports whether the device is in both lists, with another health or other
 // reasons.
 func (c Change) HealthChanged() bool {
 	return c.Old != nil && c.New != nil && (c.Old.Health != c.New.Health || !slices.Equal(c.Old.Reasons, c.New.Reasons))
@@ -55,8 +54,8 @@ func (c Change) HealthChanged() bool {
 // Attribute is a part of a device's identity that has changed.
 type Attribute struct{ Name, Old, New string }
 
-// Identity returns the parts of its identity that have changed of a device that stays
-// listed.
+// Identity returns the parts of the device's identity that have changed, or nil if the device
+// is not in both lists.
 func (c Change) Identity() []Attribute {
 	if c.Old == nil || c.New == nil {
 		return nil

@@ -60,8 +60,8 @@ func (f observing) wantReads(t *testing.T, when string, want int) {
 
 var allGood = map[string]string{"3b:00.0": "healthy[]"}
 
-// A card with which nothing is wrong is read at the start, at the resync and at a
-// hint; in between it is checked.
+// A card without conditions is read at the start, at the resync and at a hint; in between it is
+// checked.
 func TestCheck(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -93,7 +93,7 @@ func TestCheckFindsWhatIsObserved(t *testing.T) {
 		f.wantReads(t, "tick", 2)
 		r.after(10 * time.Second)
 		f.wantReads(t, "two ticks while it is wrong", 4)
-		f.set(cardA, good(0, 0)) // the file stays as it is: what is wrong is not left to checks
+		f.set(cardA, good(0, 0)) // the file stays as it is: a card with a condition is not checked
 		r.after(5 * time.Second)
 		r.want("over", map[string]string{"3b:00.0": "unhealthy[recovering=port-ap6]"})
 		f.wantReads(t, "over", 5)
@@ -127,7 +127,7 @@ func TestCheckLeavesOutWhatIsNotObserved(t *testing.T) {
 					r.after(5 * time.Second)
 					r.want("stays", found)
 				}
-				f.write(t, "1") // something else has changed
+				f.write(t, "1") // a change of content that is no condition
 				r.after(5 * time.Second)
 				r.want("stays all the same", found)
 				f.set(cardA, good(0, 0))
@@ -140,8 +140,8 @@ func TestCheckLeavesOutWhatIsNotObserved(t *testing.T) {
 	}
 }
 
-// A rise of a counter that is not observed is seen at the next reading, whether or
-// not the card was checked in between.
+// A rise of a counter that is not observed is found at the next reading, even if the card was
+// checked in between.
 func TestCheckKeepsCounters(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -181,7 +181,7 @@ func TestNoCheckOfWhatIsIgnored(t *testing.T) {
 	})
 }
 
-// While good news has to hold, and while a card has no ports, it is read.
+// During a recovery hold, and while it has no ports, a card is read.
 func TestNoCheckInHoldOrWithoutPorts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -240,8 +240,8 @@ func TestNoCheckInTrouble(t *testing.T) {
 	})
 }
 
-// News that a reading could not take in, because the daemon was out of descriptors, is
-// not lost: the next tick reads the card, though all that a check looks at is unchanged.
+// A hint is not lost if its reading failed because the daemon was out of descriptors: the next
+// tick reads the card, even if all observations are unchanged.
 func TestNoCheckAfterShortage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)

@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// counted is a good port with a counter that stands at n.
+// counted returns a good port with a counter of value n.
 func counted(n uint64) inventory.Unit {
 	p := good(0, 0)
 	p.Counters = []inventory.Counter{{
@@ -67,7 +67,7 @@ func TestCounterSaysHowFarItRose(t *testing.T) {
 	})
 }
 
-// A port that is made anew has a counter of its own.
+// A port with a new directory has a new counter.
 func TestCounterOfAnotherDirectory(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -81,7 +81,7 @@ func TestCounterOfAnotherDirectory(t *testing.T) {
 	})
 }
 
-// A file that gives its reason when it goes, and one that is not asked for.
+// A file that gives its reason when it is gone, and one that is not looked for.
 func TestFilesThatGo(t *testing.T) {
 	driver := inventory.HealthFile{Name: "fme/driver", Lost: inventory.Unhealthy, Row: "fme-unbound", Reason: "fme-unbound"}
 	errors := inventory.HealthFile{Name: "fme/errors/catfatal_errors", Lost: inventory.Unhealthy, Row: "fme-fatal"}
@@ -108,7 +108,7 @@ func TestFilesThatGo(t *testing.T) {
 	})
 }
 
-// gaveUp is the kernel's word that it could not recover a card.
+// gaveUp hints that the kernel could not recover a card.
 func (r *rig) gaveUp(card string) {
 	r.Hint(inventory.Hint{Card: card, Source: "test", At: time.Now(), RecoveryFailed: true})
 	r.after(0)
@@ -134,8 +134,7 @@ func TestRecoveryFailed(t *testing.T) {
 	})
 }
 
-// A card that was given up stays so until a reading that began later shows that
-// it answers.
+// A card that was given up stays so until a later reading shows that it answers.
 func TestRecoveryFailedAndItDoesNotAnswer(t *testing.T) {
 	dead := inventory.Condition{Reason: "afu-dead", Health: inventory.Unhealthy, Dead: true}
 	bubble(t, func(t *testing.T) {
@@ -165,8 +164,8 @@ func TestRecoveryFailedAndItDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// What the kernel says of a physical function concerns its virtual ones, and
-// what it says of an empty slot nobody.
+// A failed recovery of a physical function concerns its virtual functions; one of an empty slot
+// concerns no card.
 func TestRecoveryFailedElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -181,7 +180,7 @@ func TestRecoveryFailedElsewhere(t *testing.T) {
 	})
 }
 
-// However many hints wait, none that a card was given up is lost among them.
+// If too many hints wait, the hint that a card was given up is not lost.
 func TestRecoveryFailedAmongMany(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")

@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// desk answers who holds what, as a test wants it.
+// desk answers the questions for holders.
 type desk struct {
 	mu    sync.Mutex
 	held  map[string][]inventory.Holding
@@ -52,7 +52,7 @@ func (d *desk) hold(id string, holders ...string) {
 	d.holdAs("b.com/fpga", id, holders...)
 }
 
-// holdAs says that a device is held under this name, too.
+// holdAs makes a device held under this name, in addition to others.
 func (d *desk) holdAs(name, id string, holders ...string) { d.give(name, id, nil, holders...) }
 
 // give is holdAs with the names and numbers of the nodes that the holders are given.
@@ -63,8 +63,8 @@ func (d *desk) give(name, id string, nodes []string, holders ...string) {
 	d.held[id] = append(others, inventory.Holding{As: name, Holders: holders, Nodes: nodes})
 }
 
-// forgetNodes makes it unknown which nodes the holders of a device were given, or
-// known again.
+// forgetNodes makes the nodes that the holders of a device were given unknown, or known again if
+// err is nil.
 func (d *desk) forgetNodes(id string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,7 +102,7 @@ func (d *desk) set(change func()) {
 	change()
 }
 
-// questions is when it was asked, since start.
+// questions returns the times of the questions, since start.
 func (d *desk) questions(start time.Time) []time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,7 +113,7 @@ func (d *desk) questions(start time.Time) []time.Duration {
 	return all
 }
 
-// withDesk is the test configuration with somebody to ask.
+// withDesk returns the test configuration with a desk for Holders.
 func withDesk(d *desk) inventory.Config {
 	cfg := testConfig
 	cfg.Holders, cfg.HoldersInterval, cfg.TombstoneGrace = d.ask, 10*time.Second, 5*time.Minute

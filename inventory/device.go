@@ -10,14 +10,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Health says whether a device may be offered. The zero value is Healthy;
-// larger is worse.
+// Health is the health of a device. The zero value is Healthy; a larger value is worse.
 type Health uint8
 
 const (
 	Healthy   Health = iota // offered
 	Degraded                // offered; shown in logs, metrics and listings
-	Unhealthy               // offered to nobody
+	Unhealthy               // listed, but given to no container
 )
 
 // String returns healthy, degraded or unhealthy.
@@ -33,20 +32,20 @@ func (h Health) String() string {
 	return fmt.Sprintf("health(%d)", uint8(h))
 }
 
-// Condition is one thing that is wrong with a device, as it was read.
+// Condition is one problem of a device, found by a reading.
 type Condition struct {
 	Reason string // NAME or NAME=VALUE
 	Health Health // how bad it makes the device: Degraded or Unhealthy
-	// Row is the name of the [Row] that Health comes from, by which an operator may
-	// overrule it ([Policy]). "": nobody may.
+	// Row is the name of the [Row] that Health comes from. An operator may overrule Health by
+	// this name ([Policy.Severity]). "": Health cannot be overruled.
 	Row string
 	// Passing marks a condition that is normal for a while: it makes the device
 	// Unhealthy once it has lasted for [Config.ReprogramTimeout].
 	Passing bool
-	// Dead says that the card, or this part of it, does not answer at all.
+	// Dead means that the card, or this part of it, does not answer at all.
 	Dead bool
-	// Err says which file, what was found and what is allowed, where the reason is
-	// that something could not be read. For the log; it is no part of the device.
+	// Err is the error of a file that could not be read: its name, its content and what is
+	// allowed. It is logged; it is no part of the device.
 	Err error
 }
 
@@ -61,8 +60,8 @@ type Device struct {
 	Health  Health
 	Reasons []string // why it is not healthy, worst first; empty when healthy
 
-	// OfferedAs is the name that it is offered under, [Policy.Name] of what it is;
-	// "": it is not offered. One that is held under another name keeps that one,
+	// OfferedAs is the name of the resource that the device belongs to, from [Policy.Name];
+	// "": it is not offered. A device that is held under another name keeps that name,
 	// unhealthy, until it is free.
 	OfferedAs string
 
@@ -77,11 +76,11 @@ type Device struct {
 	Parent      string   // name of the FME; "" where there is none
 	ParentNodes []string // names of the FME's nodes below the device root
 
-	// Annotations are those of each container that is given the device.
+	// Annotations are set on each container that is given the device.
 	Annotations map[string]string
 }
 
-// equal says whether a reader could tell d and o apart.
+// equal reports whether all fields of d and o are equal.
 func (d *Device) equal(o *Device) bool {
 	return d.ID == o.ID && d.Family == o.Family && d.Health == o.Health &&
 		slices.Equal(d.Reasons, o.Reasons) &&
@@ -90,8 +89,8 @@ func (d *Device) equal(o *Device) bool {
 		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes) && maps.Equal(d.Annotations, o.Annotations)
 }
 
-// deviceID is the identity of a hardware port: the card's address without
-// domain 0, and the port where it is not port 0.
+// deviceID returns the id of a hardware port: the address of the card without domain 0, and
+// -pN if N is not 0.
 func deviceID(card string, port int) string {
 	id := strings.TrimPrefix(card, "0000:")
 	if port > 0 {
@@ -100,10 +99,10 @@ func deviceID(card string, port int) string {
 	return id
 }
 
-// IsAddress says whether an id is one of a device in a PCI slot.
+// IsAddress reports whether an id is that of a device in a PCI slot.
 func IsAddress(id string) bool { return addressOf(id) != "" }
 
-// addressOf is the PCI address in an id, "" where there is none.
+// addressOf returns the PCI address in an id, or "" if there is none.
 func addressOf(id string) string {
 	card := cardOf(id)
 	if strings.Count(card, ":") == 1 {
@@ -116,7 +115,7 @@ func addressOf(id string) string {
 	return address
 }
 
-// portOf is the hardware port in an id.
+// portOf returns the number of the hardware port in an id.
 func portOf(id string) int {
 	_, n, _ := strings.Cut(id, "-p")
 	port, err := strconv.Atoi(n)

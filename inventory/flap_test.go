@@ -7,7 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// withFlaps is a configuration in which turns are quick and few are borne.
+// withFlaps returns a configuration with a low limit of turns.
 func withFlaps(limit int) inventory.Config {
 	cfg := testConfig
 	cfg.RecoveryHold, cfg.FlapLimit, cfg.FlapWindow = time.Second, limit, time.Minute
@@ -76,7 +76,7 @@ func TestTurnsThatAreFarApart(t *testing.T) {
 	})
 }
 
-// What is no turn, however often it happens.
+// Changes that are no turns, however often they happen.
 func TestNoTurns(t *testing.T) {
 	warm := inventory.Condition{Reason: "alarm-max=temp1", Health: inventory.Degraded}
 	for _, test := range []struct {

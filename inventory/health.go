@@ -10,9 +10,9 @@ import (
 // health tracks the conditions of one device.
 type health struct {
 	conditions map[string]*tracked // by reason
-	// offered: the device was published as healthy or degraded once. Only then must it
-	// stay healthy for a while: a port that has just appeared stands unbound for some
-	// milliseconds before its driver binds, and was not offered yet.
+	// offered: the device has been published as healthy or degraded. Only such a device must
+	// pass the recovery hold: a new port is unbound for some milliseconds before its driver
+	// binds, and was not offered yet.
 	offered bool
 	turns   turns
 }
@@ -21,10 +21,10 @@ type health struct {
 // at once, and until the device has been without it for the hold time.
 type tracked struct {
 	Condition
-	present bool      // in the last judgement
+	present bool      // at the last call of judge
 	since   time.Time // first reading with it, of those in a row
 	healed  time.Time // first reading without it after that; zero while it is present
-	worst   Health    // that it made the device since then
+	worst   Health    // worst severity since then
 }
 
 // rules are times and limits.
@@ -34,9 +34,9 @@ type rules struct {
 	flapLimit  int           // turns within flapWindow that are allowed; 0: any number
 	flapWindow time.Duration
 
-	unnamed  time.Duration // how long a device may lack something to be offered before that is logged
-	grace    time.Duration // how long a claim lasts that no answer ends
-	interval time.Duration // between two questions about holders
+	unnamed  time.Duration // after which it is logged why a device has no name
+	grace    time.Duration // how long a claim lasts without an answer about holders
+	interval time.Duration // between two questions for holders
 }
 
 // verdict is the judgement of one reading.
@@ -48,8 +48,8 @@ type verdict struct {
 	recheck time.Time
 }
 
-// judge takes in the conditions of one reading and returns the health of the device. Its
-// reasons are those that are present, worst first, and then those that are over.
+// judge returns the health of a device with the conditions of one reading. The reasons are
+// those that are present, worst first, and then those that are over.
 func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	if h.conditions == nil && len(read) > 0 {
 		h.conditions = make(map[string]*tracked, len(read))
@@ -84,7 +84,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 			delete(h.conditions, reason)
 			continue
 		case !t.present:
-			// Without the value: it was read in the past.
+			// Without the value, which is no longer current.
 			name, _, _ := strings.Cut(reason, "=")
 			over = append(over, ReasonRecovering+"="+name)
 			recheck(t.healed.Add(r.hold))
@@ -126,21 +126,22 @@ func (h *health) clear(reasons ...string) {
 	}
 }
 
-// overrule makes conditions, present or over, count for no more than the policy allows. That is
-// no change of the hardware, and needs no recovery.
+// overrule lowers the severity of conditions, present or over, to that of the policy. The
+// hardware has not changed, so there is no recovery hold.
 func (h *health) overrule(p Policy) {
 	for reason, t := range h.conditions {
 		switch severity := p.severity(t.Condition); severity {
 		case Healthy:
 			delete(h.conditions, reason)
-		case t.Health: // as before; it may have become worse by lasting
+		case t.Health: // as before; a passing condition may have become worse
 		default:
 			t.worst = min(t.worst, severity)
 		}
 	}
 }
 
-// returned begins anew for a device that had left for this reason, which is over now.
+// returned replaces the conditions of a device that has returned by the reason with which it
+// was listed while it was gone. That reason is over now.
 func (h *health) returned(now time.Time, reason string) {
 	h.turns.left()
 	h.conditions = map[string]*tracked{reason: {
@@ -148,19 +149,19 @@ func (h *health) returned(now time.Time, reason string) {
 	}}
 }
 
-// turns counts how often a device has turned between good and bad by itself. A device that
-// turns too often is in quarantine: a container that was given it would lose it again.
+// turns counts how often a device has changed between good and bad. A device that changes
+// too often is in quarantine, because a container that is given it would lose it again.
 type turns struct {
-	// standing: it has been good since it came. Only then does a change count: a
-	// card that is plugged in stands unbound at first.
+	// standing: the device has been good since it came. Earlier changes do not count: a card
+	// that is plugged in is unbound at first.
 	standing    bool
 	good        bool
-	at          []time.Time // of the latest, oldest first; no more than decide
+	at          []time.Time // of the latest turns, oldest first; at most limit+1
 	quarantined bool
 }
 
-// take notes whether the device is good now, hold included. While it is in
-// quarantine it returns the end of that, if nothing turns any more; else zero.
+// take records whether the device is good now, after the recovery hold. It returns the end of
+// the quarantine if there are no more turns, or zero if there is no quarantine.
 func (t *turns) take(now time.Time, good bool, limit int, window time.Duration) (until time.Time) {
 	if limit == 0 {
 		*t = turns{}
@@ -188,5 +189,5 @@ func (t *turns) take(now time.Time, good bool, limit int, window time.Duration) 
 	return t.at[len(t.at)-1].Add(window)
 }
 
-// left takes note that the device is gone: its state when it comes back is no turn.
+// left records that the device is gone: its state when it returns is no turn.
 func (t *turns) left() { t.standing = false }

@@ -53,8 +53,7 @@ func TestRelapseStartsTheHoldAgain(t *testing.T) {
 	})
 }
 
-// The end of the hold is no evidence: the card is read once more, and what is
-// read then counts.
+// At the end of the hold the card is read once more, and that reading decides.
 func TestHoldEndsWithAReading(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := testConfig
@@ -66,14 +65,14 @@ func TestHoldEndsWithAReading(t *testing.T) {
 		r.hint(cardA)
 		f.set(cardA, good(0, 0))
 		r.hint(cardA)
-		f.set(cardA, good(0, 0, ap6)) // and nobody hints
+		f.set(cardA, good(0, 0, ap6)) // without a hint
 		r.after(10 * time.Second)
 		r.want("broken again behind our back", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
 	})
 }
 
-// A port that appears stands unbound for some milliseconds. Nobody was told that
-// it is good, so nobody need be warned: its first good reading counts at once.
+// A new port is unbound for some milliseconds. It was not offered yet, so its first good reading
+// counts at once.
 func TestNewDeviceNeedsNoHold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -107,7 +106,7 @@ func TestHealthIsPolled(t *testing.T) {
 		f := newBench("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
-		f.set(cardA, good(0, 0, ap6)) // errors are not announced by anything
+		f.set(cardA, good(0, 0, ap6)) // no event announces errors
 		r.after(5 * time.Second)
 		r.want("one health interval later", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
 	})
@@ -191,12 +190,12 @@ func TestReasonsAreExplained(t *testing.T) {
 	}
 }
 
-// What somebody must be told in the night is a warning, what is normal is not.
+// A change that needs action is logged at level warn, a normal one is not.
 func TestWarnings(t *testing.T) {
 	throttled := inventory.Condition{Reason: "power-throttled=6", Health: inventory.Unhealthy}
 	for _, test := range []struct {
 		name   string
-		before []inventory.Unit // when we come; nil: no card
+		before []inventory.Unit // before the start; nil: no card
 		after  []inventory.Unit
 		warns  int
 	}{

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// maxPending bounds the hints that wait while the loop is busy. Beyond it a
-// hint for everything says the same in less space.
+// maxPending bounds the hints that wait while the loop is busy. Beyond it they are replaced by
+// one hint for everything.
 const maxPending = 4096
 
-// hints merges what has been hinted since the loop last took it. Shared by
-// everyone who hints; the poke channel holds one element.
+// hints merges the hints that the loop has not taken yet. It is safe for concurrent use; the
+// poke channel holds one element.
 type hints struct {
 	poke chan struct{}
 
@@ -26,7 +26,7 @@ type pending struct {
 	source     string    // of the same
 	cards      map[string]Hint
 	nodes      map[string]Hint
-	policy     *Policy // the newest; nil: as it was
+	policy     *Policy // the newest; nil: unchanged
 }
 
 func newHints() *hints { return &hints{poke: make(chan struct{}, 1)} }
@@ -48,7 +48,7 @@ func (h *hints) use(p Policy) {
 func (h *hints) wake() {
 	select {
 	case h.poke <- struct{}{}:
-	default: // poked already, and not yet taken: what we merged will be taken with it
+	default: // poked already: the loop will take the merged hints
 	}
 }
 
@@ -72,8 +72,8 @@ func (p *pending) merge(hint Hint) {
 	if len(p.cards)+len(p.nodes) > maxPending {
 		p.all(hint)
 		p.nodes = nil
-		// A card that the kernel gave up cannot be said in less space: scanning would
-		// not show it. There are no more of these than PCI devices.
+		// That the kernel gave a card up is kept, because a listing would not show it. There
+		// are no more such hints than PCI devices.
 		maps.DeleteFunc(p.cards, func(_ string, h Hint) bool { return !h.RecoveryFailed })
 	}
 }

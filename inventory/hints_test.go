@@ -22,8 +22,7 @@ func TestResyncFindsWhatNobodyAnnounced(t *testing.T) {
 	})
 }
 
-// A virtual function has its FME at the physical one: news about that concerns
-// it, too.
+// The FME of a virtual function belongs to the physical function: hints for that concern both.
 func TestHintForThePhysicalFunctionReachesTheVirtualOne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -57,8 +56,7 @@ func TestNodeHintReachesItsCard(t *testing.T) {
 	})
 }
 
-// A flood of hints ends in a reading that began after the last of them, and
-// needs few readings for it.
+// After many hints the last reading has begun after the last hint, and there are few readings.
 func TestHintsAreMerged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -94,7 +92,7 @@ func TestHintsForEndlessCardsAreBounded(t *testing.T) {
 	})
 }
 
-// Names of nodes are given again: one that a card had may be another's by now.
+// Names of nodes are reused: the node of one card may belong to another one later.
 func TestNodeHintReachesItsNewCard(t *testing.T) {
 	host := sysfs.Host{Sys: t.TempDir(), Dev: t.TempDir()}
 	for _, err := range []error{
@@ -190,8 +188,7 @@ func TestNodeHintReachesAllCardsThatHadTheNode(t *testing.T) {
 	})
 }
 
-// A node that left with its card leads nowhere any more: its name is given again,
-// to another card perhaps.
+// The node of a removed card has no card. Its name may be given to another card.
 func TestNodeOfACardThatLeft(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")

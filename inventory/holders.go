@@ -12,15 +12,14 @@ import (
 // Holding is a device that is held under one name.
 type Holding struct {
 	As      string   // the name under which it was given out
-	Holders []string // namespace/pod/container; empty: given out, it is not known yet to whom
-	// Nodes are the names and numbers (MAJOR:MINOR) of the nodes that the holders were
+	Holders []string // namespace/pod/container; empty: given out, the container is not known yet
+	// Nodes has the names and numbers (MAJOR:MINOR) of the nodes that the holders were
 	// given. If they are not known, NodesErr is the reason.
 	Nodes    []string
 	NodesErr error
 }
 
-// heldAs returns how a device is held under a name. A device that has no name is held
-// under any.
+// heldAs returns the holding of a device under a name, or the first one if the name is "".
 func heldAs(holdings []Holding, name string) (Holding, bool) {
 	i := slices.IndexFunc(holdings, func(h Holding) bool { return name == "" || h.As == name })
 	if i < 0 {
@@ -37,18 +36,18 @@ func nodesGiven(holdings []Holding) []string {
 	return all
 }
 
-// holders is what the node knows of the holders of devices.
+// holders has the newest answer about the holders of devices.
 type holders struct {
 	held   map[string][]Holding // the newest answer; nil: none yet
 	heldAt time.Time            // when it was asked for
-	err    string               // why the newest question failed, ""
+	err    string               // of the newest question; "": it was answered
 	blind  bool                 // by the newest answer, the nodes of a held device are not known
-	record map[string][]Holding // holdings of before the start, until there is an answer
+	record map[string][]Holding // holdings at the start, until there is an answer
 	began  time.Time            // the start
 
-	ask   time.Time // when the node wants the next answer; zero: whenever
-	again bool      // the newest answer is older than something that it should tell about
-	doubt time.Time // until when a device that was free may turn out to be held
+	ask      time.Time // when the next question is needed; zero: the node needs none
+	again    bool      // the newest answer is older than a claim that waits for it
+	askUntil time.Time // questions are repeated until then: a free device may turn out to be held
 }
 
 // of returns the holdings of the device with this id, by the newest answer, or by the
@@ -63,19 +62,19 @@ func (h *holders) of(id string) []Holding {
 const (
 	// answerWithin is how long an answer may take.
 	answerWithin = 2 * time.Second
-	// untilHeard is the longest time between two questions before the first answer.
-	untilHeard = time.Second
-	// maxMissing bounds the claims on devices that were never seen here: the kubelet is
-	// believed, but not without limit.
+	// untilAnswered is the longest time between two questions before the first answer.
+	untilAnswered = time.Second
+	// maxMissing bounds the claims on devices that this process has never read: the answer of
+	// a broken kubelet may have any number of them.
 	maxMissing = 1024
-	// maxID is the longest id in bytes that is taken for one: ours have 19 at most, the
-	// kubelet documents 63.
+	// maxID is the length in bytes of the longest id that is accepted: ours have 19 at most,
+	// the kubelet documents 63.
 	maxID = 63
 )
 
-// takeAnswer takes in who holds which device. It ends the claims on devices that are free, and
-// begins those on devices that are held and missing, or held under another name. asked is when
-// the question was asked: the answer cannot tell what happened after that.
+// takeAnswer applies an answer about holders. It ends the claims on devices that are free, and
+// begins claims on devices that are held and missing, or held under another name. asked is when
+// the question was asked: the answer does not cover later events.
 func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 	h := &n.holders
 	before := h.held
@@ -158,19 +157,19 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 	}
 }
 
-// askOn has the question repeated for some time, and at least once, after an answer that a
-// device is free: a kubelet that has just started may not know its pods yet.
+// askOn has the question repeated for the grace time, and at least once, after an answer that a
+// device is free: a kubelet that has just started may not name all holders yet.
 func (h *holders) askOn(asked time.Time, grace time.Duration) {
-	h.doubt = asked.Add(max(grace, time.Nanosecond))
+	h.askUntil = asked.Add(max(grace, time.Nanosecond))
 }
 
-// raise begins a claim on a device that is held and not here.
+// raise begins a claim on a device that is held and missing.
 func (n *node) raise(s *slot, h Holding, now time.Time) {
 	address := addressOf(s.id)
 	if s.id == "" || len(s.id) > maxID || len(n.waiting) >= maxMissing {
 		return
 	}
-	if c := n.cards[address]; c != nil && !c.read { // which devices it has is not known yet
+	if c := n.cards[address]; c != nil && !c.read { // its devices are not known yet
 		n.holders.ask = earlier(n.holders.ask, now.Add(n.rules.interval))
 		return
 	}
@@ -183,8 +182,8 @@ func (n *node) raise(s *slot, h Holding, now time.Time) {
 	n.confirm(s, h)
 }
 
-// finish takes note that each card has been read or given up: a device that is held and not
-// here is missing.
+// finish records that each card has been read or given up, and begins claims on the devices
+// that are held and missing.
 func (n *node) finish(now time.Time) {
 	n.complete = true
 	for _, id := range slices.Sorted(maps.Keys(n.holders.held)) {
@@ -194,8 +193,8 @@ func (n *node) finish(now time.Time) {
 	}
 }
 
-// expiry returns when a state that began at since, and that waits for an answer, ends if
-// no answer comes.
+// expiry returns the time at which a state that began at since, and waits for an answer, ends
+// without one.
 func (n *node) expiry(since time.Time) time.Time {
 	if n.holders.heldAt.After(since) {
 		since = n.holders.heldAt
@@ -203,7 +202,7 @@ func (n *node) expiry(since time.Time) time.Time {
 	return since.Add(n.rules.grace)
 }
 
-// expire ends the claims and rights about which nobody has been able to tell for the grace time.
+// expire ends the claims and rights that have waited for an answer for the grace time.
 func (n *node) expire(now time.Time) {
 	if n.holders.err == "" {
 		return
@@ -231,7 +230,7 @@ func (n *node) expire(now time.Time) {
 	}
 }
 
-// nextExpiry returns when [node.expire] has something to end; zero: never.
+// nextExpiry returns the time at which [node.expire] next has something to end, or zero.
 func (n *node) nextExpiry() (next time.Time) {
 	if n.holders.err == "" {
 		return next
@@ -254,17 +253,17 @@ func (n *node) nextExpiry() (next time.Time) {
 	return next
 }
 
-// poller asks who holds what, one question at a time. Only the loop uses it.
+// poller calls [Config.Holders], one call at a time. Only the loop uses it.
 type poller struct {
 	*Inventory
 	node      *node
 	scheduler *scheduler // for its goroutines
 	answers   chan answer
 	asking    bool      // a question is under way
-	since     time.Time // answers to questions of before do not count for heard
 	again     bool      // another one follows it
-	heard     bool      // a question was answered, or failed
-	next      time.Time // when to ask again; zero: not
+	answered  bool      // a question that was asked after since was answered, or failed
+	since     time.Time // the start, or the newest change of the families
+	next      time.Time // when to ask again; zero: not planned
 }
 
 // answer is the answer to one question.
@@ -274,11 +273,11 @@ type answer struct {
 	err   error
 }
 
-// ask asks, outside the loop. While a question is under way another one follows it.
+// ask asks in a goroutine of its own. If a question is under way, another one follows it.
 func (p *poller) ask(ctx context.Context) {
 	p.next = time.Time{}
 	if p.cfg.Holders == nil {
-		p.heard = true
+		p.answered = true
 		return
 	}
 	if p.asking {
@@ -298,18 +297,18 @@ func (p *poller) ask(ctx context.Context) {
 	})
 }
 
-// askIdly asks though no device waits for the answer: a kubelet that cannot answer is to be
-// known before a card is pulled, not after.
+// askIdly asks although no device waits for the answer, so that it is logged that a kubelet
+// does not answer before a card is pulled.
 func (p *poller) askIdly(ctx context.Context) {
 	if !p.asking && p.next.IsZero() && time.Since(p.node.holders.heldAt) >= p.cfg.HoldersInterval {
 		p.ask(ctx)
 	}
 }
 
-// take takes an answer.
+// take applies an answer and plans the next question.
 func (p *poller) take(ctx context.Context, a answer, now time.Time) {
 	h := &p.node.holders
-	p.asking, p.heard = false, p.heard || !a.asked.Before(p.since)
+	p.asking, p.answered = false, p.answered || !a.asked.Before(p.since)
 	p.cfg.Metrics.HoldersAsked(a.err)
 	before, blind := h.err, h.blind
 	h.err = ""
@@ -332,9 +331,9 @@ func (p *poller) take(ctx context.Context, a answer, now time.Time) {
 	switch {
 	case p.again, h.again:
 		p.ask(ctx)
-	case h.heldAt.IsZero(): // devices may be held under another name than they are offered
-		p.next = a.asked.Add(min(p.cfg.HoldersInterval, untilHeard))
-	case a.asked.Before(h.doubt): // at least twice before a released device is offered
+	case h.heldAt.IsZero(): // devices may be held under another name than theirs
+		p.next = a.asked.Add(min(p.cfg.HoldersInterval, untilAnswered))
+	case a.asked.Before(h.askUntil): // at least twice before a released device is offered
 		p.next = a.asked.Add(min(p.cfg.HoldersInterval, max(p.cfg.RecoveryHold/2, time.Second)))
 	case h.blind, a.err != nil:
 		p.next = a.asked.Add(p.cfg.HoldersInterval)
@@ -360,7 +359,7 @@ func (p *poller) logBlind(h *holders) {
 	p.log.Warn("nodes of held devices not known, free devices are withheld", event.NodesUnknown, event.Devices(slices.Compact(ids)), event.Err(why))
 }
 
-// follow plans the next question by what the node wants.
+// follow plans the next question for the devices that wait for an answer.
 func (p *poller) follow(ctx context.Context, now time.Time) {
 	h := &p.node.holders
 	switch want := h.ask; {
@@ -375,7 +374,7 @@ func (p *poller) follow(ctx context.Context, now time.Time) {
 	}
 }
 
-// takeTime does what the clock has called for.
+// takeTime ends expired claims, and asks if the next question is due.
 func (p *poller) takeTime(ctx context.Context, now time.Time) {
 	p.node.expire(now)
 	if !p.next.IsZero() && !now.Before(p.next) {

@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// A question under way when a device leaves cannot know that it was taken a
-// moment before.
+// A question that is under way when a device leaves may have an answer from before an allocation
+// of that moment.
 func TestAnswerOlderThanTheRemoval(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newBench("dfl"), newDesk()
@@ -21,7 +21,7 @@ func TestAnswerOlderThanTheRemoval(t *testing.T) {
 		r.after(time.Second)
 		d.set(func() { d.takes = time.Second })
 		f.pull(cardB)
-		r.hint(cardB) // asks: nobody holds anything
+		r.hint(cardB) // asks: no device is held
 		r.after(500 * time.Millisecond)
 		d.hold("3b:00.0", pod)
 		f.pull(cardA)
@@ -33,7 +33,7 @@ func TestAnswerOlderThanTheRemoval(t *testing.T) {
 	})
 }
 
-// Nobody can say who holds what: for the grace time anybody might.
+// While holders are not known, a device counts as held for the grace time.
 func TestGrace(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -96,7 +96,7 @@ func TestAnswersThatCease(t *testing.T) {
 	})
 }
 
-// A kubelet that has just started may not know yet who holds what.
+// A kubelet that has just started may not name all holders yet.
 func TestAnswerThatWasWrong(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newBench("dfl"), newDesk()
@@ -130,8 +130,8 @@ func TestAnswerThatWasWrongTwice(t *testing.T) {
 	})
 }
 
-// Who could not be asked for longer than the grace time is asked on: what was
-// given up meanwhile may be held.
+// If holders were unknown for longer than the grace time, questions continue: a device whose claim
+// has ended meanwhile may be held.
 func TestAnswerAfterTheGrace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newBench("dfl"), newDesk()
@@ -152,7 +152,7 @@ func TestAnswerAfterTheGrace(t *testing.T) {
 	})
 }
 
-// After a restart nothing is remembered: what is held and not here has left.
+// After a restart, a device that is held and missing has left.
 func TestHeldBeforeWeCame(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newBench("dfl"), newDesk()
@@ -198,7 +198,7 @@ func TestHeldBeforeWeCame(t *testing.T) {
 	})
 }
 
-// The first list does not wait long for somebody who does not answer.
+// The first list does not wait long for an answer about holders.
 func TestFirstListWithoutAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newBench("dfl"), newDesk()
@@ -248,8 +248,7 @@ func TestEverOthersThatWereNeverHere(t *testing.T) {
 	})
 }
 
-// Which ports a card has that hangs from the start is not known: none of them is
-// said to be gone.
+// The ports of a card that hangs from the start are not known: none of them is listed as removed.
 func TestHeldOnACardThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newBench("dfl"), newDesk()

@@ -2,9 +2,9 @@ package inventory
 
 import "cmp"
 
-// identity is what makes a port the one that it is, beside its place. "" is what
-// is not known, or not there: the two cannot be told apart while a card comes or
-// goes, because the kernel makes and removes it in parts.
+// identity tells a unit from another one in the same slot. "" is a part that is not known or
+// does not exist: the two cannot be told apart while a card comes or goes, because the kernel
+// adds and removes it in steps.
 type identity struct {
 	family string
 	pci    string // model of the card
@@ -12,13 +12,12 @@ type identity struct {
 	iface  string
 }
 
-// identityOf is what a device was published to be.
+// identityOf returns the identity that a device was published with.
 func identityOf(d *Device) identity {
 	return identity{family: d.Family, pci: d.PCIID, afu: d.AFUID, iface: d.InterfaceID}
 }
 
-// learn takes in what a reading tells. What is not there (any more) does not
-// unmake what was.
+// learn updates the identity by a reading. A part that the reading lacks stays as it was.
 func (i *identity) learn(r Unit, family string) {
 	i.family = family
 	i.pci = cmp.Or(r.PCIID, i.pci)
@@ -34,13 +33,13 @@ func (i *identity) learn(r Unit, family string) {
 type likeness uint8
 
 const (
-	unknown likeness = iota // not enough is known yet to tell
+	unknown likeness = iota // parts are missing that may still be read
 	same
 	other
 )
 
-// compare says whether now is what was before. What was not known before cannot
-// speak against it. With anyAFU a port is the same whatever AFU it holds.
+// compare compares two identities. A part that was not known before is ignored. With anyAFU
+// the AFU is ignored.
 func (before identity) compare(now identity, anyAFU bool) likeness {
 	if anyAFU {
 		before.afu = ""

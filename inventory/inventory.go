@@ -13,41 +13,42 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Config holds the times of an [Inventory], and whom it asks. Times must be
-// positive unless said otherwise.
+// Config holds the times of an [Inventory] and the source of holders. A time must be positive
+// unless its comment allows 0.
 type Config struct {
 	ResyncInterval   time.Duration // between two listings of all cards, with a reading of each
 	HealthInterval   time.Duration // between two checks of the known cards
-	RecoveryHold     time.Duration // how long good news must have held; 0: not at all
-	ReprogramTimeout time.Duration // how long a passing condition is only degraded
+	RecoveryHold     time.Duration // how long a device must stay healthy before it is offered again; may be 0
+	ReprogramTimeout time.Duration // how long a passing condition keeps its own severity, before it is unhealthy
 	ReadTimeout      time.Duration // after which a card that does not answer is unhealthy
 
 	FlapLimit  int           // more turns than this within FlapWindow: quarantine; 0: none
-	FlapWindow time.Duration // without FlapLimit: not used
+	FlapWindow time.Duration // not used if FlapLimit is 0
 
-	// Holders says which devices are held, by id, as what and by whom; one that is
-	// not in the answer is free. It may block until its context ends, which is soon.
-	// A device that leaves stays listed, unhealthy, until it is free. nil: nobody is
-	// asked, and what leaves is off the list at once.
+	// Holders returns the holdings of the devices that are held, by id; a device that is
+	// not in the answer is free. It may block until its context ends, after 2 s. A device
+	// that leaves stays listed, unhealthy, until it is free. If Holders is nil, a device
+	// that leaves is removed from the list at once.
 	Holders func(context.Context) (map[string][]Holding, error)
-	// Record has the holdings of before the start, in the form of Holders' answers. It counts
+	// Record has the holdings at the start, in the form of Holders' answers. It is used
 	// until Holders answers or TombstoneGrace is over, because a kubelet may answer late after
-	// its start. Only the nodes in it are used. The inventory reads it and does not change it.
+	// its start. Only the nodes in it are used. The inventory does not change it.
 	Record map[string][]Holding
-	// HoldersInterval is the time between two questions while the answer matters; else
-	// it is asked with each resync, so that it is known whether there is an answer.
-	// Without Holders: not used.
+	// HoldersInterval is the time between two calls of Holders while a device waits for the
+	// answer. Otherwise Holders is called with each resync, so that it is known whether it
+	// fails. It is not used without Holders.
 	HoldersInterval time.Duration
-	// TombstoneGrace is how long one that left stays listed when Holders fails; 0:
-	// not at all. It is also how long a card keeps its state while the daemon is out of
-	// descriptors or memory; then it is at least three times HealthInterval.
+	// TombstoneGrace is how long a device that has left, or has got another name, stays
+	// listed while Holders fails; may be 0. It is also how long a card keeps its state while
+	// the daemon is out of descriptors or memory; then it is at least three times
+	// HealthInterval.
 	TombstoneGrace time.Duration
-	Policy         Policy // at first; see [Inventory.Use]
+	Policy         Policy // at the start; see [Inventory.Use]
 
 	Metrics *metrics.Metrics // nil: nothing is counted
 }
 
-// Inventory is the actor. Create it with [New], run it once.
+// Inventory publishes the devices of a node. Create it with [New], and run it once.
 type Inventory struct {
 	cfg  Config
 	host sysfs.Host
@@ -65,7 +66,7 @@ type published struct {
 	stale chan struct{}
 }
 
-// New returns an inventory that knows nothing yet (Version 0).
+// New returns an inventory whose snapshot is empty (Version 0) until it is run.
 func New(cfg Config, host sysfs.Host, log *zap.Logger) *Inventory {
 	inv := &Inventory{
 		cfg: cfg, host: host, log: log.Named("inventory"),
@@ -75,27 +76,25 @@ func New(cfg Config, host sysfs.Host, log *zap.Logger) *Inventory {
 	return inv
 }
 
-// Hint says that something may have changed. It never blocks and is never
-// dropped: hints for the same place are merged until the loop takes them.
+// Hint has a card, or all cards, read again because something may have changed. It never
+// blocks. Hints for the same card or node are merged until the loop takes them.
 func (inv *Inventory) Hint(h Hint) {
 	inv.hints.add(h)
 	inv.cfg.Metrics.Hint(h.Source)
 }
 
-// Use makes p the policy from now on. It never blocks. If p has other families, all cards are
-// read again through them: what is held under an id or a name of the former policy stays
-// listed under it, unhealthy, until it is free.
+// Use replaces the policy. It never blocks. If p has other families, all cards are read again
+// through them. A device that is held under an id or a name of the former policy stays listed
+// under it, unhealthy, until it is free.
 func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 
-// Latest returns the newest snapshot and a channel that is closed when a newer
-// one is there.
+// Latest returns the newest snapshot and a channel that is closed when there is a newer one.
 func (inv *Inventory) Latest() (Snapshot, <-chan struct{}) {
 	p := inv.current.Load()
 	return p.Snapshot, p.stale
 }
 
-// Alive returns nil when the loop takes a ping, and ctx's error when it does not
-// in time.
+// Alive returns nil when the loop takes a ping, or ctx's error if ctx ends before.
 func (inv *Inventory) Alive(ctx context.Context) error {
 	select {
 	case inv.pings <- struct{}{}:
@@ -106,7 +105,7 @@ func (inv *Inventory) Alive(ctx context.Context) error {
 }
 
 // Run lists and reads the cards, follows hints and publishes until ctx ends; then it returns
-// nil. A reading that does not come back is left behind after a second.
+// nil. A reading that hangs is left behind after a second.
 func (inv *Inventory) Run(ctx context.Context) error {
 	resync := time.NewTicker(inv.cfg.ResyncInterval)
 	defer resync.Stop()
@@ -138,7 +137,7 @@ func (inv *Inventory) Run(ctx context.Context) error {
 		case <-inv.hints.poke:
 			inv.takeHints(ctx, n, s, p)
 		case r := <-s.results:
-			for more := true; more; { // results that wait already make one snapshot
+			for more := true; more; { // all results that are ready go into one snapshot
 				s.take(ctx, r, time.Now())
 				select {
 				case r = <-s.results:
@@ -164,18 +163,18 @@ func (inv *Inventory) Run(ctx context.Context) error {
 	}
 }
 
-// takeHints takes what was hinted since the last time, and the newest policy.
+// takeHints takes the pending hints and the newest policy.
 func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *poller) {
 	hinted := inv.hints.take()
 	if policy := hinted.policy; policy != nil {
 		now := time.Now()
 		if !slices.Equal(policy.Families, s.families) {
-			// The devices are withheld before it is asked who holds them: an allocation of this
+			// The devices are withheld before their holders are asked for: an allocation of this
 			// moment is either refused, or in the answer.
 			n.supersede(now)
 			inv.publish(n, s, p, now)
 			s.use(ctx, policy.Families)
-			p.heard, p.since = inv.cfg.Holders == nil, now
+			p.answered, p.since = inv.cfg.Holders == nil, now
 		}
 		n.usePolicy(*policy)
 		inv.logIdle(n)
@@ -192,13 +191,14 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 	}
 }
 
-// publish makes a snapshot of what changed, and then logs it. The first one of a generation
-// waits until all cards have been read, though not for cards that are slow to answer.
+// publish reconciles the node, publishes a snapshot if something has changed, and then logs the
+// changes. The first snapshot of a generation waits until all cards have been read, but no
+// longer than firstGrace.
 func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 	changes := n.reconcile(now)
 	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)
-	if !n.ready && (s.first != nil && len(s.first) == 0 && p.heard || late) {
-		n.ready, n.news = true, true // an empty list is news, too
+	if !n.ready && (s.first != nil && len(s.first) == 0 && p.answered || late) {
+		n.ready, n.news = true, true // an empty list is published, too
 	}
 	finished := n.ready && !n.complete && s.first != nil && len(s.first) == 0
 	if finished {
@@ -212,7 +212,7 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 		next := &published{stale: make(chan struct{}), Snapshot: Snapshot{
 			Version: old.Version + 1, Devices: n.devices, Complete: n.complete, Generation: n.generation, Hinted: n.hinted,
 		}}
-		inv.current.Store(next) // first the new version, then the news of it
+		inv.current.Store(next) // before the channel is closed: a reader must find the new version
 		close(old.stale)
 		n.copied, n.news, n.hinted = false, false, time.Time{}
 	}
@@ -225,8 +225,8 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 	}
 }
 
-// logIdle warns of excluded addresses that no device has: a slip of the pen would leave the
-// device that was meant on offer.
+// logIdle warns of excluded addresses that no device has: after a typing error the intended
+// device is still offered.
 func (inv *Inventory) logIdle(n *node) {
 	if idle := n.policy.idle(n.devices); n.complete && len(idle) > 0 {
 		inv.log.Warn("excluded address has no device", event.ConfigNotice, event.Devices(idle))

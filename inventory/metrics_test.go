@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// What becomes of devices, and what is done to know it, is counted.
+// Changes of devices, readings, listings and questions are counted.
 func TestMetrics(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := metrics.New("test")
@@ -97,7 +97,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// Whether it is known who holds what is asked before anybody needs to know.
+// It is known whether the kubelet answers before a device needs the answer.
 func TestHoldersKnown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m, d, f := metrics.New("test"), newDesk(), newBench("bench")

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// offered is what a device is offered as, and how it is.
+// offered returns the name of a device, with its health and reasons.
 func (r *rig) offered(id string) string {
 	s, _ := r.Latest()
 	d := s.Device(id)
@@ -20,8 +20,8 @@ func (r *rig) offered(id string) string {
 	return fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
 }
 
-// What was given out as something else before we came is never offered as what it is
-// now, however late it is seen: another card that hangs, or its own.
+// A device that was given out under another name before the start is never offered under its own,
+// however late it is read: because another card hangs, or its own.
 func TestHeldOtherwiseBeforeWeCame(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -73,7 +73,7 @@ func TestHeldOtherwiseBeforeWeCame(t *testing.T) {
 	}
 }
 
-// Where nobody can say who holds what, a device is what it is at once.
+// Without Holders, a device changes its name at once.
 func TestMoveWithoutHolders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, cfg := newBench("dfl"), testConfig

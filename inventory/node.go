@@ -8,41 +8,41 @@ import (
 	"time"
 )
 
-// node is what is known of the cards of this node and of the holders of their devices, and
-// what is published of it. Its methods read no clock, write no log and use no channel: they
-// are given the time, and [node.reconcile] returns what changed. Only the loop uses it.
+// node is the state of the cards of this node, of their devices and of the holders of these.
+// Its methods read no clock, write no log and use no channel: the time is an argument, and
+// [node.reconcile] returns the changes. Only the loop uses it.
 type node struct {
 	rules      rules
 	policy     Policy
-	generation uint64 // of the families of the policy
-	asks       bool   // the holders of devices are asked for
+	generation uint64 // see [Snapshot.Generation]
+	asks       bool   // [Config.Holders] is set
 
-	ready    bool // a list has been published: a unit that is new has been plugged in
+	ready    bool // a list has been published: a new unit has been plugged in
 	complete bool // each card has been read in this generation, or given up
 
 	cards   map[string]*card     // by address
 	slots   map[string]*slot     // by the id of the device
 	waiting map[string]bool      // ids of slots that wait for an answer about holders
-	recheck map[string]time.Time // by address of the card: when time alone may change something
+	recheck map[string]time.Time // by address of the card: when it must be read again
 	holders holders
 	rights  map[string]map[string]bool // name or number of a device node -> ids of devices with a right to it
 
 	marked  []string             // ids of slots that are to be reconciled, in this order
-	causes  map[string]time.Time // by those ids: when the hint behind it arrived; zero: there was none
+	causes  map[string]time.Time // by those ids: time of the hint; zero: there was none
 	changes []change             // since the last reconcile
 	devices []*Device            // to be published; sorted by id
-	copied  bool                 // devices is not the newest snapshot's
+	copied  bool                 // devices is not the slice of the newest snapshot
 	news    bool                 // a snapshot is due
-	hinted  time.Time            // earliest hint behind what is not published yet
+	hinted  time.Time            // of the earliest hint behind the changes that are not published yet
 }
 
-// card is what is known of one card.
+// card is the state of one card.
 type card struct {
 	units   []*unit             // in the order of the last reading
 	byDir   map[directory]*unit // the same
 	read    bool                // units are those of a reading, and not of an outline
 	former  bool                // units are those of an earlier generation
-	trouble []Condition         // what is wrong with the whole card, beside what is read of its units
+	trouble []Condition         // of the whole card, in addition to those of its units
 }
 
 // directory tells a unit's directory from a later one of the same name.
@@ -53,7 +53,7 @@ type directory struct {
 
 func directoryOf(u Unit) directory { return directory{u.Name, u.Incarnation} }
 
-// unit is what is known of a unit that is present, for as long as its directory lives.
+// unit is the state of a unit that is present, as long as its directory exists.
 type unit struct {
 	directory
 	id     string
@@ -62,33 +62,33 @@ type unit struct {
 
 	portID   int // -1: never known
 	what     identity
-	seen     map[string]bool   // health files that were there once
-	counters map[string]uint64 // as they were read last
-	last     Unit              // as it was read last
-	wrong    []Condition       // what is wrong by that, and by what was known before
+	seen     map[string]bool   // health files that have existed
+	counters map[string]uint64 // of the last reading
+	last     Unit              // of the last reading
+	wrong    []Condition       // of the last reading, with lost files and counters that rise
 
 	came    time.Time // when it was plugged in; zero: before the first list, or it has been offered since
-	coming  bool      // it is being plugged in, so far: what is wrong is no news
+	coming  bool      // it is still being plugged in: its conditions are normal, and logged at level info
 	device  *Device   // as published; nil before
-	unnamed time.Time // since when it lacks something to be offered; zero: it does not
+	unnamed time.Time // since when it has no name although it should; zero: it has one
 	noted   bool      // that was logged
 }
 
-// slot is the place of one device: what is present there, and what is promised of it.
+// slot is the place of one device: the unit that is present, and the claim on it.
 type slot struct {
 	id     string
-	unit   *unit  // what is present; nil: nothing
-	claim  *claim // what somebody may still rely on; nil: nothing
-	free   bool   // a claim ended because nobody holds the device: its name may change
-	health health // tracked conditions and turns; they outlast the unit while a claim stands
+	unit   *unit  // nil: none is present
+	claim  *claim // nil: there is none
+	free   bool   // a claim has just ended because the device is free: its name may change
+	health health // tracked conditions and turns; kept without a unit while there is a claim
 	device *Device
 	since  time.Time // of its health
 
-	nodes    []string // names and numbers of device nodes that it has a right to
-	lost     lost     // of these: what the device has lost and holders may still open
-	released released // and what was given to holders that are no longer named
+	nodes    []string // names and numbers of device nodes that the device has a right to
+	lost     lost     // of these: nodes that it has lost and holders may still open
+	released released // of these: nodes that were given to holders that are no longer named
 	conflict conflict // the worst since there was none
-	contends bool     // it waits for containers to end that have a right to nodes
+	contends bool     // it waits for containers that have a right to its nodes to end
 }
 
 func newNode(cfg Config, now time.Time) *node {
@@ -109,7 +109,7 @@ func newNode(cfg Config, now time.Time) *node {
 	return n
 }
 
-// slot returns the slot with this id, which it makes if there is none.
+// slot returns the slot with this id. It adds one if there is none.
 func (n *node) slot(id string) *slot {
 	s := n.slots[id]
 	if s == nil {
@@ -119,7 +119,7 @@ func (n *node) slot(id string) *slot {
 	return s
 }
 
-// mark has a slot reconciled, because of a hint that arrived at cause; zero: there was none.
+// mark has a slot reconciled. cause is the time of the hint; zero: there was none.
 func (n *node) mark(id string, cause time.Time) {
 	before, marked := n.causes[id]
 	if !marked {
@@ -128,9 +128,8 @@ func (n *node) mark(id string, cause time.Time) {
 	n.causes[id] = earlier(before, cause)
 }
 
-// takeReading takes in the reading, or the outline, of a card: units that left, came and
-// stayed. A unit that has another directory left and came, or is another one: that happened
-// between two readings.
+// takeReading applies the reading, or the outline, of a card: its units stay, leave or come. A
+// unit whose directory is another one has left and come between two readings.
 func (n *node) takeReading(address string, r result, cause, now time.Time) {
 	c := n.cards[address]
 	if c == nil {
@@ -142,7 +141,7 @@ func (n *node) takeReading(address string, r result, cause, now time.Time) {
 	units := make([]*unit, len(ids))
 	for i, read := range r.reading.Units {
 		if conflicts[i] {
-			// Not kept: as long as two units claim it, neither is believed.
+			// The number is not kept as long as two units have it.
 			read.PortIDKnown = false
 			read.Conditions = append(slices.Clone(read.Conditions), Condition{Reason: ReasonPortIDConflict, Health: Unhealthy})
 		}
@@ -154,7 +153,7 @@ func (n *node) takeReading(address string, r result, cause, now time.Time) {
 		switch {
 		case s.unit == nil:
 			n.come(s, now)
-		case c.former: // another kind of unit in the same place: it has not left
+		case c.former: // another kind of unit of the same card: no device has left
 			s.unit = &unit{portID: -1, device: was.device}
 		}
 		s.unit.id, s.unit.card = ids[i], address
@@ -174,7 +173,7 @@ func (n *node) takeReading(address string, r result, cause, now time.Time) {
 	c.read, c.former = c.read || !r.outline, false
 }
 
-// setTrouble sets what is wrong with a whole card.
+// setTrouble sets the conditions of a whole card.
 func (n *node) setTrouble(address string, trouble []Condition, cause time.Time) {
 	c := n.cards[address]
 	if c == nil {
@@ -190,7 +189,7 @@ func (n *node) setTrouble(address string, trouble []Condition, cause time.Time) 
 	}
 }
 
-// remove takes note that a card is gone.
+// remove removes a card that is gone, and its units.
 func (n *node) remove(address string, cause, now time.Time) {
 	if c := n.cards[address]; c != nil {
 		for _, u := range c.units {
@@ -201,8 +200,8 @@ func (n *node) remove(address string, cause, now time.Time) {
 	delete(n.recheck, address)
 }
 
-// come takes note that there is a unit in a slot where there was none. If somebody may hold
-// the device that left the slot, what comes has its recovery hold to pass.
+// come adds a unit to an empty slot. If there is a claim on the device that left the slot, the
+// new device must pass the recovery hold.
 func (n *node) come(s *slot, now time.Time) {
 	s.unit = &unit{portID: -1}
 	if n.ready {
@@ -216,8 +215,7 @@ func (n *node) come(s *slot, now time.Time) {
 	s.health.returned(now, s.claim.reason())
 }
 
-// leave takes note that the unit of a slot is gone. If somebody may hold the device, a claim
-// takes its place.
+// leave removes the unit of a slot. A claim keeps its device listed until it is known to be free.
 func (n *node) leave(s *slot, cause, now time.Time) {
 	d, u := s.unit.device, s.unit
 	s.unit, s.contends = nil, false
@@ -237,20 +235,20 @@ func (n *node) leave(s *slot, cause, now time.Time) {
 	n.holders.ask = earlier(n.holders.ask, now)
 }
 
-// known reports whether it is known, in this generation, which devices a card has.
+// known reports whether the devices of a card are known in this generation.
 func (n *node) known(address string) bool {
 	c := n.cards[address]
 	return c != nil && len(c.units) > 0 && !c.former
 }
 
-// wasRead reports whether a card has been read since it came.
+// wasRead reports whether a card has been read since it was plugged in.
 func (n *node) wasRead(address string) bool {
 	c := n.cards[address]
 	return c != nil && c.read
 }
 
-// steady reports whether a check of a card is enough: its last reading found units with which
-// nothing was wrong, ignored or not, and their devices are healthy.
+// steady reports whether a check of a card is enough: its units had no conditions in the last
+// reading, not even ignored ones, and their devices are healthy.
 func (n *node) steady(address string) bool {
 	return n.known(address) && !slices.ContainsFunc(n.cards[address].units, func(u *unit) bool {
 		return len(u.wrong) > 0 || u.device == nil || u.device.Health != Healthy
@@ -265,18 +263,18 @@ func (n *node) hasNode(address, name string) bool {
 	})
 }
 
-// identify gives each unit of a reading its id, in order, and reports which of them claim a
-// port number that another one claims too.
+// identify returns the id of each unit of a reading, in order, and reports for each unit
+// whether another one has the same port number.
 //
-// A hardware number is read once and kept while the unit's directory lives: a
-// newcomer cannot take it away. Units whose number is not known, or is another
-// one's, get the lowest number that is left: of a card with one port that is the
-// right one. They keep that, too, until their number is known.
+// A port number is read once and kept as long as the unit's directory exists, even if a new
+// unit has the same number. Units whose number is not known, or belongs to another unit, get
+// the lowest free number: on a card with one port it is the right one. They keep it until
+// their own number is known.
 func (c *card) identify(address string, units []Unit) (ids []string, conflicts []bool) {
 	ids, conflicts = make([]string, len(units)), make([]bool, len(units))
 	taken := make(map[int]bool)
 	take := func(i, number int) { taken[number], ids[i] = true, deviceID(address, number) }
-	claims := make(map[int][]int) // number -> newcomers that claim it
+	claims := make(map[int][]int) // number -> new units that have it
 	var open []int
 	for i, u := range units {
 		old := c.byDir[directoryOf(u)]
@@ -302,7 +300,7 @@ func (c *card) identify(address string, units []Unit) (ids []string, conflicts [
 		}
 	}
 	slices.Sort(open)
-	for _, i := range open { // the number that it had, if no other unit has taken it
+	for _, i := range open { // the number that the unit had before, if it is free
 		if old := c.byDir[directoryOf(units[i])]; old != nil {
 			if number := portOf(old.id); !taken[number] {
 				take(i, number)
@@ -319,7 +317,7 @@ func (c *card) identify(address string, units []Unit) (ids []string, conflicts [
 	return ids, conflicts
 }
 
-// learn takes in a reading of the unit.
+// learn updates the unit by a reading.
 func (u *unit) learn(read Unit, family string) {
 	if len(read.NodeNumbers) < len(read.Nodes) && slices.Equal(read.Nodes, u.last.Nodes) {
 		read.NodeNumbers = u.last.NodeNumbers // a number does not change while the directory exists
@@ -337,7 +335,7 @@ func (u *unit) learn(read Unit, family string) {
 				u.seen = make(map[string]bool, len(read.Files))
 			}
 			u.seen[f.Name] = true
-		case u.seen[f.Name]: // it was there once
+		case u.seen[f.Name]:
 			u.wrong = append(u.wrong, Condition{
 				Reason: cmp.Or(f.Reason, ReasonUnreadable+"="+f.Name), Health: f.Lost, Row: f.Row,
 				Err: fmt.Errorf("%s: was there and is gone", f.Name),
@@ -345,7 +343,7 @@ func (u *unit) learn(read Unit, family string) {
 		}
 	}
 	for _, c := range read.Counters {
-		// A counter that has fallen was begun anew, with the device that keeps it.
+		// A counter that has fallen was reset with its device.
 		if before, known := u.counters[c.Name]; known && c.Value > before {
 			u.wrong = append(u.wrong, Condition{
 				Reason: c.Reason, Health: c.Health, Row: c.Row,
@@ -359,17 +357,17 @@ func (u *unit) learn(read Unit, family string) {
 	}
 }
 
-// swapped reports whether a unit of another kind, in the same place, is on another card.
+// swapped reports whether a unit of another kind in the same slot belongs to another card.
 func (u *unit) swapped(read Unit) bool {
 	var now identity
 	now.learn(read, u.what.family)
 	return u.what.compare(now, true) == other
 }
 
-// describe returns the device as readers will see it, without its health and its name.
+// describe returns the device of the unit, without its health and its name.
 func (u *unit) describe() *Device {
 	address := u.card
-	if u.last.ID != "" { // a unit that stands in no PCI slot
+	if u.last.ID != "" { // a unit that is in no PCI slot
 		address = ""
 	}
 	return &Device{
@@ -381,8 +379,9 @@ func (u *unit) describe() *Device {
 	}
 }
 
-// supersede begins a generation in which other units may be read of the cards. Until a card has
-// been read again, its devices are listed as before, and given to no container.
+// supersede begins a generation, in which other families read the cards. Until a card has been
+// read again, its devices stay listed. Those that are offered get a claim: they are unhealthy
+// until it is known that they have no holder.
 func (n *node) supersede(now time.Time) {
 	for _, c := range n.cards {
 		c.former = true
@@ -397,7 +396,7 @@ func (n *node) supersede(now time.Time) {
 	}
 }
 
-// usePolicy has all devices judged anew, by the last reading of each.
+// usePolicy replaces the policy and has all devices judged again by their last readings.
 func (n *node) usePolicy(p Policy) {
 	if p.Mode != n.policy.Mode {
 		n.generation++
@@ -410,7 +409,7 @@ func (n *node) usePolicy(p Policy) {
 	}
 }
 
-// earlier returns the earlier of two moments, of which zero is none.
+// earlier returns the earlier of two times. A zero time is ignored.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

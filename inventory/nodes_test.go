@@ -7,8 +7,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// A card that comes and goes under its holder for days loses the same few nodes again and
-// again: each is remembered once.
+// A card that often comes and goes under its holder loses the same few nodes again and again. Each
+// is kept once.
 func TestNodesAreOwedOnce(t *testing.T) {
 	lost := slices.Repeat([][]string{{"dfl-port.1", "245:1"}, {"dfl-port.0", "245:0"}}, 1000)
 	want := []string{"245:0", "245:1", "dfl-port.0", "dfl-port.1"}

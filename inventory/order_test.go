@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The lines of a device tell its story in the order in which it came about, and the
-// first scan is done when all that it found has been said.
+// The log lines of a device are in the order of its changes, and the line for the first scan
+// follows those of all devices that it has found.
 func TestOrderOfLines(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newBench("dfl"), newDesk()

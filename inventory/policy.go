@@ -5,36 +5,37 @@ import (
 	"strings"
 )
 
-// Policy is what the operator says about devices. It is immutable.
+// Policy holds the operator's settings for devices. It is immutable.
 type Policy struct {
-	// Families read the cards. Their order decides which one a card belongs to that two
-	// of them know. They must be comparable with ==.
+	// Families list and read the cards. A card that two families can read belongs to the
+	// first of them. They must be comparable with ==.
 	Families []Family
-	// Mode names what the policy makes of the node as a whole. Another one begins a new
-	// generation ([Snapshot.Generation]).
+	// Mode is the mode of the node. Another mode begins a new generation
+	// ([Snapshot.Generation]).
 	Mode string
-	// AnyAFU: a unit that comes back with another AFU is the same device, because pods
+	// AnyAFU: a unit that returns with another AFU is the same device, because pods
 	// program it.
 	AnyAFU bool
-	// Exclude names cards (BB:DD.F, with a domain DDDD: where it is not 0) and
-	// single ports (the same with -pN, port 0 too) that are offered to nobody.
+	// Exclude has the cards (BB:DD.F, or DDDD:BB:DD.F outside domain 0) and the single
+	// ports (the same with -pN, also for port 0) that are given to no container.
 	Exclude map[string]bool
-	// Severity overrules how bad a condition is, by its [Condition.Row] or the NAME
-	// of that. Healthy: it does not count at all.
+	// Severity overrules the severity of a condition, by its [Condition.Row] or the NAME
+	// of that. Healthy: the condition is ignored.
 	Severity map[string]Health
-	// Name says what a device is to be offered as, by what it is: all of it but
-	// health and OfferedAs. "": it is not offered, and the error says what it lacks;
-	// without an error it was not meant to be. It is called by the loop: it may not
-	// block, and says the same of the same device. nil: devices have no names.
+	// Name returns the name of the resource that a device belongs to. It must not use the
+	// device's health, reasons and OfferedAs. "": the device is not offered; the error is
+	// the reason, or nil if the policy offers no such devices. The loop calls it: it must
+	// not block, and must return the same name for the same device. nil: devices have no
+	// names.
 	Name func(*Device) (string, error)
 }
 
-// excludes says whether the device with this id is named.
+// excludes reports whether the device with this id is excluded.
 func (p Policy) excludes(id string) bool {
 	return p.Exclude[id] || p.Exclude[cardOf(id)] || id == cardOf(id) && p.Exclude[id+"-p0"]
 }
 
-// idle lists what is excluded though none of the devices is meant.
+// idle returns the entries of Exclude that match none of the devices, sorted.
 func (p Policy) idle(devices []*Device) []string {
 	named := make(map[string]bool)
 	for _, d := range devices {
@@ -54,14 +55,14 @@ func (p Policy) idle(devices []*Device) []string {
 	return idle
 }
 
-// cardOf is the part of an id that names the card.
+// cardOf returns the part of an id that is the card's address.
 func cardOf(id string) string {
 	card, _, _ := strings.Cut(id, "-p")
 	return card
 }
 
-// apply overrules the conditions that the operator has an opinion on. The slice
-// is the caller's to lose.
+// apply sets the severities of the policy and removes ignored conditions. It changes the
+// slice.
 func (p Policy) apply(read []Condition) []Condition {
 	if len(p.Severity) == 0 {
 		return read

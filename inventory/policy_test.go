@@ -84,7 +84,7 @@ func TestExcludeWhileItHangs(t *testing.T) {
 	})
 }
 
-// What the operator says is no answer to the last hint, however long ago that was.
+// A change of policy has no hint, so it has no latency.
 func TestPolicyHasNoLatency(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -139,8 +139,8 @@ func TestSeverity(t *testing.T) {
 	}
 }
 
-// What the operator says counts at once, for what is wrong already and for what
-// is over but held.
+// A change of policy applies at once to present conditions, and to those that are over but in the
+// recovery hold.
 func TestSeverityChanges(t *testing.T) {
 	hot := inventory.Condition{Reason: "alarm-crit=temp1", Row: "alarm-crit", Health: inventory.Unhealthy}
 	bubble(t, func(t *testing.T) {

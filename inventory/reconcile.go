@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What is published of a slot, by what is present and what is claimed:
+// The published device of a slot, by the present device and the claim:
 //
 //	present   claim     compared         free, or grace over   holder unknown  held
 //	yes       none                       own name, own health
@@ -20,33 +20,34 @@ import (
 //	yes       renamed   another name     own name, no hold     + moving        + replaced-in-use
 //	yes       renamed   no name          own name, no hold     + moving        + moving
 //
-// "+ reason" is listed under the name of the claim, unhealthy, with what is present, its
-// reasons and this one. A renamed device that leaves has left.
+// An empty cell is as the one to its left. "hold" is the recovery hold. "+ reason" means that
+// the present device is listed under the name of the claim, unhealthy, with its own reasons
+// and this one. The claim on a renamed device that then leaves is a claim "left".
 
-// claim is what somebody may still rely on: that a device is listed under a name.
+// claim keeps a device listed under a name that a container holds, or may hold.
 type claim struct {
-	device   *Device   // as it was, for the list while nothing is present
+	device   *Device   // as it was, for the list while no device is present
 	what     identity  // of the device; empty if only its name is known
 	since    time.Time // the claim began
 	renamed  bool      // the device has not left: its name has changed
 	held     bool      // by the newest answer
 	holders  []string  // by the same
-	free     bool      // an answer that was asked for since then names no holder
+	free     bool      // an answer that was asked for since then has no holder
 	standing standing
 }
 
-// standing is how what is present compares with what is claimed.
+// standing is the result of comparing the present device with the claimed one.
 type standing uint8
 
 const (
-	absent     standing = iota // nothing is present
-	undecided                  // not enough is known yet, or it has no name yet
+	absent     standing = iota // no device is present
+	undecided                  // the identity or the name is not complete yet
 	replaced                   // another device is present, or the same under another name
-	renumbered                 // the device is present, under other nodes than its holders were given
+	renumbered                 // the device is present, with other nodes than its holders were given
 	identical                  // the device is present
 )
 
-// reason returns why a device in this state cannot be given to a container.
+// reason returns the reason why the claimed device cannot be given to a container.
 func (c *claim) reason() string {
 	switch {
 	case c.renamed && !(c.standing == replaced && c.held):
@@ -61,7 +62,7 @@ func (c *claim) reason() string {
 	return ReasonRemoved
 }
 
-// markerOf returns what stands on the list for a device that left.
+// markerOf returns the device that is listed for d when d has left.
 func markerOf(d *Device) *Device {
 	m := *d
 	m.Health, m.Reasons = Unhealthy, nil
@@ -69,8 +70,8 @@ func markerOf(d *Device) *Device {
 	return &m
 }
 
-// reconcile brings the published devices up to date and returns what changed since the last
-// call, in the order in which it came about.
+// reconcile publishes the marked slots and returns the changes since the last call, in the
+// order in which they happened.
 func (n *node) reconcile(now time.Time) []change {
 	for len(n.marked) > 0 {
 		s, cause := n.slots[n.marked[0]], n.causes[n.marked[0]]
@@ -89,26 +90,26 @@ func (n *node) reconcile(now time.Time) []change {
 func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	before := s.device
 	former := n.isFormer(s)
-	if c := s.claim; c != nil && c.free && !former { // as it was while its card was read again
+	if c := s.claim; c != nil && c.free && !former { // the answer arrived while the card was read again
 		n.release(s, "free", now)
 	}
 	switch u := s.unit; {
 	case u != nil:
 		d := u.describe()
-		if former { // its name is settled when it has been read through the families of this generation
+		if former { // it gets its name when it has been read through the families of this generation
 			d.OfferedAs = u.device.OfferedAs
 		} else {
 			n.settle(s, d, now)
 		}
 		conditions := n.policy.apply(slices.Clone(u.wrong))
 		if until := u.came.Add(portsComeWithin); u.last.Partial && now.Before(until) {
-			// The kernel adds and binds the ports of a card one after the other, and half a card is
-			// given to no container. A port that is not there after a while has been released for
-			// virtual functions.
+			// The kernel adds and binds the ports of a card one after the other. A container must not
+			// get a part of them. A port that is still missing after portsComeWithin has been
+			// released for virtual functions.
 			conditions = append(conditions, Condition{Reason: ReasonPortMissing, Health: Unhealthy})
 			n.recheckAt(u.card, until)
 		} else {
-			s.health.clear(ReasonPortMissing) // nothing to recover from, even if the rest of it was here before
+			s.health.clear(ReasonPortMissing) // without recovery hold, even if the device was offered before
 		}
 		conditions = append(conditions, n.cards[u.card].trouble...)
 		if s.claim != nil {
@@ -157,13 +158,14 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	}
 }
 
-// portsComeWithin is how long the ports of a card that has been plugged in are waited for.
+// portsComeWithin is how long a new device waits for all ports of its card.
 const portsComeWithin = time.Second
 
 // isFormer reports whether the unit in a slot is of an earlier generation.
 func (n *node) isFormer(s *slot) bool { return s.unit != nil && n.cards[s.unit.card].former }
 
-// settle begins, compares and ends the claim on a slot in which d is present, and names d.
+// settle begins, compares or ends the claim on a slot in which d is present, and sets the name
+// of d.
 func (n *node) settle(s *slot, d *Device, now time.Time) {
 	old, name := s.unit.device, ""
 	if n.policy.Name != nil {
@@ -183,7 +185,7 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 	case c != nil && c.renamed:
 		c.standing = replaced
 		if c.held {
-			s.health.clear(ReasonMoving) // it has become replaced-in-use
+			s.health.clear(ReasonMoving) // the reason is replaced-in-use now
 		}
 	case c != nil:
 		c.standing = n.compare(s, d, name)
@@ -195,8 +197,8 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 		}
 	case n.policy.Name == nil:
 	case old != nil && old.OfferedAs != "" && old.OfferedAs != name && !s.free && n.asks:
-		// A device that was never offered, and is not held, need not wait: a rule for an AFU
-		// does not match a port that has just come and stands unbound.
+		// A device that was never offered and is not held changes its name at once: a rule for
+		// an AFU does not match a new port until its driver binds.
 		if _, held := heldAs(holdings, old.OfferedAs); held || s.health.offered {
 			s.claim = &claim{device: markerOf(old), what: identityOf(old), since: now, renamed: true, standing: undecided}
 			if name != "" {
@@ -205,8 +207,8 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 		}
 		n.holders.ask = earlier(n.holders.ask, now)
 	case len(holdings) > 0 && (!heldByName || name == "") && (n.holders.err == "" || now.Before(n.expiry(n.holders.heldAt))):
-		// Given out under another name before this daemon began: only the name is known. While
-		// questions fail, the newest answer counts for the grace time.
+		// The device was given out under another name before this daemon began; only the name is
+		// known. While questions fail, the newest answer counts for the grace time.
 		s.claim = &claim{device: markerOf(d), since: now, renamed: true, standing: undecided}
 		s.claim.device.OfferedAs = holdings[0].As
 		if name != "" {
@@ -222,16 +224,16 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 	}
 }
 
-// compare returns how d, which is present and would be offered under this name, compares with
-// the device that left the slot.
+// compare compares d, which is present and has this name by the policy, with the device that
+// left the slot.
 func (n *node) compare(s *slot, d *Device, name string) standing {
 	like := s.claim.what.compare(s.unit.what, n.policy.AnyAFU)
 	switch {
-	case like == unknown, like == same && n.policy.Name != nil && name == "": // what it lacks may come
+	case like == unknown, like == same && n.policy.Name != nil && name == "": // the rest may still be read
 		return undecided
 	case like == other, n.policy.Name != nil && name != s.claim.device.OfferedAs:
 		return replaced
-	case len(d.Nodes) == 0 && len(s.lost.nodes) > 0: // a region whose ports are yet to come
+	case len(d.Nodes) == 0 && len(s.lost.nodes) > 0: // a region whose ports do not exist yet
 		return undecided
 	case s.cameBackElsewhere(n, nodesOf(d)):
 		return renumbered
@@ -239,31 +241,31 @@ func (n *node) compare(s *slot, d *Device, name string) standing {
 	return identical
 }
 
-// endClaim ends the claim on a slot whose device is back.
+// endClaim ends the claim on a slot whose device has returned or has its old name again.
 func (n *node) endClaim(s *slot, as change, now time.Time) {
 	as.Change, as.lasted, as.holders = Change{ID: s.id, New: s.claim.device}, now.Sub(s.claim.since), s.claim.holders
 	n.changes = append(n.changes, as)
 	s.claim = nil
 }
 
-// release ends the claim on a slot: nobody holds the device any more, or nobody could tell
-// for long enough.
+// release ends the claim on a slot because the device has no holder, or because its holders
+// have been unknown for the grace time.
 func (n *node) release(s *slot, why string, now time.Time) {
 	c := s.claim
 	s.claim, s.free, s.lost = nil, s.unit != nil, lost{}
 	if c.renamed {
-		s.health.clear(ReasonMoving, ReasonReplacedInUse) // that it has waited is nothing to recover from
+		s.health.clear(ReasonMoving, ReasonReplacedInUse) // without recovery hold
 	}
 	n.changes = append(n.changes, change{
 		Change: Change{ID: s.id, New: c.device}, kind: deviceReleased, renamed: c.renamed, lasted: now.Sub(c.since), why: why,
-		// It was free all along: that it was removed has been logged.
+		// The device was free all the time, and its removal has been logged.
 		quiet: !c.held && n.holders.err == "" && c.standing != renumbered && (c.standing != replaced || c.renamed),
 	})
 	n.mark(s.id, time.Time{})
 	n.claimNodes(s)
 }
 
-// confirm takes note of the holders of a device on which there is a claim.
+// confirm records the holders of a device on which there is a claim, if they have changed.
 func (n *node) confirm(s *slot, h Holding) {
 	if !s.claim.held || !slices.Equal(s.claim.holders, h.Holders) {
 		n.noteHeld(s, h)
@@ -274,14 +276,14 @@ func (n *node) confirm(s *slot, h Holding) {
 func (n *node) noteHeld(s *slot, h Holding) {
 	c := s.claim
 	c.held, c.holders = true, h.Holders
-	n.claimNodes(s) // a device that has its nodes now is judged again
+	n.claimNodes(s) // devices that have its nodes now are judged again
 	n.changes = append(n.changes, change{
 		Change: Change{ID: s.id, New: c.device}, kind: deviceHeld, renamed: c.renamed, renumbered: c.standing == renumbered, holders: h.Holders,
 	})
 }
 
-// noteUnnamed takes note, once, of what a device lacks to be offered. A unit that has just come
-// may lack it for some milliseconds.
+// noteUnnamed adds a change, once, if a device has had no name for [rules.unnamed]. A new unit
+// may lack its AFU id for some milliseconds.
 func (n *node) noteUnnamed(s *slot, lacks error, now time.Time) {
 	switch u := s.unit; {
 	case lacks == nil:
@@ -294,12 +296,12 @@ func (n *node) noteUnnamed(s *slot, lacks error, now time.Time) {
 	}
 }
 
-// note takes note that a unit is published as another device than before.
+// note adds the change of a unit that is published with another state than before.
 func (n *node) note(s *slot, u *unit, d *Device, cause, now time.Time) {
 	c := change{Change: Change{ID: s.id, Old: u.device, New: d}, kind: deviceListed, cause: cause, lasted: now.Sub(s.since)}
 	if u.device == nil {
 		u.coming = n.ready && pluggedIn(d)
-		c.warn = d.Health == Unhealthy && !u.coming && hasNewTrouble(&Device{}, d) // it was like that when it was first read
+		c.warn = d.Health == Unhealthy && !u.coming && hasNewTrouble(&Device{}, d)
 	} else {
 		u.coming = u.coming && pluggedIn(d)
 		c.warn = !u.coming && (d.Health > u.device.Health || hasNewTrouble(u.device, d))
@@ -315,19 +317,19 @@ func (n *node) note(s *slot, u *unit, d *Device, cause, now time.Time) {
 	n.changes = append(n.changes, c)
 	if u.device != nil && n.asks && !s.free {
 		gone := slices.DeleteFunc(nodesOf(u.device), func(node string) bool { return slices.Contains(nodesOf(d), node) })
-		s.lose(gone, now) // of a region: a port has gone
+		s.lose(gone, now) // a region has lost a port
 	}
 }
 
-// recheckAt has a card read again at t, or before; zero: never.
+// recheckAt has a card read again at t or earlier. It does nothing if t is zero.
 func (n *node) recheckAt(address string, t time.Time) {
 	if !t.IsZero() {
 		n.recheck[address] = earlier(n.recheck[address], t)
 	}
 }
 
-// list puts the device of a slot on the list, in the place of one with the same id, or takes
-// it off. The list is copied: the old one belongs to the readers of the snapshot.
+// list adds the device of a slot to the list, replaces it, or removes it. The list is copied
+// first, because readers of the snapshot use the old one.
 func (n *node) list(s *slot) {
 	i, found := slices.BinarySearchFunc(n.devices, s.id, compareID)
 	if !n.copied {
@@ -354,24 +356,24 @@ func sameNodes(a, b *Device) bool {
 	return slices.Equal(before, after)
 }
 
-// plugging has the reasons that a device has in turn, for some milliseconds each,
-// when its card is plugged in: the kernel binds the FME, makes the ports, binds them.
+// plugging has the sets of reasons that a device has one after the other, for some milliseconds
+// each, when its card is plugged in: the kernel binds the FME, adds the ports, binds them.
 var plugging = [][]string{
 	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
 	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // of one with several ports
 	{ReasonDriverUnbound}, {noFilesYet},
 }
 
-// noFilesYet is the reason of a port that is just being bound: the driver core makes the entry
+// noFilesYet is the reason of a port while its driver binds: the driver core adds the link
 // driver before the driver's own files (really_probe, drivers/base/dd.c).
 const noFilesYet = ReasonUnreadable + "=id"
 
-// pluggedIn reports whether nothing is wrong with d but what being plugged in explains.
+// pluggedIn reports whether d has only reasons that are normal while its card is plugged in.
 func pluggedIn(d *Device) bool {
 	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
 }
 
-// hasNewTrouble reports whether d has a reason that old did not have.
+// hasNewTrouble reports whether d has a reason that is present and that old did not have.
 func hasNewTrouble(old, d *Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
 		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)

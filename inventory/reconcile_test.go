@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReconcile plays short histories, one for each place in the table of what is published.
+// TestReconcile plays short histories, one for each place in the table of reconcile.go.
 func TestReconcile(t *testing.T) {
 	const recovering = "one unhealthy[recovering="
 	for _, test := range []struct{ compared, history, want, changes string }{
@@ -151,7 +151,7 @@ func TestReconcileRandom(t *testing.T) {
 	}
 }
 
-// reconcile has the node publish, and checks what it publishes.
+// reconcile has the node publish, and checks the published devices.
 func (w *world) reconcile() bool {
 	before := w.n.devices
 	changes := w.n.reconcile(w.now)
@@ -163,7 +163,7 @@ func (w *world) reconcile() bool {
 }
 
 // checkChanges checks that the changes are those between the lists, in the order in which they
-// came about.
+// happened.
 func (w *world) checkChanges(before []*Device, changes []change) {
 	told, ended := map[string]bool{}, map[string]bool{}
 	for _, c := range changes {
@@ -215,7 +215,7 @@ func (w *world) checkChanges(before []*Device, changes []change) {
 	}
 }
 
-// check compares what is published with the truth.
+// check compares the published devices with the world.
 func (w *world) check() {
 	if w.trusted {
 		return
@@ -259,8 +259,8 @@ func (w *world) check() {
 	}
 }
 
-// checkPod checks that the device of a pod is listed as what it was given out, and that no other
-// container can be given what the pod has.
+// checkPod checks that the device of a pod is listed under the name under which it was given out,
+// and that no other container can be given the same device.
 func (w *world) checkPod(p *testPod) {
 	if d := (Snapshot{Devices: w.n.devices}).Device(p.id); d == nil || d.OfferedAs != p.as {
 		w.wrong("%s, held as %s, is %s", p.id, p.as, show(d))
@@ -279,7 +279,7 @@ func (w *world) checkPod(p *testPod) {
 	}
 }
 
-// checkRights checks that rights to nodes are found from both sides.
+// checkRights checks that the rights to nodes in the index are those of the slots.
 func (w *world) checkRights() {
 	rights := map[string]map[string]bool{}
 	for id, s := range w.n.slots {
@@ -303,8 +303,8 @@ func (w *world) checkRights() {
 	}
 }
 
-// conclude ends all pods, mends all cards and checks that all claims end: by answers, or by the
-// lack of any for the grace time.
+// conclude ends all pods, mends all cards and checks that all claims end: by answers, or after the
+// grace time without answers.
 func (w *world) conclude(answers bool) {
 	w.pods, w.question, w.trusted = nil, nil, false
 	for i, c := range w.cards {

@@ -14,9 +14,9 @@ var reconcileConfig = Config{
 	Holders: func(context.Context) (map[string][]Holding, error) { return nil, errors.New("not called") },
 }
 
-// world is a host with two slots for cards, pods that use them, and the node that is told of
-// them. It changes by operations. After each one, what the node publishes is compared with the
-// truth.
+// world is a host with two slots for cards, the pods that use them, and a node whose readings and
+// answers come from them. It changes by operations. After each one, the published devices are
+// compared with the world.
 type world struct {
 	n        *node
 	now      time.Time
@@ -57,7 +57,7 @@ type testPod struct {
 	forgotten bool
 }
 
-// question is one to the kubelet that is under way.
+// question is a question for holders that is under way.
 type question struct {
 	asked time.Time
 	held  map[string][]Holding
@@ -66,7 +66,7 @@ type question struct {
 
 var addresses = [2]string{"0000:3b:00.0", "0000:5e:00.0"}
 
-// operations change a world. They report whether they could.
+// operations change a world. They report whether they were possible.
 var operations = map[string]func(w *world) bool{
 	"end":    func(w *world) bool { return w.endPod(0) },
 	"last":   func(w *world) bool { return w.endPod(len(w.pods) - 1) },
@@ -112,9 +112,9 @@ func set(flag *bool, to bool) (changed bool) {
 	return changed
 }
 
-// play does operations in a new world that has one card, and checks what is published from the
-// operation with the given index on. Operations that cannot be done are left out; done reports
-// whether the last one could.
+// play does operations in a new world that has one card, and checks the published devices from the
+// operation with the given index on. Operations that are not possible are left out; done reports
+// whether the last one was possible.
 func play(history []string, from int) (w *world, done bool) {
 	w = &world{now: time.Unix(1e9, 0), family: "port", name: "one", shown: map[string]*Device{}, claimed: map[string]bool{}}
 	w.heard = w.now
@@ -144,11 +144,11 @@ func (w *world) policy() Policy {
 	}}
 }
 
-// plug puts a card into a slot, in the place of the one that may be there. Its device nodes get
-// the lowest numbers that are free.
+// plug puts a card into a slot, and removes the card that is there. Its device nodes get the
+// lowest numbers that are free.
 func (w *world) plug(i, ports int, aside bool, c testCard) bool {
 	if w.cards[i] != nil && !w.n.ready {
-		return false // a card that takes the place of another one, unseen while the mode changes, counts as the same
+		return false // a card that replaces another one, unread while the mode changes, counts as the same
 	}
 	w.made++
 	c.directory = w.made
@@ -185,7 +185,7 @@ func (c *testCard) units(family string) (all []Unit) {
 	return all
 }
 
-// read has the node take in how the card of a slot is.
+// read hands the state of the card in a slot to the node.
 func (w *world) read(i int) bool {
 	address, c := addresses[i], w.cards[i]
 	if c == nil {
@@ -204,8 +204,7 @@ func (w *world) read(i int) bool {
 	return w.reconcile()
 }
 
-// wait lets time pass. A question is answered before, and cards are read again when the node
-// wants it.
+// wait lets time pass. A question is answered before, and cards are read again when they are due.
 func (w *world) wait(d time.Duration) bool {
 	if w.question != nil {
 		w.arrive()
@@ -234,7 +233,7 @@ func (w *world) wait(d time.Duration) bool {
 	return w.wrong("the node wants to be called at once, again and again")
 }
 
-// expire ends the claims and rights of which no answer has told for too long.
+// expire ends the claims and rights that have waited too long for an answer.
 func (w *world) expire() bool {
 	claims := func(p *testPod) (n int) {
 		if s := w.n.slots[p.id]; s != nil {
@@ -265,8 +264,8 @@ func (w *world) rename(name string) bool {
 	return w.reconcile()
 }
 
-// changeMode does as the loop does if the policy has other families: the devices are withheld
-// first. Then nothing is published until all cards have been read.
+// changeMode does the steps of the loop if the policy has other families: the devices are withheld
+// first, and no list is published until all cards have been read.
 func (w *world) changeMode() bool {
 	w.n.supersede(w.now)
 	if !w.reconcile() {
@@ -287,8 +286,8 @@ func (w *world) finish() bool {
 	return w.reconcile()
 }
 
-// startPod gives a device of a slot to a pod, if the list has one that is on offer and, as the
-// kubelet knows, not in use under this name.
+// startPod gives a device of a slot to a pod, if the list has an offered one that, by the kubelet,
+// is not in use under this name.
 func (w *world) startPod(i int) bool {
 	for _, d := range w.n.devices {
 		used := slices.ContainsFunc(w.pods, func(p *testPod) bool { return p.id == d.ID && p.as == d.OfferedAs })
@@ -318,7 +317,7 @@ func (w *world) endPod(i int) bool {
 	return true
 }
 
-// ask begins a question. Its answer is the truth of this moment.
+// ask begins a question. Its answer is the state of this moment.
 func (w *world) ask() bool {
 	held := map[string][]Holding{}
 	for _, p := range w.pods {

@@ -9,23 +9,22 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// change is a [Change] with what only the inventory knows of it. Log lines and counters are
-// made from it.
+// change is a [Change] with the details for its log line and its counters.
 type change struct {
 	Change
 	kind    kind
 	cause   time.Time     // when the hint behind it arrived; zero: there was none
 	lasted  time.Duration // how long the state before it lasted
-	warn    bool          // it is for the worse, and news
-	quiet   bool          // it is of no interest at level info
-	err     error         // what the reading met
+	warn    bool          // logged at level warn: the device has become worse
+	quiet   bool          // logged at level debug
+	err     error         // of the reading
 	holders []string
 	why     string
 
 	renamed, renumbered bool // of the claim
 }
 
-// kind is what a change is about.
+// kind is the kind of a change.
 type kind uint8
 
 const (
@@ -38,8 +37,8 @@ const (
 	deviceUnoffered               // a device lacks something to be offered
 )
 
-// report logs and counts changes. It is called when they have been published: a line takes some
-// percent of the way to the kubelet.
+// report logs and counts changes. It is called after they have been published, so that logging
+// does not delay the kubelet's list.
 func (inv *Inventory) report(changes []change, now time.Time) {
 	if len(changes) == 0 {
 		return
@@ -116,7 +115,7 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 	}
 }
 
-// worst returns the gravest reason why a device is not healthy, "" if it is healthy.
+// worst returns the first reason of a device, which is the worst one, or "" if it is healthy.
 func worst(d *Device) string {
 	if len(d.Reasons) == 0 {
 		return ""

@@ -7,7 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// What comes back to the place of a tombstone.
+// TestReturn plugs cards into the place of a tombstone.
 func TestReturn(t *testing.T) {
 	changed := func(change func(*inventory.Unit)) inventory.Unit {
 		p := good(7, 0)
@@ -21,7 +21,7 @@ func TestReturn(t *testing.T) {
 		name   string
 		anyAFU bool
 		back   inventory.Unit
-		at     string // state when it is back
+		at     string // state when it has returned
 		held   string // after the hold, still held
 		free   string // when its old holder has gone, after the hold
 	}{
@@ -68,8 +68,7 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// A card that is plugged in again stands unbound for a moment: what it is cannot
-// be known yet.
+// A card that is plugged in again is unbound for a moment: its AFU is not known yet.
 func TestReturnByWayOfUnbound(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newBench("dfl"), newDesk()
@@ -94,7 +93,7 @@ func TestReturnByWayOfUnbound(t *testing.T) {
 	})
 }
 
-// The one in its place may leave as well: the first one is still held.
+// The card in its place may leave as well: the first one is still held.
 func TestReplacementLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newBench("dfl"), newDesk()
@@ -117,9 +116,8 @@ func TestReplacementLeaves(t *testing.T) {
 	})
 }
 
-// The kernel makes and removes a card in parts: the region goes before the FME,
-// that before the ports. What is not there any more in between is no other
-// identity.
+// The kernel adds and removes a card in steps: the region goes before the FME, that before the
+// ports. A part that is missing meanwhile does not change the identity.
 func TestReturnAfterBeingSeenGoing(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -155,7 +153,7 @@ func TestReturnAfterBeingSeenGoing(t *testing.T) {
 	}
 }
 
-// A card of another driver in the place is another one.
+// A card with another driver in the same place is another one.
 func TestReturnUnderAnotherDriver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, other, d := newBench("dfl"), newBench("opae"), newDesk()
@@ -170,8 +168,8 @@ func TestReturnUnderAnotherDriver(t *testing.T) {
 	})
 }
 
-// A replacement that cannot be told any more is not believed to be one; nor is it
-// believed to be the first one.
+// A replacement whose identity cannot be read any more counts neither as the replacement nor as
+// the first card.
 func TestReplacementThatBecomesUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newBench("dfl"), newDesk()
@@ -184,7 +182,7 @@ func TestReplacementThatBecomesUnknown(t *testing.T) {
 		p.AFUID = afu2
 		f.set(cardA, p)
 		r.hint(cardA)
-		p.Incarnation++ // swapped unseen
+		p.Incarnation++ // swapped between two readings
 		p.AFUID, p.AFUIDKnown = "", false
 		f.set(cardA, p)
 		r.hint(cardA)
@@ -193,7 +191,7 @@ func TestReplacementThatBecomesUnknown(t *testing.T) {
 	})
 }
 
-// The hold of one that has waited ends on time, without a tick.
+// The hold of a device that has waited ends on time, without a tick.
 func TestHoldAfterReleaseEndsOnTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newBench("dfl"), newDesk()

@@ -27,7 +27,7 @@ const (
 	afu2  = "f7df405cbd7acf7222f144b0b93acd18"
 )
 
-// bench is a family whose cards a test lays out in memory.
+// bench is a family with cards that a test defines in memory.
 type bench struct {
 	name string
 
@@ -143,14 +143,14 @@ func (b *bench) delay(card string) (release func()) {
 	}
 }
 
-// unhang lets new readings through; those that hang go on hanging.
+// unhang lets new readings through; those that hang still hang.
 func (b *bench) unhang(card string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.hangs, card)
 }
 
-// good is a healthy port with the driver's number n.
+// good returns a healthy port with the driver's number n.
 func good(n, id int, bad ...inventory.Condition) inventory.Unit {
 	return inventory.Unit{
 		Name: fmt.Sprintf("dfl-port.%d", n), Incarnation: uint64(100 + n),
@@ -219,7 +219,7 @@ func (r *rig) Use(p inventory.Policy) {
 	r.Inventory.Use(p)
 }
 
-// hint hints and waits until the inventory has come to rest.
+// hint sends a hint, and waits until all goroutines are blocked.
 func (r *rig) hint(card string) {
 	r.Hint(inventory.Hint{Card: card, Source: "test", At: time.Now()})
 	synctest.Wait()
@@ -227,11 +227,11 @@ func (r *rig) hint(card string) {
 
 // after lets time pass.
 func (r *rig) after(d time.Duration) {
-	time.Sleep(d) // in the bubble: no time at all
+	time.Sleep(d) // in the bubble: takes no real time
 	synctest.Wait()
 }
 
-// states is the newest snapshot, short: id -> health and reasons.
+// states returns the health and the reasons of the devices in the newest snapshot, by id.
 func (r *rig) states() map[string]string {
 	s, _ := r.Latest()
 	m := map[string]string{}

@@ -14,7 +14,7 @@ import (
 // A device has a right to the names and numbers of the nodes that it has, that it had when
 // it left, and that its holders were given.
 
-// conflict is the certainty that another device has a right to a device's nodes.
+// conflict reports whether another device has a right to a device's nodes, and how certainly.
 type conflict uint8
 
 const (
@@ -23,39 +23,39 @@ const (
 	certain             // another device has a right, and is held
 )
 
-// lost are nodes that a device no longer has and that its holders may still open.
+// lost has nodes that a device no longer has and that its holders may still open.
 type lost struct {
 	nodes []string  // names and numbers
 	since time.Time // when the newest of them was lost
 }
 
-// released are the nodes of a device whose holders are no longer named.
+// released has the nodes of a device whose holders the newest answer no longer names.
 type released struct {
 	given []string  // names and numbers of the nodes that the holders were given
 	nodes []string  // these, and those that the device has lost
 	since time.Time // the first answer that does not name the holders was asked for
 }
 
-// releasedAfter is how many times the interval between two questions a released device
-// keeps its right to nodes, against devices that were never offered: a kubelet that has
+// releasedAfter is how long a released device keeps its right to nodes, against devices that
+// were never offered, as a multiple of the interval between two questions. A kubelet that has
 // just started does not name all holders.
 const releasedAfter = 3
 
 // nodesOf returns the names and numbers of the nodes of a device.
 func nodesOf(d *Device) []string { return slices.Concat(d.Nodes, d.NodeNumbers) }
 
-// lose keeps the right of a device to nodes that it loses, until an answer to a question that
-// is asked from now on says that nobody holds it.
+// lose keeps the right of a device to nodes that it loses, until the answer to a later question
+// has no holder of it.
 func (s *slot) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
 		all := slices.Concat(s.lost.nodes, nodes)
 		slices.Sort(all)
-		s.lost = lost{slices.Compact(all), now} // once each, however often a card comes and goes
+		s.lost = lost{slices.Compact(all), now} // without duplicates, which a flapping card would add
 	}
 }
 
-// claimNodes brings the rights of a device to nodes up to date, and has all devices reconciled
-// that this may concern.
+// claimNodes updates the rights of a device to nodes, and marks all devices whose conflicts may
+// have changed by that.
 func (n *node) claimNodes(s *slot) {
 	nodes := slices.Concat(nodesGiven(n.holders.of(s.id)), s.lost.nodes, s.released.nodes)
 	if s.device != nil {
@@ -84,11 +84,12 @@ func (n *node) claimNodes(s *slot) {
 	}
 }
 
-// contend returns the conditions of the nodes of d, which is present in the slot.
+// contend returns the conditions of d, which is present in the slot, that come from rights to
+// its nodes.
 func (n *node) contend(s *slot, d *Device) []Condition {
 	var all []Condition
 	if n.nodeChanged(s, d) {
-		s.health.offered = true // by an earlier process: good news waits
+		s.health.offered = true // by an earlier process: the recovery hold applies
 		all = append(all, Condition{Reason: ReasonNodeChanged, Health: Unhealthy})
 	}
 	switch now := n.conflict(s, d); {
@@ -100,7 +101,7 @@ func (n *node) contend(s *slot, d *Device) []Condition {
 		all = append(all, Condition{Reason: ReasonNodeInUse, Health: Unhealthy})
 	default:
 		if s.conflict == possible {
-			s.health.clear(ReasonNodeInUse) // nobody held the other device
+			s.health.clear(ReasonNodeInUse) // the other device had no holder
 		}
 		s.conflict = noConflict
 	}
@@ -112,7 +113,7 @@ func (n *node) contend(s *slot, d *Device) []Condition {
 func (n *node) conflict(s *slot, d *Device) conflict {
 	worst := noConflict
 	if !n.asks {
-		return worst // the holders of a device that has left are never known
+		return worst // holders are never known
 	}
 	mine := n.holders.of(s.id)
 	for _, node := range nodesOf(d) {
@@ -135,14 +136,15 @@ func (n *node) conflict(s *slot, d *Device) conflict {
 	return worst
 }
 
-// isFree reports whether a device whose holders are no longer named counts as free for
-// one that was offered before: two answers agree. The recovery hold comes on top.
+// isFree reports whether a device whose holders are no longer named counts as free for another
+// device: two answers agree, and offered is true, so that the other device must pass the recovery
+// hold.
 func (n *node) isFree(s *slot, offered bool) bool {
 	return offered && n.holders.heldAt.After(s.released.since)
 }
 
-// nodeChanged reports whether a held device that this process has not seen leave has other
-// nodes than its holders were given.
+// nodeChanged reports whether a held device that has not left since this process began has
+// other nodes than its holders were given.
 func (n *node) nodeChanged(s *slot, d *Device) bool {
 	if s.claim != nil && !s.claim.renamed {
 		return false // the claim has a reason of its own
@@ -154,9 +156,9 @@ func (n *node) nodeChanged(s *slot, d *Device) bool {
 	return replacedNodes(given, nodesOf(d))
 }
 
-// cameBackElsewhere reports whether a device that is back in its slot has other nodes
+// cameBackElsewhere reports whether a device that has returned to its slot has other nodes
 // than its holders were given. While the given nodes are not known, all nodes that it had
-// stand for them. Once true, it stays true as long as one of the given nodes is missing.
+// count as given. Once true, it stays true as long as one of the given nodes is missing.
 func (s *slot) cameBackElsewhere(n *node, now []string) bool {
 	nodes := nodesGiven(n.holders.of(s.id))
 	if len(nodes) == 0 {
@@ -165,18 +167,19 @@ func (s *slot) cameBackElsewhere(n *node, now []string) bool {
 	return replacedNodes(nodes, now) || s.claim.standing == renumbered && lacks(now, nodes)
 }
 
-// replacedNodes reports whether some of the given nodes are missing now and new ones are there.
-// A region that has only lost or only gained a port has the same nodes.
+// replacedNodes reports whether some of the given nodes are missing now and there are new ones.
+// A region that has only lost or only gained a port has no replaced nodes.
 func replacedNodes(given, now []string) bool {
 	return len(given) > 0 && lacks(given, now) && lacks(now, given)
 }
 
-// lacks reports whether one of nodes is missing in there.
-func lacks(there, nodes []string) bool {
-	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(there, node) })
+// lacks reports whether one of nodes is missing in present.
+func lacks(present, nodes []string) bool {
+	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(present, node) })
 }
 
-// sameHolders reports whether two devices are held by one container: it may open both.
+// sameHolders reports whether two devices are held by the same single container, which may open
+// the nodes of both.
 func sameHolders(a, b []Holding) bool {
 	return len(a) == 1 && len(b) == 1 && len(a[0].Holders) == 1 && slices.Equal(a[0].Holders, b[0].Holders)
 }

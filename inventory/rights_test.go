@@ -34,7 +34,7 @@ func TestRightsToNodesOverModes(t *testing.T) {
 	}
 }
 
-// actors plays a random scenario and knows which nodes containers have the right to.
+// actors plays a random scenario and keeps the nodes that containers have the right to.
 type actors struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -113,7 +113,7 @@ func (a *actors) fatal(format string, args ...any) {
 
 func (a *actors) turn(card string) {
 	r := a.random
-	// For longer than the grace time of 5 minutes the daemon may not know what is held.
+	// Holders may be unknown for no longer than the grace time of 5 minutes.
 	if !a.failing.IsZero() && time.Since(a.failing) > 3*time.Minute {
 		a.answer("ok")
 		a.do("wait 11s")

@@ -73,9 +73,8 @@ func (s *stage) unlogged(st scenarioStep) error {
 	return nil
 }
 
-// lines are what was logged, as FIELD=VALUE, the event first, level= among the
-// fields. They end in a blank,
-// so that a field's end can be told.
+// lines returns the log lines, as FIELD=VALUE, the event first, level= among the fields. They end
+// with a blank, so that the end of a field can be found.
 func (s *stage) lines() []string {
 	var all []string
 	for _, entry := range s.logs.All() {
@@ -91,8 +90,7 @@ func (s *stage) lines() []string {
 	return all
 }
 
-// shown is the value of a field as scenarios write it: times in ms, lists with
-// commas.
+// shown returns the value of a field as scenarios write it: times in ms, lists with commas.
 func shown(value any) string {
 	switch v := value.(type) {
 	case float64:
@@ -107,7 +105,7 @@ func shown(value any) string {
 	return fmt.Sprint(value)
 }
 
-// matches says whether a line is of an event and has these fields.
+// matches reports whether a line is of an event and has these fields.
 func matches(line string, words []string) bool {
 	if !strings.HasPrefix(line, "event="+words[0]+" ") {
 		return false
@@ -121,8 +119,8 @@ func matches(line string, words []string) bool {
 	return true
 }
 
-// A scenario whose expectation does not come true says what there is instead, and
-// one that asks for what cannot be done says why.
+// The error of a scenario has the value that was found instead of the expected one, or the reason
+// why a step is not possible.
 func TestScenarioFails(t *testing.T) {
 	for _, test := range []struct{ name, last, want string }{
 		{"health", "expect 3b:00.0 degraded link-width=4", "is healthy, want degraded link-width=4"},

@@ -19,21 +19,21 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// programming is the family dfl on a node where ports can be under programming:
-// their afu_id fails with EBUSY. No plain file answers that, so a reading of such
-// a port is turned into what inventory/port makes of it (takeAFU), by its table.
+// programming is the family dfl on a node where ports can be under programming: their afu_id fails
+// with EBUSY. A plain file cannot return that error, so readings of such a port are changed as
+// inventory/port would (takeAFU), by its table.
 type programming struct {
 	dfl.Family
 	*busyPorts
 }
 
-// busyPorts are the ports under programming, whatever a family makes of them.
+// busyPorts has the ports under programming.
 type busyPorts struct {
 	row inventory.Row
 
 	mu    sync.Mutex
 	ports map[portOfCard]bool
-	file  string                   // holds the same, in words: what a check looks at
+	file  string                   // has the same in words, for checks
 	hangs map[string]chan struct{} // cards whose readings hang until it is closed
 }
 
@@ -77,7 +77,7 @@ func (f *programming) Read(host sysfs.Host, card string) (inventory.Reading, err
 	return r, err
 }
 
-// hang makes the readings of a card hang that begin from now on.
+// hang makes new readings of a card hang.
 func (s *stage) hang(st scenarioStep) error {
 	s.family.mu.Lock()
 	defer s.family.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *stage) hang(st scenarioStep) error {
 	return nil
 }
 
-// answer lets all readings of a card go on.
+// answer ends the hanging readings of a card.
 func (s *stage) answer(st scenarioStep) error {
 	s.family.mu.Lock()
 	defer s.family.mu.Unlock()
@@ -107,14 +107,14 @@ func (s *stage) busy(st scenarioStep) error {
 	return s.family.write()
 }
 
-// names are those that scenarios write for long values.
+// names has the names that scenarios use for long values.
 var names = map[string]string{
 	"afu1": afu1, "afu2": afu2, "interface1": "69528db6eb31577a8c3668f9faa081f6", "interface2": "9346116da52d5ca8b06aa9a389ef7c8d",
 	"all-ones": strings.Repeat("f", 32),
 	"a10":      "8086:09c4:8086:0000", "n3000": "8086:0b30:8086:0000",
 }
 
-// inFull is what a name stands for, and any other word itself.
+// inFull returns the value of a name, or the word itself if it is no name.
 func inFull(word string) string {
 	if full, ok := names[word]; ok {
 		return full
@@ -122,7 +122,7 @@ func inFull(word string) string {
 	return word
 }
 
-// inShort is the name of a long value, and any other itself.
+// inShort returns the name of a long value, or the value itself if it has none.
 func inShort(value string) string {
 	for name, full := range names {
 		if full == value {
@@ -178,9 +178,8 @@ func (s *stage) nodeOf(st scenarioStep) string {
 	return filepath.Join(s.node.Dev, s.node.PortNode(st.card, st.port))
 }
 
-// set writes a health file, by its name in docs/health.md. The slot of every card
-// is the root port. AER files are given the number of errors, config the bytes
-// that it begins with.
+// set writes a health file, by its name in docs/health.md. The slot of every card is the root
+// port. AER files get the number of errors, config gets its first bytes.
 func (s *stage) set(st scenarioStep) error {
 	part, file, _ := strings.Cut(st.rest[0], "/")
 	value := inFull(strings.Join(st.rest[1:], " "))
@@ -216,7 +215,7 @@ func (s *stage) set(st scenarioStep) error {
 	return s.node.Set(st.card, port, file, value)
 }
 
-// hide takes a file away, show puts it back.
+// hide removes a file, show restores it.
 func (s *stage) hide(st scenarioStep) error {
 	path, err := s.path(st)
 	if err != nil {
@@ -233,7 +232,7 @@ func (s *stage) show(st scenarioStep) error {
 	return os.Rename(path+".hidden", path)
 }
 
-// path is that of a file of a card, by the same name as for set.
+// path returns the path of a file of a card, by the same name as for set.
 func (s *stage) path(st scenarioStep) (string, error) {
 	part, file, _ := strings.Cut(st.rest[0], "/")
 	switch part {

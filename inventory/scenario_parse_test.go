@@ -110,7 +110,7 @@ func parseStep(words []string) (scenarioStep, error) {
 	return st, nil
 }
 
-// wordsOf is how many words a usage asks for.
+// wordsOf returns the least and the greatest number of words of a usage.
 func wordsOf(usage []string) (least, most int) {
 	least, most = len(usage), len(usage)
 	for _, word := range usage {
@@ -140,7 +140,7 @@ func parsePort(word string) (int, error) {
 	return n, nil
 }
 
-// A scenario that nobody can have meant is refused, with its line.
+// A scenario with a wrong command is refused, with its line.
 func TestScenarioRefused(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"no story", "start\nexpect 3b:00.0 gone\n", "1: want the story in words first, as a comment"},
@@ -164,7 +164,7 @@ func TestScenarioRefused(t *testing.T) {
 	}
 }
 
-// Every command is used: one that no scenario knows is not known to work.
+// Every command is used by a scenario, so that it is tested.
 func TestScenarioCommandsAreUsed(t *testing.T) {
 	files, _ := filepath.Glob("testdata/scenarios/*.txt")
 	var used []string

@@ -17,7 +17,7 @@ import (
 var scenarioCommands = map[string]scenarioCommand{
 	"config":  {settles, "SETTING VALUE", (*stage).configure}, // before start; the names of the flags
 	"start":   {settles, "", (*stage).start},
-	"restart": {news, "[MODE]", (*stage).restart}, // the daemon: it remembers nothing
+	"restart": {news, "[MODE]", (*stage).restart}, // restarts the daemon, which has no state of its own
 	"wait":    {acts, "DURATION", (*stage).wait},
 
 	"plug":      {edits, "ADDRESS ports=N [OPTION=VALUE…]", (*stage).plug}, // afu= interface= pci= vf-of=
@@ -34,28 +34,28 @@ var scenarioCommands = map[string]scenarioCommand{
 	"busy":      {edits, "ADDRESS pN on|off", (*stage).busy}, // its afu_id fails with EBUSY
 
 	"hang":   {acts, "ADDRESS", (*stage).hang},    // readings of the card
-	"answer": {edits, "ADDRESS", (*stage).answer}, // it answers again
+	"answer": {edits, "ADDRESS", (*stage).answer}, // ends the hanging readings
 
 	"hint":    {news, "ADDRESS|all", (*stage).hint},
 	"gave-up": {news, "ADDRESS", (*stage).gaveUp}, // uevent ERROR_EVENT=FAILED_RECOVERY
 
-	"hold":          {acts, "ID POD…", (*stage).hold},      // as what it is offered as
-	"hold-as":       {acts, "NAME ID POD…", (*stage).hold}, // as this
+	"hold":          {acts, "ID POD…", (*stage).hold},      // under the name that it is offered under
+	"hold-as":       {acts, "NAME ID POD…", (*stage).hold}, // under this name
 	"free":          {acts, "ID", func(s *stage, st scenarioStep) error { s.desk.free(st.rest[0]); return nil }},
 	"unknown-nodes": {acts, "ID", (*stage).unknownNodes},                          // those that its holders were given
-	"holders":       {acts, "ok|slow|stall|empty|fail [WORD…]", (*stage).holders}, // how who holds what is answered
+	"holders":       {acts, "ok|slow|stall|empty|fail [WORD…]", (*stage).holders}, // the form of the next answers about holders
 	"mode":          {acts, "MODE", (*stage).changeMode},                          // while the daemon runs
 	"exclude":       {acts, "[ID…]", (*stage).exclude},                            // these, and no others
 	"severity":      {acts, "[ROW=SEVERITY…]", (*stage).severity},                 // these, and no others
 	"rules":         {acts, "[AFU=NAME…]", (*stage).rules},                        // these, and no others
 
 	"expect": {looks, "ID healthy|degraded|unhealthy|gone|ATTRIBUTE=VALUE [REASON…]", (*stage).expect},
-	"list":   {looks, "[ID…]", (*stage).list},                    // all that is listed
-	"log":    {looks, "EVENT [FIELD=VALUE…]", (*stage).logged},   // the last command made such a line
-	"no-log": {looks, "EVENT [FIELD=VALUE…]", (*stage).unlogged}, // nothing did yet, but what `log` has named
+	"list":   {looks, "[ID…]", (*stage).list},                    // the whole list
+	"log":    {looks, "EVENT [FIELD=VALUE…]", (*stage).logged},   // the last command has logged such a line
+	"no-log": {looks, "EVENT [FIELD=VALUE…]", (*stage).unlogged}, // no such line yet, except those that `log` has named
 }
 
-// configure sets one of the daemon's settings, by the name of its flag.
+// configure sets a setting of the daemon, by the name of its flag.
 func (s *stage) configure(st scenarioStep) error {
 	value := st.rest[1]
 	if st.rest[0] == "flap-limit" {
@@ -82,7 +82,7 @@ func (s *stage) configure(st scenarioStep) error {
 	return err
 }
 
-// setMode makes regions the devices, which may hold any AFU. Without it ports are.
+// setMode selects the kind of unit: regions, with any AFU, or ports if mode is empty.
 func (s *stage) setMode(mode string) error {
 	unit, ok := map[string]port.Kind{
 		"single": port.PerPort, "af": port.PerPort, "region": port.PerFME, "regiondevel": port.PerFMEWithNode,
@@ -106,8 +106,8 @@ func (s *stage) changeMode(st scenarioStep) error {
 	return err
 }
 
-// nameOf names devices as the modes do, in short: af-afu1, region-interface1. Rules
-// for AFUs come first.
+// nameOf returns the name of a device, in short: af-afu1, region-interface1. Rules for AFUs come
+// first.
 func (s *stage) nameOf(mode string, d *inventory.Device) (string, error) {
 	afu, iface := inShort(d.AFUID), inShort(d.InterfaceID)
 	switch name := s.ruled.Load().(map[string]string)[afu]; {
@@ -137,7 +137,7 @@ func (s *stage) rules(st scenarioStep) error {
 	return nil
 }
 
-// hold makes pods hold a device: as NAME, or as what it is offered as.
+// hold makes pods hold a device: as NAME, or under the name that it is offered under.
 func (s *stage) hold(st scenarioStep) error {
 	name, rest := "b.com/fpga", st.rest
 	if st.name == "hold-as" {
@@ -154,8 +154,7 @@ func (s *stage) hold(st scenarioStep) error {
 	return nil
 }
 
-// nodesOf returns the names and numbers of the nodes that a pod is given which is
-// given a device now.
+// nodesOf returns the names and numbers of the nodes that a pod would be given with a device now.
 func (s *stage) nodesOf(id string) []string {
 	if s.rig != nil {
 		snapshot, _ := s.rig.Latest()
@@ -166,7 +165,7 @@ func (s *stage) nodesOf(id string) []string {
 	return nil
 }
 
-// unknownNodes makes it unknown which nodes the holders of a device were given.
+// unknownNodes makes the nodes that the holders of a device were given unknown.
 func (s *stage) unknownNodes(st scenarioStep) error {
 	s.desk.forgetNodes(st.rest[0], errors.New("checkpoint: permission denied"))
 	return nil
@@ -178,7 +177,7 @@ func (s *stage) wait(st scenarioStep) error {
 	return err
 }
 
-// hint gives the news that silent edits lack.
+// hint sends the hint that silent edits lack.
 func (s *stage) hint(st scenarioStep) error {
 	card := ""
 	if st.rest[0] != "all" {

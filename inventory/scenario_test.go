@@ -24,15 +24,12 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// TestScenarios plays the files in testdata/scenarios, each a story told in the
-// language of scenarioCommands: what happens to a simulated node, what the
-// operator and the kubelet do, and what is listed and logged then. The inventory,
-// the family and the files that it reads are the real ones; time is a bubble's.
-//
-// A file begins with the story in words, as comments (#); then comes one command a
-// line. The daemon runs from `start` on. An edit of the node is followed by a hint
-// for its card, as from a kernel that announces everything; behind the word
-// `silently` it is found by the ticks alone.
+// TestScenarios plays the files in testdata/scenarios. Each is a story in the language of
+// scenarioCommands: changes of a simulated node, actions of the operator and the kubelet, and the
+// list and the log that are expected. The inventory, the family and the files are real; time is
+// that of a bubble. A file begins with a description in comments (#); then each line is a command.
+// The daemon runs from `start` on. An edit of the node is followed by a hint for its card, as from
+// a kernel that announces everything; after the word `silently` only the ticks can find it.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
 	if err != nil || len(files) == 0 {
@@ -58,7 +55,7 @@ func play(t *testing.T, file string, steps []scenarioStep) {
 	s := newStage(t)
 	for _, step := range steps {
 		switch err := s.take(step); {
-		case errors.As(err, new(mismatch)): // the rest of the story says more about it
+		case errors.As(err, new(mismatch)): // the rest of the story has more about it
 			t.Errorf("%s:%d: %s: %v", file, step.line, step, err)
 		case err != nil:
 			t.Fatalf("%s:%d: %s: %v", file, step.line, step, err)
@@ -66,13 +63,12 @@ func play(t *testing.T, file string, steps []scenarioStep) {
 	}
 }
 
-// mismatch is what an expectation found instead.
+// mismatch is an expectation that was not met: the value that was found instead.
 type mismatch string
 
 func (m mismatch) Error() string { return string(m) }
 
-// take plays one step, lets the inventory come to rest, and looks whether what is
-// listed makes sense.
+// take plays one step, waits until all goroutines are blocked, and checks that the list is sound.
 func (s *stage) take(st scenarioStep) error {
 	if err := s.allows(st); err != nil {
 		return err
@@ -89,7 +85,7 @@ func (s *stage) take(st scenarioStep) error {
 	return cmp.Or(err, s.sound())
 }
 
-// allows says whether there is what a step is about.
+// allows returns an error if the object of a step does not exist.
 func (s *stage) allows(st scenarioStep) error {
 	ports, plugged := s.plugged[st.card]
 	switch {
@@ -105,7 +101,7 @@ func (s *stage) allows(st scenarioStep) error {
 	return nil
 }
 
-// sound says what may not be listed in any story.
+// sound returns an error if the list breaks a rule of all stories.
 func (s *stage) sound() error {
 	if s.rig == nil {
 		return nil
@@ -119,8 +115,7 @@ func (s *stage) sound() error {
 	return nil
 }
 
-// stage is where a scenario is played: a simulated node, the operator, who holds
-// what, and the inventory that is to cope with it.
+// stage runs a scenario: a simulated node, the operator, the holders, and the inventory.
 type stage struct {
 	t      *testing.T
 	node   *simnode.Node
@@ -131,18 +126,18 @@ type stage struct {
 
 	mode    string         // "": devices have no names
 	ruled   atomic.Value   // names that the operator gives: map[string]string, by AFU
-	plugged map[string]int // cards, and how many ports each has
+	plugged map[string]int // cards, with the number of their ports
 
 	core zapcore.Core
 	logs *observer.ObservedLogs
 	rig  *rig   // nil before start
 	stop func() // of the same
 
-	acted int          // lines logged before the last command that was no look
-	named map[int]bool // lines that a look has named
+	acted int          // lines logged before the last command that is not a check
+	named map[int]bool // lines that a check has named
 }
 
-// newStage has the times that the daemon has by default.
+// newStage returns a stage with the daemon's default times.
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	node, err := simnode.New(t.TempDir())
@@ -157,7 +152,7 @@ func newStage(t *testing.T) *stage {
 	s.core, s.logs = eventtest.Observed(t)
 	s.cfg = withDesk(s.desk)
 	s.cfg.FlapLimit, s.cfg.FlapWindow = 5, 10*time.Minute
-	t.Cleanup(func() { time.Sleep(s.desk.takes) }) // whom the story left in the middle of an answer
+	t.Cleanup(func() { time.Sleep(s.desk.takes) }) // for an answer about holders that is still under way
 	return s
 }
 
@@ -192,8 +187,7 @@ func (s *stage) restart(st scenarioStep) error {
 	return s.start(st)
 }
 
-// usePolicy hands on what the operator says; before start it is what is said at
-// start.
+// usePolicy hands over the operator's settings; before start it sets those of the start.
 func (s *stage) usePolicy() {
 	if s.rig != nil {
 		s.rig.Inventory.Use(s.policy)

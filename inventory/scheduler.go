@@ -16,53 +16,55 @@ import (
 )
 
 const (
-	// firstGrace is how long the first snapshot waits for cards that are slow to
-	// answer. It waits for all at first: a list that grows card by card would cost
-	// the pods that are re-admitted after a boot their devices.
+	// firstGrace is how long the first snapshot of a generation waits for all cards to be
+	// read: if the list grew card by card, pods that are re-admitted after a boot would lose
+	// their devices.
 	firstGrace = 250 * time.Millisecond
-	// maxRoutineReads bounds the cards that are read in their turn at once: a reading
-	// takes a thread while it waits for hardware, and one that takes long has a second
-	// beside it. Hinted cards do not count, nor do those whose readings are overdue.
+	// maxRoutineReads bounds the cards of the routine queue that are read at the same time: a
+	// reading takes a thread while it waits for hardware, and a slow one has a hedged read
+	// beside it. Cards that are read at once do not count, nor do overdue readings.
 	maxRoutineReads = 32
-	// maxStuck bounds the readings of one card that hang. A card whose newest
-	// reading hangs is read beside it when news arrives: it may have left, and the card
-	// in its slot may be another one.
+	// maxStuck bounds the readings of one card that hang. When a hint arrives for a card
+	// whose newest reading hangs, another reading is started, because the card in the slot
+	// may have been replaced.
 	maxStuck = 3
-	// failuresUntilUnhealthy is how many readings in a row may fail before the last
-	// good one no longer counts.
+	// failuresUntilUnhealthy is how many readings in a row must fail until the devices of
+	// the card are unhealthy.
 	failuresUntilUnhealthy = 3
-	// leaveReadersAfter is how long the end waits for readings that hang.
+	// leaveReadersAfter is how long Run waits at its end for readings that hang.
 	leaveReadersAfter = time.Second
 )
 
-// scheduler decides which card is read when. It hands the results to the node and knows
-// no device itself. Only the loop uses it.
+// scheduler decides when each card is read, and hands the results to the node. It has no
+// devices itself. Only the loop uses it.
 type scheduler struct {
 	*Inventory
 	node     *node
 	families []Family
-	// generation grows with each change of the families. Results of others do not count.
+	// generation grows with each change of the families. Results of earlier generations are
+	// discarded.
 	generation uint64
 	readers    sync.WaitGroup // every goroutine that the loop starts
 
 	jobs       map[string]*job            // by the address of the card
-	reading    map[*job]bool              // jobs with a reading that is under way, and in time
+	reading    map[*job]bool              // jobs whose newest reading is under way and not overdue
 	unreadable map[*job]bool              // jobs whose last reading failed or is overdue
-	virtual    map[string]map[string]bool // physical function -> its virtual ones
-	now        []*job                     // to be read at once
-	routine    []*job                     // to be read in their turn
-	busy       int                        // cards that are being read in their turn, and in time
+	virtual    map[string]map[string]bool // physical function -> its virtual functions
+	now        []*job                     // queue of cards to be read at once
+	routine    []*job                     // queue of cards to be read in turn, a limited number at a time
+	busy       int                        // readings of the routine queue that are under way and not overdue
 
 	results  chan result
 	listed   chan listing
 	resolved chan resolution
 	listing  bool      // a listing is under way
-	relist   bool      // another one was asked for meanwhile
-	allAt    time.Time // first hint for everything that the next listing answers
+	relist   bool      // another one follows it
+	allAt    time.Time // of the first hint for everything since the last listing
 	listErr  string    // last error of a listing, so that it is logged once
 
 	// first has the cards of the first listing of this generation that have not been read
-	// yet; nil before that listing. Until firstUntil nothing is published before it is empty.
+	// yet; nil before that listing. Until firstUntil the first snapshot waits until it is
+	// empty.
 	first      map[string]bool
 	firstUntil time.Time
 
@@ -79,24 +81,24 @@ type job struct {
 
 	state   state
 	newest  int       // number of the newest reading
-	started time.Time // of that one
-	hedged  bool      // a second reading was started beside that one
-	counted bool      // that one is one of the bounded routine ones
-	stuck   int       // readings under way whose results do not count: overdue, superseded, or one of two
+	started time.Time // of the newest reading
+	hedged  bool      // the newest reading has a hedged read: a second one was started beside it
+	counted bool      // the newest reading counts in scheduler.busy
+	stuck   int       // readings under way whose results will be discarded: overdue, superseded, or the later of two
 	known   result    // the newest good reading; a check compares with it
 
 	hinted    time.Time       // first hint since the newest reading began; zero: none
-	answered  time.Time       // first hint before it, which its result answers
-	nodeHints map[string]Hint // hints about nodes since it began, by name
+	answered  time.Time       // first hint before the newest reading, which is the cause of its changes
+	nodeHints map[string]Hint // hints for nodes since the newest reading began, by name
 
 	failures int       // failed readings in a row, one per health interval at most
 	failedAt time.Time // when the last one was counted
-	starved  time.Time // since when each reading has met the daemon's own trouble; zero: the newest did not
-	// unchecked: each reading has met the daemon's own trouble for too long.
+	starved  time.Time // since when each reading has failed with the daemon's own trouble; zero: the newest has not
+	// unchecked: each reading has failed with the daemon's own trouble for too long.
 	unchecked bool
 
-	recoveryFailed bool // the kernel gave the card up, and no reading since has shown that it answers
-	givenUpAt      int  // number of the newest reading when it did
+	recoveryFailed bool // the kernel gave the card up, and the card has not answered a later reading
+	givenUpAt      int  // number of the newest reading when the kernel did
 }
 
 // want is whether, and how soon, a card is to be read.
@@ -104,9 +106,9 @@ type want uint8
 
 const (
 	wantNothing want = iota
-	wantCheck        // in its turn, and only if it has changed since the last reading
-	wantRoutine      // in its turn
-	wantNow          // ahead of all routine, and beside any number of other readings
+	wantCheck        // in turn, and only if it has changed since the last reading
+	wantRoutine      // in turn
+	wantNow          // before the routine queue, and without a limit of readings
 )
 
 // state is the state of the newest reading of a card.
@@ -114,11 +116,11 @@ type state uint8
 
 const (
 	idle    state = iota
-	reading       // under way, and in time
-	overdue       // under way, and longer than the read timeout
+	reading       // under way
+	overdue       // under way for longer than the read timeout
 )
 
-// result is one reading that came back.
+// result is the result of one reading.
 type result struct {
 	job        *job
 	number     int    // of the reading, among the job's
@@ -127,21 +129,21 @@ type result struct {
 	family     string
 	reading    Reading
 	took       time.Duration
-	err        error // errGone: no family has this card; others: it could not be read
+	err        error // errGone: no family has this card; otherwise it could not be read
 }
 
 // listing is the result of listing all cards.
 type listing struct {
 	cards      []string
 	generation uint64
-	err        error // some family could not list its cards
+	err        error // of the families that could not list their cards
 }
 
-// resolution is the result of looking for the card of a node by the node's number.
+// resolution is the result of finding the card of a node by the node's number.
 type resolution struct {
 	hint    Hint
-	owners  []string // the cards that were known to have the node
-	address string   // the card that has it, or ""
+	owners  []string // the cards that had the node in their last readings
+	address string   // the card that has it now, or ""
 }
 
 var errGone = fmt.Errorf("card is gone: %w", fs.ErrNotExist)
@@ -155,8 +157,8 @@ func newScheduler(inv *Inventory, n *node) *scheduler {
 	}
 }
 
-// use has all cards listed and read again, through these families. Readings that are under way
-// no longer count.
+// use has all cards listed and read again through these families. The results of readings that
+// are under way will be discarded.
 func (s *scheduler) use(ctx context.Context, families []Family) {
 	s.families = families
 	s.generation++
@@ -172,7 +174,7 @@ func (s *scheduler) use(ctx context.Context, families []Family) {
 	s.list(ctx, time.Time{})
 }
 
-// hintCard asks for a card and for the virtual functions that share its FME.
+// hintCard has a card read at once, and the virtual functions that share its FME.
 func (s *scheduler) hintCard(address string, h Hint) {
 	s.log.Debug("hint received", event.HintReceived, event.PCI(address), event.Source(h.Source))
 	if s.jobs[address] == nil {
@@ -194,9 +196,9 @@ func (s *scheduler) hintCard(address string, h Hint) {
 	}
 }
 
-// hintNode asks for a reading of the cards that are known to have this node, and resolves
-// the node's own number. Drivers reuse names, lowest first, so the node may belong to
-// another card by now. A reading that is under way may have passed the node before this
+// hintNode has the cards read that had this node in their last readings, and finds the card of
+// the node's number. Drivers reuse names, lowest first, so the node may belong to
+// another card by now. A reading that is under way may have read the node before this
 // hint: if its result has the node, another reading of its card follows.
 func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
 	r := resolution{hint: h}
@@ -220,8 +222,8 @@ func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
 	})
 }
 
-// takeResolution asks for the card. If the node leads nowhere and no card was known to
-// have it, anything may be new.
+// takeResolution has the card of a node read. If neither the node nor a last reading leads to
+// a card, all cards are listed.
 func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
 	switch {
 	case r.address != "" && !slices.Contains(r.owners, r.address):
@@ -232,8 +234,8 @@ func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
 	}
 }
 
-// list starts a listing of all cards, or asks for another one after the one under way,
-// which may have passed the place of the change already.
+// list starts a listing of all cards. If one is under way, another one follows it, because the
+// first may have read the place of the change already.
 func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 	if s.allAt.IsZero() {
 		s.allAt = hinted
@@ -259,9 +261,8 @@ func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 	})
 }
 
-// takeListing asks for every card that is listed or known. A card that is known and not
-// listed is not gone for that: reading it will tell. A card whose reading hangs cannot
-// tell, and is gone.
+// takeListing has every card read that is listed or known. A known card that is not listed is
+// removed only if its reading does not find it, or if its reading hangs.
 func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Time) {
 	s.listing = false
 	if found.generation != s.generation {
@@ -286,7 +287,7 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 	}
 	how := wantRoutine
 	if s.first == nil {
-		how = wantNow // however many: none of them may hold up the others' first list
+		how = wantNow // without a limit, so that slow cards do not delay the first list
 	}
 	for _, j := range s.jobs {
 		if j.state == overdue && !listed[j.address] && found.err == nil {
@@ -313,7 +314,7 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 	}
 }
 
-// logListing logs that cards cannot be listed, or can again; each once.
+// logListing logs that cards could not be listed, or could be listed again; each once.
 func (s *scheduler) logListing(err error) {
 	now := ""
 	if err != nil {
@@ -328,8 +329,8 @@ func (s *scheduler) logListing(err error) {
 	s.listErr = now
 }
 
-// ask puts a card in a queue. A card that is being read is asked again when that
-// reading has come back: it may have passed the place of the change already.
+// ask adds a card to a queue. A card that is being read is read again when that reading has
+// returned, because it may have read the place of the change already.
 func (s *scheduler) ask(j *job, w want) {
 	j.want = max(j.want, w)
 	s.queue(j)
@@ -352,8 +353,7 @@ func (j *job) mayRead() bool {
 	return j.state == idle || j.state == overdue && j.want == wantNow && j.stuck < maxStuck
 }
 
-// startReadings starts the readings that are due. A card that was moved to the other
-// queue stands in both, and is read once.
+// startReadings starts the readings that are due. A card that is in both queues is read once.
 func (s *scheduler) startReadings(ctx context.Context, now time.Time) {
 	for _, j := range s.now {
 		j.queued = wantNothing
@@ -388,14 +388,14 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	s.start(ctx, r, Family.Read)
 }
 
-// start reads outside the loop and sends the result to it. If r already has a reading, it
-// is checked first, and kept if it still holds.
+// start reads in a goroutine of its own and sends the result to the loop. If r already has a
+// reading, that is checked first, and kept if it is still valid.
 func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
 	r.generation = s.generation
 	families, address := s.families, r.job.address
 	s.readers.Go(func() {
 		defer backlog.FlushOnPanic(s.log)
-		runtime.Gosched() // on a single processor, what was just published goes out first
+		runtime.Gosched() // on a single processor, readers of the new snapshot run first
 		began := time.Now()
 		if len(r.reading.Observed) == 0 || !sysfs.Unchanged(r.reading.Observed) {
 			r.family, r.reading, r.err = readCard(families, s.host, address, read)
@@ -408,7 +408,8 @@ func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs
 	})
 }
 
-// readCard asks the families in turn.
+// readCard returns the reading of the first family that finds units, or else of the last that
+// has the card.
 func readCard(families []Family, host sysfs.Host, address string, read func(Family, sysfs.Host, string) (Reading, error)) (family string, found Reading, err error) {
 	var trouble error
 	err = errGone
@@ -432,16 +433,16 @@ func readCard(families []Family, host sysfs.Host, address string, read func(Fami
 	return family, found, err
 }
 
-// take takes a reading that came back, late or not.
+// take applies the result of a reading, or discards it if it is late.
 func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	j := r.job
 	switch {
 	case s.jobs[j.address] != j:
-		return // the card was given up; its slot may have another one
+		return // the card was given up; there may be another one in its slot
 	case r.outline && r.generation != s.generation:
 		return
 	case r.outline:
-		// Of use only if the card could not be read meanwhile.
+		// It is used only if the card still cannot be read.
 		delete(s.first, j.address)
 		if r.err == nil && len(j.trouble(s.node)) > 0 && !s.node.known(j.address) {
 			s.relate(j, r.reading.PhysFn)
@@ -460,7 +461,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 			s.forget(j, now)
 			return
 		}
-		s.empty(j, now) // it was asked for again
+		s.empty(j, now) // and read again
 	case sysfs.OwnTrouble(r.err):
 		s.cfg.Metrics.ScanStarved(r.took)
 		s.starve(j, r.err, now)
@@ -488,11 +489,11 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 		}
 	}
 	s.countUnreadable(j)
-	s.queue(j) // it may have been asked for again meanwhile
+	s.queue(j) // another reading may be wanted
 }
 
-// cameBack takes note of a reading whose result does not count: it may be as old as the
-// reading. If no newer reading has told more, the card is read again.
+// cameBack handles a reading whose result is discarded, because it may be out of date. If there
+// is no newer reading, the card is read again.
 func (s *scheduler) cameBack(j *job, r result, now time.Time) {
 	j.stuck--
 	if r.number == j.newest && j.state == overdue {
@@ -501,10 +502,11 @@ func (s *scheduler) cameBack(j *job, r result, now time.Time) {
 		s.ask(j, wantNow)
 		return
 	}
-	s.queue(j) // it may have been asked for while too many hung
+	s.queue(j) // a reading may be wanted that had to wait because too many hung
 }
 
-// setState keeps the set of readings under way, and the places of the routine ones.
+// setState sets the state of the newest reading, and updates the set of readings under way and
+// the count of routine ones.
 func (s *scheduler) setState(j *job, to state) {
 	j.state = to
 	if to == reading {
@@ -518,8 +520,7 @@ func (s *scheduler) setState(j *job, to state) {
 	}
 }
 
-// takeTime finds the readings that take too long, and reads the cards again for which
-// the clock alone may have changed something.
+// takeTime handles slow and overdue readings, and has the cards read whose recheck is due.
 func (s *scheduler) takeTime(ctx context.Context, now time.Time) {
 	for j := range s.reading {
 		switch took := now.Sub(j.started); {
@@ -530,15 +531,15 @@ func (s *scheduler) takeTime(ctx context.Context, now time.Time) {
 			s.countUnreadable(j)
 			s.cfg.Metrics.ScanTimeout(took)
 			s.log.Warn("reading timed out", event.ReadTimeout, event.PCI(j.address), event.Lasted(took))
-			s.distrust(ctx, j)
+			s.markUnreadable(ctx, j)
 			s.queue(j)
 		case took >= s.cfg.ReadTimeout/2 && !j.hedged:
-			// A second reading beside one that takes long: the cause may have begun during the
-			// first and be known to a later one. The kernel locks the errors of an FME while it
-			// programs, and these are not asked then. Whichever comes back first counts.
+			// A hedged read beside a slow one: the cause of the delay may have begun during the
+			// first, and a later one may avoid it. The kernel locks the errors of an FME while it
+			// programs, and they are not read then. The first result of the two is used.
 			j.hedged = true
 			if j.stuck+1 < maxStuck {
-				j.stuck++ // one of the two will be late
+				j.stuck++ // the later result of the two is discarded
 				s.start(ctx, result{job: j, number: j.newest}, Family.Read)
 			}
 		}
@@ -548,13 +549,13 @@ func (s *scheduler) takeTime(ctx context.Context, now time.Time) {
 			continue
 		}
 		delete(s.node.recheck, address)
-		if j := s.jobs[address]; j != nil && j.state != overdue { // else there is nothing to recheck until it is read
+		if j := s.jobs[address]; j != nil && j.state != overdue { // an overdue card is read when its reading has returned
 			s.ask(j, wantNow)
 		}
 	}
 }
 
-// next returns the earliest moment at which the clock alone changes something; zero: none.
+// next returns the earliest time at which takeTime has something to do, or zero.
 func (s *scheduler) next() (next time.Time) {
 	if !s.node.ready {
 		next = s.firstUntil
@@ -572,9 +573,9 @@ func (s *scheduler) next() (next time.Time) {
 	return next
 }
 
-// failed counts a reading that failed. The last state stays for a while: a card
-// that cannot be read is not a card that is gone. A burst of hints is no reason
-// to lose patience sooner, so no more than one is counted per health interval.
+// failed counts a reading that failed. The devices of the card keep their state until
+// failuresUntilUnhealthy readings have failed. A burst of hints must not shorten that time, so
+// at most one failure is counted per health interval.
 func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time) {
 	j.starved, j.unchecked = time.Time{}, false
 	counts := j.failures == 0 || now.Sub(j.failedAt) >= s.cfg.HealthInterval
@@ -587,13 +588,13 @@ func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time
 	}
 	log("card could not be read", event.ScanFailed, event.PCI(j.address), event.Count(j.failures), event.Err(err))
 	if len(j.trouble(s.node)) > 0 {
-		s.distrust(ctx, j)
+		s.markUnreadable(ctx, j)
 	}
 }
 
-// distrust makes the devices of a card unhealthy because it cannot be read. If they are
-// not known, they are looked up without asking the card.
-func (s *scheduler) distrust(ctx context.Context, j *job) {
+// markUnreadable makes the devices of a card unhealthy because it cannot be read. If they are
+// not known, it starts an outline of the card.
+func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
 	s.node.setTrouble(j.address, j.trouble(s.node), j.answered)
 	if s.node.known(j.address) {
 		delete(s.first, j.address)
@@ -602,7 +603,7 @@ func (s *scheduler) distrust(ctx context.Context, j *job) {
 	s.start(ctx, result{job: j, outline: true}, Family.Outline)
 }
 
-// trouble returns the conditions of the whole card: why it cannot be read, and whether the
+// trouble returns the conditions of the whole card: that it cannot be read, and that the
 // kernel gave it up.
 func (j *job) trouble(n *node) []Condition {
 	var all []Condition
@@ -620,7 +621,7 @@ func (j *job) trouble(n *node) []Condition {
 	return all
 }
 
-// countUnreadable keeps count of the cards whose last reading failed or is overdue.
+// countUnreadable updates the number of cards whose last reading failed or is overdue.
 func (s *scheduler) countUnreadable(j *job) {
 	if s.jobs[j.address] == j && (j.state == overdue || j.failures > 0) {
 		s.unreadable[j] = true
@@ -630,7 +631,7 @@ func (s *scheduler) countUnreadable(j *job) {
 	s.cfg.Metrics.CardsUnreadable(len(s.unreadable))
 }
 
-// relate keeps the way from a physical function to its virtual ones.
+// relate records the physical function of a card.
 func (s *scheduler) relate(j *job, physFn string) {
 	if j.physFn == physFn {
 		return
@@ -649,14 +650,15 @@ func (s *scheduler) relate(j *job, physFn string) {
 	s.virtual[physFn][j.address] = true
 }
 
-// empty takes the devices of a card that is gone off the list.
+// empty removes the devices of a card that is gone.
 func (s *scheduler) empty(j *job, now time.Time) {
 	s.relate(j, "")
 	j.starved, j.unchecked = time.Time{}, false
 	s.node.remove(j.address, j.answered, now)
 }
 
-// forget drops a card that is gone. Readings of it that are under way do not count.
+// forget removes a card that is gone. The results of its readings that are under way will be
+// discarded.
 func (s *scheduler) forget(j *job, now time.Time) {
 	s.empty(j, now)
 	s.setState(j, idle)
@@ -666,7 +668,7 @@ func (s *scheduler) forget(j *job, now time.Time) {
 }
 
 // awaitReaders waits for the goroutines under way. A reading that hangs in the kernel
-// cannot be ended: it is left behind, and logged.
+// cannot be ended: it is left behind and logged after leaveReadersAfter.
 func (s *scheduler) awaitReaders() {
 	done := make(chan struct{})
 	go func() { s.readers.Wait(); close(done) }()
@@ -681,16 +683,16 @@ func (s *scheduler) awaitReaders() {
 	}
 }
 
-// shortage is a time in which readings and listings meet the daemon's own trouble: it is
+// shortage is a time in which readings and listings fail with the daemon's own trouble: it is
 // out of descriptors or memory.
 type shortage struct {
 	since   time.Time // zero: there is none
-	last    time.Time // newest reading or listing that met it
-	listing bool      // the newest listing met it, and is to be repeated
+	last    time.Time // the newest reading or listing that failed for it
+	listing bool      // the newest listing failed for it, and is to be repeated
 }
 
-// starve handles a reading of a card that met the daemon's own trouble. Such a reading is
-// no finding about the card, so the card keeps its last state. After too long without a
+// starve handles a reading of a card that failed with the daemon's own trouble. It is no
+// evidence about the card, so the card keeps its last state. After too long without a
 // reading its devices become unhealthy, because they are not known to be healthy. The next
 // health tick reads the card again.
 func (s *scheduler) starve(j *job, err error, now time.Time) {
@@ -714,8 +716,8 @@ func (s *scheduler) noteShortage(err error, now time.Time) {
 	}
 }
 
-// tick asks for a check of every card, once per health interval. It also logs the end of a
-// shortage, when every card that met it has been read and the cards have been listed.
+// tick has every card checked, once per health interval. It also logs the end of a shortage,
+// when every card that failed for it has been read and the cards have been listed.
 func (s *scheduler) tick(ctx context.Context) {
 	starved := s.shortage.listing
 	for _, j := range s.jobs {

@@ -24,7 +24,7 @@ func withGrace(grace time.Duration) inventory.Config {
 	return cfg
 }
 
-// shortage is that every reading of these cards and every listing fails.
+// shortage makes every reading of these cards and every listing fail.
 func (b *bench) shortage(err error, cards ...string) {
 	for _, card := range cards {
 		b.fail(card, err)

@@ -10,13 +10,13 @@ import (
 
 const pod = "default/job/main"
 
-// version is the newest snapshot's.
+// version returns the version of the newest snapshot.
 func (r *rig) version() uint64 {
 	s, _ := r.Latest()
 	return s.Version
 }
 
-// history collects what is published, from now until the test ends.
+// history collects the published lists, from now until the test ends.
 func (r *rig) history() func() []string {
 	var seen []string
 	done := make(chan struct{})

@@ -44,7 +44,8 @@ func TestReadTimeout(t *testing.T) {
 	})
 }
 
-// What holds a reading up may be known to one that begins later: that one counts.
+// A reading may hang for a reason that a later reading avoids: the result of the later one is
+// used.
 func TestSecondReading(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -72,8 +73,8 @@ func TestSecondReading(t *testing.T) {
 	})
 }
 
-// A card that is slow, and no more, is not read without end: the first of the two
-// readings counts, though the second is still under way.
+// A slow card is not read again and again: the first result of the two readings is used, even if
+// the second is still under way.
 func TestSlowCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -90,7 +91,7 @@ func TestSlowCard(t *testing.T) {
 	})
 }
 
-// A reading that comes back late tells of the past: the card is read once more.
+// The result of a late reading is out of date: the card is read once more.
 func TestLateReadingIsNotBelieved(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -100,7 +101,7 @@ func TestLateReadingIsNotBelieved(t *testing.T) {
 		r.after(time.Hour)
 		r.want("hangs from the start", map[string]string{"3b:00.0": "unhealthy[read-timeout]"})
 		f.onRead = func() { f.cards[cardA] = inventory.Reading{Units: []inventory.Unit{good(0, 0, ap6)}} }
-		release() // and what was read an hour ago is good
+		release() // its result is an hour old
 		r.after(0)
 		r.want("read again", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
 		if n := r.logs.FilterField(zap.String("new", "healthy")).Len(); n != 0 {
@@ -109,7 +110,7 @@ func TestLateReadingIsNotBelieved(t *testing.T) {
 	})
 }
 
-// A card can leave, and another take its slot, while a reading of it hangs.
+// A card can leave, and another can be plugged into its slot, while a reading of it hangs.
 func TestCardThatHangsLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -133,7 +134,7 @@ func TestCardThatHangsLeaves(t *testing.T) {
 	})
 }
 
-// Where even the new readings hang, the listing tells that the card has left.
+// If new readings hang, too, the listing shows that the card has left.
 func TestCardThatHangsIsNotListedAnyMore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")
@@ -156,8 +157,8 @@ func TestCardThatHangsIsNotListedAnyMore(t *testing.T) {
 	})
 }
 
-// News of a card of which too many readings hang waits for no tick: it is read as
-// soon as one of them comes back, though a newer one hangs still.
+// A hint for a card of which too many readings hang does not wait for a tick: the card is read as
+// soon as one of them returns, even if a newer one still hangs.
 func TestNewsWaitsForTheFirstThatComesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := testConfig
@@ -243,7 +244,7 @@ func TestFailingReadKeepsTheLastStateForThreeScans(t *testing.T) {
 		r := start(t, testConfig, f)
 		f.fail(cardA, errors.New("read region0: input/output error"))
 		healthy := map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}
-		for range 27 { // as many as the events of one plug
+		for range 27 { // as many as the uevents of one plug
 			r.hint(cardA)
 		}
 		r.want("a burst of hints", healthy)
@@ -263,7 +264,7 @@ func TestFailingReadKeepsTheLastStateForThreeScans(t *testing.T) {
 	})
 }
 
-// A card that could never be read is listed all the same.
+// A card that could never be read is listed, too.
 func TestCardThatFailsFromTheStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newBench("dfl")

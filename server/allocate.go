@@ -20,20 +20,20 @@ import (
 	"b-com.com/accelerator-device-plugin/server/checkpoint"
 )
 
-// The variables that tell a container its devices: both hold the ids, separated
-// by commas, in the order of the request.
+// The environment variables with the ids of a container's devices, separated by commas, in
+// the order of the request. Both have the same value.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
 	envDevices = checkpoint.EnvDevices
 )
 
 // Allocate gives each container its devices, or refuses them all. An error is
-// final for the pod, and the kubelet sets no time limit: Allocate blocks on nothing but
-// the disk, where CDI is on, and on that for a second at most.
+// final for the pod, and the kubelet sets no time limit. Allocate blocks only on the disk, for
+// a second at most, and only if CDI is on.
 //
-// Errors: InvalidArgument for a request that asks for nothing or twice for the
-// same, NotFound for a device that is not known or gone, FailedPrecondition for
-// one that is unhealthy, Unavailable when the CDI spec cannot be written.
+// Errors: InvalidArgument if a request has no device or one twice, NotFound if a device is not
+// known or gone, FailedPrecondition if one is unhealthy, Unavailable if the CDI spec cannot be
+// written.
 func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	var asked []string
 	for _, c := range r.GetContainerRequests() {
@@ -54,7 +54,7 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 	return answer, nil
 }
 
-// allocate returns what each container is given, by the newest list.
+// allocate returns the answer for each container, by the newest list.
 func (p *plugin) allocate(newest *list, requests []*v1beta1.ContainerAllocateRequest) (*v1beta1.AllocateResponse, error) {
 	if len(requests) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "no container asks for a device")
@@ -73,7 +73,7 @@ func (p *plugin) allocate(newest *list, requests []*v1beta1.ContainerAllocateReq
 	return answer, nil
 }
 
-// give returns what a container gets with these devices, which are listed.
+// give returns the answer for a container that is given these devices, which are listed.
 func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
 	cfg, joined := p.endpoint.cfg, strings.Join(ids, ",")
 	answer := &v1beta1.ContainerAllocateResponse{
@@ -109,9 +109,9 @@ func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateRes
 	return answer, nil
 }
 
-// check returns a status with everything that is wrong with the requests, or nil. Its code
-// is that of the gravest problem, its length bounded whatever was asked. It must be called
-// after the allocation has been recorded.
+// check returns a status with all problems of the requests, or nil. Its code is that of the
+// worst problem. Its length is bounded. It must be called after the allocation has been
+// recorded.
 func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequest) error {
 	// The inventory withholds a device before it asks for its holders, but the conductor may
 	// wait for the kubelet or the end of another endpoint: the list may be older than that.
@@ -174,12 +174,12 @@ func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequ
 }
 
 const (
-	maxNamed = 8   // so many of a long list are named
-	maxID    = 100 // so many bytes of a long id are shown; the kubelet allows 63
+	maxNamed = 8   // ids of a long list that are named
+	maxID    = 100 // bytes of a long id that are shown; the kubelet allows 63
 )
 
-// shorten bounds a list for logs: the first few, each cut where it is too long,
-// and how many more there are.
+// shorten bounds a list for logs: it returns the first maxNamed ids, each cut to maxID bytes,
+// and the number of the others.
 func shorten(ids []string) []string { return bounded(ids, cut) }
 
 func bounded(ids []string, name func(string) string) []string {

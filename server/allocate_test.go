@@ -129,7 +129,7 @@ func TestAllocateTenThousand(t *testing.T) {
 	}
 }
 
-// The ids of removed devices are remembered, but not without end.
+// The number of removed ids that are kept is bounded.
 func TestGoneIsBounded(t *testing.T) {
 	many := ports(1500)
 	r, k := started(t, append(many, port("z"))...)

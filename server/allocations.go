@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Allocations are the devices that Allocate has given to containers and that the kubelet's
+// Allocations has the devices that Allocate has given to containers and that the kubelet's
 // pod-resources API may not show yet: the kubelet names a holder only when the pod has
-// been admitted, some time after Allocate has answered. An allocation counts until one
-// answer to a later question has named a holder and the answer to a still later one does
-// not. If no answer ever names a holder, it counts for the grace time.
+// been admitted, some time after Allocate has returned. An allocation counts until an answer
+// to a later question has a holder and the answer to a still later question has none. If no
+// answer ever has a holder, the allocation counts for the grace time.
 //
-// Allocations outlive the resource that they were made under, and are safe for concurrent
-// use. There are never more of them than devices that were ever listed.
+// An allocation outlives its resource. Allocations is safe for concurrent use. Its size is
+// bounded by the number of devices that were ever listed.
 type Allocations struct {
 	grace time.Duration
 	added chan struct{} // holds one element while an allocation is new
@@ -36,25 +36,25 @@ type deviceKey struct{ resource, id string }
 
 type allocation struct {
 	at    time.Time // of the last request for it
-	named time.Time // when the newest answer that names a holder was asked for; zero: none names one
+	named time.Time // when the newest answer with a holder was asked for; zero: there is none
 	nodes []string
 }
 
-// NewAllocations returns an empty set. An allocation for which no holder is named counts
-// for the grace time.
+// NewAllocations returns an empty set. An allocation without a holder in any answer counts for
+// the grace time.
 func NewAllocations(grace time.Duration) *Allocations {
 	return &Allocations{grace: grace, added: make(chan struct{}, 1), served: map[deviceKey]allocation{}}
 }
 
-// Added returns a channel that has an element when there are allocations that were made
-// since it was read last.
+// Added returns a channel that has an element if there are allocations that were made
+// since the channel was read last.
 func (a *Allocations) Added() <-chan struct{} { return a.added }
 
-// add records that these ids are about to be given, and returns the newest list, by which
-// the caller decides whether they may be. If they are refused, the caller must call
-// withdraw, which restores earlier allocations of them. The list is read under the lock:
-// when a device leaves the list, the inventory asks for its holders, and must find this
-// allocation unless Allocate refuses the device.
+// add records allocations of these ids and returns the newest list. If the caller refuses
+// them by this list, it must call withdraw, which restores earlier allocations of the same
+// ids. The list is read under the lock: when a device becomes unhealthy or leaves the list,
+// the inventory asks for its holders, and must find this allocation unless Allocate refuses
+// the device.
 func (a *Allocations) add(resource string, ids []string, lists *feed[*list]) (newest *list, withdraw func()) {
 	now := time.Now()
 	a.mu.Lock()
@@ -80,7 +80,7 @@ func (a *Allocations) add(resource string, ids []string, lists *feed[*list]) (ne
 	return newest, func() { a.withdraw(before, now) }
 }
 
-// withdraw undoes an add, but not a later one of the same ids.
+// withdraw removes the allocations of one call of add, but not later ones of the same ids.
 func (a *Allocations) withdraw(before map[deviceKey]allocation, added time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,7 +121,7 @@ func (a *Allocations) Compare(asked time.Time, named func(resource, id string) b
 	return all
 }
 
-// forget drops the allocations for which no holder was named within the grace time.
+// forget removes the allocations that had no holder in any answer within the grace time.
 func (a *Allocations) forget(now time.Time) {
 	maps.DeleteFunc(a.served, func(_ deviceKey, was allocation) bool { return was.named.IsZero() && now.Sub(was.at) > a.grace })
 }

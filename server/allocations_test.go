@@ -23,7 +23,7 @@ import (
 
 const other = "b-com.com/other"
 
-// quiet is a server that is never run.
+// quiet returns a server that is never run.
 func quiet(t *testing.T) *server.Server {
 	t.Helper()
 	cfg := server.Defaults()
@@ -80,7 +80,7 @@ func TestAllocatedLasts(t *testing.T) {
 	})
 }
 
-// What is handed out is the caller's own.
+// The returned value belongs to the caller.
 func TestAllocatedIsACopy(t *testing.T) {
 	s := quiet(t)
 	if err := s.Offer(t.Context(), resource, port("a"))("a"); err != nil {
@@ -94,7 +94,7 @@ func TestAllocatedIsACopy(t *testing.T) {
 	}
 }
 
-// It is known before the kubelet has the answer, to everybody, at any time.
+// An allocation counts before the kubelet has the answer, for all callers.
 func TestAllocatedAtOnce(t *testing.T) {
 	const calls = 50
 	list := ports(calls)
@@ -119,8 +119,8 @@ func TestAllocatedAtOnce(t *testing.T) {
 	}
 }
 
-// It is known while Allocate waits for the disk: a device that is to become something
-// else meanwhile is not free. What is refused then was not given away.
+// An allocation counts while Allocate waits for the disk: a device that gets another resource
+// meanwhile is not free. A refused device does not count.
 func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	dir := t.TempDir()
 	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/dev")
@@ -163,7 +163,7 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	}
 }
 
-// lockOut makes a lock file anew and holds it alone, until release.
+// lockOut creates a lock file and holds its lock until release.
 func lockOut(t *testing.T, path string) (release func()) {
 	t.Helper()
 	if err := os.Remove(path); err != nil {
@@ -180,7 +180,7 @@ func lockOut(t *testing.T, path string) (release func()) {
 	return func() { file.Close() }
 }
 
-// A resource that is retired, and its devices, stay allocated.
+// Allocations of a retired resource still count.
 func TestAllocatedOutlivesItsResource(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
 	r.devices.set(port("a"))
@@ -210,8 +210,8 @@ func TestAllocatedOutlivesItsResource(t *testing.T) {
 	}
 }
 
-// An allocation counts until an answer that was asked for after it has named a holder,
-// and a later one does not.
+// An allocation counts until an answer that was asked for after it has a holder, and a later one
+// has none.
 func TestAllocationsCompare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given := server.NewAllocations(time.Minute)
@@ -265,7 +265,7 @@ func TestAllocationsCompare(t *testing.T) {
 	})
 }
 
-// What is over is forgotten also when nobody asks: allocations clear it.
+// Expired allocations are deleted even without questions: new allocations delete them.
 func TestAllocatedIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quiet(t)

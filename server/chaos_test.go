@@ -52,8 +52,7 @@ func TestChaos(t *testing.T) {
 			breathe(r, k)
 		}
 	}
-	// The kubelet that saw it all gets well, and is told the truth without having
-	// to be restarted.
+	// The kubelet works again, and gets the right list without a restart.
 	k.Behave(standin.Behaviour{})
 	converge(r, k, random, pool)
 	k.Stop()
@@ -64,7 +63,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// converge sees that the kubelet hears of each snapshot.
+// converge checks that the kubelet gets each snapshot.
 func converge(r *rig, k *standin.Kubelet, random *rand.Rand, pool []*inventory.Device) {
 	r.Helper()
 	r.devices.set(pool[:7]...)

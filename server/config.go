@@ -13,12 +13,12 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Config is how the server is set up. Start from [Defaults].
+// Config holds the settings of a server. Start from [Defaults].
 type Config struct {
 	KubeletDir  string // directory of kubelet.sock and of our sockets
-	HostDevRoot string // where the host has the device nodes that containers are given
-	// CDI is the spec by which containers get their nodes; nil: they get them from
-	// the kubelet. It is written to, not closed.
+	HostDevRoot string // directory of the device nodes on the host
+	// CDI is the spec by which containers get their nodes. If it is nil, they get them from
+	// the kubelet. The server writes it and does not close it.
 	CDI *cdi.Spec
 	// AllocationPolicy chooses the devices for a container that asks for several.
 	AllocationPolicy prefer.Policy
@@ -28,11 +28,11 @@ type Config struct {
 	StreamTimeout   time.Duration // from the answer to the first stream
 	BackoffMin      time.Duration // before the first repetition after a failure
 	BackoffMax      time.Duration // between later ones
-	PollInterval    time.Duration // how often the kubelet's directory is looked at unasked
+	PollInterval    time.Duration // between two checks of the kubelet's directory without an event
 
 	Allocations *Allocations // the record of the devices that are given out
 
-	Metrics *metrics.Metrics // nil: nothing is counted
+	Metrics *metrics.Metrics // may be nil
 }
 
 // AllocationGrace is how long an allocation counts if the kubelet names no holder for it.
@@ -55,8 +55,7 @@ func Defaults() Config {
 	}
 }
 
-// validate returns an error that names the first wrong setting, its value and what is
-// allowed.
+// validate returns an error with the first wrong setting, its value and the allowed values.
 func (c Config) validate() error {
 	if !slices.Contains(prefer.Policies(), string(c.AllocationPolicy)) {
 		return fmt.Errorf("allocation policy %q is not one of %s", c.AllocationPolicy, strings.Join(prefer.Policies(), ", "))

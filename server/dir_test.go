@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// What may happen to the kubelet's directory itself while we are registered.
+// Changes of the kubelet's directory itself while a resource is registered.
 func TestDirectoryReplaced(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -136,7 +136,7 @@ func TestNoSocketButAFile(t *testing.T) {
 	r.awaitList(r.kubelet(standin.Behaviour{}))
 }
 
-// What keeps us from looking for the kubelet is not its absence.
+// An error while looking for the kubelet's socket does not mean that there is no kubelet.
 func TestKubeletNotToBeSeen(t *testing.T) {
 	t.Run("a file for a directory", func(t *testing.T) {
 		r := newRig(t, nil)

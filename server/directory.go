@@ -19,12 +19,12 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/notify"
 )
 
-// blindInterval bounds the time between two looks at the directory while it cannot be
-// watched: it is not there, or inotify is refused.
+// blindInterval bounds the time between two checks of the directory while it cannot be
+// watched, because it does not exist or inotify is refused.
 const blindInterval = time.Second
 
 // directory watches the kubelet's directory. It reports only that something may
-// have changed: a reader takes the channel first and then looks for itself.
+// have changed: a reader takes the channel first and then checks the files.
 type directory struct {
 	path    string
 	poll    time.Duration
@@ -33,9 +33,9 @@ type directory struct {
 	log     *zap.Logger
 
 	// The rest belongs to run.
-	notify  *notify.Instance // nil: nothing is watched
+	notify  *notify.Instance // nil: the directory is not watched
 	watched identity         // the directory that is watched; zero: not certain
-	deaf    bool             // a refusal of inotify was logged
+	refused bool             // a refusal of inotify was logged
 }
 
 func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
@@ -73,7 +73,7 @@ func (d *directory) await(ctx context.Context, wait time.Duration) {
 			return
 		case <-timer.C:
 			return
-		case <-failed: // an overflow, say: look, and watch anew
+		case <-failed: // an overflow, for example: watch again
 			d.detach()
 			return
 		case e := <-events:
@@ -87,41 +87,40 @@ func (d *directory) await(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// concerns reports whether the event is about a socket of the kubelet or of ours,
-// or the directory itself. The kubelet also keeps a checkpoint there, which it
-// writes with each list.
+// concerns reports whether the event is about the kubelet's socket, one of ours, or the
+// directory itself. It ignores the kubelet's checkpoint, which the kubelet writes there after
+// each list.
 func (d *directory) concerns(e fsnotify.Event) bool {
 	name := filepath.Base(e.Name)
 	return (e.Has(fsnotify.Create) || e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) &&
 		(name == kubeletSocket || strings.HasPrefix(name, socketPrefix) || e.Name == d.path)
 }
 
-// attach watches the directory that is there now. It fails when there is none, or inotify
-// is refused.
+// attach watches the present directory. It fails if there is none, or inotify is refused.
 func (d *directory) attach() error {
 	present, err := identify(d.path, fs.ModeDir)
 	if err != nil {
 		d.detach()
 		return err
 	}
-	// The watch is dropped when its directory goes; the next directory may well
-	// have the same inode number.
+	// The kernel removes the watch with its directory; the next directory may have the
+	// same inode number.
 	if d.notify != nil && d.notify.Watching() && d.watched == present {
 		return nil
 	}
 	if err := d.rewatch(); err != nil {
-		if !missing(err) && !d.deaf {
-			d.deaf = true
+		if !missing(err) && !d.refused {
+			d.refused = true
 			d.log.Warn("watch of the kubelet directory refused", event.SourceLost, event.Source("inotify"), event.Path(d.path), event.Err(err))
 		}
 		return err
 	}
-	if d.deaf {
-		d.deaf = false
+	if d.refused {
+		d.refused = false
 		d.log.Info("kubelet directory watched again", event.SourceRecovered, event.Source("inotify"), event.Path(d.path))
 	}
 	if after, err := identify(d.path, fs.ModeDir); err != nil || after != present {
-		return errReplaced // meanwhile: its events count, but the next attach watches anew
+		return errReplaced // meanwhile: its events count, but the next attach watches again
 	}
 	d.watched = present
 	return nil
@@ -129,8 +128,7 @@ func (d *directory) attach() error {
 
 var errReplaced = errors.New("replaced while it was looked at")
 
-// rewatch sets the watch anew, on an instance of its own: a watch cannot be
-// taken back.
+// rewatch sets the watch on a new instance, because a watch cannot be removed.
 func (d *directory) rewatch() error {
 	d.detach()
 	n, err := notify.Open()
@@ -153,14 +151,14 @@ func (d *directory) detach() {
 	d.notify, d.watched = nil, identity{}
 }
 
-// identity distinguishes files that have the same path one after another. The time is
-// there because inode numbers are reused; that of directories is left out.
+// identity tells files apart that have the same path one after the other. It has the time of
+// modification because inode numbers are reused; for directories the time is zero.
 type identity struct {
 	device, inode uint64
 	modified      time.Time
 }
 
-// identify looks up the file, which must be of this type.
+// identify returns the identity of a file, which must be of this type.
 func identify(path string, kind fs.FileMode) (identity, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -177,8 +175,8 @@ func identify(path string, kind fs.FileMode) (identity, error) {
 	return id, nil
 }
 
-// missing reports whether the error means that there is no such file: ENOTDIR is
-// the error when a file stands where the directory was.
+// missing reports whether the error means that there is no such file. ENOTDIR is returned
+// if the directory was replaced by a file.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

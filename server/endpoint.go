@@ -17,8 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// endpoint is one resource: what it offers, and its registration with the
-// kubelet.
+// endpoint is one resource: its list of devices, and its registration with the kubelet.
 type endpoint struct {
 	resource   string
 	cfg        Config
@@ -30,19 +29,19 @@ type endpoint struct {
 	log        *zap.Logger
 
 	lists   *feed[*list]
-	told    *feed[*list] // the newest that some stream is past: sent, or equal to the one sent
+	sent    *feed[*list] // the newest that a stream has sent, or has skipped because it shows no change
 	gone    gone
 	current atomic.Pointer[session] // nil: none
-	problem atomic.Pointer[error]   // why there is no session
+	problem atomic.Pointer[error]   // reason why there is no session
 
 	emptySince time.Time // of the conductor; zero: there are devices
-	former     bool      // of the conductor: of an earlier generation, and has offered nothing since
+	former     bool      // of the conductor: of an earlier generation, without a healthy device since
 	cancel     context.CancelFunc
 	done       chan struct{}
 
 	// The rest belongs to run.
-	absences   map[string]bool // why there is no kubelet, as far as it was logged
-	met        identity        // the kubelet.sock that we connected to last
+	absences   map[string]bool // logged reasons why there is no kubelet
+	met        identity        // the kubelet.sock of the last connection
 	superseded *session        // ended by errPeerGone, and serves until it is replaced; nil: none
 	ends       sync.WaitGroup  // of such sessions
 }
@@ -58,7 +57,7 @@ func newEndpoint(resource string, cfg Config, devices Devices, d *directory, rer
 		injection:  injection,
 		log:        log.With(event.Resource(resource)),
 		lists:      newFeed(newList(inventory.Snapshot{}, nil)),
-		told:       newFeed[*list](nil),
+		sent:       newFeed[*list](nil),
 		done:       make(chan struct{}),
 		absences:   map[string]bool{},
 	}
@@ -66,7 +65,7 @@ func newEndpoint(resource string, cfg Config, devices Devices, d *directory, rer
 	return e
 }
 
-// start runs the endpoint until end is called or ctx ends.
+// start starts the endpoint, which runs until end is called or ctx ends.
 func (e *endpoint) start(ctx context.Context) {
 	ctx, e.cancel = context.WithCancel(ctx)
 	go func() {
@@ -82,8 +81,8 @@ func (e *endpoint) end() {
 	<-e.done
 }
 
-// offer publishes the list of these devices of the snapshot, sorted by id, unless they are
-// those of the present list. Only the conductor calls it.
+// offer publishes the list of these devices of the snapshot, sorted by id, unless the present
+// list has the same devices. Only the conductor calls it.
 func (e *endpoint) offer(snapshot inventory.Snapshot, devices []*inventory.Device) {
 	old, _ := e.lists.latest()
 	changes := inventory.Changes(old.Devices, devices)
@@ -94,9 +93,9 @@ func (e *endpoint) offer(snapshot inventory.Snapshot, devices []*inventory.Devic
 	e.lists.publish(newList(snapshot, devices))
 }
 
-// awaitTold blocks until some stream is past the newest list, no stream is open, or ctx
+// awaitSent blocks until a stream has sent the newest list, or no stream is open, or ctx
 // ends. Only the conductor calls it: no newer list is published meanwhile.
-func (e *endpoint) awaitTold(ctx context.Context) {
+func (e *endpoint) awaitSent(ctx context.Context) {
 	newest, _ := e.lists.latest()
 	for {
 		session := e.current.Load()
@@ -104,8 +103,8 @@ func (e *endpoint) awaitTold(ctx context.Context) {
 			return
 		}
 		count, ended := session.streams.latest()
-		told, more := e.told.latest()
-		if count.open == 0 || told == newest {
+		sent, more := e.sent.latest()
+		if count.open == 0 || sent == newest {
 			return
 		}
 		select {
@@ -117,8 +116,7 @@ func (e *endpoint) awaitTold(ctx context.Context) {
 	}
 }
 
-// ready returns nil when the endpoint has nothing to offer, or is registered with
-// a stream open.
+// ready returns nil if the endpoint has no devices, or is registered with a stream open.
 func (e *endpoint) ready() error {
 	if l, _ := e.lists.latest(); len(l.Devices) == 0 {
 		return nil
@@ -131,12 +129,12 @@ func (e *endpoint) ready() error {
 
 func (e *endpoint) fail(err error) { e.problem.Store(&err) }
 
-// settled is how long a session must have lived for the next one to begin at once after the
-// loss of its socket or stream. So a program that deletes our sockets as soon as they are
-// made, or a kubelet that closes each stream at once, causes no storm of registrations.
+// settled is how long a session must have lasted for the next one to begin without a backoff
+// after the loss of its socket or stream. So a program that deletes our sockets as soon as they
+// are made, or a kubelet that closes each stream at once, causes no storm of registrations.
 const settled = time.Second
 
-// run holds one session after the other.
+// run runs one session after the other until ctx ends.
 func (e *endpoint) run(ctx context.Context) {
 	defer func() {
 		e.replace(nil)
@@ -147,7 +145,7 @@ func (e *endpoint) run(ctx context.Context) {
 		if !e.awaitDevices(ctx) || !e.awaitKubelet(ctx) {
 			return
 		}
-		// After the waiting: what was asked for meanwhile is done by this session.
+		// After the waiting: this session covers the calls of Reregister until now.
 		reregister := e.reregister.next()
 		began := time.Now()
 		replacing := e.superseded != nil
@@ -177,7 +175,7 @@ func (e *endpoint) run(ctx context.Context) {
 func (e *endpoint) report(err error, wait time.Duration) {
 	switch {
 	case errors.Is(err, errKubeletReplaced):
-		// Logged when we meet the new one.
+		// Logged when the new kubelet is connected.
 	case errors.Is(err, errSocketLost):
 		e.log.Warn("socket lost", event.SocketLost, event.Retry(wait))
 	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded), errors.Is(err, errHungUp), errors.Is(err, errPeerGone):
@@ -190,7 +188,7 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	}
 }
 
-// meet records the kubelet that we are connected to.
+// meet records the kubelet of a connection, and logs that it has restarted if it is another one.
 func (e *endpoint) meet(kubelet identity) {
 	if e.met != kubelet && e.met != (identity{}) {
 		e.cfg.Metrics.KubeletRestarted(e.resource)
@@ -200,7 +198,7 @@ func (e *endpoint) meet(kubelet identity) {
 	clear(e.absences)
 }
 
-// awaitDevices blocks until there is something to offer.
+// awaitDevices blocks until the endpoint has devices. It returns false if ctx ends before.
 func (e *endpoint) awaitDevices(ctx context.Context) bool {
 	for {
 		l, stale := e.lists.latest()
@@ -215,7 +213,7 @@ func (e *endpoint) awaitDevices(ctx context.Context) bool {
 	}
 }
 
-// awaitKubelet blocks until there is a kubelet.sock.
+// awaitKubelet blocks until there is a kubelet.sock. It returns false if ctx ends before.
 func (e *endpoint) awaitKubelet(ctx context.Context) bool {
 	for {
 		changed := e.directory.changed.next()
@@ -252,8 +250,8 @@ func (e *endpoint) logAbsent(err error) {
 	e.log.Warn("registration failed", event.RegisterFailed, event.Socket(e.kubelet), event.Err(err))
 }
 
-// pause waits out a backoff. A kubelet.sock that is not the one that was tried,
-// and a call of Reregister, end it early; then it returns true.
+// pause blocks for a backoff. It returns true early if there is another kubelet.sock than the
+// one that was tried, or if Reregister is called.
 func (e *endpoint) pause(ctx context.Context, wait time.Duration, tried identity, reregister <-chan struct{}) bool {
 	if wait == 0 {
 		return false

@@ -14,12 +14,12 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// NewLibraryLog returns the logger that the grpc library is given.
+// NewLibraryLog returns the logger for the grpc library.
 func NewLibraryLog(log *zap.Logger) grpclog.LoggerV2 { return newLibraryLog(log) }
 
-// Offer returns an Allocate that answers for a resource of this server's with
-// these devices, without the kubelet and its sockets, which a bubble of fake time
-// cannot have. The resource may be offered anew any time, as after its retirement.
+// Offer returns an Allocate for a resource of this server with these devices. It needs no kubelet
+// and no sockets, which cannot be used in a bubble of fake time. It may be called again for the
+// same resource, as after its retirement.
 func (s *Server) Offer(ctx context.Context, resource string, devices ...*inventory.Device) func(ids ...string) error {
 	e := newEndpoint(resource, s.cfg, s.devices, s.directory, s.reregister, s.injection, s.log)
 	s.injection.want([]offer.Resource{{Name: resource, Devices: devices}})
@@ -32,14 +32,14 @@ func (s *Server) Offer(ctx context.Context, resource string, devices ...*invento
 	}
 }
 
-// Remembered counts what is remembered of Allocate's answers.
+// Remembered returns the number of allocations that are kept.
 func (s *Server) Remembered() int {
 	s.cfg.Allocations.mu.Lock()
 	defer s.cfg.Allocations.mu.Unlock()
 	return len(s.cfg.Allocations.served)
 }
 
-// Allocated lists the ids that count as given out, by resource, without an answer of the
+// Allocated returns the ids that count as given out, by resource, without an answer of the
 // kubelet.
 func (s *Server) Allocated() map[string][]string {
 	all := map[string][]string{}
@@ -49,19 +49,19 @@ func (s *Server) Allocated() map[string][]string {
 	return all
 }
 
-// LosePatience makes the server call stuck what takes longer than d; before Run only.
+// LosePatience sets the time after which the server counts as stuck. It must be called before Run.
 func (s *Server) LosePatience(d time.Duration) { s.pulse = pulse.New(d) }
 
-// Injection keeps a CDI spec as a server does, without one.
+// Injection is the injection of a server, without the server.
 type Injection struct{ *injection }
 
-// NewInjection returns one for this spec, which wants nothing yet.
+// NewInjection returns an Injection for this spec, without content.
 func NewInjection(spec *cdi.Spec) Injection { return Injection{newInjection(spec, nil, zap.NewNop())} }
 
-// Want makes the spec one of these devices from the next Settle on.
+// Want sets the content of the spec to these devices from the next Settle on.
 func (i Injection) Want(devices ...*inventory.Device) {
 	i.want([]offer.Resource{{Name: "test", Devices: devices}})
 }
 
-// Settle makes the file say what is wanted.
+// Settle writes the wanted content to the file.
 func (i Injection) Settle() error { return i.settle() }

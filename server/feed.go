@@ -14,15 +14,14 @@ func newFeed[T any](value T) *feed[T] {
 	return &feed[T]{value: value, stale: make(chan struct{})}
 }
 
-// latest returns the newest value and the channel that is closed when it is
-// stale.
+// latest returns the newest value and the channel that is closed when the value is stale.
 func (f *feed[T]) latest() (T, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.value, f.stale
 }
 
-// update replaces the value with change of it.
+// update replaces the value by the result of change.
 func (f *feed[T]) update(change func(T) T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,17 +7,17 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// UseLogger sends the log lines of the grpc library to log: one setting for the
-// whole process, to be made once and before anything uses grpc.
+// UseLogger sends the log lines of the grpc library to log. It applies to the whole process,
+// and must be called once, before grpc is used.
 func UseLogger(log *zap.Logger) {
 	grpclog.SetLoggerV2(newLibraryLog(log))
 }
 
-// libraryLog is grpc's logger. The library warns of connections that end, which
-// is how each restart and each stop looks; what matters of it we say ourselves.
-// So its information and warnings go to Debug, its errors to Warn.
+// libraryLog is grpc's logger. The library warns of connections that end, as they do at each
+// restart and each stop; the server logs these itself. So the library's information and
+// warnings are logged at level debug, its errors at level warn.
 type libraryLog struct {
-	*zap.SugaredLogger // takes what is fatal
+	*zap.SugaredLogger // for fatal errors
 }
 
 func newLibraryLog(log *zap.Logger) libraryLog {
@@ -34,5 +34,5 @@ func (l libraryLog) Error(args ...any)                   { l.Warn(args...) }
 func (l libraryLog) Errorln(args ...any)                 { l.Warnln(args...) }
 func (l libraryLog) Errorf(format string, args ...any)   { l.Warnf(format, args...) }
 
-// V says whether lines of this verbosity are wanted.
+// V reports whether lines of this verbosity are logged.
 func (l libraryLog) V(int) bool { return l.Desugar().Core().Enabled(zap.DebugLevel) }

@@ -18,19 +18,18 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// injection is how containers get their nodes where CDI is on: by a spec file that
-// the container runtime reads. The conductor sets the wanted content. A goroutine keeps
-// the file so: a disk may be slow, and no list waits for it. Allocate does the same
-// before it gives a name away.
+// injection writes the CDI spec file, by which the container runtime gives containers their
+// nodes. The conductor sets the wanted content. A goroutine writes it, so that no list waits
+// for a slow disk. Allocate does the same before it returns a CDI name.
 type injection struct {
 	spec    *cdi.Spec
 	log     *zap.Logger
 	metrics *metrics.Metrics
 	wanted  *feed[[]cdi.Device]
-	problem atomic.Pointer[error] // why the file is not as wanted; nil: it is
+	problem atomic.Pointer[error] // of the last write; nil: the file has the wanted content
 }
 
-// newInjection returns nil where CDI is off.
+// newInjection returns nil if CDI is off.
 func newInjection(spec *cdi.Spec, m *metrics.Metrics, log *zap.Logger) *injection {
 	if spec == nil {
 		return nil
@@ -59,8 +58,8 @@ func (i *injection) want(resources []offer.Resource) {
 	}
 }
 
-// run keeps the file as it is wanted until ctx ends. Once in a while it checks that no
-// other process has changed the file.
+// run writes the wanted content whenever it changes, until ctx ends. At each interval it
+// writes again if another process has changed the file.
 func (i *injection) run(ctx context.Context, every time.Duration) {
 	look := time.NewTicker(every)
 	defer look.Stop()
@@ -76,14 +75,14 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// settle writes the wanted content. If that has changed meanwhile, settle writes again:
-// the other goroutine may have written the newer content first. An error is logged once,
-// and so is its end.
+// settle writes the wanted content. If the content has changed meanwhile, settle writes again,
+// because the other goroutine may have written the newer content first. It logs an error
+// once, and its end.
 func (i *injection) settle() error {
 	for {
 		devices, stale := i.wanted.latest()
 		if devices == nil {
-			return nil // nothing is known yet: the file may be that of a peer
+			return nil // no content yet: the file may be that of a peer
 		}
 		err := i.spec.Write(devices)
 		i.metrics.CDI(err)
@@ -104,7 +103,7 @@ func (i *injection) settle() error {
 	}
 }
 
-// ready returns nil when the file is as it is wanted.
+// ready returns nil if the file has the wanted content.
 func (i *injection) ready() error {
 	if i == nil {
 		return nil
@@ -117,8 +116,8 @@ func (i *injection) ready() error {
 
 var errNotInSpec = errors.New("the CDI spec does not have it yet")
 
-// names writes the file if it is not as wanted and returns the names by which the runtime
-// finds these devices. A device without nodes has none.
+// names writes the wanted content and returns the CDI names of these devices. A device without
+// nodes has none.
 func (i *injection) names(devices []*inventory.Device) ([]string, error) {
 	if err := i.settle(); err != nil {
 		return nil, err

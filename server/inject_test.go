@@ -21,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// injecting starts a server with CDI on, and says where its spec is.
+// injecting starts a server with CDI on, and returns the path of its spec.
 func injecting(t *testing.T, list ...*inventory.Device) (*rig, *standin.Kubelet, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,8 +65,8 @@ func TestAllocateByName(t *testing.T) {
 	}
 }
 
-// A card that comes back under another number is in the spec under that, without an
-// allocation, and gone when it has gone.
+// A card that returns with another device number is in the spec with that number, without an
+// allocation. A card that is gone is not in the spec.
 func TestSpecFollows(t *testing.T) {
 	r, _, file := injecting(t, port("a"))
 	moved := port("a")
@@ -88,7 +88,7 @@ func TestSpecFollows(t *testing.T) {
 	r.awaitText(file, "nothing", func(text string) bool { return text == "" })
 }
 
-// Who deletes the spec, or writes over it, has done so for one look.
+// A spec that is deleted or overwritten is written again at the next check.
 func TestSpecIsKept(t *testing.T) {
 	r, k, file := injecting(t, port("a"))
 	r.awaitText(file, "the device", func(text string) bool { return strings.Contains(text, "dfl-port.a") })
@@ -108,8 +108,8 @@ func TestSpecIsKept(t *testing.T) {
 	}
 }
 
-// A spec that cannot be written is said once, keeps nothing from the list, and no
-// name of it is given away.
+// A spec that cannot be written is logged once and delays no list, and Allocate returns none of
+// its names.
 func TestSpecCannotBeWritten(t *testing.T) {
 	r, k, file := injecting(t, port("a"))
 	r.awaitText(file, "the device", func(text string) bool { return text != "" })
@@ -117,7 +117,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(file+"/x", 0o700); err != nil { // not even root writes over that
+	if err := os.MkdirAll(file+"/x", 0o700); err != nil { // a directory that is not empty: not even root can overwrite it
 		t.Fatal(err)
 	}
 	r.devices.set(port("a"), port("b"))
@@ -143,8 +143,8 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	}
 }
 
-// An Allocate that began with the old nodes does not put them back after the new
-// ones were written: nobody would look at the file again for a while.
+// An Allocate that began with the old nodes does not write them after the new ones were written:
+// the file would be checked much later.
 func TestSpecIsNotSetBack(t *testing.T) {
 	dir := t.TempDir()
 	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev")
@@ -153,7 +153,7 @@ func TestSpecIsNotSetBack(t *testing.T) {
 	}
 	defer spec.Close()
 	i := server.NewInjection(spec)
-	many := make([]*inventory.Device, 1000) // which takes a while to write out
+	many := make([]*inventory.Device, 1000) // to make writing slow
 	for n := range many {
 		many[n] = port(fmt.Sprint("u", n))
 	}
@@ -176,7 +176,7 @@ func TestSpecIsNotSetBack(t *testing.T) {
 	}
 }
 
-// awaitText waits until a file, which may be absent, is as wanted.
+// awaitText blocks until the content of a file, which may be missing, is wanted.
 func (r *rig) awaitText(file, what string, wanted func(string) bool) {
 	r.Helper()
 	for !wanted(read(r, file)) {

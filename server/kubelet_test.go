@@ -232,8 +232,7 @@ func TestKubeletDoesNotListenYet(t *testing.T) {
 	}
 }
 
-// What is asked for while there is no kubelet is done by the registration that
-// comes anyway.
+// A call of Reregister without a kubelet causes no registration in addition to the next one.
 func TestReregisterWithoutKubelet(t *testing.T) {
 	r := newRig(t, nil)
 	r.run()

@@ -11,28 +11,27 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// list is what one resource offers at one moment: a snapshot that has the devices of that
-// resource alone. It is immutable but for timed, and shared by all streams.
+// list is a snapshot with the devices of one resource alone. It is immutable except for timed,
+// and shared by all streams.
 type list struct {
 	inventory.Snapshot
 	message *v1beta1.ListAndWatchResponse
 	timed   atomic.Bool // the latency was taken
 }
 
-// newList returns the list of those devices of the snapshot that a resource has, sorted
-// by id.
+// newList returns the list of these devices of the snapshot, which must be sorted by id.
 func newList(snapshot inventory.Snapshot, devices []*inventory.Device) *list {
 	snapshot.Devices = devices
 	message := &v1beta1.ListAndWatchResponse{Devices: make([]*v1beta1.Device, 0, len(devices))}
 	for _, d := range devices {
-		told := &v1beta1.Device{ID: d.ID, Health: v1beta1.Healthy}
+		sent := &v1beta1.Device{ID: d.ID, Health: v1beta1.Healthy}
 		if unhealthy(d) {
-			told.Health = v1beta1.Unhealthy
+			sent.Health = v1beta1.Unhealthy
 		}
 		if d.NUMANode >= 0 {
-			told.Topology = &v1beta1.TopologyInfo{Nodes: []*v1beta1.NUMANode{{ID: int64(d.NUMANode)}}}
+			sent.Topology = &v1beta1.TopologyInfo{Nodes: []*v1beta1.NUMANode{{ID: int64(d.NUMANode)}}}
 		}
-		message.Devices = append(message.Devices, told)
+		message.Devices = append(message.Devices, sent)
 	}
 	return &list{Snapshot: snapshot, message: message}
 }
@@ -40,15 +39,15 @@ func newList(snapshot inventory.Snapshot, devices []*inventory.Device) *list {
 // unhealthy reports whether a device may not be given to a container.
 func unhealthy(d *inventory.Device) bool { return d.Health >= inventory.Unhealthy }
 
-// heard reports whether the kubelet hears of a change: it knows of a device the id, whether
-// it is healthy, and the NUMA node.
-func heard(c inventory.Change) bool {
+// visible reports whether a change alters the message to the kubelet, which has for each
+// device the id, whether it is healthy, and the NUMA node.
+func visible(c inventory.Change) bool {
 	return c.Old == nil || c.New == nil ||
 		unhealthy(c.Old) != unhealthy(c.New) || max(c.Old.NUMANode, -1) != max(c.New.NUMANode, -1)
 }
 
-// latency returns the time since the hint behind the list, once per list: a stream that is
-// opened later is sent old news, the age of which means nothing.
+// latency returns the time since the hint behind the list. It returns false if there was no
+// hint, and from the second call on: the age of a list that a later stream sends is no latency.
 func (l *list) latency() (time.Duration, bool) {
 	if l.Hinted.IsZero() || l.timed.Swap(true) {
 		return 0, false
@@ -59,8 +58,8 @@ func (l *list) latency() (time.Duration, bool) {
 // goneLimit bounds the removed ids that an endpoint keeps.
 const goneLimit = 1024
 
-// gone has the ids that were listed once and are no more, so that a refusal can tell them
-// from unknown ones. The oldest are dropped first.
+// gone has the ids that were listed and are not listed any more, so that a refusal can tell
+// them from unknown ids. The oldest are dropped first.
 type gone struct {
 	mu  sync.Mutex
 	ids []string // oldest first
@@ -80,7 +79,7 @@ func (g *gone) follow(changes []inventory.Change) {
 	g.ids = slices.Delete(g.ids, 0, max(0, len(g.ids)-goneLimit))
 }
 
-// has reports whether the id was listed once and is no more.
+// has reports whether the id was listed and is not listed any more.
 func (g *gone) has(id string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -17,13 +17,13 @@ import (
 
 const otherResource = "example.com/other"
 
-// as offers a device as something else.
+// as returns the device with another resource.
 func as(resource string, d *inventory.Device) *inventory.Device {
 	d.OfferedAs = resource
 	return d
 }
 
-// sent lists which lists were sent since the line of this number, as RESOURCE COUNT.
+// sent returns the lists that were sent since the log line with this number, as RESOURCE COUNT.
 func (r *rig) sent(since int) []string {
 	var all []string
 	for _, line := range r.logs.All()[since:] {
@@ -34,8 +34,8 @@ func (r *rig) sent(since int) []string {
 	return all
 }
 
-// What moves leaves its old list before it comes to the new one; what else is news
-// waits for nothing.
+// A device that moves leaves its old list before it enters the new one. Other changes are not
+// delayed.
 func TestMove(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -68,7 +68,7 @@ func TestMove(t *testing.T) {
 			r.devices.set(tc.after...)
 			r.await("the lists", func() bool { return len(r.sent(begin)) >= len(tc.want) })
 			got := r.sent(begin)
-			if tc.name == "a swap" { // which of the two is told first does not matter
+			if tc.name == "a swap" { // the order of the two does not matter
 				if !slices.Equal([]bool{got[0][len(got[0])-1] == '0', got[1][len(got[1])-1] == '0'}, []bool{true, true}) {
 					t.Errorf("sent %v: both must leave before either comes", got)
 				}
@@ -82,13 +82,12 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// A kubelet that does not read its old list does not keep a device from its new
-// resource.
+// A kubelet that does not read the old list does not prevent the move.
 func TestMoveFromDeafKubelet(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(standin.Behaviour{NoRead: true})
 	r.run()
-	r.devices.set(ports(2000)...) // more than the transport takes unread
+	r.devices.set(ports(2000)...) // more than the transport buffers
 	r.awaitEvent("stream.opened", 1)
 	r.devices.set(as(otherResource, port("0000")))
 	k.Behave(standin.Behaviour{})
@@ -97,7 +96,7 @@ func TestMoveFromDeafKubelet(t *testing.T) {
 	}
 }
 
-// Whoever asks the old resource for what has moved is refused.
+// Allocate of the old resource refuses a device that has moved.
 func TestMovedIsGone(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(standin.Behaviour{})
@@ -116,7 +115,7 @@ func TestMovedIsGone(t *testing.T) {
 	}
 }
 
-// A container is given the annotations of its devices.
+// A container gets the annotations of its devices.
 func TestAnnotations(t *testing.T) {
 	a, b := port("a"), port("b")
 	a.Annotations = map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"}
@@ -135,9 +134,8 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// A device that was given out a moment ago is refused under its next name for as long as
-// the inventory lists it there as unhealthy, and stays among the allocated, also when its
-// old resource is retired.
+// A device that was given out a moment ago is refused under its next name as long as the inventory
+// lists it there as unhealthy, and stays allocated even if its old resource is retired.
 func TestAllocatedThenMoved(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
 	k := r.kubelet(standin.Behaviour{})

@@ -14,51 +14,51 @@ import (
 	"time"
 )
 
-// absence is how long a daemon may be without a socket before it counts as gone: one that
-// registers again has none for some moments.
+// absence is how long a daemon may be without a socket before it counts as gone: a daemon that
+// registers again has none for a short time.
 const absence = 300 * time.Millisecond
 
 // minRedialInterval is the least time between two connections to one socket, however early
 // the peer closes the first.
 const minRedialInterval = 100 * time.Millisecond
 
-// departure is the departure of other daemons of ours.
+// departure describes the peers that have gone.
 type departure struct {
 	at   time.Time // when the last one was found to be gone
-	made time.Time // when the youngest of all their sockets was made
+	made time.Time // when the newest of all their sockets was made
 }
 
-// peers are the other daemons of ours that serve in the kubelet's directory, as the
-// new one does during an upgrade with surge. A kubelet up to 1.36 knows one plugin of
-// a resource, the one that registered last, and none any more when that one ends:
-// the others keep their streams and are never told. So each daemon watches the others by
-// a connection to each of their sockets. Nothing is sent on it, and it ends with the
-// daemon that made the socket, also with one that was killed and leaves the socket behind.
+// peers watches the other daemons of ours that serve in the kubelet's directory, for example
+// the new daemon during an upgrade with surge. A kubelet up to 1.36 has one plugin per
+// resource, the one that registered last. When that plugin ends, the kubelet has none: the
+// others keep their streams, and get no notice. So each daemon holds a connection to each
+// socket of its peers. It sends nothing on it. The connection ends with the peer, even if the
+// peer was killed and its socket is left behind.
 //
-// The goroutine of run owns what it knows. departed is read by all sessions.
+// The goroutine of run owns the known peers. All sessions read departed.
 type peers struct {
 	dir      string
 	own      string // prefix of the names of our own sockets
 	departed *feed[departure]
 
 	mu    sync.Mutex
-	fresh map[string]time.Time // by owner: when a socket was made that run has not taken over yet
+	fresh map[string]time.Time // by owner: when a new socket was made that run has not taken over yet
 }
 
 // peer is one other daemon. Its key is the prefix of the names of its sockets, the owner.
 type peer struct {
-	sockets map[string]bool // that a connection is held to
-	made    time.Time       // when the youngest socket was made
-	barred  bool            // there is a socket that we may not connect to
-	missed  time.Time       // since when there is neither; zero: there is one
+	sockets map[string]bool // paths of the sockets with a connection
+	made    time.Time       // when the newest socket was made
+	barred  bool            // there is a socket without permission to connect
+	missed  time.Time       // since when there are no such sockets; zero: there are
 }
 
 func newPeers(dir string) *peers {
 	return &peers{dir: dir, own: newSocketOwner(), departed: newFeed(departure{}), fresh: map[string]time.Time{}}
 }
 
-// appeared records a socket that was made just now: a daemon that crashes at once may have
-// gone when run lists the directory.
+// appeared records a socket that was made just now, because its daemon may have crashed before
+// run lists the directory.
 func (ps *peers) appeared(path string) {
 	owner := ownerOf(path)
 	if owner == "" || owner == ps.own {
@@ -115,11 +115,11 @@ func (ps *peers) run(ctx context.Context, changed signal) {
 	}
 }
 
-// never is longer than anything waits.
+// never is longer than any wait of a peer.
 const never = time.Hour
 
-// look connects to each socket of a peer that there is no connection to yet. It returns the
-// time after which it is to be called again though nothing has changed.
+// look connects to each socket of a peer that has no connection yet. It returns the time after
+// which it must be called again even if the directory does not change.
 func (ps *peers) look(ctx context.Context, known map[string]*peer, hold func(string, net.Conn)) time.Duration {
 	ps.mu.Lock()
 	for owner, made := range ps.fresh {
@@ -154,8 +154,8 @@ func (ps *peers) look(ctx context.Context, known map[string]*peer, hold func(str
 			hold(path, conn)
 		case missing(err):
 		case !errors.Is(err, syscall.ECONNREFUSED):
-			// SELinux or another user namespace keeps us out. The owner removes the socket
-			// when it ends, unless it is killed: that much can be seen.
+			// SELinux or another user namespace refuses the connection. The peer counts as gone
+			// when its socket is removed, which a killed peer does not do.
 			add(known, owner, info.ModTime()).barred = true
 		case time.Since(info.ModTime()).Abs() < listenGrace:
 			again = dialRetry // it may not listen yet
@@ -164,7 +164,8 @@ func (ps *peers) look(ctx context.Context, known map[string]*peer, hold func(str
 	return again
 }
 
-// add returns the peer with this owner, of which a socket was made then.
+// add returns the peer with this owner, which it adds if there is none. made is when one of
+// its sockets was made.
 func add(known map[string]*peer, owner string, made time.Time) *peer {
 	p := known[owner]
 	if p == nil {
@@ -178,7 +179,7 @@ func add(known map[string]*peer, owner string, made time.Time) *peer {
 }
 
 // giveUp publishes the departure of peers that have been without a socket for absence. It
-// returns the time until the next one may have been.
+// returns the time after which it must be called again.
 func (ps *peers) giveUp(known map[string]*peer) time.Duration {
 	wait := never
 	for owner, p := range known {
@@ -205,16 +206,15 @@ func (ps *peers) giveUp(known map[string]*peer) time.Duration {
 	return wait
 }
 
-// invalidates reports whether the departure may have made the kubelet forget a registration
-// on a socket that was made then: whether the socket was there when the peers ended, and
-// one of them registered after it. Two daemons that made their sockets within settled of
-// each other may have registered in the other order.
+// invalidates reports whether the kubelet may have dropped a registration because peers have
+// gone. made is when the socket of the registration was made: before the peers were gone, and
+// before one of them registered. Two daemons that made their sockets within settled of each
+// other may have registered in the other order.
 func (d departure) invalidates(made time.Time) bool {
 	return d.at.After(made) && d.made.After(made.Add(-settled))
 }
 
-// ownerOf returns the prefix of the names of all sockets of the daemon that made this one,
-// or "" if it is no socket of ours.
+// ownerOf returns the owner in the name of a socket, or "" if it is no socket of ours.
 func ownerOf(path string) string {
 	name := filepath.Base(path)
 	if len(name) != len(socketPrefix)+socketLetters+len(socketSuffix) ||

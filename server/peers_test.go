@@ -19,8 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// another runs a second server of the same devices until the returned function is
-// called, or the test ends.
+// another runs a second server with the same devices until the returned function is called, or the
+// test ends.
 func (r *rig) another() (s *server.Server, end func()) {
 	r.Helper()
 	s, err := server.New(r.cfg, r.devices, zap.NewNop())
@@ -40,7 +40,7 @@ func (r *rig) another() (s *server.Server, end func()) {
 	return s, end
 }
 
-// awaitOther waits until a server that is not the rig's is ready.
+// awaitOther blocks until a server that is not the rig's is ready.
 func (r *rig) awaitOther(s *server.Server) {
 	r.Helper()
 	for s.Ready() != nil {
@@ -52,8 +52,8 @@ func (r *rig) awaitOther(s *server.Server) {
 	}
 }
 
-// crashing is the least of a second daemon: it lists one device, and leaves its
-// socket behind as one does that is killed.
+// crashing is a minimal second daemon: it lists one device, and leaves its socket behind like a
+// daemon that was killed.
 type crashing struct {
 	v1beta1.UnimplementedDevicePluginServer
 	path   string
@@ -71,10 +71,10 @@ func (*crashing) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 	return err
 }
 
-// crashing starts one, registered. It is gone at the end of the test.
+// crashing starts and registers a second daemon. It ends at the end of the test.
 func (r *rig) crashing(name string) *crashing {
 	r.Helper()
-	// The time-out hangs up on who is silent, over and over again.
+	// The time-out closes silent connections again and again.
 	c := &crashing{
 		path:   filepath.Join(r.cfg.KubeletDir, name),
 		server: grpc.NewServer(grpc.ConnectionTimeout(50 * time.Millisecond)),
@@ -111,8 +111,8 @@ func (c *crashing) crash() {
 	}
 }
 
-// awaitAllocation waits until the kubelet asks this server: Allocate answers as only
-// it does.
+// awaitAllocation blocks until the kubelet calls Allocate of this server, which it recognizes by
+// the answer.
 func (r *rig) awaitAllocation(k *standin.Kubelet) {
 	r.Helper()
 	for {
@@ -129,13 +129,13 @@ func (r *rig) awaitAllocation(k *standin.Kubelet) {
 	}
 }
 
-// A second daemon comes and goes again, as in an upgrade that is undone. A kubelet up
-// to 1.36 has forgotten the first one by then; no kubelet is without a list for it.
+// A second daemon starts and ends, as in an upgrade that is rolled back. A kubelet up to 1.36 has
+// dropped the first one then; every kubelet has a list all the time.
 func TestPeerGone(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		kubelet  standin.Behaviour
-		gap      bool // there is none to ask, for a while
+		gap      bool // there is no plugin to ask, for a while
 		vanishes func(r *rig, k *standin.Kubelet)
 	}{
 		{"1.36: ended", standin.Behaviour{OnePlugin: true}, true, endSecond},
@@ -164,7 +164,7 @@ func TestPeerGone(t *testing.T) {
 				t.Errorf("the registration ended because %q, want %q", got, want)
 			}
 			if tc.gap {
-				// The end of the first stream hangs up on the second, once.
+				// The end of the first stream closes the connection to the second daemon, once.
 				r.awaitEvent("registration.ended", 2)
 				if wait := r.lines("registration.ended")[1].ContextMap()["retry_ms"]; wait != 0.0 {
 					t.Errorf("the next registration waits for %v ms, want 0", wait)
@@ -182,8 +182,8 @@ func TestPeerGone(t *testing.T) {
 	}
 }
 
-// A kubelet that has not forgotten the first one goes on being served by it until the
-// registration in its place has a stream, however long that takes.
+// With a kubelet that has not dropped it, the first session keeps serving until the next
+// registration has a stream, however long that takes.
 func TestPeerGoneAndRefused(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(standin.Behaviour{})
@@ -224,7 +224,7 @@ func endSecond(r *rig, k *standin.Kubelet) {
 	end()
 }
 
-// missSecond has a second one end so soon that nobody can connect to it.
+// missSecond has a second daemon end before a connection to it is possible.
 func missSecond(r *rig, _ *standin.Kubelet) {
 	r.Helper()
 	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
@@ -244,8 +244,8 @@ func killSecond(r *rig, _ *standin.Kubelet) {
 	c.crash()
 }
 
-// Of one that registered before us we need nothing: the old daemon ends in each
-// upgrade. Who is not one of ours is none of our business.
+// The end of a daemon that registered before this one has no effect, because the old daemon ends
+// in each upgrade. Neither has the end of another plugin.
 func TestNobodyThatMattersGone(t *testing.T) {
 	for _, tc := range []struct {
 		name, socket string
@@ -277,16 +277,16 @@ func TestNobodyThatMattersGone(t *testing.T) {
 	}
 }
 
-// Two daemons that live and serve the same leave each other alone, also when one of
-// them registers again.
+// Two daemons that serve the same devices do not disturb each other, even if one of them registers
+// again.
 func TestPeersInPeace(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		kubelet standin.Behaviour
 		most    int // registrations after each of them was asked to register again
 	}{
-		// The end of the first one's stream hangs up on the second, which comes back,
-		// maybe into the same once more.
+		// The end of the first daemon's stream closes the connection to the second, which
+		// registers again and may meet the same once more.
 		{"1.36", standin.Behaviour{OnePlugin: true}, 7},
 		{"1.37", standin.Behaviour{}, 4},
 	} {
@@ -323,7 +323,7 @@ func TestPeersInPeace(t *testing.T) {
 	}
 }
 
-// Who watches a daemon by a silent connection does not hold up its end.
+// A silent connection of a peer does not delay the end of a daemon.
 func TestPeerEndsAtOnce(t *testing.T) {
 	r, _ := started(t, port("a"))
 	fastest := patience
@@ -339,8 +339,8 @@ func TestPeerEndsAtOnce(t *testing.T) {
 	}
 }
 
-// One that we may not connect to lives until its socket has gone. (A socket of another
-// kind stands for it: permissions do not keep root out.)
+// A peer that refuses connections counts as running until its socket is gone. (The test uses a
+// socket of another type, because permissions do not apply to root.)
 func TestPeerBehindBars(t *testing.T) {
 	r, k := started(t, port("a"))
 	path := filepath.Join(r.cfg.KubeletDir, "accelerator-zzzzzzaaaaaaa.sock")
@@ -360,7 +360,7 @@ func TestPeerBehindBars(t *testing.T) {
 	r.awaitReady()
 }
 
-// A kubelet that hangs up before it has opened a stream is not waited for.
+// A session ends if the kubelet closes the connection before it has opened a stream.
 func TestHungUpWithoutStream(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(standin.Behaviour{HangUp: true})
@@ -372,7 +372,7 @@ func TestHungUpWithoutStream(t *testing.T) {
 	r.awaitReady()
 }
 
-// Whoever hangs up at once is not called again and again without a break.
+// A peer that closes each connection at once is dialled again after a pause only.
 func TestPeerHangsUp(t *testing.T) {
 	r, k := started(t, port("a"))
 	l := listenUnix(r, filepath.Join(r.cfg.KubeletDir, "accelerator-zzzzzzaaaaaaa.sock"))

@@ -36,13 +36,13 @@ func options() *v1beta1.DevicePluginOptions {
 	return &v1beta1.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
 
-// PreStartContainer does nothing: the options do not ask for it.
+// PreStartContainer does nothing: the options do not request it.
 func (p *plugin) PreStartContainer(context.Context, *v1beta1.PreStartContainerRequest) (*v1beta1.PreStartContainerResponse, error) {
 	return &v1beta1.PreStartContainerResponse{}, nil
 }
 
-// ListAndWatch sends the list, and the newest one after each change of which the kubelet
-// hears, until the kubelet or the session ends the stream.
+// ListAndWatch sends the list, and the newest list after each visible change, until the
+// kubelet or the session ends the stream.
 func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
 	e, opened := p.endpoint, time.Now()
 	defer backlog.FlushOnPanic(e.log)
@@ -62,14 +62,14 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 	for first := true; ; first = false {
 		newest, stale := e.lists.latest()
 		changes := inventory.Changes(sent, newest.Devices)
-		if first || slices.ContainsFunc(changes, heard) {
+		if first || slices.ContainsFunc(changes, visible) {
 			if err := stream.Send(newest.message); err != nil {
 				return err
 			}
 			e.logSent(newest, changes, first)
 		}
 		sent = newest.Devices
-		e.told.publish(newest)
+		e.sent.publish(newest)
 		select {
 		case <-p.session.ending:
 			return nil
@@ -80,12 +80,11 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 	}
 }
 
-// logSent counts and logs a list that was sent. changes are those since the list that the
-// stream was sent before; its first list has all devices in them.
+// logSent counts and logs a list that was sent. changes are those since the previous list of
+// the stream; for its first list they have all devices.
 func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	latency, known := l.latency()
-	// The list is on its way when others have had their turn: grpc, which writes it, and
-	// the inventory, which logs the changes.
+	// Let grpc write the list first, and the inventory log its changes.
 	runtime.Gosched()
 	e.cfg.Metrics.ListSent(e.resource, latency, known)
 	line := e.log.Check(zap.InfoLevel, "list sent")
@@ -94,7 +93,7 @@ func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	}
 	var devices, sick, left []string
 	for _, c := range changes {
-		if !heard(c) {
+		if !visible(c) {
 			continue
 		}
 		if !first {
@@ -116,9 +115,9 @@ func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	line.Write(fields...)
 }
 
-// GetPreferredAllocation chooses the devices that each container is best given, by
-// [Config.AllocationPolicy]. An error fails the pod, so only a request that cannot be met
-// is one (InvalidArgument).
+// GetPreferredAllocation returns the preferred devices for each container, by
+// [Config.AllocationPolicy]. An error fails the pod, so it returns one only for a request
+// that cannot be met (InvalidArgument).
 func (p *plugin) GetPreferredAllocation(_ context.Context, r *v1beta1.PreferredAllocationRequest) (*v1beta1.PreferredAllocationResponse, error) {
 	newest, _ := p.endpoint.lists.latest()
 	listed := make([]prefer.Unit, len(newest.Devices))
@@ -129,7 +128,7 @@ func (p *plugin) GetPreferredAllocation(_ context.Context, r *v1beta1.PreferredA
 	for _, request := range r.GetContainerRequests() {
 		var available []string
 		for _, id := range request.GetAvailableDeviceIDs() {
-			// The kubelet may not know yet that a device is unhealthy.
+			// The kubelet may not have received yet that a device is unhealthy.
 			if d := newest.Device(id); d == nil || !unhealthy(d) {
 				available = append(available, id)
 			}

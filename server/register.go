@@ -16,8 +16,8 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// A socket is there (bind) some moments before one can connect to it (listen).
-// So a socket that refuses and is younger than listenGrace is tried again after dialRetry.
+// A socket exists (bind) for a short time before it accepts connections (listen). So a socket
+// that refuses and is younger than listenGrace is tried again after dialRetry.
 const (
 	listenGrace = time.Second
 	dialRetry   = 5 * time.Millisecond
@@ -48,7 +48,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 		case err != nil:
 			return nil, before, fmt.Errorf("connecting to the kubelet: %w", err)
 		}
-		// A kubelet.sock that was replaced just now may be on either end.
+		// If kubelet.sock was replaced just now, the connection may belong to either kubelet.
 		if after, err := identify(e.kubelet, fs.ModeSocket); err == nil && after == before {
 			return conn, before, nil
 		}
@@ -56,8 +56,8 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 	}
 }
 
-// noKubelet returns errNoKubelet if the error means that no kubelet runs, which passes,
-// and errUnusable if something else keeps us from connecting, which is worth a warning.
+// noKubelet wraps err in errNoKubelet if it means that no kubelet runs, and in errUnusable,
+// which is logged as a warning, if there is another reason.
 func noKubelet(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%w: %w", errNoKubelet, err)
@@ -88,8 +88,8 @@ func register(ctx context.Context, conn net.Conn, resource, socket string) error
 	return nil
 }
 
-// once returns a dialer that returns the connection the first time and then fails: grpc
-// would connect again by itself, maybe to another kubelet.
+// once returns a dialer that returns the connection the first time and then fails, because grpc
+// would connect again by itself, and perhaps to another kubelet.
 func once(conn net.Conn) func(context.Context, string) (net.Conn, error) {
 	var used sync.Once
 	return func(context.Context, string) (net.Conn, error) {

@@ -25,13 +25,13 @@ import (
 
 const resource = "b-com.com/accelerator"
 
-// patience bounds every wait. Nothing is expected to take as long.
+// patience bounds every wait of a test. It is longer than any of them should take.
 const patience = 20 * time.Second
 
-// pollOften is how often most tests look at the directory unasked.
+// pollOften is the poll interval of most tests.
 const pollOften = 50 * time.Millisecond
 
-// devices is an inventory that the test sets.
+// devices is an inventory with the snapshots of a test.
 type devices struct {
 	mu         sync.Mutex
 	snapshot   inventory.Snapshot
@@ -75,7 +75,7 @@ func sick(id string, reasons ...string) *inventory.Device {
 	return d
 }
 
-// rig is a server under test with its surroundings.
+// rig is a server under test, with its directory and its log.
 type rig struct {
 	testing.TB
 	*server.Server
@@ -89,8 +89,7 @@ type rig struct {
 	stop   func() time.Duration
 }
 
-// newRig makes a directory and a server for it. Neither a kubelet nor the server
-// runs yet.
+// newRig creates a directory and a server for it. Neither a kubelet nor the server runs yet.
 func newRig(t testing.TB, edit func(*server.Config)) *rig {
 	t.Helper()
 	noLeaks(t)
@@ -131,8 +130,8 @@ func (r *rig) line() {
 	r.logged = make(chan struct{})
 }
 
-// run starts the server. It is stopped at the end of the test, or by calling
-// r.stop, which says how long that took.
+// run starts the server. It is stopped at the end of the test, or by r.stop, which returns the
+// time that it took.
 func (r *rig) run() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	ended := make(chan error, 1)
@@ -167,7 +166,7 @@ func (r *rig) kubelet(b standin.Behaviour) *standin.Kubelet {
 	return k
 }
 
-// await waits until the condition holds. It is looked at after each log line.
+// await blocks until the condition is true. The condition is checked after each log line.
 func (r *rig) await(what string, condition func() bool) {
 	r.Helper()
 	for {
@@ -192,13 +191,13 @@ func (r *rig) dump() {
 	}
 }
 
-// awaitEvent waits until n lines with this event were logged.
+// awaitEvent blocks until n lines with this event were logged.
 func (r *rig) awaitEvent(name string, n int) {
 	r.Helper()
 	r.await(fmt.Sprintf("%d × %s", n, name), func() bool { return r.events(name) >= n })
 }
 
-// events counts the log lines with this event.
+// events returns the number of log lines with this event.
 func (r *rig) events(name string) int { return len(r.lines(name)) }
 
 func (r *rig) lines(name string) []observer.LoggedEntry {
@@ -210,7 +209,7 @@ func (r *rig) awaitReady() {
 	r.await("ready", func() bool { return r.Ready() == nil })
 }
 
-// awaitList waits until the kubelet's newest list is the node's devices.
+// awaitList blocks until the kubelet's newest list has the devices of the node.
 func (r *rig) awaitList(k *standin.Kubelet) standin.List {
 	r.Helper()
 	snapshot, _ := r.devices.Latest()
@@ -222,7 +221,7 @@ func (r *rig) awaitList(k *standin.Kubelet) standin.List {
 	return list
 }
 
-// same says whether the kubelet was told just these devices.
+// same reports whether the list has exactly the devices of the snapshot.
 func same(l standin.List, s inventory.Snapshot) bool {
 	if len(l.Devices) != len(s.Devices) {
 		return false
@@ -235,7 +234,7 @@ func same(l standin.List, s inventory.Snapshot) bool {
 	return true
 }
 
-// sockets lists the sockets of ours in the kubelet's directory.
+// sockets returns our sockets in the kubelet's directory.
 func (r *rig) sockets() []string {
 	list, err := filepath.Glob(filepath.Join(r.cfg.KubeletDir, "accelerator-*.sock"))
 	if err != nil {
@@ -244,7 +243,7 @@ func (r *rig) sockets() []string {
 	return list
 }
 
-// socket is the socket of the registration that holds.
+// socket returns the socket of the present registration.
 func (r *rig) socket() string {
 	r.Helper()
 	var path string
@@ -260,7 +259,7 @@ func (r *rig) socket() string {
 	return path
 }
 
-// client connects to our socket as a second kubelet would.
+// client returns a client of our socket, as a second kubelet would have.
 func (r *rig) client() v1beta1.DevicePluginClient {
 	r.Helper()
 	path := r.socket()

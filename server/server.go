@@ -41,9 +41,9 @@ type Server struct {
 	handed    bool                 // a snapshot was handed to the endpoints
 }
 
-// New checks the settings. It opens nothing: the kubelet and its directory may
-// come hours later. Nothing is missed thereby, because Run watches the directory
-// before it looks into it.
+// New returns a server, or an error if a setting is wrong. It opens no files, because the
+// kubelet's directory may be created later. Run watches the directory before it reads it, so
+// it misses no change.
 func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 	}, nil
 }
 
-// Run offers the devices until ctx ends; then it returns nil, with every stream
-// ended, every socket removed and every goroutine gone. It is called once.
+// Run offers the devices until ctx ends; then it ends every stream and goroutine, removes every
+// socket and returns nil. It must be called once.
 func (s *Server) Run(ctx context.Context) error {
 	removeLeftovers(ctx, s.cfg.KubeletDir, s.log)
 	ctx, cancel := context.WithCancel(ctx)
@@ -82,9 +82,9 @@ func (s *Server) Run(ctx context.Context) error {
 // Reregister ends all streams and registers every resource again on a new socket.
 func (s *Server) Reregister() { s.reregister.raise() }
 
-// Ready returns nil when the first snapshot is known and every resource that has
-// devices is registered and has a stream open. Otherwise the error names each resource
-// that is not ready, with the reason.
+// Ready returns nil if there is a first snapshot and every resource that has devices is
+// registered and has a stream open. Otherwise it returns an error with each resource that is
+// not ready and the reason.
 func (s *Server) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *Server) Ready() error {
 	return errors.Join(append(problems, s.injection.ready())...)
 }
 
-// Alive returns an error if the conductor is stuck with a snapshot. It is safe for
+// Alive returns an error if the conductor hangs while it hands over a snapshot. It is safe for
 // concurrent use.
 func (s *Server) Alive() error {
 	if err := s.pulse.Alive(); err != nil {
@@ -109,11 +109,11 @@ func (s *Server) Alive() error {
 	return nil
 }
 
-// Resource is how the kubelet is served one resource at this moment.
+// Resource is the present state of one resource.
 type Resource struct {
 	Name    string
-	Streams int   // that the kubelet has open
-	Ready   error // nil: registered with a stream open, or without devices; else why not
+	Streams int   // open ListAndWatch streams
+	Ready   error // nil: registered with a stream open, or without devices
 }
 
 // Resources returns the resources that are served, sorted by name. It is safe for
@@ -141,7 +141,7 @@ func (s *Server) conduct(ctx context.Context) {
 	for {
 		s.pulse.Work()
 		snapshot, stale := s.devices.Latest()
-		if snapshot.Version != seen { // 0: nothing is known yet
+		if snapshot.Version != seen { // 0: no snapshot yet
 			seen = snapshot.Version
 			s.hand(ctx, snapshot)
 		}
@@ -159,8 +159,8 @@ func (s *Server) conduct(ctx context.Context) {
 }
 
 // hand gives each endpoint its list of the snapshot, and creates the endpoints of new
-// resources. A new one has its list before Ready and Resources see it: an endpoint
-// without devices counts as ready.
+// resources. A new endpoint gets its list before Ready and Resources can return it, because an
+// endpoint without devices counts as ready.
 func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 	resources := offer.Resources(snapshot.Devices)
 	s.injection.want(resources)
@@ -183,7 +183,7 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 		e.former = e.former && !slices.ContainsFunc(r.Devices, func(d *inventory.Device) bool { return d.Health < inventory.Unhealthy })
 		e.offer(snapshot, r.Devices)
 	}
-	told, cancel := context.WithTimeout(ctx, moveTimeout)
+	moved, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
 	for name, e := range s.endpoints {
 		if offered[name] {
@@ -193,8 +193,8 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 			e.emptySince = time.Now()
 		}
 		e.offer(snapshot, nil)
-		if e.former { // it is about to end: the kubelet would show its devices for minutes
-			e.awaitTold(told)
+		if e.former { // it is about to end: without the empty list, the kubelet would show its devices for minutes
+			e.awaitSent(moved)
 		}
 	}
 	s.mu.Lock()
@@ -208,14 +208,14 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 	}
 }
 
-// moveTimeout is how long a device that moves waits for the kubelet to be told
-// that its old resource has it no longer. Other news waits with it.
+// moveTimeout is how long the list of a new resource waits until the list of the old one,
+// without the device that moves, has been sent. Other changes wait with it.
 const moveTimeout = 100 * time.Millisecond
 
-// takeAway takes devices that move to another resource off the lists that they
-// are on, and waits up to moveTimeout until the kubelet has been told: a device must not
-// be on two lists at once. The lists that they leave are those of the snapshot, without
-// the devices that move there.
+// takeAway removes the devices that move to another resource from their present lists, and
+// blocks for up to moveTimeout until these lists have been sent: a device must not be on two
+// lists at once. The new lists have the devices of the snapshot, without those that move
+// there.
 func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, resources []offer.Resource) {
 	if len(s.endpoints) == 1 && len(resources) == 1 && s.endpoints[resources[0].Name] != nil {
 		return // nothing can move
@@ -231,7 +231,7 @@ func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, reso
 		e := on[d.ID]
 		return e != nil && e.resource != d.OfferedAs
 	}
-	stay := map[*endpoint][]*inventory.Device{} // what is left on each list that devices leave
+	stay := map[*endpoint][]*inventory.Device{} // the rest of each list that devices leave
 	for _, d := range snapshot.Devices {
 		if d.OfferedAs != "" && moves(d) {
 			stay[on[d.ID]] = nil
@@ -248,12 +248,12 @@ func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, reso
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
 	for e := range stay {
-		e.awaitTold(ctx)
+		e.awaitSent(ctx)
 	}
 }
 
-// retire ends the endpoints that have been without devices for long enough, at once if they
-// are of an earlier generation. It returns the time until the next may be due.
+// retire ends the endpoints that have been without devices for [Config.RetireAfter], or are
+// without devices and of an earlier generation. It returns the time until the next may be due.
 func (s *Server) retire(now time.Time) time.Duration {
 	wait := s.cfg.RetireAfter
 	var due []*endpoint
@@ -278,8 +278,8 @@ func (s *Server) retire(now time.Time) time.Duration {
 	return wait
 }
 
-// endTogether ends these endpoints at the same time: a peer that does not hang up costs
-// each of them its drainTimeout.
+// endTogether ends these endpoints at the same time, because each end may take as long as
+// drainTimeout.
 func endTogether(endpoints []*endpoint) {
 	var ends sync.WaitGroup
 	for _, e := range endpoints {

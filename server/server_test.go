@@ -68,7 +68,7 @@ func TestNothingToOffer(t *testing.T) {
 	}
 }
 
-// There is no moment at the start when nothing is wrong yet.
+// At the start, Ready never returns nil too early.
 func TestReadyIsNeverEarly(t *testing.T) {
 	for range 20 {
 		r := newRig(t, nil) // no kubelet
@@ -117,7 +117,7 @@ func TestRetire(t *testing.T) {
 	r.devices.set(port("a"))
 	r.awaitList(k)
 	r.awaitReady()
-	// The device returns in time: the same stream goes on.
+	// The device returns in time: the same stream is used.
 	r.devices.set()
 	if l := r.awaitList(k); l.Number != 2 {
 		t.Errorf("the empty list is number %d, want 2", l.Number)
@@ -134,7 +134,7 @@ func TestRetire(t *testing.T) {
 	if n := k.Registrations(resource); n != 1 {
 		t.Errorf("%d registrations after a short absence, want 1", n)
 	}
-	// It does not return in time.
+	// The device does not return in time.
 	r.devices.set()
 	r.awaitEvent("resource.retired", 1)
 	if left := r.sockets(); len(left) > 0 {
@@ -147,8 +147,8 @@ func TestRetire(t *testing.T) {
 	}
 }
 
-// A resource of an earlier generation ends as soon as it is empty; one that goes on is an
-// ordinary one.
+// A resource of an earlier generation ends as soon as it is empty. One that is still used ends as
+// any other.
 func TestRetireAfterGeneration(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = time.Hour })
 	k := r.kubelet(standin.Behaviour{})

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// Why a session ended. After some of them [endpoint.run] begins the next one at once.
+// The reasons why a session ends. After some of them [endpoint.run] begins the next one at once.
 var (
 	errReregister      = errors.New("asked to register again")
 	errKubeletReplaced = errors.New("the kubelet was restarted")
@@ -29,13 +29,12 @@ var (
 )
 
 const (
-	// maxMessage bounds a message from the kubelet, in bytes; its own bound is
-	// the same.
+	// maxMessage bounds a message from the kubelet, in bytes. The kubelet has the same bound.
 	maxMessage = 4 << 20
 	// maxStreams bounds the calls that one connection may have open.
 	maxStreams = 64
 	// drainTimeout is how long calls in flight may take when a session ends. An
-	// Allocate that is cut off fails its pod for good.
+	// interrupted Allocate fails its pod for good.
 	drainTimeout = 250 * time.Millisecond
 )
 
@@ -58,10 +57,10 @@ type streams struct {
 	open   int // now
 }
 
-// session registers once, serves until the registration ends, and returns the kubelet.sock
-// and why it ended, never nil. Everything that belonged to the session has ended by then,
-// except after errPeerGone: then the session is superseded, and serves until a later one
-// has its stream, or the kubelet has gone.
+// session registers once and serves until the registration ends. It returns the kubelet.sock
+// and the reason, which is never nil. All parts of the session have ended by then, except after
+// errPeerGone: then the session is superseded, and keeps serving until a later one has its
+// stream or the kubelet is gone.
 func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (identity, error) {
 	conn, kubelet, err := e.connect(ctx)
 	if errors.Is(err, errNoKubelet) {
@@ -108,8 +107,8 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 	return kubelet, err
 }
 
-// replace ends the superseded session, if there is one, and makes s the superseded one;
-// nil: there is none.
+// replace ends the superseded session, if there is one, and makes s, which may be nil, the
+// superseded one.
 func (e *endpoint) replace(s *session) {
 	if e.superseded != nil {
 		e.ends.Go(e.superseded.end)
@@ -117,7 +116,7 @@ func (e *endpoint) replace(s *session) {
 	e.superseded = s
 }
 
-// serve listens on a new socket and serves there.
+// serve returns a session that serves on a new socket.
 func (e *endpoint) serve() (*session, error) {
 	path := newSocketPath(e.cfg.KubeletDir, e.directory.peers.own)
 	made := time.Now()
@@ -144,8 +143,8 @@ func (e *endpoint) serve() (*session, error) {
 	return s, nil
 }
 
-// hold waits for the kubelet's answer, then for its stream, upon which it calls up, then
-// for a reason to end the session, which it returns.
+// hold blocks until the kubelet has answered, then until it has opened a stream, and calls up.
+// Then it blocks until there is a reason to end the session, and returns it.
 func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error, up func()) error {
 	e := s.endpoint
 	timeout := time.NewTimer(e.cfg.StreamTimeout)
@@ -210,22 +209,22 @@ func (s *session) lost(kubelet identity) error {
 	return nil
 }
 
-// invalidated returns an error if the kubelet may have forgotten the registration since it
+// invalidated returns an error if the kubelet may have dropped the registration since it
 // answered.
 func (s *session) invalidated(count streams, departed departure) error {
 	if departed.invalidates(s.made) {
 		return errPeerGone
 	}
-	// A kubelet up to 1.36 that notices late that the stream before has ended hangs
-	// up, whether it has opened the next one yet or not.
-	if open, heard := s.listener.speaking(); count.opened == 0 && heard && open == 0 {
+	// A kubelet up to 1.36 that handles the end of the previous stream late closes this
+	// connection, even before it has opened a stream.
+	if open, closed := s.listener.active(); count.opened == 0 && closed && open == 0 {
 		return errHungUp
 	}
 	return nil
 }
 
-// abandon logs that the kubelet's answer is not waited for any more, where there was none
-// yet.
+// abandon logs that the session does not wait for the kubelet's answer any more, if there was
+// none.
 func (s *session) abandon(answer <-chan error, why error) {
 	if answer != nil {
 		s.endpoint.cfg.Metrics.RegistrationAbandoned(s.endpoint.resource)
@@ -256,20 +255,18 @@ func (s *session) isEnding() bool {
 	}
 }
 
-// end ends the streams, waits for them, and removes the socket. Only the streams
-// would keep GracefulStop from returning, so they are ended first; a call that takes
-// longer than drainTimeout is cut off.
+// end ends the streams, waits for them, and removes the socket. GracefulStop would wait for the
+// streams, so they are ended first; a call that takes longer than drainTimeout is interrupted.
 //
-// A kubelet up to 1.36 that notices late that a stream has ended takes the next
-// registration of that resource for the one that is over, and closes its connection. So
-// end waits until the kubelet has noticed: it closes the old connection then. Calls that
-// come meanwhile are answered, and have drainTimeout of their own; the end takes twice
-// that at most.
+// If a kubelet up to 1.36 handles the end of a stream after the next registration of that
+// resource, it closes the connection of the new one. So end waits until the kubelet has closed
+// the old connection. Calls that arrive meanwhile are answered, and have drainTimeout of their
+// own; end takes twice that at most.
 func (s *session) end() {
 	close(s.ending)
 	patience := time.NewTimer(drainTimeout)
 	defer patience.Stop()
-	s.listener.awaitHangup(patience.C)
+	s.listener.awaitClosed(patience.C)
 	_ = s.listener.Close() // a connection that is cut now cannot be made again
 	s.listener.cutSilent()
 	stopped := make(chan struct{})

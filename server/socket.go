@@ -22,13 +22,13 @@ import (
 
 const (
 	kubeletSocket = "kubelet.sock"
-	socketPrefix  = "accelerator-" // stable: leftovers are known by it
+	socketPrefix  = "accelerator-" // stable: leftovers are recognized by it
 	socketSuffix  = ".sock"
 	maxSocketPath = 107 // bytes: sun_path of unix(7) less its NUL
 )
 
-// Of the 13 letters of base32 in the name of a socket the first ones are the same in
-// all names of one daemon (30 bits), the others are new each time (35).
+// The name of a socket has 13 letters of base32. The first ones are the same in all names of
+// one daemon (30 bits), the others are random each time (35 bits).
 const (
 	socketLetters = 13
 	ownerLetters  = 6
@@ -37,8 +37,8 @@ const (
 // newSocketOwner returns a random prefix for the names of the sockets of one daemon.
 func newSocketOwner() string { return socketPrefix + letters(ownerLetters) }
 
-// newSocketPath returns a path that was never used before: a kubelet of 1.37
-// that is given a path again may take the new registration for the old one.
+// newSocketPath returns a path that was never used before: a kubelet of 1.37 may take a second
+// registration with the same path for the first.
 func newSocketPath(dir, owner string) string {
 	return filepath.Join(dir, owner+letters(socketLetters-ownerLetters)+socketSuffix)
 }
@@ -48,13 +48,13 @@ func letters(n int) string { return strings.ToLower(rand.Text()[:n]) }
 // probeTimeout bounds the time for all leftovers together.
 const probeTimeout = 500 * time.Millisecond
 
-// removeLeftovers removes the sockets that earlier runs of ours left in the directory:
-// those with our prefix that refuse a connection. One that accepts belongs to a peer,
-// which is logged once; a file that is no socket is not ours.
+// removeLeftovers removes the sockets that earlier runs of ours left in the directory: those
+// with our prefix that refuse a connection. A socket that accepts belongs to a peer, which is
+// logged once. Other files are left alone.
 func removeLeftovers(ctx context.Context, dir string, log *zap.Logger) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // there is none, or listen will fail and be logged
+		return // the directory does not exist, or listen will fail and be logged
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -86,20 +86,20 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", path)
 }
 
-// listener keeps the connections that it accepted, so that all of them can be cut: grpc
-// waits for one on which nothing is ever sent.
+// listener keeps its accepted connections, so that all of them can be closed: grpc waits for a
+// connection on which no data is sent. A connection is active once data was received on it.
 type listener struct {
 	net.Listener
-	mu    sync.Mutex
-	conns map[*accepted]bool
-	left  signal // one was closed
-	heard bool   // one that had spoken was closed
+	mu     sync.Mutex
+	conns  map[*accepted]bool
+	left   signal // one was closed
+	closed bool   // an active connection was closed
 }
 
 type accepted struct {
 	net.Conn
-	from  *listener
-	spoke atomic.Bool // it has sent something
+	from   *listener
+	active atomic.Bool // data was received
 }
 
 func listen(path string) (*listener, error) {
@@ -125,7 +125,7 @@ func (l *listener) Accept() (net.Conn, error) {
 func (c *accepted) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.spoke.Store(true)
+		c.active.Store(true)
 	}
 	return n, err
 }
@@ -133,30 +133,30 @@ func (c *accepted) Read(b []byte) (int, error) {
 func (c *accepted) Close() error {
 	c.from.mu.Lock()
 	delete(c.from.conns, c)
-	c.from.heard = c.from.heard || c.spoke.Load()
+	c.from.closed = c.from.closed || c.active.Load()
 	c.from.mu.Unlock()
 	c.from.left.raise()
 	return c.Conn.Close()
 }
 
-// speaking counts the open connections on which something was sent; a peer sends nothing.
-// heard reports whether such a connection was closed.
-func (l *listener) speaking() (open int, heard bool) {
+// active returns the number of active connections that are open, and reports whether one was
+// closed. Connections of peers are never active.
+func (l *listener) active() (open int, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
-		if c.spoke.Load() {
+		if c.active.Load() {
 			open++
 		}
 	}
-	return open, l.heard
+	return open, l.closed
 }
 
-// awaitHangup blocks until the connections that have spoken are closed, or until is due.
-func (l *listener) awaitHangup(until <-chan time.Time) {
+// awaitClosed blocks until all active connections are closed, or until has an element.
+func (l *listener) awaitClosed(until <-chan time.Time) {
 	for {
 		left := l.left.next()
-		if open, _ := l.speaking(); open == 0 {
+		if open, _ := l.active(); open == 0 {
 			return
 		}
 		select {
@@ -167,11 +167,11 @@ func (l *listener) awaitHangup(until <-chan time.Time) {
 	}
 }
 
-// cut closes every connection that is open.
+// cut closes all open connections.
 func (l *listener) cut() { l.cutThose(func(*accepted) bool { return true }) }
 
-// cutSilent closes the connections on which nothing was sent.
-func (l *listener) cutSilent() { l.cutThose(func(c *accepted) bool { return !c.spoke.Load() }) }
+// cutSilent closes the connections that are not active.
+func (l *listener) cutSilent() { l.cutThose(func(c *accepted) bool { return !c.active.Load() }) }
 
 func (l *listener) cutThose(which func(*accepted) bool) {
 	l.mu.Lock()

@@ -55,7 +55,7 @@ func TestSocketLost(t *testing.T) {
 	}
 }
 
-// What deletes our socket as soon as it is there gets no storm of registrations.
+// A program that deletes our socket as soon as it is made causes no storm of registrations.
 func TestSocketLostAgainAndAgain(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = 50*time.Millisecond, time.Hour })
 	k := r.kubelet(standin.Behaviour{})

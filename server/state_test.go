@@ -45,7 +45,7 @@ func awaitAlive(r *rig, met func(error) bool) {
 	}
 }
 
-// What happens on the way to the kubelet is counted, and what is can be asked for.
+// Lists, streams and registrations are counted, and the state of resources can be queried.
 func TestMetrics(t *testing.T) {
 	m := metrics.New("test")
 	r := newRig(t, func(c *server.Config) { c.Metrics, c.RetireAfter = m, 10*time.Millisecond })

@@ -67,7 +67,7 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// What the kubelet cannot tell from the last list is not sent.
+// A list that is equal for the kubelet is not sent.
 func TestEqualListIsNotSent(t *testing.T) {
 	r, k := started(t, port("a"))
 	stream := r.stream(r.ctx)
@@ -181,7 +181,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// Whoever connects and says nothing does not hold up the end either.
+// A silent connection does not delay the end either.
 func TestSilentConnection(t *testing.T) {
 	r, _ := started(t, port("a"))
 	conn, err := net.Dial("unix", r.socket())
@@ -269,7 +269,7 @@ func TestStreamLogs(t *testing.T) {
 	}
 }
 
-// The log names what a list changes for its reader, and nothing else.
+// The log has exactly the devices that a list changes for its reader.
 func TestListNews(t *testing.T) {
 	numa := func(d *inventory.Device, node int) *inventory.Device { d.NUMANode = node; return d }
 	degraded := port("b")

@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// annotationMode is the annotation of a node that overrules --mode. Intel's plugin has the
-// same.
+// annotationMode is the annotation of a node that overrules --mode. It is that of Intel's
+// plugin.
 const annotationMode = "fpga.intel.com/device-plugin-mode"
 
 // firstAnswer is how long the start waits for the API server. A refusal is an answer.
@@ -23,15 +23,15 @@ const firstAnswer = 3 * time.Second
 // modeSelector chooses the mode by the annotation of a node. It belongs to the goroutine that
 // follows the node.
 type modeSelector struct {
-	setting  string      // --mode, which holds without annotation
+	setting  string      // --mode, which is used without an annotation
 	mode     string      // chosen last
-	modes    chan string // holds the chosen mode until it is taken over; of size 1
-	answered bool        // the API server has answered, if only with a refusal
+	modes    chan string // of size 1: holds the chosen mode until it is taken over
+	answered bool        // the API server has answered, perhaps with a refusal
 	log      *zap.Logger
 }
 
-// changed chooses the mode for the present state of the node. An annotation that is no mode
-// changes nothing.
+// changed chooses the mode for the present state of the node. An annotation that is not a mode
+// is logged and ignored.
 func (m *modeSelector) changed(n apiserver.Node) {
 	m.answered = true
 	asked, ok := n.Annotations[annotationMode]
@@ -50,7 +50,7 @@ func (m *modeSelector) changed(n apiserver.Node) {
 	m.choose()
 }
 
-// refused keeps the mode, because the API server does not show the annotation.
+// refused keeps the mode, because the API server refuses to return the node.
 func (m *modeSelector) refused(node string) {
 	if !m.answered {
 		m.answered = true
@@ -68,7 +68,7 @@ func (m *modeSelector) choose() {
 	m.modes <- m.mode
 }
 
-// logUnknownMode logs that the daemon begins without knowing the annotation.
+// logUnknownMode logs that the daemon starts although the annotation is not known.
 func logUnknownMode(log *zap.Logger, node, mode string) {
 	log.Warn("annotation is not known, the mode is as set", event.ConfigNotice, event.Node(node), event.Mode(mode))
 }

@@ -44,7 +44,7 @@ users: [{name: u, user: {token: token-1}}]
 	return c
 }
 
-// restartAPI starts an API server where there was one.
+// restartAPI starts an API server at the address of the first one.
 func (c *cluster) restartAPI() {
 	c.t.Helper()
 	l, err := net.Listen("tcp", c.api.Address())
@@ -61,7 +61,7 @@ func (c *cluster) ask(mode string) {
 	c.api.Set(testNode, "uid-1", annotations)
 }
 
-// freeAddress is one on which nobody listens.
+// freeAddress returns an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -72,10 +72,10 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// probe keeps no connection, as a kubelet's probe does not.
+// probe keeps no connection open, as the probes of a kubelet.
 var probe = http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
 
-// awaitAlive waits until /healthz and /readyz answer 200.
+// awaitAlive blocks until /healthz and /readyz answer 200.
 func (c *cluster) awaitAlive(when string) {
 	c.t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -98,7 +98,7 @@ func (c *cluster) awaitAlive(when string) {
 	}
 }
 
-// awaitGoroutines waits until there are no more than so many.
+// awaitGoroutines blocks until there are at most so many goroutines.
 func awaitGoroutines(t *testing.T, most int) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)
@@ -112,8 +112,8 @@ func awaitGoroutines(t *testing.T, most int) {
 	}
 }
 
-// awaitSockets waits until there is one socket for each of so many resources. The socket of
-// one that is retired is removed after its stream has ended.
+// awaitSockets blocks until there is one socket for each of so many resources. The socket of a
+// retired resource is removed after its stream has ended.
 func (c *cluster) awaitSockets(when string, want int) {
 	c.t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -130,7 +130,7 @@ func (c *cluster) awaitSockets(when string, want int) {
 	}
 }
 
-// The two cards in each mode, nothing held.
+// bothCards has the offers of the two cards in each mode, without holders.
 var bothCards = map[string]offers{
 	"single":      {testResource: {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}},
 	"af":          {afAa: {"3b:00.0": true, "3b:00.0-p1": true}, afBb: {"5e:00.0": true}},
@@ -139,8 +139,9 @@ var bothCards = map[string]offers{
 	"pool":        {testResource: {"0": true, "1": true}},
 }
 
-// The annotation is followed from one mode to the next; what is none changes nothing,
-// and without it the setting holds. Every change leaves nothing behind.
+// The daemon follows the annotation from one mode to the next. An annotation that is no mode is
+// ignored, and without the annotation the setting is used. No goroutine, socket or resource of an
+// earlier mode is left.
 func TestAnnotation(t *testing.T) {
 	c := prepareCluster(t, func(cfg *config.Config) { cfg.HTTPAddress, cfg.AccelNbUnits = freeAddress(t), 2 })
 	c.ask("regiondevel")
@@ -195,8 +196,8 @@ func TestAnnotation(t *testing.T) {
 	}
 }
 
-// What is held under a name of the mode before stays there, unhealthy, until it is free;
-// what was given out just before the mode changed is held, too.
+// A device that is held under a name of the former mode stays there, unhealthy, until it is free.
+// So does a device that was given out just before the mode changed.
 func TestAnnotationMovesNothingHeld(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
@@ -226,8 +227,8 @@ func TestAnnotationMovesNothingHeld(t *testing.T) {
 	c.awaitOffers("the pod has ended", offers{testResource: {"5e:00.0": false}, afAa: {"3b:00.0": true, "3b:00.0-p1": true}})
 }
 
-// What was given out just before the mode changed, but is not held in the end, moves
-// after a while.
+// A device that was given out just before the mode changed, and never gets a holder, moves after
+// the grace time.
 func TestAnnotationMovesAllocatedInTheEnd(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
@@ -248,8 +249,8 @@ func TestAnnotationMovesAllocatedInTheEnd(t *testing.T) {
 	}
 }
 
-// An API server that is not there at the start is waited for, but not for long; it is
-// heard when it comes. One that goes takes nothing with it.
+// The daemon waits for an API server that is down at the start, but not for long, and follows it
+// when it starts. When the API server stops later, the devices stay.
 func TestAPIServerIsDown(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
@@ -265,7 +266,7 @@ func TestAPIServerIsDown(t *testing.T) {
 	c.restartAPI()
 	c.ask("af")
 	c.awaitOffers("it has come", offers{afBb: {"5e:00.0": true}})
-	tried := len(c.lines("api.retried")) // that it was lost has been said, and it was not there for long
+	tried := len(c.lines("api.retried")) // the loss has been logged before
 	c.api.Close()
 	for deadline := time.After(20 * time.Second); len(c.lines("api.retried")) == tried; {
 		select {
@@ -281,8 +282,8 @@ func TestAPIServerIsDown(t *testing.T) {
 	c.awaitOffers("it is back", bothCards["region"])
 }
 
-// An API server that does not let us see the node is not waited for; the annotation
-// is heard when it does. One that does not any more changes nothing.
+// The daemon does not wait for an API server that refuses to return the node, and follows the
+// annotation once it is allowed to. A later refusal changes nothing.
 func TestAnnotationIsRefused(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
@@ -319,8 +320,8 @@ func TestAnnotationIsRefused(t *testing.T) {
 	}
 }
 
-// Of modes that follow each other faster than the daemon can, the last one counts. It
-// ends in the middle of a change as it does at any time.
+// If modes change faster than the daemon can take them over, the last one is used. The daemon can
+// end in the middle of a change.
 func TestAnnotationFlaps(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)

@@ -21,7 +21,7 @@ func answers(ctx context.Context, cfg config.Config, n *node, srv *server.Server
 		Ready:   func(ctx context.Context) error { return ready(ctx, n, srv) },
 		Devices: func(ctx context.Context) any {
 			snapshot, _ := n.inventory.Latest()
-			holders, _ := shared.latest(ctx) // not known: shown as none
+			holders, _ := shared.latest(ctx) // unknown holders are shown as none
 			return view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}.Rows()
 		},
 	}

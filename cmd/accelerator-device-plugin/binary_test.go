@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// command is the program with arguments, in an environment without settings.
+// command returns the program with arguments, in an environment without settings.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := buildBinary()
@@ -83,7 +83,7 @@ func TestExitCodes(t *testing.T) {
 		name string
 		args []string
 		code int
-		says []string // in what it printed
+		says []string // in its output
 	}{
 		{"help", []string{"--help"}, 0, []string{"Examples:", "--resync-interval"}},
 		{"help of a command", []string{"devices", "--help"}, 0, []string{"Examples:", "-o json"}},
@@ -144,7 +144,7 @@ func TestDevicesCommand(t *testing.T) {
 		}
 	}
 	stdout, stderr, code := output(t, append([]string{"devices", "-o", "json"}, roots...)...)
-	// No kubelet: "nobody" would be a lie.
+	// Without a kubelet the holders are unknown, so none may be printed.
 	if !strings.HasPrefix(stderr, "accelerator-device-plugin: who holds a device is not known: ") || strings.Count(stderr, "\n") != 1 || code != 0 {
 		t.Errorf("a bad card: stderr %q, exit code %d; want a line that holders are not known, 0", stderr, code)
 	}
@@ -209,7 +209,7 @@ type running struct {
 	*exec.Cmd
 	t     *testing.T
 	lines chan map[string]any // its log; closed at its end
-	early []map[string]any    // lines that nobody has awaited yet
+	early []map[string]any    // lines that were not awaited yet
 	bad   []string            // lines that are none
 }
 
@@ -254,7 +254,7 @@ func serveBinary(t *testing.T, more ...string) (*running, *simnode.Node, *standi
 
 func (r *running) end(log io.Closer) {
 	r.Process.Kill()
-	r.Wait() // an error says that it was killed
+	r.Wait() // it returns an error, because the program was killed
 	log.Close()
 	for range r.lines {
 	}
@@ -440,7 +440,7 @@ func TestWatchCommand(t *testing.T) {
 	}
 }
 
-// What watch prints it does not say a second time as a log.
+// watch does not log the changes that it prints.
 func TestWatchIsQuiet(t *testing.T) {
 	node, err := simnode.New(shortDir(t))
 	if err != nil {
@@ -473,7 +473,7 @@ func TestWatchIsQuiet(t *testing.T) {
 		t.Errorf("watch after SIGTERM: %v, want exit 0", err)
 	}
 	for line := range strings.Lines(stderr.String()) {
-		if !strings.Contains(line, "source") { // where uevents are refused, that is said
+		if !strings.Contains(line, "source") { // a line about refused uevents is allowed
 			t.Errorf("stderr: %s", line)
 		}
 	}

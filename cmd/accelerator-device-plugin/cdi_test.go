@@ -78,8 +78,8 @@ func (d *daemon) awaitSpec(when string, want injected) {
 	}
 }
 
-// The CDI spec says what each mode gives, follows cards that come back under other
-// numbers, and is gone when the daemon is.
+// The CDI spec has the nodes that each mode gives, follows cards that return with other numbers,
+// and is removed when the daemon ends.
 func TestCDIOfModes(t *testing.T) {
 	for i, test := range []struct {
 		mode           string
@@ -177,29 +177,29 @@ func TestCDIFollowsTheMode(t *testing.T) {
 	c.awaitSpec("single", ports)
 }
 
-// An upgrade with surge: the second daemon starts, the first one stops. The spec stays
-// and is right all the time, and goes with the last.
+// During an upgrade with surge the second daemon starts, then the first one stops. The spec is
+// right all the time, and is removed with the last daemon.
 func TestCDIOfTwins(t *testing.T) {
 	t.Parallel()
 	d := inMode(t, "af", withCDI(t))
 	d.do(d.node.Plug(cardB))
 	d.awaitSpec("the first", injected{"5e:00.0": {"dfl-port.0"}})
-	twin := d.twin()
-	twin.run()
-	twin.awaitOffers("both", offers{afBb: {"5e:00.0": true}})
+	peer := d.peer()
+	peer.run()
+	peer.awaitOffers("both", offers{afBb: {"5e:00.0": true}})
 	d.do(d.node.Plug(cardA))
 	both := injected{"3b:00.0": {"dfl-port.1"}, "3b:00.0-p1": {"dfl-port.2"}, "5e:00.0": {"dfl-port.0"}}
 	d.awaitOffers("both", bothCards["af"])
-	twin.awaitOffers("both", bothCards["af"])
+	peer.awaitOffers("both", bothCards["af"])
 	d.checkNamed("the first", afBb, nil, "5e:00.0")
-	twin.checkNamed("the second", afAa, nil, "3b:00.0")
+	peer.checkNamed("the second", afAa, nil, "3b:00.0")
 	d.awaitSpec("both", both)
 	d.do(d.stop())
 	if got, err := d.spec(); !cmp.Equal(both, got) || err != nil {
 		t.Errorf("the first has stopped: CDI spec %v, %v; want %v", got, err, both)
 	}
 	d.do(d.node.Unplug(cardB.Address))
-	twin.awaitSpec("a card out", injected{"3b:00.0": {"dfl-port.1"}, "3b:00.0-p1": {"dfl-port.2"}})
-	d.do(twin.stop())
-	twin.awaitSpec("the second has stopped", nil)
+	peer.awaitSpec("a card out", injected{"3b:00.0": {"dfl-port.1"}, "3b:00.0-p1": {"dfl-port.2"}})
+	d.do(peer.stop())
+	peer.awaitSpec("the second has stopped", nil)
 }

@@ -33,7 +33,7 @@ type model struct {
 type portState struct {
 	broken, unbound, nodeless bool
 	released                  bool   // from its card; it has no directory then
-	afu                       string // what it is programmed with
+	afu                       string // that the port is programmed with
 	seen                      bool   // the daemon has read it since it came and since it was programmed
 }
 
@@ -47,7 +47,7 @@ type grant struct {
 	owed          []string // and of those that the device had since, and lost
 }
 
-// modelDevice is a device that is there.
+// modelDevice is a device that is present.
 type modelDevice struct {
 	id, resource string
 	kind         string // a device of another kind with the same ID is another device
@@ -85,7 +85,7 @@ func (m *model) devices() []modelDevice {
 	return all
 }
 
-// port is the device of a port in modes single and af.
+// port returns the device of a port in modes single and af.
 func (m *model) port(c simnode.Card, port int, s portState) modelDevice {
 	d := modelDevice{
 		id: portID(c, port), resource: testResource, kind: s.afu, good: s.good(),
@@ -99,8 +99,8 @@ func (m *model) port(c simnode.Card, port int, s portState) modelDevice {
 	return d
 }
 
-// region is the device of a card in mode region: all ports that are not released,
-// with whatever AFU.
+// region returns the device of a card in mode region: all ports that are not released, with any
+// AFU.
 func (m *model) region(c simnode.Card, states []portState) modelDevice {
 	d := modelDevice{id: portID(c, 0), resource: map[string]string{cardA.InterfaceID: regionA, cardB.InterfaceID: regionB}[c.InterfaceID]}
 	d.kind = d.resource
@@ -359,7 +359,7 @@ func (m *model) release(id string) {
 	m.d.pods.Release("default", m.held[id].pod)
 	owed := m.held[id].owed
 	delete(m.held, id)
-	if len(owed) > 0 { // before another pod gets it: what is owed to that one would not be known
+	if len(owed) > 0 { // before another pod gets it: the nodes of that pod would not be known
 		m.settle("a pod has ended that was owed nodes")
 	}
 }
@@ -370,7 +370,7 @@ func (m *model) releaseAll() {
 	}
 }
 
-// settle waits until the kubelet has the lists that it must get, and the daemon knows the
+// settle blocks until the kubelet has the lists that it must get, and the daemon has read the
 // nodes of all devices.
 func (m *model) settle(when string) {
 	m.d.t.Helper()
@@ -406,8 +406,8 @@ func (m *model) settle(when string) {
 	}
 }
 
-// awaitGone waits until the daemon knows that a card is gone. The lists do not show that: a
-// held device that was unhealthy before stays as it was.
+// awaitGone blocks until the daemon has removed a card. The lists do not show that: a held device
+// that was unhealthy before stays as it was.
 func (m *model) awaitGone(when, address string) {
 	m.d.t.Helper()
 	m.awaitSnapshot(when, func(s inventory.Snapshot) error {

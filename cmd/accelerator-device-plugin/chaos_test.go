@@ -24,12 +24,11 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// TestChaos changes a node hundreds of times at random, while pods come and go,
-// streams are cut and the kubelet restarts. When it is over, and now and then before,
-// the newest list of every resource is the truth on disk and what pods hold that is
-// not there any more. With a bad ear hints are lost, doubled and reordered, and the
-// ticks must make good for it; with a good one there are no ticks, and hints alone
-// must do.
+// TestChaos changes a node hundreds of times at random, while pods come and go, streams are cut
+// and the kubelet restarts. At the end, and several times before, the newest list of every
+// resource must have the devices of the disk, and the devices that pods hold. In one variant hints
+// are lost, doubled and reordered, and the ticks must find the changes. In the other there are no
+// ticks, and hints must be enough.
 func TestChaos(t *testing.T) {
 	for _, mode := range []string{offer.Single, offer.AF, offer.Region} {
 		for _, hearing := range []struct {
@@ -95,7 +94,7 @@ func chaos(d *daemon, ear ear, random *rand.Rand, turns int) {
 			truth.settle(fmt.Sprintf("in the middle, turn %d", turn))
 		case 5, 6:
 			truth.swap(random, fmt.Sprintf("card swapped, turn %d", turn))
-		case 7, 8, 9: // of its lies none may be believed for long, so it tells none
+		case 7, 8, 9: // wrong answers are used only for a short time, so there are none
 			d.pods.Behave([]standin.PodBehaviour{{Stall: true}, {Fail: "not now"}, {Refuse: true}, {Garbage: true}}[random.IntN(4)])
 		case 10, 11, 12:
 			d.pods.Behave(standin.PodBehaviour{})
@@ -111,7 +110,7 @@ type ear func(h watcher.Hint, to func(inventory.Hint))
 
 func goodEar(h watcher.Hint, to func(inventory.Hint)) { to(inventory.Hint(h)) }
 
-// lastWords is a checked log, whose end is shown when the test fails.
+// lastWords returns a checked log, the end of which is printed if the test fails.
 func lastWords(t *testing.T) *zap.Logger {
 	core, logs := eventtest.Observed(t)
 	t.Cleanup(func() {

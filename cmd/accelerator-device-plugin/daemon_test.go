@@ -29,8 +29,8 @@ var (
 	cardB = simnode.Card{Address: "0000:5e:00.0", Ports: 1, NUMANode: 1, AFUID: "f7df405cbd7acf7222f144b0b93acd18", InterfaceID: "9346116da52d5ca8b06aa9a389ef7c8d"}
 )
 
-// daemon is the whole daemon on a simulated node with a stand-in for the
-// kubelet, everything real but the node and the kubelet.
+// daemon is the whole daemon on a simulated node, with a stand-in for the kubelet. All other parts
+// are real.
 type daemon struct {
 	t       *testing.T
 	cfg     config.Config
@@ -44,7 +44,7 @@ type daemon struct {
 	stop    func() error // ends the daemon; a second call does nothing
 }
 
-// startDaemon starts one whose times are short.
+// startDaemon starts a daemon with short times.
 func startDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 	t.Helper()
 	d := prepareDaemon(t, adjust)
@@ -52,7 +52,7 @@ func startDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 	return d
 }
 
-// prepareDaemon is startDaemon but for the daemon itself.
+// prepareDaemon is startDaemon without starting the daemon.
 func prepareDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 	t.Helper()
 	dir := shortDir(t)
@@ -77,7 +77,7 @@ func prepareDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 	return d
 }
 
-// shortDir is a temporary directory whose sockets have short paths.
+// shortDir returns a temporary directory with a path that is short enough for sockets.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "adp")
@@ -145,7 +145,7 @@ func (d *daemon) restartKubelet() {
 	d.startKubelet()
 }
 
-// health is a list, short: id -> healthy.
+// health has whether each device of a list is healthy, by id.
 type health map[string]bool
 
 func told(l standin.List) health {
@@ -156,7 +156,7 @@ func told(l standin.List) health {
 	return h
 }
 
-// await waits until the kubelet's newest list is this one.
+// await blocks until the kubelet's newest list is this one.
 func (d *daemon) await(when string, want health) standin.List {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
@@ -168,7 +168,7 @@ func (d *daemon) await(when string, want health) standin.List {
 	return list
 }
 
-// do fails the test when a change of the node fails.
+// do fails the test if err is not nil.
 func (d *daemon) do(err error) {
 	d.t.Helper()
 	if err != nil {
@@ -176,8 +176,8 @@ func (d *daemon) do(err error) {
 	}
 }
 
-// makeFIFO puts a pipe that nobody writes in the place of a file: whoever opens
-// it for reading hangs. release lets them go, and puts the content back.
+// makeFIFO replaces a file by a pipe without a writer, so that opening it for reading hangs.
+// release ends that and restores the file.
 func (d *daemon) makeFIFO(path string) (release func()) {
 	d.t.Helper()
 	content, err := os.ReadFile(path)

@@ -31,10 +31,10 @@ soon. Fails if something was not told.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg := config.Defaults()
-			cfg.RecoveryHold = time.Second // nobody wants to watch a hold of 10 s
+			cfg.RecoveryHold = time.Second // instead of 10 s, which is long for a demo
 			cfg.FlapWindow = 20 * time.Second
-			// The library wants it before the first use of gRPC. Its log would mix the
-			// daemon's lines with the stand-in's.
+			// This must be called before gRPC is used. The library would mix the lines of the daemon
+			// with those of the stand-in kubelet.
 			server.UseLogger(zap.NewNop())
 			// A signal must not leave the directory behind.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGQUIT)

@@ -88,8 +88,8 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 	return nil
 }
 
-// printIdleRules prints the rules by which no device is offered: the rule is wrong, the card
-// is not there, or an earlier rule takes all.
+// printIdleRules prints the rules that apply to no device: the rule is wrong, there is no such
+// card, or an earlier rule matches the same devices.
 func printIdleRules(w io.Writer, policy offer.Policy, devices []*inventory.Device) {
 	used := make(map[int]bool)
 	for _, d := range devices {
@@ -102,16 +102,16 @@ func printIdleRules(w io.Writer, policy offer.Policy, devices []*inventory.Devic
 	}
 }
 
-// scanOnce returns the devices when each card has answered or was given up.
+// scanOnce blocks until each card has been read or given up, and returns the devices.
 func scanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) (inventory.Snapshot, error) {
 	host, err := openHost(cfg)
 	if err != nil {
 		return inventory.Snapshot{}, err
 	}
-	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // once is enough
+	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // longer than scanOnce takes
 	inv := inventory.New(watched, host, zap.NewNop())
 
-	// Longer than any card may take. Directories that cannot be listed by then never will be.
+	// Longer than any reading may take. A directory that cannot be listed by then hangs.
 	ctx, cancel := context.WithTimeout(ctx, readTimeout+time.Second)
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return inv.Run(ctx) })

@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// docs/health.md explains every reason of the daemon itself, and invents none. These have no
-// severity of their own, and the refusal says so.
+// docs/health.md has exactly the reasons that the daemon itself gives. They have no severity, and
+// the error for overruling one explains that.
 func TestFoundByTheDaemonCannotBeOverruled(t *testing.T) {
 	_, second, _ := strings.Cut(read(t, "../../docs/health.md"), "## Found by the daemon")
 	second, _, _ = strings.Cut(second, "## Rules")
@@ -41,8 +41,7 @@ func TestFoundByTheDaemonCannotBeOverruled(t *testing.T) {
 	}
 }
 
-// docs/health.md explains every row of the families' health tables, with its severity, and
-// invents none.
+// docs/health.md has exactly the rows of the families' health tables, with their severities.
 func TestHealthTableIsExplained(t *testing.T) {
 	first, _, _ := strings.Cut(read(t, "../../docs/health.md"), "## Found by the daemon")
 	severity := map[string]string{} // by reason, as documented
@@ -99,8 +98,8 @@ func TestFamiliesOfRules(t *testing.T) {
 	}
 }
 
-// The alerts name no reason that does not exist, and AcceleratorDeviceUnhealthy leaves out
-// the devices that are withheld only for the sake of a container.
+// The alerts have only reasons that exist, and AcceleratorDeviceUnhealthy leaves out the devices
+// that are withheld only because of a container.
 func TestReasonsOfAlerts(t *testing.T) {
 	var all [][]string // by alert
 	for _, m := range regexp.MustCompile(`accelerator_device_reason\{reason=~?"([^"]*)"`).FindAllStringSubmatch(read(t, "../../deploy/prometheus/alerts.yaml"), -1) {

@@ -63,7 +63,7 @@ func TestDemoCommand(t *testing.T) {
 	}
 }
 
-// A demo that tells of good news too early has shown a bug.
+// The demo fails if a device is offered again too early.
 func TestDemoSeesHoldThatIsTooShort(t *testing.T) {
 	cfg := config.Defaults()
 	cfg.RecoveryHold = 0

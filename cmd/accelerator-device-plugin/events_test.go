@@ -33,7 +33,7 @@ func (c *cluster) awaitEvents(when string, want ...string) {
 		var got []string
 		for _, e := range c.api.Events() {
 			if e.Reason == string(recorder.DeviceMoving) {
-				continue // said where it takes longer than news takes to settle
+				continue // an Event only if it lasts longer than the settling time
 			}
 			device, _, _ := strings.Cut(e.Message[strings.Index(e.Message, "FPGA device ")+len("FPGA device "):], " ")
 			got = append(got, strings.Join([]string{e.Metadata.Namespace, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, e.InvolvedObject.UID, e.Type, e.Reason, device}, " "))
@@ -55,8 +55,8 @@ const (
 	aboutPod  = "default Pod/job uid-of-job "
 )
 
-// The node and the pod that holds a device hear of what becomes of it, over a change
-// of mode, too.
+// The node, and the pod that holds a device, get Events about its changes, also over a change of
+// mode.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	c := withEvents(t)
@@ -95,7 +95,7 @@ func TestEvents(t *testing.T) {
 func TestEventsAlone(t *testing.T) {
 	t.Parallel()
 	c := withEvents(t)
-	c.ask("af") // and nobody heeds it
+	c.ask("af") // which the daemon does not follow
 	c.do(c.node.Plug(cardA))
 	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
 	c.run()
@@ -109,7 +109,7 @@ func TestEventsAlone(t *testing.T) {
 	}
 }
 
-// An API server that is not there costs nobody anything.
+// An API server that is down delays no other part.
 func TestEventsNobodyTakes(t *testing.T) {
 	t.Parallel()
 	c := withEvents(t)

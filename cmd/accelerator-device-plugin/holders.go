@@ -17,14 +17,14 @@ import (
 	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
-// How long the kubelet may take to answer which containers hold which devices: where the
-// answer is what was asked for, and where something else waits for it.
+// How long the kubelet may take to answer the question for holders: in a command that needs
+// the answer, and in one that also works without it.
 const (
 	holdersPatient = 2 * time.Second
 	holdersSoon    = 500 * time.Millisecond
 )
 
-// held has the holders of devices. nil: they are not known.
+// held has the holders of devices. It is nil if they are not known.
 type held map[podresources.Key][]podresources.Holder
 
 // askHolders asks the kubelet for the holders of devices.
@@ -45,7 +45,7 @@ func (h held) lookup() func(resource, id string) []string {
 	return h.of
 }
 
-// names reports whether a device has a holder.
+// names reports whether the answer has a holder of the device.
 func (h held) names(resource, id string) bool {
 	return len(h[podresources.Key{Resource: resource, ID: id}]) > 0
 }
@@ -58,7 +58,7 @@ func (h held) of(resource, id string) []string {
 	return names
 }
 
-// ours returns the holdings under names of ours, by device, in the order of the names.
+// ours returns the holdings under names of our resources, by device, in the order of the names.
 func (h held) ours(owns func(resource, id string) bool) map[string][]inventory.Holding {
 	all := make(map[string][]inventory.Holding)
 	for key := range h {
@@ -84,8 +84,8 @@ type holderSource struct {
 // allocation: it does so before anything else.
 const rereadCheckpoint = 100 * time.Millisecond
 
-// ask returns the devices that are held, by id: those for which the kubelet names a
-// holder, and those that were given out so recently that the kubelet may not name it yet.
+// ask returns the holdings of devices, by id: those for which the kubelet names a holder, and
+// those that were given out so recently that the kubelet may not name a holder yet.
 func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, error) {
 	asked := time.Now()
 	known, err := askHolders(ctx, s.socket, holdersPatient)
@@ -95,7 +95,7 @@ func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, 
 	return s.complete(ctx, asked, known)
 }
 
-// When the kubelet is asked for the holder of a device that was given out. The pod is
+// The times after an allocation at which the kubelet is asked for the holder. The pod is
 // admitted within milliseconds, unless it waits for other devices.
 const (
 	confirmAfter = time.Second
@@ -131,9 +131,9 @@ func (s holderSource) confirm(ctx context.Context) error {
 // complete returns the holdings of a kubelet's answer, with the allocations and the nodes
 // that the answer lacks. asked is when the kubelet was asked.
 //
-// The nodes of devices that other daemons, or earlier ones, gave out are read from the
-// kubelet's checkpoint. The only errors are those of [sysfs.OwnTrouble]: then the answer
-// before is better.
+// The nodes of devices that other or earlier daemons have given out are read from the
+// kubelet's checkpoint. The only errors are those of [sysfs.OwnTrouble]: the caller then keeps
+// the previous answer.
 func (s holderSource) complete(ctx context.Context, asked time.Time, known held) (map[string][]inventory.Holding, error) {
 	all := known.ours(s.owns)
 	given := map[podresources.Key]bool{} // by this daemon
@@ -179,7 +179,7 @@ func (s holderSource) complete(ctx context.Context, asked time.Time, known held)
 
 var (
 	errNotRecorded = errors.New("the kubelet's checkpoint has no entry of the device")
-	errNotTold     = errors.New("the kubelet's checkpoint does not name the device's nodes")
+	errNoNodes     = errors.New("the kubelet's checkpoint does not name the device's nodes")
 )
 
 // nodesErr returns the reason why the nodes that were given with a device are not known,
@@ -191,13 +191,13 @@ func nodesErr(given checkpoint.Given, found bool, err error) error {
 	case !found:
 		return errNotRecorded
 	case !given.Known:
-		return errNotTold
+		return errNoNodes
 	}
 	return nil
 }
 
-// record returns the holdings that the kubelet's checkpoint has at the start. An error is
-// ignored here: the first answer reports it, if any device is held.
+// record returns the holdings that the kubelet's checkpoint has at the start. It ignores an
+// error, because the first answer reports it if any device is held.
 func (s holderSource) record() map[string][]inventory.Holding {
 	record, _ := checkpoint.Read(s.kubeletDir)
 	all := map[string][]inventory.Holding{}
@@ -209,15 +209,15 @@ func (s holderSource) record() map[string][]inventory.Holding {
 	return all
 }
 
-// ownership decides which names of resources are ours: those that the policy gives in any
-// mode, and those that rules have ever given, because containers may hold devices under them
-// still. It is safe for concurrent use.
+// ownership has the names of our resources: those that the policy gives in any mode, and those
+// of all rules since the start, because containers may still hold devices under them. It is
+// safe for concurrent use.
 type ownership struct {
 	policy offer.Policy // of the start
-	named  sync.Map     // by later rules: names of resources
+	named  sync.Map     // names of the resources of later rules
 }
 
-// add makes the names of these rules ours for good.
+// add adds the names of these rules. They stay until the daemon ends.
 func (o *ownership) add(rules []offer.Rule) {
 	for _, r := range rules {
 		o.named.Store(r.Resource, true)

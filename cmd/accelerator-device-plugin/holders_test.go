@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// holdsPort is the kubelet's answer that container main of default/pod holds a
-// device: a ListPodResourcesResponse.
+// holdsPort returns the kubelet's answer that container main of default/pod holds a device: a
+// ListPodResourcesResponse.
 func holdsPort(id string) []byte {
 	devices := append(field(1, []byte(testResource)), field(2, []byte(id))...)
 	container := append(field(1, []byte("main")), field(2, devices)...)
@@ -23,13 +23,13 @@ func holdsPort(id string) []byte {
 	return field(1, append(pod, field(3, container)...))
 }
 
-// field is a protobuf field of bytes that are fewer than 128.
+// field returns a protobuf field of fewer than 128 bytes.
 func field(number byte, content []byte) []byte {
 	return append([]byte{number<<3 | 2, byte(len(content))}, content...)
 }
 
-// servePodResources answers every call with one message, as gRPC does: only
-// server may know the library. Without a message it never answers.
+// servePodResources answers every call with one message, in the protocol of gRPC, because only
+// server may import the library. Without a message it never answers.
 func servePodResources(t *testing.T, message []byte) (socket string) {
 	t.Helper()
 	socket = filepath.Join(shortDir(t), "kubelet.sock")

@@ -23,7 +23,7 @@ func (d *daemon) lines(event string) []observer.LoggedEntry {
 	return d.logs.FilterField(zap.String("event", event)).All()
 }
 
-// awaitLine waits for a line with this event that says all of these words.
+// awaitLine blocks until there is a line with this event and all of these words.
 func (d *daemon) awaitLine(event string, words ...string) {
 	d.t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -92,7 +92,7 @@ func TestFreeAfterAShortPod(t *testing.T) {
 	d.await("pulled after the pod has ended", health{}) // within 20 s
 }
 
-// What is held when the daemon starts but is not there was pulled meanwhile.
+// A device that is held at the start and missing was pulled before.
 func TestRemovedInUseBeforeTheStart(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.stop())
@@ -129,7 +129,7 @@ func TestPodResourcesThatMisbehaves(t *testing.T) {
 		name      string
 		behaviour standin.PodBehaviour
 		stop      bool
-		unknown   bool // it is said that holders are not known
+		unknown   bool // the log has that holders are not known
 		want      health
 	}{
 		{"stalls", standin.PodBehaviour{Stall: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
@@ -162,8 +162,8 @@ func TestPodResourcesThatMisbehaves(t *testing.T) {
 	}
 }
 
-// Rubbish from the pod-resources API is no device, or a tombstone like any other;
-// the truth beside it is heard.
+// Invalid entries from the pod-resources API make no device, or a tombstone like any other; the
+// valid entries beside them are used.
 func TestPodResourcesThatSpeaksRubbish(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardB))
@@ -177,8 +177,7 @@ func TestPodResourcesThatSpeaksRubbish(t *testing.T) {
 	d.await("the pod is gone", health{})
 }
 
-// SIGHUP takes over what the operator says about devices; nothing that is wrong
-// with it changes anything.
+// SIGHUP takes over the operator's settings for devices; invalid settings change nothing.
 func TestHangupReadsTheFileAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(text string) {
@@ -216,7 +215,7 @@ func TestHangupReadsTheFileAgain(t *testing.T) {
 	d.await("AP6 counts again", health{"3b:00.0": true, "3b:00.0-p1": false})
 }
 
-// `devices` lists what is held though it is not there, and knows what is excluded.
+// `devices` lists held devices that are missing, and marks excluded ones.
 func TestDevicesOfOperator(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.stop())

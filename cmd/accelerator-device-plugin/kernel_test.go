@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/board"
 )
 
-// The whole of what `devices -o json` prints of nodes that a kernel showed. The golden
+// The whole output of `devices -o json` on nodes that were recorded from a kernel. The golden
 // files are written by hand: their keys are an interface.
 func TestDevicesOfKernel(t *testing.T) {
 	for _, name := range []string{"two-cards-renumbered", "virtual-function", "port-ap6", "port-assigned", "port-released"} {

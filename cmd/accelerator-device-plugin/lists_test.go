@@ -18,10 +18,10 @@ import (
 // an idle machine it never is.
 const overlapAtMost = 500 * time.Millisecond
 
-// soundLists returns what fails the test when the lists that a kubelet has at one
-// moment cannot be right.
+// soundLists returns a function that fails the test if the lists that a kubelet has at one moment
+// cannot be right.
 func soundLists(t testing.TB) func(map[string]standin.List) {
-	since := map[string]time.Time{} // by id of what is healthy on two lists
+	since := map[string]time.Time{} // by id of devices that are healthy on two lists
 	return func(lists map[string]standin.List) {
 		healthyOn := map[string]int{} // lists, by id
 		for resource, list := range lists {

@@ -20,8 +20,8 @@ func newLogger(cfg config.Config, w io.Writer) *zap.Logger {
 	return newZap(zapcore.NewCore(newEncoder(cfg, w), zapcore.Lock(zapcore.AddSync(w)), levelOf(cfg)))
 }
 
-// daemonLog is the log of serve: repeated trouble is counted, Debug is toggled while it
-// runs, and logging never blocks.
+// daemonLog is the log of serve. Repeated warnings are counted, level debug can be switched
+// while it runs, and logging never blocks.
 type daemonLog struct {
 	*zap.Logger
 	level zap.AtomicLevel
@@ -31,7 +31,7 @@ type daemonLog struct {
 }
 
 // openLog returns a log that writes to w, and counts in m the lines that it drops.
-// [daemonLog.close] must be called in the end.
+// [daemonLog.close] must be called at the end.
 func openLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *daemonLog {
 	l := &daemonLog{usual: levelOf(cfg), level: zap.NewAtomicLevelAt(levelOf(cfg))}
 	if l.usual == zapcore.DebugLevel {
@@ -47,8 +47,8 @@ func openLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *daemonLog {
 // stalled. Lines that are logged later are dropped.
 func (l *daemonLog) close() { l.lines.Close() }
 
-// toggle turns Debug on, or off. It logs that while Debug is on, so the line is written at
-// every level.
+// toggle switches level debug on or off. It logs the change while debug is on, so that the line
+// is written whatever the level is.
 func (l *daemonLog) toggle() {
 	old, next := l.level.Level(), zapcore.DebugLevel
 	if old == zapcore.DebugLevel {
@@ -59,11 +59,11 @@ func (l *daemonLog) toggle() {
 	l.level.SetLevel(next)
 }
 
-// endCounts logs how many lines were counted and not logged. Later lines are logged.
+// endCounts logs the number of lines that were counted and not logged. Later lines are logged.
 func (l *daemonLog) endCounts() { l.limit.Close() }
 
 func newZap(core zapcore.Core) *zap.Logger {
-	// A log that cannot be written cannot be complained about in the log.
+	// An error of the log cannot be logged.
 	return zap.New(core, zap.ErrorOutput(zapcore.AddSync(io.Discard)))
 }
 
@@ -93,7 +93,7 @@ func levelOf(cfg config.Config) zapcore.Level {
 	return level
 }
 
-// logUsage logs why serve did not start.
+// logUsage logs the reason why serve did not start.
 func logUsage(w io.Writer, err error) {
 	newLogger(config.Defaults(), w).Error("configuration refused", event.DaemonFailed, event.Err(err))
 }

@@ -16,8 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 )
 
-// SIGUSR1 turns Debug on and off in a daemon that runs, whatever its level is, and
-// that is said at every level.
+// SIGUSR1 switches level debug on and off while the daemon runs, at any level, and the switch is
+// logged at every level.
 func TestDebugIsToggled(t *testing.T) {
 	for _, test := range []struct{ level, usual string }{{"info", "info"}, {"error", "error"}, {"debug", "info"}} {
 		t.Run(test.level, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestDebugIsToggled(t *testing.T) {
 	}
 }
 
-// wantNone fails the test when a line that nobody has awaited has this level.
+// wantNone fails the test if a line that was not awaited has this level.
 func (r *running) wantNone(level string) {
 	r.t.Helper()
 	for _, line := range r.early {
@@ -69,14 +69,13 @@ func (r *running) wantNone(level string) {
 	}
 }
 
-// clock stands still.
+// clock always returns the same time.
 type clock struct{ time.Time }
 
 func (c clock) Now() time.Time                         { return c.Time }
 func (c clock) NewTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
 
-// A line's time has nine digits behind the point and its offset to UTC, wherever the
-// node is.
+// A line's time has nine digits after the point and the offset to UTC, in any time zone.
 func TestTime(t *testing.T) {
 	at := time.Date(2026, 11, 21, 20, 56, 34, 460_000_000, time.UTC)
 	for _, test := range []struct {
@@ -98,7 +97,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// Repeated trouble is counted in the log of the daemon, and said before its last line.
+// Repeated trouble is counted in the log of the daemon, and the count is logged before its last
+// line.
 func TestRepeatedTroubleIsCounted(t *testing.T) {
 	var out bytes.Buffer
 	log := openLog(config.Defaults(), &out, nil)

@@ -142,7 +142,7 @@ func parseBounds(f *timeline.Filter, since, until string) (err error) {
 	return nil
 }
 
-// logs reads the files in turn, as far as they can be read. It is no failure that the reader
+// logs reads the files in turn, as far as they can be read. It returns no error if the reader
 // of the output has closed its end, as head does.
 func logs(cmd *cobra.Command, reader *timeline.Reader, files []string) error {
 	signal.Ignore(syscall.SIGPIPE)
@@ -182,8 +182,8 @@ func readLog(ctx context.Context, reader *timeline.Reader, name string) error {
 		defer file.Close()
 		in, from = file, name
 	}
-	// At the end of ctx the log ends in good order, and what was read is told. A read of a
-	// terminal or a pipe cannot be called off: it is left behind, the process ends next.
+	// At the end of ctx the lines that were read are still printed. A read of a terminal or a
+	// pipe cannot be interrupted: it is left behind, because the process ends next.
 	out, to := io.Pipe()
 	defer out.Close()
 	go func() {

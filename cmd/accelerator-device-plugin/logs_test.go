@@ -84,8 +84,8 @@ func TestLogsCommand(t *testing.T) {
 	}
 }
 
-// As with kubectl logs -f: each line is told as it comes, and an interrupt ends it
-// in good order.
+// As with kubectl logs -f, each line is printed when it arrives, and an interrupt ends the command
+// without an error.
 func TestLogsFollows(t *testing.T) {
 	log, err := os.ReadFile(logFile)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestLogsFollows(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		args    []string
-		at, end string // what is printed when the line has come, and after the interrupt
+		at, end string // the output when the line has arrived, and after the interrupt
 	}{
 		{"lines", nil, "daemon started, version (devel), mode single", ""},
 		{"summary", []string{"--summary"}, "", "1 line, 1 start of the daemon"},
@@ -124,7 +124,7 @@ func TestLogsFollows(t *testing.T) {
 				if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, test.at) {
 					t.Errorf("line = %q, %v; want %q in it", line, err, test.at)
 				}
-			} else { // a pipe holds so much: it has read what comes before
+			} else { // the pipe is full: the lines before have been read
 				if _, err := in.Write(bytes.Repeat([]byte("\n"), 256<<10)); err != nil {
 					t.Fatal(err)
 				}
@@ -141,7 +141,7 @@ func TestLogsFollows(t *testing.T) {
 	}
 }
 
-// Nobody reads on, as after head: that is no failure.
+// The reader of the output has gone, as after head: that is no failure.
 func TestLogsIntoHead(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {

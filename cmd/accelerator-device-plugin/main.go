@@ -16,7 +16,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// A second signal finds the default action again, and kills.
+	// A second signal has the default action: it kills.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -40,20 +40,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	if (cmd == root || cmd.Name() == "serve") && !forPeople(args, stderr) && !errors.As(err, new(unknownCommand)) {
-		logUsage(stderr, err) // what serve writes is read by programs, line by line
+		logUsage(stderr, err) // programs read the output of serve, line by line
 		return 2
 	}
 	fmt.Fprintf(stderr, "accelerator-device-plugin: %v\nRun '%s --help' for usage.\n", err, cmd.CommandPath())
 	return 2
 }
 
-// forPeople reports whether the output of serve is for people. It goes by the words of the
-// command line, which could not be parsed.
+// forPeople reports whether the output of serve is for people. It searches the words of the
+// command line, because that could not be parsed.
 func forPeople(args []string, stderr io.Writer) bool {
 	return isTerminal(stderr) || strings.Contains(" "+strings.ReplaceAll(strings.Join(args, " "), "=", " ")+" ", " --log-format console ")
 }
 
-// failure is an error of the work, as opposed to one of the command line.
+// failure is an error of a command that was called correctly.
 type failure struct {
 	error
 	logged bool // in the log already, where it belongs
@@ -75,8 +75,8 @@ func doubleDashes(args []string) []string {
 	return out
 }
 
-// oneDash returns an error that explains a flag with one dash, as other plugins have theirs.
-// The parser takes each of its letters for a flag.
+// oneDash returns an error that explains that flags need two dashes, if a flag has one dash, as
+// those of other plugins have. The parser takes each of its letters for a flag.
 func oneDash(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -89,8 +89,7 @@ func oneDash(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w; want two dashes: --%s", err, name)
 }
 
-// isTerminal reports whether w is a character device, which is good enough to decide on
-// colours.
+// isTerminal reports whether w is a character device. That is exact enough for colours.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// stateOf returns where the gauges are read from.
+// stateOf returns the functions that the gauges are read from.
 func stateOf(mode func() string, inv *inventory.Inventory, srv *server.Server) metrics.State {
 	return metrics.State{
 		Mode: mode,
@@ -33,7 +33,7 @@ func stateOf(mode func() string, inv *inventory.Inventory, srv *server.Server) m
 	}
 }
 
-// measured is a device as the metrics show it.
+// measured returns a device as the metrics show it.
 func measured(d *inventory.Device) metrics.Device {
 	m := metrics.Device{
 		ID: d.ID, PCI: d.PCIAddress, PCIID: d.PCIID, Family: d.Family, Resource: d.OfferedAs, NUMANode: d.NUMANode,
@@ -45,8 +45,7 @@ func measured(d *inventory.Device) metrics.Device {
 	return m
 }
 
-// alive is nil while everything that the devices depend on goes on: the goroutines
-// that hear, judge and tell.
+// alive returns an error if the goroutine of the watcher, the inventory or the server hangs.
 func alive(ctx context.Context, n *node, srv *server.Server) error {
 	var loop error
 	if n.inventory.Alive(ctx) != nil {

@@ -22,7 +22,7 @@ import (
 
 var updatePage = flag.Bool("update-page", false, "write testdata/metrics.txt")
 
-// scrape gets a page from the daemon, as Prometheus does.
+// scrape returns a page from the daemon, as Prometheus gets it.
 func (d *daemon) scrape() string {
 	d.t.Helper()
 	answer, err := probe.Get("http://" + d.cfg.HTTPAddress + "/metrics")
@@ -36,7 +36,7 @@ func (d *daemon) scrape() string {
 	return metricstest.Ours(string(page))
 }
 
-// awaitSeries scrapes until the page has a line.
+// awaitSeries scrapes until the page has a line, and returns the page.
 func (d *daemon) awaitSeries(line string) string {
 	d.t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -53,12 +53,11 @@ func (d *daemon) awaitSeries(line string) string {
 	}
 }
 
-// varies are the metrics whose values are another day's another time, or another
-// machine's: how often something is read, what else the kernel says, and through
-// which states a card passes on its way out.
+// varies matches the metrics whose values differ from run to run or from machine to machine: the
+// number of readings, unrelated uevents, and the states of a card while it is removed.
 var varies = regexp.MustCompile(`^(accelerator_(uevent|inotify|hint|scan|list|snapshot|source_up|device_transitions)[a-z_]*).*\n`)
 
-// mayBe are those that another run may not have at all.
+// mayBe matches metrics that are missing in some runs.
 var mayBe = regexp.MustCompile(`accelerator_(device_identity_changes|uevents|inotify_overflows)_total`)
 
 func steady(page string) string {
@@ -127,7 +126,7 @@ func TestMetricsOfAStory(t *testing.T) {
 	}
 }
 
-// What was counted in one mode is not lost in the next one; what is, is the next one's.
+// Counters keep their values when the mode changes; gauges are those of the new mode.
 func TestMetricsOutliveAMode(t *testing.T) {
 	c := prepareCluster(t, func(cfg *config.Config) { cfg.HTTPAddress = freeAddress(t) })
 	c.ask("")
@@ -150,7 +149,7 @@ func TestMetricsOutliveAMode(t *testing.T) {
 	}
 }
 
-// Both probes name the part that is stuck.
+// Both probes name the part that hangs.
 func TestProbesNameWhatIsStuck(t *testing.T) {
 	d := prepareDaemon(t, nil)
 	n, err := openNode(d.cfg, watching(d.cfg), zap.NewNop(), zap.NewNop())
@@ -162,7 +161,7 @@ func TestProbesNameWhatIsStuck(t *testing.T) {
 	d.do(err)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no answer within 1s"))
-	// The inventory does not run, so its loop answers nobody.
+	// The inventory does not run, so its loop takes no ping.
 	if err := alive(ctx, n, srv); err == nil || err.Error() != "inventory: no answer within 1s" {
 		t.Errorf("alive() = %v, want that the inventory does not answer", err)
 	}

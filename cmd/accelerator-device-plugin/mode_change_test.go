@@ -8,9 +8,9 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// A device that was given out is not given out again, as itself or with another one that has
-// its node, because the mode changes in the same moment: not before the allocation has ceased
-// to count, for no container has the device in the end.
+// The mode changes in the moment in which a device is given out. Until the allocation has expired,
+// because no container holds the device in the end, the device is not given out again, and neither
+// is another one with the same node.
 func TestNotGivenTwiceOverAModeChange(t *testing.T) {
 	type unit struct{ mode, resource, id string }
 	for _, test := range []struct {
@@ -57,8 +57,8 @@ func TestNotGivenTwiceOverAModeChange(t *testing.T) {
 	}
 }
 
-// The settings that SIGHUP has read again hold in the mode of the annotation, and names of
-// rules that are gone stay ours.
+// The settings that SIGHUP reads again apply in the mode of the annotation, and names of removed
+// rules stay ours.
 func TestHangupInTheModeOfTheAnnotation(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)

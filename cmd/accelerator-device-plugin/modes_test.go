@@ -16,8 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// The names of Intel's plugin for the interfaces (A, B) and AFUs (a, b) of our
-// cards, made by hand: base64url of both ids.
+// The resource names of Intel's plugin for the interfaces (A, B) and AFUs (a, b) of the cards of
+// the tests, computed by hand: base64url of both ids.
 const (
 	afAa    = "fpga.intel.com/af-695.d84.aVKNtusxV3qMNmj5-qCB9thCTcSko8QT-J5DNoP5BAs"
 	afAb    = "fpga.intel.com/af-695.f7d.aVKNtusxV3qMNmj5-qCB9vffQFy9es9yIvFEsLk6zRg"
@@ -33,8 +33,7 @@ func otherCard() simnode.Card {
 	return c
 }
 
-// inMode is startDaemon in a mode, with what kubelets are given a while for being
-// short, too.
+// inMode is startDaemon in a mode, with short times for the server, too.
 func inMode(t *testing.T, mode string, adjust func(*config.Config)) *daemon {
 	t.Helper()
 	d := prepareDaemon(t, func(c *config.Config) {
@@ -48,8 +47,7 @@ func inMode(t *testing.T, mode string, adjust func(*config.Config)) *daemon {
 	return d
 }
 
-// shorten overrides times: an allocation counts for the grace time; 0: as long as outside
-// tests.
+// shorten overrides times: an allocation counts for the grace time; 0: as long as outside tests.
 func (d *daemon) shorten(grace time.Duration) {
 	d.timing = func(i *inventory.Config, s *server.Config) {
 		i.HoldersInterval = 20 * time.Millisecond
@@ -60,8 +58,8 @@ func (d *daemon) shorten(grace time.Duration) {
 	}
 }
 
-// awaitAsked waits until a question who holds what has been answered that was put
-// after now.
+// awaitAsked blocks until the kubelet has answered a question for holders that was asked after
+// now.
 func (d *daemon) awaitAsked() {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
@@ -69,8 +67,8 @@ func (d *daemon) awaitAsked() {
 	d.do(d.pods.AwaitAsked(ctx, d.pods.Asked()+2)) // one question at a time
 }
 
-// awaitRefused waits until Allocate of a device that is not on offer is refused with an
-// error that says so.
+// awaitRefused blocks until Allocate of a device that is not offered returns an error with this
+// text.
 func (d *daemon) awaitRefused(when, resource, id, why string) {
 	d.t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -87,7 +85,7 @@ func (d *daemon) awaitRefused(when, resource, id, why string) {
 	}
 }
 
-// nodesOf are the nodes of an answer.
+// nodesOf returns the nodes of an answer.
 func nodesOf(names ...string) []string {
 	var nodes []string
 	for _, name := range names {
@@ -96,7 +94,7 @@ func nodesOf(names ...string) []string {
 	return nodes
 }
 
-// perMode is what each mode makes of card A, with two ports, and card B, with one.
+// perMode has the resources, in each mode, of card A, with two ports, and card B, with one.
 var perMode = []struct {
 	mode        string
 	a, b        string // their resources
@@ -110,7 +108,7 @@ var perMode = []struct {
 	{"regiondevel", regionA, regionB, []string{"3b:00.0"}, nodesOf("dfl-port.0", "dfl-port.1", "dfl-fme.0"), nil},
 }
 
-// all is a list of these ids, each of this health.
+// all returns a list of these ids, all healthy or all unhealthy.
 func all(ids []string, healthy bool) health {
 	h := health{}
 	for _, id := range ids {
@@ -119,8 +117,8 @@ func all(ids []string, healthy bool) health {
 	return h
 }
 
-// A resource comes with its first device; with its last it is empty, and after the
-// grace it goes. What a container gets is the mode's.
+// A resource is registered with its first device. Without devices its list is empty, and after the
+// retire time it ends. A container gets the nodes that the mode gives.
 func TestHotPlugOfModes(t *testing.T) {
 	for _, test := range perMode {
 		t.Run(test.mode, func(t *testing.T) {
@@ -157,8 +155,8 @@ func TestHotPlugOfModes(t *testing.T) {
 	}
 }
 
-// A card that is pulled out from under a pod, and another one in its place: what the
-// pod holds stays where it was until the pod has ended.
+// A card that a pod holds is pulled out and replaced by another one. The device of the pod stays
+// in its resource until the pod has ended.
 func TestReplacedInUseOfModes(t *testing.T) {
 	for _, test := range perMode {
 		t.Run(test.mode, func(t *testing.T) {
@@ -186,8 +184,8 @@ func TestReplacedInUseOfModes(t *testing.T) {
 	}
 }
 
-// Another AFU makes a card no other device where pods program it, not even while it
-// was out.
+// In modes in which pods program cards, a card with another AFU is the same device, even if the
+// AFU changed while the card was out.
 func TestAFUChangesInRegionModes(t *testing.T) {
 	for _, test := range perMode[1:] {
 		t.Run(test.mode, func(t *testing.T) {
@@ -215,7 +213,8 @@ func TestAFUChangesInRegionModes(t *testing.T) {
 	}
 }
 
-// What lacks the id that a mode offers it by is not offered, and said once.
+// A device without the id that its mode needs for the name is not offered, and that is logged
+// once.
 func TestWithoutName(t *testing.T) {
 	vf := simnode.Card{Address: "0000:3b:00.1", PhysFn: cardA.Address, Ports: 1, AFUID: cardA.AFUID, NUMANode: -1}
 	for _, test := range perMode {

@@ -16,7 +16,7 @@ var (
 	moved   = offers{afAa: {"3b:00.0": true}, afAb: {"3b:00.0-p1": true}}
 )
 
-// inModeAF is a daemon in mode af with card A.
+// inModeAF returns a daemon in mode af with card A.
 func inModeAF(t *testing.T, adjust func(*config.Config)) *daemon {
 	t.Helper()
 	t.Parallel()
@@ -32,8 +32,7 @@ func (d *daemon) reprogram(afu string) {
 	d.do(d.node.Reprogram(cardA.Address, 1, afu))
 }
 
-// A port that nobody holds moves to the resource of its new AFU; the old one gives it
-// to nobody any more.
+// A free port moves to the resource of its new AFU, and Allocate of the old one refuses it.
 func TestFreePortMoves(t *testing.T) {
 	d := inModeAF(t, nil)
 	d.reprogram(cardB.AFUID)
@@ -47,7 +46,7 @@ func TestFreePortMoves(t *testing.T) {
 	d.awaitOffers("the old resource is empty", offers{afAa: {}, afAb: {"3b:00.0": true, "3b:00.0-p1": true}})
 }
 
-// A port that does not answer stays where it was.
+// A port that does not answer stays in its resource.
 func TestPortThatDoesNotAnswerStays(t *testing.T) {
 	d := inModeAF(t, nil)
 	d.do(d.node.Set(cardA.Address, 1, "afu_id", strings.Repeat("f", 32)))
@@ -60,7 +59,7 @@ func TestPortThatDoesNotAnswerStays(t *testing.T) {
 	d.awaitOffers("it answers, with another AFU", moved)
 }
 
-// A port that was given out a moment ago is held, whatever the kubelet knows of it.
+// A port that was given out a moment ago counts as held, even if the kubelet names no holder.
 func TestAllocatedPortStays(t *testing.T) {
 	d := inModeAF(t, nil)
 	if _, err := d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1"); err != nil {
@@ -75,7 +74,7 @@ func TestAllocatedPortStays(t *testing.T) {
 	d.awaitOffers("the old AFU again", unmoved)
 }
 
-// A port that was given out, but that no container has in the end, moves after a while.
+// A port that was given out, and never gets a holder, moves after the grace time.
 func TestAllocatedPortMovesInTheEnd(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, func(c *config.Config) { c.Mode = "af" })
@@ -95,8 +94,8 @@ func TestAllocatedPortMovesInTheEnd(t *testing.T) {
 	}
 }
 
-// A port that a container holds stays until that has ended; it is unhealthy there, and
-// healthy again with the AFU that the container was given.
+// A port that a container holds stays until the container has ended. It is unhealthy there, and
+// healthy again if it has the AFU that the container was given.
 func TestHeldPortMovesWhenFree(t *testing.T) {
 	d := inModeAF(t, nil)
 	d.hold("job", afAa, "3b:00.0-p1")
@@ -123,7 +122,7 @@ func TestHeldPortMovesWhenFree(t *testing.T) {
 	d.awaitOffers("the pod has ended", moved)
 }
 
-// A kubelet that restarts in the middle of a move hears how far it is, and the rest.
+// A kubelet that restarts in the middle of a move gets the present lists, and the later ones.
 func TestKubeletRestartsDuringMove(t *testing.T) {
 	d := inModeAF(t, nil)
 	d.pods.Behave(standin.PodBehaviour{Stall: true})
@@ -138,8 +137,8 @@ func TestKubeletRestartsDuringMove(t *testing.T) {
 	d.awaitOffers("the kubelet has restarted again", moved)
 }
 
-// Where nobody says who holds what, a port moves after the grace; or before, when
-// somebody does again.
+// Without pod-resources a port moves after the grace time, or before if pod-resources answers
+// again.
 func TestMoveWithoutPodResources(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -162,8 +161,7 @@ func TestMoveWithoutPodResources(t *testing.T) {
 	}
 }
 
-// What a container holds under the name that its device had before the daemon started
-// stays there.
+// A device that a container holds under a name from before the start stays there.
 func TestHeldSinceBeforeTheStart(t *testing.T) {
 	d := inModeAF(t, nil)
 	d.hold("job", afAa, "3b:00.0-p1")

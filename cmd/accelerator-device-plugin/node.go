@@ -22,11 +22,12 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// readTimeout is how long a card may take to answer. A healthy one takes
-// microseconds, one behind a slow BMC some tens of milliseconds.
+// readTimeout is how long a reading of a card may take. A healthy card takes
+// microseconds, a card behind a slow BMC some tens of milliseconds.
 const readTimeout = 2 * time.Second
 
-// holdersInterval is the time between two questions for the holders of devices that are gone.
+// holdersInterval is the time between two questions for holders while a device waits for the
+// answer.
 const holdersInterval = 10 * time.Second
 
 // families returns the families of a mode. A new family is one line here.
@@ -40,7 +41,7 @@ func families(cfg config.Config) []inventory.Family {
 	}
 }
 
-// kindOf is what is read as one device, by mode; a port in the modes that are not in it.
+// kindOf has the kind of unit that is one device, by mode. In other modes it is a port.
 var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
 
 // signals returns the signals of the families of all modes, because the mode may change while
@@ -61,14 +62,14 @@ func policyOf(cfg config.Config) offer.Policy {
 	return offer.Policy{Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources}
 }
 
-// node is a node that is watched.
+// node is the watcher and the inventory of a node.
 type node struct {
 	watcher   *watcher.Watcher
 	inventory *inventory.Inventory
 }
 
-// openNode opens the watcher and makes the inventory. What happens after it is not missed,
-// whenever the inventory is run. The watcher and the inventory may log to different places.
+// openNode opens the watcher and creates the inventory. Events are kept from then on, even if
+// the inventory is run later. The watcher and the inventory may have different logs.
 func openNode(cfg config.Config, watched inventory.Config, watcherLog, inventoryLog *zap.Logger) (*node, error) {
 	host, err := openHost(cfg)
 	if err != nil {
@@ -89,19 +90,19 @@ func (n *node) watch(ctx context.Context) error {
 	return n.watcher.Run(ctx, func(h watcher.Hint) { n.inventory.Hint(inventory.Hint(h)) })
 }
 
-// watching returns the settings of the inventory. Its Holders are left to the caller.
+// watching returns the settings of the inventory without Holders, which the caller sets.
 func watching(cfg config.Config) inventory.Config {
 	return inventory.Config{
 		ResyncInterval: cfg.ResyncInterval, HealthInterval: cfg.HealthInterval, ReadTimeout: readTimeout,
 		RecoveryHold: cfg.RecoveryHold, ReprogramTimeout: cfg.ReprogramTimeout,
 		FlapLimit: cfg.FlapLimit, FlapWindow: cfg.FlapWindow,
 		HoldersInterval: holdersInterval, TombstoneGrace: cfg.TombstoneGrace,
-		Policy: said(cfg),
+		Policy: devicePolicy(cfg),
 	}
 }
 
-// said returns what the operator says about devices, in the mode of cfg.
-func said(cfg config.Config) inventory.Policy {
+// devicePolicy returns the inventory's policy for the settings and the mode in cfg.
+func devicePolicy(cfg config.Config) inventory.Policy {
 	p := inventory.Policy{
 		Mode: cfg.Mode, Families: families(cfg), AnyAFU: policyOf(cfg).AnyAFU(),
 		Exclude: cfg.Exclude, Name: policyOf(cfg).ResourceOf,
@@ -122,7 +123,7 @@ func openHost(cfg config.Config) (sysfs.Host, error) {
 	if err := checkDir(cfg.SysfsRoot); err != nil {
 		return sysfs.Host{}, fmt.Errorf("--sysfs-root %q: %w", cfg.SysfsRoot, err)
 	}
-	// Device nodes may come with the first card, and their directory too.
+	// The directory of device nodes may be created with the first card.
 	if err := checkDir(cfg.DevRoot); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return sysfs.Host{}, fmt.Errorf("--dev-root %q: %w", cfg.DevRoot, err)
 	}

@@ -15,7 +15,7 @@ import (
 
 const boardsDir = "../../testdata/sysfs/"
 
-// boards says by hand what each mode makes of each board.
+// boards has the devices of each board in each mode, written by hand.
 var boards = map[string]byMode{
 	"kernel-6.1-one-card":      pacWith(),
 	"kernel-6.1-port-ap6":      pacWith("port-ap6", "power-throttled=6"),
@@ -84,7 +84,7 @@ var boards = map[string]byMode{
 	},
 	"kernel-6.1-port-assigned": portUnbound,
 	"kernel-6.1-port-unbound":  portUnbound,
-	// Without its driver an FME does not say which interface it has.
+	// Without its driver an FME has no interface id.
 	"kernel-6.1-fme-unbound": {
 		single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "fme-unbound")},
 		af:          []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "fme-unbound")},
@@ -123,7 +123,7 @@ var portUnbound = byMode{
 	regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), "driver-unbound")},
 }
 
-// pacWith is the card in the first slot of the rig, unhealthy if there are reasons.
+// pacWith returns the card in the first slot of the rig, unhealthy if there are reasons.
 func pacWith(reasons ...string) byMode {
 	is := func(d offered) []offered {
 		if reasons != nil {
@@ -139,7 +139,7 @@ func pacWith(reasons ...string) byMode {
 	}
 }
 
-// withVirtual is that card beside a virtual function, which mode af offers as this.
+// withVirtual returns that card with a virtual function, which mode af offers under this name.
 func withVirtual(id, af string) byMode {
 	return byMode{
 		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), well(id, testResource, "dfl-port.1")},
@@ -180,7 +180,7 @@ func TestOfferedBoards(t *testing.T) {
 // file can be. What answers an error is not in the tree.
 var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (begins|does not answer) ?(.*)$`)
 
-// unfold makes the tree of a board, with what its head remarks.
+// unfold creates the tree of a board, with the remarks in its head.
 func unfold(t *testing.T, name string) (root string) {
 	t.Helper()
 	root, file := t.TempDir(), boardsDir+name+".txtar"

@@ -12,13 +12,13 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// holding is one container's hold on a device, in the pod default/job.
+// holding is a device that a container in the pod default/job holds.
 type holding struct{ resource, id string }
 
-// job is the container that holds whatever is held.
+// job is the container that holds all held devices.
 const job = "default/job/main"
 
-// kept is a device that a container holds under another name than it would go by.
+// kept returns a device that a container holds under another name than its own.
 func kept(id, resource string, nodes ...string) offered {
 	return heldBy(bad(well(id, resource, nodes...), "replaced-in-use"), job)
 }
@@ -72,7 +72,7 @@ var heldCases = []heldCase{
 	{"a rule went", "kernel-6.1-one-card", "single", "", []holding{{"example.com/nlb", "01:00.0"}},
 		[]offered{well("01:00.0", testResource, "dfl-port.0")}},
 
-	// What the new mode has no name for may get one yet.
+	// A device without a name in the new mode may still get one.
 	{"a virtual function, single became af", "kernel-6.1-virtual-function", "af", "", []holding{{testResource, "02:00.0"}},
 		[]offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), heldBy(bad(well("02:00.0", testResource, "dfl-port.1"), "moving"), job)}},
 
@@ -96,7 +96,7 @@ var nodesOnBoards = map[string][]string{
 	"01:00.0": {"dfl-port.0"}, "02:00.0": {"dfl-port.1"}, "0001:3b:00.0": {"dfl-port.9"}, "0001:3b:00.0-p1": {"dfl-port.10"},
 }
 
-// prepare makes the board, with a kubelet that knows who holds what, and returns the
+// prepare creates the board, with a kubelet that answers who holds devices, and returns the
 // arguments of our commands.
 func (c heldCase) prepare(t *testing.T) (pods *standin.PodResources, root string, args []string) {
 	t.Helper()
@@ -125,9 +125,8 @@ func (c heldCase) prepare(t *testing.T) (pods *standin.PodResources, root string
 	return pods, root, args
 }
 
-// What a container holds under another name of ours stays there, unhealthy, until it
-// is free: also for a command that has never seen what it was. What another plugin
-// gave out is none of ours.
+// A device that a container holds under another name of ours stays there, unhealthy, until it is
+// free, also for a command that has never read it before. Devices of another plugin are not ours.
 func TestOfferedWhileHeld(t *testing.T) {
 	for _, tt := range heldCases {
 		t.Run(tt.name, func(t *testing.T) {
@@ -147,7 +146,7 @@ func TestOfferedWhileHeld(t *testing.T) {
 	}
 }
 
-// A daemon that starts on such a board says of it what `devices` does, to the letter.
+// A daemon that starts on such a board lists exactly the same as `devices`.
 func TestOfferedWhileHeldByDaemon(t *testing.T) {
 	for _, tt := range heldCases {
 		t.Run(tt.name, func(t *testing.T) {

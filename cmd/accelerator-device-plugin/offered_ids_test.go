@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is broken on the boards below, from their roots.
+// The files that are broken on the boards below, from their roots.
 const (
 	oneCardFME = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/dfl-fme.0/dfl-fme-region.1"
 	oneCompat  = oneCardFME + "/fpga_region/region1/compat_id"
@@ -45,7 +45,7 @@ func without(region string, change func(offered) offered) byMode {
 	}
 }
 
-// Ids that are missing, are none, or are written otherwise. What has no name is still
+// Ids that are missing, invalid, or written in another form. A device without a name is still
 // listed.
 func TestOfferedByIDs(t *testing.T) {
 	as := func(d offered) offered { return d }

@@ -16,9 +16,9 @@ import (
 // the source, but stands beside it where we work.
 const recordingsDir = "../../../shared/recordings"
 
-// recordings says by hand what each mode makes of each recording. The kernel's have
-// no device directory: the nodes that the kernel made are put there first. VF
-// recordings have no physfn: the rig has no SR-IOV.
+// recordings has the devices of each recording in each mode, written by hand. The recordings of
+// the kernel have no device directory: the nodes that the kernel made are added first. VF
+// recordings have no physfn, because the rig has no SR-IOV.
 var recordings = map[string]byMode{
 	"dfl-d5005": {
 		single:      []offered{well("05:00.0", testResource, "dfl-port.0")},
@@ -96,7 +96,7 @@ var recordings = map[string]byMode{
 func slow(d offered) offered      { return poor(d, "link-speed=8.0", "link-width=8") }
 func throttled(d offered) offered { return bad(d, "power-throttled=6", "port-tx=ch0-overflow") }
 
-// pacA10 is the same card with either driver.
+// pacA10 returns the same card with either driver.
 func pacA10(port, fme string) byMode {
 	return byMode{
 		single:      []offered{well("05:00.0", testResource, port)},
@@ -149,7 +149,7 @@ func archives(t *testing.T) []string {
 	return names
 }
 
-// nodeName is the name of a device that has a node of that name, bound or not.
+// nodeName matches the name of a device that has a node of the same name, bound or not.
 var nodeName = regexp.MustCompile(`^(dfl|intel-fpga)-(port|fme)\.[0-9]+$`)
 
 // makeNodes makes the nodes that the kernel has made where they were recorded; a
@@ -170,8 +170,7 @@ func makeNodes(t *testing.T, root string) {
 	}
 }
 
-// Where the nodes are missing, nothing is offered to anybody, and each device stays
-// what it is.
+// Without nodes, no device is offered, and each device keeps its resource.
 func TestOfferedWithoutNodes(t *testing.T) {
 	root := unfold(t, "kernel-6.1-one-card")
 	if err := os.RemoveAll(root + "/dev"); err != nil {

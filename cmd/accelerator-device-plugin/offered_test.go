@@ -33,14 +33,14 @@ const (
 	notOffered = ""
 )
 
-// offered is what `devices` says of a device that the kubelet is told, too.
+// offered is a device in the output of `devices`, with the fields that the kubelet gets, too.
 type offered struct {
 	ID, Resource, Health string
 	Reasons, DeviceNodes []string
 	Holder               []string
 }
 
-// well is a device in good health; the nodes are names below /dev.
+// well returns a healthy device; the nodes are names below /dev.
 func well(id, resource string, nodes ...string) offered {
 	d := offered{ID: id, Resource: resource, Health: "healthy", Reasons: []string{}, DeviceNodes: []string{}, Holder: []string{}}
 	for _, n := range nodes {
@@ -49,18 +49,18 @@ func well(id, resource string, nodes ...string) offered {
 	return d
 }
 
-// poor is d degraded, bad is d unhealthy, for these reasons.
+// poor returns d degraded, and bad returns d unhealthy, for these reasons.
 func poor(d offered, reasons ...string) offered { d.Health, d.Reasons = "degraded", reasons; return d }
 func bad(d offered, reasons ...string) offered  { d.Health, d.Reasons = "unhealthy", reasons; return d }
 
-// heldBy is d in the hands of one container.
+// heldBy returns d, held by one container.
 func heldBy(d offered, holder string) offered { d.Holder = []string{holder}; return d }
 
-// byMode is what a node has in each mode.
+// byMode has the devices of a node in each mode.
 type byMode struct{ single, af, region, regiondevel []offered }
 
-// check runs `devices` in every mode on the node below root, of which nobody holds
-// anything, and wants nothing on stderr.
+// check runs `devices` in every mode on the node below root, whose devices are free, and expects
+// an empty stderr.
 func (want byMode) check(t *testing.T, root string) {
 	t.Helper()
 	_, socket := servePods(t)
@@ -75,7 +75,7 @@ func (want byMode) check(t *testing.T, root string) {
 	}
 }
 
-// devicesOf is what `devices -o json` prints of the node below root.
+// devicesOf returns the output of `devices -o json` on the node below root.
 func devicesOf(t *testing.T, root string, args ...string) []offered {
 	t.Helper()
 	stdout, stderr, code := devicesIn(t, "json", root, args...)
@@ -101,7 +101,7 @@ func rowsIn(t *testing.T, stdout string) []offered {
 	return rows
 }
 
-// servePods is a kubelet that says who holds what: nobody, as yet.
+// servePods starts a kubelet that answers the question for holders: none at first.
 func servePods(t *testing.T) (pods *standin.PodResources, socket string) {
 	t.Helper()
 	socket = filepath.Join(shortDir(t), "pods.sock")

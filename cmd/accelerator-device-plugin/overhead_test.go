@@ -20,10 +20,9 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// BenchmarkTelling is what it adds to the way from a hint to the kubelet's end of the
-// stream that all is counted and logged, at the default level, as JSON, into a real
-// file descriptor. Two daemons take turns, one of which tells nobody anything;
-// compared are the medians.
+// BenchmarkTelling measures the time that counters and log lines, at the default level, as JSON,
+// to a real file descriptor, add between a hint and the kubelet's end of the stream. Two daemons
+// take turns, one of them without counters and log. It compares the medians.
 func BenchmarkTelling(b *testing.B) {
 	mute := newPath(b, nil, zap.NewNop())
 	devNull, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -56,8 +55,7 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// path is what a hint goes through: inventory, server, gRPC over a unix socket, a
-// kubelet.
+// path has the parts that a hint passes: inventory, server, gRPC over a unix socket, a kubelet.
 type path struct {
 	node      *simnode.Node
 	inventory *inventory.Inventory
@@ -66,7 +64,7 @@ type path struct {
 
 func pathCard(i int) string { return fmt.Sprintf("0000:%02x:00.0", i) }
 
-// newPath starts one on a node of 32 cards.
+// newPath starts a path on a node of 32 cards.
 func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	b.Helper()
 	dir, err := os.MkdirTemp("", "adp")
@@ -113,8 +111,8 @@ func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	return p
 }
 
-// change breaks a port, or heals it, and returns how long it took from the hint until
-// the kubelet had the list.
+// change breaks or heals a port, and returns the time from the hint until the kubelet has the
+// list.
 func (p *path) change(b *testing.B, i int) time.Duration {
 	card, healthy, value := i/2%32, i%2 == 1, "0x4000000000000"
 	if healthy {

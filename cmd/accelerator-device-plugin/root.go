@@ -54,8 +54,8 @@ func newRoot() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	// Not cobra's flag for this, which wants a template: with templates linked in, the
-	// linker keeps every method of every type, 2 MB of them.
+	// Cobra's flag for this needs templates. With templates the linker keeps every method of
+	// every type, 2 MB of them.
 	version := root.Flags().BoolP("version", "v", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *version {
@@ -133,7 +133,7 @@ func buildVersion() string {
 	return "(devel)"
 }
 
-// newLoader returns a loader that knows the names that a file may have.
+// newLoader returns a loader with the names of families, modes and rows that settings may have.
 func newLoader() *config.Loader {
 	v := config.Vocabulary{Reasons: inventory.Reasons()}
 	for _, f := range families(config.Defaults()) {

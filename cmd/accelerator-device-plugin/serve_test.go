@@ -119,7 +119,7 @@ func TestKubeletRestart(t *testing.T) {
 	}
 }
 
-// The kubelet may come hours after us, and its directory too.
+// The kubelet and its directory may start hours after the daemon.
 func TestKubeletComesLater(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.kubelet.Stop()
@@ -158,7 +158,7 @@ func TestAllocate(t *testing.T) {
 	}
 	d.do(d.node.Unplug(cardA.Address))
 	d.await("pulled, given out a moment ago", health{"3b:00.0": false, "3b:00.0-p1": false})
-	// It is taken apart in steps, and unhealthy for other reasons on the way.
+	// The card is removed in steps, and unhealthy for other reasons meanwhile.
 	d.awaitRefused("pulled", testResource, "3b:00.0", "removed")
 }
 
@@ -171,7 +171,7 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// Nothing is left behind: no goroutine, no descriptor, no socket.
+// After its end the daemon leaves no goroutine, descriptor or socket.
 func TestNothingIsLeft(t *testing.T) {
 	settle := func() (goroutines, fds int) {
 		runtime.GC()
@@ -181,7 +181,7 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 		return runtime.NumGoroutine(), len(entries)
 	}
-	warm := startDaemon(t, nil) // what the runtime and the libraries keep for good
+	warm := startDaemon(t, nil) // so that goroutines and descriptors that the runtime and the libraries keep are not counted
 	warm.do(warm.node.Plug(cardB))
 	warm.await("plugged", health{"5e:00.0": true})
 	warm.do(warm.stop())
@@ -241,8 +241,7 @@ func TestBadRootsEndAtOnce(t *testing.T) {
 	}
 }
 
-// A kubelet that misbehaves in any way costs no exit, and is served when it
-// comes to its senses.
+// The daemon survives a kubelet that misbehaves, and serves it when it works again.
 func TestKubeletThatMisbehaves(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -266,7 +265,7 @@ func TestKubeletThatMisbehaves(t *testing.T) {
 	}
 }
 
-// A kubelet that answers rubbish.
+// A kubelet whose answers are no valid gRPC.
 func TestKubeletThatSpeaksRubbish(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.kubelet.Stop()

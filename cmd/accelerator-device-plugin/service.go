@@ -135,8 +135,8 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		return nil
 	})
 
-	// The mode. It is known before anything is read: to begin in one mode and to go on in
-	// another one would cost the kubelet's resources twice.
+	// The mode is chosen before the first card is read. If the daemon started in one mode and
+	// changed to another, the kubelet would get the resources of both.
 	var mode atomic.Value
 	mode.Store(cfg.Mode)
 	change := func(asked string) (changed bool) {
@@ -204,7 +204,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 			return tasks.Wait()
 		case asked := <-modes:
 			if change(asked) {
-				node.inventory.Use(said(cfg))
+				node.inventory.Use(devicePolicy(cfg))
 			}
 		case <-s.toggles:
 			s.toggle()
@@ -212,7 +212,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 			message, taken := "hangup received", s.reloadPolicy(&cfg)
 			if taken {
 				owned.add(cfg.Resources)
-				node.inventory.Use(said(cfg))
+				node.inventory.Use(devicePolicy(cfg))
 			} else {
 				message = "hangup received, settings unchanged"
 			}

@@ -98,7 +98,7 @@ func (d *stalled) read() stalledLine {
 	return line
 }
 
-// turn breaks these ports, or heals them, and waits until the kubelet knows.
+// turn breaks or heals these ports, and blocks until the kubelet has the list.
 func (d *stalled) turn(ports ...int) {
 	d.t.Helper()
 	for _, i := range ports {
@@ -152,7 +152,7 @@ func (d *stalled) sum(series ...string) int {
 	return sum
 }
 
-// stop sends SIGTERM, and fails the test unless the daemon ends well and in time.
+// stop sends SIGTERM, and fails the test unless the daemon ends in time and without an error.
 func (d *stalled) stop() {
 	d.t.Helper()
 	began := time.Now()
@@ -163,8 +163,8 @@ func (d *stalled) stop() {
 	}
 }
 
-// While nobody reads its log, the daemon tells the kubelet every change, answers, and ends
-// when it is told to.
+// While its log is not read, the daemon sends the kubelet every change, answers requests, and ends
+// on SIGTERM.
 func TestStalledLogHoldsNothingUp(t *testing.T) {
 	d := stall(t)
 	var worst time.Duration
@@ -180,7 +180,7 @@ func TestStalledLogHoldsNothingUp(t *testing.T) {
 	d.stop()
 }
 
-// When the reader is back, the log says how many lines are missing, and where: each line is
+// When the reader reads again, the log has the number and the place of missing lines: each line is
 // written, in order, or counted.
 func TestStalledLogIsAccountedFor(t *testing.T) {
 	d := stall(t)
@@ -236,7 +236,7 @@ func TestStalledLogIsAccountedFor(t *testing.T) {
 	d.stop()
 }
 
-// checkOrder fails the test when lines are not in order, but where log.dropped stands.
+// checkOrder fails the test if lines are missing without a log.dropped at their place.
 func (d *stalled) checkOrder() {
 	rev, health := 0, map[string]string{}
 	for _, line := range d.lines {
@@ -257,7 +257,7 @@ func (d *stalled) checkOrder() {
 	}
 }
 
-// A full disk takes no line of the log: the daemon counts them, and goes on.
+// On a full disk the daemon cannot write its log: it counts the lines, and keeps running.
 func TestLogOnAFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -289,7 +289,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 	d.stop()
 }
 
-// crashIn is the variable that makes this program a daemon that panics.
+// crashIn is the environment variable that makes this program a daemon that panics.
 const crashIn = "ACCELERATOR_TEST_CRASH"
 
 // liveCrash is a daemon in which a goroutine panics right after it has logged.
@@ -316,7 +316,7 @@ func TestLinesBeforeAPanicAreWritten(t *testing.T) {
 		cmd.Env = append(os.Environ(), crashIn+"="+shortDir(t))
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
-		_ = cmd.Run() // its state says how it ended
+		_ = cmd.Run() // its exit code is checked below
 		log, crash, panicked := strings.Cut(stderr.String(), "panic: at work [recovered, repanicked]\n")
 		if cmd.ProcessState.ExitCode() != 2 || !panicked || !strings.Contains(crash, "liveCrash") {
 			t.Fatalf("%v, want a panic and where it was\n%s", cmd.ProcessState, stderr.String())

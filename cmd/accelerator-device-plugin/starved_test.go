@@ -102,8 +102,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// Without a descriptor, the stream that is open goes on. A kubelet that is restarted
-// meanwhile is met, and the directory of nodes watched again, as soon as there are some.
+// Without a descriptor, the open stream continues. As soon as there are descriptors, the daemon
+// registers with a kubelet that was restarted meanwhile, and watches the directory of nodes again.
 func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 	r, node, kubelet := serveBinary(t, "--health-interval=100ms", "--log-level=info")
 	if err := node.Plug(cardB); err != nil {
@@ -143,9 +143,9 @@ func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 	r.await("daemon.recovered")
 }
 
-// Without a descriptor to read the kubelet's checkpoint with, it is not known who holds
-// what: an answer that some nodes are unknown would take all free devices away. Not
-// parallel: no other test has a descriptor meanwhile.
+// If the kubelet's checkpoint cannot be read for lack of a descriptor, the whole answer is not
+// known: if only the nodes were unknown, all free devices would be withheld. Not parallel: no
+// other test has a descriptor meanwhile.
 func TestCheckpointOutOfDescriptors(t *testing.T) {
 	source := holderSource{
 		kubeletDir: t.TempDir(), given: server.NewAllocations(0), owns: func(string, string) bool { return true },

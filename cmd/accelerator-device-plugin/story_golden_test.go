@@ -13,9 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 )
 
-// compare compares what was logged with the golden file. With -update both are
-// written where they differ: that one, and raw, which keeps the lines of such a run as
-// they were; others stand on it.
+// compare compares the log with the golden file. With -update it writes the golden file if it
+// differs, and raw, which keeps the unchanged lines of that run for other tests.
 func (s *story) compare(golden, raw string) {
 	s.t.Helper()
 	got := s.text()
@@ -36,7 +35,7 @@ func (s *story) onAnyNode(text string) string {
 	return strings.NewReplacer(s.dir+"/kubelet", "/var/lib/kubelet/device-plugins", s.dir+"/", "/").Replace(text)
 }
 
-// text is the story step by step, without what differs from run to run.
+// text returns the story step by step, without the values that differ from run to run.
 func (s *story) text() string {
 	var b strings.Builder
 	text := s.log.String()
@@ -64,9 +63,8 @@ func (s *story) text() string {
 // line is one line of the log.
 type line map[string]any
 
-// inOrder puts lines that different goroutines write into the order of a story: who
-// decides before who passes on. Whether the kernel lets us hear uevents is a matter of
-// the machine.
+// inOrder sorts lines of different goroutines into the order of the story: decisions before their
+// effects. Whether the kernel allows uevents depends on the machine.
 func inOrder(lines []line) []line {
 	lines = oneList(slices.DeleteFunc(lines, func(l line) bool { return l["source"] == "uevent" }))
 	rank := func(l line) int {
@@ -115,8 +113,8 @@ func oneList(lines []line) []line {
 	return lines
 }
 
-// String is the line with its fields in the order of their names, but for those that
-// differ from run to run.
+// String returns the line with its fields in the order of their names, without those that differ
+// from run to run.
 func (l line) String() string {
 	text := fmt.Sprintf("%-4s  %-19s", l["level"], l["event"])
 	for _, key := range slices.Sorted(maps.Keys(l)) {

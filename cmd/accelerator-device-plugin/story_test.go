@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// story is the log of the program while things happen to its node, step by step.
+// story records the log of the program while its node changes, step by step.
 type story struct {
 	t       *testing.T
 	node    *simnode.Node
@@ -38,13 +38,13 @@ type story struct {
 	steps   []step
 }
 
-// step is what happens, and how much had been logged before.
+// step is one change, and the number of lines that were logged before.
 type step struct {
 	what  string
 	since int
 }
 
-// log is what was written so far.
+// log collects the lines that were written so far.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -62,8 +62,8 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// TestStory plugs, gives out, breaks, heals, pulls and frees, and restarts the
-// kubelet. The log tells it at Info, as testdata/story.golden has it.
+// TestStory plugs, allocates, breaks, heals, pulls and frees devices, and restarts the kubelet. It
+// compares the log at level info with testdata/story.golden.
 func TestStory(t *testing.T) {
 	s := &story{t: t, dir: shortDir(t)}
 	s.start()
@@ -119,11 +119,11 @@ func TestStory(t *testing.T) {
 	s.compare("testdata/story.golden", "../../internal/timeline/testdata/hotplug.log")
 }
 
-// storyIn is the variable that makes this program the daemon of a story.
+// storyIn is the environment variable that makes this program the daemon of a story.
 const storyIn = "ACCELERATOR_TEST_STORY"
 
-// liveStory is the daemon's own process: it can be stopped and go on. Its times are
-// short where no setting is.
+// liveStory is the daemon in a process of its own, which can be stopped and continued. Times that
+// are no settings are short.
 func liveStory(dir string) (exitCode int) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -164,7 +164,7 @@ func (s *story) start() {
 	s.ended = cmd.Wait
 }
 
-// allocate asks for a device as the kubelet does for a pod; the log has the answer.
+// allocate calls Allocate as the kubelet does for a pod; the log has the answer.
 func (s *story) allocate(id string) {
 	_, _ = s.kubelet.Allocate(s.t.Context(), testResource, id)
 }
@@ -187,8 +187,8 @@ func (s *story) begin(what string) {
 	s.steps = append(s.steps, step{what, len(s.log.String())})
 }
 
-// play changes the node while the program stands still: what takes the kernel
-// microseconds takes us long enough to be seen half done, and differently each time.
+// play changes the node while the program is stopped: the change takes the kernel microseconds,
+// but the simulation so long that the daemon would read it half done.
 func (s *story) play(what string, change func() error) {
 	s.t.Helper()
 	s.begin(what)
@@ -215,8 +215,8 @@ func (s *story) await(what string, met func() bool) {
 	}
 }
 
-// says waits until the log of this step has all of these words. What goes on at the
-// same time is logged in any order, so all of it has to be awaited.
+// says blocks until the log of this step has all of these words. Concurrent lines may be in any
+// order, so all of them must be awaited.
 func (s *story) says(words ...string) {
 	s.t.Helper()
 	since := s.steps[len(s.steps)-1].since
@@ -225,7 +225,7 @@ func (s *story) says(words ...string) {
 	}
 }
 
-// told waits until the kubelet's newest list is this one.
+// told blocks until the kubelet's newest list is this one.
 func (s *story) told(want health) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)

@@ -43,8 +43,8 @@ kubelet is not told anything.`,
 	return cmd
 }
 
-// watch runs what the daemon runs, without a server. By default it logs, as text on
-// stderr, trouble of the watcher only: the changes of the inventory are printed.
+// watch runs the watcher and the inventory of the daemon, without a server, and prints the
+// changes. By default it logs only warnings of the watcher, as text on stderr.
 func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string) bool) error {
 	if !isSet("log-format") {
 		cfg.LogFormat = "console"
@@ -77,7 +77,7 @@ func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, no
 				fmt.Fprintln(cmd.ErrOrStderr(), "no devices yet, watching")
 			}
 		}
-		holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // not known: printed as none
+		holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // unknown holders are printed as none
 		list := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}
 		for _, change := range view.Changes(before, list, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
 			line := []byte(change.Line(colour) + "\n")

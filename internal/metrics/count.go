@@ -2,9 +2,9 @@ package metrics
 
 import "time"
 
-// Transition counts a change of a device's health, by their names. old "" is a
-// device that has come, new "" one that has left. reason is the worst one after a
-// change for the worse, NAME or NAME=VALUE, else "".
+// Transition counts a change of a device's health. old and new are names of a health; old is ""
+// for a device that has come, new is "" for one that has left. reason is the worst reason after
+// a change for the worse, NAME or NAME=VALUE, else "".
 func (m *Metrics) Transition(old, new, reason string) {
 	if m == nil {
 		return
@@ -18,31 +18,30 @@ func (m *Metrics) Transition(old, new, reason string) {
 	m.transitions.WithLabelValues(old, new, m.reasons.of(nameOf(reason))).Inc()
 }
 
-// IdentityChange counts a device that became something else, by the name of what
-// changed.
+// IdentityChange counts a change of an attribute of a device's identity, by its name.
 func (m *Metrics) IdentityChange(attribute string) {
 	if m != nil {
 		m.identityChanges.WithLabelValues(attribute).Inc()
 	}
 }
 
-// Hint counts a hint, by who gave it.
+// Hint counts a hint, by its source.
 func (m *Metrics) Hint(source string) {
 	if m != nil {
 		m.hints.WithLabelValues(m.hintSources.of(source)).Inc()
 	}
 }
 
-// ScanDone counts a reading of a card that came back in time.
+// ScanDone counts a reading of a card that returned in time.
 func (m *Metrics) ScanDone(took time.Duration) { m.scan(ok, took) }
 
-// ScanGone counts a reading of a card that turned out to be gone.
+// ScanGone counts a reading that found that the card is gone.
 func (m *Metrics) ScanGone(took time.Duration) { m.scan(gone, took) }
 
-// ScanFailed counts a reading of a card that could not be read.
+// ScanFailed counts a reading that failed.
 func (m *Metrics) ScanFailed(took time.Duration) { m.scan(failed, took) }
 
-// ScanTimeout counts a reading that was given up.
+// ScanTimeout counts a reading that has taken longer than the read timeout.
 func (m *Metrics) ScanTimeout(after time.Duration) { m.scan(timeout, after) }
 
 // ScanStarved counts a reading that failed because the daemon had no descriptor or no
@@ -71,21 +70,21 @@ func (m *Metrics) ListingStarved() {
 	}
 }
 
-// CardsUnreadable says how many cards cannot be read now.
+// CardsUnreadable sets the number of cards that cannot be read now.
 func (m *Metrics) CardsUnreadable(n int) {
 	if m != nil {
 		m.cardsUnreadable.Set(float64(n))
 	}
 }
 
-// HoldersAsked says whether the kubelet has said who holds what.
+// HoldersAsked counts a question for the holders of devices, by its error.
 func (m *Metrics) HoldersAsked(err error) {
 	if m != nil {
 		m.holders.set(err == nil)
 	}
 }
 
-// APIEvent counts a Kubernetes Event by what became of it: sent, failed or dropped.
+// APIEvent counts a Kubernetes Event by its result: sent, failed or dropped.
 func (m *Metrics) APIEvent(result string) {
 	if m != nil {
 		m.apiEvents.WithLabelValues(result).Inc()
@@ -99,7 +98,7 @@ func (m *Metrics) APIFailed() {
 	}
 }
 
-// ConfigReload counts a hangup signal, and whether the settings were taken over.
+// ConfigReload counts a SIGHUP, by whether the settings were taken over.
 func (m *Metrics) ConfigReload(taken bool) {
 	switch {
 	case m == nil:

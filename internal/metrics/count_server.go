@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ResourceOffered makes a resource's counters stand at 0, where they do not exist.
+// ResourceOffered creates the counters of a resource at 0, unless they exist.
 func (m *Metrics) ResourceOffered(resource string) {
 	if m == nil {
 		return
@@ -23,7 +23,7 @@ func (m *Metrics) ResourceOffered(resource string) {
 	}
 }
 
-// ResourceRetired forgets a resource's counters.
+// ResourceRetired deletes the counters of a resource.
 func (m *Metrics) ResourceRetired(resource string) {
 	if m == nil {
 		return
@@ -36,8 +36,8 @@ func (m *Metrics) ResourceRetired(resource string) {
 	}
 }
 
-// ListSent counts a list that a stream was given, and takes note of how long it took
-// since the hint that led to it, where that is known.
+// ListSent counts a list that a stream has sent, and observes the time since its hint, if known
+// is true.
 func (m *Metrics) ListSent(resource string, sinceHint time.Duration, known bool) {
 	if m == nil {
 		return
@@ -69,7 +69,7 @@ func (m *Metrics) RegistrationFailed(resource string) {
 	}
 }
 
-// RegistrationAbandoned counts a registration whose answer was not waited for.
+// RegistrationAbandoned counts a registration that was given up before its answer.
 func (m *Metrics) RegistrationAbandoned(resource string) {
 	if m != nil {
 		m.registrations.WithLabelValues(resource, abandoned).Inc()
@@ -83,7 +83,7 @@ func (m *Metrics) KubeletRestarted(resource string) {
 	}
 }
 
-// AllocateServed counts a call that was given so many devices.
+// AllocateServed counts a served call, and its devices.
 func (m *Metrics) AllocateServed(resource string, devices int) {
 	if m != nil {
 		m.allocations.WithLabelValues(resource, served).Inc()
@@ -98,7 +98,7 @@ func (m *Metrics) AllocateRefused(resource string) {
 	}
 }
 
-// CDI says whether the CDI spec file is as it should be.
+// CDI records the result of writing the CDI spec file.
 func (m *Metrics) CDI(err error) {
 	if m != nil {
 		m.cdi.set(err == nil)

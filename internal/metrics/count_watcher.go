@@ -22,7 +22,7 @@ func (m *Metrics) UEventForged() {
 	}
 }
 
-// UEventMalformed counts a uevent that was not understood.
+// UEventMalformed counts a uevent that could not be parsed.
 func (m *Metrics) UEventMalformed() {
 	if m != nil {
 		m.ueventsMalformed.Inc()
@@ -50,7 +50,7 @@ func (m *Metrics) InotifyLost(source string) {
 	}
 }
 
-// Source says whether a source of news is open. source is uevent, nodes or tree.
+// Source records whether a source of hints is open. source is uevent, nodes or tree.
 func (m *Metrics) Source(source string, up bool) {
 	if m == nil {
 		return
@@ -60,7 +60,7 @@ func (m *Metrics) Source(source string, up bool) {
 		open = 1
 	}
 	m.sourceUp.WithLabelValues(source).Set(open)
-	if source != "uevent" { // from 0 on, so that the first loss is seen to be more
+	if source != "uevent" { // at 0, so that the first loss is an increase
 		m.inotifyEvents.WithLabelValues(source)
 		m.inotifyOverflows.WithLabelValues(source)
 	}

@@ -4,7 +4,7 @@ package metrics
 type Declaration struct {
 	Name   string
 	Type   string // Gauge, Counter or Histogram
-	Help   string // what an operator learns from it, in one sentence
+	Help   string // its meaning for an operator, in one sentence
 	Labels []string
 }
 
@@ -98,8 +98,8 @@ var (
 		"Hangup signals after which the settings were read again, by result: ok or refused.", []string{"result"}}
 )
 
-// Declarations lists all metrics but those of the process, of Go and of the page
-// itself, in the order in which they are best read.
+// Declarations returns all metrics except those of the process, of Go and of the page itself,
+// in the order of the documentation.
 func Declarations() []Declaration {
 	return []Declaration{
 		buildInfo, modeInfo,

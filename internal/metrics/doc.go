@@ -1,23 +1,21 @@
-// Package metrics is what the daemon tells Prometheus. Every metric is declared
-// here, once: its name, labels and help ([Declarations]), from which the table of
-// docs/metrics.md is made. It is the only package that knows Prometheus.
+// Package metrics has the metrics of the daemon for Prometheus. Every metric is declared
+// here, once, with its name, labels and help ([Declarations]); the table of docs/metrics.md is
+// generated from that. No other package imports Prometheus' library.
 //
 // # Who owns what
 //
-// A [Metrics] lives as long as the process and has a registry of its own; nothing
-// registers itself at init. What happens is counted by those to whom it happens:
-// watcher, inventory, server and command call one typed method where they log.
-// What is (devices, health, streams) is nobody's counter: it is read at the time of
-// a scrape from the functions of [State], and so it cannot drift away from the
-// truth, and what is gone has no series.
+// A [Metrics] lives as long as the process and has a registry of its own; no metric is
+// registered at init. Watcher, inventory, server and command count events: they call one typed
+// method where they log. States (devices, health, streams) are not counted. They are read from
+// the functions of [State] at the time of a scrape, so they are always current, and a device
+// that is gone has no series.
 //
-// A nil *Metrics counts nothing. All methods may be called by anyone at any time;
-// none blocks, and those on the path of an uevent that does not concern us allocate
-// nothing.
+// A nil *Metrics counts nothing. All methods are safe for concurrent use and none blocks. The
+// methods for a uevent that concerns no card do not allocate.
 //
 // # Labels
 //
-// Each label has few values. Those that others make up (subsystems, reasons) are
-// counted: beyond a bound they are "other". Names of resources and devices are
-// bounded by what is there: a resource that is retired takes its series along.
+// Each label has few values. The number of values that come from outside (subsystems, reasons)
+// is bounded: further values are "other". Names of resources and devices are bounded by the
+// present ones: the series of a retired resource are deleted.
 package metrics

@@ -15,7 +15,7 @@ const (
 	end   = "<!-- end of what is made -->\n"
 )
 
-// The table of docs/metrics.md is what is declared.
+// The table of docs/metrics.md has the declared metrics.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docs)
 	if err != nil {

@@ -22,10 +22,10 @@ const (
 	other     = "other"
 )
 
-// healths are the states that each device and each resource has a series for.
+// healths has the names of health. Each device and each resource has a series for each.
 var healths = []string{"healthy", "degraded", "unhealthy"}
 
-// How many values a label may have that others make up.
+// The greatest numbers of values that labels may have if the values come from outside.
 const (
 	mostReasons     = 100 // the health table has 34 names, the inventory gives 18
 	mostSubsystems  = 16
@@ -39,7 +39,7 @@ func result(isOK bool) string {
 	return failed
 }
 
-// few bounds a label: the first values are kept, later ones are "other".
+// few bounds the values of a label: the first ones are kept, later ones are "other".
 type few struct {
 	most  int
 	mu    sync.Mutex
@@ -63,7 +63,8 @@ func (f *few) of(value string) string {
 	return kept
 }
 
-// actionOf is one of the kernel's actions (kobject_actions, lib/kobject_uevent.c).
+// actionOf returns the action if it is one of the kernel's (kobject_actions,
+// lib/kobject_uevent.c), or "other".
 func actionOf(action string) string {
 	switch action {
 	case "add", "remove", "change", "move", "online", "offline", "bind", "unbind":
@@ -72,16 +73,16 @@ func actionOf(action string) string {
 	return other
 }
 
-// nameOf is the name of a reason, NAME or NAME=VALUE.
+// nameOf returns the NAME of a reason, which is NAME or NAME=VALUE.
 func nameOf(reason string) string {
 	name, _, _ := strings.Cut(reason, "=")
 	return clean(name)
 }
 
-// clean makes a label value of what somebody else has named: it must be UTF-8.
+// clean returns a copy of value that is valid UTF-8, as the value of a label must be.
 func clean(value string) string { return strings.ToValidUTF8(strings.Clone(value), "\ufffd") }
 
-// answer is yes or no, or has not been given yet.
+// answer is yes, no or not known yet.
 type answer struct{ v atomic.Int32 }
 
 func (a *answer) set(yes bool) {

@@ -6,8 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Upper bounds of the classic buckets, in seconds: for those who do not scrape
-// native histograms.
+// Upper bounds of the classic buckets, in seconds, for scrapes without native histograms.
 var (
 	scanBuckets = []float64{100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 200e-3, 500e-3, 1}
 	sendBuckets = []float64{
@@ -21,8 +20,8 @@ func counter(r prometheus.Registerer, d Declaration) prometheus.Counter {
 	return c
 }
 
-// counters makes a counter for each combination of labels. Of one label, the values
-// can be given that stand at 0 from the beginning.
+// counters returns a counter with labels. If values are given, which needs exactly one label,
+// their counters exist from the beginning, at 0.
 func counters(r prometheus.Registerer, d Declaration, values ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
 	r.MustRegister(c)
@@ -44,8 +43,8 @@ func gauges(r prometheus.Registerer, d Declaration) *prometheus.GaugeVec {
 	return g
 }
 
-// histogram has classic buckets and native ones: the latter are 10 % wide at most,
-// and become wider where they would be more than 100.
+// histogram returns a histogram with classic and native buckets. The native ones are 10 % wide
+// at most, and wider if there would be more than 100.
 func histogram(r prometheus.Registerer, d Declaration, buckets []float64) prometheus.Histogram {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: d.Name, Help: d.Help, Buckets: buckets,

@@ -10,7 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics counts what happens and shows it. Make one with [New]; nil counts nothing.
+// Metrics counts events and serves the page of metrics. Create it with [New]; nil counts
+// nothing.
 type Metrics struct {
 	registry *prometheus.Registry
 	state    atomic.Pointer[State]
@@ -52,9 +53,8 @@ type Metrics struct {
 	logDropped    *prometheus.CounterVec
 }
 
-// New returns metrics with a registry of their own. What can be counted from the
-// beginning stands at 0: of a series that begins at 1, Prometheus does not see the
-// first event.
+// New returns metrics with a registry of their own. Counters whose labels are known begin at
+// 0, because Prometheus misses the first event of a series that begins at 1.
 func New(version string) *Metrics {
 	r := prometheus.NewRegistry()
 	m := &Metrics{
@@ -103,7 +103,7 @@ func New(version string) *Metrics {
 	return m
 }
 
-// Follow makes s where gauges are read from, until the next call.
+// Follow sets the functions that gauges are read from, until the next call.
 func (m *Metrics) Follow(s State) {
 	if m != nil {
 		m.state.Store(&s)
@@ -113,15 +113,15 @@ func (m *Metrics) Follow(s State) {
 // maxScrapes bounds the scrapes under way: each takes memory for the whole page.
 const maxScrapes = 4
 
-// Handler serves the page, as text or, to whoever asks for it, as protobuf, which
-// alone carries native histograms. It is not compressed: the writers of gzip would
-// keep 2 MiB, and the page has 20 KB.
+// Handler returns the handler of the page. It serves text, or protobuf if the request accepts
+// it; only protobuf has native histograms. The page is not compressed: it has 20 KB, and the
+// writers of gzip would keep 2 MiB.
 func (m *Metrics) Handler() http.Handler {
 	if m == nil {
 		return nil
 	}
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		Registry:            m.registry, // counts what cannot be gathered
+		Registry:            m.registry, // counts errors of gathering
 		ErrorHandling:       promhttp.ContinueOnError,
 		DisableCompression:  true,
 		MaxRequestsInFlight: maxScrapes,

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// now collects what is, at the time of a scrape.
+// now collects the gauges of the present state at the time of a scrape.
 type now struct {
 	m    *Metrics
 	desc map[string]*prometheus.Desc // by name; made once, because each is checked and hashed
@@ -34,7 +34,7 @@ func (n now) Describe(to chan<- *prometheus.Desc) {
 func (n now) Collect(to chan<- prometheus.Metric) {
 	show := func(d Declaration, value float64, labels ...string) {
 		metric, err := prometheus.NewConstMetric(n.desc[d.Name], prometheus.GaugeValue, value, labels...)
-		if err != nil { // a label that is no text: the rest of the page is worth more
+		if err != nil { // a label that is not UTF-8: the metric is left out, and the rest of the page is served
 			metric = prometheus.NewInvalidMetric(n.desc[d.Name], err)
 		}
 		to <- metric
@@ -65,8 +65,7 @@ func (n now) Collect(to chan<- prometheus.Metric) {
 
 type show func(d Declaration, value float64, labels ...string)
 
-// show shows one device. A unit that stands in no slot is one of many that are all
-// the same: it is only counted.
+// show shows one device. Units that are in no PCI slot are all the same, and are only counted.
 func (d *Device) show(show show) {
 	id, resource := clean(d.ID), clean(d.Resource)
 	if d.PCI != "" {
@@ -88,8 +87,8 @@ func (d *Device) show(show show) {
 	}
 }
 
-// showTotals counts the devices. A resource that has none left is shown as such
-// until it is retired.
+// showTotals counts the devices. A resource without devices is shown with 0 until it is
+// retired.
 func showTotals(all []Device, resources []Resource, show show) {
 	type pair struct{ resource, what string }
 	byHealth, byTombstone := make(map[pair]int), make(map[pair]int)

@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
-// The whole page, with what Go and the process have on it, follows Prometheus' rules.
+// The whole page, including the metrics of Go and the process, follows Prometheus' rules.
 func TestLint(t *testing.T) {
 	problems, err := promlint.New(scrape(t, story(), "").Body).Lint()
 	if err != nil {
@@ -27,7 +27,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// What is declared is on the page, and nothing else is.
+// The page has exactly the declared metrics.
 func TestDeclarations(t *testing.T) {
 	var want, got []metrics.Declaration
 	for _, d := range metrics.Declarations() {
@@ -52,8 +52,7 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-// Prometheus asks for protobuf where it wants native histograms; classic buckets are
-// there for all.
+// A scrape with protobuf gets native histograms; every scrape gets classic buckets.
 func TestHistograms(t *testing.T) {
 	m := metrics.New("test")
 	for _, took := range []time.Duration{70, 71, 900, 2600} {
@@ -75,7 +74,7 @@ func TestHistograms(t *testing.T) {
 	}
 }
 
-// nativeCount is how many observations the native buckets hold, the zero one too.
+// nativeCount returns the number of observations in the native buckets and the zero bucket.
 func nativeCount(h *dto.Histogram) uint64 {
 	sum, bucket := h.GetZeroCount(), int64(0)
 	for _, delta := range h.GetPositiveDelta() {
@@ -94,7 +93,7 @@ func classicCount(h *dto.Histogram, upTo float64) uint64 {
 	return 0
 }
 
-// Native buckets do not grow with the days.
+// The number of native buckets stays bounded.
 func TestHistogramIsBounded(t *testing.T) {
 	m := metrics.New("test")
 	for i := range 100_000 {
@@ -106,7 +105,7 @@ func TestHistogramIsBounded(t *testing.T) {
 	}
 }
 
-// What others make up does not make series without end.
+// Label values that come from outside make a bounded number of series.
 func TestLabelsAreBounded(t *testing.T) {
 	m := metrics.New("test")
 	for i := range 1000 {
@@ -129,7 +128,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// The kernel's eight actions are told apart, even where a subsystem is not.
+// The kernel's eight actions have labels of their own, even for an "other" subsystem.
 func TestActions(t *testing.T) {
 	m := metrics.New("test")
 	for _, action := range []string{"add", "remove", "change", "move", "online", "offline", "bind", "unbind", "offer", ""} {
@@ -140,7 +139,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// A name that is no text costs nobody else its place on the page.
+// A name that is not UTF-8 does not remove other series from the page.
 func TestOddNames(t *testing.T) {
 	m := metrics.New("test")
 	odd := buried
@@ -157,7 +156,7 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// A resource that was retired has no series left, and begins anew when it is back.
+// A retired resource has no series, and begins at 0 when it is back.
 func TestRetired(t *testing.T) {
 	m := story()
 	m.Follow(stateOf(nil))
@@ -213,7 +212,7 @@ func TestAnotherMode(t *testing.T) {
 	}
 }
 
-// Who has no metrics need not ask.
+// All methods work on nil metrics.
 func TestNil(t *testing.T) {
 	m := reflect.ValueOf((*metrics.Metrics)(nil))
 	for method, v := range m.Methods() {
@@ -226,7 +225,7 @@ func TestNil(t *testing.T) {
 	}
 }
 
-// Uevents that do not concern us are many.
+// Ignored uevents do not allocate, because there are many of them.
 func TestIgnoredUEventsAllocateNothing(t *testing.T) {
 	m := metrics.New("test")
 	if n := testing.AllocsPerRun(1000, m.UEventIgnored); n != 0 {
@@ -234,7 +233,7 @@ func TestIgnoredUEventsAllocateNothing(t *testing.T) {
 	}
 }
 
-// Everybody counts while several scrape.
+// All methods are safe for concurrent use with several scrapes.
 func TestConcurrently(t *testing.T) {
 	m := story()
 	var all sync.WaitGroup

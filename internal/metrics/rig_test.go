@@ -51,7 +51,7 @@ func samples(page, prefix string) []string {
 	return found
 }
 
-// families is the page as protobuf, by name.
+// families returns the page as protobuf, by name.
 func families(t testing.TB, m *metrics.Metrics) map[string]*dto.MetricFamily {
 	t.Helper()
 	answer := scrape(t, m, protobuf)
@@ -60,7 +60,7 @@ func families(t testing.TB, m *metrics.Metrics) map[string]*dto.MetricFamily {
 	for {
 		var f dto.MetricFamily
 		if err := decoder.Decode(&f); err != nil {
-			return all // io.EOF, or a page that is cut off, which lacks what is looked for
+			return all // io.EOF, or an incomplete page, which the caller finds
 		}
 		all[f.GetName()] = &f
 	}

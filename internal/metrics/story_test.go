@@ -36,7 +36,7 @@ func stateOf(resources []metrics.Resource, devices ...metrics.Device) metrics.St
 	}
 }
 
-// story is a day on which everything happens that is counted.
+// story returns metrics after all events that are counted.
 func story() *metrics.Metrics {
 	m := metrics.New("v1.2.3")
 	for _, source := range []string{"uevent", "nodes", "tree"} {
@@ -96,7 +96,7 @@ func TestPage(t *testing.T) {
 	golden(t, "testdata/page.txt", version.ReplaceAllString(page(t, story()), `goversion="GO"`))
 }
 
-// Before anything has happened, what can only be counted stands at 0.
+// Before the first event, all counters whose labels are known are 0.
 func TestFirstPage(t *testing.T) {
 	version := regexp.MustCompile(`goversion="[^"]*"`)
 	golden(t, "testdata/first.txt", version.ReplaceAllString(page(t, metrics.New("v1.2.3")), `goversion="GO"`))

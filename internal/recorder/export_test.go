@@ -1,6 +1,6 @@
 package recorder
 
-// Records is how many Events are remembered.
+// Records returns the number of Events that are kept.
 func (r *Recorder) Records() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

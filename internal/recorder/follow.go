@@ -12,10 +12,10 @@ import (
 
 const (
 	settle   = time.Second      // from a change to its Events: a card that is plugged in is unhealthy for some ms
-	askAgain = 10 * time.Second // who holds a device, where that was not known
+	askAgain = 10 * time.Second // between two questions for holders that were not known
 )
 
-// Follow enters the Events about these devices until ctx ends; then it returns nil.
+// Follow adds Events about these devices to the table until ctx ends; then it returns nil.
 func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders) error {
 	f := following{Recorder: r, holders: holders, devices: make(map[string]*device)}
 	var settled <-chan time.Time
@@ -50,26 +50,26 @@ type following struct {
 	// complete: a snapshot of this generation with all devices has settled.
 	complete bool
 	late     []news    // for pods that are not known yet
-	askAt    time.Time // when to ask for them again
+	askAt    time.Time // when to ask for the pods again
 }
 
 // device is one device that is or was listed.
 type device struct {
 	reported state // by its Events
 	is       state // by the newest snapshot
-	// generation is the one in which it was listed last, by its first snapshot or by a
-	// complete one.
+	// generation is the last one in which the device was listed, in its first snapshot or in
+	// a complete one.
 	generation uint64
 }
 
-// news is what an Event on the node, and those on pods, are about.
+// news is a change that has an Event on the node, and perhaps on pods.
 type news struct {
 	reason  Reason
 	was, is state
 	at      time.Time // when it was reported
 }
 
-// observe takes the changes of a snapshot, and reports whether the snapshot is new.
+// observe applies the changes of a snapshot, and reports whether the snapshot is new.
 func (f *following) observe(s inventory.Snapshot) bool {
 	if s.Version == f.last.Version {
 		return false
@@ -90,8 +90,9 @@ func (f *following) observe(s inventory.Snapshot) bool {
 	return true
 }
 
-// news returns what differs from the reported states, and makes the present states the
-// reported ones. Listed devices come first, then those that left, each in the order of ids.
+// news returns the differences between the reported and the present states, and makes the
+// present states the reported ones. Listed devices come first, then those that left, each in
+// the order of ids.
 //
 // At the start, and in a new generation, a device that was not listed is found, not added.
 // A device of an earlier generation that is gone has left only if its card has; otherwise
@@ -103,10 +104,10 @@ func (f *following) news() []news {
 		d := f.devices[id]
 		was, is := d.reported, d.is
 		if is.kind == absent && !complete {
-			continue // its card may be slow to answer
+			continue // its card may be slow
 		}
 		switch was.kind {
-		case is.kind: // it may have been of another kind in between
+		case is.kind: // it may have had another kind meanwhile
 			is.since, is.found = was.since, was.found
 		case absent:
 			is.found = !f.complete
@@ -135,25 +136,24 @@ func (f *following) news() []news {
 	return append(listed, gone...)
 }
 
-// cardLeft reports whether the newest snapshot lists cards, and the one at this address is
-// not there.
+// cardLeft reports whether the newest snapshot has cards, but not the one at this address.
 func (f *following) cardLeft(address string) bool {
 	return address != "" && !slices.ContainsFunc(f.last.Devices, func(d *inventory.Device) bool {
 		return d.PCIAddress == "" || d.PCIAddress == address && f.devices[d.ID].is.kind.inSlot()
 	})
 }
 
-// forgetLate drops the news about a device that is for pods that are not known yet.
+// forgetLate drops the news about a device that wait for unknown pods.
 func (f *following) forgetLate(id string) {
 	f.late = slices.DeleteFunc(f.late, func(n news) bool { return n.is.device.ID == id })
 }
 
-// forPods reports whether there is an Event on each pod that holds the device, too.
+// forPods reports whether there is also an Event on each pod that holds the device.
 func (n news) forPods() bool {
 	return texts[n.reason].pod != "" && (n.reason != DeviceRecovered || n.was.kind == unhealthy)
 }
 
-// report enters the Events on the node, and on the pods if they are known.
+// report adds the Events on the node, and on the pods if they are known.
 func (f *following) report(ctx context.Context, all []news) {
 	var held map[string][]inventory.Holding
 	var err error
@@ -182,8 +182,8 @@ func (f *following) report(ctx context.Context, all []news) {
 	}
 }
 
-// reportLate asks again which pods hold devices: the kubelet did not answer, or a device had
-// only just been given out.
+// reportLate asks again for the pods that hold devices: the kubelet has not answered, or a
+// device was given out just before.
 func (f *following) reportLate(ctx context.Context) {
 	held, err := f.holders(ctx)
 	f.askAt = time.Now().Add(askAgain)
@@ -197,7 +197,7 @@ func (f *following) reportLate(ctx context.Context) {
 	})
 }
 
-// notePods enters an Event on each of these pods.
+// notePods adds an Event on each of these pods.
 func (f *following) notePods(n news, pods []pod) {
 	for _, p := range pods {
 		f.note(apiserver.Object{Kind: "Pod", Namespace: p.namespace, Name: p.name}, n, n.forPod(p))

@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The one inventory takes over other families in steps. Only a card that left, and the
-// state of what is held, make Events.
+// The inventory takes over other families in steps. Only cards that left, and held devices, have
+// Events.
 func TestGenerationInSteps(t *testing.T) {
 	type step struct {
 		wait     time.Duration // after it
@@ -89,7 +89,7 @@ func TestGenerationInSteps(t *testing.T) {
 	}
 }
 
-// A card that leaves while the families change has left when it was seen to.
+// A card that leaves while the families change has left at the time at which that was observed.
 func TestPulledJustBeforeGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)

@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// timed notes when each request came, as SECONDS METHOD, and leaves it to f.
+// timed records the time of each request, as SECONDS METHOD, and hands the request to f.
 func (r *rig) timed(f func(http.ResponseWriter, *http.Request) bool) *[]string {
 	var all []string
 	begin := time.Now()
@@ -24,7 +24,7 @@ func (r *rig) timed(f func(http.ResponseWriter, *http.Request) bool) *[]string {
 	return &all
 }
 
-// Each Event is written as soon as it may be, and no sooner.
+// Each Event is written as soon as the pace allows.
 func TestTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -38,7 +38,7 @@ func TestTimes(t *testing.T) {
 	})
 }
 
-// What happens while it is written is written, too.
+// A repetition while the Event is being written is written, too.
 func TestWhileItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -51,7 +51,7 @@ func TestWhileItIsWritten(t *testing.T) {
 	})
 }
 
-// One failure delays for half a second, not for the time between two writings.
+// After one failure the next attempt follows after half a second, not after the pace.
 func TestTriedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -66,7 +66,7 @@ func TestTriedAgainSoon(t *testing.T) {
 	})
 }
 
-// While the server asks to be left alone it is, whatever happens.
+// Retry-After is obeyed, even if Events are added.
 func TestRetryAfterIsHeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -83,8 +83,8 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 	})
 }
 
-// A namespace where we have no rights delays others a little, and the log does not
-// say that all is well again before it is.
+// A namespace without permission delays other Events a little, and the log does not report
+// recovery too early.
 func TestOneNamespaceForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -112,7 +112,7 @@ func TestOneNamespaceForbidden(t *testing.T) {
 	})
 }
 
-// The memory is bounded, and what waits in it is not forgotten.
+// The table is bounded, and records in the queue are not deleted.
 func TestBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *rig) { r.UseFault(refuse("", 500, "etcd")) })
@@ -136,7 +136,7 @@ func TestBounded(t *testing.T) {
 	})
 }
 
-// What was left out is said at the end at the latest.
+// The number of Events that were left out is logged at the end at the latest.
 func TestLeftOutAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -152,7 +152,7 @@ func TestLeftOutAtTheEnd(t *testing.T) {
 	})
 }
 
-// A flood that lasts has a line a minute.
+// A long flood is logged once a minute.
 func TestLeftOutForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -168,7 +168,7 @@ func TestLeftOutForLong(t *testing.T) {
 	})
 }
 
-// A message says since when it is bad, not since when it is worse.
+// A message has the time since when the device is bad, not since when it is worse.
 func TestSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)

@@ -2,11 +2,11 @@ package recorder
 
 import "slices"
 
-// Reason is the CamelCase word of an Event that programs select by.
+// Reason is the reason of an Event: a CamelCase word that programs select by.
 type Reason string
 
-// The reasons. The comment names those that are Warnings, and those that are on the
-// pods that hold the device, too.
+// The reasons. Warning: the Event is a Warning. pods: there is also an Event on each pod that
+// holds the device.
 const (
 	DeviceAdded         Reason = "DeviceAdded"
 	DeviceUnhealthy     Reason = "DeviceUnhealthy"     // Warning, pods
@@ -21,7 +21,7 @@ const (
 	DeviceReleased      Reason = "DeviceReleased"      // removed or replaced, and held no longer
 )
 
-// Reasons returns all of them.
+// Reasons returns all reasons.
 func Reasons() []Reason {
 	return []Reason{
 		DeviceAdded, DeviceUnhealthy, DeviceDegraded, DeviceRecovered, DeviceExcluded, DeviceMoving,
@@ -49,7 +49,7 @@ func reasons(was, is state) []Reason {
 		switch was.kind {
 		case removedInUse, replacedInUse:
 			return []Reason{DeviceReleased}
-		case absent, removed: // that it is gone has been reported
+		case absent, removed: // its removal has been reported
 			return nil
 		}
 		return []Reason{DeviceRemoved}

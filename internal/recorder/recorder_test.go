@@ -19,7 +19,7 @@ const (
 	onPod  = "work Pod/job uid-1 "
 )
 
-// The life of one device, as people read it.
+// The Events in the life of one device.
 func TestStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -75,7 +75,7 @@ func TestStory(t *testing.T) {
 	})
 }
 
-// What is said of each step of a device, and on whom.
+// The Events of each step of a device, on the node and on pods.
 func TestReasons(t *testing.T) {
 	seen := map[string]bool{}
 	warnings := []string{"DeviceUnhealthy", "DeviceDegraded", "DeviceRemovedInUse", "DeviceReplacedInUse"} // and with "!" the others
@@ -159,7 +159,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// What lasts for less than a second is not said, whatever it is.
+// A state that lasts less than a second has no Event.
 func TestSettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -173,7 +173,7 @@ func TestSettles(t *testing.T) {
 	})
 }
 
-// Cards that are slow to answer at the start were there before us.
+// Slow cards at the start are found, not added.
 func TestSlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -186,8 +186,7 @@ func TestSlowStart(t *testing.T) {
 	})
 }
 
-// A change of mode is no news, and what was news before is not again; a restart
-// repeats what is bad.
+// A change of mode makes no Event, and repeats none. A restart repeats the Events of bad devices.
 func TestGenerations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -223,7 +222,7 @@ func TestGenerations(t *testing.T) {
 	})
 }
 
-// Pods hear of it late where it is not known at once who they are; then as it is.
+// If the holders are not known at first, pods get their Events late, with the state of that time.
 func TestHoldersLate(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -273,7 +272,7 @@ func TestHoldersLate(t *testing.T) {
 	}
 }
 
-// Asking late does not wait for quiet.
+// The question for unknown holders is repeated even if there are new changes all the time.
 func TestHoldersLateInUnrest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *rig) { r.asking = errNobodyHome })
@@ -293,8 +292,8 @@ func TestHoldersLateInUnrest(t *testing.T) {
 	})
 }
 
-// All containers of a pod are named in one Event; each pod has its own. A message
-// is never longer than the API server takes.
+// All containers of a pod are in one Event; each pod has its own. A message is never longer than
+// the API server allows.
 func TestManyHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -315,8 +314,8 @@ func TestManyHolders(t *testing.T) {
 	})
 }
 
-// That nobody held what left is said where it is known: without a grace time a device
-// is off the list at once, whoever holds it.
+// A removal without holder is reported only if that is known: without a grace time a device is
+// removed from the list at once, even if it is held.
 func TestRemovedWithoutGrace(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

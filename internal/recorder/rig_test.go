@@ -31,7 +31,7 @@ const (
 	resource = "b-com.com/accelerator"
 )
 
-// shelf is an inventory that a test lays out.
+// shelf is an inventory with the snapshots of a test.
 type shelf struct {
 	mu       sync.Mutex
 	snapshot inventory.Snapshot
@@ -46,7 +46,7 @@ func (s *shelf) Latest() (inventory.Snapshot, <-chan struct{}) {
 	return s.snapshot, s.stale
 }
 
-// publish makes the next snapshot.
+// publish publishes the next snapshot.
 func (s *shelf) publish(complete bool, devices ...*inventory.Device) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *shelf) generation() {
 	s.snapshot.Generation++
 }
 
-// device is one with these reasons: none, degraded:NAME, or what makes it
+// device returns a device with these reasons: none, degraded:NAME, or a reason that makes it
 // unhealthy.
 func device(id string, reasons ...string) *inventory.Device {
 	card, _, _ := strings.Cut(id, "-")
@@ -79,7 +79,7 @@ func device(id string, reasons ...string) *inventory.Device {
 	return d
 }
 
-// rig is an API server, and a recorder that speaks to it.
+// rig is an API server, and a recorder that writes to it.
 type rig struct {
 	*standin.Server
 	*shelf
@@ -143,7 +143,7 @@ func (r *rig) run() {
 	r.t.Cleanup(r.end)
 }
 
-// task runs until what it returns is called.
+// task starts run. The returned function ends it and waits for it.
 func (r *rig) task(name string, run func(context.Context) error) func() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)
@@ -181,13 +181,13 @@ func (r *rig) hold(id string, holders ...string) {
 
 var errNobodyHome = errors.New("nobody home")
 
-// after lets time pass and all come to rest.
+// after waits in the bubble, until all goroutines are blocked.
 func after(d time.Duration) {
 	time.Sleep(d) // of the bubble
 	synctest.Wait()
 }
 
-// shows publishes a list, and waits until it is told.
+// shows publishes a list, and waits until its Events are written.
 func (r *rig) shows(devices ...*inventory.Device) {
 	r.publish(true, devices...)
 	after(30 * time.Second)
@@ -199,7 +199,7 @@ func short(e standin.Event) string {
 	return text
 }
 
-// events compares the Events that there are, without their messages.
+// events compares the Events at the API server, without their messages.
 func (r *rig) events(when string, want ...string) {
 	r.t.Helper()
 	var got []string
@@ -211,7 +211,7 @@ func (r *rig) events(when string, want ...string) {
 	}
 }
 
-// counted compares what was counted.
+// counted compares the results that Count was called with.
 func (r *rig) counted(want map[string]int) {
 	r.t.Helper()
 	r.locked(func() {
@@ -221,7 +221,7 @@ func (r *rig) counted(want map[string]int) {
 	})
 }
 
-// lines are the names of the log's lines at Info and above.
+// lines returns the event names of the log lines at level info and above.
 func (r *rig) lines() []string {
 	var lines []string
 	for _, l := range r.logs.All() {
@@ -232,7 +232,7 @@ func (r *rig) lines() []string {
 	return lines
 }
 
-// said compares those lines.
+// said compares the log lines.
 func (r *rig) said(want ...string) {
 	r.t.Helper()
 	if diff := cmp.Diff(want, r.lines()); diff != "" {

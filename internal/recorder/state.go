@@ -36,7 +36,7 @@ type state struct {
 	mild   []string          // its reasons when it was last degraded
 }
 
-// after returns the state after a change that was seen at the given time.
+// after returns the state after a change that was observed at the given time.
 func (s state) after(c inventory.Change, at time.Time) state {
 	is := s
 	is.kind = kindOf(c.New, s.kind)
@@ -49,7 +49,7 @@ func (s state) after(c inventory.Change, at time.Time) state {
 	if is.kind == degraded {
 		is.mild = present(is.device)
 	}
-	// A device that was removed is gone since then, not since its holder is known.
+	// A removed device is gone since its removal, even if its holder was found later.
 	if is.kind != s.kind && (s.kind != removed || is.kind != absent) {
 		is.since, is.found = at, false
 	}
@@ -85,12 +85,12 @@ func kindOf(d *inventory.Device, was kind) kind {
 	return unhealthy
 }
 
-// notExcluded reports whether a reason is another one than the operator's exclusion.
+// notExcluded reports whether a reason is not the operator's exclusion.
 func notExcluded(reason string) bool {
 	return strings.TrimPrefix(reason, recovering) != inventory.ReasonExcluded
 }
 
-// recovering is the prefix of a reason that is over, but has not been for long enough.
+// recovering is the prefix of a reason that is over, but not for long enough.
 const recovering = inventory.ReasonRecovering + "="
 
 // over reports whether a reason is over, and only delays the recovery.
@@ -101,9 +101,9 @@ func present(d *inventory.Device) []string {
 	return slices.DeleteFunc(slices.Clone(d.Reasons), over)
 }
 
-// causes returns the reasons as a message has them: those that are present. Reasons that
-// are over are added only if none of the present ones explains the health: flapping does
-// not, and neither does a reason with which the device was only degraded before.
+// causes returns the reasons for a message: those that are present. Reasons that are over are
+// added only if none of the present ones explains the health. Flapping explains none, and
+// neither does a reason that the device had while it was only degraded.
 func (s state) causes() []string {
 	all := present(s.device)
 	if slices.ContainsFunc(all, func(r string) bool {

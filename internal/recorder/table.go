@@ -22,7 +22,7 @@ const (
 	reportPace  = time.Minute     // between two such lines
 )
 
-// key is what an Event is about.
+// key identifies an Event.
 type key struct {
 	kind, namespace, name string // of the object
 	reason                Reason
@@ -46,8 +46,8 @@ type record struct {
 	first, last time.Time
 	count       int
 
-	event   string // its name at the API server; "": none has been tried
-	made    bool   // it exists there; else it may, if it has a name
+	event   string // its name at the API server; "": no attempt yet
+	made    bool   // it exists there; if false, it may still exist if it has a name
 	written int    // its count there
 
 	queued time.Time // when it entered the queue; zero: it is not in the queue
@@ -70,8 +70,8 @@ func (l *limit) take(now time.Time) bool {
 	return true
 }
 
-// note counts an Event, and queues it unless there are too many. An Event that is in the
-// queue takes no more room: it is written as it is then.
+// note counts an Event, and queues it unless there are too many. An Event that is already in
+// the queue is updated.
 func (r *Recorder) note(object apiserver.Object, n news, message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,8 +98,8 @@ func (r *Recorder) note(object apiserver.Object, n news, message string) {
 	}
 }
 
-// makeRoom forgets the oldest record that is not in the queue, if there are too many. It
-// reports whether there is room.
+// makeRoom deletes the oldest record that is not in the queue, if there are too many. It
+// reports whether there is room for another one.
 func (r *Recorder) makeRoom() bool {
 	if len(r.table) < maxRecords {
 		return true
@@ -127,8 +127,9 @@ func (r *Recorder) dequeue(e *record) {
 	r.queue = slices.DeleteFunc(r.queue, func(o *record) bool { return o == e })
 }
 
-// next returns the record whose turn it is, and a copy of it; or nil, and how long there
-// is none (0: until Run is woken). Records that waited for too long are given up.
+// next returns the next record to be written, and a copy of it. If there is none, it returns
+// nil and the time until there is one; 0: none is waiting. Records that have waited for too
+// long are given up.
 func (r *Recorder) next(now time.Time) (*record, record, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,8 +163,8 @@ func (r *Recorder) drop(now time.Time) {
 	r.wake()
 }
 
-// reportDropped logs how many Events were left out. It returns how long until that is
-// due; 0: there is nothing to log.
+// reportDropped logs the number of Events that were left out, if that is due. Otherwise it
+// returns the time until it is; 0: none was left out.
 func (r *Recorder) reportDropped(now time.Time) time.Duration {
 	if r.dropped == 0 {
 		return 0

@@ -42,11 +42,11 @@ var texts = map[Reason]struct{ node, pod string }{
 	DeviceReleased: {node: "{device}, which is gone from the node, is held no longer since {at}{after}."},
 }
 
-// releasedInPlace is the message where the device that is in the place of the other stays.
+// releasedInPlace is the message if another device stays in the place of the released one.
 const releasedInPlace = "The device that was in the place of {device} is held no longer. What is there now is {health} since {at}."
 
-// forNode returns the message on the node. known is whether it is known that these pods
-// hold the device, and no others.
+// forNode returns the message on the node. known reports whether pods has all pods that hold
+// the device.
 func (n news) forNode(pods []pod, known bool) string {
 	if n.reason == DeviceReleased && n.was.kind == replacedInUse && n.is.kind.inSlot() {
 		return n.fill(releasedInPlace, pods, known)
@@ -57,7 +57,7 @@ func (n news) forNode(pods []pod, known bool) string {
 // forPod returns the message on a pod that holds the device.
 func (n news) forPod(p pod) string { return n.fill(texts[n.reason].pod, []pod{p}, true) }
 
-// fill puts the facts into a text.
+// fill replaces the placeholders of a text.
 func (n news) fill(text string, pods []pod, known bool) string {
 	d := n.is.device
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -114,11 +114,11 @@ func (n news) warning() bool {
 	return n.is.kind == removed
 }
 
-// maxMessage is how long a message may be, in bytes: the events API has no room
-// for more (NoteLengthLimit, pkg/apis/core/validation/events.go of Kubernetes).
+// maxMessage is the greatest length of a message, in bytes. It is that of the events API
+// (NoteLengthLimit, pkg/apis/core/validation/events.go of Kubernetes).
 const maxMessage = 1024
 
-// clip shortens a message to what the API server has room for.
+// clip shortens a message to maxMessage.
 func clip(text string) string {
 	if len(text) <= maxMessage {
 		return text
@@ -132,8 +132,8 @@ type pod struct {
 	containers      []string
 }
 
-// podsOf returns the pods that hold a device. It is false where the device was given
-// out, and it is not known to which pod.
+// podsOf returns the pods that hold a device. It returns false if the device was given out and
+// a pod is not known.
 func podsOf(holdings []inventory.Holding) ([]pod, bool) {
 	var pods []pod
 	known := true

@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// A message names what is wrong now, and what is over only where nothing else says
+// A message has the present reasons, and those that are over only if no present reason explains
 // why the device is unhealthy.
 func TestCauses(t *testing.T) {
 	for _, tc := range []struct {
@@ -51,7 +51,7 @@ func TestCauses(t *testing.T) {
 func TestGivenToNoOther(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		held   []string // by these; nil: by nobody
+		held   []string // by these; nil: free
 		asking error
 		want   string
 	}{

@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Each change has the time at which it was seen, as it has in the log, also where it
-// came while an earlier one settled.
+// Each change has the time at which it was observed, as in the log, even if it came while an
+// earlier one was settling.
 func TestTimesWhileSettling(t *testing.T) {
 	type list = []*inventory.Device
 	other, broken := device("5e:00.0"), device("5e:00.0", "port-ap6")
@@ -59,7 +59,7 @@ func TestTimesWhileSettling(t *testing.T) {
 	}
 }
 
-// What comes while it is asked again who holds a device settles, too.
+// A change during a repeated question for holders settles, too.
 func TestSettlesAfterQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *rig) { r.asking = errNobodyHome })

@@ -35,7 +35,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			if wait == 0 {
 				continue
 			}
-			timer, poke = time.After(wait), nil // the next Event would meet the same trouble before
+			timer, poke = time.After(wait), nil // the next Event would fail for the same reason
 		case wait > 0:
 			timer = time.After(wait)
 		}
@@ -48,9 +48,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return nil
 }
 
-// write writes an Event, and returns it as it is at the API server then: grown, or made
-// anew where it has expired, or where another pod has the name by now. An attempt to make
-// it that failed may have arrived all the same: the next attempt uses the same name.
+// write writes an Event, and returns it as the API server has it then. It updates the Event, or
+// creates another one if the Event has expired or another pod has the name now. An attempt to
+// create it that failed may still have arrived, so the next attempt uses the same name.
 func (r *Recorder) write(w *apiserver.Writer, e record) (record, error) {
 	if e.kind == "Pod" {
 		uid, err := r.uidOf(w, e)
@@ -69,11 +69,11 @@ func (r *Recorder) write(w *apiserver.Writer, e record) (record, error) {
 		}
 		e.event, e.made = "", false
 	}
-	if e.written > 0 { // the Event that was has these
+	if e.written > 0 { // the old Event has these
 		e.first, e.count, e.written = e.last, e.count-e.written, 0
 	}
 	var err error
-	for range 3 { // a name that is taken by somebody else is no mishap that happens twice
+	for range 3 { // another client may have the name; twice is not likely
 		again := e.event != ""
 		if !again {
 			e.event = r.nameFor(e.object.Name)
@@ -92,7 +92,7 @@ func (r *Recorder) write(w *apiserver.Writer, e record) (record, error) {
 	return e, err
 }
 
-// uidOf asks for the uid of a pod. It returns "" if that is forbidden.
+// uidOf returns the uid of a pod from the API server, or "" if that is forbidden.
 func (r *Recorder) uidOf(w *apiserver.Writer, e record) (string, error) {
 	uid, err := w.PodUID(e.namespace, e.name)
 	if !errors.Is(err, apiserver.ErrForbidden) {
@@ -113,7 +113,7 @@ func (r *Recorder) nameFor(object string) string {
 	return strings.TrimRight(object[:min(len(object), 253-len(suffix))], "-.") + suffix
 }
 
-// whole returns the Event as the API server has it.
+// whole returns the Event in the form of the API server.
 func (e record) whole(node string) apiserver.Event {
 	return apiserver.Event{
 		Name: e.event, Object: e.object, Host: node, Warning: e.warning, Reason: string(e.reason), Message: e.message,
@@ -134,7 +134,7 @@ func (r *Recorder) wrote(w *apiserver.Writer, e *record, now, written record, er
 		e.first, e.written, e.after = written.first, written.count, time.Now().Add(pace)
 		e.count -= now.count - written.count
 		r.dequeue(e)
-		if e.count > e.written { // it happened again meanwhile
+		if e.count > e.written { // the count has grown meanwhile
 			r.enqueue(e, time.Now())
 		}
 		w.Passed(!slices.ContainsFunc(r.queue, func(e *record) bool { return e.failed }))
@@ -145,7 +145,7 @@ func (r *Recorder) wrote(w *apiserver.Writer, e *record, now, written record, er
 	case errors.Is(err, apiserver.ErrRefused):
 		r.cfg.Count(Failed)
 		r.about(e).Warn("event refused", event.EventFailed, event.Err(err))
-	default: // the others have their turn before
+	default: // after the others
 		queued := e.queued
 		r.dequeue(e)
 		r.queue = append(r.queue, e)

@@ -28,8 +28,8 @@ func (r *rig) flap(times int, period time.Duration) {
 	}
 }
 
-// What happens again grows one Event, which is written every 10 s at most and in
-// the end says how it is.
+// A repetition increments the count of one Event, which is written at most every 10 s and has the
+// newest message in the end.
 func TestAggregated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -58,8 +58,8 @@ func TestAggregated(t *testing.T) {
 	})
 }
 
-// A flood is cut off at 25 Events, and one more every 5 s; what was left out is
-// counted in the next one of its kind.
+// A flood is limited to 25 Events, and one more every 5 s. Events that were left out are included
+// in the count of the next one of their kind.
 func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -160,7 +160,7 @@ func answer(code int, text string) standin.Fault {
 	}
 }
 
-// misdeeds are what a server can do that passes.
+// misdeeds are temporary failures of a server.
 var misdeeds = []struct {
 	name  string
 	fault standin.Fault
@@ -184,7 +184,7 @@ func podSays(text string) standin.Fault {
 	return func(w http.ResponseWriter, q *http.Request) bool { return q.Method == "GET" && says(w, q) }
 }
 
-// What does not last makes Events late, and is said once. Attempts are paced.
+// Temporary failures delay Events, and are logged once. Attempts are paced.
 func TestTroubleThatPasses(t *testing.T) {
 	for _, tc := range misdeeds {
 		t.Run(tc.name, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestNameTaken(t *testing.T) {
 	})
 }
 
-// What will be refused each time is given up at once, and keeps nothing else.
+// An Event that will always be refused is given up at once, and delays no other.
 func TestGivenUpAtOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -308,7 +308,7 @@ func TestGivenUpAtOnce(t *testing.T) {
 	}
 }
 
-// A server that knows nothing of what is asked is none, and that is said.
+// A server that answers 404 to everything is no API server, and that is logged.
 func TestNotAnAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *rig) { r.UseFault(answer(404, "page not found")) })
@@ -383,5 +383,5 @@ func TestEndsInTheMiddle(t *testing.T) {
 	}
 }
 
-// settled is when news is told.
+// settled is when Events are written after a change.
 const settled = time.Second

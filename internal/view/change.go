@@ -11,16 +11,15 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Change is what became of one device between two lists.
+// Change is the change of one device between two lists.
 type Change struct {
 	Time string `json:"time"` // RFC 3339 with milliseconds
 	What string `json:"what"` // added, removed, changed
 	Row
 }
 
-// Changes returns what became of the devices between two lists, and of their holders:
-// devices that were removed first, then the others, each in the order of ids. A change
-// that no row shows is left out.
+// Changes returns the changes of devices and their holders between two lists: removed devices
+// first, then the others, each in the order of ids. A change that no row shows is left out.
 func Changes(before, after List, time string) []Change {
 	var all []Change
 	changed := make(map[string]inventory.Change)
@@ -45,8 +44,8 @@ func Changes(before, after List, time string) []Change {
 	return all
 }
 
-// idWidth keeps the columns of lines straight that are printed one by one: it
-// holds an id outside PCI domain 0, or one with a port (DDDD:BB:DD.F, BB:DD.F-pN).
+// idWidth is the width of the column of ids, because lines are printed one by one. An id
+// outside PCI domain 0 fits, and one with a port (DDDD:BB:DD.F, BB:DD.F-pN).
 const idWidth = 14
 
 // JSON returns the change as one line of JSON, which is safe to show on a terminal.

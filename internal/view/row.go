@@ -28,11 +28,11 @@ type Row struct {
 	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"` // false: an empty holder may still have one
 }
 
-// List is the devices at one time, and who held them.
+// List has the devices at one time, and their holders.
 type List struct {
 	Devices []*inventory.Device
 	HostDev string // the device root on the host
-	// Holders returns who holds a device. nil: that is not known.
+	// Holders returns the holders of a device. nil: they are not known.
 	Holders func(resource, id string) []string
 }
 

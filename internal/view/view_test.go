@@ -24,7 +24,7 @@ var devices = []*inventory.Device{
 	},
 }
 
-// list is these devices, the first of which is held.
+// list returns a list of these devices, of which the first is held.
 func list(devices ...*inventory.Device) view.List {
 	holders := func(resource, id string) []string {
 		if resource == "b-com.com/accelerator" && id == "3b:00.0" {
@@ -111,7 +111,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// Names come from the kubelet and the kernel: a terminal may take none for a command.
+// Names come from the kubelet and the kernel: a terminal must not execute them.
 func TestNamesWithControlCharacters(t *testing.T) {
 	const csi = "\u009b" // as ESC [ is, in one character
 	row := view.Row{

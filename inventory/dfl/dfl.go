@@ -8,7 +8,7 @@ import (
 
 // Family reads DFL cards, by ports or by regions.
 type Family struct {
-	Kind port.Kind // what a unit of its readings stands for
+	Kind port.Kind // the kind of its units
 }
 
 var layout = port.Layout{
@@ -19,7 +19,7 @@ var layout = port.Layout{
 	Table: port.DFL,
 }
 
-// layout is where the driver puts cards, with what the family is to make of them.
+// layout returns the place of the driver's cards in sysfs, and the kind of unit.
 func (f Family) layout() port.Layout {
 	l := layout
 	l.Kind = f.Kind
@@ -29,7 +29,7 @@ func (f Family) layout() port.Layout {
 // Name returns dfl.
 func (Family) Name() string { return "dfl" }
 
-// Signals names the nodes; the subsystems are among those always listened to.
+// Signals returns the prefix of the nodes; the subsystems are among those that are always used.
 func (Family) Signals() inventory.Signals {
 	return inventory.Signals{Nodes: []string{"dfl-"}}
 }
@@ -45,7 +45,7 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	return f.layout().Read(host, card)
 }
 
-// Outline lists the same without asking the card.
+// Outline returns the same units from directories and links only.
 func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	return f.layout().Outline(host, card)
 }

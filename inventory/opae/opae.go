@@ -8,7 +8,7 @@ import (
 
 // Family reads cards of the intel-fpga driver, by ports or by regions.
 type Family struct {
-	Kind port.Kind // what a unit of its readings stands for
+	Kind port.Kind // the kind of its units
 }
 
 const class = "fpga"
@@ -21,7 +21,7 @@ var layout = port.Layout{
 	Table: port.OPAE,
 }
 
-// layout is where the driver puts cards, with what the family is to make of them.
+// layout returns the place of the driver's cards in sysfs, and the kind of unit.
 func (f Family) layout() port.Layout {
 	l := layout
 	l.Kind = f.Kind
@@ -31,8 +31,7 @@ func (f Family) layout() port.Layout {
 // Name returns opae.
 func (Family) Name() string { return "opae" }
 
-// Signals names the class, whose entries carry the events of cards, and the
-// nodes.
+// Signals returns the class, whose entries have the events of cards, and the prefix of the nodes.
 func (Family) Signals() inventory.Signals {
 	return inventory.Signals{Subsystems: []string{class}, Nodes: []string{"intel-fpga-"}}
 }
@@ -48,7 +47,7 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	return f.layout().Read(host, card)
 }
 
-// Outline lists the same without asking the card.
+// Outline returns the same units from directories and links only.
 func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	return f.layout().Outline(host, card)
 }

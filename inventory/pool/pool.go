@@ -9,22 +9,22 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Pool offers Units units.
+// Pool has Units units.
 type Pool struct{ Units int }
 
-// card is the name of the one card; it is no PCI address, because there is none.
+// card is the name of the only card. It is no PCI address.
 const card = "pool"
 
 // Name returns pool.
 func (Pool) Name() string { return "pool" }
 
-// Signals is empty: nothing that happens on the node concerns a pool.
+// Signals is empty: no event on the node concerns a pool.
 func (Pool) Signals() inventory.Signals { return inventory.Signals{} }
 
-// Rows is empty: nothing is read.
+// Rows is empty: no health file is read.
 func (Pool) Rows() []inventory.Row { return nil }
 
-// Cards lists the one card.
+// Cards returns the only card.
 func (Pool) Cards(sysfs.Host) ([]string, error) { return []string{card}, nil }
 
 // Read returns the units.
@@ -47,7 +47,7 @@ func (p Pool) Read(_ sysfs.Host, name string) (inventory.Reading, error) {
 	return inventory.Reading{Units: units}, nil
 }
 
-// Outline is the same as Read: there is nothing that could hold it up.
+// Outline is the same as Read, which reads no files.
 func (p Pool) Outline(host sysfs.Host, name string) (inventory.Reading, error) {
 	return p.Read(host, name)
 }

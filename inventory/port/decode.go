@@ -10,23 +10,23 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// decoder knows what the value of a file means. Its kinds are those of this file.
+// decoder decodes the value of a file. This file has all kinds of decoders.
 type decoder interface {
-	// decode adds to f the conditions that the value stands for. A value that there
-	// is not is an error. dead says that it is what a part reads that does not
-	// answer: then it stands for nothing else.
+	// decode adds the conditions of the value to f. A value that is not valid is an error. dead
+	// reports whether the value is the one that a part returns which does not answer; then it has
+	// no other meaning.
 	decode(value string, f *findings) (dead bool, err error)
 	// lines returns the lines of the table.
 	lines() []line
-	// worst is the line for a file that cannot be read.
+	// worst returns the line for a file that cannot be read.
 	worst() line
 }
 
-// mask is a value of 64 bits, in hexadecimal, of which none should be set.
+// mask decodes a hexadecimal value of 64 bits. Each bit that is set is a condition.
 type mask struct {
 	bits  []field
 	other line   // NAME of the bits without one: NAME=0x…
-	quiet uint64 // bits that say nothing about health
+	quiet uint64 // bits that have no meaning for health
 }
 
 type field struct {
@@ -74,7 +74,7 @@ func (m mask) worst() line {
 	return worst
 }
 
-// values is a number, in hexadecimal, of which few are known.
+// values decodes a hexadecimal value by a table of known values.
 type values struct {
 	good, dead uint64
 	bad        []value
@@ -122,7 +122,7 @@ func (v values) worst() line {
 	return worst
 }
 
-// flag is 0, or 1 where its line holds.
+// flag decodes 0, or 1 if the condition of its line is present.
 type flag line
 
 func (l flag) decode(s string, f *findings) (dead bool, err error) {
@@ -146,11 +146,11 @@ func parseFlag(s string) (bool, error) {
 	return false, fmt.Errorf("%s is not a flag, want 0 or 1", sysfs.Quote(s))
 }
 
-// states is the name of a state. Those that end in " error" are failures.
+// states decodes the name of a state. A state that ends in " error" is a failure.
 type states struct {
 	failed line
 	known  []string
-	busy   []string // states of being programmed
+	busy   []string // states while the card is programmed
 }
 
 func (st states) decode(s string, f *findings) (dead bool, err error) {
@@ -167,8 +167,8 @@ func (st states) decode(s string, f *findings) (dead bool, err error) {
 func (st states) lines() []line { return []line{st.failed} }
 func (st states) worst() line   { return st.failed }
 
-// parseTotal takes the count that stands behind label on a line of its own; the
-// only number there is where label is "".
+// parseTotal returns the count that follows label on a line of its own, or the only number if
+// label is "".
 func parseTotal(s, label string) (uint64, error) {
 	for l := range strings.Lines(s) {
 		number, ok := strings.CutPrefix(strings.TrimSuffix(l, "\n"), label)

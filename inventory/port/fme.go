@@ -10,43 +10,43 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// FMETable says where a driver shows what is to be known of an FME: the part of
-// the health policy in which the drivers differ.
+// FMETable has the files in which a driver shows the state of an FME: the part of the health
+// policy that differs between the drivers.
 type FMETable struct {
 	interfaceID pattern
 	errors      []file
-	// locked are files whose reading waits for the lock that the driver holds while
-	// it programs a port (pdata->lock of dfl-fme-pr.c and dfl-fme-error.c), seconds
-	// on end. They are not asked then.
+	// locked has the files whose reading waits for the lock that the driver holds while it
+	// programs a port (pdata->lock of dfl-fme-pr.c and dfl-fme-error.c), for seconds. They are not
+	// read then.
 	locked   []file
-	managers []pattern // the first of them that finds one counts
+	managers []pattern // places of the FPGA manager; the first one that exists is used
 	alarms   []file
 	hwmon    pattern // of the directories of hwmon devices
 }
 
-// fme is what the units of a card have of their management engine.
+// fme is the state of a card's management engine that its units share.
 type fme struct {
-	name        string // "" where there is none
+	name        string // "" if there is none
 	interfaceID string
 	known       bool // the interface id is
 	bound       bool // has a driver
 	findings
 }
 
-// fmeDriver is the name under which the driver of an FME is a health file.
+// fmeDriver is the name of the driver of an FME among the health files.
 const fmeDriver = "fme/driver"
 
 // attrDriver is the link from a device, a port or an FME, to its driver.
 const attrDriver = "driver"
 
-// The attributes of an FME that only a bound driver makes, with both drivers.
+// The attributes of an FME that exist only while a driver is bound, with both drivers.
 const (
 	attrPorts     = "ports_num"
 	attrBitstream = "bitstream_id"
 )
 
-// fmeOf reads the FME of a class entry. A virtual function has none of its own:
-// its ports belong to the one at the physical function.
+// fmeOf reads the FME of a class entry. A virtual function has no FME: its ports belong to that of
+// the physical function.
 func (l Layout) fmeOf(host sysfs.Host, e entry, c *pciCard) fme {
 	if e.fme != "" {
 		return l.readFME(e)
@@ -74,7 +74,7 @@ func noFME() fme {
 	return f
 }
 
-// there takes note of whether there is an FME.
+// there records whether there is an FME.
 func (f *fme) there(is bool) {
 	f.files = append(f.files, inventory.HealthFile{
 		Name: fmeDriver, Absent: !is,
@@ -82,9 +82,9 @@ func (f *fme) there(is bool) {
 	})
 }
 
-// readFME reads the FME of e. One without driver has no attributes, or just some,
-// so nothing else is asked of it: how the card is cannot be known. Of one that does not answer the alarms are not
-// asked: in what it reads they are all set.
+// readFME reads the FME of e. Without a driver it has no attributes, or only some, so no other
+// file is read, and the health of the card is not known. The alarms of an FME that does not answer
+// are not read: they would all be set.
 func (l Layout) readFME(e entry) fme {
 	f := fme{name: e.fme, findings: someFiles()}
 	top := listing{dir: e.dir + "/" + e.fme}
@@ -119,13 +119,12 @@ func (l Layout) readFME(e entry) fme {
 	return f
 }
 
-// below is the path of a file, given the directory that the first element of its
-// name stands for.
+// below returns the path of a file in dir. The first element of its name stands for dir.
 func below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
 
-// readInterfaceID reads the interface id. There may be one for each port, but the
-// id is one for the FME (FME_PR_INTFC_ID, dfl-fme-pr.c): the first that can be
-// read counts. dead: there is only what an FME gives that does not answer.
+// readInterfaceID reads the interface id. Each port may have a file, but the id belongs to the FME
+// (FME_PR_INTFC_ID, dfl-fme-pr.c): the first one that can be read is used. dead reports whether
+// the only value is the one of an FME that does not answer.
 func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	paths, err := top.find(p.path)
 	absent := err == nil
@@ -156,7 +155,7 @@ func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	return dead
 }
 
-// readManager judges the state of the FPGA manager, wherever it stands, and says
+// readManager judges the state of the FPGA manager, in the first of these places, and reports
 // whether it is programming.
 func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	var path, value string
@@ -180,7 +179,7 @@ func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	return err == nil && slices.Contains(managerStates.busy, value)
 }
 
-// describe gives a unit what is known of its FME.
+// describe sets the parts of a unit that come from its FME.
 func (f *fme) describe(u *inventory.Unit) {
 	u.InterfaceID, u.InterfaceIDKnown = f.interfaceID, f.known
 	if f.name != "" {

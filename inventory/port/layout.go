@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Layout says where a driver puts cards, ports and FMEs:
+// Layout has the places of a driver's cards, ports and FMEs in sysfs:
 //
 //	<PCI device>/<Class>/<Entry>N/{device -> <PCI device>, <Port>N/, <FME>N/}
 //
@@ -23,13 +23,13 @@ type Layout struct {
 	Port  string // prefix of ports
 	FME   string // prefix of FMEs
 
-	Kind  Kind     // what a unit of a reading is
-	Table FMETable // what the driver shows of an FME
+	Kind  Kind     // of the units of a reading
+	Table FMETable // of the driver
 }
 
-// Cards lists the PCI addresses of the cards, sorted. An entry whose device
-// link does not lead to a PCI device is none of ours (a region below an FME);
-// one that is dangling or circular belongs to a card that comes or goes.
+// Cards lists the PCI addresses of the cards, sorted. An entry whose device link does not lead to
+// a PCI device (a region below an FME) is ignored. So is a dangling or circular link: its card
+// comes or goes.
 func (l Layout) Cards(host sysfs.Host) ([]string, error) {
 	names, err := host.ClassLinks(l.Class)
 	var cards []string
@@ -90,16 +90,14 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	return r, nil
 }
 
-// join adds to a port what was found at parts that it shares with others. Each
-// port gets its own copy.
+// join adds the findings of shared parts to a port. Each port gets its own copy.
 func join(p *inventory.Unit, f, c *findings) {
 	p.Conditions = slices.Concat(p.Conditions, f.conditions, c.conditions)
 	p.Files = slices.Concat(p.Files, f.files, c.files)
 	p.Counters = slices.Concat(p.Counters, f.counters, c.counters)
 }
 
-// Outline returns the units of the card with this PCI address, from directories and
-// links alone.
+// Outline returns the units of the card with this PCI address, from directories and links only.
 func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	dir, found, err := l.find(host, card)
 	if err != nil {
@@ -132,8 +130,8 @@ func sortUnits(units []inventory.Unit) {
 	slices.SortFunc(units, func(a, b inventory.Unit) int { return compareNumbered(a.Name, b.Name) })
 }
 
-// find returns the directory of the card with this PCI address, and its class
-// entries. The error wraps fs.ErrNotExist where there is no such card.
+// find returns the directory of the card with this PCI address, and its class entries. The error
+// wraps fs.ErrNotExist if there is no such card.
 func (l Layout) find(host sysfs.Host, card string) (dir string, found []entry, err error) {
 	address, err := sysfs.ParsePCIAddress(card)
 	if err != nil {
@@ -153,8 +151,8 @@ type entry struct {
 	fme   string   // name, "" where there is none
 }
 
-// entries lists the class entries of the card at dir. Directories without a
-// class link do not count. The error wraps fs.ErrNotExist where there is none.
+// entries returns the class entries of the card at dir. Directories without a class link are
+// ignored. The error wraps fs.ErrNotExist if there is no entry.
 func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
 	dir += "/" + l.Class
 	children, err := sysfs.List(dir)
@@ -201,7 +199,7 @@ func (l Layout) linked(host sysfs.Host, name, address string) (bool, error) {
 	return err == nil && card == address, nil
 }
 
-// entry lists the ports and the FME of the class entry at dir.
+// entry returns the ports and the FME of the class entry at dir.
 func (l Layout) entry(dir string) (entry, error) {
 	e := entry{dir: dir}
 	children, err := sysfs.List(dir)
@@ -221,7 +219,7 @@ func (l Layout) entry(dir string) (entry, error) {
 	return e, nil
 }
 
-// numbered says whether name is prefix and a number.
+// numbered reports whether name is prefix and a number.
 func numbered(name, prefix string) bool {
 	digits, ok := strings.CutPrefix(name, prefix)
 	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""

@@ -9,9 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// merge makes one of what was found at the ports of a region and at the parts that
-// they share: first what is wrong with the region itself, then with its ports in
-// their order, then with the parts. Each reason is there once.
+// merge combines the findings of a region: first its own conditions, then those of its ports in
+// order, then those of the shared parts. Each reason occurs once.
 func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*findings) findings {
 	all := someFiles()
 	for _, c := range own {
@@ -30,10 +29,9 @@ func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*findings
 	return all
 }
 
-// takePort takes in what was found at a port. Its files and counters are known by
-// its directory, whether or not there are others just now: ports come and go while
-// the region stays. Reasons say nothing of the port; where it is one of several,
-// the words behind them do.
+// takePort adds the findings of a port. The names of its files and counters have the port's
+// directory, even if there is only one port now, because ports come and go while the region stays.
+// Reasons do not name the port; if there are several ports, the errors do.
 func (f *findings) takePort(p *inventory.Unit, several bool) {
 	for _, c := range p.Conditions {
 		if several {
@@ -52,8 +50,8 @@ func (f *findings) takePort(p *inventory.Unit, several bool) {
 	}
 }
 
-// join takes in a condition that others may have given already: it counts as the
-// worst of them, and Err has the words of all.
+// join adds a condition whose reason may exist already: the worst severity is kept, and Err has
+// all errors.
 func (f *findings) join(c inventory.Condition) {
 	i := slices.IndexFunc(f.conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason })
 	if i < 0 {

@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// pciCard is what the units of a card have in common as a PCI device.
+// pciCard is the state of a card as a PCI device that its units share.
 type pciCard struct {
 	dir    string // of the physical function
 	physfn string // its address, where the card is a virtual one; else ""
@@ -17,9 +17,8 @@ type pciCard struct {
 	findings
 }
 
-// readCard reads the PCI side of the card at dir. The health of a virtual
-// function is read at its physical one: its own config begins with ff and its
-// link is Unknown, and that is right so.
+// readCard reads the PCI side of the card at dir. The health of a virtual function is read at its
+// physical function: its own config space begins with ff and its link is Unknown, which is normal.
 func (l Layout) readCard(host sysfs.Host, dir, physfn string) *pciCard {
 	c := &pciCard{
 		dir: dir, physfn: physfn, findings: someFiles(),
@@ -32,7 +31,7 @@ func (l Layout) readCard(host sysfs.Host, dir, physfn string) *pciCard {
 	if physfn != "" {
 		if c.dir, err = host.PCIDir(physfn, l.Class); err != nil {
 			c.starve(err)
-			// Reading anything there fails for the same reason, and is judged by that.
+			// All readings there fail for the same reason, which becomes their condition.
 			c.dir = host.Sys + "/bus/pci/devices/" + physfn
 		}
 	}
@@ -56,7 +55,7 @@ func (l Layout) readCard(host sysfs.Host, dir, physfn string) *pciCard {
 	return c
 }
 
-// describe gives a unit what is known of its card.
+// describe sets the parts of a unit that come from its card.
 func (c *pciCard) describe(u *inventory.Unit) {
 	u.PCIID, u.NUMANode = c.pciID, c.numa
 }
@@ -64,9 +63,8 @@ func (c *pciCard) describe(u *inventory.Unit) {
 // configFile is the config space of a PCI device.
 const configFile = "pci/config"
 
-// readConfig reads vendor and device from config space, where all ones are what
-// a device gives that has left the bus. Not a byte more: each dword of it is an
-// access to the device.
+// readConfig reads vendor and device from config space. They are all ones if the device has left
+// the bus. It reads no other byte, because each dword is an access to the device.
 func (c *pciCard) readConfig() (gone bool) {
 	var id [4]byte
 	path := below(c.dir, configFile)
@@ -84,8 +82,8 @@ func (c *pciCard) readConfig() (gone bool) {
 	return false
 }
 
-// link is one measure of a PCIe link: its files, what they say when the device is
-// gone or has no link, and the line for one that is less than it could be.
+// link is one measure of a PCIe link: its files, their values without a device or a link, and the
+// line for a value that is less than possible.
 type link struct {
 	now, most, slot string // present value, and the greatest of the device and of its slot
 	slow            line
@@ -95,10 +93,9 @@ type link struct {
 	none            int // greatest value that means unknown, too
 }
 
-// readLink judges one measure of the link: what it is now against the lesser of
-// what the device and its slot can do. A card with many lanes in a slot with few
-// is as fast as it can be. A device that does not know its own greatest value has
-// no link (one that is integrated into the root complex).
+// readLink compares one measure of the link with the lesser of the greatest values of the device
+// and its slot: a card with many lanes in a slot with few is as fast as it can be. A device whose
+// greatest value is unknown has no link (it is integrated into the root complex).
 func (c *pciCard) readLink(l *link, slot string) {
 	path := below(c.dir, l.now)
 	text, err := sysfs.Read(path)
@@ -121,16 +118,16 @@ func (c *pciCard) readLink(l *link, slot string) {
 	}
 	switch now {
 	case 0:
-		// What is unknown from the first is so by nature: of a virtual function in a
-		// guest, which has no physical one to ask. What was known once is gone.
+		// A value that was never known is normal: a virtual function in a guest has no physical
+		// function. A value that was known and is unknown now is a condition.
 		c.lost(l.now, linePCIGone)
 		return
 	case l.gone:
 		c.dead(linePCIGone, nil)
 		return
 	}
-	// Asked only where it matters: it costs a read, and a link that is as good as
-	// the device can be is good in any slot.
+	// It is read only if needed, because it costs a read: a link that has the greatest value of
+	// the device is good in any slot.
 	if now < most && slot != "" {
 		if limit, ok := c.readMost(l, l.slot, slot); ok {
 			most = min(most, limit)
@@ -141,7 +138,7 @@ func (c *pciCard) readLink(l *link, slot string) {
 	}
 }
 
-// readMost reads a greatest value. There may be none, or none that is known.
+// readMost reads a greatest value. It returns false if there is none, or if it is unknown.
 func (c *pciCard) readMost(l *link, name, dir string) (most int, ok bool) {
 	most, err := sysfs.ReadAs(below(dir, name), l.parse)
 	if c.asked(name, l.slow, err) {
@@ -157,8 +154,8 @@ func (c *pciCard) readMost(l *link, name, dir string) (most int, ok bool) {
 func showSpeed(tenths int) string { return fmt.Sprintf("%d.%d", tenths/10, tenths%10) }
 func showWidth(lanes int) string  { return strconv.Itoa(lanes) }
 
-// aerCounter is a count of PCI errors: its file, the label of the count in it
-// ("": there is nothing else) and the line for one that rises.
+// aerCounter is a count of PCI errors: its file, the label of the count in it ("": there is only
+// one number) and the line for a rise.
 type aerCounter struct {
 	of    part
 	name  string
@@ -166,7 +163,7 @@ type aerCounter struct {
 	line
 }
 
-// part is one of the PCI devices that a card is reached through.
+// part is one of the PCI devices on the way to a card.
 type part uint8
 
 const (
@@ -175,7 +172,7 @@ const (
 	ofRoot
 )
 
-// count reads a count of errors of the PCI device at dir. "": there is none.
+// count reads a count of errors of the PCI device at dir, or none if dir is "".
 func (c *pciCard) count(a *aerCounter, dir string) {
 	if dir == "" {
 		return

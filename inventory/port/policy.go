@@ -5,24 +5,23 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The health policy: every file that is judged, what its values mean, and how bad
-// that is. This file is the table and nothing else; how its lines are applied is
-// in decode.go, fme.go and pci.go.
+// The health policy: every health file, the meaning of its values, and their severities.
+// This file has only the table; decode.go, fme.go and pci.go apply its lines.
 //
-// The name of a file is as a reading gives it: relative to the port, or below
+// The name of a file is that of the readings: relative to the port, or below
 // fme/ (its FME), pci/ (the physical function), slot/ (the PCI device above that)
-// or root/ (the topmost one). It never holds a number that the driver gave.
+// or root/ (the topmost one). It never contains a number that the driver gave.
 //
-// A file that cannot be read is as bad as the worst of its lines, and overruled
-// with that one.
+// A file that cannot be read has the severity of the worst of its lines, and is overruled
+// with that line.
 
 const (
 	degraded = inventory.Degraded
 	fatal    = inventory.Unhealthy
 )
 
-// line is one line of the table: a reason, NAME or NAME=VALUE, and how bad it is.
-// Where the values are too many to list it is NAME, and the value what was found.
+// line is one line of the table: a reason, NAME or NAME=VALUE, and its severity. If there are too
+// many values to list, it is NAME, and the reason gets the value that was found.
 type line struct {
 	reason string
 	health inventory.Health
@@ -37,20 +36,18 @@ var (
 	lineFMEUnbound    = line{inventory.ReasonFMEUnbound, fatal} // fme/driver: there is none; the FME was there and is gone
 	linePCIGone       = line{"pci-gone", fatal}                 // pci/config: ff ff ff ff; pci/current_link_*: fails, is all ones, or was known and is unknown
 
-	// An interface id that cannot be read says little: it is no worse than this,
-	// though it belongs to the line of a dead FME.
+	// An interface id that cannot be read has no more than this severity, although it belongs to
+	// the line of a dead FME.
 	lineInterface = line{lineFMEDead.reason, degraded}
 )
 
-// otherLines lists them.
+// otherLines has these lines.
 var otherLines = []line{lineAFUDead, lineReprogramming, linePortDead, lineFMEDead, lineFMEUnbound, linePCIGone}
 
-// portFiles are read of every port that has a driver.
-//
-// Bits of the errors: drivers/fpga/dfl-afu-error.c of the kernel, and the table
-// of OPAE's daemon (tools/fpgad/errtable.c). power_state is a field of PORT_STS
-// (drivers/fpga/dfl-afu.h): 1 and 2 are AP1 and AP2, throttled by 50 and 90 %, 6
-// is AP6, wholly.
+// portFiles are read for every port with a driver. Bits of the errors:
+// drivers/fpga/dfl-afu-error.c of the kernel, and the table of OPAE's daemon
+// (tools/fpgad/errtable.c). power_state is a field of PORT_STS (drivers/fpga/dfl-afu.h): 1 and 2
+// are AP1 and AP2, throttled by 50 and 90 %; 6 is AP6, throttled completely.
 var portFiles = []file{
 	{"errors/errors", mask{other: line{"port-error", degraded}, bits: []field{
 		{1 << 50, "port-ap6", fatal},
@@ -93,8 +90,7 @@ var portFiles = []file{
 	}}},
 }
 
-// What the masks of an FME mean. Bits: drivers/fpga/dfl-fme-error.c, and the
-// table of OPAE's daemon.
+// The masks of an FME. Bits: drivers/fpga/dfl-fme-error.c, and the table of OPAE's daemon.
 var (
 	fmeFatal = mask{other: line{"fme-fatal", fatal}, bits: []field{
 		{1 << 0, "fme-fatal=link", fatal},
@@ -136,7 +132,7 @@ var (
 		{0x1f << 12, "fme-error=pcie1-parity", degraded},
 		{0x7 << 17, "fme-error=memory-parity", degraded},
 	}}
-	// Bits 62 and 63 say which function it was.
+	// Bits 62 and 63 are the number of the function.
 	fmePCIe0 = mask{other: line{"fme-pcie0", degraded}, quiet: 0x3 << 62, bits: []field{
 		{1 << 0, "fme-pcie0=format", degraded},
 		{1 << 1, "fme-pcie0=write-address", degraded},
@@ -163,8 +159,8 @@ var (
 	}}
 )
 
-// DFL is what the in-tree driver shows of an FME. The older forms of it have the
-// manager right below the FME.
+// DFL is the table of the in-tree driver. In its older versions the manager is directly below the
+// FME.
 var DFL = FMETable{
 	interfaceID: pattern{"fme/compat_id", "dfl-fme-region.*/fpga_region/*/compat_id"},
 	errors: []file{
@@ -183,7 +179,7 @@ var DFL = FMETable{
 	hwmon: pattern{"fme/hwmon", "hwmon/hwmon*"},
 }
 
-// OPAE is what the driver intel-fpga shows of an FME.
+// OPAE is the table of the driver intel-fpga.
 var OPAE = FMETable{
 	interfaceID: pattern{"fme/pr/interface_id", "pr/interface_id"},
 	errors: []file{
@@ -204,8 +200,8 @@ var OPAE = FMETable{
 	},
 }
 
-// hwmonAlarms are the files of a hwmon device that are read, whatever stands
-// before the suffix: that is the value of the reason. Worst first.
+// hwmonAlarms are the files of a hwmon device that are read, with any name before the suffix: the
+// name is the value of the reason. Worst first.
 var hwmonAlarms = []hwmonAlarm{
 	{"_crit_alarm", line{"alarm-crit", fatal}},
 	{"_max_alarm", line{"alarm-max", degraded}},
@@ -221,7 +217,7 @@ var managerStates = states{
 	busy:   []string{"firmware request", "parse header", "write init", "write", "write complete"},
 }
 
-// links are what a PCIe link is measured by.
+// links are the measures of a PCIe link.
 var links = []link{
 	{
 		now: "pci/current_link_speed", most: "pci/max_link_speed", slot: "slot/max_link_speed",
@@ -235,9 +231,9 @@ var links = []link{
 	},
 }
 
-// aerCounters count what PCI error reporting has seen (ABI:
-// testing/sysfs-bus-pci-devices-aer_stats): the total of a device stands among
-// the counts of each error, that of a root port alone.
+// aerCounters are the counters of PCI error reporting (ABI:
+// testing/sysfs-bus-pci-devices-aer_stats). The total of a device is in a file with the counts of
+// each error, that of a root port in a file of its own.
 var aerCounters = []aerCounter{
 	{ofCard, "pci/aer_dev_fatal", "TOTAL_ERR_FATAL", line{"aer-fatal", fatal}},
 	{ofCard, "pci/aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", line{"aer-nonfatal", degraded}},

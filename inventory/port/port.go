@@ -19,10 +19,10 @@ const (
 	attrDev   = "dev"
 )
 
-// readPort reads the port whose directory is dir, and appends its observations to seen.
-// The port's node has the directory's name. The caller adds the properties of the card
-// (interface, NUMA node, FME). The second result is false if there is no such port, or if
-// another one has taken its place during the reading: then the first means nothing.
+// readPort reads the port whose directory is dir, and appends its observations to seen. The port's
+// node has the directory's name. The caller adds the properties of the card (interface, NUMA node,
+// FME). The second result is false if there is no such port, or if another one has taken its place
+// during the reading: then the first must not be used.
 func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory.Unit, bool) {
 	p, dev, ok := outline(dir)
 	if !ok || len(p.Conditions) > 0 {
@@ -35,9 +35,9 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	} else {
 		readUnbound(&p, dir)
 	}
-	// A port that left in the middle looks like one that lacks everything, and
-	// one that was replaced like a mixture. ENODEV of one attribute is no proof:
-	// it also comes while the driver unbinds and the port stays.
+	// A port that left during the reading looks like one without attributes, and one that was
+	// replaced like a mixture. ENODEV of one attribute is no proof: it is also returned while the
+	// driver unbinds and the port stays.
 	after, err := sysfs.Inode(dir)
 	if starve(&p, err) {
 		return p, true
@@ -45,9 +45,9 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	return p, err == nil && after == p.Incarnation
 }
 
-// outline returns the port as far as its directory alone tells, and the number of its
-// node. The last result is false if there is no such port. If the daemon's own trouble
-// kept it from being read, the port has a condition.
+// outline returns the port from its directory only, and the number of its node. The last result is
+// false if there is no such port. If the daemon's own trouble prevented the reading, the port has
+// a condition.
 func outline(dir string) (inventory.Unit, devNumber, bool) {
 	inode, err := sysfs.Inode(dir)
 	name := filepath.Base(dir)
@@ -98,8 +98,8 @@ func (d devNumber) appendTo(numbers []string) []string {
 	return append(numbers, d.number.String())
 }
 
-// readUnbound reads a port without driver. Its attributes are absent or partly
-// there, so nothing but the missing driver is judged.
+// readUnbound reads a port without driver. It may have some of its attributes, so only the missing
+// driver is a condition.
 func readUnbound(p *inventory.Unit, dir string) {
 	p.Conditions = append(p.Conditions, inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: fatal})
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
@@ -109,12 +109,12 @@ func readUnbound(p *inventory.Unit, dir string) {
 	}
 }
 
-// readBound reads a port with a driver. The id is read before afu_id: a card
-// that dies in between gives afu_id all f, and the id is not believed; the other
-// way round an id of a dead card would pass.
+// readBound reads a port with a driver. The id is read before afu_id: if the card dies in between,
+// afu_id is all f, and the id is marked as not known. In the other order the id of a dead card
+// would be used.
 func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev devNumber) []sysfs.Observation {
 	f := findings{conditions: p.Conditions, observed: make([]sysfs.Observation, 0, 8)}
-	f.observe(sysfs.ObserveEntry(dir)) // another one by this name may have the same values
+	f.observe(sysfs.ObserveEntry(dir)) // another port with this name may have the same values
 	f.observe(sysfs.ObserveThere(dir + "/" + attrDriver))
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	if err != nil {
@@ -128,7 +128,7 @@ func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev devNumber) []
 	for _, file := range portFiles {
 		dead = f.judge(file, dir+"/"+file.name) || dead
 	}
-	if dead && !afuDead { // those without AFU id have no other way to tell
+	if dead && !afuDead { // for ports without AFU id
 		f.dead(linePortDead, nil)
 	}
 	if dead || afuDead {
@@ -140,7 +140,7 @@ func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev devNumber) []
 	return f.observed
 }
 
-// takeAFU takes in what reading afu_id gave, and says whether the AFU is dead.
+// takeAFU applies the result of reading afu_id, and reports whether the AFU is dead.
 func (f *findings) takeAFU(p *inventory.Unit, id string, err error) (dead bool) {
 	absent := f.asked(attrAFU, lineAFUDead, err)
 	switch {
@@ -161,7 +161,7 @@ func (f *findings) takeAFU(p *inventory.Unit, id string, err error) (dead bool) 
 	return false
 }
 
-// takeNode takes in what checking the node gave whose number is in the file NAME.
+// takeNode applies the result of checking the node whose number is in the file NAME.
 func (f *findings) takeNode(name string, err error) {
 	switch {
 	case err == nil:
@@ -174,12 +174,12 @@ func (f *findings) takeNode(name string, err error) {
 	}
 }
 
-// unlisted is for a file that is not in the health table: without it there is no
-// port to offer, and nobody may overrule that.
+// unlisted is for a file that is not in the health table: without it there is no port to offer,
+// and it cannot be overruled.
 var unlisted = line{health: fatal}
 
-// mostPorts is how many ports a card can have: PORT_CAP has two bits for the
-// number (drivers/fpga/dfl.h).
+// mostPorts is the greatest number of ports of a card: PORT_CAP has two bits for the number
+// (drivers/fpga/dfl.h).
 const mostPorts = 4
 
 func parsePortID(s string) (int, error) {

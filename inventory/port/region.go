@@ -8,24 +8,24 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Kind is what one [inventory.Unit] of a reading stands for.
+// Kind is the kind of the units of a reading.
 type Kind uint8
 
 const (
 	// PerPort: one port.
 	PerPort Kind = iota
-	// PerFME: a region, that is an FME with all its ports, whose nodes it has. A
-	// function that has ports but no FME of its own is one without interface id.
+	// PerFME: a region, that is an FME with all its ports and their nodes. A function that has
+	// ports but no FME is a region without interface id.
 	PerFME
-	// PerFMEWithNode: the same, and the node of the FME behind those of the ports.
+	// PerFMEWithNode: the same, and the node of the FME after those of the ports.
 	PerFMEWithNode
 )
 
-// hookAnnotations are those that Intel's programming hook looks for in mode region. The
-// value does not follow the namespace of the resources: the hook knows this one only.
+// hookAnnotations are the annotations that Intel's programming hook needs in mode region. The
+// value does not follow the namespace of the resources, because the hook has it built in.
 var hookAnnotations = map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"}
 
-// fmeDev is the name under which trouble with an FME's dev is told.
+// fmeDev is the name of an FME's dev in reasons.
 const fmeDev = "fme/dev"
 
 // readRegions reads the card at dir, given its class entries, by its regions.
@@ -47,9 +47,9 @@ func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir str
 	sortUnits(reading.Units)
 }
 
-// readRegion reads the region of e. One that has another FME or other ports after
-// it has been read is read once more: a card that comes or goes, or whose ports are
-// released, would be half of what it is. The last result is false if the region has left.
+// readRegion reads the region of e. If its FME or its ports have changed after that, it reads the
+// region once more, because a card that comes or goes, or whose ports are released, would be
+// incomplete. The last result is false if the region has left.
 func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Unit, []sysfs.Observation, bool) {
 	inode, err := sysfs.Inode(e.dir)
 	if err != nil {
@@ -72,11 +72,11 @@ func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Unit
 	return r, seen, ok && err == nil && after == inode
 }
 
-// same says whether the FME and the ports have the same names.
+// same reports whether the FME and the ports have the same names.
 func (e entry) same(o entry) bool { return e.fme == o.fme && slices.Equal(e.ports, o.ports) }
 
-// readAll reads the FME and the ports of the region of e. The last result is false if
-// there are none.
+// readAll reads the FME and the ports of the region of e. The last result is false if there are
+// none.
 func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inventory.Unit, []sysfs.Observation, bool) {
 	f := l.fmeOf(host, e, c)
 	if l.Kind == PerFMEWithNode && e.fme != "" && f.bound {
@@ -106,15 +106,15 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inv
 	return r, seen, e.fme != "" || len(ports) > 0
 }
 
-// region is what the directories of e say of its region, given those of its ports.
+// region returns the region of e, as far as its directories show it, with these ports.
 //
-// It lives and dies with the class entry, whose name and inode it has, though it
-// is about the FME: the driver takes the FME of a card that is pulled away before
-// the ports, and that would make it another one for a moment.
+// It has the name and the inode of the class entry, not those of the FME: when a card is
+// pulled, the driver removes the FME before the ports, and the region would be another one
+// for a moment.
 func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.Unit {
 	r := inventory.Unit{
 		Name: filepath.Base(e.dir), Incarnation: inode,
-		PortIDKnown: true, // 0: the card's address is its whole identity
+		PortIDKnown: true, // 0: the id is the card's address alone
 		NUMANode:    -1,
 	}
 	if l.Kind == PerFME {
@@ -125,12 +125,12 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 		r.NodeNumbers = append(r.NodeNumbers, p.NodeNumbers...)
 	}
 	if e.fme == "" {
-		r.InterfaceIDKnown = true // there is none: nobody can program it from here
+		r.InterfaceIDKnown = true // there is none: the card cannot be programmed from here
 		return r
 	}
 	if len(ports) == 0 {
-		// With the node of the FME, too: a card that is being plugged in has it before
-		// its ports, and nobody may be given a half of one.
+		// Also with the node of the FME: a card that is being plugged in has that node before its
+		// ports, and must not be offered incomplete.
 		r.Conditions = []inventory.Condition{{Reason: inventory.ReasonNoPort, Health: fatal}}
 	}
 	if l.Kind == PerFMEWithNode {
@@ -142,8 +142,8 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 	return r
 }
 
-// portsNum is how many ports a region has. Its FME says so: those that are given to
-// virtual functions for a while, and are not here, count.
+// portsNum returns the number of ports of a region, from its FME. It includes ports that are
+// assigned to virtual functions.
 func (e entry) portsNum(ports []inventory.Unit) (int, error) {
 	if e.fme == "" {
 		return len(ports), nil
@@ -151,8 +151,7 @@ func (e entry) portsNum(ports []inventory.Unit) (int, error) {
 	return sysfs.ReadAs(e.dir+"/"+e.fme+"/"+attrPorts, sysfs.ParseSmall)
 }
 
-// onlyAFU is the AFU of a region that has one port; one that has more has none of
-// its own.
+// onlyAFU returns the AFU of a region with one port. A region with several ports has no AFU.
 func onlyAFU(has int, ports []inventory.Unit) (id string, known bool) {
 	switch {
 	case has > 1:
@@ -163,7 +162,7 @@ func onlyAFU(has int, ports []inventory.Unit) (id string, known bool) {
 	return "", false
 }
 
-// outlineRegions says which regions there are, from directories and links alone.
+// outlineRegions returns the regions, from directories and links only.
 func (l Layout) outlineRegions(found []entry) []inventory.Unit {
 	var regions []inventory.Unit
 	for _, e := range found {

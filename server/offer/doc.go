@@ -1,7 +1,5 @@
-// Package offer decides what a device is offered as: which resource it belongs
-// to, by the mode, by the operator's rules and by what the device is. It sorts the
-// devices of a snapshot into resources.
+// Package offer names the resource of each device, by the mode, the operator's rules and the
+// device itself, and sorts the devices of a snapshot into resources.
 //
-// It is pure: it owns no state, reads nothing and never blocks. A new mode is
-// one line in the table of modes.
+// It is pure: it owns no state, reads no files and never blocks.
 package offer

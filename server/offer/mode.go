@@ -10,9 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The modes: what one unit of a resource is. The names of the resources of the
-// last three, and what their containers are given, are those of Intel's FPGA
-// plugin.
+// The modes. The modes af, region and regiondevel have the resource names and the device nodes
+// of Intel's FPGA plugin.
 const (
 	Single      = "single"      // every FPGA port is one unit of one resource
 	Pool        = "pool"        // numbered units without hardware behind them
@@ -21,26 +20,25 @@ const (
 	RegionDevel = "regiondevel" // the same, and the FME's node
 )
 
-// Modes lists the modes that there are.
+// Modes returns all modes.
 func Modes() []string { return []string{Single, AF, Region, RegionDevel, Pool} }
 
-// familyPool is the name of the family whose devices are the units of mode pool,
-// and of no other mode.
+// familyPool is the name of the family of mode pool. Other modes do not offer its devices.
 const familyPool = "pool"
 
-// The names that the modes give within the namespace begin so.
+// The prefixes of the names that the modes give within the namespace.
 const (
 	prefixAF     = "af-"
 	prefixRegion = "region-"
 )
 
-// What keeps a device from being offered.
+// The reasons why a device cannot be offered.
 var (
 	errNoAFU       = errors.New("no AFU id is known, which mode af offers it by")
 	errNoInterface = errors.New("no interface id is known, which this mode offers it by")
 )
 
-// afName is the name for an AFU on an interface, after the namespace: the first
+// afName returns the name for an AFU on an interface, without the namespace: the first
 // three digits of both for people, then the 32 bytes of both in base64.
 func afName(iface, afu string) (string, error) {
 	i, err := idBytes(iface, errNoInterface)
@@ -59,8 +57,8 @@ func regionName(iface string) (string, error) {
 	return prefixRegion + iface, err
 }
 
-// idBytes are the 16 bytes of an id. An id that is none is the error none: what is
-// written into a resource's name is not left to the hardware.
+// idBytes returns the 16 bytes of an id, or the error none if it is not valid, so that the
+// hardware cannot put other characters into the name of a resource.
 func idBytes(id string, none error) ([]byte, error) {
 	b, err := hex.DecodeString(id)
 	if err != nil || len(b) != 16 || strings.ToLower(id) != id {
@@ -69,7 +67,8 @@ func idBytes(id string, none error) ([]byte, error) {
 	return b, nil
 }
 
-// byMode names the resource that the mode offers a device as.
+// byMode returns the name of the resource that a device belongs to by the mode alone, as
+// [Policy.ResourceOf].
 func (p Policy) byMode(d *inventory.Device) (string, error) {
 	if (d.Family == familyPool) != (p.Mode == Pool) {
 		return "", nil
@@ -90,13 +89,12 @@ func (p Policy) byMode(d *inventory.Device) (string, error) {
 	return p.Namespace + "/" + name, nil
 }
 
-// namedByMode says whether a resource could be one that some mode names within
-// the namespace.
+// namedByMode reports whether some mode may give this name to a resource within the namespace.
 func (p Policy) namedByMode(resource string) bool {
 	name, ok := strings.CutPrefix(resource, p.Namespace+"/")
 	return ok && (strings.HasPrefix(name, prefixAF) || strings.HasPrefix(name, prefixRegion))
 }
 
-// AnyAFU says whether a device is the same one whatever AFU it holds: in modes in
-// which pods program it.
+// AnyAFU reports whether a device with another AFU is the same device, because pods program it
+// in this mode.
 func (p Policy) AnyAFU() bool { return p.Mode == Region || p.Mode == RegionDevel }

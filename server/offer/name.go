@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The kubelet checks a name as a quota key: with this in front of it.
+// quotaPrefix makes a name the quota key that the kubelet checks.
 const quotaPrefix = "requests."
 
 var (
@@ -14,7 +14,7 @@ var (
 	nameForm   = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 )
 
-// ValidateNamespace checks that resources may be named within it.
+// ValidateNamespace returns an error if the namespace is not valid for the names of resources.
 func ValidateNamespace(namespace string) error {
 	if err := checkDomain(namespace); err != nil {
 		return fmt.Errorf("namespace %.300q: %w", namespace, err)
@@ -22,9 +22,9 @@ func ValidateNamespace(namespace string) error {
 	return nil
 }
 
-// ValidateName checks that the name is one that the kubelet takes for an
-// extended resource: DOMAIN/NAME, the domain not of kubernetes.io. The rules are
-// those of IsExtendedResourceName in k8s.io/kubernetes/pkg/apis/core/v1/helper.
+// ValidateName returns an error if the kubelet does not accept the name for an extended
+// resource: DOMAIN/NAME, with a domain outside kubernetes.io. The rules are those of
+// IsExtendedResourceName in k8s.io/kubernetes/pkg/apis/core/v1/helper.
 func ValidateName(resource string) error {
 	domain, name, ok := strings.Cut(resource, "/")
 	if !ok {

@@ -7,23 +7,22 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Policy says what devices are offered as.
+// Policy names resources.
 type Policy struct {
 	Mode         string // one of [Modes]
-	ResourceName string // the one resource of the modes single and pool
-	Namespace    string // of the resources that the other modes name
-	Rules        []Rule // what the operator names otherwise; the first that matches counts
+	ResourceName string // the resource of the modes single and pool
+	Namespace    string // of the resources of the other modes
+	Rules        []Rule // of the operator; the first one that matches applies, before the mode
 }
 
-// Resource is the devices that are offered under one name.
+// Resource has the devices that are offered under one name.
 type Resource struct {
 	Name    string
 	Devices []*inventory.Device // sorted by ID, never empty
 }
 
-// ResourceOf names the resource that a device is to be offered as, by what it is.
-// "": it is not offered, and the error says what it lacks; without an error it is
-// none of this mode's.
+// ResourceOf returns the name of the resource that a device belongs to. "": the device is not
+// offered; the error is the reason, or nil if the mode offers no such devices.
 func (p Policy) ResourceOf(d *inventory.Device) (string, error) {
 	if d.Family != familyPool && p.Mode != Pool {
 		if i := p.RuleOf(d); i >= 0 {
@@ -33,17 +32,17 @@ func (p Policy) ResourceOf(d *inventory.Device) (string, error) {
 	return p.byMode(d)
 }
 
-// RuleOf is the index of the first rule that matches a device, -1: none does. A rule
-// for an AFU matches nothing in modes in which pods change it: their device would
-// move from under them.
+// RuleOf returns the index of the first rule that matches a device, or -1. A rule for an AFU
+// matches no device in modes in which pods change the AFU: the device would move to another
+// resource while it is held.
 func (p Policy) RuleOf(d *inventory.Device) int {
 	return slices.IndexFunc(p.Rules, func(r Rule) bool {
 		return r.Match.matches(d) && !(p.AnyAFU() && r.Match.AFUID != "")
 	})
 }
 
-// Owns says whether an id that is held under a resource's name may be a device of
-// ours: in this mode, or in another one that this node was in before.
+// Owns reports whether an id that is held under the name of a resource may be a device of ours,
+// in this mode or in an earlier one of this node.
 func (p Policy) Owns(resource, id string) bool {
 	return resource == p.ResourceName ||
 		slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Resource == resource }) ||

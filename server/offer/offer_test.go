@@ -13,8 +13,7 @@ import (
 const (
 	resource = "b-com.com/accelerator"
 
-	// The example of Intel's: its name is written out in the documentation of that
-	// plugin, not computed here.
+	// The example of Intel's plugin: the name is copied from its documentation.
 	iface  = "ce48969398f05f33946d560708be108a"
 	afu    = "d8424dc4a4a3c413f89e433683f9040b"
 	afName = "fpga.intel.com/af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs"
@@ -93,7 +92,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// Whatever two ids say, the name is one that the kubelet takes.
+// The kubelet accepts the name for any two ids.
 func FuzzAFName(f *testing.F) {
 	f.Add(iface, afu)
 	f.Add("", strings.Repeat("f", 32))
@@ -159,7 +158,7 @@ func TestFirstRuleCounts(t *testing.T) {
 	if got, _ := p.ResourceOf(port()); got != "example.com/first" || p.RuleOf(port()) != 1 {
 		t.Errorf("resource %q by rule %d, want that of rule 1", got, p.RuleOf(port()))
 	}
-	// Who names a card by its place need not know its AFU.
+	// A rule for the address of a card does not need its AFU.
 	if got, err := p.ResourceOf(port(noAFU)); got != "example.com/second" || err != nil {
 		t.Errorf("without AFU: resource %q, %v, want example.com/second", got, err)
 	}

@@ -12,15 +12,15 @@ type Rule struct {
 	Match    Match
 }
 
-// Match is what a device must be; "" in a field: anything. Hexadecimal digits are
-// in lower case.
+// Match has the facts that a device must have. "" matches any value. Hexadecimal digits are in
+// lower case.
 type Match struct {
 	PCIVendor   string // 4 digits
 	PCIDevice   string // 4 digits
 	PCIAddress  string // of the card: BB:DD.F, or DDDD:BB:DD.F outside domain 0
 	AFUID       string // 32 digits
 	InterfaceID string // 32 digits
-	Family      string // that reads it
+	Family      string // of the inventory
 }
 
 func (m Match) matches(d *inventory.Device) bool {
@@ -38,7 +38,7 @@ func (m Match) matches(d *inventory.Device) bool {
 	return true
 }
 
-// fact is one field of a Match, by its key in the file of settings.
+// fact is one field of a Match, with its key in the configuration file.
 type fact struct{ key, value string }
 
 func (m Match) facts() [6]fact {
@@ -48,7 +48,7 @@ func (m Match) facts() [6]fact {
 	}
 }
 
-// String is the rule for people: example.com/nlb for afuId=d8424dc4….
+// String returns the rule for people: example.com/nlb for afuId=d8424dc4….
 func (r Rule) String() string {
 	s := r.Resource + " for"
 	for _, f := range r.Match.facts() {

@@ -15,15 +15,15 @@ import (
 	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
-// twin is another daemon on the same node, beside the same pods, with a kubelet of its
+// peer is another daemon on the same node, beside the same pods, with a kubelet of its
 // own, that has not been started yet.
-func (d *daemon) twin() *daemon {
+func (d *daemon) peer() *daemon {
 	d.t.Helper()
-	twin := *d
-	twin.cfg.KubeletDir = filepath.Join(shortDir(d.t), "kubelet")
-	twin.startKubelet()
-	d.t.Cleanup(func() { twin.kubelet.Stop() })
-	return &twin
+	peer := *d
+	peer.cfg.KubeletDir = filepath.Join(shortDir(d.t), "kubelet")
+	peer.startKubelet()
+	d.t.Cleanup(func() { peer.kubelet.Stop() })
+	return &peer
 }
 
 // lists are the newest lists of all resources.
@@ -68,13 +68,13 @@ func awaitAlike(when string, daemons ...*daemon) {
 
 // Two daemons on one node say the same when nothing happens any more, whatever has
 // happened; and so does one that has seen nothing of it.
-func TestTwins(t *testing.T) {
+func TestPeers(t *testing.T) {
 	for _, mode := range []string{"single", "af", "region", "regiondevel"} {
 		for _, seed := range []uint64{1, uint64(time.Now().UnixNano())} {
 			t.Run(fmt.Sprintf("%s, seed %d", mode, seed), func(t *testing.T) {
 				t.Parallel()
 				d := inMode(t, mode, nil)
-				other := d.twin()
+				other := d.peer()
 				other.run()
 				n := newChurn(d, rand.New(rand.NewPCG(seed, 2)))
 				for round := range 3 {
@@ -83,7 +83,7 @@ func TestTwins(t *testing.T) {
 					}
 					when := fmt.Sprint("round ", round)
 					awaitAlike(when, d, other)
-					late := d.twin()
+					late := d.peer()
 					late.run()
 					awaitAlike(when+", one that came later", d, other, late)
 					d.awaitAsked()
