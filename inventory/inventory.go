@@ -167,14 +167,14 @@ func (inv *Inventory) Run(ctx context.Context) error {
 func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *poller) {
 	hinted := inv.hints.take()
 	if policy := hinted.policy; policy != nil {
-		now := time.Now()
-		if !slices.Equal(policy.Families, s.families) {
+		if now := time.Now(); !slices.Equal(policy.Families, s.families) {
 			// The devices are withheld before their holders are asked for: an allocation of this
 			// moment is either refused, or in the answer.
 			n.supersede(now)
 			inv.publish(n, s, p, now)
-			s.use(ctx, policy.Families)
+			n.ready, n.complete = false, false
 			p.answered, p.since = inv.cfg.Holders == nil, now
+			s.use(ctx, policy.Families, now)
 		}
 		n.usePolicy(*policy)
 		inv.logIdle(n)

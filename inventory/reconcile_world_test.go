@@ -271,6 +271,11 @@ func (w *world) changeMode() bool {
 	if !w.reconcile() {
 		return false
 	}
+	for _, d := range w.n.devices {
+		if d.Health < Unhealthy && d.OfferedAs != "" {
+			return w.wrong("%s is offered while the mode changes", d.ID)
+		}
+	}
 	w.family = map[string]string{"port": "region", "region": "port"}[w.family]
 	w.n.ready, w.n.complete = false, false
 	w.n.usePolicy(w.policy())

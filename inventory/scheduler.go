@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 )
 
 const (
-	// firstGrace is how long the first snapshot of a generation waits for all cards to be
+	// firstGrace is how long the first snapshot of an epoch waits for all cards to be
 	// read: if the list grew card by card, pods that are re-admitted after a boot would lose
 	// their devices.
 	firstGrace = 250 * time.Millisecond
@@ -41,10 +40,8 @@ type scheduler struct {
 	*Inventory
 	node     *node
 	families []Family
-	// generation grows with each change of the families. Results of earlier generations are
-	// discarded.
-	generation uint64
-	readers    sync.WaitGroup // every goroutine that the loop starts
+	epoch    uint64         // grows with each change of the families; results of earlier epochs are discarded
+	readers  sync.WaitGroup // every goroutine that the loop starts
 
 	jobs       map[string]*job            // by the address of the card
 	reading    map[*job]bool              // jobs whose newest reading is under way and not overdue
@@ -62,7 +59,7 @@ type scheduler struct {
 	allAt    time.Time // of the first hint for everything since the last listing
 	listErr  string    // last error of a listing, so that it is logged once
 
-	// first has the cards of the first listing of this generation that have not been read
+	// first has the cards of the first listing of this epoch that have not been read
 	// yet; nil before that listing. Until firstUntil the first snapshot waits until it is
 	// empty.
 	first      map[string]bool
@@ -122,28 +119,14 @@ const (
 
 // result is the result of one reading.
 type result struct {
-	job        *job
-	number     int    // of the reading, among the job's
-	generation uint64 // of the families that made it
-	outline    bool
-	family     string
-	reading    Reading
-	took       time.Duration
-	err        error // errGone: no family has this card; otherwise it could not be read
-}
-
-// listing is the result of listing all cards.
-type listing struct {
-	cards      []string
-	generation uint64
-	err        error // of the families that could not list their cards
-}
-
-// resolution is the result of finding the card of a node by the node's number.
-type resolution struct {
-	hint    Hint
-	owners  []string // the cards that had the node in their last readings
-	address string   // the card that has it now, or ""
+	job     *job
+	number  int    // of the reading, among the job's
+	epoch   uint64 // of the families that made it
+	outline bool
+	family  string
+	reading Reading
+	took    time.Duration
+	err     error // errGone: no family has this card; otherwise it could not be read
 }
 
 var errGone = fmt.Errorf("card is gone: %w", fs.ErrNotExist)
@@ -159,18 +142,22 @@ func newScheduler(inv *Inventory, n *node) *scheduler {
 
 // use has all cards listed and read again through these families. The results of readings that
 // are under way will be discarded.
-func (s *scheduler) use(ctx context.Context, families []Family) {
+func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.families = families
-	s.generation++
+	s.epoch++
 	for _, j := range s.jobs {
 		j.answered = time.Time{} // by readings that counted
-		if j.state == reading {
-			j.stuck++
+		if j.state != reading {
+			continue
+		}
+		j.stuck++
+		if j.stuck < maxStuck {
 			s.setState(j, idle)
+		} else {
+			s.setState(j, overdue)
 		}
 	}
-	s.node.ready, s.node.complete = false, false
-	s.first, s.firstUntil = nil, time.Now().Add(firstGrace)
+	s.first, s.firstUntil = nil, now.Add(firstGrace)
 	s.list(ctx, time.Time{})
 }
 
@@ -194,139 +181,6 @@ func (s *scheduler) hintCard(address string, h Hint) {
 		}
 		s.ask(j, wantNow)
 	}
-}
-
-// hintNode has the cards read that had this node in their last readings, and finds the card of
-// the node's number. Drivers reuse names, lowest first, so the node may belong to
-// another card by now. A reading that is under way may have read the node before this
-// hint: if its result has the node, another reading of its card follows.
-func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
-	r := resolution{hint: h}
-	for address, j := range s.jobs {
-		if j.state == reading {
-			j.nodeHints = keepFirst(j.nodeHints, name, h)
-		}
-		if s.node.hasNode(address, name) {
-			r.owners = append(r.owners, address)
-		}
-	}
-	for _, address := range r.owners {
-		s.hintCard(address, h)
-	}
-	s.readers.Go(func() {
-		r.address, _ = s.host.CardOfNode(h.Node)
-		select {
-		case s.resolved <- r:
-		case <-ctx.Done():
-		}
-	})
-}
-
-// takeResolution has the card of a node read. If neither the node nor a last reading leads to
-// a card, all cards are listed.
-func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
-	switch {
-	case r.address != "" && !slices.Contains(r.owners, r.address):
-		s.hintCard(r.address, r.hint)
-	case r.address == "" && len(r.owners) == 0:
-		s.log.Debug("hint received", event.HintReceived, event.Node(r.hint.Node), event.Source(r.hint.Source))
-		s.list(ctx, r.hint.At)
-	}
-}
-
-// list starts a listing of all cards. If one is under way, another one follows it, because the
-// first may have read the place of the change already.
-func (s *scheduler) list(ctx context.Context, hinted time.Time) {
-	if s.allAt.IsZero() {
-		s.allAt = hinted
-	}
-	if s.listing {
-		s.relist = true
-		return
-	}
-	s.listing, s.relist = true, false
-	families, all := s.families, listing{generation: s.generation}
-	s.readers.Go(func() {
-		for _, f := range families {
-			cards, err := f.Cards(s.host)
-			if err != nil {
-				all.err = errors.Join(all.err, fmt.Errorf("%s: %w", f.Name(), err))
-			}
-			all.cards = append(all.cards, cards...)
-		}
-		select {
-		case s.listed <- all:
-		case <-ctx.Done():
-		}
-	})
-}
-
-// takeListing has every card read that is listed or known. A known card that is not listed is
-// removed only if its reading does not find it, or if its reading hangs.
-func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Time) {
-	s.listing = false
-	if found.generation != s.generation {
-		s.list(ctx, s.allAt)
-		return
-	}
-	starved := sysfs.OwnTrouble(found.err)
-	s.shortage.listing = starved
-	if starved {
-		s.cfg.Metrics.ListingStarved()
-		s.noteShortage(found.err, now)
-	} else {
-		s.cfg.Metrics.Listing(found.err)
-		s.logListing(found.err)
-	}
-	listed := make(map[string]bool, len(found.cards))
-	for _, address := range found.cards {
-		listed[address] = true
-		if s.jobs[address] == nil {
-			s.jobs[address] = &job{address: address}
-		}
-	}
-	how := wantRoutine
-	if s.first == nil {
-		how = wantNow // without a limit, so that slow cards do not delay the first list
-	}
-	for _, j := range s.jobs {
-		if j.state == overdue && !listed[j.address] && found.err == nil {
-			s.forget(j, now)
-			continue
-		}
-		if j.hinted.IsZero() {
-			j.hinted = s.allAt
-		}
-		s.ask(j, how)
-	}
-	s.allAt = time.Time{}
-	if s.first == nil && !starved { // if starved, the next listing is the first
-		s.first, s.firstUntil = make(map[string]bool, len(s.jobs)), now.Add(firstGrace)
-		for address, j := range s.jobs {
-			s.first[address] = true
-			if c := s.node.cards[address]; c != nil && c.former && !j.mayRead() {
-				s.start(ctx, result{job: j, outline: true}, Family.Outline)
-			}
-		}
-	}
-	if s.relist {
-		s.list(ctx, s.allAt)
-	}
-}
-
-// logListing logs that cards could not be listed, or could be listed again; each once.
-func (s *scheduler) logListing(err error) {
-	now := ""
-	if err != nil {
-		now = err.Error()
-	}
-	switch {
-	case now != "" && now != s.listErr:
-		s.log.Warn("cards could not be listed", event.ScanFailed, event.Err(err))
-	case now == "" && s.listErr != "":
-		s.log.Info("cards could be listed again", event.ScanRecovered)
-	}
-	s.listErr = now
 }
 
 // ask adds a card to a queue. A card that is being read is read again when that reading has
@@ -391,7 +245,7 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 // start reads in a goroutine of its own and sends the result to the loop. If r already has a
 // reading, that is checked first, and kept if it is still valid.
 func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
-	r.generation = s.generation
+	r.epoch = s.epoch
 	families, address := s.families, r.job.address
 	s.readers.Go(func() {
 		defer backlog.FlushOnPanic(s.log)
@@ -439,7 +293,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	switch {
 	case s.jobs[j.address] != j:
 		return // the card was given up; there may be another one in its slot
-	case r.outline && r.generation != s.generation:
+	case r.outline && r.epoch != s.epoch:
 		return
 	case r.outline:
 		// It is used only if the card still cannot be read.
@@ -573,6 +427,26 @@ func (s *scheduler) next() (next time.Time) {
 	return next
 }
 
+// tick has every card checked, once per health interval. It also logs the end of a shortage,
+// when every card that failed for it has been read and the cards have been listed.
+func (s *scheduler) tick(ctx context.Context) {
+	starved := s.shortage.listing
+	for _, j := range s.jobs {
+		starved = starved || !j.starved.IsZero()
+		s.ask(j, wantCheck)
+		if j.state == overdue && !s.node.known(j.address) { // the outline before met the daemon's own trouble
+			s.start(ctx, result{job: j, outline: true}, Family.Outline)
+		}
+	}
+	if !starved && !s.shortage.since.IsZero() {
+		s.log.Info("daemon has descriptors and memory again", event.DaemonRecovered, event.Lasted(s.shortage.last.Sub(s.shortage.since)))
+		s.shortage.since = time.Time{}
+	}
+	if s.shortage.listing {
+		s.list(ctx, time.Time{})
+	}
+}
+
 // failed counts a reading that failed. The devices of the card keep their state until
 // failuresUntilUnhealthy readings have failed. A burst of hints must not shorten that time, so
 // at most one failure is counted per health interval.
@@ -680,55 +554,5 @@ func (s *scheduler) awaitReaders() {
 				s.log.Warn("reading left behind", event.ReadTimeout, event.PCI(j.address), event.Lasted(time.Since(j.started)))
 			}
 		}
-	}
-}
-
-// shortage is a time in which readings and listings fail with the daemon's own trouble: it is
-// out of descriptors or memory.
-type shortage struct {
-	since   time.Time // zero: there is none
-	last    time.Time // the newest reading or listing that failed for it
-	listing bool      // the newest listing failed for it, and is to be repeated
-}
-
-// starve handles a reading of a card that failed with the daemon's own trouble. It is no
-// evidence about the card, so the card keeps its last state. After too long without a
-// reading its devices become unhealthy, because they are not known to be healthy. The next
-// health tick reads the card again.
-func (s *scheduler) starve(j *job, err error, now time.Time) {
-	s.noteShortage(err, now)
-	if j.starved.IsZero() {
-		j.starved = now
-	}
-	if now.Sub(j.starved) >= max(s.cfg.TombstoneGrace, failuresUntilUnhealthy*s.cfg.HealthInterval) {
-		j.unchecked = true
-		delete(s.first, j.address)
-		s.node.setTrouble(j.address, j.trouble(s.node), time.Time{})
-	}
-}
-
-// noteShortage logs the beginning of a shortage.
-func (s *scheduler) noteShortage(err error, now time.Time) {
-	s.shortage.last = now
-	if s.shortage.since.IsZero() {
-		s.shortage.since = now
-		s.log.Warn("daemon out of descriptors or memory, devices keep their state", event.DaemonStarved, event.Err(err))
-	}
-}
-
-// tick has every card checked, once per health interval. It also logs the end of a shortage,
-// when every card that failed for it has been read and the cards have been listed.
-func (s *scheduler) tick(ctx context.Context) {
-	starved := s.shortage.listing
-	for _, j := range s.jobs {
-		starved = starved || !j.starved.IsZero()
-		s.ask(j, wantCheck)
-	}
-	if !starved && !s.shortage.since.IsZero() {
-		s.log.Info("daemon has descriptors and memory again", event.DaemonRecovered, event.Lasted(s.shortage.last.Sub(s.shortage.since)))
-		s.shortage.since = time.Time{}
-	}
-	if s.shortage.listing {
-		s.list(ctx, time.Time{})
 	}
 }

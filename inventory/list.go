@@ -1,0 +1,159 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// listing is the result of listing all cards.
+type listing struct {
+	cards []string
+	epoch uint64
+	err   error // of the families that could not list their cards
+}
+
+// resolution is the result of finding the card of a node by the node's number.
+type resolution struct {
+	hint    Hint
+	owners  []string // the cards that had the node in their last readings
+	address string   // the card that has it now, or ""
+}
+
+// hintNode has the cards read that had this node in their last readings, and finds the card of
+// the node's number. Drivers reuse names, lowest first, so the node may belong to
+// another card by now. A reading that is under way may have read the node before this
+// hint: if its result has the node, another reading of its card follows.
+func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
+	r := resolution{hint: h}
+	for address, j := range s.jobs {
+		if j.state == reading {
+			j.nodeHints = keepFirst(j.nodeHints, name, h)
+		}
+		if s.node.hasNode(address, name) {
+			r.owners = append(r.owners, address)
+		}
+	}
+	for _, address := range r.owners {
+		s.hintCard(address, h)
+	}
+	s.readers.Go(func() {
+		r.address, _ = s.host.CardOfNode(h.Node)
+		select {
+		case s.resolved <- r:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// takeResolution has the card of a node read. If neither the node nor a last reading leads to
+// a card, all cards are listed.
+func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
+	switch {
+	case r.address != "" && !slices.Contains(r.owners, r.address):
+		s.hintCard(r.address, r.hint)
+	case r.address == "" && len(r.owners) == 0:
+		s.log.Debug("hint received", event.HintReceived, event.Node(r.hint.Node), event.Source(r.hint.Source))
+		s.list(ctx, r.hint.At)
+	}
+}
+
+// list starts a listing of all cards. If one is under way, another one follows it, because the
+// first may have read the place of the change already.
+func (s *scheduler) list(ctx context.Context, hinted time.Time) {
+	if s.allAt.IsZero() {
+		s.allAt = hinted
+	}
+	if s.listing {
+		s.relist = true
+		return
+	}
+	s.listing, s.relist = true, false
+	families, all := s.families, listing{epoch: s.epoch}
+	s.readers.Go(func() {
+		for _, f := range families {
+			cards, err := f.Cards(s.host)
+			if err != nil {
+				all.err = errors.Join(all.err, fmt.Errorf("%s: %w", f.Name(), err))
+			}
+			all.cards = append(all.cards, cards...)
+		}
+		select {
+		case s.listed <- all:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// takeListing has every card read that is listed or known. A known card that is not listed is
+// removed only if its reading does not find it, or if its reading hangs.
+func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Time) {
+	s.listing = false
+	if found.epoch != s.epoch {
+		s.list(ctx, s.allAt)
+		return
+	}
+	starved := sysfs.OwnTrouble(found.err)
+	s.shortage.listing = starved
+	if starved {
+		s.cfg.Metrics.ListingStarved()
+		s.noteShortage(found.err, now)
+	} else {
+		s.cfg.Metrics.Listing(found.err)
+		s.logListing(found.err)
+	}
+	listed := make(map[string]bool, len(found.cards))
+	for _, address := range found.cards {
+		listed[address] = true
+		if s.jobs[address] == nil {
+			s.jobs[address] = &job{address: address}
+		}
+	}
+	how := wantRoutine
+	if s.first == nil {
+		how = wantNow // without a limit, so that slow cards do not delay the first list
+	}
+	for _, j := range s.jobs {
+		if j.state == overdue && !listed[j.address] && found.err == nil {
+			s.forget(j, now)
+			continue
+		}
+		if j.hinted.IsZero() {
+			j.hinted = s.allAt
+		}
+		s.ask(j, how)
+	}
+	s.allAt = time.Time{}
+	if s.first == nil && !starved { // if starved, the next listing is the first
+		s.first, s.firstUntil = make(map[string]bool, len(s.jobs)), now.Add(firstGrace)
+		for address, j := range s.jobs {
+			s.first[address] = true
+			if c := s.node.cards[address]; c != nil && c.former && !j.mayRead() {
+				s.start(ctx, result{job: j, outline: true}, Family.Outline)
+			}
+		}
+	}
+	if s.relist {
+		s.list(ctx, s.allAt)
+	}
+}
+
+// logListing logs that cards could not be listed, or could be listed again; each once.
+func (s *scheduler) logListing(err error) {
+	now := ""
+	if err != nil {
+		now = err.Error()
+	}
+	switch {
+	case now != "" && now != s.listErr:
+		s.log.Warn("cards could not be listed", event.ScanFailed, event.Err(err))
+	case now == "" && s.listErr != "":
+		s.log.Info("cards could be listed again", event.ScanRecovered)
+	}
+	s.listErr = now
+}

@@ -1,0 +1,40 @@
+package inventory
+
+import (
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// shortage is a time in which readings and listings fail with the daemon's own trouble: it is
+// out of descriptors or memory.
+type shortage struct {
+	since   time.Time // zero: there is none
+	last    time.Time // the newest reading or listing that failed for it
+	listing bool      // the newest listing failed for it, and is to be repeated
+}
+
+// starve handles a reading of a card that failed with the daemon's own trouble. It is no
+// evidence about the card, so the card keeps its last state. After too long without a
+// reading its devices become unhealthy, because they are not known to be healthy. The next
+// health tick reads the card again.
+func (s *scheduler) starve(j *job, err error, now time.Time) {
+	s.noteShortage(err, now)
+	if j.starved.IsZero() {
+		j.starved = now
+	}
+	if now.Sub(j.starved) >= max(s.cfg.TombstoneGrace, failuresUntilUnhealthy*s.cfg.HealthInterval) {
+		j.unchecked = true
+		delete(s.first, j.address)
+		s.node.setTrouble(j.address, j.trouble(s.node), time.Time{})
+	}
+}
+
+// noteShortage logs the beginning of a shortage.
+func (s *scheduler) noteShortage(err error, now time.Time) {
+	s.shortage.last = now
+	if s.shortage.since.IsZero() {
+		s.shortage.since = now
+		s.log.Warn("daemon out of descriptors or memory, devices keep their state", event.DaemonStarved, event.Err(err))
+	}
+}
