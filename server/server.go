@@ -35,6 +35,10 @@ type Server struct {
 	injection  *injection   // nil: off
 	pulse      *pulse.Pulse // the conductor's
 	generation uint64       // of the newest snapshot; the conductor's
+	// retiring has, by resource, the endpoints that have been retired and may not have ended
+	// yet: their channels are closed then. The conductor's.
+	retiring map[string]chan struct{}
+	ends     sync.WaitGroup // of endpoints
 
 	mu        sync.Mutex           // guards the rest, which the conductor alone changes
 	endpoints map[string]*endpoint // by resource
@@ -59,6 +63,7 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 		injection:  newInjection(cfg.CDI, cfg.Metrics, log),
 		pulse:      pulse.New(pulse.Patience),
 		endpoints:  map[string]*endpoint{},
+		retiring:   map[string]chan struct{}{},
 	}, nil
 }
 
@@ -75,7 +80,10 @@ func (s *Server) Run(ctx context.Context) error {
 		tasks.Go(func() { s.injection.run(ctx, s.cfg.PollInterval) })
 	}
 	s.conduct(ctx)
-	endTogether(slices.Collect(maps.Values(s.endpoints)))
+	for _, e := range s.endpoints {
+		s.ends.Go(e.end)
+	}
+	s.ends.Wait()
 	return nil
 }
 
@@ -175,6 +183,9 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 		offered[r.Name] = true
 		e, ok := s.endpoints[r.Name]
 		if !ok {
+			if ended := s.retiring[r.Name]; ended != nil {
+				<-ended // a kubelet takes the end of its streams for the end of the resource
+			}
 			e = newEndpoint(r.Name, s.cfg, s.devices, s.directory, s.reregister, s.injection, s.log)
 			fresh = append(fresh, e)
 			s.cfg.Metrics.ResourceOffered(r.Name)
@@ -255,8 +266,15 @@ func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, reso
 // retire ends the endpoints that have been without devices for [Config.RetireAfter], or are
 // without devices and of an earlier generation. It returns the time until the next may be due.
 func (s *Server) retire(now time.Time) time.Duration {
+	maps.DeleteFunc(s.retiring, func(_ string, ended chan struct{}) bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	})
 	wait := s.cfg.RetireAfter
-	var due []*endpoint
 	for _, e := range s.endpoints {
 		if e.emptySince.IsZero() {
 			continue
@@ -265,25 +283,17 @@ func (s *Server) retire(now time.Time) time.Duration {
 			wait = min(wait, left)
 			continue
 		}
-		due = append(due, e)
-	}
-	endTogether(due)
-	for _, e := range due {
 		s.mu.Lock()
 		delete(s.endpoints, e.resource)
 		s.mu.Unlock()
-		s.cfg.Metrics.ResourceRetired(e.resource)
-		s.log.Info("resource retired", event.ResourceRetired, event.Resource(e.resource))
+		ended := make(chan struct{})
+		s.retiring[e.resource] = ended
+		s.ends.Go(func() { // it may take as long as drainTimeout, and other devices have news
+			defer close(ended)
+			e.end()
+			s.cfg.Metrics.ResourceRetired(e.resource)
+			s.log.Info("resource retired", event.ResourceRetired, event.Resource(e.resource))
+		})
 	}
 	return wait
-}
-
-// endTogether ends these endpoints at the same time, because each end may take as long as
-// drainTimeout.
-func endTogether(endpoints []*endpoint) {
-	var ends sync.WaitGroup
-	for _, e := range endpoints {
-		ends.Go(e.end)
-	}
-	ends.Wait()
 }
