@@ -200,6 +200,9 @@ func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
 	r.devices.generation++
 	r.devices.set(list...)
 	await(otherResource, 0)
+	// The resource comes back while it ends: the conductor waits for that.
+	r.devices.set(port("a"), port("b"), as(otherResource, port("c")), port("d"), port("e"), port("f"))
+	await(resource, 5)
 	r.devices.set(sick("a", "moving"), as(otherResource, port("b")), port("e"))
 	for id, want := range map[string]string{
 		"a": `unhealthy: "a" (moving)`, "b": `gone: "b"`, "d": `gone: "d"`, "e": "",
