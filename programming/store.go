@@ -192,7 +192,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 		return err
 	}
 	defer copied.Close()
-	if copied.InterfaceID != b.InterfaceID || copied.fileName() != b.fileName() {
+	if copied.Size != b.Size || copied.InterfaceID != b.InterfaceID || copied.fileName() != b.fileName() {
 		return fmt.Errorf("%s: changed while it was copied, want it unchanged", b.Path)
 	}
 	return nil

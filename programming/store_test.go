@@ -409,6 +409,10 @@ func TestInstallFails(t *testing.T) {
 			write(t, source, []byte("PK, twenty bytes and more"))
 			return t.Context()
 		}, `begins with "PK, twenty bytes`},
+		{"source shorter", true, func(t *testing.T, _, source string) context.Context {
+			write(t, source, good()[:len(good())-1])
+			return t.Context()
+		}, "changed while it was copied"},
 		{"source cut off", true, func(t *testing.T, _, source string) context.Context {
 			write(t, source, nil)
 			return t.Context()
