@@ -140,6 +140,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"not compressed", "x.aocx", bits.AOCXOf(bits.Hash, "", opencl), "section .acl.gbs.gz: gzip: invalid header"},
 		{"compressed data cut off", "x.aocx", bits.AOCXOf(bits.Hash, "", gz[:len(gz)-9]), "compressed data ends too soon"},
 		{"compressed data damaged", "x.aocx", bits.AOCXOf(bits.Hash, "", append(gz[:len(gz)-5:len(gz)-5], 1, 2, 3, 4, 5)), "gzip: invalid checksum"},
+		{"compressed GBS with no JSON", "x.aocx", bits.AOCX(bits.Hash, "", bits.GBS("{", raw)), "not the JSON of a GBS: unexpected EOF"},
 		{"compressed GBS cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl[:50]), "metadata of 30 bytes, want"},
 		{"compressed GBS empty", "x.aocx", bits.AOCX(bits.Hash, "", nil), "header of 0 bytes, want 20"},
 		{"board too long", "x.aocx", bits.AOCX(bits.Hash, strings.Repeat("b", 300), opencl), "section .acl.board of 300 bytes, want 256 at most"},

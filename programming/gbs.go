@@ -60,7 +60,8 @@ func parseMetadata(text []byte) (gbsHeader, error) {
 		} `json:"afu-image"`
 	}
 	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&m); err != nil {
-		return gbsHeader{}, fmt.Errorf("metadata is not the JSON of a GBS: %w", err)
+		// Not %w: the end of the JSON is not that of the file.
+		return gbsHeader{}, fmt.Errorf("metadata is not the JSON of a GBS: %v", err)
 	}
 	if n := len(m.Image.Clusters); n != 1 {
 		return gbsHeader{}, fmt.Errorf("%d accelerator-clusters in the metadata, want 1", n)
