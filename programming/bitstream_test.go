@@ -2,6 +2,8 @@ package programming_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"errors"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -93,8 +95,8 @@ func TestOpenRefuses(t *testing.T) {
 	inner := func(sections ...bits.Section) []byte {
 		return bits.ELF(bits.Section{Name: ".acl.rand_hash", Data: []byte(bits.Hash)}, bits.Section{Name: ".acl.fpga.bin", Data: bits.ELF(sections...)})
 	}
-	compressedNames := bits.ELF()
-	compressedNames = append(compressedNames[:len(compressedNames)-64+32], // size of the names' section
+	endlessNames := bits.ELF()
+	endlessNames = append(endlessNames[:len(endlessNames)-64+32], // size of the names' section
 		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 	for _, test := range []struct {
 		name, file string
@@ -124,7 +126,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"AOCX with a GBS", "x.aocx", good(), `begins with "Xeon", want "\x7fELF"`},
 		{"ELF header cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl)[:63], "ELF header of class 2 with 63 bytes"},
 		{"section table cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl)[:500], "ELF section table has 320 bytes at"},
-		{"section names without end", "x.aocx", compressedNames, "ELF section names has 9223372036854775807 bytes"},
+		{"section names without end", "x.aocx", endlessNames, "ELF section names has 9223372036854775807 bytes"},
 		{"no image", "x.aocx", bits.ELF(bits.Section{Name: ".acl.rand_hash", Data: []byte(bits.Hash)}), "no ELF section .acl.fpga.bin"},
 		{"no hash", "x.aocx", bits.ELF(bits.Section{Name: ".acl.fpga.bin", Data: bits.ELF(bits.Section{Name: ".acl.gbs.gz", Data: gz})}), `section .acl.rand_hash: "" is not an id, want 8 to 40 hex digits`},
 		{"hash a path", "x.aocx", bits.AOCX("../../../etc/cron.d/x", "", opencl), `"../../../etc/cron.d/x" is not an id, want 8 to 40 hex digits`},
@@ -135,6 +137,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"GBS section too long", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Size: 1 << 40}), ".acl.gbs.gz has 1099511627776 bytes at"},
 		{"GBS section outside", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 1 << 20}), "bytes at 1048576, want it inside"},
 		{"GBS section overflows", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 1<<64 - 8, Size: 16}), "want it inside"},
+		{"GBS section wraps around", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 64, Size: 1<<64 - 32}), "want it inside"},
 		{"GBS section without data", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Type: 8, Size: 100}), "empty or compressed by ELF"},
 		{"GBS section compressed by ELF", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Flags: 0x800}), "empty or compressed by ELF"},
 		{"not compressed", "x.aocx", bits.AOCXOf(bits.Hash, "", opencl), "section .acl.gbs.gz: gzip: invalid header"},
@@ -159,8 +162,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// What is no regular file is refused at once, and not opened: a FIFO would block, a device
-// has effects.
+// Only a regular file is opened: a FIFO would block, and opening a device can have effects.
 func TestOpenNoFile(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "x.gbs")
@@ -185,9 +187,44 @@ func TestOpenNoFile(t *testing.T) {
 	}
 }
 
+// A file that changes after it was opened is refused before its bytes are used.
+func TestMapChanged(t *testing.T) {
+	stored := func(afuID string) []byte { // the same length for each id
+		var gz bytes.Buffer
+		w, err := gzip.NewWriterLevel(&gz, gzip.NoCompression)
+		if err == nil {
+			_, err = w.Write(bits.GBS(bits.Metadata(bits.Interface, afuID), raw))
+		}
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return bits.AOCXOf(bits.Hash, "", gz.Bytes())
+	}
+	for _, test := range []struct {
+		file          string
+		before, after []byte
+		want          string
+	}{
+		{"x.gbs", good(), good()[:len(good())-1], "bytes, want"},
+		{"x.aocx", stored(bits.OpenCL), stored(bits.AFU), "changed while it was read"},
+	} {
+		dir := ownDir(t)
+		path := write(t, filepath.Join(dir, test.file), test.before)
+		b, err := programming.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		write(t, path, test.after)
+		if _, err := b.Map(programming.Store(dir)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.file, err, test.want)
+		}
+	}
+}
+
 func TestELFVariants(t *testing.T) {
 	for name, data := range bits.ELFVariants(bits.Section{Name: ".a", Data: []byte("x")}, bits.Section{Name: ".abc", Data: []byte("four")}) {
-		got, err := programming.ReadSections(bytes.NewReader(data), int64(len(data)), ".abc", ".ab", ".missing")
+		got, err := programming.ReadSections(bytes.NewReader(data), int64(len(data)), ".ab", ".abc", ".missing")
 		if err != nil || len(got) != 1 || got[".abc"].Size != 4 {
 			t.Errorf("%s: %v, %v", name, got, err)
 			continue
@@ -214,6 +251,21 @@ func TestMemory(t *testing.T) {
 	head := bits.Gzip(bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), nil))
 	packed := write(t, filepath.Join(dir, "x.aocx"), bits.AOCXOf(bits.Hash, "", append(head, bytes.Repeat(member, large>>20)...)))
 	bomb := write(t, filepath.Join(dir, "bomb.aocx"), bits.AOCXOf(bits.Hash, "", append(head, bytes.Repeat(member, programming.MaxSize>>20+1)...)))
+	var unpacked counter
+	unpackBomb := func() {
+		data, err := os.Open(bomb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer data.Close()
+		info, err := data.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := programming.ReadAOCX(data, info.Size(), &unpacked); err == nil || unpacked > programming.MaxSize+1 {
+			t.Errorf("%v after %d bytes, want an error after %d", err, unpacked, programming.MaxSize+1)
+		}
+	}
 	tooLarge := write(t, filepath.Join(dir, "large.gbs"), good())
 	if err := os.Truncate(tooLarge, programming.MaxSize+1); err != nil {
 		t.Fatal(err)
@@ -251,6 +303,7 @@ func TestMemory(t *testing.T) {
 		{"GBS", func() { mapAll(sparse) }},
 		{"AOCX", func() { mapAll(packed) }},
 		{"bomb", func() { refuse(bomb, "raw bitstream of more than 536870912 bytes, want 536870912 at most") }},
+		{"bomb unpacked", unpackBomb},
 		{"too large", func() { refuse(tooLarge, "536870913 bytes, want 536870912 at most") }},
 	} {
 		runtime.GC()
@@ -267,6 +320,14 @@ func TestMemory(t *testing.T) {
 		t.Logf("%s: %d KiB allocated, %d KiB of anonymous memory more, %s", test.name, allocated>>10,
 			(rssAnon(t)-rssBefore)>>10, time.Since(begin).Round(time.Millisecond))
 	}
+}
+
+// counter counts the bytes that are written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }
 
 // rssAnon returns the anonymous memory of this process, in bytes.

@@ -39,7 +39,7 @@ func FuzzELF(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const name = ".acl.gbs.gz"
-		sections, err := programming.ReadSections(bytes.NewReader(data), int64(len(data)), name, ".acl")
+		sections, err := programming.ReadSections(bytes.NewReader(data), int64(len(data)), ".acl", name)
 		for _, s := range sections {
 			if s.Offset < 0 || s.Size < 0 || s.Offset+s.Size > int64(len(data)) {
 				t.Fatalf("section %+v of a file of %d bytes", s, len(data))

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 )
 
@@ -131,7 +132,27 @@ func TestListRefused(t *testing.T) {
 	}
 }
 
-// An error is one line on stderr that names the command and what was found.
+// Text of a file and names of files reach a terminal escaped.
+func TestEscapes(t *testing.T) {
+	n := newNode(t)
+	gbs := bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 2048))
+	if err := os.WriteFile(n.aocx, bits.AOCX(bits.Hash, "\x1b[31m\u009b2J\tboard\xff", gbs), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n.run(t, "install --store STORE AOCX")
+	if err := os.WriteFile(filepath.Join(n.store, bits.Interface, "\x1b]0;\u009b\n.gbs"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"info AOCX", "info -o json AOCX", "list --store STORE", "list --store STORE -o json"} {
+		stdout, _, code := n.run(t, line)
+		text := strings.ReplaceAll(stdout, "\n", "")
+		if code != 0 || !strings.Contains(text, "board") || terminal.Escape(text) != text {
+			t.Errorf("%s: exit code %d, %q, want it escaped", line, code, text)
+		}
+	}
+}
+
+// An error is one line on stderr that names the command and the input.
 func TestErrors(t *testing.T) {
 	n := newNode(t)
 	n.run(t, "install --store STORE GBS")
