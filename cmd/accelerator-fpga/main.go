@@ -31,7 +31,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	// One line, whatever file names and files hold: it ends up in the events of pods.
 	if errors.As(err, new(failure)) {
-		fmt.Fprintf(stderr, "accelerator-fpga: %s: %s\n", cmd.Name(), terminal.Escape(err.Error()))
+		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), terminal.Escape(err.Error()))
 		return 1
 	}
 	fmt.Fprintf(stderr, "%s: %s (see %[1]s --help)\n", cmd.CommandPath(), terminal.Escape(err.Error()))

@@ -167,15 +167,16 @@ func TestErrors(t *testing.T) {
 	}{
 		{"", 2, "accelerator-fpga: no command, want one (see accelerator-fpga --help)\n"},
 		{"lst", 2, "accelerator-fpga: unknown command \"lst\", did you mean list? (see accelerator-fpga --help)\n"},
+		{"list x", 2, "accelerator-fpga list: argument \"x\", want none (see accelerator-fpga list --help)\n"},
 		{"info", 2, "accelerator-fpga info: 0 files, want one (see accelerator-fpga info --help)\n"},
 		{"install", 2, "accelerator-fpga install: 0 files, want one (see accelerator-fpga install --help)\n"},
 		{"install GBS AOCX", 2, "accelerator-fpga install: 2 files, want one (see accelerator-fpga install --help)\n"},
 		{"info GBS -o yaml", 2, "accelerator-fpga info: -o \"yaml\", want json (see accelerator-fpga info --help)\n"},
 		{"list --store=", 2, "accelerator-fpga list: --store \"\", want a directory (see accelerator-fpga list --help)\n"},
 		{"list --device 3b:00.0", 2, "accelerator-fpga list: unknown flag: --device (see accelerator-fpga list --help)\n"},
-		{"info none.gbs", 1, "accelerator-fpga: info: stat none.gbs: no such file or directory\n"},
-		{"info " + broken, 1, "accelerator-fpga: info: " + broken + `: begins with "\x1b[31m\nred, and m", want "XeonFPGA\xb7GBSv001" as a GBS does` + "\n"},
-		{"install --store STORE GBS", 1, "accelerator-fpga: install: STORE/" + bits.Interface + "/" + bits.AFU + ".gbs: file already exists, want no file there: --force replaces it\n"},
+		{"info none.gbs", 1, "accelerator-fpga info: stat none.gbs: no such file or directory\n"},
+		{"info " + broken, 1, "accelerator-fpga info: " + broken + `: begins with "\x1b[31m\nred, and m", want "XeonFPGA\xb7GBSv001" as a GBS does` + "\n"},
+		{"install --store STORE GBS", 1, "accelerator-fpga install: STORE/" + bits.Interface + "/" + bits.AFU + ".gbs: file already exists, want no file there: --force replaces it\n"},
 	} {
 		stdout, stderr, code := n.run(t, test.line)
 		if diff := cmp.Diff(test.want, n.paths(stderr)); diff != "" || code != test.code || stdout != "" {

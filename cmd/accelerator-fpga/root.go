@@ -81,6 +81,13 @@ func oneFile(_ *cobra.Command, args []string) error {
 	return nil
 }
 
+func noArgument(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("argument %q, want none", args[0])
+	}
+	return nil
+}
+
 func newInfo(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "info FILE",
@@ -143,7 +150,7 @@ func newList(s *settings) *cobra.Command {
 programmed with it; one that would be refused is listed with the reason.`,
 		Example: `  accelerator-fpga list
   accelerator-fpga list -o json | jq -r '.[] | select(.error) | .path'`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			entries, err := programming.Store(s.store).List(cmd.Context())
 			if err != nil {
@@ -162,7 +169,7 @@ func newVersion() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  accelerator-fpga version",
-		Args:    cobra.NoArgs,
+		Args:    noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "accelerator-fpga %s %s %s/%s\n",
 				buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
