@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// An AOCX is an ELF file. One of its sections is an ELF file again, and one of that one's is
-// a GBS, compressed by gzip. Source: intel-device-plugins-for-kubernetes
+// An AOCX is an ELF file. Its section .acl.fpga.bin is an ELF file, too, whose section
+// .acl.gbs.gz is a GBS, compressed by gzip. Source: intel-device-plugins-for-kubernetes
 // pkg/fpga/bitstream/aocx.go, and the scripts of Intel's board support packages, which make
 // the inner file with `aocl binedit fpga.bin add .acl.gbs.gz`.
 const (
@@ -21,7 +21,7 @@ const (
 	sectionBoard = ".acl.board"
 )
 
-// aocxParts is what an AOCX has beside its GBS, and where that is.
+// aocxParts are the texts of an AOCX and the place of its compressed GBS.
 type aocxParts struct {
 	hash, board string
 	gz          section

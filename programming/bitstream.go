@@ -42,8 +42,8 @@ func Open(path string) (*Bitstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What is no regular file is not opened, which may have effects. What has taken its place
-	// since is not waited for.
+	// Only a regular file is opened: opening a device can have effects. If a FIFO has taken
+	// its place since, O_NONBLOCK keeps the open from blocking.
 	info, err := os.Stat(path)
 	if err == nil {
 		err = checkRegular(path, info)
@@ -150,9 +150,9 @@ func (b *Bitstream) Close() error {
 
 // Mapping is a raw bitstream, mapped from a file.
 type Mapping struct {
-	// Data are the bytes. They are valid until Close. If another process makes the file
-	// shorter, reading them ends this process (SIGBUS), and an ioctl with them fails with
-	// EFAULT: [Store.Install] never writes to a file that is in the store already.
+	// Data holds the bytes, which are valid until Close. If another process truncates the
+	// file, reading them ends this process (SIGBUS), and an ioctl with them fails with
+	// EFAULT. [Store.Install] replaces files and never truncates one.
 	Data  []byte
 	pages []byte
 }

@@ -4,8 +4,7 @@
 // # Who owns what
 //
 //   - The files of the store are the state, and they belong to the effective user. A
-//     [Store] is a path. It is opened anew for each operation, and what is opened is
-//     checked: see [Store].
+//     [Store] is a path: each operation opens and checks the directories and files anew.
 //   - A [Bitstream] owns its open file until Close. A [Mapping] owns pages of a file, and
 //     outlives the Bitstream it came from.
 //   - A [Lock] is a flock on a file in the lock directory. The kernel ends it with the
@@ -15,10 +14,10 @@
 //
 // # Trust
 //
-// Bitstreams may come from anybody. Whatever a file claims, reading it costs at most some MiB
-// of memory; a raw bitstream is mapped, and the one in an AOCX is unpacked into an unlinked
-// file in the store, never into memory. A file that is no regular one is refused before it is
-// opened: opening the node of a port would reset its AFU.
+// A bitstream is untrusted input. Reading one costs a few MiB of memory at most, whatever
+// sizes it claims. The raw bitstream of a GBS is mapped; that of an AOCX is unpacked into an
+// unlinked file in the store, never into memory. Only regular files are opened: opening the
+// device node of a port would reset its AFU.
 //
 // # What may block
 //

@@ -13,8 +13,8 @@ type section struct {
 }
 
 // readSections returns the sections of an ELF file of size bytes that have one of the
-// names. All that it returns lies inside of the file. It is used in place of debug/elf, which
-// takes the sizes in a file for true. Source: elf(5).
+// names. All of them lie inside of the file. It replaces debug/elf, which reads the whole
+// table of names into memory, and unpacks it if it is compressed. Source: elf(5).
 func readSections(r io.ReaderAt, size int64, names ...string) (map[string]section, error) {
 	head := make([]byte, 64) // an ELF64 header; an ELF32 one has 52 bytes
 	n, err := r.ReadAt(head, 0)

@@ -20,7 +20,7 @@ const (
 	maxMetadata = 4095 // of OPAE and of Intel's tool
 )
 
-// gbsHeader is what stands before the raw bitstream of a GBS.
+// gbsHeader is the part of a GBS before the raw bitstream.
 type gbsHeader struct {
 	interfaceID, afuID string
 	length             int64 // of magic, length and metadata, in bytes
@@ -83,8 +83,8 @@ func ParseID(s string) (string, error) {
 	return sysfs.ParseID(strings.ReplaceAll(s, "-", ""))
 }
 
-// ends returns the error of a read. If it is that the file has ended, the format describes
-// what was found.
+// ends returns err, the error of a read, or one of the format in its place if the read
+// reached the end of the data.
 func ends(err error, format string, args ...any) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf(format, args...)

@@ -33,7 +33,7 @@ func AcquireLock(ctx context.Context, dir, fme string) (*Lock, error) {
 	defer root.Close()
 	name := fme + ".lock"
 	path := filepath.Join(root.Name(), name)
-	// O_EXCL does not follow links. Of two who make it, one finds it made.
+	// O_EXCL does not follow links. If two processes create the file at once, one gets EEXIST.
 	made, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		made.Close()
@@ -44,7 +44,7 @@ func AcquireLock(ctx context.Context, dir, fme string) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A blocking flock cannot be called off.
+	// A blocking flock does not end with ctx.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

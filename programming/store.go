@@ -16,10 +16,11 @@ import (
 
 // Store is the path of a directory with bitstreams: INTERFACE/AFU.gbs, INTERFACE/HASH.aocx.
 //
-// Whoever may write to it decides what is programmed, by root, into cards of others. So
-// directories and files must belong to the effective user and be writable by nobody else, or
-// they are refused; the directories above may be root's. All is checked on what is open, and
-// links in the store are not followed. Hard links do no harm: owner and mode are the file's.
+// A user who can write to the store decides which bitstreams root programs. So its
+// directories and files are refused unless they belong to the effective user, and no other
+// user can write to them; the directories above may belong to root. Owner and mode are
+// checked on the open descriptor, and so hold for hard links, too. Symbolic links in the
+// store are refused.
 type Store string
 
 // Lookup opens the bitstream for an interface that has the id, an AFU's or an AOCX's hash. An
@@ -68,7 +69,7 @@ func openRegion(store *os.Root, interfaceID string) (*os.Root, error) {
 	return enter(store, interfaceID, info, checkOwn)
 }
 
-// openStored opens a file of the store, which must be what its path promises.
+// openStored opens a file of the store. The ids in the file must be those of its path.
 func openStored(region *os.Root, interfaceID, name string) (*Bitstream, error) {
 	path := filepath.Join(region.Name(), name)
 	format, err := formatOf(path)
@@ -101,10 +102,10 @@ type InstallOptions struct {
 	DryRun bool // check everything, and change nothing
 }
 
-// Install copies the file of b to its place in the store, and returns that. Missing
-// directories are made. The file is there whole or not at all, also after a crash; what was
-// copied is parsed again, for b may be anybody's and have changed. An error with [fs.ErrExist]
-// is returned when there is one and it is not to be replaced.
+// Install copies the file of b into the store and returns the path of the copy. It creates
+// missing directories. The file is there whole or not at all, also after a crash. The copy is
+// parsed again, since the original can have changed after [Open]. Without Force, an existing
+// file is an error with [fs.ErrExist].
 func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (string, error) {
 	path := filepath.Join(string(s), b.InterfaceID, b.fileName())
 	store, err := openOwnDir(string(s), !o.DryRun)
@@ -236,8 +237,8 @@ type Entry struct {
 	Err       error      // why
 }
 
-// List returns what stands in the store where bitstreams stand, sorted by path. A store that
-// is not there has nothing.
+// List returns the files of the store with the extension of a bitstream, sorted by path, and
+// the directories of interfaces that are refused. A missing store has none.
 func (s Store) List(ctx context.Context) ([]Entry, error) {
 	store, err := openOwnDir(string(s), false)
 	if errors.Is(err, fs.ErrNotExist) {

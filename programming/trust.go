@@ -11,13 +11,13 @@ import (
 	"syscall"
 )
 
-// openOwnDir opens a directory that nobody but the effective user can change, and whose path
-// nobody but that user and root can turn elsewhere. It goes down from the root directory, and
-// checks each directory as it is open: it must belong to one of the two, and be writable by
-// others only with the sticky bit. It follows links that belong to one of the two (/srv is a
-// link on systems of ostree). With create it makes what is missing.
+// openOwnDir opens a directory that only the effective user can change, at a path that only
+// that user and root can redirect. It descends from the root directory and checks each
+// directory once it is open: the owner must be one of the two, and others may write to it only
+// if it has the sticky bit. It follows links that belong to one of the two (/srv is a link on
+// systems of ostree). With create it makes missing directories.
 //
-// The permissions of an ACL need no look: they show in the bits of the group.
+// An ACL needs no check of its own: the bits of the group are its mask.
 func openOwnDir(path string, create bool) (*os.Root, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -99,14 +99,14 @@ func openOwnDir(path string, create bool) (*os.Root, error) {
 	return last, nil
 }
 
-// elements returns the names in a path. An element ".." of a link is not resolved by its
-// text: what is before it may be a link, too.
+// elements returns the names in a path. It keeps "..", which the text alone cannot resolve:
+// the name before it may be that of a link.
 func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// enter opens the directory in dir that has the name, does not follow a link, and checks what
-// it has opened. info is what Lstat found: whatever else is there is not opened at all.
+// enter opens the directory in dir that has the name, and checks it before and after. info is
+// that of Lstat. A link is refused.
 func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.FileInfo) error) (*os.Root, error) {
 	path := filepath.Join(dir.Name(), name)
 	if !info.IsDir() {
@@ -133,8 +133,8 @@ func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.Fi
 	return sub, nil
 }
 
-// openOwnFile opens the regular file in dir that has the name, and that nobody but the
-// effective user can change. It does not follow a link, and opens neither FIFO nor device.
+// openOwnFile opens the regular file in dir that has the name, and checks before and after
+// that only the effective user can change it. Links, FIFOs and devices are refused.
 func openOwnFile(dir *os.Root, name string, flag int) (*os.File, error) {
 	path := filepath.Join(dir.Name(), name)
 	info, err := dir.Lstat(name)
@@ -171,8 +171,8 @@ func checkOwnFile(path string, info fs.FileInfo) error {
 	return checkOwn(path, info)
 }
 
-// checkOwn returns an error unless info is that of something that the effective user owns, and
-// that nobody else may write to.
+// checkOwn returns an error unless the effective user owns the file or directory of info, and
+// no other user may write to it.
 func checkOwn(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info, os.Geteuid()); err != nil {
 		return err
@@ -183,8 +183,8 @@ func checkOwn(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// checkParent is checkOwn for a directory above: it may be root's, and others may write to it
-// if it has the sticky bit, since then they cannot touch what is not theirs.
+// checkParent is checkOwn for a directory above. Root may own it, too, and others may write to
+// it if it has the sticky bit: then they cannot rename or remove files of other users.
 func checkParent(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info, 0, os.Geteuid()); err != nil {
 		return err
@@ -204,8 +204,8 @@ func checkOwner(path string, info fs.FileInfo, uids ...int) error {
 	return fmt.Errorf("%s: owned by uid %d, want %d: chown -h %[3]d %[1]s", path, owner, own)
 }
 
-// pathError returns err with the path in place of that of an element, which is all that
-// [os.Root] knows.
+// pathError returns err with the path in place of the one in err: [os.Root] names only an
+// element.
 func pathError(path string, err error) error {
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 		err = inner.Err
