@@ -24,8 +24,8 @@ help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # go build knows what is up to date, the version included; make does not.
-build: ## build the static binary into bin/
-	CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o $(BINARY) ./cmd/accelerator-device-plugin
+build: ## build the static binaries into bin/
+	CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
 
 demo: build ## see it work: no card, no cluster, no root
 	$(BINARY) demo

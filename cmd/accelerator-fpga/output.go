@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/programming"
+)
+
+// row is a bitstream as programs see it.
+type row struct {
+	Format      string  `json:"format,omitempty"`
+	InterfaceID string  `json:"interfaceId,omitempty"`
+	AFUID       string  `json:"afuId,omitempty"`
+	Size        int64   `json:"size,omitempty"`
+	Hash        string  `json:"hash,omitempty"`      // of an AOCX
+	Board       *string `json:"board,omitempty"`     // of an AOCX
+	Path        string  `json:"path,omitempty"`      // in the store
+	Installed   *bool   `json:"installed,omitempty"` // of install
+	Error       string  `json:"error,omitempty"`     // of a file in the store that is refused
+}
+
+func rowOf(b *programming.Bitstream) row {
+	r := row{Format: b.Format, InterfaceID: b.InterfaceID, AFUID: b.AFUID, Size: b.Size, Hash: b.Hash}
+	if b.Format == programming.AOCX {
+		r.Board = &b.Board
+	}
+	return r
+}
+
+func rowsOf(entries []programming.Entry) []row {
+	rows := make([]row, 0, len(entries))
+	for _, e := range entries {
+		var r row
+		if e.Err != nil {
+			r.Error = e.Err.Error()
+		} else {
+			r = rowOf(e.Bitstream)
+		}
+		r.Path = e.Path
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// printJSON escapes the control characters from U+007F on, which encoding/json leaves as
+// they are.
+func printJSON(w io.Writer, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	var b []byte
+	for line := range bytes.SplitSeq(text, []byte{'\n'}) {
+		b = append(terminal.AppendJSON(b, line), '\n')
+	}
+	_, err = w.Write(b)
+	return err
+}
+
+func printInfo(w io.Writer, b *programming.Bitstream) error {
+	t := newTable(w)
+	t.line("File", b.Path)
+	t.line("Format", b.Format)
+	t.line("Interface", b.InterfaceID)
+	t.line("AFU", b.AFUID)
+	if b.Format == programming.AOCX {
+		t.line("Hash", b.Hash)
+		t.line("Board", b.Board)
+	}
+	t.line("Size", fmt.Sprintf("%d (%s)", b.Size, size(b.Size)))
+	return t.Flush()
+}
+
+func printInstalled(w io.Writer, b *programming.Bitstream, path string, asJSON, installed bool) error {
+	if asJSON {
+		r := rowOf(b)
+		r.Path, r.Installed = path, &installed
+		return printJSON(w, r)
+	}
+	text := "installed"
+	if !installed {
+		text = "dry run, nothing changed: would install"
+	}
+	_, err := fmt.Fprintf(w, "%s %s\n", text, terminal.Escape(path))
+	return err
+}
+
+func printList(w io.Writer, store string, entries []programming.Entry) error {
+	if len(entries) == 0 {
+		_, err := fmt.Fprintf(w, "no bitstreams in %s\n", terminal.Escape(store))
+		return err
+	}
+	t := newTable(w)
+	t.line("INTERFACE", "AFU OR HASH", "FORMAT", "SIZE", "BOARD")
+	for _, e := range entries {
+		if b := e.Bitstream; e.Err == nil {
+			t.line(b.InterfaceID, b.ID(), b.Format, size(b.Size), b.Board)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Err != nil {
+			if _, err := fmt.Fprintf(w, "refused: %s\n", terminal.Escape(e.Err.Error())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// table aligns cells in columns.
+type table struct{ *tabwriter.Writer }
+
+func newTable(w io.Writer) table {
+	return table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+}
+
+// line writes a line. Cells are escaped because file names and boards may be anything.
+func (t table) line(cells ...string) {
+	for i, cell := range cells {
+		if i > 0 {
+			fmt.Fprint(t, "\t")
+		}
+		fmt.Fprint(t, cmp.Or(terminal.Escape(cell), "-"))
+	}
+	fmt.Fprintln(t)
+}
+
+func size(n int64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}

@@ -1,0 +1,106 @@
+package programming
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// An AOCX is an ELF file. Its section .acl.fpga.bin is an ELF file, too, whose section
+// .acl.gbs.gz is a GBS, compressed by gzip. Source: intel-device-plugins-for-kubernetes
+// pkg/fpga/bitstream/aocx.go, and the scripts of Intel's board support packages, which make
+// the inner file with `aocl binedit fpga.bin add .acl.gbs.gz`.
+const (
+	sectionImage = ".acl.fpga.bin"
+	sectionGBS   = ".acl.gbs.gz"
+	sectionHash  = ".acl.rand_hash"
+	sectionBoard = ".acl.board"
+)
+
+// aocxParts are the texts of an AOCX and the place of its compressed GBS.
+type aocxParts struct {
+	hash, board string
+	gz          section
+}
+
+func readAOCX(r io.ReaderAt, size int64) (aocxParts, error) {
+	outer, err := readSections(r, size, sectionImage, sectionHash, sectionBoard)
+	if err != nil {
+		return aocxParts{}, err
+	}
+	var p aocxParts
+	hash, err := readText(r, outer, sectionHash)
+	if err != nil {
+		return aocxParts{}, err
+	}
+	if p.hash, err = parseFileID(hash); err != nil {
+		return aocxParts{}, fmt.Errorf("section %s: %w", sectionHash, err)
+	}
+	if p.board, err = readText(r, outer, sectionBoard); err != nil {
+		return aocxParts{}, err
+	}
+	image, ok := outer[sectionImage]
+	if !ok {
+		return aocxParts{}, fmt.Errorf("no ELF section %s, want one", sectionImage)
+	}
+	inner, err := readSections(io.NewSectionReader(r, image.offset, image.size), image.size, sectionGBS)
+	if err != nil {
+		return aocxParts{}, fmt.Errorf("section %s: %w", sectionImage, err)
+	}
+	if p.gz, ok = inner[sectionGBS]; !ok {
+		return aocxParts{}, fmt.Errorf("section %s: no ELF section %s, want one", sectionImage, sectionGBS)
+	}
+	p.gz.offset += image.offset
+	return p, nil
+}
+
+// readText returns the text of a section without the white space around it, or "" where there
+// is no such section.
+func readText(r io.ReaderAt, sections map[string]section, name string) (string, error) {
+	const most = 256
+	s := sections[name]
+	if s.size > most {
+		return "", fmt.Errorf("section %s of %d bytes, want %d at most", name, s.size, most)
+	}
+	b := make([]byte, s.size)
+	if _, err := r.ReadAt(b, s.offset); err != nil && s.size > 0 {
+		return "", ends(err, "section %s is cut off", name)
+	}
+	return strings.Trim(string(b), "\x00 \t\r\n"), nil
+}
+
+// parseFileID parses an id that is the name of a file in the store: that of an AFU, or the hash
+// of an AOCX. The bounds are those of afuId in Intel's AcceleratorFunction.
+func parseFileID(s string) (string, error) {
+	hash := strings.ToLower(s)
+	if len(hash) < 8 || len(hash) > 40 || strings.Trim(hash, "0123456789abcdef") != "" {
+		return "", fmt.Errorf("%s is not an id, want 8 to 40 hex digits", sysfs.Quote(s))
+	}
+	return hash, nil
+}
+
+// unpackAOCX reads the GBS in a gzip section, writes its raw bitstream to w, and returns the
+// header and the length of what was written. It fails after more than [MaxSize] bytes.
+func unpackAOCX(r io.ReaderAt, gz section, w io.Writer) (gbsHeader, int64, error) {
+	in, err := gzip.NewReader(bufio.NewReaderSize(io.NewSectionReader(r, gz.offset, gz.size), 64<<10))
+	if err != nil {
+		return gbsHeader{}, 0, gzipError(err)
+	}
+	h, err := readGBSHeader(in)
+	if err != nil {
+		return gbsHeader{}, 0, gzipError(err)
+	}
+	n, err := io.Copy(w, io.LimitReader(in, MaxSize+1))
+	if err != nil {
+		return gbsHeader{}, 0, gzipError(err)
+	}
+	return h, n, checkSize(n)
+}
+
+func gzipError(err error) error {
+	return fmt.Errorf("section %s: %w", sectionGBS, ends(err, "compressed data ends too soon"))
+}

@@ -1,0 +1,201 @@
+package programming
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// MaxSize bounds a file and the raw bitstream in it, in bytes. The largest known ones have
+// some 200 MiB.
+const MaxSize = 512 << 20
+
+// The formats of a bitstream. Each is the extension of its files, too.
+const (
+	GBS  = "gbs"
+	AOCX = "aocx"
+)
+
+// Bitstream is an open file with a bitstream.
+type Bitstream struct {
+	Path        string
+	Format      string // GBS or AOCX
+	InterfaceID string // of the region that it fits, 32 lower-case hex digits
+	AFUID       string // that a port has when it is programmed, likewise
+	Size        int64  // of the raw bitstream, in bytes
+	Hash        string // of an AOCX: 8 to 40 lower-case hex digits
+	Board       string // of an AOCX: any text, or ""
+
+	file     *os.File
+	fileSize int64
+	part     section // of the file: the raw bitstream, or that of an AOCX under gzip
+}
+
+// Open opens a bitstream and checks all of it that can be checked without a card. The format
+// follows from the extension. An error names the file.
+func Open(path string) (*Bitstream, error) {
+	format, err := formatOf(path)
+	if err != nil {
+		return nil, err
+	}
+	// Only a regular file is opened: opening a device can have effects. If a FIFO has taken
+	// its place since, O_NONBLOCK keeps the open from blocking.
+	info, err := os.Stat(path)
+	if err == nil {
+		err = checkRegular(path, info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	return parse(path, format, file)
+}
+
+func formatOf(path string) (string, error) {
+	switch ext := filepath.Ext(path); ext {
+	case "." + GBS, "." + AOCX:
+		return ext[1:], nil
+	default:
+		return "", fmt.Errorf("%s: extension %q, want .gbs or .aocx", path, ext)
+	}
+}
+
+func checkRegular(path string, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: %s, want a regular file", path, info.Mode())
+	}
+	return nil
+}
+
+// parse reads a bitstream. It takes over file, also where it fails.
+func parse(path, format string, file *os.File) (_ *Bitstream, err error) {
+	b := &Bitstream{Path: path, Format: format, file: file}
+	defer func() {
+		if err != nil {
+			file.Close()
+		}
+	}()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRegular(path, info); err != nil {
+		return nil, err
+	}
+	b.fileSize = info.Size()
+	if b.fileSize > MaxSize {
+		return nil, fmt.Errorf("%s: %d bytes, want %d at most", path, b.fileSize, MaxSize)
+	}
+	var header gbsHeader
+	if format == GBS {
+		header, b.Size, err = b.readGBS()
+	} else {
+		header, b.Size, err = b.readAOCX()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	b.InterfaceID, b.AFUID = header.interfaceID, header.afuID
+	return b, nil
+}
+
+func (b *Bitstream) readGBS() (gbsHeader, int64, error) {
+	header, err := readGBSHeader(io.NewSectionReader(b.file, 0, b.fileSize))
+	if err != nil {
+		return gbsHeader{}, 0, err
+	}
+	b.part = section{header.length, b.fileSize - header.length}
+	return header, b.part.size, checkSize(b.part.size)
+}
+
+func (b *Bitstream) readAOCX() (gbsHeader, int64, error) {
+	parts, err := readAOCX(b.file, b.fileSize)
+	if err != nil {
+		return gbsHeader{}, 0, err
+	}
+	b.Hash, b.Board, b.part = parts.hash, parts.board, parts.gz
+	return unpackAOCX(b.file, b.part, io.Discard)
+}
+
+func checkSize(n int64) error {
+	if n < 1 {
+		return errors.New("no raw bitstream after the metadata, want one")
+	}
+	if n > MaxSize {
+		return fmt.Errorf("raw bitstream of more than %d bytes, want %[1]d at most", MaxSize)
+	}
+	return nil
+}
+
+// ID returns the id that a pod asks for the bitstream by: the hash of an AOCX, and the AFU id
+// otherwise. AOCX share one AFU id, that of OpenCL.
+func (b *Bitstream) ID() string {
+	if b.Format == AOCX {
+		return b.Hash
+	}
+	return b.AFUID
+}
+
+// Close closes the file.
+func (b *Bitstream) Close() error {
+	return b.file.Close()
+}
+
+// Mapping is a raw bitstream, mapped from a file.
+type Mapping struct {
+	// Data holds the bytes, which are valid until Close. If another process truncates the
+	// file, reading them ends this process (SIGBUS), and an ioctl with them fails with
+	// EFAULT. [Store.Install] replaces files and never truncates one.
+	Data  []byte
+	pages []byte
+}
+
+// Map maps the raw bitstream. That of an AOCX is first unpacked into an unlinked file in the
+// store, which is made when it is missing.
+func (b *Bitstream) Map(s Store) (*Mapping, error) {
+	if b.Format == GBS {
+		return mapFile(b.Path, b.file, b.part)
+	}
+	scratch, err := s.scratch()
+	if err != nil {
+		return nil, err
+	}
+	defer scratch.Close() // the mapping keeps it
+	header, n, err := unpackAOCX(b.file, b.part, scratch)
+	if err != nil {
+		return nil, fmt.Errorf("%s, unpacked into %s: %w", b.Path, string(s), err)
+	}
+	if n != b.Size || header.interfaceID != b.InterfaceID || header.afuID != b.AFUID {
+		return nil, fmt.Errorf("%s: changed while it was read, want it unchanged", b.Path)
+	}
+	return mapFile(b.Path, scratch, section{0, n})
+}
+
+// mapFile maps a part of a file. The kernel maps from the beginning of a page on only.
+func mapFile(path string, file *os.File, part section) (*Mapping, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	end := part.offset + part.size
+	if info.Size() < end {
+		return nil, fmt.Errorf("%s: %d bytes, want %d as when it was opened", path, info.Size(), end)
+	}
+	pages, err := syscall.Mmap(int(file.Fd()), 0, int(end), syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, &fs.PathError{Op: "mmap", Path: path, Err: err}
+	}
+	return &Mapping{Data: pages[part.offset:end:end], pages: pages}, nil
+}
+
+// Close unmaps Data.
+func (m *Mapping) Close() error {
+	return syscall.Munmap(m.pages)
+}

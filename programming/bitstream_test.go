@@ -1,0 +1,349 @@
+package programming_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"b-com.com/accelerator-device-plugin/programming"
+	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+)
+
+var raw = []byte("a raw bitstream")
+
+func good() []byte { return bits.GBS(bits.Metadata(bits.Interface, bits.AFU), raw) }
+
+func write(t *testing.T, path string, data []byte) string {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// ownDir returns a directory that a store accepts, whatever the umask.
+func ownDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestOpen(t *testing.T) {
+	const upper = "CE489693-98F0-5F33-946D-560708BE108A"
+	gbs := programming.Bitstream{Format: "gbs", InterfaceID: bits.Interface, AFUID: bits.AFU, Size: int64(len(raw))}
+	aocx := programming.Bitstream{Format: "aocx", InterfaceID: bits.Interface, AFUID: bits.OpenCL, Size: int64(len(raw)), Hash: bits.Hash, Board: "pac_a10"}
+	opencl := bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), raw)
+	for _, test := range []struct {
+		name string
+		file []byte
+		want programming.Bitstream
+	}{
+		{"GBS", good(), gbs},
+		{"ids with dashes and capitals", bits.GBS(bits.Metadata(upper, strings.ToUpper(bits.AFU)), raw), gbs},
+		{"padded metadata", bits.GBS(bits.Metadata(bits.Interface, bits.AFU)+"\x00\x00", raw), gbs},
+		{"longest metadata", bits.GBS(bits.Metadata(bits.Interface, bits.AFU)+strings.Repeat(" ", 4095-len(bits.Metadata(bits.Interface, bits.AFU))), raw), gbs},
+		{"AOCX", bits.AOCX(bits.Hash, "pac_a10", opencl), aocx},
+		{"hash in capitals", bits.AOCX(strings.ToUpper(bits.Hash), "pac_a10\x00", opencl), aocx},
+		{"AOCX in two gzip members", bits.AOCXOf(bits.Hash, "pac_a10", append(bits.Gzip(opencl[:100]), bits.Gzip(opencl[100:])...)), aocx},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := ownDir(t)
+			b, err := programming.Open(write(t, filepath.Join(dir, "file."+test.want.Format), test.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, *b, cmpopts.IgnoreUnexported(*b), cmpopts.IgnoreFields(*b, "Path")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			mapped, err := b.Map(programming.Store(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Close()
+			if !bytes.Equal(mapped.Data, raw) {
+				t.Errorf("mapped %q, want %q", mapped.Data, raw)
+			}
+			if err := mapped.Close(); err != nil {
+				t.Error(err)
+			}
+			if left, _ := filepath.Glob(filepath.Join(dir, ".unpack-*")); left != nil {
+				t.Errorf("left behind: %s", left)
+			}
+		})
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	opencl := bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), raw)
+	gz := bits.Gzip(opencl)
+	inner := func(sections ...bits.Section) []byte {
+		return bits.ELF(bits.Section{Name: ".acl.rand_hash", Data: []byte(bits.Hash)}, bits.Section{Name: ".acl.fpga.bin", Data: bits.ELF(sections...)})
+	}
+	endlessNames := bits.ELF()
+	endlessNames = append(endlessNames[:len(endlessNames)-64+32], // size of the names' section
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	for _, test := range []struct {
+		name, file string
+		data       []byte
+		want       string // of the error
+	}{
+		{"other extension", "x.bin", good(), `extension ".bin", want .gbs or .aocx`},
+		{"no extension", "gbs", good(), `extension "", want`},
+		{"empty GBS", "x.gbs", nil, "header of 0 bytes, want 20"},
+		{"GBS of one byte", "x.gbs", []byte("X"), "header of 1 bytes, want 20"},
+		{"other magic", "x.gbs", []byte("PK and something more than that"), `begins with "PK and something", want "XeonFPGA`},
+		{"no metadata", "x.gbs", bits.Header(0, raw), "metadata of 0 bytes, want 1 to 4095"},
+		{"metadata of 4096 bytes", "x.gbs", bits.Header(4096, make([]byte, 5000)), "metadata of 4096 bytes, want 1 to 4095"},
+		{"metadata of 4 GiB", "x.gbs", bits.Header(1<<32-1, raw), "metadata of 4294967295 bytes, want 1 to 4095"},
+		{"cut off in the metadata", "x.gbs", good()[:100], "metadata of 80 bytes, want "},
+		{"cut off after the metadata", "x.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU), nil), "no raw bitstream after the metadata"},
+		{"metadata no JSON", "x.gbs", bits.GBS("{", raw), "not the JSON of a GBS: unexpected EOF"},
+		{"metadata of another type", "x.gbs", bits.GBS(`{"afu-image": 5}`, raw), "not the JSON of a GBS"},
+		{"no cluster", "x.gbs", bits.GBS(bits.Metadata(bits.Interface), raw), "0 accelerator-clusters in the metadata, want 1"},
+		{"two clusters", "x.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU, bits.OtherAFU), raw), "2 accelerator-clusters in the metadata, want 1"},
+		{"no interface", "x.gbs", bits.GBS(bits.Metadata("", bits.AFU), raw), "interface-uuid in the metadata"},
+		{"interface a path", "x.gbs", bits.GBS(bits.Metadata("../../../../../../etc/cron.d/xxx", bits.AFU), raw), "interface-uuid in the metadata"},
+		{"AFU too short", "x.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU[1:]), raw), "accelerator-type-uuid in the metadata"},
+
+		{"empty AOCX", "x.aocx", nil, `begins with "", want "\x7fELF"`},
+		{"AOCX of one byte", "x.aocx", []byte{0x7f}, `want "\x7fELF"`},
+		{"AOCX with a GBS", "x.aocx", good(), `begins with "Xeon", want "\x7fELF"`},
+		{"ELF header cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl)[:63], "ELF header of class 2 with 63 bytes"},
+		{"section table cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl)[:500], "ELF section table has 320 bytes at"},
+		{"section names without end", "x.aocx", endlessNames, "ELF section names has 9223372036854775807 bytes"},
+		{"no image", "x.aocx", bits.ELF(bits.Section{Name: ".acl.rand_hash", Data: []byte(bits.Hash)}), "no ELF section .acl.fpga.bin"},
+		{"no hash", "x.aocx", bits.ELF(bits.Section{Name: ".acl.fpga.bin", Data: bits.ELF(bits.Section{Name: ".acl.gbs.gz", Data: gz})}), `section .acl.rand_hash: "" is not an id, want 8 to 40 hex digits`},
+		{"hash a path", "x.aocx", bits.AOCX("../../../etc/cron.d/x", "", opencl), `"../../../etc/cron.d/x" is not an id, want 8 to 40 hex digits`},
+		{"hash too long", "x.aocx", bits.AOCX(strings.Repeat("a", 1<<20), "", opencl), "section .acl.rand_hash of 1048577 bytes, want 256 at most"},
+		{"image no ELF", "x.aocx", bits.ELF(bits.Section{Name: ".acl.rand_hash", Data: []byte(bits.Hash)}, bits.Section{Name: ".acl.fpga.bin", Data: raw}), "section .acl.fpga.bin: begins with"},
+		{"image twice", "x.aocx", bits.ELF(bits.Section{Name: ".acl.fpga.bin", Data: raw}, bits.Section{Name: ".acl.fpga.bin", Data: raw}), ".acl.fpga.bin occurs twice"},
+		{"no GBS", "x.aocx", inner(bits.Section{Name: ".acl.gbs", Data: gz}), "no ELF section .acl.gbs.gz"},
+		{"GBS section too long", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Size: 1 << 40}), ".acl.gbs.gz has 1099511627776 bytes at"},
+		{"GBS section outside", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 1 << 20}), "bytes at 1048576, want it inside"},
+		{"GBS section overflows", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 1<<64 - 8, Size: 16}), "want it inside"},
+		{"GBS section wraps around", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 64, Size: 1<<64 - 32}), "want it inside"},
+		{"GBS section without data", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Type: 8, Size: 100}), "empty or compressed by ELF"},
+		{"GBS section compressed by ELF", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Flags: 0x800}), "empty or compressed by ELF"},
+		{"not compressed", "x.aocx", bits.AOCXOf(bits.Hash, "", opencl), "section .acl.gbs.gz: gzip: invalid header"},
+		{"compressed data cut off", "x.aocx", bits.AOCXOf(bits.Hash, "", gz[:len(gz)-9]), "compressed data ends too soon"},
+		{"compressed data damaged", "x.aocx", bits.AOCXOf(bits.Hash, "", append(gz[:len(gz)-5:len(gz)-5], 1, 2, 3, 4, 5)), "gzip: invalid checksum"},
+		{"compressed GBS with no JSON", "x.aocx", bits.AOCX(bits.Hash, "", bits.GBS("{", raw)), "not the JSON of a GBS: unexpected EOF"},
+		{"compressed GBS cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl[:50]), "metadata of 30 bytes, want"},
+		{"compressed GBS empty", "x.aocx", bits.AOCX(bits.Hash, "", nil), "header of 0 bytes, want 20"},
+		{"board too long", "x.aocx", bits.AOCX(bits.Hash, strings.Repeat("b", 300), opencl), "section .acl.board of 300 bytes, want 256 at most"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := write(t, filepath.Join(t.TempDir(), test.file), test.data)
+			b, err := programming.Open(path)
+			if err == nil {
+				b.Close()
+				t.Fatalf("opened, want an error with %q", test.want)
+			}
+			if !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %s: …%s", err, path, test.want)
+			}
+		})
+	}
+}
+
+// Only a regular file is opened: a FIFO would block, and opening a device can have effects.
+func TestOpenNoFile(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "x.gbs")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "null.gbs")
+	if err := os.Symlink(os.DevNull, link); err != nil {
+		t.Fatal(err)
+	}
+	directory := filepath.Join(dir, "dir.gbs")
+	if err := os.Mkdir(directory, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, link, directory} {
+		if _, err := programming.Open(path); err == nil || !strings.Contains(err.Error(), "want a regular file") {
+			t.Errorf("%s: %v, want that it is no regular file", path, err)
+		}
+	}
+	if _, err := programming.Open(filepath.Join(dir, "none.gbs")); !os.IsNotExist(err) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+// A file that changes after it was opened is refused before its bytes are used.
+func TestMapChanged(t *testing.T) {
+	stored := func(afuID string) []byte { // the same length for each id
+		var gz bytes.Buffer
+		w, err := gzip.NewWriterLevel(&gz, gzip.NoCompression)
+		if err == nil {
+			_, err = w.Write(bits.GBS(bits.Metadata(bits.Interface, afuID), raw))
+		}
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return bits.AOCXOf(bits.Hash, "", gz.Bytes())
+	}
+	for _, test := range []struct {
+		file          string
+		before, after []byte
+		want          string
+	}{
+		{"x.gbs", good(), good()[:len(good())-1], "bytes, want"},
+		{"x.aocx", stored(bits.OpenCL), stored(bits.AFU), "changed while it was read"},
+	} {
+		dir := ownDir(t)
+		path := write(t, filepath.Join(dir, test.file), test.before)
+		b, err := programming.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		write(t, path, test.after)
+		if _, err := b.Map(programming.Store(dir)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.file, err, test.want)
+		}
+	}
+}
+
+func TestELFVariants(t *testing.T) {
+	for name, data := range bits.ELFVariants(bits.Section{Name: ".a", Data: []byte("x")}, bits.Section{Name: ".abc", Data: []byte("four")}) {
+		got, err := programming.ReadSections(bytes.NewReader(data), int64(len(data)), ".ab", ".abc", ".missing")
+		if err != nil || len(got) != 1 || got[".abc"].Size != 4 {
+			t.Errorf("%s: %v, %v", name, got, err)
+			continue
+		}
+		if at := got[".abc"].Offset; string(data[at:at+4]) != "four" {
+			t.Errorf("%s: section at %d", name, at)
+		}
+	}
+}
+
+// A large bitstream is mapped and unpacked without memory of its own, and a bomb is refused
+// before it costs any.
+func TestMemory(t *testing.T) {
+	const most = 16 << 20
+	const large = 128 << 20
+	dir := ownDir(t)
+	store := programming.Store(dir)
+
+	sparse := write(t, filepath.Join(dir, "x.gbs"), good())
+	if err := os.Truncate(sparse, large); err != nil {
+		t.Fatal(err)
+	}
+	member := bits.Gzip(make([]byte, 1<<20))
+	head := bits.Gzip(bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), nil))
+	packed := write(t, filepath.Join(dir, "x.aocx"), bits.AOCXOf(bits.Hash, "", append(head, bytes.Repeat(member, large>>20)...)))
+	bomb := write(t, filepath.Join(dir, "bomb.aocx"), bits.AOCXOf(bits.Hash, "", append(head, bytes.Repeat(member, programming.MaxSize>>20+1)...)))
+	var unpacked counter
+	unpackBomb := func() {
+		data, err := os.Open(bomb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer data.Close()
+		info, err := data.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := programming.ReadAOCX(data, info.Size(), &unpacked); err == nil || unpacked > programming.MaxSize+1 {
+			t.Errorf("%v after %d bytes, want an error after %d", err, unpacked, programming.MaxSize+1)
+		}
+	}
+	tooLarge := write(t, filepath.Join(dir, "large.gbs"), good())
+	if err := os.Truncate(tooLarge, programming.MaxSize+1); err != nil {
+		t.Fatal(err)
+	}
+
+	var rssBefore int64
+	mapAll := func(path string) {
+		b, err := programming.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		mapped, err := b.Map(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer mapped.Close()
+		if int64(len(mapped.Data)) != b.Size || b.Size < large/2 {
+			t.Errorf("%s: mapped %d bytes of %d", path, len(mapped.Data), b.Size)
+		}
+		crc32.ChecksumIEEE(mapped.Data) // touches each page
+		if now := rssAnon(t); now > most+rssBefore {
+			t.Errorf("%s: %d bytes of anonymous memory with the file mapped, %d before; want at most %d more", path, now, rssBefore, most)
+		}
+	}
+	refuse := func(path, want string) {
+		if _, err := programming.Open(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+	for _, test := range []struct {
+		name string
+		run  func()
+	}{
+		{"GBS", func() { mapAll(sparse) }},
+		{"AOCX", func() { mapAll(packed) }},
+		{"bomb", func() { refuse(bomb, "raw bitstream of more than 536870912 bytes, want 536870912 at most") }},
+		{"bomb unpacked", unpackBomb},
+		{"too large", func() { refuse(tooLarge, "536870913 bytes, want 536870912 at most") }},
+	} {
+		runtime.GC()
+		rssBefore = rssAnon(t)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		begin := time.Now()
+		test.run()
+		runtime.ReadMemStats(&after)
+		allocated := after.TotalAlloc - before.TotalAlloc
+		if allocated > most {
+			t.Errorf("%s: %d bytes allocated, want at most %d", test.name, allocated, most)
+		}
+		t.Logf("%s: %d KiB allocated, %d KiB of anonymous memory more, %s", test.name, allocated>>10,
+			(rssAnon(t)-rssBefore)>>10, time.Since(begin).Round(time.Millisecond))
+	}
+}
+
+// counter counts the bytes that are written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// rssAnon returns the anonymous memory of this process, in bytes.
+func rssAnon(t *testing.T) int64 {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(status)
+	if m == nil {
+		t.Fatalf("no RssAnon in /proc/self/status")
+	}
+	n, err := strconv.ParseInt(string(m[1]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n * 1024
+}

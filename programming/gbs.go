@@ -1,0 +1,93 @@
+package programming
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// A GBS is 16 bytes of magic, the length of the metadata as a little-endian u32, the
+// metadata in JSON, and the raw bitstream up to the end of the file. Source: OPAE's packager,
+// opae-sdk tools/extra/packager/metadata.
+const (
+	gbsMagic    = "XeonFPGA\xb7GBSv001"
+	maxMetadata = 4095 // of OPAE and of Intel's tool
+)
+
+// gbsHeader is the part of a GBS before the raw bitstream.
+type gbsHeader struct {
+	interfaceID, afuID string
+	length             int64 // of magic, length and metadata, in bytes
+}
+
+// readGBSHeader reads a GBS up to the raw bitstream, and not a byte further.
+func readGBSHeader(r io.Reader) (gbsHeader, error) {
+	fixed := make([]byte, len(gbsMagic)+4)
+	if n, err := io.ReadFull(r, fixed); err != nil {
+		return gbsHeader{}, ends(err, "header of %d bytes, want %d", n, len(fixed))
+	}
+	if magic := fixed[:len(gbsMagic)]; string(magic) != gbsMagic {
+		return gbsHeader{}, fmt.Errorf("begins with %q, want %q as a GBS does", magic, gbsMagic)
+	}
+	length := binary.LittleEndian.Uint32(fixed[len(gbsMagic):])
+	if length < 1 || length > maxMetadata {
+		return gbsHeader{}, fmt.Errorf("metadata of %d bytes, want 1 to %d", length, maxMetadata)
+	}
+	text := make([]byte, length)
+	if n, err := io.ReadFull(r, text); err != nil {
+		return gbsHeader{}, ends(err, "metadata of %d bytes, want %d as the header announces", n, length)
+	}
+	h, err := parseMetadata(text)
+	h.length = int64(len(fixed)) + int64(length)
+	return h, err
+}
+
+// parseMetadata takes the first JSON value of text. What follows it is ignored, as OPAE and
+// Intel's tool do.
+func parseMetadata(text []byte) (gbsHeader, error) {
+	var m struct {
+		Image struct {
+			InterfaceUUID string `json:"interface-uuid"`
+			Clusters      []struct {
+				TypeUUID string `json:"accelerator-type-uuid"`
+			} `json:"accelerator-clusters"`
+		} `json:"afu-image"`
+	}
+	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&m); err != nil {
+		// Not %w: the end of the JSON is not that of the file.
+		return gbsHeader{}, fmt.Errorf("metadata is not the JSON of a GBS: %v", err)
+	}
+	if n := len(m.Image.Clusters); n != 1 {
+		return gbsHeader{}, fmt.Errorf("%d accelerator-clusters in the metadata, want 1", n)
+	}
+	var h gbsHeader
+	var err error
+	if h.interfaceID, err = ParseID(m.Image.InterfaceUUID); err != nil {
+		return gbsHeader{}, fmt.Errorf("interface-uuid in the metadata: %w", err)
+	}
+	if h.afuID, err = ParseID(m.Image.Clusters[0].TypeUUID); err != nil {
+		return gbsHeader{}, fmt.Errorf("accelerator-type-uuid in the metadata: %w", err)
+	}
+	return h, nil
+}
+
+// ParseID parses the id of an AFU or an interface as people and packagers write it, with
+// dashes or without, and returns 32 lower-case hex digits.
+func ParseID(s string) (string, error) {
+	return sysfs.ParseID(strings.ReplaceAll(s, "-", ""))
+}
+
+// ends returns err, the error of a read, or one of the format in its place if the read
+// reached the end of the data.
+func ends(err error, format string, args ...any) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf(format, args...)
+	}
+	return err
+}

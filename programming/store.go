@@ -1,0 +1,296 @@
+package programming
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Store is the path of a directory with bitstreams: INTERFACE/AFU.gbs, INTERFACE/HASH.aocx.
+//
+// A user who can write to the store decides which bitstreams root programs. So its
+// directories and files are refused unless they belong to the effective user, and no other
+// user can write to them; the directories above may belong to root. Owner and mode are
+// checked on the open descriptor, and so hold for hard links, too. Symbolic links in the
+// store are refused.
+type Store string
+
+// Lookup opens the bitstream for an interface that has the id, an AFU's or an AOCX's hash. An
+// error with [fs.ErrNotExist] is returned when there is none.
+func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
+	region, err := ParseID(interfaceID)
+	if err != nil {
+		return nil, fmt.Errorf("interface: %w", err)
+	}
+	id, err = parseFileID(strings.ReplaceAll(id, "-", ""))
+	if err != nil {
+		return nil, fmt.Errorf("AFU: %w", err)
+	}
+	dir, err := s.openRegion(region)
+	if err == nil {
+		defer dir.Close()
+		for _, format := range []string{GBS, AOCX} {
+			var b *Bitstream
+			if b, err = openStored(dir, region, id+"."+format); !errors.Is(err, fs.ErrNotExist) {
+				return b, err
+			}
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no bitstream for interface %s and AFU %s (%w), want %s.gbs or .aocx: accelerator-fpga install FILE",
+			region, id, fs.ErrNotExist, filepath.Join(string(s), region, id))
+	}
+	return nil, err
+}
+
+// openRegion opens the directory of an interface.
+func (s Store) openRegion(interfaceID string) (*os.Root, error) {
+	dir, err := openOwnDir(string(s), false)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return openRegion(dir, interfaceID)
+}
+
+func openRegion(store *os.Root, interfaceID string) (*os.Root, error) {
+	info, err := store.Lstat(interfaceID)
+	if err != nil {
+		return nil, pathError(filepath.Join(store.Name(), interfaceID), err)
+	}
+	return enter(store, interfaceID, info, checkOwn)
+}
+
+// openStored opens a file of the store. The ids in the file must be those of its path.
+func openStored(region *os.Root, interfaceID, name string) (*Bitstream, error) {
+	path := filepath.Join(region.Name(), name)
+	format, err := formatOf(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := openOwnFile(region, name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	b, err := parse(path, format, file)
+	if err != nil {
+		return nil, err
+	}
+	if b.InterfaceID != interfaceID || b.fileName() != name {
+		b.Close()
+		return nil, fmt.Errorf("%s: holds %s for interface %s, want %s for interface %s: install the file anew",
+			path, b.fileName(), b.InterfaceID, name, interfaceID)
+	}
+	return b, nil
+}
+
+func (b *Bitstream) fileName() string {
+	return b.ID() + "." + b.Format
+}
+
+// InstallOptions are those of [Store.Install].
+type InstallOptions struct {
+	Force  bool // replace a file that is there
+	DryRun bool // check everything, and change nothing
+}
+
+// Install copies the file of b into the store and returns the path of the copy. It creates
+// missing directories. The file is there whole or not at all, also after a crash. The copy is
+// parsed again, since the original can have changed after [Open]. Without Force, an existing
+// file is an error with [fs.ErrExist].
+func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (string, error) {
+	path := filepath.Join(string(s), b.InterfaceID, b.fileName())
+	store, err := openOwnDir(string(s), !o.DryRun)
+	if err != nil {
+		if o.DryRun && errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return path, err
+	}
+	defer store.Close()
+	if !o.DryRun {
+		if err := store.Mkdir(b.InterfaceID, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return path, pathError(filepath.Dir(path), err)
+		}
+	}
+	region, err := openRegion(store, b.InterfaceID)
+	if err != nil {
+		if o.DryRun && errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return path, err
+	}
+	defer region.Close()
+	if _, err := region.Lstat(b.fileName()); err == nil && !o.Force {
+		return path, errExists(path)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return path, pathError(path, err)
+	}
+	if o.DryRun {
+		return path, nil
+	}
+
+	temporary := ".install-" + rand.Text() // a name of its own: another Install may be under way
+	if err := b.copyTo(ctx, region, temporary); err != nil {
+		return path, err
+	}
+	if o.Force {
+		err = region.Rename(temporary, b.fileName())
+	} else {
+		err = region.Link(temporary, b.fileName()) // unlike Rename, it replaces nothing
+	}
+	if err != nil || !o.Force {
+		region.Remove(temporary)
+	}
+	if errors.Is(err, fs.ErrExist) && !o.Force {
+		return path, errExists(path)
+	} else if err != nil {
+		return path, pathError(path, err)
+	}
+	return path, errors.Join(syncDir(region), syncDir(store))
+}
+
+func errExists(path string) error {
+	return fmt.Errorf("%s: %w, want no file there: --force replaces it", path, fs.ErrExist)
+}
+
+// copyTo copies the file to a new one and leaves none behind when it fails.
+func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err error) {
+	path := filepath.Join(dir.Name(), name)
+	file, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return pathError(path, err)
+	}
+	defer func() {
+		if err != nil {
+			dir.Remove(name)
+		}
+	}()
+	in := io.NewSectionReader(b.file, 0, b.fileSize)
+	_, err = io.Copy(file, readerFunc(func(p []byte) (int, error) {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		return in.Read(p)
+	}))
+	if err == nil {
+		err = file.Sync()
+	}
+	if err != nil {
+		file.Close()
+		return fmt.Errorf("copying %s to %s: %w", b.Path, path, err)
+	}
+	copied, err := parse(b.Path, b.Format, file) // names what the user knows
+	if err != nil {
+		return err
+	}
+	defer copied.Close()
+	if copied.Size != b.Size || copied.InterfaceID != b.InterfaceID || copied.fileName() != b.fileName() {
+		return fmt.Errorf("%s: changed while it was copied, want it unchanged", b.Path)
+	}
+	return nil
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func syncDir(dir *os.Root) error {
+	d, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// scratch returns a new file in the store, without a name.
+func (s Store) scratch() (*os.File, error) {
+	dir, err := openOwnDir(string(s), true)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	name := ".unpack-" + rand.Text()
+	file, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = dir.Remove(name)
+	}
+	if err != nil {
+		return nil, pathError(filepath.Join(string(s), name), err)
+	}
+	return file, nil
+}
+
+// Entry is a file of the store.
+type Entry struct {
+	Path      string
+	Bitstream *Bitstream // closed; nil if the file is refused
+	Err       error      // why
+}
+
+// List returns the files of the store with the extension of a bitstream, sorted by path, and
+// the directories of interfaces that are refused. A missing store has none.
+func (s Store) List(ctx context.Context) ([]Entry, error) {
+	store, err := openOwnDir(string(s), false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	regions, err := names(store)
+	var entries []Entry
+	for _, interfaceID := range regions {
+		if id, err := ParseID(interfaceID); err != nil || id != interfaceID {
+			continue
+		}
+		more, err := listRegion(ctx, store, interfaceID)
+		if err != nil {
+			more = append(more, Entry{Path: filepath.Join(store.Name(), interfaceID), Err: err})
+		}
+		entries = append(entries, more...)
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Path, b.Path) })
+	return entries, cmp.Or(err, ctx.Err())
+}
+
+func listRegion(ctx context.Context, store *os.Root, interfaceID string) ([]Entry, error) {
+	region, err := openRegion(store, interfaceID)
+	if err != nil {
+		return nil, err
+	}
+	defer region.Close()
+	files, err := names(region)
+	var entries []Entry
+	for _, name := range files {
+		path := filepath.Join(region.Name(), name)
+		if _, err := formatOf(path); err != nil || ctx.Err() != nil {
+			continue
+		}
+		b, err := openStored(region, interfaceID, name)
+		if err == nil {
+			b.Close()
+		}
+		entries = append(entries, Entry{path, b, err})
+	}
+	return entries, err
+}
+
+func names(dir *os.Root) ([]string, error) {
+	d, err := dir.Open(".")
+	if err != nil {
+		return nil, pathError(dir.Name(), err)
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}

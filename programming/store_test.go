@@ -1,0 +1,557 @@
+package programming_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/programming"
+	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+)
+
+const (
+	gbsPath  = bits.Interface + "/" + bits.AFU + ".gbs"
+	aocxPath = bits.Interface + "/" + bits.Hash + ".aocx"
+)
+
+func opencl() []byte {
+	return bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), raw))
+}
+
+// filledStore returns a store with a GBS and an AOCX.
+func filledStore(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(ownDir(t), "srv", "fpga")
+	mkdir(t, filepath.Join(dir, bits.Interface))
+	write(t, filepath.Join(dir, gbsPath), good())
+	write(t, filepath.Join(dir, aocxPath), opencl())
+	return dir
+}
+
+// mkdir makes directories with mode 0755, whatever the umask.
+func mkdir(t *testing.T, dir string) {
+	t.Helper()
+	for _, err := range []error{os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func chmod(t *testing.T, path string, mode fs.FileMode) {
+	t.Helper()
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lookup(dir, interfaceID, id string) (*programming.Bitstream, error) {
+	b, err := programming.Store(dir).Lookup(interfaceID, id)
+	if err == nil {
+		b.Close()
+	}
+	return b, err
+}
+
+func TestLookup(t *testing.T) {
+	dir := filledStore(t)
+	for _, test := range []struct{ name, interfaceID, id, want string }{
+		{"by AFU", bits.Interface, bits.AFU, gbsPath},
+		{"by hash", bits.Interface, bits.Hash, aocxPath},
+		{"dashes and capitals", "CE489693-98F0-5F33-946D-560708BE108A", "D8424DC4-A4A3-C413-F89E-433683F9040B", gbsPath},
+	} {
+		b, err := lookup(dir, test.interfaceID, test.id)
+		if err != nil || b.Path != filepath.Join(dir, test.want) {
+			t.Errorf("%s: %v, %v, want %s", test.name, b, err, test.want)
+		}
+	}
+	for _, test := range []struct {
+		name, interfaceID, id string
+		missing               bool
+	}{
+		{"other AFU", bits.Interface, bits.OtherAFU, true},
+		{"other interface", strings.Repeat("0", 32), bits.AFU, true},
+		{"the AFU that AOCX share", bits.Interface, bits.OpenCL, true},
+		{"no ids", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy", false},
+		{"AFU a path", bits.Interface, "../" + bits.Interface + "/" + bits.AFU, false},
+		{"interface a path", "../fpga/" + bits.Interface, bits.AFU, false},
+		{"nothing", "", "", false},
+	} {
+		if _, err := lookup(dir, test.interfaceID, test.id); err == nil || errors.Is(err, fs.ErrNotExist) != test.missing {
+			t.Errorf("%s: %v, want missing %t", test.name, err, test.missing)
+		}
+	}
+	if _, err := lookup(filepath.Join(dir, "none"), bits.Interface, bits.AFU); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no store: %v", err)
+	}
+}
+
+// What the file holds has to be what its path promises.
+func TestLookupWrongContent(t *testing.T) {
+	for _, test := range []struct {
+		name, path string
+		data       []byte
+		want       string
+	}{
+		{"other interface", gbsPath, bits.GBS(bits.Metadata(strings.Repeat("1", 32), bits.AFU), raw), "for interface 11111111111111111111111111111111, want "},
+		{"other AFU", gbsPath, bits.GBS(bits.Metadata(bits.Interface, bits.OtherAFU), raw), "holds " + bits.OtherAFU + ".gbs"},
+		{"other hash", aocxPath, bits.AOCX("aaaaaaaa", "", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), raw)), "holds aaaaaaaa.aocx"},
+		{"GBS of one byte", gbsPath, []byte("X"), "header of 1 bytes"},
+		{"empty AOCX", aocxPath, nil, `want "\x7fELF"`},
+	} {
+		dir := filledStore(t)
+		path := write(t, filepath.Join(dir, test.path), test.data)
+		id := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+		if _, err := lookup(dir, bits.Interface, id); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+	}
+}
+
+// A store is refused if anybody else could have put the file there. Each case begins with a
+// good store.
+func TestStoreRefused(t *testing.T) {
+	const stranger = 4242
+	link := func(t *testing.T, target, path string) {
+		t.Helper()
+		if err := errors.Join(os.RemoveAll(path), os.Symlink(target, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	give := func(t *testing.T, path string) {
+		t.Helper()
+		if err := os.Lchown(path, stranger, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		root  bool // needs root, to give files away
+		spoil func(t *testing.T, store, file string)
+		want  string // of the error; "": the store is good
+	}{
+		{"as it is", false, func(*testing.T, string, string) {}, ""},
+		{"file writable by the group", false, func(t *testing.T, _, file string) { chmod(t, file, 0o664) }, "chmod go-w FILE"},
+		{"file writable by others", false, func(t *testing.T, _, file string) { chmod(t, file, 0o646) }, "chmod go-w FILE"},
+		{"directory of the interface writable", false, func(t *testing.T, _, file string) { chmod(t, filepath.Dir(file), 0o775) }, "chmod go-w STORE/" + bits.Interface},
+		{"store writable", false, func(t *testing.T, store, _ string) { chmod(t, store, 0o777) }, "chmod go-w STORE"},
+		{"store writable, sticky", false, func(t *testing.T, store, _ string) { chmod(t, store, 0o777|fs.ModeSticky) }, "chmod go-w STORE"},
+		{"parent writable", false, func(t *testing.T, store, _ string) { chmod(t, filepath.Dir(store), 0o777) }, "or with the sticky bit"},
+		{"parent writable, sticky", false, func(t *testing.T, store, _ string) { chmod(t, filepath.Dir(store), 0o777|fs.ModeSticky) }, ""},
+		{"file of a stranger", true, func(t *testing.T, _, file string) { give(t, file) }, "FILE: owned by uid 4242, want 0: chown -h 0 FILE"},
+		{"directory of a stranger", true, func(t *testing.T, _, file string) { give(t, filepath.Dir(file)) }, "owned by uid 4242"},
+		{"store of a stranger", true, func(t *testing.T, store, _ string) { give(t, store) }, "STORE: owned by uid 4242, want 0"},
+		{"parent of a stranger", true, func(t *testing.T, store, _ string) { give(t, filepath.Dir(store)) }, "owned by uid 4242, want 0"},
+		{"file a link to a good one", false, func(t *testing.T, store, file string) {
+			other := write(t, filepath.Join(filepath.Dir(store), "other.gbs"), good())
+			link(t, other, file)
+		}, "FILE: Lrwxrwxrwx, want a regular file"},
+		{"file a link in its directory", false, func(t *testing.T, _, file string) {
+			write(t, filepath.Join(filepath.Dir(file), "other.gbs"), good())
+			link(t, "other.gbs", file)
+		}, "FILE: Lrwxrwxrwx, want a regular file"},
+		{"hard link to a stranger's file", true, func(t *testing.T, store, file string) {
+			other := write(t, filepath.Join(filepath.Dir(store), "other.gbs"), good())
+			give(t, other)
+			if err := errors.Join(os.Remove(file), os.Link(other, file)); err != nil {
+				t.Fatal(err)
+			}
+		}, "FILE: owned by uid 4242"},
+		{"directory of the interface a link", false, func(t *testing.T, store, file string) {
+			other := filepath.Join(filepath.Dir(store), "other")
+			if err := os.Rename(filepath.Dir(file), other); err != nil {
+				t.Fatal(err)
+			}
+			link(t, other, filepath.Dir(file))
+		}, "Lrwxrwxrwx, want a directory"},
+		{"file a FIFO", false, func(t *testing.T, _, file string) {
+			if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}, "want a regular file"},
+		{"file a device", true, func(t *testing.T, _, file string) {
+			if err := errors.Join(os.Remove(file), syscall.Mknod(file, syscall.S_IFCHR|0o644, 1<<8|3)); err != nil {
+				t.Skip(err)
+			}
+		}, "want a regular file"},
+		{"file a directory", false, func(t *testing.T, _, file string) {
+			if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+		}, "want a regular file"},
+		{"file too large", false, func(t *testing.T, _, file string) {
+			if err := os.Truncate(file, programming.MaxSize+1); err != nil {
+				t.Fatal(err)
+			}
+		}, "want 536870912 at most"},
+		{"store a link", false, func(t *testing.T, store, _ string) {
+			if err := os.Rename(store, store+".moved"); err != nil {
+				t.Fatal(err)
+			}
+			link(t, filepath.Base(store)+".moved", store)
+		}, ""},
+		{"parent a link up and down", false, func(t *testing.T, store, _ string) {
+			parent := filepath.Dir(store)
+			if err := os.Rename(parent, parent+".moved"); err != nil {
+				t.Fatal(err)
+			}
+			link(t, "../"+filepath.Base(filepath.Dir(parent))+"/./srv.moved/", parent)
+		}, ""},
+		{"parent an absolute link", false, func(t *testing.T, store, _ string) {
+			parent := filepath.Dir(store)
+			if err := os.Rename(parent, parent+".moved"); err != nil {
+				t.Fatal(err)
+			}
+			link(t, parent+".moved", parent)
+		}, ""},
+		{"parent a stranger's link", true, func(t *testing.T, store, _ string) {
+			parent := filepath.Dir(store)
+			if err := os.Rename(parent, parent+".moved"); err != nil {
+				t.Fatal(err)
+			}
+			link(t, parent+".moved", parent)
+			give(t, parent)
+		}, "owned by uid 4242"},
+		{"links in a circle", false, func(t *testing.T, store, _ string) { link(t, store, store) }, "too many levels of symbolic links"},
+		{"store a file", false, func(t *testing.T, store, _ string) {
+			if err := os.RemoveAll(store); err != nil {
+				t.Fatal(err)
+			}
+			write(t, store, good())
+		}, "want a directory"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.root && os.Geteuid() != 0 {
+				t.Skip("needs root")
+			}
+			store := filledStore(t)
+			file := filepath.Join(store, gbsPath)
+			chmod(t, file, 0o644)
+			test.spoil(t, store, file)
+			_, err := lookup(store, bits.Interface, bits.AFU)
+			if test.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want := strings.NewReplacer("FILE", file, "STORE", store).Replace(test.want)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
+	}
+}
+
+// While a file is exchanged for a link to one beside it that others can write, a lookup gets
+// the good file or an error.
+func TestLookupRace(t *testing.T) {
+	store := filledStore(t)
+	file := filepath.Join(store, gbsPath)
+	bad := write(t, filepath.Join(filepath.Dir(file), "bad"), bits.GBS(bits.Metadata(bits.Interface, bits.AFU), append(raw, "bad"...)))
+	chmod(t, bad, 0o666)
+	ours := write(t, filepath.Join(store, "ours"), good())
+	chmod(t, ours, 0o644)
+
+	var stop atomic.Bool
+	var swapped sync.WaitGroup
+	defer swapped.Wait()
+	defer stop.Store(true)
+	swapped.Go(func() {
+		temporary := filepath.Join(store, "next")
+		for i := 0; !stop.Load(); i++ {
+			var err error
+			if i%2 == 0 {
+				err = os.Symlink(filepath.Base(bad), temporary)
+			} else {
+				err = os.Link(ours, temporary)
+			}
+			if err = errors.Join(err, os.Rename(temporary, file)); err != nil {
+				t.Error(err)
+				return
+			}
+			os.Remove(temporary) // Rename of a file onto itself does nothing
+		}
+	})
+	found, refused := 0, 0
+	for range 3000 {
+		b, err := lookup(store, bits.Interface, bits.AFU)
+		if err != nil {
+			refused++
+			continue
+		}
+		found++
+		if b.Size != int64(len(raw)) {
+			t.Fatalf("got a bitstream of %d bytes, which is the bad one", b.Size)
+		}
+	}
+	t.Logf("%d found, %d refused", found, refused)
+}
+
+func install(t *testing.T, store string, file string, o programming.InstallOptions) (string, error) {
+	t.Helper()
+	b, err := programming.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	return programming.Store(store).Install(t.Context(), b, o)
+}
+
+// tree returns the files below a directory.
+func tree(t *testing.T, dir string) []string {
+	t.Helper()
+	files := []string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			name, _ := filepath.Rel(dir, path)
+			files = append(files, name)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestInstall(t *testing.T) {
+	source := ownDir(t)
+	gbs := write(t, filepath.Join(source, "nlb.gbs"), good())
+	aocx := write(t, filepath.Join(source, "vadd.aocx"), opencl())
+	store := filepath.Join(ownDir(t), "srv", "intel.com", "fpga") // none of it is there
+
+	path, err := install(t, store, gbs, programming.InstallOptions{DryRun: true})
+	if err != nil || path != filepath.Join(store, gbsPath) {
+		t.Fatalf("dry run: %s, %v", path, err)
+	}
+	if _, err := os.Stat(filepath.Dir(store)); !os.IsNotExist(err) {
+		t.Fatalf("dry run has made a directory: %v", err)
+	}
+	for file, want := range map[string]string{gbs: gbsPath, aocx: aocxPath} {
+		path, err := install(t, store, file, programming.InstallOptions{})
+		if err != nil || path != filepath.Join(store, want) {
+			t.Fatalf("%s: %s, %v", file, path, err)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm()&^0o644 != 0 {
+			t.Errorf("%v, %v, want mode 0644 or less", info, err)
+		}
+	}
+	if diff := cmp.Diff([]string{aocxPath, gbsPath}, tree(t, store)); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	if _, err := lookup(store, bits.Interface, bits.AFU); err != nil {
+		t.Fatal(err)
+	}
+
+	longer := write(t, filepath.Join(source, "longer.gbs"), append(good(), "longer"...))
+	for _, o := range []programming.InstallOptions{{}, {DryRun: true}} {
+		if _, err := install(t, store, longer, o); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "--force") {
+			t.Errorf("%+v onto another: %v, want that it exists", o, err)
+		}
+	}
+	if _, err := install(t, store, longer, programming.InstallOptions{Force: true, DryRun: true}); err != nil {
+		t.Error(err)
+	}
+	if b, _ := lookup(store, bits.Interface, bits.AFU); b.Size != int64(len(raw)) {
+		t.Errorf("%d bytes after what should not change it, want %d", b.Size, len(raw))
+	}
+	before, err := programming.Store(store).Lookup(bits.Interface, bits.AFU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Close()
+	if _, err := install(t, store, longer, programming.InstallOptions{Force: true}); err != nil {
+		t.Error(err)
+	}
+	if b, _ := lookup(store, bits.Interface, bits.AFU); b.Size != int64(len(raw)+len("longer")) {
+		t.Errorf("%d bytes after --force, want %d", b.Size, len(raw)+len("longer"))
+	}
+	// Who was reading the replaced one still has it whole.
+	mapped, err := before.Map(programming.Store(store))
+	if err != nil || string(mapped.Data) != string(raw) {
+		t.Fatalf("%v, want the bitstream that was opened", err)
+	}
+	mapped.Close()
+	if diff := cmp.Diff([]string{aocxPath, gbsPath}, tree(t, store)); diff != "" {
+		t.Errorf("left behind (-want +got):\n%s", diff)
+	}
+}
+
+// An installation that fails leaves nothing behind, and what was there as it was.
+func TestInstallFails(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		force bool
+		spoil func(t *testing.T, store, source string) context.Context
+		want  string
+	}{
+		{"called off", true, func(t *testing.T, _, _ string) context.Context {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			return ctx
+		}, "context canceled"},
+		{"source changed", true, func(t *testing.T, _, source string) context.Context {
+			write(t, source, bits.GBS(bits.Metadata(bits.Interface, bits.OtherAFU), raw))
+			return t.Context()
+		}, "changed while it was copied"},
+		{"source damaged", true, func(t *testing.T, _, source string) context.Context {
+			write(t, source, []byte("PK, twenty bytes and more"))
+			return t.Context()
+		}, `begins with "PK, twenty bytes`},
+		{"source shorter", true, func(t *testing.T, _, source string) context.Context {
+			write(t, source, good()[:len(good())-1])
+			return t.Context()
+		}, "changed while it was copied"},
+		{"source cut off", true, func(t *testing.T, _, source string) context.Context {
+			write(t, source, nil)
+			return t.Context()
+		}, "header of 0 bytes"},
+		{"place taken by a directory", true, func(t *testing.T, store, _ string) context.Context {
+			path := filepath.Join(store, gbsPath)
+			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+			return t.Context()
+		}, gbsPath + ": "},
+		{"store writable by others", false, func(t *testing.T, store, _ string) context.Context {
+			chmod(t, store, 0o757)
+			return t.Context()
+		}, "chmod go-w"},
+		{"place a link", false, func(t *testing.T, store, _ string) context.Context {
+			path := filepath.Join(store, gbsPath)
+			if err := errors.Join(os.Remove(path), os.Symlink("/dev/null", path)); err != nil {
+				t.Fatal(err)
+			}
+			return t.Context()
+		}, "--force replaces it"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			store := filledStore(t)
+			source := write(t, filepath.Join(t.TempDir(), "nlb.gbs"), good())
+			b, err := programming.Open(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			ctx := test.spoil(t, store, source)
+			before := tree(t, store)
+			if _, err := programming.Store(store).Install(ctx, b, programming.InstallOptions{Force: test.force}); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+			if diff := cmp.Diff(before, tree(t, store)); diff != "" {
+				t.Errorf("changed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A link where the file goes is replaced, not followed.
+func TestInstallOverLink(t *testing.T) {
+	store := filledStore(t)
+	victim := write(t, filepath.Join(ownDir(t), "victim"), []byte("untouched"))
+	path := filepath.Join(store, gbsPath)
+	if err := errors.Join(os.Remove(path), os.Symlink(victim, path)); err != nil {
+		t.Fatal(err)
+	}
+	source := write(t, filepath.Join(t.TempDir(), "nlb.gbs"), good())
+	if _, err := install(t, store, source, programming.InstallOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(victim); string(text) != "untouched" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := lookup(store, bits.Interface, bits.AFU); err != nil {
+		t.Error(err)
+	}
+}
+
+// Of those who install the same bitstream at once without --force, one succeeds.
+func TestInstallAtOnce(t *testing.T) {
+	store := filepath.Join(ownDir(t), "fpga")
+	source := write(t, filepath.Join(t.TempDir(), "nlb.gbs"), good())
+	var done, failed atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			b, err := programming.Open(source)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer b.Close()
+			switch _, err := programming.Store(store).Install(t.Context(), b, programming.InstallOptions{}); {
+			case err == nil:
+				done.Add(1)
+			case errors.Is(err, fs.ErrExist):
+				failed.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if done.Load() != 1 || failed.Load() != 7 {
+		t.Errorf("%d installed, %d found it there, want 1 and 7", done.Load(), failed.Load())
+	}
+	if diff := cmp.Diff([]string{gbsPath}, tree(t, store)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestList(t *testing.T) {
+	store := filledStore(t)
+	other := strings.Repeat("a", 32)
+	writable := strings.Repeat("b", 32)
+	for _, dir := range []string{other, writable, "lost+found"} {
+		mkdir(t, filepath.Join(store, dir))
+	}
+	chmod(t, filepath.Join(store, writable), 0o777)
+	write(t, filepath.Join(store, other, bits.AFU+".gbs"), []byte("X"))
+	write(t, filepath.Join(store, other, "nlb.gbs"), bits.GBS(bits.Metadata(other, bits.AFU), raw))
+	write(t, filepath.Join(store, other, "README"), nil)
+	write(t, filepath.Join(store, "stray.gbs"), good())
+
+	entries, err := programming.Store(store).List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		line, _ := filepath.Rel(store, e.Path)
+		if e.Err != nil {
+			_, text, _ := strings.Cut(e.Err.Error(), ": ")
+			line += ": " + text
+		} else {
+			line += " " + e.Bitstream.Format
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		other + "/" + bits.AFU + ".gbs: header of 1 bytes, want 20",
+		other + "/nlb.gbs: holds " + bits.AFU + ".gbs for interface " + other + ", want nlb.gbs for interface " + other + ": install the file anew",
+		writable + ": mode 0777, want it not writable by group and others: chmod go-w " + filepath.Join(store, writable),
+		aocxPath + " aocx",
+		gbsPath + " gbs",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if entries, err := programming.Store(filepath.Join(store, "none")).List(t.Context()); err != nil || entries != nil {
+		t.Errorf("no store: %v, %v", entries, err)
+	}
+	chmod(t, store, 0o777)
+	if _, err := programming.Store(store).List(t.Context()); err == nil {
+		t.Error("a store that others may write to was listed")
+	}
+}

@@ -1,0 +1,218 @@
+package programming
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// openOwnDir opens a directory that only the effective user can change, at a path that only
+// that user and root can redirect. It descends from the root directory and checks each
+// directory once it is open: the owner must be one of the two, and others may write to it only
+// if it has the sticky bit. It follows links that belong to one of the two (/srv is a link on
+// systems of ostree). With create it makes missing directories.
+//
+// An ACL needs no check of its own: the bits of the group are its mask.
+func openOwnDir(path string, create bool) (*os.Root, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	top, err := os.OpenRoot("/")
+	if err != nil {
+		return nil, err
+	}
+	open := []*os.Root{top} // from / down to the directory that was reached
+	defer func() {
+		for _, dir := range open {
+			dir.Close()
+		}
+	}()
+	if info, err := top.Stat("."); err != nil {
+		return nil, err
+	} else if err := checkParent("/", info); err != nil {
+		return nil, err
+	}
+
+	rest := elements(path)
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		here := open[len(open)-1]
+		at := filepath.Join(here.Name(), name)
+		if name == ".." { // of a link
+			if len(open) > 1 {
+				here.Close()
+				open = open[:len(open)-1]
+			}
+			continue
+		}
+		info, err := here.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) && create {
+			if err = here.Mkdir(name, 0o755); err == nil || errors.Is(err, fs.ErrExist) {
+				info, err = here.Lstat(name)
+			}
+		}
+		if err != nil {
+			return nil, pathError(at, err)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			dir, err := enter(here, name, info, checkParent)
+			if err != nil {
+				return nil, err
+			}
+			open = append(open, dir)
+			continue
+		}
+		if links++; links > 40 { // as the kernel
+			return nil, pathError(path, syscall.ELOOP)
+		}
+		if err := checkOwner(at, info, 0, os.Geteuid()); err != nil {
+			return nil, err
+		}
+		target, err := here.Readlink(name)
+		if err != nil {
+			return nil, pathError(at, err)
+		}
+		if filepath.IsAbs(target) {
+			for _, dir := range open[1:] {
+				dir.Close()
+			}
+			open = open[:1]
+		}
+		rest = slices.Concat(elements(target), rest)
+	}
+	last := open[len(open)-1]
+	info, err := last.Stat(".")
+	if err != nil {
+		return nil, pathError(last.Name(), err)
+	}
+	if err := checkOwn(last.Name(), info); err != nil {
+		return nil, err
+	}
+	open = open[:len(open)-1]
+	return last, nil
+}
+
+// elements returns the names in a path. It keeps "..", which the text alone cannot resolve:
+// the name before it may be that of a link.
+func elements(path string) []string {
+	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
+}
+
+// enter opens the directory in dir that has the name, and checks it before and after. info is
+// that of Lstat. A link is refused.
+func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.FileInfo) error) (*os.Root, error) {
+	path := filepath.Join(dir.Name(), name)
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s: %s, want a directory", path, info.Mode())
+	}
+	if err := check(path, info); err != nil {
+		return nil, err
+	}
+	sub, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, pathError(path, err)
+	}
+	opened, err := sub.Stat(".")
+	if err == nil && !os.SameFile(info, opened) {
+		err = errReplaced
+	}
+	if err == nil {
+		err = check(path, opened)
+	}
+	if err != nil {
+		sub.Close()
+		return nil, pathError(path, err)
+	}
+	return sub, nil
+}
+
+// openOwnFile opens the regular file in dir that has the name, and checks before and after
+// that only the effective user can change it. Links, FIFOs and devices are refused.
+func openOwnFile(dir *os.Root, name string, flag int) (*os.File, error) {
+	path := filepath.Join(dir.Name(), name)
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return nil, pathError(path, err)
+	}
+	if err := checkOwnFile(path, info); err != nil {
+		return nil, err
+	}
+	file, err := dir.OpenFile(name, flag|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, pathError(path, err)
+	}
+	opened, err := file.Stat()
+	if err == nil && !os.SameFile(info, opened) {
+		err = errReplaced
+	}
+	if err == nil {
+		err = checkOwnFile(path, opened)
+	}
+	if err != nil {
+		file.Close()
+		return nil, pathError(path, err)
+	}
+	return file, nil
+}
+
+var errReplaced = errors.New("replaced while it was opened, want it left alone")
+
+func checkOwnFile(path string, info fs.FileInfo) error {
+	if err := checkRegular(path, info); err != nil {
+		return err
+	}
+	return checkOwn(path, info)
+}
+
+// checkOwn returns an error unless the effective user owns the file or directory of info, and
+// no other user may write to it.
+func checkOwn(path string, info fs.FileInfo) error {
+	if err := checkOwner(path, info, os.Geteuid()); err != nil {
+		return err
+	}
+	if mode := info.Mode(); mode.Perm()&0o022 != 0 {
+		return fmt.Errorf("%s: mode %#o, want it not writable by group and others: chmod go-w %[1]s", path, mode.Perm())
+	}
+	return nil
+}
+
+// checkParent is checkOwn for a directory above. Root may own it, too, and others may write to
+// it if it has the sticky bit: then they cannot rename or remove files of other users.
+func checkParent(path string, info fs.FileInfo) error {
+	if err := checkOwner(path, info, 0, os.Geteuid()); err != nil {
+		return err
+	}
+	if mode := info.Mode(); mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0 {
+		return fmt.Errorf("%s: mode %#o, want it not writable by group and others, or with the sticky bit: chmod go-w %[1]s", path, mode.Perm())
+	}
+	return nil
+}
+
+func checkOwner(path string, info fs.FileInfo, uids ...int) error {
+	owner := int(info.Sys().(*syscall.Stat_t).Uid)
+	if slices.Contains(uids, owner) {
+		return nil
+	}
+	own := uids[len(uids)-1]
+	return fmt.Errorf("%s: owned by uid %d, want %d: chown -h %[3]d %[1]s", path, owner, own)
+}
+
+// pathError returns err with the path in place of the one in err: [os.Root] names only an
+// element.
+func pathError(path string, err error) error {
+	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
+		err = inner.Err
+	} else if link := (*os.LinkError)(nil); errors.As(err, &link) {
+		err = link.Err
+	} else if strings.HasPrefix(err.Error(), path+": ") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
