@@ -19,23 +19,6 @@ type Holding struct {
 	NodesErr error
 }
 
-// heldAs returns the holding of a device under a name, or the first one if the name is "".
-func heldAs(holdings []Holding, name string) (Holding, bool) {
-	i := slices.IndexFunc(holdings, func(h Holding) bool { return name == "" || h.As == name })
-	if i < 0 {
-		return Holding{}, false
-	}
-	return holdings[i], true
-}
-
-func nodesGiven(holdings []Holding) []string {
-	var all []string
-	for _, h := range holdings {
-		all = append(all, h.Nodes...)
-	}
-	return all
-}
-
 // holders has the newest answer about the holders of devices.
 type holders struct {
 	held   map[string][]Holding // the newest answer; nil: none yet

@@ -119,15 +119,6 @@ func (n *node) slot(id string) *slot {
 	return s
 }
 
-// mark has a slot reconciled. cause is the time of the hint; zero: there was none.
-func (n *node) mark(id string, cause time.Time) {
-	before, marked := n.causes[id]
-	if !marked {
-		n.marked = append(n.marked, id)
-	}
-	n.causes[id] = earlier(before, cause)
-}
-
 // takeReading applies the reading, or the outline, of a card: its units stay, leave or come. A
 // unit whose directory is another one has left and come between two readings.
 func (n *node) takeReading(address string, r result, cause, now time.Time) {
@@ -407,12 +398,4 @@ func (n *node) usePolicy(p Policy) {
 		n.slots[id].health.overrule(p)
 		n.mark(id, time.Time{})
 	}
-}
-
-// earlier returns the earlier of two times. A zero time is ignored.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

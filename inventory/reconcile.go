@@ -70,6 +70,15 @@ func markerOf(d *Device) *Device {
 	return &m
 }
 
+// mark has a slot reconciled. cause is the time of the hint; zero: there was none.
+func (n *node) mark(id string, cause time.Time) {
+	before, marked := n.causes[id]
+	if !marked {
+		n.marked = append(n.marked, id)
+	}
+	n.causes[id] = earlier(before, cause)
+}
+
 // reconcile publishes the marked slots and returns the changes since the last call, in the
 // order in which they happened.
 func (n *node) reconcile(now time.Time) []change {
@@ -222,6 +231,15 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 	if s.claim != nil && n.policy.Name != nil {
 		d.OfferedAs = s.claim.device.OfferedAs
 	}
+}
+
+// heldAs returns the holding of a device under a name, or the first one if the name is "".
+func heldAs(holdings []Holding, name string) (Holding, bool) {
+	i := slices.IndexFunc(holdings, func(h Holding) bool { return name == "" || h.As == name })
+	if i < 0 {
+		return Holding{}, false
+	}
+	return holdings[i], true
 }
 
 // compare compares d, which is present and has this name by the policy, with the device that
@@ -378,4 +396,12 @@ func hasNewTrouble(old, d *Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
 		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)
 	})
+}
+
+// earlier returns the earlier of two times. A zero time is ignored.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }

@@ -44,6 +44,14 @@ const releasedAfter = 3
 // nodesOf returns the names and numbers of the nodes of a device.
 func nodesOf(d *Device) []string { return slices.Concat(d.Nodes, d.NodeNumbers) }
 
+func nodesGiven(holdings []Holding) []string {
+	var all []string
+	for _, h := range holdings {
+		all = append(all, h.Nodes...)
+	}
+	return all
+}
+
 // lose keeps the right of a device to nodes that it loses, until the answer to a later question
 // has no holder of it.
 func (s *slot) lose(nodes []string, now time.Time) {
