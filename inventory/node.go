@@ -194,7 +194,7 @@ func (n *node) remove(address string, cause, now time.Time) {
 // come adds a unit to an empty slot. If there is a claim on the device that left the slot, the
 // new device must pass the recovery hold.
 func (n *node) come(s *slot, now time.Time) {
-	s.unit = &unit{portID: -1}
+	s.unit, s.conflict = &unit{portID: -1}, noConflict
 	if n.ready {
 		s.unit.came = now
 	}
