@@ -87,17 +87,15 @@ func TestMetricsOfAStory(t *testing.T) {
 	d.await("start", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x4000000000000"))
 	d.await("broken", health{"3b:00.0": false, "3b:00.0-p1": true, "5e:00.0": true})
-	broken := d.awaitSeries(`accelerator_devices{health="unhealthy",resource="b-com.com/accelerator"} 1`)
 	for _, line := range []string{
+		`accelerator_devices{health="unhealthy",resource="b-com.com/accelerator"} 1`,
 		`accelerator_device_health{device="3b:00.0",family="dfl",health="unhealthy",pci="0000:3b:00.0",resource="b-com.com/accelerator"} 1`,
 		`accelerator_device_reason{device="3b:00.0",reason="port-ap6",resource="b-com.com/accelerator"} 1`,
 		`accelerator_device_transitions_total{new="unhealthy",old="healthy",reason="port-ap6"} 1`,
 		`accelerator_device_transitions_total{new="healthy",old="absent",reason=""} 3`,
 		`accelerator_hint_to_send_seconds_count 1`,
 	} {
-		if !strings.Contains(broken, line+"\n") {
-			t.Errorf("broken: page has no line %s:\n%s", line, broken)
-		}
+		d.awaitSeries(line) // a counter counts when the list is on its way
 	}
 	d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x0"))
 	d.await("healed", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
