@@ -34,6 +34,9 @@ type claim struct {
 	holders  []string  // by the same
 	free     bool      // an answer that was asked for since then has no holder
 	standing standing
+	// moved: the device has been renumbered since the claim began. Its holders may have any of
+	// the nodes that it has had since then.
+	moved bool
 }
 
 // standing is the result of comparing the present device with the claimed one.
@@ -198,6 +201,7 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 		}
 	case c != nil:
 		c.standing = n.compare(s, d, name)
+		c.moved = c.moved || c.standing == renumbered
 		if c.standing == identical {
 			n.endClaim(s, change{kind: deviceReturned}, now)
 			if !lacks(nodesOf(d), s.lost.nodes) {

@@ -172,7 +172,7 @@ func (s *slot) cameBackElsewhere(n *node, now []string) bool {
 	if len(nodes) == 0 {
 		nodes = s.lost.nodes
 	}
-	return replacedNodes(nodes, now) || s.claim.standing == renumbered && lacks(now, nodes)
+	return replacedNodes(nodes, now) || s.claim.moved && lacks(now, nodes)
 }
 
 // replacedNodes reports whether some of the given nodes are missing now and there are new ones.
