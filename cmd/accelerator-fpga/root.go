@@ -112,6 +112,9 @@ and its size. It checks the whole file, and needs neither card nor root.`,
 				return asFailure(err)
 			}
 			defer b.Close()
+			if err := b.Check(cmd.Context()); err != nil {
+				return asFailure(err)
+			}
 			if s.json() {
 				return asFailure(printJSON(cmd.OutOrStdout(), rowOf(b)))
 			}
