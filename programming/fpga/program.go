@@ -138,17 +138,17 @@ func (p Programmer) move(ctx context.Context, card Card, number int, verb string
 	}
 	// dfl_fpga_cdev_release_port and dfl_fpga_cdev_assign_port, drivers/fpga/dfl.c. fme_ioctl
 	// makes EINVAL of ENODEV.
-	say := remedy(err)
+	hint := remedy(err)
 	port, absent := t.card.Port(number)
 	switch {
 	case errors.Is(err, syscall.EBUSY) && absent == nil && verb == "release":
-		say = fmt.Sprintf(": another process has the port open, want it closed: fuser -v %s/%s", p.Host.Dev, port.Name)
+		hint = fmt.Sprintf(": another process has the port open, want it closed: fuser -v %s/%s", p.Host.Dev, port.Name)
 	case errors.Is(err, syscall.EBUSY):
-		say = fmt.Sprintf(": the port is %sed already", strings.TrimSuffix(verb, "e"))
+		hint = fmt.Sprintf(": the port is %sed already", strings.TrimSuffix(verb, "e"))
 	case errors.Is(err, syscall.EINVAL):
-		say = ": the card has no such port, or has left: accelerator-fpga fmeinfo --device " + card.FMEAddress
+		hint = ": the card has no such port, or has left: accelerator-fpga fmeinfo --device " + card.FMEAddress
 	}
-	return fmt.Errorf("%s: %w%s", verb, err, say)
+	return fmt.Errorf("%s: %w%s", verb, err, hint)
 }
 
 func (p Programmer) ioctl() ioctl {
@@ -267,27 +267,27 @@ func (t taken) explain(err error, portDir, text string) error {
 	if _, gone := os.Lstat(portDir); errors.Is(gone, fs.ErrNotExist) {
 		return fmt.Errorf("programming: %w: the card has left meanwhile, want it plugged in until it is programmed", err)
 	}
-	say := remedy(err)
+	hint := remedy(err)
 	switch {
 	case errors.Is(err, syscall.EIO):
-		say = fmt.Sprintf(": the card reports %s, want a bitstream that is whole and made for it: build or copy it anew",
+		hint = fmt.Sprintf(": the card reports %s, want a bitstream that is whole and made for it: build or copy it anew",
 			cmp.Or(text, t.managerStatus(), "no reason"))
 	case errors.Is(err, syscall.ETIMEDOUT):
-		say = ": the card did not finish in time, want it to: reset it or its slot, or power the node off and on"
+		hint = ": the card did not finish in time, want it to: reset it or its slot, or power the node off and on"
 	case errors.Is(err, syscall.EINVAL):
-		say = ": the driver refuses the request: is the port released? accelerator-fpga assign"
+		hint = ": the driver refuses the request: is the port released? accelerator-fpga assign"
 		if t.name == "opae" {
-			say = ": the driver refuses the request: is the port released, or the length of the raw bitstream not a multiple of 4?"
+			hint = ": the driver refuses the request: is the port released, or the length of the raw bitstream not a multiple of 4?"
 		}
 	case errors.Is(err, syscall.EFAULT):
-		say = ": the file got shorter meanwhile, want it left alone: accelerator-fpga install replaces files"
+		hint = ": the file got shorter meanwhile, want it left alone: accelerator-fpga install replaces files"
 	case errors.Is(err, syscall.ENOMEM):
-		say = ": the kernel has no memory for a copy of the bitstream"
+		hint = ": the kernel has no memory for a copy of the bitstream"
 	}
 	if _, busy := sysfs.Read(portDir + "/afu_id"); errors.Is(busy, syscall.EBUSY) {
-		say += "; the port stays disabled until " + t.rebind(t.fmeAt)
+		hint += "; the port stays disabled until " + t.rebind(t.fmeAt)
 	}
-	return fmt.Errorf("programming: %w%s", err, say)
+	return fmt.Errorf("programming: %w%s", err, hint)
 }
 
 // managerStatus returns the errors that the FPGA manager of a dfl card reports
