@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/kernel/story"
+)
+
+const (
+	tool         = "/bin/accelerator-fpga"
+	bitstreamDir = "/run/bitstreams" // the tool runs here
+	commandDir   = "/run/commands"   // what commands write
+	storeDir     = "/srv/intel.com/fpga"
+)
+
+// command is a process that a story began: the tool, or runc with a container.
+type command struct {
+	process        *exec.Cmd
+	stdout, stderr string // files: a pipe is not at its end before a hook that runc has left behind is
+	container      string // its name for runc, "" for the tool
+	ended          chan error
+}
+
+// bitstream writes a bitstream where the tool runs.
+func bitstream(b story.Bitstream) error {
+	image, err := image(b.AFU)
+	if err != nil {
+		return err
+	}
+	gbs := bitstreamtest.GBS(bitstreamtest.Metadata(b.Interface, b.AFU), image)
+	if b.Cut > len(gbs) {
+		return fmt.Errorf("cut=%d, but it has %d bytes", b.Cut, len(gbs))
+	}
+	if b.Cut > 0 {
+		gbs = gbs[:b.Cut]
+	}
+	return os.WriteFile(filepath.Join(bitstreamDir, b.File), gbs, 0o644)
+}
+
+// begin starts a command under a name.
+func (r *rig) begin(name, kind string, args []string) error {
+	if _, ok := r.commands[name]; ok {
+		return fmt.Errorf("there is a command %s already", name)
+	}
+	c := &command{ended: make(chan error, 1)}
+	if kind == "container" {
+		c.container = name
+		bundle := filepath.Join(bundleDir, name)
+		if err := writeBundle(bundle, strings.Split(args[0], ","), args[1:]); err != nil {
+			return err
+		}
+		// An initramfs is no mount that a process could pivot from.
+		c.process = exec.Command("/bin/runc", "--root", "/run/runc", "run", "--no-pivot", "--bundle", bundle, name)
+	} else {
+		c.process = exec.Command(tool, args...)
+		c.process.Dir = bitstreamDir
+	}
+	stdout, err := os.CreateTemp(commandDir, name+".*.stdout")
+	if err != nil {
+		return err
+	}
+	defer stdout.Close()
+	stderr, err := os.CreateTemp(commandDir, name+".*.stderr")
+	if err != nil {
+		return err
+	}
+	defer stderr.Close()
+	c.process.Stdout, c.stdout = stdout, stdout.Name()
+	c.process.Stderr, c.stderr = stderr, stderr.Name()
+	if err := r.opens.attribute(true); err != nil {
+		return err
+	}
+	r.commands[name] = c
+	if err := c.process.Start(); err != nil {
+		return err
+	}
+	go func() { c.ended <- c.process.Wait() }()
+	return nil
+}
+
+// ended waits until a command has ended as wanted: ok, failed (exit status 1), or killed.
+func (r *rig) ended(ctx context.Context, name, want string) error {
+	c, ok := r.commands[name]
+	if !ok {
+		return fmt.Errorf("no command %s was begun", name)
+	}
+	var err error
+	select {
+	case err = <-c.ended:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	delete(r.commands, name)
+	stdout, stderr := content(c.stdout), content(c.stderr)
+	r.said = stdout + stderr
+	fmt.Fprintf(r.log, "$ %s\n%s", strings.Join(c.process.Args, " "), r.said)
+	if c.container != "" {
+		// Of a container whose runc was killed, the process is left.
+		remove := exec.Command("/bin/runc", "--root", "/run/runc", "delete", "--force", c.container)
+		if out, err := remove.CombinedOutput(); err != nil {
+			return fmt.Errorf("runc delete: %w: %s", err, out)
+		}
+	}
+	if len(r.commands) == 0 {
+		if err := r.opens.attribute(false); err != nil {
+			return err
+		}
+	}
+	status := c.process.ProcessState.Sys().(syscall.WaitStatus)
+	got := "killed"
+	switch {
+	case err == nil:
+		got = "ok"
+	case status.Exited() && status.ExitStatus() == 1:
+		got = "failed"
+	case status.Exited():
+		got = fmt.Sprintf("exit status %d", status.ExitStatus())
+	}
+	if got != want {
+		return fmt.Errorf("%s: %s", got, r.said)
+	}
+	if got == "failed" && c.container == "" && strings.Count(stderr, "\n") != 1 {
+		return fmt.Errorf("stderr is %q, want one line", stderr)
+	}
+	return nil
+}
+
+// run runs a command to its end.
+func (r *rig) run(ctx context.Context, kind, want string, args []string) error {
+	const name = "run"
+	if err := r.begin(name, kind, args); err != nil {
+		return err
+	}
+	return r.ended(ctx, name, want)
+}
+
+// says returns an error unless the last command that ended has written this text.
+func (r *rig) says(text string) error {
+	if !strings.Contains(strings.Join(strings.Fields(r.said), " "), text) {
+		return fmt.Errorf("it said\n%s", r.said)
+	}
+	return nil
+}
+
+// kill kills a command, or the hook that it runs.
+func (r *rig) kill(name string, hook bool) error {
+	c, ok := r.commands[name]
+	if !ok {
+		return fmt.Errorf("no command %s was begun", name)
+	}
+	if !hook {
+		return c.process.Process.Kill()
+	}
+	hooks, err := toolProcesses()
+	if err == nil && len(hooks) != 1 {
+		err = fmt.Errorf("%d hooks run", len(hooks))
+	}
+	if err != nil {
+		return err
+	}
+	return unix.Kill(hooks[0], unix.SIGKILL)
+}
+
+// programming waits until a port is disabled, as it is while the card is programmed.
+func (r *rig) programming(ctx context.Context, port string) error {
+	path := filepath.Join("/sys/bus/platform/devices", port, "afu_id")
+	for {
+		_, err := os.ReadFile(path)
+		if errors.Is(err, unix.EBUSY) {
+			return nil
+		}
+		if pause(ctx, 5*time.Millisecond) != nil {
+			return fmt.Errorf("%w: afu_id answers %v", context.Cause(ctx), err)
+		}
+	}
+}
+
+// endCommands kills what still runs, hooks that runc has left behind too.
+func (r *rig) endCommands(ctx context.Context) error {
+	var errs []error
+	for name := range r.commands {
+		errs = append(errs, fmt.Errorf("the command %s still ran", name), r.kill(name, false), r.ended(ctx, name, "killed"))
+	}
+	for {
+		left, err := toolProcesses()
+		if err != nil || len(left) == 0 {
+			return errors.Join(append(errs, err)...)
+		}
+		for _, pid := range left {
+			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
+		}
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			return errors.Join(append(errs, fmt.Errorf("processes %v of the tool do not end: %w", left, err))...)
+		}
+	}
+}
+
+// toolProcesses returns the processes that are the tool, as a hook or by itself.
+func toolProcesses() ([]int, error) {
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && target == tool {
+			var pid int
+			if _, err := fmt.Sscanf(link, "/proc/%d/exe", &pid); err != nil {
+				return nil, err
+			}
+			found = append(found, pid)
+		}
+	}
+	return found, nil
+}
+
+// syslog takes in what commands write to /dev/log, as the lines of JSON that they have in them.
+func (r *rig) readSyslog(socket interface{ Read([]byte) (int, error) }) {
+	defer close(r.syslogged)
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := socket.Read(buffer)
+		if err != nil {
+			return
+		}
+		message := buffer[:n]
+		if at := bytes.IndexByte(message, '{'); at >= 0 {
+			message = message[at:]
+		}
+		r.journal.add(string(bytes.TrimRight(message, "\n\x00")) + "\n")
+	}
+}
+
+func content(path string) string {
+	text, _ := os.ReadFile(path) // what a story wants of it is not there then
+	return string(text)
+}
