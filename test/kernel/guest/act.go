@@ -37,7 +37,7 @@ func (r *rig) act(ctx context.Context, s story.Step) error {
 	case "forge":
 		return forge(s.Args[0] == "through", s.Args[1])
 	case "bitstream":
-		return bitstream(s.Bitstream())
+		return writeBitstream(bitstreamDir, s.Bitstream())
 	case "tool", "container":
 		return r.run(ctx, s.Verb, "ok", s.Args)
 	case "toolfails", "containerfails":

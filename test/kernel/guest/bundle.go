@@ -17,10 +17,10 @@ const (
 	cdiKind   = "fpga.intel.com/fpga" // of the daemon's spec
 )
 
-// writeBundle makes the bundle of a container, of which the CDI library, as in a runtime,
-// makes one with these devices by the specs that the daemon has written.
-func writeBundle(dir string, devices, env []string) error {
-	cache, err := cdi.NewCache(cdi.WithSpecDirs(cdiDir), cdi.WithAutoRefresh(false))
+// writeBundle makes the bundle of a container with this environment. As in a runtime, the
+// CDI library adds the devices, and with them their hooks, from the specs in a directory.
+func writeBundle(dir, specs string, devices, env []string) error {
+	cache, err := cdi.NewCache(cdi.WithSpecDirs(specs), cdi.WithAutoRefresh(false))
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func containerSpec(env []string) *oci.Spec {
 	return &oci.Spec{
 		Version: oci.Version,
 		Process: &oci.Process{
-			Args: []string{"/init", "container"}, Env: env, Cwd: "/", NoNewPrivileges: true,
+			Args: []string{"/init", "container"}, Env: append([]string{"PATH=/bin"}, env...), Cwd: "/", NoNewPrivileges: true,
 			Capabilities: &oci.LinuxCapabilities{},
 		},
 		Root: &oci.Root{Path: "rootfs"},

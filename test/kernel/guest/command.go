@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,11 +30,11 @@ type command struct {
 	process        *exec.Cmd
 	stdout, stderr string // files: a pipe is not at its end before a hook that runc has left behind is
 	container      string // its name for runc, "" for the tool
-	ended          chan error
+	ended          chan struct{}
 }
 
-// bitstream writes a bitstream where the tool runs.
-func bitstream(b story.Bitstream) error {
+// writeBitstream writes a GBS into a directory.
+func writeBitstream(dir string, b story.Bitstream) error {
 	image, err := image(b.AFU)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func bitstream(b story.Bitstream) error {
 	if b.Cut > 0 {
 		gbs = gbs[:b.Cut]
 	}
-	return os.WriteFile(filepath.Join(bitstreamDir, b.File), gbs, 0o644)
+	return os.WriteFile(filepath.Join(dir, b.File), gbs, 0o644)
 }
 
 // begin starts a command under a name.
@@ -54,11 +54,11 @@ func (r *rig) begin(name, kind string, args []string) error {
 	if _, ok := r.commands[name]; ok {
 		return fmt.Errorf("there is a command %s already", name)
 	}
-	c := &command{ended: make(chan error, 1)}
+	c := &command{ended: make(chan struct{})}
 	if kind == "container" {
 		c.container = name
 		bundle := filepath.Join(bundleDir, name)
-		if err := writeBundle(bundle, strings.Split(args[0], ","), args[1:]); err != nil {
+		if err := writeBundle(bundle, cdiDir, strings.Split(args[0], ","), args[1:]); err != nil {
 			return err
 		}
 		// An initramfs is no mount that a process could pivot from.
@@ -86,19 +86,24 @@ func (r *rig) begin(name, kind string, args []string) error {
 	if err := c.process.Start(); err != nil {
 		return err
 	}
-	go func() { c.ended <- c.process.Wait() }()
+	go func() {
+		_ = c.process.Wait() // its ProcessState says more
+		close(c.ended)
+	}()
 	return nil
 }
 
-// ended waits until a command has ended as wanted: ok, failed (exit status 1), or killed.
+// states are the ways in which a command can end, as [os.ProcessState] has them.
+var states = map[string]string{"ok": "exit status 0", "failed": "exit status 1", "killed": "signal: killed"}
+
+// ended waits until a command has ended in one of these ways.
 func (r *rig) ended(ctx context.Context, name, want string) error {
 	c, ok := r.commands[name]
 	if !ok {
 		return fmt.Errorf("no command %s was begun", name)
 	}
-	var err error
 	select {
-	case err = <-c.ended:
+	case <-c.ended:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -118,20 +123,11 @@ func (r *rig) ended(ctx context.Context, name, want string) error {
 			return err
 		}
 	}
-	status := c.process.ProcessState.Sys().(syscall.WaitStatus)
-	got := "killed"
-	switch {
-	case err == nil:
-		got = "ok"
-	case status.Exited() && status.ExitStatus() == 1:
-		got = "failed"
-	case status.Exited():
-		got = fmt.Sprintf("exit status %d", status.ExitStatus())
-	}
-	if got != want {
+	got := c.process.ProcessState.String()
+	if got != states[want] {
 		return fmt.Errorf("%s: %s", got, r.said)
 	}
-	if got == "failed" && c.container == "" && strings.Count(stderr, "\n") != 1 {
+	if want == "failed" && c.container == "" && strings.Count(stderr, "\n") != 1 {
 		return fmt.Errorf("stderr is %q, want one line", stderr)
 	}
 	return nil
@@ -187,6 +183,19 @@ func (r *rig) programming(ctx context.Context, port string) error {
 	}
 }
 
+// hooks waits until so many processes of the tool run.
+func (r *rig) hooks(ctx context.Context, want int) error {
+	for {
+		found, err := toolProcesses()
+		if err != nil || len(found) == want {
+			return err
+		}
+		if pause(ctx, 10*time.Millisecond) != nil {
+			return fmt.Errorf("%w: %d run", context.Cause(ctx), len(found))
+		}
+	}
+}
+
 // endCommands kills what still runs, hooks that runc has left behind too.
 func (r *rig) endCommands(ctx context.Context) error {
 	var errs []error
@@ -226,8 +235,8 @@ func toolProcesses() ([]int, error) {
 	return found, nil
 }
 
-// syslog takes in what commands write to /dev/log, as the lines of JSON that they have in them.
-func (r *rig) readSyslog(socket interface{ Read([]byte) (int, error) }) {
+// readSyslog adds to the journal what commands write to /dev/log: lines of JSON behind a head.
+func (r *rig) readSyslog(socket io.Reader) {
 	defer close(r.syslogged)
 	buffer := make([]byte, 64<<10)
 	for {

@@ -127,6 +127,8 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 		return r.exclusive(s.Args[0])
 	case "open":
 		return r.openNode(s.Args[0])
+	case "close":
+		return r.closeNode(s.Args[0])
 	case "mknod":
 		return r.mknod(s.Args[0])
 	case "reaches":
@@ -135,6 +137,8 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 		return r.withheld(s.Args[0])
 	case "programming":
 		return r.programming(ctx, s.Args[0])
+	case "hooks":
+		return r.hooks(ctx, s.Count())
 	case "ended":
 		return r.ended(ctx, s.Args[0], s.Args[1])
 	case "says":

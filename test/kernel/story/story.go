@@ -52,6 +52,7 @@ var grammars = map[string]grammar{
 
 	// a container
 	"open":           {1, 1, nil},
+	"close":          {1, 1, nil},
 	"mknod":          {1, 1, nil},
 	"reaches":        {2, 2, nil},
 	"container":      {1, -1, checkContainer},
@@ -60,6 +61,7 @@ var grammars = map[string]grammar{
 	// commands: the tool, a container
 	"begin":       {3, -1, checkBegin},
 	"programming": {1, 1, nil},
+	"hooks":       {1, 1, checkCount},
 	"kill":        {1, 2, checkKill},
 	"ended":       {2, 2, checkEnded},
 	"says":        {1, -1, nil},
