@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ const (
 	bitstreamDir = "/run/bitstreams" // the tool runs here
 	commandDir   = "/run/commands"   // what commands write
 	storeDir     = "/srv/intel.com/fpga"
+	lockDir      = "/run/accelerator-fpga"
 )
 
 // command is a process that a story began: the tool, or runc with a container.
@@ -183,17 +185,30 @@ func (r *rig) programming(ctx context.Context, port string) error {
 	}
 }
 
-// hooks waits until so many processes of the tool run.
-func (r *rig) hooks(ctx context.Context, want int) error {
+// locking waits until so many processes of the tool have the lock of a card, or wait for it.
+func locking(ctx context.Context, want int) error {
 	for {
-		found, err := toolProcesses()
-		if err != nil || len(found) == want {
+		processes, err := toolProcesses()
+		if err != nil {
 			return err
 		}
+		found := slices.DeleteFunc(slices.Clone(processes), func(pid int) bool { return !hasOpen(pid, lockDir) })
+		if len(found) == want {
+			return nil
+		}
 		if pause(ctx, 10*time.Millisecond) != nil {
-			return fmt.Errorf("%w: %d run", context.Cause(ctx), len(found))
+			return fmt.Errorf("%w: %v of the processes %v", context.Cause(ctx), found, processes)
 		}
 	}
+}
+
+// hasOpen reports whether a process has a directory, or a file in it, open.
+func hasOpen(pid int, dir string) bool {
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is right
+	return slices.ContainsFunc(links, func(link string) bool {
+		target, err := os.Readlink(link)
+		return err == nil && strings.HasPrefix(target+"/", dir+"/")
+	})
 }
 
 // endCommands kills what still runs, hooks that runc has left behind too.

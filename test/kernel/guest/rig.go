@@ -137,8 +137,8 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 		return r.withheld(s.Args[0])
 	case "programming":
 		return r.programming(ctx, s.Args[0])
-	case "hooks":
-		return r.hooks(ctx, s.Count())
+	case "locking":
+		return locking(ctx, s.Count())
 	case "ended":
 		return r.ended(ctx, s.Args[0], s.Args[1])
 	case "says":

@@ -61,7 +61,7 @@ var grammars = map[string]grammar{
 	// commands: the tool, a container
 	"begin":       {3, -1, checkBegin},
 	"programming": {1, 1, nil},
-	"hooks":       {1, 1, checkCount},
+	"locking":     {1, 1, checkCount},
 	"kill":        {1, 2, checkKill},
 	"ended":       {2, 2, checkEnded},
 	"says":        {1, -1, nil},
