@@ -91,7 +91,7 @@ func TestAssignProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(18, 7))
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
 	failed, programmed := 0, 0
-	for range 100_000 {
+	for range 20_000 {
 		var wanted []hook.Pair
 		for range 1 + r.IntN(4) {
 			wanted = append(wanted, hook.NewPair(pick("I", "I", "J"), pick("A", "B", "C")))
@@ -145,7 +145,7 @@ func TestAssignProperties(t *testing.T) {
 			}
 		}
 	}
-	if failed < 1000 || programmed < 1000 {
+	if failed < 500 || programmed < 500 {
 		t.Errorf("%d failed, %d programmed: the test shows little", failed, programmed)
 	}
 }
