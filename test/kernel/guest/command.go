@@ -165,10 +165,10 @@ func (r *rig) kill(name string, hook bool) error {
 	if err == nil && len(hooks) != 1 {
 		err = fmt.Errorf("%d hooks run", len(hooks))
 	}
-	if err != nil {
-		return err
+	for process := range hooks {
+		err = errors.Join(err, unix.Kill(process, unix.SIGKILL))
 	}
-	return unix.Kill(hooks[0], unix.SIGKILL)
+	return err
 }
 
 // programming waits until a port is disabled, as it is while the card is programmed.
@@ -192,19 +192,24 @@ func locking(ctx context.Context, want int) error {
 		if err != nil {
 			return err
 		}
-		found := slices.DeleteFunc(slices.Clone(processes), func(pid int) bool { return !hasOpen(pid, lockDir) })
-		if len(found) == want {
+		found := 0
+		for _, thread := range processes {
+			if hasOpen(thread, lockDir) {
+				found++
+			}
+		}
+		if found == want {
 			return nil
 		}
 		if pause(ctx, 10*time.Millisecond) != nil {
-			return fmt.Errorf("%w: %v of the processes %v", context.Cause(ctx), found, processes)
+			return fmt.Errorf("%w: %d of %d processes", context.Cause(ctx), found, len(processes))
 		}
 	}
 }
 
-// hasOpen reports whether a process has a directory, or a file in it, open.
-func hasOpen(pid int, dir string) bool {
-	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is right
+// hasOpen reports whether a thread has a directory, or a file in it, open.
+func hasOpen(thread int, dir string) bool {
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", thread)) // the pattern is right
 	return slices.ContainsFunc(links, func(link string) bool {
 		target, err := os.Readlink(link)
 		return err == nil && strings.HasPrefix(target+"/", dir+"/")
@@ -222,8 +227,8 @@ func (r *rig) endCommands(ctx context.Context) error {
 		if err != nil || len(left) == 0 {
 			return errors.Join(append(errs, err)...)
 		}
-		for _, pid := range left {
-			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
+		for process := range left {
+			_ = unix.Kill(process, unix.SIGKILL) // it may have ended
 		}
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
 			return errors.Join(append(errs, fmt.Errorf("processes %v of the tool do not end: %w", left, err))...)
@@ -231,20 +236,21 @@ func (r *rig) endCommands(ctx context.Context) error {
 	}
 }
 
-// toolProcesses returns the processes that are the tool, as a hook or by itself.
-func toolProcesses() ([]int, error) {
-	links, err := filepath.Glob("/proc/[0-9]*/exe")
+// toolProcesses returns the processes that are the tool, as a hook or by itself: of each a
+// thread. The thread of a killed process that is in the kernel is the only one that is left.
+func toolProcesses() (map[int]int, error) {
+	links, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/exe")
 	if err != nil {
 		return nil, err
 	}
-	var found []int
+	found := map[int]int{}
 	for _, link := range links {
 		if target, err := os.Readlink(link); err == nil && target == tool {
-			var pid int
-			if _, err := fmt.Sscanf(link, "/proc/%d/exe", &pid); err != nil {
+			var process, thread int
+			if _, err := fmt.Sscanf(link, "/proc/%d/task/%d/exe", &process, &thread); err != nil {
 				return nil, err
 			}
-			found = append(found, pid)
+			found[process] = thread
 		}
 	}
 	return found, nil
