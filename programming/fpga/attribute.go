@@ -2,7 +2,6 @@ package fpga
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -50,7 +49,7 @@ func PortAttributes(h Host, c Card, port Port) ([]Attribute, error) {
 }
 
 // errLeft is returned for a card that is not there any more.
-var errLeft = fmt.Errorf("the card has left, want it plugged in with its driver: %w", fs.ErrNotExist)
+var errLeft = absentf("the card has left, want it plugged in with its driver")
 
 // placeOf locates a card anew.
 func placeOf(h Host, c Card) (place, error) {
