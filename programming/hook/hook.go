@@ -195,7 +195,10 @@ func (h *Hook) isSelf(path string) bool {
 // ports that they mean. own has the addresses of those that this invocation programs.
 func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err error) {
 	own = map[string]bool{}
-	for _, name := range names {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
 		card, port, err := fpga.Find(h.Host, name)
 		if err != nil {
 			return nil, nil, err
@@ -213,14 +216,14 @@ func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err
 		if len(h.Devices) == 0 || slices.Contains(h.Devices, name) {
 			own[card.Address] = true
 		}
-		i := slices.IndexFunc(cards, func(c fpga.Card) bool { return c.Address == card.Address })
-		if i < 0 {
+		at := slices.IndexFunc(cards, func(c fpga.Card) bool { return c.Address == card.Address })
+		if at < 0 {
 			cards = append(cards, card)
 			continue
 		}
-		ports := append(cards[i].Ports, card.Ports...)
+		ports := append(cards[at].Ports, card.Ports...)
 		slices.SortStableFunc(ports, func(a, b fpga.Port) int { return cmp.Compare(a.Number, b.Number) })
-		cards[i].Ports = slices.CompactFunc(ports, func(a, b fpga.Port) bool { return a.Number == b.Number })
+		cards[at].Ports = slices.CompactFunc(ports, func(a, b fpga.Port) bool { return a.Number == b.Number })
 	}
 	return cards, own, nil
 }
