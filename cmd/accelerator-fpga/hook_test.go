@@ -119,7 +119,7 @@ func TestHookProcess(t *testing.T) {
 		code            int
 		stderr, logged  string
 	}{
-		{"loaded", bits.AFU, self, []string{"--device", "5e:00.0"}, 0, "", "programming.present 5e:00.0\n"},
+		{"loaded, without a look at nodes", bits.AFU, self, []string{"--device", "5e:00.0", "--dev-root", "/none"}, 0, "", "programming.present 5e:00.0\n"},
 		{"by the entry of config.json", bits.AFU, link, nil, 0, "", "programming.present 5e:00.0\n"},
 		{"another path", bits.AFU, "/none", nil, 0, "", "programming.present 3b:00.0\n"},
 		{"no bitstream", bits.OtherAFU, self, []string{"--device", "5e:00.0"}, 1, "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: no bitstream for interface " + bits.Interface + " and AFU " + bits.OtherAFU +

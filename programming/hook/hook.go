@@ -71,9 +71,13 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 		return nil
 	}
 	at := h.at.Load()
+	device := at.card.ID()
+	if device == "" && len(h.Devices) == 1 {
+		device = h.Devices[0]
+	}
 	err = errors.New(terminal.Escape(at.about + ": " + err.Error()))
 	h.Log.Error("programming failed", event.ProgrammingFailed, event.Err(err), event.Lasted(time.Since(at.began)), event.Container(at.container),
-		event.Device(at.card.ID()), event.AFU(at.afu), event.Interface(at.interfaceID), event.Path(at.file))
+		event.Device(device), event.AFU(at.afu), event.Interface(at.interfaceID), event.Path(at.file))
 	return err
 }
 
@@ -89,9 +93,9 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	var pairs []pair
 	names := h.Devices
 	if h.AFU == "" {
-		at.about = filepath.Join(state.Bundle, "config.json")
+		at.about = "config.json"
 		h.enter(at)
-		config, err := readConfig(at.about)
+		config, err := readConfig(filepath.Join(state.Bundle, "config.json"))
 		if err != nil {
 			return err
 		}
@@ -191,7 +195,10 @@ func (h *Hook) isSelf(path string) bool {
 // ports that they mean. own has the addresses of those that this invocation programs.
 func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err error) {
 	own = map[string]bool{}
-	for _, name := range names {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
 		card, port, err := fpga.Find(h.Host, name)
 		if err != nil {
 			return nil, nil, err
@@ -209,14 +216,14 @@ func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err
 		if len(h.Devices) == 0 || slices.Contains(h.Devices, name) {
 			own[card.Address] = true
 		}
-		i := slices.IndexFunc(cards, func(c fpga.Card) bool { return c.Address == card.Address })
-		if i < 0 {
+		at := slices.IndexFunc(cards, func(c fpga.Card) bool { return c.Address == card.Address })
+		if at < 0 {
 			cards = append(cards, card)
 			continue
 		}
-		ports := append(cards[i].Ports, card.Ports...)
+		ports := append(cards[at].Ports, card.Ports...)
 		slices.SortStableFunc(ports, func(a, b fpga.Port) int { return cmp.Compare(a.Number, b.Number) })
-		cards[i].Ports = slices.CompactFunc(ports, func(a, b fpga.Port) bool { return a.Number == b.Number })
+		cards[at].Ports = slices.CompactFunc(ports, func(a, b fpga.Port) bool { return a.Number == b.Number })
 	}
 	return cards, own, nil
 }

@@ -277,7 +277,7 @@ func TestState(t *testing.T) {
 	for stdin, want := range map[string]string{
 		`{"bundle":`:                        "OCI state on stdin: not the JSON of the OCI runtime specification",
 		`{"id":"c1"}`:                       "OCI state on stdin: bundle \"\", want",
-		`{"id":"c1","bundle":"/none/here"}`: "/none/here/config.json: open: no such file or directory",
+		`{"id":"c1","bundle":"/none/here"}`: "config.json: open /none/here/config.json: no such file or directory",
 	} {
 		k, lines := h.hook(hook.Flags{})
 		if err := k.Run(t.Context(), strings.NewReader(stdin)); err == nil || !strings.Contains(err.Error(), want) || len(lines()) != 1 {

@@ -24,7 +24,7 @@ func NewLog(socket, file string) *zap.Logger {
 	core := func(severity int, level zapcore.LevelEnabler) zapcore.Core {
 		return zapcore.NewCore(zapcore.NewJSONEncoder(event.Keys()), sink{socket, file, severity}, level)
 	}
-	return zap.New(zapcore.NewTee(core(6, only(zapcore.InfoLevel)), core(3, only(zapcore.ErrorLevel))))
+	return zap.New(zapcore.NewTee(core(6, only(zapcore.InfoLevel)), core(3, only(zapcore.ErrorLevel)))).Named("hook")
 }
 
 type only zapcore.Level
