@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,9 +46,12 @@ journal (accelerator-fpga), or to a file if there is neither.`,
 			if err != nil {
 				return asFailure(err)
 			}
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), s.timeout, fmt.Errorf("not done after %s (--timeout)", s.timeout))
+			host, err := s.host()
+			if err != nil {
+				return asFailure(err)
+			}
+			ctx, cancel := s.deadline(cmd.Context())
 			defer cancel()
-			host := fpga.Host{Sys: s.sysfs, Dev: s.dev}
 			store := programming.Store(s.store)
 			h := hook.Hook{
 				Flags: flags, Self: self, Parse: parseHook, Host: host, Store: store,
@@ -69,7 +71,7 @@ journal (accelerator-fpga), or to a file if there is neither.`,
 // none of the flags.
 func parseHook(args []string) (hook.Flags, error) {
 	var flags hook.Flags
-	cmd, rest, err := newRoot().Find(args[min(1, len(args)):])
+	cmd, rest, err := newRoot().Find(withLongFlags(args[min(1, len(args)):]))
 	if err == nil {
 		err = cmd.ParseFlags(rest)
 	}

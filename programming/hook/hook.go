@@ -71,9 +71,13 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 		return nil
 	}
 	at := h.at.Load()
+	device := at.card.ID()
+	if device == "" && len(h.Devices) == 1 {
+		device = h.Devices[0]
+	}
 	err = errors.New(terminal.Escape(at.about + ": " + err.Error()))
 	h.Log.Error("programming failed", event.ProgrammingFailed, event.Err(err), event.Lasted(time.Since(at.began)), event.Container(at.container),
-		event.Device(at.card.ID()), event.AFU(at.afu), event.Interface(at.interfaceID), event.Path(at.file))
+		event.Device(device), event.AFU(at.afu), event.Interface(at.interfaceID), event.Path(at.file))
 	return err
 }
 
@@ -89,9 +93,9 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	var pairs []pair
 	names := h.Devices
 	if h.AFU == "" {
-		at.about = filepath.Join(state.Bundle, "config.json")
+		at.about = "config.json"
 		h.enter(at)
-		config, err := readConfig(at.about)
+		config, err := readConfig(filepath.Join(state.Bundle, "config.json"))
 		if err != nil {
 			return err
 		}
@@ -131,24 +135,27 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 		}
 		at.about, at.placement, at.began = p.name, p, time.Now()
 		h.enter(at)
-		if p.loaded {
-			h.Log.Info("AFU was loaded already", event.ProgrammingPresent, event.Device(p.card.ID()), event.AFU(p.afu), event.Interface(p.interfaceID),
-				event.Lasted(time.Since(at.began)), event.Container(at.container))
-			continue
+		loaded := p.loaded
+		if !loaded {
+			b, err := h.Store.Lookup(p.interfaceID, p.afu) // checks that it is for this interface
+			if err != nil {
+				return fmt.Errorf("card %s: %w", p.card.ID(), err)
+			}
+			at.file = b.Path
+			h.enter(at)
+			err = h.Program(ctx, p.card, p.port, b)
+			b.Close()
+			if loaded = errors.Is(err, fpga.ErrLoaded); err != nil && !loaded {
+				return err
+			}
 		}
-		b, err := h.Store.Lookup(p.interfaceID, p.afu) // checks that it is for this interface
-		if err != nil {
-			return fmt.Errorf("card %s: %w", p.card.ID(), err)
+		fields := []zap.Field{event.Device(p.card.ID()), event.AFU(p.afu), event.Interface(p.interfaceID),
+			event.Lasted(time.Since(at.began)), event.Container(at.container)}
+		if loaded {
+			h.Log.Info("AFU was loaded already", append(fields, event.ProgrammingPresent)...)
+		} else {
+			h.Log.Info("card programmed", append(fields, event.ProgrammingDone, event.Path(at.file))...)
 		}
-		at.file = b.Path
-		h.enter(at)
-		err = h.Program(ctx, p.card, p.port, b)
-		b.Close()
-		if err != nil {
-			return err
-		}
-		h.Log.Info("card programmed", event.ProgrammingDone, event.Device(p.card.ID()), event.AFU(p.afu), event.Interface(p.interfaceID),
-			event.Path(b.Path), event.Lasted(time.Since(at.began)), event.Container(at.container))
 		at.file = ""
 	}
 	return nil
@@ -191,7 +198,10 @@ func (h *Hook) isSelf(path string) bool {
 // ports that they mean. own has the addresses of those that this invocation programs.
 func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err error) {
 	own = map[string]bool{}
-	for _, name := range names {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
 		card, port, err := fpga.Find(h.Host, name)
 		if err != nil {
 			return nil, nil, err
@@ -209,14 +219,14 @@ func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err
 		if len(h.Devices) == 0 || slices.Contains(h.Devices, name) {
 			own[card.Address] = true
 		}
-		i := slices.IndexFunc(cards, func(c fpga.Card) bool { return c.Address == card.Address })
-		if i < 0 {
+		at := slices.IndexFunc(cards, func(c fpga.Card) bool { return c.Address == card.Address })
+		if at < 0 {
 			cards = append(cards, card)
 			continue
 		}
-		ports := append(cards[i].Ports, card.Ports...)
+		ports := append(cards[at].Ports, card.Ports...)
 		slices.SortStableFunc(ports, func(a, b fpga.Port) int { return cmp.Compare(a.Number, b.Number) })
-		cards[i].Ports = slices.CompactFunc(ports, func(a, b fpga.Port) bool { return a.Number == b.Number })
+		cards[at].Ports = slices.CompactFunc(ports, func(a, b fpga.Port) bool { return a.Number == b.Number })
 	}
 	return cards, own, nil
 }

@@ -37,6 +37,7 @@ func run(ctx context.Context, binary string) error {
 	}{
 		{"size of the binary", size},
 		{"start to first list, 20 times", start},
+		{"hook of a container whose cards are programmed already, 500 times", hook},
 		{"change to list, 2000 times", latency},
 		{"memory and idle CPU, two minutes", idle},
 		{"memory under scrapes, a minute", scraped},
