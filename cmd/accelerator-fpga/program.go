@@ -180,7 +180,8 @@ virtual functions.`,
 type movedRow struct {
 	PCIAddress string `json:"pciAddress"`
 	PortID     int    `json:"portId"`
-	Done       string `json:"done"` // released or assigned
+	Done       string `json:"done"`  // released or assigned
+	Bound      bool   `json:"bound"` // the port is there, with a driver
 }
 
 // newMove completes a command that releases or assigns a port.
@@ -210,14 +211,26 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 		if err := move(p, ctx, card, d.port); err != nil {
 			return asFailure(err)
 		}
-		w := stdout(cmd, quiet)
-		if s.json() {
-			return asFailure(printJSON(w, movedRow{card.Address, d.port, done}))
+		// Linux 6.1 binds no driver to a port that was assigned.
+		if now, _, err := fpga.Find(host, card.Address); err == nil {
+			card = now
 		}
-		_, err = fmt.Fprintf(w, "%s port %d of card %s\n", done, d.port, card.ID())
-		return asFailure(err)
+		_, unbound := card.Port(d.port)
+		return asFailure(printMoved(stdout(cmd, quiet), card, movedRow{card.Address, d.port, done, unbound == nil}, s.json()))
 	}
 	d.addPortTo(cmd)
 	addQuiet(cmd, &quiet)
 	return cmd
+}
+
+func printMoved(w io.Writer, card fpga.Card, r movedRow, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, r)
+	}
+	text := fmt.Sprintf("%s port %d of card %s\n", r.Done, r.PortID, card.ID())
+	if r.Done == "assigned" && !r.Bound {
+		text += "the port has no driver until that of the card is bound anew: " + card.Rebind() + "\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -37,7 +38,7 @@ var ErrLoaded = errors.New("the port has the AFU already")
 // card and the remedy, in one line.
 func (p Programmer) Program(ctx context.Context, card Card, port Port, b *programming.Bitstream) error {
 	if port.Number < 0 {
-		return fmt.Errorf("card %s: no driver of %s, want it bound: %s", card.ID(), port.Name, driverOf(card).rebind(card.Address))
+		return fmt.Errorf("card %s: no driver of %s, want it bound: %s", card.ID(), port.Name, card.Rebind())
 	}
 	return within(ctx, card, port.Number, func() error { return p.program(ctx, card, port.Number, b) })
 }
@@ -180,7 +181,7 @@ func Fits(card Card, port Port, b *programming.Bitstream) error {
 		return fmt.Errorf("%s: for interface %s, want %s of the card: a bitstream that was built for it", b.Path, b.InterfaceID, card.InterfaceID)
 	case errors.Is(port.AFUErr, syscall.EBUSY):
 		return fmt.Errorf("%w: the port is disabled, since another tool programs it or a programming has failed, want it enabled: %s",
-			port.AFUErr, driverOf(card).rebind(card.FMEAddress))
+			port.AFUErr, card.Rebind())
 	case errors.Is(port.AFUErr, fs.ErrNotExist):
 		return fmt.Errorf("no AFU id of %s, want one: the result could not be verified", port.Name)
 	}
@@ -288,7 +289,7 @@ func (t taken) explain(err error, portDir, text string) error {
 		hint = ": the kernel has no memory for a copy of the bitstream"
 	}
 	if _, busy := sysfs.Read(portDir + "/afu_id"); errors.Is(busy, syscall.EBUSY) {
-		hint += "; the port stays disabled until " + t.rebind(t.fmeAt)
+		hint += "; the port stays disabled until " + t.card.Rebind()
 	}
 	return fmt.Errorf("programming: %w%s", err, hint)
 }
@@ -325,7 +326,7 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 		}
 		switch {
 		case errors.Is(err, syscall.EBUSY):
-			return fmt.Errorf("%w after programming: the port stays disabled until %s", err, t.rebind(t.fmeAt))
+			return fmt.Errorf("%w after programming: the port stays disabled until %s", err, t.card.Rebind())
 		case err != nil:
 			return fmt.Errorf("programmed, but not verified: %w", err)
 		}
@@ -333,17 +334,10 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 	}
 }
 
-// rebind returns the command that enables the ports of a card: a failed programming leaves a
-// port of dfl disabled for as long as its driver is bound (disable_count, dfl-afu-main.c).
-func (d *driver) rebind(address string) string {
-	return fmt.Sprintf("for f in unbind bind; do echo %s > /sys/bus/pci/drivers/%s/$f; done", address, d.pci)
-}
-
-func driverOf(c Card) *driver {
-	for _, d := range drivers {
-		if d.name == c.Driver {
-			return d
-		}
-	}
-	return drivers[0]
+// Rebind returns the command that binds the driver of a card anew, and so enables its ports: a
+// failed programming leaves a port of dfl disabled for as long as its driver is bound
+// (disable_count, dfl-afu-main.c), and Assign leaves a port without driver.
+func (c Card) Rebind() string {
+	i := slices.IndexFunc(drivers, func(d *driver) bool { return d.name == c.Driver })
+	return fmt.Sprintf("for f in unbind bind; do echo %s > /sys/bus/pci/drivers/%s/$f; done", c.Address, drivers[max(i, 0)].pci)
 }
