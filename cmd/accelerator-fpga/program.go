@@ -23,13 +23,13 @@ func newProgram(s *settings) *cobra.Command {
 		Aliases: []string{"program"},
 		Short:   "Program a port of a card with a bitstream",
 		Long: `Programs a port of a card, and returns when the card has the bitstream's AFU. It needs
-root. Nothing is done if the port has that AFU already. Refused are a bitstream for another
-interface, a port that a process has open, and one that a failed programming has left
+root. It does nothing if the port has that AFU already. It refuses a bitstream for another
+interface, a port that a process has open, and a port that a failed programming has left
 disabled.
 
-Programming takes seconds. One process at a time programs a card, the others wait. Nothing
-can stop the card's driver once it has begun: after --timeout the command fails, and the
-process stays until the driver is done.`,
+Programming takes seconds. One process at a time programs a card, the others wait. Once the
+card's driver has begun it cannot be stopped: after --timeout the command fails, and its process
+stays until the driver is done.`,
 		Example: `  accelerator-fpga pr --device 3b:00.0 nlb_400.gbs
   accelerator-fpga pr --device 3b:00.0 --port 1 nlb_400.gbs
   accelerator-fpga pr --device /dev/dfl-fme.0 --dry-run nlb_400.gbs     only check whether they fit`,
@@ -157,9 +157,9 @@ func newRelease(s *settings) *cobra.Command {
 	return newMove(s, &cobra.Command{
 		Use:   "release --device CARD --port N",
 		Short: "Take a port from the physical function, for a virtual one",
-		Long: `Releases a port: it leaves the physical function, and its node goes. When as many ports
-are released as there shall be virtual functions, sriov_numvfs of the card makes these. It needs
-root, and a port that no process has open.`,
+		Long: `Releases a port: the physical function and /dev have it no more. To make virtual functions,
+release one port for each, and write their number to sriov_numvfs of the card. It needs root,
+and a port that no process has open.`,
 		Example: `  accelerator-fpga release --device 3b:00.0 --port 1
   echo 1 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs`,
 	}, "released", fpga.Programmer.Release)
@@ -169,8 +169,8 @@ func newAssign(s *settings) *cobra.Command {
 	return newMove(s, &cobra.Command{
 		Use:   "assign --device CARD --port N",
 		Short: "Give a released port back to the physical function",
-		Long: `Assigns a released port to the physical function again. It needs root, and a card without
-virtual functions.`,
+		Long: `Assigns a released port to the physical function again. It needs root. Remove the virtual
+functions first.`,
 		Example: `  echo 0 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs
   accelerator-fpga assign --device 3b:00.0 --port 1`,
 	}, "assigned", fpga.Programmer.Assign)

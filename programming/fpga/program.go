@@ -126,6 +126,10 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 }
 
 func (p Programmer) move(ctx context.Context, card Card, number int, verb string, request func(requests) uintptr) error {
+	const most = 255 // as sysfs has it; a request takes 32 bits
+	if number < 0 || number > most {
+		return fmt.Errorf("%s: want the number of a port, 0 to %d", verb, most)
+	}
 	t, err := p.take(ctx, card)
 	if err != nil {
 		return err

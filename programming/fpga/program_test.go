@@ -431,6 +431,17 @@ func TestReleaseAndAssign(t *testing.T) {
 	}
 }
 
+func TestReleaseRefusesNumber(t *testing.T) {
+	for _, number := range []int{-1, 256, 1 << 32} {
+		r := newRig(t, "kernel-6.1-two-ports")
+		card, _ := r.card("01:00.0")
+		r.refused(r.p.Release(t.Context(), card, number), "card 01:00.0, port ", "want the number of a port, 0 to 255")
+		if len(r.requests) > 0 {
+			t.Errorf("port %d: requests %#x, want none", number, r.requests)
+		}
+	}
+}
+
 // Without a seam, the request goes to the file that a simulated card has as its node.
 func TestSimulatedCard(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
