@@ -84,7 +84,7 @@ func parseFileID(s string) (string, error) {
 }
 
 // unpackAOCX reads the GBS in a gzip section, writes its raw bitstream to w, and returns the
-// header and the length of what was written. It fails after more than [MaxSize] bytes.
+// header and the length of the data. It fails after more than [MaxSize] bytes.
 func unpackAOCX(r io.ReaderAt, gz section, w io.Writer) (gbsHeader, int64, error) {
 	in, err := gzip.NewReader(bufio.NewReaderSize(io.NewSectionReader(r, gz.offset, gz.size), 64<<10))
 	if err != nil {
