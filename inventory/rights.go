@@ -52,6 +52,11 @@ func nodesGiven(holdings []Holding) []string {
 	return all
 }
 
+// mayBeGiven reports whether a container may have been given the nodes of the unit that is
+// present. A unit that is not known to be the claimed device is not offered, and a container that
+// restarts gets none of its nodes.
+func (s *slot) mayBeGiven() bool { return s.claim == nil || s.claim.renamed || s.claim.moved }
+
 // lose keeps the right of a device to nodes that it loses, until the answer to a later question
 // has no holder of it.
 func (s *slot) lose(nodes []string, now time.Time) {
