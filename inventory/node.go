@@ -218,7 +218,7 @@ func (n *node) leave(s *slot, cause, now time.Time) {
 	if !n.asks || n.policy.Name != nil && d.OfferedAs == "" {
 		return
 	}
-	if s.mayBeGiven() {
+	if s.mayBeGiven(d) {
 		s.lose(nodesOf(d), now)
 	}
 	if s.claim == nil {

@@ -52,10 +52,12 @@ func nodesGiven(holdings []Holding) []string {
 	return all
 }
 
-// mayBeGiven reports whether a container may have been given the nodes of the unit that is
-// present. A unit that is not known to be the claimed device is not offered, and a container that
-// restarts gets none of its nodes.
-func (s *slot) mayBeGiven() bool { return s.claim == nil || s.claim.renamed || s.claim.moved }
+// mayBeGiven reports whether a container may have been given the nodes of d, which was present in
+// the slot. A port without a number is in the place of a claimed device by guess. Such a port is
+// not offered, and a container that restarts gets none of its nodes.
+func (s *slot) mayBeGiven(d *Device) bool {
+	return s.claim == nil || s.claim.renamed || d.PortID >= 0
+}
 
 // lose keeps the right of a device to nodes that it loses, until the answer to a later question
 // has no holder of it.
