@@ -60,7 +60,7 @@ func newRoot() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.store, "store", "/srv/intel.com/fpga", "`directory` with the bitstreams of this node")
 	flags.StringVarP(&s.output, "output", "o", "", "`json` (default: text)")
-	root.AddCommand(newInfo(&s), newInstall(&s), newList(&s), newVersion())
+	root.AddCommand(newInfo(&s), newInstall(&s), newList(&s), newInstallBinary(), newVersion())
 	return root
 }
 
