@@ -3,6 +3,7 @@ package programming
 import (
 	"bufio"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -83,23 +84,46 @@ func parseFileID(s string) (string, error) {
 	return hash, nil
 }
 
-// unpackAOCX reads the GBS in a gzip section, writes its raw bitstream to w, and returns the
-// header and the length of what was written. It fails after more than [MaxSize] bytes.
-func unpackAOCX(r io.ReaderAt, gz section, w io.Writer) (gbsHeader, int64, error) {
+// openGzip returns the header of the GBS in a gzip section, and a reader of its raw bitstream.
+func openGzip(r io.ReaderAt, gz section) (gbsHeader, io.Reader, error) {
 	in, err := gzip.NewReader(bufio.NewReaderSize(io.NewSectionReader(r, gz.offset, gz.size), 64<<10))
 	if err != nil {
-		return gbsHeader{}, 0, gzipError(err)
+		return gbsHeader{}, nil, gzipError(err)
 	}
 	h, err := readGBSHeader(in)
 	if err != nil {
-		return gbsHeader{}, 0, gzipError(err)
+		return gbsHeader{}, nil, gzipError(err)
 	}
-	n, err := io.Copy(w, io.LimitReader(in, MaxSize+1))
+	return h, in, nil
+}
+
+// unpackAOCX writes the raw bitstream in a gzip section to w, and returns its header and
+// length. It fails after more than [MaxSize] bytes, or when ctx ends.
+func unpackAOCX(ctx context.Context, r io.ReaderAt, gz section, w io.Writer) (gbsHeader, int64, error) {
+	h, in, err := openGzip(r, gz)
+	if err != nil {
+		return gbsHeader{}, 0, err
+	}
+	n, err := io.Copy(w, io.LimitReader(untilDone(ctx, in), MaxSize+1))
 	if err != nil {
 		return gbsHeader{}, 0, gzipError(err)
 	}
 	return h, n, checkSize(n)
 }
+
+// untilDone returns a reader that fails when ctx has ended.
+func untilDone(ctx context.Context, r io.Reader) io.Reader {
+	return readerFunc(func(p []byte) (int, error) {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		return r.Read(p)
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func gzipError(err error) error {
 	return fmt.Errorf("section %s: %w", sectionGBS, ends(err, "compressed data ends too soon"))

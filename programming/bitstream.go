@@ -1,6 +1,7 @@
 package programming
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ type Bitstream struct {
 	Format      string // GBS or AOCX
 	InterfaceID string // of the region that it fits, 32 lower-case hex digits
 	AFUID       string // that a port has when it is programmed, likewise
-	Size        int64  // of the raw bitstream, in bytes
+	Size        int64  // of the raw bitstream, in bytes; of an AOCX 0 until Check or Map
 	Hash        string // of an AOCX: 8 to 40 lower-case hex digits
 	Board       string // of an AOCX: any text, or ""
 
@@ -35,8 +36,8 @@ type Bitstream struct {
 	part     section // of the file: the raw bitstream, or that of an AOCX under gzip
 }
 
-// Open opens a bitstream and checks all of it that can be checked without a card. The format
-// follows from the extension. An error names the file.
+// Open opens a bitstream and reads its ids. The format follows from the extension. The
+// compressed part of an AOCX is read by Check and Map. An error names the file.
 func Open(path string) (*Bitstream, error) {
 	format, err := formatOf(path)
 	if err != nil {
@@ -95,9 +96,9 @@ func parse(path, format string, file *os.File) (_ *Bitstream, err error) {
 	}
 	var header gbsHeader
 	if format == GBS {
-		header, b.Size, err = b.readGBS()
+		header, err = b.readGBS()
 	} else {
-		header, b.Size, err = b.readAOCX()
+		header, err = b.readAOCX()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -106,22 +107,46 @@ func parse(path, format string, file *os.File) (_ *Bitstream, err error) {
 	return b, nil
 }
 
-func (b *Bitstream) readGBS() (gbsHeader, int64, error) {
+func (b *Bitstream) readGBS() (gbsHeader, error) {
 	header, err := readGBSHeader(io.NewSectionReader(b.file, 0, b.fileSize))
 	if err != nil {
-		return gbsHeader{}, 0, err
+		return gbsHeader{}, err
 	}
 	b.part = section{header.length, b.fileSize - header.length}
-	return header, b.part.size, checkSize(b.part.size)
+	b.Size = b.part.size
+	return header, checkSize(b.Size)
 }
 
-func (b *Bitstream) readAOCX() (gbsHeader, int64, error) {
+func (b *Bitstream) readAOCX() (gbsHeader, error) {
 	parts, err := readAOCX(b.file, b.fileSize)
 	if err != nil {
-		return gbsHeader{}, 0, err
+		return gbsHeader{}, err
 	}
 	b.Hash, b.Board, b.part = parts.hash, parts.board, parts.gz
-	return unpackAOCX(b.file, b.part, io.Discard)
+	header, _, err := openGzip(b.file, b.part)
+	return header, err
+}
+
+// Check checks all of the file that can be checked without a card, and sets Size. It blocks
+// until it has unpacked an AOCX to its end, or ctx ends.
+func (b *Bitstream) Check(ctx context.Context) error {
+	if b.Format == GBS {
+		return nil // a GBS has neither length nor checksum of its raw bitstream
+	}
+	if err := b.unpack(ctx, io.Discard); err != nil {
+		return fmt.Errorf("%s: %w", b.Path, err)
+	}
+	return nil
+}
+
+// unpack writes the raw bitstream of an AOCX to w, and sets Size.
+func (b *Bitstream) unpack(ctx context.Context, w io.Writer) error {
+	header, n, err := unpackAOCX(ctx, b.file, b.part, w)
+	if err == nil && (header.interfaceID != b.InterfaceID || header.afuID != b.AFUID) {
+		err = errors.New("changed while it was read, want it unchanged")
+	}
+	b.Size = n
+	return err
 }
 
 func checkSize(n int64) error {
@@ -158,8 +183,8 @@ type Mapping struct {
 }
 
 // Map maps the raw bitstream. That of an AOCX is first unpacked into an unlinked file in the
-// store, which is made when it is missing.
-func (b *Bitstream) Map(s Store) (*Mapping, error) {
+// store, which is made when it is missing; that ends with ctx.
+func (b *Bitstream) Map(ctx context.Context, s Store) (*Mapping, error) {
 	if b.Format == GBS {
 		return mapFile(b.Path, b.file, b.part)
 	}
@@ -168,14 +193,10 @@ func (b *Bitstream) Map(s Store) (*Mapping, error) {
 		return nil, err
 	}
 	defer scratch.Close() // the mapping keeps it
-	header, n, err := unpackAOCX(b.file, b.part, scratch)
-	if err != nil {
+	if err := b.unpack(ctx, scratch); err != nil {
 		return nil, fmt.Errorf("%s, unpacked into %s: %w", b.Path, string(s), err)
 	}
-	if n != b.Size || header.interfaceID != b.InterfaceID || header.afuID != b.AFUID {
-		return nil, fmt.Errorf("%s: changed while it was read, want it unchanged", b.Path)
-	}
-	return mapFile(b.Path, scratch, section{0, n})
+	return mapFile(b.Path, scratch, section{0, b.Size})
 }
 
 // mapFile maps a part of a file. The kernel maps from the beginning of a page on only.

@@ -65,13 +65,16 @@ func TestOpen(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := ownDir(t)
 			b, err := programming.Open(write(t, filepath.Join(dir, "file."+test.want.Format), test.file))
+			if err == nil {
+				err = b.Check(t.Context())
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, *b, cmpopts.IgnoreUnexported(*b), cmpopts.IgnoreFields(*b, "Path")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			mapped, err := b.Map(programming.Store(dir))
+			mapped, err := b.Map(t.Context(), programming.Store(dir))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,9 +153,8 @@ func TestOpenRefuses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := write(t, filepath.Join(t.TempDir(), test.file), test.data)
-			b, err := programming.Open(path)
+			err := openAndCheck(t, path)
 			if err == nil {
-				b.Close()
 				t.Fatalf("opened, want an error with %q", test.want)
 			}
 			if !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), test.want) {
@@ -216,7 +218,7 @@ func TestMapChanged(t *testing.T) {
 		}
 		defer b.Close()
 		write(t, path, test.after)
-		if _, err := b.Map(programming.Store(dir)); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := b.Map(t.Context(), programming.Store(dir)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.file, err, test.want)
 		}
 	}
@@ -278,7 +280,7 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		mapped, err := b.Map(store)
+		mapped, err := b.Map(t.Context(), store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +294,7 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	refuse := func(path, want string) {
-		if _, err := programming.Open(path); err == nil || !strings.Contains(err.Error(), want) {
+		if err := openAndCheck(t, path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 	}
@@ -320,6 +322,16 @@ func TestMemory(t *testing.T) {
 		t.Logf("%s: %d KiB allocated, %d KiB of anonymous memory more, %s", test.name, allocated>>10,
 			(rssAnon(t)-rssBefore)>>10, time.Since(begin).Round(time.Millisecond))
 	}
+}
+
+// openAndCheck returns the first error of Open and Check.
+func openAndCheck(t *testing.T, path string) error {
+	b, err := programming.Open(path)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return b.Check(t.Context())
 }
 
 // counter counts the bytes that are written to it.

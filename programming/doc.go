@@ -8,7 +8,8 @@
 //   - A [Bitstream] owns its open file until Close. A [Mapping] owns pages of a file, and
 //     outlives the Bitstream it came from.
 //   - A [Lock] is a flock on a file in the lock directory. The kernel ends it with the
-//     process. The files stay: removing one would let two holders in.
+//     process. The files stay: while one is held, another process that removes it lets a
+//     second holder in.
 //
 // Nothing here runs in the background, and nothing is kept in variables of the package.
 //
@@ -21,7 +22,7 @@
 //
 // # What may block
 //
-// Reading and copying block as long as the file system does. [Open] and [Store.Lookup]
-// decompress an AOCX to its end, [MaxSize] at most. [AcquireLock] blocks until the lock is
-// free or its context ends.
+// Reading and copying block as long as the file system does. [Bitstream.Check] and
+// [Bitstream.Map] unpack an AOCX to its end, [MaxSize] at most, or until their context ends.
+// [AcquireLock] blocks until the lock is free or its context ends.
 package programming

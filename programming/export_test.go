@@ -1,6 +1,9 @@
 package programming
 
-import "io"
+import (
+	"context"
+	"io"
+)
 
 func ReadSections(r io.ReaderAt, size int64, names ...string) (map[string]Part, error) {
 	sections, err := readSections(r, size, names...)
@@ -25,6 +28,6 @@ func ReadAOCX(r io.ReaderAt, size int64, w io.Writer) (hash, board string, n int
 	if err != nil {
 		return "", "", 0, err
 	}
-	_, n, err = unpackAOCX(r, p.gz, w)
+	_, n, err = unpackAOCX(context.Background(), r, p.gz, w)
 	return p.hash, p.board, n, err
 }

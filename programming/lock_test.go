@@ -22,9 +22,12 @@ import (
 // lockIn names the directory in which the test binary holds a lock, as another process.
 const lockIn = "PROGRAMMING_TEST_LOCK_IN"
 
+// card is the address of the FME that tests lock.
+const card = "0000:01:00.0"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(lockIn); dir != "" {
-		if _, err := programming.AcquireLock(context.Background(), dir, "dfl-fme.0"); err != nil {
+		if _, err := programming.AcquireLock(context.Background(), dir, card); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -40,7 +43,7 @@ func TestLock(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			lock, err := programming.AcquireLock(t.Context(), dir, "dfl-fme.0")
+			lock, err := programming.AcquireLock(t.Context(), dir, card)
 			if err != nil {
 				t.Error(err)
 				return
@@ -59,7 +62,7 @@ func TestLock(t *testing.T) {
 	if most.Load() > 0 {
 		t.Errorf("%d at once held the lock", most.Load())
 	}
-	info, err := os.Stat(filepath.Join(dir, "dfl-fme.0.lock"))
+	info, err := os.Stat(filepath.Join(dir, "0000:01:00.0.lock"))
 	if err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("%v, %v, want a file that others cannot open, and so not lock", info, err)
 	}
@@ -68,11 +71,11 @@ func TestLock(t *testing.T) {
 func TestLockWaits(t *testing.T) {
 	dir := filepath.Join(ownDir(t), "run")
 	synctest.Test(t, func(t *testing.T) {
-		held, err := programming.AcquireLock(t.Context(), dir, "dfl-fme.0")
+		held, err := programming.AcquireLock(t.Context(), dir, card)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := programming.AcquireLock(t.Context(), dir, "dfl-fme.1")
+		other, err := programming.AcquireLock(t.Context(), dir, "0000:02:00.0")
 		if err != nil {
 			t.Fatalf("another FME: %v", err)
 		}
@@ -81,8 +84,8 @@ func TestLockWaits(t *testing.T) {
 		begin := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err = programming.AcquireLock(ctx, dir, "dfl-fme.0")
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "dfl-fme.0.lock: held by another process") {
+		_, err = programming.AcquireLock(ctx, dir, card)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "0000:01:00.0.lock: held by another process") {
 			t.Errorf("%v, want that it is held", err)
 		}
 		if waited := time.Since(begin); waited != time.Minute {
@@ -90,7 +93,7 @@ func TestLockWaits(t *testing.T) {
 		}
 
 		time.AfterFunc(10*time.Second, func() { held.Release() })
-		lock, err := programming.AcquireLock(t.Context(), dir, "dfl-fme.0")
+		lock, err := programming.AcquireLock(t.Context(), dir, card)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,12 +121,12 @@ func TestLockOfKilled(t *testing.T) {
 	}
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := programming.AcquireLock(now, dir, "dfl-fme.0"); !errors.Is(err, context.Canceled) {
+	if _, err := programming.AcquireLock(now, dir, card); !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v, want that it is held", err)
 	}
 	holder.Process.Kill()
 	holder.Wait()
-	lock, err := programming.AcquireLock(now, dir, "dfl-fme.0")
+	lock, err := programming.AcquireLock(now, dir, card)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,22 +135,68 @@ func TestLockOfKilled(t *testing.T) {
 
 func TestLockRefused(t *testing.T) {
 	dir := ownDir(t)
-	for _, name := range []string{"", "../x", "a/b", ".", "..", "\x00"} {
-		if _, err := programming.AcquireLock(t.Context(), dir, name); err == nil || !strings.Contains(err.Error(), "want the name of an FME") {
+	for _, name := range []string{"", "../x", "a/b", ".", "..", "\x00", "dfl-fme.0"} {
+		if _, err := programming.AcquireLock(t.Context(), dir, name); err == nil || !strings.Contains(err.Error(), "want DDDD:BB:DD.F") {
 			t.Errorf("name %q: %v", name, err)
 		}
 	}
 	victim := write(t, filepath.Join(dir, "victim"), nil)
-	if err := os.Symlink(victim, filepath.Join(dir, "dfl-fme.0.lock")); err != nil {
+	if err := os.Symlink(victim, filepath.Join(dir, "0000:01:00.0.lock")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := programming.AcquireLock(t.Context(), dir, "dfl-fme.0"); err == nil || !strings.Contains(err.Error(), "want a regular file") {
+	if _, err := programming.AcquireLock(t.Context(), dir, card); err == nil || !strings.Contains(err.Error(), "want a regular file") {
 		t.Errorf("a link: %v", err)
 	}
 	for _, mode := range []fs.FileMode{0o775, 0o777 | fs.ModeSticky} {
 		chmod(t, dir, mode)
-		if _, err := programming.AcquireLock(t.Context(), dir, "dfl-fme.1"); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
+		if _, err := programming.AcquireLock(t.Context(), dir, "0000:02:00.0"); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
 			t.Errorf("mode %s: %v", mode, err)
 		}
+	}
+}
+
+// A lock file that others can open is closed to them: whoever can open it can hold the lock.
+func TestLockFileOfOthers(t *testing.T) {
+	dir := ownDir(t)
+	path := write(t, filepath.Join(dir, card+".lock"), nil)
+	chmod(t, path, 0o644)
+	lock, err := programming.AcquireLock(t.Context(), dir, card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v, want 0600", info.Mode(), err)
+	}
+}
+
+// A lock on a file that was removed since it was opened is none: another process gets that of
+// the file that is made in its place.
+func TestLockFileRemoved(t *testing.T) {
+	dir := ownDir(t)
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	var got atomic.Int32
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 1000 {
+				lock, err := programming.AcquireLock(now, dir, card)
+				if err != nil {
+					continue
+				}
+				got.Add(1)
+				if other, err := programming.AcquireLock(now, dir, card); err == nil {
+					other.Release()
+					t.Error("two at once hold the lock")
+				}
+				os.Remove(filepath.Join(dir, card+".lock"))
+				lock.Release()
+			}
+		})
+	}
+	all.Wait()
+	if got.Load() == 0 {
+		t.Error("nobody got the lock")
 	}
 }

@@ -23,8 +23,8 @@ import (
 // store are refused.
 type Store string
 
-// Lookup opens the bitstream for an interface that has the id, an AFU's or an AOCX's hash. An
-// error with [fs.ErrNotExist] is returned when there is none.
+// Lookup opens the bitstream for an interface that has the id, an AFU's or an AOCX's hash, as
+// [Open] does. An error with [fs.ErrNotExist] is returned when there is none.
 func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 	region, err := ParseID(interfaceID)
 	if err != nil {
@@ -108,6 +108,9 @@ type InstallOptions struct {
 // file is an error with [fs.ErrExist].
 func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (string, error) {
 	path := filepath.Join(string(s), b.InterfaceID, b.fileName())
+	if err := b.Check(ctx); err != nil {
+		return path, err
+	}
 	store, err := openOwnDir(string(s), !o.DryRun)
 	if err != nil {
 		if o.DryRun && errors.Is(err, fs.ErrNotExist) {
@@ -174,13 +177,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 			dir.Remove(name)
 		}
 	}()
-	in := io.NewSectionReader(b.file, 0, b.fileSize)
-	_, err = io.Copy(file, readerFunc(func(p []byte) (int, error) {
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
-		}
-		return in.Read(p)
-	}))
+	_, err = io.Copy(file, untilDone(ctx, io.NewSectionReader(b.file, 0, b.fileSize)))
 	if err == nil {
 		err = file.Sync()
 	}
@@ -193,15 +190,14 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 		return err
 	}
 	defer copied.Close()
+	if err := copied.Check(ctx); err != nil {
+		return err
+	}
 	if copied.Size != b.Size || copied.InterfaceID != b.InterfaceID || copied.fileName() != b.fileName() {
 		return fmt.Errorf("%s: changed while it was copied, want it unchanged", b.Path)
 	}
 	return nil
 }
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func syncDir(dir *os.Root) error {
 	d, err := dir.Open(".")
@@ -279,7 +275,11 @@ func listRegion(ctx context.Context, store *os.Root, interfaceID string) ([]Entr
 		}
 		b, err := openStored(region, interfaceID, name)
 		if err == nil {
+			err = b.Check(ctx)
 			b.Close()
+		}
+		if err != nil {
+			b = nil
 		}
 		entries = append(entries, Entry{path, b, err})
 	}

@@ -378,7 +378,7 @@ func TestInstall(t *testing.T) {
 		t.Errorf("%d bytes after --force, want %d", b.Size, len(raw)+len("longer"))
 	}
 	// Who was reading the replaced one still has it whole.
-	mapped, err := before.Map(programming.Store(store))
+	mapped, err := before.Map(t.Context(), programming.Store(store))
 	if err != nil || string(mapped.Data) != string(raw) {
 		t.Fatalf("%v, want the bitstream that was opened", err)
 	}

@@ -68,13 +68,7 @@ func newZap(core zapcore.Core) *zap.Logger {
 }
 
 func newEncoder(cfg config.Config, w io.Writer) zapcore.Encoder {
-	keys := zapcore.EncoderConfig{
-		TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message",
-		EncodeTime:     zapcore.TimeEncoderOfLayout(event.TimeLayout),
-		EncodeLevel:    zapcore.LowercaseLevelEncoder,
-		EncodeDuration: zapcore.MillisDurationEncoder,
-		EncodeName:     zapcore.FullNameEncoder,
-	}
+	keys := event.Keys()
 	if cfg.LogFormat == "console" {
 		keys.EncodeTime = zapcore.TimeEncoderOfLayout(time.StampMilli)
 		if isTerminal(w) {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,8 +29,12 @@ const rootExamples = `  accelerator-fpga info nlb_400.gbs
 
 // settings are the flags that commands share.
 type settings struct {
-	store  string
-	output string
+	store   string
+	output  string
+	sysfs   string
+	dev     string
+	lockDir string
+	timeout time.Duration
 }
 
 func (s *settings) json() bool { return s.output == "json" }
@@ -59,8 +64,13 @@ func newRoot() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.store, "store", "/srv/intel.com/fpga", "`directory` with the bitstreams of this node")
+	flags.StringVar(&s.sysfs, "sysfs-root", "/sys", "`directory` of sysfs")
+	flags.StringVar(&s.dev, "dev-root", "/dev", "`directory` of the device nodes")
+	flags.StringVar(&s.lockDir, "lock-dir", "/run/accelerator-fpga", "`directory` with a lock for each FME")
+	flags.DurationVar(&s.timeout, "timeout", 90*time.Second, "`time` after which programming is given up")
 	flags.StringVarP(&s.output, "output", "o", "", "`json` (default: text)")
-	root.AddCommand(newInfo(&s), newInstall(&s), newList(&s), newInstallBinary(), newVersion())
+	root.AddCommand(newInfo(&s), newInstall(&s), newList(&s), newHook(&s), newVersion())
+	root.AddCommand(newInstallBinary()) // of the chart, hidden
 	return root
 }
 
@@ -103,6 +113,9 @@ and its size. It checks the whole file, and needs neither card nor root.`,
 				return asFailure(err)
 			}
 			defer b.Close()
+			if err := b.Check(cmd.Context()); err != nil {
+				return asFailure(err)
+			}
 			if s.json() {
 				return asFailure(printJSON(cmd.OutOrStdout(), rowOf(b)))
 			}

@@ -80,5 +80,16 @@ func Common() []Field {
 	}
 }
 
+// Keys returns the keys of the common fields, and the forms of their values.
+func Keys() zapcore.EncoderConfig {
+	return zapcore.EncoderConfig{
+		TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message",
+		EncodeTime:     zapcore.TimeEncoderOfLayout(TimeLayout),
+		EncodeLevel:    zapcore.LowercaseLevelEncoder,
+		EncodeDuration: zapcore.MillisDurationEncoder,
+		EncodeName:     zapcore.FullNameEncoder,
+	}
+}
+
 // TimeLayout is the form of the field time: nanoseconds, and the offset to UTC or Z.
 const TimeLayout = "2006-01-02T15:04:05.000000000Z07:00"

@@ -68,6 +68,10 @@ var (
 	CDIFailed          = name("cdi.failed")
 	CDIRecovered       = name("cdi.recovered")
 
+	ProgrammingDone    = name("programming.done")
+	ProgrammingPresent = name("programming.present")
+	ProgrammingFailed  = name("programming.failed")
+
 	APILost      = name("api.lost")
 	APIRetried   = name("api.retried")
 	APIRecovered = name("api.recovered")

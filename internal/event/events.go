@@ -15,6 +15,7 @@ func parts() []part {
 		{"Hearing of changes", hearing()},
 		{"The kubelet", kubelet()},
 		{"Giving devices out", allocation()},
+		{"Programming", programming()},
 		{"API server and HTTP", network()},
 		{"The log itself", itself()},
 	}
@@ -124,6 +125,15 @@ func allocation() []row {
 		{AllocateRefused, levels(warn), "they were not, and why", must(resource, count, reason), may(devices)},
 		{CDIFailed, levels(severe), "the CDI spec cannot be written (`--cdi-dir`): Allocate refuses until it can", must(trouble), nil},
 		{CDIRecovered, levels(info), "it could be written again", nil, nil},
+	}
+}
+
+// programming returns the events of the hook of accelerator-fpga.
+func programming() []row {
+	return []row{
+		{ProgrammingDone, levels(info), "a card was programmed for a container that starts, and has the AFU", must(device, afu, interfaceID, path, lasted), may(container)},
+		{ProgrammingPresent, levels(info), "the card had the AFU already", must(device, afu, interfaceID, lasted), may(container)},
+		{ProgrammingFailed, levels(severe), "the container does not start; `error` is also at the end of the pod's event", must(trouble, lasted), may(device, afu, interfaceID, path, container)},
 	}
 }
 

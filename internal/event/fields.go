@@ -32,9 +32,10 @@ const milliseconds = "ms"
 var (
 	action      = Field{"action", Text, "", "of a uevent: `add`, `remove`, `change` …; of inotify: `CREATE`, `REMOVE` …"}
 	address     = Field{"address", Text, "", "where somebody listens: `HOST:PORT`, or the API server's URL"}
-	afu         = Field{"afu", Text, "", "id of the AFU in the port, 32 hex digits"}
+	afu         = Field{"afu", Text, "", "id of the AFU in the port, 32 hex digits; of programming, that of the AFU that a container wants, or the hash of an AOCX"}
 	attribute   = Field{"attribute", Text, "", "what changed of a device's identity: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
 	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}
+	container   = Field{"container", Text, "", "id of a container, as the container runtime knows it"}
 	count       = Field{"count", Whole, "", "how many; of what, the event says"}
 	device      = Field{"device", Text, "", "id of a device, as the kubelet knows it: `3b:00.0`, `3b:00.0-p1`"}
 	devices     = Field{"devices", List, "", "ids of devices; of more than eight, eight and `and 3 more`"}
@@ -85,6 +86,7 @@ func Address(s string) zap.Field        { return address.text(s) }
 func AFU(id string) zap.Field           { return afu.text(id) }
 func Attribute(name string) zap.Field   { return attribute.text(name) }
 func Bytes(n int) zap.Field             { return zap.Int(size.Key, n) }
+func Container(id string) zap.Field     { return container.text(id) }
 func Count(n int) zap.Field             { return zap.Int(count.Key, n) }
 func Device(id string) zap.Field        { return device.text(id) }
 func Devices(ids []string) zap.Field    { return devices.list(ids) }

@@ -58,7 +58,4 @@ func (c *core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 }
 
 // encoder makes lines as the daemon does.
-var encoder = zapcore.NewJSONEncoder(zapcore.EncoderConfig{
-	TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message",
-	EncodeTime: zapcore.TimeEncoderOfLayout(event.TimeLayout), EncodeLevel: zapcore.LowercaseLevelEncoder, EncodeName: zapcore.FullNameEncoder,
-})
+var encoder = zapcore.NewJSONEncoder(event.Keys())

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/programming/fpga"
+	"b-com.com/accelerator-device-plugin/programming/hook"
+)
+
+func newHook(s *settings) *cobra.Command {
+	var flags hook.Flags
+	var logFile string
+	cmd := &cobra.Command{
+		Use:   "hook [--device ID]... [--afu ID]",
+		Short: "Program the cards of a container before it starts",
+		Long: `Is run by a container runtime as createRuntime hook, through a CDI specification. It
+reads the OCI state on stdin and the container's config.json. For each pair of
+environment variables FPGA_REGION_n (id of an interface) and FPGA_AFU_n (id of an
+AFU, or hash of an AOCX) one of the container's cards gets that AFU. If that
+fails, the container does not start.
+
+The container's cards are those that the hook's entries in config.json name with
+--device. An invocation with --device programs only these cards; without, all. If no
+entry has --device, the container's cards are the ports in linux.devices.
+
+With --afu, each --device gets that AFU, and the environment is not looked at.
+
+A card that has its AFU already is left as it is. What was done is logged to syslog or the
+journal (accelerator-fpga), or to a file if there is neither.`,
+		Example: `  accelerator-fpga hook --device 3b:00.0 < state.json
+  accelerator-fpga hook --device 3b:00.0 --afu d8424dc4a4a3c413f89e433683f9040b < state.json
+  journalctl -t accelerator-fpga | accelerator-device-plugin logs --device 3b:00.0`,
+		Args: noArgument,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("afu") && (flags.AFU == "" || len(flags.Devices) == 0) {
+				return fmt.Errorf("--afu %q with %d --device, want an id and one card or more", flags.AFU, len(flags.Devices))
+			}
+			// The kernel's path of this file, without links. os.Executable takes off the
+			// " (deleted)" of a file that an upgrade has replaced.
+			self, err := os.Executable()
+			if err != nil {
+				return asFailure(err)
+			}
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), s.timeout, fmt.Errorf("not done after %s (--timeout)", s.timeout))
+			defer cancel()
+			host := fpga.Host{Sys: s.sysfs, Dev: s.dev}
+			store := programming.Store(s.store)
+			h := hook.Hook{
+				Flags: flags, Self: self, Parse: parseHook, Host: host, Store: store,
+				Program: fpga.Programmer{Host: host, LockDir: s.lockDir, Store: store}.Program,
+				Log:     hook.NewLog(filepath.Join(s.dev, "log"), logFile),
+			}
+			return asFailure(h.Run(ctx, cmd.InOrStdin()))
+		},
+	}
+	cmd.Flags().StringArrayVar(&flags.Devices, "device", nil, "`card` to program: its id, or the name of its FME or port; repeatable")
+	cmd.Flags().StringVar(&flags.AFU, "afu", "", "`id` of the AFU, or hash of the AOCX, that the cards get")
+	cmd.Flags().StringVar(&logFile, "log-file", "/var/log/accelerator-fpga.log", "`file` for the log if there is no syslog; of 1 MiB, with one old one beside it")
+	return cmd
+}
+
+// parseHook parses the arguments of an entry in config.json as main does. Another command has
+// none of the flags.
+func parseHook(args []string) (hook.Flags, error) {
+	var flags hook.Flags
+	cmd, rest, err := newRoot().Find(args[min(1, len(args)):])
+	if err == nil {
+		err = cmd.ParseFlags(rest)
+	}
+	if err != nil || cmd.Name() != "hook" {
+		return flags, err
+	}
+	if flags.Devices, err = cmd.Flags().GetStringArray("device"); err == nil {
+		flags.AFU, err = cmd.Flags().GetString("afu")
+	}
+	return flags, err
+}

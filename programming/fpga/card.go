@@ -1,0 +1,283 @@
+package fpga
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// Host is the node whose cards are found: the roots of sysfs and of the device nodes.
+type Host = sysfs.Host
+
+// Card is a PCI function with ports, or with an FME.
+type Card struct {
+	Address      string // of the PCI function that has the ports: DDDD:BB:DD.F in lower case
+	Driver       string // dfl or opae
+	FME          string // name of the FME and of its node: dfl-fme.0; "" if there is none, not even at the physical function
+	FMEAddress   string // of the PCI function that has the FME: Address, or that of the physical function; "" without FME
+	InterfaceID  string // 32 lower-case hex digits; "" if there is none, or if InterfaceErr is set
+	InterfaceErr error  // of reading InterfaceID
+	Ports        []Port // by number
+}
+
+// Port is a port of a card.
+type Port struct {
+	Name   string // of the port and of its node: dfl-port.0
+	Number int    // in hardware, as the driver's requests have it; -1 if no driver is bound
+	AFUID  string // 32 lower-case hex digits, all f if the card does not answer; "" if AFUErr is set
+	AFUErr error  // of reading AFUID: EBUSY while the port is programmed and after that has failed, fs.ErrNotExist if it has none
+}
+
+// ID returns the id that the card has as a device in Kubernetes: its address, without the
+// domain if that is 0000.
+func (c Card) ID() string { return strings.TrimPrefix(c.Address, "0000:") }
+
+// driver has the places of a driver's cards in sysfs:
+//
+//	<PCI device>/<class>/<entry>N/{<port>N/, <fme>N/}
+//
+// with a link <class>/<entry>N in the class directory for each entry. Paths below an FME are
+// patterns of [fs.Glob].
+type driver struct {
+	name        string
+	class       string
+	entry       string // prefix of the class entries that hold ports
+	port        string // prefix of ports
+	fme         string // prefix of FMEs
+	interfaceID string // below the FME
+	status      string // of the FPGA manager, below the FME; "" if there is none
+	requests
+}
+
+var drivers = []*driver{
+	{
+		name: "dfl", class: "fpga_region", entry: "region", port: "dfl-port.", fme: "dfl-fme.",
+		interfaceID: "dfl-fme-region.*/fpga_region/*/compat_id",
+		status:      "dfl-fme-mgr.*/fpga_manager/*/status",
+		requests:    dflRequests,
+	},
+	{
+		name: "opae", class: "fpga", entry: "intel-fpga-dev.", port: "intel-fpga-port.", fme: "intel-fpga-fme.",
+		interfaceID: "pr/interface_id",
+		requests:    opaeRequests,
+	},
+}
+
+// place is a card, found by directories and links only.
+type place struct {
+	*driver
+	address string
+	physfn  string   // address of the physical function, if it is a virtual one
+	ports   []string // directories
+	fme     string   // directory, of the FME here or at the physical function; "" if there is none
+	fmeAt   string   // address of the function that has the FME
+}
+
+// Cards returns the cards of the node, sorted by address. Cards that leave meanwhile are left
+// out. The error is for what could not be read besides the cards that are returned.
+func Cards(h Host) ([]Card, error) {
+	places, err := locate(h)
+	cards := make([]Card, 0, len(places))
+	for _, p := range places {
+		cards = append(cards, p.read())
+	}
+	return cards, err
+}
+
+// Find returns the card that has the name, and the port if the name is that of one. A name
+// is a PCI address with or without domain, the name of an FME or of a port, or the path of its
+// node; after an address, -pN means the port with the number N, as in the ids of devices. The
+// error wraps fs.ErrNotExist if there is no such card.
+func Find(h Host, name string) (Card, *Port, error) {
+	places, lerr := locate(h)
+	short := strings.TrimPrefix(strings.TrimPrefix(name, h.Dev+"/"), "/dev/")
+	address, number := parseAddress(short)
+	for _, p := range places {
+		port := slices.IndexFunc(p.ports, func(dir string) bool { return base(dir) == short })
+		isFME := p.fme != "" && base(p.fme) == short && p.fmeAt == p.address
+		if p.address != address && port < 0 && !isFME {
+			continue
+		}
+		card := p.read()
+		for i := range card.Ports {
+			if is := &card.Ports[i]; is.Name == short || number >= 0 && is.Number == number {
+				return card, is, nil
+			}
+		}
+		if number >= 0 {
+			return Card{}, nil, fmt.Errorf("no port %d of card %s, want one of its ports: %s: %w", number, card.ID(), card.portNumbers(), fs.ErrNotExist)
+		}
+		return card, nil, nil
+	}
+	if lerr != nil {
+		return Card{}, nil, lerr
+	}
+	if len(places) == 0 {
+		return Card{}, nil, fmt.Errorf("no FPGA card of the drivers dfl-pci and intel-fpga, want %s: lspci -k shows cards and drivers: %w", sysfs.Quote(name), fs.ErrNotExist)
+	}
+	var ids []string
+	for _, p := range places {
+		ids = append(ids, strings.TrimPrefix(p.address, "0000:"))
+	}
+	return Card{}, nil, fmt.Errorf("no FPGA card %s, want one of %s: %w", sysfs.Quote(name), strings.Join(ids, ", "), fs.ErrNotExist)
+}
+
+// Port returns the port with the number.
+func (c Card) Port(number int) (Port, error) {
+	for _, p := range c.Ports {
+		if p.Number == number {
+			return p, nil
+		}
+	}
+	return Port{}, fmt.Errorf("no port %d of card %s, want one of its ports: %s: %w", number, c.ID(), c.portNumbers(), fs.ErrNotExist)
+}
+
+func (c Card) portNumbers() string {
+	var numbers []string
+	for _, p := range c.Ports {
+		if p.Number >= 0 {
+			numbers = append(numbers, strconv.Itoa(p.Number))
+		}
+	}
+	return cmp.Or(strings.Join(numbers, ", "), "none")
+}
+
+// parseAddress parses [DDDD:]BB:DD.F[-pN]. The address is "" if name is something else, and
+// the number is -1 without -pN.
+func parseAddress(name string) (address string, number int) {
+	text, digits, hasPort := strings.Cut(name, "-p")
+	if strings.Count(text, ":") == 1 {
+		text = "0000:" + text
+	}
+	address, err := sysfs.ParsePCIAddress(text)
+	if err != nil || !hasPort {
+		return address, -1
+	}
+	if number, err = sysfs.ParseSmall(digits); err != nil {
+		return "", -1
+	}
+	return address, number
+}
+
+// locate returns the cards, sorted by address. Entries without port and FME are functions
+// that cannot be programmed. Entries that come or go are left out.
+func locate(h Host) ([]place, error) {
+	var places []place
+	var errs error
+	for _, d := range drivers {
+		names, err := h.ClassLinks(d.class)
+		errs = errors.Join(errs, err)
+		for _, name := range names {
+			if !numbered(name, d.entry) {
+				continue
+			}
+			p, err := d.locate(h, name)
+			switch {
+			case err != nil && !comesOrGoes(err):
+				errs = errors.Join(errs, err)
+			case err == nil && (len(p.ports) > 0 || p.fme != ""):
+				places = append(places, p)
+			}
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int { return strings.Compare(a.address, b.address) })
+	for i := range places {
+		p := &places[i]
+		for _, other := range places {
+			if p.fme == "" && p.physfn != "" && other.address == p.physfn && other.driver == p.driver {
+				p.fme, p.fmeAt = other.fme, other.fmeAt
+			}
+		}
+	}
+	return places, errs
+}
+
+// locate returns the card of the class entry NAME. Its address is "" if the entry is that of
+// a region below an FME.
+func (d *driver) locate(h Host, name string) (place, error) {
+	p := place{driver: d}
+	var err error
+	if p.address, err = h.ClassCard(d.class, name); err != nil || p.address == "" {
+		return p, err
+	}
+	dir, err := h.PCIDir(p.address, d.class)
+	if err != nil {
+		return p, err
+	}
+	if p.physfn, err = sysfs.PhysFn(dir); err != nil {
+		return p, err
+	}
+	dir += "/" + d.class + "/" + name
+	children, err := sysfs.List(dir)
+	for _, c := range children {
+		switch {
+		case !c.Dir:
+		case numbered(c.Name, d.port):
+			p.ports = append(p.ports, dir+"/"+c.Name)
+		case numbered(c.Name, d.fme) && p.fme == "":
+			p.fme, p.fmeAt = dir+"/"+c.Name, p.address
+		}
+	}
+	return p, err
+}
+
+// numbered reports whether name is prefix and a number.
+func numbered(name, prefix string) bool {
+	digits, ok := strings.CutPrefix(name, prefix)
+	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// comesOrGoes reports whether err, of following links, means that the card is not there.
+func comesOrGoes(err error) bool {
+	return sysfs.Gone(err) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EINVAL)
+}
+
+// read reads the attributes of the card.
+func (p place) read() Card {
+	c := Card{Address: p.address, Driver: p.name}
+	if p.fme != "" {
+		c.FME, c.FMEAddress = base(p.fme), p.fmeAt
+		c.InterfaceID, c.InterfaceErr = p.readInterfaceID()
+	}
+	for _, dir := range p.ports {
+		c.Ports = append(c.Ports, readPort(dir))
+	}
+	slices.SortFunc(c.Ports, func(a, b Port) int {
+		return cmp.Or(cmp.Compare(a.Number, b.Number), strings.Compare(a.Name, b.Name))
+	})
+	return c
+}
+
+// readInterfaceID reads the interface id of the FME. Each port of a dfl card has a file with
+// it (FME_PR_INTFC_ID, dfl-fme-mgr.c): they are the same.
+func (p place) readInterfaceID() (string, error) {
+	var err error
+	files, _ := fs.Glob(os.DirFS(p.fme), p.interfaceID) // its error is that of the pattern
+	for _, file := range files {
+		var id string
+		if id, err = sysfs.ReadAs(p.fme+"/"+file, sysfs.ParseID); err == nil {
+			return id, nil
+		}
+	}
+	return "", err
+}
+
+func readPort(dir string) Port {
+	p := Port{Name: base(dir), Number: -1}
+	if n, err := sysfs.ReadAs(dir+"/id", sysfs.ParseSmall); err == nil {
+		p.Number = n
+	}
+	p.AFUID, p.AFUErr = sysfs.ReadAs(dir+"/afu_id", sysfs.ParseID)
+	return p
+}
+
+// base returns the last element of a path.
+func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

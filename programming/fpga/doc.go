@@ -1,0 +1,31 @@
+// Package fpga finds the cards of the drivers dfl (in the kernel) and opae (Intel's
+// out-of-tree intel-fpga) in sysfs, programs their ports, and releases and assigns ports.
+//
+// # Who owns what
+//
+// The package keeps no state. [Cards] and [Find] return values that are as old as their
+// reading; [Programmer] reads the card anew once it has the lock of the card.
+//
+// A name or a device number of the driver is no identity: the kernel gives both to the next
+// card as soon as one has left. A [Card] is its PCI address, and a node is used only if its
+// number is that of the card in sysfs.
+//
+// # What is opened
+//
+// Cards and Find read sysfs and open no device. [Programmer.Program] opens the node of the
+// port once with O_EXCL, to learn whether another process uses it, and closes it before the
+// card is programmed: the last close resets the AFU, and on Linux 6.1 and 6.12 it is an oops
+// if the card has left in between (afu_release, drivers/fpga/dfl-afu-main.c).
+//
+// # What may block
+//
+// Reading an attribute blocks as long as the card behind it takes to answer. Find reads only
+// the attributes of the card that it returns. The methods of Programmer end with their
+// context. A request to the driver cannot be interrupted: when the context ends, it continues
+// in a goroutine that nobody awaits, with the lock, and the process must end soon.
+//
+// # Sources
+//
+// Linux include/uapi/linux/fpga-dfl.h, drivers/fpga/dfl-fme-pr.c, dfl-fme-main.c, dfl-fme-mgr.c,
+// dfl-afu-main.c and dfl.c; for opae intel-fpga.h of opae-sdk.
+package fpga

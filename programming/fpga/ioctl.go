@@ -1,0 +1,5 @@
+package fpga
+
+type requests struct{}
+
+var dflRequests, opaeRequests requests

@@ -1,0 +1,96 @@
+package hook
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/programming/fpga"
+)
+
+// placement is a card that a pair gets.
+type placement struct {
+	pair
+	card   fpga.Card
+	port   fpga.Port
+	loaded bool // the port has the AFU
+}
+
+// assign returns a card for each pair, in the order of pairs. A card has one pair at most.
+// Cards, which have a port each at least, keep an AFU that is wanted; the other pairs get the remaining cards in order.
+//
+// It returns the same again once some or all of the cards are programmed as it said. So it
+// first decides which AFU each card gets, equal pairs together, and only then which of the
+// equal pairs is meant. And it goes through the cards for what they hold, since one with
+// several ports can hold several AFUs.
+func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
+	type demand struct {
+		pair // the first of equal ones
+		open int
+	}
+	var demands []demand
+	find := func(p pair) int {
+		return slices.IndexFunc(demands, func(d demand) bool { return d.interfaceID == p.interfaceID && d.afu == p.afu })
+	}
+	for _, p := range pairs {
+		if i := find(p); i >= 0 {
+			demands[i].open++
+		} else {
+			demands = append(demands, demand{p, 1})
+		}
+	}
+	gets := make([]int, len(cards)) // index of a demand, or -1
+	for i, card := range cards {
+		gets[i] = slices.IndexFunc(demands, func(d demand) bool {
+			_, loaded := choosePort(card, d.pair)
+			return loaded && d.open > 0
+		})
+		if gets[i] >= 0 {
+			demands[gets[i]].open--
+		}
+	}
+	for n := range demands {
+		d := &demands[n]
+		for i, card := range cards {
+			if d.open > 0 && gets[i] < 0 && card.InterfaceID == d.interfaceID {
+				gets[i] = n
+				d.open--
+			}
+		}
+	}
+	var placements []placement
+	for _, p := range pairs {
+		i := slices.Index(gets, find(p))
+		if i < 0 {
+			return nil, fmt.Errorf("%s: no card is left for interface %s, want as many cards as pairs; the container has %s: change the resources or the env of the container",
+				p.name, p.interfaceID, describe(cards))
+		}
+		gets[i] = -1
+		port, loaded := choosePort(cards[i], p)
+		placements = append(placements, placement{p, cards[i], port, loaded})
+	}
+	return placements, nil
+}
+
+// openCL is the AFU id of all AOCX, whatever their kernels are.
+const openCL = "18b79ffa2ee54aa096ef4230dafacb5f"
+
+// choosePort returns the port of a card for a pair: the one that has the AFU, else the first.
+func choosePort(card fpga.Card, p pair) (port fpga.Port, loaded bool) {
+	for _, port := range card.Ports {
+		if card.InterfaceID == p.interfaceID && port.AFUID == p.afu && p.afu != openCL {
+			return port, true
+		}
+	}
+	return card.Ports[0], false
+}
+
+// describe lists cards and their interfaces.
+func describe(cards []fpga.Card) string {
+	var all []string
+	for _, c := range cards {
+		all = append(all, fmt.Sprintf("%s (interface %s)", c.ID(), cmp.Or(c.InterfaceID, "none")))
+	}
+	return strings.Join(all, ", ")
+}

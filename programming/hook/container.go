@@ -1,0 +1,206 @@
+package hook
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/programming"
+)
+
+// Bounds of what is read, in bytes.
+const (
+	maxState  = 1 << 20
+	maxConfig = 16 << 20
+)
+
+// state is the part of the OCI state that the hook uses.
+type state struct {
+	ID     string `json:"id"`
+	Bundle string `json:"bundle"`
+}
+
+func readState(r io.Reader) (state, error) {
+	var s state
+	if err := decode(r, maxState, &s); err != nil {
+		return state{}, err
+	}
+	if !filepath.IsAbs(s.Bundle) {
+		return state{}, fmt.Errorf("bundle %s, want the absolute path of a directory", sysfs.Quote(s.Bundle))
+	}
+	return s, nil
+}
+
+// config is the part of config.json that the hook uses. What is missing is nil.
+type config struct {
+	Process *struct {
+		Env []string `json:"env"`
+	} `json:"process"`
+	Linux *struct {
+		Devices []struct {
+			Path string `json:"path"`
+		} `json:"devices"`
+	} `json:"linux"`
+	Hooks struct {
+		CreateRuntime []entry `json:"createRuntime"`
+	} `json:"hooks"`
+}
+
+// entry is a hook in config.json.
+type entry struct {
+	Path string   `json:"path"`
+	Args []string `json:"args"` // with the name of the program
+}
+
+// readConfig reads a config.json. It follows no link and opens no FIFO or device in its
+// place. Errors do not name the path.
+func readConfig(path string) (config, error) {
+	var c config
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return c, fmt.Errorf("open: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return c, err
+	}
+	if !info.Mode().IsRegular() {
+		return c, fmt.Errorf("%s, want a regular file", info.Mode())
+	}
+	err = decode(file, maxConfig, &c)
+	return c, err
+}
+
+// decode decodes a JSON object that is all of r. Unknown fields are ignored.
+func decode(r io.Reader, limit int64, into any) error {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return err
+	}
+	if int64(len(data)) > limit {
+		return fmt.Errorf("more than %d bytes, want %[1]d at most", limit)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("not the JSON of the OCI runtime specification: %w", err)
+	}
+	return nil
+}
+
+// Names of variables.
+const (
+	regionPrefix = "FPGA_REGION_"
+	afuPrefix    = "FPGA_AFU_"
+)
+
+// pair is an AFU that a card is to have.
+type pair struct {
+	name        string // for messages
+	interfaceID string // 32 lower-case hex digits
+	afu         string // 8 to 40 lower-case hex digits: the id of an AFU, or the hash of an AOCX
+}
+
+// pairs returns the pairs in the environment of the container, in the order of their numbers.
+func (c config) pairs() ([]pair, error) {
+	if c.Process == nil || c.Process.Env == nil {
+		return nil, errors.New("no process.env, want the environment of the container")
+	}
+	regions, afus := map[string]string{}, map[string]string{}
+	for _, variable := range c.Process.Env {
+		// Of a variable that occurs twice the last counts, as in runc, which keeps the last
+		// for the process.
+		name, value, _ := strings.Cut(variable, "=")
+		if number, ok := numbered(name, regionPrefix); ok {
+			regions[number] = value
+		} else if number, ok := numbered(name, afuPrefix); ok {
+			afus[number] = value
+		}
+	}
+	var pairs []pair
+	for _, number := range slices.SortedFunc(maps.Keys(regions), compareNumbers) {
+		p := pair{name: regionPrefix + number + ", " + afuPrefix + number}
+		afu, ok := afus[number]
+		if !ok {
+			return nil, fmt.Errorf("%s%s without %s%[2]s, want both", regionPrefix, number, afuPrefix)
+		}
+		delete(afus, number)
+		var err error
+		if p.interfaceID, err = programming.ParseID(regions[number]); err == nil {
+			err = notAllOnes(p.interfaceID)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s%s: %w", regionPrefix, number, err)
+		}
+		if p.afu, err = parseAFU(afu); err != nil {
+			return nil, fmt.Errorf("%s%s: %w", afuPrefix, number, err)
+		}
+		pairs = append(pairs, p)
+	}
+	if len(afus) > 0 {
+		number := slices.MinFunc(slices.Collect(maps.Keys(afus)), compareNumbers)
+		return nil, fmt.Errorf("%s%s without %s%[2]s, want both", afuPrefix, number, regionPrefix)
+	}
+	if len(pairs) == 0 {
+		return nil, errors.New("no FPGA_REGION_n and FPGA_AFU_n in process.env, want a pair for each FPGA card: set env of the container to the ids of an interface and an AFU")
+	}
+	return pairs, nil
+}
+
+// numbered returns the decimal number after prefix. Other names are the pod's own.
+func numbered(name, prefix string) (number string, ok bool) {
+	number, ok = strings.CutPrefix(name, prefix)
+	return number, ok && number != "" && len(number) <= 40 && strings.Trim(number, "0123456789") == ""
+}
+
+// compareNumbers compares decimal numbers of any length. 1 is before 01, which is another
+// variable.
+func compareNumbers(a, b string) int {
+	x, y := strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y), cmp.Compare(len(a), len(b)))
+}
+
+// parseAFU parses the id of an AFU, or the hash of an AOCX.
+func parseAFU(s string) (string, error) {
+	id := strings.ToLower(strings.ReplaceAll(s, "-", ""))
+	if len(id) < 8 || len(id) > 40 || strings.Trim(id, "0123456789abcdef") != "" {
+		return "", fmt.Errorf("%s, want the 32 hex digits of an AFU, or the 8 to 40 of an AOCX's hash", sysfs.Quote(s))
+	}
+	return id, notAllOnes(id)
+}
+
+// notAllOnes refuses the id that is read from a card that does not answer.
+func notAllOnes(id string) error {
+	if sysfs.AllOnes(id) {
+		return fmt.Errorf("%q, want an id that is not all f", id)
+	}
+	return nil
+}
+
+// ports returns the paths of the ports of dfl and opae in linux.devices.
+func (c config) ports() ([]string, error) {
+	if c.Linux == nil || c.Linux.Devices == nil {
+		return nil, errors.New("no linux.devices, want the devices of the container")
+	}
+	var paths []string
+	for _, d := range c.Linux.Devices {
+		for _, prefix := range []string{"/dev/dfl-port.", "/dev/intel-fpga-port."} {
+			if _, ok := numbered(d.Path, prefix); ok {
+				paths = append(paths, d.Path)
+			}
+		}
+	}
+	if len(paths) == 0 {
+		return nil, errors.New("no FPGA port in linux.devices, want one for each FPGA_REGION_n: request a card in the resources of the container")
+	}
+	return paths, nil
+}

@@ -1,0 +1,222 @@
+package hook
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/programming/fpga"
+)
+
+// Flags are the ones of an invocation, which also stand in the hook's entries in config.json.
+type Flags struct {
+	Devices []string // cards that the invocation programs, by any name of [fpga.Find]; none: all
+	AFU     string   // what they are to have; "": what the container's environment asks for
+}
+
+// Hook is one invocation. It is used once.
+type Hook struct {
+	Flags
+	// Self is the path of this program, without links.
+	Self string
+	// Parse parses the arguments of an entry in config.json, with the name of the program.
+	Parse func(args []string) (Flags, error)
+
+	Host    fpga.Host
+	Store   programming.Store
+	Program func(context.Context, fpga.Card, fpga.Port, *programming.Bitstream) error // as [fpga.Programmer.Program]
+	Log     *zap.Logger
+
+	at atomic.Pointer[step]
+}
+
+// step is what an invocation is about, for its error and its record.
+type step struct {
+	about     string // the error begins with it
+	container string
+	placement // from the time when cards are assigned
+	file      string
+	began     time.Time // the invocation, then the placement
+}
+
+// Run programs the cards of the container whose OCI state is read from stdin. The error has
+// one line, and is also in the log.
+func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
+	h.enter(step{about: "OCI state on stdin", began: time.Now()})
+	done := make(chan error, 1)
+	go func() { done <- h.run(ctx, stdin) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		// What ends with ctx knows best what it has left behind. A read that blocks ends never.
+		select {
+		case err = <-done:
+		case <-time.After(time.Second):
+			err = fmt.Errorf("does not come back: %w", context.Cause(ctx))
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	at := h.at.Load()
+	err = errors.New(terminal.Escape(at.about + ": " + err.Error()))
+	h.Log.Error("programming failed", event.ProgrammingFailed, event.Err(err), event.Lasted(time.Since(at.began)), event.Container(at.container),
+		event.Device(at.card.ID()), event.AFU(at.afu), event.Interface(at.interfaceID), event.Path(at.file))
+	return err
+}
+
+// run is the whole way of an invocation.
+func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
+	state, err := readState(stdin)
+	if err != nil {
+		return err
+	}
+	at := *h.at.Load()
+	at.container = state.ID
+
+	var pairs []pair
+	names := h.Devices
+	if h.AFU == "" {
+		at.about = filepath.Join(state.Bundle, "config.json")
+		h.enter(at)
+		config, err := readConfig(at.about)
+		if err != nil {
+			return err
+		}
+		if pairs, err = config.pairs(); err != nil {
+			return err
+		}
+		if names, err = h.given(config); err != nil {
+			return err
+		}
+	}
+
+	at.about = "cards of the container"
+	h.enter(at)
+	cards, own, err := h.find(names)
+	if err != nil {
+		return err
+	}
+	if h.AFU != "" {
+		at.about = "--afu"
+		h.enter(at)
+		afu, err := parseAFU(h.AFU)
+		if err != nil {
+			return err
+		}
+		for _, card := range cards {
+			pairs = append(pairs, pair{"--afu", card.InterfaceID, afu})
+		}
+	}
+	placements, err := assign(pairs, cards)
+	if err != nil {
+		return err
+	}
+
+	for _, p := range placements {
+		if !own[p.card.Address] {
+			continue // its own entry programs it
+		}
+		at.about, at.placement, at.began = p.name, p, time.Now()
+		h.enter(at)
+		if p.loaded {
+			h.Log.Info("AFU was loaded already", event.ProgrammingPresent, event.Device(p.card.ID()), event.AFU(p.afu), event.Interface(p.interfaceID),
+				event.Lasted(time.Since(at.began)), event.Container(at.container))
+			continue
+		}
+		b, err := h.Store.Lookup(p.interfaceID, p.afu) // checks that it is for this interface
+		if err != nil {
+			return fmt.Errorf("card %s: %w", p.card.ID(), err)
+		}
+		at.file = b.Path
+		h.enter(at)
+		err = h.Program(ctx, p.card, p.port, b)
+		b.Close()
+		if err != nil {
+			return err
+		}
+		h.Log.Info("card programmed", event.ProgrammingDone, event.Device(p.card.ID()), event.AFU(p.afu), event.Interface(p.interfaceID),
+			event.Path(b.Path), event.Lasted(time.Since(at.began)), event.Container(at.container))
+		at.file = ""
+	}
+	return nil
+}
+
+func (h *Hook) enter(at step) { h.at.Store(&at) }
+
+// given returns the names of the cards that the container was given.
+func (h *Hook) given(c config) ([]string, error) {
+	var names []string
+	for i, entry := range c.Hooks.CreateRuntime {
+		if !h.isSelf(entry.Path) {
+			continue
+		}
+		flags, err := h.Parse(entry.Args)
+		if err != nil {
+			return nil, fmt.Errorf("hooks.createRuntime[%d].args: %w", i, err)
+		}
+		if flags.AFU == "" { // else its cards are for that AFU
+			names = append(names, flags.Devices...)
+		}
+	}
+	// This invocation is an entry, too, if config.json calls it by another path.
+	if names = append(names, h.Devices...); len(names) > 0 {
+		return names, nil
+	}
+	return c.ports()
+}
+
+// isSelf reports whether path leads to this program. It compares paths, not files: once an
+// upgrade has replaced the file, this process runs one that has no name any more.
+func (h *Hook) isSelf(path string) bool {
+	if filepath.IsAbs(path) && path != h.Self {
+		path, _ = filepath.EvalSymlinks(path)
+	}
+	return path == h.Self
+}
+
+// find returns the cards with the names, each once, in the order of names, and with the
+// ports that they mean. own has the addresses of those that this invocation programs.
+func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err error) {
+	own = map[string]bool{}
+	for _, name := range names {
+		card, port, err := fpga.Find(h.Host, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if card.InterfaceErr != nil {
+			return nil, nil, fmt.Errorf("card %s: interface id: %w", card.ID(), card.InterfaceErr)
+		}
+		if port != nil {
+			card.Ports = []fpga.Port{*port}
+		}
+		card.Ports = slices.DeleteFunc(card.Ports, func(p fpga.Port) bool { return p.Number < 0 })
+		if len(card.Ports) == 0 {
+			return nil, nil, fmt.Errorf("card %s: no port with a driver, want one", card.ID())
+		}
+		if len(h.Devices) == 0 || slices.Contains(h.Devices, name) {
+			own[card.Address] = true
+		}
+		i := slices.IndexFunc(cards, func(c fpga.Card) bool { return c.Address == card.Address })
+		if i < 0 {
+			cards = append(cards, card)
+			continue
+		}
+		ports := append(cards[i].Ports, card.Ports...)
+		slices.SortStableFunc(ports, func(a, b fpga.Port) int { return cmp.Compare(a.Number, b.Number) })
+		cards[i].Ports = slices.CompactFunc(ports, func(a, b fpga.Port) bool { return a.Number == b.Number })
+	}
+	return cards, own, nil
+}

@@ -1,0 +1,103 @@
+package hook
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// maxFile bounds the file of a log. When it has that many bytes, it is renamed to
+// FILE.1, in the place of an older one.
+const maxFile = 1 << 20
+
+// NewLog returns a log in the daemon's form. Lines go to the socket of the node's syslog or
+// journal, or, if it does not take a line at once, to the end of the file. Logging
+// ends after half a second at most. A line that nothing takes is dropped.
+func NewLog(socket, file string) *zap.Logger {
+	core := func(severity int, level zapcore.LevelEnabler) zapcore.Core {
+		return zapcore.NewCore(zapcore.NewJSONEncoder(event.Keys()), sink{socket, file, severity}, level)
+	}
+	return zap.New(zapcore.NewTee(core(6, only(zapcore.InfoLevel)), core(3, only(zapcore.ErrorLevel))))
+}
+
+type only zapcore.Level
+
+func (o only) Enabled(l zapcore.Level) bool { return l == zapcore.Level(o) }
+
+// sink writes lines of one severity of syslog.
+type sink struct {
+	socket, file string
+	severity     int
+}
+
+func (s sink) Sync() error { return nil }
+
+func (s sink) Write(line []byte) (int, error) {
+	text := bytes.Clone(line)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.send(text); err != nil {
+			_ = appendTo(s.file, text) // the error of the hook itself reaches the pod's event
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(500 * time.Millisecond): // a file system that does not answer
+	}
+	return len(line), nil
+}
+
+// send sends a line as one datagram, as log/syslog does, which waits for a reader that has
+// stalled.
+func (s sink) send(line []byte) error {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	const daemon = 3 << 3 // facility
+	message := fmt.Appendf(nil, "<%d>%s accelerator-fpga[%d]: %s", daemon|s.severity, time.Now().Format(time.Stamp), os.Getpid(), bytes.TrimSuffix(line, []byte("\n")))
+	return syscall.Sendto(fd, message, 0, &syscall.SockaddrUnix{Name: s.socket})
+}
+
+// appendTo appends a line to the file at path. /var/log may be writable by a group: a link
+// in the place of the file is not followed, and a file of another user is refused.
+func appendTo(path string, line []byte) error {
+	for {
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+		if err != nil {
+			return err
+		}
+		rotated, err := appendOrRotate(file, path, line)
+		file.Close()
+		if err != nil || !rotated {
+			return err
+		}
+	}
+}
+
+func appendOrRotate(file *os.File, path string, line []byte) (rotated bool, err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return false, err
+	}
+	if st := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() || int(st.Uid) != os.Geteuid() || st.Nlink != 1 {
+		return false, fmt.Errorf("%s: %s of uid %d with %d links, want a regular file of uid %d with one", path, info.Mode(), st.Uid, st.Nlink, os.Geteuid())
+	}
+	// Of several hooks one renames, and only what it has open. The others append.
+	if info.Size() >= maxFile && syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if now, err := os.Lstat(path); err == nil && os.SameFile(now, info) {
+			return true, os.Rename(path, path+".1")
+		}
+	}
+	_, err = file.Write(line)
+	return false, err
+}
