@@ -28,7 +28,7 @@ func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 		if devErr != nil {
 			return devErr
 		}
-		if got := deviceNumber(uint64(st.Rdev)); got != want {
+		if got := NodeNumber(uint64(st.Rdev)); got != want {
 			return fmt.Errorf("%s: %w: is %s, want %s", path, ErrNodeMismatch, got, want)
 		}
 		return nil
@@ -40,10 +40,10 @@ func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 	return fmt.Errorf("%s: %w: mode %#o is no character device", path, ErrNodeMismatch, st.Mode)
 }
 
-// deviceNumber takes the kernel's dev_t apart: 12 + 20 bits, the low ones of
+// NodeNumber takes the kernel's dev_t of a node apart: 12 + 20 bits, the low ones of
 // both where they were when each had 8 (include/linux/kdev_t.h, new_encode_dev,
 // and its 64-bit form in glibc's sysmacros.h).
-func deviceNumber(rdev uint64) DeviceNumber {
+func NodeNumber(rdev uint64) DeviceNumber {
 	return DeviceNumber{
 		Major: uint32(rdev>>8&0xfff | rdev>>32&^0xfff),
 		Minor: uint32(rdev&0xff | rdev>>12&^0xff),
@@ -58,7 +58,7 @@ func (h Host) CardOfNode(name string) (string, bool) {
 	if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFCHR {
 		return "", false
 	}
-	n := deviceNumber(uint64(st.Rdev))
+	n := NodeNumber(uint64(st.Rdev))
 	target, err := os.Readlink(h.Sys + "/dev/char/" + n.String())
 	if err != nil {
 		return "", false

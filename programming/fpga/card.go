@@ -48,6 +48,7 @@ func (c Card) ID() string { return strings.TrimPrefix(c.Address, "0000:") }
 // patterns of [fs.Glob].
 type driver struct {
 	name        string
+	pci         string // of the PCI device
 	class       string
 	entry       string // prefix of the class entries that hold ports
 	port        string // prefix of ports
@@ -59,13 +60,13 @@ type driver struct {
 
 var drivers = []*driver{
 	{
-		name: "dfl", class: "fpga_region", entry: "region", port: "dfl-port.", fme: "dfl-fme.",
+		name: "dfl", pci: "dfl-pci", class: "fpga_region", entry: "region", port: "dfl-port.", fme: "dfl-fme.",
 		interfaceID: "dfl-fme-region.*/fpga_region/*/compat_id",
 		status:      "dfl-fme-mgr.*/fpga_manager/*/status",
 		requests:    dflRequests,
 	},
 	{
-		name: "opae", class: "fpga", entry: "intel-fpga-dev.", port: "intel-fpga-port.", fme: "intel-fpga-fme.",
+		name: "opae", pci: "intel-fpga-pci", class: "fpga", entry: "intel-fpga-dev.", port: "intel-fpga-port.", fme: "intel-fpga-fme.",
 		interfaceID: "pr/interface_id",
 		requests:    opaeRequests,
 	},

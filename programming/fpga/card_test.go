@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -84,4 +86,145 @@ func TestCards(t *testing.T) {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
 	}
+}
+
+// Recordings of real cards and kernels, where they stand beside the source.
+func TestRecordings(t *testing.T) {
+	if _, err := os.Stat(archives); err != nil {
+		t.Skip(err)
+	}
+	for name, want := range map[string][]string{
+		"dfl-d5005.tar.gz":     {"dfl 0000:05:00.0 fme=dfl-fme.0 at=0000:05:00.0 if=9346116da52d5ca8b06aa9a389ef7c8d dfl-port.0=0:f7df405cbd7acf7222f144b0b93acd18"},
+		"dfl-n3000.tar.gz":     {"dfl 0000:05:00.0 fme=dfl-fme.0 at=0000:05:00.0 if=a5d72a3cc8b04939912cf715e5dc10ca dfl-port.0=0:9aeffe5f84570612c000c9660d824272"},
+		"dfl-n6000-ofs.tar.gz": {"dfl 0000:01:00.0 fme=dfl-fme.0 at=0000:01:00.0 if=98b4d5bc98ba5f4b98d9a2841ccf11b0 dfl-port.0=0:no such file or directory"},
+		"dfl-pac-a10.tar.gz":   {"dfl 0000:05:00.0 fme=dfl-fme.0 at=0000:05:00.0 if=f64e598bea11517fa28e7bc65d885104 dfl-port.0=0:" + afu},
+		"opae-pac-a10.tar.gz":  {"opae 0000:05:00.0 fme=intel-fpga-fme.0 at=0000:05:00.0 if=f64e598bea11517fa28e7bc65d885104 intel-fpga-port.0=0:" + afu},
+		"kernel-6.1/sysfs/three-cards-and-vf.tar.gz": {
+			"dfl 0000:01:00.0 fme=dfl-fme.0 at=0000:01:00.0 if=" + pac + " dfl-port.0=0:" + afu,
+			"dfl 0000:02:00.0 fme=dfl-fme.1 at=0000:02:00.0 if=" + other + " dfl-port.2=0:" + otherAFU,
+			"dfl 0000:03:00.0 fme= at= if= dfl-port.1=0:" + afu,
+			"dfl 0000:04:00.0 fme=dfl-fme.2 at=0000:04:00.0 if=" + pac + " dfl-port.3=0:" + afu,
+		},
+	} {
+		root, err := board.Unpack(t.TempDir(), filepath.Join(archives, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cards, err := fpga.Cards(fpga.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true})
+		if diff := gocmp.Diff(want, lines(cards)); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	h := newHost(t, "kernel-6.1-two-cards-renumbered", "opae-one-card")
+	vf := newHost(t, "dfl-vf")
+	ports := newHost(t, "kernel-6.1-two-ports")
+	for _, test := range []struct {
+		host       fpga.Host
+		name       string
+		card, port string // port "": the name is not that of a port
+	}{
+		{h, "0000:01:00.0", "0000:01:00.0", ""},
+		{h, "02:00.0", "0000:02:00.0", ""},
+		{h, "82:00.0-p0", "0000:82:00.0", "intel-fpga-port.0"},
+		{h, "dfl-fme.1", "0000:01:00.0", ""},
+		{h, "/dev/dfl-fme.1", "0000:01:00.0", ""},
+		{h, h.Dev + "/dfl-fme.0", "0000:02:00.0", ""},
+		{h, "dfl-port.1", "0000:01:00.0", "dfl-port.1"},
+		{h, "/dev/intel-fpga-port.0", "0000:82:00.0", "intel-fpga-port.0"},
+		{h, "intel-fpga-fme.0", "0000:82:00.0", ""},
+		{ports, "01:00.0-p1", "0000:01:00.0", "dfl-port.1"},
+		{ports, "01:00.0", "0000:01:00.0", ""},
+		{vf, "dfl-fme.0", "0000:01:00.0", ""},
+		{vf, "03:00.0", "0000:03:00.0", ""},
+		{vf, "dfl-port.1", "0000:03:00.0", "dfl-port.1"},
+	} {
+		card, port, err := fpga.Find(test.host, test.name)
+		name := ""
+		if port != nil {
+			name = port.Name
+		}
+		if err != nil || card.Address != test.card || name != test.port {
+			t.Errorf("%s: %s, %q, %v, want %s, %q", test.name, card.Address, name, err, test.card, test.port)
+		}
+	}
+	for _, test := range []struct {
+		host       fpga.Host
+		name, want string
+	}{
+		{h, "03:00.0", `no FPGA card "03:00.0", want one of 01:00.0, 02:00.0, 82:00.0`},
+		{h, "", `no FPGA card "", want one of 01:00.0`},
+		{h, "dfl-fme.7", `no FPGA card "dfl-fme.7"`},
+		{h, "/dev/../dev/dfl-fme.0", "no FPGA card"},
+		{h, "01:00.0-p", "no FPGA card"},
+		{h, "01:00.0-p-1", "no FPGA card"},
+		{ports, "01:00.0-p2", "no port 2 of card 01:00.0, want one of its ports: 0, 1"},
+		{newHost(t, "kernel-6.1-no-driver"), "01:00.0", `no FPGA card of the drivers dfl-pci and intel-fpga, want "01:00.0": lspci -k`},
+		{newHost(t), "01:00.0", "no FPGA card of the drivers"},
+	} {
+		if _, _, err := fpga.Find(test.host, test.name); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+	}
+}
+
+// Find reads nothing of other cards: one may not answer. A FIFO without writer blocks whoever
+// opens it.
+func TestFindReadsOneCard(t *testing.T) {
+	h := newHost(t, "kernel-6.1-one-card", "opae-one-card")
+	afuID := h.Sys + "/class/fpga/intel-fpga-dev.0/intel-fpga-port.0/afu_id"
+	if err := errors.Join(os.Remove(afuID), syscall.Mkfifo(afuID, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if card, _, err := fpga.Find(h, "dfl-fme.0"); err != nil || card.Address != "0000:01:00.0" {
+		t.Errorf("%v, %v", card, err)
+	}
+}
+
+// Entries that lead nowhere are cards that come or go.
+func TestCardsComeAndGo(t *testing.T) {
+	h := newHost(t, "kernel-6.1-one-card")
+	class := h.Sys + "/class/fpga_region"
+	for name, target := range map[string]string{"region7": "../../devices/gone", "region8": "region8", "region9": "../../../dev/dfl-fme.0"} {
+		if err := os.Symlink(target, filepath.Join(class, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cards, err := fpga.Cards(h)
+	if err != nil || len(cards) != 1 {
+		t.Errorf("%v, %v, want one card", lines(cards), err)
+	}
+}
+
+func TestID(t *testing.T) {
+	for address, want := range map[string]string{"0000:3b:00.0": "3b:00.0", "10000:3b:00.0": "10000:3b:00.0", "0001:3b:00.0": "0001:3b:00.0"} {
+		if id := (fpga.Card{Address: address}).ID(); id != want {
+			t.Errorf("%s: %s, want %s", address, id, want)
+		}
+	}
+}
+
+// FuzzParseAddress finds each address again by its id.
+func FuzzParseAddress(f *testing.F) {
+	for _, s := range []string{"3b:00.0", "0000:3B:00.0-p1", "10000:3b:00.0", "3b:00.0-p256", "-p1", "3b:00.0-p1-p2"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		address, number := fpga.ParseAddress(s)
+		if address == "" {
+			if number >= 0 {
+				t.Errorf("%q: number %d without address", s, number)
+			}
+			return
+		}
+		again := fpga.Card{Address: address}.ID()
+		if number >= 0 {
+			again += fmt.Sprintf("-p%d", number)
+		}
+		if a, n := fpga.ParseAddress(again); a != address || n != number {
+			t.Errorf("%q: %s, %d; %s: %s, %d", s, address, number, again, a, n)
+		}
+	})
 }

@@ -1,5 +1,90 @@
 package fpga
 
-type requests struct{}
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+	"syscall"
+	"unsafe"
+)
 
-var dflRequests, opaeRequests requests
+// requests are those of a driver's FME. Both drivers have the same three, with other numbers.
+// Sources: include/uapi/linux/fpga-dfl.h (DFL_FPGA_FME_PORT_*), and FPGA_FME_PORT_* in
+// intel-fpga.h.
+type requests struct {
+	program, release, assign uintptr
+
+	programSize uint32 // of the part of programArg that the driver has
+	portNumber  bool   // release and assign take the number alone, not a portArg
+}
+
+var (
+	dflRequests  = requests{program: 0xb680, release: 0x4004b681, assign: 0x4004b682, programSize: 24, portNumber: true}
+	opaeRequests = requests{program: 0xb580, release: 0xb581, assign: 0xb582, programSize: 32}
+)
+
+// programArg is struct dfl_fpga_fme_port_pr, and struct fpga_fme_port_pr with the status.
+type programArg struct {
+	size          uint32 // argsz
+	flags         uint32
+	port          uint32
+	bufferSize    uint32
+	bufferAddress uint64
+	status        uint64 // of opae after EIO, written by the driver
+}
+
+// portArg is struct fpga_fme_port_release and fpga_fme_port_assign of opae.
+type portArg struct {
+	size  uint32 // argsz
+	flags uint32
+	port  uint32
+}
+
+// ioctl is how requests reach the driver. Tests take its place.
+type ioctl func(fd int, request uintptr, arg unsafe.Pointer) error
+
+func ioctlDriver(fd int, request uintptr, arg unsafe.Pointer) error {
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), request, uintptr(arg)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// programPort asks the driver of the FME with the descriptor fd to program a port with data,
+// which is not in the memory that Go manages. The driver copies data before it begins
+// (fme_pr, dfl-fme-pr.c). The text is that of the card's errors, if the driver returns it.
+func (r requests) programPort(do ioctl, fd, port int, data []byte) (text string, err error) {
+	arg := &programArg{
+		size:          r.programSize,
+		port:          uint32(port),
+		bufferSize:    uint32(len(data)), // programming.MaxSize bounds it
+		bufferAddress: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(data)))),
+	}
+	err = do(fd, r.program, unsafe.Pointer(arg))
+	return statusText(arg.status), err
+}
+
+// movePort asks the driver to release or assign a port.
+func (r requests) movePort(do ioctl, fd int, request uintptr, port int) error {
+	arg := &portArg{port: uint32(port)}
+	arg.size = uint32(unsafe.Sizeof(*arg))
+	if r.portNumber {
+		return do(fd, request, unsafe.Pointer(&arg.port))
+	}
+	return do(fd, request, unsafe.Pointer(arg))
+}
+
+// statusText returns the meaning of the status bits of opae (DEFINE_FPGA_PR_ERR_MSG).
+func statusText(status uint64) string {
+	names := []string{"operation error", "CRC error", "incompatible bitstream", "IP protocol error",
+		"FIFO overflow", "time-out", "secure load error"}
+	var found []string
+	for ; status != 0; status &= status - 1 {
+		if bit := bits.TrailingZeros64(status); bit < len(names) {
+			found = append(found, names[bit])
+		} else {
+			found = append(found, fmt.Sprintf("error bit %d", bit))
+		}
+	}
+	return strings.Join(found, ", ")
+}

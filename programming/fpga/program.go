@@ -1,9 +1,18 @@
 package fpga
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
@@ -12,6 +21,9 @@ type Programmer struct {
 	Host    Host
 	LockDir string            // with a lock for each FME
 	Store   programming.Store // in which an AOCX is unpacked
+	Always  bool              // Program also programs a port that has the AFU already
+
+	do ioctl // nil: ioctlDriver
 }
 
 // Program programs a port of a card and returns when the port has the bitstream's AFU. It
@@ -19,20 +31,331 @@ type Programmer struct {
 // already, it returns at once: another process was first. An AOCX is always programmed, since
 // all AOCX have one AFU id.
 //
-// It refuses a port that another process has open, a bitstream for another interface, and a
-// port that a failed programming has left disabled. An error names the card and the remedy, in
-// one line.
+// It refuses what [Fits] refuses, and a port that another process has open. An error names the
+// card and the remedy, in one line.
 func (p Programmer) Program(ctx context.Context, card Card, port Port, b *programming.Bitstream) error {
-	return errors.ErrUnsupported
+	if port.Number < 0 {
+		return fmt.Errorf("card %s: no driver of %s, want it bound: %s", card.ID(), port.Name, driverOf(card).rebind(card.Address))
+	}
+	return within(ctx, card, port.Number, func() error { return p.program(ctx, card, port.Number, b) })
 }
 
 // Release takes the port with the number away from the physical function, so that a virtual
 // function can have it. The driver refuses it while a process has the port open.
 func (p Programmer) Release(ctx context.Context, card Card, number int) error {
-	return errors.ErrUnsupported
+	return within(ctx, card, number, func() error {
+		return p.move(ctx, card, number, "release", func(r requests) uintptr { return r.release })
+	})
 }
 
 // Assign gives a released port back to the physical function.
 func (p Programmer) Assign(ctx context.Context, card Card, number int) error {
-	return errors.ErrUnsupported
+	return within(ctx, card, number, func() error {
+		return p.move(ctx, card, number, "assign", func(r requests) uintptr { return r.assign })
+	})
+}
+
+// within runs work, which ends with ctx unless a request or an attribute blocks. Then it
+// returns without it: the process ends next, and the kernel keeps the locks of a process until
+// its last request has returned.
+func within(ctx context.Context, card Card, number int, work func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- work() }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		const grace = 200 * time.Millisecond // for the error of work, which names what it waited for
+		select {
+		case err = <-done:
+		case <-time.After(grace):
+			err = fmt.Errorf("the driver has not answered (%w), want an answer within the time: it goes on; look with accelerator-fpga portinfo before the next try",
+				context.Cause(ctx))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("card %s, port %d: %w", card.ID(), number, err)
+	}
+	return nil
+}
+
+func (p Programmer) program(ctx context.Context, card Card, number int, b *programming.Bitstream) error {
+	t, err := p.take(ctx, card)
+	if err != nil {
+		return err
+	}
+	defer t.lock.Release()
+	port, err := t.card.Port(number)
+	if err == nil {
+		err = Fits(t.card, port, b)
+	}
+	if err != nil {
+		return err
+	}
+	if b.Format == programming.GBS && port.AFUID == b.AFUID && !p.Always {
+		return nil
+	}
+	data, err := b.Map(ctx, p.Store)
+	if err != nil {
+		return err
+	}
+	defer data.Close()
+	fme, err := openNode(p.Host, t.fme, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fme)
+	// With the port open, a card that leaves meanwhile would be an oops: see doc.go.
+	portDir := t.portDir(port.Name)
+	used, err := openNode(p.Host, portDir, syscall.O_EXCL)
+	if err != nil {
+		return err
+	}
+	syscall.Close(used)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	text, err := t.programPort(p.ioctl(), fme, number, data.Data)
+	if err != nil {
+		return t.explain(err, portDir, text)
+	}
+	return t.readBack(ctx, portDir, b)
+}
+
+func (p Programmer) move(ctx context.Context, card Card, number int, verb string, request func(requests) uintptr) error {
+	t, err := p.take(ctx, card)
+	if err != nil {
+		return err
+	}
+	defer t.lock.Release()
+	fme, err := openNode(p.Host, t.fme, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fme)
+	err = t.movePort(p.ioctl(), fme, request(t.requests), number)
+	if err == nil {
+		return nil
+	}
+	// dfl_fpga_cdev_release_port and dfl_fpga_cdev_assign_port, drivers/fpga/dfl.c. fme_ioctl
+	// makes EINVAL of ENODEV.
+	say := remedy(err)
+	port, absent := t.card.Port(number)
+	switch {
+	case errors.Is(err, syscall.EBUSY) && absent == nil && verb == "release":
+		say = fmt.Sprintf(": another process has the port open, want it closed: fuser -v %s/%s", p.Host.Dev, port.Name)
+	case errors.Is(err, syscall.EBUSY):
+		say = fmt.Sprintf(": the port is %sed already", strings.TrimSuffix(verb, "e"))
+	case errors.Is(err, syscall.EINVAL):
+		say = ": the card has no such port, or has left: accelerator-fpga fmeinfo --device " + card.FMEAddress
+	}
+	return fmt.Errorf("%s: %w%s", verb, err, say)
+}
+
+func (p Programmer) ioctl() ioctl {
+	if p.do != nil {
+		return p.do
+	}
+	return ioctlDriver
+}
+
+var errNoFME = errors.New("no FME, want one: a virtual function is programmed on the host that has its physical function")
+
+// Fits returns an error unless the port, as it was read, can be programmed with the bitstream.
+func Fits(card Card, port Port, b *programming.Bitstream) error {
+	switch {
+	case sysfs.AllOnes(b.InterfaceID) || sysfs.AllOnes(b.AFUID):
+		return fmt.Errorf("%s: an id of all f, want the ids of an interface and an AFU", b.Path)
+	case card.FME == "":
+		return errNoFME
+	case card.InterfaceErr != nil:
+		return card.InterfaceErr
+	case card.InterfaceID == "":
+		return fmt.Errorf("no interface id of %s, want one: bind its driver: lspci -k", card.FME)
+	case sysfs.AllOnes(card.InterfaceID) || sysfs.AllOnes(port.AFUID):
+		return errors.New("its ids are all f, want a card that answers: reset it or its slot, or power the node off and on")
+	case card.InterfaceID != b.InterfaceID:
+		return fmt.Errorf("%s: for interface %s, want %s of the card: a bitstream that was built for it", b.Path, b.InterfaceID, card.InterfaceID)
+	case errors.Is(port.AFUErr, syscall.EBUSY):
+		return fmt.Errorf("%w: the port is disabled, since another tool programs it or a programming has failed, want it enabled: %s",
+			port.AFUErr, driverOf(card).rebind(card.FMEAddress))
+	case errors.Is(port.AFUErr, fs.ErrNotExist):
+		return fmt.Errorf("no AFU id of %s, want one: the result could not be verified", port.Name)
+	}
+	return port.AFUErr
+}
+
+// taken is a card whose lock this process has, as it was read after that.
+type taken struct {
+	place
+	card Card
+	lock *programming.Lock
+}
+
+// take acquires the lock of a card, and reads the card anew: it can have left and another one
+// have come in its place.
+func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
+	if card.FME == "" {
+		return t, errNoFME
+	}
+	if t.lock, err = programming.AcquireLock(ctx, p.LockDir, card.FMEAddress); err != nil {
+		return t, err
+	}
+	defer func() {
+		if err != nil {
+			t.lock.Release()
+		}
+	}()
+	places, err := locate(p.Host)
+	i := slices.IndexFunc(places, func(p place) bool { return p.address == card.Address && p.name == card.Driver })
+	switch {
+	case i >= 0:
+		t.place, t.card = places[i], places[i].read()
+		if t.card.FMEAddress != card.FMEAddress || t.card.InterfaceID != card.InterfaceID {
+			return t, fmt.Errorf("FME at %q with interface %q, want %q and %q: another card has come in its place", t.card.FMEAddress, t.card.InterfaceID, card.FMEAddress, card.InterfaceID)
+		}
+		return t, nil
+	case err != nil:
+		return t, err
+	}
+	return t, fmt.Errorf("the card has left, want it plugged in with its driver: %w", fs.ErrNotExist)
+}
+
+// openNode opens the node of the FME or the port whose directory in sysfs is dir.
+func openNode(h Host, dir string, flag int) (fd int, err error) {
+	name := base(dir)
+	path := h.Dev + "/" + name
+	number, err := sysfs.ReadAs(dir+"/dev", sysfs.ParseDeviceNumber)
+	if err := h.CheckNode(name, number, err); err != nil {
+		return -1, err
+	}
+	fd, err = syscall.Open(path, syscall.O_RDWR|syscall.O_CLOEXEC|syscall.O_NOFOLLOW|flag, 0)
+	switch {
+	case err == syscall.EBUSY:
+		return -1, fmt.Errorf("%s: %w: another process has it open, want it closed: fuser -v %[1]s", path, err)
+	case err != nil:
+		return -1, fmt.Errorf("%s: %w%s", path, err, remedy(err))
+	}
+	// Both can have changed in between: the node, and the card that has the number.
+	var st syscall.Stat_t
+	err = syscall.Fstat(fd, &st)
+	if err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFCHR {
+		var now sysfs.DeviceNumber
+		if now, err = sysfs.ReadAs(dir+"/dev", sysfs.ParseDeviceNumber); err == nil && (now != number || sysfs.NodeNumber(uint64(st.Rdev)) != number) {
+			err = sysfs.ErrNodeMismatch
+		}
+	} else if err == nil && !h.Simulated {
+		err = sysfs.ErrNodeMismatch
+	}
+	if err != nil {
+		syscall.Close(fd)
+		return -1, fmt.Errorf("%s: %w", path, err)
+	}
+	return fd, nil
+}
+
+// remedy returns what to do about an error of a node.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
+		return ": want root, outside of a container that may not use the node"
+	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENXIO):
+		return ": the card has left, or its driver: lspci -k"
+	case errors.Is(err, syscall.ENOTTY):
+		return ": no node of a driver, want one: a simulated card cannot be programmed"
+	}
+	return ""
+}
+
+// explain returns the error of a request to program, with what the card and its driver report,
+// and the remedy.
+func (t taken) explain(err error, portDir, text string) error {
+	if _, gone := os.Lstat(portDir); errors.Is(gone, fs.ErrNotExist) {
+		return fmt.Errorf("programming: %w: the card has left meanwhile, want it plugged in until it is programmed", err)
+	}
+	say := remedy(err)
+	switch {
+	case errors.Is(err, syscall.EIO):
+		say = fmt.Sprintf(": the card reports %s, want a bitstream that is whole and made for it: build or copy it anew",
+			cmp.Or(text, t.managerStatus(), "no reason"))
+	case errors.Is(err, syscall.ETIMEDOUT):
+		say = ": the card did not finish in time, want it to: reset it or its slot, or power the node off and on"
+	case errors.Is(err, syscall.EINVAL):
+		say = ": the driver refuses the request: is the port released? accelerator-fpga assign"
+		if t.name == "opae" {
+			say = ": the driver refuses the request: is the port released, or the length of the raw bitstream not a multiple of 4?"
+		}
+	case errors.Is(err, syscall.EFAULT):
+		say = ": the file got shorter meanwhile, want it left alone: accelerator-fpga install replaces files"
+	case errors.Is(err, syscall.ENOMEM):
+		say = ": the kernel has no memory for a copy of the bitstream"
+	}
+	if _, busy := sysfs.Read(portDir + "/afu_id"); errors.Is(busy, syscall.EBUSY) {
+		say += "; the port stays disabled until " + t.rebind(t.fmeAt)
+	}
+	return fmt.Errorf("programming: %w%s", err, say)
+}
+
+// managerStatus returns the errors that the FPGA manager of a dfl card reports
+// (status_show, drivers/fpga/fpga-mgr.c), in one line.
+func (t taken) managerStatus() string {
+	files, _ := fs.Glob(os.DirFS(t.fme), t.status) // its error is that of the pattern
+	for _, file := range files {
+		if text, err := sysfs.Read(t.fme + "/" + file); err == nil && text != "" {
+			return strings.ReplaceAll(text, "\n", ", ")
+		}
+	}
+	return ""
+}
+
+// readBack returns once the port has the AFU of the bitstream. The driver enables the port
+// before the request returns, so a short time suffices.
+func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bitstream) error {
+	const most, interval = 5 * time.Second, 20 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		id, err := sysfs.ReadAs(portDir+"/afu_id", sysfs.ParseID)
+		if err == nil && id == b.AFUID {
+			return nil
+		}
+		select {
+		case <-tick.C:
+			continue
+		case <-ctx.Done():
+		}
+		switch {
+		case errors.Is(err, syscall.EBUSY):
+			return fmt.Errorf("%w after programming: the port stays disabled until %s", err, t.rebind(t.fmeAt))
+		case err != nil:
+			return fmt.Errorf("programmed, but not verified: %w", err)
+		}
+		return fmt.Errorf("AFU %s after programming, want %s of %s: package the bitstream with the id of its AFU", id, b.AFUID, b.Path)
+	}
+}
+
+func (t taken) portDir(name string) string {
+	for _, dir := range t.ports {
+		if base(dir) == name {
+			return dir
+		}
+	}
+	return ""
+}
+
+// rebind returns the command that enables the ports of a card: a failed programming leaves a
+// port of dfl disabled for as long as its driver is bound (disable_count, dfl-afu-main.c).
+func (d *driver) rebind(address string) string {
+	return fmt.Sprintf("for f in unbind bind; do echo %s > /sys/bus/pci/drivers/%s/$f; done", address, d.pci)
+}
+
+func driverOf(c Card) *driver {
+	for _, d := range drivers {
+		if d.name == c.Driver {
+			return d
+		}
+	}
+	return drivers[0]
 }

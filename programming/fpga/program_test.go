@@ -1,0 +1,505 @@
+package fpga_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/programming"
+	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/programming/fpga"
+)
+
+// The layouts of include/uapi/linux/fpga-dfl.h and intel-fpga.h.
+func TestStructures(t *testing.T) {
+	want := map[string]uintptr{
+		"program": 32, "program.size": 0, "program.flags": 4, "program.port": 8,
+		"program.buffer_size": 12, "program.buffer_address": 16, "program.status": 24,
+		"port": 12, "port.size": 0, "port.flags": 4, "port.port": 8,
+	}
+	if diff := cmp.Diff(want, fpga.Offsets()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// rig is a host with a card, a store, and a driver that answers requests.
+type rig struct {
+	t    *testing.T
+	dir  string
+	host fpga.Host
+	p    fpga.Programmer
+
+	requests []uintptr
+	arg      fpga.ProgramArg // of the last request to program
+	number   uint32          // of the last request to release or assign
+	answer   func(arg unsafe.Pointer) error
+}
+
+func newRig(t *testing.T, boardNames ...string) *rig {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, dir: dir, host: newHost(t, boardNames...)}
+	r.p = fpga.Programmer{Host: r.host, LockDir: filepath.Join(dir, "lock"), Store: programming.Store(filepath.Join(dir, "store"))}
+	r.p.SetIoctl(func(fd int, request uintptr, arg unsafe.Pointer) error {
+		r.requests = append(r.requests, request)
+		switch request {
+		case 0xb680, 0xb580:
+			r.arg = fpga.ProgramArgAt(arg)
+			r.arg.Data = bytes.Clone(r.arg.Data)
+		case 0x4004b681, 0x4004b682:
+			r.number = *(*uint32)(arg)
+		case 0xb581, 0xb582:
+			var size, flags uint32
+			if size, flags, r.number = fpga.PortArgAt(arg); size != 12 || flags != 0 {
+				t.Errorf("argument of %d bytes with flags %d, want 12, 0", size, flags)
+			}
+		default:
+			t.Errorf("request %#x", request)
+		}
+		if r.answer == nil {
+			return nil
+		}
+		return r.answer(arg)
+	})
+	return r
+}
+
+// card returns the card with the name, and its first port.
+func (r *rig) card(name string) (fpga.Card, fpga.Port) {
+	r.t.Helper()
+	card, _, err := fpga.Find(r.host, name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if len(card.Ports) == 0 {
+		return card, fpga.Port{}
+	}
+	return card, card.Ports[0]
+}
+
+// write writes a file of the node's sysfs, below the FME's or the port's directory.
+func (r *rig) write(name, text string) {
+	r.t.Helper()
+	var found []string
+	filepath.WalkDir(r.host.Sys+"/devices", func(path string, _ fs.DirEntry, _ error) error {
+		if strings.HasSuffix(path, "/"+name) {
+			found = append(found, path)
+		}
+		return nil
+	})
+	if len(found) != 1 {
+		r.t.Fatalf("%s: %q", name, found)
+	}
+	if err := os.WriteFile(found[0], []byte(text), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+var raw = []byte("a raw bitstream")
+
+// gbs opens a GBS for an interface and an AFU.
+func (r *rig) gbs(interfaceID, afuID string) *programming.Bitstream {
+	return r.open("x.gbs", bits.GBS(bits.Metadata(interfaceID, afuID), raw))
+}
+
+func (r *rig) open(name string, data []byte) *programming.Bitstream {
+	r.t.Helper()
+	path := filepath.Join(r.dir, name)
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+	b, err := programming.Open(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func TestProgram(t *testing.T) {
+	aocx := bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(pac, bits.OpenCL), raw))
+	opaeInterface := "a1b2c3d4e5f60718293a4b5c6d7e8f90"
+	for _, test := range []struct {
+		name, board, card, file string
+		data                    []byte
+		always                  bool
+		had                     string // AFU before
+		request                 uintptr
+		want                    fpga.ProgramArg
+	}{
+		{"GBS", "kernel-6.1-one-card", "01:00.0", "x.gbs", bits.GBS(bits.Metadata(pac, otherAFU), raw), false, afu,
+			0xb680, fpga.ProgramArg{Size: 24, Data: raw}},
+		{"AOCX", "kernel-6.1-one-card", "01:00.0", "x.aocx", aocx, false, afu,
+			0xb680, fpga.ProgramArg{Size: 24, Data: raw}},
+		{"another AOCX", "kernel-6.1-one-card", "01:00.0", "x.aocx", aocx, false, bits.OpenCL,
+			0xb680, fpga.ProgramArg{Size: 24, Data: raw}},
+		{"there already", "kernel-6.1-one-card", "01:00.0", "x.gbs", bits.GBS(bits.Metadata(pac, afu), raw), false, afu,
+			0, fpga.ProgramArg{}},
+		{"there already, always", "kernel-6.1-one-card", "01:00.0", "x.gbs", bits.GBS(bits.Metadata(pac, afu), raw), true, afu,
+			0xb680, fpga.ProgramArg{Size: 24, Data: raw}},
+		{"opae", "opae-one-card", "82:00.0", "x.gbs", bits.GBS(bits.Metadata(opaeInterface, otherAFU), raw), false, afu,
+			0xb580, fpga.ProgramArg{Size: 32, Data: raw}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, test.board)
+			r.p.Always = test.always
+			r.write("afu_id", test.had+"\n")
+			b := r.open(test.file, test.data)
+			r.answer = func(unsafe.Pointer) error {
+				r.write("afu_id", b.AFUID+"\n")
+				return nil
+			}
+			card, port := r.card(test.card)
+			if err := r.p.Program(t.Context(), card, port, b); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, r.arg); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if want := slices.DeleteFunc([]uintptr{test.request}, func(r uintptr) bool { return r == 0 }); !slices.Equal(r.requests, want) {
+				t.Errorf("requests %#x, want %#x", r.requests, want)
+			}
+		})
+	}
+}
+
+// The second port of a card, and the port of a virtual function through the FME of the
+// physical one.
+func TestProgramOtherPort(t *testing.T) {
+	r := newRig(t, "kernel-6.1-two-ports")
+	card, _ := r.card("01:00.0")
+	b := r.gbs(pac, otherAFU)
+	r.answer = func(unsafe.Pointer) error {
+		r.write("dfl-port.1/afu_id", otherAFU)
+		return nil
+	}
+	if err := r.p.Program(t.Context(), card, card.Ports[1], b); err != nil || r.arg.Port != 1 {
+		t.Errorf("port %d, %v, want 1", r.arg.Port, err)
+	}
+
+	r = newRig(t, "dfl-vf")
+	card, port := r.card("03:00.0")
+	r.answer = func(unsafe.Pointer) error {
+		if _, err := os.Stat(r.p.LockDir + "/0000:01:00.0.lock"); err != nil {
+			t.Error(err)
+		}
+		r.write("dfl-port.1/afu_id", otherAFU)
+		return nil
+	}
+	if err := r.p.Program(t.Context(), card, port, b); err != nil || port.Name != "dfl-port.1" {
+		t.Errorf("%s: %v", port.Name, err)
+	}
+}
+
+// A refused programming sends no request; an error has one line, the card, what is wrong and
+// what to do.
+func TestProgramRefuses(t *testing.T) {
+	allF := strings.Repeat("f", 32)
+	r := newRig(t, "kernel-6.1-one-card")
+	good := r.gbs(pac, otherAFU)
+	for _, test := range []struct {
+		name, board string
+		b           *programming.Bitstream
+		change      func(r *rig, card *fpga.Card, port *fpga.Port)
+		want        string
+	}{
+		{"another interface", "kernel-6.1-one-card", r.gbs(other, otherAFU), nil,
+			"x.gbs: for interface " + other + ", want " + pac + " of the card: a bitstream that was built for it"},
+		{"interface of all f", "kernel-6.1-one-card", r.gbs(allF, otherAFU), nil, "an id of all f, want the ids"},
+		{"AFU of all f", "kernel-6.1-one-card", r.gbs(pac, allF), nil, "an id of all f, want the ids"},
+		{"dead card", "kernel-6.1-dead-card", good, nil, "its ids are all f, want a card that answers"},
+		{"FME without driver", "kernel-6.1-fme-unbound", good, nil, "no interface id of dfl-fme.0, want one"},
+		{"port without driver", "kernel-6.1-port-unbound", good, nil, "no driver of dfl-port.0, want it bound: for f in unbind bind"},
+		{"port without AFU", "kernel-6.1-several-functions", r.gbs("98b4d5bc98ba5f4b98d9a2841ccf11b0", otherAFU), nil, "no AFU id of dfl-port.0, want one"},
+		{"no such port", "kernel-6.1-one-card", good, func(_ *rig, _ *fpga.Card, port *fpga.Port) { port.Number = 3 }, "no port 3 of card 01:00.0, want one of its ports: 0"},
+		{"no FME", "kernel-6.1-one-card", good, func(_ *rig, card *fpga.Card, _ *fpga.Port) { card.FME = "" }, "no FME, want one"},
+		{"card has left", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) {
+			if err := os.RemoveAll(r.host.Sys); err != nil {
+				t.Fatal(err)
+			}
+		}, "the card has left, want it plugged in"},
+		{"another card in its place", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) { r.write("compat_id", other) },
+			`FME at "0000:01:00.0" with interface "` + other + `", want "0000:01:00.0" and "` + pac + `"`},
+		{"node of the FME missing", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) { os.Remove(r.host.Dev + "/dfl-fme.0") },
+			"no device node: lstat DEV/dfl-fme.0"},
+		{"node of the port a link", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) {
+			os.Remove(r.host.Dev + "/dfl-port.0")
+			os.Symlink("/dev/null", r.host.Dev+"/dfl-port.0")
+		}, "DEV/dfl-port.0: not the node of this device"},
+		{"nodes no devices", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) { r.p.Host.Simulated = false },
+			"DEV/dfl-fme.0: not the node of this device"},
+		{"lock in a directory of others", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) {
+			os.Mkdir(r.p.LockDir, 0o755)
+			os.Chmod(r.p.LockDir, 0o777)
+		}, "chmod go-w"},
+		{"file got shorter", "kernel-6.1-one-card", r.open("y.gbs", bits.GBS(bits.Metadata(pac, otherAFU), raw)), func(r2 *rig, _ *fpga.Card, _ *fpga.Port) {
+			os.Truncate(filepath.Join(r.dir, "y.gbs"), 300)
+		}, "y.gbs: 300 bytes, want"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, test.board)
+			card, port := r.card("01:00.0")
+			if test.change != nil {
+				test.change(r, &card, &port)
+			}
+			err := r.p.Program(t.Context(), card, port, test.b)
+			r.refused(err, "card 01:00.0", test.want)
+			if len(r.requests) > 0 {
+				t.Errorf("requests %#x, want none", r.requests)
+			}
+		})
+	}
+}
+
+// refused checks an error.
+func (r *rig) refused(err error, prefix, want string) {
+	r.t.Helper()
+	if err == nil {
+		r.t.Fatalf("no error, want %q", want)
+	}
+	text := strings.ReplaceAll(err.Error(), r.host.Dev, "DEV")
+	if !strings.HasPrefix(text, prefix) || !strings.Contains(text, want) || strings.Contains(text, "\n") {
+		r.t.Errorf("%q, want %q", text, prefix+"…"+want)
+	}
+}
+
+// A port that was disabled by a failed programming is refused with the way back. A file cannot
+// answer EBUSY, so this does not read one.
+func TestDisabledPort(t *testing.T) {
+	r := newRig(t, "kernel-6.1-one-card")
+	card, port := r.card("01:00.0")
+	port.AFUID, port.AFUErr = "", &fs.PathError{Op: "read", Path: "afu_id", Err: syscall.EBUSY}
+	r.refused(fpga.Fits(card, port, r.gbs(pac, otherAFU)), "read afu_id: device or resource busy: the port is disabled",
+		"for f in unbind bind; do echo 0000:01:00.0 > /sys/bus/pci/drivers/dfl-pci/$f; done")
+}
+
+func TestProgramFails(t *testing.T) {
+	for _, test := range []struct {
+		name, board string
+		errno       syscall.Errno
+		change      func(r *rig, arg unsafe.Pointer)
+		want        string
+	}{
+		{"EIO", "kernel-6.1-one-card", syscall.EIO, func(r *rig, _ unsafe.Pointer) {
+			r.write("status", "reconfig CRC error\nreconfig fifo overflow error\n")
+		}, "the card reports reconfig CRC error, reconfig fifo overflow error, want a bitstream that is whole"},
+		{"EIO without reason", "kernel-6.1-one-card", syscall.EIO, nil, "the card reports no reason"},
+		{"EIO of opae", "opae-one-card", syscall.EIO, func(_ *rig, arg unsafe.Pointer) { fpga.SetStatus(arg, 1<<1|1<<6|1<<9) },
+			"the card reports CRC error, secure load error, error bit 9"},
+		{"ETIMEDOUT", "kernel-6.1-one-card", syscall.ETIMEDOUT, nil, "did not finish in time"},
+		{"EINVAL", "kernel-6.1-one-card", syscall.EINVAL, nil, "is the port released?"},
+		{"EINVAL of opae", "opae-one-card", syscall.EINVAL, nil, "not a multiple of 4?"},
+		{"ENODEV", "kernel-6.1-one-card", syscall.ENODEV, nil, "the card has left, or its driver"},
+		{"ENOTTY", "kernel-6.1-one-card", syscall.ENOTTY, nil, "a simulated card cannot be programmed"},
+		{"EPERM", "kernel-6.1-one-card", syscall.EPERM, nil, "want root"},
+		{"EACCES", "kernel-6.1-one-card", syscall.EACCES, nil, "want root"},
+		{"EFAULT", "kernel-6.1-one-card", syscall.EFAULT, nil, "the file got shorter"},
+		{"ENOMEM", "kernel-6.1-one-card", syscall.ENOMEM, nil, "the kernel has no memory"},
+		{"card left", "kernel-6.1-one-card", syscall.EIO, func(r *rig, _ unsafe.Pointer) { os.RemoveAll(r.host.Sys) }, "the card has left meanwhile"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, test.board)
+			cards, err := fpga.Cards(r.host)
+			if err != nil || len(cards) != 1 {
+				t.Fatal(cards, err)
+			}
+			card := cards[0]
+			r.answer = func(arg unsafe.Pointer) error {
+				if test.change != nil {
+					test.change(r, arg)
+				}
+				return test.errno
+			}
+			err = r.p.Program(t.Context(), card, card.Ports[0], r.gbs(card.InterfaceID, otherAFU))
+			r.refused(err, "card "+card.ID()+", port 0: programming: ", test.want)
+			if !errors.Is(err, test.errno) {
+				t.Errorf("%v, want %v in it", err, test.errno)
+			}
+		})
+	}
+}
+
+// The request succeeds, and the port has another AFU.
+func TestProgramReadsBack(t *testing.T) {
+	r := newRig(t, "kernel-6.1-one-card")
+	card, port := r.card("01:00.0")
+	b := r.gbs(pac, otherAFU)
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		err := r.p.Program(t.Context(), card, port, b)
+		r.refused(err, "card 01:00.0, port 0: ", "AFU "+afu+" after programming, want "+otherAFU)
+		if waited := time.Since(begin); waited != 5*time.Second {
+			t.Errorf("waited %s, want 5s", waited)
+		}
+		// The AFU appears a second later.
+		time.AfterFunc(time.Second, func() { r.write("afu_id", otherAFU) })
+		if err := r.p.Program(t.Context(), card, port, b); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// At its deadline Program returns, though the driver does not answer. The lock lasts as long
+// as the request.
+func TestProgramDeadline(t *testing.T) {
+	r := newRig(t, "kernel-6.1-one-card")
+	card, port := r.card("01:00.0")
+	b := r.gbs(pac, otherAFU)
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan error)
+		r.answer = func(unsafe.Pointer) error { return <-answer }
+		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+		defer cancel()
+		begin := time.Now()
+		err := r.p.Program(ctx, card, port, b)
+		r.refused(err, "card 01:00.0, port 0: ", "the driver has not answered (context deadline exceeded)")
+		if waited := time.Since(begin); waited > 91*time.Second || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("waited %s, %v, want 90s and its error", waited, err)
+		}
+		again, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r.refused(r.p.Program(again, card, port, b), "card 01:00.0, port 0: ", "0000:01:00.0.lock: held by another process")
+		answer <- syscall.EIO
+		synctest.Wait()
+		r.answer = func(unsafe.Pointer) error { r.write("afu_id", otherAFU); return nil }
+		if err := r.p.Program(t.Context(), card, port, b); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestReleaseAndAssign(t *testing.T) {
+	for _, test := range []struct {
+		name, board, device string
+		number              int
+		assign              bool
+		errno               syscall.Errno
+		request             uintptr
+		want                string
+	}{
+		{"release", "kernel-6.1-two-ports", "01:00.0", 1, false, 0, 0x4004b681, ""},
+		{"assign", "kernel-6.1-port-released", "01:00.0", 0, true, 0, 0x4004b682, ""},
+		{"release, opae", "opae-one-card", "82:00.0", 0, false, 0, 0xb581, ""},
+		{"assign, opae", "opae-one-card", "82:00.0", 2, true, 0, 0xb582, ""},
+		{"port open", "kernel-6.1-two-ports", "01:00.0", 1, false, syscall.EBUSY, 0x4004b681, "port 1: release: device or resource busy: another process has the port open, want it closed: fuser -v DEV/dfl-port.1"},
+		{"released already", "kernel-6.1-port-released", "01:00.0", 0, false, syscall.EBUSY, 0x4004b681, "the port is released already"},
+		{"assigned already", "kernel-6.1-two-ports", "01:00.0", 1, true, syscall.EBUSY, 0x4004b682, "the port is assigned already"},
+		{"no such port", "kernel-6.1-two-ports", "01:00.0", 7, true, syscall.EINVAL, 0x4004b682, "the card has no such port"},
+		{"simulated", "kernel-6.1-two-ports", "01:00.0", 0, true, syscall.ENOTTY, 0x4004b682, "a simulated card cannot be programmed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, test.board)
+			card, _ := r.card(test.device)
+			r.answer = func(unsafe.Pointer) error {
+				if test.errno != 0 {
+					return test.errno
+				}
+				return nil
+			}
+			do := r.p.Release
+			if test.assign {
+				do = r.p.Assign
+			}
+			err := do(t.Context(), card, test.number)
+			if test.want != "" {
+				r.refused(err, "card "+card.ID()+", port "+strconv.Itoa(test.number)+": ", test.want)
+			} else if err != nil {
+				t.Error(err)
+			}
+			if !slices.Equal(r.requests, []uintptr{test.request}) || r.number != uint32(test.number) {
+				t.Errorf("requests %#x of port %d, want %#x, %d", r.requests, r.number, test.request, test.number)
+			}
+		})
+	}
+}
+
+// Without a seam, the request goes to the file that a simulated card has as its node.
+func TestSimulatedCard(t *testing.T) {
+	r := newRig(t, "kernel-6.1-one-card")
+	card, port := r.card("01:00.0")
+	p := fpga.Programmer{Host: r.host, LockDir: r.p.LockDir, Store: r.p.Store}
+	r.refused(p.Program(t.Context(), card, port, r.gbs(pac, otherAFU)), "card 01:00.0, port 0: programming: ", "a simulated card cannot be programmed")
+}
+
+// Programming 128 MiB costs at most 16 MiB of anonymous memory, also while the driver reads it.
+func TestMemory(t *testing.T) {
+	const large, most = 128 << 20, 16 << 20
+	r := newRig(t, "kernel-6.1-one-card")
+	card, port := r.card("01:00.0")
+	for _, test := range []struct {
+		file string
+		data []byte
+		afu  string
+	}{
+		{"x.gbs", bits.GBS(bits.Metadata(pac, otherAFU), nil), otherAFU},
+		{"x.aocx", bits.AOCX(bits.Hash, "", bits.GBS(bits.Metadata(pac, bits.OpenCL), make([]byte, large))), bits.OpenCL},
+	} {
+		path := filepath.Join(r.dir, test.file)
+		if err := os.WriteFile(path, test.data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Ext(path) == ".gbs" {
+			if err := os.Truncate(path, int64(len(test.data))+large); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, err := programming.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		debug.FreeOSMemory() // or garbage of the test hides what is used
+		before, during := rssAnon(t), int64(0)
+		r.p.SetIoctl(func(_ int, _ uintptr, arg unsafe.Pointer) error {
+			data := fpga.ProgramArgAt(arg).Data
+			sum := 0
+			for i := 0; i < len(data); i += 4096 {
+				sum += int(data[i])
+			}
+			if during = rssAnon(t); sum != 0 || len(data) != large {
+				t.Errorf("%d bytes with sum %d, want %d, 0", len(data), sum, large)
+			}
+			r.write("afu_id", test.afu)
+			return nil
+		})
+		if err := r.p.Program(t.Context(), card, port, b); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d KiB of anonymous memory before, %d KiB while it was programmed", test.file, before>>10, during>>10)
+		if during == 0 || during > before+most {
+			t.Errorf("%s: %d bytes of anonymous memory, %d before; want at most %d more", test.file, during, before, most)
+		}
+	}
+}
+
+// rssAnon returns the anonymous memory of this process, in bytes.
+func rssAnon(t *testing.T) int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Error(err)
+	}
+	m := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(status)
+	if m == nil {
+		t.Error("no RssAnon in /proc/self/status")
+		return 0
+	}
+	n, _ := strconv.ParseInt(string(m[1]), 10, 64)
+	return n << 10
+}
