@@ -67,8 +67,8 @@ func (s *scene) wants(name string, n int64, ids ...string) *corev1.Pod {
 	return pod
 }
 
-// startFails makes a pod and waits until an event of it ends with the hook's line, which has all
-// these words. Then it deletes the pod.
+// startFails makes a pod, whose name no other pod of the story has, and waits until an event of
+// it ends with the hook's line, which has all these words. Then it deletes the pod.
 func (s *scene) startFails(pod *corev1.Pod, words ...string) {
 	s.create(pod)
 	await(s, "event of pod "+pod.Name, func() (bool, error) {
@@ -118,9 +118,20 @@ func programming(s *scene) {
 	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
 	s.startFails(privileged, "card "+secondID, "no bitstream for interface "+interfaceID+" and AFU "+afuID)
 	s.step("it wants two cards of the region: it has one")
-	privileged = s.wants("privileged", 1, interfaceID, otherAFU, interfaceID, afuID)
+	privileged = s.wants("greedy", 1, interfaceID, otherAFU, interfaceID, afuID)
 	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
 	s.startFails(privileged, "FPGA_REGION_2", "want as many cards as pairs", secondID)
+	s.step("it wants what its own card holds: it runs, and has the nodes of both")
+	privileged = s.wants("modest", 1, interfaceID, otherAFU)
+	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
+	s.create(privileged)
+	s.comes("modest", corev1.PodRunning)
+	await(s, "nodes of the privileged pod", func() (map[string]string, error) {
+		r, err := s.said("modest", "main")
+		return r.Nodes, err
+	}, map[string]string{"dfl-port.0": "120:0", "dfl-port.1": "120:1"})
+	s.end("modest")
+	s.offersSoon(region, 2, 2)
 
 	s.step("a pod without a pair does not start")
 	s.startFails(s.wants("none", 1), "no FPGA_REGION_n and FPGA_AFU_n in process.env")
