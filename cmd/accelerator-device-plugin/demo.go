@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/demo"
 	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/server"
 )
 
@@ -41,7 +42,7 @@ soon. Fails if something was not told.`,
 			signal.Ignore(syscall.SIGPIPE)
 			defer stop()
 			return asFailure(demo.Run(ctx, cmd.OutOrStdout(), demo.Options{
-				Interactive: interactive, Program: os.Args[0], Colour: isTerminal(cmd.OutOrStdout()),
+				Interactive: interactive, Program: os.Args[0], Colour: terminal.Is(cmd.OutOrStdout()),
 				Resource: cfg.ResourceName, Hold: cfg.RecoveryHold,
 			}, demoDaemon(cfg)))
 		},

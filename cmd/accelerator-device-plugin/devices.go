@@ -79,7 +79,7 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %s\n", terminal.Escape(unknown.Error()))
 	}
 	rows := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}.Rows()
-	if err := view.Print(cmd.OutOrStdout(), rows, format, isTerminal(cmd.OutOrStdout())); err != nil {
+	if err := view.Print(cmd.OutOrStdout(), rows, format, terminal.Is(cmd.OutOrStdout())); err != nil {
 		return err
 	}
 	if format == "wide" {

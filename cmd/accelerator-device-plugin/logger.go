@@ -11,6 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/throttle"
 )
 
@@ -71,7 +72,7 @@ func newEncoder(cfg config.Config, w io.Writer) zapcore.Encoder {
 	keys := event.Keys()
 	if cfg.LogFormat == "console" {
 		keys.EncodeTime = zapcore.TimeEncoderOfLayout(time.StampMilli)
-		if isTerminal(w) {
+		if terminal.Is(w) {
 			keys.EncodeLevel = zapcore.LowercaseColorLevelEncoder
 		}
 		return zapcore.NewConsoleEncoder(keys)

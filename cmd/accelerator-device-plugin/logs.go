@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
@@ -75,7 +76,7 @@ func newLogs() *cobra.Command {
 			for _, e := range event.Events() {
 				o.Known = append(o.Known, e.Name)
 			}
-			o.Colour = isTerminal(cmd.OutOrStdout()) && os.Getenv("NO_COLOR") == ""
+			o.Colour = terminal.Is(cmd.OutOrStdout()) && os.Getenv("NO_COLOR") == ""
 			reader, err := timeline.New(o, cmd.OutOrStdout())
 			if err != nil {
 				return err
@@ -98,7 +99,7 @@ func newLogs() *cobra.Command {
 
 // wantsLog returns an error if stdin is a terminal or, as under cron, the null device.
 func wantsLog(stdin *os.File) error {
-	if !isTerminal(stdin) {
+	if !terminal.Is(stdin) {
 		return nil
 	}
 	in, err := stdin.Stat()

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
 func main() {
@@ -50,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // forPeople reports whether the output of serve is for people. It searches the words of the
 // command line, because that could not be parsed.
 func forPeople(args []string, stderr io.Writer) bool {
-	return isTerminal(stderr) || strings.Contains(" "+strings.ReplaceAll(strings.Join(args, " "), "=", " ")+" ", " --log-format console ")
+	return terminal.Is(stderr) || strings.Contains(" "+strings.ReplaceAll(strings.Join(args, " "), "=", " ")+" ", " --log-format console ")
 }
 
 // failure is an error of a command that was called correctly.
@@ -87,14 +89,4 @@ func oneDash(cmd *cobra.Command, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w; want two dashes: --%s", err, name)
-}
-
-// isTerminal reports whether w is a character device. That is exact enough for colours.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

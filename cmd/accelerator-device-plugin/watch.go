@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
 )
 
@@ -66,14 +67,14 @@ func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string
 }
 
 func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, node *node, asJSON bool) error {
-	colour := isTerminal(cmd.OutOrStdout())
+	colour := terminal.Is(cmd.OutOrStdout())
 	var before view.List
 	first := true
 	for {
 		snapshot, stale := node.inventory.Latest()
 		if snapshot.Version > 0 && first {
 			first = false
-			if len(snapshot.Devices) == 0 && isTerminal(cmd.ErrOrStderr()) {
+			if len(snapshot.Devices) == 0 && terminal.Is(cmd.ErrOrStderr()) {
 				fmt.Fprintln(cmd.ErrOrStderr(), "no devices yet, watching")
 			}
 		}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
@@ -22,7 +25,7 @@ func main() {
 // run runs one command line and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
-	root.SetArgs(args)
+	root.SetArgs(withLongFlags(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -36,6 +39,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "%s: %s (see %[1]s --help)\n", cmd.CommandPath(), terminal.Escape(err.Error()))
 	return 2
+}
+
+// withLongFlags returns the arguments with the long flags of Intel's fpga_tool, which have one
+// dash, as ours, which have two: -dry-run would be -d with a value.
+func withLongFlags(args []string) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		name, value, _ := strings.Cut(arg, "=")
+		switch {
+		case arg == "--":
+			return args
+		case name == "-dry-run", name == "-force":
+			// With a value, the word that follows is not taken for one when the command is found.
+			args[i] = "-" + name + "=" + cmp.Or(value, "true")
+		}
+	}
+	return args
 }
 
 // failure is an error of the work, as opposed to one of the command line.

@@ -10,14 +10,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
 // version is set by the Makefile.
 var version = ""
 
-const rootHelp = `Keeps the bitstreams of this node: shows what is in a file, puts it into the store
-under the ids of its interface and its AFU, and lists the store.
+const rootHelp = `Keeps the bitstreams of this node, shows its FPGA cards (drivers dfl-pci and intel-fpga),
+and programs them.
+
+A card (--device) is named by its PCI address, its FME or one of its ports, as the
+lists show them: 3b:00.0, 3b:00.0-p1, dfl-fme.0, /dev/dfl-port.0. What shows cards reads
+sysfs and opens no device: it disturbs nobody who uses one.
 
 Flags stand before or after FILE. With -o json the output is for programs.
 
@@ -25,7 +30,9 @@ Exit codes: 0 fine, 1 failure, 2 usage.`
 
 const rootExamples = `  accelerator-fpga info nlb_400.gbs
   accelerator-fpga install nlb_400.gbs
-  accelerator-fpga list`
+  accelerator-fpga list
+  accelerator-fpga list-port
+  accelerator-fpga pr --device 3b:00.0 nlb_400.gbs`
 
 // settings are the flags that commands share.
 type settings struct {
@@ -39,11 +46,17 @@ type settings struct {
 
 func (s *settings) json() bool { return s.output == "json" }
 
+// host returns the node whose cards are meant.
+func (s *settings) host() (fpga.Host, error) {
+	isSysfs, err := sysfs.IsSysfs(s.sysfs)
+	return fpga.Host{Sys: s.sysfs, Dev: s.dev, Simulated: !isSysfs}, err
+}
+
 func newRoot() *cobra.Command {
 	var s settings
 	root := &cobra.Command{
 		Use:               "accelerator-fpga",
-		Short:             "Bitstreams for FPGA cards",
+		Short:             "Bitstreams and FPGA cards",
 		Long:              rootHelp,
 		Example:           rootExamples,
 		Args:              noUnknownCommand,
@@ -54,8 +67,13 @@ func newRoot() *cobra.Command {
 			if s.output != "" && s.output != "json" {
 				return fmt.Errorf("-o %q, want json", s.output)
 			}
-			if s.store == "" {
-				return errors.New(`--store "", want a directory`)
+			for flag, value := range map[string]string{"store": s.store, "sysfs-root": s.sysfs, "dev-root": s.dev, "lock-dir": s.lockDir} {
+				if value == "" {
+					return fmt.Errorf(`--%s "", want a directory`, flag)
+				}
+			}
+			if s.timeout <= 0 {
+				return fmt.Errorf("--timeout %s, want more than 0s", s.timeout)
 			}
 			return nil
 		},
@@ -69,7 +87,9 @@ func newRoot() *cobra.Command {
 	flags.StringVar(&s.lockDir, "lock-dir", "/run/accelerator-fpga", "`directory` with a lock for each FME")
 	flags.DurationVar(&s.timeout, "timeout", 90*time.Second, "`time` after which programming is given up")
 	flags.StringVarP(&s.output, "output", "o", "", "`json` (default: text)")
-	root.AddCommand(newInfo(&s), newInstall(&s), newList(&s), newHook(&s), newVersion())
+	root.AddCommand(newInfo(&s), newInstall(&s), newList(&s))
+	root.AddCommand(newListFME(&s), newListPort(&s), newFPGAInfo(&s), newFMEInfo(&s), newPortInfo(&s))
+	root.AddCommand(newProgram(&s), newRelease(&s), newAssign(&s), newHook(&s), newVersion())
 	root.AddCommand(newInstallBinary()) // of the chart, hidden
 	return root
 }
@@ -84,97 +104,11 @@ func noUnknownCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q", args[0])
 }
 
-func oneFile(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%d files, want one", len(args))
-	}
-	return nil
-}
-
 func noArgument(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("argument %q, want none", args[0])
 	}
 	return nil
-}
-
-func newInfo(s *settings) *cobra.Command {
-	return &cobra.Command{
-		Use:   "info FILE",
-		Short: "Show what is in a bitstream",
-		Long: `Shows the format of a bitstream (.gbs or .aocx), the interface that it fits, its AFU
-and its size. It checks the whole file, and needs neither card nor root.`,
-		Example: `  accelerator-fpga info nlb_400.gbs
-  accelerator-fpga info -o json nlb_400.gbs | jq -r .interfaceId`,
-		Args: oneFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := programming.Open(args[0])
-			if err != nil {
-				return asFailure(err)
-			}
-			defer b.Close()
-			if err := b.Check(cmd.Context()); err != nil {
-				return asFailure(err)
-			}
-			if s.json() {
-				return asFailure(printJSON(cmd.OutOrStdout(), rowOf(b)))
-			}
-			return asFailure(printInfo(cmd.OutOrStdout(), b))
-		},
-	}
-}
-
-func newInstall(s *settings) *cobra.Command {
-	var o programming.InstallOptions
-	cmd := &cobra.Command{
-		Use:   "install FILE",
-		Short: "Put a bitstream into the store",
-		Long: `Copies a bitstream to STORE/INTERFACE/AFU.gbs or STORE/INTERFACE/HASH.aocx, where
-INTERFACE, AFU and HASH are the ids in the file. Missing directories are made. The
-store and its files must belong to the user who calls this, and nobody else may be
-able to write to them: whoever can, decides what is programmed.`,
-		Example: `  accelerator-fpga install nlb_400.gbs
-  accelerator-fpga install --dry-run nlb_400.gbs        only say where it would be put
-  accelerator-fpga install --force nlb_400.gbs          replace the one that is there`,
-		Args: oneFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := programming.Open(args[0])
-			if err != nil {
-				return asFailure(err)
-			}
-			defer b.Close()
-			path, err := programming.Store(s.store).Install(cmd.Context(), b, o)
-			if err != nil {
-				return asFailure(err)
-			}
-			return asFailure(printInstalled(cmd.OutOrStdout(), b, path, s.json(), !o.DryRun))
-		},
-	}
-	cmd.Flags().BoolVar(&o.Force, "force", false, "replace the file that is there")
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "check everything and change nothing")
-	return cmd
-}
-
-func newList(s *settings) *cobra.Command {
-	return &cobra.Command{
-		Use:   "list",
-		Short: "List the bitstreams in the store",
-		Long: `Lists the bitstreams in the store. Each file is checked as it is before a card is
-programmed with it; one that would be refused is listed with the reason.`,
-		Example: `  accelerator-fpga list
-  accelerator-fpga list -o json | jq -r '.[] | select(.error) | .path'`,
-		Args: noArgument,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			entries, err := programming.Store(s.store).List(cmd.Context())
-			if err != nil {
-				return asFailure(err)
-			}
-			if s.json() {
-				return asFailure(printJSON(cmd.OutOrStdout(), rowsOf(entries)))
-			}
-			return asFailure(printList(cmd.OutOrStdout(), s.store, entries))
-		},
-	}
 }
 
 func newVersion() *cobra.Command {

@@ -4,10 +4,22 @@ package terminal
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
+
+// Is reports whether w is a terminal, or another character device.
+func Is(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
 
 // Escape returns text as [AppendText] writes it.
 func Escape(text string) string {

@@ -81,6 +81,8 @@ func TestGolden(t *testing.T) {
 		{"demo", "demo.log", timeline.Options{}},
 		{"demo-summary", "demo.log", timeline.Options{Summary: true}},
 		{"debug", "debug.log", timeline.Options{}},
+		{"programming", "programming.log", timeline.Options{}}, // of journalctl -t accelerator-fpga
+		{"programming-device", "programming.log", timeline.Options{Filter: timeline.Filter{Devices: []string{"5e:00.0"}}}},
 		{"debug-warn", "debug.log", timeline.Options{Filter: timeline.Filter{Level: level(timeline.Warn)}}},
 		{"debug-hints", "debug.log", timeline.Options{Filter: timeline.Filter{Events: []string{"hint.*", "scan.*"}}}},
 		{"debug-summary", "debug.log", timeline.Options{Summary: true}},

@@ -160,6 +160,13 @@ var words = map[string]func(p *phrase, l *line){
 	},
 	"cdi.recovered": func(p *phrase, l *line) { p.say("CDI spec could be written again") },
 
+	"programming.done": func(p *phrase, l *line) {
+		p.field("programmed for a container: AFU ", l, "afu", "")
+		p.aside("took ", l, "lasted_ms", "")
+	},
+	"programming.present": func(p *phrase, l *line) { p.field("had the AFU of a container already: ", l, "afu", "") },
+	"programming.failed":  func(p *phrase, l *line) { p.field("container not started: ", l, "error", "") },
+
 	"api.lost":    asSaid("error"),
 	"api.retried": asSaid("error"),
 	"api.recovered": func(p *phrase, l *line) {

@@ -271,6 +271,16 @@ func (p place) readInterfaceID() (string, error) {
 	return "", err
 }
 
+// portDir returns the directory of the port with the name, or "" if there is none.
+func (p place) portDir(name string) string {
+	for _, dir := range p.ports {
+		if base(dir) == name {
+			return dir
+		}
+	}
+	return ""
+}
+
 func readPort(dir string) Port {
 	p := Port{Name: base(dir), Number: -1}
 	if n, err := sysfs.ReadAs(dir+"/id", sysfs.ParseSmall); err == nil {

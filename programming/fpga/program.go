@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -206,19 +205,14 @@ func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 			t.lock.Release()
 		}
 	}()
-	places, err := locate(p.Host)
-	i := slices.IndexFunc(places, func(p place) bool { return p.address == card.Address && p.name == card.Driver })
-	switch {
-	case i >= 0:
-		t.place, t.card = places[i], places[i].read()
-		if t.card.FMEAddress != card.FMEAddress || t.card.InterfaceID != card.InterfaceID {
-			return t, fmt.Errorf("FME at %q with interface %q, want %q and %q: another card has come in its place", t.card.FMEAddress, t.card.InterfaceID, card.FMEAddress, card.InterfaceID)
-		}
-		return t, nil
-	case err != nil:
+	if t.place, err = placeOf(p.Host, card); err != nil {
 		return t, err
 	}
-	return t, fmt.Errorf("the card has left, want it plugged in with its driver: %w", fs.ErrNotExist)
+	t.card = t.read()
+	if t.card.FMEAddress != card.FMEAddress || t.card.InterfaceID != card.InterfaceID {
+		return t, fmt.Errorf("FME at %q with interface %q, want %q and %q: another card has come in its place", t.card.FMEAddress, t.card.InterfaceID, card.FMEAddress, card.InterfaceID)
+	}
+	return t, nil
 }
 
 // openNode opens the node of the FME or the port whose directory in sysfs is dir.
@@ -334,15 +328,6 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 		}
 		return fmt.Errorf("AFU %s after programming, want %s of %s: package the bitstream with the id of its AFU", id, b.AFUID, b.Path)
 	}
-}
-
-func (t taken) portDir(name string) string {
-	for _, dir := range t.ports {
-		if base(dir) == name {
-			return dir
-		}
-	}
-	return ""
 }
 
 // rebind returns the command that enables the ports of a card: a failed programming leaves a

@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/hook"
 )
 
-// board makes a card of an interface whose ports have AFUs, in short: "I:A,B".
-func board(i int, text string) fpga.Card {
+// cardOf makes a card of an interface whose ports have AFUs, in short: "I:A,B".
+func cardOf(i int, text string) fpga.Card {
 	id, afus, _ := strings.Cut(text, ":")
 	card := fpga.Card{Address: fmt.Sprintf("0000:%02x:00.0", i), InterfaceID: id}
 	for n, afu := range strings.Split(afus, ",") {
@@ -26,7 +26,7 @@ func board(i int, text string) fpga.Card {
 
 func boards(text string) (cards []fpga.Card) {
 	for i, word := range strings.Fields(text) {
-		cards = append(cards, board(i, word))
+		cards = append(cards, cardOf(i, word))
 	}
 	return cards
 }
@@ -91,7 +91,7 @@ func TestAssignProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(18, 7))
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
 	failed, programmed := 0, 0
-	for range 100_000 {
+	for range 20_000 {
 		var wanted []hook.Pair
 		for range 1 + r.IntN(4) {
 			wanted = append(wanted, hook.NewPair(pick("I", "I", "J"), pick("A", "B", "C")))
@@ -102,7 +102,7 @@ func TestAssignProperties(t *testing.T) {
 			for range r.IntN(3) {
 				afus = append(afus, pick("A", "B", "C", "D", ""))
 			}
-			cards = append(cards, board(i, pick("I", "I", "J", "")+":"+strings.Join(afus, ",")))
+			cards = append(cards, cardOf(i, pick("I", "I", "J", "")+":"+strings.Join(afus, ",")))
 		}
 		placements, err := hook.Assign(wanted, cards)
 		if few := tooFew(wanted, cards); few != (err != nil) {
@@ -145,7 +145,7 @@ func TestAssignProperties(t *testing.T) {
 			}
 		}
 	}
-	if failed < 1000 || programmed < 1000 {
+	if failed < 500 || programmed < 500 {
 		t.Errorf("%d failed, %d programmed: the test shows little", failed, programmed)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -62,12 +63,12 @@ type entry struct {
 }
 
 // readConfig reads a config.json. It follows no link and opens no FIFO or device in its
-// place. Errors do not name the path.
+// place.
 func readConfig(path string) (config, error) {
 	var c config
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return c, fmt.Errorf("open: %w", err)
+		return c, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	file := os.NewFile(uintptr(fd), path)
 	defer file.Close()

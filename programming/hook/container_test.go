@@ -106,7 +106,7 @@ func TestPairs(t *testing.T) {
 		{"AFU all f", []string{"FPGA_REGION_1=" + i, "FPGA_AFU_1=" + strings.Repeat("f", 32)}, nil, "want an id that is not all f"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			pairs, err := hook.Pairs(configWith(t, test.env))
+			pairs, err := hook.Pairs(configOf(test.env))
 			var got [][3]string
 			for _, p := range pairs {
 				got = append(got, p.Fields())

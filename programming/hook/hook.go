@@ -71,9 +71,13 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 		return nil
 	}
 	at := h.at.Load()
+	device := at.card.ID()
+	if device == "" && len(h.Devices) == 1 {
+		device = h.Devices[0]
+	}
 	err = errors.New(terminal.Escape(at.about + ": " + err.Error()))
 	h.Log.Error("programming failed", event.ProgrammingFailed, event.Err(err), event.Lasted(time.Since(at.began)), event.Container(at.container),
-		event.Device(at.card.ID()), event.AFU(at.afu), event.Interface(at.interfaceID), event.Path(at.file))
+		event.Device(device), event.AFU(at.afu), event.Interface(at.interfaceID), event.Path(at.file))
 	return err
 }
 
@@ -89,9 +93,9 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	var pairs []pair
 	names := h.Devices
 	if h.AFU == "" {
-		at.about = filepath.Join(state.Bundle, "config.json")
+		at.about = "config.json"
 		h.enter(at)
-		config, err := readConfig(at.about)
+		config, err := readConfig(filepath.Join(state.Bundle, "config.json"))
 		if err != nil {
 			return err
 		}

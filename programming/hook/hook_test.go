@@ -1,13 +1,474 @@
 package hook_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/board"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/programming"
+	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/programming/fpga"
 	"b-com.com/accelerator-device-plugin/programming/hook"
 )
+
+const (
+	first  = "0000:3b:00.0"
+	second = "0000:5e:00.0"
+	self   = "/opt/accelerator-fpga"
+)
+
+// host is a simulated node with two cards of one interface that hold AFU, and with a store
+// that has a bitstream with OtherAFU.
+type host struct {
+	t          *testing.T
+	dir        string
+	node       *simnode.Node
+	store      programming.Store
+	programmed []string // by hooks, in order
+}
+
+func newHost(t *testing.T) *host {
+	t.Helper()
+	dir := t.TempDir()
+	node, err := simnode.New(dir)
+	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil { // whatever the umask is
+		t.Fatal(err)
+	}
+	for _, address := range []string{first, second} {
+		card := simnode.Card{Address: address, Ports: 1, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}
+		if err := node.Plug(card); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &host{t: t, dir: dir, node: node, store: programming.Store(filepath.Join(dir, "store"))}
+	h.install("b.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.OtherAFU), make([]byte, 4096)))
+	return h
+}
+
+func (h *host) install(name string, data []byte) {
+	h.t.Helper()
+	path := filepath.Join(h.dir, name)
+	h.write(path, data)
+	b, err := programming.Open(path)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer b.Close()
+	if _, err := h.store.Install(h.t.Context(), b, programming.InstallOptions{}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *host) write(path string, data []byte) {
+	h.t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// program programs a card of the simulated node.
+func (h *host) program(_ context.Context, card fpga.Card, port fpga.Port, b *programming.Bitstream) error {
+	h.programmed = append(h.programmed, fmt.Sprintf("%s %d %s", card.ID(), port.Number, b.ID()))
+	return h.node.Reprogram(card.Address, port.Number, b.AFUID)
+}
+
+// hook returns a hook with flags. Its lines, without time and level, come to what.
+func (h *host) hook(flags hook.Flags) (_ *hook.Hook, lines func() []string) {
+	core, logs := eventtest.Observed(h.t)
+	return &hook.Hook{
+			Flags: flags, Self: self, Parse: parse, Host: fpga.Host{Sys: h.node.Sys, Dev: h.node.Dev}, Store: h.store, Program: h.program, Log: zap.New(core),
+		}, func() (all []string) {
+			for _, l := range logs.All() {
+				fields := l.ContextMap()
+				words := []string{l.Level.String(), fmt.Sprint(fields["event"])}
+				for _, key := range []string{"device", "afu", "interface", "path", "container"} {
+					if fields[key] != nil {
+						words = append(words, key+"="+strings.TrimPrefix(fmt.Sprint(fields[key]), string(h.store)))
+					}
+				}
+				all = append(all, strings.Join(words, " "))
+			}
+			return all
+		}
+}
+
+// parse takes the --device and --afu of an entry.
+func parse(args []string) (f hook.Flags, err error) {
+	for i := 2; i < len(args); i += 2 {
+		switch {
+		case i+1 == len(args):
+			return f, fmt.Errorf("flag needs an argument: %s", args[i])
+		case args[i] == "--device":
+			f.Devices = append(f.Devices, args[i+1])
+		case args[i] == "--afu":
+			f.AFU = args[i+1]
+		default:
+			return f, fmt.Errorf("unknown flag: %s", args[i])
+		}
+	}
+	return f, nil
+}
+
+// container is a configuration: environment, paths of devices, entries of the hook.
+func container(env []string, devices []string, entries ...object) object {
+	var list []object
+	for _, d := range devices {
+		list = append(list, object{"path": d, "type": "c", "major": 245, "minor": 0})
+	}
+	return object{
+		"ociVersion": "1.1.0", "process": object{"env": env, "args": []string{"sh"}},
+		"linux": object{"devices": list}, "hooks": object{"createRuntime": entries},
+	}
+}
+
+// entry is what the daemon's CDI specification adds.
+func entry(path string, args ...string) object {
+	return object{"path": path, "args": append([]string{"accelerator-fpga", "hook"}, args...), "timeout": 110}
+}
+
+func pairEnv(number int, afu string) []string {
+	return []string{fmt.Sprintf("FPGA_REGION_%d=%s", number, bits.Interface), fmt.Sprintf("FPGA_AFU_%d=%s", number, afu)}
+}
+
+// bundle writes a bundle with the configuration and returns the state on stdin.
+func (h *host) bundle(config any) io.Reader {
+	h.t.Helper()
+	text, ok := config.(string)
+	if !ok {
+		data, err := json.Marshal(config)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		text = string(data)
+	}
+	dir := h.t.TempDir()
+	h.write(filepath.Join(dir, "config.json"), []byte(text))
+	return strings.NewReader(fmt.Sprintf(`{"ociVersion":"1.1.0","id":"c1","status":"creating","pid":7,"bundle":%q}`, dir))
+}
+
+// run runs the hook with --device for each of own.
+func (h *host) run(config any, own ...string) (lines []string, err error) {
+	h.t.Helper()
+	k, logged := h.hook(hook.Flags{Devices: own})
+	err = k.Run(h.t.Context(), h.bundle(config))
+	return logged(), err
+}
+
+func (h *host) afus() string {
+	var all []string
+	for _, address := range []string{first, second} {
+		text, err := os.ReadFile(filepath.Join(h.node.PortDir(address, 0), "afu_id"))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		all = append(all, map[string]string{bits.AFU: "A", bits.OtherAFU: "B", bits.OpenCL: "CL"}[strings.TrimSpace(string(text))])
+	}
+	return strings.Join(all, " ")
+}
+
+func without(config object, keys ...string) object {
+	delete(config[keys[0]].(object), keys[1])
+	return config
+}
+
+// Rows of what a compatible hook does, and of what goes wrong.
+func TestRun(t *testing.T) {
+	port0, port1 := []string{"/dev/null", "/dev/dfl-port.0"}, []string{"/dev/dfl-port.1"}
+	both := slices.Concat(port0, port1)
+	want, have := pairEnv(1, bits.OtherAFU), pairEnv(1, bits.AFU)
+	one, two := entry(self, "--device", "3b:00.0"), entry(self, "--device", "5e:00.0")
+	nothing := func(*host) {}
+	for _, test := range []struct {
+		name    string
+		prepare func(*host)
+		config  any
+		own     string // --device
+		err     string
+		afus    string // afterwards
+	}{
+		{"programmed", nothing, container(want, port0), "", "", "B A"},
+		{"capitals and dashes", nothing, container([]string{"FPGA_REGION_1=CE489693-98F0-5F33-946D-560708BE108A", "FPGA_AFU_1=F7DF405C-BD7A-CF72-22F1-44B0B93ACD18"}, port0), "", "", "B A"},
+		{"loaded already", func(h *host) { h.store = "/none" }, container(have, port0), "", "", "A A"},
+		{"two pairs of one region", nothing, container(append(want, pairEnv(2, bits.OtherAFU)...), both), "", "", "B B"},
+		{"a loaded pair does not end the run", nothing, container(append(have, pairEnv(2, bits.OtherAFU)...), both), "", "", "A B"},
+		{"other variables", nothing, container(append([]string{"SOME_VAR=1", "FPGA_REGION_X=1"}, want...), port0), "", "", "B A"},
+
+		{"entry names a card, a privileged container has all", nothing, container(want, both, two), "5e:00.0", "", "A B"},
+		{"entries name two cards, this one is of the second", nothing, container(append(want, pairEnv(2, bits.OtherAFU)...), nil, one, two), "5e:00.0", "", "A B"},
+		{"entry of a card that no pair wants", nothing, container(want, both, one, two), "5e:00.0", "", "A A"},
+		{"entry of another hook", nothing, container(want, port1, entry("/opt/other", "--device", "3b:00.0")), "", "", "A B"},
+		{"entry for an AFU of its own", nothing, container(want, both, entry(self, "--device", "3b:00.0", "--afu", bits.AFU), two), "5e:00.0", "", "A B"},
+		{"config.json has another path", nothing, container(want, both, entry("/opt/wrapper")), "5e:00.0", "", "A B"},
+		{"name of the FME", nothing, container(want, nil, entry(self, "--device", "dfl-fme.1")), "dfl-fme.1", "", "A B"},
+		{"no linux.devices, but entries", nothing, without(container(want, nil, one), "linux", "devices"), "3b:00.0", "", "B A"},
+
+		{"config broken", nothing, `{"process":`, "", "config.json: not the JSON of the OCI runtime specification: ", "A A"},
+		{"no process", nothing, `{"linux":{"devices":[{"path":"/dev/dfl-port.0"}]}}`, "", "config.json: no process.env, want", "A A"},
+		{"no env", nothing, without(container(want, port0), "process", "env"), "", "config.json: no process.env, want", "A A"},
+		{"no linux", nothing, object{"process": object{"env": want}}, "", "config.json: no linux.devices, want", "A A"},
+		{"no devices", nothing, without(container(want, port0), "linux", "devices"), "", "config.json: no linux.devices, want", "A A"},
+		{"no region", nothing, container(want[1:], port0), "", "FPGA_AFU_1 without FPGA_REGION_1", "A A"},
+		{"no AFU", nothing, container(want[:1], port0), "", "FPGA_REGION_1 without FPGA_AFU_1", "A A"},
+		{"region 2 without AFU 2", nothing, container(append(want, pairEnv(2, "")[0]), both), "", "FPGA_REGION_2 without FPGA_AFU_2", "A A"},
+		{"no pair", nothing, container([]string{"PATH=/bin"}, port0, one), "3b:00.0", "config.json: no FPGA_REGION_n and FPGA_AFU_n", "A A"},
+		{"no FPGA device", nothing, container(want, []string{"/dev/null", "/dev/dfl-fme.0", "/mnt/dfl-port.0"}), "", "no FPGA port in linux.devices", "A A"},
+		{"a pair more than cards", nothing, container(append(want, pairEnv(2, bits.AFU)...), port0), "", "FPGA_REGION_1, FPGA_AFU_1: no card is left for interface", "A A"},
+		{"no card of the interface", nothing, container([]string{"FPGA_REGION_1=69528db6eb31577a8c3668f9faa081f6", "FPGA_AFU_1=" + bits.AFU}, both), "", "the container has 3b:00.0 (interface " + bits.Interface + "), 5e:00.0", "A A"},
+		{"no bitstream", nothing, container(pairEnv(1, "69528db6eb31577a8c3668f9faa081f6"), port0), "", "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0: no bitstream for interface " + bits.Interface, "A A"},
+		{"no store", func(h *host) { h.store = "/none" }, container(want, port0), "", "no bitstream for interface", "A A"},
+		{"bitstream for another interface", func(h *host) {
+			h.write(filepath.Join(string(h.store), bits.Interface, bits.OtherAFU+".gbs"),
+				bits.GBS(bits.Metadata("69528db6eb31577a8c3668f9faa081f6", bits.OtherAFU), make([]byte, 64)))
+		}, container(want, port0), "", "for interface 69528db6eb31577a8c3668f9faa081f6, want", "A A"},
+		{"store writable by others", func(h *host) {
+			if err := os.Chmod(string(h.store), 0o777); err != nil {
+				h.t.Fatal(err)
+			}
+		}, container(want, port0), "", "mode 0777, want it not writable by group and others", "A A"},
+		{"no such card", nothing, container(want, port0, entry(self, "--device", "af:00.0")), "af:00.0", `no FPGA card "af:00.0", want one of 3b:00.0, 5e:00.0`, "A A"},
+		{"card is not bound", func(h *host) {
+			if err := h.node.Unbind(first, 0); err != nil {
+				h.t.Fatal(err)
+			}
+		}, container(want, both, two, one), "3b:00.0", "card 3b:00.0: no port with a driver", ""},
+		{"entry of a later version", nothing, container(want, port0, entry(self, "--device", "3b:00.0", "--later", "1")), "3b:00.0", "hooks.createRuntime[0].args: unknown flag: --later", "A A"},
+		{"text of the pod", nothing, container([]string{"FPGA_REGION_1=\x1b[31m\nx\u202e", "FPGA_AFU_1=1"}, port0), "", `FPGA_REGION_1: "\x1b[31m\nx\u202e"`, "A A"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost(t)
+			test.prepare(h)
+			var own []string
+			if test.own != "" {
+				own = []string{test.own}
+			}
+			lines, err := h.run(test.config, own...)
+			if (test.err == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), test.err) || strings.ContainsAny(err.Error(), "\n\x1b\u202e")) {
+				t.Errorf("error %v, want %q in it, on one line", err, test.err)
+			}
+			if test.afus != "" {
+				if got := h.afus(); got != test.afus {
+					t.Errorf("cards hold %s, want %s", got, test.afus)
+				}
+			}
+			if err != nil && (len(lines) != 1 || !strings.HasPrefix(lines[0], "error programming.failed ")) {
+				t.Errorf("log %q, want one line of the failure", lines)
+			}
+		})
+	}
+}
+
+func TestState(t *testing.T) {
+	h := newHost(t)
+	for stdin, want := range map[string]string{
+		`{"bundle":`:                        "OCI state on stdin: not the JSON of the OCI runtime specification",
+		`{"id":"c1"}`:                       "OCI state on stdin: bundle \"\", want",
+		`{"id":"c1","bundle":"/none/here"}`: "config.json: open /none/here/config.json: no such file or directory",
+	} {
+		k, lines := h.hook(hook.Flags{})
+		if err := k.Run(t.Context(), strings.NewReader(stdin)); err == nil || !strings.Contains(err.Error(), want) || len(lines()) != 1 {
+			t.Errorf("%s: %v, want %q in it; log %q", stdin, err, want, lines())
+		}
+	}
+}
+
+// An entry may call the hook by a link, and the hook may have been replaced since it began:
+// then the path leads to another file than the one that runs.
+func TestSelf(t *testing.T) {
+	h := newHost(t)
+	program, link := filepath.Join(h.dir, "v2"), filepath.Join(h.dir, "link")
+	h.write(program, nil)
+	if err := os.Symlink("v2", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{program, link, filepath.Join(h.dir, "removed")} {
+		k, _ := h.hook(hook.Flags{})
+		if k.Self = program; path != link {
+			k.Self = path
+		}
+		err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"}, entry(path, "--device", "5e:00.0"))))
+		if err != nil || h.afus() != "A B" {
+			t.Errorf("%s: %v, cards hold %s, want that of the entry programmed", path, err, h.afus())
+		}
+	}
+}
+
+// The record of a container with two cards, whose entries run one after the other, and of its
+// restart.
+func TestEntries(t *testing.T) {
+	h := newHost(t)
+	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.AFU)...), nil,
+		entry(self, "--device", "5e:00.0"), entry(self, "--device", "3b:00.0"))
+	ids := func(afu string) string { return " afu=" + afu + " interface=" + bits.Interface }
+	for _, step := range []struct {
+		own  string
+		want []string
+	}{
+		// The first card of the entries holds A, which the second pair wants.
+		{"5e:00.0", []string{"info programming.present device=5e:00.0" + ids(bits.AFU) + " container=c1"}},
+		{"3b:00.0", []string{"info programming.done device=3b:00.0" + ids(bits.OtherAFU) + " path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"}},
+		{"5e:00.0", []string{"info programming.present device=5e:00.0" + ids(bits.AFU) + " container=c1"}},
+		{"3b:00.0", []string{"info programming.present device=3b:00.0" + ids(bits.OtherAFU) + " container=c1"}},
+	} {
+		lines, err := h.run(config, step.own)
+		if diff := cmp.Diff(step.want, lines); diff != "" || err != nil {
+			t.Errorf("%s: %v, log (-want +got):\n%s", step.own, err, diff)
+		}
+	}
+	if diff := cmp.Diff([]string{"3b:00.0 0 " + bits.OtherAFU}, h.programmed); diff != "" {
+		t.Errorf("programmed (-want +got):\n%s", diff)
+	}
+}
+
+// An AOCX is named by its hash, and programmed each time.
+func TestAOCX(t *testing.T) {
+	h := newHost(t)
+	h.install("k.aocx", bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 4096))))
+	for range 2 {
+		if _, err := h.run(container(pairEnv(1, bits.Hash), []string{"/dev/dfl-port.0"})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"3b:00.0 0 " + bits.Hash, "3b:00.0 0 " + bits.Hash}; !slices.Equal(h.programmed, want) || h.afus() != "CL A" {
+		t.Errorf("programmed %q, cards hold %s", h.programmed, h.afus())
+	}
+}
+
+// With --afu the environment and config.json do not matter.
+func TestAFU(t *testing.T) {
+	h := newHost(t)
+	k, lines := h.hook(hook.Flags{Devices: []string{"5e:00.0", "0000:5e:00.0"}, AFU: strings.ToUpper(bits.OtherAFU)})
+	if err := k.Run(t.Context(), h.bundle("no JSON")); err != nil || h.afus() != "A B" || len(lines()) != 1 {
+		t.Errorf("%v, cards hold %s, log %q", err, h.afus(), lines())
+	}
+	for afu, want := range map[string]string{
+		"../../x":               `--afu: "../../x", want the 32 hex digits`,
+		strings.Repeat("f", 32): `--afu: "ffffffffffffffffffffffffffffffff", want an id that is not all f`,
+		bits.Interface:          "--afu: card 5e:00.0: no bitstream",
+	} {
+		k, _ := h.hook(hook.Flags{Devices: []string{"5e:00.0"}, AFU: afu})
+		if err := k.Run(t.Context(), h.bundle("no JSON")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--afu %s: %v, want %q in it", afu, err, want)
+		}
+	}
+}
+
+// What programming answers is the hook's error, and in the record.
+func TestProgrammingFails(t *testing.T) {
+	h := newHost(t)
+	k, lines := h.hook(hook.Flags{})
+	k.Program = func(context.Context, fpga.Card, fpga.Port, *programming.Bitstream) error {
+		return errors.New("card 3b:00.0: still has AFU A,\nwant B")
+	}
+	err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"})))
+	if err == nil || err.Error() != "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0: still has AFU A,; want B" {
+		t.Errorf("error %v", err)
+	}
+	want := []string{"error programming.failed device=3b:00.0 afu=" + bits.OtherAFU + " interface=" + bits.Interface +
+		" path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"}
+	if diff := cmp.Diff(want, lines()); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+// A card that leaves while another is programmed is missed by name.
+func TestCardLeaves(t *testing.T) {
+	h := newHost(t)
+	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.OtherAFU)...), nil,
+		entry(self, "--device", "3b:00.0"), entry(self, "--device", "5e:00.0"))
+	if _, err := h.run(config, "3b:00.0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.node.Unplug(second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.run(config, "5e:00.0"); err == nil || !strings.Contains(err.Error(), `no FPGA card "5e:00.0", want one of 3b:00.0`) {
+		t.Errorf("error %v", err)
+	}
+	if len(h.programmed) != 1 {
+		t.Errorf("programmed %q", h.programmed)
+	}
+}
+
+// Names of OPAE's ports, on a recorded board.
+func TestOPAE(t *testing.T) {
+	h := newHost(t)
+	root := t.TempDir()
+	if err := board.Unfold(root, "../../testdata/sysfs/opae-one-card.txtar"); err != nil {
+		t.Fatal(err)
+	}
+	k, lines := h.hook(hook.Flags{})
+	k.Host = fpga.Host{Sys: root + "/sys", Dev: root + "/dev"}
+	env := []string{"FPGA_REGION_1=A1B2C3D4-E5F60718293A4B5C6D7E8F90", "FPGA_AFU_1=00112233445566778899AABBCCDDEEFF"}
+	if err := k.Run(t.Context(), h.bundle(container(env, []string{"/dev/intel-fpga-port.0"}))); err != nil || len(lines()) != 1 || !strings.Contains(lines()[0], "programming.present device=82:00.0") {
+		t.Errorf("%v, log %q", err, lines())
+	}
+}
+
+// A deadline or a signal ends the hook wherever it is, with the reason.
+func TestEnds(t *testing.T) {
+	reason := errors.New("not done after 90s")
+	t.Run("a runtime that does not write", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k := hook.Hook{Log: eventtest.Log(t)}
+			stdin, runtime := io.Pipe()
+			defer runtime.Close()
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 90*time.Second, reason)
+			defer cancel()
+			begin := time.Now()
+			err := k.Run(ctx, stdin)
+			if err == nil || err.Error() != "OCI state on stdin: does not come back: not done after 90s" || time.Since(begin) != 91*time.Second {
+				t.Errorf("%v after %v", err, time.Since(begin))
+			}
+		})
+	})
+	h := newHost(t)
+	for _, test := range []struct {
+		name    string
+		program func(ctx context.Context, blocked chan struct{}) error
+		want    string
+	}{
+		{"programming ends with ctx", func(ctx context.Context, _ chan struct{}) error {
+			<-ctx.Done()
+			return fmt.Errorf("card 3b:00.0 may be half programmed: %w", context.Cause(ctx))
+		}, "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0 may be half programmed: not done after 90s"},
+		{"programming does not", func(_ context.Context, blocked chan struct{}) error {
+			<-blocked
+			return nil
+		}, "FPGA_REGION_1, FPGA_AFU_1: does not come back: not done after 90s"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			stdin := h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"}))
+			synctest.Test(t, func(t *testing.T) {
+				k, _ := h.hook(hook.Flags{})
+				blocked := make(chan struct{})
+				defer close(blocked)
+				k.Program = func(ctx context.Context, _ fpga.Card, _ fpga.Port, _ *programming.Bitstream) error {
+					return test.program(ctx, blocked)
+				}
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 90*time.Second, reason)
+				defer cancel()
+				if err := k.Run(ctx, stdin); err == nil || err.Error() != test.want {
+					t.Errorf("error %v, want %q", err, test.want)
+				}
+			})
+		})
+	}
+}
 
 type object map[string]any
 
@@ -19,23 +480,6 @@ func configOf(env []string) (c hook.Config) {
 	}
 	if err != nil {
 		panic(err)
-	}
-	return c
-}
-
-func configWith(t *testing.T, env []string) hook.Config {
-	t.Helper()
-	text, err := json.Marshal(object{"process": object{"env": env}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := hook.ReadConfig(path)
-	if err != nil {
-		t.Fatal(err)
 	}
 	return c
 }

@@ -24,7 +24,7 @@ func NewLog(socket, file string) *zap.Logger {
 	core := func(severity int, level zapcore.LevelEnabler) zapcore.Core {
 		return zapcore.NewCore(zapcore.NewJSONEncoder(event.Keys()), sink{socket, file, severity}, level)
 	}
-	return zap.New(zapcore.NewTee(core(6, only(zapcore.InfoLevel)), core(3, only(zapcore.ErrorLevel))))
+	return zap.New(zapcore.NewTee(core(6, only(zapcore.InfoLevel)), core(3, only(zapcore.ErrorLevel)))).Named("hook")
 }
 
 type only zapcore.Level
@@ -89,7 +89,11 @@ func appendOrRotate(file *os.File, path string, line []byte) (rotated bool, err 
 	if err != nil {
 		return false, err
 	}
-	if st := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() || int(st.Uid) != os.Geteuid() || st.Nlink != 1 {
+	st := info.Sys().(*syscall.Stat_t)
+	if st.Nlink == 0 {
+		return true, nil // since it was opened, by two other hooks
+	}
+	if !info.Mode().IsRegular() || int(st.Uid) != os.Geteuid() || st.Nlink > 1 {
 		return false, fmt.Errorf("%s: %s of uid %d with %d links, want a regular file of uid %d with one", path, info.Mode(), st.Uid, st.Nlink, os.Geteuid())
 	}
 	// Of several hooks one renames, and only what it has open. The others append.

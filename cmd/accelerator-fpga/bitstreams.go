@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/programming"
+)
+
+// file is the bitstream that a command works on.
+type file struct{ path string }
+
+// addTo makes a command take FILE, or -b FILE as Intel's tool does.
+func (f *file) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.path, "bitstream", "b", "", "the `FILE`, as Intel's fpga_tool names it")
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if f.path != "" {
+			args = append(args, f.path)
+		}
+		if len(args) != 1 {
+			return fmt.Errorf("%d files, want one", len(args))
+		}
+		f.path = args[0]
+		return nil
+	}
+}
+
+func newInfo(s *settings) *cobra.Command {
+	var f file
+	cmd := &cobra.Command{
+		Use:   "info FILE",
+		Short: "Show what is in a bitstream",
+		Long: `Shows the format of a bitstream (.gbs or .aocx), the interface that it fits, its AFU
+and its size. It checks the whole file, and needs neither card nor root.`,
+		Example: `  accelerator-fpga info nlb_400.gbs
+  accelerator-fpga info -o json nlb_400.gbs | jq -r .interfaceId`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := programming.Open(f.path)
+			if err != nil {
+				return asFailure(err)
+			}
+			defer b.Close()
+			if err := b.Check(cmd.Context()); err != nil {
+				return asFailure(err)
+			}
+			if s.json() {
+				return asFailure(printJSON(cmd.OutOrStdout(), rowOf(b)))
+			}
+			return asFailure(printInfo(cmd.OutOrStdout(), b))
+		},
+	}
+	f.addTo(cmd)
+	return cmd
+}
+
+func newInstall(s *settings) *cobra.Command {
+	var f file
+	var o programming.InstallOptions
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "install FILE",
+		Short: "Put a bitstream into the store",
+		Long: `Copies a bitstream to STORE/INTERFACE/AFU.gbs or STORE/INTERFACE/HASH.aocx, where
+INTERFACE, AFU and HASH are the ids in the file. Missing directories are made. The
+store and its files must belong to the user who calls this, and nobody else may be
+able to write to them: whoever can, decides what is programmed.`,
+		Example: `  accelerator-fpga install nlb_400.gbs
+  accelerator-fpga install --dry-run nlb_400.gbs        only say where it would be put
+  accelerator-fpga install --force nlb_400.gbs          replace the one that is there`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := programming.Open(f.path)
+			if err != nil {
+				return asFailure(err)
+			}
+			defer b.Close()
+			path, err := programming.Store(s.store).Install(cmd.Context(), b, o)
+			if err != nil {
+				return asFailure(err)
+			}
+			return asFailure(printInstalled(stdout(cmd, quiet), b, path, s.json(), !o.DryRun))
+		},
+	}
+	f.addTo(cmd)
+	addQuiet(cmd, &quiet)
+	cmd.Flags().BoolVar(&o.Force, "force", false, "replace the file that is there")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "check everything and change nothing")
+	return cmd
+}
+
+func newList(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the bitstreams in the store",
+		Long: `Lists the bitstreams in the store. Each file is checked as it is before a card is
+programmed with it; one that would be refused is listed with the reason.`,
+		Example: `  accelerator-fpga list
+  accelerator-fpga list -o json | jq -r '.[] | select(.error) | .path'`,
+		Args: noArgument,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			entries, err := programming.Store(s.store).List(cmd.Context())
+			if err != nil {
+				return asFailure(err)
+			}
+			if s.json() {
+				return asFailure(printJSON(cmd.OutOrStdout(), rowsOf(entries)))
+			}
+			return asFailure(printList(cmd.OutOrStdout(), s.store, entries))
+		},
+	}
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/programming/fpga"
+)
+
+// cardRow is a card as programs see it. Keys that accelerator-device-plugin devices has, too,
+// have the same meaning there.
+type cardRow struct {
+	ID         string    `json:"id"`
+	PCIAddress string    `json:"pciAddress"`
+	Driver     string    `json:"driver"`
+	FME        *fmeRow   `json:"fme"`
+	Ports      []portRow `json:"ports"`
+}
+
+type fmeRow struct {
+	FME         string            `json:"fme"`
+	Driver      string            `json:"driver"`
+	PCIAddress  string            `json:"pciAddress"` // of the function that has the FME
+	InterfaceID string            `json:"interfaceId"`
+	Error       string            `json:"error,omitempty"` // of reading InterfaceID
+	Ports       []string          `json:"ports"`           // of the card, which for a virtual function is another one
+	Attributes  map[string]string `json:"attributes,omitempty"`
+
+	attributes []fpga.Attribute
+}
+
+type portRow struct {
+	ID          string            `json:"id"`
+	Port        string            `json:"port"`
+	PortID      *int              `json:"portId"`
+	Driver      string            `json:"driver"`
+	PCIAddress  string            `json:"pciAddress"`
+	AFUID       string            `json:"afuId"`
+	Error       string            `json:"error,omitempty"` // of reading AFUID
+	InterfaceID string            `json:"interfaceId"`
+	Parent      string            `json:"parent"` // the FME
+	Attributes  map[string]string `json:"attributes,omitempty"`
+
+	afu        string // for people
+	attributes []fpga.Attribute
+}
+
+func fmeRowOf(c fpga.Card, attributes []fpga.Attribute) fmeRow {
+	r := fmeRow{FME: c.FME, Driver: c.Driver, PCIAddress: c.FMEAddress, InterfaceID: c.InterfaceID, Ports: []string{},
+		Attributes: mapOf(attributes), attributes: attributes}
+	if c.InterfaceErr != nil {
+		r.Error = c.InterfaceErr.Error()
+	}
+	for _, p := range c.Ports {
+		r.Ports = append(r.Ports, p.Name)
+	}
+	return r
+}
+
+func portRowOf(c fpga.Card, p fpga.Port, attributes []fpga.Attribute) portRow {
+	r := portRow{ID: c.ID(), Port: p.Name, Driver: c.Driver, PCIAddress: c.Address, AFUID: p.AFUID,
+		InterfaceID: c.InterfaceID, Parent: c.FME, Attributes: mapOf(attributes), attributes: attributes, afu: p.AFUID}
+	if p.Number >= 0 {
+		r.PortID = &p.Number
+	}
+	if len(c.Ports) > 1 && p.Number >= 0 {
+		r.ID += "-p" + strconv.Itoa(p.Number)
+	}
+	if p.AFUErr != nil && !errors.Is(p.AFUErr, fs.ErrNotExist) {
+		r.Error = p.AFUErr.Error()
+	}
+	switch {
+	case p.Number < 0:
+		r.afu = "no driver"
+	case errors.Is(p.AFUErr, syscall.EBUSY):
+		r.afu = "disabled"
+	case r.Error != "":
+		r.afu = "unreadable"
+	case sysfs.AllOnes(p.AFUID):
+		r.afu = "does not answer"
+	}
+	return r
+}
+
+func mapOf(attributes []fpga.Attribute) map[string]string {
+	values := make(map[string]string)
+	for _, a := range attributes {
+		if a.Err == nil {
+			values[a.Name] = a.Value
+		}
+	}
+	return values
+}
+
+func printFMEs(w io.Writer, rows []fmeRow, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, rows)
+	}
+	if len(rows) == 0 {
+		return printNone(w, "FME")
+	}
+	t := newTable(w)
+	t.line("FME", "CARD", "DRIVER", "INTERFACE", "PORTS")
+	for _, r := range rows {
+		t.line(r.FME, r.PCIAddress, r.Driver, cmp.Or(r.InterfaceID, unreadable(r.Error)), strings.Join(r.Ports, ","))
+	}
+	return t.Flush()
+}
+
+func printPorts(w io.Writer, rows []portRow, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, rows)
+	}
+	if len(rows) == 0 {
+		return printNone(w, "port")
+	}
+	t := newTable(w)
+	t.line("PORT", "CARD", "NUMBER", "DRIVER", "AFU", "FME", "INTERFACE")
+	for _, r := range rows {
+		t.line(r.Port, r.PCIAddress, number(r.PortID), r.Driver, r.afu, r.Parent, r.InterfaceID)
+	}
+	return t.Flush()
+}
+
+func printNone(w io.Writer, what string) error {
+	_, err := fmt.Fprintf(w, "no %s of an FPGA card: lspci -k shows cards and their drivers\n", what)
+	return err
+}
+
+func printCard(w io.Writer, r cardRow, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, r)
+	}
+	t := newTable(w)
+	t.line("Card", r.PCIAddress)
+	t.line("Driver", r.Driver)
+	if r.FME != nil {
+		t.fme(*r.FME)
+	}
+	for _, p := range r.Ports {
+		fmt.Fprintln(t)
+		t.port(p)
+	}
+	return t.Flush()
+}
+
+func printFME(w io.Writer, r fmeRow, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, r)
+	}
+	t := newTable(w)
+	t.line("Card", r.PCIAddress)
+	t.line("Driver", r.Driver)
+	t.fme(r)
+	return t.Flush()
+}
+
+func printPort(w io.Writer, r portRow, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, r)
+	}
+	t := newTable(w)
+	t.line("Card", r.PCIAddress)
+	t.line("Driver", r.Driver)
+	t.line("FME", r.Parent)
+	t.line("Interface", r.InterfaceID)
+	t.port(r)
+	return t.Flush()
+}
+
+func (t table) fme(r fmeRow) {
+	t.line("FME", r.FME)
+	t.line("Interface", cmp.Or(r.InterfaceID, unreadable(r.Error)))
+	t.line("Ports", strings.Join(r.Ports, ", "))
+	t.attributes(r.attributes)
+}
+
+func (t table) port(r portRow) {
+	t.line("Port", r.Port)
+	t.line("Number", number(r.PortID))
+	t.line("AFU", r.afu)
+	t.attributes(r.attributes)
+}
+
+func (t table) attributes(all []fpga.Attribute) {
+	for _, a := range all {
+		value := a.Value
+		if a.Err != nil {
+			value = unreadable(a.Err.Error())
+		}
+		t.line(a.Name, value)
+	}
+}
+
+func unreadable(err string) string {
+	if err == "" {
+		return ""
+	}
+	return "unreadable: " + terminal.Escape(err)
+}
+
+func number(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}

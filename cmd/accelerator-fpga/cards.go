@@ -1,0 +1,236 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/programming/fpga"
+)
+
+// device names a card, and maybe one of its ports.
+type device struct {
+	name string
+	port int
+}
+
+// addTo makes a command take --device.
+func (d *device) addTo(cmd *cobra.Command) {
+	cmd.Flags().VarP(&once{value: &d.name}, "device", "d", "`card`: a PCI address, an FME or a port")
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if d.name == "" {
+			return errors.New("no --device, want a card: accelerator-fpga list-port")
+		}
+		return noArgument(nil, args)
+	}
+}
+
+func (d *device) addPortTo(cmd *cobra.Command) {
+	cmd.Flags().IntVarP(&d.port, "port", "p", -1, "`number` of the port, if the card has several and --device is none of them")
+}
+
+// once is a flag that is given once at most: of two cards, one would be programmed.
+type once struct {
+	value *string
+	set   bool
+}
+
+func (o *once) String() string {
+	if o.value == nil {
+		return ""
+	}
+	return *o.value
+}
+
+func (o *once) Type() string { return "string" }
+
+func (o *once) Set(s string) error {
+	if o.set {
+		return fmt.Errorf("a second one after %q, want one", *o.value)
+	}
+	*o.value, o.set = s, true
+	return nil
+}
+
+// find returns the card, and the port if --device or --port is one.
+func (d *device) find(s *settings) (fpga.Host, fpga.Card, *fpga.Port, error) {
+	host, err := s.host()
+	if err != nil {
+		return host, fpga.Card{}, nil, err
+	}
+	card, port, err := fpga.Find(host, d.name)
+	switch {
+	case err != nil || d.port < 0:
+	case port == nil:
+		var p fpga.Port
+		p, err = card.Port(d.port)
+		port = &p
+	case port.Number != d.port:
+		err = fmt.Errorf("--device %s is port %d, want no --port or that: --port is %d", d.name, port.Number, d.port)
+	}
+	return host, card, port, err
+}
+
+// findPort returns the card and its port, which --port must name only if there are several.
+func (d *device) findPort(s *settings) (fpga.Host, fpga.Card, fpga.Port, error) {
+	host, card, port, err := d.find(s)
+	switch {
+	case err != nil:
+	case port != nil:
+		return host, card, *port, nil
+	case len(card.Ports) == 1:
+		return host, card, card.Ports[0], nil
+	default:
+		err = fmt.Errorf("card %s has %d ports, want one of them: --port NUMBER: accelerator-fpga list-port", card.ID(), len(card.Ports))
+	}
+	return host, card, fpga.Port{}, err
+}
+
+func newListFME(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list-fme",
+		Short: "List the management engines (FME) of the cards",
+		Long: `Lists the FMEs of this node's cards: the PCI address of the card, the interface that
+bitstreams for it must have, and its ports.`,
+		Example: `  accelerator-fpga list-fme
+  accelerator-fpga list-fme -o json | jq -r '.[].interfaceId'`,
+		Args: noArgument,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cards, err := s.cards()
+			rows := []fmeRow{}
+			for _, c := range cards {
+				if c.FME != "" && c.FMEAddress == c.Address {
+					rows = append(rows, fmeRowOf(c, nil))
+				}
+			}
+			return asFailure(errors.Join(printFMEs(cmd.OutOrStdout(), rows, s.json()), err))
+		},
+	}
+}
+
+func newListPort(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list-port",
+		Short: "List the ports of the cards, with their AFU",
+		Long: `Lists the ports of this node's cards: the AFU that each has now, its FME, and the
+interface that bitstreams for it must have. A port whose AFU is "disabled" is being
+programmed, or that has failed.`,
+		Example: `  accelerator-fpga list-port
+  accelerator-fpga list-port -o json | jq -r '.[] | [.id, .afuId] | @tsv'`,
+		Args: noArgument,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cards, err := s.cards()
+			rows := []portRow{}
+			for _, c := range cards {
+				for _, p := range c.Ports {
+					rows = append(rows, portRowOf(c, p, nil))
+				}
+			}
+			return asFailure(errors.Join(printPorts(cmd.OutOrStdout(), rows, s.json()), err))
+		},
+	}
+}
+
+// cards returns the cards, also beside an error.
+func (s *settings) cards() ([]fpga.Card, error) {
+	host, err := s.host()
+	if err != nil {
+		return nil, err
+	}
+	return fpga.Cards(host)
+}
+
+func newFPGAInfo(s *settings) *cobra.Command {
+	var d device
+	cmd := &cobra.Command{
+		Use:   "fpgainfo --device CARD",
+		Short: "Show a card: its FME and its ports",
+		Long: `Shows the FME and the ports of a card with what sysfs has on them: ids, state and
+errors.`,
+		Example: `  accelerator-fpga fpgainfo --device 3b:00.0
+  accelerator-fpga fpgainfo --device /dev/dfl-fme.0 -o json | jq -r '.ports[].afuId'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			host, card, _, err := d.find(s)
+			if err != nil {
+				return asFailure(err)
+			}
+			var fme *fmeRow
+			if card.FME != "" {
+				attributes, err := fpga.FMEAttributes(host, card)
+				if err != nil {
+					return asFailure(err)
+				}
+				row := fmeRowOf(card, attributes)
+				fme = &row
+			}
+			ports := []portRow{}
+			for _, p := range card.Ports {
+				attributes, err := fpga.PortAttributes(host, card, p)
+				if err != nil {
+					return asFailure(err)
+				}
+				ports = append(ports, portRowOf(card, p, attributes))
+			}
+			return asFailure(printCard(cmd.OutOrStdout(), cardRow{card.ID(), card.Address, card.Driver, fme, ports}, s.json()))
+		},
+	}
+	d.port = -1
+	d.addTo(cmd)
+	return cmd
+}
+
+func newFMEInfo(s *settings) *cobra.Command {
+	var d device
+	cmd := &cobra.Command{
+		Use:   "fmeinfo --device CARD",
+		Short: "Show the management engine (FME) of a card",
+		Long: `Shows the FME of a card with what sysfs has on it. ports_num counts the ports that are
+released, too; "manager state" is how the last programming ended.`,
+		Example: `  accelerator-fpga fmeinfo --device dfl-fme.0
+  accelerator-fpga fmeinfo --device 3b:00.0 -o json | jq -r .interfaceId`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			host, card, _, err := d.find(s)
+			if err != nil {
+				return asFailure(err)
+			}
+			if card.FME == "" {
+				return asFailure(fmt.Errorf("card %s: no FME, want one: its physical function is not on this node", card.ID()))
+			}
+			attributes, err := fpga.FMEAttributes(host, card)
+			if err != nil {
+				return asFailure(err)
+			}
+			return asFailure(printFME(cmd.OutOrStdout(), fmeRowOf(card, attributes), s.json()))
+		},
+	}
+	d.port = -1
+	d.addTo(cmd)
+	return cmd
+}
+
+func newPortInfo(s *settings) *cobra.Command {
+	var d device
+	cmd := &cobra.Command{
+		Use:   "portinfo --device CARD [--port N]",
+		Short: "Show a port of a card",
+		Long: `Shows a port with what sysfs has on it: its AFU, its power state and its errors. The
+port is not opened: closing it would reset the AFU.`,
+		Example: `  accelerator-fpga portinfo --device dfl-port.0
+  accelerator-fpga portinfo --device 3b:00.0 --port 1 -o json | jq -r .afuId`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			host, card, port, err := d.findPort(s)
+			if err != nil {
+				return asFailure(err)
+			}
+			attributes, err := fpga.PortAttributes(host, card, port)
+			if err != nil {
+				return asFailure(err)
+			}
+			return asFailure(printPort(cmd.OutOrStdout(), portRowOf(card, port, attributes), s.json()))
+		},
+	}
+	d.addTo(cmd)
+	d.addPortTo(cmd)
+	return cmd
+}

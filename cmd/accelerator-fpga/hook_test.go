@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/simnode"
+	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/programming/hook"
+)
+
+// A process of this test binary whose name is that of the program is the program.
+func TestMain(m *testing.M) {
+	if os.Args[0] == "accelerator-fpga" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// program is the test binary.
+func program(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// hookHost is a simulated node with two cards that hold AFU, and a bundle.
+type hookHost struct {
+	*simnode.Node
+	dir, bundle, log string
+}
+
+// newHookHost makes a node and the bundle of a container that wants an AFU, with a hook entry that has
+// the path and names the second card.
+func newHookHost(t *testing.T, afu, path string) *hookHost {
+	t.Helper()
+	dir := t.TempDir()
+	node, err := simnode.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{"0000:3b:00.0", "0000:5e:00.0"} {
+		if err := node.Plug(simnode.Card{Address: address, Ports: 1, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type object = map[string]any
+	config, err := json.Marshal(object{
+		"process": object{"env": []string{"FPGA_REGION_1=" + bits.Interface, "FPGA_AFU_1=" + afu}},
+		"linux":   object{"devices": []object{{"path": "/dev/dfl-port.0"}, {"path": "/dev/dfl-port.1"}}},
+		"hooks":   object{"createRuntime": []object{{"path": path, "args": []string{"accelerator-fpga", "hook", "--device", "5e:00.0", "--store", "/x"}}}},
+	})
+	h := &hookHost{node, dir, filepath.Join(dir, "bundle"), filepath.Join(dir, "log")}
+	if err == nil {
+		err = os.Mkdir(h.bundle, 0o711)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(h.bundle, "config.json"), config, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// command is the hook as a runtime runs it: without environment, in the bundle.
+func (h *hookHost) command(path string, flags ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
+	args := append([]string{"hook", "--sysfs-root", h.Sys, "--dev-root", h.Dev, "--store", h.dir + "/store", "--lock-dir", h.dir + "/locks", "--log-file", h.log}, flags...)
+	cmd, stderr = exec.Command(path), &bytes.Buffer{}
+	cmd.Args, cmd.Env, cmd.Dir, cmd.Stderr = append([]string{"accelerator-fpga"}, args...), []string{}, h.bundle, stderr
+	cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"ociVersion":"1.1.0","id":"c1","bundle":%q}`, h.bundle))
+	return cmd, stderr
+}
+
+// logged returns the events and devices in the log.
+func (h *hookHost) logged(t *testing.T) (all string) {
+	t.Helper()
+	text, err := os.ReadFile(h.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l := range bytes.Lines(text) {
+		if err := eventtest.Line(l); err != nil {
+			t.Error(err)
+		}
+		var line struct{ Event, Device string }
+		if err := json.Unmarshal(l, &line); err != nil {
+			t.Error(err)
+		}
+		all += line.Event + " " + line.Device + "\n"
+	}
+	return all
+}
+
+func TestHookProcess(t *testing.T) {
+	self := program(t)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, afu, path string
+		flags           []string
+		code            int
+		stderr, logged  string
+	}{
+		{"loaded", bits.AFU, self, []string{"--device", "5e:00.0"}, 0, "", "programming.present 5e:00.0\n"},
+		{"by the entry of config.json", bits.AFU, link, nil, 0, "", "programming.present 5e:00.0\n"},
+		{"another path", bits.AFU, "/none", nil, 0, "", "programming.present 3b:00.0\n"},
+		{"no bitstream", bits.OtherAFU, self, []string{"--device", "5e:00.0"}, 1, "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: no bitstream for interface " + bits.Interface + " and AFU " + bits.OtherAFU +
+			" (file does not exist), want STORE/" + bits.Interface + "/" + bits.OtherAFU + ".gbs or .aocx: accelerator-fpga install FILE\n", "programming.failed 5e:00.0\n"},
+		{"--afu", bits.OtherAFU, self, []string{"--device", "5e:00.0", "--afu", bits.AFU}, 0, "", "programming.present 5e:00.0\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHookHost(t, test.afu, test.path)
+			cmd, stderr := h.command(self, test.flags...)
+			out, _ := cmd.Output()
+			if got := strings.ReplaceAll(stderr.String(), h.dir+"/store", "STORE"); got != test.stderr || cmd.ProcessState.ExitCode() != test.code || len(out) > 0 {
+				t.Errorf("exit code %d, want %d; stdout %q; stderr (-want +got):\n%s", cmd.ProcessState.ExitCode(), test.code, out, cmp.Diff(test.stderr, got))
+			}
+			if diff := cmp.Diff(test.logged, h.logged(t)); diff != "" {
+				t.Errorf("log (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An upgrade renames the new program over the one that runs.
+func TestHookReplaced(t *testing.T) {
+	data, err := os.ReadFile(program(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "accelerator-fpga")
+	if err := os.WriteFile(path, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if err := os.WriteFile(path+".new", []byte("new"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	h := newHookHost(t, bits.AFU, path)
+	cmd, stderr := h.command(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), old.Fd()))
+	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
+		t.Errorf("%v, %s", err, stderr)
+	}
+	if got, want := h.logged(t), "programming.present 5e:00.0\n"; got != want {
+		t.Errorf("log %q, want %q: the card of the entry, not the first of linux.devices", got, want)
+	}
+}
+
+// A signal, or the time-out, ends a hook that waits for a card, with a line that names it.
+func TestHookEnds(t *testing.T) {
+	for _, test := range []struct {
+		name, timeout string
+		signal        os.Signal
+		want          string
+	}{
+		{"SIGTERM", "90s", syscall.SIGTERM, "terminated signal received"},
+		{"SIGINT", "90s", syscall.SIGINT, "interrupt signal received"},
+		{"time-out", "1ms", nil, "not done after 1ms (--timeout)"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			self := program(t)
+			h := newHookHost(t, bits.AFU, self)
+			afu := filepath.Join(h.PortDir("0000:5e:00.0", 0), "afu_id")
+			if err := os.Remove(afu); err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Mkfifo(afu, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd, stderr := h.command(self, "--device", "5e:00.0", "--timeout", test.timeout)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			// The hook reads the attribute once this returns.
+			held, err := os.OpenFile(afu, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer held.Close()
+			if test.signal != nil {
+				if err := cmd.Process.Signal(test.signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err = cmd.Wait()
+			want := "accelerator-fpga hook: cards of the container: does not come back: " + test.want + "\n"
+			if diff := cmp.Diff(want, stderr.String()); diff != "" || cmd.ProcessState.ExitCode() != 1 {
+				t.Errorf("%v, stderr (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// The entries of config.json are read as the command line is.
+func TestParseHook(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		want hook.Flags
+		err  string
+	}{
+		{"accelerator-fpga hook --device 3b:00.0", hook.Flags{Devices: []string{"3b:00.0"}}, ""},
+		{"accelerator-fpga hook --device 3b:00.0 --device=5e:00.0 --afu a --sysfs-root /sim --timeout 1s", hook.Flags{Devices: []string{"3b:00.0", "5e:00.0"}, AFU: "a"}, ""},
+		{"any --store /x hook --device 3b:00.0", hook.Flags{Devices: []string{"3b:00.0"}}, ""},
+		{"accelerator-fpga hook", hook.Flags{}, ""},
+		{"accelerator-fpga list", hook.Flags{}, ""},
+		{"accelerator-fpga", hook.Flags{}, ""},
+		{"", hook.Flags{}, ""},
+		{"accelerator-fpga hook --later 1", hook.Flags{}, "unknown flag: --later"},
+		{"accelerator-fpga hook --device", hook.Flags{}, "flag needs an argument: --device"},
+		{"accelerator-fpga hok --device 3b:00.0", hook.Flags{}, "unknown"},
+	} {
+		got, err := parseHook(strings.Fields(test.args))
+		if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); test.err == "" && diff != "" {
+			t.Errorf("%q (-want +got):\n%s", test.args, diff)
+		}
+		if (test.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%q: error %v, want %q", test.args, err, test.err)
+		}
+	}
+}
+
+func TestHookUsage(t *testing.T) {
+	for _, line := range []string{"hook --afu a", "hook --device 3b:00.0 --afu=", "hook x"} {
+		if code := run(t.Context(), strings.Fields(line), io.Discard, io.Discard); code != 2 {
+			t.Errorf("%s: exit code %d, want 2", line, code)
+		}
+	}
+}

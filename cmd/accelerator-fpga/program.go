@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/programming/fpga"
+)
+
+func newProgram(s *settings) *cobra.Command {
+	var f file
+	var d device
+	var force, dryRun, quiet bool
+	cmd := &cobra.Command{
+		Use:     "pr --device CARD [--port N] FILE",
+		Aliases: []string{"program"},
+		Short:   "Program a port of a card with a bitstream",
+		Long: `Programs a port of a card, and returns when the card has the bitstream's AFU. It needs
+root. Nothing is done if the port has that AFU already. Refused are a bitstream for another
+interface, a port that a process has open, and one that a failed programming has left
+disabled.
+
+Programming takes seconds. One process at a time programs a card, the others wait. Nothing
+can stop the card's driver once it has begun: after --timeout the command fails, and the
+process stays until the driver is done.`,
+		Example: `  accelerator-fpga pr --device 3b:00.0 nlb_400.gbs
+  accelerator-fpga pr --device 3b:00.0 --port 1 nlb_400.gbs
+  accelerator-fpga pr --device /dev/dfl-fme.0 --dry-run nlb_400.gbs     only check whether they fit`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := programming.Open(f.path)
+			if err != nil {
+				return asFailure(err)
+			}
+			defer b.Close()
+			host, card, port, err := d.findPort(s)
+			if err != nil {
+				return asFailure(err)
+			}
+			if dryRun {
+				if err = fpga.Fits(card, port, b); err == nil {
+					err = b.Check(cmd.Context())
+				} else {
+					err = fmt.Errorf("card %s, port %d: %w", card.ID(), port.Number, err)
+				}
+				if err != nil {
+					return asFailure(err)
+				}
+			}
+			there := !force && b.Format == programming.GBS && b.InterfaceID == card.InterfaceID && b.AFUID == port.AFUID
+			if !dryRun && !there {
+				ctx, cancel := s.deadline(cmd.Context())
+				defer cancel()
+				p := fpga.Programmer{Host: host, LockDir: s.lockDir, Store: programming.Store(s.store), Always: force}
+				done := progress(cmd.ErrOrStderr(), !quiet && terminal.Is(cmd.ErrOrStderr()),
+					fmt.Sprintf("programming port %d of card %s with %s", port.Number, card.ID(), b.Path))
+				err := p.Program(ctx, card, port, b)
+				done()
+				if err != nil {
+					return asFailure(err)
+				}
+			}
+			return asFailure(printProgrammed(stdout(cmd, quiet), card, port, b, s.json(), there, dryRun))
+		},
+	}
+	d.addTo(cmd)
+	device := cmd.Args
+	f.addTo(cmd)
+	file := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		return errors.Join(device(cmd, nil), file(cmd, args))
+	}
+	d.addPortTo(cmd)
+	addQuiet(cmd, &quiet)
+	cmd.Flags().BoolVar(&force, "force", false, "program the port also if it has the AFU already")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check file and card, and change nothing")
+	return cmd
+}
+
+// deadline returns a context that ends at --timeout.
+func (s *settings) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("not done after %s (--timeout)", s.timeout))
+}
+
+// addQuiet makes a command take --quiet.
+func addQuiet(cmd *cobra.Command, quiet *bool) {
+	cmd.Flags().BoolVarP(quiet, "quiet", "q", false, "print nothing but errors")
+}
+
+// stdout returns where a command prints what it has done.
+func stdout(cmd *cobra.Command, quiet bool) io.Writer {
+	if quiet {
+		return io.Discard
+	}
+	return cmd.OutOrStdout()
+}
+
+// progress shows a text and the elapsed time in a line of a terminal, until the function that
+// it returns is called.
+func progress(w io.Writer, show bool, text string) (done func()) {
+	if !show {
+		return func() {}
+	}
+	text = terminal.Escape(text)
+	begin, stop, stopped := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			fmt.Fprintf(w, "\r%s: %.0f s", text, time.Since(begin).Seconds())
+			select {
+			case <-tick.C:
+			case <-stop:
+				fmt.Fprint(w, "\r\x1b[K") // the line is empty again
+				return
+			}
+		}
+	}()
+	return func() { close(stop); <-stopped }
+}
+
+// programmedRow is what pr has done, as programs see it.
+type programmedRow struct {
+	row
+	PCIAddress string `json:"pciAddress"`
+	Port       string `json:"port"`
+	PortID     int    `json:"portId"`
+	Programmed bool   `json:"programmed"` // false: it has the AFU already, or a dry run
+}
+
+func printProgrammed(w io.Writer, card fpga.Card, port fpga.Port, b *programming.Bitstream, asJSON, there, dryRun bool) error {
+	if asJSON {
+		r := rowOf(b)
+		r.Path = b.Path
+		return printJSON(w, programmedRow{r, card.Address, port.Name, port.Number, !there && !dryRun})
+	}
+	where := fmt.Sprintf("port %d of card %s", port.Number, card.ID())
+	text := fmt.Sprintf("programmed %s with %s: AFU %s", where, b.Path, b.AFUID)
+	switch {
+	case there:
+		text = fmt.Sprintf("%s has AFU %s already, nothing changed: --force programs it anew", where, b.AFUID)
+	case dryRun:
+		text = fmt.Sprintf("dry run, nothing changed: would program %s with %s: AFU %s", where, b.Path, b.AFUID)
+	}
+	_, err := fmt.Fprintln(w, terminal.Escape(text))
+	return err
+}
+
+func newRelease(s *settings) *cobra.Command {
+	return newMove(s, &cobra.Command{
+		Use:   "release --device CARD --port N",
+		Short: "Take a port from the physical function, for a virtual one",
+		Long: `Releases a port: it leaves the physical function, and its node goes. When as many ports
+are released as there shall be virtual functions, sriov_numvfs of the card makes these. It needs
+root, and a port that no process has open.`,
+		Example: `  accelerator-fpga release --device 3b:00.0 --port 1
+  echo 1 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs`,
+	}, "released", fpga.Programmer.Release)
+}
+
+func newAssign(s *settings) *cobra.Command {
+	return newMove(s, &cobra.Command{
+		Use:   "assign --device CARD --port N",
+		Short: "Give a released port back to the physical function",
+		Long: `Assigns a released port to the physical function again. It needs root, and a card without
+virtual functions.`,
+		Example: `  echo 0 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs
+  accelerator-fpga assign --device 3b:00.0 --port 1`,
+	}, "assigned", fpga.Programmer.Assign)
+}
+
+// movedRow is what release or assign has done, as programs see it.
+type movedRow struct {
+	PCIAddress string `json:"pciAddress"`
+	PortID     int    `json:"portId"`
+	Done       string `json:"done"` // released or assigned
+}
+
+// newMove completes a command that releases or assigns a port.
+func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Programmer, context.Context, fpga.Card, int) error) *cobra.Command {
+	var d device
+	var quiet bool
+	d.addTo(cmd)
+	args := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, words []string) error {
+		if err := args(cmd, words); err != nil {
+			return err
+		}
+		if !cmd.Flags().Changed("port") || d.port < 0 {
+			return errors.New("no --port, want the number of a port: accelerator-fpga list-port")
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		host, err := s.host()
+		if err != nil {
+			return asFailure(err)
+		}
+		card, _, err := fpga.Find(host, d.name) // a released port is not there
+		if err != nil {
+			return asFailure(err)
+		}
+		ctx, cancel := s.deadline(cmd.Context())
+		defer cancel()
+		p := fpga.Programmer{Host: host, LockDir: s.lockDir}
+		if err := move(p, ctx, card, d.port); err != nil {
+			return asFailure(err)
+		}
+		w := stdout(cmd, quiet)
+		if s.json() {
+			return asFailure(printJSON(w, movedRow{card.Address, d.port, done}))
+		}
+		_, err = fmt.Fprintf(w, "%s port %d of card %s\n", done, d.port, card.ID())
+		return asFailure(err)
+	}
+	cmd.Flags().IntVarP(&d.port, "port", "p", -1, "`number` of the port")
+	addQuiet(cmd, &quiet)
+	return cmd
+}

@@ -1,0 +1,84 @@
+package fpga
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// Attribute is a file of an FME or a port in sysfs.
+type Attribute struct {
+	Name  string // its path below the directory of the FME or the port; "manager state" of the FPGA manager
+	Value string
+	Err   error
+}
+
+// The attributes that people ask for, as patterns of [fs.Glob]. The errors of an FME are not
+// among them: on dfl reading them waits until a programming ends (fme_err's pdata->lock,
+// dfl-fme-error.c).
+var (
+	fmeAttributes = []string{"ports_num", "bitstream_id", "bitstream_metadata", "cache_size", "fabric_version", "socket_id",
+		"dfl-fme-mgr.*/fpga_manager/*/state", "fpga_manager/*/state"}
+	portAttributes = []string{"power_state", "ap1_event", "ap2_event", "ltr", "errors/errors", "errors/first_error"}
+)
+
+// FMEAttributes reads the attributes of a card's FME. Attributes that it lacks are left out.
+func FMEAttributes(h Host, c Card) ([]Attribute, error) {
+	p, err := placeOf(h, c)
+	if err != nil || p.fme == "" {
+		return nil, err
+	}
+	return readAttributes(p.fme, fmeAttributes), nil
+}
+
+// PortAttributes reads the attributes of a port of a card. Attributes that it lacks are left
+// out.
+func PortAttributes(h Host, c Card, port Port) ([]Attribute, error) {
+	p, err := placeOf(h, c)
+	if err != nil {
+		return nil, err
+	}
+	dir := p.portDir(port.Name)
+	if dir == "" {
+		return nil, errLeft
+	}
+	return readAttributes(dir, portAttributes), nil
+}
+
+// errLeft is returned for a card that is not there any more.
+var errLeft = fmt.Errorf("the card has left, want it plugged in with its driver: %w", fs.ErrNotExist)
+
+// placeOf locates a card anew.
+func placeOf(h Host, c Card) (place, error) {
+	places, err := locate(h)
+	i := slices.IndexFunc(places, func(p place) bool { return p.address == c.Address && p.name == c.Driver })
+	switch {
+	case i >= 0:
+		return places[i], nil
+	case err != nil:
+		return place{}, err
+	}
+	return place{}, errLeft
+}
+
+func readAttributes(dir string, patterns []string) []Attribute {
+	var all []Attribute
+	for _, pattern := range patterns {
+		files, _ := fs.Glob(os.DirFS(dir), pattern) // its error is that of the pattern
+		for _, file := range files {
+			value, err := sysfs.Read(dir + "/" + file)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if pattern != file {
+				file = "manager " + base(file)
+			}
+			all = append(all, Attribute{file, value, err})
+		}
+	}
+	return all
+}

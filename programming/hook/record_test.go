@@ -1,0 +1,166 @@
+package hook_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/programming/hook"
+)
+
+// listen serves a socket as journald and syslog do. The directory is short, as paths of
+// sockets are.
+func listen(t *testing.T) (*net.UnixConn, string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "log")
+	server, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	return server, path
+}
+
+func logDone(socket, file string) {
+	hook.NewLog(socket, file).Info("card programmed", event.ProgrammingDone, event.Device("3b:00.0"), event.AFU("a"), event.Interface("i"),
+		event.Path("/store/i/a.gbs"), event.Lasted(1500*time.Millisecond), event.Container("c1"))
+}
+
+func TestLogToSocket(t *testing.T) {
+	server, socket := listen(t)
+	file := filepath.Join(t.TempDir(), "log")
+	logDone(socket, file)
+	hook.NewLog(socket, file).Error("programming failed", event.ProgrammingFailed, event.Err(errors.New("x\ny")), event.Lasted(0))
+	for _, severity := range []int{6, 3} {
+		buf := make([]byte, 8192)
+		n, err := server.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		form := fmt.Sprintf(`^<%d>[A-Z][a-z]{2} [ 123]\d \d\d:\d\d:\d\d accelerator-fpga\[%d\]: `, 24+severity, os.Getpid())
+		head := regexp.MustCompile(form).Find(buf[:n])
+		if head == nil || bytes.ContainsRune(buf[:n], '\n') {
+			t.Fatalf("%q, want %s before it, and no line break", buf[:n], form)
+		}
+		if err := eventtest.Line(buf[len(head):n]); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the file was written, too")
+	}
+}
+
+// A stalled reader of the socket delays nothing: the line is in the file.
+func TestLogStalledSocket(t *testing.T) {
+	_, socket := listen(t)
+	file := filepath.Join(t.TempDir(), "log")
+	sent := 0
+	for ; sent < 100_000; sent++ {
+		logDone(socket, file)
+		if _, err := os.Stat(file); err == nil {
+			break
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || bytes.Count(text, []byte("\n")) != 1 {
+		t.Fatalf("after %d lines: %q, %v", sent, text, err)
+	}
+	if err := eventtest.Line(text); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLogToFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "log")
+	logDone("/none", file)
+	logDone("/none", file)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l := range bytes.Lines(text) {
+		if err := eventtest.Line(l); err != nil {
+			t.Error(err)
+		}
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 || bytes.Count(text, []byte("\n")) != 2 {
+		t.Errorf("%v, %v, %q", info.Mode(), err, text)
+	}
+}
+
+// The file and the one before it have 1 MiB each, and a line, however many hooks write.
+func TestLogRotates(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	line := []byte(strings.Repeat("x", 1<<16-1) + "\n")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 10 {
+				if err := hook.AppendTo(path, line); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, name := range []string{path, path + ".1"} {
+		text, err := os.ReadFile(name)
+		if err != nil || len(text) == 0 || len(text) > 1<<20+8*len(line) || len(text)%len(line) != 0 {
+			t.Errorf("%s: %d bytes, %v", name, len(text), err)
+		}
+	}
+	if all, err := filepath.Glob(path + "*"); len(all) != 2 {
+		t.Errorf("%q, %v", all, err)
+	}
+}
+
+// In /var/log, which a group may write to, other things can stand in the place of the file.
+func TestLogRefuses(t *testing.T) {
+	dir := t.TempDir()
+	victim := filepath.Join(dir, "victim")
+	if err := os.WriteFile(victim, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, place := range map[string]func(path string) error{
+		"link":      func(path string) error { return os.Symlink(victim, path) },
+		"hard link": func(path string) error { return os.Link(victim, path) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o755) },
+		"FIFO":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"FIFO with a reader": func(path string) error {
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
+				return err
+			}
+			reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+			t.Cleanup(func() { reader.Close() })
+			return err
+		},
+	} {
+		path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
+		if err := place(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := hook.AppendTo(path, []byte("x\n")); err == nil {
+			t.Errorf("%s: written", name)
+		}
+	}
+	if text, err := os.ReadFile(victim); err != nil || len(text) > 0 {
+		t.Errorf("%q, %v", text, err)
+	}
+}
