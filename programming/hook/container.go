@@ -49,6 +49,7 @@ type config struct {
 	Linux *struct {
 		Devices []struct {
 			Path string `json:"path"`
+			Type string `json:"type"`
 		} `json:"devices"`
 	} `json:"linux"`
 	Hooks struct {
@@ -187,7 +188,8 @@ func notAllOnes(id string) error {
 	return nil
 }
 
-// ports returns the paths of the ports of dfl and opae in linux.devices.
+// ports returns the paths of the ports of dfl and opae in linux.devices. A block device is
+// none: its path is the pod's choice (volumeDevices).
 func (c config) ports() ([]string, error) {
 	if c.Linux == nil || c.Linux.Devices == nil {
 		return nil, errors.New("no linux.devices, want the devices of the container")
@@ -195,7 +197,7 @@ func (c config) ports() ([]string, error) {
 	var paths []string
 	for _, d := range c.Linux.Devices {
 		for _, prefix := range []string{"/dev/dfl-port.", "/dev/intel-fpga-port."} {
-			if _, ok := numbered(d.Path, prefix); ok {
+			if _, ok := numbered(d.Path, prefix); ok && (d.Type == "" || d.Type == "c") {
 				paths = append(paths, d.Path)
 			}
 		}
