@@ -27,7 +27,7 @@ func (d *device) addTo(cmd *cobra.Command) {
 }
 
 func (d *device) addPortTo(cmd *cobra.Command) {
-	cmd.Flags().IntVarP(&d.port, "port", "p", -1, "`number` of the port, if the card has several and --device is none of them")
+	cmd.Flags().IntVarP(&d.port, "port", "p", -1, "`number` of the port, unless --device is a port")
 }
 
 // once is a flag that is given once at most: of two cards, one would be programmed.
@@ -67,9 +67,14 @@ func (d *device) find(s *settings) (fpga.Host, fpga.Card, *fpga.Port, error) {
 		p, err = card.Port(d.port)
 		port = &p
 	case port.Number != d.port:
-		err = fmt.Errorf("--device %s is port %d, want no --port or that: --port is %d", d.name, port.Number, d.port)
+		err = d.differs(*port)
 	}
 	return host, card, port, err
+}
+
+// differs returns the error of a --port that is not the port of --device.
+func (d *device) differs(port fpga.Port) error {
+	return fmt.Errorf("--port %d with --device %s, want %d or none", d.port, d.name, port.Number)
 }
 
 // findPort returns the card and its port, which --port must name only if there are several.
@@ -98,6 +103,9 @@ bitstreams for it must have, and its ports.`,
 		Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cards, err := s.cards()
+			if err != nil && len(cards) == 0 {
+				return asFailure(err)
+			}
 			rows := []fmeRow{}
 			for _, c := range cards {
 				if c.FME != "" && c.FMEAddress == c.Address {
@@ -121,6 +129,9 @@ programmed, or that has failed.`,
 		Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cards, err := s.cards()
+			if err != nil && len(cards) == 0 {
+				return asFailure(err)
+			}
 			rows := []portRow{}
 			for _, c := range cards {
 				for _, p := range c.Ports {

@@ -41,8 +41,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// withLongFlags returns the arguments with the long flags of Intel's fpga_tool, which have one
-// dash, as ours, which have two: -dry-run would be -d with a value.
+// withLongFlags returns the arguments with the switches of Intel's fpga_tool, which have one
+// dash, as ours, which have two: -dry-run would be -d with a value. They get a value of their
+// own, so that the word that follows, which may be the command, is not taken for it.
 func withLongFlags(args []string) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {
@@ -51,8 +52,9 @@ func withLongFlags(args []string) []string {
 		case arg == "--":
 			return args
 		case name == "-dry-run", name == "-force":
-			// With a value, the word that follows is not taken for one when the command is found.
 			args[i] = "-" + name + "=" + cmp.Or(value, "true")
+		case arg == "-q":
+			args[i] = "--quiet=true"
 		}
 	}
 	return args

@@ -188,24 +188,21 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 	var d device
 	var quiet bool
 	d.addTo(cmd)
-	args := cmd.Args
-	cmd.Args = func(cmd *cobra.Command, words []string) error {
-		if err := args(cmd, words); err != nil {
-			return err
-		}
-		if !cmd.Flags().Changed("port") || d.port < 0 {
-			return errors.New("no --port, want the number of a port: accelerator-fpga list-port")
-		}
-		return nil
-	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		host, err := s.host()
 		if err != nil {
 			return asFailure(err)
 		}
-		card, _, err := fpga.Find(host, d.name) // a released port is not there
-		if err != nil {
+		card, port, err := fpga.Find(host, d.name)
+		switch {
+		case err != nil:
 			return asFailure(err)
+		case port != nil && d.port >= 0 && d.port != port.Number:
+			return d.differs(*port)
+		case port != nil:
+			d.port = port.Number
+		case d.port < 0: // a released port is not there: its number must be given
+			return errors.New("no --port, want the number of a port: accelerator-fpga list-port")
 		}
 		ctx, cancel := s.deadline(cmd.Context())
 		defer cancel()
@@ -220,7 +217,7 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 		_, err = fmt.Fprintf(w, "%s port %d of card %s\n", done, d.port, card.ID())
 		return asFailure(err)
 	}
-	cmd.Flags().IntVarP(&d.port, "port", "p", -1, "`number` of the port")
+	d.addPortTo(cmd)
 	addQuiet(cmd, &quiet)
 	return cmd
 }

@@ -2,7 +2,6 @@ package fpga
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -17,8 +16,8 @@ type Attribute struct {
 	Err   error
 }
 
-// The attributes that people ask for, as patterns of [fs.Glob]. The errors of an FME are not
-// among them: on dfl reading them waits until a programming ends (fme_err's pdata->lock,
+// The attributes that are shown, as patterns of [fs.Glob]. The errors of an FME are not
+// among them: on dfl a reading waits until programming ends (pdata->lock,
 // dfl-fme-error.c).
 var (
 	fmeAttributes = []string{"ports_num", "bitstream_id", "bitstream_metadata", "cache_size", "fabric_version", "socket_id",
@@ -50,7 +49,7 @@ func PortAttributes(h Host, c Card, port Port) ([]Attribute, error) {
 }
 
 // errLeft is returned for a card that is not there any more.
-var errLeft = fmt.Errorf("the card has left, want it plugged in with its driver: %w", fs.ErrNotExist)
+var errLeft = absentf("the card has left, want it plugged in with its driver")
 
 // placeOf locates a card anew.
 func placeOf(h Host, c Card) (place, error) {

@@ -96,7 +96,7 @@ func Cards(h Host) ([]Card, error) {
 // Find returns the card that has the name, and the port if the name is that of one. A name
 // is a PCI address with or without domain, the name of an FME or of a port, or the path of its
 // node; after an address, -pN means the port with the number N, as in the ids of devices. The
-// error wraps fs.ErrNotExist if there is no such card.
+// error is fs.ErrNotExist if there is no such card.
 func Find(h Host, name string) (Card, *Port, error) {
 	places, lerr := locate(h)
 	short := strings.TrimPrefix(strings.TrimPrefix(name, h.Dev+"/"), "/dev/")
@@ -114,7 +114,8 @@ func Find(h Host, name string) (Card, *Port, error) {
 			}
 		}
 		if number >= 0 {
-			return Card{}, nil, fmt.Errorf("no port %d of card %s, want one of its ports: %s: %w", number, card.ID(), card.portNumbers(), fs.ErrNotExist)
+			_, err := card.Port(number)
+			return Card{}, nil, err
 		}
 		return card, nil, nil
 	}
@@ -122,34 +123,38 @@ func Find(h Host, name string) (Card, *Port, error) {
 		return Card{}, nil, lerr
 	}
 	if len(places) == 0 {
-		return Card{}, nil, fmt.Errorf("no FPGA card of the drivers dfl-pci and intel-fpga, want %s: lspci -k shows cards and drivers: %w", sysfs.Quote(name), fs.ErrNotExist)
+		return Card{}, nil, absentf("no FPGA card of the drivers dfl-pci and intel-fpga, want %s: lspci -k shows cards and drivers", sysfs.Quote(name))
 	}
 	var ids []string
 	for _, p := range places {
 		ids = append(ids, strings.TrimPrefix(p.address, "0000:"))
 	}
-	return Card{}, nil, fmt.Errorf("no FPGA card %s, want one of %s: %w", sysfs.Quote(name), strings.Join(ids, ", "), fs.ErrNotExist)
+	return Card{}, nil, absentf("no FPGA card %s, want one of %s", sysfs.Quote(name), strings.Join(ids, ", "))
 }
 
-// Port returns the port with the number.
+// Port returns the port with the number. The error is fs.ErrNotExist if there is none.
 func (c Card) Port(number int) (Port, error) {
-	for _, p := range c.Ports {
-		if p.Number == number {
-			return p, nil
-		}
-	}
-	return Port{}, fmt.Errorf("no port %d of card %s, want one of its ports: %s: %w", number, c.ID(), c.portNumbers(), fs.ErrNotExist)
-}
-
-func (c Card) portNumbers() string {
 	var numbers []string
 	for _, p := range c.Ports {
-		if p.Number >= 0 {
+		switch {
+		case p.Number < 0: // no driver is bound
+		case p.Number == number:
+			return p, nil
+		default:
 			numbers = append(numbers, strconv.Itoa(p.Number))
 		}
 	}
-	return cmp.Or(strings.Join(numbers, ", "), "none")
+	return Port{}, absentf("no port %d of card %s, want one of its ports: %s", number, c.ID(), cmp.Or(strings.Join(numbers, ", "), "none"))
 }
+
+// absent is an error that is [fs.ErrNotExist] by its meaning, not by its text.
+type absent string
+
+func absentf(format string, args ...any) error { return absent(fmt.Sprintf(format, args...)) }
+
+func (a absent) Error() string { return string(a) }
+
+func (absent) Is(target error) bool { return target == fs.ErrNotExist }
 
 // parseAddress parses [DDDD:]BB:DD.F[-pN]. The address is "" if name is something else, and
 // the number is -1 without -pN.

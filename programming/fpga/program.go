@@ -54,9 +54,9 @@ func (p Programmer) Assign(ctx context.Context, card Card, number int) error {
 	})
 }
 
-// within runs work, which ends with ctx unless a request or an attribute blocks. Then it
-// returns without it: the process ends next, and the kernel keeps the locks of a process until
-// its last request has returned.
+// within runs work, which ends with ctx unless a request or an attribute blocks. Then within
+// returns before work does. The process ends next, and the kernel keeps its lock until the
+// request has returned.
 func within(ctx context.Context, card Card, number int, work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -68,7 +68,7 @@ func within(ctx context.Context, card Card, number int, work func() error) error
 		select {
 		case err = <-done:
 		case <-time.After(grace):
-			err = fmt.Errorf("the driver has not answered (%w), want an answer within the time: it goes on; look with accelerator-fpga portinfo before the next try",
+			err = fmt.Errorf("the driver has not answered (%w), want an answer in time: the request goes on, accelerator-fpga portinfo shows its result",
 				context.Cause(ctx))
 		}
 	}
@@ -99,22 +99,22 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 		return err
 	}
 	defer data.Close()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	fme, err := openNode(p.Host, t.fme, 0)
 	if err != nil {
 		return err
 	}
-	defer syscall.Close(fme)
-	// With the port open, a card that leaves meanwhile would be an oops: see doc.go.
 	portDir := t.portDir(port.Name)
-	used, err := openNode(p.Host, portDir, syscall.O_EXCL)
+	unused, err := openNode(p.Host, portDir, syscall.O_EXCL)
 	if err != nil {
+		syscall.Close(fme)
 		return err
 	}
-	syscall.Close(used)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+	syscall.Close(unused)
 	text, err := t.programPort(p.ioctl(), fme, number, data.Data)
+	syscall.Close(fme) // no node is open while the card is read back: see doc.go
 	if err != nil {
 		return t.explain(err, portDir, text)
 	}
@@ -131,8 +131,8 @@ func (p Programmer) move(ctx context.Context, card Card, number int, verb string
 	if err != nil {
 		return err
 	}
-	defer syscall.Close(fme)
 	err = t.movePort(p.ioctl(), fme, request(t.requests), number)
+	syscall.Close(fme)
 	if err == nil {
 		return nil
 	}
