@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,8 +75,9 @@ type Device struct {
 	Parent      string   // name of the FME; "" where there is none
 	ParentNodes []string // names of the FME's nodes below the device root
 
-	// Annotations are set on each container that is given the device.
-	Annotations map[string]string
+	// ProgramAtStart: the device is programmed for each container that is given it, before the
+	// container starts.
+	ProgramAtStart bool
 }
 
 // equal reports whether all fields of d and o are equal.
@@ -86,7 +86,7 @@ func (d *Device) equal(o *Device) bool {
 		slices.Equal(d.Reasons, o.Reasons) &&
 		d.OfferedAs == o.OfferedAs && d.PCIAddress == o.PCIAddress && d.PCIID == o.PCIID && d.NUMANode == o.NUMANode && d.PortID == o.PortID &&
 		d.AFUID == o.AFUID && d.InterfaceID == o.InterfaceID &&
-		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes) && maps.Equal(d.Annotations, o.Annotations)
+		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes) && d.ProgramAtStart == o.ProgramAtStart
 }
 
 // deviceID returns the id of a hardware port: the address of the card without domain 0, and

@@ -123,8 +123,7 @@ type Unit struct {
 	Parent      string
 	ParentNodes []string
 
-	// Annotations are set on each container that is given the unit. Do not change them.
-	Annotations map[string]string
+	ProgramAtStart bool // as in [Device]
 
 	// Partial means that the unit has fewer ports than its FME can have: some belong to
 	// virtual functions, or have not been created yet.

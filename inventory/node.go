@@ -368,7 +368,7 @@ func (u *unit) describe() *Device {
 		PCIAddress: address, PCIID: u.what.pci, NUMANode: u.last.NUMANode,
 		PortID: u.portID, AFUID: u.what.afu, InterfaceID: u.what.iface,
 		Nodes: u.last.Nodes, NodeNumbers: u.last.NodeNumbers, Parent: u.last.Parent, ParentNodes: u.last.ParentNodes,
-		Annotations: u.last.Annotations,
+		ProgramAtStart: u.last.ProgramAtStart,
 	}
 }
 

@@ -69,7 +69,7 @@ func (c *claim) reason() string {
 func markerOf(d *Device) *Device {
 	m := *d
 	m.Health, m.Reasons = Unhealthy, nil
-	m.Nodes, m.NodeNumbers, m.Parent, m.ParentNodes, m.Annotations = nil, nil, "", nil, nil
+	m.Nodes, m.NodeNumbers, m.Parent, m.ParentNodes, m.ProgramAtStart = nil, nil, "", nil, false
 	return &m
 }
 

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -26,6 +25,10 @@ const (
 	envUnits   = "ACCELERATOR_UNITS"
 	envDevices = checkpoint.EnvDevices
 )
+
+// annotationHook is the annotation by which Intel's programming hook finds its containers. Its
+// value does not follow the namespace of the resources, because the hook has it built in.
+const annotationHook = "com.intel.fpga.mode"
 
 // Allocate gives each container its devices, or refuses them all. An error is
 // final for the pod, and the kubelet sets no time limit. Allocate blocks only on the disk, for
@@ -84,7 +87,9 @@ func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateRes
 	for i, id := range ids {
 		d := newest.Device(id)
 		devices[i] = d
-		maps.Copy(answer.Annotations, d.Annotations)
+		if d.ProgramAtStart {
+			answer.Annotations[annotationHook] = "fpga.intel.com/region"
+		}
 		checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
 	}
 	if p.endpoint.injection != nil {

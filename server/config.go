@@ -20,6 +20,10 @@ type Config struct {
 	// CDI is the spec by which containers get their nodes. If it is nil, they get them from
 	// the kubelet. The server writes it and does not close it.
 	CDI *cdi.Spec
+	// ProgrammingHook is the program accelerator-fpga on the host and further arguments of its
+	// command hook, which programs a device before the container starts that is given it. If it
+	// is nil, or CDI is, containers get devices as they are.
+	ProgrammingHook *cdi.Hook
 	// AllocationPolicy chooses the devices for a container that asks for several.
 	AllocationPolicy prefer.Policy
 

@@ -56,7 +56,9 @@ func (s *Server) LosePatience(d time.Duration) { s.pulse = pulse.New(d) }
 type Injection struct{ *injection }
 
 // NewInjection returns an Injection for this spec, without content.
-func NewInjection(spec *cdi.Spec) Injection { return Injection{newInjection(spec, nil, zap.NewNop())} }
+func NewInjection(spec *cdi.Spec) Injection {
+	return Injection{newInjection(spec, nil, nil, zap.NewNop())}
+}
 
 // Want sets the content of the spec to these devices from the next Settle on.
 func (i Injection) Want(devices ...*inventory.Device) {

@@ -25,16 +25,17 @@ type injection struct {
 	spec    *cdi.Spec
 	log     *zap.Logger
 	metrics *metrics.Metrics
+	hook    *cdi.Hook // of devices that are programmed at the start of a container; nil: none
 	wanted  *feed[[]cdi.Device]
 	problem atomic.Pointer[error] // of the last write; nil: the file has the wanted content
 }
 
 // newInjection returns nil if CDI is off.
-func newInjection(spec *cdi.Spec, m *metrics.Metrics, log *zap.Logger) *injection {
+func newInjection(spec *cdi.Spec, hook *cdi.Hook, m *metrics.Metrics, log *zap.Logger) *injection {
 	if spec == nil {
 		return nil
 	}
-	return &injection{spec: spec, log: log, metrics: m, wanted: newFeed[[]cdi.Device](nil)}
+	return &injection{spec: spec, hook: hook, log: log, metrics: m, wanted: newFeed[[]cdi.Device](nil)}
 }
 
 // want makes the devices of these resources the wanted content. Only the conductor
@@ -50,7 +51,11 @@ func (i *injection) want(resources []offer.Resource) {
 			if slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes }) {
 				nodes = nil // a container that restarts would share the device, or get another device
 			}
-			devices = append(devices, cdi.Device{ID: d.ID, Nodes: nodes})
+			device := cdi.Device{ID: d.ID, Nodes: nodes}
+			if i.hook != nil && d.ProgramAtStart {
+				device.Hook = &cdi.Hook{Path: i.hook.Path, Args: slices.Concat([]string{"accelerator-fpga", "hook", "--device", d.ID}, i.hook.Args)}
+			}
+			devices = append(devices, device)
 		}
 	}
 	if now, _ := i.wanted.latest(); !reflect.DeepEqual(now, devices) {

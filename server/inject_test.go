@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,10 @@ func injecting(t *testing.T, list ...*inventory.Device) (*rig, *standin.Kubelet,
 			t.Error(err)
 		}
 	})
-	r := newRig(t, func(c *server.Config) { c.CDI = spec })
+	r := newRig(t, func(c *server.Config) {
+		c.CDI = spec
+		c.ProgrammingHook = &cdi.Hook{Path: "/opt/bin/accelerator-fpga", Args: []string{"--store=/s"}}
+	})
 	k := r.kubelet(standin.Behaviour{})
 	r.run()
 	r.devices.set(list...)
@@ -63,6 +67,42 @@ func TestAllocateByName(t *testing.T) {
 	if text := read(t, file); !strings.Contains(text, `"/host/dev/dfl-port.a"`) {
 		t.Errorf("the spec does not have the node: %s", text)
 	}
+}
+
+// Devices that are programmed at the start of a container have the hook with their own id; in
+// other modes there is none, with the same nodes or not.
+func TestSpecHasTheHook(t *testing.T) {
+	programmed := func(id string) *inventory.Device {
+		d := port(id)
+		d.ProgramAtStart = true
+		return d
+	}
+	r, _, file := injecting(t, programmed("a"), port("b"))
+	hooks := func(text string) []string {
+		var found []string
+		for line := range strings.Lines(text) {
+			switch line = strings.Trim(line, " ,\n"); {
+			case strings.HasPrefix(line, `"name"`), strings.HasPrefix(line, `"--`), strings.Contains(line, "/opt/bin"):
+				found = append(found, line)
+			}
+		}
+		return found
+	}
+	await := func(what string, want ...string) {
+		t.Helper()
+		r.awaitText(file, what, func(text string) bool { return slices.Equal(hooks(text), want) })
+	}
+	hook := func(id string) []string {
+		return []string{`"name": "` + id + `"`, `"path": "/opt/bin/accelerator-fpga"`, `"--device"`, `"--store=/s"`}
+	}
+	await("the hook", append(hook("a"), `"name": "b"`)...)
+	if text := read(t, file); !strings.Contains(text, "\"--device\",\n              \"a\",\n") {
+		t.Errorf("the hook is not of this device: %s", text)
+	}
+	r.devices.set(port("a"), programmed("b"))
+	await("the other one's", append([]string{`"name": "a"`}, hook("b")...)...)
+	r.devices.set(port("a"), port("b"))
+	await("none", `"name": "a"`, `"name": "b"`)
 }
 
 // A card that returns with another device number is in the spec with that number, without an

@@ -115,10 +115,10 @@ func TestMovedIsGone(t *testing.T) {
 	}
 }
 
-// A container gets the annotations of its devices.
+// A container whose device is programmed at its start gets the annotation of Intel's hook.
 func TestAnnotations(t *testing.T) {
 	a, b := port("a"), port("b")
-	a.Annotations = map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"}
+	a.ProgramAtStart = true
 	_, k := started(t, a, b)
 	for id, want := range map[string]map[string]string{
 		"a": {"com.intel.fpga.mode": "fpga.intel.com/region", "nodes.accelerator.b-com.com/a": "dfl-port.a"},

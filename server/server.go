@@ -60,7 +60,7 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 		log:        log,
 		directory:  newDirectory(cfg.KubeletDir, cfg.PollInterval, log),
 		reregister: newSignal(),
-		injection:  newInjection(cfg.CDI, cfg.Metrics, log),
+		injection:  newInjection(cfg.CDI, cfg.ProgrammingHook, cfg.Metrics, log),
 		pulse:      pulse.New(pulse.Patience),
 		endpoints:  map[string]*endpoint{},
 		retiring:   map[string]chan struct{}{},

@@ -102,6 +102,7 @@ func TestExitCodes(t *testing.T) {
 		{"bad value, log for people", []string{"serve", "--log-format", "console", "--mode=zen"}, 2, []string{"accelerator-device-plugin: ", "Run 'accelerator-device-plugin serve --help'"}},
 		{"kubelet dir too long", []string{"--kubelet-dir", "/" + strings.Repeat("k", 100)}, 2, []string{"kubelet-dir", "allowed are 76"}},
 		{"events without node", []string{"--events"}, 2, []string{"events wants node-name: the name of this node at the API server"}},
+		{"hook without CDI", []string{"--mode=region", "--programming-hook=/opt/hook"}, 2, []string{`programming-hook \"/opt/hook\" wants cdi-dir`}},
 		{"events without API server", []string{"--events", "--node-name=n", "--sysfs-root=/", "--kubelet-dir=/nonexistent"}, 1,
 			[]string{"no variable KUBERNETES_SERVICE_HOST", "want --kubeconfig"}},
 		{"bad format", []string{"devices", "-o", "xml"}, 2, []string{"xml", "json, yaml, wide"}},

@@ -45,6 +45,9 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	if loader.IsSet("accel-nbunits") && cfg.Mode != offer.Pool {
 		log.Warn("setting has no effect in this mode", event.ConfigNotice, event.Flag("accel-nbunits"), event.Mode(cfg.Mode))
 	}
+	if annotated := cfg.NodeName != "" && cfg.NodeAnnotation; cfg.ProgrammingHook != "" && cfg.Mode != offer.Region && !annotated {
+		log.Warn("setting has no effect in this mode", event.ConfigNotice, event.Flag("programming-hook"), event.Mode(cfg.Mode))
+	}
 	hangups, toggles := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	signal.Notify(toggles, syscall.SIGUSR1)
@@ -109,6 +112,9 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		}
 		defer func() { failed = errors.Join(failed, spec.Close()) }()
 		settings.CDI = spec
+		if cfg.ProgrammingHook != "" {
+			settings.ProgrammingHook = &cdi.Hook{Path: cfg.ProgrammingHook, Args: cfg.ProgrammingHookArgs}
+		}
 	}
 	client, err := s.apiServer()
 	if err != nil {

@@ -62,7 +62,7 @@ process stays until the driver is done.`,
 					fmt.Sprintf("programming port %d of card %s with %s", port.Number, card.ID(), b.Path))
 				err := p.Program(ctx, card, port, b)
 				done()
-				if err != nil {
+				if there = errors.Is(err, fpga.ErrLoaded); err != nil && !there {
 					return asFailure(err)
 				}
 			}

@@ -65,6 +65,13 @@ func TestAgain(t *testing.T) {
 		{"others changed", nil, "resyncInterval: 7s\nflapLimit: 4\nmode: pool\n" + "exclude: [3b:00.0]\nhealth: {severity: {afu-dead: fatal}}\n",
 			func(c *config.Config) { c.ResyncInterval, c.FlapLimit, c.Mode = 7*time.Second, 4, "pool" },
 			[]string{"flap-limit", "mode", "resync-interval"}},
+		{"hook changed", []string{"--cdi-dir=/c", "--programming-hook=/h", "--programming-hook-arg=--a", "--programming-hook-arg=--b"},
+			"exclude: [3b:00.0]\nflapLimit: 3\nhealth: {severity: {afu-dead: fatal}}\nprogrammingHookArgs: [--c]\n", func(*config.Config) {}, nil},
+		{"hook comes", nil, before + "cdiDir: /c\nprogrammingHook: /h\nprogrammingHookArgs: [--a, --b]\n",
+			func(c *config.Config) {
+				c.CDIDir, c.ProgrammingHook, c.ProgrammingHookArgs = "/c", "/h", []string{"--a", "--b"}
+			},
+			[]string{"cdi-dir", "programming-hook", "programming-hook-arg"}},
 		{"all gone", nil, "", func(c *config.Config) { c.Exclude, c.Severity, c.FlapLimit = nil, nil, 5 }, []string{"flap-limit"}},
 		{"flag wins", []string{"--flap-limit=9", "--resync-interval=90s"}, "flapLimit: 4\nresyncInterval: 7s\n" + "exclude: [5e:00.0]\n",
 			func(c *config.Config) { c.Exclude, c.Severity = map[string]bool{"5e:00.0": true}, nil }, nil},

@@ -69,7 +69,7 @@ func TestPrecedence(t *testing.T) {
 func TestEverySettingThreeWays(t *testing.T) {
 	want := config.Config{
 		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
-		AllocationPolicy: "spread", CDIDir: "/f", NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
+		AllocationPolicy: "spread", CDIDir: "/f", ProgrammingHook: "/h", ProgrammingHookArgs: []string{"--store=/s", "--afu", "x"}, NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
 		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80",
 		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
 		ReprogramTimeout: 5 * time.Second, FlapLimit: 0, FlapWindow: 6 * time.Second, LogLevel: "debug", LogFormat: "console",
@@ -83,6 +83,8 @@ func TestEverySettingThreeWays(t *testing.T) {
 		{"resource-namespace", "ACCELERATOR_RESOURCE_NAMESPACE", "resourceNamespace", "fpga.example.com"},
 		{"allocation-policy", "ACCELERATOR_ALLOCATION_POLICY", "allocationPolicy", "spread"},
 		{"cdi-dir", "ACCELERATOR_CDI_DIR", "cdiDir", "/f"},
+		{"programming-hook", "ACCELERATOR_PROGRAMMING_HOOK", "programmingHook", "/h"},
+		{"programming-hook-arg", "ACCELERATOR_PROGRAMMING_HOOK_ARG", "programmingHookArgs", "--store=/s --afu x"},
 		{"node-name", "ACCELERATOR_NODE_NAME", "nodeName", "node-1.example.com"},
 		{"node-annotation", "ACCELERATOR_NODE_ANNOTATION", "nodeAnnotation", "false"},
 		{"events", "ACCELERATOR_EVENTS", "events", "true"},
@@ -242,6 +244,14 @@ func TestRefusals(t *testing.T) {
 		{"relative CDI directory of the file", nil, nil, "cdiDir: ./cdi\n", []string{"config.yaml:1", "cdiDir", `"./cdi"`, "absolute path"}},
 		{"CDI directory with NUL", nil, nil, "cdiDir: \"/var\\0\"\n", []string{"config.yaml:1", "cdiDir", "absolute path"}},
 		{"CDI directory that is null", nil, nil, "cdiDir:\n", []string{"config.yaml:1", "cdiDir", "one value", "nothing"}},
+		{"relative hook", []string{"--programming-hook=hook"}, nil, "", []string{"--programming-hook", `"hook"`, "absolute path", "or nothing"}},
+		{"hook without CDI", nil, nil, "mode: region\nprogrammingHook: /h\n", []string{`programming-hook "/h" wants cdi-dir`}},
+		{"arguments without hook", nil, map[string]string{"ACCELERATOR_PROGRAMMING_HOOK_ARG": "--afu x"}, "", []string{`programming-hook-arg "--afu x" wants programming-hook`}},
+		{"argument with NUL", nil, nil, "programmingHookArgs: [--a, \"--b\\0\"]\n", []string{"config.yaml:1", "programmingHookArgs", `"--b\x00"`, "printable"}},
+		{"argument that is no text", []string{"--programming-hook-arg=\xff"}, nil, "", []string{"--programming-hook-arg", "printable"}},
+		{"argument that is a list", nil, nil, "programmingHookArgs: [--a, [--b]]\n", []string{"config.yaml:1", "programmingHookArgs", "one value", "a list"}},
+		{"arguments that are a mapping", nil, nil, "programmingHookArgs: {store: /s}\n", []string{"config.yaml:1", "programmingHookArgs", "one value", "a mapping"}},
+		{"key of the arguments in the singular", nil, nil, "programmingHookArg: --a\n", []string{`unknown key "programmingHookArg"`, "programmingHookArgs"}},
 		{"events without node name", []string{"--events"}, nil, "", []string{"events wants node-name: the name of this node at the API server"}},
 		{"events of the file without node name", nil, map[string]string{"ACCELERATOR_NODE_NAME": ""}, "events: true\n", []string{"events wants node-name"}},
 		{"events that are a word", nil, map[string]string{"ACCELERATOR_EVENTS": "on"}, "", []string{"ACCELERATOR_EVENTS", `"on"`, "true or false"}},
@@ -285,6 +295,35 @@ func TestRefusals(t *testing.T) {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("error %q does not say %q", err, want)
 				}
+			}
+		})
+	}
+}
+
+// Arguments of the hook add up within one source, and the strongest source wins as a whole.
+func TestHookArguments(t *testing.T) {
+	const file = "cdiDir: /c\nprogrammingHook: /h\nprogrammingHookArgs:\n- --a=1\n- &b --b 2\n- *b\n"
+	for _, test := range []struct {
+		name      string
+		flags     []string
+		variables map[string]string
+		yaml      string
+		want      []string
+	}{
+		{"list", nil, nil, file, []string{"--a=1", "--b", "2", "--b", "2"}},
+		{"variable over file", nil, map[string]string{"ACCELERATOR_PROGRAMMING_HOOK_ARG": "--c\t3\n --d"}, file, []string{"--c", "3", "--d"}},
+		{"empty variable over file", nil, map[string]string{"ACCELERATOR_PROGRAMMING_HOOK_ARG": ""}, file, nil},
+		{"flags over both", []string{"--programming-hook-arg=--e", "--programming-hook-arg", "--f=6"},
+			map[string]string{"ACCELERATOR_PROGRAMMING_HOOK_ARG": "--c"}, file, []string{"--e", "--f=6"}},
+		{"empty list", nil, nil, "programmingHookArgs: []\n", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := load(t, test.flags, test.variables, test.yaml)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.ProgrammingHookArgs); diff != "" {
+				t.Errorf("arguments (-want +got):\n%s", diff)
 			}
 		})
 	}

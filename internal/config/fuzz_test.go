@@ -48,6 +48,7 @@ func FuzzFile(f *testing.F) {
 		"resources: [{name: a.com/x, match: {pciAddress: 3b:00.0-p1}}, {match: {}}, ~, {? []: 1}]\n",
 		"mode: af\nresourceNamespace: 3com.example\ncdiDir: /c\nnodeName: n..1\nkubeconfig: k\n",
 		"resourceNamespace: a\ncdiDir: /c\nnodeName: n.1\nkubeconfig: k\nallocationPolicy: spread\n",
+		"cdiDir: /c\nprogrammingHook: /h\nprogrammingHookArgs: [--store=/s, &a '--afu x', *a, '']\n",
 	} {
 		f.Add(seed)
 	}
@@ -78,6 +79,10 @@ func FuzzFile(f *testing.F) {
 		}
 		if offer.ValidateNamespace(c.ResourceNamespace) != nil || c.CDIDir != "" && (!filepath.IsAbs(c.CDIDir) || c.ResourceNamespace[0] <= '9') ||
 			c.Kubeconfig != "" && !filepath.IsAbs(c.Kubeconfig) || strings.ContainsAny(c.NodeName, "/ \n?#%") || !slices.Contains(offer.Modes(), c.Mode) {
+			t.Errorf("accepted: %+v", c)
+		}
+		if c.ProgrammingHook == "" && len(c.ProgrammingHookArgs) > 0 || c.ProgrammingHook != "" && c.CDIDir == "" ||
+			strings.ContainsAny(strings.Join(c.ProgrammingHookArgs, ""), " \n\x00") {
 			t.Errorf("accepted: %+v", c)
 		}
 		checkRules(t, c.Resources)

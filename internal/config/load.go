@@ -85,8 +85,9 @@ func (l *Loader) loadKey(key string, value *yaml.Node) error {
 	if f == nil {
 		return fmt.Errorf("unknown key %q; allowed: %s", key, strings.Join(l.keys(), ", "))
 	}
-	if !isValue(value) {
-		return fmt.Errorf("%s: want one value, found %s", key, found(value))
+	values := []*yaml.Node{value}
+	if f.Value.Type() == listType && value.Kind == yaml.SequenceNode {
+		values = value.Content
 	}
 	if l.set[f.Name] {
 		// Something stronger has set it. The file must be right all the same.
@@ -94,8 +95,13 @@ func (l *Loader) loadKey(key string, value *yaml.Node) error {
 	} else {
 		l.set[f.Name] = true
 	}
-	if err := f.Value.Set(value.Value); err != nil {
-		return fmt.Errorf("%s: %q: %w", key, value.Value, err)
+	for _, v := range values {
+		if v = resolve(v); !isValue(v) {
+			return fmt.Errorf("%s: want one value, found %s", key, found(v))
+		}
+		if err := f.Value.Set(v.Value); err != nil {
+			return fmt.Errorf("%s: %q: %w", key, v.Value, err)
+		}
 	}
 	return nil
 }
@@ -103,7 +109,7 @@ func (l *Loader) loadKey(key string, value *yaml.Node) error {
 func (l *Loader) byKey(key string) *pflag.Flag {
 	var flag *pflag.Flag
 	l.flags.VisitAll(func(f *pflag.Flag) {
-		if keyOf(f.Name) == key && f.Name != configFlag {
+		if keyOf(f) == key && f.Name != configFlag {
 			flag = f
 		}
 	})
@@ -115,16 +121,19 @@ func (l *Loader) keys() []string {
 	keys := []string{excludeKey, healthKey, resourcesKey}
 	l.flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name != configFlag {
-			keys = append(keys, keyOf(f.Name))
+			keys = append(keys, keyOf(f))
 		}
 	})
 	slices.Sort(keys)
 	return keys
 }
 
-// keyOf turns resync-interval into resyncInterval.
-func keyOf(flag string) string {
-	words := strings.Split(flag, "-")
+// keyOf turns resync-interval into resyncInterval. The key of a list is a plural.
+func keyOf(f *pflag.Flag) string {
+	words := strings.Split(f.Name, "-")
+	if f.Value.Type() == listType {
+		words = append(words[:len(words)-1], words[len(words)-1]+"s")
+	}
 	for i, w := range words[1:] {
 		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
 	}

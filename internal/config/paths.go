@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 )
 
 // longestKubeletDir is how long the path of the kubelet's directory may be, in
@@ -33,6 +34,12 @@ func (c *Config) settle() error {
 	// not begin with a digit.
 	if c.CDIDir != "" && c.ResourceNamespace < "a" {
 		return fmt.Errorf("resource-namespace %q: CDI wants a letter at its beginning; name another one, or no cdi-dir", c.ResourceNamespace)
+	}
+	if c.ProgrammingHook != "" && c.CDIDir == "" {
+		return fmt.Errorf("programming-hook %q wants cdi-dir: the container runtime finds the hook in the CDI spec", c.ProgrammingHook)
+	}
+	if len(c.ProgrammingHookArgs) > 0 && c.ProgrammingHook == "" {
+		return fmt.Errorf("programming-hook-arg %q wants programming-hook", strings.Join(c.ProgrammingHookArgs, " "))
 	}
 	if c.Events && c.NodeName == "" {
 		return errors.New("events wants node-name: the name of this node at the API server")

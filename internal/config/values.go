@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -69,10 +71,10 @@ func absolute(p *string) *value[string] {
 
 // optionalAbsolute holds a path that does not depend on where the program is
 // started, or "" for off.
-func optionalAbsolute(p *string) *value[string] {
+func optionalAbsolute(p *string, such string) *value[string] {
 	return text(p, "path", func(s string) error {
 		if s != "" && !filepath.IsAbs(s) || strings.ContainsRune(s, 0) {
-			return errors.New("want an absolute path, such as /var/run/cdi, or nothing")
+			return fmt.Errorf("want an absolute path, such as %s, or nothing", such)
 		}
 		return nil
 	})
@@ -166,6 +168,21 @@ func atLeast(p *time.Duration, least time.Duration, allowed string) *value[time.
 		}
 		return d, nil
 	}, time.Duration.String}
+}
+
+// listType is the type of a flag that can be given several times.
+const listType = "list"
+
+// arguments holds the arguments of a program. White space separates them, in flags, variables
+// and the file alike. Each value adds to those before.
+func arguments(p *[]string) *value[[]string] {
+	return &value[[]string]{p, listType, func(s string) ([]string, error) {
+		fields := strings.Fields(s)
+		if !utf8.ValidString(s) || strings.ContainsFunc(strings.Join(fields, ""), func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return nil, errors.New("want arguments of printable characters, such as --store=/srv/intel.com/fpga")
+		}
+		return append(*p, fields...), nil
+	}, func(all []string) string { return strings.Join(all, " ") }}
 }
 
 // resourceName holds a name that the kubelet takes for an extended resource.

@@ -21,10 +21,6 @@ const (
 	PerFMEWithNode
 )
 
-// hookAnnotations are the annotations that Intel's programming hook needs in mode region. The
-// value does not follow the namespace of the resources, because the hook has it built in.
-var hookAnnotations = map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"}
-
 // fmeDev is the name of an FME's dev in reasons.
 const fmeDev = "fme/dev"
 
@@ -116,9 +112,8 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 		Name: filepath.Base(e.dir), Incarnation: inode,
 		PortIDKnown: true, // 0: the id is the card's address alone
 		NUMANode:    -1,
-	}
-	if l.Kind == PerFME {
-		r.Annotations = hookAnnotations
+		// With the node of the FME, a container programs the card itself.
+		ProgramAtStart: l.Kind == PerFME,
 	}
 	for _, p := range ports {
 		r.Nodes = append(r.Nodes, p.Nodes...)

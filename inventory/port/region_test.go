@@ -26,13 +26,13 @@ const (
 	twoPorts = "pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/region0/"
 )
 
-// region is one that is well, as mode region has it: its ports' nodes, its FME and the
-// annotation of the programming hook; changed by each change.
+// region is one that is well, as mode region has it: its ports' nodes and its FME, to
+// be programmed at the start of a container; changed by each change.
 func region(name, fme string, nodes []string, changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
 		Name: name, PortIDKnown: true, AFUIDKnown: true, InterfaceID: pacID, InterfaceIDKnown: true,
 		NUMANode: -1, Nodes: nodes, Parent: fme, ParentNodes: []string{fme},
-		Annotations: map[string]string{"com.intel.fpga.mode": "fpga.intel.com/region"},
+		ProgramAtStart: true,
 	}
 	for _, change := range changes {
 		change(&p)
@@ -53,7 +53,7 @@ func nodes(names ...string) []string { return names }
 
 // withFMENode returns the region as mode regiondevel has it.
 func withFMENode(p inventory.Unit) inventory.Unit {
-	p.Nodes, p.Annotations = append(slices.Clone(p.Nodes), p.ParentNodes...), nil
+	p.Nodes, p.ProgramAtStart = append(slices.Clone(p.Nodes), p.ParentNodes...), false
 	return p
 }
 

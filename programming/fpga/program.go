@@ -25,10 +25,13 @@ type Programmer struct {
 	do ioctl // nil: ioctlDriver
 }
 
+// ErrLoaded is the error of [Programmer.Program] for a port that it leaves as it is.
+var ErrLoaded = errors.New("the port has the AFU already")
+
 // Program programs a port of a card and returns when the port has the bitstream's AFU. It
 // blocks until it has the lock of the FME, and ends with ctx. If the port has the AFU of a GBS
-// already, it returns at once: another process was first. An AOCX is always programmed, since
-// all AOCX have one AFU id.
+// already, it returns [ErrLoaded] at once: another process was first. An AOCX is always
+// programmed, since all AOCX have one AFU id.
 //
 // It refuses what [Fits] refuses, and a port that another process has open. An error names the
 // card and the remedy, in one line.
@@ -92,7 +95,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 		return err
 	}
 	if b.Format == programming.GBS && port.AFUID == b.AFUID && !p.Always {
-		return nil
+		return ErrLoaded
 	}
 	data, err := b.Map(ctx, p.Store)
 	if err != nil {

@@ -135,24 +135,27 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 		}
 		at.about, at.placement, at.began = p.name, p, time.Now()
 		h.enter(at)
-		if p.loaded {
-			h.Log.Info("AFU was loaded already", event.ProgrammingPresent, event.Device(p.card.ID()), event.AFU(p.afu), event.Interface(p.interfaceID),
-				event.Lasted(time.Since(at.began)), event.Container(at.container))
-			continue
+		loaded := p.loaded
+		if !loaded {
+			b, err := h.Store.Lookup(p.interfaceID, p.afu) // checks that it is for this interface
+			if err != nil {
+				return fmt.Errorf("card %s: %w", p.card.ID(), err)
+			}
+			at.file = b.Path
+			h.enter(at)
+			err = h.Program(ctx, p.card, p.port, b)
+			b.Close()
+			if loaded = errors.Is(err, fpga.ErrLoaded); err != nil && !loaded {
+				return err
+			}
 		}
-		b, err := h.Store.Lookup(p.interfaceID, p.afu) // checks that it is for this interface
-		if err != nil {
-			return fmt.Errorf("card %s: %w", p.card.ID(), err)
+		fields := []zap.Field{event.Device(p.card.ID()), event.AFU(p.afu), event.Interface(p.interfaceID),
+			event.Lasted(time.Since(at.began)), event.Container(at.container)}
+		if loaded {
+			h.Log.Info("AFU was loaded already", append(fields, event.ProgrammingPresent)...)
+		} else {
+			h.Log.Info("card programmed", append(fields, event.ProgrammingDone, event.Path(at.file))...)
 		}
-		at.file = b.Path
-		h.enter(at)
-		err = h.Program(ctx, p.card, p.port, b)
-		b.Close()
-		if err != nil {
-			return err
-		}
-		h.Log.Info("card programmed", event.ProgrammingDone, event.Device(p.card.ID()), event.AFU(p.afu), event.Interface(p.interfaceID),
-			event.Path(b.Path), event.Lasted(time.Since(at.began)), event.Container(at.container))
 		at.file = ""
 	}
 	return nil

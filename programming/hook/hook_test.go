@@ -406,6 +406,22 @@ func TestProgrammingFails(t *testing.T) {
 	}
 }
 
+// An AFU that another hook has loaded while this one waited was there already.
+func TestLoadedMeanwhile(t *testing.T) {
+	h := newHost(t)
+	k, lines := h.hook(hook.Flags{})
+	k.Program = func(context.Context, fpga.Card, fpga.Port, *programming.Bitstream) error {
+		return fmt.Errorf("card 3b:00.0, port 0: %w", fpga.ErrLoaded)
+	}
+	if err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"}))); err != nil {
+		t.Error(err)
+	}
+	want := []string{"info programming.present device=3b:00.0 afu=" + bits.OtherAFU + " interface=" + bits.Interface + " container=c1"}
+	if diff := cmp.Diff(want, lines()); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
 // A card that leaves while another is programmed is missed by name.
 func TestCardLeaves(t *testing.T) {
 	h := newHost(t)

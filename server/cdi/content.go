@@ -20,6 +20,12 @@ import (
 // errInvalid: no runtime would take the spec.
 var errInvalid = errors.New("the new one is invalid")
 
+// hookTimeout is after how many seconds the runtime kills a hook. It is above the deadline
+// that a hook sets itself, because the runtime kills the hook's process alone and gives no
+// reason, and below the 2 minutes after which the kubelet ends the start of a container and
+// the hook goes on.
+const hookTimeout = 110
+
 // content is what a file is to say.
 type content struct {
 	spec  specs.Spec
@@ -54,6 +60,12 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 				Permissions: "rw",
 				// Neither type nor numbers: the runtime asks the node itself.
 			})
+		}
+		if d.Hook != nil {
+			timeout := hookTimeout
+			device.ContainerEdits.Hooks = []*specs.Hook{{
+				HookName: cdi.CreateRuntimeHook, Path: d.Hook.Path, Args: d.Hook.Args, Timeout: &timeout,
+			}}
 		}
 		c.spec.Devices = append(c.spec.Devices, device)
 		c.names[d.ID] = parser.QualifiedName(vendor, class, d.ID)
@@ -90,8 +102,8 @@ func (c *content) check(path string) error {
 	return nil
 }
 
-// covers reports whether a spec gives each of its devices the nodes that the content gives
-// it. The spec may have fewer devices.
+// covers reports whether a spec gives each of its devices the nodes and the hook that the
+// content gives it. The spec may have fewer devices.
 func (c *content) covers(found *specs.Spec) bool {
 	if found.Kind != c.spec.Kind || !reflect.DeepEqual(found.ContainerEdits, specs.ContainerEdits{}) {
 		return false

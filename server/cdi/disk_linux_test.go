@@ -177,7 +177,7 @@ func TestStaleFile(t *testing.T) {
 			path := filepath.Join(dir, name)
 			want := path + " is missing, containers with its devices do not start: "
 			if !tc.removed {
-				want = path + " is out of date and can be neither written nor removed, containers that start may get the nodes of other devices: "
+				want = path + " is out of date and can be neither written nor removed, containers that start may get the nodes of other devices, or devices that are not programmed: "
 			}
 			mend := tc.bad(t, dir)
 			first, again, third := s.Write(tc.devices), s.Ensure(), s.Write(tc.devices)
@@ -199,6 +199,44 @@ func TestStaleFile(t *testing.T) {
 			write(t, s, swapped...)
 			if got, err := os.ReadFile(path); err != nil || strings.Count(string(got), "hostPath") != 2 {
 				t.Errorf("after the disk was mended: %s, %v", got, err)
+			}
+		})
+	}
+}
+
+// The nodes are right, but a device's hook is to come, to go or to be another one, and the
+// file cannot be written: the old file, with which a container could start with another AFU
+// than it asked for, is removed.
+func TestStaleHook(t *testing.T) {
+	if !inItsOwnProcess(t) {
+		return
+	}
+	with := func(h *cdi.Hook) []cdi.Device {
+		return []cdi.Device{{ID: "3b:00.0", Nodes: []string{"dfl-port.0"}, Hook: h}}
+	}
+	for _, tc := range []struct {
+		name           string
+		before, wanted *cdi.Hook
+		removed        bool
+	}{
+		{"the same", hook("3b:00.0"), hook("3b:00.0"), false},
+		{"missing", nil, hook("3b:00.0"), true},
+		{"not wanted any more", hook("3b:00.0"), nil, true},
+		{"another program", &cdi.Hook{Path: "/usr/bin/true", Args: hook("3b:00.0").Args}, hook("3b:00.0"), true},
+		{"another device's", hook("5e:00.0"), hook("3b:00.0"), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			write(t, s, with(tc.before)...)
+			mend := noRoom(t, dir)
+			err := s.Write(append(with(tc.wanted), many(1, "dfl-port.3")...))
+			mend()
+			if !errors.Is(err, syscall.EFBIG) {
+				t.Errorf("error %v, want %v", err, syscall.EFBIG)
+			}
+			if _, err := os.Lstat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) != tc.removed {
+				t.Errorf("spec: %v; want it removed: %v", err, tc.removed)
 			}
 		})
 	}

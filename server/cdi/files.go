@@ -102,8 +102,8 @@ func (f files) says(want *content) bool {
 // 300 kB.
 const maxSpec = 4 << 20
 
-// stale reports whether the spec gives a device other nodes than wanted. A file that
-// cannot be read or understood is stale. If the daemon lacks descriptors or memory to read
+// stale reports whether the spec gives a device other nodes or another hook than wanted. A
+// file that cannot be read or understood is stale. If the daemon lacks descriptors or memory to read
 // it, the content that was last seen in it decides.
 func (f files) stale(wanted *content) bool {
 	file, _, err := f.open()

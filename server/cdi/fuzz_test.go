@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	runtime "tags.cncf.io/container-device-interface/pkg/cdi"
+	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"b-com.com/accelerator-device-plugin/server/cdi"
 )
@@ -44,13 +45,21 @@ func FuzzFound(f *testing.F) {
 }
 
 // For any content of the file: if it is not stale, a runtime that reads it gives no device
-// other nodes than it should have.
+// other nodes, or another hook, than it should have.
 func FuzzStale(f *testing.F) {
 	want, err := os.ReadFile("testdata/" + name)
 	if err != nil {
 		f.Fatal(err)
 	}
+	hooked, err := os.ReadFile("testdata/hook.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	wanted := []cdi.Device{board[0], board[1], board[2]}
+	wanted[1].Hook = hook(wanted[1].ID)
 	f.Add(want)
+	f.Add(hooked)
+	f.Add(bytes.ReplaceAll(hooked, []byte("createRuntime"), []byte("poststop")))
 	f.Add(bytes.ReplaceAll(want, []byte("dfl-port.0"), []byte("dfl-port.2")))
 	f.Add(bytes.ReplaceAll(want, []byte("3b:00.0"), []byte("5e:00.0")))
 	f.Add(append(want, "---\n"...))
@@ -60,7 +69,7 @@ func FuzzStale(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(dir, name), found, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if open(t, dir).Stale(board) {
+		if open(t, dir).Stale(wanted) {
 			return
 		}
 		cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
@@ -72,6 +81,14 @@ func FuzzStale(f *testing.F) {
 		for _, id := range cache.ListDevices() {
 			var got []string
 			device := cache.GetDevice(id)
+			var hooks []*specs.Hook
+			if id == kind+"=3b:00.0" {
+				timeout := 110
+				hooks = []*specs.Hook{{HookName: "createRuntime", Path: hook("").Path, Args: hook("3b:00.0").Args, Timeout: &timeout}}
+			}
+			if diff := cmp.Diff(hooks, device.ContainerEdits.Hooks); diff != "" {
+				t.Errorf("%s: hooks (-want +got):\n%s", id, diff)
+			}
 			for _, n := range device.ContainerEdits.DeviceNodes {
 				got = append(got, n.HostPath)
 			}

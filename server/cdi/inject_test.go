@@ -19,6 +19,12 @@ import (
 // inject does what a runtime does when a container starts.
 func inject(t *testing.T, dir string, names ...string) (*oci.Linux, error) {
 	t.Helper()
+	container, err := injectAll(t, dir, names...)
+	return container.Linux, err
+}
+
+func injectAll(t *testing.T, dir string, names ...string) (*oci.Spec, error) {
+	t.Helper()
 	cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +34,7 @@ func inject(t *testing.T, dir string, names ...string) (*oci.Linux, error) {
 	}
 	container := &oci.Spec{}
 	_, err = cache.InjectDevices(container, names...)
-	return container.Linux, err
+	return container, err
 }
 
 // linux is what a container is to get: each of these nodes of the machine, rw.
@@ -100,6 +106,51 @@ func TestInject(t *testing.T) {
 	if _, err := inject(t, dir, other); err == nil || !strings.Contains(err.Error(), "unresolvable CDI devices "+other) {
 		t.Errorf("after Close: %v", err)
 	}
+}
+
+// The runtime's own code gives a container the hooks of its devices, with the time limit, and
+// no hook of another device. The file has the same version as one without hooks.
+func TestInjectHook(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"null"}, Hook: hook("3b:00.0")},
+		cdi.Device{ID: "5e:00.0", Nodes: []string{"zero"}, Hook: hook("5e:00.0")}, cdi.Device{ID: "af:00.0", Nodes: []string{"full"}})
+	timeout := 110
+	entry := func(id string) oci.Hook {
+		return oci.Hook{Path: "/opt/accelerator-fpga/bin/accelerator-fpga", Args: []string{"accelerator-fpga", "hook", "--device", id}, Timeout: &timeout}
+	}
+	for _, tc := range []struct {
+		name string
+		ids  []string
+		want *oci.Hooks
+	}{
+		{"one", []string{"5e:00.0"}, &oci.Hooks{CreateRuntime: []oci.Hook{entry("5e:00.0")}}},
+		{"two", []string{"5e:00.0", "3b:00.0"}, &oci.Hooks{CreateRuntime: []oci.Hook{entry("5e:00.0"), entry("3b:00.0")}}},
+		{"one without", []string{"af:00.0"}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var names []string
+			for _, id := range tc.ids {
+				names = append(names, kind+"="+id)
+			}
+			got, err := injectAll(t, dir, names...)
+			if diff := cmp.Diff(tc.want, got.Hooks); diff != "" || err != nil {
+				t.Errorf("%v, hooks (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+	if text := fileText(t, dir); !strings.Contains(text, `"cdiVersion": "0.5.0"`) {
+		t.Errorf("another version: %s", text)
+	}
+}
+
+func fileText(t *testing.T, dir string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // Every form of our ids is a CDI device name, and every kind that a namespace

@@ -27,7 +27,17 @@ var board = []cdi.Device{
 	{ID: "af:00.0"},
 }
 
+// hook is that of a device that is programmed when a container starts.
+func hook(id string) *cdi.Hook {
+	return &cdi.Hook{Path: "/opt/accelerator-fpga/bin/accelerator-fpga", Args: []string{"accelerator-fpga", "hook", "--device", id}}
+}
+
 func golden(t *testing.T) string {
+	t.Helper()
+	return goldenFile(t, name)
+}
+
+func goldenFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name)
 	if err != nil {

@@ -23,6 +23,15 @@ const patience = time.Second
 type Device struct {
 	ID    string   // "3b:00.0": a valid CDI device name
 	Nodes []string // names below the device root, in the order of the file; a device without any is left out
+	Hook  *Hook    // nil: none
+}
+
+// Hook is a program that the runtime runs as root on the host, after it has made a container's
+// namespaces and before it starts the container. If the program fails, the container does not
+// start.
+type Hook struct {
+	Path string   // on the host
+	Args []string // with that of the name
 }
 
 // Spec is one CDI spec file. Make it with [Open].
@@ -78,9 +87,9 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 //
 // If these devices make no valid spec, Write returns an error and changes nothing. If the
 // file cannot be written (a full or read-only disk), the next Write or Ensure tries again.
-// Until then the file stays as it was if each device in it has the nodes that it has here.
-// Otherwise the file is removed, so that no container gets the nodes of another device. If
-// it cannot be removed either, the error says so.
+// Until then the file stays as it was if each device in it has the nodes and the hook that it
+// has here. Otherwise the file is removed, so that no container gets the nodes of another
+// device, or starts without its hook. If it cannot be removed either, the error says so.
 func (s *Spec) Write(devices []Device) error {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	if err != nil {
@@ -143,7 +152,7 @@ func (s *Spec) settle(wanted *content) error {
 	}
 	if s.files.stale(wanted) {
 		if err := s.files.remove(); err != nil {
-			return fmt.Errorf("CDI spec %s is out of date and can be neither written nor removed, containers that start may get the nodes of other devices: %w%s",
+			return fmt.Errorf("CDI spec %s is out of date and can be neither written nor removed, containers that start may get the nodes of other devices, or devices that are not programmed: %w%s",
 				path, unnamed(err), needs)
 		}
 		s.names.Store(&map[string]string{})

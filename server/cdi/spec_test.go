@@ -76,6 +76,37 @@ func TestLife(t *testing.T) {
 	expect(t, dir, map[string]string{})
 }
 
+// A hook comes and goes with its device, and the file is the golden one.
+func TestHook(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	hooked := []cdi.Device{board[0], board[1], {ID: "af:00.0", Hook: hook("af:00.0")}} // the third has no node
+	hooked[1].Hook = hook(hooked[1].ID)
+	write(t, s, hooked...)
+	if *update {
+		if err := os.WriteFile("testdata/hook.json", []byte(fileText(t, dir)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := goldenFile(t, "hook.json")
+	expect(t, dir, map[string]string{lock: "", name: want})
+	before := identity(t, dir)
+	write(t, s, hooked...)
+	if !os.SameFile(before, identity(t, dir)) {
+		t.Error("written again without need")
+	}
+	write(t, s, board...)
+	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	write(t, s, hooked...)
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(golden(t)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ensure(); err != nil { // an instance without hook has overwritten it
+		t.Error(err)
+	}
+	expect(t, dir, map[string]string{lock: "", name: want})
+}
+
 func TestName(t *testing.T) {
 	s := open(t, t.TempDir())
 	type answer struct {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # run.sh DAEMON [PATTERN]: boots a stock Debian kernel with the DFL drivers and plugs
 # emulated cards into it while DAEMON, a static binary, runs there beside a stand-in
-# for the kubelet. Runs the stories with PATTERN in their name, by default all, of the
+# for the kubelet. accelerator-fpga stands beside DAEMON; runc is built, static, in the
+# version that ../e2e/build/runc/go.mod pins. Runs the stories with PATTERN in their name, by default all, of the
 # directory STORIES_DIR (stories), on the kernel series KERNEL (6.12), by default
 # Debian's current one. With COUNT set, the guest's clock counts instructions, a
 # nanosecond each: what else the machine does no longer shows in the tables.
@@ -19,6 +20,7 @@ missing=()
 command -v go >/dev/null || missing+=("go (golang.org)")
 command -v qemu-system-x86_64 >/dev/null || missing+=("qemu-system-x86_64 (apt-get install --no-install-recommends qemu-system-x86)")
 command -v apt-get >/dev/null || missing+=("apt-get (the kernel comes from Debian packages)")
+command -v gcc >/dev/null || missing+=("gcc (apt-get install gcc libc6-dev: runc needs a C compiler)")
 command -v strip >/dev/null || missing+=("strip (apt-get install binutils)")
 if [ ${#missing[@]} -gt 0 ]; then
 	echo "test-kernel cannot run; missing:"
@@ -38,11 +40,15 @@ step "build"
 mkdir -p "$out"
 go build -o "$out/host" ./host
 CGO_ENABLED=0 go build -ldflags '-s -w' -o "$out/init" ./guest
+# A minute, the first time.
+CGO_ENABLED=1 go -C ../e2e/build/runc build -buildvcs=false -trimpath -tags netgo,osusergo -ldflags '-s -w -extldflags -static' \
+	-o "$(realpath "$out")/runc" github.com/opencontainers/runc
 
 step "boot"
 rm -rf "$out/guest"
 status=0
 nice "$out/host" -kernel "$kernel/vmlinux" -modules "$kernel/modules" -init "$out/init" -daemon "$daemon" \
+	-tool "$(dirname "$daemon")/accelerator-fpga" -runc "$out/runc" \
 	-stories "${STORIES_DIR:-stories}" -out "$out" -only "$pattern" ${COUNT:+-count} || status=$?
 if [ -s "$out/guest.tar.gz" ]; then
 	mkdir -p "$out/guest"

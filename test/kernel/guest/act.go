@@ -36,6 +36,16 @@ func (r *rig) act(ctx context.Context, s story.Step) error {
 		return r.random(s.Count(), s.Args[1])
 	case "forge":
 		return forge(s.Args[0] == "through", s.Args[1])
+	case "bitstream":
+		return writeBitstream(bitstreamDir, s.Bitstream())
+	case "tool", "container":
+		return r.run(ctx, s.Verb, "ok", s.Args)
+	case "toolfails", "containerfails":
+		return r.run(ctx, strings.TrimSuffix(s.Verb, "fails"), "failed", s.Args)
+	case "begin":
+		return r.begin(s.Args[0], s.Args[1], s.Args[2:])
+	case "kill":
+		return r.kill(s.Args[0], len(s.Args) == 2)
 	case "program":
 		return r.startProgram(s.Args[0], s.Args[1], s.Port())
 	case "release-port", "assign-port":

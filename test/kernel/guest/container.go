@@ -50,7 +50,7 @@ func (r *rig) release(pod string) {
 	})
 }
 
-// openNode opens a node, and keeps it open until the machine ends: when the port of a card
+// openNode opens a node, and keeps it open until closeNode, or until the machine ends: when the port of a card
 // that has left is closed, the driver reads registers that are no longer mapped (Linux 6.1,
 // __afu_port_disable called by afu_release), and the kernel oopses.
 func (r *rig) openNode(node string) error {
@@ -59,6 +59,17 @@ func (r *rig) openNode(node string) error {
 		r.kept = append(r.kept, f)
 	}
 	return err
+}
+
+// closeNode closes a node that openNode has opened, whose card must not have left.
+func (r *rig) closeNode(node string) error {
+	at := slices.IndexFunc(r.kept, func(f *os.File) bool { return f.Name() == "/dev/"+node })
+	if at < 0 {
+		return errors.New("it is not open")
+	}
+	f := r.kept[at]
+	r.kept = slices.Delete(r.kept, at, at+1)
+	return f.Close()
 }
 
 // mknod makes a node in the container's /dev with the number that a node of the host has

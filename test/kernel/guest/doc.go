@@ -3,9 +3,11 @@
 // as they should.
 //
 // A rig is the state of one story: the stand-in for the kubelet, the daemon's
-// process, and what both said. What the whole boot shares is in machine: the line to
+// process, what both said, and the commands that a story runs: accelerator-fpga, or a
+// container by runc. What the whole boot shares is in machine: the line to
 // the host, the uevents with their times, and who opened a device node.
 //
 // Called as "init launch SANDBOX COMMAND…", it is the last step before the daemon:
-// it takes away what the sandbox lacks, and becomes the command.
+// it takes away what the sandbox lacks, and becomes the command. Called as "init
+// container", it is the process of a container.
 package main

@@ -91,11 +91,16 @@ const (
 	portAssign  = 0x4004b682
 )
 
-// program writes an image of 64 bytes, the first 16 of which name the AFU, to a port
-// through DFL_FPGA_FME_PORT_PR. It returns when the card has taken it, or has not.
+// image returns a raw bitstream of 64 bytes, the first 16 of which name the AFU.
+func image(afu string) ([]byte, error) {
+	raw, err := hex.DecodeString(afu)
+	return append(raw, make([]byte, 48)...), err
+}
+
+// program writes the image of an AFU to a port through DFL_FPGA_FME_PORT_PR. It returns when the card has taken it, or has not.
 func program(fme *os.File, afu string, port uint32) error {
-	image := make([]byte, 64)
-	if _, err := hex.Decode(image, []byte(afu)); err != nil {
+	image, err := image(afu)
+	if err != nil {
 		return err
 	}
 	request := struct {

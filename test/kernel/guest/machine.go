@@ -48,6 +48,7 @@ func newMachine() (*machine, error) {
 func mount() error {
 	for _, mount := range []struct{ kind, dir, options string }{
 		{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"devtmpfs", "/dev", "mode=0755"},
+		{"cgroup2", "/sys/fs/cgroup", ""},
 		{"tmpfs", "/tmp", "mode=1777"}, {"tmpfs", "/run", "mode=0755"}, {"tmpfs", "/out", "mode=0755"},
 	} {
 		if err := os.MkdirAll(mount.dir, 0o755); err != nil {

@@ -28,6 +28,13 @@ func main() {
 		}
 		return
 	}
+	if len(os.Args) == 2 && os.Args[1] == "container" {
+		if err := beContainer(); err != nil {
+			fmt.Fprintln(os.Stderr, "container:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	status := 2
 	m, err := newMachine()
 	if err == nil {

@@ -17,6 +17,8 @@ import (
 type opens struct {
 	inotify int
 	foreign []string // names of nodes
+	running bool     // commands run, and what is opened is theirs
+	theirs  []string
 }
 
 func watchOpens(dir string) (*opens, error) {
@@ -31,8 +33,7 @@ func watchOpens(dir string) (*opens, error) {
 // open opens a node for ourselves. Equal events that stand in the queue are one: it
 // is read before and after.
 func (o *opens) open(name string, flags int) (*os.File, error) {
-	before, err := o.read()
-	if err != nil {
+	if err := o.take(); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile("/dev/"+name, os.O_RDWR|flags, 0)
@@ -45,18 +46,49 @@ func (o *opens) open(name string, flags int) (*os.File, error) {
 	} else if err == nil {
 		err = fmt.Errorf("inotify did not tell that we opened %s", name)
 	}
-	o.foreign = append(append(o.foreign, before...), during...)
+	o.add(during)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
+// take reads who opened what until now.
+func (o *opens) take() error {
+	names, err := o.read()
+	o.add(names)
+	return err
+}
+
+func (o *opens) add(names []string) {
+	if o.running {
+		o.theirs = append(o.theirs, names...)
+	} else {
+		o.foreign = append(o.foreign, names...)
+	}
+}
+
+// attribute begins, or ends, to take what is opened as opened by commands.
+func (o *opens) attribute(running bool) error {
+	err := o.take()
+	o.running = running
+	return err
+}
+
+// byCommands returns the nodes that commands have opened since it was last called, sorted.
+func (o *opens) byCommands() ([]string, error) {
+	err := o.take()
+	slices.Sort(o.theirs)
+	names := slices.Compact(o.theirs)
+	o.theirs = nil
+	return names, err
+}
+
 // check says which nodes somebody else has opened since it was last called.
 func (o *opens) check() error {
-	rest, err := o.read()
-	foreign := append(o.foreign, rest...)
-	o.foreign = nil
+	err := o.take()
+	foreign := o.foreign
+	o.foreign, o.theirs = nil, nil
 	if err == nil && len(foreign) > 0 {
 		err = fmt.Errorf("somebody opened %s", strings.Join(foreign, ", "))
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/server/standin"
@@ -15,6 +18,8 @@ import (
 // patience bounds every wait of a story; nothing is expected to take as long.
 const patience = 15 * time.Second
 
+const syslogSocket = "/dev/log"
+
 // rig is the state of one story.
 type rig struct {
 	*machine
@@ -22,13 +27,17 @@ type rig struct {
 	tables
 	log *os.File
 
-	kubelet *feed // nil: none runs
-	pods    *standin.PodResources
-	daemon  *daemon // nil: none runs
-	journal *journal
-	cause   cause
-	program chan error // the result of the last programming
-	holds   []hold
+	kubelet   *feed // nil: none runs
+	pods      *standin.PodResources
+	daemon    *daemon // nil: none runs
+	journal   *journal
+	syslog    *net.UnixConn
+	syslogged chan struct{}       // closed when nothing reads syslog any more
+	commands  map[string]*command // those that were begun and not waited for
+	said      string              // the output of the last command that ended
+	cause     cause
+	program   chan error // the result of the last programming
+	holds     []hold
 
 	story story.Story // for the heads of recordings
 	done  int         // line of the last step that took uevents
@@ -41,17 +50,24 @@ type cause struct {
 }
 
 func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error) {
-	r := &rig{machine: m, ctx: ctx, tables: t, program: make(chan error, 1)}
-	for _, left := range []string{filepath.Join(kubeletDir, standin.Checkpoint), containerDir} {
+	r := &rig{machine: m, ctx: ctx, tables: t, program: make(chan error, 1), commands: map[string]*command{}, syslogged: make(chan struct{})}
+	for _, left := range []string{filepath.Join(kubeletDir, standin.Checkpoint), containerDir, cdiDir, bitstreamDir, commandDir, storeDir, syslogSocket} {
 		if err := os.RemoveAll(left); err != nil { // of the story before
 			return nil, err
 		}
+	}
+	if err := errors.Join(os.Mkdir(bitstreamDir, 0o755), os.Mkdir(commandDir, 0o755)); err != nil {
+		return nil, err
 	}
 	var err error
 	if r.log, err = os.Create(filepath.Join("/out", name+".log")); err != nil {
 		return nil, err
 	}
 	r.journal = &journal{copy: r.log}
+	if r.syslog, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: syslogSocket, Net: "unixgram"}); err != nil {
+		return nil, err
+	}
+	go r.readSyslog(r.syslog)
 	if r.kubelet, err = startKubelet(ctx); err != nil {
 		return nil, err
 	}
@@ -63,7 +79,10 @@ func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error
 
 // close ends what runs, and says what is wrong with the story as a whole.
 func (r *rig) close() error {
-	var errs []error
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(r.ctx), patience, fmt.Errorf("not within %v", patience))
+	defer cancel()
+	errs := []error{r.endCommands(ctx), r.syslog.Close()}
+	<-r.syslogged
 	if r.daemon != nil {
 		errs = append(errs, r.daemon.end())
 	}
@@ -108,12 +127,28 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 		return r.exclusive(s.Args[0])
 	case "open":
 		return r.openNode(s.Args[0])
+	case "close":
+		return r.closeNode(s.Args[0])
 	case "mknod":
 		return r.mknod(s.Args[0])
 	case "reaches":
 		return r.reaches(s.Args[0], s.Args[1])
 	case "withheld":
 		return r.withheld(s.Args[0])
+	case "programming":
+		return r.programming(ctx, s.Args[0])
+	case "locking":
+		return locking(ctx, s.Count())
+	case "ended":
+		return r.ended(ctx, s.Args[0], s.Args[1])
+	case "says":
+		return r.says(strings.Join(s.Args, " "))
+	case "opened":
+		names, err := r.opens.byCommands()
+		if err == nil && !slices.Equal(names, s.Args) {
+			err = fmt.Errorf("commands opened %v", names)
+		}
+		return err
 	case "settle":
 		r.uevents.settle(ctx)
 		return nil

@@ -1,6 +1,7 @@
 // Command host boots a qemu guest and is the FPGA cards that are plugged into it:
 //
-//	host -kernel VMLINUX -modules DIR -init BINARY -daemon BINARY -stories DIR -out DIR
+//	host -kernel VMLINUX -modules DIR -init BINARY -daemon BINARY \
+//		-tool BINARY -runc BINARY -stories DIR -out DIR
 //
 // Each card is a PCI function that qemu's x-pci-proxy-dev forwards, access by
 // access, over a socket to this process (qemu's hw/remote/mpqemu-link.h), so that

@@ -10,7 +10,7 @@ import (
 )
 
 // writeInitramfs packs what the guest needs into a cpio archive: /init, /daemon,
-// /modules/*.ko and /stories/*.txt.
+// /bin/accelerator-fpga, /bin/runc, /modules/*.ko and /stories/*.txt.
 func writeInitramfs(path string, o options) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -20,6 +20,9 @@ func writeInitramfs(path string, o options) (err error) {
 	a := archive{w: bufio.NewWriterSize(f, 1<<20)}
 	a.file("init", o.init, 0o755)
 	a.file("daemon", o.daemon, 0o755)
+	a.entry("bin", directory|0o755, nil)
+	a.file("bin/accelerator-fpga", o.tool, 0o755)
+	a.file("bin/runc", o.runc, 0o755)
 	a.files("modules", filepath.Join(o.modules, "*.ko"))
 	a.files("stories", filepath.Join(o.stories, "*.txt"))
 	return a.end()

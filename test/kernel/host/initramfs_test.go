@@ -14,7 +14,7 @@ import (
 func TestInitramfs(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
-		"init": "I", "daemon": "daemon!", "modules/b.ko": "BB", "modules/a.ko": "", "modules/notes": "no", "stories/1.txt": "# one\n",
+		"init": "I", "daemon": "daemon!", "tool": "T", "runc": "R", "modules/b.ko": "BB", "modules/a.ko": "", "modules/notes": "no", "stories/1.txt": "# one\n",
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -24,7 +24,7 @@ func TestInitramfs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o := options{init: dir + "/init", daemon: dir + "/daemon", modules: dir + "/modules", stories: dir + "/stories"}
+	o := options{init: dir + "/init", daemon: dir + "/daemon", tool: dir + "/tool", runc: dir + "/runc", modules: dir + "/modules", stories: dir + "/stories"}
 	if err := writeInitramfs(dir+"/out", o); err != nil {
 		t.Fatal(err)
 	}
@@ -34,6 +34,7 @@ func TestInitramfs(t *testing.T) {
 	}
 	want := []string{
 		`init 100755 "I"`, `daemon 100755 "daemon!"`,
+		`bin 40755 ""`, `bin/accelerator-fpga 100755 "T"`, `bin/runc 100755 "R"`,
 		`modules 40755 ""`, `modules/a.ko 100644 ""`, `modules/b.ko 100644 "BB"`,
 		`stories 40755 ""`, `stories/1.txt 100644 "# one\n"`, `TRAILER!!! 0 ""`,
 	}

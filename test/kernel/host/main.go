@@ -14,7 +14,7 @@ import (
 
 // options is the command line.
 type options struct {
-	kernel, modules, init, daemon, stories, out string
+	kernel, modules, init, daemon, tool, runc, stories, out string
 
 	only    string
 	cpus    int
@@ -28,6 +28,8 @@ func main() {
 	flag.StringVar(&o.modules, "modules", "", "directory of kernel modules")
 	flag.StringVar(&o.init, "init", "", "static binary that runs in the guest")
 	flag.StringVar(&o.daemon, "daemon", "", "static binary under test")
+	flag.StringVar(&o.tool, "tool", "", "static binary accelerator-fpga under test")
+	flag.StringVar(&o.runc, "runc", "", "static binary of the container runtime")
 	flag.StringVar(&o.stories, "stories", "", "directory of stories")
 	flag.StringVar(&o.out, "out", "", "directory for what is left behind")
 	flag.StringVar(&o.only, "only", "", "run only stories with this in their name")

@@ -3,6 +3,7 @@ package story
 import (
 	"encoding/hex"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,6 +102,78 @@ func checkProgram(args []string) error {
 	}
 	return nil
 }
+
+// Bitstream is what the verb bitstream makes: a GBS whose raw bitstream the emulated card
+// takes for an AFU.
+type Bitstream struct {
+	File, AFU, Interface string
+	Cut                  int // so many bytes of it are written; 0: all
+}
+
+// Bitstream returns what the arguments FILE AFU [INTERFACE] [cut=BYTES] ask for. The
+// interface is the one of the model a10 if it is left out.
+func (s Step) Bitstream() Bitstream {
+	b, _ := parseBitstream(s.Args) // Parse has checked it
+	return b
+}
+
+func parseBitstream(args []string) (Bitstream, error) {
+	b := Bitstream{File: args[0], AFU: args[1], Interface: "69528db6eb31577a8c3668f9faa081f6"}
+	for _, word := range args[2:] {
+		if value, ok := strings.CutPrefix(word, "cut="); ok {
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 1 {
+				return b, fmt.Errorf("%q, want a number of bytes above 0", word)
+			}
+			b.Cut = n
+			continue
+		}
+		b.Interface = word
+	}
+	for _, id := range []string{b.AFU, b.Interface} {
+		if raw, err := hex.DecodeString(id); err != nil || len(raw) != 16 {
+			return b, fmt.Errorf("%q, want 32 hexadecimal digits", id)
+		}
+	}
+	if b.File != filepath.Base(b.File) {
+		return b, fmt.Errorf("%q, want a name without a directory", b.File)
+	}
+	return b, nil
+}
+
+func checkBitstream(args []string) error {
+	_, err := parseBitstream(args)
+	return err
+}
+
+// checkContainer checks the arguments of container: DEVICE[,DEVICE …] [NAME=VALUE …].
+func checkContainer(args []string) error {
+	for _, word := range args[1:] {
+		if name, _, ok := strings.Cut(word, "="); !ok || name == "" {
+			return fmt.Errorf("%q, want NAME=VALUE of an environment variable", word)
+		}
+	}
+	return nil
+}
+
+func checkBegin(args []string) error {
+	switch args[1] {
+	case "tool":
+		return nil
+	case "container":
+		return checkContainer(args[2:])
+	}
+	return fmt.Errorf("%q, want tool or container", args[1])
+}
+
+func checkKill(args []string) error {
+	if len(args) == 2 && args[1] != "hook" {
+		return fmt.Errorf("%q, want hook", args[1])
+	}
+	return nil
+}
+
+func checkEnded(args []string) error { return oneOf("ok", "failed", "killed")(args[1:]) }
 
 // Fields splits the arguments of log and nolog: the event, and what its fields
 // must hold. Lists and numbers are compared as the log's JSON shows them, without

@@ -51,9 +51,21 @@ var grammars = map[string]grammar{
 	"host":    {1, -1, nil},
 
 	// a container
-	"open":    {1, 1, nil},
-	"mknod":   {1, 1, nil},
-	"reaches": {2, 2, nil},
+	"open":           {1, 1, nil},
+	"close":          {1, 1, nil},
+	"mknod":          {1, 1, nil},
+	"reaches":        {2, 2, nil},
+	"container":      {1, -1, checkContainer},
+	"containerfails": {1, -1, checkContainer},
+
+	// commands: the tool, a container
+	"begin":       {3, -1, checkBegin},
+	"programming": {1, 1, nil},
+	"locking":     {1, 1, checkCount},
+	"kill":        {1, 2, checkKill},
+	"ended":       {2, 2, checkEnded},
+	"says":        {1, -1, nil},
+	"opened":      {0, -1, nil},
 
 	// the operator
 	"insmod":       {1, -1, nil},
@@ -67,6 +79,9 @@ var grammars = map[string]grammar{
 	"programmed":   {1, 1, nil},
 	"release-port": {2, 2, checkPort},
 	"assign-port":  {2, 2, checkPort},
+	"tool":         {1, -1, nil},
+	"toolfails":    {1, -1, nil},
+	"bitstream":    {2, 4, checkBitstream},
 	"forge":        {2, 2, oneOf("multicast", "through")},
 	"settle":       {0, 0, nil},
 

@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"no title", "start\n", "s:1: want a comment"},
-		{"no such verb", "# t\njump\n", "s:2: jump: not a verb; there are assign-port, bind,"},
+		{"no such verb", "# t\njump\n", "s:2: jump: not a verb; there are assign-port, begin,"},
 		{"too few", "# t\nplug c0\n", "s:2: plug: 1 arguments, want 3"},
 		{"too many", "# t\nend now\n", "s:2: end: 1 arguments, want 0"},
 		{"sandbox", "# t\nstart as king\n", `as "king", want one of root, pod`},
@@ -51,6 +51,15 @@ func TestParseRefuses(t *testing.T) {
 		{"AFU", "# t\nprogram dfl-fme.0 d8\n", `"d8", want the 32 hexadecimal digits`},
 		{"port to program", "# t\nprogram dfl-fme.0 00112233445566778899aabbccddeeff 4\n", `"4", want the number of a port, 0 to 3`},
 		{"port to release", "# t\nrelease-port dfl-fme.0 one\n", `"one", want the number of a port`},
+		{"bitstream without AFU", "# t\nbitstream a.gbs\n", "s:2: bitstream: 1 arguments, want 2 to 4"},
+		{"bitstream of an AFU", "# t\nbitstream a.gbs d8\n", `"d8", want 32 hexadecimal digits`},
+		{"bitstream elsewhere", "# t\nbitstream /a.gbs 00112233445566778899aabbccddeeff\n", `"/a.gbs", want a name without a directory`},
+		{"bitstream cut off", "# t\nbitstream a.gbs 00112233445566778899aabbccddeeff cut=0\n", `"cut=0", want a number of bytes`},
+		{"environment", "# t\ncontainer 01:00.0 FPGA_AFU_1\n", `"FPGA_AFU_1", want NAME=VALUE`},
+		{"command", "# t\nbegin a daemon x\n", `"daemon", want tool or container`},
+		{"environment of a command", "# t\nbegin a container 01:00.0 FPGA_AFU_1\n", `"FPGA_AFU_1", want NAME=VALUE`},
+		{"kill", "# t\nkill a init\n", `"init", want hook`},
+		{"end of a command", "# t\nended a well\n", `"well", want one of ok, failed, killed`},
 		{"costs without a card", "# t\ncosts 5\n", "s:2: costs: 1 arguments, want 4"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -76,6 +85,23 @@ func TestPort(t *testing.T) {
 		}
 		if got := s.Steps[0].Port(); got != want {
 			t.Errorf("%s: port %d, want %d", line, got, want)
+		}
+	}
+}
+
+func TestBitstream(t *testing.T) {
+	const afu, interfaceID = "00112233445566778899aabbccddeeff", "9346116d4e4cb66ea1cbe92e1e1f8f5e"
+	for line, want := range map[string]story.Bitstream{
+		"bitstream a.gbs " + afu:                                {File: "a.gbs", AFU: afu, Interface: "69528db6eb31577a8c3668f9faa081f6"},
+		"bitstream a.gbs " + afu + " cut=5":                     {File: "a.gbs", AFU: afu, Interface: "69528db6eb31577a8c3668f9faa081f6", Cut: 5},
+		"bitstream b.gbs " + afu + " " + interfaceID + " cut=5": {File: "b.gbs", AFU: afu, Interface: interfaceID, Cut: 5},
+	} {
+		s, err := story.Parse("s", "# t\n"+line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Steps[0].Bitstream(); got != want {
+			t.Errorf("%s: %+v, want %+v", line, got, want)
 		}
 	}
 }

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	oci "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+)
+
+const (
+	bundleDir = "/run/bundles"
+	cdiKind   = "fpga.intel.com/fpga" // of the daemon's spec
+)
+
+// writeBundle makes the bundle of a container with this environment. As in a runtime, the
+// CDI library adds the devices, and with them their hooks, from the specs in a directory.
+func writeBundle(dir, specs string, devices, env []string) error {
+	cache, err := cdi.NewCache(cdi.WithSpecDirs(specs), cdi.WithAutoRefresh(false))
+	if err != nil {
+		return err
+	}
+	spec := containerSpec(env)
+	var names []string
+	for _, device := range devices {
+		names = append(names, cdiKind+"="+device)
+	}
+	if _, err := cache.InjectDevices(spec, names...); err != nil {
+		return err
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "rootfs"), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600)
+}
+
+// containerSpec is a container that may use no device and runs "init container".
+func containerSpec(env []string) *oci.Spec {
+	return &oci.Spec{
+		Version: oci.Version,
+		Process: &oci.Process{
+			Args: []string{"/init", "container"}, Env: append([]string{"PATH=/bin"}, env...), Cwd: "/", NoNewPrivileges: true,
+			Capabilities: &oci.LinuxCapabilities{},
+		},
+		Root: &oci.Root{Path: "rootfs"},
+		Mounts: []oci.Mount{
+			{Destination: "/proc", Type: "proc", Source: "proc"},
+			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "mode=755"}},
+			{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"bind", "ro"}},
+			{Destination: "/init", Type: "bind", Source: "/init", Options: []string{"bind", "ro"}},
+		},
+		Linux: &oci.Linux{
+			Namespaces: []oci.LinuxNamespace{
+				{Type: oci.PIDNamespace}, {Type: oci.MountNamespace}, {Type: oci.IPCNamespace}, {Type: oci.UTSNamespace}, {Type: oci.NetworkNamespace},
+			},
+			Resources: &oci.LinuxResources{Devices: []oci.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}},
+		},
+	}
+}
+
+// beContainer is the process of a container: it opens each port that it was given, and
+// shows the AFU that the port has.
+func beContainer() error {
+	nodes, err := filepath.Glob("/dev/dfl-port.*")
+	if err == nil && len(nodes) == 0 {
+		err = errors.New("no port in /dev")
+	}
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		port, err := os.OpenFile(node, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		var stat unix.Stat_t
+		if err := errors.Join(unix.Fstat(int(port.Fd()), &stat), port.Close()); err != nil {
+			return err
+		}
+		afu, err := os.ReadFile(fmt.Sprintf("/sys/dev/char/%d:%d/afu_id", unix.Major(stat.Rdev), unix.Minor(stat.Rdev)))
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s has %s", filepath.Base(node), afu)
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/kernel/story"
+)
+
+const (
+	tool         = "/bin/accelerator-fpga"
+	bitstreamDir = "/run/bitstreams" // the tool runs here
+	commandDir   = "/run/commands"   // what commands write
+	storeDir     = "/srv/intel.com/fpga"
+	lockDir      = "/run/accelerator-fpga"
+)
+
+// command is a process that a story began: the tool, or runc with a container.
+type command struct {
+	process        *exec.Cmd
+	stdout, stderr string // files: a pipe is not at its end before a hook that runc has left behind is
+	container      string // its name for runc, "" for the tool
+	ended          chan struct{}
+}
+
+// writeBitstream writes a GBS into a directory.
+func writeBitstream(dir string, b story.Bitstream) error {
+	image, err := image(b.AFU)
+	if err != nil {
+		return err
+	}
+	gbs := bitstreamtest.GBS(bitstreamtest.Metadata(b.Interface, b.AFU), image)
+	if b.Cut > len(gbs) {
+		return fmt.Errorf("cut=%d, but it has %d bytes", b.Cut, len(gbs))
+	}
+	if b.Cut > 0 {
+		gbs = gbs[:b.Cut]
+	}
+	return os.WriteFile(filepath.Join(dir, b.File), gbs, 0o644)
+}
+
+// begin starts a command under a name.
+func (r *rig) begin(name, kind string, args []string) error {
+	if _, ok := r.commands[name]; ok {
+		return fmt.Errorf("there is a command %s already", name)
+	}
+	c := &command{ended: make(chan struct{})}
+	if kind == "container" {
+		c.container = name
+		bundle := filepath.Join(bundleDir, name)
+		if err := writeBundle(bundle, cdiDir, strings.Split(args[0], ","), args[1:]); err != nil {
+			return err
+		}
+		// An initramfs is no mount that a process could pivot from.
+		c.process = exec.Command("/bin/runc", "--root", "/run/runc", "run", "--no-pivot", "--bundle", bundle, name)
+	} else {
+		c.process = exec.Command(tool, args...)
+		c.process.Dir = bitstreamDir
+	}
+	stdout, err := os.CreateTemp(commandDir, name+".*.stdout")
+	if err != nil {
+		return err
+	}
+	defer stdout.Close()
+	stderr, err := os.CreateTemp(commandDir, name+".*.stderr")
+	if err != nil {
+		return err
+	}
+	defer stderr.Close()
+	c.process.Stdout, c.stdout = stdout, stdout.Name()
+	c.process.Stderr, c.stderr = stderr, stderr.Name()
+	if err := r.opens.attribute(true); err != nil {
+		return err
+	}
+	r.commands[name] = c
+	if err := c.process.Start(); err != nil {
+		return err
+	}
+	go func() {
+		_ = c.process.Wait() // its ProcessState says more
+		close(c.ended)
+	}()
+	return nil
+}
+
+// states are the ways in which a command can end, as [os.ProcessState] has them.
+var states = map[string]string{"ok": "exit status 0", "failed": "exit status 1", "killed": "signal: killed"}
+
+// ended waits until a command has ended in one of these ways.
+func (r *rig) ended(ctx context.Context, name, want string) error {
+	c, ok := r.commands[name]
+	if !ok {
+		return fmt.Errorf("no command %s was begun", name)
+	}
+	select {
+	case <-c.ended:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	delete(r.commands, name)
+	stdout, stderr := content(c.stdout), content(c.stderr)
+	r.said = stdout + stderr
+	fmt.Fprintf(r.log, "$ %s\n%s", strings.Join(c.process.Args, " "), r.said)
+	if c.container != "" {
+		// Of a container whose runc was killed, the process is left.
+		remove := exec.Command("/bin/runc", "--root", "/run/runc", "delete", "--force", c.container)
+		if out, err := remove.CombinedOutput(); err != nil {
+			return fmt.Errorf("runc delete: %w: %s", err, out)
+		}
+	}
+	if len(r.commands) == 0 {
+		if err := r.opens.attribute(false); err != nil {
+			return err
+		}
+	}
+	got := c.process.ProcessState.String()
+	if got != states[want] {
+		return fmt.Errorf("%s: %s", got, r.said)
+	}
+	if want == "failed" && c.container == "" && strings.Count(stderr, "\n") != 1 {
+		return fmt.Errorf("stderr is %q, want one line", stderr)
+	}
+	return nil
+}
+
+// run runs a command to its end.
+func (r *rig) run(ctx context.Context, kind, want string, args []string) error {
+	const name = "run"
+	if err := r.begin(name, kind, args); err != nil {
+		return err
+	}
+	return r.ended(ctx, name, want)
+}
+
+// says returns an error unless the last command that ended has written this text.
+func (r *rig) says(text string) error {
+	if !strings.Contains(strings.Join(strings.Fields(r.said), " "), text) {
+		return fmt.Errorf("it said\n%s", r.said)
+	}
+	return nil
+}
+
+// kill kills a command, or the hook that it runs.
+func (r *rig) kill(name string, hook bool) error {
+	c, ok := r.commands[name]
+	if !ok {
+		return fmt.Errorf("no command %s was begun", name)
+	}
+	if !hook {
+		return c.process.Process.Kill()
+	}
+	hooks, err := toolProcesses()
+	if err == nil && len(hooks) != 1 {
+		err = fmt.Errorf("%d hooks run", len(hooks))
+	}
+	for process := range hooks {
+		err = errors.Join(err, unix.Kill(process, unix.SIGKILL))
+	}
+	return err
+}
+
+// programming waits until a port is disabled, as it is while the card is programmed.
+func (r *rig) programming(ctx context.Context, port string) error {
+	path := filepath.Join("/sys/bus/platform/devices", port, "afu_id")
+	for {
+		_, err := os.ReadFile(path)
+		if errors.Is(err, unix.EBUSY) {
+			return nil
+		}
+		if pause(ctx, 5*time.Millisecond) != nil {
+			return fmt.Errorf("%w: afu_id answers %v", context.Cause(ctx), err)
+		}
+	}
+}
+
+// locking waits until so many processes of the tool have the lock of a card, or wait for it.
+func locking(ctx context.Context, want int) error {
+	for {
+		processes, err := toolProcesses()
+		if err != nil {
+			return err
+		}
+		found := 0
+		for _, thread := range processes {
+			if hasOpen(thread, lockDir) {
+				found++
+			}
+		}
+		if found == want {
+			return nil
+		}
+		if pause(ctx, 10*time.Millisecond) != nil {
+			return fmt.Errorf("%w: %d of %d processes", context.Cause(ctx), found, len(processes))
+		}
+	}
+}
+
+// hasOpen reports whether a thread has a directory, or a file in it, open.
+func hasOpen(thread int, dir string) bool {
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", thread)) // the pattern is right
+	return slices.ContainsFunc(links, func(link string) bool {
+		target, err := os.Readlink(link)
+		return err == nil && strings.HasPrefix(target+"/", dir+"/")
+	})
+}
+
+// endCommands kills what still runs, hooks that runc has left behind too.
+func (r *rig) endCommands(ctx context.Context) error {
+	var errs []error
+	for name := range r.commands {
+		errs = append(errs, fmt.Errorf("the command %s still ran", name), r.kill(name, false), r.ended(ctx, name, "killed"))
+	}
+	for {
+		left, err := toolProcesses()
+		if err != nil || len(left) == 0 {
+			return errors.Join(append(errs, err)...)
+		}
+		for process := range left {
+			_ = unix.Kill(process, unix.SIGKILL) // it may have ended
+		}
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			return errors.Join(append(errs, fmt.Errorf("processes %v of the tool do not end: %w", left, err))...)
+		}
+	}
+}
+
+// toolProcesses returns the processes that are the tool, as a hook or by itself: of each a
+// thread. The thread of a killed process that is in the kernel is the only one that is left.
+func toolProcesses() (map[int]int, error) {
+	links, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/exe")
+	if err != nil {
+		return nil, err
+	}
+	found := map[int]int{}
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && target == tool {
+			var process, thread int
+			if _, err := fmt.Sscanf(link, "/proc/%d/task/%d/exe", &process, &thread); err != nil {
+				return nil, err
+			}
+			found[process] = thread
+		}
+	}
+	return found, nil
+}
+
+// readSyslog adds to the journal what commands write to /dev/log: lines of JSON behind a head.
+func (r *rig) readSyslog(socket io.Reader) {
+	defer close(r.syslogged)
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := socket.Read(buffer)
+		if err != nil {
+			return
+		}
+		message := buffer[:n]
+		if at := bytes.IndexByte(message, '{'); at >= 0 {
+			message = message[at:]
+		}
+		r.journal.add(string(bytes.TrimRight(message, "\n\x00")) + "\n")
+	}
+}
+
+func content(path string) string {
+	text, _ := os.ReadFile(path) // what a story wants of it is not there then
+	return string(text)
+}
