@@ -119,13 +119,17 @@ func (c config) pairs() ([]pair, error) {
 	}
 	regions, afus := map[string]string{}, map[string]string{}
 	for _, variable := range c.Process.Env {
-		// Of a variable that occurs twice the last counts, as in runc, which keeps the last
-		// for the process.
+		// Of a variable that occurs twice the last counts, as runc gives the process that one
+		// (prepareEnv, libcontainer/env.go).
 		name, value, _ := strings.Cut(variable, "=")
-		if number, ok := numbered(name, regionPrefix); ok {
-			regions[number] = value
-		} else if number, ok := numbered(name, afuPrefix); ok {
-			afus[number] = value
+		for prefix, values := range map[string]map[string]string{regionPrefix: regions, afuPrefix: afus} {
+			number, ok := numbered(name, prefix)
+			if ok && len(number) > 40 {
+				return nil, fmt.Errorf("%sn with an n of %d digits, want 40 at most", prefix, len(number))
+			}
+			if ok {
+				values[number] = value
+			}
 		}
 	}
 	var pairs []pair
@@ -161,7 +165,7 @@ func (c config) pairs() ([]pair, error) {
 // numbered returns the decimal number after prefix. Other names are the pod's own.
 func numbered(name, prefix string) (number string, ok bool) {
 	number, ok = strings.CutPrefix(name, prefix)
-	return number, ok && number != "" && len(number) <= 40 && strings.Trim(number, "0123456789") == ""
+	return number, ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 // compareNumbers compares decimal numbers of any length. 1 is before 01, which is another
