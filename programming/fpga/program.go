@@ -22,6 +22,9 @@ type Programmer struct {
 	LockDir string            // with a lock for each FME
 	Store   programming.Store // in which an AOCX is unpacked
 	Always  bool              // Program also programs a port that has the AFU already
+	// Begin, if it is not nil, is called with the lock held, before Program opens a node. Its
+	// error ends Program.
+	Begin func() error
 
 	do ioctl // nil: ioctlDriver
 }
@@ -105,6 +108,11 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	defer data.Close()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if p.Begin != nil {
+		if err := p.Begin(); err != nil {
+			return err
+		}
 	}
 	fme, err := openNode(p.Host, t.fme, 0)
 	if err != nil {
