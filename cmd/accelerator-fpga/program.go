@@ -53,7 +53,7 @@ stays until the driver is done.`,
 					return asFailure(err)
 				}
 			}
-			there := !force && b.Format == programming.GBS && b.InterfaceID == card.InterfaceID && b.AFUID == port.AFUID
+			there := !force && b.InterfaceID == card.InterfaceID && fpga.Loaded(port, b)
 			if !dryRun && !there {
 				ctx, cancel := s.deadline(cmd.Context())
 				defer cancel()

@@ -33,9 +33,8 @@ type Programmer struct {
 var ErrLoaded = errors.New("the port has the AFU already")
 
 // Program programs a port of a card and returns when the port has the bitstream's AFU. It
-// blocks until it has the lock of the FME, and ends with ctx. If the port has the AFU of a GBS
-// already, it returns [ErrLoaded] at once: another process was first. An AOCX is always
-// programmed, since all AOCX have one AFU id.
+// blocks until it has the lock of the FME, and ends with ctx. If the port has the AFU
+// already, as [Loaded] has it, it returns [ErrLoaded] at once: another process was first.
 //
 // It refuses what [Fits] refuses, and a port that another process has open. An error names the
 // card and the remedy, in one line.
@@ -98,7 +97,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	if err != nil {
 		return err
 	}
-	if b.Format == programming.GBS && port.AFUID == b.AFUID && !p.Always {
+	if Loaded(port, b) && !p.Always {
 		return ErrLoaded
 	}
 	data, err := b.Map(ctx, p.Store)
@@ -175,6 +174,12 @@ func (p Programmer) ioctl() ioctl {
 }
 
 var errNoFME = errors.New("no FME, want one: a virtual function is programmed on the host that has its physical function")
+
+// Loaded reports whether the port, as it was read, has the AFU of the bitstream. It is false for
+// what shares its AFU id with others: an AOCX, and all that has the id of AOCX.
+func Loaded(port Port, b *programming.Bitstream) bool {
+	return b.Format == programming.GBS && b.AFUID != programming.OpenCL && port.AFUID == b.AFUID
+}
 
 // Fits returns an error unless the port, as it was read, can be programmed with the bitstream.
 func Fits(card Card, port Port, b *programming.Bitstream) error {

@@ -150,6 +150,8 @@ func TestProgram(t *testing.T) {
 			0xb680, fpga.ProgramArg{Size: 24, Data: raw}},
 		{"another AOCX", "kernel-6.1-one-card", "01:00.0", "x.aocx", aocx, false, bits.OpenCL,
 			0xb680, fpga.ProgramArg{Size: 24, Data: raw}},
+		{"GBS with the id of all AOCX", "kernel-6.1-one-card", "01:00.0", "x.gbs", bits.GBS(bits.Metadata(pac, bits.OpenCL), raw), false, bits.OpenCL,
+			0xb680, fpga.ProgramArg{Size: 24, Data: raw}},
 		{"there already", "kernel-6.1-one-card", "01:00.0", "x.gbs", bits.GBS(bits.Metadata(pac, afu), raw), false, afu,
 			0, fpga.ProgramArg{}},
 		{"there already, always", "kernel-6.1-one-card", "01:00.0", "x.gbs", bits.GBS(bits.Metadata(pac, afu), raw), true, afu,

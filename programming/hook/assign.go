@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
@@ -73,13 +74,10 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	return placements, nil
 }
 
-// openCL is the AFU id of all AOCX, whatever their kernels are.
-const openCL = "18b79ffa2ee54aa096ef4230dafacb5f"
-
 // choosePort returns the port of a card for a pair: the one that has the AFU, else the first.
 func choosePort(card fpga.Card, p pair) (port fpga.Port, loaded bool) {
 	for _, port := range card.Ports {
-		if card.InterfaceID == p.interfaceID && port.AFUID == p.afu && p.afu != openCL {
+		if card.InterfaceID == p.interfaceID && port.AFUID == p.afu && p.afu != programming.OpenCL {
 			return port, true
 		}
 	}
