@@ -31,15 +31,14 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 		open int
 	}
 	var demands []demand
-	find := func(p pair) int {
-		return slices.IndexFunc(demands, func(d demand) bool { return d.interfaceID == p.interfaceID && d.afu == p.afu })
-	}
+	index := map[[2]string]int{} // of the demand, by its ids: a pod can name 100,000 pairs
 	for _, p := range pairs {
-		if i := find(p); i >= 0 {
-			demands[i].open++
-		} else {
-			demands = append(demands, demand{p, 1})
+		ids := [2]string{p.interfaceID, p.afu}
+		if _, ok := index[ids]; !ok {
+			index[ids] = len(demands)
+			demands = append(demands, demand{pair: p})
 		}
+		demands[index[ids]].open++
 	}
 	gets := make([]int, len(cards)) // index of a demand, or -1
 	for i, card := range cards {
@@ -62,7 +61,7 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	}
 	var placements []placement
 	for _, p := range pairs {
-		i := slices.Index(gets, find(p))
+		i := slices.Index(gets, index[[2]string{p.interfaceID, p.afu}])
 		if i < 0 {
 			return nil, fmt.Errorf("%s: no card is left for interface %s, want as many cards as pairs; the container has %s: change the resources or the env of the container",
 				p.name, p.interfaceID, describe(cards))

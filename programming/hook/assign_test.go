@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -147,6 +148,19 @@ func TestAssignProperties(t *testing.T) {
 	}
 	if failed < 500 || programmed < 500 {
 		t.Errorf("%d failed, %d programmed: the test shows little", failed, programmed)
+	}
+}
+
+// A pod that names as many pairs as its config.json has room for costs root little time.
+func TestAssignMany(t *testing.T) {
+	var wanted []hook.Pair
+	for i := range 200_000 {
+		wanted = append(wanted, hook.NewPair("I", fmt.Sprintf("%08x", i)))
+	}
+	begin := time.Now()
+	_, err := hook.Assign(wanted, boards("I:A I:B"))
+	if took := time.Since(begin); err == nil || took > 20*time.Second {
+		t.Errorf("%v after %s, want an error at once", err, took)
 	}
 }
 
