@@ -113,18 +113,14 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	if err != nil {
 		return err
 	}
+	var placements []placement
 	if h.AFU != "" {
 		at.about = "--afu"
 		h.enter(at)
-		afu, err := parseAFU(h.AFU)
-		if err != nil {
-			return err
-		}
-		for _, card := range cards {
-			pairs = append(pairs, pair{"--afu", card.InterfaceID, afu})
-		}
+		placements, err = h.named()
+	} else {
+		placements, err = assign(pairs, cards)
 	}
-	placements, err := assign(pairs, cards)
 	if err != nil {
 		return err
 	}
@@ -192,6 +188,27 @@ func (h *Hook) isSelf(path string) bool {
 		path, _ = filepath.EvalSymlinks(path)
 	}
 	return path == h.Self
+}
+
+// named returns the placements for --afu: each --device once, also two ports of one card.
+func (h *Hook) named() ([]placement, error) {
+	afu, err := parseAFU(h.AFU)
+	if err != nil {
+		return nil, err
+	}
+	var all []placement
+	for _, name := range h.Devices {
+		cards, _, err := h.find([]string{name})
+		if err != nil {
+			return nil, err
+		}
+		p := placement{pair: pair{"--afu", cards[0].InterfaceID, afu}, card: cards[0]}
+		p.port, p.loaded = choosePort(p.card, p.pair)
+		if !slices.ContainsFunc(all, func(o placement) bool { return o.card.Address == p.card.Address && o.port.Number == p.port.Number }) {
+			all = append(all, p)
+		}
+	}
+	return all, nil
 }
 
 // find returns the cards with the names, each once, in the order of names, and with the

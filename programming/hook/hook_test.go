@@ -388,6 +388,20 @@ func TestAFU(t *testing.T) {
 	}
 }
 
+// With --afu each port that is named gets the AFU, also two of one card.
+func TestAFUOfPorts(t *testing.T) {
+	h := newHost(t)
+	if err := h.node.Plug(simnode.Card{Address: "0000:af:00.0", Ports: 2, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}); err != nil {
+		t.Fatal(err)
+	}
+	k, _ := h.hook(hook.Flags{Devices: []string{"af:00.0-p1", "af:00.0-p0", "dfl-port.3"}, AFU: bits.OtherAFU})
+	err := k.Run(t.Context(), h.bundle("no JSON"))
+	want := []string{"af:00.0 1 " + bits.OtherAFU, "af:00.0 0 " + bits.OtherAFU}
+	if diff := cmp.Diff(want, h.programmed); diff != "" || err != nil {
+		t.Errorf("%v, programmed (-want +got):\n%s", err, diff)
+	}
+}
+
 // What programming answers is the hook's error, and in the record.
 func TestProgrammingFails(t *testing.T) {
 	h := newHost(t)
