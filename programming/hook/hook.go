@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -91,6 +92,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	at.container = state.ID
 
 	var pairs []pair
+	var nodes []string // of ports, in the container; nil: not known
 	names := h.Devices
 	if h.AFU == "" {
 		at.about = "config.json"
@@ -105,6 +107,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 		if names, err = h.given(config); err != nil {
 			return err
 		}
+		nodes, _ = config.ports() // given has returned an error that matters
 	}
 
 	at.about = "cards of the container"
@@ -131,6 +134,12 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 		}
 		at.about, at.placement, at.began = p.name, p, time.Now()
 		h.enter(at)
+		// The kernel gives the number of a port to another card when one has left. A CDI spec from
+		// before that, of a daemon that is not running, gives the container another pod's port.
+		if nodes != nil && !slices.ContainsFunc(nodes, func(node string) bool { return filepath.Base(node) == p.port.Name }) {
+			return fmt.Errorf("card %s: the container has %s, want %s: the CDI spec is from before the card was plugged in or bound: does the device plugin run?",
+				p.card.ID(), strings.Join(nodes, ", "), p.port.Name)
+		}
 		loaded := p.loaded
 		if !loaded {
 			b, err := h.Store.Lookup(p.interfaceID, p.afu) // checks that it is for this interface

@@ -232,6 +232,7 @@ func TestRun(t *testing.T) {
 				h.t.Fatal(err)
 			}
 		}, container(want, port0), "", "mode 0777, want it not writable by group and others", "A A"},
+		{"the node of another card", nil, container(want, port0, two), "5e:00.0", "FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: the container has /dev/dfl-port.0, want dfl-port.1: ", "A A"},
 		{"no such card", nil, container(want, port0, entry(self, "--device", "af:00.0")), "af:00.0", `no FPGA card "af:00.0", want one of 3b:00.0, 5e:00.0`, "A A"},
 		{"card is not bound", func(h *host) {
 			if err := h.node.Unbind(first, 0); err != nil {
@@ -301,7 +302,7 @@ func TestSelf(t *testing.T) {
 		if k.Self = program; path != link {
 			k.Self = path
 		}
-		err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"}, entry(path, "--device", "5e:00.0"))))
+		err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0", "/dev/dfl-port.1"}, entry(path, "--device", "5e:00.0"))))
 		if err != nil || h.afus() != "A B" {
 			t.Errorf("%s: %v, cards hold %s, want that of the entry programmed", path, err, h.afus())
 		}
