@@ -296,9 +296,11 @@ func (t taken) explain(err error, portDir, text string) error {
 	case errors.Is(err, syscall.ETIMEDOUT):
 		hint = ": the card did not finish in time, want it to: reset it or its slot, or power the node off and on"
 	case errors.Is(err, syscall.EINVAL):
-		hint = ": the driver refuses the request: is the port released? accelerator-fpga assign"
+		// fme_pr, dfl-fme-pr.c: the FME is being removed. A dead card has it, too: its bridges
+		// cannot be disabled. The port was there a moment ago.
+		hint = ": the driver refuses the request, want a card that answers: dmesg"
 		if t.name == "opae" {
-			hint = ": the driver refuses the request: is the port released, or the length of the raw bitstream not a multiple of 4?"
+			hint += "; or is the length of the raw bitstream not a multiple of 4?"
 		}
 	case errors.Is(err, syscall.EFAULT):
 		hint = ": the file got shorter meanwhile, want it left alone: accelerator-fpga install replaces files"

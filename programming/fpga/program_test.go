@@ -307,7 +307,7 @@ func TestProgramFails(t *testing.T) {
 		{"EIO of opae", "opae-one-card", syscall.EIO, func(_ *rig, arg unsafe.Pointer) { fpga.SetStatus(arg, 1<<1|1<<6|1<<9) },
 			"the card reports CRC error, secure load error, error bit 9"},
 		{"ETIMEDOUT", "kernel-6.1-one-card", syscall.ETIMEDOUT, nil, "did not finish in time"},
-		{"EINVAL", "kernel-6.1-one-card", syscall.EINVAL, nil, "is the port released?"},
+		{"EINVAL", "kernel-6.1-one-card", syscall.EINVAL, nil, "the driver refuses the request, want a card that answers: dmesg"},
 		{"EINVAL of opae", "opae-one-card", syscall.EINVAL, nil, "not a multiple of 4?"},
 		{"ENODEV", "kernel-6.1-one-card", syscall.ENODEV, nil, "the card has left, or its driver"},
 		{"ENOTTY", "kernel-6.1-one-card", syscall.ENOTTY, nil, "a simulated card cannot be programmed"},
