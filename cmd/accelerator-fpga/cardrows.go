@@ -71,7 +71,7 @@ func portRowOf(c fpga.Card, p fpga.Port, attributes []fpga.Attribute) portRow {
 	if p.Number >= 0 {
 		r.PortID = &p.Number
 	}
-	if len(c.Ports) > 1 && p.Number >= 0 {
+	if p.Number > 0 { // as the daemon has it
 		r.ID += "-p" + strconv.Itoa(p.Number)
 	}
 	if p.AFUErr != nil && !errors.Is(p.AFUErr, fs.ErrNotExist) {
