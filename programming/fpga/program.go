@@ -335,8 +335,11 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 	defer tick.Stop()
 	for {
 		id, err := sysfs.ReadAs(portDir+"/afu_id", sysfs.ParseID)
-		if err == nil && id == b.AFUID {
+		switch {
+		case err == nil && id == b.AFUID:
 			return nil
+		case errors.Is(err, fs.ErrNotExist): // the request succeeds if the card is pulled meanwhile
+			return fmt.Errorf("programmed, but not verified: %w", errLeft)
 		}
 		select {
 		case <-tick.C:

@@ -339,7 +339,7 @@ func TestProgramFails(t *testing.T) {
 	}
 }
 
-// The request succeeds, and the port has another AFU.
+// The request succeeds, and the port has another AFU, or is gone.
 func TestProgramReadsBack(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -355,6 +355,13 @@ func TestProgramReadsBack(t *testing.T) {
 		time.AfterFunc(time.Second, func() { r.write("afu_id", otherAFU) })
 		if err := r.p.Program(t.Context(), card, port, b); err != nil {
 			t.Error(err)
+		}
+		r.answer = func(unsafe.Pointer) error { return os.RemoveAll(r.host.Sys) }
+		begin = time.Now()
+		err = r.p.Program(t.Context(), card, port, r.gbs(pac, afu))
+		r.refused(err, "card 01:00.0, port 0: ", "programmed, but not verified: the card has left, want it plugged in")
+		if waited := time.Since(begin); waited > 0 {
+			t.Errorf("waited %s for a card that has left, want 0s", waited)
 		}
 	})
 }
