@@ -155,7 +155,7 @@ func TestLockRefused(t *testing.T) {
 	}
 }
 
-// A lock file that others can open is closed to them: whoever can open it can hold the lock.
+// A lock file that others can open is closed to them: a user who can open it can hold the lock.
 func TestLockFileOfOthers(t *testing.T) {
 	dir := ownDir(t)
 	path := write(t, filepath.Join(dir, card+".lock"), nil)
@@ -197,6 +197,6 @@ func TestLockFileRemoved(t *testing.T) {
 	}
 	all.Wait()
 	if got.Load() == 0 {
-		t.Error("nobody got the lock")
+		t.Error("no process got the lock")
 	}
 }

@@ -218,7 +218,7 @@ func TestHookEnds(t *testing.T) {
 				}
 			}
 			err = cmd.Wait()
-			want := "accelerator-fpga hook: cards of the container: does not come back: " + test.want + "\n"
+			want := "accelerator-fpga hook: cards of the container: no answer: " + test.want + "\n"
 			if diff := cmp.Diff(want, stderr.String()); diff != "" || cmd.ProcessState.ExitCode() != 1 {
 				t.Errorf("%v, stderr (-want +got):\n%s", err, diff)
 			}

@@ -71,7 +71,7 @@ func within(ctx context.Context, card Card, number int, work func() error) error
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		const grace = 200 * time.Millisecond // for the error of work, which names what it waited for
+		const grace = 200 * time.Millisecond // for the error of work, which names the cause
 		select {
 		case err = <-done:
 		case <-time.After(grace):
@@ -207,8 +207,8 @@ type taken struct {
 	lock *programming.Lock
 }
 
-// take acquires the lock of a card, and reads the card anew: it can have left and another one
-// have come in its place.
+// take acquires the lock of a card and reads the card anew: by then another card can have its
+// address.
 func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	if card.FME == "" {
 		return t, errNoFME
@@ -226,7 +226,7 @@ func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	}
 	t.card = t.read()
 	if t.card.FMEAddress != card.FMEAddress || t.card.InterfaceID != card.InterfaceID {
-		return t, fmt.Errorf("FME at %q with interface %q, want %q and %q: another card has come in its place", t.card.FMEAddress, t.card.InterfaceID, card.FMEAddress, card.InterfaceID)
+		return t, fmt.Errorf("FME at %q with interface %q, want %q and %q: another card has taken its place", t.card.FMEAddress, t.card.InterfaceID, card.FMEAddress, card.InterfaceID)
 	}
 	return t, nil
 }
@@ -246,7 +246,7 @@ func openNode(h Host, dir string, flag int) (fd int, err error) {
 	case err != nil:
 		return -1, fmt.Errorf("%s: %w%s", path, err, remedy(err))
 	}
-	// Both can have changed in between: the node, and the card that has the number.
+	// Meanwhile the node can have been replaced, and its number given to another card.
 	var st syscall.Stat_t
 	err = syscall.Fstat(fd, &st)
 	if err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFCHR {
@@ -264,7 +264,7 @@ func openNode(h Host, dir string, flag int) (fd int, err error) {
 	return fd, nil
 }
 
-// remedy returns what to do about an error of a node.
+// remedy returns the remedy for an error of a node, or "".
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):

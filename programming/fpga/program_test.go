@@ -209,8 +209,8 @@ func TestProgramOtherPort(t *testing.T) {
 	}
 }
 
-// A refused programming sends no request; an error has one line, the card, what is wrong and
-// what to do.
+// A refused programming sends no request; an error has one line, the card, the cause and the
+// remedy.
 func TestProgramRefuses(t *testing.T) {
 	allF := strings.Repeat("f", 32)
 	r := newRig(t, "kernel-6.1-one-card")

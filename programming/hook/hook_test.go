@@ -128,7 +128,7 @@ func container(env []string, devices []string, entries ...object) object {
 	}
 }
 
-// entry is what the daemon's CDI specification adds.
+// entry is an entry that the daemon's CDI specification adds.
 func entry(path string, args ...string) object {
 	return object{"path": path, "args": append([]string{"accelerator-fpga", "hook"}, args...), "timeout": 110}
 }
@@ -178,7 +178,7 @@ func without(config object, keys ...string) object {
 	return config
 }
 
-// Rows of what a compatible hook does, and of what goes wrong.
+// The rows of a compatible hook, and its failures.
 func TestRun(t *testing.T) {
 	port0, port1 := []string{"/dev/null", "/dev/dfl-port.0"}, []string{"/dev/dfl-port.1"}
 	both := slices.Concat(port0, port1)
@@ -388,7 +388,7 @@ func TestAFU(t *testing.T) {
 	}
 }
 
-// What programming answers is the hook's error, and in the record.
+// The error of programming is the hook's error, and in the record.
 func TestProgrammingFails(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{})
@@ -468,7 +468,7 @@ func TestEnds(t *testing.T) {
 			defer cancel()
 			begin := time.Now()
 			err := k.Run(ctx, stdin)
-			if err == nil || err.Error() != "OCI state on stdin: does not come back: not done after 90s" || time.Since(begin) != 91*time.Second {
+			if err == nil || err.Error() != "OCI state on stdin: no answer: not done after 90s" || time.Since(begin) != 91*time.Second {
 				t.Errorf("%v after %v", err, time.Since(begin))
 			}
 		})
@@ -486,7 +486,7 @@ func TestEnds(t *testing.T) {
 		{"programming does not", func(_ context.Context, blocked chan struct{}) error {
 			<-blocked
 			return nil
-		}, "FPGA_REGION_1, FPGA_AFU_1: does not come back: not done after 90s"},
+		}, "FPGA_REGION_1, FPGA_AFU_1: no answer: not done after 90s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			stdin := h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"}))
