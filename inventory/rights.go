@@ -53,8 +53,8 @@ func nodesGiven(holdings []Holding) []string {
 }
 
 // mayBeGiven reports whether a container may have been given the nodes of d, which was present in
-// the slot. A port without a number is in the place of a claimed device by guess. Such a port is
-// not offered, and a container that restarts gets none of its nodes.
+// the slot. A port without a number is only guessed to be the claimed device. Such a port is not
+// offered, and a container that restarts gets none of its nodes.
 func (s *slot) mayBeGiven(d *Device) bool {
 	return s.claim == nil || s.claim.renamed || d.PortID >= 0
 }
