@@ -223,7 +223,7 @@ func programmingUpgrade(s *scene) {
 	s.check(os.Symlink("elsewhere", hostDir+"/accelerator-fpga"))
 	_, err = s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "podLabels.a=b", "--wait", "--timeout", "10s")
 	s.refused("helm upgrade", err)
-	await(s, "reason", func() (bool, error) { return s.initSays("want a file or nothing: remove it") }, true)
+	await(s, "reason", func() (bool, error) { return s.initSays("want a regular file or none: remove it") }, true)
 	s.comes("user", corev1.PodRunning)
 	s.check(errors.Join(os.Remove(hostDir+"/accelerator-fpga"), os.Rename(hostDir+"/elsewhere", hostDir+"/accelerator-fpga")))
 	await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
