@@ -158,7 +158,7 @@ func newFPGAInfo(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fpgainfo --device CARD",
 		Short: "Show a card: its FME and its ports",
-		Long: `Shows the FME and the ports of a card, as sysfs has them: ids, state and errors.`,
+		Long:  `Shows the FME and the ports of a card, as sysfs has them: ids, state and errors.`,
 		Example: `  accelerator-fpga fpgainfo --device 3b:00.0
   accelerator-fpga fpgainfo --device /dev/dfl-fme.0 -o json | jq -r '.ports[].afuId'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
