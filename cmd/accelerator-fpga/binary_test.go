@@ -82,7 +82,7 @@ func TestInstallBinary(t *testing.T) {
 	install()
 }
 
-// While it is installed again and again, there is a whole program at each moment.
+// There is a whole program at each moment of repeated installations.
 func TestInstallBinaryIsNeverMissing(t *testing.T) {
 	dir, self := hostDir(t)
 	if err := installBinary(dir); err != nil {

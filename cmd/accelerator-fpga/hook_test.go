@@ -22,7 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/hook"
 )
 
-// A process of this test binary whose name is that of the program is the program.
+// The test binary is the program if it is called by the program's name.
 func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case "accelerator-fpga":
@@ -278,7 +278,7 @@ func TestHookOrphaned(t *testing.T) {
 	}
 }
 
-// The entries of config.json are read as the command line is.
+// The entries of config.json are parsed like the command line.
 func TestParseHook(t *testing.T) {
 	for _, test := range []struct {
 		args string

@@ -277,7 +277,7 @@ func remedy(err error) string {
 	return ""
 }
 
-// explain returns the error of a request to program, with what the card and its driver report,
+// explain returns the error of a request to program, with the errors that the card and its driver report,
 // and the remedy.
 func (t taken) explain(err error, portDir, text string) error {
 	if _, gone := os.Lstat(portDir); errors.Is(gone, fs.ErrNotExist) {

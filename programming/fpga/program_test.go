@@ -442,7 +442,7 @@ func TestReleaseRefusesNumber(t *testing.T) {
 	}
 }
 
-// Without a seam, the request goes to the file that a simulated card has as its node.
+// Without SetIoctl, the request goes to the regular file that is the node of a simulated card.
 func TestSimulatedCard(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -477,7 +477,7 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		debug.FreeOSMemory() // or garbage of the test hides what is used
+		debug.FreeOSMemory() // garbage of the test would hide the use of memory
 		before, during := rssAnon(t), int64(0)
 		r.p.SetIoctl(func(_ int, _ uintptr, arg unsafe.Pointer) error {
 			data := fpga.ProgramArgAt(arg).Data
@@ -516,7 +516,7 @@ func rssAnon(t *testing.T) int64 {
 	return n << 10
 }
 
-// On a true host a node must be a device that has the card's number. /dev/null plays it.
+// On a true host a node must be a device that has the card's number. /dev/null is that device here.
 func TestDeviceNodes(t *testing.T) {
 	for _, test := range []struct {
 		name, dev string // the number in sysfs

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// Bounds of what is read, in bytes.
+// Bounds of stdin and of config.json, in bytes.
 const (
 	maxState  = 1 << 20
 	maxConfig = 16 << 20

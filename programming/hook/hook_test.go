@@ -79,7 +79,7 @@ func (h *host) program(_ context.Context, card fpga.Card, port fpga.Port, b *pro
 	return h.node.Reprogram(card.Address, port.Number, b.AFUID)
 }
 
-// hook returns a hook with flags. Its lines, without time and level, come to what.
+// hook returns a hook with flags. It logs to what, without time and level.
 func (h *host) hook(flags hook.Flags) (_ *hook.Hook, lines func() []string) {
 	core, logs := eventtest.Observed(h.t)
 	return &hook.Hook{
@@ -184,7 +184,7 @@ func TestRun(t *testing.T) {
 	both := slices.Concat(port0, port1)
 	want, have := pairEnv(1, bits.OtherAFU), pairEnv(1, bits.AFU)
 	one, two := entry(self, "--device", "3b:00.0"), entry(self, "--device", "5e:00.0")
-	usual := newHost(t) // making one takes some time on a slow disk
+	usual := newHost(t) // shared, since making one takes time on a slow disk
 	for _, test := range []struct {
 		name    string
 		prepare func(*host) // a host of the row's own
@@ -308,7 +308,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// A name of a port means that port, and a card with two gets one AFU.
+// The name of a port names that port, and a card with two ports gets one AFU.
 func TestPorts(t *testing.T) {
 	for _, test := range []struct {
 		names []string
@@ -406,7 +406,7 @@ func TestProgrammingFails(t *testing.T) {
 	}
 }
 
-// An AFU that another hook has loaded while this one waited was there already.
+// An AFU that another hook has loaded meanwhile is logged as present.
 func TestLoadedMeanwhile(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{})
@@ -422,7 +422,7 @@ func TestLoadedMeanwhile(t *testing.T) {
 	}
 }
 
-// A card that leaves while another is programmed is missed by name.
+// A card that leaves while another is programmed is an error with its name.
 func TestCardLeaves(t *testing.T) {
 	h := newHost(t)
 	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.OtherAFU)...), nil,
