@@ -74,8 +74,8 @@ image: $(ARCHES:%=image-%) ## build OCI archives and bills of materials into dis
 
 image-%:
 	CGO_ENABLED=0 GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 $(GO_BUILD) -buildvcs=false \
-		-ldflags '-s -w -X main.version=$(VERSION)' -o dist/bin_$*/accelerator-device-plugin ./cmd/accelerator-device-plugin
-	@go -C tools run ./image -module .. -binary ../dist/bin_$*/accelerator-device-plugin -root ../dist/root_$* \
+		-ldflags '-s -w -X main.version=$(VERSION)' -o dist/bin_$*/ ./cmd/...
+	@go -C tools run ./image -module .. -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$* \
 		-version '$(VERSION)' -revision '$(shell git rev-parse HEAD 2>/dev/null)' -created $(CREATED) \
 		-out '../dist/accelerator-device-plugin_$(VERSION)_$*.tar' -sbom '../dist/accelerator-device-plugin_$(VERSION)_$*.cdx.json'
 

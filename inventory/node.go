@@ -218,11 +218,13 @@ func (n *node) leave(s *slot, cause, now time.Time) {
 	if !n.asks || n.policy.Name != nil && d.OfferedAs == "" {
 		return
 	}
+	if s.mayBeGiven(d) {
+		s.lose(nodesOf(d), now)
+	}
 	if s.claim == nil {
 		s.claim = &claim{device: markerOf(d), what: u.what, since: now}
 	}
 	s.claim.renamed, s.claim.standing = false, absent
-	s.lose(nodesOf(d), now)
 	n.holders.ask = earlier(n.holders.ask, now)
 }
 

@@ -33,7 +33,7 @@ type world struct {
 	shown   map[string]*Device // by the changes: the device of each unit that is present
 	claimed map[string]bool    // ids with a claim, after the newest reconcile
 	changes []change           // of the newest operation
-	trusted bool               // what is published has been checked before
+	trusted bool               // the snapshot has been checked before
 	err     error              // the first invariant that did not hold
 }
 

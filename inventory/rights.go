@@ -52,6 +52,13 @@ func nodesGiven(holdings []Holding) []string {
 	return all
 }
 
+// mayBeGiven reports whether a container may have been given the nodes of d, which was present in
+// the slot. A port without a number is in the place of a claimed device by guess. Such a port is
+// not offered, and a container that restarts gets none of its nodes.
+func (s *slot) mayBeGiven(d *Device) bool {
+	return s.claim == nil || s.claim.renamed || d.PortID >= 0
+}
+
 // lose keeps the right of a device to nodes that it loses, until the answer to a later question
 // has no holder of it.
 func (s *slot) lose(nodes []string, now time.Time) {

@@ -185,7 +185,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 		file.Close()
 		return fmt.Errorf("copying %s to %s: %w", b.Path, path, err)
 	}
-	copied, err := parse(b.Path, b.Format, file) // names what the user knows
+	copied, err := parse(b.Path, b.Format, file) // errors name the path that the user gave
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// What the file holds has to be what its path promises.
+// The ids in a file must be those of its path.
 func TestLookupWrongContent(t *testing.T) {
 	for _, test := range []struct {
 		name, path string
@@ -117,7 +117,7 @@ func TestLookupWrongContent(t *testing.T) {
 	}
 }
 
-// A store is refused if anybody else could have put the file there. Each case begins with a
+// A store is refused if another user could have put the file there. Each case begins with a
 // good store.
 func TestStoreRefused(t *testing.T) {
 	const stranger = 4242
@@ -388,7 +388,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// An installation that fails leaves nothing behind, and what was there as it was.
+// An installation that fails leaves no file behind, and keeps the old one.
 func TestInstallFails(t *testing.T) {
 	for _, test := range []struct {
 		name  string

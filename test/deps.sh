@@ -61,6 +61,12 @@ if [ "$(wc -l <<<"$files")" -ne 1 ]; then
 	breaches=1
 fi
 
+# accelerator-fpga is conveyed under Apache-2.0 (NOTICE), through no package.
+if go list -deps ./cmd/accelerator-fpga | grep 'pilebones/go-udev'; then
+	echo "accelerator-fpga links go-udev, which is under the GPL"
+	breaches=1
+fi
+
 # Who links templates keeps every exported method: 2.6 MB, and 1.5 MiB of memory.
 binary=$(mktemp)
 trap 'rm -f "$binary"' EXIT

@@ -47,7 +47,7 @@ func (n node) run(t *testing.T, line string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
-// paths replaces the paths of the node in what it has printed.
+// paths replaces the paths of the node in the output.
 func (n node) paths(text string) string {
 	return strings.NewReplacer(n.store, "STORE", n.gbs, "GBS", n.aocx, "AOCX").Replace(text)
 }

@@ -90,6 +90,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newInfo(&s), newInstall(&s), newList(&s))
 	root.AddCommand(newListFME(&s), newListPort(&s), newFPGAInfo(&s), newFMEInfo(&s), newPortInfo(&s))
 	root.AddCommand(newProgram(&s), newRelease(&s), newAssign(&s), newHook(&s), newVersion())
+	root.AddCommand(newInstallBinary()) // of the chart, hidden
 	return root
 }
 

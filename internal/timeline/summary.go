@@ -46,7 +46,7 @@ func (s *summary) note(l *line, wanted bool) {
 		s.stopClocks(origin, w.newest)
 		mode := l.text("mode")
 		s.begin(w, origin, mode, w.mode != "" && mode != nil && w.mode != string(mode))
-	case "mode.changed": // lines of their own tell what becomes of the devices
+	case "mode.changed": // the devices have lines of their own
 		w.setMode(l.text("new"))
 	case "daemon.stopped", "daemon.failed":
 		s.stopClocks(origin, l.time)

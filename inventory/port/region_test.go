@@ -78,7 +78,7 @@ func TestRegion(t *testing.T) {
 		name, board, card string
 		edits             map[string]map[string]string // by directory below sys/devices
 		want              inventory.Unit               // mode region
-		devel             func(*inventory.Unit)        // what else is different in regiondevel; nil: nothing
+		devel             func(*inventory.Unit)        // changes the wanted unit for regiondevel, if not nil
 	}{
 		{"one card", "kernel-6.1-one-card", "0000:01:00.0", nil, first(withAFU), nil},
 		{"second card", "kernel-6.1-two-cards", "0000:02:00.0", nil,

@@ -26,6 +26,8 @@ var stories = []story{
 	{"helm-test", helmTest},
 	{"annotation", annotation},
 	{"cdi", cdi},
+	{"programming", programming},
+	{"programming-upgrade", programmingUpgrade},
 	{"events", kubernetesEvents},
 	{"logs", readLogs},
 	{"pool", pool},

@@ -2,6 +2,7 @@ package chart_test
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,19 +91,31 @@ func TestLeastPrivilege(t *testing.T) {
 		if diff := cmp.Diff([]*bool{&no, &yes}, []*bool{pod.EnableServiceLinks, pod.HostUsers}); diff != "" {
 			t.Errorf("enableServiceLinks, hostUsers (-want +got):\n%s", diff)
 		}
-		if len(pod.InitContainers) != 0 || len(pod.Containers) != 1 {
-			t.Fatalf("%d and %d containers, want 0 and 1", len(pod.InitContainers), len(pod.Containers))
-		}
-		c := pod.Containers[0]
 		want := &corev1.SecurityContext{
 			Privileged: &no, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		}
-		got := c.SecurityContext.DeepCopy()
-		got.SELinuxOptions = nil
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("security context (-want +got):\n%s", diff)
+		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+			got := c.SecurityContext.DeepCopy()
+			got.SELinuxOptions = nil
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: security context (-want +got):\n%s", c.Name, diff)
+			}
 		}
+		init := 0
+		if strings.Contains(values, "programming:") {
+			init = 1
+		}
+		if len(pod.InitContainers) != init || len(pod.Containers) != 1 {
+			t.Fatalf("%d and %d containers, want %d and 1", len(pod.InitContainers), len(pod.Containers), init)
+		}
+		for _, c := range pod.InitContainers {
+			mounts := []corev1.VolumeMount{{Name: "programming", MountPath: "/host/opt/fpga/bin"}}
+			if diff := cmp.Diff(mounts, c.VolumeMounts); diff != "" {
+				t.Errorf("mounts of %s (-want +got):\n%s", c.Name, diff)
+			}
+		}
+		c := pod.Containers[0]
 		if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 			t.Errorf("seccomp profile %s", pod.SecurityContext.SeccompProfile.Type)
 		}
@@ -126,8 +139,8 @@ func writable(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 	}
 	want := []string{"device-plugins"}
 	for _, v := range pod.Volumes {
-		if !mounted[v.Name] {
-			t.Errorf("volume %s is not mounted", v.Name)
+		if mounted[v.Name] == (v.Name == "programming") { // that is the init container's
+			t.Errorf("volume %s: mounted by the daemon: %t", v.Name, mounted[v.Name])
 		}
 		if v.Name == "cdi" {
 			want = append(want, "cdi")
@@ -179,6 +192,10 @@ func TestDaemonTakesConfig(t *testing.T) {
 			want.Mode, want.AccelNbUnits, want.ResourceName = "pool", 8, "example.com/unit"
 		case "least":
 			want.HTTPAddress = ""
+		case "programming":
+			want.Mode, want.CDIDir, want.SysfsRoot, want.HostDevRoot = "region", "/var/run/cdi", "/host/sys", "/var/lib/simulated/dev"
+			want.ProgrammingHook = "/opt/fpga/bin/accelerator-fpga"
+			want.ProgrammingHookArgs = []string{"--store=/srv/fpga", "--sysfs-root=/var/lib/simulated/sys", "--dev-root=/var/lib/simulated/dev", "--timeout=60s"}
 		case "events":
 			want.NodeName, want.NodeAnnotation, want.Events = "worker-3", false, true
 		case "everything":

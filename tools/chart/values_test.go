@@ -72,6 +72,8 @@ func TestTable(t *testing.T) {
 
 // Every value does something.
 func TestEveryValueCounts(t *testing.T) {
+	const programmed = `{"config":{"mode":"region"},"programming":{"enabled":true}}`
+	const tested = `test={"resource":"example.com/x","interface":"ce48969398f05f33946d560708be108a","afu":"d8424dc4"}`
 	changed := map[string]struct{ to, beside string }{
 		"image.repository":             {to: `"example.com/x"`},
 		"image.tag":                    {to: `"v9"`},
@@ -110,7 +112,13 @@ func TestEveryValueCounts(t *testing.T) {
 		"prometheusRule.labels":        {to: `{"a":"b"}`, beside: `prometheusRule.enabled=true`},
 		"dashboard.enabled":            {to: `true`},
 		"dashboard.labels":             {to: `{"a":"b"}`, beside: `dashboard.enabled=true`},
+		"programming.enabled":          {to: `true`, beside: `config={"mode":"region"}`},
+		"programming.hostDir":          {to: `"/x"`, beside: programmed},
+		"programming.store":            {to: `"/x"`, beside: programmed},
+		"programming.seLinuxType":      {to: `"x"`, beside: programmed},
 		"test.resource":                {to: `"example.com/x"`},
+		"test.interface":               {to: `"` + strings.Repeat("a", 32) + `"`, beside: tested},
+		"test.afu":                     {to: `"aaaaaaaa"`, beside: tested},
 	}
 	for _, v := range readValues(t) {
 		t.Run(v.path, func(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 
 var example = Image{
 	Version: "v1.2.3", Revision: "0123456789", Created: time.Unix(1_800_000_000, 0).UTC(), Arch: "arm64",
-	Files: Rootfs([]byte("binary"), []byte("source"), map[string][]byte{"b/LICENSE": []byte("text"), "a/c/NOTICE": []byte("more")}),
+	Files: Rootfs([]Binary{{Name: "accelerator-device-plugin", Data: []byte("binary")}, {Name: "accelerator-fpga", Data: []byte("tool")}}, []byte("source"), map[string][]byte{"b/LICENSE": []byte("text"), "a/c/NOTICE": []byte("more")}),
 }
 
 // untar returns the files and the names in their order.
@@ -119,7 +119,7 @@ func TestArchive(t *testing.T) {
 		if diff := cmp.Diff(example.Files, files); diff != "" {
 			t.Errorf("%s: files (-want +got):\n%s", name, diff)
 		}
-		entries := []string{"licenses", "licenses/a", "licenses/a/c", "licenses/a/c/NOTICE", "licenses/b", "licenses/b/LICENSE", "usr", "usr/bin", Entrypoint[1:], "usr/src", SourceArchive[1:]}
+		entries := []string{"licenses", "licenses/a", "licenses/a/c", "licenses/a/c/NOTICE", "licenses/b", "licenses/b/LICENSE", "usr", "usr/bin", Entrypoint[1:], "usr/bin/accelerator-fpga", "usr/src", SourceArchive[1:]}
 		slices.Sort(names)
 		if diff := cmp.Diff(entries, names); diff != "" {
 			t.Errorf("%s: names (-want +got):\n%s", name, diff)
@@ -222,7 +222,9 @@ func TestSBOM(t *testing.T) {
 		Deps:     []*debug.Module{{Path: "example.com/y", Version: "v2.0.0+incompatible", Sum: "h1:abc="}},
 		Settings: []debug.BuildSetting{{Key: "GOARCH", Value: "arm64"}},
 	}
-	got, err := SBOM(info, "v1", []byte("binary"))
+	tool := *info // it shares a module with the first, which is listed once
+	tool.Deps = []*debug.Module{info.Deps[0], {Path: "example.com/z", Version: "v3.0.0"}}
+	got, err := SBOM([]Binary{{"x", []byte("binary"), info}, {"tool", []byte("tool"), &tool}}, "v1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,22 +4,27 @@ import (
 	"debug/buildinfo"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"time"
 )
 
 func main() {
 	var a arguments
-	flag.StringVar(&a.binary, "binary", "", "the static binary")
-	flag.StringVar(&a.module, "module", ".", "directory of the module that it was built from")
+	flag.Func("binary", "a static binary; the first one is what the image runs", func(file string) error {
+		a.binaries = append(a.binaries, file)
+		return nil
+	})
+	flag.StringVar(&a.module, "module", ".", "directory of the module that they were built from")
 	flag.StringVar(&a.version, "version", "", "version: the image's tag")
-	flag.StringVar(&a.revision, "revision", "", "commit that it was built from")
+	flag.StringVar(&a.revision, "revision", "", "commit that they were built from")
 	flag.Int64Var(&a.created, "created", 0, "time of that commit, in seconds since 1970: all times in the image")
 	flag.StringVar(&a.out, "out", "", "archive to write")
 	flag.StringVar(&a.sbom, "sbom", "", "bill of materials to write")
 	flag.StringVar(&a.root, "root", "", "directory that gets the files of the image, too, for the Dockerfile")
 	flag.Parse()
-	if a.binary == "" || a.version == "" || a.out == "" || a.sbom == "" || flag.NArg() > 0 {
+	if len(a.binaries) == 0 || a.version == "" || a.out == "" || a.sbom == "" || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -30,35 +35,42 @@ func main() {
 }
 
 type arguments struct {
-	binary, module, version, revision string
-	created                           int64
-	out, sbom, root                   string
+	binaries                  []string
+	module, version, revision string
+	created                   int64
+	out, sbom, root           string
 }
 
 func (a arguments) run() error {
-	binary, err := os.ReadFile(a.binary)
-	if err != nil {
-		return err
-	}
-	info, err := buildinfo.ReadFile(a.binary)
-	if err != nil {
-		return err
-	}
-	licences, err := Licences(a.module, info)
-	if err != nil {
-		return err
+	var binaries []Binary
+	licences := make(map[string][]byte)
+	for _, file := range a.binaries {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		info, err := buildinfo.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		found, err := Licences(a.module, info)
+		if err != nil {
+			return err
+		}
+		maps.Copy(licences, found)
+		binaries = append(binaries, Binary{filepath.Base(file), data, info})
 	}
 	created := time.Unix(a.created, 0).UTC()
 	source, err := Source(a.module, a.version, created)
 	if err != nil {
 		return err
 	}
-	files := Rootfs(binary, source, licences)
-	bill, err := SBOM(info, a.version, binary)
+	files := Rootfs(binaries, source, licences)
+	bill, err := SBOM(binaries, a.version)
 	if err != nil {
 		return err
 	}
-	img := Image{Version: a.version, Revision: a.revision, Created: created, Arch: setting(info, "GOARCH"), Files: files}
+	img := Image{Version: a.version, Revision: a.revision, Created: created, Arch: setting(binaries[0].Info, "GOARCH"), Files: files}
 	archive, digest, err := img.Archive()
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"debug/buildinfo"
 	"io/fs"
 	"maps"
 	"os"
@@ -12,10 +13,17 @@ import (
 	"time"
 )
 
-// name of the image and of the binary.
+// name of the image and of the binary that it runs.
 const name = "accelerator-device-plugin"
 
-// Entrypoint is where the binary is.
+// Binary is a program of the image.
+type Binary struct {
+	Name string
+	Data []byte
+	Info *buildinfo.BuildInfo
+}
+
+// Entrypoint is where the binary is that the image runs.
 const Entrypoint = "/usr/bin/" + name
 
 // File is one of an archive.
@@ -27,13 +35,16 @@ type File struct {
 // Files are those of an archive, by their paths without leading slash.
 type Files map[string]File
 
-// SourceArchive is the path of the source code of the binary.
+// SourceArchive is the path of the source code of the binaries.
 const SourceArchive = "/usr/src/" + name + ".tar.gz"
 
-// Rootfs returns the files of the image: the binary, its source code, and licences by
+// Rootfs returns the files of the image: the binaries, their source code, and licences by
 // their paths below /licenses, where certifications of images look for them.
-func Rootfs(binary, source []byte, licences map[string][]byte) Files {
-	files := Files{Entrypoint[1:]: {0o755, binary}, SourceArchive[1:]: {0o644, source}}
+func Rootfs(binaries []Binary, source []byte, licences map[string][]byte) Files {
+	files := Files{SourceArchive[1:]: {0o644, source}}
+	for _, b := range binaries {
+		files[path.Join("usr/bin", b.Name)] = File{0o755, b.Data}
+	}
 	for where, text := range licences {
 		files[path.Join("licenses", where)] = File{0o644, text}
 	}

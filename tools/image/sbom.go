@@ -2,9 +2,9 @@ package main
 
 import (
 	"crypto/sha256"
-	"debug/buildinfo"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -43,25 +43,47 @@ type property struct {
 	Value string `json:"value"`
 }
 
-// SBOM lists what a binary was made of: what `go version -m` shows.
-func SBOM(info *buildinfo.BuildInfo, version string, binary []byte) ([]byte, error) {
-	sum := sha256.Sum256(binary)
-	main := module("application", info.Main.Path, version)
-	main.Hashes = []hash{{"SHA-256", hex.EncodeToString(sum[:])}}
-	for _, s := range info.Settings {
-		main.Properties = append(main.Properties, property{"go:build:" + s.Key, s.Value})
-	}
-	b := bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: metadata{main}}
-	b.Components = append(b.Components, module("library", "std", strings.TrimPrefix(info.GoVersion, "go")))
-	for _, m := range info.Deps {
-		c := module("library", m.Path, m.Version)
-		if m.Sum != "" {
-			c.Properties = []property{{"go:sum", m.Sum}}
+// SBOM lists what binaries were made of: what `go version -m` shows. The first one is what the
+// bill is of, the others are components of it.
+func SBOM(binaries []Binary, version string) ([]byte, error) {
+	b := bill{Format: "CycloneDX", Spec: "1.6", Version: 1}
+	var listed []string
+	add := func(c component) {
+		if !slices.Contains(listed, c.Ref) {
+			listed = append(listed, c.Ref)
+			b.Components = append(b.Components, c)
 		}
-		b.Components = append(b.Components, c)
+	}
+	for i, binary := range binaries {
+		c := application(binary, version)
+		if i == 0 {
+			b.Metadata.Component = c
+		} else {
+			c.Ref += "#cmd/" + binary.Name // a subpath of the same module
+			c.PURL = c.Ref
+			add(c)
+		}
+		add(module("library", "std", strings.TrimPrefix(binary.Info.GoVersion, "go")))
+		for _, m := range binary.Info.Deps {
+			c := module("library", m.Path, m.Version)
+			if m.Sum != "" {
+				c.Properties = []property{{"go:sum", m.Sum}}
+			}
+			add(c)
+		}
 	}
 	out, err := json.MarshalIndent(b, "", "  ")
 	return append(out, '\n'), err
+}
+
+func application(b Binary, version string) component {
+	sum := sha256.Sum256(b.Data)
+	c := module("application", b.Info.Main.Path, version)
+	c.Hashes = []hash{{"SHA-256", hex.EncodeToString(sum[:])}}
+	for _, s := range b.Info.Settings {
+		c.Properties = append(c.Properties, property{"go:build:" + s.Key, s.Value})
+	}
+	return c
 }
 
 // module is one of Go; its package URL is as of the purl specification's type

@@ -60,8 +60,30 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if or .Values.nodeAnnotation .Values.events }}true{{ end }}
 {{- end }}
 
+{{- /* The directory of the CDI spec, or nothing where CDI is off. */}}
+{{- define "adp.cdiDir" -}}
+{{- default (.Values.programming.enabled | ternary "/var/run/cdi" "") .Values.config.cdiDir }}
+{{- end }}
+
 {{- define "adp.config" -}}
-{{ toYaml .Values.config }}
+{{- $config := deepCopy .Values.config }}
+{{- with .Values.programming }}
+{{- if .enabled }}
+{{- $args := list (print "--store=" .store) }}
+{{- with $.Values.simulatedNode }}
+{{- $args = concat $args (list (printf "--sysfs-root=%s/sys" .) (printf "--dev-root=%s/dev" .)) }}
+{{- end }}
+{{- $_ := set $config "cdiDir" (include "adp.cdiDir" $) }}
+{{- $_ := set $config "programmingHook" (print .hostDir "/accelerator-fpga") }}
+{{- $_ := set $config "programmingHookArgs" (concat $args (default list $config.programmingHookArgs)) }}
+{{- end }}
+{{- end }}
+{{- toYaml $config }}
+{{- end }}
+
+{{- /* The id of an interface or an AFU, as the hook and the names of resources have it. */}}
+{{- define "adp.id" -}}
+{{ . | replace "-" "" | lower }}
 {{- end }}
 
 {{- /* What the pod of helm test asks for, or nothing: in the other modes the hardware gives the names. */}}
@@ -70,5 +92,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- .Values.test.resource }}
 {{- else if and (has (default "single" .Values.config.mode) (list "single" "pool")) (not .Values.nodeAnnotation) }}
 {{- default "b-com.com/accelerator" .Values.config.resourceName }}
+{{- else if and (eq (default "single" .Values.config.mode) "region") .Values.test.interface (not .Values.nodeAnnotation) }}
+{{- printf "%s/region-%s" (default "fpga.intel.com" .Values.config.resourceNamespace) (include "adp.id" .Values.test.interface) }}
 {{- end }}
 {{- end }}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// binaryName is the name of the program on the host.
+const binaryName = "accelerator-fpga"
+
+// newInstallBinary returns the command of the chart's init container, whose image has no shell.
+func newInstallBinary() *cobra.Command {
+	return &cobra.Command{
+		Use:    "install-binary DIRECTORY",
+		Short:  "Put this program into a directory of the host",
+		Hidden: true,
+		Long: `Copies this program to DIRECTORY/accelerator-fpga, in place of the one that is there.
+There is always a whole one, also after a crash; processes that run the old one go
+on. The directory must belong to the user who calls this, and nobody else may be
+able to write to it: container runtimes run the program as root.`,
+		Example: "  accelerator-fpga install-binary /opt/accelerator-fpga/bin",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%d directories, want one", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := installBinary(args[0]); err != nil {
+				return asFailure(err)
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(args[0], binaryName))
+			return asFailure(err)
+		},
+	}
+}
+
+// installBinary copies the running program into dir, under its name.
+func installBinary(dir string) error {
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	defer self.Close()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	here, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	if err := checkHostDir(dir, here); err != nil {
+		return err
+	}
+	// A link would be replaced, and never be followed. But whoever made it relies on it.
+	switch old, err := root.Lstat(binaryName); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case !old.Mode().IsRegular():
+		return fmt.Errorf("%s: found %s, want a file or nothing: remove it", filepath.Join(dir, binaryName), old.Mode().Type())
+	}
+	if err := removeTemporary(root, here); err != nil {
+		return err
+	}
+	temp := tempPrefix + rand.Text()
+	err = copyFile(root, temp, self)
+	if err == nil {
+		err = root.Rename(temp, binaryName)
+	}
+	if err != nil {
+		_ = root.Remove(temp) // or the next installation removes it
+		return err
+	}
+	return here.Sync()
+}
+
+const tempPrefix = "." + binaryName + "."
+
+// removeTemporary removes the files of installations that were killed. One that is still
+// running fails then; the kubelet starts it again.
+func removeTemporary(root *os.Root, here *os.File) error {
+	names, err := here.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, tempPrefix) {
+			continue
+		}
+		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyFile makes a program with this content. It is closed when copyFile returns: a file that is
+// open for writing cannot be run.
+func copyFile(root *os.Root, name string, from io.Reader) error {
+	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	if err == nil {
+		err = to.Chmod(0o755) // whatever the umask
+	}
+	if err == nil {
+		err = to.Sync()
+	}
+	return errors.Join(err, to.Close())
+}
+
+// checkHostDir returns an error unless the effective user alone can change the directory, and
+// programs in it can be run.
+func checkHostDir(dir string, open *os.File) error {
+	info, err := open.Stat()
+	if err != nil {
+		return err
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != uint32(os.Geteuid()) {
+		return fmt.Errorf("%s: owned by uid %d, want %d: whoever can write to it decides what runs as root", dir, owner, os.Geteuid())
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		return fmt.Errorf("%s: mode %#o, want that others cannot write to it (chmod go-w): whoever can, decides what runs as root", dir, mode)
+	}
+	const noexec = 0x8 // ST_NOEXEC of statfs(2)
+	var s syscall.Statfs_t
+	if err := syscall.Fstatfs(int(open.Fd()), &s); err != nil {
+		return &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	if s.Flags&noexec != 0 {
+		return fmt.Errorf("%s: on a file system that is mounted noexec, want one that programs can be run from", dir)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// hostDir returns a directory that only its owner can change, and this program's content.
+func hostDir(t *testing.T) (dir string, self []byte) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "bin")
+	self, err := os.ReadFile("/proc/self/exe")
+	if err := errors.Join(err, os.Mkdir(dir, 0o700), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return dir, self
+}
+
+// wantInstalled fails the test unless the directory has the program and nothing else.
+func wantInstalled(t *testing.T, dir string, self []byte) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "accelerator-fpga" {
+		t.Fatalf("directory has %v (%v), want accelerator-fpga alone", entries, err)
+	}
+	path := filepath.Join(dir, "accelerator-fpga")
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode() != 0o755 {
+		t.Errorf("mode %v (%v), want a file of mode 0755", info.Mode(), err)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, self) {
+		t.Errorf("%d bytes (%v), want the %d of this program", len(got), err, len(self))
+	}
+}
+
+func TestInstallBinary(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	dir, self := hostDir(t)
+	path := filepath.Join(dir, "accelerator-fpga")
+	install := func() {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), []string{"install-binary", dir}, &out, &errs); code != 0 || out.String() != path+"\n" {
+			t.Fatalf("exit code %d, printed %q and %q", code, out.String(), errs.String())
+		}
+		wantInstalled(t, dir, self)
+	}
+	install()
+	// An installation that was killed has left a file; another version is there, and runs.
+	if err := os.WriteFile(filepath.Join(dir, ".accelerator-fpga.KILLED"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(sleep)
+	if err := errors.Join(err, os.Remove(path), os.WriteFile(path, text, 0o755), os.Chmod(path, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	old := exec.CommandContext(t.Context(), path, "1000")
+	old.Args[0] = "sleep"
+	if err := old.Start(); err != nil {
+		t.Fatal(err)
+	}
+	install()
+	if err := old.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the old version does not run any more: %v", err)
+	}
+	old.Process.Kill()
+	old.Wait() // it returns an error, because the process was killed
+	install()
+}
+
+// While it is installed again and again, there is a whole program at each moment.
+func TestInstallBinaryIsNeverMissing(t *testing.T) {
+	dir, self := hostDir(t)
+	if err := installBinary(dir); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for {
+			if err := sameSize(filepath.Join(dir, "accelerator-fpga"), int64(len(self))); err != nil {
+				t.Error(err)
+				return
+			}
+			select {
+			case <-ended:
+				return
+			default:
+			}
+		}
+	})
+	for range 10 {
+		if err := installBinary(dir); err != nil {
+			t.Error(err)
+		}
+	}
+	close(ended)
+	reader.Wait()
+	wantInstalled(t, dir, self)
+}
+
+// sameSize returns an error unless the file can be opened, and read to this size.
+func sameSize(path string, want int64) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if n, err := io.Copy(io.Discard, file); n != want || err != nil {
+		return fmt.Errorf("read %d bytes (%v), want %d", n, err, want)
+	}
+	return nil
+}
+
+func TestInstallBinaryRefuses(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		make func(dir, path string) error
+		want string
+	}{
+		{"no directory", func(dir, _ string) error { return os.Remove(dir) }, "no such file or directory"},
+		{"a file", func(dir, _ string) error { return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o644)) }, "not a directory"},
+		{"writable by the group", func(dir, _ string) error { return os.Chmod(dir, 0o775) }, "mode 0775, want that others cannot write to it (chmod go-w)"},
+		{"writable by all, sticky", func(dir, _ string) error { return os.Chmod(dir, 0o777|fs.ModeSticky) }, "mode 0777, want that others cannot"},
+		{"a link", func(_, path string) error { return os.Symlink("/bin/true", path) }, "found L---------, want a file or nothing: remove it"},
+		{"a link to nothing", func(_, path string) error { return os.Symlink("none", path) }, "want a file or nothing"},
+		{"a directory", func(_, path string) error { return os.Mkdir(path, 0o755) }, "found d---------, want a file or nothing"},
+		{"a pipe", func(_, path string) error { return syscall.Mkfifo(path, 0o755) }, "found p---------, want a file or nothing"},
+		{"another owner", func(dir, _ string) error {
+			if os.Geteuid() != 0 {
+				return errors.ErrUnsupported
+			}
+			return os.Chown(dir, 65534, 65534)
+		}, "owned by uid 65534, want 0"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir, _ := hostDir(t)
+			path := filepath.Join(dir, "accelerator-fpga")
+			if err := test.make(dir, path); errors.Is(err, errors.ErrUnsupported) {
+				t.Skip("wants root")
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			before, _ := os.ReadDir(dir)
+			var out, errs bytes.Buffer
+			if code := run(t.Context(), []string{"install-binary", dir}, &out, &errs); code != 1 || !strings.Contains(errs.String(), test.want) {
+				t.Errorf("exit code %d, printed %q, want 1 and %q", code, errs.String(), test.want)
+			}
+			if after, _ := os.ReadDir(dir); len(after) != len(before) {
+				t.Errorf("directory has %v, want %v", after, before)
+			}
+		})
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"install-binary"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), "0 directories, want one") {
+		t.Errorf("exit code %d, printed %q, want 2", code, errs.String())
+	}
+}
+
+// On a file system that is mounted noexec no container could start.
+func TestInstallBinaryNoexec(t *testing.T) {
+	dir, _ := hostDir(t)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_NOEXEC, "mode=755"); errors.Is(err, syscall.EPERM) {
+		t.Skip("not allowed to mount a file system")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Unmount(dir, 0)
+	if err := installBinary(dir); err == nil || !strings.Contains(err.Error(), "mounted noexec") {
+		t.Errorf("error %v, want one of noexec", err)
+	}
+}
