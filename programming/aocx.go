@@ -97,8 +97,8 @@ func openGzip(r io.ReaderAt, gz section) (gbsHeader, io.Reader, error) {
 	return h, in, nil
 }
 
-// unpackAOCX writes the raw bitstream in a gzip section to w, and returns its header and
-// length. It fails after more than [MaxSize] bytes, or when ctx ends.
+// unpackAOCX writes the raw bitstream in a gzip section to w, and returns the header of the
+// GBS and the length of the data. It fails after more than [MaxSize] bytes, or when ctx ends.
 func unpackAOCX(ctx context.Context, r io.ReaderAt, gz section, w io.Writer) (gbsHeader, int64, error) {
 	h, in, err := openGzip(r, gz)
 	if err != nil {

@@ -28,6 +28,7 @@ func (d *device) addTo(cmd *cobra.Command) {
 
 func (d *device) addPortTo(cmd *cobra.Command) {
 	cmd.Flags().IntVarP(&d.port, "port", "p", -1, "`number` of the port, unless --device is a port")
+	cmd.Flags().Lookup("port").DefValue = "0" // the help shows no default
 }
 
 // once is a flag that is given once at most: of two cards, one would be programmed.

@@ -14,6 +14,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/board"
 	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
 const (
@@ -267,6 +268,29 @@ func TestCardErrors(t *testing.T) {
 		stdout, stderr, code := test.node.run(t, test.line)
 		if diff := cmp.Diff("accelerator-fpga "+test.want+"\n", stderr); diff != "" || code != test.code || stdout != "" {
 			t.Errorf("%q: exit code %d, want %d; stdout %q; stderr (-want +got):\n%s", test.line, code, test.code, stdout, diff)
+		}
+	}
+}
+
+func TestMoved(t *testing.T) {
+	released := movedRow{"0000:01:00.0", 1, "released", false}
+	assigned := movedRow{"0000:01:00.0", 1, "assigned", false}
+	bound := movedRow{"0000:01:00.0", 1, "assigned", true}
+	for _, test := range []struct {
+		row    movedRow
+		asJSON bool
+		want   string
+	}{
+		{released, false, "released port 1 of card 01:00.0\n"},
+		{bound, false, "assigned port 1 of card 01:00.0\n"},
+		{assigned, false, "assigned port 1 of card 01:00.0\nthe port has no driver until that of the card is bound anew: " +
+			"for f in unbind bind; do echo 0000:01:00.0 > /sys/bus/pci/drivers/dfl-pci/$f; done\n"},
+		{assigned, true, "{\n  \"pciAddress\": \"0000:01:00.0\",\n  \"portId\": 1,\n  \"done\": \"assigned\",\n  \"bound\": false\n}\n"},
+	} {
+		var out bytes.Buffer
+		card := fpga.Card{Address: "0000:01:00.0", Driver: "dfl", FMEAddress: "0000:01:00.0"}
+		if err := printMoved(&out, card, test.row, test.asJSON); err != nil || out.String() != test.want {
+			t.Errorf("%+v: %v, %q, want %q", test.row, err, out.String(), test.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,6 +47,7 @@ journal (accelerator-fpga), or to a file if there is neither.`,
 			if err != nil {
 				return asFailure(err)
 			}
+			parent := os.Getppid()
 			host, err := s.host()
 			if err != nil {
 				return asFailure(err)
@@ -55,8 +57,15 @@ journal (accelerator-fpga), or to a file if there is neither.`,
 			store := programming.Store(s.store)
 			h := hook.Hook{
 				Flags: flags, Self: self, Parse: parseHook, Host: host, Store: store,
-				Program: fpga.Programmer{Host: host, LockDir: s.lockDir, Store: store}.Program,
-				Log:     hook.NewLog(filepath.Join(s.dev, "log"), logFile),
+				Program: fpga.Programmer{Host: host, LockDir: s.lockDir, Store: store, Begin: func() error {
+					// A runtime that is killed leaves its hook behind, and the card may be another pod's
+					// by the time when the hook has the lock.
+					if os.Getppid() != parent {
+						return errors.New("the container runtime has ended meanwhile, want it to wait for its hook: nothing was programmed")
+					}
+					return nil
+				}}.Program,
+				Log: hook.NewLog(filepath.Join(s.dev, "log"), logFile),
 			}
 			return asFailure(h.Run(ctx, cmd.InOrStdin()))
 		},

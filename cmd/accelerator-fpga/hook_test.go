@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,8 +24,17 @@ import (
 
 // A process of this test binary whose name is that of the program is the program.
 func TestMain(m *testing.M) {
-	if os.Args[0] == "accelerator-fpga" {
+	switch os.Args[0] {
+	case "accelerator-fpga":
 		main()
+	case "runtime": // runs the program, and waits for it
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Args = append([]string{"accelerator-fpga"}, os.Args[1:]...)
+		cmd.Stdin, cmd.Stderr = os.Stdin, os.Stderr
+		if err := cmd.Run(); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -67,7 +77,7 @@ func newHookHost(t *testing.T, afu, path string) *hookHost {
 	})
 	h := &hookHost{node, dir, filepath.Join(dir, "bundle"), filepath.Join(dir, "log")}
 	if err == nil {
-		err = os.Mkdir(h.bundle, 0o711)
+		err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(h.bundle, 0o711)) // whatever the umask is
 	}
 	if err == nil {
 		err = os.WriteFile(filepath.Join(h.bundle, "config.json"), config, 0o600)
@@ -213,6 +223,58 @@ func TestHookEnds(t *testing.T) {
 				t.Errorf("%v, stderr (-want +got):\n%s", err, diff)
 			}
 		})
+	}
+}
+
+// The hook of a runtime that was killed does not begin to program: the card may be that of
+// another pod by then.
+func TestHookOrphaned(t *testing.T) {
+	self := program(t)
+	h := newHookHost(t, bits.OtherAFU, self)
+	file := filepath.Join(h.dir, "store", bits.Interface, bits.OtherAFU+".gbs")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, bits.GBS(bits.Metadata(bits.Interface, bits.OtherAFU), make([]byte, 4096)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	afu := filepath.Join(h.PortDir("0000:5e:00.0", 0), "afu_id")
+	if err := os.Rename(afu, afu+".later"); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(afu, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runtime, _ := h.command(self, "--device", "5e:00.0")
+	runtime.Args[0], runtime.Stderr = "runtime", nil
+	stderr, err := runtime.StderrPipe()
+	if err == nil {
+		err = runtime.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.OpenFile(afu, os.O_WRONLY, 0) // the hook reads it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(afu+".later", afu); err != nil {
+		t.Fatal(err)
+	}
+	if err := runtime.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runtime.Process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.WriteString(bits.AFU + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	held.Close()
+	text, err := io.ReadAll(stderr)
+	want := "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0, port 0: the container runtime has ended meanwhile, want it to wait for its hook: nothing was programmed\n"
+	if diff := cmp.Diff(want, string(text)); diff != "" || err != nil {
+		t.Errorf("%v, stderr (-want +got):\n%s", err, diff)
 	}
 }
 

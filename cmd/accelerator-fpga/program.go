@@ -23,13 +23,13 @@ func newProgram(s *settings) *cobra.Command {
 		Aliases: []string{"program"},
 		Short:   "Program a port of a card with a bitstream",
 		Long: `Programs a port of a card, and returns when the card has the bitstream's AFU. It needs
-root. Nothing is done if the port has that AFU already. Refused are a bitstream for another
-interface, a port that a process has open, and one that a failed programming has left
+root. It does nothing if the port has that AFU already. It refuses a bitstream for another
+interface, a port that a process has open, and a port that a failed programming has left
 disabled.
 
-Programming takes seconds. One process at a time programs a card, the others wait. Nothing
-can stop the card's driver once it has begun: after --timeout the command fails, and the
-process stays until the driver is done.`,
+Programming takes seconds. One process at a time programs a card, the others wait. Once the
+card's driver has begun it cannot be stopped: after --timeout the command fails, and its process
+stays until the driver is done.`,
 		Example: `  accelerator-fpga pr --device 3b:00.0 nlb_400.gbs
   accelerator-fpga pr --device 3b:00.0 --port 1 nlb_400.gbs
   accelerator-fpga pr --device /dev/dfl-fme.0 --dry-run nlb_400.gbs     only check whether they fit`,
@@ -157,9 +157,9 @@ func newRelease(s *settings) *cobra.Command {
 	return newMove(s, &cobra.Command{
 		Use:   "release --device CARD --port N",
 		Short: "Take a port from the physical function, for a virtual one",
-		Long: `Releases a port: it leaves the physical function, and its node goes. When as many ports
-are released as there shall be virtual functions, sriov_numvfs of the card makes these. It needs
-root, and a port that no process has open.`,
+		Long: `Releases a port: the physical function and /dev have it no more. To make virtual functions,
+release one port for each, and write their number to sriov_numvfs of the card. It needs root,
+and a port that no process has open.`,
 		Example: `  accelerator-fpga release --device 3b:00.0 --port 1
   echo 1 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs`,
 	}, "released", fpga.Programmer.Release)
@@ -169,8 +169,8 @@ func newAssign(s *settings) *cobra.Command {
 	return newMove(s, &cobra.Command{
 		Use:   "assign --device CARD --port N",
 		Short: "Give a released port back to the physical function",
-		Long: `Assigns a released port to the physical function again. It needs root, and a card without
-virtual functions.`,
+		Long: `Assigns a released port to the physical function again. It needs root. Remove the virtual
+functions first.`,
 		Example: `  echo 0 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs
   accelerator-fpga assign --device 3b:00.0 --port 1`,
 	}, "assigned", fpga.Programmer.Assign)
@@ -180,7 +180,8 @@ virtual functions.`,
 type movedRow struct {
 	PCIAddress string `json:"pciAddress"`
 	PortID     int    `json:"portId"`
-	Done       string `json:"done"` // released or assigned
+	Done       string `json:"done"`  // released or assigned
+	Bound      bool   `json:"bound"` // the port is there, with a driver
 }
 
 // newMove completes a command that releases or assigns a port.
@@ -210,14 +211,26 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 		if err := move(p, ctx, card, d.port); err != nil {
 			return asFailure(err)
 		}
-		w := stdout(cmd, quiet)
-		if s.json() {
-			return asFailure(printJSON(w, movedRow{card.Address, d.port, done}))
+		// Linux 6.1 binds no driver to a port that was assigned.
+		if now, _, err := fpga.Find(host, card.Address); err == nil {
+			card = now
 		}
-		_, err = fmt.Fprintf(w, "%s port %d of card %s\n", done, d.port, card.ID())
-		return asFailure(err)
+		_, unbound := card.Port(d.port)
+		return asFailure(printMoved(stdout(cmd, quiet), card, movedRow{card.Address, d.port, done, unbound == nil}, s.json()))
 	}
 	d.addPortTo(cmd)
 	addQuiet(cmd, &quiet)
 	return cmd
+}
+
+func printMoved(w io.Writer, card fpga.Card, r movedRow, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, r)
+	}
+	text := fmt.Sprintf("%s port %d of card %s\n", r.Done, r.PortID, card.ID())
+	if r.Done == "assigned" && !r.Bound {
+		text += "the port has no driver until that of the card is bound anew: " + card.Rebind() + "\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
 }

@@ -21,8 +21,8 @@ const rootHelp = `Keeps the bitstreams of this node, shows its FPGA cards (drive
 and programs them.
 
 A card (--device) is named by its PCI address, its FME or one of its ports, as the
-lists show them: 3b:00.0, 3b:00.0-p1, dfl-fme.0, /dev/dfl-port.0. What shows cards reads
-sysfs and opens no device: it disturbs nobody who uses one.
+lists show them: 3b:00.0, 3b:00.0-p1, dfl-fme.0, /dev/dfl-port.0. The commands that show
+cards read sysfs and open no device, so they do not disturb programs that use a card.
 
 Flags stand before or after FILE. With -o json the output is for programs.
 

@@ -69,7 +69,7 @@ func TestPrecedence(t *testing.T) {
 func TestEverySettingThreeWays(t *testing.T) {
 	want := config.Config{
 		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
-		AllocationPolicy: "spread", CDIDir: "/f", ProgrammingHook: "/h", ProgrammingHookArgs: []string{"--store=/s", "--afu", "x"}, NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
+		AllocationPolicy: "spread", CDIDir: "/f", ProgrammingHook: "/h", ProgrammingHookArgs: []string{"--store=/s", "--timeout", "80s"}, NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
 		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80",
 		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
 		ReprogramTimeout: 5 * time.Second, FlapLimit: 0, FlapWindow: 6 * time.Second, LogLevel: "debug", LogFormat: "console",
@@ -84,7 +84,7 @@ func TestEverySettingThreeWays(t *testing.T) {
 		{"allocation-policy", "ACCELERATOR_ALLOCATION_POLICY", "allocationPolicy", "spread"},
 		{"cdi-dir", "ACCELERATOR_CDI_DIR", "cdiDir", "/f"},
 		{"programming-hook", "ACCELERATOR_PROGRAMMING_HOOK", "programmingHook", "/h"},
-		{"programming-hook-arg", "ACCELERATOR_PROGRAMMING_HOOK_ARG", "programmingHookArgs", "--store=/s --afu x"},
+		{"programming-hook-arg", "ACCELERATOR_PROGRAMMING_HOOK_ARG", "programmingHookArgs", "--store=/s --timeout 80s"},
 		{"node-name", "ACCELERATOR_NODE_NAME", "nodeName", "node-1.example.com"},
 		{"node-annotation", "ACCELERATOR_NODE_ANNOTATION", "nodeAnnotation", "false"},
 		{"events", "ACCELERATOR_EVENTS", "events", "true"},
@@ -248,6 +248,7 @@ func TestRefusals(t *testing.T) {
 		{"hook without CDI", nil, nil, "mode: region\nprogrammingHook: /h\n", []string{`programming-hook "/h" wants cdi-dir`}},
 		{"arguments without hook", nil, map[string]string{"ACCELERATOR_PROGRAMMING_HOOK_ARG": "--afu x"}, "", []string{`programming-hook-arg "--afu x" wants programming-hook`}},
 		{"argument with NUL", nil, nil, "programmingHookArgs: [--a, \"--b\\0\"]\n", []string{"config.yaml:1", "programmingHookArgs", `"--b\x00"`, "printable"}},
+		{"argument with a card", []string{"--cdi-dir=/c", "--programming-hook=/h", "--programming-hook-arg=--device=3b:00.0"}, nil, "", []string{`programming-hook-arg "--device=3b:00.0"`, "--store"}},
 		{"argument that is no text", []string{"--programming-hook-arg=\xff"}, nil, "", []string{"--programming-hook-arg", "printable"}},
 		{"argument that is a list", nil, nil, "programmingHookArgs: [--a, [--b]]\n", []string{"config.yaml:1", "programmingHookArgs", "one value", "a list"}},
 		{"arguments that are a mapping", nil, nil, "programmingHookArgs: {store: /s}\n", []string{"config.yaml:1", "programmingHookArgs", "one value", "a mapping"}},

@@ -41,6 +41,11 @@ func (c *Config) settle() error {
 	if len(c.ProgrammingHookArgs) > 0 && c.ProgrammingHook == "" {
 		return fmt.Errorf("programming-hook-arg %q wants programming-hook", strings.Join(c.ProgrammingHookArgs, " "))
 	}
+	for _, arg := range c.ProgrammingHookArgs {
+		if name, _, _ := strings.Cut(arg, "="); name == "--device" || name == "--afu" {
+			return fmt.Errorf("programming-hook-arg %q, want flags of the whole node such as --store: a container's card and AFU are its own", arg)
+		}
+	}
 	if c.Events && c.NodeName == "" {
 		return errors.New("events wants node-name: the name of this node at the API server")
 	}

@@ -16,8 +16,8 @@ type Attribute struct {
 	Err   error
 }
 
-// The attributes that people ask for, as patterns of [fs.Glob]. The errors of an FME are not
-// among them: on dfl reading them waits until a programming ends (fme_err's pdata->lock,
+// The attributes that are shown, as patterns of [fs.Glob]. The errors of an FME are not
+// among them: on dfl a reading waits until programming ends (pdata->lock,
 // dfl-fme-error.c).
 var (
 	fmeAttributes = []string{"ports_num", "bitstream_id", "bitstream_metadata", "cache_size", "fabric_version", "socket_id",

@@ -12,17 +12,20 @@
 //
 // # What is opened
 //
-// Cards and Find read sysfs and open no device. [Programmer.Program] opens the node of the
-// port once with O_EXCL, to learn whether another process uses it, and closes it before the
-// card is programmed: the last close resets the AFU, and on Linux 6.1 and 6.12 it is an oops
-// if the card has left in between (afu_release, drivers/fpga/dfl-afu-main.c).
+// Only the methods of [Programmer] open a device, and each for as short a time as possible:
+// on Linux 6.1 and 6.12 closing the node of a card that has left uses memory that is free. For
+// a port that is an oops (afu_release resets the port, dfl-afu-main.c); for an FME with
+// interrupts it is a read of their table (fme_release, dfl-fme-main.c; irq_ctx, dfl.c). So
+// Program opens the port with O_EXCL, to find out whether another process uses it, and closes
+// it before the request; the close resets the AFU, which is about to be replaced. The FME is
+// closed as soon as the request has returned, which the removal of the card waits for.
 //
 // # What may block
 //
 // Reading an attribute blocks as long as the card behind it takes to answer. Find reads only
 // the attributes of the card that it returns. The methods of Programmer end with their
 // context. A request to the driver cannot be interrupted: when the context ends, it continues
-// in a goroutine that nobody awaits, with the lock, and the process must end soon.
+// in a goroutine that is not awaited, with the lock, and the process must end soon.
 //
 // # Sources
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +22,9 @@ type Programmer struct {
 	LockDir string            // with a lock for each FME
 	Store   programming.Store // in which an AOCX is unpacked
 	Always  bool              // Program also programs a port that has the AFU already
+	// Begin, if it is not nil, is called with the lock held, before Program opens a node. Its
+	// error ends Program.
+	Begin func() error
 
 	do ioctl // nil: ioctlDriver
 }
@@ -37,7 +41,7 @@ var ErrLoaded = errors.New("the port has the AFU already")
 // card and the remedy, in one line.
 func (p Programmer) Program(ctx context.Context, card Card, port Port, b *programming.Bitstream) error {
 	if port.Number < 0 {
-		return fmt.Errorf("card %s: no driver of %s, want it bound: %s", card.ID(), port.Name, driverOf(card).rebind(card.Address))
+		return fmt.Errorf("card %s: no driver of %s, want it bound: %s", card.ID(), port.Name, card.Rebind())
 	}
 	return within(ctx, card, port.Number, func() error { return p.program(ctx, card, port.Number, b) })
 }
@@ -57,9 +61,9 @@ func (p Programmer) Assign(ctx context.Context, card Card, number int) error {
 	})
 }
 
-// within runs work, which ends with ctx unless a request or an attribute blocks. Then it
-// returns without it: the process ends next, and the kernel keeps the locks of a process until
-// its last request has returned.
+// within runs work, which ends with ctx unless a request or an attribute blocks. Then within
+// returns before work does. The process ends next, and the kernel keeps its lock until the
+// request has returned.
 func within(ctx context.Context, card Card, number int, work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -71,7 +75,7 @@ func within(ctx context.Context, card Card, number int, work func() error) error
 		select {
 		case err = <-done:
 		case <-time.After(grace):
-			err = fmt.Errorf("the driver has not answered (%w), want an answer within the time: it goes on; look with accelerator-fpga portinfo before the next try",
+			err = fmt.Errorf("the driver has not answered (%w), want an answer in time: the request goes on, accelerator-fpga portinfo shows its result",
 				context.Cause(ctx))
 		}
 	}
@@ -102,22 +106,27 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 		return err
 	}
 	defer data.Close()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if p.Begin != nil {
+		if err := p.Begin(); err != nil {
+			return err
+		}
+	}
 	fme, err := openNode(p.Host, t.fme, 0)
 	if err != nil {
 		return err
 	}
-	defer syscall.Close(fme)
-	// With the port open, a card that leaves meanwhile would be an oops: see doc.go.
 	portDir := t.portDir(port.Name)
-	used, err := openNode(p.Host, portDir, syscall.O_EXCL)
+	unused, err := openNode(p.Host, portDir, syscall.O_EXCL)
 	if err != nil {
+		syscall.Close(fme)
 		return err
 	}
-	syscall.Close(used)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+	syscall.Close(unused)
 	text, err := t.programPort(p.ioctl(), fme, number, data.Data)
+	syscall.Close(fme) // no node is open while the card is read back: see doc.go
 	if err != nil {
 		return t.explain(err, portDir, text)
 	}
@@ -125,6 +134,10 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 }
 
 func (p Programmer) move(ctx context.Context, card Card, number int, verb string, request func(requests) uintptr) error {
+	const most = 255 // as sysfs has it; a request takes 32 bits
+	if number < 0 || number > most {
+		return fmt.Errorf("%s: want the number of a port, 0 to %d", verb, most)
+	}
 	t, err := p.take(ctx, card)
 	if err != nil {
 		return err
@@ -134,24 +147,24 @@ func (p Programmer) move(ctx context.Context, card Card, number int, verb string
 	if err != nil {
 		return err
 	}
-	defer syscall.Close(fme)
 	err = t.movePort(p.ioctl(), fme, request(t.requests), number)
+	syscall.Close(fme)
 	if err == nil {
 		return nil
 	}
 	// dfl_fpga_cdev_release_port and dfl_fpga_cdev_assign_port, drivers/fpga/dfl.c. fme_ioctl
 	// makes EINVAL of ENODEV.
-	say := remedy(err)
+	hint := remedy(err)
 	port, absent := t.card.Port(number)
 	switch {
 	case errors.Is(err, syscall.EBUSY) && absent == nil && verb == "release":
-		say = fmt.Sprintf(": another process has the port open, want it closed: fuser -v %s/%s", p.Host.Dev, port.Name)
+		hint = fmt.Sprintf(": another process has the port open, want it closed: fuser -v %s/%s", p.Host.Dev, port.Name)
 	case errors.Is(err, syscall.EBUSY):
-		say = fmt.Sprintf(": the port is %sed already", strings.TrimSuffix(verb, "e"))
+		hint = fmt.Sprintf(": the port is %sed already", strings.TrimSuffix(verb, "e"))
 	case errors.Is(err, syscall.EINVAL):
-		say = ": the card has no such port, or has left: accelerator-fpga fmeinfo --device " + card.FMEAddress
+		hint = ": the card has no such port, or has left: accelerator-fpga fmeinfo --device " + card.FMEAddress
 	}
-	return fmt.Errorf("%s: %w%s", verb, err, say)
+	return fmt.Errorf("%s: %w%s", verb, err, hint)
 }
 
 func (p Programmer) ioctl() ioctl {
@@ -180,7 +193,7 @@ func Fits(card Card, port Port, b *programming.Bitstream) error {
 		return fmt.Errorf("%s: for interface %s, want %s of the card: a bitstream that was built for it", b.Path, b.InterfaceID, card.InterfaceID)
 	case errors.Is(port.AFUErr, syscall.EBUSY):
 		return fmt.Errorf("%w: the port is disabled, since another tool programs it or a programming has failed, want it enabled: %s",
-			port.AFUErr, driverOf(card).rebind(card.FMEAddress))
+			port.AFUErr, card.Rebind())
 	case errors.Is(port.AFUErr, fs.ErrNotExist):
 		return fmt.Errorf("no AFU id of %s, want one: the result could not be verified", port.Name)
 	}
@@ -270,27 +283,27 @@ func (t taken) explain(err error, portDir, text string) error {
 	if _, gone := os.Lstat(portDir); errors.Is(gone, fs.ErrNotExist) {
 		return fmt.Errorf("programming: %w: the card has left meanwhile, want it plugged in until it is programmed", err)
 	}
-	say := remedy(err)
+	hint := remedy(err)
 	switch {
 	case errors.Is(err, syscall.EIO):
-		say = fmt.Sprintf(": the card reports %s, want a bitstream that is whole and made for it: build or copy it anew",
+		hint = fmt.Sprintf(": the card reports %s, want a bitstream that is whole and made for it: build or copy it anew",
 			cmp.Or(text, t.managerStatus(), "no reason"))
 	case errors.Is(err, syscall.ETIMEDOUT):
-		say = ": the card did not finish in time, want it to: reset it or its slot, or power the node off and on"
+		hint = ": the card did not finish in time, want it to: reset it or its slot, or power the node off and on"
 	case errors.Is(err, syscall.EINVAL):
-		say = ": the driver refuses the request: is the port released? accelerator-fpga assign"
+		hint = ": the driver refuses the request: is the port released? accelerator-fpga assign"
 		if t.name == "opae" {
-			say = ": the driver refuses the request: is the port released, or the length of the raw bitstream not a multiple of 4?"
+			hint = ": the driver refuses the request: is the port released, or the length of the raw bitstream not a multiple of 4?"
 		}
 	case errors.Is(err, syscall.EFAULT):
-		say = ": the file got shorter meanwhile, want it left alone: accelerator-fpga install replaces files"
+		hint = ": the file got shorter meanwhile, want it left alone: accelerator-fpga install replaces files"
 	case errors.Is(err, syscall.ENOMEM):
-		say = ": the kernel has no memory for a copy of the bitstream"
+		hint = ": the kernel has no memory for a copy of the bitstream"
 	}
 	if _, busy := sysfs.Read(portDir + "/afu_id"); errors.Is(busy, syscall.EBUSY) {
-		say += "; the port stays disabled until " + t.rebind(t.fmeAt)
+		hint += "; the port stays disabled until " + t.card.Rebind()
 	}
-	return fmt.Errorf("programming: %w%s", err, say)
+	return fmt.Errorf("programming: %w%s", err, hint)
 }
 
 // managerStatus returns the errors that the FPGA manager of a dfl card reports
@@ -325,7 +338,7 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 		}
 		switch {
 		case errors.Is(err, syscall.EBUSY):
-			return fmt.Errorf("%w after programming: the port stays disabled until %s", err, t.rebind(t.fmeAt))
+			return fmt.Errorf("%w after programming: the port stays disabled until %s", err, t.card.Rebind())
 		case err != nil:
 			return fmt.Errorf("programmed, but not verified: %w", err)
 		}
@@ -333,17 +346,10 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 	}
 }
 
-// rebind returns the command that enables the ports of a card: a failed programming leaves a
-// port of dfl disabled for as long as its driver is bound (disable_count, dfl-afu-main.c).
-func (d *driver) rebind(address string) string {
-	return fmt.Sprintf("for f in unbind bind; do echo %s > /sys/bus/pci/drivers/%s/$f; done", address, d.pci)
-}
-
-func driverOf(c Card) *driver {
-	for _, d := range drivers {
-		if d.name == c.Driver {
-			return d
-		}
-	}
-	return drivers[0]
+// Rebind returns the command that binds the driver of a card anew, and so enables its ports: a
+// failed programming leaves a port of dfl disabled for as long as its driver is bound
+// (disable_count, dfl-afu-main.c), and Assign leaves a port without driver.
+func (c Card) Rebind() string {
+	i := slices.IndexFunc(drivers, func(d *driver) bool { return d.name == c.Driver })
+	return fmt.Sprintf("for f in unbind bind; do echo %s > /sys/bus/pci/drivers/%s/$f; done", c.Address, drivers[max(i, 0)].pci)
 }

@@ -431,6 +431,17 @@ func TestReleaseAndAssign(t *testing.T) {
 	}
 }
 
+func TestReleaseRefusesNumber(t *testing.T) {
+	for _, number := range []int{-1, 256, 1 << 32} {
+		r := newRig(t, "kernel-6.1-two-ports")
+		card, _ := r.card("01:00.0")
+		r.refused(r.p.Release(t.Context(), card, number), "card 01:00.0, port ", "want the number of a port, 0 to 255")
+		if len(r.requests) > 0 {
+			t.Errorf("port %d: requests %#x, want none", number, r.requests)
+		}
+	}
+}
+
 // Without a seam, the request goes to the file that a simulated card has as its node.
 func TestSimulatedCard(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
@@ -503,4 +514,43 @@ func rssAnon(t *testing.T) int64 {
 	}
 	n, _ := strconv.ParseInt(string(m[1]), 10, 64)
 	return n << 10
+}
+
+// On a true host a node must be a device that has the card's number. /dev/null plays it.
+func TestDeviceNodes(t *testing.T) {
+	for _, test := range []struct {
+		name, dev string // the number in sysfs
+		want      string
+	}{
+		{"same number", "1:3", ""},
+		{"another number", "1:5", "not the node of this device: is 1:3, want 1:5"},
+		{"no number", "x", `dev: "x" is not a device number`},
+	} {
+		r := newRig(t, "kernel-6.1-one-card")
+		r.p.Host.Simulated = false
+		r.write("dfl-fme.0/dev", "1:3\n")
+		r.write("dfl-port.0/dev", test.dev+"\n")
+		for _, name := range []string{"dfl-fme.0", "dfl-port.0"} {
+			path := filepath.Join(r.host.Dev, name)
+			if err := errors.Join(os.Remove(path), syscall.Mknod(path, syscall.S_IFCHR|0o600, 1<<8|3)); err != nil {
+				t.Skip(err)
+			}
+			if f, err := os.Open(path); err != nil {
+				t.Skip(err) // a file system without devices
+			} else {
+				f.Close()
+			}
+		}
+		card, port := r.card("01:00.0")
+		r.answer = func(unsafe.Pointer) error { r.write("afu_id", otherAFU); return nil }
+		err := r.p.Program(t.Context(), card, port, r.gbs(pac, otherAFU))
+		if test.want != "" {
+			r.refused(err, "card 01:00.0, port 0: ", test.want)
+		} else if err != nil {
+			t.Error(err)
+		}
+		if wanted := test.want == ""; (len(r.requests) == 1) != wanted {
+			t.Errorf("%s: requests %#x", test.name, r.requests)
+		}
+	}
 }

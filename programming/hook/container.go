@@ -49,6 +49,7 @@ type config struct {
 	Linux *struct {
 		Devices []struct {
 			Path string `json:"path"`
+			Type string `json:"type"`
 		} `json:"devices"`
 	} `json:"linux"`
 	Hooks struct {
@@ -118,13 +119,17 @@ func (c config) pairs() ([]pair, error) {
 	}
 	regions, afus := map[string]string{}, map[string]string{}
 	for _, variable := range c.Process.Env {
-		// Of a variable that occurs twice the last counts, as in runc, which keeps the last
-		// for the process.
+		// Of a variable that occurs twice the last counts, as runc gives the process that one
+		// (prepareEnv, libcontainer/env.go).
 		name, value, _ := strings.Cut(variable, "=")
-		if number, ok := numbered(name, regionPrefix); ok {
-			regions[number] = value
-		} else if number, ok := numbered(name, afuPrefix); ok {
-			afus[number] = value
+		for prefix, values := range map[string]map[string]string{regionPrefix: regions, afuPrefix: afus} {
+			number, ok := numbered(name, prefix)
+			if ok && len(number) > 40 {
+				return nil, fmt.Errorf("%sn with an n of %d digits, want 40 at most", prefix, len(number))
+			}
+			if ok {
+				values[number] = value
+			}
 		}
 	}
 	var pairs []pair
@@ -160,7 +165,7 @@ func (c config) pairs() ([]pair, error) {
 // numbered returns the decimal number after prefix. Other names are the pod's own.
 func numbered(name, prefix string) (number string, ok bool) {
 	number, ok = strings.CutPrefix(name, prefix)
-	return number, ok && number != "" && len(number) <= 40 && strings.Trim(number, "0123456789") == ""
+	return number, ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 // compareNumbers compares decimal numbers of any length. 1 is before 01, which is another
@@ -187,7 +192,8 @@ func notAllOnes(id string) error {
 	return nil
 }
 
-// ports returns the paths of the ports of dfl and opae in linux.devices.
+// ports returns the paths of the ports of dfl and opae in linux.devices. A block device is
+// none: its path is the pod's choice (volumeDevices).
 func (c config) ports() ([]string, error) {
 	if c.Linux == nil || c.Linux.Devices == nil {
 		return nil, errors.New("no linux.devices, want the devices of the container")
@@ -195,7 +201,7 @@ func (c config) ports() ([]string, error) {
 	var paths []string
 	for _, d := range c.Linux.Devices {
 		for _, prefix := range []string{"/dev/dfl-port.", "/dev/intel-fpga-port."} {
-			if _, ok := numbered(d.Path, prefix); ok {
+			if _, ok := numbered(d.Path, prefix); ok && (d.Type == "" || d.Type == "c") {
 				paths = append(paths, d.Path)
 			}
 		}

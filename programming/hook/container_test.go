@@ -95,6 +95,7 @@ func TestPairs(t *testing.T) {
 		{"no AFU", []string{"FPGA_REGION_1=" + i}, nil, "FPGA_REGION_1 without FPGA_AFU_1, want both"},
 		{"second without AFU", []string{"FPGA_REGION_1=" + i, "FPGA_AFU_1=" + a, "FPGA_REGION_2=" + i}, nil, "FPGA_REGION_2 without FPGA_AFU_2, want both"},
 		{"neither", []string{"PATH=/bin"}, nil, "no FPGA_REGION_n and FPGA_AFU_n in process.env"},
+		{"number of 41 digits", []string{"FPGA_REGION_1=" + i, "FPGA_AFU_1=" + a, "FPGA_AFU_" + strings.Repeat("1", 41) + "=" + a}, nil, "FPGA_AFU_n with an n of 41 digits, want 40 at most"},
 		{"no env", nil, nil, "no process.env"},
 		{"region of 31 digits", []string{"FPGA_REGION_1=" + i[1:], "FPGA_AFU_1=" + a}, nil, "FPGA_REGION_1: "},
 		{"region is a path", []string{"FPGA_REGION_1=../../../etc/passwd", "FPGA_AFU_1=" + a}, nil, `FPGA_REGION_1: "../../../etc/passwd"`},

@@ -56,22 +56,14 @@ func newHost(t *testing.T) *host {
 		}
 	}
 	h := &host{t: t, dir: dir, node: node, store: programming.Store(filepath.Join(dir, "store"))}
-	h.install("b.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.OtherAFU), make([]byte, 4096)))
+	h.install(bits.OtherAFU+".gbs", bits.GBS(bits.Metadata(bits.Interface, bits.OtherAFU), make([]byte, 4096)))
 	return h
 }
 
+// install puts a file into the store.
 func (h *host) install(name string, data []byte) {
 	h.t.Helper()
-	path := filepath.Join(h.dir, name)
-	h.write(path, data)
-	b, err := programming.Open(path)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	defer b.Close()
-	if _, err := h.store.Install(h.t.Context(), b, programming.InstallOptions{}); err != nil {
-		h.t.Fatal(err)
-	}
+	h.write(filepath.Join(string(h.store), bits.Interface, name), data)
 }
 
 func (h *host) write(path string, data []byte) {
@@ -192,66 +184,75 @@ func TestRun(t *testing.T) {
 	both := slices.Concat(port0, port1)
 	want, have := pairEnv(1, bits.OtherAFU), pairEnv(1, bits.AFU)
 	one, two := entry(self, "--device", "3b:00.0"), entry(self, "--device", "5e:00.0")
-	nothing := func(*host) {}
+	usual := newHost(t) // making one takes some time on a slow disk
 	for _, test := range []struct {
 		name    string
-		prepare func(*host)
+		prepare func(*host) // a host of the row's own
 		config  any
 		own     string // --device
 		err     string
 		afus    string // afterwards
 	}{
-		{"programmed", nothing, container(want, port0), "", "", "B A"},
-		{"capitals and dashes", nothing, container([]string{"FPGA_REGION_1=CE489693-98F0-5F33-946D-560708BE108A", "FPGA_AFU_1=F7DF405C-BD7A-CF72-22F1-44B0B93ACD18"}, port0), "", "", "B A"},
+		{"programmed", nil, container(want, port0), "", "", "B A"},
+		{"capitals and dashes", nil, container([]string{"FPGA_REGION_1=CE489693-98F0-5F33-946D-560708BE108A", "FPGA_AFU_1=F7DF405C-BD7A-CF72-22F1-44B0B93ACD18"}, port0), "", "", "B A"},
 		{"loaded already", func(h *host) { h.store = "/none" }, container(have, port0), "", "", "A A"},
-		{"two pairs of one region", nothing, container(append(want, pairEnv(2, bits.OtherAFU)...), both), "", "", "B B"},
-		{"a loaded pair does not end the run", nothing, container(append(have, pairEnv(2, bits.OtherAFU)...), both), "", "", "A B"},
-		{"other variables", nothing, container(append([]string{"SOME_VAR=1", "FPGA_REGION_X=1"}, want...), port0), "", "", "B A"},
+		{"two pairs of one region", nil, container(append(want, pairEnv(2, bits.OtherAFU)...), both), "", "", "B B"},
+		{"a loaded pair does not end the run", nil, container(append(have, pairEnv(2, bits.OtherAFU)...), both), "", "", "A B"},
+		{"other variables", nil, container(append([]string{"SOME_VAR=1", "FPGA_REGION_X=1"}, want...), port0), "", "", "B A"},
 
-		{"entry names a card, a privileged container has all", nothing, container(want, both, two), "5e:00.0", "", "A B"},
-		{"entries name two cards, this one is of the second", nothing, container(append(want, pairEnv(2, bits.OtherAFU)...), nil, one, two), "5e:00.0", "", "A B"},
-		{"entry of a card that no pair wants", nothing, container(want, both, one, two), "5e:00.0", "", "A A"},
-		{"entry of another hook", nothing, container(want, port1, entry("/opt/other", "--device", "3b:00.0")), "", "", "A B"},
-		{"entry for an AFU of its own", nothing, container(want, both, entry(self, "--device", "3b:00.0", "--afu", bits.AFU), two), "5e:00.0", "", "A B"},
-		{"config.json has another path", nothing, container(want, both, entry("/opt/wrapper")), "5e:00.0", "", "A B"},
-		{"name of the FME", nothing, container(want, nil, entry(self, "--device", "dfl-fme.1")), "dfl-fme.1", "", "A B"},
-		{"no linux.devices, but entries", nothing, without(container(want, nil, one), "linux", "devices"), "3b:00.0", "", "B A"},
+		{"entry names a card, a privileged container has all", nil, container(want, both, two), "5e:00.0", "", "A B"},
+		{"entries name two cards, this one is of the second", nil, container(append(want, pairEnv(2, bits.OtherAFU)...), nil, one, two), "5e:00.0", "", "A B"},
+		{"entry of a card that no pair wants", nil, container(want, both, one, two), "5e:00.0", "", "A A"},
+		{"entry of another hook", nil, container(want, port1, entry("/opt/other", "--device", "3b:00.0")), "", "", "A B"},
+		{"entry for an AFU of its own", nil, container(want, both, entry(self, "--device", "3b:00.0", "--afu", bits.AFU), two), "5e:00.0", "", "A B"},
+		{"config.json has another path", nil, container(want, both, entry("/opt/wrapper")), "5e:00.0", "", "A B"},
+		{"name of the FME", nil, container(want, nil, entry(self, "--device", "dfl-fme.1")), "dfl-fme.1", "", "A B"},
+		{"no linux.devices, but entries", nil, without(container(want, nil, one), "linux", "devices"), "3b:00.0", "", "B A"},
 
-		{"config broken", nothing, `{"process":`, "", "config.json: not the JSON of the OCI runtime specification: ", "A A"},
-		{"no process", nothing, `{"linux":{"devices":[{"path":"/dev/dfl-port.0"}]}}`, "", "config.json: no process.env, want", "A A"},
-		{"no env", nothing, without(container(want, port0), "process", "env"), "", "config.json: no process.env, want", "A A"},
-		{"no linux", nothing, object{"process": object{"env": want}}, "", "config.json: no linux.devices, want", "A A"},
-		{"no devices", nothing, without(container(want, port0), "linux", "devices"), "", "config.json: no linux.devices, want", "A A"},
-		{"no region", nothing, container(want[1:], port0), "", "FPGA_AFU_1 without FPGA_REGION_1", "A A"},
-		{"no AFU", nothing, container(want[:1], port0), "", "FPGA_REGION_1 without FPGA_AFU_1", "A A"},
-		{"region 2 without AFU 2", nothing, container(append(want, pairEnv(2, "")[0]), both), "", "FPGA_REGION_2 without FPGA_AFU_2", "A A"},
-		{"no pair", nothing, container([]string{"PATH=/bin"}, port0, one), "3b:00.0", "config.json: no FPGA_REGION_n and FPGA_AFU_n", "A A"},
-		{"no FPGA device", nothing, container(want, []string{"/dev/null", "/dev/dfl-fme.0", "/mnt/dfl-port.0"}), "", "no FPGA port in linux.devices", "A A"},
-		{"a pair more than cards", nothing, container(append(want, pairEnv(2, bits.AFU)...), port0), "", "FPGA_REGION_1, FPGA_AFU_1: no card is left for interface", "A A"},
-		{"no card of the interface", nothing, container([]string{"FPGA_REGION_1=69528db6eb31577a8c3668f9faa081f6", "FPGA_AFU_1=" + bits.AFU}, both), "", "the container has 3b:00.0 (interface " + bits.Interface + "), 5e:00.0", "A A"},
-		{"no bitstream", nothing, container(pairEnv(1, "69528db6eb31577a8c3668f9faa081f6"), port0), "", "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0: no bitstream for interface " + bits.Interface, "A A"},
+		{"config broken", nil, `{"process":`, "", "config.json: not the JSON of the OCI runtime specification: ", "A A"},
+		{"no process", nil, `{"linux":{"devices":[{"path":"/dev/dfl-port.0"}]}}`, "", "config.json: no process.env, want", "A A"},
+		{"no env", nil, without(container(want, port0), "process", "env"), "", "config.json: no process.env, want", "A A"},
+		{"no linux", nil, object{"process": object{"env": want}}, "", "config.json: no linux.devices, want", "A A"},
+		{"no devices", nil, without(container(want, port0), "linux", "devices"), "", "config.json: no linux.devices, want", "A A"},
+		{"no region", nil, container(want[1:], port0), "", "FPGA_AFU_1 without FPGA_REGION_1", "A A"},
+		{"no AFU", nil, container(want[:1], port0), "", "FPGA_REGION_1 without FPGA_AFU_1", "A A"},
+		{"region 2 without AFU 2", nil, container(append(want, pairEnv(2, "")[0]), both), "", "FPGA_REGION_2 without FPGA_AFU_2", "A A"},
+		{"no pair", nil, container([]string{"PATH=/bin"}, port0, one), "3b:00.0", "config.json: no FPGA_REGION_n and FPGA_AFU_n", "A A"},
+		{"no FPGA device", nil, container(want, []string{"/dev/null", "/dev/dfl-fme.0", "/mnt/dfl-port.0"}), "", "no FPGA port in linux.devices", "A A"},
+		{"block device of a pod", nil, object{"process": object{"env": want}, "linux": object{"devices": []object{{"path": "/dev/dfl-port.0", "type": "b"}}}}, "", "no FPGA port in linux.devices", "A A"},
+		{"a pair more than cards", nil, container(append(want, pairEnv(2, bits.AFU)...), port0), "", "FPGA_REGION_1, FPGA_AFU_1: no card is left for interface", "A A"},
+		{"no card of the interface", nil, container([]string{"FPGA_REGION_1=69528db6eb31577a8c3668f9faa081f6", "FPGA_AFU_1=" + bits.AFU}, both), "", "the container has 3b:00.0 (interface " + bits.Interface + "), 5e:00.0", "A A"},
+		{"no bitstream", nil, container(pairEnv(1, "69528db6eb31577a8c3668f9faa081f6"), port0), "", "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0: no bitstream for interface " + bits.Interface, "A A"},
 		{"no store", func(h *host) { h.store = "/none" }, container(want, port0), "", "no bitstream for interface", "A A"},
 		{"bitstream for another interface", func(h *host) {
-			h.write(filepath.Join(string(h.store), bits.Interface, bits.OtherAFU+".gbs"),
-				bits.GBS(bits.Metadata("69528db6eb31577a8c3668f9faa081f6", bits.OtherAFU), make([]byte, 64)))
+			h.install(bits.OtherAFU+".gbs", bits.GBS(bits.Metadata("69528db6eb31577a8c3668f9faa081f6", bits.OtherAFU), make([]byte, 64)))
 		}, container(want, port0), "", "for interface 69528db6eb31577a8c3668f9faa081f6, want", "A A"},
 		{"store writable by others", func(h *host) {
 			if err := os.Chmod(string(h.store), 0o777); err != nil {
 				h.t.Fatal(err)
 			}
 		}, container(want, port0), "", "mode 0777, want it not writable by group and others", "A A"},
-		{"no such card", nothing, container(want, port0, entry(self, "--device", "af:00.0")), "af:00.0", `no FPGA card "af:00.0", want one of 3b:00.0, 5e:00.0`, "A A"},
+		{"no such card", nil, container(want, port0, entry(self, "--device", "af:00.0")), "af:00.0", `no FPGA card "af:00.0", want one of 3b:00.0, 5e:00.0`, "A A"},
 		{"card is not bound", func(h *host) {
 			if err := h.node.Unbind(first, 0); err != nil {
 				h.t.Fatal(err)
 			}
 		}, container(want, both, two, one), "3b:00.0", "card 3b:00.0: no port with a driver", ""},
-		{"entry of a later version", nothing, container(want, port0, entry(self, "--device", "3b:00.0", "--later", "1")), "3b:00.0", "hooks.createRuntime[0].args: unknown flag: --later", "A A"},
-		{"text of the pod", nothing, container([]string{"FPGA_REGION_1=\x1b[31m\nx\u202e", "FPGA_AFU_1=1"}, port0), "", `FPGA_REGION_1: "\x1b[31m\nx\u202e"`, "A A"},
+		{"entry of a later version", nil, container(want, port0, entry(self, "--device", "3b:00.0", "--later", "1")), "3b:00.0", "hooks.createRuntime[0].args: unknown flag: --later", "A A"},
+		{"text of the pod", nil, container([]string{"FPGA_REGION_1=\x1b[31m\nx\u202e", "FPGA_AFU_1=1"}, port0), "", `FPGA_REGION_1: "\x1b[31m\nx\u202e"`, "A A"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHost(t)
-			test.prepare(h)
+			h := usual
+			if test.prepare != nil {
+				h = newHost(t)
+				test.prepare(h)
+			}
+			h.t, h.programmed = t, nil
+			for _, address := range []string{first, second} {
+				if err := h.node.Reprogram(address, 0, bits.AFU); err != nil {
+					t.Fatal(err)
+				}
+			}
 			var own []string
 			if test.own != "" {
 				own = []string{test.own}
@@ -307,6 +308,26 @@ func TestSelf(t *testing.T) {
 	}
 }
 
+// A name of a port means that port, and a card with two gets one AFU.
+func TestPorts(t *testing.T) {
+	for _, test := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"af:00.0"}, "af:00.0 0 "},
+		{[]string{"af:00.0-p1"}, "af:00.0 1 "},
+		{[]string{"/dev/dfl-port.3", "af:00.0-p0"}, "af:00.0 0 "},
+	} {
+		h := newHost(t)
+		if err := h.node.Plug(simnode.Card{Address: "0000:af:00.0", Ports: 2, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.run(container(pairEnv(1, bits.OtherAFU), nil), test.names...); err != nil || !slices.Equal(h.programmed, []string{test.want + bits.OtherAFU}) {
+			t.Errorf("%q: %v, programmed %q, want %s", test.names, err, h.programmed, test.want)
+		}
+	}
+}
+
 // The record of a container with two cards, whose entries run one after the other, and of its
 // restart.
 func TestEntries(t *testing.T) {
@@ -337,7 +358,7 @@ func TestEntries(t *testing.T) {
 // An AOCX is named by its hash, and programmed each time.
 func TestAOCX(t *testing.T) {
 	h := newHost(t)
-	h.install("k.aocx", bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 4096))))
+	h.install(bits.Hash+".aocx", bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 4096))))
 	for range 2 {
 		if _, err := h.run(container(pairEnv(1, bits.Hash), []string{"/dev/dfl-port.0"})); err != nil {
 			t.Fatal(err)
