@@ -289,7 +289,7 @@ func (t taken) explain(err error, portDir, text string) error {
 		hint = fmt.Sprintf(": the card reports %s, want a bitstream that is whole and made for it: build or copy it anew",
 			cmp.Or(text, t.managerStatus(), "no reason"))
 	case errors.Is(err, syscall.ETIMEDOUT):
-		hint = ": the card did not finish in time, want it to: reset it or its slot, or power the node off and on"
+		hint = ": the card did not finish in time: it was pulled, or does not answer; reset it or its slot, or power the node off and on"
 	case errors.Is(err, syscall.EINVAL):
 		hint = ": the driver refuses the request: is the port released? accelerator-fpga assign"
 		if t.name == "opae" {
@@ -321,7 +321,7 @@ func (t taken) managerStatus() string {
 // readBack returns once the port has the AFU of the bitstream. The driver enables the port
 // before the request returns, so a short time suffices.
 func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bitstream) error {
-	const most, interval = 5 * time.Second, 20 * time.Millisecond
+	const most, interval = time.Second, 20 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	tick := time.NewTicker(interval)
