@@ -295,7 +295,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// What a terminal shows while a card is programmed; without terminal, nothing.
+// Progress is shown on a terminal only.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

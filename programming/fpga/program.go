@@ -70,7 +70,7 @@ func within(ctx context.Context, card Card, number int, work func() error) error
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		const grace = 200 * time.Millisecond // for the error of work, which names what it waited for
+		const grace = 200 * time.Millisecond // for the error of work, which names the cause
 		select {
 		case err = <-done:
 		case <-time.After(grace):
@@ -212,8 +212,8 @@ type taken struct {
 	lock *programming.Lock
 }
 
-// take acquires the lock of a card, and reads the card anew: it can have left and another one
-// have come in its place.
+// take acquires the lock of a card and reads the card anew: by then another card can have its
+// address.
 func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	if card.FME == "" {
 		return t, errNoFME
@@ -231,7 +231,7 @@ func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	}
 	t.card = t.read()
 	if t.card.FMEAddress != card.FMEAddress || t.card.InterfaceID != card.InterfaceID {
-		return t, fmt.Errorf("FME at %q with interface %q, want %q and %q: another card has come in its place", t.card.FMEAddress, t.card.InterfaceID, card.FMEAddress, card.InterfaceID)
+		return t, fmt.Errorf("FME at %q with interface %q, want %q and %q: another card has taken its place", t.card.FMEAddress, t.card.InterfaceID, card.FMEAddress, card.InterfaceID)
 	}
 	return t, nil
 }
@@ -251,7 +251,7 @@ func openNode(h Host, dir string, flag int) (fd int, err error) {
 	case err != nil:
 		return -1, fmt.Errorf("%s: %w%s", path, err, remedy(err))
 	}
-	// Both can have changed in between: the node, and the card that has the number.
+	// Meanwhile the node can have been replaced, and its number given to another card.
 	var st syscall.Stat_t
 	err = syscall.Fstat(fd, &st)
 	if err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFCHR {
@@ -269,7 +269,7 @@ func openNode(h Host, dir string, flag int) (fd int, err error) {
 	return fd, nil
 }
 
-// remedy returns what to do about an error of a node.
+// remedy returns the remedy for an error of a node, or "".
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
@@ -282,7 +282,7 @@ func remedy(err error) string {
 	return ""
 }
 
-// explain returns the error of a request to program, with what the card and its driver report,
+// explain returns the error of a request to program, with the errors that the card and its driver report,
 // and the remedy.
 func (t taken) explain(err error, portDir, text string) error {
 	if _, gone := os.Lstat(portDir); errors.Is(gone, fs.ErrNotExist) {
@@ -294,7 +294,7 @@ func (t taken) explain(err error, portDir, text string) error {
 		hint = fmt.Sprintf(": the card reports %s, want a bitstream that is whole and made for it: build or copy it anew",
 			cmp.Or(text, t.managerStatus(), "no reason"))
 	case errors.Is(err, syscall.ETIMEDOUT):
-		hint = ": the card did not finish in time, want it to: reset it or its slot, or power the node off and on"
+		hint = ": the card did not finish in time: it was pulled, or does not answer; reset it or its slot, or power the node off and on"
 	case errors.Is(err, syscall.EINVAL):
 		// fme_pr, dfl-fme-pr.c: the FME is being removed. A dead card has it, too: its bridges
 		// cannot be disabled. The port was there a moment ago.
@@ -328,7 +328,7 @@ func (t taken) managerStatus() string {
 // readBack returns once the port has the AFU of the bitstream. The driver enables the port
 // before the request returns, so a short time suffices.
 func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bitstream) error {
-	const most, interval = 5 * time.Second, 20 * time.Millisecond
+	const most, interval = time.Second, 20 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	tick := time.NewTicker(interval)

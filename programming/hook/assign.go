@@ -18,13 +18,14 @@ type placement struct {
 	loaded bool // the port has the AFU
 }
 
-// assign returns a card for each pair, in the order of pairs. A card has one pair at most.
-// Cards, which have a port each at least, keep an AFU that is wanted; the other pairs get the remaining cards in order.
+// assign returns a card for each pair, in the order of pairs. A card has one pair at most, and
+// must have a port. Cards keep an AFU that is wanted; the other pairs get the remaining cards in
+// order.
 //
-// It returns the same again once some or all of the cards are programmed as it said. So it
-// first decides which AFU each card gets, equal pairs together, and only then which of the
-// equal pairs is meant. And it goes through the cards for what they hold, since one with
-// several ports can hold several AFUs.
+// The result stays the same when some or all of the cards have been programmed by it. So assign
+// first decides which AFU each card gets, for equal pairs together, and then which of the equal
+// pairs gets which card. It begins with the cards, not with the pairs, since a card with several
+// ports can hold several AFUs.
 func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	type demand struct {
 		pair // the first of equal ones

@@ -40,7 +40,7 @@ func pairs(text string) (all []hook.Pair) {
 	return all
 }
 
-// show writes placements in short: of each pair the card, the port, and ! if it is to be programmed.
+// show formats placements: of each pair the card, the port, and ! if it is to be programmed.
 func show(placements []hook.Placement) string {
 	var words []string
 	for _, p := range placements {
@@ -85,8 +85,8 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// Whatever pairs and cards there are: no card twice, each of the pair's interface; the same
-// from each invocation, whichever of the cards have been programmed; and an error only if
+// For all pairs and cards: no card has two pairs, each card has the interface of its pair, each
+// invocation has the same result whichever cards have been programmed, and an error means that
 // there are too few cards.
 func TestAssignProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(18, 7))

@@ -20,10 +20,10 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// Flags are the ones of an invocation, which also stand in the hook's entries in config.json.
+// Flags are the flags of an invocation, or of an entry of the hook in config.json.
 type Flags struct {
 	Devices []string // cards that the invocation programs, by any name of [fpga.Find]; none: all
-	AFU     string   // what they are to have; "": what the container's environment asks for
+	AFU     string   // that they get; "": those that the container's environment names
 }
 
 // Hook is one invocation. It is used once.
@@ -42,7 +42,7 @@ type Hook struct {
 	at atomic.Pointer[step]
 }
 
-// step is what an invocation is about, for its error and its record.
+// step is the present step of an invocation, for its error and its record.
 type step struct {
 	about     string // the error begins with it
 	container string
@@ -61,11 +61,11 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// What ends with ctx knows best what it has left behind. A read that blocks ends never.
+		// The error of run is better, as it names the cause. A read that blocks does not end with ctx.
 		select {
 		case err = <-done:
 		case <-time.After(time.Second):
-			err = fmt.Errorf("does not come back: %w", context.Cause(ctx))
+			err = fmt.Errorf("no answer: %w", context.Cause(ctx))
 		}
 	}
 	if err == nil {
@@ -82,7 +82,7 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	return err
 }
 
-// run is the whole way of an invocation.
+// run does the work of Run.
 func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	state, err := readState(stdin)
 	if err != nil {
@@ -179,7 +179,7 @@ func (h *Hook) given(c config) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hooks.createRuntime[%d].args: %w", i, err)
 		}
-		if flags.AFU == "" { // else its cards are for that AFU
+		if flags.AFU == "" { // else its cards get that AFU, and no pair
 			names = append(names, flags.Devices...)
 		}
 	}

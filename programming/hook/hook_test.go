@@ -79,7 +79,7 @@ func (h *host) program(_ context.Context, card fpga.Card, port fpga.Port, b *pro
 	return h.node.Reprogram(card.Address, port.Number, b.AFUID)
 }
 
-// hook returns a hook with flags. Its lines, without time and level, come to what.
+// hook returns a hook with flags. It logs to what, without time and level.
 func (h *host) hook(flags hook.Flags) (_ *hook.Hook, lines func() []string) {
 	core, logs := eventtest.Observed(h.t)
 	return &hook.Hook{
@@ -128,7 +128,7 @@ func container(env []string, devices []string, entries ...object) object {
 	}
 }
 
-// entry is what the daemon's CDI specification adds.
+// entry is an entry that the daemon's CDI specification adds.
 func entry(path string, args ...string) object {
 	return object{"path": path, "args": append([]string{"accelerator-fpga", "hook"}, args...), "timeout": 110}
 }
@@ -178,13 +178,13 @@ func without(config object, keys ...string) object {
 	return config
 }
 
-// Rows of what a compatible hook does, and of what goes wrong.
+// The rows of a compatible hook, and its failures.
 func TestRun(t *testing.T) {
 	port0, port1 := []string{"/dev/null", "/dev/dfl-port.0"}, []string{"/dev/dfl-port.1"}
 	both := slices.Concat(port0, port1)
 	want, have := pairEnv(1, bits.OtherAFU), pairEnv(1, bits.AFU)
 	one, two := entry(self, "--device", "3b:00.0"), entry(self, "--device", "5e:00.0")
-	usual := newHost(t) // making one takes some time on a slow disk
+	usual := newHost(t) // shared, since making one takes time on a slow disk
 	for _, test := range []struct {
 		name    string
 		prepare func(*host) // a host of the row's own
@@ -309,7 +309,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// A name of a port means that port, and a card with two gets one AFU.
+// The name of a port names that port, and a card with two ports gets one AFU.
 func TestPorts(t *testing.T) {
 	for _, test := range []struct {
 		names []string
@@ -403,7 +403,7 @@ func TestAFUOfPorts(t *testing.T) {
 	}
 }
 
-// What programming answers is the hook's error, and in the record.
+// The error of programming is the hook's error, and in the record.
 func TestProgrammingFails(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{})
@@ -421,7 +421,7 @@ func TestProgrammingFails(t *testing.T) {
 	}
 }
 
-// An AFU that another hook has loaded while this one waited was there already.
+// An AFU that another hook has loaded meanwhile is logged as present.
 func TestLoadedMeanwhile(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{})
@@ -437,7 +437,7 @@ func TestLoadedMeanwhile(t *testing.T) {
 	}
 }
 
-// A card that leaves while another is programmed is missed by name.
+// A card that leaves while another is programmed is an error with its name.
 func TestCardLeaves(t *testing.T) {
 	h := newHost(t)
 	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.OtherAFU)...), nil,
@@ -483,7 +483,7 @@ func TestEnds(t *testing.T) {
 			defer cancel()
 			begin := time.Now()
 			err := k.Run(ctx, stdin)
-			if err == nil || err.Error() != "OCI state on stdin: does not come back: not done after 90s" || time.Since(begin) != 91*time.Second {
+			if err == nil || err.Error() != "OCI state on stdin: no answer: not done after 90s" || time.Since(begin) != 91*time.Second {
 				t.Errorf("%v after %v", err, time.Since(begin))
 			}
 		})
@@ -501,7 +501,7 @@ func TestEnds(t *testing.T) {
 		{"programming does not", func(_ context.Context, blocked chan struct{}) error {
 			<-blocked
 			return nil
-		}, "FPGA_REGION_1, FPGA_AFU_1: does not come back: not done after 90s"},
+		}, "FPGA_REGION_1, FPGA_AFU_1: no answer: not done after 90s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			stdin := h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"}))

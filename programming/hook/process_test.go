@@ -127,7 +127,7 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// What is killed leaves no lock, and the next hook programs the card.
+// A killed hook leaves no lock, and the next hook programs the card.
 func TestKilled(t *testing.T) {
 	h := newHost(t)
 	config := container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"})

@@ -30,8 +30,8 @@ const (
 // command is a process that a story began: the tool, or runc with a container.
 type command struct {
 	process        *exec.Cmd
-	stdout, stderr string // files: a pipe is not at its end before a hook that runc has left behind is
-	container      string // its name for runc, "" for the tool
+	stdout, stderr *os.File // not pipes: a hook that runc has left behind keeps those open
+	container      string   // its name for runc, "" for the tool
 	ended          chan struct{}
 }
 
@@ -69,25 +69,21 @@ func (r *rig) begin(name, kind string, args []string) error {
 		c.process = exec.Command(tool, args...)
 		c.process.Dir = bitstreamDir
 	}
-	stdout, err := os.CreateTemp(commandDir, name+".*.stdout")
-	if err != nil {
+	var err error
+	if c.stdout, err = os.Create(filepath.Join(commandDir, name+".stdout")); err != nil {
 		return err
 	}
-	defer stdout.Close()
-	stderr, err := os.CreateTemp(commandDir, name+".*.stderr")
-	if err != nil {
+	if c.stderr, err = os.Create(filepath.Join(commandDir, name+".stderr")); err != nil {
 		return err
 	}
-	defer stderr.Close()
-	c.process.Stdout, c.stdout = stdout, stdout.Name()
-	c.process.Stderr, c.stderr = stderr, stderr.Name()
+	c.process.Stdout, c.process.Stderr = c.stdout, c.stderr
 	if err := r.opens.attribute(true); err != nil {
 		return err
 	}
-	r.commands[name] = c
 	if err := c.process.Start(); err != nil {
 		return err
 	}
+	r.commands[name] = c
 	go func() {
 		_ = c.process.Wait() // its ProcessState says more
 		close(c.ended)
@@ -110,8 +106,15 @@ func (r *rig) ended(ctx context.Context, name, want string) error {
 		return context.Cause(ctx)
 	}
 	delete(r.commands, name)
-	stdout, stderr := content(c.stdout), content(c.stderr)
-	r.said = stdout + stderr
+	stdout, err := os.ReadFile(c.stdout.Name())
+	if err != nil {
+		return err
+	}
+	stderr, err := os.ReadFile(c.stderr.Name())
+	if err := errors.Join(err, c.stdout.Close(), c.stderr.Close()); err != nil {
+		return err
+	}
+	r.said = string(stdout) + string(stderr)
 	fmt.Fprintf(r.log, "$ %s\n%s", strings.Join(c.process.Args, " "), r.said)
 	if c.container != "" {
 		// Of a container whose runc was killed, the process is left.
@@ -129,7 +132,7 @@ func (r *rig) ended(ctx context.Context, name, want string) error {
 	if got != states[want] {
 		return fmt.Errorf("%s: %s", got, r.said)
 	}
-	if want == "failed" && c.container == "" && strings.Count(stderr, "\n") != 1 {
+	if want == "failed" && c.container == "" && bytes.Count(stderr, []byte("\n")) != 1 {
 		return fmt.Errorf("stderr is %q, want one line", stderr)
 	}
 	return nil
@@ -219,19 +222,20 @@ func hasOpen(thread int, dir string) bool {
 // endCommands kills what still runs, hooks that runc has left behind too.
 func (r *rig) endCommands(ctx context.Context) error {
 	var errs []error
-	for name := range r.commands {
-		errs = append(errs, fmt.Errorf("the command %s still ran", name), r.kill(name, false), r.ended(ctx, name, "killed"))
+	for name, c := range r.commands {
+		_ = c.process.Process.Kill() // it may have ended
+		errs = append(errs, fmt.Errorf("nothing waited for the command %s", name), r.ended(ctx, name, "killed"))
 	}
 	for {
 		left, err := toolProcesses()
 		if err != nil || len(left) == 0 {
-			return errors.Join(append(errs, err)...)
+			return errors.Join(append(errs, err, r.opens.attribute(false))...)
 		}
 		for process := range left {
 			_ = unix.Kill(process, unix.SIGKILL) // it may have ended
 		}
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
-			return errors.Join(append(errs, fmt.Errorf("processes %v of the tool do not end: %w", left, err))...)
+			return errors.Join(append(errs, fmt.Errorf("%d processes of the tool do not end: %w", len(left), err))...)
 		}
 	}
 }
@@ -271,9 +275,4 @@ func (r *rig) readSyslog(socket io.Reader) {
 		}
 		r.journal.add(string(bytes.TrimRight(message, "\n\x00")) + "\n")
 	}
-}
-
-func content(path string) string {
-	text, _ := os.ReadFile(path) // what a story wants of it is not there then
-	return string(text)
 }

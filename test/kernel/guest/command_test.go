@@ -140,3 +140,27 @@ func TestReadSyslog(t *testing.T) {
 		t.Errorf("%v", r.journal.lines)
 	}
 }
+
+// Of nodes of one name, the last one that was opened is closed: the card of an earlier one
+// may have left.
+func TestCloseNode(t *testing.T) {
+	open := func() *os.File {
+		f, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	first, last := open(), open()
+	defer first.Close()
+	r := &rig{machine: &machine{kept: []*os.File{first, last}}}
+	if err := r.closeNode("null"); err != nil {
+		t.Error(err)
+	}
+	if len(r.kept) != 1 || r.kept[0] != first {
+		t.Error("the first one was closed")
+	}
+	if err := r.closeNode("zero"); err == nil {
+		t.Error("a node that is not open was closed")
+	}
+}

@@ -61,15 +61,16 @@ func (r *rig) openNode(node string) error {
 	return err
 }
 
-// closeNode closes a node that openNode has opened, whose card must not have left.
+// closeNode closes the node of this name that openNode opened last. Its card must not have
+// left; that of an earlier one may have.
 func (r *rig) closeNode(node string) error {
-	at := slices.IndexFunc(r.kept, func(f *os.File) bool { return f.Name() == "/dev/"+node })
-	if at < 0 {
-		return errors.New("it is not open")
+	for at, f := range slices.Backward(r.kept) {
+		if f.Name() == "/dev/"+node {
+			r.kept = slices.Delete(r.kept, at, at+1)
+			return f.Close()
+		}
 	}
-	f := r.kept[at]
-	r.kept = slices.Delete(r.kept, at, at+1)
-	return f.Close()
+	return errors.New("it is not open")
 }
 
 // mknod makes a node in the container's /dev with the number that a node of the host has

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// opens hears, by inotify, who opens a node of the DFL drivers. What we do not open
-// ourselves is the daemon's, which must open none: when the last one closes a port, its
-// AFU is reset.
+// opens hears, by inotify, who opens a node of the DFL drivers. What neither we nor the
+// commands of a story open is the daemon's, which must open none: when the last one closes
+// a port, its AFU is reset.
 type opens struct {
 	inotify int
 	foreign []string // names of nodes

@@ -177,7 +177,7 @@ func TestMet(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add("# t\nstart as pod --a=b\nexpect 01:00.0 unhealthy x=1 ... afu=\nlog e a=b\nquiet 1s\nprogram f 00112233445566778899aabbccddeeff\n")
+	f.Add("# t\nstart as pod --a=b\nexpect 01:00.0 unhealthy x=1 ... afu=\nlog e a=b\nquiet 1s\nbitstream a.gbs 00112233445566778899aabbccddeeff cut=1\nbegin a container b c=d\nprogram f 00112233445566778899aabbccddeeff\n")
 	f.Add("cycle -1 a b c")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := story.Parse("f", text)
@@ -187,6 +187,9 @@ func FuzzParse(f *testing.F) {
 		for _, step := range s.Steps {
 			if !slices.Contains(story.Verbs(), step.Verb) {
 				t.Errorf("%q is no verb", step.Verb)
+			}
+			if step.Verb == "bitstream" && step.Bitstream().File != step.Args[0] {
+				t.Errorf("%s: %+v", step, step.Bitstream())
 			}
 			if step.Verb == "expect" && step.Args[0] != story.Sysfs {
 				if _, err := story.ParseExpectation(step.Args); err != nil {
