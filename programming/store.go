@@ -39,7 +39,11 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 		defer dir.Close()
 		for _, format := range []string{GBS, AOCX} {
 			var b *Bitstream
-			if b, err = openStored(dir, region, id+"."+format); !errors.Is(err, fs.ErrNotExist) {
+			b, err = openStored(dir, region, id+"."+format)
+			if errors.Is(err, errReplaced) { // by Install with Force
+				b, err = openStored(dir, region, id+"."+format)
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
 				return b, err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,6 +53,8 @@ journal (accelerator-fpga), or to a file if there is neither.`,
 			if err != nil {
 				return asFailure(err)
 			}
+			// The runtime kills the hook after 110 s, without a reason.
+			s.timeout = min(s.timeout, 100*time.Second)
 			ctx, cancel := s.deadline(cmd.Context())
 			defer cancel()
 			store := programming.Store(s.store)

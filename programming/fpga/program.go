@@ -117,8 +117,16 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	if err != nil {
 		return err
 	}
+	// It takes seconds to unpack an AOCX, and another card may be in the slot by now.
+	id, err := t.readInterfaceID()
+	if err == nil && id != b.InterfaceID {
+		err = fmt.Errorf("interface %q by now, want %q: another card has taken its place", id, b.InterfaceID)
+	}
 	portDir := t.portDir(port.Name)
-	unused, err := openNode(p.Host, portDir, syscall.O_EXCL)
+	unused := -1
+	if err == nil {
+		unused, err = openNode(p.Host, portDir, syscall.O_EXCL)
+	}
 	if err != nil {
 		syscall.Close(fme)
 		return err

@@ -339,6 +339,16 @@ func TestProgramFails(t *testing.T) {
 	}
 }
 
+// A card that takes the place of another while its bitstream is unpacked is not programmed.
+func TestProgramCardReplacedMeanwhile(t *testing.T) {
+	r := newRig(t, "kernel-6.1-one-card")
+	card, port := r.card("01:00.0")
+	b := r.gbs(pac, otherAFU)
+	r.answer = func(unsafe.Pointer) error { t.Error("programmed"); return nil }
+	r.p.Begin = func() error { r.write("compat_id", otherAFU); return nil }
+	r.refused(r.p.Program(t.Context(), card, port, b), "card 01:00.0, port 0: ", "another card has taken its place")
+}
+
 // The request succeeds, and the port has another AFU, or is gone.
 func TestProgramReadsBack(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")

@@ -221,7 +221,7 @@ func TestRun(t *testing.T) {
 		{"no FPGA device", nil, container(want, []string{"/dev/null", "/dev/dfl-fme.0", "/mnt/dfl-port.0"}), "", "no FPGA port in linux.devices", "A A"},
 		{"block device of a pod", nil, object{"process": object{"env": want}, "linux": object{"devices": []object{{"path": "/dev/dfl-port.0", "type": "b"}}}}, "", "no FPGA port in linux.devices", "A A"},
 		{"a pair more than cards", nil, container(append(want, pairEnv(2, bits.AFU)...), port0), "", "FPGA_REGION_1, FPGA_AFU_1: no card is left for interface", "A A"},
-		{"no card of the interface", nil, container([]string{"FPGA_REGION_1=69528db6eb31577a8c3668f9faa081f6", "FPGA_AFU_1=" + bits.AFU}, both), "", "the container has 3b:00.0 (interface " + bits.Interface + "), 5e:00.0", "A A"},
+		{"no card of the interface", nil, container([]string{"FPGA_REGION_1=69528db6eb31577a8c3668f9faa081f6", "FPGA_AFU_1=" + bits.AFU}, both), "", "which has 3b:00.0 (interface " + bits.Interface + "), 5e:00.0", "A A"},
 		{"no bitstream", nil, container(pairEnv(1, "69528db6eb31577a8c3668f9faa081f6"), port0), "", "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0: no bitstream for interface " + bits.Interface, "A A"},
 		{"no store", func(h *host) { h.store = "/none" }, container(want, port0), "", "no bitstream for interface", "A A"},
 		{"bitstream for another interface", func(h *host) {
