@@ -75,8 +75,7 @@ type Device struct {
 	Parent      string   // name of the FME; "" where there is none
 	ParentNodes []string // names of the FME's nodes below the device root
 
-	// ProgramAtStart: the device is programmed for each container that is given it, before the
-	// container starts.
+	// ProgramAtStart: the device is programmed before each start of a container that has it.
 	ProgramAtStart bool
 }
 

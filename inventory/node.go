@@ -218,7 +218,7 @@ func (n *node) leave(s *slot, cause, now time.Time) {
 	if !n.asks || n.policy.Name != nil && d.OfferedAs == "" {
 		return
 	}
-	if s.mayBeGiven(d) {
+	if s.mayBeGiven(u) {
 		s.lose(nodesOf(d), now)
 	}
 	if s.claim == nil {

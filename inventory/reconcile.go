@@ -251,7 +251,7 @@ func heldAs(holdings []Holding, name string) (Holding, bool) {
 func (n *node) compare(s *slot, d *Device, name string) standing {
 	like := s.claim.what.compare(s.unit.what, n.policy.AnyAFU)
 	switch {
-	case like == unknown, d.PortID < 0, like == same && n.policy.Name != nil && name == "": // the rest may still be read
+	case like == unknown, s.unit.guessed(d), like == same && n.policy.Name != nil && name == "": // the rest may still be read
 		return undecided
 	case like == other, n.policy.Name != nil && name != s.claim.device.OfferedAs:
 		return replaced
@@ -337,7 +337,7 @@ func (n *node) note(s *slot, u *unit, d *Device, cause, now time.Time) {
 	}
 	c.err = errors.Join(errs...)
 	n.changes = append(n.changes, c)
-	if u.device != nil && n.asks && !s.free && s.mayBeGiven(u.device) {
+	if u.device != nil && n.asks && !s.free && s.mayBeGiven(u) {
 		gone := slices.DeleteFunc(nodesOf(u.device), func(node string) bool { return slices.Contains(nodesOf(d), node) })
 		s.lose(gone, now) // a region has lost a port
 	}

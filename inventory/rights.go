@@ -52,12 +52,16 @@ func nodesGiven(holdings []Holding) []string {
 	return all
 }
 
-// mayBeGiven reports whether a container may have been given the nodes of d, which was present in
-// the slot. A port without a number is in the place of a claimed device by guess. Such a port is
-// not offered, and a container that restarts gets none of its nodes.
-func (s *slot) mayBeGiven(d *Device) bool {
-	return s.claim == nil || s.claim.renamed || d.PortID >= 0
+// mayBeGiven reports whether a container may have been given the nodes of u's device, which was
+// present in the slot. A port that is in the place of a claimed device by guess is not offered,
+// and a container that restarts gets none of its nodes.
+func (s *slot) mayBeGiven(u *unit) bool {
+	return s.claim == nil || s.claim.renamed || !u.guessed(u.device)
 }
+
+// guessed reports whether d, a device of the unit, has its id by guess: the id of a port follows
+// from its number, and d has none.
+func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
 // lose keeps the right of a device to nodes that it loses, until the answer to a later question
 // has no holder of it.

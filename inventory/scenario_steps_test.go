@@ -10,6 +10,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
+	"b-com.com/accelerator-device-plugin/inventory/pool"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
@@ -82,18 +83,22 @@ func (s *stage) configure(st scenarioStep) error {
 	return err
 }
 
-// setMode selects the kind of unit: regions, with any AFU, or ports if mode is empty.
+// setMode selects the kind of unit: regions, with any AFU, ports, or two units of a pool.
 func (s *stage) setMode(mode string) error {
-	unit, ok := map[string]port.Kind{
-		"single": port.PerPort, "af": port.PerPort, "region": port.PerFME, "regiondevel": port.PerFMEWithNode,
-	}[mode]
-	if !ok {
-		return fmt.Errorf("unknown mode %q, want single, af, region or regiondevel", mode)
+	families, anyAFU := []inventory.Family{pool.Pool{Units: 2}}, false
+	if mode != "pool" {
+		unit, ok := map[string]port.Kind{
+			"single": port.PerPort, "af": port.PerPort, "region": port.PerFME, "regiondevel": port.PerFMEWithNode,
+		}[mode]
+		if !ok {
+			return fmt.Errorf("unknown mode %q, want single, af, region, regiondevel or pool", mode)
+		}
+		if unit != s.family.Kind {
+			s.family = &programming{dfl.Family{Kind: unit}, s.family.busyPorts}
+		}
+		families, anyAFU = []inventory.Family{s.family}, unit != port.PerPort
 	}
-	if unit != s.family.Kind {
-		s.family = &programming{dfl.Family{Kind: unit}, s.family.busyPorts}
-	}
-	s.policy.Mode, s.policy.Families, s.policy.AnyAFU = mode, []inventory.Family{s.family}, unit != port.PerPort
+	s.policy.Mode, s.policy.Families, s.policy.AnyAFU = mode, families, anyAFU
 	s.policy.Name = func(d *inventory.Device) (string, error) { return s.nameOf(mode, d) }
 	s.mode = mode
 	return nil
@@ -113,8 +118,8 @@ func (s *stage) nameOf(mode string, d *inventory.Device) (string, error) {
 	switch name := s.ruled.Load().(map[string]string)[afu]; {
 	case name != "":
 		return name, nil
-	case mode == "single":
-		return "single", nil
+	case mode == "single", mode == "pool":
+		return mode, nil
 	case mode != "af" && iface != "":
 		return "region-" + iface, nil
 	case mode == "af" && afu != "":

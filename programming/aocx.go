@@ -22,6 +22,9 @@ const (
 	sectionBoard = ".acl.board"
 )
 
+// OpenCL is the AFU id of all AOCX, whatever their kernels are.
+const OpenCL = "18b79ffa2ee54aa096ef4230dafacb5f"
+
 // aocxParts are the texts of an AOCX and the place of its compressed GBS.
 type aocxParts struct {
 	hash, board string

@@ -20,7 +20,7 @@ type Lock struct {
 
 // AcquireLock blocks until this process alone has the lock of the card whose FME is at the PCI
 // address, or ctx ends. The lock is a flock on a file in dir, which is made when it is
-// missing, and must be as safe as a [Store]: whoever can open the file can hold the lock for
+// missing, and must be as safe as a [Store]: a user who can open the file can hold the lock for
 // ever. The lock ends with Release, or with the process. A child that inherits the descriptor
 // would prolong it; Go opens with O_CLOEXEC.
 func AcquireLock(ctx context.Context, dir, address string) (*Lock, error) {

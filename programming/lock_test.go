@@ -155,7 +155,7 @@ func TestLockRefused(t *testing.T) {
 	}
 }
 
-// A lock file that others can open is closed to them: whoever can open it can hold the lock.
+// A lock file that other users can open gets mode 0600, since they could hold the lock.
 func TestLockFileOfOthers(t *testing.T) {
 	dir := ownDir(t)
 	path := write(t, filepath.Join(dir, card+".lock"), nil)
@@ -170,8 +170,7 @@ func TestLockFileOfOthers(t *testing.T) {
 	}
 }
 
-// A lock on a file that was removed since it was opened is none: another process gets that of
-// the file that is made in its place.
+// A lock on a removed file does not count: another process can lock the new file in its place.
 func TestLockFileRemoved(t *testing.T) {
 	dir := ownDir(t)
 	now, cancel := context.WithCancel(t.Context())
@@ -197,6 +196,6 @@ func TestLockFileRemoved(t *testing.T) {
 	}
 	all.Wait()
 	if got.Load() == 0 {
-		t.Error("nobody got the lock")
+		t.Error("no process got the lock")
 	}
 }

@@ -23,8 +23,8 @@ import (
 // store are refused.
 type Store string
 
-// Lookup opens the bitstream for an interface that has the id, an AFU's or an AOCX's hash, as
-// [Open] does. An error with [fs.ErrNotExist] is returned when there is none.
+// Lookup opens the bitstream for an interface, as [Open] does. The id is that of an AFU, or the
+// hash of an AOCX. An error with [fs.ErrNotExist] is returned when there is none.
 func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 	region, err := ParseID(interfaceID)
 	if err != nil {
@@ -39,7 +39,11 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 		defer dir.Close()
 		for _, format := range []string{GBS, AOCX} {
 			var b *Bitstream
-			if b, err = openStored(dir, region, id+"."+format); !errors.Is(err, fs.ErrNotExist) {
+			b, err = openStored(dir, region, id+"."+format)
+			if errors.Is(err, errReplaced) { // by Install with Force
+				b, err = openStored(dir, region, id+"."+format)
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
 				return b, err
 			}
 		}
@@ -230,7 +234,7 @@ func (s Store) scratch() (*os.File, error) {
 type Entry struct {
 	Path      string
 	Bitstream *Bitstream // closed; nil if the file is refused
-	Err       error      // why
+	Err       error      // the reason
 }
 
 // List returns the files of the store with the extension of a bitstream, sorted by path, and

@@ -21,8 +21,8 @@ type Config struct {
 	// the kubelet. The server writes it and does not close it.
 	CDI *cdi.Spec
 	// ProgrammingHook is the program accelerator-fpga on the host and further arguments of its
-	// command hook, which programs a device before the container starts that is given it. If it
-	// is nil, or CDI is, containers get devices as they are.
+	// command hook, which programs the devices of a container before it starts. If it or CDI
+	// is nil, devices are not programmed.
 	ProgrammingHook *cdi.Hook
 	// AllocationPolicy chooses the devices for a container that asks for several.
 	AllocationPolicy prefer.Policy

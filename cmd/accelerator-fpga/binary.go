@@ -24,9 +24,9 @@ func newInstallBinary() *cobra.Command {
 		Short:  "Put this program into a directory of the host",
 		Hidden: true,
 		Long: `Copies this program to DIRECTORY/accelerator-fpga, in place of the one that is there.
-There is always a whole one, also after a crash; processes that run the old one go
-on. The directory must belong to the user who calls this, and nobody else may be
-able to write to it: container runtimes run the program as root.`,
+At each moment there is a whole one, also after a crash; processes that run the old
+one continue. The directory must belong to the effective user, and no other user may be able
+to write to it: container runtimes run the program as root.`,
 		Example: "  accelerator-fpga install-binary /opt/accelerator-fpga/bin",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -64,13 +64,13 @@ func installBinary(dir string) error {
 	if err := checkHostDir(dir, here); err != nil {
 		return err
 	}
-	// A link would be replaced, and never be followed. But whoever made it relies on it.
+	// Rename would replace a link and not follow it. But an administrator may rely on it.
 	switch old, err := root.Lstat(binaryName); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
 	case !old.Mode().IsRegular():
-		return fmt.Errorf("%s: found %s, want a file or nothing: remove it", filepath.Join(dir, binaryName), old.Mode().Type())
+		return fmt.Errorf("%s: %s, want a regular file or none: remove it", filepath.Join(dir, binaryName), old.Mode().Type())
 	}
 	if err := removeTemporary(root, here); err != nil {
 		return err
@@ -132,10 +132,10 @@ func checkHostDir(dir string, open *os.File) error {
 		return err
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != uint32(os.Geteuid()) {
-		return fmt.Errorf("%s: owned by uid %d, want %d: whoever can write to it decides what runs as root", dir, owner, os.Geteuid())
+		return fmt.Errorf("%s: owned by uid %d, want %d: programs in it run as root", dir, owner, os.Geteuid())
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("%s: mode %#o, want that others cannot write to it (chmod go-w): whoever can, decides what runs as root", dir, mode)
+		return fmt.Errorf("%s: mode %#o, want it not writable by group and others (chmod go-w): programs in it run as root", dir, mode)
 	}
 	const noexec = 0x8 // ST_NOEXEC of statfs(2)
 	var s syscall.Statfs_t

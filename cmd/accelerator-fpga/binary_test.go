@@ -82,7 +82,7 @@ func TestInstallBinary(t *testing.T) {
 	install()
 }
 
-// While it is installed again and again, there is a whole program at each moment.
+// There is a whole program at each moment of repeated installations.
 func TestInstallBinaryIsNeverMissing(t *testing.T) {
 	dir, self := hostDir(t)
 	if err := installBinary(dir); err != nil {
@@ -134,12 +134,12 @@ func TestInstallBinaryRefuses(t *testing.T) {
 	}{
 		{"no directory", func(dir, _ string) error { return os.Remove(dir) }, "no such file or directory"},
 		{"a file", func(dir, _ string) error { return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o644)) }, "not a directory"},
-		{"writable by the group", func(dir, _ string) error { return os.Chmod(dir, 0o775) }, "mode 0775, want that others cannot write to it (chmod go-w)"},
-		{"writable by all, sticky", func(dir, _ string) error { return os.Chmod(dir, 0o777|fs.ModeSticky) }, "mode 0777, want that others cannot"},
-		{"a link", func(_, path string) error { return os.Symlink("/bin/true", path) }, "found L---------, want a file or nothing: remove it"},
-		{"a link to nothing", func(_, path string) error { return os.Symlink("none", path) }, "want a file or nothing"},
-		{"a directory", func(_, path string) error { return os.Mkdir(path, 0o755) }, "found d---------, want a file or nothing"},
-		{"a pipe", func(_, path string) error { return syscall.Mkfifo(path, 0o755) }, "found p---------, want a file or nothing"},
+		{"writable by the group", func(dir, _ string) error { return os.Chmod(dir, 0o775) }, "mode 0775, want it not writable by group and others (chmod go-w)"},
+		{"writable by all, sticky", func(dir, _ string) error { return os.Chmod(dir, 0o777|fs.ModeSticky) }, "mode 0777, want it not writable by group and others"},
+		{"a link", func(_, path string) error { return os.Symlink("/bin/true", path) }, "L---------, want a regular file or none: remove it"},
+		{"a link to nothing", func(_, path string) error { return os.Symlink("none", path) }, "want a regular file or none"},
+		{"a directory", func(_, path string) error { return os.Mkdir(path, 0o755) }, "d---------, want a regular file or none"},
+		{"a pipe", func(_, path string) error { return syscall.Mkfifo(path, 0o755) }, "p---------, want a regular file or none"},
 		{"another owner", func(dir, _ string) error {
 			if os.Geteuid() != 0 {
 				return errors.ErrUnsupported

@@ -11,7 +11,7 @@ import (
 // file is the bitstream that a command works on.
 type file struct{ path string }
 
-// addTo makes a command take FILE, or -b FILE as Intel's tool does.
+// addTo makes a command take FILE, or -b FILE as Intel's tool has it.
 func (f *file) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.path, "bitstream", "b", "", "the `FILE`, as Intel's fpga_tool names it")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
@@ -30,7 +30,7 @@ func newInfo(s *settings) *cobra.Command {
 	var f file
 	cmd := &cobra.Command{
 		Use:   "info FILE",
-		Short: "Show what is in a bitstream",
+		Short: "Show the ids and the size of a bitstream",
 		Long: `Shows the format of a bitstream (.gbs or .aocx), the interface that it fits, its AFU
 and its size. It checks the whole file, and needs neither card nor root.`,
 		Example: `  accelerator-fpga info nlb_400.gbs
@@ -63,10 +63,10 @@ func newInstall(s *settings) *cobra.Command {
 		Short: "Put a bitstream into the store",
 		Long: `Copies a bitstream to STORE/INTERFACE/AFU.gbs or STORE/INTERFACE/HASH.aocx, where
 INTERFACE, AFU and HASH are the ids in the file. Missing directories are made. The
-store and its files must belong to the user who calls this, and nobody else may be
-able to write to them: whoever can, decides what is programmed.`,
+store and its files must belong to the effective user, and no other user may be able
+to write to them: a user who can decides which bitstreams are programmed.`,
 		Example: `  accelerator-fpga install nlb_400.gbs
-  accelerator-fpga install --dry-run nlb_400.gbs        only say where it would be put
+  accelerator-fpga install --dry-run nlb_400.gbs        check everything, print the place
   accelerator-fpga install --force nlb_400.gbs          replace the one that is there`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := programming.Open(f.path)

@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// cardRow is a card as programs see it. Keys that accelerator-device-plugin devices has, too,
-// have the same meaning there.
+// cardRow is a card in JSON. Keys that accelerator-device-plugin devices has, too, have the
+// same meaning there.
 type cardRow struct {
 	ID         string    `json:"id"`
 	PCIAddress string    `json:"pciAddress"`
@@ -49,7 +49,7 @@ type portRow struct {
 	Parent      string            `json:"parent"` // the FME
 	Attributes  map[string]string `json:"attributes,omitempty"`
 
-	afu        string // for people
+	afu        string // as tables show it
 	attributes []fpga.Attribute
 }
 
@@ -71,7 +71,7 @@ func portRowOf(c fpga.Card, p fpga.Port, attributes []fpga.Attribute) portRow {
 	if p.Number >= 0 {
 		r.PortID = &p.Number
 	}
-	if len(c.Ports) > 1 && p.Number >= 0 {
+	if p.Number > 0 { // as the daemon has it
 		r.ID += "-p" + strconv.Itoa(p.Number)
 	}
 	if p.AFUErr != nil && !errors.Is(p.AFUErr, fs.ErrNotExist) {
@@ -130,8 +130,8 @@ func printPorts(w io.Writer, rows []portRow, asJSON bool) error {
 	return t.Flush()
 }
 
-func printNone(w io.Writer, what string) error {
-	_, err := fmt.Fprintf(w, "no %s of an FPGA card: lspci -k shows cards and their drivers\n", what)
+func printNone(w io.Writer, kind string) error {
+	_, err := fmt.Fprintf(w, "no %s of an FPGA card: lspci -k shows cards and their drivers\n", kind)
 	return err
 }
 

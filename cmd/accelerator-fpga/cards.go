@@ -31,7 +31,7 @@ func (d *device) addPortTo(cmd *cobra.Command) {
 	cmd.Flags().Lookup("port").DefValue = "0" // the help shows no default
 }
 
-// once is a flag that is given once at most: of two cards, one would be programmed.
+// once is a flag that may be given once. Of two cards, only one would be programmed.
 type once struct {
 	value *string
 	set   bool
@@ -124,7 +124,7 @@ func newListPort(s *settings) *cobra.Command {
 		Short: "List the ports of the cards, with their AFU",
 		Long: `Lists the ports of this node's cards: the AFU that each has now, its FME, and the
 interface that bitstreams for it must have. A port whose AFU is "disabled" is being
-programmed, or that has failed.`,
+programmed, or a programming has failed.`,
 		Example: `  accelerator-fpga list-port
   accelerator-fpga list-port -o json | jq -r '.[] | [.id, .afuId] | @tsv'`,
 		Args: noArgument,
@@ -144,7 +144,7 @@ programmed, or that has failed.`,
 	}
 }
 
-// cards returns the cards, also beside an error.
+// cards returns the cards of the node. With an error, it returns those that could be read.
 func (s *settings) cards() ([]fpga.Card, error) {
 	host, err := s.host()
 	if err != nil {
@@ -158,8 +158,7 @@ func newFPGAInfo(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fpgainfo --device CARD",
 		Short: "Show a card: its FME and its ports",
-		Long: `Shows the FME and the ports of a card with what sysfs has on them: ids, state and
-errors.`,
+		Long:  `Shows the FME and the ports of a card, as sysfs has them: ids, state and errors.`,
 		Example: `  accelerator-fpga fpgainfo --device 3b:00.0
   accelerator-fpga fpgainfo --device /dev/dfl-fme.0 -o json | jq -r '.ports[].afuId'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -197,8 +196,8 @@ func newFMEInfo(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fmeinfo --device CARD",
 		Short: "Show the management engine (FME) of a card",
-		Long: `Shows the FME of a card with what sysfs has on it. ports_num counts the ports that are
-released, too; "manager state" is how the last programming ended.`,
+		Long: `Shows the FME of a card, as sysfs has it. ports_num counts released ports, too; "manager
+state" is the result of the last programming.`,
 		Example: `  accelerator-fpga fmeinfo --device dfl-fme.0
   accelerator-fpga fmeinfo --device 3b:00.0 -o json | jq -r .interfaceId`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -226,8 +225,8 @@ func newPortInfo(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "portinfo --device CARD [--port N]",
 		Short: "Show a port of a card",
-		Long: `Shows a port with what sysfs has on it: its AFU, its power state and its errors. The
-port is not opened: closing it would reset the AFU.`,
+		Long: `Shows a port, as sysfs has it: its AFU, its power state and its errors. The port is not
+opened: closing it would reset the AFU.`,
 		Example: `  accelerator-fpga portinfo --device dfl-port.0
   accelerator-fpga portinfo --device 3b:00.0 --port 1 -o json | jq -r .afuId`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -195,8 +195,8 @@ func TestCardsAsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &ports); err != nil || len(ports) != 2 {
 		t.Fatal(err, stdout)
 	}
-	if diff := cmp.Diff(port, ports[1]); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	if diff := cmp.Diff(port, ports[1]); diff != "" || ports[0]["id"] != "01:00.0" {
+		t.Errorf("%v, (-want +got):\n%s", ports[0]["id"], diff)
 	}
 	stdout, _, _ = n.run(t, "-o json list-fme")
 	if err := json.Unmarshal([]byte(stdout), &fmes); err != nil || len(fmes) != 1 {
@@ -295,7 +295,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// What a terminal shows while a card is programmed; without terminal, nothing.
+// Progress is shown on a terminal only.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,11 +20,11 @@ func newHook(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hook [--device ID]... [--afu ID]",
 		Short: "Program the cards of a container before it starts",
-		Long: `Is run by a container runtime as createRuntime hook, through a CDI specification. It
-reads the OCI state on stdin and the container's config.json. For each pair of
+		Long: `Programs the cards of a container. Container runtimes run this command as a
+createRuntime hook, which a CDI specification names. It reads the OCI state on stdin and the container's config.json. For each pair of
 environment variables FPGA_REGION_n (id of an interface) and FPGA_AFU_n (id of an
-AFU, or hash of an AOCX) one of the container's cards gets that AFU. If that
-fails, the container does not start.
+AFU, or hash of an AOCX) one of the container's cards gets that AFU. If the
+command fails, the container does not start.
 
 The container's cards are those that the hook's entries in config.json name with
 --device. An invocation with --device programs only these cards; without, all. If no
@@ -31,11 +32,11 @@ entry has --device, the container's cards are the ports in linux.devices.
 
 With --afu, each --device gets that AFU, and the environment is not looked at.
 
-A card that has its AFU already is left as it is. What was done is logged to syslog or the
+A card that has its AFU already is left as it is. The result is logged to syslog or the
 journal (accelerator-fpga), or to a file if there is neither.`,
 		Example: `  accelerator-fpga hook --device 3b:00.0 < state.json
   accelerator-fpga hook --device 3b:00.0 --afu d8424dc4a4a3c413f89e433683f9040b < state.json
-  journalctl -t accelerator-fpga | accelerator-device-plugin logs --device 3b:00.0`,
+  journalctl -t accelerator-fpga -o cat | accelerator-device-plugin logs --device 3b:00.0`,
 		Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("afu") && (flags.AFU == "" || len(flags.Devices) == 0) {
@@ -52,14 +53,16 @@ journal (accelerator-fpga), or to a file if there is neither.`,
 			if err != nil {
 				return asFailure(err)
 			}
+			// The runtime kills the hook after 110 s, without a reason.
+			s.timeout = min(s.timeout, 100*time.Second)
 			ctx, cancel := s.deadline(cmd.Context())
 			defer cancel()
 			store := programming.Store(s.store)
 			h := hook.Hook{
 				Flags: flags, Self: self, Parse: parseHook, Host: host, Store: store,
 				Program: fpga.Programmer{Host: host, LockDir: s.lockDir, Store: store, Begin: func() error {
-					// A runtime that is killed leaves its hook behind, and the card may be another pod's
-					// by the time when the hook has the lock.
+					// A hook outlives its killed runtime, and the card may be another pod's by the time the
+					// hook has the lock.
 					if os.Getppid() != parent {
 						return errors.New("the container runtime has ended meanwhile, want it to wait for its hook: nothing was programmed")
 					}

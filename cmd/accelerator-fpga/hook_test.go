@@ -22,7 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/hook"
 )
 
-// A process of this test binary whose name is that of the program is the program.
+// The test binary is the program if it is called by the program's name.
 func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case "accelerator-fpga":
@@ -218,7 +218,7 @@ func TestHookEnds(t *testing.T) {
 				}
 			}
 			err = cmd.Wait()
-			want := "accelerator-fpga hook: cards of the container: does not come back: " + test.want + "\n"
+			want := "accelerator-fpga hook: cards of the container: no answer: " + test.want + "\n"
 			if diff := cmp.Diff(want, stderr.String()); diff != "" || cmd.ProcessState.ExitCode() != 1 {
 				t.Errorf("%v, stderr (-want +got):\n%s", err, diff)
 			}
@@ -278,7 +278,7 @@ func TestHookOrphaned(t *testing.T) {
 	}
 }
 
-// The entries of config.json are read as the command line is.
+// The entries of config.json are parsed like the command line.
 func TestParseHook(t *testing.T) {
 	for _, test := range []struct {
 		args string

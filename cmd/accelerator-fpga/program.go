@@ -53,7 +53,7 @@ stays until the driver is done.`,
 					return asFailure(err)
 				}
 			}
-			there := !force && b.Format == programming.GBS && b.InterfaceID == card.InterfaceID && b.AFUID == port.AFUID
+			there := !force && b.InterfaceID == card.InterfaceID && fpga.Loaded(port, b)
 			if !dryRun && !there {
 				ctx, cancel := s.deadline(cmd.Context())
 				defer cancel()
@@ -93,7 +93,7 @@ func addQuiet(cmd *cobra.Command, quiet *bool) {
 	cmd.Flags().BoolVarP(quiet, "quiet", "q", false, "print nothing but errors")
 }
 
-// stdout returns where a command prints what it has done.
+// stdout returns the writer for the result of a command.
 func stdout(cmd *cobra.Command, quiet bool) io.Writer {
 	if quiet {
 		return io.Discard
@@ -126,7 +126,7 @@ func progress(w io.Writer, show bool, text string) (done func()) {
 	return func() { close(stop); <-stopped }
 }
 
-// programmedRow is what pr has done, as programs see it.
+// programmedRow is the result of pr in JSON.
 type programmedRow struct {
 	row
 	PCIAddress string `json:"pciAddress"`
@@ -157,7 +157,7 @@ func newRelease(s *settings) *cobra.Command {
 	return newMove(s, &cobra.Command{
 		Use:   "release --device CARD --port N",
 		Short: "Take a port from the physical function, for a virtual one",
-		Long: `Releases a port: the physical function and /dev have it no more. To make virtual functions,
+		Long: `Releases a port: the physical function and /dev no longer have it. To make virtual functions,
 release one port for each, and write their number to sriov_numvfs of the card. It needs root,
 and a port that no process has open.`,
 		Example: `  accelerator-fpga release --device 3b:00.0 --port 1
@@ -176,7 +176,7 @@ functions first.`,
 	}, "assigned", fpga.Programmer.Assign)
 }
 
-// movedRow is what release or assign has done, as programs see it.
+// movedRow is the result of release or assign in JSON.
 type movedRow struct {
 	PCIAddress string `json:"pciAddress"`
 	PortID     int    `json:"portId"`

@@ -46,7 +46,7 @@ type settings struct {
 
 func (s *settings) json() bool { return s.output == "json" }
 
-// host returns the node whose cards are meant.
+// host returns the node whose cards the commands show and program.
 func (s *settings) host() (fpga.Host, error) {
 	isSysfs, err := sysfs.IsSysfs(s.sysfs)
 	return fpga.Host{Sys: s.sysfs, Dev: s.dev, Simulated: !isSysfs}, err

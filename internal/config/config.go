@@ -24,9 +24,8 @@ type Config struct {
 	AllocationPolicy  string // one of prefer.Policies
 	CDIDir            string // "": off
 
-	// ProgrammingHook is the path of accelerator-fpga on the host, which programs a device
-	// before a container starts that is given it, in mode region; "": off. There is a CDIDir
-	// then.
+	// ProgrammingHook is the path of accelerator-fpga on the host, which programs the devices of
+	// a container before it starts, in mode region; "": off. It requires CDIDir.
 	ProgrammingHook     string
 	ProgrammingHookArgs []string // further arguments of its command hook
 
@@ -129,7 +128,7 @@ func (l *Loader) settings() *pflag.FlagSet {
 	fs.Var(number(&c.AccelNbUnits, 1, 10_000), "accel-nbunits", "number of units, in mode pool")
 	fs.Var(oneOf(&c.AllocationPolicy, prefer.Policies()...), "allocation-policy", "which devices a container gets that asks for several: packed (few cards), spread (many)")
 	fs.Var(optionalAbsolute(&c.CDIDir, "/var/run/cdi"), "cdi-dir", "directory for a CDI spec, such as /var/run/cdi: containers get their nodes by that; empty: they get them from the kubelet")
-	fs.Var(optionalAbsolute(&c.ProgrammingHook, "/opt/accelerator-fpga/bin/accelerator-fpga"), "programming-hook", "path of accelerator-fpga on the host: in mode region it programs a card before a container starts that is given the card; wants cdi-dir; empty: off")
+	fs.Var(optionalAbsolute(&c.ProgrammingHook, "/opt/accelerator-fpga/bin/accelerator-fpga"), "programming-hook", "path of accelerator-fpga on the host: in mode region it programs the cards of a container before it starts; wants cdi-dir; empty: off")
 	fs.Var(arguments(&c.ProgrammingHookArgs), "programming-hook-arg", "further arguments of accelerator-fpga hook, separated by white space; may be given several times")
 	fs.Var(nodeName(&c.NodeName), "node-name", "this node, as the API server knows it: for its annotation and events; empty: the API server is not spoken to")
 	onOff(fs, &c.NodeAnnotation, "node-annotation", "the node's annotation fpga.intel.com/device-plugin-mode overrules the mode, with node-name")

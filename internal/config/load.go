@@ -97,7 +97,7 @@ func (l *Loader) loadKey(key string, value *yaml.Node) error {
 	}
 	for _, v := range values {
 		if v = resolve(v); !isValue(v) {
-			return fmt.Errorf("%s: want one value, found %s", key, found(v))
+			return fmt.Errorf("%s: %s, want one value", key, found(v))
 		}
 		if err := f.Value.Set(v.Value); err != nil {
 			return fmt.Errorf("%s: %q: %w", key, v.Value, err)

@@ -36,18 +36,18 @@ func (c *Config) settle() error {
 		return fmt.Errorf("resource-namespace %q: CDI wants a letter at its beginning; name another one, or no cdi-dir", c.ResourceNamespace)
 	}
 	if c.ProgrammingHook != "" && c.CDIDir == "" {
-		return fmt.Errorf("programming-hook %q wants cdi-dir: the container runtime finds the hook in the CDI spec", c.ProgrammingHook)
+		return fmt.Errorf("programming-hook %q without cdi-dir, want both: the container runtime finds the hook in the CDI spec", c.ProgrammingHook)
 	}
 	if len(c.ProgrammingHookArgs) > 0 && c.ProgrammingHook == "" {
-		return fmt.Errorf("programming-hook-arg %q wants programming-hook", strings.Join(c.ProgrammingHookArgs, " "))
+		return fmt.Errorf("programming-hook-arg %q without programming-hook, want both", strings.Join(c.ProgrammingHookArgs, " "))
 	}
 	for _, arg := range c.ProgrammingHookArgs {
 		if name, _, _ := strings.Cut(arg, "="); name == "--device" || name == "--afu" {
-			return fmt.Errorf("programming-hook-arg %q, want flags of the whole node such as --store: a container's card and AFU are its own", arg)
+			return fmt.Errorf("programming-hook-arg %q, want flags that hold for all containers, such as --store", arg)
 		}
 	}
 	if c.Events && c.NodeName == "" {
-		return errors.New("events wants node-name: the name of this node at the API server")
+		return errors.New("events without node-name, want both: the name of this node at the API server")
 	}
 	if n := len(c.KubeletDir); n > longestKubeletDir {
 		return fmt.Errorf("kubelet-dir %q: found a path of %d bytes, allowed are %d: sockets in it have no room for more", c.KubeletDir, n, longestKubeletDir)

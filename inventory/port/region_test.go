@@ -26,8 +26,8 @@ const (
 	twoPorts = "pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/region0/"
 )
 
-// region is one that is well, as mode region has it: its ports' nodes and its FME, to
-// be programmed at the start of a container; changed by each change.
+// region returns a healthy unit of mode region, with its ports' nodes and its FME, to be
+// programmed at the start of a container, after the changes.
 func region(name, fme string, nodes []string, changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
 		Name: name, PortIDKnown: true, AFUIDKnown: true, InterfaceID: pacID, InterfaceIDKnown: true,

@@ -83,7 +83,7 @@ type place struct {
 }
 
 // Cards returns the cards of the node, sorted by address. Cards that leave meanwhile are left
-// out. The error is for what could not be read besides the cards that are returned.
+// out. With an error, it returns the cards that could be located.
 func Cards(h Host) ([]Card, error) {
 	places, err := locate(h)
 	cards := make([]Card, 0, len(places))

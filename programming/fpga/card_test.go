@@ -170,8 +170,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Find reads nothing of other cards: one may not answer. A FIFO without writer blocks whoever
-// opens it.
+// Find reads no attribute of other cards, since a card may not answer. A FIFO without writer
+// blocks an open for reading.
 func TestFindReadsOneCard(t *testing.T) {
 	h := newHost(t, "kernel-6.1-one-card", "opae-one-card")
 	afuID := h.Sys + "/class/fpga/intel-fpga-dev.0/intel-fpga-port.0/afu_id"
@@ -183,7 +183,7 @@ func TestFindReadsOneCard(t *testing.T) {
 	}
 }
 
-// Entries that lead nowhere are cards that come or go.
+// Broken entries are cards that come or go.
 func TestCardsComeAndGo(t *testing.T) {
 	h := newHost(t, "kernel-6.1-one-card")
 	class := h.Sys + "/class/fpga_region"

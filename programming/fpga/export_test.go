@@ -4,10 +4,10 @@ import (
 	"unsafe"
 )
 
-// SetIoctl makes do take the place of the driver.
+// SetIoctl puts do in the place of the driver.
 func (p *Programmer) SetIoctl(do func(fd int, request uintptr, arg unsafe.Pointer) error) { p.do = do }
 
-// ProgramArg is what the driver finds at the argument of a request to program.
+// ProgramArg is the argument of a request to program, as the driver reads it.
 type ProgramArg struct {
 	Size, Flags, Port uint32
 	Data              []byte
@@ -28,7 +28,7 @@ func PortArgAt(arg unsafe.Pointer) (size, flags, port uint32) {
 	return a.size, a.flags, a.port
 }
 
-// Offsets returns the sizes of the structures, and where their fields are.
+// Offsets returns the sizes of the structures and the offsets of their fields.
 func Offsets() map[string]uintptr {
 	var program programArg
 	var port portArg

@@ -33,9 +33,8 @@ type Programmer struct {
 var ErrLoaded = errors.New("the port has the AFU already")
 
 // Program programs a port of a card and returns when the port has the bitstream's AFU. It
-// blocks until it has the lock of the FME, and ends with ctx. If the port has the AFU of a GBS
-// already, it returns [ErrLoaded] at once: another process was first. An AOCX is always
-// programmed, since all AOCX have one AFU id.
+// blocks until it has the lock of the FME, and ends with ctx. If the port has the AFU
+// already, as [Loaded] has it, it returns [ErrLoaded] at once: another process was first.
 //
 // It refuses what [Fits] refuses, and a port that another process has open. An error names the
 // card and the remedy, in one line.
@@ -71,7 +70,7 @@ func within(ctx context.Context, card Card, number int, work func() error) error
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		const grace = 200 * time.Millisecond // for the error of work, which names what it waited for
+		const grace = 200 * time.Millisecond // for the error of work, which names the cause
 		select {
 		case err = <-done:
 		case <-time.After(grace):
@@ -98,7 +97,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	if err != nil {
 		return err
 	}
-	if b.Format == programming.GBS && port.AFUID == b.AFUID && !p.Always {
+	if Loaded(port, b) && !p.Always {
 		return ErrLoaded
 	}
 	data, err := b.Map(ctx, p.Store)
@@ -118,8 +117,16 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	if err != nil {
 		return err
 	}
+	// It takes seconds to unpack an AOCX, and another card may be in the slot by now.
+	id, err := t.readInterfaceID()
+	if err == nil && id != b.InterfaceID {
+		err = fmt.Errorf("interface %q by now, want %q: another card has taken its place", id, b.InterfaceID)
+	}
 	portDir := t.portDir(port.Name)
-	unused, err := openNode(p.Host, portDir, syscall.O_EXCL)
+	unused := -1
+	if err == nil {
+		unused, err = openNode(p.Host, portDir, syscall.O_EXCL)
+	}
 	if err != nil {
 		syscall.Close(fme)
 		return err
@@ -176,6 +183,12 @@ func (p Programmer) ioctl() ioctl {
 
 var errNoFME = errors.New("no FME, want one: a virtual function is programmed on the host that has its physical function")
 
+// Loaded reports whether the port, as it was read, has the AFU of the bitstream. It is false for
+// what shares its AFU id with others: an AOCX, and all that has the id of AOCX.
+func Loaded(port Port, b *programming.Bitstream) bool {
+	return b.Format == programming.GBS && b.AFUID != programming.OpenCL && port.AFUID == b.AFUID
+}
+
 // Fits returns an error unless the port, as it was read, can be programmed with the bitstream.
 func Fits(card Card, port Port, b *programming.Bitstream) error {
 	switch {
@@ -207,8 +220,8 @@ type taken struct {
 	lock *programming.Lock
 }
 
-// take acquires the lock of a card, and reads the card anew: it can have left and another one
-// have come in its place.
+// take acquires the lock of a card and reads the card anew: by then another card can have its
+// address.
 func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	if card.FME == "" {
 		return t, errNoFME
@@ -226,7 +239,7 @@ func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	}
 	t.card = t.read()
 	if t.card.FMEAddress != card.FMEAddress || t.card.InterfaceID != card.InterfaceID {
-		return t, fmt.Errorf("FME at %q with interface %q, want %q and %q: another card has come in its place", t.card.FMEAddress, t.card.InterfaceID, card.FMEAddress, card.InterfaceID)
+		return t, fmt.Errorf("FME at %q with interface %q, want %q and %q: another card has taken its place", t.card.FMEAddress, t.card.InterfaceID, card.FMEAddress, card.InterfaceID)
 	}
 	return t, nil
 }
@@ -246,7 +259,7 @@ func openNode(h Host, dir string, flag int) (fd int, err error) {
 	case err != nil:
 		return -1, fmt.Errorf("%s: %w%s", path, err, remedy(err))
 	}
-	// Both can have changed in between: the node, and the card that has the number.
+	// Meanwhile the node can have been replaced, and its number given to another card.
 	var st syscall.Stat_t
 	err = syscall.Fstat(fd, &st)
 	if err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFCHR {
@@ -264,7 +277,7 @@ func openNode(h Host, dir string, flag int) (fd int, err error) {
 	return fd, nil
 }
 
-// remedy returns what to do about an error of a node.
+// remedy returns the remedy for an error of a node, or "".
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
@@ -277,7 +290,7 @@ func remedy(err error) string {
 	return ""
 }
 
-// explain returns the error of a request to program, with what the card and its driver report,
+// explain returns the error of a request to program, with the errors that the card and its driver report,
 // and the remedy.
 func (t taken) explain(err error, portDir, text string) error {
 	if _, gone := os.Lstat(portDir); errors.Is(gone, fs.ErrNotExist) {
@@ -291,9 +304,11 @@ func (t taken) explain(err error, portDir, text string) error {
 	case errors.Is(err, syscall.ETIMEDOUT):
 		hint = ": the card did not finish in time: it was pulled, or does not answer; reset it or its slot, or power the node off and on"
 	case errors.Is(err, syscall.EINVAL):
-		hint = ": the driver refuses the request: is the port released? accelerator-fpga assign"
+		// fme_pr, dfl-fme-pr.c: the FME is being removed. A dead card has it, too: its bridges
+		// cannot be disabled. The port was there a moment ago.
+		hint = ": the driver refuses the request, want a card that answers: dmesg"
 		if t.name == "opae" {
-			hint = ": the driver refuses the request: is the port released, or the length of the raw bitstream not a multiple of 4?"
+			hint += "; or is the length of the raw bitstream not a multiple of 4?"
 		}
 	case errors.Is(err, syscall.EFAULT):
 		hint = ": the file got shorter meanwhile, want it left alone: accelerator-fpga install replaces files"
@@ -328,8 +343,11 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 	defer tick.Stop()
 	for {
 		id, err := sysfs.ReadAs(portDir+"/afu_id", sysfs.ParseID)
-		if err == nil && id == b.AFUID {
+		switch {
+		case err == nil && id == b.AFUID:
 			return nil
+		case errors.Is(err, fs.ErrNotExist): // the request succeeds if the card is pulled meanwhile
+			return fmt.Errorf("programmed, but not verified: %w", errLeft)
 		}
 		select {
 		case <-tick.C:

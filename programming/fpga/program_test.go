@@ -150,6 +150,8 @@ func TestProgram(t *testing.T) {
 			0xb680, fpga.ProgramArg{Size: 24, Data: raw}},
 		{"another AOCX", "kernel-6.1-one-card", "01:00.0", "x.aocx", aocx, false, bits.OpenCL,
 			0xb680, fpga.ProgramArg{Size: 24, Data: raw}},
+		{"GBS with the id of all AOCX", "kernel-6.1-one-card", "01:00.0", "x.gbs", bits.GBS(bits.Metadata(pac, bits.OpenCL), raw), false, bits.OpenCL,
+			0xb680, fpga.ProgramArg{Size: 24, Data: raw}},
 		{"there already", "kernel-6.1-one-card", "01:00.0", "x.gbs", bits.GBS(bits.Metadata(pac, afu), raw), false, afu,
 			0, fpga.ProgramArg{}},
 		{"there already, always", "kernel-6.1-one-card", "01:00.0", "x.gbs", bits.GBS(bits.Metadata(pac, afu), raw), true, afu,
@@ -209,8 +211,8 @@ func TestProgramOtherPort(t *testing.T) {
 	}
 }
 
-// A refused programming sends no request; an error has one line, the card, what is wrong and
-// what to do.
+// A refused programming sends no request; an error has one line, the card, the cause and the
+// remedy.
 func TestProgramRefuses(t *testing.T) {
 	allF := strings.Repeat("f", 32)
 	r := newRig(t, "kernel-6.1-one-card")
@@ -305,7 +307,7 @@ func TestProgramFails(t *testing.T) {
 		{"EIO of opae", "opae-one-card", syscall.EIO, func(_ *rig, arg unsafe.Pointer) { fpga.SetStatus(arg, 1<<1|1<<6|1<<9) },
 			"the card reports CRC error, secure load error, error bit 9"},
 		{"ETIMEDOUT", "kernel-6.1-one-card", syscall.ETIMEDOUT, nil, "did not finish in time"},
-		{"EINVAL", "kernel-6.1-one-card", syscall.EINVAL, nil, "is the port released?"},
+		{"EINVAL", "kernel-6.1-one-card", syscall.EINVAL, nil, "the driver refuses the request, want a card that answers: dmesg"},
 		{"EINVAL of opae", "opae-one-card", syscall.EINVAL, nil, "not a multiple of 4?"},
 		{"ENODEV", "kernel-6.1-one-card", syscall.ENODEV, nil, "the card has left, or its driver"},
 		{"ENOTTY", "kernel-6.1-one-card", syscall.ENOTTY, nil, "a simulated card cannot be programmed"},
@@ -337,7 +339,17 @@ func TestProgramFails(t *testing.T) {
 	}
 }
 
-// The request succeeds, and the port has another AFU.
+// A card that takes the place of another while its bitstream is unpacked is not programmed.
+func TestProgramCardReplacedMeanwhile(t *testing.T) {
+	r := newRig(t, "kernel-6.1-one-card")
+	card, port := r.card("01:00.0")
+	b := r.gbs(pac, otherAFU)
+	r.answer = func(unsafe.Pointer) error { t.Error("programmed"); return nil }
+	r.p.Begin = func() error { r.write("compat_id", otherAFU); return nil }
+	r.refused(r.p.Program(t.Context(), card, port, b), "card 01:00.0, port 0: ", "another card has taken its place")
+}
+
+// The request succeeds, and the port has another AFU, or is gone.
 func TestProgramReadsBack(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -353,6 +365,13 @@ func TestProgramReadsBack(t *testing.T) {
 		time.AfterFunc(500*time.Millisecond, func() { r.write("afu_id", otherAFU) })
 		if err := r.p.Program(t.Context(), card, port, b); err != nil {
 			t.Error(err)
+		}
+		r.answer = func(unsafe.Pointer) error { return os.RemoveAll(r.host.Sys) }
+		begin = time.Now()
+		err = r.p.Program(t.Context(), card, port, r.gbs(pac, afu))
+		r.refused(err, "card 01:00.0, port 0: ", "programmed, but not verified: the card has left, want it plugged in")
+		if waited := time.Since(begin); waited > 0 {
+			t.Errorf("waited %s for a card that has left, want 0s", waited)
 		}
 	})
 }
@@ -442,7 +461,7 @@ func TestReleaseRefusesNumber(t *testing.T) {
 	}
 }
 
-// Without a seam, the request goes to the file that a simulated card has as its node.
+// Without SetIoctl, the request goes to the regular file that is the node of a simulated card.
 func TestSimulatedCard(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -477,7 +496,7 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		debug.FreeOSMemory() // or garbage of the test hides what is used
+		debug.FreeOSMemory() // garbage of the test would hide the use of memory
 		before, during := rssAnon(t), int64(0)
 		r.p.SetIoctl(func(_ int, _ uintptr, arg unsafe.Pointer) error {
 			data := fpga.ProgramArgAt(arg).Data
@@ -516,7 +535,7 @@ func rssAnon(t *testing.T) int64 {
 	return n << 10
 }
 
-// On a true host a node must be a device that has the card's number. /dev/null plays it.
+// On a true host a node must be a device that has the card's number. /dev/null is that device here.
 func TestDeviceNodes(t *testing.T) {
 	for _, test := range []struct {
 		name, dev string // the number in sysfs

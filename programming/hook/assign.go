@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
@@ -17,28 +18,28 @@ type placement struct {
 	loaded bool // the port has the AFU
 }
 
-// assign returns a card for each pair, in the order of pairs. A card has one pair at most.
-// Cards, which have a port each at least, keep an AFU that is wanted; the other pairs get the remaining cards in order.
+// assign returns a card for each pair, in the order of pairs. A card has one pair at most, and
+// must have a port. Cards keep an AFU that is wanted; the other pairs get the remaining cards in
+// order.
 //
-// It returns the same again once some or all of the cards are programmed as it said. So it
-// first decides which AFU each card gets, equal pairs together, and only then which of the
-// equal pairs is meant. And it goes through the cards for what they hold, since one with
-// several ports can hold several AFUs.
+// The result stays the same when some or all of the cards have been programmed by it. So assign
+// first decides which AFU each card gets, for equal pairs together, and then which of the equal
+// pairs gets which card. It begins with the cards, not with the pairs, since a card with several
+// ports can hold several AFUs.
 func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	type demand struct {
 		pair // the first of equal ones
 		open int
 	}
 	var demands []demand
-	find := func(p pair) int {
-		return slices.IndexFunc(demands, func(d demand) bool { return d.interfaceID == p.interfaceID && d.afu == p.afu })
-	}
+	index := map[[2]string]int{} // of the demand, by its ids: a pod can name 100,000 pairs
 	for _, p := range pairs {
-		if i := find(p); i >= 0 {
-			demands[i].open++
-		} else {
-			demands = append(demands, demand{p, 1})
+		ids := [2]string{p.interfaceID, p.afu}
+		if _, ok := index[ids]; !ok {
+			index[ids] = len(demands)
+			demands = append(demands, demand{pair: p})
 		}
+		demands[index[ids]].open++
 	}
 	gets := make([]int, len(cards)) // index of a demand, or -1
 	for i, card := range cards {
@@ -61,9 +62,9 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	}
 	var placements []placement
 	for _, p := range pairs {
-		i := slices.Index(gets, find(p))
+		i := slices.Index(gets, index[[2]string{p.interfaceID, p.afu}])
 		if i < 0 {
-			return nil, fmt.Errorf("%s: no card is left for interface %s, want as many cards as pairs; the container has %s: change the resources or the env of the container",
+			return nil, fmt.Errorf("%s: no card is left for interface %s, want as many cards as pairs: change the resources or the env of the container, which has %s",
 				p.name, p.interfaceID, describe(cards))
 		}
 		gets[i] = -1
@@ -73,13 +74,10 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	return placements, nil
 }
 
-// openCL is the AFU id of all AOCX, whatever their kernels are.
-const openCL = "18b79ffa2ee54aa096ef4230dafacb5f"
-
 // choosePort returns the port of a card for a pair: the one that has the AFU, else the first.
 func choosePort(card fpga.Card, p pair) (port fpga.Port, loaded bool) {
 	for _, port := range card.Ports {
-		if card.InterfaceID == p.interfaceID && port.AFUID == p.afu && p.afu != openCL {
+		if card.InterfaceID == p.interfaceID && port.AFUID == p.afu && p.afu != programming.OpenCL {
 			return port, true
 		}
 	}

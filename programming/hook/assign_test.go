@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -39,7 +40,7 @@ func pairs(text string) (all []hook.Pair) {
 	return all
 }
 
-// show writes placements in short: of each pair the card, the port, and ! if it is to be programmed.
+// show formats placements: of each pair the card, the port, and ! if it is to be programmed.
 func show(placements []hook.Placement) string {
 	var words []string
 	for _, p := range placements {
@@ -84,8 +85,8 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// Whatever pairs and cards there are: no card twice, each of the pair's interface; the same
-// from each invocation, whichever of the cards have been programmed; and an error only if
+// For all pairs and cards: no card has two pairs, each card has the interface of its pair, each
+// invocation has the same result whichever cards have been programmed, and an error means that
 // there are too few cards.
 func TestAssignProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(18, 7))
@@ -147,6 +148,19 @@ func TestAssignProperties(t *testing.T) {
 	}
 	if failed < 500 || programmed < 500 {
 		t.Errorf("%d failed, %d programmed: the test shows little", failed, programmed)
+	}
+}
+
+// A pod that names as many pairs as its config.json has room for costs root little time.
+func TestAssignMany(t *testing.T) {
+	var wanted []hook.Pair
+	for i := range 200_000 {
+		wanted = append(wanted, hook.NewPair("I", fmt.Sprintf("%08x", i)))
+	}
+	begin := time.Now()
+	_, err := hook.Assign(wanted, boards("I:A I:B"))
+	if took := time.Since(begin); err == nil || took > 20*time.Second {
+		t.Errorf("%v after %s, want an error at once", err, took)
 	}
 }
 

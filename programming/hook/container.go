@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// Bounds of what is read, in bytes.
+// Bounds of stdin and of config.json, in bytes.
 const (
 	maxState  = 1 << 20
 	maxConfig = 16 << 20
@@ -41,7 +41,7 @@ func readState(r io.Reader) (state, error) {
 	return s, nil
 }
 
-// config is the part of config.json that the hook uses. What is missing is nil.
+// config is the part of config.json that the hook uses. Missing parts are nil.
 type config struct {
 	Process *struct {
 		Env []string `json:"env"`
@@ -105,7 +105,7 @@ const (
 	afuPrefix    = "FPGA_AFU_"
 )
 
-// pair is an AFU that a card is to have.
+// pair is an AFU that the container wants on a card.
 type pair struct {
 	name        string // for messages
 	interfaceID string // 32 lower-case hex digits

@@ -37,7 +37,7 @@ func TestReadState(t *testing.T) {
 	}
 }
 
-// Whatever stands in the place of config.json, it is opened as a file or not at all.
+// A link, FIFO or device in the place of config.json is not opened.
 func TestReadConfigOpens(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "config.json")

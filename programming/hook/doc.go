@@ -4,14 +4,14 @@
 // A container asks for AFUs with pairs of environment variables, FPGA_REGION_n with the id of an
 // interface and FPGA_AFU_n with that of an AFU. The cards that it was given are named by the
 // hook's own entries in the container's configuration. Each pair gets one card. The
-// assignment is a pure function of the configuration and of what the cards hold, since each
-// card has an entry of its own: the runtime runs them one after the other, and each programs
-// the cards that its own --device names.
+// assignment is a pure function of the configuration and of the AFUs that the cards have, since
+// each card has an entry of its own: the runtime runs them one after the other, and each
+// programs the cards that its own --device names.
 //
 // # Who owns what
 //
-// The package keeps no state. What must outlast a kill is in the card and in the lock of its
-// FME, see [fpga.Programmer].
+// The package keeps no state. The card and the lock of its FME are all that outlasts a kill, see
+// [fpga.Programmer].
 //
 // # Trust
 //

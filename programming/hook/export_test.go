@@ -1,6 +1,6 @@
 package hook
 
-// What tests see of the inside.
+// Exported for tests.
 var (
 	ReadState  = readState
 	ReadConfig = readConfig

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,10 +20,10 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// Flags are the ones of an invocation, which also stand in the hook's entries in config.json.
+// Flags are the flags of an invocation, or of an entry of the hook in config.json.
 type Flags struct {
 	Devices []string // cards that the invocation programs, by any name of [fpga.Find]; none: all
-	AFU     string   // what they are to have; "": what the container's environment asks for
+	AFU     string   // that they get; "": those that the container's environment names
 }
 
 // Hook is one invocation. It is used once.
@@ -41,7 +42,7 @@ type Hook struct {
 	at atomic.Pointer[step]
 }
 
-// step is what an invocation is about, for its error and its record.
+// step is the present step of an invocation, for its error and its record.
 type step struct {
 	about     string // the error begins with it
 	container string
@@ -60,11 +61,11 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// What ends with ctx knows best what it has left behind. A read that blocks ends never.
+		// The error of run is better, as it names the cause. A read that blocks does not end with ctx.
 		select {
 		case err = <-done:
 		case <-time.After(time.Second):
-			err = fmt.Errorf("does not come back: %w", context.Cause(ctx))
+			err = fmt.Errorf("no answer: %w", context.Cause(ctx))
 		}
 	}
 	if err == nil {
@@ -81,7 +82,7 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	return err
 }
 
-// run is the whole way of an invocation.
+// run does the work of Run.
 func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	state, err := readState(stdin)
 	if err != nil {
@@ -91,6 +92,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	at.container = state.ID
 
 	var pairs []pair
+	var nodes []string // of ports, in the container; nil: not known
 	names := h.Devices
 	if h.AFU == "" {
 		at.about = "config.json"
@@ -105,6 +107,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 		if names, err = h.given(config); err != nil {
 			return err
 		}
+		nodes, _ = config.ports() // given has returned an error that matters
 	}
 
 	at.about = "cards of the container"
@@ -113,18 +116,14 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	if err != nil {
 		return err
 	}
+	var placements []placement
 	if h.AFU != "" {
 		at.about = "--afu"
 		h.enter(at)
-		afu, err := parseAFU(h.AFU)
-		if err != nil {
-			return err
-		}
-		for _, card := range cards {
-			pairs = append(pairs, pair{"--afu", card.InterfaceID, afu})
-		}
+		placements, err = h.named()
+	} else {
+		placements, err = assign(pairs, cards)
 	}
-	placements, err := assign(pairs, cards)
 	if err != nil {
 		return err
 	}
@@ -135,6 +134,12 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 		}
 		at.about, at.placement, at.began = p.name, p, time.Now()
 		h.enter(at)
+		// The kernel gives the number of a port to another card when one has left. A CDI spec from
+		// before that, of a daemon that is not running, gives the container another pod's port.
+		if nodes != nil && !slices.ContainsFunc(nodes, func(node string) bool { return filepath.Base(node) == p.port.Name }) {
+			return fmt.Errorf("card %s: the container has %s, want %s: the CDI spec is from before the card was plugged in or bound: does the device plugin run?",
+				p.card.ID(), strings.Join(nodes, ", "), p.port.Name)
+		}
 		loaded := p.loaded
 		if !loaded {
 			b, err := h.Store.Lookup(p.interfaceID, p.afu) // checks that it is for this interface
@@ -174,7 +179,7 @@ func (h *Hook) given(c config) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hooks.createRuntime[%d].args: %w", i, err)
 		}
-		if flags.AFU == "" { // else its cards are for that AFU
+		if flags.AFU == "" { // else its cards get that AFU, and no pair
 			names = append(names, flags.Devices...)
 		}
 	}
@@ -192,6 +197,27 @@ func (h *Hook) isSelf(path string) bool {
 		path, _ = filepath.EvalSymlinks(path)
 	}
 	return path == h.Self
+}
+
+// named returns the placements for --afu: each --device once, also two ports of one card.
+func (h *Hook) named() ([]placement, error) {
+	afu, err := parseAFU(h.AFU)
+	if err != nil {
+		return nil, err
+	}
+	var all []placement
+	for _, name := range h.Devices {
+		cards, _, err := h.find([]string{name})
+		if err != nil {
+			return nil, err
+		}
+		p := placement{pair: pair{"--afu", cards[0].InterfaceID, afu}, card: cards[0]}
+		p.port, p.loaded = choosePort(p.card, p.pair)
+		if !slices.ContainsFunc(all, func(o placement) bool { return o.card.Address == p.card.Address && o.port.Number == p.port.Number }) {
+			all = append(all, p)
+		}
+	}
+	return all, nil
 }
 
 // find returns the cards with the names, each once, in the order of names, and with the

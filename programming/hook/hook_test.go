@@ -79,7 +79,7 @@ func (h *host) program(_ context.Context, card fpga.Card, port fpga.Port, b *pro
 	return h.node.Reprogram(card.Address, port.Number, b.AFUID)
 }
 
-// hook returns a hook with flags. Its lines, without time and level, come to what.
+// hook returns a hook with flags. It logs to what, without time and level.
 func (h *host) hook(flags hook.Flags) (_ *hook.Hook, lines func() []string) {
 	core, logs := eventtest.Observed(h.t)
 	return &hook.Hook{
@@ -128,7 +128,7 @@ func container(env []string, devices []string, entries ...object) object {
 	}
 }
 
-// entry is what the daemon's CDI specification adds.
+// entry is an entry that the daemon's CDI specification adds.
 func entry(path string, args ...string) object {
 	return object{"path": path, "args": append([]string{"accelerator-fpga", "hook"}, args...), "timeout": 110}
 }
@@ -178,13 +178,13 @@ func without(config object, keys ...string) object {
 	return config
 }
 
-// Rows of what a compatible hook does, and of what goes wrong.
+// The rows of a compatible hook, and its failures.
 func TestRun(t *testing.T) {
 	port0, port1 := []string{"/dev/null", "/dev/dfl-port.0"}, []string{"/dev/dfl-port.1"}
 	both := slices.Concat(port0, port1)
 	want, have := pairEnv(1, bits.OtherAFU), pairEnv(1, bits.AFU)
 	one, two := entry(self, "--device", "3b:00.0"), entry(self, "--device", "5e:00.0")
-	usual := newHost(t) // making one takes some time on a slow disk
+	usual := newHost(t) // shared, since making one takes time on a slow disk
 	for _, test := range []struct {
 		name    string
 		prepare func(*host) // a host of the row's own
@@ -221,7 +221,7 @@ func TestRun(t *testing.T) {
 		{"no FPGA device", nil, container(want, []string{"/dev/null", "/dev/dfl-fme.0", "/mnt/dfl-port.0"}), "", "no FPGA port in linux.devices", "A A"},
 		{"block device of a pod", nil, object{"process": object{"env": want}, "linux": object{"devices": []object{{"path": "/dev/dfl-port.0", "type": "b"}}}}, "", "no FPGA port in linux.devices", "A A"},
 		{"a pair more than cards", nil, container(append(want, pairEnv(2, bits.AFU)...), port0), "", "FPGA_REGION_1, FPGA_AFU_1: no card is left for interface", "A A"},
-		{"no card of the interface", nil, container([]string{"FPGA_REGION_1=69528db6eb31577a8c3668f9faa081f6", "FPGA_AFU_1=" + bits.AFU}, both), "", "the container has 3b:00.0 (interface " + bits.Interface + "), 5e:00.0", "A A"},
+		{"no card of the interface", nil, container([]string{"FPGA_REGION_1=69528db6eb31577a8c3668f9faa081f6", "FPGA_AFU_1=" + bits.AFU}, both), "", "which has 3b:00.0 (interface " + bits.Interface + "), 5e:00.0", "A A"},
 		{"no bitstream", nil, container(pairEnv(1, "69528db6eb31577a8c3668f9faa081f6"), port0), "", "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0: no bitstream for interface " + bits.Interface, "A A"},
 		{"no store", func(h *host) { h.store = "/none" }, container(want, port0), "", "no bitstream for interface", "A A"},
 		{"bitstream for another interface", func(h *host) {
@@ -232,6 +232,7 @@ func TestRun(t *testing.T) {
 				h.t.Fatal(err)
 			}
 		}, container(want, port0), "", "mode 0777, want it not writable by group and others", "A A"},
+		{"the node of another card", nil, container(want, port0, two), "5e:00.0", "FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: the container has /dev/dfl-port.0, want dfl-port.1: ", "A A"},
 		{"no such card", nil, container(want, port0, entry(self, "--device", "af:00.0")), "af:00.0", `no FPGA card "af:00.0", want one of 3b:00.0, 5e:00.0`, "A A"},
 		{"card is not bound", func(h *host) {
 			if err := h.node.Unbind(first, 0); err != nil {
@@ -301,14 +302,14 @@ func TestSelf(t *testing.T) {
 		if k.Self = program; path != link {
 			k.Self = path
 		}
-		err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"}, entry(path, "--device", "5e:00.0"))))
+		err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0", "/dev/dfl-port.1"}, entry(path, "--device", "5e:00.0"))))
 		if err != nil || h.afus() != "A B" {
 			t.Errorf("%s: %v, cards hold %s, want that of the entry programmed", path, err, h.afus())
 		}
 	}
 }
 
-// A name of a port means that port, and a card with two gets one AFU.
+// The name of a port names that port, and a card with two ports gets one AFU.
 func TestPorts(t *testing.T) {
 	for _, test := range []struct {
 		names []string
@@ -388,7 +389,21 @@ func TestAFU(t *testing.T) {
 	}
 }
 
-// What programming answers is the hook's error, and in the record.
+// With --afu each port that is named gets the AFU, also two of one card.
+func TestAFUOfPorts(t *testing.T) {
+	h := newHost(t)
+	if err := h.node.Plug(simnode.Card{Address: "0000:af:00.0", Ports: 2, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}); err != nil {
+		t.Fatal(err)
+	}
+	k, _ := h.hook(hook.Flags{Devices: []string{"af:00.0-p1", "af:00.0-p0", "dfl-port.3"}, AFU: bits.OtherAFU})
+	err := k.Run(t.Context(), h.bundle("no JSON"))
+	want := []string{"af:00.0 1 " + bits.OtherAFU, "af:00.0 0 " + bits.OtherAFU}
+	if diff := cmp.Diff(want, h.programmed); diff != "" || err != nil {
+		t.Errorf("%v, programmed (-want +got):\n%s", err, diff)
+	}
+}
+
+// The error of programming is the hook's error, and in the record.
 func TestProgrammingFails(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{})
@@ -406,7 +421,7 @@ func TestProgrammingFails(t *testing.T) {
 	}
 }
 
-// An AFU that another hook has loaded while this one waited was there already.
+// An AFU that another hook has loaded meanwhile is logged as present.
 func TestLoadedMeanwhile(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{})
@@ -422,7 +437,7 @@ func TestLoadedMeanwhile(t *testing.T) {
 	}
 }
 
-// A card that leaves while another is programmed is missed by name.
+// A card that leaves while another is programmed is an error with its name.
 func TestCardLeaves(t *testing.T) {
 	h := newHost(t)
 	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.OtherAFU)...), nil,
@@ -468,7 +483,7 @@ func TestEnds(t *testing.T) {
 			defer cancel()
 			begin := time.Now()
 			err := k.Run(ctx, stdin)
-			if err == nil || err.Error() != "OCI state on stdin: does not come back: not done after 90s" || time.Since(begin) != 91*time.Second {
+			if err == nil || err.Error() != "OCI state on stdin: no answer: not done after 90s" || time.Since(begin) != 91*time.Second {
 				t.Errorf("%v after %v", err, time.Since(begin))
 			}
 		})
@@ -486,7 +501,7 @@ func TestEnds(t *testing.T) {
 		{"programming does not", func(_ context.Context, blocked chan struct{}) error {
 			<-blocked
 			return nil
-		}, "FPGA_REGION_1, FPGA_AFU_1: does not come back: not done after 90s"},
+		}, "FPGA_REGION_1, FPGA_AFU_1: no answer: not done after 90s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			stdin := h.bundle(container(pairEnv(1, bits.OtherAFU), []string{"/dev/dfl-port.0"}))

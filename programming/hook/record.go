@@ -96,7 +96,7 @@ func appendOrRotate(file *os.File, path string, line []byte) (rotated bool, err 
 	if !info.Mode().IsRegular() || int(st.Uid) != os.Geteuid() || st.Nlink > 1 {
 		return false, fmt.Errorf("%s: %s of uid %d with %d links, want a regular file of uid %d with one", path, info.Mode(), st.Uid, st.Nlink, os.Geteuid())
 	}
-	// Of several hooks one renames, and only what it has open. The others append.
+	// Of several hooks one renames the file, if it still has the path. The others append.
 	if info.Size() >= maxFile && syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 		if now, err := os.Lstat(path); err == nil && os.SameFile(now, info) {
 			return true, os.Rename(path, path+".1")

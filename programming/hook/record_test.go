@@ -131,7 +131,7 @@ func TestLogRotates(t *testing.T) {
 	}
 }
 
-// In /var/log, which a group may write to, other things can stand in the place of the file.
+// /var/log may be writable by a group: other kinds of files in the place of the log are refused.
 func TestLogRefuses(t *testing.T) {
 	dir := t.TempDir()
 	victim := filepath.Join(dir, "victim")

@@ -20,10 +20,9 @@ import (
 // errInvalid: no runtime would take the spec.
 var errInvalid = errors.New("the new one is invalid")
 
-// hookTimeout is after how many seconds the runtime kills a hook. It is above the deadline
-// that a hook sets itself, because the runtime kills the hook's process alone and gives no
-// reason, and below the 2 minutes after which the kubelet ends the start of a container and
-// the hook goes on.
+// hookTimeout is the number of seconds after which the runtime kills a hook. It is above the
+// deadline of the hook itself, since the runtime gives no reason when it kills. It is below the
+// 2 minutes after which the kubelet gives up the start of a container, but the hook continues.
 const hookTimeout = 110
 
 // content is what a file is to say.

@@ -1,6 +1,6 @@
 // Package cdi keeps the Container Device Interface (CDI) spec file that tells
-// the container runtime which nodes a device has, and which hook runs before a
-// container that is given the device.
+// the container runtime which nodes a device has, and which hook runs before each
+// start of a container with the device.
 //
 // The runtime reads the file at every start of a container; what the kubelet
 // was told at allocation it repeats from memory. So a device that comes back
@@ -42,10 +42,10 @@
 // If the new file cannot be written, the old one stays as long as each device in it
 // has the right nodes and the right hook. If a device in it has other nodes, a container
 // that starts could get another tenant's device; if its hook is missing or another, a
-// container could start with another AFU than it asked for. Then the old file is removed, and the new one is tried
-// again in the room that this has made. Without the file, containers with these devices
-// do not start; the kubelet tries them again. Overwriting the old file in place would need
-// no room, but a runtime could read half of it.
+// container could start with another AFU than it asked for. Then the old file is removed,
+// and the new one is tried again in the room that this has made. Without the file,
+// containers with these devices do not start; the kubelet tries them again. Overwriting the
+// old file in place would need no room, but a runtime could read half of it.
 //
 // # What may block
 //

@@ -31,7 +31,7 @@ type Device struct {
 // start.
 type Hook struct {
 	Path string   // on the host
-	Args []string // with that of the name
+	Args []string // with the name of the program
 }
 
 // Spec is one CDI spec file. Make it with [Open].
@@ -89,7 +89,7 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 // file cannot be written (a full or read-only disk), the next Write or Ensure tries again.
 // Until then the file stays as it was if each device in it has the nodes and the hook that it
 // has here. Otherwise the file is removed, so that no container gets the nodes of another
-// device, or starts without its hook. If it cannot be removed either, the error says so.
+// device, or starts without its hook. The error names a file that cannot be removed either.
 func (s *Spec) Write(devices []Device) error {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	if err != nil {

@@ -3,8 +3,8 @@
 //	bench BINARY
 //
 // It runs the given binary as a process on simulated nodes, with a stand-in for
-// the kubelet in this process, and looks at it from outside; of accelerator-fpga, beside
-// it, it runs the hook. What stands in the
+// the kubelet in this process, and looks at it from outside; it also runs the hook of
+// accelerator-fpga, which is beside it. What stands in the
 // table is what was measured, as median or distribution, beside what we aim for;
 // it judges nothing and fails only when it cannot measure. Machines are shared
 // and noisy: run it twice.

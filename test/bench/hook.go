@@ -14,10 +14,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/simnode"
 )
 
-// hook times the hook as a runtime runs it, on a node with 32 cards, for a container whose two
-// cards have their AFUs already: from exec to exit, the log on a disk.
+// hook measures the time of a hook from exec to exit, on a node with 32 cards, for a container
+// whose two cards have their AFUs already. The log is on a disk.
 func hook(ctx context.Context, binary string) (_ []row, err error) {
-	tool := filepath.Join(filepath.Dir(binary), "accelerator-fpga")
+	tool, err := filepath.Abs(filepath.Join(filepath.Dir(binary), "accelerator-fpga")) // it runs in another directory
+	if err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(tool)
 	if err != nil {
 		return nil, err

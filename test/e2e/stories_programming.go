@@ -56,7 +56,7 @@ func (s *scene) tool(args ...string) string {
 	return string(out)
 }
 
-// wants is a pod that asks for so many of the region and names pairs of an interface and an AFU.
+// wants returns a pod that asks for n units of the region and names pairs of an interface and an AFU.
 func (s *scene) wants(name string, n int64, ids ...string) *corev1.Pod {
 	pod := s.pod(name, region, n)
 	for i := 0; i < len(ids); i += 2 {
@@ -91,7 +91,7 @@ func (s *scene) startFails(pod *corev1.Pod, words ...string) {
 	s.end(pod.Name)
 }
 
-// A pod whose card holds its AFU runs; for all others the runtime's event says why not.
+// A pod whose card has its AFU runs; the events of all other pods have the reason.
 func programming(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming: the program is on the host, the daemon cannot reach it")
@@ -223,7 +223,7 @@ func programmingUpgrade(s *scene) {
 	s.check(os.Symlink("elsewhere", hostDir+"/accelerator-fpga"))
 	_, err = s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "podLabels.a=b", "--wait", "--timeout", "10s")
 	s.refused("helm upgrade", err)
-	await(s, "reason", func() (bool, error) { return s.initSays("want a file or nothing: remove it") }, true)
+	await(s, "reason", func() (bool, error) { return s.initSays("want a regular file or none: remove it") }, true)
 	s.comes("user", corev1.PodRunning)
 	s.check(errors.Join(os.Remove(hostDir+"/accelerator-fpga"), os.Rename(hostDir+"/elsewhere", hostDir+"/accelerator-fpga")))
 	await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)

@@ -12,7 +12,7 @@ import (
 
 func main() {
 	var a arguments
-	flag.Func("binary", "a static binary; the first one is what the image runs", func(file string) error {
+	flag.Func("binary", "a static binary; the image runs the first one", func(file string) error {
 		a.binaries = append(a.binaries, file)
 		return nil
 	})

@@ -23,7 +23,7 @@ type Binary struct {
 	Info *buildinfo.BuildInfo
 }
 
-// Entrypoint is where the binary is that the image runs.
+// Entrypoint is the path of the binary that the image runs.
 const Entrypoint = "/usr/bin/" + name
 
 // File is one of an archive.

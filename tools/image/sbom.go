@@ -43,8 +43,8 @@ type property struct {
 	Value string `json:"value"`
 }
 
-// SBOM lists what binaries were made of: what `go version -m` shows. The first one is what the
-// bill is of, the others are components of it.
+// SBOM returns the bill of materials of binaries: the modules that `go version -m` shows. The
+// first binary is the subject of the bill, the others are components of it.
 func SBOM(binaries []Binary, version string) ([]byte, error) {
 	b := bill{Format: "CycloneDX", Spec: "1.6", Version: 1}
 	var listed []string

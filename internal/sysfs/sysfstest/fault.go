@@ -135,11 +135,14 @@ func notify() (fd int, err error) {
 	return int(r), nil
 }
 
-// supervise answers the kernel until work has ended, and returns the number of accesses.
+// supervise answers the kernel until work has ended, and returns the number of accesses. A
+// call that a signal has interrupted (ENOENT, seccomp_unotify(2)) is made again.
 func supervise(fd, nth int) (accesses int, err error) {
 	for {
 		var n notification
-		if err := ioctl(fd, ioctlReceive, unsafe.Pointer(&n)); err != nil {
+		if err := ioctl(fd, ioctlReceive, unsafe.Pointer(&n)); err == syscall.ENOENT {
+			continue
+		} else if err != nil {
 			return accesses, err
 		}
 		r := response{id: n.id, flags: flagContinue}
@@ -151,7 +154,9 @@ func supervise(fd, nth int) (accesses int, err error) {
 			}
 			r.flags, r.err = 0, -int32(errno)
 		}
-		if err := ioctl(fd, ioctlSend, unsafe.Pointer(&r)); err != nil || ended {
+		if err := ioctl(fd, ioctlSend, unsafe.Pointer(&r)); err == syscall.ENOENT {
+			continue
+		} else if err != nil || ended {
 			return accesses, err
 		}
 		accesses++
