@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"context"
-
 	"go.uber.org/zap"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -22,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 )
 
-// cached is a reader like the cache of a manager without deep copies: it returns what it has.
+// cached returns its own objects, as the cache of a manager does without deep copies.
 // The fake client would encode and decode each object.
 type cached struct {
 	client.Reader
@@ -75,8 +74,7 @@ func BenchmarkHandle(b *testing.B) {
 }
 
 // BenchmarkRate sends 200 requests a second over one TLS connection for five seconds, as an
-// API server does, and
-// prints how long they took.
+// API server does, and reports their latency.
 func BenchmarkRate(b *testing.B) {
 	const rate, lasts = 200, 5 * time.Second
 	server := httptest.NewUnstartedServer(&ctrladmission.Webhook{Handler: admission.NewHandler(manyMappings(200), domain, zap.NewNop())})

@@ -86,7 +86,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 }
 
 func (h *Handler) failed(code int32, object string, err error) admission.Response {
-	// What a client sends may be long.
+	// The error may quote the request.
 	if len(err.Error()) > 1000 {
 		err = errors.New(err.Error()[:1000])
 	}
@@ -126,14 +126,14 @@ func asks(pod *corev1.Pod, domain string) bool {
 	return false
 }
 
-// warnings returns what the creator of a pod is shown of the variables that were dropped.
+// warnings returns the warnings for the creator of a pod, from which variables were dropped.
 func warnings(dropped []string) []string {
 	var all []string
 	for i, name := range dropped {
 		if i == maxWarnings {
 			return append(all, fmt.Sprintf("and %d more variables were dropped", len(dropped)-i))
 		}
-		all = append(all, name+" was dropped: the names of resources decide what cards are programmed with")
+		all = append(all, name+" was dropped: the names in resources choose the functions")
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -68,7 +69,7 @@ func TestMappingsUnreadable(t *testing.T) {
 	reader := fake.NewClientBuilder().WithScheme(testScheme(t)).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
 			if _, bounded := ctx.Deadline(); !bounded {
-				t.Error("the question for mappings has no deadline")
+				t.Error("the mappings are read without a deadline")
 			}
 			return errors.New("cache is empty")
 		},
@@ -100,6 +101,19 @@ func TestLog(t *testing.T) {
 	}
 	if strings.Join(got, "; ") != "info admission.mapped Pod/lab/p; warn admission.denied Pod/lab/p-*" {
 		t.Errorf("log %q", got)
+	}
+}
+
+// Warnings are in the order of the variables, and few.
+func TestWarnings(t *testing.T) {
+	parts := []string{domain + "/nlb0-pre=1"}
+	for i := range 7 {
+		parts = append(parts, v(fmt.Sprintf("FPGA_AFU_%d", i), afuB))
+	}
+	_, resp := answer(t, newHandler(t, objects()...), "lab", toJSON(t, pod(container("c", parts...))))
+	if len(resp.Warnings) != 6 || resp.Warnings[0] != `container "c": FPGA_AFU_0 was dropped: the names in resources choose the functions` ||
+		resp.Warnings[5] != "and 2 more variables were dropped" {
+		t.Errorf("warnings %q", resp.Warnings)
 	}
 }
 
@@ -157,15 +171,17 @@ func TestHuge(t *testing.T) {
 	}
 	// Names that are as long as the request: the answer is short.
 	long := strings.Repeat("n", 1<<20)
-	raw := bytes.ReplaceAll(toJSON(t, pod(container("LONG", domain+"/LONG=1"))), []byte("LONG"), []byte(long))
-	out, err := post(h, review(t, request("lab", raw)))
-	if err != nil || out.Response.Allowed || len(out.Response.Result.Message) > 1000 {
-		t.Errorf("%v, allowed %v, message of %d bytes, want at most 1000", err, out.Response.Allowed, len(out.Response.Result.Message))
+	for _, p := range []string{pod(container("LONG", domain+"/LONG=1")), strings.Replace(pod(container("c")), "Pod", "LONG", 1)} {
+		raw := bytes.ReplaceAll(toJSON(t, p), []byte("LONG"), []byte(long))
+		out, err := post(h, review(t, request("lab", raw)))
+		if err != nil || out.Response.Allowed || len(out.Response.Result.Message) > 1000 {
+			t.Errorf("%v, allowed %v, message of %d bytes, want at most 1000", err, out.Response.Allowed, len(out.Response.Result.Message))
+		}
 	}
 }
 
-// Whatever arrives, there is one answer, and what it admits has no name of the domain left that
-// no device is offered as.
+// Each request has one answer. A pod that is admitted has no name of the domain left but those of
+// resources.
 func FuzzReview(f *testing.F) {
 	for _, tc := range admitted {
 		f.Add(review(f, request(tc.namespace, toJSON(f, tc.pod))))

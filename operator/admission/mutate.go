@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// The prefixes of the variables that the hook reads. All that begin so are ours.
+// The prefixes of the variables that the hook reads. Variables with these prefixes are ours.
 const (
 	varRegion = "FPGA_REGION"
 	varAFU    = "FPGA_AFU"
@@ -25,7 +25,7 @@ const maxUnits = 1024
 
 // Mutate returns the pod with resources in place of names, and with the variables that the hook
 // programs cards by. The pod that is passed is not changed. An error is the reason to deny the
-// pod: it names the container and what it asked for.
+// pod: it names the container and the resource.
 //
 // Mutate is idempotent.
 func Mutate(pod *corev1.Pod, table *mapping.Table) (*corev1.Pod, error) {
@@ -39,7 +39,7 @@ func Mutate(pod *corev1.Pod, table *mapping.Table) (*corev1.Pod, error) {
 				return nil, fmt.Errorf("%s %.63q: %w", list.kind, c.Name, err)
 			}
 			if units += n; units > maxUnits {
-				return nil, fmt.Errorf("%s %.63q: the containers of the pod ask for more than %d units of %s/", list.kind, c.Name, maxUnits, table.Domain())
+				return nil, fmt.Errorf("%s %.63q: the containers of the pod so far ask for %d units of %s/, want at most %d", list.kind, c.Name, units, table.Domain(), maxUnits)
 			}
 		}
 	}
@@ -87,11 +87,11 @@ func mutate(c *corev1.Container, table *mapping.Table) (total int64, err error) 
 		if first == "" {
 			first, modes = name, target.Modes
 		} else if modes&target.Modes == 0 {
-			return 0, fmt.Errorf("resource %.317q is for nodes in mode %s, %.317q for mode %s: one container cannot have both", first, modes, name, target.Modes)
+			return 0, fmt.Errorf("resource %.317q is for nodes in mode %s, %.317q for mode %s: want one mode in a container", first, modes, name, target.Modes)
 		}
 		modes &= target.Modes
 		if total += n; total > maxUnits {
-			return 0, fmt.Errorf("resource %.317q: more than %d units", name, maxUnits)
+			return 0, fmt.Errorf("resource %.317q: %d units with those of other names, want at most %d", name, total, maxUnits)
 		}
 		wanted[target.Resource] += n
 		if target.Real {
@@ -120,10 +120,10 @@ func units(c *corev1.Container, domain string) (map[string]int64, error) {
 			switch n := quantity.Value(); {
 			case !hasLimit || !hasRequest || limit.Cmp(request) != 0:
 				return nil, fmt.Errorf("resource %.317q: limits has %s and requests %s, want the same number in both", name, shown(limit, hasLimit), shown(request, hasRequest))
+			case quantity.CmpInt64(maxUnits) > 0: // first, since Value rounds
+				return nil, fmt.Errorf("resource %.317q: %s units, want at most %d", name, quantity.String(), maxUnits)
 			case quantity.Sign() < 0 || quantity.CmpInt64(n) != 0:
 				return nil, fmt.Errorf("resource %.317q: %s units, want a whole number", name, quantity.String())
-			case n > maxUnits:
-				return nil, fmt.Errorf("resource %.317q: %s units, want at most %d", name, quantity.String(), maxUnits)
 			default:
 				found[string(name)] = n
 			}
@@ -162,8 +162,8 @@ func reserved(name string) bool {
 	return strings.HasPrefix(name, varRegion) || strings.HasPrefix(name, varAFU)
 }
 
-// kept returns the pairs in a container's variables that stay, in their order: for units that it
-// asks for by the name of the resource, and only functions that the namespace has.
+// kept returns the pairs that stay in a container, in their order. Each is for a unit that the
+// container asks for by the name of the resource, and has a function of the namespace.
 func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pair {
 	afus := map[string]string{}
 	for _, v := range env {

@@ -13,8 +13,8 @@ import (
 )
 
 // patch returns the operations that make one pod of the other, and the user's variables that
-// they remove. It knows what Mutate may change, and touches nothing else, so that what this
-// program does not know of a newer pod stays as it is.
+// they remove. It compares only resources and env, and removes variables by their index: so
+// fields of a newer Kubernetes stay, each with its variable.
 func patch(before, after *corev1.Pod) (ops []jsonpatch.Operation, dropped []string) {
 	to := lists(after)
 	for l, from := range lists(before) {

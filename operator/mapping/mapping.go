@@ -36,7 +36,7 @@ const (
 	KindRegion   = "FpgaRegion"
 )
 
-// Mapping is what one object says.
+// Mapping is the meaning of one object.
 type Mapping struct {
 	Kind      string
 	Name      string // of the object
@@ -50,7 +50,7 @@ type Mapping struct {
 	Problem  *Problem
 }
 
-// Problem is why a name stands for no resource.
+// Problem is the reason why a name stands for no resource.
 type Problem struct {
 	Reason  string // of the condition: one word
 	Message string
@@ -120,23 +120,23 @@ func badInterface(id string) *Problem {
 func (m *Mapping) name(domain, name string) {
 	switch {
 	case names.Validate(domain+"/"+m.Name) != nil:
-		m.Problem = problem(InvalidName, "name has %d characters, want at most 63, since it is part of the name of a resource", len(m.Name))
+		m.Problem = problem(InvalidName, "name has %d characters, want at most 63: it is part of the name of a resource", len(m.Name))
 	case isResource(m.Name) && m.Name != name:
-		m.Problem = problem(InvalidName, "name is that of another resource, want one that no device is offered as; this object stands for %s", name)
+		m.Problem = problem(InvalidName, "name is that of another resource, want any other name; this object stands for %s", name)
 	default:
 		m.Resource = domain + "/" + name
 	}
 }
 
-// isResource reports whether a name is one that a daemon gives: a pod that asks for it means the
-// resource.
+// isResource reports whether a name is one that daemons give to resources, and that an object can
+// have, too. Those of mode af are base64, in practice with capitals, which names of
+// objects cannot have.
 func isResource(name string) bool {
 	id, ok := strings.CutPrefix(name, "region-")
 	return ok && names.IsID(id)
 }
 
-// isCard reports whether a card may have the id: one of which every bit is set is no id, but
-// what a card that does not answer reads as.
+// isCard reports whether a card may have the id. All f is read from a card that does not answer.
 func isCard(id string) bool { return names.IsID(id) && strings.Trim(id, "f") != "" }
 
 // isBitstream reports whether the hook takes the id.
@@ -195,7 +195,7 @@ func (t *Table) Known() string {
 	return "there are: " + strings.Join(all, ", ")
 }
 
-// Target is what a name in a pod means.
+// Target is the meaning of a name in a pod.
 type Target struct {
 	Resource string
 	Modes    Modes
@@ -203,9 +203,9 @@ type Target struct {
 	Real     bool     // the pod uses the name of the resource itself
 }
 
-// Find returns what a name, without the domain, means.
+// Find returns the meaning of a name, which is without the domain.
 func (t *Table) Find(name string) (Target, error) {
-	// A name of a resource comes first, so that what Mutate returns means the same when it
+	// The name of a resource comes first, so that a pod that was mutated means the same when it
 	// is mutated again.
 	if all := t.byResource[t.domain+"/"+name]; all != nil {
 		target := Target{Resource: t.domain + "/" + name, Real: true}
@@ -219,7 +219,7 @@ func (t *Table) Find(name string) (Target, error) {
 	case len(all) == 0:
 		return Target{}, fmt.Errorf("no %s or %s of this namespace has that name; %s", KindFunction, KindRegion, t.Known())
 	case len(all) > 1:
-		return Target{}, fmt.Errorf("both an %s and an %s have that name, so it is ambiguous", KindFunction, KindRegion)
+		return Target{}, fmt.Errorf("both an %s and an %s have that name, want one", KindFunction, KindRegion)
 	case all[0].Problem != nil:
 		return Target{}, fmt.Errorf("%s %s cannot be used: %w; %s", all[0].Kind, name, all[0].Problem, t.Known())
 	}

@@ -68,7 +68,7 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
-// accepts validates an object as the API server does, and returns what it says. Unknown keys
+// accepts validates an object as the API server does, and returns its error. Unknown keys
 // are pruned there; here they are an error.
 func accepts(t *testing.T, crd *apiextensions.CustomResourceDefinition, object map[string]any) error {
 	t.Helper()
@@ -171,7 +171,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// What is generated is what is committed. CONTROLLER_GEN, set by the Makefile, is the command.
+// The generated files are up to date. CONTROLLER_GEN, set by the Makefile, is the command.
 func TestGenerated(t *testing.T) {
 	generator := strings.Fields(os.Getenv("CONTROLLER_GEN"))
 	if len(generator) == 0 {
@@ -200,7 +200,7 @@ func TestGenerated(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s is not what `make generate-operator` writes (-want +got):\n%s", committed, diff)
+			t.Errorf("%s: want the output of `make generate-operator` (-want +got):\n%s", committed, diff)
 		}
 	}
 }
