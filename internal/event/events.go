@@ -143,10 +143,10 @@ func operator() []row {
 	return []row{
 		{OperatorStarted, levels(info), "the operator began", must(version, pid), nil},
 		{OperatorStopped, levels(info), "everything is closed", nil, nil},
-		{OperatorFailed, levels(severe), "it could not start, or a part of it failed", must(trouble), nil},
-		{AdmissionMapped, levels(info), "a pod is created with resources in place of the names that it asks for", must(object), nil},
-		{AdmissionDenied, levels(warn), "a pod is not created, because of what it asks for; its creator gets the same reason", must(object, reason), nil},
-		{AdmissionFailed, levels(severe), "a request of the API server has no pod, or the mappings could not be read; `failurePolicy` decides", must(trouble), may(object)},
+		{OperatorFailed, levels(severe), "the operator could not start, or a part of it failed", must(trouble), nil},
+		{AdmissionMapped, levels(info), "names in a pod were replaced by resources", must(object), nil},
+		{AdmissionDenied, levels(warn), "a pod is refused because of its resources; its creator gets the same reason", must(object, reason), nil},
+		{AdmissionFailed, levels(severe), "a request has no pod, or the mappings could not be read; `failurePolicy` decides", must(trouble), may(object)},
 		{MappingPublished, levels(info, warn.when("when it has no resource")), "the status of a mapping changed", must(object, reason), may(resource)},
 	}
 }
