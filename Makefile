@@ -11,6 +11,7 @@ GO_BUILD := go build -tags grpcnotrace -trimpath
 
 # Tools have no place in go.mod: they are run at a fixed version.
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 
 # The race detector needs a C compiler.
 RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
@@ -18,10 +19,10 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build demo test test-kernel test-kubelet test-prometheus e2e fixtures lint deps fuzz bench clean image chart manifests test-chart
+.PHONY: help build build-operator generate-operator test-operator lint-operator demo test test-kernel test-kubelet test-prometheus e2e fixtures lint deps fuzz bench clean image chart manifests test-chart
 
 help: ## print this help
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # go build knows what is up to date, the version included; make does not.
 build: ## build the static binaries into bin/
@@ -58,9 +59,23 @@ deps: ## prove who may import what
 
 fuzz: ## fuzz every parser for FUZZTIME (10s)
 	@test/fuzz.sh $(FUZZTIME)
+	@cd operator && ../test/fuzz.sh $(FUZZTIME)
 
 bench: build ## measure latency, cost, memory, size: the table of the README
 	@go run ./test/bench $(BINARY)
+
+build-operator: ## build accelerator-operator into bin/
+	CGO_ENABLED=0 go -C operator build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
+
+generate-operator: ## write the CRDs and methods from operator/api; then read `git diff`
+	cd operator && $(CONTROLLER_GEN) object crd paths=./api/... output:crd:dir=crds
+
+test-operator: ## test the operator, and that what is generated is up to date
+	cd operator && CONTROLLER_GEN='$(CONTROLLER_GEN)' go test $(RACE) ./...
+
+lint-operator: ## go.mod, go vet, staticcheck, package borders (make lint has gofmt)
+	cd operator && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
+	@cd operator && ! go list -deps ./... | grep -E '^b-com.com/accelerator-device-plugin/(inventory|watcher|programming|server$$)|pilebones'
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"b-com.com/accelerator-device-plugin/server/names"
 	"b-com.com/accelerator-device-plugin/server/offer"
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
@@ -123,7 +124,7 @@ func (l *Loader) settings() *pflag.FlagSet {
 	fs.Var(absolute(&c.HostDevRoot), "host-dev-root", "the same directory as the host sees it (default: dev-root)")
 	fs.Var(oneOf(&c.Mode, offer.Modes()...), "mode", "what is offered as what: single (ports, under one name), af (ports, by AFU), region (cards, by interface), regiondevel (the same, with the nodes to program them by), pool (numbers)")
 	fs.Var(resourceName(&c.ResourceName), "resource-name", "name of the resource, in modes single and pool")
-	fs.Var(text(&c.ResourceNamespace, "domain", offer.ValidateNamespace), "resource-namespace", "domain of the resources that modes af, region and regiondevel name, and of CDI devices")
+	fs.Var(text(&c.ResourceNamespace, "domain", names.ValidateNamespace), "resource-namespace", "domain of the resources that modes af, region and regiondevel name, and of CDI devices")
 	fs.Var(number(&c.AccelNbUnits, 1, 10_000), "accel-nbunits", "number of units, in mode pool")
 	fs.Var(oneOf(&c.AllocationPolicy, prefer.Policies()...), "allocation-policy", "which devices a container gets that asks for several: packed (few cards), spread (many)")
 	fs.Var(optionalAbsolute(&c.CDIDir, "/var/run/cdi"), "cdi-dir", "directory for a CDI spec, such as /var/run/cdi: containers get their nodes by that; empty: they get them from the kubelet")

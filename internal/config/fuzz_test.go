@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/server/names"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
@@ -77,7 +78,7 @@ func FuzzFile(f *testing.F) {
 				t.Errorf("severity of %q: %q", reason, severity)
 			}
 		}
-		if offer.ValidateNamespace(c.ResourceNamespace) != nil || c.CDIDir != "" && (!filepath.IsAbs(c.CDIDir) || c.ResourceNamespace[0] <= '9') ||
+		if names.ValidateNamespace(c.ResourceNamespace) != nil || c.CDIDir != "" && (!filepath.IsAbs(c.CDIDir) || c.ResourceNamespace[0] <= '9') ||
 			c.Kubeconfig != "" && !filepath.IsAbs(c.Kubeconfig) || strings.ContainsAny(c.NodeName, "/ \n?#%") || !slices.Contains(offer.Modes(), c.Mode) {
 			t.Errorf("accepted: %+v", c)
 		}
@@ -100,7 +101,7 @@ func checkRules(t *testing.T, rules []offer.Rule) {
 	matches := make(map[offer.Match]bool)
 	for _, r := range rules {
 		m := r.Match
-		if offer.ValidateName(r.Resource) != nil || m == (offer.Match{}) || matches[m] || strings.HasPrefix(m.PCIAddress, "0000:") ||
+		if names.Validate(r.Resource) != nil || m == (offer.Match{}) || matches[m] || strings.HasPrefix(m.PCIAddress, "0000:") ||
 			!fourDigits.MatchString(m.PCIVendor) || !fourDigits.MatchString(m.PCIDevice) || !cardAddress.MatchString(m.PCIAddress) ||
 			!id.MatchString(m.AFUID) || !id.MatchString(m.InterfaceID) || !slices.Contains([]string{"", "dfl", "opae"}, m.Family) {
 			t.Errorf("rule: %+v", r)

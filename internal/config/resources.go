@@ -5,6 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"b-com.com/accelerator-device-plugin/server/names"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
@@ -77,7 +78,7 @@ func (r *reading) resource(key, value *yaml.Node) string {
 		r.refuse(key, "%s: want DOMAIN/NAME, such as example.com/nlb, found %s", where, found(value))
 		return ""
 	}
-	if err := offer.ValidateName(value.Value); err != nil {
+	if err := names.Validate(value.Value); err != nil {
 		r.refuse(key, "%s: %w", where, err) // which says what was found
 		return ""
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/server/names"
 )
 
 // value is a setting of one type: how it is read, how it is shown.
@@ -187,5 +187,5 @@ func arguments(p *[]string) *value[[]string] {
 
 // resourceName holds a name that the kubelet takes for an extended resource.
 func resourceName(p *string) *value[string] {
-	return text(p, "domain/name", offer.ValidateName)
+	return text(p, "domain/name", names.Validate)
 }

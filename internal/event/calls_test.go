@@ -131,7 +131,7 @@ func sources(t *testing.T, root string) map[string]map[string]*ast.File {
 			return err
 		}
 		if entry.IsDir() && name != "." {
-			if _, other := fs.Stat(module, path.Join(name, "go.mod")); other == nil || entry.Name() == "testdata" || entry.Name()[0] == '.' || name == "internal/event" {
+			if _, other := fs.Stat(module, path.Join(name, "go.mod")); other == nil && name != "operator" || entry.Name() == "testdata" || entry.Name()[0] == '.' || name == "internal/event" {
 				return fs.SkipDir
 			}
 		}

@@ -72,6 +72,14 @@ var (
 	ProgrammingPresent = name("programming.present")
 	ProgrammingFailed  = name("programming.failed")
 
+	OperatorStarted  = name("operator.started")
+	OperatorStopped  = name("operator.stopped")
+	OperatorFailed   = name("operator.failed")
+	AdmissionMapped  = name("admission.mapped")
+	AdmissionDenied  = name("admission.denied")
+	AdmissionFailed  = name("admission.failed")
+	MappingPublished = name("mapping.published")
+
 	APILost      = name("api.lost")
 	APIRetried   = name("api.retried")
 	APIRecovered = name("api.recovered")

@@ -16,6 +16,7 @@ func parts() []part {
 		{"The kubelet", kubelet()},
 		{"Giving devices out", allocation()},
 		{"Programming", programming()},
+		{"The operator", operator()},
 		{"API server and HTTP", network()},
 		{"The log itself", itself()},
 	}
@@ -134,6 +135,19 @@ func programming() []row {
 		{ProgrammingDone, levels(info), "a card was programmed for a container that starts, and has the AFU", must(device, afu, interfaceID, path, lasted), may(container)},
 		{ProgrammingPresent, levels(info), "the card had the AFU already", must(device, afu, interfaceID, lasted), may(container)},
 		{ProgrammingFailed, levels(severe), "the container does not start; `error` is also at the end of the pod's event", must(trouble, lasted), may(device, afu, interfaceID, path, container)},
+	}
+}
+
+// operator returns the events of accelerator-operator.
+func operator() []row {
+	return []row{
+		{OperatorStarted, levels(info), "the operator began", must(version, pid), nil},
+		{OperatorStopped, levels(info), "everything is closed", nil, nil},
+		{OperatorFailed, levels(severe), "the operator could not start, or a part of it failed", must(trouble), nil},
+		{AdmissionMapped, levels(info), "names in a pod were replaced by resources", must(object), nil},
+		{AdmissionDenied, levels(warn), "a pod is refused because of its resources; its creator gets the same reason", must(object, reason), nil},
+		{AdmissionFailed, levels(severe), "a request has no pod, or the mappings could not be read; `failurePolicy` decides", must(trouble), may(object)},
+		{MappingPublished, levels(info, warn.when("when it has no resource")), "the status of a mapping changed", must(object, reason), may(resource)},
 	}
 }
 

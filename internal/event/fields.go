@@ -59,7 +59,7 @@ var (
 	after       = Field{"new", Text, "", "what it is now; may be empty"}
 	node        = Field{"node", Text, "", "name of a device node below /dev; of the API server's: name of the Kubernetes node"}
 	nodes       = Field{"nodes", List, "", "names of device nodes below /dev"}
-	object      = Field{"object", Text, "", "what a Kubernetes Event is about: `Node/NAME`, `Pod/NAMESPACE/NAME`"}
+	object      = Field{"object", Text, "", "object of the Kubernetes API: `Node/NAME`, `Pod/NAMESPACE/NAME`; of a Kubernetes Event, its subject"}
 	of          = Field{"of", Text, "", "the event whose lines were left out"}
 	before      = Field{"old", Text, "", "what it was; may be empty"}
 	parent      = Field{"parent", Text, "", "name of the FME above a port: `dfl-fme.0`"}

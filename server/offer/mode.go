@@ -1,13 +1,11 @@
 package offer
 
 import (
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
-	"slices"
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/names"
 )
 
 // The modes. The modes af, region and regiondevel have the resource names and the device nodes
@@ -26,46 +24,11 @@ func Modes() []string { return []string{Single, AF, Region, RegionDevel, Pool} }
 // familyPool is the name of the family of mode pool. Other modes do not offer its devices.
 const familyPool = "pool"
 
-// The prefixes of the names that the modes give within the namespace.
-const (
-	prefixAF     = "af-"
-	prefixRegion = "region-"
-)
-
 // The reasons why a device cannot be offered.
 var (
 	errNoAFU       = errors.New("no AFU id is known, which mode af offers it by")
 	errNoInterface = errors.New("no interface id is known, which this mode offers it by")
 )
-
-// afName returns the name for an AFU on an interface, without the namespace: the first
-// three digits of both for people, then the 32 bytes of both in base64.
-func afName(iface, afu string) (string, error) {
-	i, err := idBytes(iface, errNoInterface)
-	if err != nil {
-		return "", err
-	}
-	a, err := idBytes(afu, errNoAFU)
-	if err != nil {
-		return "", err
-	}
-	return prefixAF + iface[:3] + "." + afu[:3] + "." + base64.RawURLEncoding.EncodeToString(slices.Concat(i, a)), nil
-}
-
-func regionName(iface string) (string, error) {
-	_, err := idBytes(iface, errNoInterface)
-	return prefixRegion + iface, err
-}
-
-// idBytes returns the 16 bytes of an id, or the error none if it is not valid, so that the
-// hardware cannot put other characters into the name of a resource.
-func idBytes(id string, none error) ([]byte, error) {
-	b, err := hex.DecodeString(id)
-	if err != nil || len(b) != 16 || strings.ToLower(id) != id {
-		return nil, none
-	}
-	return b, nil
-}
 
 // byMode returns the name of the resource that a device belongs to by the mode alone, as
 // [Policy.ResourceOf].
@@ -73,26 +36,30 @@ func (p Policy) byMode(d *inventory.Device) (string, error) {
 	if (d.Family == familyPool) != (p.Mode == Pool) {
 		return "", nil
 	}
-	var name string
-	var err error
 	switch p.Mode {
 	case Single, Pool:
 		return p.ResourceName, nil
-	case AF:
-		name, err = afName(d.InterfaceID, d.AFUID)
-	case Region, RegionDevel:
-		name, err = regionName(d.InterfaceID)
+	case AF, Region, RegionDevel:
+		region, ok := names.Region(d.InterfaceID)
+		if !ok {
+			return "", errNoInterface
+		}
+		if p.Mode != AF {
+			return p.Namespace + "/" + region, nil
+		}
+		af, ok := names.AF(d.InterfaceID, d.AFUID)
+		if !ok {
+			return "", errNoAFU
+		}
+		return p.Namespace + "/" + af, nil
 	}
-	if name == "" || err != nil {
-		return "", err
-	}
-	return p.Namespace + "/" + name, nil
+	return "", nil
 }
 
 // namedByMode reports whether some mode may give this name to a resource within the namespace.
 func (p Policy) namedByMode(resource string) bool {
 	name, ok := strings.CutPrefix(resource, p.Namespace+"/")
-	return ok && (strings.HasPrefix(name, prefixAF) || strings.HasPrefix(name, prefixRegion))
+	return ok && names.Ours(name)
 }
 
 // AnyAFU reports whether a device with another AFU is the same device, because pods program it

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/names"
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
@@ -77,7 +78,7 @@ func TestResourceOf(t *testing.T) {
 				t.Errorf("lacks %q, want %q", lacks, tc.lacks)
 			}
 			if got != "" {
-				if err := offer.ValidateName(got); err != nil {
+				if err := names.Validate(got); err != nil {
 					t.Errorf("the kubelet does not take that name: %v", err)
 				}
 			}
@@ -104,7 +105,7 @@ func FuzzAFName(f *testing.F) {
 			if (name == "") == (err == nil) {
 				t.Errorf("mode %s: name %q, error %v", mode, name, err)
 			}
-			if name != "" && (offer.ValidateName(name) != nil || !policy(mode).Owns(name, d.ID)) {
+			if name != "" && (names.Validate(name) != nil || !policy(mode).Owns(name, d.ID)) {
 				t.Errorf("mode %s: %q", mode, name)
 			}
 		}

@@ -1,13 +1,55 @@
-package offer_test
+package names_test
 
 import (
 	"strings"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/server/offer"
+	"b-com.com/accelerator-device-plugin/server/names"
 )
 
-func TestValidateName(t *testing.T) {
+// The example of Intel's plugin: the names are copied from its documentation.
+const (
+	iface  = "ce48969398f05f33946d560708be108a"
+	afu    = "d8424dc4a4a3c413f89e433683f9040b"
+	afName = "af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs"
+)
+
+func TestNames(t *testing.T) {
+	for _, tc := range []struct{ name, iface, afu, af, region string }{
+		{"Intel's example", iface, afu, afName, "region-" + iface},
+		{"another card of Intel's", "bfac4d851ee856fe8c95865ce1bbaa2d", "f7df405cbd7acf7222f144b0b93acd18",
+			"af-bfa.f7d.v6xNhR7oVv6MlYZc4buqLfffQFy9es9yIvFEsLk6zRg", "region-bfac4d851ee856fe8c95865ce1bbaa2d"},
+		{"no AFU", iface, "", "", "region-" + iface},
+		{"hash of an AOCX", iface, "40007c0623210742000ebc58df6f5343e668b03a", "", "region-" + iface},
+		{"no interface", "", afu, "", ""},
+		{"capitals", strings.ToUpper(iface), afu, "", ""},
+		{"short interface", iface[:8], afu, "", ""},
+		{"no digits", "../../../../../../../etc/passwd.", afu, "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			af, ok := names.AF(tc.iface, tc.afu)
+			if af != tc.af || ok != (tc.af != "") {
+				t.Errorf("af: %q, %v, want %q", af, ok, tc.af)
+			}
+			region, ok := names.Region(tc.iface)
+			if region != tc.region || ok != (tc.region != "") {
+				t.Errorf("region: %q, %v, want %q", region, ok, tc.region)
+			}
+			for _, name := range []string{af, region} {
+				if name != "" && (!names.Ours(name) || names.Validate("fpga.intel.com/"+name) != nil) {
+					t.Errorf("%q is no name of ours that the kubelet accepts", name)
+				}
+			}
+		})
+	}
+	if names.Ours("afu") || names.Ours("") {
+		t.Error("names of others are ours")
+	}
+}
+
+const resource = "b-com.com/accelerator"
+
+func TestValidate(t *testing.T) {
 	for _, tc := range []struct {
 		name, resource string
 		want           string // part of the error; "" = none
@@ -26,7 +68,7 @@ func TestValidateName(t *testing.T) {
 		{"two slashes", "b.com/a/b", "after the slash"},
 		{"long name", "b.com/" + strings.Repeat("a", 64), "1 to 63"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { checkRefusal(t, offer.ValidateName(tc.resource), tc.want) })
+		t.Run(tc.name, func(t *testing.T) { checkRefusal(t, names.Validate(tc.resource), tc.want) })
 	}
 }
 
@@ -43,7 +85,7 @@ func TestValidateNamespace(t *testing.T) {
 		{"longest", strings.Repeat("a", 244), ""},
 		{"too long", strings.Repeat("a", 245), "at most 244"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { checkRefusal(t, offer.ValidateNamespace(tc.namespace), tc.want) })
+		t.Run(tc.name, func(t *testing.T) { checkRefusal(t, names.ValidateNamespace(tc.namespace), tc.want) })
 	}
 }
 
@@ -57,12 +99,12 @@ func checkRefusal(t *testing.T, err error, want string) {
 	}
 }
 
-func FuzzValidateName(f *testing.F) {
+func FuzzValidate(f *testing.F) {
 	for _, s := range []string{resource, "", "/", "a/", "kubernetes.io/a", "requests.a/b", "a/b/c", "a.-b/c", "é/a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		err := offer.ValidateName(s)
+		err := names.Validate(s)
 		if err != nil && len(err.Error()) > 2000 {
 			t.Errorf("error of %d bytes", len(err.Error()))
 		}

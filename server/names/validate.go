@@ -1,4 +1,4 @@
-package offer
+package names
 
 import (
 	"fmt"
@@ -22,10 +22,10 @@ func ValidateNamespace(namespace string) error {
 	return nil
 }
 
-// ValidateName returns an error if the kubelet does not accept the name for an extended
+// Validate returns an error if the kubelet does not accept the name for an extended
 // resource: DOMAIN/NAME, with a domain outside kubernetes.io. The rules are those of
 // IsExtendedResourceName in k8s.io/kubernetes/pkg/apis/core/v1/helper.
-func ValidateName(resource string) error {
+func Validate(resource string) error {
 	domain, name, ok := strings.Cut(resource, "/")
 	if !ok {
 		return fmt.Errorf("resource name %.300q is not of the form DOMAIN/NAME", resource)

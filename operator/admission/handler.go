@@ -1,0 +1,139 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/operator/api/v2"
+	"b-com.com/accelerator-device-plugin/operator/mapping"
+)
+
+// listTimeout bounds how long a request waits for mappings: less than the webhook's timeout, so
+// that the API server gets the reason.
+const listTimeout = 3 * time.Second
+
+// maxWarnings bounds the warnings for the creator of a pod. Kubernetes shows few anyway.
+const maxWarnings = 5
+
+// Handler answers the API server's requests for new pods. The package
+// sigs.k8s.io/controller-runtime/pkg/webhook/admission bounds the size of a request to 7 MiB.
+type Handler struct {
+	reader  client.Reader
+	domain  string
+	log     *zap.Logger
+	decoder admission.Decoder
+}
+
+// NewHandler returns a handler that reads mappings from the reader, which should be a cache, and
+// gives pods resources in the domain.
+func NewHandler(reader client.Reader, domain string, log *zap.Logger) *Handler {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		panic(err) // of two types with one name, in the library
+	}
+	return &Handler{reader, domain, log, admission.NewDecoder(scheme)}
+}
+
+var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// Handle implements [admission.Handler].
+func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+	if req.Resource != pods || req.SubResource != "" || req.Operation != admissionv1.Create || req.Namespace == "" {
+		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request is to %.20s %.60q %.60q in namespace %.63q, want CREATE of pods in a namespace",
+			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
+	}
+	pod := &corev1.Pod{}
+	if err := h.decoder.Decode(req, pod); err != nil {
+		return h.failed(http.StatusBadRequest, "", fmt.Errorf("object of the request, want a pod: %w", err))
+	}
+	if !asks(pod, h.domain) {
+		return admission.Allowed("")
+	}
+	// The name of most pods is made after admission.
+	name := pod.Name
+	if name == "" {
+		name = pod.GenerateName + "*"
+	}
+	name = "Pod/" + req.Namespace + "/" + name
+
+	table, err := h.table(ctx, req.Namespace)
+	if err != nil {
+		return h.failed(http.StatusInternalServerError, name, err)
+	}
+	after, err := Mutate(pod, table)
+	if err != nil {
+		h.log.Warn("pod denied", event.AdmissionDenied, event.Object(name), event.Reason(err.Error()))
+		return admission.Denied(err.Error())
+	}
+	ops, dropped := patch(pod, after)
+	if len(ops) == 0 {
+		return admission.Allowed("")
+	}
+	h.log.Info("pod mapped", event.AdmissionMapped, event.Object(name))
+	return admission.Patched("", ops...).WithWarnings(warnings(dropped)...)
+}
+
+func (h *Handler) failed(code int32, object string, err error) admission.Response {
+	// The error may quote the request.
+	if len(err.Error()) > 1000 {
+		err = errors.New(err.Error()[:1000])
+	}
+	h.log.Error("admission failed", event.AdmissionFailed, event.Object(object), event.Err(err))
+	return admission.Errored(code, err)
+}
+
+// table reads the mappings of a namespace.
+func (h *Handler) table(ctx context.Context, namespace string) (*mapping.Table, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	var functions v2.AcceleratorFunctionList
+	var regions v2.FpgaRegionList
+	for _, list := range []client.ObjectList{&functions, &regions} {
+		// The objects are those of the cache. NewTable only reads them.
+		if err := h.reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("mappings of namespace %s: %w", namespace, err)
+		}
+	}
+	return mapping.NewTable(h.domain, functions.Items, regions.Items), nil
+}
+
+// asks reports whether a pod names the domain.
+func asks(pod *corev1.Pod, domain string) bool {
+	for _, list := range lists(pod) {
+		for i := range list.containers {
+			r := &list.containers[i].Resources
+			for _, in := range []corev1.ResourceList{r.Limits, r.Requests} {
+				for name := range in {
+					if inDomain(name, domain) {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// warnings returns the warnings for the creator of a pod, from which variables were dropped.
+func warnings(dropped []string) []string {
+	var all []string
+	for i, name := range dropped {
+		if i == maxWarnings {
+			return append(all, fmt.Sprintf("and %d more variables were dropped", len(dropped)-i))
+		}
+		all = append(all, name+" was dropped: the names in resources choose the functions")
+	}
+	return all
+}

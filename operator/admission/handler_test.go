@@ -1,0 +1,240 @@
+package admission_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"b-com.com/accelerator-device-plugin/operator/admission"
+)
+
+// Requests that have no pod to create are refused, not admitted.
+func TestNoPod(t *testing.T) {
+	h := newHandler(t, objects()...)
+	good := func() ctrladmission.Request { return request("lab", toJSON(t, admitted[0].pod)) }
+	if resp := h.Handle(context.Background(), good()); !resp.Allowed {
+		t.Fatalf("the request that the others are made of: %v", resp.Result)
+	}
+	for _, tc := range []struct {
+		name string
+		edit func(*ctrladmission.Request)
+		want string
+	}{
+		{"empty", func(r *ctrladmission.Request) { *r = ctrladmission.Request{} }, "want CREATE of pods in a namespace"},
+		{"no object", func(r *ctrladmission.Request) { r.Object.Raw = nil }, "want a pod: there is no content to decode"},
+		{"corrupt object", func(r *ctrladmission.Request) { r.Object.Raw = r.Object.Raw[:100] }, "want a pod"},
+		{"another kind", func(r *ctrladmission.Request) {
+			r.Object.Raw = bytes.Replace(r.Object.Raw, []byte(`"Pod"`), []byte(`"Node"`), 1)
+		}, "want a pod"},
+		{"a number for a string", func(r *ctrladmission.Request) {
+			r.Object.Raw = []byte(`{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":1}]}}`)
+		}, "want a pod"},
+		{"no quantity", func(r *ctrladmission.Request) {
+			r.Object.Raw = bytes.Replace(r.Object.Raw, []byte(`"2"`), []byte(`"two"`), 1)
+		}, "want a pod"},
+		{"another resource", func(r *ctrladmission.Request) { r.Resource.Resource = "services" }, "want CREATE of pods"},
+		{"a subresource", func(r *ctrladmission.Request) { r.SubResource = "status" }, "want CREATE of pods"},
+		{"another operation", func(r *ctrladmission.Request) { r.Operation = admissionv1.Update }, "want CREATE of pods"},
+		{"no namespace", func(r *ctrladmission.Request) { r.Namespace = "" }, "want CREATE of pods in a namespace"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			req := good()
+			tc.edit(&req)
+			resp := h.Handle(context.Background(), req)
+			if resp.Allowed || resp.Result.Code != http.StatusBadRequest || !strings.Contains(resp.Result.Message, tc.want) {
+				t.Errorf("allowed %v, %d %s, want 400 with %q", resp.Allowed, resp.Result.Code, resp.Result.Message, tc.want)
+			}
+		})
+	}
+}
+
+// A pod is not admitted with names in it because mappings cannot be read.
+func TestMappingsUnreadable(t *testing.T) {
+	reader := fake.NewClientBuilder().WithScheme(testScheme(t)).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
+			if _, bounded := ctx.Deadline(); !bounded {
+				t.Error("the mappings are read without a deadline")
+			}
+			return errors.New("cache is empty")
+		},
+	}).Build()
+	core, logs := observer.New(zap.InfoLevel)
+	h := admission.NewHandler(reader, domain, zap.New(core))
+	_, resp := answer(t, h, "lab", toJSON(t, admitted[0].pod))
+	if resp.Allowed || resp.Result.Code != http.StatusInternalServerError || resp.Result.Message != "mappings of namespace lab: cache is empty" {
+		t.Errorf("allowed %v, %v", resp.Allowed, resp.Result)
+	}
+	if _, resp := answer(t, h, "lab", toJSON(t, pod(container("c", "cpu=1")))); !resp.Allowed {
+		t.Errorf("a pod without names was refused: %v", resp.Result)
+	}
+	if logs.Len() != 1 || logs.All()[0].ContextMap()["event"] != "admission.failed" {
+		t.Errorf("log %v", logs.All())
+	}
+}
+
+func TestLog(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	h := admission.NewHandler(fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects()...).Build(), domain, zap.New(core))
+	answer(t, h, "lab", toJSON(t, admitted[0].pod))
+	answer(t, h, "lab", toJSON(t, strings.Replace(denied[0].pod, "name: p", "generateName: p-", 1)))
+	answer(t, h, "lab", toJSON(t, pod(container("c", "cpu=1"))))
+	var got []string
+	for _, l := range logs.All() {
+		m := l.ContextMap()
+		got = append(got, l.Level.String()+" "+m["event"].(string)+" "+m["object"].(string))
+	}
+	if strings.Join(got, "; ") != "info admission.mapped Pod/lab/p; warn admission.denied Pod/lab/p-*" {
+		t.Errorf("log %q", got)
+	}
+}
+
+// Warnings are in the order of the variables, and few.
+func TestWarnings(t *testing.T) {
+	parts := []string{domain + "/nlb0-pre=1"}
+	for i := range 7 {
+		parts = append(parts, v(fmt.Sprintf("FPGA_AFU_%d", i), afuB))
+	}
+	_, resp := answer(t, newHandler(t, objects()...), "lab", toJSON(t, pod(container("c", parts...))))
+	if len(resp.Warnings) != 6 || resp.Warnings[0] != `container "c": FPGA_AFU_0 was dropped: the names in resources choose the functions` ||
+		resp.Warnings[5] != "and 2 more variables were dropped" {
+		t.Errorf("warnings %q", resp.Warnings)
+	}
+}
+
+// webhook is the handler as the API server meets it.
+func webhook(t testing.TB) http.Handler {
+	return &ctrladmission.Webhook{Handler: newHandler(t, objects()...)}
+}
+
+func review(t testing.TB, req ctrladmission.Request) []byte {
+	t.Helper()
+	raw, err := json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: &req.AdmissionRequest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func post(h http.Handler, body []byte) (admissionv1.AdmissionReview, error) {
+	r := httptest.NewRequest(http.MethodPost, "/pods", bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	var out admissionv1.AdmissionReview
+	return out, errors.Join(json.Unmarshal(w.Body.Bytes(), &out), func() error {
+		if out.Response == nil {
+			return errors.New("no response")
+		}
+		return nil
+	}())
+}
+
+func TestHuge(t *testing.T) {
+	h := webhook(t)
+	for _, tc := range []struct {
+		name string
+		body []byte
+		want string
+	}{
+		{"nothing", nil, "want CREATE of pods"},
+		{"no JSON", []byte("hello"), "couldn't get version/kind"},
+		{"too large", bytes.Repeat([]byte(" "), 8<<20), "too large"},
+		{"deeply nested", []byte(strings.Repeat("[", 1<<20)), "exceeded max depth"},
+		{"deeply nested pod", review(t, request("lab", []byte(`{"apiVersion":"v1","kind":"Pod","spec":`+strings.Repeat(`{"a":`, 9000)+"1"+strings.Repeat("}", 9001)))), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			out, err := post(h, tc.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.want != "" && (out.Response.Allowed || !strings.Contains(out.Response.Result.Message, tc.want)) {
+				t.Errorf("allowed %v, %v, want %q", out.Response.Allowed, out.Response.Result, tc.want)
+			}
+		})
+	}
+	// Names that are as long as the request: the answer is short.
+	long := strings.Repeat("n", 1<<20)
+	for _, p := range []string{pod(container("LONG", domain+"/LONG=1")), strings.Replace(pod(container("c")), "Pod", "LONG", 1)} {
+		raw := bytes.ReplaceAll(toJSON(t, p), []byte("LONG"), []byte(long))
+		out, err := post(h, review(t, request("lab", raw)))
+		if err != nil || out.Response.Allowed || len(out.Response.Result.Message) > 1000 {
+			t.Errorf("%v, allowed %v, message of %d bytes, want at most 1000", err, out.Response.Allowed, len(out.Response.Result.Message))
+		}
+	}
+}
+
+// Each request has one answer. A pod that is admitted has no name of the domain left but those of
+// resources.
+func FuzzReview(f *testing.F) {
+	for _, tc := range admitted {
+		f.Add(review(f, request(tc.namespace, toJSON(f, tc.pod))))
+	}
+	for _, tc := range denied {
+		f.Add(review(f, request(tc.namespace, toJSON(f, tc.pod))))
+	}
+	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`))
+	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"u"}}`))
+	f.Add([]byte(`[]`))
+	h := webhook(f)
+	plain := newHandler(f, objects()...)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		out, err := post(h, body)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		if !out.Response.Allowed {
+			if out.Response.Patch != nil || out.Response.Result.Message == "" {
+				t.Errorf("refused with patch %q and message %q", out.Response.Patch, out.Response.Result.Message)
+			}
+			return
+		}
+		// The pod itself as the API server decodes it.
+		var in admissionv1.AdmissionReview
+		if json.Unmarshal(body, &in) != nil || in.Request == nil || in.Request.Namespace == "" {
+			return // the two decoders differ: keys in capitals
+		}
+		after, resp := answer(t, plain, in.Request.Namespace, in.Request.Object.Raw)
+		if !resp.Allowed {
+			return
+		}
+		var p struct {
+			Spec struct {
+				Containers, InitContainers []struct {
+					Resources struct {
+						Limits, Requests map[string]runtime.RawExtension
+					}
+				}
+			}
+		}
+		if json.Unmarshal(after, &p) != nil {
+			return
+		}
+		for _, c := range append(p.Spec.Containers, p.Spec.InitContainers...) {
+			for name := range c.Resources.Limits {
+				if strings.HasPrefix(name, domain+"/") && !strings.HasPrefix(name, domain+"/af-") && !strings.HasPrefix(name, domain+"/region-") {
+					t.Errorf("admitted with %q", name)
+				}
+			}
+		}
+		if _, resp := answer(t, plain, in.Request.Namespace, after); !resp.Allowed || resp.Patch != nil {
+			t.Errorf("the second time: allowed %v, patch %s", resp.Allowed, resp.Patch)
+		}
+	})
+}

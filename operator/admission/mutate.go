@@ -1,0 +1,200 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"b-com.com/accelerator-device-plugin/operator/mapping"
+)
+
+// The prefixes of the variables that the hook reads. Variables with these prefixes are ours.
+const (
+	varRegion = "FPGA_REGION"
+	varAFU    = "FPGA_AFU"
+)
+
+// maxUnits bounds the units of all containers of a pod, and with them the size of a patch. No
+// node has as many cards.
+const maxUnits = 1024
+
+// Mutate returns the pod with resources in place of names, and with the variables that the hook
+// programs cards by. The pod that is passed is not changed. An error is the reason to deny the
+// pod: it names the container and the resource.
+//
+// Mutate is idempotent.
+func Mutate(pod *corev1.Pod, table *mapping.Table) (*corev1.Pod, error) {
+	pod = pod.DeepCopy()
+	units := int64(0)
+	for _, list := range lists(pod) {
+		for i := range list.containers {
+			c := &list.containers[i]
+			n, err := mutate(c, table)
+			if err != nil {
+				return nil, fmt.Errorf("%s %.63q: %w", list.kind, c.Name, err)
+			}
+			if units += n; units > maxUnits {
+				return nil, fmt.Errorf("%s %.63q: the containers of the pod so far ask for %d units of %s/, want at most %d", list.kind, c.Name, units, table.Domain(), maxUnits)
+			}
+		}
+	}
+	return pod, nil
+}
+
+// list is one of the lists of containers that a new pod may have.
+type list struct {
+	kind       string
+	path       string // in the pod
+	containers []corev1.Container
+}
+
+// lists returns the lists of containers. Sidecars are init containers. Ephemeral containers have
+// no resources.
+func lists(pod *corev1.Pod) []list {
+	return []list{
+		{"init container", "/spec/initContainers", pod.Spec.InitContainers},
+		{"container", "/spec/containers", pod.Spec.Containers},
+	}
+}
+
+// pair is a card's interface and the AFU that it is programmed with.
+type pair struct{ iface, afu string }
+
+// mutate changes one container, and returns the number of its units.
+func mutate(c *corev1.Container, table *mapping.Table) (total int64, err error) {
+	requested, err := units(c, table.Domain())
+	if err != nil {
+		return 0, err
+	}
+	var (
+		modes  mapping.Modes        // that a node may be in for all names so far
+		first  string               // name
+		wanted = map[string]int64{} // units by resource
+		free   = map[string]int64{} // of these, units that the pod names itself
+		pairs  []pair
+	)
+	for _, name := range slices.Sorted(maps.Keys(requested)) {
+		n := requested[name]
+		target, err := table.Find(strings.TrimPrefix(name, table.Domain()+"/"))
+		if err != nil {
+			return 0, fmt.Errorf("resource %.317q: %w", name, err)
+		}
+		if first == "" {
+			first, modes = name, target.Modes
+		} else if modes&target.Modes == 0 {
+			return 0, fmt.Errorf("resource %.317q is for nodes in mode %s, %.317q for mode %s: want one mode in a container", first, modes, name, target.Modes)
+		}
+		modes &= target.Modes
+		if total += n; total > maxUnits {
+			return 0, fmt.Errorf("resource %.317q: %d units with those of other names, want at most %d", name, total, maxUnits)
+		}
+		wanted[target.Resource] += n
+		if target.Real {
+			free[target.Resource] += n
+		}
+		if target.Function != nil {
+			pairs = append(pairs, slices.Repeat([]pair{{target.Function.Interface, target.Function.AFU}}, int(n))...)
+		}
+	}
+	replace(c.Resources.Limits, requested, wanted)
+	replace(c.Resources.Requests, requested, wanted)
+	setPairs(c, append(kept(c.Env, table, free), pairs...))
+	return total, nil
+}
+
+// units returns the units of the domain that a container asks for, by name.
+func units(c *corev1.Container, domain string) (map[string]int64, error) {
+	found := map[string]int64{}
+	for _, in := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
+		for name, quantity := range in {
+			if !inDomain(name, domain) {
+				continue
+			}
+			limit, hasLimit := c.Resources.Limits[name]
+			request, hasRequest := c.Resources.Requests[name]
+			switch n := quantity.Value(); {
+			case !hasLimit || !hasRequest || limit.Cmp(request) != 0:
+				return nil, fmt.Errorf("resource %.317q: limits has %s and requests %s, want the same number in both", name, shown(limit, hasLimit), shown(request, hasRequest))
+			case quantity.CmpInt64(maxUnits) > 0: // first, since Value rounds
+				return nil, fmt.Errorf("resource %.317q: %s units, want at most %d", name, quantity.String(), maxUnits)
+			case quantity.Sign() < 0 || quantity.CmpInt64(n) != 0:
+				return nil, fmt.Errorf("resource %.317q: %s units, want a whole number", name, quantity.String())
+			default:
+				found[string(name)] = n
+			}
+		}
+	}
+	return found, nil
+}
+
+func shown(q resource.Quantity, has bool) string {
+	if !has {
+		return "none"
+	}
+	return q.String()
+}
+
+func inDomain(name corev1.ResourceName, domain string) bool {
+	rest, ok := strings.CutPrefix(string(name), domain)
+	return ok && strings.HasPrefix(rest, "/")
+}
+
+// replace puts the wanted resources in place of the requested names.
+func replace(list corev1.ResourceList, requested, wanted map[string]int64) {
+	for name := range requested {
+		if _, stays := wanted[name]; !stays {
+			delete(list, corev1.ResourceName(name))
+		}
+	}
+	for name, n := range wanted {
+		if q, ok := list[corev1.ResourceName(name)]; !ok || q.CmpInt64(n) != 0 {
+			list[corev1.ResourceName(name)] = *resource.NewQuantity(n, resource.DecimalSI)
+		}
+	}
+}
+
+func reserved(name string) bool {
+	return strings.HasPrefix(name, varRegion) || strings.HasPrefix(name, varAFU)
+}
+
+// kept returns the pairs that stay in a container, in their order. Each is for a unit that the
+// container asks for by the name of the resource, and has a function of the namespace.
+func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pair {
+	afus := map[string]string{}
+	for _, v := range env {
+		if n, ok := strings.CutPrefix(v.Name, varAFU+"_"); ok {
+			afus[n] = v.Value
+		}
+	}
+	var pairs []pair
+	for _, v := range env {
+		n, ok := strings.CutPrefix(v.Name, varRegion+"_")
+		resource := table.Domain() + "/region-" + v.Value
+		if ok && free[resource] > 0 && table.Allows(v.Value, afus[n]) {
+			free[resource]--
+			pairs = append(pairs, pair{v.Value, afus[n]})
+		}
+	}
+	return pairs
+}
+
+// setPairs replaces all variables of ours by numbered pairs. Others keep their order, since they
+// may refer to earlier ones.
+func setPairs(c *corev1.Container, pairs []pair) {
+	var env []corev1.EnvVar
+	for _, v := range c.Env {
+		if !reserved(v.Name) {
+			env = append(env, v)
+		}
+	}
+	for i, p := range pairs {
+		n := strconv.Itoa(i + 1)
+		env = append(env, corev1.EnvVar{Name: varRegion + "_" + n, Value: p.iface}, corev1.EnvVar{Name: varAFU + "_" + n, Value: p.afu})
+	}
+	c.Env = env
+}

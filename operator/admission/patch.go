@@ -1,0 +1,81 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gomodules.xyz/jsonpatch/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// patch returns the operations that make one pod of the other, and the user's variables that
+// they remove. It compares only resources and env, and removes variables by their index: so
+// fields of a newer Kubernetes stay, each with its variable.
+func patch(before, after *corev1.Pod) (ops []jsonpatch.Operation, dropped []string) {
+	to := lists(after)
+	for l, from := range lists(before) {
+		for i := range from.containers {
+			a, b := &from.containers[i], &to[l].containers[i]
+			path := from.path + "/" + strconv.Itoa(i)
+			ops = append(ops, patchResources(path+"/resources/limits/", a.Resources.Limits, b.Resources.Limits)...)
+			ops = append(ops, patchResources(path+"/resources/requests/", a.Resources.Requests, b.Resources.Requests)...)
+			env, names := patchEnv(path+"/env", a.Env, b.Env)
+			ops = append(ops, env...)
+			for _, name := range names {
+				dropped = append(dropped, from.kind+" "+fmt.Sprintf("%.63q: %.63s", a.Name, name))
+			}
+		}
+	}
+	return ops, dropped
+}
+
+func patchResources(path string, before, after corev1.ResourceList) (ops []jsonpatch.Operation) {
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, stays := after[name]; !stays {
+			ops = append(ops, jsonpatch.NewOperation("remove", path+escape(string(name)), nil))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if q, ok := before[name]; !ok || q.Cmp(after[name]) != 0 {
+			quantity := after[name]
+			ops = append(ops, jsonpatch.NewOperation("add", path+escape(string(name)), quantity.String()))
+		}
+	}
+	return ops
+}
+
+// patchEnv removes all variables of ours and appends the new ones.
+func patchEnv(path string, before, after []corev1.EnvVar) (ops []jsonpatch.Operation, dropped []string) {
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil, nil
+	}
+	if len(before) == 0 {
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, after)}, nil
+	}
+	others := 0
+	for i, v := range slices.Backward(before) {
+		if !reserved(v.Name) {
+			others++
+			continue
+		}
+		ops = append(ops, jsonpatch.NewOperation("remove", path+"/"+strconv.Itoa(i), nil))
+		if !slices.Contains(after, v) {
+			dropped = append(dropped, v.Name)
+		}
+	}
+	if len(after) == 0 {
+		ops = []jsonpatch.Operation{jsonpatch.NewOperation("remove", path, nil)}
+	}
+	for _, v := range after[others:] {
+		ops = append(ops, jsonpatch.NewOperation("add", path+"/-", v))
+	}
+	slices.Reverse(dropped)
+	return ops, dropped
+}
+
+// escape escapes a key for a JSON pointer (RFC 6901).
+func escape(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }

@@ -1,0 +1,240 @@
+package mapping
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/operator/api/v2"
+	"b-com.com/accelerator-device-plugin/server/names"
+)
+
+// Modes is a set of modes of nodes.
+type Modes uint8
+
+// The modes of nodes that offer the resources.
+const (
+	AF          Modes = 1 << iota // ports that have an AFU
+	Region                        // cards that are programmed before the container starts
+	RegionDevel                   // cards that the container programs
+)
+
+// String returns the names of the modes: "region", "region or regiondevel".
+func (m Modes) String() string {
+	var all []string
+	for i, name := range []string{"af", "region", "regiondevel"} {
+		if m&(1<<i) != 0 {
+			all = append(all, name)
+		}
+	}
+	return strings.Join(all, " or ")
+}
+
+// The kinds of objects.
+const (
+	KindFunction = "AcceleratorFunction"
+	KindRegion   = "FpgaRegion"
+)
+
+// Mapping is the meaning of one object.
+type Mapping struct {
+	Kind      string
+	Name      string // of the object
+	Mode      Modes  // one mode
+	Interface string
+	AFU       string // "" for an FpgaRegion
+
+	// Resource is the resource that the name stands for, with its domain. It is "" if Problem
+	// is set.
+	Resource string
+	Problem  *Problem
+}
+
+// Problem is the reason why a name stands for no resource.
+type Problem struct {
+	Reason  string // of the condition: one word
+	Message string
+}
+
+func (p *Problem) Error() string { return p.Message }
+
+// Reasons of problems.
+const (
+	InvalidName        = "InvalidName"
+	InvalidInterfaceID = "InvalidInterfaceID"
+	InvalidAFUID       = "InvalidAFUID"
+	InvalidMode        = "InvalidMode"
+)
+
+func problem(reason, format string, args ...any) *Problem {
+	return &Problem{reason, fmt.Sprintf(format, args...)}
+}
+
+// OfFunction returns the mapping of an AcceleratorFunction. The names of resources are in the
+// domain.
+func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
+	m := Mapping{Kind: KindFunction, Name: f.Name, Interface: f.Spec.InterfaceID, AFU: f.Spec.AfuID}
+	var name string
+	switch f.Spec.Mode {
+	case v2.ModeAF:
+		m.Mode = AF
+		name, _ = names.AF(m.Interface, m.AFU)
+	case v2.ModeRegion:
+		m.Mode = Region
+		name, _ = names.Region(m.Interface)
+	}
+	switch {
+	case m.Mode == 0:
+		// Intel's schema accepts each mode that begins with af or ends with region.
+		m.Problem = problem(InvalidMode, "mode is %.40q, want %q or %q", f.Spec.Mode, v2.ModeAF, v2.ModeRegion)
+	case !isCard(m.Interface):
+		m.Problem = badInterface(m.Interface)
+	case m.Mode == AF && !isCard(m.AFU):
+		m.Problem = problem(InvalidAFUID, "afuId is %.40q (%d characters), want in mode %s the AFU id of a port: 32 hexadecimal digits in lower case, not all f; the hash of an AOCX is possible in mode %s only",
+			m.AFU, len(m.AFU), v2.ModeAF, v2.ModeRegion)
+	case m.Mode == Region && !isBitstream(m.AFU):
+		m.Problem = problem(InvalidAFUID, "afuId is %.40q (%d characters), want an AFU id or the hash of an AOCX: 8 to 40 hexadecimal digits in lower case, not all f", m.AFU, len(m.AFU))
+	default:
+		m.name(domain, name)
+	}
+	return m
+}
+
+// OfRegion returns the mapping of an FpgaRegion. The names of resources are in the domain.
+func OfRegion(domain string, r *v2.FpgaRegion) Mapping {
+	m := Mapping{Kind: KindRegion, Name: r.Name, Mode: RegionDevel, Interface: r.Spec.InterfaceID}
+	if !isCard(m.Interface) {
+		m.Problem = badInterface(m.Interface)
+		return m
+	}
+	name, _ := names.Region(m.Interface)
+	m.name(domain, name)
+	return m
+}
+
+func badInterface(id string) *Problem {
+	return problem(InvalidInterfaceID, "interfaceId is %.40q (%d characters), want the interface id of a card: 32 hexadecimal digits in lower case, not all f", id, len(id))
+}
+
+// name sets the resource, unless pods cannot ask for the object by its name.
+func (m *Mapping) name(domain, name string) {
+	switch {
+	case names.Validate(domain+"/"+m.Name) != nil:
+		m.Problem = problem(InvalidName, "name has %d characters, want at most 63: it is part of the name of a resource", len(m.Name))
+	case isResource(m.Name) && m.Name != name:
+		m.Problem = problem(InvalidName, "name is that of another resource, want any other name; this object stands for %s", name)
+	default:
+		m.Resource = domain + "/" + name
+	}
+}
+
+// isResource reports whether a name is one that daemons give to resources, and that an object can
+// have, too. Those of mode af are base64, in practice with capitals, which names of
+// objects cannot have.
+func isResource(name string) bool {
+	id, ok := strings.CutPrefix(name, "region-")
+	return ok && names.IsID(id)
+}
+
+// isCard reports whether a card may have the id. All f is read from a card that does not answer.
+func isCard(id string) bool { return names.IsID(id) && strings.Trim(id, "f") != "" }
+
+// isBitstream reports whether the hook takes the id.
+func isBitstream(id string) bool {
+	return len(id) >= 8 && len(id) <= 40 && strings.Trim(id, "0123456789abcdef") == "" && strings.Trim(id, "f") != ""
+}
+
+// Table has the mappings of one namespace.
+type Table struct {
+	domain     string
+	names      []string // of objects that pods can ask for, sorted
+	byName     map[string][]Mapping
+	byResource map[string][]Mapping
+}
+
+// NewTable returns the table of the objects of one namespace, with resources in the domain.
+func NewTable(domain string, functions []v2.AcceleratorFunction, regions []v2.FpgaRegion) *Table {
+	t := &Table{domain: domain, byName: map[string][]Mapping{}, byResource: map[string][]Mapping{}}
+	for i := range functions {
+		t.add(OfFunction(domain, &functions[i]))
+	}
+	for i := range regions {
+		t.add(OfRegion(domain, &regions[i]))
+	}
+	for name, all := range t.byName {
+		if len(all) == 1 && all[0].Problem == nil {
+			t.names = append(t.names, name)
+		}
+	}
+	slices.Sort(t.names)
+	return t
+}
+
+func (t *Table) add(m Mapping) {
+	t.byName[m.Name] = append(t.byName[m.Name], m)
+	if m.Problem == nil {
+		t.byResource[m.Resource] = append(t.byResource[m.Resource], m)
+	}
+}
+
+// Domain returns the domain of the resources.
+func (t *Table) Domain() string { return t.domain }
+
+// maxNames bounds the list of names in an error.
+const maxNames = 20
+
+// Known returns the names that pods can ask for, as text.
+func (t *Table) Known() string {
+	if len(t.names) == 0 {
+		return "there are none"
+	}
+	all := t.names
+	if len(all) > maxNames {
+		all = append(slices.Clone(all[:maxNames]), fmt.Sprintf("and %d more", len(t.names)-maxNames))
+	}
+	return "there are: " + strings.Join(all, ", ")
+}
+
+// Target is the meaning of a name in a pod.
+type Target struct {
+	Resource string
+	Modes    Modes
+	Function *Mapping // the function that each unit is programmed with; nil if there is none
+	Real     bool     // the pod uses the name of the resource itself
+}
+
+// Find returns the meaning of a name, which is without the domain.
+func (t *Table) Find(name string) (Target, error) {
+	// The name of a resource comes first, so that a pod that was mutated means the same when it
+	// is mutated again.
+	if all := t.byResource[t.domain+"/"+name]; all != nil {
+		target := Target{Resource: t.domain + "/" + name, Real: true}
+		for _, m := range all {
+			target.Modes |= m.Mode
+		}
+		return target, nil
+	}
+	all := t.byName[name]
+	switch {
+	case len(all) == 0:
+		return Target{}, fmt.Errorf("no %s or %s of this namespace has that name; %s", KindFunction, KindRegion, t.Known())
+	case len(all) > 1:
+		return Target{}, fmt.Errorf("both an %s and an %s have that name, want one", KindFunction, KindRegion)
+	case all[0].Problem != nil:
+		return Target{}, fmt.Errorf("%s %s cannot be used: %w; %s", all[0].Kind, name, all[0].Problem, t.Known())
+	}
+	target := Target{Resource: all[0].Resource, Modes: all[0].Mode}
+	if all[0].Mode == Region {
+		target.Function = &all[0]
+	}
+	return target, nil
+}
+
+// Allows reports whether a pod of the namespace may have cards of an interface programmed with
+// an AFU: a function in mode region names both.
+func (t *Table) Allows(iface, afu string) bool {
+	name, ok := names.Region(iface)
+	return ok && slices.ContainsFunc(t.byResource[t.domain+"/"+name], func(m Mapping) bool {
+		return m.Mode == Region && m.AFU == afu
+	})
+}
