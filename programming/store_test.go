@@ -377,7 +377,7 @@ func TestInstall(t *testing.T) {
 	if b, _ := lookup(store, bits.Interface, bits.AFU); b.Size != int64(len(raw)+len("longer")) {
 		t.Errorf("%d bytes after --force, want %d", b.Size, len(raw)+len("longer"))
 	}
-	// Who was reading the replaced one still has it whole.
+	// A reader of the replaced file still has it whole.
 	mapped, err := before.Map(t.Context(), programming.Store(store))
 	if err != nil || string(mapped.Data) != string(raw) {
 		t.Fatalf("%v, want the bitstream that was opened", err)
@@ -476,7 +476,7 @@ func TestInstallOverLink(t *testing.T) {
 	}
 }
 
-// Of those who install the same bitstream at once without --force, one succeeds.
+// Of several processes that install the same bitstream at once without --force, one succeeds.
 func TestInstallAtOnce(t *testing.T) {
 	store := filepath.Join(ownDir(t), "fpga")
 	source := write(t, filepath.Join(t.TempDir(), "nlb.gbs"), good())

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
@@ -45,7 +46,7 @@ and its size. It checks the whole file, and needs neither card nor root.`,
 				return asFailure(err)
 			}
 			if s.json() {
-				return asFailure(printJSON(cmd.OutOrStdout(), rowOf(b)))
+				return asFailure(terminal.WriteJSON(cmd.OutOrStdout(), rowOf(b)))
 			}
 			return asFailure(printInfo(cmd.OutOrStdout(), b))
 		},
@@ -103,7 +104,7 @@ programmed with it; one that would be refused is listed with the reason.`,
 				return asFailure(err)
 			}
 			if s.json() {
-				return asFailure(printJSON(cmd.OutOrStdout(), rowsOf(entries)))
+				return asFailure(terminal.WriteJSON(cmd.OutOrStdout(), rowsOf(entries)))
 			}
 			return asFailure(printList(cmd.OutOrStdout(), s.store, entries))
 		},

@@ -102,7 +102,7 @@ func mapOf(attributes []fpga.Attribute) map[string]string {
 
 func printFMEs(w io.Writer, rows []fmeRow, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, rows)
+		return terminal.WriteJSON(w, rows)
 	}
 	if len(rows) == 0 {
 		return printNone(w, "FME")
@@ -117,7 +117,7 @@ func printFMEs(w io.Writer, rows []fmeRow, asJSON bool) error {
 
 func printPorts(w io.Writer, rows []portRow, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, rows)
+		return terminal.WriteJSON(w, rows)
 	}
 	if len(rows) == 0 {
 		return printNone(w, "port")
@@ -137,7 +137,7 @@ func printNone(w io.Writer, kind string) error {
 
 func printCard(w io.Writer, r cardRow, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, r)
+		return terminal.WriteJSON(w, r)
 	}
 	t := newTable(w)
 	t.line("Card", r.PCIAddress)
@@ -154,7 +154,7 @@ func printCard(w io.Writer, r cardRow, asJSON bool) error {
 
 func printFME(w io.Writer, r fmeRow, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, r)
+		return terminal.WriteJSON(w, r)
 	}
 	t := newTable(w)
 	t.line("Card", r.PCIAddress)
@@ -165,7 +165,7 @@ func printFME(w io.Writer, r fmeRow, asJSON bool) error {
 
 func printPort(w io.Writer, r portRow, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, r)
+		return terminal.WriteJSON(w, r)
 	}
 	t := newTable(w)
 	t.line("Card", r.PCIAddress)

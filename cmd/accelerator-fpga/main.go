@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	// One line, whatever file names and files hold: it ends up in the events of pods.
+	// One line, whatever is in file names and files: the events of pods show it.
 	if errors.As(err, new(failure)) {
 		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), terminal.Escape(err.Error()))
 		return 1

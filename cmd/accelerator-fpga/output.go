@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -48,21 +46,6 @@ func rowsOf(entries []programming.Entry) []row {
 	return rows
 }
 
-// printJSON escapes the control characters from U+007F on, which encoding/json leaves as
-// they are.
-func printJSON(w io.Writer, v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	var b []byte
-	for line := range bytes.SplitSeq(text, []byte{'\n'}) {
-		b = append(terminal.AppendJSON(b, line), '\n')
-	}
-	_, err = w.Write(b)
-	return err
-}
-
 func printInfo(w io.Writer, b *programming.Bitstream) error {
 	t := newTable(w)
 	t.line("File", b.Path)
@@ -81,7 +64,7 @@ func printInstalled(w io.Writer, b *programming.Bitstream, path string, asJSON, 
 	if asJSON {
 		r := rowOf(b)
 		r.Path, r.Installed = path, &installed
-		return printJSON(w, r)
+		return terminal.WriteJSON(w, r)
 	}
 	text := "installed"
 	if !installed {

@@ -139,7 +139,7 @@ func printProgrammed(w io.Writer, card fpga.Card, port fpga.Port, b *programming
 	if asJSON {
 		r := rowOf(b)
 		r.Path = b.Path
-		return printJSON(w, programmedRow{r, card.Address, port.Name, port.Number, !there && !dryRun})
+		return terminal.WriteJSON(w, programmedRow{r, card.Address, port.Name, port.Number, !there && !dryRun})
 	}
 	where := fmt.Sprintf("port %d of card %s", port.Number, card.ID())
 	text := fmt.Sprintf("programmed %s with %s: AFU %s", where, b.Path, b.AFUID)
@@ -225,7 +225,7 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 
 func printMoved(w io.Writer, card fpga.Card, r movedRow, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, r)
+		return terminal.WriteJSON(w, r)
 	}
 	text := fmt.Sprintf("%s port %d of card %s\n", r.Done, r.PortID, card.ID())
 	if r.Done == "assigned" && !r.Bound {

@@ -124,3 +124,9 @@ func Quote(s string) string {
 	}
 	return strconv.Quote(s)
 }
+
+// Numbered reports whether the name of an entry is prefix and a decimal number.
+func Numbered(name, prefix string) bool {
+	digits, ok := strings.CutPrefix(name, prefix)
+	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
+}

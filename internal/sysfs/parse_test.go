@@ -284,3 +284,14 @@ func isASCII(s string) bool {
 	}
 	return true
 }
+
+func TestNumbered(t *testing.T) {
+	for name, want := range map[string]bool{
+		"dfl-port.0": true, "dfl-port.12": true,
+		"dfl-port.": false, "dfl-port.-1": false, "dfl-port.1a": false, "dfl-port": false, "dfl-fme.0": false,
+	} {
+		if got := sysfs.Numbered(name, "dfl-port."); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}

@@ -3,6 +3,8 @@
 package terminal
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -76,4 +78,19 @@ func AppendJSON(b, data []byte) []byte {
 		i += n
 	}
 	return b
+}
+
+// WriteJSON writes v to w as indented JSON. It escapes the control characters from U+007F on,
+// which encoding/json leaves as they are.
+func WriteJSON(w io.Writer, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	var b []byte
+	for line := range bytes.SplitSeq(text, []byte{'\n'}) {
+		b = append(AppendJSON(b, line), '\n')
+	}
+	_, err = w.Write(b)
+	return err
 }

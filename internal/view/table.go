@@ -1,9 +1,7 @@
 package view
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -21,7 +19,7 @@ var Formats = []string{"json", "yaml", "wide"}
 func Print(w io.Writer, rows []Row, format string, colour bool) error {
 	switch format {
 	case "json":
-		return printJSON(w, rows)
+		return terminal.WriteJSON(w, rows)
 	case "yaml":
 		return printYAML(w, rows)
 	case "wide":
@@ -30,21 +28,7 @@ func Print(w io.Writer, rows []Row, format string, colour bool) error {
 	return printTable(w, rows, short, colour)
 }
 
-// printJSON escapes the control characters from U+007F on, which encoding/json leaves as
-// they are. The YAML encoder escapes control characters itself.
-func printJSON(w io.Writer, rows []Row) error {
-	text, err := json.MarshalIndent(rows, "", "  ")
-	if err != nil {
-		return err
-	}
-	var b []byte
-	for line := range bytes.SplitSeq(text, []byte{'\n'}) {
-		b = append(terminal.AppendJSON(b, line), '\n')
-	}
-	_, err = w.Write(b)
-	return err
-}
-
+// printYAML leaves the escaping of control characters to the encoder.
 func printYAML(w io.Writer, rows []Row) error {
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)

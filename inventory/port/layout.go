@@ -34,7 +34,7 @@ func (l Layout) Cards(host sysfs.Host) ([]string, error) {
 	names, err := host.ClassLinks(l.Class)
 	var cards []string
 	for _, name := range names {
-		if !numbered(name, l.Entry) {
+		if !sysfs.Numbered(name, l.Entry) {
 			continue
 		}
 		card, cerr := host.ClassCard(l.Class, name)
@@ -161,7 +161,7 @@ func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
 	}
 	var found []entry
 	for _, c := range children {
-		if !c.Dir || !numbered(c.Name, l.Entry) {
+		if !c.Dir || !sysfs.Numbered(c.Name, l.Entry) {
 			continue
 		}
 		linked, err := l.linked(host, c.Name, address)
@@ -209,20 +209,14 @@ func (l Layout) entry(dir string) (entry, error) {
 	for _, c := range children {
 		switch {
 		case !c.Dir:
-		case numbered(c.Name, l.Port):
+		case sysfs.Numbered(c.Name, l.Port):
 			e.ports = append(e.ports, c.Name)
-		case numbered(c.Name, l.FME) && (e.fme == "" || compareNumbered(c.Name, e.fme) < 0):
+		case sysfs.Numbered(c.Name, l.FME) && (e.fme == "" || compareNumbered(c.Name, e.fme) < 0):
 			e.fme = c.Name
 		}
 	}
 	slices.SortFunc(e.ports, compareNumbered)
 	return e, nil
-}
-
-// numbered reports whether name is prefix and a number.
-func numbered(name, prefix string) bool {
-	digits, ok := strings.CutPrefix(name, prefix)
-	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
 // compareNumbered orders names of one prefix by their numbers, however long.

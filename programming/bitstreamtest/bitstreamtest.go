@@ -46,7 +46,7 @@ type Section struct {
 	Data  []byte
 	Type  uint32 // 0: SHT_PROGBITS
 	Flags uint64
-	// Size and Offset, where not 0, are what the section table claims.
+	// Size and Offset, if not 0, replace the true ones in the section table.
 	Size, Offset uint64
 }
 

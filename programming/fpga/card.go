@@ -182,7 +182,7 @@ func locate(h Host) ([]place, error) {
 		names, err := h.ClassLinks(d.class)
 		errs = errors.Join(errs, err)
 		for _, name := range names {
-			if !numbered(name, d.entry) {
+			if !sysfs.Numbered(name, d.entry) {
 				continue
 			}
 			p, err := d.locate(h, name)
@@ -226,19 +226,13 @@ func (d *driver) locate(h Host, name string) (place, error) {
 	for _, c := range children {
 		switch {
 		case !c.Dir:
-		case numbered(c.Name, d.port):
+		case sysfs.Numbered(c.Name, d.port):
 			p.ports = append(p.ports, dir+"/"+c.Name)
-		case numbered(c.Name, d.fme) && p.fme == "":
+		case sysfs.Numbered(c.Name, d.fme) && p.fme == "":
 			p.fme, p.fmeAt = dir+"/"+c.Name, p.address
 		}
 	}
 	return p, err
-}
-
-// numbered reports whether name is prefix and a number.
-func numbered(name, prefix string) bool {
-	digits, ok := strings.CutPrefix(name, prefix)
-	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
 // comesOrGoes reports whether err, of following links, means that the card is not there.

@@ -184,7 +184,7 @@ func (p Programmer) ioctl() ioctl {
 var errNoFME = errors.New("no FME, want one: a virtual function is programmed on the host that has its physical function")
 
 // Loaded reports whether the port, as it was read, has the AFU of the bitstream. It is false for
-// what shares its AFU id with others: an AOCX, and all that has the id of AOCX.
+// a bitstream whose AFU id is that of all AOCX.
 func Loaded(port Port, b *programming.Bitstream) bool {
 	return b.Format == programming.GBS && b.AFUID != programming.OpenCL && port.AFUID == b.AFUID
 }

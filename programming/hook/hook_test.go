@@ -79,7 +79,7 @@ func (h *host) program(_ context.Context, card fpga.Card, port fpga.Port, b *pro
 	return h.node.Reprogram(card.Address, port.Number, b.AFUID)
 }
 
-// hook returns a hook with flags. It logs to what, without time and level.
+// hook returns a hook with flags, and the lines of its log without time and level.
 func (h *host) hook(flags hook.Flags) (_ *hook.Hook, lines func() []string) {
 	core, logs := eventtest.Observed(h.t)
 	return &hook.Hook{

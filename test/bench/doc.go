@@ -3,11 +3,10 @@
 //	bench BINARY
 //
 // It runs the given binary as a process on simulated nodes, with a stand-in for
-// the kubelet in this process, and looks at it from outside; it also runs the hook of
-// accelerator-fpga, which is beside it. What stands in the
-// table is what was measured, as median or distribution, beside what we aim for;
-// it judges nothing and fails only when it cannot measure. Machines are shared
-// and noisy: run it twice.
+// the kubelet in this process, and measures it from outside. It also runs the hook of
+// accelerator-fpga, which is in the same directory. The table has medians or
+// distributions, and the aims. It judges nothing, and fails only when it cannot
+// measure. Machines are shared and noisy: run it twice.
 //
 // A simulated tree is read from memory. On a true sysfs, each attribute adds the
 // time that its hardware takes.

@@ -22,7 +22,7 @@ import (
 const (
 	tool         = "/bin/accelerator-fpga"
 	bitstreamDir = "/run/bitstreams" // the tool runs here
-	commandDir   = "/run/commands"   // what commands write
+	commandDir   = "/run/commands"   // the output of commands
 	storeDir     = "/srv/intel.com/fpga"
 	lockDir      = "/run/accelerator-fpga"
 )
@@ -219,7 +219,7 @@ func hasOpen(thread int, dir string) bool {
 	})
 }
 
-// endCommands kills what still runs, hooks that runc has left behind too.
+// endCommands kills the commands that still run, and hooks that runc has left behind.
 func (r *rig) endCommands(ctx context.Context) error {
 	var errs []error
 	for name, c := range r.commands {
@@ -260,7 +260,7 @@ func toolProcesses() (map[int]int, error) {
 	return found, nil
 }
 
-// readSyslog adds to the journal what commands write to /dev/log: lines of JSON behind a head.
+// readSyslog adds the messages in /dev/log to the journal: lines of JSON behind a head.
 func (r *rig) readSyslog(socket io.Reader) {
 	defer close(r.syslogged)
 	buffer := make([]byte, 64<<10)

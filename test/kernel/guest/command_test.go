@@ -91,7 +91,7 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// What is opened while commands run is theirs, and nobody else's.
+// Nodes that are opened while commands run are attributed to the commands.
 func TestOpens(t *testing.T) {
 	dir := t.TempDir()
 	node := filepath.Join(dir, "dfl-port.0")

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// opens hears, by inotify, who opens a node of the DFL drivers. What neither we nor the
+// opens records, by inotify, each open of a node of the DFL drivers. What neither we nor the
 // commands of a story open is the daemon's, which must open none: when the last one closes
 // a port, its AFU is reset.
 type opens struct {
 	inotify int
 	foreign []string // names of nodes
-	running bool     // commands run, and what is opened is theirs
+	running bool     // commands run, and opens are attributed to them
 	theirs  []string
 }
 
@@ -53,7 +53,7 @@ func (o *opens) open(name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// take reads who opened what until now.
+// take reads the opens until now.
 func (o *opens) take() error {
 	names, err := o.read()
 	o.add(names)
@@ -68,7 +68,7 @@ func (o *opens) add(names []string) {
 	}
 }
 
-// attribute begins, or ends, to take what is opened as opened by commands.
+// attribute begins or ends to attribute opens to commands.
 func (o *opens) attribute(running bool) error {
 	err := o.take()
 	o.running = running

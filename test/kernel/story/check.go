@@ -103,14 +103,14 @@ func checkProgram(args []string) error {
 	return nil
 }
 
-// Bitstream is what the verb bitstream makes: a GBS whose raw bitstream the emulated card
+// Bitstream is the file of the verb bitstream: a GBS whose raw bitstream the emulated card
 // takes for an AFU.
 type Bitstream struct {
 	File, AFU, Interface string
 	Cut                  int // so many bytes of it are written; 0: all
 }
 
-// Bitstream returns what the arguments FILE AFU [INTERFACE] [cut=BYTES] ask for. The
+// Bitstream returns the bitstream for the arguments FILE AFU [INTERFACE] [cut=BYTES]. The
 // interface is the one of the model a10 if it is left out.
 func (s Step) Bitstream() Bitstream {
 	b, _ := parseBitstream(s.Args) // Parse has checked it
