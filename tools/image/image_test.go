@@ -26,7 +26,9 @@ import (
 )
 
 var example = Image{
-	Version: "v1.2.3", Revision: "0123456789", Created: time.Unix(1_800_000_000, 0).UTC(), Arch: "arm64",
+	Name: "accelerator-device-plugin", Description: "Kubernetes device plugin for FPGA cards", Licence: "GPL-3.0-only",
+	Entrypoint: "/usr/bin/accelerator-device-plugin",
+	Version:    "v1.2.3", Revision: "0123456789", Created: time.Unix(1_800_000_000, 0).UTC(), Arch: "arm64",
 	Files: Rootfs([]Binary{{Name: "accelerator-device-plugin", Data: []byte("binary")}, {Name: "accelerator-fpga", Data: []byte("tool")}}, []byte("source"), map[string][]byte{"b/LICENSE": []byte("text"), "a/c/NOTICE": []byte("more")}),
 }
 
@@ -110,7 +112,7 @@ func TestArchive(t *testing.T) {
 		want := &v1.ConfigFile{
 			OS: "linux", Architecture: "arm64", Created: created,
 			History: []v1.History{{Created: created, CreatedBy: "make image"}},
-			Config:  v1.Config{Entrypoint: []string{Entrypoint}, Env: []string{"PATH=/usr/bin"}, Labels: example.labels()},
+			Config:  v1.Config{Entrypoint: []string{example.Entrypoint}, Env: []string{"PATH=/usr/bin"}, Labels: example.labels()},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: config (-want +got):\n%s", name, diff)
@@ -119,7 +121,7 @@ func TestArchive(t *testing.T) {
 		if diff := cmp.Diff(example.Files, files); diff != "" {
 			t.Errorf("%s: files (-want +got):\n%s", name, diff)
 		}
-		entries := []string{"licenses", "licenses/a", "licenses/a/c", "licenses/a/c/NOTICE", "licenses/b", "licenses/b/LICENSE", "usr", "usr/bin", Entrypoint[1:], "usr/bin/accelerator-fpga", "usr/src", SourceArchive[1:]}
+		entries := []string{"licenses", "licenses/a", "licenses/a/c", "licenses/a/c/NOTICE", "licenses/b", "licenses/b/LICENSE", "usr", "usr/bin", example.Entrypoint[1:], "usr/bin/accelerator-fpga", "usr/src", SourceArchive[1:]}
 		slices.Sort(names)
 		if diff := cmp.Diff(entries, names); diff != "" {
 			t.Errorf("%s: names (-want +got):\n%s", name, diff)
@@ -193,7 +195,7 @@ func TestLicences(t *testing.T) {
 	}
 	version := strings.TrimSpace(string(out))
 	info := &buildinfo.BuildInfo{GoVersion: runtime.Version(), Deps: []*debug.Module{{Path: "github.com/pilebones/go-udev", Version: version}}}
-	got, err := Licences(root, info)
+	got, err := Licences(root, root, info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,10 +210,10 @@ func TestLicences(t *testing.T) {
 		}
 	}
 	info.Deps[0].Version = "v0.0.1"
-	if _, err := Licences(root, info); err == nil || !strings.Contains(err.Error(), "the binary was not made with it") {
+	if _, err := Licences(root, root, info); err == nil || !strings.Contains(err.Error(), "the binary was not made with it") {
 		t.Errorf("binary of another version: %v", err)
 	}
-	if _, err := Licences(t.TempDir(), &buildinfo.BuildInfo{}); err == nil || !strings.Contains(err.Error(), "no licence in") {
+	if _, err := Licences(t.TempDir(), root, &buildinfo.BuildInfo{}); err == nil || !strings.Contains(err.Error(), "no licence in") {
 		t.Errorf("module without licence: %v", err)
 	}
 }
@@ -243,7 +245,7 @@ func TestDockerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"FROM scratch", "COPY root_${TARGETARCH}/ /", "ENV PATH=/usr/bin", `ENTRYPOINT ["` + Entrypoint + `"]`}
+	want := []string{"FROM scratch", "COPY root_${TARGETARCH}/ /", "ENV PATH=/usr/bin", `ENTRYPOINT ["` + example.Entrypoint + `"]`}
 	for _, line := range want {
 		if !strings.Contains(string(text), "\n"+line+"\n") {
 			t.Errorf("no line %q", line)

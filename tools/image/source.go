@@ -19,7 +19,7 @@ import (
 // `make build` in it takes nothing else but Go. All files have the time at. The caller must
 // make sure that the binary was built from the module versions in go.mod.
 func Source(module, version string, at time.Time) ([]byte, error) {
-	top := name + "-" + version
+	top := project + "-" + version
 	files, err := trackedFiles(module, top)
 	if err != nil {
 		return nil, err

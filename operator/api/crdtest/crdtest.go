@@ -29,7 +29,7 @@ import (
 )
 
 // crds is where the CRDs are, seen from a package of types.
-const crds = "../../crds"
+const crds = "../../../deploy/helm/accelerator-operator/files/crds"
 
 // Read returns the CRDs of a group by kind, as the API server has them after defaulting. The test
 // fails if the API server would refuse one.
@@ -45,7 +45,7 @@ func Read(t *testing.T, group, version string) map[string]*apiextensions.CustomR
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", file, err)
 		}
 		var v1 apiextensionsv1.CustomResourceDefinition
 		if err := yaml.UnmarshalStrict(raw, &v1); err != nil {
@@ -54,7 +54,7 @@ func Read(t *testing.T, group, version string) map[string]*apiextensions.CustomR
 		scheme.Default(&v1)
 		var crd apiextensions.CustomResourceDefinition
 		if err := scheme.Convert(&v1, &crd, nil); err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", file, err)
 		}
 		crd.Status.StoredVersions = []string{version}
 		if errs := crdvalidation.ValidateCustomResourceDefinition(context.Background(), &crd); len(errs) > 0 {
@@ -75,11 +75,11 @@ func Accepts(t *testing.T, crd *apiextensions.CustomResourceDefinition, object m
 	}
 	structural, err := structuralschema.NewStructural(schema.OpenAPIV3Schema)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", crd.Name, err)
 	}
 	validator, _, err := validation.NewSchemaValidator(schema.OpenAPIV3Schema)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", crd.Name, err)
 	}
 	pruned := runtime.DeepCopyJSON(object)
 	pruning.Prune(pruned, structural, true)
@@ -102,7 +102,7 @@ func Documents(t *testing.T, raw []byte) (all []map[string]any) {
 			return all
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("object %d: %v", len(all)+1, err)
 		}
 		all = append(all, object)
 	}
@@ -132,11 +132,11 @@ func Generated(t *testing.T, kinds int) {
 		}
 		want, err := os.ReadFile(filepath.Join(dir, file.Name()))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("generated files: %v", err)
 		}
 		got, err := os.ReadFile(committed)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("generated files: %v", err)
 		}
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s: want the output of `make generate-operator` (-want +got):\n%s", committed, diff)
