@@ -148,6 +148,7 @@ func operator() []row {
 		{AdmissionDenied, levels(warn), "a pod is refused because of its resources; its creator gets the same reason", must(object, reason), nil},
 		{AdmissionFailed, levels(severe), "a request has no pod, or the mappings could not be read; `failurePolicy` decides", must(trouble), may(object)},
 		{MappingPublished, levels(info, warn.when("when it has no resource")), "the status of a mapping changed", must(object, reason), may(resource)},
+		{PluginsPublished, levels(info, warn.when("when it is not true")), "a condition of an FpgaDevicePlugin changed, or its spec was applied", must(object, reason), nil},
 	}
 }
 

@@ -10,6 +10,19 @@
 // Intel's operator knows, spec.values. The operator sets the image's tag and the name of the
 // release, which is that of the object.
 //
+// # Who owns what
+//
+// The controller keeps no state: what is installed follows from the FpgaDevicePlugins alone. Each
+// reconciliation applies all objects of one of them again (server-side apply, with force), deletes
+// those that it owns and that are wanted no more, and writes the status. An object that is there
+// and that an FpgaDevicePlugin does not own is left alone. Of two FpgaDevicePlugins that may match
+// one node the younger has no objects. The API server's garbage collector deletes the objects of an
+// FpgaDevicePlugin that is gone. One replica runs the controller, the leader; each keeps the cache.
+//
+// # What may block
+//
+// A reconciliation blocks while the API server answers. Nothing else waits for it.
+//
 // # Trust
 //
 // An FpgaDevicePlugin may name an image and directories of the nodes: who can write one is root on

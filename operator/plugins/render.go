@@ -41,9 +41,9 @@ const (
 
 // Settings of a [Renderer].
 type Settings struct {
-	Version    string // of the operator; also the tag of the image
-	Repository string // of the image, where the object names none
-	Namespace  string // of the objects
+	Version   string // of the operator; also the tag of images without one
+	Image     string // REPOSITORY[:TAG][@DIGEST], where the object names none
+	Namespace string // of the objects
 }
 
 // Renderer renders the chart of the plugins. It may be used concurrently.
@@ -165,13 +165,13 @@ func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	return values, nil
 }
 
-// image returns the values of an image: the parts of the reference, or the operator's own if it
-// is empty or Intel's.
+// image returns the values of an image. The operator's is used if the reference is empty or
+// Intel's.
 func (r *Renderer) image(reference string) map[string]any {
-	repository, tag, digest := splitImage(reference)
-	if repository == "" || isIntels(repository) {
-		return map[string]any{"repository": r.settings.Repository}
+	if repository, _, _ := splitImage(reference); repository == "" || isIntels(repository) {
+		reference = r.settings.Image
 	}
+	repository, tag, digest := splitImage(reference)
 	return map[string]any{"repository": repository, "tag": tag, "digest": digest}
 }
 

@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-var settings = Settings{Version: "v1.2.3", Repository: "registry.example.com/accelerator-device-plugin", Namespace: "fpga-system"}
+var settings = Settings{Version: "v1.2.3", Image: "registry.example.com/accelerator-device-plugin", Namespace: "fpga-system"}
 
 func newRenderer(t testing.TB) *Renderer {
 	t.Helper()

@@ -1,5 +1,5 @@
-// Command accelerator-operator admits pods that ask for FPGA functions by name, and publishes
-// the status of the objects that give the names.
+// Command accelerator-operator admits pods that ask for FPGA functions by name, publishes the
+// status of the objects that give the names, and installs device plugins.
 //
 // This package only wires, and only it handles signals and exits: 0 success, 1 failure, 2 usage.
 //

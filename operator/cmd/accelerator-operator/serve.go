@@ -22,6 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/admission"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/controllers"
+	"b-com.com/accelerator-device-plugin/operator/plugins"
 )
 
 // path is where the API server sends pods.
@@ -57,6 +58,11 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	}
 	if s.mappings {
 		if err := addMappings(ctx, mgr, s, log); err != nil {
+			return err
+		}
+	}
+	if s.devicePlugins {
+		if err := plugins.Add(mgr, plugins.Settings{Version: version, Image: s.pluginImage, Namespace: s.namespace}, log.Named("plugins")); err != nil {
 			return err
 		}
 	}
