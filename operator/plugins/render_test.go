@@ -343,7 +343,9 @@ func FuzzSplitImage(f *testing.F) {
 		if whole != reference {
 			t.Errorf("%q: %q, %q, %q", reference, repository, tag, digest)
 		}
-		isIntels(repository)
+		if isIntels(repository) && !strings.Contains(reference, intelName) {
+			t.Errorf("%q is Intel's", reference)
+		}
 	})
 }
 
