@@ -2,9 +2,7 @@ package certificate_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"crypto/ed25519"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -19,26 +17,32 @@ const service = "accelerator-operator.fpga.svc"
 // ca is a CA with its key.
 type ca struct {
 	*x509.Certificate
-	key *ecdsa.PrivateKey
+	key ed25519.PrivateKey
 }
 
 // newCA returns a CA that is valid from now.
 func newCA(t testing.TB, lasts time.Duration) ca {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return makeCA(t, key, time.Now(), lasts)
+}
+
+// makeCA always returns the same for the same arguments.
+func makeCA(t testing.TB, key ed25519.PrivateKey, from time.Time, lasts time.Duration) ca {
+	t.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "accelerator-operator"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now(), NotAfter: time.Now().Add(lasts), KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: from, NotAfter: from.Add(lasts), KeyUsage: x509.KeyUsageCertSign,
 	}
 	return ca{sign(t, template, template, key.Public(), key), key}
 }
 
-func sign(t testing.TB, template, parent *x509.Certificate, public any, key *ecdsa.PrivateKey) *x509.Certificate {
+func sign(t testing.TB, template, parent *x509.Certificate, public any, key ed25519.PrivateKey) *x509.Certificate {
 	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	der, err := x509.CreateCertificate(nil, template, parent, public, key)
 	if err != nil {
 		t.Fatal(err)
 	}

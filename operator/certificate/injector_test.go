@@ -3,6 +3,7 @@ package certificate_test
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"encoding/pem"
 	"errors"
 	"slices"
@@ -60,20 +61,23 @@ func TestBundle(t *testing.T) {
 // Whatever is in caBundle, the current CA is the first of what is written, and the result is
 // stable.
 func FuzzBundle(f *testing.F) {
-	a, b := newCA(f, time.Hour), newCA(f, time.Hour)
+	// The same in each process of the fuzzer.
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	a := makeCA(f, ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), now, time.Hour)
+	b := makeCA(f, ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize)), now, time.Hour)
 	f.Add(toPEM(b, a))
 	f.Add(toPEM(b)[:100])
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"))
 	f.Fuzz(func(t *testing.T, before []byte) {
-		once, n := certificate.Bundle(a.Certificate, before, true, time.Now())
+		once, n := certificate.Bundle(a.Certificate, before, true, now)
 		first, _ := pem.Decode(once)
 		if first == nil || !bytes.Equal(first.Bytes, a.Raw) {
 			t.Fatalf("no CA, or another one, is the first of %s", once)
 		}
-		if twice, m := certificate.Bundle(a.Certificate, once, true, time.Now()); !bytes.Equal(once, twice) || n != m {
+		if twice, m := certificate.Bundle(a.Certificate, once, true, now); !bytes.Equal(once, twice) || n != m {
 			t.Errorf("%d CAs, then %d:\n%s\n%s", n, m, once, twice)
 		}
-		if only, _ := certificate.Bundle(a.Certificate, before, false, time.Now()); !bytes.Equal(only, toPEM(a)) {
+		if only, _ := certificate.Bundle(a.Certificate, before, false, now); !bytes.Equal(only, toPEM(a)) {
 			t.Errorf("without the others: %s", only)
 		}
 	})
