@@ -27,7 +27,7 @@ help: ## print this help
 # go build knows what is up to date, the version included; make does not.
 build: build-plugin build-operator ## build all static binaries into bin/
 
-build-plugin: ## build the daemon and accelerator-fpga only: seconds
+build-plugin: ## build the daemon and accelerator-fpga only
 	CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
 
 demo: build-plugin ## see it work: no card, no cluster, no root
@@ -112,10 +112,10 @@ image-%:
 chart: ## package the Helm charts into dist/, for the images of this version
 	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/* --app-version '$(VERSION)' --destination ../dist
 
-manifests: ## write what is made from the chart: deploy/manifests, docs/install.md, golden files
+manifests: ## write what is made from the charts: deploy/manifests, tables of values in docs, golden files
 	cd tools && go test -count=1 ./chart -update
 
 # What they test lies outside of their module, where go test does not notice that a
 # file has changed: -count=1.
-test-chart: ## test chart and image builder (builds helm: minutes, the first time)
+test-chart: ## test charts and image builder (builds helm: minutes, the first time)
 	cd tools && go vet ./... && go test -count=1 ./...

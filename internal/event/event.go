@@ -80,6 +80,8 @@ var (
 	AdmissionFailed  = name("admission.failed")
 	MappingPublished = name("mapping.published")
 	PluginsPublished = name("plugins.published")
+	CertificateMade  = name("certificate.made")
+	CAInjected       = name("ca.injected")
 
 	APILost      = name("api.lost")
 	APIRetried   = name("api.retried")

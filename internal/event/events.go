@@ -149,6 +149,8 @@ func operator() []row {
 		{AdmissionFailed, levels(severe), "a request has no pod, or the mappings could not be read; `failurePolicy` decides", must(trouble), may(object)},
 		{MappingPublished, levels(info, warn.when("when it has no resource")), "the status of a mapping changed", must(object, reason), may(resource)},
 		{PluginsPublished, levels(info, warn.when("when it is not true")), "a condition of an FpgaDevicePlugin changed, or its spec was applied", must(object, reason), nil},
+		{CertificateMade, levels(info), "the webhook has a new certificate, and serves it within a minute; object: the Secret of the CA", must(object, expires), nil},
+		{CAInjected, levels(info), "the webhooks got new CAs; object: their configuration; count: CAs, more than one for ten minutes after a change; expires: of the newest", must(object, count, expires), nil},
 	}
 }
 

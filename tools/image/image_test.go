@@ -8,6 +8,8 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -218,6 +220,62 @@ func TestLicences(t *testing.T) {
 	}
 }
 
+// The operator's image is under Apache-2.0 as a whole: the binary links no module under a
+// licence of GNU.
+func TestOperatorHasNoCopyleft(t *testing.T) {
+	const root, module = "../..", "../../operator"
+	binary := filepath.Join(t.TempDir(), "accelerator-operator")
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/accelerator-operator")
+	build.Dir, build.Env = module, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v: %s", err, out)
+	}
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	licences, err := Licences(root, module, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if where := copyleft(licences); where != "" {
+		t.Errorf("links %s", where)
+	}
+	modules := make(map[string]bool)
+	for where := range licences {
+		modules[path.Dir(where)] = true
+	}
+	// Those of others, this project, Go. One of the dependencies is this project's.
+	if len(modules) != len(info.Deps)+1 || !modules[project] {
+		t.Errorf("licences of %d modules, %d are linked", len(modules), len(info.Deps))
+	}
+}
+
+func TestCopyleft(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		want string
+	}{
+		"GPL":    {"                    GNU GENERAL PUBLIC LICENSE\n                       Version 3, 29 June 2007", "m/LICENSE"},
+		"LGPL":   {"GNU LESSER GENERAL PUBLIC LICENSE", "m/LICENSE"},
+		"AGPL":   {"GNU AFFERO GENERAL PUBLIC LICENSE", "m/LICENSE"},
+		"MPL":    {"Mozilla Public License Version 2.0 ... means either the GNU General Public License, Version 2.0, ...", ""},
+		"Apache": {"Apache License", ""},
+	} {
+		if got := copyleft(map[string][]byte{"a/LICENSE": []byte("MIT"), "m/LICENSE": []byte(tt.text)}); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// An image without source has no archive of it.
+func TestRootfsWithoutSource(t *testing.T) {
+	want := Files{"usr/bin/x": {0o755, []byte("binary")}, "licenses/m/LICENSE": {0o644, []byte("text")}}
+	if diff := cmp.Diff(want, Rootfs([]Binary{{Name: "x", Data: []byte("binary")}}, nil, map[string][]byte{"m/LICENSE": []byte("text")})); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
 func TestSBOM(t *testing.T) {
 	info := &buildinfo.BuildInfo{
 		GoVersion: "go1.26.8", Main: debug.Module{Path: "example.com/x"},
@@ -225,7 +283,8 @@ func TestSBOM(t *testing.T) {
 		Settings: []debug.BuildSetting{{Key: "GOARCH", Value: "arm64"}},
 	}
 	tool := *info // it shares a module with the first, which is listed once
-	tool.Deps = []*debug.Module{info.Deps[0], {Path: "example.com/z", Version: "v3.0.0"}}
+	tool.Deps = []*debug.Module{info.Deps[0], {Path: "example.com/z", Version: "v3.0.0"},
+		{Path: "example.com/own", Version: "v0.0.0", Replace: &debug.Module{Path: "../", Version: "(devel)"}}} // has the version of the image
 	got, err := SBOM([]Binary{{"x", []byte("binary"), info}, {"tool", []byte("tool"), &tool}}, "v1")
 	if err != nil {
 		t.Fatal(err)

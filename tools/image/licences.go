@@ -84,8 +84,8 @@ func copyleft(licences map[string][]byte) string {
 
 var gnu = regexp.MustCompile(`GNU (LESSER |LIBRARY |AFFERO )?GENERAL PUBLIC LICENSE`)
 
-// own reports whether a linked module is one of this project.
-func own(m *debug.Module) bool { return m.Replace != nil && m.Replace.Version == "" }
+// own reports whether a linked module is one of this project: go.mod has its directory.
+func own(m *debug.Module) bool { return m.Replace != nil && strings.HasPrefix(m.Replace.Path, "../") }
 
 // moduleDirs returns the directories of the modules of others that a binary was made of, by
 // path@version.
