@@ -110,7 +110,7 @@ image-%:
 		-binary ../dist/bin_$*/accelerator-operator
 
 chart: ## package the Helm charts into dist/, for the images of this version
-	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/* --app-version '$(VERSION)' --destination ../dist
+	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/*/ --app-version '$(VERSION)' --destination ../dist
 
 manifests: ## write what is made from the charts: deploy/manifests, tables of values in docs, golden files
 	cd tools && go test -count=1 ./chart -update
