@@ -133,12 +133,12 @@ type apiServer struct {
 }
 
 // newAPIServer skips the test if ACCELERATOR_E2E_BIN, a directory with etcd and kube-apiserver, is
-// not set: make test-operator-api.
+// not set.
 func newAPIServer(t *testing.T) *apiServer {
 	t.Helper()
 	bin := os.Getenv("ACCELERATOR_E2E_BIN")
 	if bin == "" {
-		t.Skip("NOT RUN: ACCELERATOR_E2E_BIN is not set: make test-operator-api")
+		t.Skip("NOT RUN: ACCELERATOR_E2E_BIN is not set; make test-operator sets it if make e2e has built the programs")
 	}
 	env := &envtest.Environment{
 		BinaryAssetsDirectory: bin, CRDDirectoryPaths: []string{"../../deploy/helm/accelerator-operator/files/crds"}, ErrorIfCRDPathMissing: true,

@@ -210,18 +210,19 @@ func refusal(err error) error {
 
 // nodeSelector returns the labels of the nodes of an object, also if it cannot be rendered.
 func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
-	labels := maps.Clone(p.Spec.NodeSelector)
 	values, err := specValues(p)
-	if more, ok := values["nodeSelector"].(map[string]any); err == nil && ok {
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		for key, value := range more {
-			if text, ok := value.(string); ok {
-				labels[key] = text
-			} else {
-				delete(labels, key) // null
-			}
+	over, there := values["nodeSelector"]
+	if err != nil || !there {
+		return p.Spec.NodeSelector
+	}
+	labels := map[string]string{}
+	if over != nil { // null takes all labels away
+		maps.Copy(labels, p.Spec.NodeSelector)
+	}
+	more, _ := over.(map[string]any)
+	for key, value := range more {
+		if text, ok := value.(string); ok { // the chart refuses others
+			labels[key] = text
 		}
 	}
 	return labels

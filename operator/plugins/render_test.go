@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -270,6 +271,9 @@ func TestChart(t *testing.T) {
 }
 
 func TestDisjoint(t *testing.T) {
+	if got := nodeSelector(object(t, "{nodeSelector: {a: u}, values: {nodeSelector: 7}}")); got["a"] != "u" {
+		t.Errorf("%v of a spec that is refused", got)
+	}
 	for _, tc := range []struct {
 		a, b string // specs
 		want bool
@@ -282,10 +286,13 @@ func TestDisjoint(t *testing.T) {
 		{"{nodeSelector: {a: u, b: u}}", "{nodeSelector: {a: u, b: v}}", true},
 		{"{nodeSelector: {a: u}}", "{values: {nodeSelector: {a: v}}}", true},
 		{"{nodeSelector: {a: u}}", "{nodeSelector: {a: v}, values: {nodeSelector: {a: u}}}", false},
-		{"{nodeSelector: {a: u}}", "{nodeSelector: {a: v}, values: {nodeSelector: {a: null}}}", false},
-		{"{nodeSelector: {a: u}}", "{nodeSelector: {a: v}, values: {nodeSelector: 7}}", true},
+		{"{nodeSelector: {a: u}}", "{nodeSelector: {a: v}, values: {nodeSelector: null}}", false},
+		{"{nodeSelector: {a: u}}", "{nodeSelector: {a: v}, values: {nodeSelector: {}}}", true},
 	} {
 		a, b := nodeSelector(object(t, tc.a)), nodeSelector(object(t, tc.b))
+		if diff := cmp.Diff(podSpec(t, object(t, tc.b)).NodeSelector, b, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-DaemonSet +got):\n%s", tc.b, diff)
+		}
 		if disjoint(a, b) != tc.want || disjoint(b, a) != tc.want {
 			t.Errorf("%s and %s: disjoint %v, want %v", tc.a, tc.b, !tc.want, tc.want)
 		}
