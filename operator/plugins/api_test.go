@@ -389,12 +389,12 @@ func TestAPIServer(t *testing.T) {
 	c.condition("a", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 
 	// Two objects for the same nodes: the name decides between those of one second.
-	create("b", "{}")
+	create("b", "nodeSelector: {fpga: a}")
 	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a")
-	c.edit("b", func(p *v1.FpgaDevicePlugin) { p.Spec.NodeSelector = map[string]string{"fpga": "b"} })
+	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.NodeSelector["fpga"] = "b" })
 	c.condition("b", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 	c.exists(daemonSet, "b"+suffix, true)
-	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.NodeSelector = map[string]string{"fpga": "b"} })
+	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.NodeSelector = nil })
 	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a")
 	c.exists(daemonSet, "b"+suffix, false)
 	c.must(c.Delete(c.ctx, &v1.FpgaDevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "a"}}))
