@@ -19,34 +19,36 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-operator generate-operator test-operator lint-operator demo test test-kernel test-kubelet test-prometheus e2e fixtures lint deps fuzz bench clean image chart manifests test-chart
+.PHONY: help build build-plugin build-operator generate-operator test-operator lint-operator demo test test-kernel test-kubelet test-prometheus e2e fixtures lint deps fuzz bench clean image chart manifests test-chart
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # go build knows what is up to date, the version included; make does not.
-build: ## build the static binaries into bin/
+build: build-plugin build-operator ## build all static binaries into bin/
+
+build-plugin: ## build the daemon and accelerator-fpga only
 	CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
 
-demo: build ## see it work: no card, no cluster, no root
+demo: build-plugin ## see it work: no card, no cluster, no root
 	$(BINARY) demo
 
 test: ## run every test that needs no root
 	go test $(RACE) ./...
 
-test-kernel: build ## plug cards into a real kernel under qemu (STORIES=pattern, KERNEL=6.12, COUNT=1)
+test-kernel: build-plugin ## plug cards into a real kernel under qemu (STORIES=pattern, KERNEL=6.12, COUNT=1)
 	@KERNEL=$(KERNEL) COUNT=$(COUNT) test/kernel/run.sh $(BINARY) $(STORIES)
 
-test-kubelet: build ## run it against the real device managers of two kubelets (TESTS=pattern)
+test-kubelet: build-plugin ## run it against the real device managers of two kubelets (TESTS=pattern)
 	@test/kubelet/run.sh $(BINARY) '$(TESTS)'
 
-test-prometheus: build ## have a real Prometheus scrape it; alert rules, dashboard (TESTS=pattern)
+test-prometheus: build-plugin ## have a real Prometheus scrape it; alert rules, dashboard (TESTS=pattern)
 	@test/prometheus/run.sh $(BINARY) '$(TESTS)'
 
 e2e: image-$(shell go env GOARCH) chart ## helm install on a real cluster of one node, as root (STORIES=pattern, KEEP=1)
 	@KEEP=$(KEEP) test/e2e/run.sh '$(VERSION)' '$(value STORIES)'
 
-fixtures: build ## record on that kernel what unit tests stand on
+fixtures: build-plugin ## record on that kernel what unit tests stand on
 	@test/kernel/fixtures.sh $(BINARY)
 
 lint: deps ## gofmt, go vet, staticcheck, package borders
@@ -61,14 +63,14 @@ fuzz: ## fuzz every parser for FUZZTIME (10s)
 	@test/fuzz.sh $(FUZZTIME)
 	@cd operator && ../test/fuzz.sh $(FUZZTIME)
 
-bench: build ## measure latency, cost, memory, size: the table of the README
+bench: build-plugin ## measure latency, cost, memory, size: the table of the README
 	@go run ./test/bench $(BINARY)
 
-build-operator: ## build accelerator-operator into bin/
-	CGO_ENABLED=0 go -C operator build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
+build-operator: ## build accelerator-operator only: minutes, the first time
+	cd operator && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
 
 generate-operator: ## write the CRDs and methods from operator/api; then read `git diff`
-	cd operator && $(CONTROLLER_GEN) object crd paths=./api/... output:crd:dir=crds
+	cd operator && $(CONTROLLER_GEN) object crd paths=./api/... output:crd:dir=../deploy/helm/accelerator-operator/files/crds
 
 test-operator: ## test the operator, and that what is generated is up to date
 	cd operator && CONTROLLER_GEN='$(CONTROLLER_GEN)' go test $(RACE) ./...
@@ -80,27 +82,33 @@ lint-operator: ## go.mod, go vet, staticcheck, package borders (make lint has go
 clean: ## remove what was built
 	rm -rf bin dist
 
-# What the image is made for, and when: the time of the commit, so that the same
-# commit gives the same image.
+# What the images are made for, and when: the time of the commit, so that the same
+# commit gives the same images.
 ARCHES  ?= amd64 arm64
 CREATED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 image: $(ARCHES:%=image-%) ## build OCI archives and bills of materials into dist/ (ARCHES)
 
+IMAGE_BUILD = CGO_ENABLED=0 GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 $(GO_BUILD) -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+# IMAGE writes the image of a name.
+IMAGE = go -C tools run ./image -name $(1) -version '$(VERSION)' -revision '$(shell git rev-parse HEAD 2>/dev/null)' -created $(CREATED) \
+	-out '../dist/$(1)_$(VERSION)_$*.tar' -sbom '../dist/$(1)_$(VERSION)_$*.cdx.json' -tree ..
+
 image-%:
-	CGO_ENABLED=0 GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 $(GO_BUILD) -buildvcs=false \
-		-ldflags '-s -w -X main.version=$(VERSION)' -o dist/bin_$*/ ./cmd/...
-	@go -C tools run ./image -module .. -binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$* \
-		-version '$(VERSION)' -revision '$(shell git rev-parse HEAD 2>/dev/null)' -created $(CREATED) \
-		-out '../dist/accelerator-device-plugin_$(VERSION)_$*.tar' -sbom '../dist/accelerator-device-plugin_$(VERSION)_$*.cdx.json'
+	$(IMAGE_BUILD) -o dist/bin_$*/ ./cmd/...
+	@$(call IMAGE,accelerator-device-plugin) -description 'Kubernetes device plugin for FPGA cards' -licence GPL-3.0-only -source -module .. \
+		-binary ../dist/bin_$*/accelerator-device-plugin -binary ../dist/bin_$*/accelerator-fpga -root ../dist/root_$*
+	cd operator && $(IMAGE_BUILD) -o ../dist/bin_$*/ ./cmd/...
+	@$(call IMAGE,accelerator-operator) -description 'Names for FPGA functions in Kubernetes' -licence Apache-2.0 -module ../operator \
+		-binary ../dist/bin_$*/accelerator-operator
 
-chart: ## package the Helm chart into dist/, for the image of this version
-	@GOFLAGS="$$GOFLAGS -trimpath" go -C tools tool helm package ../deploy/helm/accelerator-device-plugin --app-version '$(VERSION)' --destination ../dist
+chart: ## package the Helm charts into dist/, for the images of this version
+	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/* --app-version '$(VERSION)' --destination ../dist
 
-manifests: ## write what is made from the chart: deploy/manifests, docs/install.md, golden files
+manifests: ## write what is made from the charts: deploy/manifests, tables of values in docs, golden files
 	cd tools && go test -count=1 ./chart -update
 
 # What they test lies outside of their module, where go test does not notice that a
 # file has changed: -count=1.
-test-chart: ## test chart and image builder (builds helm: minutes, the first time)
+test-chart: ## test charts and image builder (builds helm: minutes, the first time)
 	cd tools && go vet ./... && go test -count=1 ./...

@@ -14,12 +14,30 @@ import (
 )
 
 const (
-	chartDir = "../../deploy/helm/accelerator-device-plugin"
-	release  = "fpga"
-	space    = "accelerators"
+	release = "fpga"
+	space   = "accelerators"
 )
 
-var update = flag.Bool("update", false, "write the golden files, deploy/manifests and the table of docs/install.md")
+// A chart of deploy/helm.
+type chart struct {
+	dir  string
+	data string // directory of sets of values, and of what is rendered with them
+	docs string // page with the table of values
+}
+
+var (
+	plugin   = chart{"../../deploy/helm/accelerator-device-plugin", "testdata/plugin", "../../docs/install.md"}
+	operator = chart{"../../deploy/helm/accelerator-operator", "testdata/operator", "../../docs/mappings.md"}
+)
+
+// charts runs a test of each chart.
+func charts(t *testing.T, run func(t *testing.T, c chart)) {
+	for _, c := range []chart{plugin, operator} {
+		t.Run(filepath.Base(c.data), func(t *testing.T) { run(t, c) })
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden files, deploy/manifests and the tables of values in docs")
 
 // helmPath is the helm that this module pins.
 var helmPath string
@@ -62,16 +80,16 @@ func helm(args ...string) (string, error) {
 }
 
 // render is `helm template` with values in YAML.
-func render(t *testing.T, values string, args ...string) (string, error) {
+func (c chart) render(t *testing.T, values string, args ...string) (string, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	write(t, file, values)
-	return helm(append([]string{"template", release, chartDir, "--namespace", space, "--values", file}, args...)...)
+	return helm(append([]string{"template", release, c.dir, "--namespace", space, "--values", file}, args...)...)
 }
 
-func rendered(t *testing.T, values string, args ...string) string {
+func (c chart) rendered(t *testing.T, values string, args ...string) string {
 	t.Helper()
-	out, err := render(t, values, args...)
+	out, err := c.render(t, values, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

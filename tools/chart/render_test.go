@@ -19,54 +19,60 @@ import (
 const manifestsFile = "../../deploy/manifests/accelerator-device-plugin.yaml"
 
 // sets calls run with the values of each set, and with what they render to.
-func sets(t *testing.T, run func(t *testing.T, values, manifests string)) {
-	files, err := filepath.Glob("testdata/sets/*.yaml")
+func (c chart) sets(t *testing.T, run func(t *testing.T, values, manifests string)) {
+	files, err := filepath.Glob(c.data + "/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no sets: %v", err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			values := read(t, file)
-			run(t, values, rendered(t, values))
+			run(t, values, c.rendered(t, values))
 		})
 	}
 }
 
 func TestLint(t *testing.T) {
-	sets(t, func(t *testing.T, _, _ string) {
-		values := filepath.Join("testdata/sets", filepath.Base(t.Name())+".yaml")
-		if out, err := helm("lint", "--strict", "--quiet", chartDir, "--values", values); err != nil || out != "" {
-			t.Errorf("%v\n%s", err, out)
-		}
+	charts(t, func(t *testing.T, c chart) {
+		c.sets(t, func(t *testing.T, _, _ string) {
+			values := filepath.Join(c.data, filepath.Base(t.Name())+".yaml")
+			if out, err := helm("lint", "--strict", "--quiet", c.dir, "--values", values); err != nil || out != "" {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
 	})
 }
 
 func TestRender(t *testing.T) {
-	sets(t, func(t *testing.T, _, manifests string) {
-		objects(t, manifests)
-		golden(t, filepath.Join("testdata/sets", filepath.Base(t.Name())+".golden"), without(t, manifests))
+	charts(t, func(t *testing.T, c chart) {
+		c.sets(t, func(t *testing.T, _, manifests string) {
+			objects(t, manifests)
+			golden(t, filepath.Join(c.data, filepath.Base(t.Name())+".golden"), without(t, manifests))
+		})
 	})
 }
 
 // What helm says after an installation.
 func TestNotes(t *testing.T) {
-	sets(t, func(t *testing.T, _, _ string) {
-		set := filepath.Join("testdata/sets", filepath.Base(t.Name()))
-		out, err := helm("install", release, chartDir, "--namespace", space, "--values", set+".yaml", "--dry-run=client")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, notes, ok := strings.Cut(out, "\nNOTES:\n")
-		if !ok {
-			t.Fatalf("no notes:\n%s", out)
-		}
-		golden(t, set+".notes", notes)
+	charts(t, func(t *testing.T, c chart) {
+		c.sets(t, func(t *testing.T, _, _ string) {
+			set := filepath.Join(c.data, filepath.Base(t.Name()))
+			out, err := helm("install", release, c.dir, "--namespace", space, "--values", set+".yaml", "--dry-run=client")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, notes, ok := strings.Cut(out, "\nNOTES:\n")
+			if !ok {
+				t.Fatalf("no notes:\n%s", out)
+			}
+			golden(t, set+".notes", notes)
+		})
 	})
 }
 
 // What is checked in for those without Helm is what the chart renders.
 func TestManifests(t *testing.T) {
-	out, err := helm("template", "accelerator-device-plugin", chartDir, "--namespace", "kube-system", "--skip-tests")
+	out, err := helm("template", "accelerator-device-plugin", plugin.dir, "--namespace", "kube-system", "--skip-tests")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +87,7 @@ func TestExample(t *testing.T) {
 
 // Whatever the values say, the pod has no more rights than it needs.
 func TestLeastPrivilege(t *testing.T) {
-	sets(t, func(t *testing.T, values, manifests string) {
+	plugin.sets(t, func(t *testing.T, values, manifests string) {
 		all := objects(t, manifests)
 		pod := only[*appsv1.DaemonSet](t, all).Spec.Template.Spec
 		if pod.HostNetwork || pod.HostPID || pod.HostIPC {
@@ -183,7 +189,7 @@ func account(t *testing.T, all []runtime.Object, annotation, events bool) {
 
 // The daemon itself takes the settings, and finds in them what the values say.
 func TestDaemonTakesConfig(t *testing.T) {
-	sets(t, func(t *testing.T, _, manifests string) {
+	plugin.sets(t, func(t *testing.T, _, manifests string) {
 		got := daemon(t, manifests)
 		want := config.Defaults()
 		want.File, want.DevRoot, want.HostDevRoot, want.HTTPAddress = got.File, "/host/dev", "/dev", ":9480"
@@ -255,7 +261,7 @@ func newLoader() *config.Loader {
 func TestOddPaths(t *testing.T) {
 	const values = "simulatedNode: '/a,b}'\nkubelet: {rootDir: '/c,d}', devicePluginDir: '/e,f}'}\nconfig: {cdiDir: '/g,h}'}\n"
 	var got []string
-	for _, v := range only[*appsv1.DaemonSet](t, objects(t, rendered(t, values))).Spec.Template.Spec.Volumes {
+	for _, v := range only[*appsv1.DaemonSet](t, objects(t, plugin.rendered(t, values))).Spec.Template.Spec.Volumes {
 		if v.HostPath != nil {
 			got = append(got, v.HostPath.Path)
 		}

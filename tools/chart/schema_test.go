@@ -22,10 +22,10 @@ type schema struct {
 	Minimum, Maximum     *int
 }
 
-func readSchema(t *testing.T) schema {
+func (c chart) readSchema(t *testing.T) schema {
 	t.Helper()
 	var s schema
-	if err := json.Unmarshal([]byte(read(t, chartDir+"/values.schema.json")), &s); err != nil {
+	if err := json.Unmarshal([]byte(read(t, c.dir+"/values.schema.json")), &s); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -58,7 +58,7 @@ func after(refusal, word string) []string {
 // config has the keys of the daemon's YAML file: neither fewer nor others. It is
 // the daemon itself that is asked: it names them when it refuses another one.
 func TestSchemaHasTheDaemonsKeys(t *testing.T) {
-	config := readSchema(t).Properties["config"]
+	config := plugin.readSchema(t).Properties["config"]
 	rule := config.Properties["resources"].Items
 	for _, tt := range []struct {
 		name, file string
@@ -81,7 +81,7 @@ func TestSchemaHasTheDaemonsKeys(t *testing.T) {
 // What is a number or one of a few words for the daemon is so in the schema, with
 // the same bounds and words.
 func TestSchemaHasTheDaemonsValues(t *testing.T) {
-	config := readSchema(t).Properties["config"]
+	config := plugin.readSchema(t).Properties["config"]
 	check := func(t *testing.T, file string, s schema) {
 		said := refusal(t, file)
 		if diff := cmp.Diff(after(said, "want one of "), s.Enum); diff != "" {
@@ -114,11 +114,23 @@ func TestSchemaHasTheDaemonsValues(t *testing.T) {
 // Every object of the schema says whether it takes keys that it does not name;
 // those that do are maps of the user's own.
 func TestSchemaIsStrict(t *testing.T) {
-	want := []string{
-		".config.health.severity", ".dashboard.labels", ".global", ".nodeSelector", ".podAnnotations", ".podLabels", ".podMonitor.labels",
-		".prometheusRule.labels", ".scrapers[].namespaceSelector.matchLabels", ".scrapers[].podSelector.matchLabels",
-		".serviceAccount.annotations",
-	}
+	charts(t, func(t *testing.T, c chart) {
+		want := []string{
+			".global", ".nodeSelector", ".podAnnotations", ".podLabels", ".podMonitor.labels",
+			".scrapers[].namespaceSelector.matchLabels", ".scrapers[].podSelector.matchLabels", ".serviceAccount.annotations",
+		}
+		if c == plugin {
+			want = append(want, ".config.health.severity", ".dashboard.labels", ".prometheusRule.labels")
+		}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, open(c.readSchema(t))); diff != "" {
+			t.Errorf("objects that take other keys (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// open returns the paths of objects that take any key.
+func open(s schema) []string {
 	var open []string
 	var walk func(path string, s schema)
 	walk = func(path string, s schema) {
@@ -132,28 +144,31 @@ func TestSchemaIsStrict(t *testing.T) {
 			walk(path+"[]", *s.Items)
 		}
 	}
-	walk("", readSchema(t))
+	walk("", s)
 	slices.Sort(open)
-	if diff := cmp.Diff(want, open); diff != "" {
-		t.Errorf("objects that take other keys (-want +got):\n%s", diff)
-	}
+	return open
 }
 
 // The schema has the keys of values.yaml, and no others at the top.
 func TestSchemaHasTheValues(t *testing.T) {
-	var values map[string]any
-	if err := yaml.Unmarshal([]byte(read(t, chartDir+"/values.yaml")), &values); err != nil {
-		t.Fatal(err)
-	}
-	want := append(slices.Collect(maps.Keys(values)), "global") // Helm's own
-	slices.Sort(want)
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(readSchema(t).Properties))); diff != "" {
-		t.Errorf("keys (-values.yaml +schema):\n%s", diff)
-	}
+	charts(t, func(t *testing.T, c chart) {
+		var values map[string]any
+		if err := yaml.Unmarshal([]byte(read(t, c.dir+"/values.yaml")), &values); err != nil {
+			t.Fatal(err)
+		}
+		want := append(slices.Collect(maps.Keys(values)), "global") // Helm's own
+		slices.Sort(want)
+		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(c.readSchema(t).Properties))); diff != "" {
+			t.Errorf("keys (-values.yaml +schema):\n%s", diff)
+		}
+	})
 }
 
+// wrong has values that helm refuses, and a part of its error.
+type wrong struct{ name, values, want string }
+
 func TestRefused(t *testing.T) {
-	for _, tt := range []struct{ name, values, want string }{
+	plugin.refuses(t, []wrong{
 		{"unknown key", "imgae: {}", "additional properties 'imgae' not allowed"},
 		{"unknown key below", "image: {repo: x}", "additional properties 'repo' not allowed"},
 		{"tag with colon", "image: {tag: 'a:b'}", "at '/image/tag'"},
@@ -240,9 +255,13 @@ func TestRefused(t *testing.T) {
 		{"AFU that is none", "test: {afu: nlb}", "at '/test/afu'"},
 		{"interface that is too short", "test: {interface: ce489693}", "at '/test/interface'"},
 		{"test of no resource", "test: {resource: fpga}", "at '/test/resource'"},
-	} {
+	})
+}
+
+func (c chart) refuses(t *testing.T, all []wrong) {
+	for _, tt := range all {
 		t.Run(tt.name, func(t *testing.T) {
-			out, err := render(t, tt.values)
+			out, err := c.render(t, tt.values)
 			if err == nil {
 				t.Fatalf("taken:\n%s", out)
 			}
@@ -254,10 +273,15 @@ func TestRefused(t *testing.T) {
 }
 
 func TestKubeVersion(t *testing.T) {
-	for version, taken := range map[string]bool{"1.25.16": false, "1.26.0": true, "1.30.2-gke.1": true, "v1.37.1": true} {
-		_, err := render(t, "", "--kube-version", version)
+	plugin.kubeVersions(t, map[string]bool{"1.25.16": false, "1.26.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
+	operator.kubeVersions(t, map[string]bool{"1.29.9": false, "1.30.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
+}
+
+func (c chart) kubeVersions(t *testing.T, taken map[string]bool) {
+	for version, taken := range taken {
+		_, err := c.render(t, "", "--kube-version", version)
 		if err != nil && !strings.Contains(err.Error(), "incompatible with Kubernetes") || (err == nil) != taken {
-			t.Errorf("%s: %v, want taken: %t", version, err, taken)
+			t.Errorf("%s: %s: %v, want taken: %t", c.dir, version, err, taken)
 		}
 	}
 }

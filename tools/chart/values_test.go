@@ -15,10 +15,10 @@ type value struct{ path, fallback, meaning string }
 
 // readValues returns them in their order. What has no description must consist of
 // values that have.
-func readValues(t *testing.T) []value {
+func (c chart) readValues(t *testing.T) []value {
 	t.Helper()
 	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(read(t, chartDir+"/values.yaml")), &document); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, c.dir+"/values.yaml")), &document); err != nil {
 		t.Fatal(err)
 	}
 	var values []value
@@ -53,9 +53,12 @@ func asJSON(t *testing.T, node *yaml.Node) string {
 	return string(text)
 }
 
-// docs/install.md has the table of values.yaml.
-func TestTable(t *testing.T) {
-	const file, begin, end = "../../docs/install.md", "<!-- values.yaml: `make manifests` writes this table -->\n", "<!-- end -->\n"
+// A page of docs has the table of values.yaml.
+func TestTable(t *testing.T) { charts(t, table) }
+
+func table(t *testing.T, c chart) {
+	const begin, end = "<!-- values.yaml: `make manifests` writes this table -->\n", "<!-- end -->\n"
+	file := c.docs
 	text := read(t, file)
 	before, rest, ok := strings.Cut(text, begin)
 	_, after, ok2 := strings.Cut(rest, end)
@@ -64,7 +67,7 @@ func TestTable(t *testing.T) {
 	}
 	var table strings.Builder
 	table.WriteString("| value | default | meaning |\n|---|---|---|\n")
-	for _, v := range readValues(t) {
+	for _, v := range c.readValues(t) {
 		fmt.Fprintf(&table, "| `%s` | `%s` | %s |\n", v.path, v.fallback, v.meaning)
 	}
 	golden(t, file, before+begin+table.String()+end+after)
@@ -74,7 +77,7 @@ func TestTable(t *testing.T) {
 func TestEveryValueCounts(t *testing.T) {
 	const programmed = `{"config":{"mode":"region"},"programming":{"enabled":true}}`
 	const tested = `test={"resource":"example.com/x","interface":"ce48969398f05f33946d560708be108a","afu":"d8424dc4"}`
-	changed := map[string]struct{ to, beside string }{
+	plugin.everyValueCounts(t, map[string]change{
 		"image.repository":             {to: `"example.com/x"`},
 		"image.tag":                    {to: `"v9"`},
 		"image.digest":                 {to: `"sha256:` + strings.Repeat("0", 64) + `"`},
@@ -119,8 +122,14 @@ func TestEveryValueCounts(t *testing.T) {
 		"test.resource":                {to: `"example.com/x"`},
 		"test.interface":               {to: `"` + strings.Repeat("a", 32) + `"`, beside: tested},
 		"test.afu":                     {to: `"aaaaaaaa"`, beside: tested},
-	}
-	for _, v := range readValues(t) {
+	})
+}
+
+// change is another value of a key, in JSON, and values to be set beside it.
+type change struct{ to, beside string }
+
+func (c chart) everyValueCounts(t *testing.T, changed map[string]change) {
+	for _, v := range c.readValues(t) {
 		t.Run(v.path, func(t *testing.T) {
 			to, ok := changed[v.path]
 			if !ok {
@@ -131,8 +140,8 @@ func TestEveryValueCounts(t *testing.T) {
 			if beside == "" {
 				beside = "global={}"
 			}
-			before := rendered(t, "", "--set-json", beside)
-			if before == rendered(t, "", "--set-json", beside, "--set-json", v.path+"="+to.to) {
+			before := c.rendered(t, "", "--set-json", beside)
+			if before == c.rendered(t, "", "--set-json", beside, "--set-json", v.path+"="+to.to) {
 				t.Error("changes nothing")
 			}
 		})

@@ -15,11 +15,15 @@ import (
 
 // Image is all that decides what an image is.
 type Image struct {
-	Version  string
-	Revision string    // commit
-	Created  time.Time // of the commit
-	Arch     string    // amd64, arm64
-	Files    Files
+	Name        string
+	Description string
+	Licence     string // of the image as a whole: an SPDX expression
+	Version     string
+	Revision    string    // commit
+	Created     time.Time // of the commit
+	Arch        string    // amd64, arm64
+	Entrypoint  string
+	Files       Files
 }
 
 // build makes the image: one layer and its configuration.
@@ -46,7 +50,7 @@ func (i Image) build() (v1.Image, error) {
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture, config.Created = "linux", i.Arch, created
-	config.Config = v1.Config{Entrypoint: []string{Entrypoint}, Env: []string{"PATH=/usr/bin"}, Labels: i.labels()}
+	config.Config = v1.Config{Entrypoint: []string{i.Entrypoint}, Env: []string{"PATH=/usr/bin"}, Labels: i.labels()}
 	return mutate.ConfigFile(img, config)
 }
 
@@ -54,11 +58,11 @@ func (i Image) build() (v1.Image, error) {
 func (i Image) labels() map[string]string {
 	const prefix = "org.opencontainers.image."
 	labels := map[string]string{
-		prefix + "title":       name,
-		prefix + "description": "Kubernetes device plugin for FPGA cards",
+		prefix + "title":       i.Name,
+		prefix + "description": i.Description,
 		prefix + "version":     i.Version,
 		prefix + "created":     i.Created.Format(time.RFC3339),
-		prefix + "licenses":    "GPL-3.0-only", // as a whole: NOTICE
+		prefix + "licenses":    i.Licence,
 	}
 	if i.Revision != "" {
 		labels[prefix+"revision"] = i.Revision
@@ -105,7 +109,7 @@ func (i Image) layout(img v1.Image) (Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	saved := dockerManifest{Config: config, RepoTags: []string{name + ":" + i.Version}}
+	saved := dockerManifest{Config: config, RepoTags: []string{i.Name + ":" + i.Version}}
 	for _, layer := range layers {
 		where, err := blob(compressed(layer))
 		if err != nil {
@@ -139,7 +143,7 @@ func (i Image) index(img v1.Image, size int64) (v1.IndexManifest, error) {
 			Platform: &v1.Platform{OS: "linux", Architecture: i.Arch},
 			Annotations: map[string]string{
 				"org.opencontainers.image.ref.name": i.Version,
-				"io.containerd.image.name":          "docker.io/library/" + name + ":" + i.Version,
+				"io.containerd.image.name":          "docker.io/library/" + i.Name + ":" + i.Version,
 			},
 		}},
 	}, err

@@ -8,6 +8,8 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -26,7 +28,9 @@ import (
 )
 
 var example = Image{
-	Version: "v1.2.3", Revision: "0123456789", Created: time.Unix(1_800_000_000, 0).UTC(), Arch: "arm64",
+	Name: "accelerator-device-plugin", Description: "Kubernetes device plugin for FPGA cards", Licence: "GPL-3.0-only",
+	Entrypoint: "/usr/bin/accelerator-device-plugin",
+	Version:    "v1.2.3", Revision: "0123456789", Created: time.Unix(1_800_000_000, 0).UTC(), Arch: "arm64",
 	Files: Rootfs([]Binary{{Name: "accelerator-device-plugin", Data: []byte("binary")}, {Name: "accelerator-fpga", Data: []byte("tool")}}, []byte("source"), map[string][]byte{"b/LICENSE": []byte("text"), "a/c/NOTICE": []byte("more")}),
 }
 
@@ -110,7 +114,7 @@ func TestArchive(t *testing.T) {
 		want := &v1.ConfigFile{
 			OS: "linux", Architecture: "arm64", Created: created,
 			History: []v1.History{{Created: created, CreatedBy: "make image"}},
-			Config:  v1.Config{Entrypoint: []string{Entrypoint}, Env: []string{"PATH=/usr/bin"}, Labels: example.labels()},
+			Config:  v1.Config{Entrypoint: []string{example.Entrypoint}, Env: []string{"PATH=/usr/bin"}, Labels: example.labels()},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: config (-want +got):\n%s", name, diff)
@@ -119,7 +123,7 @@ func TestArchive(t *testing.T) {
 		if diff := cmp.Diff(example.Files, files); diff != "" {
 			t.Errorf("%s: files (-want +got):\n%s", name, diff)
 		}
-		entries := []string{"licenses", "licenses/a", "licenses/a/c", "licenses/a/c/NOTICE", "licenses/b", "licenses/b/LICENSE", "usr", "usr/bin", Entrypoint[1:], "usr/bin/accelerator-fpga", "usr/src", SourceArchive[1:]}
+		entries := []string{"licenses", "licenses/a", "licenses/a/c", "licenses/a/c/NOTICE", "licenses/b", "licenses/b/LICENSE", "usr", "usr/bin", example.Entrypoint[1:], "usr/bin/accelerator-fpga", "usr/src", SourceArchive[1:]}
 		slices.Sort(names)
 		if diff := cmp.Diff(entries, names); diff != "" {
 			t.Errorf("%s: names (-want +got):\n%s", name, diff)
@@ -193,7 +197,7 @@ func TestLicences(t *testing.T) {
 	}
 	version := strings.TrimSpace(string(out))
 	info := &buildinfo.BuildInfo{GoVersion: runtime.Version(), Deps: []*debug.Module{{Path: "github.com/pilebones/go-udev", Version: version}}}
-	got, err := Licences(root, info)
+	got, err := Licences(root, root, info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,11 +212,67 @@ func TestLicences(t *testing.T) {
 		}
 	}
 	info.Deps[0].Version = "v0.0.1"
-	if _, err := Licences(root, info); err == nil || !strings.Contains(err.Error(), "the binary was not made with it") {
+	if _, err := Licences(root, root, info); err == nil || !strings.Contains(err.Error(), "the binary was not made with it") {
 		t.Errorf("binary of another version: %v", err)
 	}
-	if _, err := Licences(t.TempDir(), &buildinfo.BuildInfo{}); err == nil || !strings.Contains(err.Error(), "no licence in") {
+	if _, err := Licences(t.TempDir(), root, &buildinfo.BuildInfo{}); err == nil || !strings.Contains(err.Error(), "no licence in") {
 		t.Errorf("module without licence: %v", err)
+	}
+}
+
+// The operator's image is under Apache-2.0 as a whole: the binary links no module under a
+// licence of GNU.
+func TestOperatorHasNoCopyleft(t *testing.T) {
+	const root, module = "../..", "../../operator"
+	binary := filepath.Join(t.TempDir(), "accelerator-operator")
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/accelerator-operator")
+	build.Dir, build.Env = module, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v: %s", err, out)
+	}
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	licences, err := Licences(root, module, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if where := copyleft(licences); where != "" {
+		t.Errorf("links %s", where)
+	}
+	modules := make(map[string]bool)
+	for where := range licences {
+		modules[path.Dir(where)] = true
+	}
+	// Those of others, this project, Go. One of the dependencies is this project's.
+	if len(modules) != len(info.Deps)+1 || !modules[project] {
+		t.Errorf("licences of %d modules, %d are linked", len(modules), len(info.Deps))
+	}
+}
+
+func TestCopyleft(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		want string
+	}{
+		"GPL":    {"                    GNU GENERAL PUBLIC LICENSE\n                       Version 3, 29 June 2007", "m/LICENSE"},
+		"LGPL":   {"GNU LESSER GENERAL PUBLIC LICENSE", "m/LICENSE"},
+		"AGPL":   {"GNU AFFERO GENERAL PUBLIC LICENSE", "m/LICENSE"},
+		"MPL":    {"Mozilla Public License Version 2.0 ... means either the GNU General Public License, Version 2.0, ...", ""},
+		"Apache": {"Apache License", ""},
+	} {
+		if got := copyleft(map[string][]byte{"a/LICENSE": []byte("MIT"), "m/LICENSE": []byte(tt.text)}); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// An image without source has no archive of it.
+func TestRootfsWithoutSource(t *testing.T) {
+	want := Files{"usr/bin/x": {0o755, []byte("binary")}, "licenses/m/LICENSE": {0o644, []byte("text")}}
+	if diff := cmp.Diff(want, Rootfs([]Binary{{Name: "x", Data: []byte("binary")}}, nil, map[string][]byte{"m/LICENSE": []byte("text")})); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }
 
@@ -223,7 +283,8 @@ func TestSBOM(t *testing.T) {
 		Settings: []debug.BuildSetting{{Key: "GOARCH", Value: "arm64"}},
 	}
 	tool := *info // it shares a module with the first, which is listed once
-	tool.Deps = []*debug.Module{info.Deps[0], {Path: "example.com/z", Version: "v3.0.0"}}
+	tool.Deps = []*debug.Module{info.Deps[0], {Path: "example.com/z", Version: "v3.0.0"},
+		{Path: "example.com/own", Version: "v0.0.0", Replace: &debug.Module{Path: "../", Version: "(devel)"}}} // has the version of the image
 	got, err := SBOM([]Binary{{"x", []byte("binary"), info}, {"tool", []byte("tool"), &tool}}, "v1")
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +304,7 @@ func TestDockerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"FROM scratch", "COPY root_${TARGETARCH}/ /", "ENV PATH=/usr/bin", `ENTRYPOINT ["` + Entrypoint + `"]`}
+	want := []string{"FROM scratch", "COPY root_${TARGETARCH}/ /", "ENV PATH=/usr/bin", `ENTRYPOINT ["` + example.Entrypoint + `"]`}
 	for _, line := range want {
 		if !strings.Contains(string(text), "\n"+line+"\n") {
 			t.Errorf("no line %q", line)

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 )
@@ -19,10 +21,11 @@ import (
 // called.
 var licenceFile = regexp.MustCompile(`^(?i)(LICEN[CS]E|COPYING|NOTICE|PATENTS|AUTHORS)([-._].*)?$`)
 
-// Licences returns the licences of a binary: those of this project, found in the
-// directory of its module, of Go and of each module that is linked in; by path,
-// such as go.uber.org/zap@v1.28.0/LICENSE. A module without any is an error.
-func Licences(module string, info *buildinfo.BuildInfo) (map[string][]byte, error) {
+// Licences returns the licences of a binary: those of this project, found in its tree, of Go
+// and of each module that is linked in; by path, such as go.uber.org/zap@v1.28.0/LICENSE. The
+// binary was built from the module, which is a directory. A linked module without any licence
+// is an error.
+func Licences(tree, module string, info *buildinfo.BuildInfo) (map[string][]byte, error) {
 	dirs, err := moduleDirs(module, info)
 	if err != nil {
 		return nil, err
@@ -31,7 +34,7 @@ func Licences(module string, info *buildinfo.BuildInfo) (map[string][]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	dirs[name] = module
+	dirs[project] = tree
 	dirs["go@"+strings.TrimPrefix(info.GoVersion, "go")] = strings.TrimSpace(string(root))
 	all := make(map[string][]byte)
 	for where, dir := range dirs {
@@ -68,12 +71,31 @@ func licencesIn(dir string) (map[string][]byte, error) {
 	return found, nil
 }
 
-// moduleDirs says where the modules are that a binary was made of, by path@version.
+// copyleft returns a licence that requires the source code of the binary to be passed on, or "".
+func copyleft(licences map[string][]byte) string {
+	for _, where := range slices.Sorted(maps.Keys(licences)) {
+		// The headings of the GPL, LGPL and AGPL, in any of their versions.
+		if gnu.Match(licences[where]) {
+			return where
+		}
+	}
+	return ""
+}
+
+var gnu = regexp.MustCompile(`GNU (LESSER |LIBRARY |AFFERO )?GENERAL PUBLIC LICENSE`)
+
+// own reports whether a linked module is one of this project: go.mod has its directory.
+func own(m *debug.Module) bool { return m.Replace != nil && strings.HasPrefix(m.Replace.Path, "../") }
+
+// moduleDirs returns the directories of the modules of others that a binary was made of, by
+// path@version.
 func moduleDirs(module string, info *buildinfo.BuildInfo) (map[string]string, error) {
 	args := []string{"list", "-m", "-json"}
-	want := make([]string, len(info.Deps))
-	for i, m := range info.Deps {
-		args, want[i] = append(args, m.Path), m.Path+"@"+m.Version
+	var want []string
+	for _, m := range info.Deps {
+		if !own(m) {
+			args, want = append(args, m.Path), append(want, m.Path+"@"+m.Version)
+		}
 	}
 	dirs := make(map[string]string)
 	if len(want) == 0 {

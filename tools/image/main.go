@@ -16,15 +16,20 @@ func main() {
 		a.binaries = append(a.binaries, file)
 		return nil
 	})
+	flag.StringVar(&a.tree, "tree", ".", "work tree of this project")
 	flag.StringVar(&a.module, "module", ".", "directory of the module that they were built from")
-	flag.StringVar(&a.version, "version", "", "version: the image's tag")
-	flag.StringVar(&a.revision, "revision", "", "commit that they were built from")
+	flag.StringVar(&a.image.Name, "name", "", "name of the image")
+	flag.StringVar(&a.image.Description, "description", "", "what the image is, in a few words")
+	flag.StringVar(&a.image.Licence, "licence", "", "licence of the image as a whole: an SPDX expression")
+	flag.BoolVar(&a.source, "source", false, "put the source code into the image, as the GPL requires")
+	flag.StringVar(&a.image.Version, "version", "", "version: the image's tag")
+	flag.StringVar(&a.image.Revision, "revision", "", "commit that they were built from")
 	flag.Int64Var(&a.created, "created", 0, "time of that commit, in seconds since 1970: all times in the image")
 	flag.StringVar(&a.out, "out", "", "archive to write")
 	flag.StringVar(&a.sbom, "sbom", "", "bill of materials to write")
 	flag.StringVar(&a.root, "root", "", "directory that gets the files of the image, too, for the Dockerfile")
 	flag.Parse()
-	if len(a.binaries) == 0 || a.version == "" || a.out == "" || a.sbom == "" || flag.NArg() > 0 {
+	if len(a.binaries) == 0 || a.image.Name == "" || a.image.Licence == "" || a.image.Version == "" || a.out == "" || a.sbom == "" || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -35,10 +40,12 @@ func main() {
 }
 
 type arguments struct {
-	binaries                  []string
-	module, version, revision string
-	created                   int64
-	out, sbom, root           string
+	binaries        []string
+	tree, module    string
+	image           Image // as far as arguments are part of it
+	source          bool
+	created         int64
+	out, sbom, root string
 }
 
 func (a arguments) run() error {
@@ -53,24 +60,31 @@ func (a arguments) run() error {
 		if err != nil {
 			return err
 		}
-		found, err := Licences(a.module, info)
+		found, err := Licences(a.tree, a.module, info)
 		if err != nil {
 			return err
 		}
 		maps.Copy(licences, found)
 		binaries = append(binaries, Binary{filepath.Base(file), data, info})
 	}
-	created := time.Unix(a.created, 0).UTC()
-	source, err := Source(a.module, a.version, created)
+	img := a.image
+	img.Created = time.Unix(a.created, 0).UTC()
+	img.Arch = setting(binaries[0].Info, "GOARCH")
+	img.Entrypoint = "/usr/bin/" + binaries[0].Name
+	var source []byte
+	if a.source {
+		var err error
+		if source, err = Source(a.module, img.Version, img.Created); err != nil {
+			return err
+		}
+	} else if where := copyleft(licences); where != "" {
+		return fmt.Errorf("%s: found a licence of GNU, want -source", where)
+	}
+	img.Files = Rootfs(binaries, source, licences)
+	bill, err := SBOM(binaries, img.Version)
 	if err != nil {
 		return err
 	}
-	files := Rootfs(binaries, source, licences)
-	bill, err := SBOM(binaries, a.version)
-	if err != nil {
-		return err
-	}
-	img := Image{Version: a.version, Revision: a.revision, Created: created, Arch: setting(binaries[0].Info, "GOARCH"), Files: files}
 	archive, digest, err := img.Archive()
 	if err != nil {
 		return err
@@ -82,11 +96,11 @@ func (a arguments) run() error {
 		return err
 	}
 	if a.root != "" {
-		if err := files.Write(a.root); err != nil {
+		if err := img.Files.Write(a.root); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("%s: %s:%s %s %.1f MB\n", a.out, name, a.version, digest, float64(len(archive))/1e6)
+	fmt.Printf("%s: %s:%s %s %.1f MB\n", a.out, img.Name, img.Version, digest, float64(len(archive))/1e6)
 	return nil
 }
 

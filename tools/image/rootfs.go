@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// name of the image and of the binary that it runs.
-const name = "accelerator-device-plugin"
+// project is the name of this project.
+const project = "accelerator-device-plugin"
 
 // Binary is a program of the image.
 type Binary struct {
@@ -22,9 +22,6 @@ type Binary struct {
 	Data []byte
 	Info *buildinfo.BuildInfo
 }
-
-// Entrypoint is the path of the binary that the image runs.
-const Entrypoint = "/usr/bin/" + name
 
 // File is one of an archive.
 type File struct {
@@ -36,12 +33,15 @@ type File struct {
 type Files map[string]File
 
 // SourceArchive is the path of the source code of the binaries.
-const SourceArchive = "/usr/src/" + name + ".tar.gz"
+const SourceArchive = "/usr/src/" + project + ".tar.gz"
 
-// Rootfs returns the files of the image: the binaries, their source code, and licences by
-// their paths below /licenses, where certifications of images look for them.
+// Rootfs returns the files of the image: the binaries, their source code if it is not nil, and
+// licences by their paths below /licenses, where certifications of images look for them.
 func Rootfs(binaries []Binary, source []byte, licences map[string][]byte) Files {
-	files := Files{SourceArchive[1:]: {0o644, source}}
+	files := make(Files)
+	if source != nil {
+		files[SourceArchive[1:]] = File{0o644, source}
+	}
 	for _, b := range binaries {
 		files[path.Join("usr/bin", b.Name)] = File{0o755, b.Data}
 	}

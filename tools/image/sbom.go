@@ -65,6 +65,10 @@ func SBOM(binaries []Binary, version string) ([]byte, error) {
 		}
 		add(module("library", "std", strings.TrimPrefix(binary.Info.GoVersion, "go")))
 		for _, m := range binary.Info.Deps {
+			if own(m) {
+				add(module("library", m.Path, version))
+				continue
+			}
 			c := module("library", m.Path, m.Version)
 			if m.Sum != "" {
 				c.Properties = []property{{"go:sum", m.Sum}}

@@ -16,10 +16,10 @@ import (
 
 // Source returns the source code of a binary of this module, as a .tar.gz: the files of the
 // module's work tree that git tracks, and the packages of other modules in vendor/. To run
-// `make build` in it takes nothing else but Go. All files have the time at. The caller must
+// `make build-plugin` in it takes nothing else but Go. All files have the time at. The caller must
 // make sure that the binary was built from the module versions in go.mod.
 func Source(module, version string, at time.Time) ([]byte, error) {
-	top := name + "-" + version
+	top := project + "-" + version
 	files, err := trackedFiles(module, top)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const crds = "../../crds"
+const crds = "../../../deploy/helm/accelerator-operator/files/crds"
 
 // readCRDs returns the CRDs by kind, as the API server has them after defaulting.
 func readCRDs(t *testing.T) map[string]*apiextensions.CustomResourceDefinition {

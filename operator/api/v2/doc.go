@@ -6,7 +6,7 @@
 // status is a subresource. An id that can be none of a card is accepted, as Intel's schema
 // accepts it, and the object's condition Ready is then false.
 //
-// The CRDs in operator/crds and the DeepCopy methods are written from this package by
+// The CRDs in deploy/helm/accelerator-operator/files/crds and the DeepCopy methods are written from this package by
 // `make generate-operator`.
 //
 // +kubebuilder:object:generate=true

@@ -1,0 +1,71 @@
+{{- define "ao.chart" -}}
+{{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* The name of all objects of the namespace. */}}
+{{- define "ao.name" -}}
+{{- $chart := include "ao.chart" . }}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride }}
+{{- else if contains $chart .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $chart | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- /* The name of objects without namespace. */}}
+{{- define "ao.clusterName" -}}
+{{ printf "%s-%s" .Release.Namespace (include "ao.name" .) }}
+{{- end }}
+
+{{- /* The labels that select the pods. A Deployment's selector cannot be changed. */}}
+{{- define "ao.selector" -}}
+app.kubernetes.io/name: {{ include "ao.chart" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- /* A version of git may be longer than a label, and end otherwise than a label may. */}}
+{{- define "ao.labels" -}}
+{{ include "ao.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "ao.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "ao.name" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- required "serviceAccount.name: want the name of an account, because serviceAccount.create is false" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "ao.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}
+{{- printf "%s@%s" .repository .digest }}
+{{- else }}
+{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Not empty where cert-manager makes the certificate of the webhook. */}}
+{{- define "ao.certManager" -}}
+{{- if and .Values.mappings.enabled (eq .Values.certificates.source "certManager") }}true{{ end }}
+{{- end }}
+
+{{- /* Not empty where the operator makes the certificate of the webhook. */}}
+{{- define "ao.ownCertificates" -}}
+{{- if and .Values.mappings.enabled (eq .Values.certificates.source "operator") }}true{{ end }}
+{{- end }}
+
+{{- /* The namespaces whose pods are not admitted, as JSON. */}}
+{{- define "ao.excluded" -}}
+{{ append .Values.webhook.excludedNamespaces .Release.Namespace | uniq | sortAlpha | toJson }}
+{{- end }}
+
+{{- /* Not empty where helm test has a pod. */}}
+{{- define "ao.test" -}}
+{{- if and .Values.mappings.enabled (not (has .Values.test.namespace (include "ao.excluded" . | fromJsonArray))) }}true{{ end }}
+{{- end }}
