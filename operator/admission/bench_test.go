@@ -60,7 +60,7 @@ func BenchmarkHandle(b *testing.B) {
 	for _, mappings := range []int{20, 1000} {
 		for _, containers := range []int{1, 4, 300} {
 			b.Run(fmt.Sprintf("mappings=%d/containers=%d", mappings, containers), func(b *testing.B) {
-				h := admission.NewHandler(manyMappings(mappings), domain, zap.NewNop())
+				h := admission.NewHandler(manyMappings(mappings), nil, domain, nil, zap.NewNop())
 				req := request("lab", toJSON(b, busyPod(containers)))
 				b.ReportAllocs()
 				for b.Loop() {
@@ -77,7 +77,7 @@ func BenchmarkHandle(b *testing.B) {
 // API server does, and reports their latency.
 func BenchmarkRate(b *testing.B) {
 	const rate, lasts = 200, 5 * time.Second
-	server := httptest.NewUnstartedServer(&ctrladmission.Webhook{Handler: admission.NewHandler(manyMappings(200), domain, zap.NewNop())})
+	server := httptest.NewUnstartedServer(&ctrladmission.Webhook{Handler: admission.NewHandler(manyMappings(200), nil, domain, nil, zap.NewNop())})
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()

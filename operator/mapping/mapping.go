@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -203,6 +204,9 @@ type Target struct {
 	Real     bool     // the pod uses the name of the resource itself
 }
 
+// ErrUnknown is the error for a name that no object has.
+var ErrUnknown = errors.New("no " + KindFunction + " or " + KindRegion + " of this namespace has that name")
+
 // Find returns the meaning of a name, which is without the domain.
 func (t *Table) Find(name string) (Target, error) {
 	// The name of a resource comes first, so that a pod that was mutated means the same when it
@@ -217,7 +221,7 @@ func (t *Table) Find(name string) (Target, error) {
 	all := t.byName[name]
 	switch {
 	case len(all) == 0:
-		return Target{}, fmt.Errorf("no %s or %s of this namespace has that name; %s", KindFunction, KindRegion, t.Known())
+		return Target{}, fmt.Errorf("%w; %s", ErrUnknown, t.Known())
 	case len(all) > 1:
 		return Target{}, fmt.Errorf("both an %s and an %s have that name, want one", KindFunction, KindRegion)
 	case all[0].Problem != nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -46,6 +47,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	libraries := zapr.NewLogger(log.With(event.LibraryLog))
 	ctrl.SetLogger(libraries)
 	klog.SetLogger(libraries)
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(zap.NewStdLog(log.With(event.LibraryLog)).Writer()) // net/http: of handshakes that failed
 
 	log.Info("operator started", event.OperatorStarted, event.Version(version), event.PID(os.Getpid()))
 	if err := serve(ctx, s, log); err != nil {
