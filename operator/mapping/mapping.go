@@ -120,7 +120,7 @@ func badInterface(id string) *Problem {
 // name sets the resource, unless pods cannot ask for the object by its name.
 func (m *Mapping) name(domain, name string) {
 	switch {
-	case names.Validate(domain+"/"+m.Name) != nil:
+	case len(m.Name) > 63: // the API server accepts no other names that a resource cannot have
 		m.Problem = problem(InvalidName, "name has %d characters, want at most 63: it is part of the name of a resource", len(m.Name))
 	case isResource(m.Name) && m.Name != name:
 		m.Problem = problem(InvalidName, "name is that of another resource, want any other name; this object stands for %s", name)
