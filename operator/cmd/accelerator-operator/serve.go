@@ -85,7 +85,8 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	} else {
 		metrics.New(ctrlmetrics.Registry, version, nil)
 	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+	// Without any check, /readyz would not exist.
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
