@@ -79,6 +79,8 @@ var (
 	AdmissionDenied  = name("admission.denied")
 	AdmissionFailed  = name("admission.failed")
 	MappingPublished = name("mapping.published")
+	CertificateMade  = name("certificate.made")
+	CAInjected       = name("ca.injected")
 
 	APILost      = name("api.lost")
 	APIRetried   = name("api.retried")

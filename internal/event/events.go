@@ -148,6 +148,8 @@ func operator() []row {
 		{AdmissionDenied, levels(warn), "a pod is refused because of its resources; its creator gets the same reason", must(object, reason), nil},
 		{AdmissionFailed, levels(severe), "a request has no pod, or the mappings could not be read; `failurePolicy` decides", must(trouble), may(object)},
 		{MappingPublished, levels(info, warn.when("when it has no resource")), "the status of a mapping changed", must(object, reason), may(resource)},
+		{CertificateMade, levels(info), "the webhook has a new certificate, and serves it within a minute; object: the Secret of the CA", must(object, expires), nil},
+		{CAInjected, levels(info), "the webhooks got new CAs; object: their configuration; count: CAs, more than one for ten minutes after a change; expires: of the newest", must(object, count, expires), nil},
 	}
 }
 

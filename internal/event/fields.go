@@ -45,6 +45,7 @@ var (
 	lostInfo    = Field{"dropped_info", Whole, "", "number of dropped lines of level info; missing: none"}
 	lostWarn    = Field{"dropped_warn", Whole, "", "number of dropped lines of level warn; missing: none"}
 	trouble     = Field{"error", Text, "", "what went wrong, in words"}
+	expires     = Field{"expires", Text, "", "end of a certificate's validity: RFC 3339, UTC"}
 	family      = Field{"family", Text, "", "driver family, such as `dfl`"}
 	flag        = Field{"flag", Text, "", "a setting, as its flag is called, without dashes"}
 	gone        = Field{"gone", List, "", "those of `devices` that a list has no more"}
@@ -95,6 +96,7 @@ func DroppedDebug(n int) zap.Field      { return lostDebug.some(n) }
 func DroppedError(n int) zap.Field      { return lostError.some(n) }
 func DroppedInfo(n int) zap.Field       { return lostInfo.some(n) }
 func DroppedWarn(n int) zap.Field       { return lostWarn.some(n) }
+func Expires(t time.Time) zap.Field     { return zap.String(expires.Key, t.UTC().Format(time.RFC3339)) }
 func Family(name string) zap.Field      { return family.text(name) }
 func Flag(s string) zap.Field           { return flag.text(s) }
 func Gone(ids []string) zap.Field       { return gone.list(ids) }

@@ -18,6 +18,11 @@ func TestUsage(t *testing.T) {
 		{"unknown flag", []string{"--mode=af"}, "unknown flag: --mode"},
 		{"argument", []string{"serve"}, `argument "serve", want none`},
 		{"domain", []string{"--resource-namespace=fpga.intel.com/"}, "--resource-namespace: namespace \"fpga.intel.com/\": want a lower-case DNS name"},
+		{"no namespace", nil, "--namespace: empty, want a namespace, because this is no pod"},
+		{"namespace", []string{"--namespace=Fpga"}, `--namespace: "Fpga", want the name of an object: `},
+		{"Service", []string{"--webhook-service="}, `--webhook-service: "", want the name of an object: `},
+		{"Secret", []string{"--tls-secret=../ca"}, `--tls-secret: "../ca", want the name of an object: `},
+		{"configuration", []string{"--webhook-configuration=a/b"}, `--webhook-configuration: "a/b", want the name of an object: `},
 		{"port", []string{"--webhook-port=0"}, "--webhook-port: 0, want 1 to 65535"},
 		{"directory", []string{"--tls-cert-dir=tls"}, `--tls-cert-dir: "tls", want an absolute path`},
 		{"level", []string{"--log-level=fatal"}, `--log-level: "fatal", want debug, info, warn or error`},
@@ -25,6 +30,9 @@ func TestUsage(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out, errs bytes.Buffer
+			if tc.name != "no namespace" {
+				tc.args = append([]string{"--namespace=fpga"}, tc.args...)
+			}
 			if code := run(context.Background(), tc.args, &out, &errs); code != 2 || !strings.Contains(errs.String(), tc.want) || out.Len() != 0 {
 				t.Errorf("exit code %d, stdout %q, stderr %q, want 2 and %q", code, &out, &errs, tc.want)
 			}
@@ -43,7 +51,7 @@ func TestVersion(t *testing.T) {
 func TestFailure(t *testing.T) {
 	var out, errs bytes.Buffer
 	missing := filepath.Join(t.TempDir(), "kubeconfig")
-	if code := run(context.Background(), []string{"--kubeconfig=" + missing}, &out, &errs); code != 1 {
+	if code := run(context.Background(), []string{"--namespace=fpga", "--kubeconfig=" + missing}, &out, &errs); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	lines := strings.Split(strings.TrimSpace(errs.String()), "\n")

@@ -1,0 +1,8 @@
+package certificate
+
+// For tests.
+var (
+	Bundle          = bundle
+	Choose          = choose
+	NewSourceSigned = newSource
+)

@@ -1,0 +1,133 @@
+package certificate
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/operator/metrics"
+)
+
+// caOverlap is how long a CA is trusted after a new one came.
+const caOverlap = 10 * time.Minute
+
+// Injector writes the CA of a Secret to all webhooks of a MutatingWebhookConfiguration.
+type Injector struct {
+	Client        client.Client
+	Configuration string
+	Secret        types.NamespacedName
+	Metrics       *metrics.Metrics
+	Log           *zap.Logger
+
+	current *x509.Certificate // the CA at the last call of Reconcile
+	since   time.Time         // of the first call with this CA
+}
+
+// SetupWithManager has the manager call Reconcile for each change of the two objects. The
+// manager's cache should have no other objects of these kinds.
+func (i *Injector) SetupWithManager(mgr ctrl.Manager) error {
+	requests := []reconcile.Request{{NamespacedName: types.NamespacedName{Name: i.Configuration}}}
+	return ctrl.NewControllerManagedBy(mgr).Named("ca").For(&admissionv1.MutatingWebhookConfiguration{}).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return requests })).
+		Complete(i)
+}
+
+// Reconcile implements [reconcile.Reconciler]. It must not be called concurrently.
+func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	var configuration admissionv1.MutatingWebhookConfiguration
+	if err := i.Client.Get(ctx, client.ObjectKey{Name: i.Configuration}, &configuration); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	var secret corev1.Secret
+	if err := i.Client.Get(ctx, i.Secret, &secret); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	all := authorities(secret.Data[corev1.TLSCertKey])
+	if len(all) == 0 {
+		return reconcile.Result{}, nil // the authority makes another one, and Reconcile is called again
+	}
+	now := time.Now()
+	if i.current == nil || !i.current.Equal(all[0]) {
+		i.current, i.since = all[0], now
+		i.Metrics.CAExpires(i.current.NotAfter)
+	}
+	rest := max(0, i.since.Add(caOverlap).Sub(now))
+
+	// This is a patch with the version that was read: fields of a newer Kubernetes stay, and so
+	// does what is written in between, because the patch is then refused and made again. The API
+	// server notes the operator as the owner of caBundle alone, by an update. So Helm, which
+	// applies the other fields, neither has a conflict nor resets it. If the operator applied
+	// caBundle, too, Helm could not remove or rename a webhook: the name would stay, without the
+	// fields that are required.
+	before := configuration.DeepCopy()
+	count := 0
+	for n := range configuration.Webhooks {
+		c := &configuration.Webhooks[n].ClientConfig
+		var kept int
+		c.CABundle, kept = bundle(i.current, c.CABundle, rest > 0, now)
+		count = max(count, kept)
+	}
+	var result reconcile.Result
+	if count > 1 {
+		result.RequeueAfter = rest
+	}
+	if slices.EqualFunc(before.Webhooks, configuration.Webhooks, func(a, b admissionv1.MutatingWebhook) bool {
+		return bytes.Equal(a.ClientConfig.CABundle, b.ClientConfig.CABundle)
+	}) {
+		return result, nil
+	}
+	if err := i.Client.Patch(ctx, &configuration, client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return reconcile.Result{}, fmt.Errorf("caBundle of MutatingWebhookConfiguration %s: %w", i.Configuration, err)
+	}
+	i.Log.Info("CA injected", event.CAInjected, event.Object("MutatingWebhookConfiguration/"+i.Configuration), event.Count(count), event.Expires(i.current.NotAfter))
+	return result, nil
+}
+
+// bundle returns a caBundle with the current CA, and the number of its CAs. If keep is true, those
+// of the caBundle before that have not expired follow.
+func bundle(current *x509.Certificate, before []byte, keep bool, now time.Time) ([]byte, int) {
+	all := []*x509.Certificate{current}
+	if keep {
+		for _, ca := range authorities(before) {
+			if now.Before(ca.NotAfter) && !slices.ContainsFunc(all, ca.Equal) {
+				all = append(all, ca)
+			}
+		}
+	}
+	var text bytes.Buffer
+	for _, ca := range all {
+		_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}) // a Buffer takes everything
+	}
+	return text.Bytes(), len(all)
+}
+
+// authorities returns the CAs in PEM text. It ignores everything else.
+func authorities(text []byte) []*x509.Certificate {
+	var all []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return all
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		if ca, err := x509.ParseCertificate(block.Bytes); err == nil && ca.IsCA {
+			all = append(all, ca)
+		}
+	}
+}

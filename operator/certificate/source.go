@@ -1,0 +1,118 @@
+package certificate
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"sync"
+	"time"
+
+	servertls "github.com/cert-manager/cert-manager/pkg/server/tls"
+	"github.com/cert-manager/cert-manager/pkg/server/tls/authority"
+	"github.com/go-logr/logr"
+	"go.uber.org/zap"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// leafOverlap is how long a certificate is served after a new one was made.
+const leafOverlap = time.Minute
+
+// retryInterval is how often a certificate is tried while there is no CA.
+const retryInterval = 200 * time.Millisecond
+
+// Source makes and renews the certificate that a replica serves.
+type Source struct {
+	source *servertls.DynamicSource
+	object string // of the log
+	log    *zap.Logger
+
+	mu       sync.Mutex
+	previous *tls.Certificate // the one that was served when the newest was made
+}
+
+// NewSource returns a source of certificates for a DNS name. Their CA is in a Secret, which is
+// made if there is none.
+func NewSource(config *rest.Config, secret types.NamespacedName, dnsName string, log *zap.Logger) *Source {
+	return newSource(&authority.DynamicAuthority{
+		RESTConfig: config, SecretNamespace: secret.Namespace, SecretName: secret.Name, CommonName: "accelerator-operator",
+	}, secret, dnsName, log)
+}
+
+func newSource(a servertls.Authority, secret types.NamespacedName, dnsName string, log *zap.Logger) *Source {
+	s := &Source{object: "Secret/" + secret.String(), log: log}
+	s.source = &servertls.DynamicSource{DNSNames: []string{dnsName}, Authority: signer{a, s}, RetryInterval: retryInterval}
+	return s
+}
+
+// Start makes and renews certificates until the context ends. It implements [manager.Runnable].
+func (s *Source) Start(ctx context.Context) error {
+	// The library logs each step, and each second that there is no CA yet. That is for debugging.
+	return s.source.Start(logr.NewContext(ctx, ctrl.Log.V(1)))
+}
+
+// NeedLeaderElection implements [manager.LeaderElectionRunnable]: each replica serves.
+func (s *Source) NeedLeaderElection() bool { return false }
+
+// signer notes what is served when a new certificate is made.
+type signer struct {
+	servertls.Authority
+	*Source
+}
+
+// Sign implements [servertls.Authority].
+func (s signer) Sign(template *x509.Certificate) (*x509.Certificate, error) {
+	served, _ := s.GetCertificate(nil)
+	leaf, err := s.Authority.Sign(template)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.previous = served
+	s.mu.Unlock()
+	s.log.Info("certificate made", event.CertificateMade, event.Object(s.object), event.Expires(leaf.NotAfter))
+	return leaf, nil
+}
+
+// GetCertificate returns the certificate to serve, or an error if there is none yet. It is for
+// [tls.Config].
+func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	newest, err := s.source.GetCertificate(hello)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return choose(s.previous, newest, time.Now()), nil
+}
+
+// choose returns which of two certificates to serve. There may be no previous one.
+func choose(previous, newest *tls.Certificate, now time.Time) *tls.Certificate {
+	if previous == nil || now.Sub(newest.Leaf.NotBefore) >= leafOverlap || now.After(previous.Leaf.NotAfter) {
+		return newest
+	}
+	return previous
+}
+
+// Trusted returns an error unless an API server with the configuration accepts the certificate
+// that is served, at all webhooks.
+func (s *Source) Trusted(configuration *admissionv1.MutatingWebhookConfiguration) error {
+	served, err := s.GetCertificate(nil)
+	if err != nil {
+		return err
+	}
+	for i := range configuration.Webhooks {
+		w := &configuration.Webhooks[i]
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(w.ClientConfig.CABundle)
+		if _, err := served.Leaf.Verify(x509.VerifyOptions{DNSName: s.source.DNSNames[0], Roots: roots}); err != nil {
+			return fmt.Errorf("MutatingWebhookConfiguration %s, webhook %s: caBundle: %w", configuration.Name, w.Name, err)
+		}
+	}
+	return nil
+}

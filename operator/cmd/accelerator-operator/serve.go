@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"b-com.com/accelerator-device-plugin/operator/admission"
+	"b-com.com/accelerator-device-plugin/operator/api/v2"
+	"b-com.com/accelerator-device-plugin/operator/certificate"
+	"b-com.com/accelerator-device-plugin/operator/controllers"
+	"b-com.com/accelerator-device-plugin/operator/metrics"
+)
+
+// path is where the API server sends pods.
+const path = "/pods"
+
+// readyTimeout bounds a check of readiness: less than the second that a kubelet waits, so that
+// the reason arrives.
+const readyTimeout = 800 * time.Millisecond
+
+// serve blocks until the context ends or a part fails.
+func serve(ctx context.Context, s settings, log *zap.Logger) error {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v2.AddToScheme(scheme), corev1.AddToScheme(scheme), admissionv1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	config, err := restConfig(s.kubeconfig)
+	if err != nil {
+		return err
+	}
+	// The API server has its own limits. client-go's five a second would take minutes for the
+	// status of some hundred mappings.
+	config.QPS = -1
+	config.UserAgent = "accelerator-operator/" + version
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			// Those of the injector. It may read no others.
+			ByObject: map[client.Object]cache.ByObject{
+				&admissionv1.MutatingWebhookConfiguration{}: {Field: fields.OneTermEqualSelector("metadata.name", s.webhookConfiguration)},
+				&corev1.Secret{}: {
+					Namespaces: map[string]cache.Config{s.namespace: {}},
+					Field:      fields.OneTermEqualSelector("metadata.name", s.tlsSecret),
+				},
+			},
+		},
+		Metrics:                       metricsserver.Options{BindAddress: s.metricsAddress},
+		HealthProbeBindAddress:        s.healthAddress,
+		LeaderElection:                s.leaderElection,
+		LeaderElectionID:              "accelerator-operator",
+		LeaderElectionNamespace:       s.namespace,
+		LeaderElectionReleaseOnCancel: true, // the process ends when Start returns
+	})
+	if err != nil {
+		return err
+	}
+	if s.mappings {
+		m := metrics.New(ctrlmetrics.Registry, version, mgr.GetCache())
+		if err := addMappings(ctx, mgr, s, m, log); err != nil {
+			return err
+		}
+	} else {
+		metrics.New(ctrlmetrics.Registry, version, nil)
+	}
+	// Without any check, /readyz would not exist.
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// addMappings adds admission, its certificates, and the status of mappings to a manager.
+func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.Metrics, log *zap.Logger) error {
+	// Admission reads both kinds from the cache, also where no controller runs.
+	for _, object := range []client.Object{&v2.AcceleratorFunction{}, &v2.FpgaRegion{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch of mappings: %w", err)
+		}
+	}
+	options := webhook.Options{Port: s.webhookPort, CertDir: s.tlsCertDir}
+	var trusted func(context.Context) error
+	if s.tlsCertDir == "" {
+		secret := types.NamespacedName{Namespace: s.namespace, Name: s.tlsSecret}
+		source := certificate.NewSource(mgr.GetConfig(), secret, s.webhookService+"."+s.namespace+".svc", log.Named("certificate"))
+		if err := mgr.Add(source); err != nil {
+			return err
+		}
+		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = source.GetCertificate })
+		if s.webhookConfiguration != "" {
+			injector := &certificate.Injector{Client: mgr.GetClient(), Configuration: s.webhookConfiguration, Secret: secret, Metrics: m, Log: log.Named("certificate")}
+			if err := injector.SetupWithManager(mgr); err != nil {
+				return err
+			}
+			trusted = func(ctx context.Context) error {
+				var configuration admissionv1.MutatingWebhookConfiguration
+				if err := mgr.GetAPIReader().Get(ctx, client.ObjectKey{Name: s.webhookConfiguration}, &configuration); err != nil {
+					return err
+				}
+				return source.Trusted(&configuration)
+			}
+		}
+	}
+	server := webhook.NewServer(options)
+	server.Register(path, &ctrladmission.Webhook{Handler: admission.NewHandler(mgr.GetCache(), mgr.GetAPIReader(), s.domain, m, log.Named("admission"))})
+	return errors.Join(
+		mgr.Add(server),
+		controllers.Functions{Client: mgr.GetClient(), Domain: s.domain, Log: log.Named("mapping")}.SetupWithManager(mgr),
+		controllers.Regions{Client: mgr.GetClient(), Domain: s.domain, Log: log.Named("mapping")}.SetupWithManager(mgr),
+		mgr.AddReadyzCheck("webhook", ready(server, mgr.GetCache(), trusted)),
+	)
+}
+
+// ready returns a check that a replica can admit pods: it serves TLS, its cache has been filled,
+// and API servers have once trusted its certificate. If trusted is nil, that is not asked.
+func ready(server webhook.Server, mappings cache.Cache, trusted func(context.Context) error) healthz.Checker {
+	serves := server.StartedChecker()
+	var once atomic.Bool
+	return func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), readyTimeout)
+		defer cancel()
+		if err := serves(req); err != nil {
+			return err
+		}
+		if !mappings.WaitForCacheSync(ctx) {
+			return errors.New("the mappings have not been read yet")
+		}
+		if trusted != nil && !once.Load() {
+			if err := trusted(ctx); err != nil {
+				return err
+			}
+			once.Store(true)
+		}
+		return nil
+	}
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig != "" {
+		return clientcmd.BuildConfigFromFlags("", kubeconfig)
+	}
+	return rest.InClusterConfig()
+}
