@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,13 +14,15 @@ import (
 
 // cleanUp takes away what a story has made; what it said itself comes first.
 func (s *scene) cleanUp() {
+	var failed error
 	for _, clean := range slices.Backward(s.cleanups) {
-		clean()
+		failed = errors.Join(failed, s.try(clean))
 	}
+	s.check(failed)
 	now := int64(0)
-	s.check(s.Client.CoreV1().Pods(users).DeleteCollection(s.ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}))
+	s.check(s.Client.CoreV1().Pods(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}))
 	await(s, "pods gone", func() (int, error) {
-		pods, err := s.Client.CoreV1().Pods(users).List(s.ctx, metav1.ListOptions{})
+		pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{})
 		if err != nil {
 			return -1, err
 		}
@@ -43,6 +46,9 @@ func (s *scene) leaveEvidence(dir string) {
 		"daemon.log":    {"logs", "--namespace", namespace, "--selector", selector, "--tail", "-1"},
 		"previous.log":  {"logs", "--namespace", namespace, "--selector", selector, "--tail", "-1", "--previous"},
 		"workloads.log": {"logs", "--selector", "!nothing", "--prefix", "--tail", "-1"},
+		"operator.log":  {"logs", "--namespace", operatorNamespace, "--selector", operatorSelector, "--prefix", "--tail", "-1"},
+		"webhooks.yaml": {"get", "mutatingwebhookconfigurations", "-o", "yaml"},
+		"mappings.yaml": {"get", "af,fpga", "--all-namespaces", "-o", "yaml"},
 	} {
 		out, err := s.Run(s.ctx, "kubectl", args...)
 		if err != nil {

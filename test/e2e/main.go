@@ -106,22 +106,27 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	return failed, nil
 }
 
-// importImages brings the image of the tree to the node as docs/install.md says, and
-// that of the pods. The next version of ours is the same under another tag.
+// importImages brings the images of the tree to the node as docs/install.md says, and
+// that of the pods. The next version of each of ours is the same under another tag.
 func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	others := filepath.Join(o.out, "images.tar")
 	if err := cluster.WriteImages(others, o.workload); err != nil {
 		return err
 	}
 	defer os.Remove(others)
-	for _, archive := range []string{others, o.image()} {
-		if err := c.Import(ctx, archive); err != nil {
+	if err := c.Import(ctx, others); err != nil {
+		return err
+	}
+	for _, name := range images {
+		if err := c.Import(ctx, o.image(name)); err != nil {
+			return err
+		}
+		name := "docker.io/library/" + name + ":"
+		if _, err := c.Run(ctx, "ctr", "images", "tag", name+o.version, name+nextVersion); err != nil {
 			return err
 		}
 	}
-	const name = "docker.io/library/accelerator-device-plugin:"
-	_, err := c.Run(ctx, "ctr", "images", "tag", name+o.version, name+nextVersion)
-	return err
+	return nil
 }
 
 // keep prints how to reach and how to end the cluster, and waits for a signal. It prints

@@ -149,7 +149,7 @@ func (s *scene) held(kubelet podresources.PodResourcesListerClient) (map[string]
 	for _, pod := range list.PodResources {
 		for _, container := range pod.Containers {
 			for _, devices := range container.Devices {
-				if pod.Namespace != users || devices.ResourceName != s.resource {
+				if pod.Namespace != s.users || devices.ResourceName != s.resource {
 					continue
 				}
 				name := pod.Name + "/" + container.Name

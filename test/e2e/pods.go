@@ -13,9 +13,6 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// users are the pods of stories; they are in the namespace default.
-const users = "default"
-
 // report is what a container sees of devices: see test/e2e/workload.
 type report struct {
 	Env   map[string]string
@@ -56,7 +53,7 @@ func asks(resourceName string, n int64) corev1.ResourceList {
 
 // create makes a pod.
 func (s *scene) create(pod *corev1.Pod) {
-	_, err := s.Client.CoreV1().Pods(users).Create(s.ctx, pod, metav1.CreateOptions{})
+	_, err := s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{})
 	s.check(err)
 }
 
@@ -65,7 +62,7 @@ func (s *scene) user(name string) { s.create(s.pod(name, s.resource, 1)) }
 
 // look is a pod as it is now.
 func (s *scene) look(name string) (*corev1.Pod, error) {
-	return s.Client.CoreV1().Pods(users).Get(s.ctx, name, metav1.GetOptions{})
+	return s.Client.CoreV1().Pods(s.users).Get(s.ctx, name, metav1.GetOptions{})
 }
 
 // comes waits until a pod is in a phase.
@@ -108,7 +105,7 @@ func (s *scene) sees(name string, want report) {
 // said is the last report of a container. A kubelet asks for ids in no order.
 func (s *scene) said(name, container string) (report, error) {
 	var r report
-	text, err := s.Client.CoreV1().Pods(users).GetLogs(name, &corev1.PodLogOptions{Container: container}).DoRaw(s.ctx)
+	text, err := s.Client.CoreV1().Pods(s.users).GetLogs(name, &corev1.PodLogOptions{Container: container}).DoRaw(s.ctx)
 	if err != nil {
 		return r, err
 	}
@@ -144,7 +141,7 @@ func (s *scene) health(name string, want map[string]string) {
 // end deletes a pod and waits until it has gone.
 func (s *scene) end(names ...string) {
 	for _, name := range names {
-		s.check(s.Client.CoreV1().Pods(users).Delete(s.ctx, name, metav1.DeleteOptions{}))
+		s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, name, metav1.DeleteOptions{}))
 	}
 	await(s, "pods gone", func() (int, error) {
 		left := 0

@@ -18,20 +18,28 @@ const (
 	namespace = "kube-system" // of the release
 	selector  = "app.kubernetes.io/name=accelerator-device-plugin,app.kubernetes.io/instance=" + release
 
+	daemonAccount = namespace + ":" + release + "-accelerator-device-plugin"
+
 	nextVersion = "next" // the same image under another tag
 )
 
-// image is the archive that `make image` has made for this machine.
-func (o options) image() string {
-	return filepath.Join(o.dist, fmt.Sprintf("accelerator-device-plugin_%s_%s.tar", o.version, runtime.GOARCH))
+// images are those that `make image` makes.
+var images = []string{"accelerator-device-plugin", operator}
+
+// image is the archive of an image for this machine.
+func (o options) image(name string) string {
+	return filepath.Join(o.dist, fmt.Sprintf("%s_%s_%s.tar", name, o.version, runtime.GOARCH))
 }
 
-// chart is what `make chart` has made.
-func (s *scene) chart() string {
-	charts, err := filepath.Glob(filepath.Join(s.dist, "accelerator-device-plugin-*.tgz"))
+// chart is that of the daemon.
+func (s *scene) chart() string { return s.packaged("accelerator-device-plugin") }
+
+// packaged is a chart that `make chart` has made.
+func (s *scene) packaged(name string) string {
+	charts, err := filepath.Glob(filepath.Join(s.dist, name+"-*.tgz"))
 	s.check(err)
 	if len(charts) != 1 {
-		s.failf("want one chart in %s, found %d", s.dist, len(charts))
+		s.failf("want one chart %s in %s, found %d", name, s.dist, len(charts))
 	}
 	return charts[0]
 }

@@ -29,6 +29,7 @@ type scene struct {
 	ctx      context.Context
 	node     *simnode.Node
 	resource string // that the story's release offers
+	users    string // namespace of its pods
 
 	steps     []row
 	stepBegan time.Time
@@ -53,7 +54,7 @@ func choose(pattern *regexp.Regexp) []story {
 func tell(ctx context.Context, c *cluster.Cluster, o options, st story, times *table) bool {
 	fmt.Printf("== %s\n", st.name)
 	times.begin(st.name)
-	s := &scene{options: o, Cluster: c, ctx: ctx, resource: "e2e.b-com.com/" + st.name}
+	s := &scene{options: o, Cluster: c, ctx: ctx, resource: "e2e.b-com.com/" + st.name, users: "default"}
 	err := s.try(func() {
 		s.check(os.RemoveAll(filepath.Join(o.out, st.name))) // evidence of another run
 		s.emptyNode()

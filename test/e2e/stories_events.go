@@ -26,7 +26,7 @@ func kubernetesEvents(s *scene) {
 	s.sees("user", holder(firstID, "dfl-port.0"))
 	pod, err := s.look("user")
 	s.check(err)
-	aboutPod := corev1.ObjectReference{Kind: "Pod", Namespace: users, Name: "user", UID: pod.UID}
+	aboutPod := corev1.ObjectReference{Kind: "Pod", Namespace: s.users, Name: "user", UID: pod.UID}
 	aboutNode := corev1.ObjectReference{Kind: "Node", Name: cluster.NodeName}
 	s.step("it breaks: pod and node are told")
 	s.check(s.power(first)(false))
@@ -44,7 +44,7 @@ func kubernetesEvents(s *scene) {
 	s.end("user")
 	s.told(aboutNode, "DeviceReleased", corev1.EventTypeNormal)
 	s.step("the account may write events, get pods, and nothing else")
-	s.may(map[string]bool{
+	s.may(daemonAccount, map[string]bool{
 		"create events": true, "patch events": true, "get pods": true,
 		"list events": false, "list pods": false, "list nodes": false, "get secrets": false, "create pods": false,
 	})

@@ -116,19 +116,19 @@ func annotation(s *scene) {
 	s.offers(s.resource, 1, 1)
 	s.offers(region, 0, 0)
 	s.step("the account may list and watch nodes and nothing else")
-	s.may(map[string]bool{
+	s.may(daemonAccount, map[string]bool{
 		"list nodes": true, "watch nodes": true, "get nodes": false, "patch nodes": false,
 		"list pods": false, "get secrets": false, "create pods": false, "create events": false,
 	})
 }
 
-// may checks what the account of the release may do in all namespaces: VERB RESOURCE.
-func (s *scene) may(want map[string]bool) {
+// may checks what an account (NAMESPACE:NAME) may do in all namespaces: VERB RESOURCE.
+func (s *scene) may(account string, want map[string]bool) {
 	got := map[string]bool{}
 	for _, action := range slices.Sorted(maps.Keys(want)) {
 		verb, resource, _ := strings.Cut(action, " ")
 		out, _ := s.Run(s.ctx, "kubectl", "auth", "can-i", verb, resource, "--all-namespaces",
-			"--as", "system:serviceaccount:"+namespace+":"+release+"-accelerator-device-plugin")
+			"--as", "system:serviceaccount:"+account)
 		got[action] = out == "yes\n"
 	}
 	same(s, "rights", got, want)

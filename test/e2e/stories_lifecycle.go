@@ -72,7 +72,7 @@ func succeeded(s *scene) {
 	s.create(pod)
 	s.comes("job", corev1.PodSucceeded)
 	s.cleanups = append(s.cleanups, func() {
-		_, err := s.Client.CoreV1().Pods(users).Patch(s.ctx, "job", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err := s.Client.CoreV1().Pods(s.users).Patch(s.ctx, "job", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		s.check(err)
 	})
 	s.step("no daemon, the kubelet restarts: it stays succeeded")
@@ -94,7 +94,7 @@ func orphan(s *scene) {
 	pid := s.pid(pod.Status.ContainerStatuses[0].ContainerID)
 	s.check(s.StopKubelet())
 	now := int64(0)
-	s.check(s.Client.CoreV1().Pods(users).Delete(s.ctx, "user", metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "user", metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	s.check(s.StartKubelet())
 	kubelet := s.kubelet()
 	await(s, "held", func() (map[string][]string, error) { return s.held(kubelet) }, map[string][]string{})

@@ -72,7 +72,7 @@ func (s *scene) wants(name string, n int64, ids ...string) *corev1.Pod {
 func (s *scene) startFails(pod *corev1.Pod, words ...string) {
 	s.create(pod)
 	await(s, "event of pod "+pod.Name, func() (bool, error) {
-		list, err := s.Client.CoreV1().Events(users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + pod.Name})
+		list, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + pod.Name})
 		if err != nil || len(list.Items) == 0 {
 			return false, err
 		}

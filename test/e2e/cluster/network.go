@@ -21,6 +21,9 @@ const (
 func addBridge() error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = bridge
+	// Without an address of its own it takes that of a port, and another one when that port
+	// goes: pods then answer an address that is not there, for half a minute.
+	attributes.HardwareAddr = net.HardwareAddr{0x02, 0, 198, 18, 0, 1}
 	link := &netlink.Bridge{LinkAttrs: attributes}
 	if err := netlink.LinkAdd(link); err != nil {
 		return err

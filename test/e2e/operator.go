@@ -1,0 +1,354 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
+)
+
+// The release of the operator. Its objects have its name.
+const (
+	operator          = "accelerator-operator"
+	operatorNamespace = "fpga-system"
+	operatorSelector  = "app.kubernetes.io/name=" + operator + ",app.kubernetes.io/instance=" + operator
+	operatorSecret    = "accelerator-operator-tls" // of its CA
+	webhookPort       = "9443"
+
+	domain = "fpga.intel.com/" // of the names in pods
+
+	functionsCRD = "acceleratorfunctions.fpga.intel.com"
+	regionsCRD   = "fpgaregions.fpga.intel.com"
+)
+
+// installOperator installs the operator, and returns when its replicas are ready.
+func (s *scene) installOperator(args ...string) {
+	s.cleanups = append(s.cleanups, s.removeOperator)
+	_, err := s.helmOperator("install", append([]string{"--create-namespace"}, args...)...)
+	s.check(err)
+}
+
+// helmOperator runs helm install or helm upgrade.
+func (s *scene) helmOperator(command string, args ...string) (string, error) {
+	return s.Run(s.ctx, "helm", append([]string{command, operator, s.packaged(operator), "--namespace", operatorNamespace, "--wait", "--timeout", "1m"}, args...)...)
+}
+
+// removeOperator takes away the operator, its CRDs, and with them all mappings. The webhook goes
+// first: whatever fails after that, pods can be created. The processes are killed, so that none
+// renews its lease while the next story begins. The namespace stays, empty.
+func (s *scene) removeOperator() {
+	run := func(command string, args ...string) {
+		_, err := s.Run(s.ctx, command, args...)
+		s.check(err)
+	}
+	run("kubectl", "delete", "mutatingwebhookconfigurations", "--selector", operatorSelector)
+	pods, err := s.operators()
+	s.check(err)
+	run("helm", "uninstall", operator, "--namespace", operatorNamespace, "--ignore-not-found")
+	for _, pod := range pods {
+		for _, c := range pod.Status.ContainerStatuses { // some may have ended
+			_, _ = s.Run(s.ctx, "ctr", "tasks", "kill", "--signal", "SIGKILL", strings.TrimPrefix(c.ContainerID, "containerd://"))
+		}
+	}
+	run("kubectl", "delete", "pods", "--all", "--force", "--namespace", operatorNamespace)
+	run("kubectl", "delete", "secrets,leases", "--all", "--namespace", operatorNamespace)
+	run("kubectl", "delete", "crd", "--ignore-not-found", functionsCRD, regionsCRD)
+}
+
+// operators returns the pods of the operator that are not about to end.
+func (s *scene) operators() ([]corev1.Pod, error) {
+	list, err := s.Client.CoreV1().Pods(operatorNamespace).List(s.ctx, metav1.ListOptions{LabelSelector: operatorSelector})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil }), nil
+}
+
+// scale changes the number of replicas, and waits until so many are ready and no other is left.
+func (s *scene) scale(replicas int) {
+	_, err := s.Run(s.ctx, "kubectl", "--namespace", operatorNamespace, "scale", "deployment", operator, "--replicas", strconv.Itoa(replicas))
+	s.check(err)
+	await(s, "replicas", func() ([2]int, error) {
+		list, err := s.Client.CoreV1().Pods(operatorNamespace).List(s.ctx, metav1.ListOptions{LabelSelector: operatorSelector})
+		if err != nil {
+			return [2]int{}, err
+		}
+		return [2]int{len(list.Items), len(slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !ready(pod) }))}, nil
+	}, [2]int{replicas, replicas})
+}
+
+// webhook returns the webhook as the API server has it.
+func (s *scene) webhook() (admissionregistrationv1.MutatingWebhook, error) {
+	list, err := s.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(s.ctx, metav1.ListOptions{LabelSelector: operatorSelector})
+	if err != nil {
+		return admissionregistrationv1.MutatingWebhook{}, err
+	}
+	if len(list.Items) != 1 || len(list.Items[0].Webhooks) != 1 {
+		return admissionregistrationv1.MutatingWebhook{}, fmt.Errorf("%d webhook configurations, want one with one webhook", len(list.Items))
+	}
+	return list.Items[0].Webhooks[0], nil
+}
+
+// certificates returns those of PEM blocks.
+func certificates(text []byte) (all []*x509.Certificate, err error) {
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return all, nil
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+}
+
+// authority returns the operator's CA, which is in its Secret.
+func (s *scene) authority() (*x509.Certificate, error) {
+	secret, err := s.Client.CoreV1().Secrets(operatorNamespace).Get(s.ctx, operatorSecret, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	all, err := certificates(secret.Data[corev1.TLSCertKey])
+	if err != nil || len(all) == 0 {
+		return nil, fmt.Errorf("secret %s: no certificate (%w)", operatorSecret, err)
+	}
+	return all[0], nil
+}
+
+// trusted returns the CAs that the API server trusts.
+func (s *scene) trusted() ([]*x509.Certificate, error) {
+	hook, err := s.webhook()
+	if err != nil {
+		return nil, err
+	}
+	return certificates(hook.ClientConfig.CABundle)
+}
+
+// signed counts the replicas that serve with a certificate that the CA has signed.
+func (s *scene) signed(ca *x509.Certificate) (int, error) {
+	pods, err := s.operators()
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, pod := range pods {
+		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{
+			InsecureSkipVerify: true, ServerName: operator + "." + operatorNamespace + ".svc"}}
+		connection, err := dialer.DialContext(s.ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, webhookPort))
+		if err != nil {
+			return 0, err
+		}
+		leaf := connection.(*tls.Conn).ConnectionState().PeerCertificates[0]
+		if leaf.CheckSignatureFrom(ca) == nil {
+			n++
+		}
+		connection.Close()
+	}
+	return n, nil
+}
+
+// A mapping is an object that gives a function a name, or without mode and AFU a region.
+type mapping struct{ name, mode, afu, iface string }
+
+func (m mapping) manifest() []byte {
+	kind, spec := "FpgaRegion", map[string]string{"interfaceId": m.iface}
+	if m.mode != "" {
+		kind, spec["mode"], spec["afuId"] = "AcceleratorFunction", m.mode, m.afu
+	}
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": "fpga.intel.com/v2", "kind": kind, "metadata": map[string]string{"name": m.name}, "spec": spec})
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// manifest returns the text of a file with mappings, pods and Deployments.
+func manifest(objects ...any) string {
+	var file bytes.Buffer
+	for _, object := range objects {
+		var text []byte
+		var err error
+		switch o := object.(type) {
+		case mapping:
+			text = o.manifest()
+		case *corev1.Pod:
+			o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+			text, err = json.Marshal(o)
+		case *appsv1.Deployment:
+			o.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}
+			text, err = json.Marshal(o)
+		default:
+			err = fmt.Errorf("no manifest of a %T", o)
+		}
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprintf(&file, "---\n%s\n", text)
+	}
+	return file.String()
+}
+
+// kubectl runs a command in the namespace of the story's pods, and returns all that a user sees.
+func (s *scene) kubectl(stdin string, args ...string) (string, error) {
+	cmd := exec.CommandContext(s.ctx, filepath.Join(s.bin, "kubectl"), append([]string{
+		"--kubeconfig", s.Kubeconfig, "--cache-dir", filepath.Join(cluster.Root, "kubectl"), "--namespace", s.users}, args...)...)
+	cmd.Env = os.Environ()
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("kubectl %s: %w: %s", args[0], err, out)
+	}
+	return string(out), err
+}
+
+// apply applies objects, and returns what kubectl wrote.
+func (s *scene) apply(objects ...any) string {
+	out, err := s.kubectl(manifest(objects...), "apply", "--filename", "-")
+	s.check(err)
+	return out
+}
+
+// table returns the lines of kubectl get, with one blank between words and without ages.
+func (s *scene) table(args ...string) ([]string, error) {
+	out, err := s.kubectl("", append([]string{"get"}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for line := range strings.Lines(out) {
+		lines = append(lines, age.ReplaceAllString(strings.Join(strings.Fields(line), " "), " AGE"))
+	}
+	return lines, nil
+}
+
+// age is the age of an object, after its condition.
+var age = regexp.MustCompile(`\b( \d+[smh])+\b`)
+
+// mapped waits until each of these mappings is Ready.
+func (s *scene) mapped(kind string, names ...string) {
+	await(s, "mappings", func() ([]string, error) {
+		out, err := s.kubectl("", "get", kind, "--output",
+			`jsonpath={range .items[?(@.status.conditions[0].status=="True")]}{.metadata.name} {end}`)
+		return strings.Fields(out), err
+	}, names)
+}
+
+// dry returns a pod as it would be created.
+func (s *scene) dry(pod *corev1.Pod) (*corev1.Pod, error) {
+	return s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+}
+
+// asked returns how much of each resource of the domain a container asks for.
+func asked(c corev1.Container) map[string]int64 {
+	all := map[string]int64{}
+	for name, quantity := range c.Resources.Limits {
+		if strings.HasPrefix(string(name), domain) {
+			all[string(name)] = quantity.Value()
+		}
+	}
+	return all
+}
+
+// deployment returns one that keeps so many of a pod.
+func deployment(pod *corev1.Pod, replicas int32) *appsv1.Deployment {
+	labels := map[string]string{"app": pod.Name}
+	spec := pod.Spec
+	spec.RestartPolicy = corev1.RestartPolicyAlways
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+		},
+	}
+}
+
+// deploy makes a Deployment of one pod, until the story ends.
+func (s *scene) deploy(pod *corev1.Pod) {
+	s.cleanups = append(s.cleanups, func() { s.undeploy(pod.Name) })
+	s.apply(deployment(pod, 1))
+}
+
+func (s *scene) undeploy(name string) {
+	_, err := s.kubectl("", "delete", "deployment", name, "--ignore-not-found")
+	s.check(err)
+}
+
+// rolledOut waits until the pod of a Deployment is available.
+func (s *scene) rolledOut(name string) {
+	_, err := s.kubectl("", "rollout", "status", "deployment", name, "--timeout", "1m")
+	s.check(err)
+}
+
+// in tells a part of a story whose pods are in another namespace, which no other story has.
+func (s *scene) in(namespace string, part func()) {
+	_, err := s.kubectl("", "create", "namespace", namespace)
+	s.check(err)
+	s.cleanups = append(s.cleanups, func() {
+		for _, args := range [][]string{{"pods", "--all", "--now", "--namespace", namespace}, {"namespace", namespace, "--wait=false"}} {
+			_, err := s.Run(s.ctx, "kubectl", append([]string{"delete"}, args...)...)
+			s.check(err)
+		}
+	})
+	before := s.users
+	defer func() { s.users = before }()
+	s.users = namespace
+	await(s, "service account", func() (bool, error) {
+		_, err := s.Client.CoreV1().ServiceAccounts(namespace).Get(s.ctx, "default", metav1.GetOptions{})
+		return err == nil, err
+	}, true)
+	part()
+}
+
+// counted returns the sum of a metric of the API server, over the series whose labels have these words.
+func (s *scene) counted(metric string, words ...string) int {
+	out, err := s.Run(s.ctx, "kubectl", "get", "--raw", "/metrics")
+	s.check(err)
+	sum := 0.0
+	for line := range strings.Lines(out) {
+		labels, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
+		if !ok || !strings.HasPrefix(labels, metric+"{") || slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(labels, w) }) {
+			continue
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		s.check(err)
+		sum += n
+	}
+	return int(sum)
+}
+
+// calls returns how often the API server has called the webhook.
+func (s *scene) calls() int {
+	return s.counted("apiserver_admission_webhook_request_total", `type="admit"`)
+}
+
+// denied ends the story unless kubectl shows all these words of the webhook's denial.
+func (s *scene) denied(pod *corev1.Pod, words ...string) {
+	_, err := s.kubectl(manifest(pod), "apply", "--filename", "-")
+	s.refused("pod "+pod.Name, err, append([]string{"denied the request: "}, words...)...)
+	if _, err := s.look(pod.Name); err == nil {
+		s.check(errors.New("pod " + pod.Name + " is there"))
+	}
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// creations are pods that were created, or not, while something else was done.
+type creations struct {
+	all, kept int           // how many, and how many of them not as a dry run
+	slowest   time.Duration // of all
+	refused   []error       // in no order
+	outage    time.Duration // from the first that was refused to the last
+	unmutated int           // admitted with a name
+}
+
+func (c creations) String() string {
+	text := fmt.Sprintf("%d pods (%d for real), slowest %v, unmutated %d, refused %d", c.all, c.kept, c.slowest.Round(time.Millisecond), c.unmutated, len(c.refused))
+	if len(c.refused) > 0 {
+		text += fmt.Sprintf(" in %v, such as: %v", c.outage.Round(time.Millisecond), c.refused[0])
+	}
+	return text
+}
+
+// creating does something, and meanwhile creates 20 pods a second that ask for a name, every tenth for real.
+func (s *scene) creating(name string, do func()) creations {
+	ctx, stop := context.WithCancel(s.ctx)
+	var c creations
+	var lock sync.Mutex
+	var first, last time.Time
+	create := func(n int) {
+		kept := n%10 == 0
+		pod, options := s.pod(fmt.Sprintf("load-%d", n), domain+name, 1), metav1.CreateOptions{}
+		if !kept {
+			options.DryRun = []string{metav1.DryRunAll}
+		}
+		began := time.Now()
+		made, err := s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, options)
+		took := time.Since(began)
+		mutated := err == nil && len(made.Spec.Containers[0].Env) == 2 && asked(made.Spec.Containers[0])[domain+name] == 0
+		if kept && err == nil {
+			now := int64(0)
+			err = s.Client.CoreV1().Pods(s.users).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		c.all++
+		c.slowest = max(c.slowest, took)
+		if kept {
+			c.kept++
+		}
+		switch {
+		case err != nil:
+			c.refused = append(c.refused, err)
+			if first.IsZero() || began.Before(first) {
+				first = began
+			}
+			if began.After(last) {
+				last = began
+			}
+			c.outage = last.Sub(first)
+		case !mutated:
+			c.unmutated++
+		}
+	}
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer stop()
+	tasks.Go(func() {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for n := 0; ctx.Err() == nil; n++ {
+			tasks.Go(func() { create(n) })
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	do()
+	stop()
+	tasks.Wait()
+	s.step("  %v", c)
+	return c
+}
+
+// none ends the story if a pod was refused, or admitted unmutated.
+func (s *scene) none(c creations) {
+	if len(c.refused) > 0 {
+		s.failf("%v, want none refused", c)
+	}
+	same(s, "admitted unmutated", c.unmutated, 0)
+}
+
+// The CA is renewed, and the operator killed, upgraded and restarted, while pods are created.
+func mappingRotation(s *scene) {
+	s.step("helm install of the operator")
+	s.installOperator()
+	s.apply(mapping{"nlb0", "region", afuID, interfaceID})
+	s.mapped("af", "nlb0")
+	old, err := s.authority()
+	s.check(err)
+	s.step("the Secret of the CA is deleted: the API server trusts both, each replica gets a new certificate")
+	s.none(s.creating("nlb0", func() {
+		s.check(s.Client.CoreV1().Secrets(operatorNamespace).Delete(s.ctx, operatorSecret, metav1.DeleteOptions{}))
+		await(s, "trusted CAs", func() ([]bool, error) {
+			all, err := s.trusted()
+			if err != nil {
+				return nil, err
+			}
+			ca, err := s.authority()
+			if err != nil {
+				return nil, err
+			}
+			var current []bool
+			for _, c := range all {
+				current = append(current, c.Equal(ca))
+				if !c.Equal(ca) && !c.Equal(old) {
+					return nil, fmt.Errorf("trusts a CA that is neither the old one nor the new one")
+				}
+			}
+			return current, nil
+		}, []bool{true, false})
+		ca := s.mustAuthority()
+		await(s, "replicas with a certificate of the new CA", func() (int, error) { return s.signed(ca) }, 2)
+	}))
+	s.step("a replica is killed: until its endpoint has gone, some pods are refused")
+	c := s.creating("nlb0", func() {
+		pods, err := s.operators()
+		s.check(err)
+		pod := pods[0].Name
+		s.check(syscall.Kill(s.pid(pods[0].Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
+		await(s, "started again, and ready", func() (bool, error) {
+			pod, err := s.Client.CoreV1().Pods(operatorNamespace).Get(s.ctx, pod, metav1.GetOptions{})
+			return err == nil && pod.Status.ContainerStatuses[0].RestartCount == 1 && ready(*pod), err
+		}, true)
+	})
+	same(s, "admitted unmutated", c.unmutated, 0)
+	if c.outage > soon {
+		s.failf("refused for %v, want at most %v", c.outage, soon)
+	}
+	s.step("helm upgrade to the next version: the CAs stay in the webhook at each moment")
+	before, err := s.webhook()
+	s.check(err)
+	s.none(s.creating("nlb0", func() {
+		looked := s.keepsAuthority(func() {
+			_, err := s.helmOperator("upgrade", "--reset-then-reuse-values", "--set", "image.tag="+nextVersion)
+			s.check(err)
+		})
+		s.step("  looked %d times", looked)
+	}))
+	after, err := s.webhook()
+	s.check(err)
+	same(s, "CAs", string(after.ClientConfig.CABundle), string(before.ClientConfig.CABundle))
+	s.step("kubectl rollout restart")
+	s.none(s.creating("nlb0", func() {
+		for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout", "1m"}} {
+			_, err := s.Run(s.ctx, "kubectl", append(args, "--namespace", operatorNamespace, "deployment", operator)...)
+			s.check(err)
+		}
+	}))
+}
+
+func (s *scene) mustAuthority() *x509.Certificate {
+	ca, err := s.authority()
+	s.check(err)
+	return ca
+}
+
+// keepsAuthority does something, and looks meanwhile whether the webhook has a CA. It returns how often it has looked.
+func (s *scene) keepsAuthority(do func()) int {
+	ctx, stop := context.WithCancel(s.ctx)
+	looked, without := 0, 0
+	var failed error
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer stop()
+	tasks.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil && failed == nil {
+			all, err := s.trusted()
+			failed = err
+			looked++
+			if len(all) == 0 {
+				without++
+			}
+			<-tick.C
+		}
+	})
+	do()
+	stop()
+	tasks.Wait()
+	s.check(failed)
+	same(s, "times that the webhook had no CA", without, 0)
+	return looked
+}
