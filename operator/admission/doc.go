@@ -30,6 +30,6 @@
 //
 // # What may block
 //
-// [Handler.Handle] waits until the cache has been filled, for a bounded time. It keeps no state,
-// and may be called concurrently.
+// [Handler.Handle] waits until the cache has been filled, and for the API server where the cache
+// lacks a name, for a bounded time. It keeps no state, and may be called concurrently.
 package admission

@@ -18,9 +18,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/mapping"
+	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// listTimeout bounds how long a request waits for mappings: less than the webhook's timeout, so
+// listTimeout bounds how long a request waits for mappings, also for those of the API server: less than the webhook's timeout, so
 // that the API server gets the reason.
 const listTimeout = 3 * time.Second
 
@@ -30,26 +31,44 @@ const maxWarnings = 5
 // Handler answers the API server's requests for new pods. The package
 // sigs.k8s.io/controller-runtime/pkg/webhook/admission bounds the size of a request to 7 MiB.
 type Handler struct {
-	reader  client.Reader
-	domain  string
-	log     *zap.Logger
-	decoder admission.Decoder
+	cache, live client.Reader
+	domain      string
+	metrics     *metrics.Metrics
+	log         *zap.Logger
+	decoder     admission.Decoder
 }
 
-// NewHandler returns a handler that reads mappings from the reader, which should be a cache, and
-// gives pods resources in the domain.
-func NewHandler(reader client.Reader, domain string, log *zap.Logger) *Handler {
+// NewHandler returns a handler that reads mappings from a cache, and gives pods resources in the
+// domain. The cache may lack a mapping that was applied together with the pod: where it lacks a
+// name, the handler reads live once, which is the API server.
+func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		panic(err) // of two types with one name, in the library
 	}
-	return &Handler{reader, domain, log, admission.NewDecoder(scheme)}
+	return &Handler{cache, live, domain, m, log, admission.NewDecoder(scheme)}
 }
 
 var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 // Handle implements [admission.Handler].
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+	begin := time.Now()
+	resp := h.handle(ctx, req)
+	result := metrics.Failed
+	switch {
+	case len(resp.Patches) > 0:
+		result = metrics.Mapped
+	case resp.Allowed:
+		result = metrics.Unchanged
+	case resp.Result.Code == http.StatusForbidden:
+		result = metrics.Denied
+	}
+	h.metrics.Request(result, time.Since(begin))
+	return resp
+}
+
+func (h *Handler) handle(ctx context.Context, req admission.Request) admission.Response {
 	if req.Resource != pods || req.SubResource != "" || req.Operation != admissionv1.Create || req.Namespace == "" {
 		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request is to %.20s %.60q %.60q in namespace %.63q, want CREATE of pods in a namespace",
 			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
@@ -68,11 +87,19 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	}
 	name = "Pod/" + req.Namespace + "/" + name
 
-	table, err := h.table(ctx, req.Namespace)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	table, err := h.table(ctx, h.cache, req.Namespace)
 	if err != nil {
 		return h.failed(http.StatusInternalServerError, name, err)
 	}
 	after, err := Mutate(pod, table)
+	if errors.Is(err, mapping.ErrUnknown) {
+		if table, err = h.table(ctx, h.live, req.Namespace); err != nil {
+			return h.failed(http.StatusInternalServerError, name, err)
+		}
+		after, err = Mutate(pod, table)
+	}
 	if err != nil {
 		h.log.Warn("pod denied", event.AdmissionDenied, event.Object(name), event.Reason(err.Error()))
 		return admission.Denied(err.Error())
@@ -95,14 +122,12 @@ func (h *Handler) failed(code int32, object string, err error) admission.Respons
 }
 
 // table reads the mappings of a namespace.
-func (h *Handler) table(ctx context.Context, namespace string) (*mapping.Table, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
+func (h *Handler) table(ctx context.Context, reader client.Reader, namespace string) (*mapping.Table, error) {
 	var functions v2.AcceleratorFunctionList
 	var regions v2.FpgaRegionList
 	for _, list := range []client.ObjectList{&functions, &regions} {
-		// The objects are those of the cache. NewTable only reads them.
-		if err := h.reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		// The objects may be those of the cache. NewTable only reads them.
+		if err := reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("mappings of namespace %s: %w", namespace, err)
 		}
 	}

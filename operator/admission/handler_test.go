@@ -10,7 +10,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -22,6 +25,7 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"b-com.com/accelerator-device-plugin/operator/admission"
+	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
 // Requests that have no pod to create are refused, not admitted.
@@ -75,7 +79,7 @@ func TestMappingsUnreadable(t *testing.T) {
 		},
 	}).Build()
 	core, logs := observer.New(zap.InfoLevel)
-	h := admission.NewHandler(reader, domain, zap.New(core))
+	h := admission.NewHandler(reader, nil, domain, nil, zap.New(core))
 	_, resp := answer(t, h, "lab", toJSON(t, admitted[0].pod))
 	if resp.Allowed || resp.Result.Code != http.StatusInternalServerError || resp.Result.Message != "mappings of namespace lab: cache is empty" {
 		t.Errorf("allowed %v, %v", resp.Allowed, resp.Result)
@@ -90,7 +94,8 @@ func TestMappingsUnreadable(t *testing.T) {
 
 func TestLog(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
-	h := admission.NewHandler(fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects()...).Build(), domain, zap.New(core))
+	reader := fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects()...).Build()
+	h := admission.NewHandler(reader, reader, domain, nil, zap.New(core))
 	answer(t, h, "lab", toJSON(t, admitted[0].pod))
 	answer(t, h, "lab", toJSON(t, strings.Replace(denied[0].pod, "name: p", "generateName: p-", 1)))
 	answer(t, h, "lab", toJSON(t, pod(container("c", "cpu=1"))))
@@ -237,4 +242,78 @@ func FuzzReview(f *testing.F) {
 			t.Errorf("the second time: allowed %v, patch %s", resp.Allowed, resp.Patch)
 		}
 	})
+}
+
+// A pod may come before the cache has the mapping that was applied with it: the API server is
+// asked once, and only for a name that the cache lacks.
+func TestLiveRead(t *testing.T) {
+	lists := 0
+	var deadline time.Time
+	reader := func(err error, objects ...client.Object) client.Reader {
+		return fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				lists++
+				if d, bounded := ctx.Deadline(); !bounded || lists > 1 && d != deadline {
+					t.Errorf("the deadline is %v, that of the first list %v", d, deadline)
+				} else {
+					deadline = d
+				}
+				return errors.Join(err, c.List(ctx, list, opts...))
+			},
+		}).Build()
+	}
+	const cached = 2 // lists: one for each kind
+	for _, tc := range []struct {
+		name        string
+		cache, live client.Reader
+		pod         string
+		want        string // message; "" is admitted
+		lists       int
+	}{
+		{"cached", reader(nil, objects()...), reader(nil), admitted[0].pod, "", cached},
+		{"not cached yet", reader(nil), reader(nil, objects()...), admitted[0].pod, "", cached + 2},
+		{"nowhere", reader(nil), reader(nil), pod(container("c", domain+"/nlb0=1")), "that name; there are none", cached + 2},
+		{"the API server knows other names", reader(nil), reader(nil, objects()...), pod(container("c", domain+"/unknown=1")), "that name; there are: ", cached + 2},
+		{"another reason", reader(nil, objects()...), reader(nil), pod(container("c", domain+"/dead=1")), "cannot be used", cached},
+		{"no answer", reader(nil), reader(errors.New("busy")), admitted[0].pod, "mappings of namespace lab: busy", cached + 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			lists = 0
+			_, resp := answer(t, admission.NewHandler(tc.cache, tc.live, domain, nil, zap.NewNop()), "lab", toJSON(t, tc.pod))
+			if resp.Allowed != (tc.want == "") || tc.want != "" && !strings.Contains(resp.Result.Message, tc.want) || lists != tc.lists {
+				t.Errorf("allowed %v, %v, %d lists, want %q, %d", resp.Allowed, resp.Result, lists, tc.want, tc.lists)
+			}
+		})
+	}
+}
+
+// Each request is counted, by its result.
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	reader := fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects()...).Build()
+	h := admission.NewHandler(reader, reader, domain, metrics.New(registry, "v1", reader), zap.NewNop())
+	answer(t, h, "lab", toJSON(t, admitted[0].pod))
+	answer(t, h, "lab", toJSON(t, denied[0].pod))
+	answer(t, h, "lab", toJSON(t, pod(container("c", "cpu=1"))))
+	answer(t, h, "lab", []byte("{"))
+	answer(t, h, "lab", []byte("{"))
+	got := map[string]float64{}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			switch f.GetName() {
+			case "accelerator_admission_requests_total":
+				got[m.Label[0].GetValue()] = m.Counter.GetValue()
+			case "accelerator_admission_duration_seconds":
+				got["duration"] = float64(m.Histogram.GetSampleCount())
+			}
+		}
+	}
+	want := map[string]float64{"mapped": 1, "unchanged": 1, "denied": 1, "failed": 2, "duration": 5}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

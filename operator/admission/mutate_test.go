@@ -261,7 +261,8 @@ func testScheme(t testing.TB) *runtime.Scheme {
 
 func newHandler(t testing.TB, objects ...client.Object) *admission.Handler {
 	t.Helper()
-	return admission.NewHandler(fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).Build(), domain, zap.NewNop())
+	reader := fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).Build()
+	return admission.NewHandler(reader, reader, domain, nil, zap.NewNop())
 }
 
 func request(namespace string, raw []byte) ctrladmission.Request {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
 // caOverlap is how long a CA is trusted after a new one came.
@@ -29,6 +30,7 @@ type Injector struct {
 	Client        client.Client
 	Configuration string
 	Secret        types.NamespacedName
+	Metrics       *metrics.Metrics
 	Log           *zap.Logger
 
 	current *x509.Certificate // the CA at the last call of Reconcile
@@ -61,6 +63,7 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	now := time.Now()
 	if i.current == nil || !i.current.Equal(all[0]) {
 		i.current, i.since = all[0], now
+		i.Metrics.CAExpires(i.current.NotAfter)
 	}
 	rest := max(0, i.since.Add(caOverlap).Sub(now))
 

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,7 +120,7 @@ func badInterface(id string) *Problem {
 // name sets the resource, unless pods cannot ask for the object by its name.
 func (m *Mapping) name(domain, name string) {
 	switch {
-	case names.Validate(domain+"/"+m.Name) != nil:
+	case len(m.Name) > 63: // the API server accepts no other names that a resource cannot have
 		m.Problem = problem(InvalidName, "name has %d characters, want at most 63: it is part of the name of a resource", len(m.Name))
 	case isResource(m.Name) && m.Name != name:
 		m.Problem = problem(InvalidName, "name is that of another resource, want any other name; this object stands for %s", name)
@@ -203,6 +204,9 @@ type Target struct {
 	Real     bool     // the pod uses the name of the resource itself
 }
 
+// ErrUnknown is the error for a name that no object has.
+var ErrUnknown = errors.New("no " + KindFunction + " or " + KindRegion + " of this namespace has that name")
+
 // Find returns the meaning of a name, which is without the domain.
 func (t *Table) Find(name string) (Target, error) {
 	// The name of a resource comes first, so that a pod that was mutated means the same when it
@@ -217,7 +221,7 @@ func (t *Table) Find(name string) (Target, error) {
 	all := t.byName[name]
 	switch {
 	case len(all) == 0:
-		return Target{}, fmt.Errorf("no %s or %s of this namespace has that name; %s", KindFunction, KindRegion, t.Known())
+		return Target{}, fmt.Errorf("%w; %s", ErrUnknown, t.Known())
 	case len(all) > 1:
 		return Target{}, fmt.Errorf("both an %s and an %s have that name, want one", KindFunction, KindRegion)
 	case all[0].Problem != nil:

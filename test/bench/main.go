@@ -44,6 +44,7 @@ func run(ctx context.Context, binary string) error {
 		{"cost of one card's change at 1, 32 and 1024 cards", scaling},
 		{"uevent parser", parser},
 		{"what metrics and log add", telling},
+		{"admission, 20 s", admission},
 	} {
 		fmt.Fprintf(os.Stderr, "measuring %s ...\n", measure.progress)
 		rows, err := measure.do(ctx, binary)
@@ -69,9 +70,9 @@ func size(_ context.Context, binary string) ([]row, error) {
 }
 
 // benchmark runs Go benchmarks and returns what pattern's first group finds in
-// each line that it matches.
-func benchmark(ctx context.Context, pkg, name, pattern string) ([]string, error) {
-	out, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchmem", pkg).CombinedOutput()
+// each line that it matches. The package is that of the module in a directory.
+func benchmark(ctx context.Context, module, pkg, name, pattern string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "go", "-C", module, "test", "-run", "^$", "-bench", name, "-benchmem", pkg).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("go test -bench %s %s: %w\n%s", name, pkg, err, out)
 	}
@@ -86,7 +87,7 @@ func benchmark(ctx context.Context, pkg, name, pattern string) ([]string, error)
 }
 
 func scaling(ctx context.Context, _ string) ([]row, error) {
-	found, err := benchmark(ctx, "./inventory", "Change", `BenchmarkChange/cards=\S+\s+\d+\s+(\d+) median-ns/change`)
+	found, err := benchmark(ctx, ".", "./inventory", "Change", `BenchmarkChange/cards=\S+\s+\d+\s+(\d+) median-ns/change`)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func scaling(ctx context.Context, _ string) ([]row, error) {
 }
 
 func parser(ctx context.Context, _ string) ([]row, error) {
-	found, err := benchmark(ctx, "./watcher", "Judge/irrelevant", `BenchmarkJudge/irrelevant\S*\s+\d+\s+(\S+ ns/op.*allocs/op)`)
+	found, err := benchmark(ctx, ".", "./watcher", "Judge/irrelevant", `BenchmarkJudge/irrelevant\S*\s+\d+\s+(\S+ ns/op.*allocs/op)`)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func parser(ctx context.Context, _ string) ([]row, error) {
 func telling(ctx context.Context, _ string) ([]row, error) {
 	var added []float64 // percent
 	for range 5 {
-		found, err := benchmark(ctx, "./cmd/accelerator-device-plugin", "Telling", `BenchmarkTelling\S*\s+\d+\s.*?(\S+) telling/mute`)
+		found, err := benchmark(ctx, ".", "./cmd/accelerator-device-plugin", "Telling", `BenchmarkTelling\S*\s+\d+\s.*?(\S+) telling/mute`)
 		if err != nil {
 			return nil, err
 		}
@@ -131,6 +132,22 @@ func telling(ctx context.Context, _ string) ([]row, error) {
 	}
 	slices.Sort(added)
 	return []row{{"what metrics and log add to hint → list, 5 times", fmt.Sprintf("median %+.1f %%, from %+.1f to %+.1f %%", added[2], added[0], added[4]), "< 5 %"}}, nil
+}
+
+// admission measures the operator's webhook, which is in a process with the client.
+func admission(ctx context.Context, _ string) ([]row, error) {
+	found, err := benchmark(ctx, "operator", "./admission", "Rate", `BenchmarkRate/mappings=\S+\s+\d+\s.*?(\S+ p50-ms\s+\S+) p99-ms`)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) != 2 {
+		return nil, fmt.Errorf("%d results, want 2", len(found))
+	}
+	few, many := strings.Fields(found[0]), strings.Fields(found[1])
+	return []row{{
+		"admission: p50 / p99 at 200 requests a second, 20 and 1000 mappings",
+		fmt.Sprintf("%s / %s ms and %s / %s ms", few[0], few[2], many[0], many[2]), "p99 ≤ 10 ms",
+	}}, nil
 }
 
 func micro(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d)/1e3) }

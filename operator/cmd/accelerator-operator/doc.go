@@ -5,12 +5,16 @@
 //
 // # Who owns what
 //
-// controller-runtime's manager owns the cache of mappings, the webhook server, the lease and the
-// goroutines. Each replica admits pods. Only the replica that holds the lease writes statuses; a
-// replica that loses the lease ends, and is started again by its kubelet.
+// controller-runtime's manager owns the caches, the webhook server, the lease and the goroutines.
+// Each replica admits pods, with a certificate of its own. Only the replica that holds the lease
+// writes statuses, and the CA to the webhooks' configuration.
+//
+// A replica that loses the lease ends with an error, and is started again by its kubelet. The
+// requests that it has at that moment fail; the other replica goes on admitting pods, and takes
+// the lease.
 //
 // # What may block
 //
-// The start waits for the API server. A replica is ready (/readyz) when it serves the webhook
-// and its cache has been filled.
+// The start waits for the API server. A replica is ready (/readyz) when it serves the webhook,
+// its cache has been filled, and API servers have once trusted its certificate.
 package main

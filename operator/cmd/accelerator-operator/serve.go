@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -29,6 +30,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/certificate"
 	"b-com.com/accelerator-device-plugin/operator/controllers"
+	"b-com.com/accelerator-device-plugin/operator/metrics"
 	"b-com.com/accelerator-device-plugin/operator/plugins"
 )
 
@@ -77,16 +79,19 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 		return err
 	}
 	if s.mappings {
-		if err := addMappings(ctx, mgr, s, log); err != nil {
+		m := metrics.New(ctrlmetrics.Registry, version, mgr.GetCache())
+		if err := addMappings(ctx, mgr, s, m, log); err != nil {
 			return err
 		}
+	} else {
+		metrics.New(ctrlmetrics.Registry, version, nil)
 	}
 	if s.devicePlugins {
 		if err := plugins.Add(mgr, plugins.Settings{Version: version, Image: s.pluginImage, Namespace: s.namespace}, log.Named("plugins")); err != nil {
 			return err
 		}
 	}
-	// Without any check /readyz would not be found.
+	// Without any check, /readyz would not exist.
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return err
 	}
@@ -94,7 +99,7 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 }
 
 // addMappings adds admission, its certificates, and the status of mappings to a manager.
-func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, log *zap.Logger) error {
+func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.Metrics, log *zap.Logger) error {
 	// Admission reads both kinds from the cache, also where no controller runs.
 	for _, object := range []client.Object{&v2.AcceleratorFunction{}, &v2.FpgaRegion{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
@@ -111,7 +116,8 @@ func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, log *zap.Log
 		}
 		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = source.GetCertificate })
 		if s.webhookConfiguration != "" {
-			if err := (&certificate.Injector{Client: mgr.GetClient(), Configuration: s.webhookConfiguration, Secret: secret, Log: log.Named("certificate")}).SetupWithManager(mgr); err != nil {
+			injector := &certificate.Injector{Client: mgr.GetClient(), Configuration: s.webhookConfiguration, Secret: secret, Metrics: m, Log: log.Named("certificate")}
+			if err := injector.SetupWithManager(mgr); err != nil {
 				return err
 			}
 			trusted = func(ctx context.Context) error {
@@ -124,7 +130,7 @@ func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, log *zap.Log
 		}
 	}
 	server := webhook.NewServer(options)
-	server.Register(path, &ctrladmission.Webhook{Handler: admission.NewHandler(mgr.GetCache(), s.domain, log.Named("admission"))})
+	server.Register(path, &ctrladmission.Webhook{Handler: admission.NewHandler(mgr.GetCache(), mgr.GetAPIReader(), s.domain, m, log.Named("admission"))})
 	return errors.Join(
 		mgr.Add(server),
 		controllers.Functions{Client: mgr.GetClient(), Domain: s.domain, Log: log.Named("mapping")}.SetupWithManager(mgr),

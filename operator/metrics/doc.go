@@ -1,0 +1,8 @@
+// Package metrics has the metrics of the operator for Prometheus, beside those of
+// controller-runtime. Each is declared here, once; the table of docs/mappings.md is written from
+// that (`go test ./metrics -update`).
+//
+// Requests are counted. Mappings are counted in the cache at the time of a scrape, which waits a
+// second at most until that is filled. A nil *Metrics counts nothing. All methods are safe for
+// concurrent use.
+package metrics

@@ -1,0 +1,143 @@
+package metrics
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"b-com.com/accelerator-device-plugin/operator/api/v2"
+	"b-com.com/accelerator-device-plugin/operator/mapping"
+)
+
+// Declaration is one metric.
+type Declaration struct {
+	Name, Type, Help string
+	Labels           []string
+}
+
+var (
+	buildInfo = Declaration{"accelerator_operator_build_info", "gauge", "Always 1; the labels say which version runs.", []string{"version", "goversion"}}
+	requests  = Declaration{"accelerator_admission_requests_total", "counter",
+		"Requests of API servers to admit a pod, by result: mapped, unchanged, denied, or failed, after which `failurePolicy` decides.", []string{"result"}}
+	duration = Declaration{"accelerator_admission_duration_seconds", "histogram",
+		"From such a request to its answer, without the network.", nil}
+	mappings = Declaration{"accelerator_mappings", "gauge",
+		"Mappings of all namespaces, by kind, and by their condition `Ready`. Each replica has the same.", []string{"kind", "ready"}}
+	caExpiry = Declaration{"accelerator_webhook_ca_expiry_timestamp_seconds", "gauge",
+		"When the CA of the webhook ends. It is renewed four months before. Only the leader has it, where the operator makes the certificates.", nil}
+)
+
+// Declarations returns all metrics except those of controller-runtime, of the process and of Go,
+// in the order of the documentation.
+func Declarations() []Declaration {
+	return []Declaration{requests, duration, mappings, caExpiry, buildInfo}
+}
+
+// Result is the result of a request.
+type Result string
+
+// Results of requests.
+const (
+	Mapped    Result = "mapped"
+	Unchanged Result = "unchanged"
+	Denied    Result = "denied"
+	Failed    Result = "failed"
+)
+
+// Metrics counts requests.
+type Metrics struct {
+	requests *prometheus.CounterVec
+	duration prometheus.Histogram
+	caExpiry *prometheus.GaugeVec
+}
+
+// buckets are the upper bounds of classic buckets, in seconds: to the end of the time that a
+// request waits for mappings.
+var buckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2, 3, 5}
+
+// New returns metrics that are registered. The cache has the mappings; without one, there is only
+// the metric of the version, and New returns nil.
+func New(registry prometheus.Registerer, version string, cache client.Reader) *Metrics {
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo.Name, Help: buildInfo.Help}, buildInfo.Labels)
+	info.WithLabelValues(version, runtime.Version()).Set(1)
+	registry.MustRegister(info)
+	if cache == nil {
+		return nil
+	}
+	m := &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: requests.Name, Help: requests.Help}, requests.Labels),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: duration.Name, Help: duration.Help, Buckets: buckets,
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+		}),
+		caExpiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: caExpiry.Name, Help: caExpiry.Help}, nil),
+	}
+	for _, r := range []Result{Mapped, Unchanged, Denied, Failed} {
+		m.requests.WithLabelValues(string(r))
+	}
+	registry.MustRegister(m.requests, m.duration, m.caExpiry, collector{cache, prometheus.NewDesc(mappings.Name, mappings.Help, mappings.Labels, nil)})
+	return m
+}
+
+// Request counts a request that took a time.
+func (m *Metrics) Request(r Result, took time.Duration) {
+	if m != nil {
+		m.requests.WithLabelValues(string(r)).Inc()
+		m.duration.Observe(took.Seconds())
+	}
+}
+
+// CAExpires notes when the CA ends.
+func (m *Metrics) CAExpires(at time.Time) {
+	if m != nil {
+		m.caExpiry.WithLabelValues().Set(float64(at.Unix()))
+	}
+}
+
+// collector counts mappings.
+type collector struct {
+	cache client.Reader
+	desc  *prometheus.Desc
+}
+
+func (c collector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect sends no series if the cache has not been filled within a second.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var functions v2.AcceleratorFunctionList
+	var regions v2.FpgaRegionList
+	for _, list := range []client.ObjectList{&functions, &regions} {
+		if c.cache.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
+			return
+		}
+	}
+	counts := map[labels]int{}
+	for _, kind := range []string{mapping.KindFunction, mapping.KindRegion} {
+		counts[labels{kind, true}], counts[labels{kind, false}] = 0, 0
+	}
+	for i := range functions.Items {
+		counts[labels{mapping.KindFunction, ready(&functions.Items[i].Status)}]++
+	}
+	for i := range regions.Items {
+		counts[labels{mapping.KindRegion, ready(&regions.Items[i].Status)}]++
+	}
+	for l, n := range counts {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n), l.kind, strconv.FormatBool(l.ready))
+	}
+}
+
+type labels struct {
+	kind  string
+	ready bool
+}
+
+func ready(s *v2.MappingStatus) bool {
+	return meta.IsStatusConditionTrue(s.Conditions, v2.ConditionReady)
+}

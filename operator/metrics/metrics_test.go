@@ -1,0 +1,141 @@
+package metrics_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"b-com.com/accelerator-device-plugin/operator/api/v2"
+	"b-com.com/accelerator-device-plugin/operator/metrics"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/mappings.md")
+
+func gather(t *testing.T, registry *prometheus.Registry) map[string]*dto.MetricFamily {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*dto.MetricFamily{}
+	for _, f := range families {
+		all[f.GetName()] = f
+	}
+	return all
+}
+
+func registered(t *testing.T) (*prometheus.Registry, *metrics.Metrics) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	ready := v2.MappingStatus{Conditions: []metav1.Condition{{Type: v2.ConditionReady, Status: metav1.ConditionTrue}}}
+	bad := v2.MappingStatus{Conditions: []metav1.Condition{{Type: v2.ConditionReady, Status: metav1.ConditionFalse}}}
+	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		&v2.AcceleratorFunction{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}, Status: ready},
+		&v2.AcceleratorFunction{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "x"}, Status: ready},
+		&v2.AcceleratorFunction{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "y"}, Status: bad},
+		&v2.FpgaRegion{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "z"}},
+	).Build()
+	registry := prometheus.NewRegistry()
+	return registry, metrics.New(registry, "v1.2.3", cache)
+}
+
+func TestMappings(t *testing.T) {
+	registry, _ := registered(t)
+	got := map[string]float64{}
+	for _, m := range gather(t, registry)["accelerator_mappings"].Metric {
+		got[m.Label[0].GetValue()+" "+m.Label[1].GetValue()] = m.Gauge.GetValue()
+	}
+	want := map[string]float64{"AcceleratorFunction true": 2, "AcceleratorFunction false": 1, "FpgaRegion true": 0, "FpgaRegion false": 1}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Without mappings there is the version, and nothing is counted.
+func TestNone(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := metrics.New(registry, "v1.2.3", nil)
+	m.Request(metrics.Mapped, time.Second)
+	m.CAExpires(time.Now())
+	if all := slices.Collect(maps.Keys(gather(t, registry))); !slices.Equal(all, []string{"accelerator_operator_build_info"}) {
+		t.Errorf("metrics %q", all)
+	}
+}
+
+// What is declared is what a scrape has.
+func TestDeclarations(t *testing.T) {
+	registry, m := registered(t)
+	all := gather(t, registry)
+	if all["accelerator_webhook_ca_expiry_timestamp_seconds"] != nil {
+		t.Error("a replica that is not the leader has the CA's end")
+	}
+	m.CAExpires(time.Unix(1e9, 0))
+	all = gather(t, registry)
+	for _, d := range metrics.Declarations() {
+		f := all[d.Name]
+		if f == nil || strings.ToLower(f.GetType().String()) != d.Type || f.GetHelp() != d.Help {
+			t.Errorf("%s: declared %+v, scraped %v", d.Name, d, f)
+			continue
+		}
+		var labels []string
+		for _, l := range f.Metric[0].Label {
+			labels = append(labels, l.GetName())
+		}
+		if diff := cmp.Diff(slices.Sorted(slices.Values(d.Labels)), labels); diff != "" {
+			t.Errorf("%s: labels (-declared +scraped):\n%s", d.Name, diff)
+		}
+		delete(all, d.Name)
+	}
+	if len(all) > 0 {
+		t.Errorf("not declared: %v", all)
+	}
+}
+
+// The table of docs/mappings.md has the declared metrics.
+func TestDocs(t *testing.T) {
+	const docs = "../../docs/mappings.md"
+	const begin, end = "<!-- made in operator/ by go test ./metrics -update -->\n", "<!-- end of what is made -->\n"
+	text, err := os.ReadFile(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s lacks one of the lines %q, %q", docs, begin, end)
+	}
+	var table strings.Builder
+	table.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	for _, d := range metrics.Declarations() {
+		labels := ""
+		if len(d.Labels) > 0 {
+			labels = "`" + strings.Join(d.Labels, "`, `") + "`"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", d.Name, d.Type, labels, d.Help)
+	}
+	want := before + begin + table.String() + end + after
+	if *update {
+		if err := os.WriteFile(docs, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Errorf("%s is not what `go test ./metrics -update` writes (-want +got):\n%s", docs, diff)
+	}
+}
