@@ -27,12 +27,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
+	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
 // Add has a manager run the controller, under the lease if it has one.
@@ -83,6 +85,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	if err := mgr.Add(c); err != nil {
 		return err
 	}
+	metrics.Plugins(ctrlmetrics.Registry, c.GetCache())
 	r := &reconciler{
 		client: c.GetClient(), live: c.GetAPIReader(), renderer: renderer, owned: owned,
 		recorder: c.GetEventRecorder(manager), log: log,
