@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -253,6 +254,31 @@ func TestInjection(t *testing.T) {
 }
 
 var everyKind = []string{"NetworkPolicy", "ServiceAccount", "ConfigMap", "ConfigMap", "ClusterRole", "ClusterRoleBinding", "DaemonSet", "PodMonitor", "PrometheusRule"}
+
+// Each kind that stands in a template is watched, and deleted when it is wanted no more.
+func TestKinds(t *testing.T) {
+	r := newRenderer(t)
+	want := map[string]bool{}
+	for _, f := range r.chart.Templates {
+		if strings.HasPrefix(f.Name, "templates/tests/") {
+			continue
+		}
+		for _, match := range regexp.MustCompile(`(?m)^kind: (\w+)$`).FindAllSubmatch(f.Data, -1) {
+			want[string(match[1])] = true
+		}
+	}
+	kinds, err := r.kinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, kind := range kinds {
+		got[kind.Kind] = true
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(got) < 8 {
+		t.Errorf("(-templates +got):\n%s", diff)
+	}
+}
 
 // The chart that is rendered is the one that Helm installs, with the operator's own version.
 func TestChart(t *testing.T) {
