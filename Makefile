@@ -86,7 +86,7 @@ lint-operator: ## go.mod, go vet, staticcheck, package borders (make lint has go
 clean: ## remove what was built
 	rm -rf bin dist
 
-# What the images are made for, and when: the time of the commit, so that the same
+# The architectures of the images, and their time: that of the commit, so that the same
 # commit gives the same images.
 ARCHES  ?= amd64 arm64
 CREATED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
@@ -94,7 +94,7 @@ CREATED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 image: $(ARCHES:%=image-%) ## build OCI archives and bills of materials into dist/ (ARCHES)
 
 IMAGE_BUILD = CGO_ENABLED=0 GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 $(GO_BUILD) -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
-# IMAGE writes the image of a name.
+# IMAGE is the command that writes the image of a name; each use adds arguments.
 IMAGE = go -C tools run ./image -name $(1) -version '$(VERSION)' -revision '$(shell git rev-parse HEAD 2>/dev/null)' -created $(CREATED) \
 	-out '../dist/$(1)_$(VERSION)_$*.tar' -sbom '../dist/$(1)_$(VERSION)_$*.cdx.json' -tree ..
 

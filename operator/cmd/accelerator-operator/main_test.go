@@ -18,7 +18,7 @@ func TestUsage(t *testing.T) {
 		{"unknown flag", []string{"--mode=af"}, "unknown flag: --mode"},
 		{"argument", []string{"serve"}, `argument "serve", want none`},
 		{"domain", []string{"--resource-namespace=fpga.intel.com/"}, "--resource-namespace: namespace \"fpga.intel.com/\": want a lower-case DNS name"},
-		{"no namespace", nil, "--namespace: empty, want a namespace, because this is no pod"},
+		{"no namespace", nil, "--namespace: empty, want a namespace, because there is no service account of a pod"},
 		{"namespace", []string{"--namespace=Fpga"}, `--namespace: "Fpga", want the name of an object: `},
 		{"Service", []string{"--webhook-service="}, `--webhook-service: "", want the name of an object: `},
 		{"Secret", []string{"--tls-secret=../ca"}, `--tls-secret: "../ca", want the name of an object: `},
