@@ -72,8 +72,12 @@ build-operator: ## build accelerator-operator only: minutes, the first time
 generate-operator: ## write the CRDs and methods from operator/api; then read `git diff`
 	cd operator && $(CONTROLLER_GEN) object crd paths=./api/... output:crd:dir=../deploy/helm/accelerator-operator/files/crds
 
+# etcd and kube-apiserver of make e2e, if it has built them.
+ACCELERATOR_E2E_BIN ?= $(firstword $(wildcard $(HOME)/.cache/accelerator-device-plugin/cluster-*))
+
 test-operator: ## test the operator, and that what is generated is up to date
-	cd operator && CONTROLLER_GEN='$(CONTROLLER_GEN)' go test $(RACE) ./...
+	cd operator && CONTROLLER_GEN='$(CONTROLLER_GEN)' ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test $(RACE) ./...
+	@test -n '$(ACCELERATOR_E2E_BIN)' || echo 'NOT RUN: TestAPIServer of operator/plugins: it wants etcd and kube-apiserver, which make e2e builds'
 
 lint-operator: ## go.mod, go vet, staticcheck, package borders (make lint has gofmt)
 	cd operator && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
@@ -103,7 +107,7 @@ image-%:
 		-binary ../dist/bin_$*/accelerator-operator
 
 chart: ## package the Helm charts into dist/, for the images of this version
-	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/* --app-version '$(VERSION)' --destination ../dist
+	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/*/ --app-version '$(VERSION)' --destination ../dist
 
 manifests: ## write what is made from the charts: deploy/manifests, tables of values in docs, golden files
 	cd tools && go test -count=1 ./chart -update

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"b-com.com/accelerator-device-plugin/operator/api/v1"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
@@ -28,6 +29,8 @@ var (
 		"Time from a request to its answer, without the network.", nil}
 	mappings = Declaration{"accelerator_mappings", "gauge",
 		"Mappings of all namespaces, by kind, and by their condition `Ready`. All replicas report the same.", []string{"kind", "ready"}}
+	plugins = Declaration{"accelerator_device_plugins", "gauge",
+		"FpgaDevicePlugins, by their condition `Available`. All replicas report the same. Only with `devicePlugins.enabled`.", []string{"available"}}
 	caExpiry = Declaration{"accelerator_webhook_ca_expiry_timestamp_seconds", "gauge",
 		"Time when the CA of the webhook expires. It is replaced four months earlier. Only the leader reports it, if the operator makes the certificates.", nil}
 )
@@ -35,7 +38,7 @@ var (
 // Declarations returns all metrics except those of controller-runtime, of the process and of Go,
 // in the order of the documentation.
 func Declarations() []Declaration {
-	return []Declaration{requests, duration, mappings, caExpiry, buildInfo}
+	return []Declaration{requests, duration, mappings, caExpiry, plugins, buildInfo}
 }
 
 // Result is the result of a request.
@@ -82,6 +85,36 @@ func New(registry prometheus.Registerer, version string, cache client.Reader) *M
 	}
 	registry.MustRegister(m.requests, m.duration, m.caExpiry, collector{cache, prometheus.NewDesc(mappings.Name, mappings.Help, mappings.Labels, nil)})
 	return m
+}
+
+// Plugins registers the metric of FpgaDevicePlugins, which the cache has.
+func Plugins(registry prometheus.Registerer, cache client.Reader) {
+	registry.MustRegister(pluginCollector{cache, prometheus.NewDesc(plugins.Name, plugins.Help, plugins.Labels, nil)})
+}
+
+// pluginCollector counts FpgaDevicePlugins.
+type pluginCollector struct {
+	cache client.Reader
+	desc  *prometheus.Desc
+}
+
+func (c pluginCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect sends no series if the cache has not been filled within a second.
+func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var list v1.FpgaDevicePluginList
+	if c.cache.List(ctx, &list, client.UnsafeDisableDeepCopy) != nil {
+		return
+	}
+	counts := map[bool]int{true: 0, false: 0}
+	for i := range list.Items {
+		counts[meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, v1.ConditionAvailable)]++
+	}
+	for available, n := range counts {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n), strconv.FormatBool(available))
+	}
 }
 
 // Request counts a request and observes its duration.

@@ -76,6 +76,8 @@ func TestEveryValueOfTheOperatorCounts(t *testing.T) {
 		"replicas":                   {to: `3`},
 		"resourceNamespace":          {to: `"example.com"`},
 		"mappings.enabled":           {to: `false`},
+		"devicePlugins.enabled":      {to: `true`},
+		"devicePlugins.image":        {to: `"x"`, beside: "devicePlugins.enabled=true"},
 		"webhook.failurePolicy":      {to: `"Ignore"`},
 		"webhook.timeoutSeconds":     {to: `6`},
 		"webhook.excludedNamespaces": {to: `[]`},
@@ -308,7 +310,7 @@ func TestCertManager(t *testing.T) {
 
 // The CRDs are those that were generated, and stay when the release is uninstalled.
 func TestCRDs(t *testing.T) {
-	all := objects(t, operator.rendered(t, ""))
+	all := objects(t, operator.rendered(t, "devicePlugins: {enabled: true}"))
 	files, err := filepath.Glob(operator.dir + "/files/crds/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no CRDs: %v", err)

@@ -1,5 +1,5 @@
-// Command accelerator-operator replaces the names of FPGA functions in pods by resources, and
-// publishes the status of the objects that give the names.
+// Command accelerator-operator replaces the names of FPGA functions in pods by resources, publishes
+// the status of the objects that give the names, and installs device plugins.
 //
 // This package only wires, and only it handles signals and exits: 0 success, 1 failure, 2 usage.
 //

@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctrl.SetLogger(libraries)
 	klog.SetLogger(libraries)
 	stdlog.SetFlags(0)
-	stdlog.SetOutput(zap.NewStdLog(log.With(event.LibraryLog)).Writer()) // net/http logs failed handshakes
+	stdlog.SetOutput(zap.NewStdLog(log.With(event.LibraryLog)).Writer()) // net/http logs failed handshakes, Helm wrong values
 
 	log.Info("operator started", event.OperatorStarted, event.Version(version), event.PID(os.Getpid()))
 	if err := serve(ctx, s, log); err != nil {

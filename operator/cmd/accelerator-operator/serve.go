@@ -31,6 +31,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/certificate"
 	"b-com.com/accelerator-device-plugin/operator/controllers"
 	"b-com.com/accelerator-device-plugin/operator/metrics"
+	"b-com.com/accelerator-device-plugin/operator/plugins"
 )
 
 // path is where the API server sends pods.
@@ -84,6 +85,11 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 		}
 	} else {
 		metrics.New(ctrlmetrics.Registry, version, nil)
+	}
+	if s.devicePlugins {
+		if err := plugins.Add(mgr, plugins.Settings{Version: version, Image: s.pluginImage, Namespace: s.namespace}, log.Named("plugins")); err != nil {
+			return err
+		}
 	}
 	// /readyz exists only if it has a check.
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
