@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -256,6 +257,16 @@ func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
 		}
 	}
 	return labels
+}
+
+// overlap reports whether a node may match a selector of each.
+func overlap(a, b []map[string]string) bool {
+	for _, a := range a {
+		if slices.ContainsFunc(b, func(b map[string]string) bool { return !disjoint(a, b) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // disjoint reports whether no node has the labels of both selectors.
