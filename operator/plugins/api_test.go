@@ -22,6 +22,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	netv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -458,6 +459,15 @@ func TestAPIServer(t *testing.T) {
 	}
 	c.must(c.Delete(c.ctx, account))
 	c.condition("c", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
+
+	// What is not changed is not written: else each reconciliation caused the next one.
+	c.edit("b", func(p *v1.FpgaDevicePlugin) { p.Spec.LogLevel = 3 })
+	c.condition("b", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
+	policy := &netv1.NetworkPolicy{}
+	c.exists(policy, "b"+suffix, true)
+	if policy.Generation != 1 {
+		t.Errorf("generation %d of a NetworkPolicy that did not change, want 1", policy.Generation)
+	}
 
 	// Devices that flap on many nodes do not make a reconciliation each.
 	for i := range 20 {

@@ -98,7 +98,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("plugins").
 		// Each of them, because two objects may want the same nodes.
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&v1.FpgaDevicePlugin{}), all, predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Kind(c.GetCache(), client.Object(daemonSets), all, predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Kind(c.GetCache(), client.Object(daemonSets), delayed{all}, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&corev1.Node{}), delayed{all}, predicate.Funcs{UpdateFunc: devicesChanged})).
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&corev1.Pod{}), delayed{handler.EnqueueRequestsFromMapFunc(instance)}))
 	for _, object := range owned {
