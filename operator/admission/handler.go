@@ -11,7 +11,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -35,18 +34,13 @@ type Handler struct {
 	domain      string
 	metrics     *metrics.Metrics
 	log         *zap.Logger
-	decoder     admission.Decoder
 }
 
 // NewHandler returns a handler that reads mappings from a cache, and gives pods resources in the
 // domain. The cache may lack a mapping that was applied together with the pod: where it lacks a
 // name, the handler reads live once, which is the API server.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		panic(err) // of two types with one name, in the library
-	}
-	return &Handler{cache, live, domain, m, log, admission.NewDecoder(scheme)}
+	return &Handler{cache, live, domain, m, log}
 }
 
 var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -73,17 +67,17 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request is to %.20s %.60q %.60q in namespace %.63q, want CREATE of pods in a namespace",
 			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
 	}
-	pod := &corev1.Pod{}
-	if err := h.decoder.Decode(req, pod); err != nil {
+	pod, err := ParsePod(req.Object.Raw)
+	if err != nil {
 		return h.failed(http.StatusBadRequest, "", fmt.Errorf("object of the request, want a pod: %w", err))
 	}
 	if !asks(pod, h.domain) {
 		return admission.Allowed("")
 	}
 	// The name of most pods is made after admission.
-	name := pod.Name
+	name := pod.Metadata.Name
 	if name == "" {
-		name = pod.GenerateName + "*"
+		name = pod.Metadata.GenerateName + "*"
 	}
 	name = "Pod/" + req.Namespace + "/" + name
 
@@ -135,8 +129,8 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 }
 
 // asks reports whether a pod names the domain.
-func asks(pod *corev1.Pod, domain string) bool {
-	for _, list := range lists(pod) {
+func asks(pod *Pod, domain string) bool {
+	for _, list := range pod.lists() {
 		for i := range list.containers {
 			r := &list.containers[i].Resources
 			for _, in := range []corev1.ResourceList{r.Limits, r.Requests} {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -41,7 +42,7 @@ func TestNoPod(t *testing.T) {
 		want string
 	}{
 		{"empty", func(r *ctrladmission.Request) { *r = ctrladmission.Request{} }, "want CREATE of pods in a namespace"},
-		{"no object", func(r *ctrladmission.Request) { r.Object.Raw = nil }, "want a pod: there is no content to decode"},
+		{"no object", func(r *ctrladmission.Request) { r.Object.Raw = nil }, "want a pod: "},
 		{"corrupt object", func(r *ctrladmission.Request) { r.Object.Raw = r.Object.Raw[:100] }, "want a pod"},
 		{"another kind", func(r *ctrladmission.Request) {
 			r.Object.Raw = bytes.Replace(r.Object.Raw, []byte(`"Pod"`), []byte(`"Node"`), 1)
@@ -185,6 +186,23 @@ func TestHuge(t *testing.T) {
 	}
 }
 
+// A user chooses how much memory a pod takes: not much more than its JSON has bytes.
+func TestMemory(t *testing.T) {
+	h := newHandler(t, objects()...)
+	raw := toJSON(t, admitted[0].pod)
+	for _, field := range []string{"tolerations", "volumes", "topologySpreadConstraints"} {
+		many := []byte(`"spec":{"` + field + `":[` + strings.Repeat("{},", 1<<18) + "{}],")
+		req := request("lab", bytes.Replace(raw, []byte(`"spec":{`), many, 1))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		resp := h.Handle(context.Background(), req)
+		runtime.ReadMemStats(&after)
+		if bytes := after.TotalAlloc - before.TotalAlloc; !resp.Allowed || bytes > 4*uint64(len(req.Object.Raw)) {
+			t.Errorf("%s: allowed %v, a pod of %d bytes took %d", field, resp.Allowed, len(req.Object.Raw), bytes)
+		}
+	}
+}
+
 // Each request has one answer. A pod that is admitted has no name of the domain left but those of
 // resources.
 func FuzzReview(f *testing.F) {
@@ -223,7 +241,7 @@ func FuzzReview(f *testing.F) {
 			Spec struct {
 				Containers, InitContainers []struct {
 					Resources struct {
-						Limits, Requests map[string]runtime.RawExtension
+						Limits, Requests map[string]apiruntime.RawExtension
 					}
 				}
 			}

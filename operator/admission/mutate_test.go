@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -379,12 +378,16 @@ func TestManyNames(t *testing.T) {
 
 // The pod that is passed is not changed: it is the base of the patch.
 func TestMutateCopies(t *testing.T) {
-	var p, before corev1.Pod
-	if err := json.Unmarshal(toJSON(t, admitted[0].pod), &p); err != nil {
+	raw := toJSON(t, admitted[0].pod)
+	p, err := admission.ParsePod(raw)
+	if err != nil {
 		t.Fatal(err)
 	}
-	p.DeepCopyInto(&before)
-	if _, err := admission.Mutate(&p, mapping.NewTable(domain, []v2.AcceleratorFunction{*function("", "nlb0", iface, afuA, "region"), *function("", "nlb0-alias", iface, afuA, "region")}, nil)); err != nil {
+	before, err := admission.ParsePod(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admission.Mutate(p, mapping.NewTable(domain, []v2.AcceleratorFunction{*function("", "nlb0", iface, afuA, "region"), *function("", "nlb0-alias", iface, afuA, "region")}, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, p); diff != "" {

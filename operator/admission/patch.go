@@ -15,9 +15,9 @@ import (
 // patch returns the operations that make one pod of the other, and the user's variables that
 // they remove. It compares only resources and env, and removes variables by their index: so
 // fields of a newer Kubernetes stay, each with its variable.
-func patch(before, after *corev1.Pod) (ops []jsonpatch.Operation, dropped []string) {
-	to := lists(after)
-	for l, from := range lists(before) {
+func patch(before, after *Pod) (ops []jsonpatch.Operation, dropped []string) {
+	to := after.lists()
+	for l, from := range before.lists() {
 		for i := range from.containers {
 			a, b := &from.containers[i], &to[l].containers[i]
 			path := from.path + "/" + strconv.Itoa(i)
