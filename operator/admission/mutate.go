@@ -23,6 +23,10 @@ const (
 // node has as many cards.
 const maxUnits = 1024
 
+// maxVariables bounds the variables that are removed from a container. For each of them, the API
+// server moves all others.
+const maxVariables = 2 * maxUnits
+
 // Mutate returns the pod with resources in place of names, and with the variables that the hook
 // programs cards by. The pod that is passed is not changed. An error is the reason to deny the
 // pod: it names the container and the resource.
@@ -54,6 +58,15 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	requested, err := units(c, table.Domain())
 	if err != nil {
 		return 0, err
+	}
+	ours := 0
+	for _, v := range c.Env {
+		if reserved(v.Name) {
+			ours++
+		}
+	}
+	if ours > maxVariables {
+		return 0, fmt.Errorf("%d variables %s… and %s…, want at most %d", ours, varRegion, varAFU, maxVariables)
 	}
 	var (
 		modes  mapping.Modes        // that a node may be in for all names so far

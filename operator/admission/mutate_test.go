@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -246,6 +247,7 @@ var denied = []struct{ name, namespace, pod, want string }{
 	{"an interface id that is short", "", pod(container("c", domain+"/short=1")), `interfaceId is "ce489693" (8 characters), want the interface id of a card: 32`},
 	{"an interface id that is short, to program", "", pod(container("c", domain+"/devel-short=1")), `interfaceId is "bfac4d851ee856fe8c95865ce1bbaa2" (31 characters)`},
 	{"an interface id that is none", "", pod(container("c", domain+"/dead=1")), `interfaceId is "ffffffffffffffffffffffffffffffff" (32 characters)`},
+	{"more variables than pairs of all units", "", pod(container("c", with(slices.Repeat([]string{v("FPGA_AFU", "")}, 2049), domain+"/nlb0=1")...)), `container "c": 2049 variables FPGA_REGION… and FPGA_AFU…, want at most 2048`},
 	{"a name that is too long", "", pod(container("c", domain+"/"+strings.Repeat("n", 64)+"=1")), "cannot be used: name has 64 characters, want at most 63"},
 }
 

@@ -56,21 +56,23 @@ func patchEnv(path string, before, after []corev1.EnvVar) (ops []jsonpatch.Opera
 	if len(before) == 0 {
 		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, after)}, nil
 	}
-	others := 0
+	pairs := after[len(after):]
+	if first := slices.IndexFunc(after, func(v corev1.EnvVar) bool { return reserved(v.Name) }); first >= 0 {
+		pairs = after[first:]
+	}
 	for i, v := range slices.Backward(before) {
 		if !reserved(v.Name) {
-			others++
 			continue
 		}
 		ops = append(ops, jsonpatch.NewOperation("remove", path+"/"+strconv.Itoa(i), nil))
-		if !slices.Contains(after, v) {
+		if !slices.Contains(pairs, v) {
 			dropped = append(dropped, v.Name)
 		}
 	}
 	if len(after) == 0 {
 		ops = []jsonpatch.Operation{jsonpatch.NewOperation("remove", path, nil)}
 	}
-	for _, v := range after[others:] {
+	for _, v := range pairs {
 		ops = append(ops, jsonpatch.NewOperation("add", path+"/-", v))
 	}
 	slices.Reverse(dropped)
