@@ -31,5 +31,6 @@
 // # What may block
 //
 // [Handler.Handle] waits until the cache has been filled, and for the API server where the cache
-// lacks a name, for a bounded time. It keeps no state, and may be called concurrently.
+// lacks a name, for a bounded time. Few requests read from the API server at a time. Handle may be
+// called concurrently.
 package admission

@@ -24,6 +24,9 @@ import (
 // that the API server gets the reason.
 const listTimeout = 3 * time.Second
 
+// liveLimit bounds the requests that read live at a time. Any pod with a name that does not exist causes such a reading.
+const liveLimit = 4
+
 // maxWarnings bounds the warnings for the creator of a pod. Kubernetes shows few anyway.
 const maxWarnings = 5
 
@@ -31,6 +34,7 @@ const maxWarnings = 5
 // sigs.k8s.io/controller-runtime/pkg/webhook/admission bounds the size of a request to 7 MiB.
 type Handler struct {
 	cache, live client.Reader
+	reading     chan struct{} // has an element for each request that reads live
 	domain      string
 	metrics     *metrics.Metrics
 	log         *zap.Logger
@@ -40,7 +44,7 @@ type Handler struct {
 // domain. The cache may lack a mapping that was applied together with the pod: where it lacks a
 // name, the handler reads live once, which is the API server.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
-	return &Handler{cache, live, domain, m, log}
+	return &Handler{cache, live, make(chan struct{}, liveLimit), domain, m, log}
 }
 
 var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -79,9 +83,10 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 	if name == "" {
 		name = pod.Metadata.GenerateName + "*"
 	}
-	name = "Pod/" + req.Namespace + "/" + name
+	name = fmt.Sprintf("Pod/%.63s/%.253s", req.Namespace, name) // not validated yet
 
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	// A server that is to end cancels its requests, and then waits for their answers.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 	defer cancel()
 	table, err := h.table(ctx, h.cache, req.Namespace)
 	if err != nil {
@@ -89,7 +94,7 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 	}
 	after, err := Mutate(pod, table)
 	if errors.Is(err, mapping.ErrUnknown) {
-		if table, err = h.table(ctx, h.live, req.Namespace); err != nil {
+		if table, err = h.liveTable(ctx, req.Namespace); err != nil {
 			return h.failed(http.StatusInternalServerError, name, err)
 		}
 		after, err = Mutate(pod, table)
@@ -126,6 +131,17 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 		}
 	}
 	return mapping.NewTable(h.domain, functions.Items, regions.Items), nil
+}
+
+// liveTable reads the mappings of a namespace from the API server, when few others do.
+func (h *Handler) liveTable(ctx context.Context, namespace string) (*mapping.Table, error) {
+	select {
+	case h.reading <- struct{}{}:
+		defer func() { <-h.reading }()
+		return h.table(ctx, h.live, namespace)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("mappings of namespace %s: %d other requests read some: %w", namespace, liveLimit, ctx.Err())
+	}
 }
 
 // asks reports whether a pod names the domain.
