@@ -16,5 +16,5 @@
 // # What may block
 //
 // The start waits for the API server. A replica is ready (/readyz) when it serves the webhook,
-// its cache has been filled, and API servers have once trusted its certificate.
+// its cache has been filled, and API servers have once trusted the certificate that it made.
 package main
