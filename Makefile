@@ -72,8 +72,12 @@ build-operator: ## build accelerator-operator only: minutes, the first time
 generate-operator: ## write the CRDs and methods from operator/api; then read `git diff`
 	cd operator && $(CONTROLLER_GEN) object crd paths=./api/... output:crd:dir=../deploy/helm/accelerator-operator/files/crds
 
+# etcd and kube-apiserver of make e2e, if it has built them.
+ACCELERATOR_E2E_BIN ?= $(firstword $(wildcard $(HOME)/.cache/accelerator-device-plugin/cluster-*))
+
 test-operator: ## test the operator, and that what is generated is up to date
-	cd operator && CONTROLLER_GEN='$(CONTROLLER_GEN)' go test $(RACE) ./...
+	cd operator && CONTROLLER_GEN='$(CONTROLLER_GEN)' ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test $(RACE) ./...
+	@test -n '$(ACCELERATOR_E2E_BIN)' || echo 'NOT RUN: TestAPIServer of operator/plugins: it wants etcd and kube-apiserver, which make e2e builds'
 
 lint-operator: ## go.mod, go vet, staticcheck, package borders (make lint has gofmt)
 	cd operator && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
@@ -82,7 +86,7 @@ lint-operator: ## go.mod, go vet, staticcheck, package borders (make lint has go
 clean: ## remove what was built
 	rm -rf bin dist
 
-# What the images are made for, and when: the time of the commit, so that the same
+# The architectures of the images, and their time: that of the commit, so that the same
 # commit gives the same images.
 ARCHES  ?= amd64 arm64
 CREATED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
@@ -90,7 +94,7 @@ CREATED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 image: $(ARCHES:%=image-%) ## build OCI archives and bills of materials into dist/ (ARCHES)
 
 IMAGE_BUILD = CGO_ENABLED=0 GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 $(GO_BUILD) -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
-# IMAGE writes the image of a name.
+# IMAGE is the command that writes the image of a name; each use adds arguments.
 IMAGE = go -C tools run ./image -name $(1) -version '$(VERSION)' -revision '$(shell git rev-parse HEAD 2>/dev/null)' -created $(CREATED) \
 	-out '../dist/$(1)_$(VERSION)_$*.tar' -sbom '../dist/$(1)_$(VERSION)_$*.cdx.json' -tree ..
 
@@ -103,7 +107,7 @@ image-%:
 		-binary ../dist/bin_$*/accelerator-operator
 
 chart: ## package the Helm charts into dist/, for the images of this version
-	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/* --app-version '$(VERSION)' --destination ../dist
+	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/*/ --app-version '$(VERSION)' --destination ../dist
 
 manifests: ## write what is made from the charts: deploy/manifests, tables of values in docs, golden files
 	cd tools && go test -count=1 ./chart -update

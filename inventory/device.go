@@ -35,7 +35,7 @@ func (h Health) String() string {
 type Condition struct {
 	Reason string // NAME or NAME=VALUE
 	Health Health // how bad it makes the device: Degraded or Unhealthy
-	// Row is the name of the [Row] that Health comes from. An operator may overrule Health by
+	// Row is the name of the [Row] that Health comes from. An administrator may overrule Health by
 	// this name ([Policy.Severity]). "": Health cannot be overruled.
 	Row string
 	// Passing marks a condition that is normal for a while: it makes the device

@@ -48,7 +48,7 @@ type Signals struct {
 }
 
 // Row is one line of a family's health table: a reason that the family reads from its
-// hardware. An operator may overrule its severity ([Policy.Severity]).
+// hardware. An administrator may overrule its severity ([Policy.Severity]).
 type Row struct {
 	Name   string // NAME=VALUE; NAME if there is no value, or any value
 	Health Health // how bad the reason makes a device

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Policy holds the operator's settings for devices. It is immutable.
+// Policy holds the administrator's settings for devices. It is immutable.
 type Policy struct {
 	// Families list and read the cards. A card that two families can read belongs to the
 	// first of them. They must be comparable with ==.

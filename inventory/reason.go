@@ -22,7 +22,7 @@ const (
 	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
 	ReasonRecovering     = "recovering"       // =NAME is over, but not for long enough yet
 	ReasonFlapping       = "flapping"         // changed too often; in quarantine until it has not changed for a while
-	ReasonExcluded       = "excluded"         // by the operator
+	ReasonExcluded       = "excluded"         // by the administrator
 	ReasonRemoved        = "removed"          // left the node; its holders are not known yet
 	ReasonRemovedInUse   = "removed-in-use"   // left the node while a container holds it
 	ReasonReplacedInUse  = "replaced-in-use"  // another device in the place of one that a container still holds
@@ -68,7 +68,7 @@ var reasons = map[string]Reason{
 	ReasonNodeChanged:    {Administrative: true, Tombstone: true},
 }
 
-// Reasons returns the names of the reasons that are no row of a family, sorted. An operator
+// Reasons returns the names of the reasons that are no row of a family, sorted. An administrator
 // cannot overrule them.
 func Reasons() []string { return slices.Sorted(maps.Keys(reasons)) }
 

@@ -25,7 +25,7 @@ import (
 )
 
 // TestScenarios plays the files in testdata/scenarios. Each is a story in the language of
-// scenarioCommands: changes of a simulated node, actions of the operator and the kubelet, and the
+// scenarioCommands: changes of a simulated node, actions of the administrator and the kubelet, and the
 // list and the log that are expected. The inventory, the family and the files are real; time is
 // that of a bubble. A file begins with a description in comments (#); then each line is a command.
 // The daemon runs from `start` on. An edit of the node is followed by a hint for its card, as from
@@ -115,7 +115,7 @@ func (s *stage) sound() error {
 	return nil
 }
 
-// stage runs a scenario: a simulated node, the operator, the holders, and the inventory.
+// stage runs a scenario: a simulated node, the administrator, the holders, and the inventory.
 type stage struct {
 	t      *testing.T
 	node   *simnode.Node
@@ -125,7 +125,7 @@ type stage struct {
 	policy inventory.Policy
 
 	mode    string         // "": devices have no names
-	ruled   atomic.Value   // names that the operator gives: map[string]string, by AFU
+	ruled   atomic.Value   // names that the administrator gives: map[string]string, by AFU
 	plugged map[string]int // cards, with the number of their ports
 
 	core zapcore.Core
@@ -187,7 +187,7 @@ func (s *stage) restart(st scenarioStep) error {
 	return s.start(st)
 }
 
-// usePolicy hands over the operator's settings; before start it sets those of the start.
+// usePolicy hands over the administrator's settings; before start it sets those of the start.
 func (s *stage) usePolicy() {
 	if s.rig != nil {
 		s.rig.Inventory.Use(s.policy)

@@ -177,7 +177,7 @@ func TestPodResourcesThatSpeaksRubbish(t *testing.T) {
 	d.await("the pod is gone", health{})
 }
 
-// SIGHUP takes over the operator's settings for devices; invalid settings change nothing.
+// SIGHUP takes over the administrator's settings for devices; invalid settings change nothing.
 func TestHangupReadsTheFileAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(text string) {

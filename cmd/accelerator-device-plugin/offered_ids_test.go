@@ -84,7 +84,7 @@ func TestOfferedByIDs(t *testing.T) {
 	}
 }
 
-// The domain of the names is the operator's, in the modes that name.
+// The domain of the names is the administrator's, in the modes that name.
 func TestOfferedInNamespace(t *testing.T) {
 	root := unfold(t, "kernel-6.1-one-card")
 	_, socket := servePods(t)

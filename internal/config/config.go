@@ -49,7 +49,7 @@ type Config struct {
 	LogLevel  string
 	LogFormat string
 
-	// Exclude is what the operator has taken out: cards as BB:DD.F, or DDDD:BB:DD.F
+	// Exclude is what the administrator has taken out: cards as BB:DD.F, or DDDD:BB:DD.F
 	// outside domain 0, in lower-case hex, and single ports as the same with -p0 to
 	// -p3. nil: nothing. Not to be written to.
 	Exclude map[string]bool
@@ -57,7 +57,7 @@ type Config struct {
 	// Fatal, Degraded or Ignored. nil: nothing. Not to be written to.
 	Severity map[string]string
 
-	// Resources are the rules by which the operator names resources otherwise than
+	// Resources are the rules by which the administrator names resources otherwise than
 	// the mode does; the first that matches counts. nil: none. Not to be written to.
 	Resources []offer.Rule
 

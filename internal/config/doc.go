@@ -7,7 +7,7 @@
 // table holds them all, and one check per setting serves all three sources.
 //
 // Three keys are the file's alone, because they are no single values: exclude, what
-// the operator has taken out, health.severity, how bad a reason makes a device, and
+// the administrator has taken out, health.severity, how bad a reason makes a device, and
 // resources, what is offered under other names than the mode's. They are also the
 // ones that a running daemon takes over when the file is read again
 // ([Loader.Again]).

@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// resourcesKey is the list of what the operator names otherwise than the mode
+// resourcesKey is the list of what the administrator names otherwise than the mode
 // does.
 const resourcesKey = "resources"
 

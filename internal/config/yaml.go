@@ -36,7 +36,7 @@ func document(name string, r io.Reader) (*yaml.Node, error) {
 	return root, nil
 }
 
-// reading is one pass over a file. It goes on after an error, so that an operator
+// reading is one pass over a file. It goes on after an error, so that an administrator
 // hears of all of them at once.
 type reading struct {
 	name string

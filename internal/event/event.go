@@ -79,6 +79,7 @@ var (
 	AdmissionDenied  = name("admission.denied")
 	AdmissionFailed  = name("admission.failed")
 	MappingPublished = name("mapping.published")
+	PluginsPublished = name("plugins.published")
 	CertificateMade  = name("certificate.made")
 	CAInjected       = name("ca.injected")
 

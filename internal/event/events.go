@@ -141,15 +141,16 @@ func programming() []row {
 // operator returns the events of accelerator-operator.
 func operator() []row {
 	return []row{
-		{OperatorStarted, levels(info), "the operator began", must(version, pid), nil},
+		{OperatorStarted, levels(info), "the operator started", must(version, pid), nil},
 		{OperatorStopped, levels(info), "everything is closed", nil, nil},
 		{OperatorFailed, levels(severe), "the operator could not start, or a part of it failed", must(trouble), nil},
 		{AdmissionMapped, levels(info), "names in a pod were replaced by resources", must(object), nil},
-		{AdmissionDenied, levels(warn), "a pod is refused because of its resources; its creator gets the same reason", must(object, reason), nil},
-		{AdmissionFailed, levels(severe), "a request has no pod, or the mappings could not be read; `failurePolicy` decides", must(trouble), may(object)},
+		{AdmissionDenied, levels(warn), "a pod was denied because of its resources; its creator gets the same reason", must(object, reason), nil},
+		{AdmissionFailed, levels(severe), "a request had no pod, or the mappings could not be read; `failurePolicy` decides", must(trouble), may(object)},
 		{MappingPublished, levels(info, warn.when("when it has no resource")), "the status of a mapping changed", must(object, reason), may(resource)},
-		{CertificateMade, levels(info), "the webhook has a new certificate, and serves it within a minute; object: the Secret of the CA", must(object, expires), nil},
-		{CAInjected, levels(info), "the webhooks got new CAs; object: their configuration; count: CAs, more than one for ten minutes after a change; expires: of the newest", must(object, count, expires), nil},
+		{PluginsPublished, levels(info, warn.when("when it is not true")), "a condition of an FpgaDevicePlugin changed, or its spec was applied", must(object, reason), nil},
+		{CertificateMade, levels(info), "a replica made a new certificate, which it serves within a minute; object: the Secret of the CA", must(object, expires), nil},
+		{CAInjected, levels(info), "`caBundle` of the webhook was written; object: its configuration; count: CAs in it, more than one for ten minutes after a change; expires: of the newest", must(object, count, expires), nil},
 	}
 }
 

@@ -4,7 +4,7 @@ package metrics
 type Declaration struct {
 	Name   string
 	Type   string // Gauge, Counter or Histogram
-	Help   string // its meaning for an operator, in one sentence
+	Help   string // its meaning for an administrator, in one sentence
 	Labels []string
 }
 

@@ -12,7 +12,7 @@ const (
 	DeviceUnhealthy     Reason = "DeviceUnhealthy"     // Warning, pods
 	DeviceDegraded      Reason = "DeviceDegraded"      // Warning
 	DeviceRecovered     Reason = "DeviceRecovered"     // pods, where it was unhealthy
-	DeviceExcluded      Reason = "DeviceExcluded"      // by the operator
+	DeviceExcluded      Reason = "DeviceExcluded"      // by the administrator
 	DeviceMoving        Reason = "DeviceMoving"        // to be offered as another resource
 	DeviceRemoved       Reason = "DeviceRemoved"       // Warning, while its holder is not known
 	DeviceRemovedInUse  Reason = "DeviceRemovedInUse"  // Warning, pods

@@ -16,7 +16,7 @@ const (
 	well
 	degraded
 	unhealthy
-	excluded // by the operator
+	excluded // by the administrator
 	moving   // to be offered as another resource, when it is free
 	removed  // listed, because its holder is not known
 	removedInUse
@@ -85,7 +85,7 @@ func kindOf(d *inventory.Device, was kind) kind {
 	return unhealthy
 }
 
-// notExcluded reports whether a reason is not the operator's exclusion.
+// notExcluded reports whether a reason is not the administrator's exclusion.
 func notExcluded(reason string) bool {
 	return strings.TrimPrefix(reason, recovering) != inventory.ReasonExcluded
 }

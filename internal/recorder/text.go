@@ -21,7 +21,7 @@ var texts = map[Reason]struct{ node, pod string }{
 		"{device} is {health} again since {at}{after}.",
 		"{device} of container {containers} is {health} again since {at}{after}.",
 	},
-	DeviceExcluded: {node: "{device} was taken out by the operator at {at}: it is given to no container."},
+	DeviceExcluded: {node: "{device} was taken out by the administrator at {at}: it is given to no container."},
 	DeviceMoving:   {node: "{device} is to be offered as something else since {at}: that waits until nobody holds it."},
 	DeviceRemoved:  {node: "{device} was removed from the node at {at}.{holder}"},
 	DeviceRemovedInUse: {

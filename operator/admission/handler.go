@@ -20,14 +20,15 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// listTimeout bounds how long a request waits for mappings, also for those of the API server: less than the webhook's timeout, so
-// that the API server gets the reason.
+// listTimeout bounds the time that a request waits for mappings, from the cache and from the API
+// server. It is less than the webhook's timeout, so that the API server gets the reason.
 const listTimeout = 3 * time.Second
 
-// liveLimit bounds the requests that read live at a time. Any pod with a name that does not exist causes such a reading.
+// liveLimit bounds the requests that read from the API server at a time. Any pod with a name that
+// does not exist causes such a read.
 const liveLimit = 4
 
-// maxWarnings bounds the warnings for the creator of a pod. Kubernetes shows few anyway.
+// maxWarnings bounds the warnings for the creator of a pod. The API server sends at most 4096 characters.
 const maxWarnings = 5
 
 // Handler answers the API server's requests for new pods. The package
@@ -40,9 +41,9 @@ type Handler struct {
 	log         *zap.Logger
 }
 
-// NewHandler returns a handler that reads mappings from a cache, and gives pods resources in the
-// domain. The cache may lack a mapping that was applied together with the pod: where it lacks a
-// name, the handler reads live once, which is the API server.
+// NewHandler returns a handler that gives pods resources in the domain. It reads mappings from a
+// cache. The cache may lack a mapping that was applied together with the pod: if it lacks a name,
+// the handler reads once from live, which asks the API server.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
 	return &Handler{cache, live, make(chan struct{}, liveLimit), domain, m, log}
 }
@@ -73,12 +74,12 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 	}
 	pod, err := ParsePod(req.Object.Raw)
 	if err != nil {
-		return h.failed(http.StatusBadRequest, "", fmt.Errorf("object of the request, want a pod: %w", err))
+		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request has an object that cannot be decoded, want a pod: %w", err))
 	}
 	if !asks(pod, h.domain) {
 		return admission.Allowed("")
 	}
-	// The name of most pods is made after admission.
+	// The API server makes the names of most pods after admission.
 	name := pod.Metadata.Name
 	if name == "" {
 		name = pod.Metadata.GenerateName + "*"
@@ -133,7 +134,7 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 	return mapping.NewTable(h.domain, functions.Items, regions.Items), nil
 }
 
-// liveTable reads the mappings of a namespace from the API server, when few others do.
+// liveTable reads the mappings of a namespace from the API server, unless many others do.
 func (h *Handler) liveTable(ctx context.Context, namespace string) (*mapping.Table, error) {
 	select {
 	case h.reading <- struct{}{}:
@@ -144,7 +145,7 @@ func (h *Handler) liveTable(ctx context.Context, namespace string) (*mapping.Tab
 	}
 }
 
-// asks reports whether a pod names the domain.
+// asks reports whether a pod asks for resources of the domain.
 func asks(pod *Pod, domain string) bool {
 	for _, list := range pod.lists() {
 		for i := range list.containers {
@@ -161,7 +162,7 @@ func asks(pod *Pod, domain string) bool {
 	return false
 }
 
-// warnings returns the warnings for the creator of a pod, from which variables were dropped.
+// warnings returns the warnings for the creator of a pod whose variables were dropped.
 func warnings(dropped []string) []string {
 	var all []string
 	for i, name := range dropped {

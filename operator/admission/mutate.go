@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// The prefixes of the variables that the hook reads. Variables with these prefixes are ours.
+// The prefixes of the variables that the hook reads. Variables with these prefixes are reserved.
 const (
 	varRegion = "FPGA_REGION"
 	varAFU    = "FPGA_AFU"
@@ -27,9 +27,9 @@ const maxUnits = 1024
 // server moves all others.
 const maxVariables = 2 * maxUnits
 
-// Mutate returns the pod with resources in place of names, and with the variables that the hook
-// programs cards by. The pod that is passed is not changed. An error is the reason to deny the
-// pod: it names the container and the resource.
+// Mutate returns a copy of the pod with resources in place of names, and with the variables by
+// which the hook programs cards. An error is the reason to deny the pod: it names the container
+// and the resource.
 //
 // Mutate is idempotent.
 func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
@@ -69,10 +69,10 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 		return 0, fmt.Errorf("%d variables %s… and %s…, want at most %d", ours, varRegion, varAFU, maxVariables)
 	}
 	var (
-		modes  mapping.Modes        // that a node may be in for all names so far
-		first  string               // name
+		modes  mapping.Modes        // modes of nodes that offer all names so far
+		first  string               // the first name
 		wanted = map[string]int64{} // units by resource
-		free   = map[string]int64{} // of these, units that the pod names itself
+		free   = map[string]int64{} // of these, units that the pod asks for by the resource's name
 		pairs  []pair
 	)
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
@@ -155,12 +155,13 @@ func replace(list corev1.ResourceList, requested, wanted map[string]int64) {
 	}
 }
 
+// reserved reports whether a variable has one of the prefixes.
 func reserved(name string) bool {
 	return strings.HasPrefix(name, varRegion) || strings.HasPrefix(name, varAFU)
 }
 
-// kept returns the pairs that stay in a container, in their order. Each is for a unit that the
-// container asks for by the name of the resource, and has a function of the namespace.
+// kept returns the pairs of a container that stay, in their order. Each is for a unit that the
+// container asks for by the name of the resource, and names a function of the namespace.
 func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pair {
 	afus := map[string]string{}
 	for _, v := range env {
@@ -180,8 +181,8 @@ func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pa
 	return pairs
 }
 
-// setPairs replaces all variables of ours by numbered pairs. Others keep their order, since they
-// may refer to earlier ones.
+// setPairs replaces the reserved variables by numbered pairs. Other variables keep their order,
+// since they may refer to earlier ones.
 func setPairs(c *Container, pairs []pair) {
 	var env []corev1.EnvVar
 	for _, v := range c.Env {

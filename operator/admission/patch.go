@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// patch returns the operations that make one pod of the other, and the user's variables that
+// patch returns the operations that change one pod into the other, and the user's variables that
 // they remove. It compares only resources and env, and removes variables by their index: so
-// fields of a newer Kubernetes stay, each with its variable.
+// fields of a newer Kubernetes stay, also those of the other variables.
 func patch(before, after *Pod) (ops []jsonpatch.Operation, dropped []string) {
 	to := after.lists()
 	for l, from := range before.lists() {
@@ -48,7 +48,7 @@ func patchResources(path string, before, after corev1.ResourceList) (ops []jsonp
 	return ops
 }
 
-// patchEnv removes all variables of ours and appends the new ones.
+// patchEnv returns the operations that remove the reserved variables and append the new ones.
 func patchEnv(path string, before, after []corev1.EnvVar) (ops []jsonpatch.Operation, dropped []string) {
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil, nil

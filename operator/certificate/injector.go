@@ -22,7 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// caOverlap is how long a CA is trusted after a new one came.
+// caOverlap is how long a CA is trusted after it has been replaced.
 const caOverlap = 10 * time.Minute
 
 // Injector writes the CA of a Secret to all webhooks of a MutatingWebhookConfiguration.
@@ -34,10 +34,10 @@ type Injector struct {
 	Log           *zap.Logger
 
 	current *x509.Certificate // the CA at the last call of Reconcile
-	since   time.Time         // of the first call with this CA
+	since   time.Time         // time of the first call with this CA
 }
 
-// SetupWithManager has the manager call Reconcile for each change of the two objects. The
+// SetupWithManager registers Reconcile with the manager, for each change of the two objects. The
 // manager's cache should have no other objects of these kinds.
 func (i *Injector) SetupWithManager(mgr ctrl.Manager) error {
 	requests := []reconcile.Request{{NamespacedName: types.NamespacedName{Name: i.Configuration}}}
@@ -67,12 +67,13 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	}
 	rest := max(0, i.since.Add(caOverlap).Sub(now))
 
-	// This is a patch with the version that was read: fields of a newer Kubernetes stay, and so
-	// does what is written in between, because the patch is then refused and made again. The API
-	// server notes the operator as the owner of caBundle alone, by an update. So Helm, which
-	// applies the other fields, neither has a conflict nor resets it. If the operator applied
-	// caBundle, too, Helm could not remove or rename a webhook: the name would stay, without the
-	// fields that are required.
+	// A patch keeps the fields of a newer Kubernetes. It has the version that was read: if the
+	// object was written in between, the patch is refused and tried again.
+	//
+	// The API server records the operator as the owner of caBundle alone, by an update. So Helm,
+	// which applies the other fields, has no conflict and does not reset caBundle. Server-side
+	// apply would not do: Helm could then not remove or rename a webhook, because the operator's
+	// part, the name and caBundle, would stay without the fields that are required.
 	before := configuration.DeepCopy()
 	count := 0
 	for n := range configuration.Webhooks {
@@ -97,8 +98,8 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	return result, nil
 }
 
-// bundle returns a caBundle with the current CA, and the number of its CAs. If keep is true, those
-// of the caBundle before that have not expired follow.
+// bundle returns a caBundle and the number of its CAs: the current CA first, then, if keep is true,
+// those of the previous caBundle that have not expired.
 func bundle(current *x509.Certificate, before []byte, keep bool, now time.Time) ([]byte, int) {
 	all := []*x509.Certificate{current}
 	if keep {
@@ -110,7 +111,7 @@ func bundle(current *x509.Certificate, before []byte, keep bool, now time.Time) 
 	}
 	var text bytes.Buffer
 	for _, ca := range all {
-		_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}) // a Buffer takes everything
+		_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}) // a Buffer returns no error
 	}
 	return text.Bytes(), len(all)
 }

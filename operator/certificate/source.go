@@ -23,21 +23,21 @@ import (
 // leafOverlap is how long a certificate is served after a new one was made.
 const leafOverlap = time.Minute
 
-// retryInterval is how often a certificate is tried while there is no CA.
+// retryInterval is the time between two attempts to make a certificate while there is no CA.
 const retryInterval = 200 * time.Millisecond
 
 // Source makes and renews the certificate that a replica serves.
 type Source struct {
 	source *servertls.DynamicSource
-	object string // of the log
+	object string // for the log
 	log    *zap.Logger
 
 	mu       sync.Mutex
-	previous *tls.Certificate // the one that was served when the newest was made
+	previous *tls.Certificate // served when the newest was made; nil: there was none
 }
 
-// NewSource returns a source of certificates for a DNS name. Their CA is in a Secret, which is
-// made if there is none.
+// NewSource returns a source of certificates for a DNS name. Their CA is in a Secret, which the
+// source makes if it is missing.
 func NewSource(config *rest.Config, secret types.NamespacedName, dnsName string, log *zap.Logger) *Source {
 	return newSource(&authority.DynamicAuthority{
 		RESTConfig: config, SecretNamespace: secret.Namespace, SecretName: secret.Name, CommonName: "accelerator-operator",
@@ -52,14 +52,14 @@ func newSource(a servertls.Authority, secret types.NamespacedName, dnsName strin
 
 // Start makes and renews certificates until the context ends. It implements [manager.Runnable].
 func (s *Source) Start(ctx context.Context) error {
-	// The library logs each step, and each second that there is no CA yet. That is for debugging.
+	// The library logs each step and each attempt: at level debug.
 	return s.source.Start(logr.NewContext(ctx, ctrl.Log.V(1)))
 }
 
 // NeedLeaderElection implements [manager.LeaderElectionRunnable]: each replica serves.
 func (s *Source) NeedLeaderElection() bool { return false }
 
-// signer notes what is served when a new certificate is made.
+// signer records the served certificate when a new one is signed.
 type signer struct {
 	servertls.Authority
 	*Source
@@ -91,7 +91,7 @@ func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, e
 	return choose(s.previous, newest, time.Now()), nil
 }
 
-// choose returns which of two certificates to serve. There may be no previous one.
+// choose returns the certificate to serve. previous may be nil.
 func choose(previous, newest *tls.Certificate, now time.Time) *tls.Certificate {
 	if previous == nil || now.Sub(newest.Leaf.NotBefore) >= leafOverlap || now.After(previous.Leaf.NotAfter) {
 		return newest
@@ -99,8 +99,8 @@ func choose(previous, newest *tls.Certificate, now time.Time) *tls.Certificate {
 	return previous
 }
 
-// Trusted returns an error unless an API server with the configuration accepts the certificate
-// that is served, at all webhooks.
+// Trusted returns an error unless the certificate that is served has a CA in caBundle of each
+// webhook of the configuration.
 func (s *Source) Trusted(configuration *admissionv1.MutatingWebhookConfiguration) error {
 	served, err := s.GetCertificate(nil)
 	if err != nil {

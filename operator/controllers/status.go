@@ -39,15 +39,15 @@ type Regions struct {
 	Log    *zap.Logger
 }
 
-// SetupWithManager has the manager call Reconcile for each change, also of regions, which may
-// have the same name.
+// SetupWithManager registers Reconcile with the manager, for each change of a function, and of a
+// region, which may have the same name.
 func (r Functions) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("functions").For(&v2.AcceleratorFunction{}).
 		Watches(&v2.FpgaRegion{}, &handler.EnqueueRequestForObject{}).Complete(r)
 }
 
-// SetupWithManager has the manager call Reconcile for each change, also of functions, which may
-// have the same name.
+// SetupWithManager registers Reconcile with the manager, for each change of a region, and of a
+// function, which may have the same name.
 func (r Regions) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("regions").For(&v2.FpgaRegion{}).
 		Watches(&v2.AcceleratorFunction{}, &handler.EnqueueRequestForObject{}).Complete(r)
@@ -73,8 +73,8 @@ func (r Regions) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{}, publish(ctx, r.Client, r.Log, mapping.OfRegion(r.Domain, &region), before, &region, &region.Status, &v2.AcceleratorFunction{})
 }
 
-// publish writes the status of an object, which is part of object, if it differs from that
-// before. other is of the other kind.
+// publish writes the status of an object if it has changed. status is part of object, before is a
+// copy of object, and other is an empty object of the other kind.
 func publish(ctx context.Context, c client.Client, log *zap.Logger, m mapping.Mapping, before, object client.Object, status *v2.MappingStatus, other client.Object) error {
 	ready := metav1.Condition{Type: v2.ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonMapped,
 		Message: "pods of this namespace can ask for the name", ObservedGeneration: object.GetGeneration()}

@@ -71,8 +71,7 @@ func problem(reason, format string, args ...any) *Problem {
 	return &Problem{reason, fmt.Sprintf(format, args...)}
 }
 
-// OfFunction returns the mapping of an AcceleratorFunction. The names of resources are in the
-// domain.
+// OfFunction returns the mapping of an AcceleratorFunction, with a resource in the domain.
 func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	m := Mapping{Kind: KindFunction, Name: f.Name, Interface: f.Spec.InterfaceID, AFU: f.Spec.AfuID}
 	var name string
@@ -101,7 +100,7 @@ func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	return m
 }
 
-// OfRegion returns the mapping of an FpgaRegion. The names of resources are in the domain.
+// OfRegion returns the mapping of an FpgaRegion, with a resource in the domain.
 func OfRegion(domain string, r *v2.FpgaRegion) Mapping {
 	m := Mapping{Kind: KindRegion, Name: r.Name, Mode: RegionDevel, Interface: r.Spec.InterfaceID}
 	if !isCard(m.Interface) {
@@ -120,7 +119,7 @@ func badInterface(id string) *Problem {
 // name sets the resource, unless pods cannot ask for the object by its name.
 func (m *Mapping) name(domain, name string) {
 	switch {
-	case len(m.Name) > 63: // the API server accepts no other names that a resource cannot have
+	case len(m.Name) > 63: // the API server refuses all other names that a resource cannot have
 		m.Problem = problem(InvalidName, "name has %d characters, want at most 63: it is part of the name of a resource", len(m.Name))
 	case isResource(m.Name) && m.Name != name:
 		m.Problem = problem(InvalidName, "name is that of another resource, want any other name; this object stands for %s", name)
@@ -129,18 +128,17 @@ func (m *Mapping) name(domain, name string) {
 	}
 }
 
-// isResource reports whether a name is one that daemons give to resources, and that an object can
-// have, too. Those of mode af are base64, in practice with capitals, which names of
-// objects cannot have.
+// isResource reports whether a name has the form of a resource in modes region and regiondevel.
+// Those of mode af have capitals, in practice (base64), so no object can have them.
 func isResource(name string) bool {
 	id, ok := strings.CutPrefix(name, "region-")
 	return ok && names.IsID(id)
 }
 
-// isCard reports whether a card may have the id. All f is read from a card that does not answer.
+// isCard reports whether a card may have the id. A card that does not answer reads as all f.
 func isCard(id string) bool { return names.IsID(id) && strings.Trim(id, "f") != "" }
 
-// isBitstream reports whether the hook takes the id.
+// isBitstream reports whether the hook accepts the id of a bitstream.
 func isBitstream(id string) bool {
 	return len(id) >= 8 && len(id) <= 40 && strings.Trim(id, "0123456789abcdef") == "" && strings.Trim(id, "f") != ""
 }
@@ -207,7 +205,7 @@ type Target struct {
 // ErrUnknown is the error for a name that no object has.
 var ErrUnknown = errors.New("no " + KindFunction + " or " + KindRegion + " of this namespace has that name")
 
-// Find returns the meaning of a name, which is without the domain.
+// Find returns the meaning of a name, which is given without the domain.
 func (t *Table) Find(name string) (Target, error) {
 	// The name of a resource comes first, so that a pod that was mutated means the same when it
 	// is mutated again.

@@ -2,7 +2,7 @@
 // controller-runtime. Each is declared here, once; the table of docs/mappings.md is written from
 // that (`go test ./metrics -update`).
 //
-// Requests are counted. Mappings are counted in the cache at the time of a scrape, which waits a
-// second at most until that is filled. A nil *Metrics counts nothing. All methods are safe for
-// concurrent use.
+// Mappings and FpgaDevicePlugins are counted in the cache at the time of a scrape, which waits at
+// most a second until the cache has been filled. A nil *Metrics counts nothing. All methods are safe
+// for concurrent use.
 package metrics

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"b-com.com/accelerator-device-plugin/operator/api/v1"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
@@ -25,17 +26,19 @@ var (
 	requests  = Declaration{"accelerator_admission_requests_total", "counter",
 		"Requests of API servers to admit a pod, by result: mapped, unchanged, denied, or failed, after which `failurePolicy` decides.", []string{"result"}}
 	duration = Declaration{"accelerator_admission_duration_seconds", "histogram",
-		"From such a request to its answer, without the network.", nil}
+		"Time from a request to its answer, without the network.", nil}
 	mappings = Declaration{"accelerator_mappings", "gauge",
-		"Mappings of all namespaces, by kind, and by their condition `Ready`. Each replica has the same.", []string{"kind", "ready"}}
+		"Mappings of all namespaces, by kind, and by their condition `Ready`. All replicas report the same.", []string{"kind", "ready"}}
+	plugins = Declaration{"accelerator_device_plugins", "gauge",
+		"FpgaDevicePlugins, by their condition `Available`. All replicas report the same. Only with `devicePlugins.enabled`.", []string{"available"}}
 	caExpiry = Declaration{"accelerator_webhook_ca_expiry_timestamp_seconds", "gauge",
-		"When the CA of the webhook ends. It is renewed four months before. Only the leader has it, where the operator makes the certificates.", nil}
+		"Time when the CA of the webhook expires. It is replaced four months earlier. Only the leader reports it, if the operator makes the certificates.", nil}
 )
 
 // Declarations returns all metrics except those of controller-runtime, of the process and of Go,
 // in the order of the documentation.
 func Declarations() []Declaration {
-	return []Declaration{requests, duration, mappings, caExpiry, buildInfo}
+	return []Declaration{requests, duration, mappings, caExpiry, plugins, buildInfo}
 }
 
 // Result is the result of a request.
@@ -49,19 +52,19 @@ const (
 	Failed    Result = "failed"
 )
 
-// Metrics counts requests.
+// Metrics has the metrics that are set from outside of this package.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration prometheus.Histogram
 	caExpiry *prometheus.GaugeVec
 }
 
-// buckets are the upper bounds of classic buckets, in seconds: to the end of the time that a
-// request waits for mappings.
+// buckets are the upper bounds of the classic buckets, in seconds. A request waits at most three
+// seconds for mappings.
 var buckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2, 3, 5}
 
-// New returns metrics that are registered. The cache has the mappings; without one, there is only
-// the metric of the version, and New returns nil.
+// New registers the metrics and returns them. The cache has the mappings. If it is nil, New registers
+// only the metric of the version, and returns nil.
 func New(registry prometheus.Registerer, version string, cache client.Reader) *Metrics {
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo.Name, Help: buildInfo.Help}, buildInfo.Labels)
 	info.WithLabelValues(version, runtime.Version()).Set(1)
@@ -84,7 +87,37 @@ func New(registry prometheus.Registerer, version string, cache client.Reader) *M
 	return m
 }
 
-// Request counts a request that took a time.
+// Plugins registers the metric of FpgaDevicePlugins, which the cache has.
+func Plugins(registry prometheus.Registerer, cache client.Reader) {
+	registry.MustRegister(pluginCollector{cache, prometheus.NewDesc(plugins.Name, plugins.Help, plugins.Labels, nil)})
+}
+
+// pluginCollector counts FpgaDevicePlugins.
+type pluginCollector struct {
+	cache client.Reader
+	desc  *prometheus.Desc
+}
+
+func (c pluginCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect sends no series if the cache has not been filled within a second.
+func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var list v1.FpgaDevicePluginList
+	if c.cache.List(ctx, &list, client.UnsafeDisableDeepCopy) != nil {
+		return
+	}
+	counts := map[bool]int{true: 0, false: 0}
+	for i := range list.Items {
+		counts[meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, v1.ConditionAvailable)]++
+	}
+	for available, n := range counts {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n), strconv.FormatBool(available))
+	}
+}
+
+// Request counts a request and observes its duration.
 func (m *Metrics) Request(r Result, took time.Duration) {
 	if m != nil {
 		m.requests.WithLabelValues(string(r)).Inc()
@@ -92,7 +125,7 @@ func (m *Metrics) Request(r Result, took time.Duration) {
 	}
 }
 
-// CAExpires notes when the CA ends.
+// CAExpires records the time when the CA expires.
 func (m *Metrics) CAExpires(at time.Time) {
 	if m != nil {
 		m.caExpiry.WithLabelValues().Set(float64(at.Unix()))

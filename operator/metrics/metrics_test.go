@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"b-com.com/accelerator-device-plugin/operator/api/v1"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
@@ -39,9 +41,10 @@ func gather(t *testing.T, registry *prometheus.Registry) map[string]*dto.MetricF
 func registered(t *testing.T) (*prometheus.Registry, *metrics.Metrics) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := v2.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1.AddToScheme(scheme), v2.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
+	available := v1.FpgaDevicePluginStatus{Conditions: []metav1.Condition{{Type: v1.ConditionAvailable, Status: metav1.ConditionTrue}}}
 	ready := v2.MappingStatus{Conditions: []metav1.Condition{{Type: v2.ConditionReady, Status: metav1.ConditionTrue}}}
 	bad := v2.MappingStatus{Conditions: []metav1.Condition{{Type: v2.ConditionReady, Status: metav1.ConditionFalse}}}
 	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
@@ -49,8 +52,12 @@ func registered(t *testing.T) (*prometheus.Registry, *metrics.Metrics) {
 		&v2.AcceleratorFunction{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "x"}, Status: ready},
 		&v2.AcceleratorFunction{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "y"}, Status: bad},
 		&v2.FpgaRegion{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "z"}},
+		&v1.FpgaDevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: available},
+		&v1.FpgaDevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Status: available},
+		&v1.FpgaDevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "c"}},
 	).Build()
 	registry := prometheus.NewRegistry()
+	metrics.Plugins(registry, cache)
 	return registry, metrics.New(registry, "v1.2.3", cache)
 }
 
@@ -62,6 +69,17 @@ func TestMappings(t *testing.T) {
 	}
 	want := map[string]float64{"AcceleratorFunction true": 2, "AcceleratorFunction false": 1, "FpgaRegion true": 0, "FpgaRegion false": 1}
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestPlugins(t *testing.T) {
+	registry, _ := registered(t)
+	got := map[string]float64{}
+	for _, m := range gather(t, registry)["accelerator_device_plugins"].Metric {
+		got[m.Label[0].GetValue()] = m.Gauge.GetValue()
+	}
+	if diff := cmp.Diff(map[string]float64{"true": 2, "false": 1}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

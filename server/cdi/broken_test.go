@@ -94,7 +94,7 @@ func TestInOurPlace(t *testing.T) {
 	}
 }
 
-// A directory in the place of our file is the operator's to remove. Readers of
+// A directory in the place of our file is the administrator's to remove. Readers of
 // CDI pass over it.
 func TestDirectoryInOurPlace(t *testing.T) {
 	dir := t.TempDir()

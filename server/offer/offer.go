@@ -12,7 +12,7 @@ type Policy struct {
 	Mode         string // one of [Modes]
 	ResourceName string // the resource of the modes single and pool
 	Namespace    string // of the resources of the other modes
-	Rules        []Rule // of the operator; the first one that matches applies, before the mode
+	Rules        []Rule // of the administrator; the first one that matches applies, before the mode
 }
 
 // Resource has the devices that are offered under one name.

@@ -134,7 +134,7 @@ func telling(ctx context.Context, _ string) ([]row, error) {
 	return []row{{"what metrics and log add to hint → list, 5 times", fmt.Sprintf("median %+.1f %%, from %+.1f to %+.1f %%", added[2], added[0], added[4]), "< 5 %"}}, nil
 }
 
-// admission measures the operator's webhook, which is in a process with the client.
+// admission measures the operator's webhook, in one process with its client.
 func admission(ctx context.Context, _ string) ([]row, error) {
 	found, err := benchmark(ctx, "operator", "./admission", "Rate", `BenchmarkRate/mappings=\S+\s+\d+\s.*?(\S+ p50-ms\s+\S+) p99-ms`)
 	if err != nil {

@@ -48,6 +48,8 @@ func (s *scene) leaveEvidence(dir string) {
 		"workloads.log": {"logs", "--selector", "!nothing", "--prefix", "--tail", "-1"},
 		"operator.log":  {"logs", "--namespace", operatorNamespace, "--selector", operatorSelector, "--prefix", "--tail", "-1"},
 		"webhooks.yaml": {"get", "mutatingwebhookconfigurations", "-o", "yaml"},
+		"plugins.log":   {"logs", "--namespace", operatorNamespace, "--selector", "app.kubernetes.io/name=accelerator-device-plugin", "--prefix", "--tail", "-1"},
+		"plugins.yaml":  {"get", "fdp", "-o", "yaml"},
 		"mappings.yaml": {"get", "af,fpga", "--all-namespaces", "-o", "yaml"},
 	} {
 		out, err := s.Run(s.ctx, "kubectl", args...)

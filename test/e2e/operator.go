@@ -52,9 +52,9 @@ func (s *scene) helmOperator(command string, args ...string) (string, error) {
 	return s.Run(s.ctx, "helm", append([]string{command, operator, s.packaged(operator), "--namespace", operatorNamespace, "--wait", "--timeout", "1m"}, args...)...)
 }
 
-// removeOperator takes away the operator, its CRDs, and with them all mappings. The webhook goes
-// first: whatever fails after that, pods can be created. The processes are killed, so that none
-// renews its lease while the next story begins. The namespace stays, empty.
+// removeOperator removes the operator, its CRDs, and with them all mappings. The webhook goes
+// first, so that pods can be created even if a later step fails. The processes are killed, so that
+// none renews its lease while the next story begins. The namespace stays, empty.
 func (s *scene) removeOperator() {
 	run := func(command string, args ...string) {
 		_, err := s.Run(s.ctx, command, args...)
@@ -83,7 +83,7 @@ func (s *scene) operators() ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil }), nil
 }
 
-// scale changes the number of replicas, and waits until so many are ready and no other is left.
+// scale changes the number of replicas, and waits until all are ready and no other pod is left.
 func (s *scene) scale(replicas int) {
 	_, err := s.Run(s.ctx, "kubectl", "--namespace", operatorNamespace, "scale", "deployment", operator, "--replicas", strconv.Itoa(replicas))
 	s.check(err)
@@ -108,7 +108,7 @@ func (s *scene) webhook() (admissionregistrationv1.MutatingWebhook, error) {
 	return list.Items[0].Webhooks[0], nil
 }
 
-// certificates returns those of PEM blocks.
+// certificates parses PEM text.
 func certificates(text []byte) (all []*x509.Certificate, err error) {
 	for {
 		var block *pem.Block
@@ -131,7 +131,7 @@ func (s *scene) authority() (*x509.Certificate, error) {
 	}
 	all, err := certificates(secret.Data[corev1.TLSCertKey])
 	if err != nil || len(all) == 0 {
-		return nil, fmt.Errorf("secret %s: no certificate (%w)", operatorSecret, err)
+		return nil, fmt.Errorf("secret %s: no certificate, want that of the CA (%w)", operatorSecret, err)
 	}
 	return all[0], nil
 }
@@ -145,7 +145,7 @@ func (s *scene) trusted() ([]*x509.Certificate, error) {
 	return certificates(hook.ClientConfig.CABundle)
 }
 
-// signed counts the replicas that serve with a certificate that the CA has signed.
+// signed returns the number of replicas that serve a certificate that the CA has signed.
 func (s *scene) signed(ca *x509.Certificate) (int, error) {
 	pods, err := s.operators()
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *scene) signed(ca *x509.Certificate) (int, error) {
 	return n, nil
 }
 
-// A mapping is an object that gives a function a name, or without mode and AFU a region.
+// mapping is an AcceleratorFunction, or without mode and AFU an FpgaRegion.
 type mapping struct{ name, mode, afu, iface string }
 
 func (m mapping) manifest() []byte {
@@ -210,7 +210,7 @@ func manifest(objects ...any) string {
 	return file.String()
 }
 
-// kubectl runs a command in the namespace of the story's pods, and returns all that a user sees.
+// kubectl runs a command in the namespace of the story's pods, and returns all that it prints.
 func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(s.ctx, filepath.Join(s.bin, "kubectl"), append([]string{
 		"--kubeconfig", s.Kubeconfig, "--cache-dir", filepath.Join(cluster.Root, "kubectl"), "--namespace", s.users}, args...)...)
@@ -223,7 +223,7 @@ func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// apply applies objects, and returns what kubectl wrote.
+// apply applies objects, and returns the output of kubectl.
 func (s *scene) apply(objects ...any) string {
 	out, err := s.kubectl(manifest(objects...), "apply", "--filename", "-")
 	s.check(err)
@@ -271,7 +271,7 @@ func asked(c corev1.Container) map[string]int64 {
 	return all
 }
 
-// deployment returns one that keeps so many of a pod.
+// deployment returns a Deployment with replicas of a pod.
 func deployment(pod *corev1.Pod, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": pod.Name}
 	spec := pod.Spec
@@ -285,7 +285,7 @@ func deployment(pod *corev1.Pod, replicas int32) *appsv1.Deployment {
 	}
 }
 
-// deploy makes a Deployment of one pod, until the story ends.
+// deploy creates a Deployment with one replica of a pod, until the story ends.
 func (s *scene) deploy(pod *corev1.Pod) {
 	s.cleanups = append(s.cleanups, func() { s.undeploy(pod.Name) })
 	s.apply(deployment(pod, 1))
@@ -302,7 +302,7 @@ func (s *scene) rolledOut(name string) {
 	s.check(err)
 }
 
-// in tells a part of a story whose pods are in another namespace, which no other story has.
+// in runs a part of a story with its pods in a new namespace, which no other story has.
 func (s *scene) in(namespace string, part func()) {
 	_, err := s.kubectl("", "create", "namespace", namespace)
 	s.check(err)
@@ -322,7 +322,7 @@ func (s *scene) in(namespace string, part func()) {
 	part()
 }
 
-// counted returns the sum of a metric of the API server, over the series whose labels have these words.
+// counted returns the sum of a metric of the API server over the series whose labels have all words.
 func (s *scene) counted(metric string, words ...string) int {
 	out, err := s.Run(s.ctx, "kubectl", "get", "--raw", "/metrics")
 	s.check(err)
@@ -344,11 +344,11 @@ func (s *scene) calls() int {
 	return s.counted("apiserver_admission_webhook_request_total", `type="admit"`)
 }
 
-// denied ends the story unless kubectl shows all these words of the webhook's denial.
+// denied ends the story unless the webhook denies the pod and kubectl shows all words.
 func (s *scene) denied(pod *corev1.Pod, words ...string) {
 	_, err := s.kubectl(manifest(pod), "apply", "--filename", "-")
 	s.refused("pod "+pod.Name, err, append([]string{"denied the request: "}, words...)...)
 	if _, err := s.look(pod.Name); err == nil {
-		s.check(errors.New("pod " + pod.Name + " is there"))
+		s.check(errors.New("pod " + pod.Name + " was created, want none"))
 	}
 }

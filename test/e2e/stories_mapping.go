@@ -57,7 +57,7 @@ func (m mapping) resource() string {
 // usable is the message of a mapping that is Ready.
 const usable = "pods of this namespace can ask for the name"
 
-// published applies Intel's objects, and checks what kubectl shows of them.
+// published applies Intel's objects, and checks the output of kubectl get.
 func (s *scene) published() {
 	var objects []any
 	functions := []string{"NAME MODE AFU INTERFACE READY AGE RESOURCE MESSAGE"}
@@ -75,7 +75,7 @@ func (s *scene) published() {
 	await(s, "kubectl get fpga", func() ([]string, error) { return s.table("fpga", "--output", "wide") }, regions)
 }
 
-// plugBoth puts two cards in: with the AFU, and with the other one.
+// plugBoth plugs two cards, one with each AFU.
 func (s *scene) plugBoth() {
 	s.plug(first)
 	s.check(s.node.Plug(simnode.Card{Address: second, Ports: 1, AFUID: otherAFU, InterfaceID: interfaceID, NUMANode: -1}))
@@ -165,7 +165,7 @@ func mappings(s *scene) {
 	s.rolledOut("worker")
 	s.undeploy("worker")
 
-	s.step("pods that do not name the domain: the webhook is not called")
+	s.step("pods without a name of the domain: the webhook is not called")
 	calls = s.calls()
 	plain := func(change func(*corev1.Pod)) *corev1.Pod {
 		pod := s.pod("plain", domain+"loopback", 1)
@@ -193,7 +193,7 @@ func mappings(s *scene) {
 		s.check(err)
 	}
 	same(s, "calls of the webhook", s.calls(), calls)
-	s.step("300 containers and 300 init containers, of which the last names it")
+	s.step("300 containers and 300 init containers: the last container has a name of the domain")
 	pod = large(s.pod("large", "example.com/a", 1))
 	last := &pod.Spec.Containers[len(pod.Spec.Containers)-1]
 	last.Resources.Limits = asks(domain+"loopback", 1)
@@ -207,7 +207,7 @@ func mappings(s *scene) {
 	same(s, "conditions that could not be evaluated", s.counted("apiserver_admission_match_condition_evaluation_errors_total"), 0)
 }
 
-// large returns a pod with 300 containers and 300 init containers like its own, with more resources.
+// large returns a pod with 300 containers and 300 init containers, each with six resources.
 func large(pod *corev1.Pod) *corev1.Pod {
 	c := pod.Spec.Containers[0]
 	c.Resources.Limits = asks("example.com/a", 1)
@@ -224,7 +224,7 @@ func large(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// A name of mode region becomes the region and the pair that the hook programs the card by.
+// A name in mode region becomes the region, and a pair for the hook.
 func mappingRegion(s *scene) {
 	s.plug(first)
 	s.step("helm install of both charts, with programming")
@@ -244,7 +244,7 @@ func mappingRegion(s *scene) {
 	same(s, "variables", pod.Spec.Containers[0].Env, pair(1, afuID))
 	same(s, "hooks that had nothing to do", s.hooks("programming.present"), 1)
 	s.end("user")
-	s.step("variables of the user's are dropped, and kubectl shows a warning; others stay")
+	s.step("the user's variables are dropped, and kubectl shows a warning; others stay")
 	pod = s.pod("forger", domain+"nlb0", 1)
 	kept := corev1.EnvVar{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "spec.nodeName"}}}
 	pod.Spec.Containers[0].Env = []corev1.EnvVar{kept, {Name: "FPGA_REGION_1", Value: otherInterface}, {Name: "FPGA_AFU_1", Value: otherAFU}}
@@ -286,7 +286,7 @@ func mappingRegion(s *scene) {
 	same(s, "variables", pod.Spec.Containers[0].Env, append(pair(1, afuID), pair(2, otherAFU)...))
 }
 
-// What a user is shown of each pod that is denied.
+// A denied pod: kubectl shows the reason.
 func mappingDenied(s *scene) {
 	s.step("helm install of the operator")
 	s.installOperator()
@@ -296,7 +296,7 @@ func mappingDenied(s *scene) {
 	const known = "there are: card, nlb0, nlb3"
 	for _, tt := range []struct {
 		name   string
-		change func(*corev1.Container) // of one that asks for one nlb0
+		change func(*corev1.Container) // of a container that asks for one nlb0
 		words  []string
 	}{
 		{"a name that no object has", limits("nlb9", "1"), []string{`resource "fpga.intel.com/nlb9": no AcceleratorFunction or FpgaRegion of this namespace has that name; ` + known}},
@@ -336,7 +336,7 @@ func mappingDenied(s *scene) {
 	s.step("a Deployment's pod: kubectl describe rs shows the reason")
 	s.deploy(s.pod("worker", domain+"late", 1))
 	s.describes(`container "main": resource "fpga.intel.com/late": no AcceleratorFunction or FpgaRegion of this namespace has that name; ` + known)
-	s.step("the object is made: the Deployment's pod comes")
+	s.step("the object is created: so is the Deployment's pod")
 	s.apply(mapping{"late", "af", afuID, interfaceID})
 	s.deployed("worker", mapping{"late", "af", afuID, interfaceID}.resource())
 
@@ -354,14 +354,14 @@ func mappingDenied(s *scene) {
 	}
 }
 
-// limits makes a container ask for so many of one name only.
+// limits returns a change that makes a container ask for n units of one name only.
 func limits(name, n string) func(*corev1.Container) {
 	return func(c *corev1.Container) {
 		c.Resources.Limits = corev1.ResourceList{corev1.ResourceName(domain + name): resource.MustParse(n)}
 	}
 }
 
-// describes waits until kubectl describe shows these words of the ReplicaSets.
+// describes waits until kubectl describe shows the words in the events of a ReplicaSet.
 func (s *scene) describes(words string) {
 	await(s, "kubectl describe rs", func() (bool, error) {
 		out, err := s.kubectl("", "describe", "rs")
@@ -369,7 +369,7 @@ func (s *scene) describes(words string) {
 	}, true)
 }
 
-// deployed waits until the Deployment has a pod that asks for one of a resource.
+// deployed waits until the Deployment has a pod that asks for one unit of the resource.
 func (s *scene) deployed(name, resource string) {
 	await(s, "pod of Deployment "+name, func() ([]map[string]int64, error) {
 		pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{LabelSelector: "app=" + name})
@@ -384,23 +384,23 @@ func (s *scene) deployed(name, resource string) {
 	}, []map[string]int64{{resource: 1}})
 }
 
-// No replica answers: pods that name no function are not affected.
+// While no replica answers, pods that ask for no function are not affected.
 func mappingWebhookDown(s *scene) {
 	nlb0 := mapping{"nlb0", "af", afuID, interfaceID}
 	plain := s.pod("plain", "cpu", 0)
 	s.step("helm install of the operator")
 	s.installOperator()
 	s.apply(nlb0)
-	s.step("no replicas: a pod that names nothing runs, one with a name is refused")
+	s.step("no replicas: a pod without a name runs, one with a name is refused")
 	s.scale(0)
 	s.create(plain)
 	s.comes("plain", corev1.PodRunning)
 	_, err := s.kubectl(manifest(s.pod("user", domain+"nlb0", 1)), "apply", "--filename", "-")
 	s.refused("pod", err, "failed calling webhook", "no endpoints available for service")
-	s.step("a Deployment is told, too")
+	s.step("kubectl describe rs shows it for a Deployment, too")
 	s.deploy(s.pod("worker", domain+"nlb0", 1))
 	s.describes("no endpoints available for service")
-	s.step("the replicas are back: its pod comes by itself")
+	s.step("the replicas are back: its pod is created")
 	s.scale(2)
 	s.deployed("worker", nlb0.resource())
 	s.undeploy("worker")
@@ -478,7 +478,7 @@ func mappingIntel(s *scene) {
 	same(s, "resources", asked(pod.Spec.Containers[0]), map[string]int64{mapping{"old", "af", afuID, interfaceID}.resource(): 1})
 }
 
-// intelCRDs are CRDs of the group, names and schemas of Intel's: without status, and with its pattern of modes.
+// intelCRDs have the group, names and schemas of Intel's CRDs, with its pattern of modes and without the status subresource.
 const intelCRDs = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -11,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// creations are pods that were created, or not, while something else was done.
+// creations are the results of creating pods during an action.
 type creations struct {
-	all, kept int           // how many, and how many of them not as a dry run
+	all, kept int           // number of pods, and of those that were no dry run
 	slowest   time.Duration // of all
-	refused   []error       // in no order
-	outage    time.Duration // from the first that was refused to the last
-	unmutated int           // admitted with a name
+	refused   []error       // unordered
+	outage    time.Duration // from the first refused pod to the last
+	unmutated int           // pods that were admitted with the name
 }
 
 func (c creations) String() string {
@@ -28,7 +29,8 @@ func (c creations) String() string {
 	return text
 }
 
-// creating does something, and meanwhile creates 20 pods a second that ask for a name, every tenth for real.
+// creating runs do, and meanwhile creates 20 pods a second that ask for a name. Every tenth is really
+// created, the others are dry runs.
 func (s *scene) creating(name string, do func()) creations {
 	ctx, stop := context.WithCancel(s.ctx)
 	var c creations
@@ -90,7 +92,7 @@ func (s *scene) creating(name string, do func()) creations {
 	return c
 }
 
-// none ends the story if a pod was refused, or admitted unmutated.
+// none ends the story if a pod was refused or admitted unmutated.
 func (s *scene) none(c creations) {
 	if len(c.refused) > 0 {
 		s.failf("%v, want none refused", c)
@@ -98,7 +100,8 @@ func (s *scene) none(c creations) {
 	same(s, "admitted unmutated", c.unmutated, 0)
 }
 
-// The CA is renewed, and the operator killed, upgraded and restarted, while pods are created.
+// The CA is replaced, and the operator killed, upgraded and restarted, while pods
+// are created.
 func mappingRotation(s *scene) {
 	s.step("helm install of the operator")
 	s.installOperator()
@@ -122,7 +125,7 @@ func mappingRotation(s *scene) {
 			for _, c := range all {
 				current = append(current, c.Equal(ca))
 				if !c.Equal(ca) && !c.Equal(old) {
-					return nil, fmt.Errorf("trusts a CA that is neither the old one nor the new one")
+					return nil, errors.New("caBundle has another CA, want the old one and the new one only")
 				}
 			}
 			return current, nil
@@ -130,7 +133,7 @@ func mappingRotation(s *scene) {
 		ca := s.mustAuthority()
 		await(s, "replicas with a certificate of the new CA", func() (int, error) { return s.signed(ca) }, 2)
 	}))
-	s.step("a replica is killed: until its endpoint has gone, some pods are refused")
+	s.step("a replica is killed: some pods are refused until its endpoint is removed")
 	c := s.creating("nlb0", func() {
 		pods, err := s.operators()
 		s.check(err)
@@ -173,7 +176,7 @@ func (s *scene) mustAuthority() *x509.Certificate {
 	return ca
 }
 
-// keepsAuthority does something, and looks meanwhile whether the webhook has a CA. It returns how often it has looked.
+// keepsAuthority runs do, and checks meanwhile that the webhook has a CA. It returns the number of checks.
 func (s *scene) keepsAuthority(do func()) int {
 	ctx, stop := context.WithCancel(s.ctx)
 	looked, without := 0, 0

@@ -21,7 +21,7 @@ var files = map[string]int{"files/alerts.yaml": 2, "files/dashboard.json": 4}
 // crds matches a document with a CRD.
 var crds = regexp.MustCompile(`(?ms)^(# Source: [^\n]*/crds\.yaml\n).*?(^---\n|\z)`)
 
-// without leaves such files, and CRDs, out of what helm rendered: golden files are to be read.
+// without replaces these files, and CRDs, by their paths, so that golden files stay readable.
 func without(t *testing.T, manifests string) string {
 	for file, right := range files {
 		indent := strings.Repeat(" ", right)

@@ -34,7 +34,7 @@ var decoder = func() runtime.Decoder {
 			panic(err)
 		}
 	}
-	// The region of the operator's test: the e2e tests create it.
+	// The region of the operator's helm test has no type here. The e2e tests create it.
 	scheme.AddKnownTypeWithName(apischema.GroupVersionKind{Group: "fpga.intel.com", Version: "v2", Kind: "FpgaRegion"}, &unstructured.Unstructured{})
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()

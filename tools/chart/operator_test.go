@@ -56,7 +56,7 @@ func TestOperatorRefused(t *testing.T) {
 		{"account without name", "serviceAccount: {create: false}", "serviceAccount.name: want the name of an account"},
 		{"label of the chart", "podLabels: {app.kubernetes.io/name: x}", "invalid propertyName 'app.kubernetes.io/name'"},
 		{"interval without unit", "podMonitor: {interval: '15'}", "at '/podMonitor/interval'"},
-		{"scraper that is nobody in particular", "scrapers: [{}]", "minProperties"},
+		{"scraper without selector", "scrapers: [{}]", "minProperties"},
 		{"quantity", "resources: {limits: {memory: 128MB}}", "at '/resources/limits/memory'"},
 		{"namespace of the test", "test: {namespace: A}", "at '/test/namespace'"},
 	})
@@ -76,6 +76,8 @@ func TestEveryValueOfTheOperatorCounts(t *testing.T) {
 		"replicas":                   {to: `3`},
 		"resourceNamespace":          {to: `"example.com"`},
 		"mappings.enabled":           {to: `false`},
+		"devicePlugins.enabled":      {to: `true`},
+		"devicePlugins.image":        {to: `"x"`, beside: "devicePlugins.enabled=true"},
 		"webhook.failurePolicy":      {to: `"Ignore"`},
 		"webhook.timeoutSeconds":     {to: `6`},
 		"webhook.excludedNamespaces": {to: `[]`},
@@ -155,7 +157,7 @@ func TestOperatorIsRestricted(t *testing.T) {
 	})
 }
 
-// The rights at the API server are those that operator/ uses, by the way of certificates.
+// The rights at the API server are those that operator/ needs, for each source of certificates.
 func TestRightsOfTheOperator(t *testing.T) {
 	mappings := []rbacv1.PolicyRule{
 		{APIGroups: []string{"fpga.intel.com"}, Resources: []string{"acceleratorfunctions", "fpgaregions"}, Verbs: []string{"list", "watch"}},
@@ -199,7 +201,7 @@ func TestRightsOfTheOperator(t *testing.T) {
 	}
 }
 
-// An upgrade, a drained node and a node that fails leave one pod at least.
+// An upgrade, a drained node and a failed node leave at least one pod.
 func TestOperatorStaysAvailable(t *testing.T) {
 	all := objects(t, operator.rendered(t, ""))
 	deployment := only[*appsv1.Deployment](t, all)
@@ -259,7 +261,7 @@ func TestWebhook(t *testing.T) {
 		t.Errorf("service %v", service)
 	}
 	if w.ClientConfig.CABundle != nil {
-		t.Error("the chart has a CA: an upgrade would put it in the place of the injected one")
+		t.Error("the chart has a CA, want none: an upgrade would overwrite the injected one")
 	}
 	want := []metav1.LabelSelectorRequirement{{
 		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{space, "kube-system", "lab"},
@@ -308,7 +310,7 @@ func TestCertManager(t *testing.T) {
 
 // The CRDs are those that were generated, and stay when the release is uninstalled.
 func TestCRDs(t *testing.T) {
-	all := objects(t, operator.rendered(t, ""))
+	all := objects(t, operator.rendered(t, "devicePlugins: {enabled: true}"))
 	files, err := filepath.Glob(operator.dir + "/files/crds/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no CRDs: %v", err)
@@ -333,21 +335,21 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
-// condition is an expression, as the compiler wants it.
+// condition implements the compiler's interface of an expression.
 type condition string
 
 func (c condition) GetExpression() string    { return string(c) }
 func (c condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
 
-// The API server's own evaluator sends pods that name the domain to the webhook, and no others.
-// The cost stays far below the API server's bounds: it would reject other pods.
+// With the API server's evaluator, pods with a name of the domain match, and no others. The cost is
+// far below the API server's limits, above which it refuses pods.
 func TestMatchConditions(t *testing.T) {
 	conditions := webhook(t, "").MatchConditions
 	if len(conditions) != 1 {
 		t.Fatalf("%d conditions, want 1", len(conditions))
 	}
 	expressions := []admissioncel.ExpressionAccessor{condition(conditions[0].Expression)}
-	// Kubernetes 1.30 accepts an expression if 1.29 has all that is in it.
+	// Kubernetes 1.30 accepts an expression whose functions 1.29 has.
 	oldest := admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, 29)))
 	declared := admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}
 	if errs := oldest.CompileCondition(expressions, declared, environment.NewExpressions).CompilationErrors(); len(errs) > 0 {
@@ -409,7 +411,7 @@ func TestMatchConditions(t *testing.T) {
 				t.Fatal(err)
 			}
 			gvk, gvr := corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithResource("pods")
-			// API servers evaluate one or the other, by their version.
+			// It depends on the version of the API server which form it evaluates.
 			for _, form := range []runtime.Object{pod, &unstructured.Unstructured{Object: object}} {
 				record := admission.NewAttributesRecord(form, nil, gvk, "lab", "", gvr, "", admission.Create, nil, false, nil)
 				attributes := &admission.VersionedAttributes{Attributes: record, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(form)}

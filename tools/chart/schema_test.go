@@ -234,7 +234,7 @@ func TestRefused(t *testing.T) {
 		{"key of the monitor", "podMonitor: {selector: {}}", "additional properties 'selector' not allowed"},
 		{"interval without unit", "podMonitor: {interval: '15'}", "at '/podMonitor/interval'"},
 		{"monitor of nothing", "podMonitor: {enabled: true}\nconfig: {httpAddress: ''}", "podMonitor.enabled: not with config.httpAddress empty"},
-		{"scraper that is nobody in particular", "scrapers: [{}]", "minProperties"},
+		{"scraper without selector", "scrapers: [{}]", "minProperties"},
 		{"scraper by name", "scrapers: [prometheus]", "got string, want object"},
 		{"scrapers of nothing", "scrapers: [{podSelector: {}}]\nconfig: {httpAddress: ''}", "scrapers: not with config.httpAddress empty"},
 		{"operator of a selector", "scrapers: [{podSelector: {matchExpressions: [{key: a, operator: Gt}]}}]", "'In', 'NotIn', 'Exists', 'DoesNotExist'"},

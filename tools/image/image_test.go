@@ -220,8 +220,8 @@ func TestLicences(t *testing.T) {
 	}
 }
 
-// The operator's image is under Apache-2.0 as a whole: the binary links no module under a
-// licence of GNU.
+// The operator's image is under Apache-2.0 as a whole: the binary links no module under a GNU
+// licence.
 func TestOperatorHasNoCopyleft(t *testing.T) {
 	const root, module = "../..", "../../operator"
 	binary := filepath.Join(t.TempDir(), "accelerator-operator")

@@ -21,10 +21,10 @@ import (
 // called.
 var licenceFile = regexp.MustCompile(`^(?i)(LICEN[CS]E|COPYING|NOTICE|PATENTS|AUTHORS)([-._].*)?$`)
 
-// Licences returns the licences of a binary: those of this project, found in its tree, of Go
-// and of each module that is linked in; by path, such as go.uber.org/zap@v1.28.0/LICENSE. The
-// binary was built from the module, which is a directory. A linked module without any licence
-// is an error.
+// Licences returns the licences of a binary by path, such as go.uber.org/zap@v1.28.0/LICENSE: those
+// of this project, whose directory is tree, of Go, and of each module that is linked in. module is
+// the directory of the module that the binary was built from. A linked module without a licence is
+// an error.
 func Licences(tree, module string, info *buildinfo.BuildInfo) (map[string][]byte, error) {
 	dirs, err := moduleDirs(module, info)
 	if err != nil {
@@ -71,7 +71,8 @@ func licencesIn(dir string) (map[string][]byte, error) {
 	return found, nil
 }
 
-// copyleft returns a licence that requires the source code of the binary to be passed on, or "".
+// copyleft returns the path of a licence that requires the source code of the binary to be passed
+// on, or "".
 func copyleft(licences map[string][]byte) string {
 	for _, where := range slices.Sorted(maps.Keys(licences)) {
 		// The headings of the GPL, LGPL and AGPL, in any of their versions.

@@ -17,13 +17,13 @@ func main() {
 		return nil
 	})
 	flag.StringVar(&a.tree, "tree", ".", "work tree of this project")
-	flag.StringVar(&a.module, "module", ".", "directory of the module that they were built from")
+	flag.StringVar(&a.module, "module", ".", "directory of the module that the binaries were built from")
 	flag.StringVar(&a.image.Name, "name", "", "name of the image")
 	flag.StringVar(&a.image.Description, "description", "", "what the image is, in a few words")
 	flag.StringVar(&a.image.Licence, "licence", "", "licence of the image as a whole: an SPDX expression")
 	flag.BoolVar(&a.source, "source", false, "put the source code into the image, as the GPL requires")
 	flag.StringVar(&a.image.Version, "version", "", "version: the image's tag")
-	flag.StringVar(&a.image.Revision, "revision", "", "commit that they were built from")
+	flag.StringVar(&a.image.Revision, "revision", "", "commit that the binaries were built from")
 	flag.Int64Var(&a.created, "created", 0, "time of that commit, in seconds since 1970: all times in the image")
 	flag.StringVar(&a.out, "out", "", "archive to write")
 	flag.StringVar(&a.sbom, "sbom", "", "bill of materials to write")
@@ -42,7 +42,7 @@ func main() {
 type arguments struct {
 	binaries        []string
 	tree, module    string
-	image           Image // as far as arguments are part of it
+	image           Image // the fields that are arguments
 	source          bool
 	created         int64
 	out, sbom, root string
@@ -78,7 +78,7 @@ func (a arguments) run() error {
 			return err
 		}
 	} else if where := copyleft(licences); where != "" {
-		return fmt.Errorf("%s: found a licence of GNU, want -source", where)
+		return fmt.Errorf("%s: found a GNU licence, want -source", where)
 	}
 	img.Files = Rootfs(binaries, source, licences)
 	bill, err := SBOM(binaries, img.Version)

@@ -1,110 +1,26 @@
 package v2_test
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
-	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
-	"k8s.io/apimachinery/pkg/runtime"
-	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/operator/api/crdtest"
 )
 
-const crds = "../../../deploy/helm/accelerator-operator/files/crds"
-
-// readCRDs returns the CRDs by kind, as the API server has them after defaulting.
 func readCRDs(t *testing.T) map[string]*apiextensions.CustomResourceDefinition {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	install.Install(scheme)
-	files, err := filepath.Glob(crds + "/*.yaml")
-	if err != nil || len(files) != 2 {
-		t.Fatalf("%v, %v, want the CRDs of two kinds", files, err)
-	}
-	all := map[string]*apiextensions.CustomResourceDefinition{}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var v1 apiextensionsv1.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict(raw, &v1); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		scheme.Default(&v1)
-		var crd apiextensions.CustomResourceDefinition
-		if err := scheme.Convert(&v1, &crd, nil); err != nil {
-			t.Fatal(err)
-		}
-		all[crd.Spec.Names.Kind] = &crd
-	}
-	return all
+	return crdtest.Read(t, "fpga.intel.com", "v2")
 }
 
 // The API server accepts the CRDs.
 func TestCRDs(t *testing.T) {
 	for kind, crd := range readCRDs(t) {
-		crd.Status.StoredVersions = []string{"v2"}
-		if errs := crdvalidation.ValidateCustomResourceDefinition(context.Background(), crd); len(errs) > 0 {
-			t.Errorf("%s: %v", kind, errs)
-		}
 		if crd.Spec.Scope != apiextensions.NamespaceScoped || len(crd.Spec.Names.ShortNames) != 1 {
 			t.Errorf("%s: scope %s, short names %v", kind, crd.Spec.Scope, crd.Spec.Names.ShortNames)
 		}
-	}
-}
-
-// accepts validates an object as the API server does, and returns its error. Unknown keys
-// are pruned there; here they are an error.
-func accepts(t *testing.T, crd *apiextensions.CustomResourceDefinition, object map[string]any) error {
-	t.Helper()
-	schema := crd.Spec.Validation
-	if schema == nil {
-		schema = crd.Spec.Versions[0].Schema
-	}
-	structural, err := structuralschema.NewStructural(schema.OpenAPIV3Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	validator, _, err := validation.NewSchemaValidator(schema.OpenAPIV3Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pruned := runtime.DeepCopyJSON(object)
-	pruning.Prune(pruned, structural, true)
-	if diff := cmp.Diff(object, pruned); diff != "" {
-		return errors.New("unknown keys:\n" + diff)
-	}
-	return validation.ValidateCustomResource(nil, object, validator).ToAggregate()
-}
-
-func documents(t *testing.T, raw []byte) (all []map[string]any) {
-	t.Helper()
-	decoder := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
-	for {
-		var object map[string]any
-		err := decoder.Decode(&object)
-		if err == io.EOF {
-			return all
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, object)
 	}
 }
 
@@ -119,9 +35,9 @@ func TestSamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects := documents(t, raw)
+		objects := crdtest.Documents(t, raw)
 		for _, object := range objects {
-			if err := accepts(t, all[object["kind"].(string)], object); err != nil {
+			if err := crdtest.Accepts(t, all[object["kind"].(string)], object); err != nil {
 				t.Errorf("%s: %v: %v", file, object["metadata"], err)
 			}
 		}
@@ -164,43 +80,11 @@ func TestSchema(t *testing.T) {
 			if tc.spec != nil {
 				object["spec"] = tc.spec
 			}
-			if err := accepts(t, all[tc.kind], object); (err == nil) != tc.ok {
+			if err := crdtest.Accepts(t, all[tc.kind], object); (err == nil) != tc.ok {
 				t.Errorf("error %v, want accepted: %v", err, tc.ok)
 			}
 		})
 	}
 }
 
-// The generated files are up to date. CONTROLLER_GEN, set by the Makefile, is the command.
-func TestGenerated(t *testing.T) {
-	generator := strings.Fields(os.Getenv("CONTROLLER_GEN"))
-	if len(generator) == 0 {
-		t.Skip("CONTROLLER_GEN is not set: make test-operator")
-	}
-	dir := t.TempDir()
-	args := append(generator[1:], "object", "crd", "paths=.", "output:crd:dir="+dir, "output:object:dir="+dir)
-	if out, err := exec.Command(generator[0], args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 3 {
-		t.Fatalf("%v, %v, want the CRDs of two kinds and the methods", files, err)
-	}
-	for _, file := range files {
-		committed := filepath.Join(crds, file.Name())
-		if filepath.Ext(file.Name()) == ".go" {
-			committed = file.Name()
-		}
-		want, err := os.ReadFile(filepath.Join(dir, file.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(committed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s: want the output of `make generate-operator` (-want +got):\n%s", committed, diff)
-		}
-	}
-}
+func TestGenerated(t *testing.T) { crdtest.Generated(t, 2) }

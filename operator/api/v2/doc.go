@@ -2,12 +2,12 @@
 // function, or the cards of an interface, a name in their namespace.
 //
 // The keys are those of Intel's FPGA plugin, so objects written for it are accepted unchanged.
-// Two things are stricter: mode is af or region and nothing that only begins or ends so, and the
-// status is a subresource. An id that can be none of a card is accepted, as Intel's schema
-// accepts it, and the object's condition Ready is then false.
+// Two things are stricter than in Intel's schema: a mode that only begins with af or ends with
+// region is refused, and the status is a subresource. An id that no card can have is accepted, as
+// by Intel's schema; the object's condition Ready is then false.
 //
-// The CRDs in deploy/helm/accelerator-operator/files/crds and the DeepCopy methods are written from this package by
-// `make generate-operator`.
+// `make generate-operator` writes the CRDs in deploy/helm/accelerator-operator/files/crds and the
+// DeepCopy methods from this package.
 //
 // +kubebuilder:object:generate=true
 // +groupName=fpga.intel.com

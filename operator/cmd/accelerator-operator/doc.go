@@ -1,12 +1,12 @@
-// Command accelerator-operator admits pods that ask for FPGA functions by name, and publishes
-// the status of the objects that give the names.
+// Command accelerator-operator replaces the names of FPGA functions in pods by resources, publishes
+// the status of the objects that give the names, and installs device plugins.
 //
 // This package only wires, and only it handles signals and exits: 0 success, 1 failure, 2 usage.
 //
 // # Who owns what
 //
 // controller-runtime's manager owns the caches, the webhook server, the lease and the goroutines.
-// Each replica admits pods, with a certificate of its own. Only the replica that holds the lease
+// Each replica answers the webhook, with a certificate of its own. Only the replica that holds the lease
 // writes statuses, and the CA to the webhooks' configuration.
 //
 // A replica that loses the lease ends with an error, and is started again by its kubelet. The
@@ -16,5 +16,5 @@
 // # What may block
 //
 // The start waits for the API server. A replica is ready (/readyz) when it serves the webhook,
-// its cache has been filled, and API servers have once trusted the certificate that it made.
+// its cache has been filled, and it has once found the CA of its certificate in caBundle.
 package main

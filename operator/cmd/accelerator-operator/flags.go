@@ -24,6 +24,8 @@ type settings struct {
 	namespace            string
 	domain               string
 	mappings             bool
+	devicePlugins        bool
+	pluginImage          string
 	webhookPort          int
 	webhookService       string
 	webhookConfiguration string
@@ -43,21 +45,23 @@ func parse(args []string, out io.Writer) (settings, error) {
 	flags := pflag.NewFlagSet("accelerator-operator", pflag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.SortFlags = false
-	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "file with the API server and credentials; empty: those of the pod")
-	flags.StringVar(&s.namespace, "namespace", "", "namespace of the operator's lease and Secret; empty: that of the pod")
-	flags.StringVar(&s.domain, "resource-namespace", v2.GroupVersion.Group, "domain of the resources, as the daemon's flag of that name")
-	flags.BoolVar(&s.mappings, "mappings", true, "admit pods, and publish the status of mappings")
+	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "file with the API server and credentials; empty: the pod's service account")
+	flags.StringVar(&s.namespace, "namespace", "", "namespace of the operator's lease and Secret, and of the device plugins; empty: that of the pod")
+	flags.StringVar(&s.domain, "resource-namespace", v2.GroupVersion.Group, "domain of names and resources; the same as the daemon's --resource-namespace")
+	flags.BoolVar(&s.mappings, "mappings", true, "replace names in pods, and publish the status of mappings")
+	flags.BoolVar(&s.devicePlugins, "device-plugins", true, "install the device plugins of FpgaDevicePlugins, in --namespace")
+	flags.StringVar(&s.pluginImage, "plugin-image", "accelerator-device-plugin", "REPOSITORY[:TAG] of the device plugins; without tag: that of the operator's version")
 	flags.IntVar(&s.webhookPort, "webhook-port", 9443, "TCP port of the webhook, at all addresses")
 	flags.StringVar(&s.webhookService, "webhook-service", "accelerator-operator", "Service of the webhook: the certificate is for SERVICE.NAMESPACE.svc")
-	flags.StringVar(&s.webhookConfiguration, "webhook-configuration", "", "MutatingWebhookConfiguration that gets the CA, in all its webhooks; empty: none")
-	flags.StringVar(&s.tlsSecret, "tls-secret", "accelerator-operator-tls", "Secret of the operator's CA; made when missing, overwritten when it has no CA")
-	flags.StringVar(&s.tlsCertDir, "tls-cert-dir", "", "directory with tls.crt and tls.key from elsewhere, which are read again when they change; empty: the operator makes its own, and only then the CA has a use")
-	flags.StringVar(&s.metricsAddress, "metrics-address", "127.0.0.1:9482", "where /metrics is served; 0: nowhere")
-	flags.StringVar(&s.healthAddress, "health-address", ":9481", "where /healthz and /readyz are served; 0: nowhere")
-	flags.BoolVar(&s.leaderElection, "leader-election", true, "only one replica writes the status of mappings and the CA; all admit pods")
+	flags.StringVar(&s.webhookConfiguration, "webhook-configuration", "", "MutatingWebhookConfiguration to whose webhooks the CA is written; empty: none")
+	flags.StringVar(&s.tlsSecret, "tls-secret", "accelerator-operator-tls", "Secret of the operator's CA; made if it is missing, overwritten if it has no CA")
+	flags.StringVar(&s.tlsCertDir, "tls-cert-dir", "", "directory with tls.crt and tls.key, which are read again when they change; empty: the operator makes its own CA and certificate")
+	flags.StringVar(&s.metricsAddress, "metrics-address", "127.0.0.1:9482", "address of /metrics; 0: not served")
+	flags.StringVar(&s.healthAddress, "health-address", ":9481", "address of /healthz and /readyz; 0: not served")
+	flags.BoolVar(&s.leaderElection, "leader-election", true, "only the replica with the lease writes statuses, the CA and the objects of plugins; false: each replica does")
 	flags.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&s.logFormat, "log-format", "json", "json or console")
-	flags.BoolVar(&s.version, "version", false, "print the version and end")
+	flags.BoolVar(&s.version, "version", false, "print the version and exit")
 	if err := flags.Parse(args); err != nil || s.version {
 		return s, err
 	}
@@ -70,7 +74,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	if s.namespace == "" {
 		text, err := os.ReadFile(namespaceFile)
 		if err != nil {
-			return s, fmt.Errorf("--namespace: empty, want a namespace, because this is no pod: %w", err)
+			return s, fmt.Errorf("--namespace: empty, want a namespace, because there is no service account of a pod: %w", err)
 		}
 		s.namespace = strings.TrimSpace(string(text))
 	}
@@ -86,6 +90,9 @@ func parse(args []string, out io.Writer) (settings, error) {
 		if all := f.problems(f.value); len(all) > 0 && (f.value != "" || f.name != "webhook-configuration") {
 			return s, fmt.Errorf("--%s: %q, want the name of an object: %s", f.name, f.value, all[0])
 		}
+	}
+	if s.pluginImage == "" || strings.ContainsAny(s.pluginImage, " \t\n") {
+		return s, fmt.Errorf("--plugin-image: %q, want REPOSITORY or REPOSITORY:TAG", s.pluginImage)
 	}
 	if s.webhookPort < 1 || s.webhookPort > 65535 {
 		return s, fmt.Errorf("--webhook-port: %d, want 1 to 65535", s.webhookPort)

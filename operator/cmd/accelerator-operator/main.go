@@ -25,7 +25,7 @@ var version = "devel"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// A second signal finds the default action again, and kills.
+	// A second signal has its default action again: it kills.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctrl.SetLogger(libraries)
 	klog.SetLogger(libraries)
 	stdlog.SetFlags(0)
-	stdlog.SetOutput(zap.NewStdLog(log.With(event.LibraryLog)).Writer()) // net/http: of handshakes that failed
+	stdlog.SetOutput(zap.NewStdLog(log.With(event.LibraryLog)).Writer()) // net/http logs failed handshakes, Helm wrong values
 
 	log.Info("operator started", event.OperatorStarted, event.Version(version), event.PID(os.Getpid()))
 	if err := serve(ctx, s, log); err != nil {

@@ -31,13 +31,14 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/certificate"
 	"b-com.com/accelerator-device-plugin/operator/controllers"
 	"b-com.com/accelerator-device-plugin/operator/metrics"
+	"b-com.com/accelerator-device-plugin/operator/plugins"
 )
 
 // path is where the API server sends pods.
 const path = "/pods"
 
-// readyTimeout bounds a check of readiness: less than the second that a kubelet waits, so that
-// the reason arrives.
+// readyTimeout bounds a check of readiness. It is less than the default timeout of a probe, so that
+// the kubelet gets the reason.
 const readyTimeout = 800 * time.Millisecond
 
 // serve blocks until the context ends or a part fails.
@@ -50,15 +51,15 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	// The API server has its own limits. client-go's five a second would take minutes for the
-	// status of some hundred mappings.
+	// The API server limits requests itself. With client-go's limit, five a second, the status of
+	// some hundred mappings would take minutes.
 	config.QPS = -1
 	config.UserAgent = "accelerator-operator/" + version
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			// Those of the injector. It may read no others.
+			// The injector's two objects: the operator has no right to read others.
 			ByObject: map[client.Object]cache.ByObject{
 				&admissionv1.MutatingWebhookConfiguration{}: {Field: fields.OneTermEqualSelector("metadata.name", s.webhookConfiguration)},
 				&corev1.Secret{}: {
@@ -85,7 +86,12 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	} else {
 		metrics.New(ctrlmetrics.Registry, version, nil)
 	}
-	// Without any check, /readyz would not exist.
+	if s.devicePlugins {
+		if err := plugins.Add(mgr, plugins.Settings{Version: version, Image: s.pluginImage, Namespace: s.namespace}, log.Named("plugins")); err != nil {
+			return err
+		}
+	}
+	// /readyz exists only if it has a check.
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return err
 	}
@@ -143,8 +149,8 @@ func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.M
 	)
 }
 
-// ready returns a check that a replica can admit pods: it serves TLS, its cache has been filled,
-// and API servers have once trusted its certificate. If trusted is nil, that is not asked.
+// ready returns a check that a replica can answer the webhook: it serves TLS, its cache has been
+// filled, and trusted has once returned no error. trusted may be nil.
 func ready(server webhook.Server, mappings cache.Cache, trusted func(context.Context) error) healthz.Checker {
 	serves := server.StartedChecker()
 	var once atomic.Bool

@@ -90,7 +90,7 @@ func (r *rig) actOnNode(ctx context.Context, s story.Step) (err error) {
 	return nil
 }
 
-// operate is what an operator does at the shell.
+// operate is what an administrator does at the shell.
 func operate(s story.Step) error {
 	switch s.Verb {
 	case "insmod":

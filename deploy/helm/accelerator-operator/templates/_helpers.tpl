@@ -2,7 +2,7 @@
 {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* The name of all objects of the namespace. */}}
+{{- /* The name of all namespaced objects. */}}
 {{- define "ao.name" -}}
 {{- $chart := include "ao.chart" . }}
 {{- if .Values.fullnameOverride }}
@@ -14,7 +14,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* The name of objects without namespace. */}}
+{{- /* The name of cluster-scoped objects. */}}
 {{- define "ao.clusterName" -}}
 {{ printf "%s-%s" .Release.Namespace (include "ao.name" .) }}
 {{- end }}
@@ -25,7 +25,7 @@ app.kubernetes.io/name: {{ include "ao.chart" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- /* A version of git may be longer than a label, and end otherwise than a label may. */}}
+{{- /* A git version may be longer than a label's value, and end in characters that it may not end in. */}}
 {{- define "ao.labels" -}}
 {{ include "ao.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
@@ -60,7 +60,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if and .Values.mappings.enabled (eq .Values.certificates.source "operator") }}true{{ end }}
 {{- end }}
 
-{{- /* The namespaces whose pods are not admitted, as JSON. */}}
+{{- /* The namespaces for whose pods the webhook is not called, as JSON. */}}
 {{- define "ao.excluded" -}}
 {{ append .Values.webhook.excludedNamespaces .Release.Namespace | uniq | sortAlpha | toJson }}
 {{- end }}

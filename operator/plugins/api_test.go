@@ -1,0 +1,420 @@
+package plugins
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"b-com.com/accelerator-device-plugin/operator/api/v1"
+)
+
+// operatorChart renders the operator's own chart.
+func operatorChart(t *testing.T) map[string]string {
+	t.Helper()
+	c, err := loader.LoadDir("../../deploy/helm/accelerator-operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]any{"devicePlugins": map[string]any{"enabled": true}}
+	top, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: "op", Namespace: settings.Namespace}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := engine.Render(c, top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// decode calls f with each object of a file.
+func decode(t *testing.T, file string, f func(client.Object)) {
+	t.Helper()
+	for _, text := range strings.Split(file, "\n---\n") {
+		raw, err := yamlutil.ToJSON([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
+		f(o.(client.Object))
+	}
+}
+
+// holds reports whether rules have a verb for a resource.
+func holds(rules []rbacv1.PolicyRule, group, resource, verb string) bool {
+	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+		return slices.Contains(r.APIGroups, group) && slices.Contains(r.Resources, resource) && slices.Contains(r.Verbs, verb) && len(r.ResourceNames) == 0
+	})
+}
+
+// The operator holds each rule that the chart of the plugins can grant: the API server would
+// refuse the role otherwise.
+func TestRole(t *testing.T) {
+	var held, granted []rbacv1.PolicyRule
+	decode(t, operatorChart(t)["accelerator-operator/templates/deviceplugins.yaml"], func(o client.Object) {
+		if role, ok := o.(*rbacv1.ClusterRole); ok {
+			held = append(held, role.Rules...)
+		}
+	})
+	raw, err := yamlutil.ToJSON([]byte(everything))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := object(t, "mode: region")
+	p.Spec.Values = &runtime.RawExtension{Raw: raw}
+	objects, err := newRenderer(t).Render(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if o.GetKind() == "Role" {
+			t.Error("the chart has a Role: compare its rules, too")
+		}
+		if o.GetKind() == "ClusterRole" {
+			var role rbacv1.ClusterRole
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+				t.Fatal(err)
+			}
+			granted = append(granted, role.Rules...)
+		}
+	}
+	if len(granted) == 0 {
+		t.Fatal("no rules are granted: what does the test show?")
+	}
+	for _, r := range granted {
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				for _, verb := range r.Verbs {
+					if !holds(held, group, resource, verb) {
+						t.Errorf("the operator does not hold %s %s of group %q", verb, resource, group)
+					}
+				}
+			}
+		}
+	}
+}
+
+// apiServer is a real API server, on which the controller runs with the rights that the operator's
+// chart gives. It has no controllers: nothing makes pods, and nothing is garbage-collected.
+type apiServer struct {
+	client.Client
+	t   *testing.T
+	ctx context.Context
+}
+
+// newAPIServer skips the test if ACCELERATOR_E2E_BIN, a directory with etcd and kube-apiserver, is
+// not set.
+func newAPIServer(t *testing.T) *apiServer {
+	t.Helper()
+	bin := os.Getenv("ACCELERATOR_E2E_BIN")
+	if bin == "" {
+		t.Skip("NOT RUN: ACCELERATOR_E2E_BIN is not set; make test-operator sets it if make e2e has built the programs")
+	}
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: bin, CRDDirectoryPaths: []string{"../../deploy/helm/accelerator-operator/files/crds"}, ErrorIfCRDPathMissing: true,
+	}
+	config, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := runtime.NewScheme()
+	if err := scheme.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := v1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := client.New(config, client.Options{Scheme: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &apiServer{admin, t, ctx}
+	c.must(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: settings.Namespace}}))
+	files := operatorChart(t)
+	for _, name := range []string{"serviceaccount", "rbac", "deviceplugins"} {
+		decode(t, files["accelerator-operator/templates/"+name+".yaml"], func(o client.Object) { c.must(c.Create(ctx, o)) })
+	}
+
+	operator := rest.CopyConfig(config)
+	operator.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + settings.Namespace + ":op-accelerator-operator"}
+	mgr, err := ctrl.NewManager(operator, ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Add(mgr, settings, zap.NewNop()); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func (c *apiServer) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// eventually waits until f returns nothing.
+func (c *apiServer) eventually(f func() string) {
+	c.t.Helper()
+	deadline, problem := time.After(20*time.Second), ""
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if problem = f(); problem == "" {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			c.t.Fatal(problem)
+		}
+	}
+}
+
+// condition waits for a condition of an object.
+func (c *apiServer) condition(name, kind string, status metav1.ConditionStatus, reason, message string) {
+	c.t.Helper()
+	c.eventually(func() string {
+		var p v1.FpgaDevicePlugin
+		c.must(c.Get(c.ctx, client.ObjectKey{Name: name}, &p))
+		got := meta.FindStatusCondition(p.Status.Conditions, kind)
+		if got == nil || got.Status != status || got.Reason != reason || !strings.Contains(got.Message, message) || got.ObservedGeneration != p.Generation {
+			return cmp.Diff(metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: p.Generation}, got)
+		}
+		return ""
+	})
+}
+
+// exists waits until an object of the plugins is there, or not.
+func (c *apiServer) exists(o client.Object, name string, want bool) {
+	c.t.Helper()
+	c.eventually(func() string {
+		err := c.Get(c.ctx, client.ObjectKey{Namespace: settings.Namespace, Name: name}, o)
+		if client.IgnoreNotFound(err) != nil {
+			return err.Error()
+		}
+		if got := err == nil; got != want {
+			return name + ": is not as wanted"
+		}
+		return ""
+	})
+}
+
+// edit changes an object of the API.
+func (c *apiServer) edit(name string, f func(*v1.FpgaDevicePlugin)) {
+	c.t.Helper()
+	c.eventually(func() string {
+		var p v1.FpgaDevicePlugin
+		c.must(c.Get(c.ctx, client.ObjectKey{Name: name}, &p))
+		f(&p)
+		if err := c.Update(c.ctx, &p); err != nil {
+			if !apierrors.IsConflict(err) {
+				c.t.Fatal(err)
+			}
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+func values(t *testing.T, v map[string]any) *runtime.RawExtension {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &runtime.RawExtension{Raw: raw}
+}
+
+const suffix = "-accelerator-device-plugin"
+
+func TestAPIServer(t *testing.T) {
+	c := newAPIServer(t)
+	create := func(name, spec string) {
+		p := object(t, spec)
+		p.Name, p.UID = name, ""
+		c.must(c.Create(c.ctx, p))
+	}
+	daemonSet := &appsv1.DaemonSet{}
+
+	// Intel's sample.
+	create("a", "{image: 'intel/intel-fpga-plugin:0.34.0', initImage: 'intel/intel-fpga-initcontainer:0.34.0', mode: region, logLevel: 4, nodeSelector: {fpga: a}}")
+	c.condition("a", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
+	c.condition("a", v1.ConditionImageReplaced, metav1.ConditionTrue, "IntelsImage", "intel/intel-fpga-plugin:0.34.0")
+	c.condition("a", v1.ConditionInitImageUnneeded, metav1.ConditionTrue, "OneImage", "")
+	c.condition("a", v1.ConditionAvailable, metav1.ConditionFalse, "RollingOut", "")
+	c.exists(daemonSet, "a"+suffix, true)
+
+	// The status follows the DaemonSet, its pods and their nodes.
+	c.must(c.Create(c.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
+	node := &corev1.Node{}
+	c.must(c.Get(c.ctx, client.ObjectKey{Name: "n1"}, node))
+	node.Status.Capacity = corev1.ResourceList{"fpga.intel.com/region-x": resource.MustParse("3"), "cpu": resource.MustParse("7")}
+	node.Status.Allocatable = corev1.ResourceList{"fpga.intel.com/region-x": resource.MustParse("2"), "cpu": resource.MustParse("6")}
+	c.must(c.Status().Update(c.ctx, node))
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: settings.Namespace, Name: "p", Labels: daemonSet.Spec.Template.Labels},
+		Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	c.must(c.Create(c.ctx, pod))
+	pod.Status.Phase = corev1.PodPending
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
+	c.must(c.Status().Update(c.ctx, pod))
+	set := func(ready int32) {
+		c.exists(daemonSet, "a"+suffix, true)
+		daemonSet.Status = appsv1.DaemonSetStatus{ObservedGeneration: daemonSet.Generation, DesiredNumberScheduled: 1, CurrentNumberScheduled: 1, UpdatedNumberScheduled: 1, NumberReady: ready, NumberAvailable: ready}
+		c.must(c.Status().Update(c.ctx, daemonSet))
+	}
+	set(0)
+	c.condition("a", v1.ConditionAvailable, metav1.ConditionFalse, "PodsWaiting", "0 of 1 nodes have a ready plugin; pod p on n1: ImagePullBackOff: no such image")
+	pod.Status.Phase, pod.Status.ContainerStatuses = corev1.PodRunning, nil
+	c.must(c.Status().Update(c.ctx, pod))
+	set(1)
+	c.condition("a", v1.ConditionAvailable, metav1.ConditionTrue, "Ready", "1 of 1 nodes")
+	c.eventually(func() string {
+		var p v1.FpgaDevicePlugin
+		c.must(c.Get(c.ctx, client.ObjectKey{Name: "a"}, &p))
+		p.Status.Conditions = nil
+		return cmp.Diff(v1.FpgaDevicePluginStatus{
+			ControlledDaemonSet:    &corev1.ObjectReference{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: settings.Namespace, Name: "a" + suffix, UID: daemonSet.UID},
+			DesiredNumberScheduled: 1, NumberReady: 1, NodeNames: []string{"n1"}, Devices: 3, UnhealthyDevices: 1,
+		}, p.Status)
+	})
+	var events eventsv1.EventList
+	c.eventually(func() string {
+		c.must(c.List(c.ctx, &events, client.InNamespace("default")))
+		for _, e := range events.Items {
+			if e.Reason == "PodsWaiting" && e.Type == corev1.EventTypeWarning && e.Regarding.Name == "a" {
+				return ""
+			}
+		}
+		return "no Kubernetes Event PodsWaiting"
+	})
+
+	// Drift.
+	c.exists(daemonSet, "a"+suffix, true)
+	daemonSet.Spec.Template.Spec.Containers[0].Image = "evil"
+	delete(daemonSet.Labels, labelManagedBy)
+	c.must(c.Update(c.ctx, daemonSet))
+	c.eventually(func() string {
+		c.must(c.Get(c.ctx, client.ObjectKeyFromObject(daemonSet), daemonSet))
+		return cmp.Diff("registry.example.com/accelerator-device-plugin:v1.2.3 accelerator-operator",
+			daemonSet.Spec.Template.Spec.Containers[0].Image+" "+daemonSet.Labels[labelManagedBy])
+	})
+	configMap := &corev1.ConfigMap{}
+	c.exists(configMap, "a"+suffix, true)
+	c.must(c.Delete(c.ctx, configMap))
+	c.exists(configMap, "a"+suffix, true)
+
+	// An object that is wanted no more.
+	role := &rbacv1.ClusterRole{}
+	bound := func(name string, want bool) {
+		t.Helper()
+		c.eventually(func() string {
+			if err := c.Get(c.ctx, client.ObjectKey{Name: name}, role); (err == nil) != want {
+				return name + " is not as wanted"
+			}
+			return ""
+		})
+	}
+	c.edit("a", func(p *v1.FpgaDevicePlugin) {
+		p.Spec.Values = values(t, map[string]any{"events": true, "nodeAnnotation": true})
+	})
+	bound(settings.Namespace+"-a"+suffix, true)
+	c.condition("a", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
+	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
+	bound(settings.Namespace+"-a"+suffix, false)
+
+	// Bad values: what is there stays.
+	c.edit("a", func(p *v1.FpgaDevicePlugin) {
+		p.Spec.Values = values(t, map[string]any{"minReadySeconds": "soon"})
+	})
+	c.condition("a", v1.ConditionAccepted, metav1.ConditionFalse, "InvalidValues", "'/minReadySeconds': got string, want integer")
+	c.condition("a", v1.ConditionAvailable, metav1.ConditionFalse, "InvalidValues", "")
+	c.exists(daemonSet, "a"+suffix, true)
+	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
+	c.condition("a", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
+
+	// A kind that the cluster does not know.
+	c.edit("a", func(p *v1.FpgaDevicePlugin) {
+		p.Spec.Values = values(t, map[string]any{"podMonitor": map[string]any{"enabled": true}})
+	})
+	c.condition("a", v1.ConditionAccepted, metav1.ConditionFalse, "ApplyFailed", "PodMonitor")
+	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
+	c.condition("a", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
+
+	// Two objects for the same nodes: the name decides between those of one second.
+	create("b", "nodeSelector: {fpga: a}")
+	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a")
+	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.NodeSelector["fpga"] = "b" })
+	c.condition("b", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
+	c.exists(daemonSet, "b"+suffix, true)
+	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.NodeSelector = nil })
+	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a")
+	c.exists(daemonSet, "b"+suffix, false)
+	c.must(c.Delete(c.ctx, &v1.FpgaDevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "a"}}))
+	c.condition("b", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
+	c.exists(daemonSet, "b"+suffix, true)
+	for _, owner := range daemonSet.OwnerReferences {
+		if owner.Kind != v1.KindFpgaDevicePlugin || owner.Name != "b" || owner.Controller == nil || !*owner.Controller {
+			t.Errorf("owner %+v", owner)
+		}
+	}
+
+	// Objects that are not its own are left alone: those of a Helm release, or of the operator.
+	c.must(c.Create(c.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: settings.Namespace, Name: "c" + suffix, Labels: map[string]string{"x": "y"}}}))
+	create("c", "nodeSelector: {fpga: c}")
+	c.condition("c", v1.ConditionAccepted, metav1.ConditionFalse, "ForeignObject", "ServiceAccount c"+suffix+" is there")
+	account := &corev1.ServiceAccount{}
+	c.exists(account, "c"+suffix, true)
+	if len(account.OwnerReferences) > 0 || account.Labels[labelManagedBy] != "" {
+		t.Errorf("%+v was changed", account)
+	}
+	c.must(c.Delete(c.ctx, account))
+	c.condition("c", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
+}

@@ -1,0 +1,312 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/operator/api/v1"
+	"b-com.com/accelerator-device-plugin/operator/metrics"
+)
+
+// Add has a manager run the controller, under the lease if it has one.
+func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
+	renderer, err := NewRenderer(s)
+	if err != nil {
+		return err
+	}
+	kinds, err := renderer.kinds()
+	if err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	// A cache of its own: of what the cluster has, the controller keeps little.
+	ours := labels.SelectorFromSet(labels.Set{labelManagedBy: manager})
+	namespace := map[string]cache.Config{s.Namespace: {}}
+	byObject := map[client.Object]cache.ByObject{
+		&corev1.Node{}: {Transform: trimNode},
+		&corev1.Pod{}:  {Transform: trimPod, Namespaces: namespace, Label: labels.SelectorFromSet(labels.Set{labelName: chartName})},
+	}
+	var owned []*metav1.PartialObjectMetadata
+	for _, kind := range kinds {
+		mapping, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+		if meta.IsNoMatchError(err) {
+			continue // monitoring that is not installed; if it is later, a restart watches it
+		} else if err != nil {
+			return err
+		}
+		object := &metav1.PartialObjectMetadata{}
+		object.SetGroupVersionKind(kind)
+		options := cache.ByObject{Label: ours}
+		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+			options.Namespaces = namespace
+		}
+		byObject[object] = options
+		owned = append(owned, object)
+	}
+	c, err := cluster.New(mgr.GetConfig(), func(o *cluster.Options) {
+		o.Scheme, o.HTTPClient = scheme, mgr.GetHTTPClient()
+		o.Cache = cache.Options{ByObject: byObject, DefaultTransform: cache.TransformStripManagedFields()}
+	})
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(c); err != nil {
+		return err
+	}
+	metrics.Plugins(ctrlmetrics.Registry, c.GetCache())
+	r := &reconciler{
+		client: c.GetClient(), live: c.GetAPIReader(), renderer: renderer, owned: owned,
+		recorder: c.GetEventRecorder(manager), log: log,
+	}
+	all := handler.EnqueueRequestsFromMapFunc(r.all)
+	b := ctrl.NewControllerManagedBy(mgr).Named("plugins").
+		// Each of them, because two objects may want the same nodes.
+		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&v1.FpgaDevicePlugin{}), all, predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&corev1.Node{}), all, predicate.Funcs{UpdateFunc: devicesChanged})).
+		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&corev1.Pod{}), handler.EnqueueRequestsFromMapFunc(instance)))
+	for _, object := range owned {
+		b = b.WatchesRawSource(source.Kind(c.GetCache(), client.Object(object),
+			handler.EnqueueRequestForOwner(scheme, c.GetRESTMapper(), &v1.FpgaDevicePlugin{}, handler.OnlyControllerOwner())))
+	}
+	return b.Complete(r)
+}
+
+// kinds returns the kinds that the chart can render.
+func (r *Renderer) kinds() ([]schema.GroupVersionKind, error) {
+	p := &v1.FpgaDevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: v1.FpgaDevicePluginSpec{Mode: "region"}}
+	raw, err := yaml.YAMLToJSON([]byte(everything))
+	if err != nil {
+		return nil, err
+	}
+	p.Spec.Values = &runtime.RawExtension{Raw: raw}
+	objects, err := r.Render(context.Background(), p)
+	if err != nil {
+		return nil, err
+	}
+	kinds := map[schema.GroupVersionKind]bool{}
+	for _, o := range objects {
+		kinds[o.GroupVersionKind()] = true
+	}
+	return slices.Collect(maps.Keys(kinds)), nil
+}
+
+// trimNode keeps the name and the numbers of devices.
+func trimNode(object any) (any, error) {
+	if n, ok := object.(*corev1.Node); ok {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion},
+			Status:     corev1.NodeStatus{Capacity: n.Status.Capacity, Allocatable: n.Status.Allocatable},
+		}, nil
+	}
+	return object, nil
+}
+
+// trimPod keeps where a pod is, and why it does not run.
+func trimPod(object any) (any, error) {
+	if p, ok := object.(*corev1.Pod); ok {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels, DeletionTimestamp: p.DeletionTimestamp,
+			},
+			Spec: corev1.PodSpec{NodeName: p.Spec.NodeName},
+			Status: corev1.PodStatus{
+				Phase: p.Status.Phase, Conditions: p.Status.Conditions,
+				InitContainerStatuses: p.Status.InitContainerStatuses, ContainerStatuses: p.Status.ContainerStatuses,
+			},
+		}, nil
+	}
+	return object, nil
+}
+
+// devicesChanged reports whether a node's resources changed. Kubelets write their nodes every
+// few minutes, also if nothing changed.
+func devicesChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Node)
+	after, ok2 := e.ObjectNew.(*corev1.Node)
+	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status, after.Status)
+}
+
+// instance returns the object that a pod is of.
+func instance(_ context.Context, pod client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: pod.GetLabels()[labelInstance]}}}
+}
+
+type reconciler struct {
+	client   client.Client // reads from the cache
+	live     client.Reader
+	renderer *Renderer
+	owned    []*metav1.PartialObjectMetadata // of the kinds that are watched
+	recorder events.EventRecorder
+	log      *zap.Logger
+}
+
+// all returns each FpgaDevicePlugin.
+func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	var list v1.FpgaDevicePluginList
+	if err := r.client.List(ctx, &list); err != nil {
+		return nil // from the cache: only before it is filled, and then each is enqueued
+	}
+	for _, p := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: p.Name}})
+	}
+	return requests
+}
+
+// Reconcile implements [reconcile.Reconciler]. It applies all objects again each time: what was
+// changed is repaired, and what was not changed costs the API server no write.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	p := &v1.FpgaDevicePlugin{}
+	if err := r.client.Get(ctx, req.NamespacedName, p); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if p.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil // the garbage collector deletes what it owns
+	}
+	before := p.DeepCopy()
+	reason, refused := r.install(ctx, p)
+	err := r.publish(ctx, before, p, reason, refused)
+	if reason == reasonForeignObject || reason == reasonApplyFailed {
+		err = errors.Join(refused, err) // may end without a change of an FpgaDevicePlugin: try again
+	}
+	return reconcile.Result{}, err
+}
+
+// Reasons of the condition Accepted.
+const (
+	reasonApplied       = "Applied"
+	reasonInvalidValues = "InvalidValues" // the former objects stay
+	reasonSameNodes     = "SameNodes"     // the objects are deleted
+	reasonForeignObject = "ForeignObject"
+	reasonApplyFailed   = "ApplyFailed"
+)
+
+// install applies the objects of p, and deletes those of an earlier spec. It returns the
+// reason of the condition Accepted, and an error if that is false.
+func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (string, error) {
+	var list v1.FpgaDevicePluginList
+	if err := r.client.List(ctx, &list); err != nil {
+		return reasonApplyFailed, err
+	}
+	for _, other := range list.Items {
+		if other.DeletionTimestamp == nil && older(&other, p) && !disjoint(nodeSelector(&other), nodeSelector(p)) {
+			// Two plugins on a node would overwrite each other's list of devices.
+			if err := r.prune(ctx, p, nil); err != nil {
+				return reasonApplyFailed, err
+			}
+			return reasonSameNodes, fmt.Errorf("a node may match the node selector of %s, which is older, too: want one label of both with different values", other.Name)
+		}
+	}
+	objects, err := r.renderer.Render(ctx, p)
+	if err != nil {
+		return reasonInvalidValues, err
+	}
+	for _, o := range objects {
+		there := &metav1.PartialObjectMetadata{}
+		there.SetGroupVersionKind(o.GroupVersionKind())
+		err := r.live.Get(ctx, client.ObjectKeyFromObject(o), there)
+		if err == nil && !metav1.IsControlledBy(there, p) {
+			return reasonForeignObject, fmt.Errorf("%s %s is there and is not of this object: want it deleted, or another name", o.GetKind(), o.GetName())
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return reasonApplyFailed, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	for _, o := range objects {
+		if err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.ForceOwnership, client.FieldOwner(manager)); err != nil {
+			return reasonApplyFailed, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	if err := r.prune(ctx, p, objects); err != nil {
+		return reasonApplyFailed, err
+	}
+	return reasonApplied, nil
+}
+
+// older reports whether a was there before b.
+func older(a, b *v1.FpgaDevicePlugin) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name < b.Name
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// prune deletes the objects of p that are not among these.
+func (r *reconciler) prune(ctx context.Context, p *v1.FpgaDevicePlugin, keep []*unstructured.Unstructured) error {
+	for _, kind := range r.owned {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersionKind())
+		if err := r.client.List(ctx, list, client.MatchingLabels{labelInstance: p.Name}); err != nil {
+			return err
+		}
+		for _, object := range list.Items {
+			kept := slices.ContainsFunc(keep, func(o *unstructured.Unstructured) bool {
+				return o.GetName() == object.Name && o.GroupVersionKind() == kind.GroupVersionKind()
+			})
+			if kept || object.DeletionTimestamp != nil || !metav1.IsControlledBy(&object, p) {
+				continue
+			}
+			object.SetGroupVersionKind(kind.GroupVersionKind())
+			err := r.client.Delete(ctx, &object, client.Preconditions{UID: &object.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("%s %s: %w", kind.Kind, object.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// daemonSet returns the DaemonSet of p, or nil. It is read from the API server, because the
+// status of one that was applied just now is compared with its generation.
+func (r *reconciler) daemonSet(ctx context.Context, p *v1.FpgaDevicePlugin) (*appsv1.DaemonSet, error) {
+	var list appsv1.DaemonSetList
+	if err := r.live.List(ctx, &list, client.InNamespace(r.renderer.settings.Namespace), client.MatchingLabels{labelInstance: p.Name}); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if d := &list.Items[i]; d.DeletionTimestamp == nil && metav1.IsControlledBy(d, p) {
+			return d, nil
+		}
+	}
+	return nil, nil
+}
+
+// short returns a message that fits a condition and a Kubernetes Event.
+func short(text string) string {
+	const most = 900
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,310 @@
+package plugins
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/deploy/helm"
+	"b-com.com/accelerator-device-plugin/operator/api/v1"
+)
+
+const (
+	chartName = "accelerator-device-plugin"
+	intelName = "intel-fpga-plugin" // of Intel's image
+
+	// debugLevel is the first level of Intel's plugin, which logs with klog, that is debug here.
+	debugLevel = 4
+
+	// manager owns the fields of the objects, and is the value of their label managed-by.
+	manager = "accelerator-operator"
+
+	labelManagedBy = "app.kubernetes.io/managed-by"
+	labelName      = "app.kubernetes.io/name"
+	labelInstance  = "app.kubernetes.io/instance"
+)
+
+// Settings of a [Renderer].
+type Settings struct {
+	Version   string // of the operator; also the tag of images without one
+	Image     string // REPOSITORY[:TAG][@DIGEST], where the object names none
+	Namespace string // of the objects
+}
+
+// Renderer renders the chart of the plugins. It may be used concurrently.
+type Renderer struct {
+	settings Settings
+	chart    *chart.Chart
+}
+
+// NewRenderer loads the chart that the program has in it.
+func NewRenderer(s Settings) (*Renderer, error) {
+	var files []*archive.BufferedFile
+	err := fs.WalkDir(helm.DevicePlugin, chartName, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := helm.DevicePlugin.ReadFile(name)
+		files = append(files, &archive.BufferedFile{Name: strings.TrimPrefix(name, chartName+"/"), Data: data})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c, err := loader.LoadFiles(files)
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", chartName, err)
+	}
+	c.Metadata.AppVersion = s.Version
+	return &Renderer{s, c}, nil
+}
+
+// Render returns the objects that an FpgaDevicePlugin stands for, in the order in which they are
+// applied. An error is the user's: it names the key.
+func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstructured.Unstructured, error) {
+	values, err := r.values(p)
+	if err != nil {
+		return nil, err
+	}
+	options := common.ReleaseOptions{Name: p.Name, Namespace: r.settings.Namespace, Revision: 1, IsInstall: true}
+	top, err := util.ToRenderValues(r.chart, values, options, nil)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	files, err := engine.Engine{}.RenderWithContext(ctx, r.chart, top)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "/NOTES.txt") })
+	_, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder) // hooks are apart
+	if err != nil {
+		return nil, refusal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, m := range manifests {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(m.Content), &u.Object); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Name, err)
+		}
+		labels := u.GetLabels()
+		labels[labelManagedBy] = manager
+		u.SetLabels(labels)
+		u.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(p, v1.GroupVersion.WithKind(v1.KindFpgaDevicePlugin))})
+		objects = append(objects, u)
+	}
+	return objects, nil
+}
+
+// values returns what the object sets of the chart's values: its fields, and over them
+// spec.values.
+func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
+	values, err := specValues(p)
+	if err != nil {
+		return nil, err
+	}
+	// The release's name makes the names of two objects differ.
+	for _, key := range []string{"nameOverride", "fullnameOverride"} {
+		if _, ok := values[key]; ok {
+			return nil, fmt.Errorf("spec.values.%s: set by the operator: the name of the object", key)
+		}
+	}
+	config := map[string]any{"mode": "af"}
+	fields := map[string]any{"config": config, "image": r.image(p.Spec.Image)}
+	if p.Spec.Mode != "" {
+		config["mode"] = p.Spec.Mode
+	}
+	if p.Spec.Mode == "region" {
+		// Intel's plugins of this mode come with the hook that programs.
+		fields["programming"] = map[string]any{"enabled": true}
+	}
+	if p.Spec.LogLevel >= debugLevel {
+		config["logLevel"] = "debug"
+	}
+	if len(p.Spec.NodeSelector) > 0 {
+		fields["nodeSelector"] = p.Spec.NodeSelector
+	}
+	if len(p.Spec.Tolerations) > 0 {
+		fields["tolerations"] = p.Spec.Tolerations
+	}
+	// Helm's functions know maps of any alone.
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		return nil, err
+	}
+	var plain map[string]any
+	if err := json.Unmarshal(raw, &plain); err != nil {
+		return nil, err
+	}
+	return util.MergeTables(values, plain), nil
+}
+
+// specValues returns spec.values.
+func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
+	if p.Spec.Values == nil {
+		return map[string]any{}, nil
+	}
+	values, err := common.ReadValues(p.Spec.Values.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("spec.values: %w", err)
+	}
+	return values, nil
+}
+
+// image returns the values of an image. The operator's is used if the reference is empty or
+// Intel's.
+func (r *Renderer) image(reference string) map[string]any {
+	if repository, _, _ := splitImage(reference); repository == "" || isIntels(repository) {
+		reference = r.settings.Image
+	}
+	repository, tag, digest := splitImage(reference)
+	return map[string]any{"repository": repository, "tag": tag, "digest": digest}
+}
+
+// splitImage returns the parts of REPOSITORY[:TAG][@DIGEST].
+func splitImage(reference string) (repository, tag, digest string) {
+	repository, digest, _ = strings.Cut(reference, "@")
+	if colon := strings.LastIndexByte(repository, ':'); colon > strings.LastIndexByte(repository, '/') {
+		repository, tag = repository[:colon], repository[colon+1:]
+	}
+	return repository, tag, digest
+}
+
+func isIntels(repository string) bool {
+	return repository[strings.LastIndexByte(repository, '/')+1:] == intelName
+}
+
+// refusal returns the sentence of an error of Helm that concerns the values.
+func refusal(err error) error {
+	text := err.Error()
+	// The schema's: a line of introduction, the chart's name, and one line for each key.
+	if strings.Contains(text, "\n- at '") {
+		var lines []string
+		for line := range strings.Lines(text) {
+			if line, ok := strings.CutPrefix(strings.TrimSpace(line), "- at "); ok {
+				lines = append(lines, line)
+			}
+		}
+		return errors.New("values: " + strings.Join(lines, "; "))
+	}
+	// The templates': execution error at (FILE:LINE:COLUMN): SENTENCE
+	if place, sentence, ok := strings.Cut(text, "): "); ok && strings.HasPrefix(place, "execution error at (") {
+		return errors.New("values: " + sentence)
+	}
+	return fmt.Errorf("values: %w", err)
+}
+
+// nodeSelector returns the labels of the nodes of an object, also if it cannot be rendered.
+func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
+	values, err := specValues(p)
+	over, there := values["nodeSelector"]
+	if err != nil || !there {
+		return p.Spec.NodeSelector
+	}
+	labels := map[string]string{}
+	if over != nil { // null takes all labels away
+		maps.Copy(labels, p.Spec.NodeSelector)
+	}
+	more, _ := over.(map[string]any)
+	for key, value := range more {
+		if text, ok := value.(string); ok { // the chart refuses others
+			labels[key] = text
+		}
+	}
+	return labels
+}
+
+// disjoint reports whether no node has the labels of both selectors.
+func disjoint(a, b map[string]string) bool {
+	for key, value := range a {
+		if other, ok := b[key]; ok && other != value {
+			return true
+		}
+	}
+	return false
+}
+
+// offers returns a func that reports whether plugins with these values may offer a resource.
+func (r *Renderer) offers(values map[string]any) (func(resource string) bool, error) {
+	all, err := util.CoalesceValues(r.chart, values)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	var v struct {
+		Config struct {
+			Mode, ResourceName, ResourceNamespace string
+			Resources                             []struct{ Name string }
+		}
+		NodeAnnotation bool
+	}
+	v.Config.ResourceName, v.Config.ResourceNamespace = "b-com.com/accelerator", "fpga.intel.com"
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return nil, err
+	}
+	named := map[string]bool{}
+	for _, rule := range v.Config.Resources {
+		named[rule.Name] = true
+	}
+	var prefixes []string
+	switch v.Config.Mode {
+	case "single", "pool":
+		named[v.Config.ResourceName] = true
+	case "af":
+		prefixes = []string{"af-"}
+	default:
+		prefixes = []string{"region-"}
+	}
+	if v.NodeAnnotation {
+		prefixes = []string{"af-", "region-"}
+	}
+	return func(resource string) bool {
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(resource, v.Config.ResourceNamespace+"/"+prefix) {
+				return true
+			}
+		}
+		return named[resource]
+	}, nil
+}
+
+// everything is values that render each kind of the chart.
+const everything = `
+image: {repository: a, tag: b}
+imagePullSecrets: [{name: a}]
+config: {resourceNamespace: example.com, httpAddress: ":9480", recoveryHold: 10s, exclude: ["3b:00.0"]}
+nodeAnnotation: true
+events: true
+kubelet: {rootDir: /a, devicePluginDir: /b}
+simulatedNode: /a
+programming: {enabled: true, hostDir: /a, store: /b, seLinuxType: spc_t}
+serviceAccount: {annotations: {a: b}}
+seLinuxType: spc_t
+priorityClassName: a
+tolerations: [{key: a, operator: Equal, value: b, effect: NoSchedule}]
+nodeSelector: {a: b}
+nodeFeatureDiscovery: {enabled: true, labels: [a]}
+podLabels: {a: b}
+podAnnotations: {a: b}
+podMonitor: {enabled: true, labels: {a: b}, interval: 15s}
+scrapers: [{ipBlock: {cidr: 10.0.0.0/8}}]
+prometheusRule: {enabled: true, labels: {a: b}}
+dashboard: {enabled: true, labels: {a: b}}
+`

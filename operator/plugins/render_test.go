@@ -1,0 +1,392 @@
+package plugins
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/deploy/helm"
+	"b-com.com/accelerator-device-plugin/operator/api/v1"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var settings = Settings{Version: "v1.2.3", Image: "registry.example.com/accelerator-device-plugin", Namespace: "fpga-system"}
+
+func newRenderer(t testing.TB) *Renderer {
+	t.Helper()
+	r, err := NewRenderer(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// object returns an FpgaDevicePlugin with this spec, in YAML.
+func object(t testing.TB, spec string) *v1.FpgaDevicePlugin {
+	t.Helper()
+	p := &v1.FpgaDevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "sample", UID: "1234"}}
+	if err := yaml.UnmarshalStrict([]byte(spec), &p.Spec); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// rendered returns the objects in YAML, or the error.
+func rendered(t testing.TB, p *v1.FpgaDevicePlugin) (string, error) {
+	t.Helper()
+	objects, err := newRenderer(t).Render(context.Background(), p)
+	var all []string
+	for _, o := range objects {
+		text, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(text))
+	}
+	return strings.Join(all, "---\n"), err
+}
+
+func TestRender(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, files)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p v1.FpgaDevicePlugin
+			if err := yaml.UnmarshalStrict(raw, &p); err != nil {
+				t.Fatal(err)
+			}
+			p.UID = "1234"
+			got, err := rendered(t, &p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("%s (go test ./plugins -update) (-want +got):\n%s", golden, diff)
+			}
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for _, tc := range []struct{ name, spec, want string }{
+		{"unknown key", "values: {colour: red}", "values: '': additional properties 'colour' not allowed"},
+		{"wrong type", "values: {minReadySeconds: soon}", "values: '/minReadySeconds': got string, want integer"},
+		{"scalar for a table", "values: {image: x}", "values: '/image': got string, want object"},
+		{"unknown mode", "values: {config: {mode: afu}}", "values: '/config/mode': value must be one of"},
+		{"two mistakes", "values: {config: {mode: afu}, events: 1}", "'/events': got number, want boolean"},
+		{"what the templates refuse", "values: {config: {events: true}}", "values: config.events: set by the chart: want events: true beside config"},
+		{"programming without its mode", "{mode: region, values: {config: {mode: af}}}", "values: programming.enabled: not with config.mode af"},
+		{"name", "values: {fullnameOverride: x}", "spec.values.fullnameOverride: set by the operator"},
+		{"short name", "values: {nameOverride: x}", "spec.values.nameOverride: set by the operator"},
+		{"tag of the image", "image: 'x:a b'", "values: '/image/tag': 'a b' does not match pattern"},
+		{"toleration", "tolerations: [{operator: Sometimes}]", "values: '/tolerations/0/operator': value must be one of"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := rendered(t, object(t, tc.spec))
+			if err == nil || got != "" || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want %q in one line; objects:\n%s", err, tc.want, got)
+			}
+		})
+	}
+}
+
+// podSpec returns that of an object's DaemonSet.
+func podSpec(t *testing.T, p *v1.FpgaDevicePlugin) corev1.PodSpec {
+	t.Helper()
+	objects, err := newRenderer(t).Render(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := objects[len(objects)-1]
+	if last.GetKind() != "DaemonSet" {
+		t.Fatalf("last object: %s", last.GetKind())
+	}
+	var daemonSet appsv1.DaemonSet
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(last.Object, &daemonSet); err != nil {
+		t.Fatal(err)
+	}
+	return daemonSet.Spec.Template.Spec
+}
+
+func TestImage(t *testing.T) {
+	const own = "registry.example.com/accelerator-device-plugin:v1.2.3"
+	digest := "@sha256:" + strings.Repeat("0a", 32)
+	for _, tc := range []struct{ spec, want string }{
+		{"{}", own},
+		{"image: intel/intel-fpga-plugin:0.34.0", own},
+		{"image: intel-fpga-plugin", own},
+		{"image: registry:5000/a/intel-fpga-plugin" + digest, own},
+		{"image: intel/intel-fpga-plugin-b", "intel/intel-fpga-plugin-b:v1.2.3"},
+		{"image: registry:5000/adp", "registry:5000/adp:v1.2.3"},
+		{"image: registry:5000/adp:v7", "registry:5000/adp:v7"},
+		{"image: registry:5000/adp:v7" + digest, "registry:5000/adp" + digest},
+		{"values: {image: {tag: v8}}", "registry.example.com/accelerator-device-plugin:v8"},
+		{"{image: 'a/b:v7', values: {image: {repository: c}}}", "c:v7"},
+	} {
+		if got := podSpec(t, object(t, tc.spec)).Containers[0].Image; got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.spec, got, tc.want)
+		}
+	}
+}
+
+// Values win over fields, and null takes a default away, as with Helm.
+func TestValuesWin(t *testing.T) {
+	spec := podSpec(t, object(t, "{nodeSelector: {a: u, b: u}, values: {nodeSelector: {b: v, c: v}, tolerations: [], priorityClassName: null}}"))
+	if diff := cmp.Diff(map[string]string{"a": "u", "b": "v", "c": "v"}, spec.NodeSelector); diff != "" {
+		t.Error(diff)
+	}
+	if len(spec.Tolerations) != 0 || spec.PriorityClassName != "" {
+		t.Errorf("tolerations %v, priority class %q", spec.Tolerations, spec.PriorityClassName)
+	}
+}
+
+// leaves calls f with each text below a value, and replaces it by the result.
+func leaves(value any, f func(string) string) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key := range value {
+			value[key] = leaves(value[key], f)
+		}
+	case []any:
+		for i := range value {
+			value[i] = leaves(value[i], f)
+		}
+	case string:
+		return f(value)
+	}
+	return value
+}
+
+// Values are data: no text among them is run as a template, or ends the line that it is in.
+func TestInjection(t *testing.T) {
+	r := newRenderer(t)
+	count := func() int {
+		var values any
+		n := 0
+		if err := yaml.Unmarshal([]byte(everything), &values); err != nil {
+			t.Fatal(err)
+		}
+		leaves(values, func(s string) string { n++; return s })
+		return n
+	}()
+	for _, payload := range []string{"{{ fail \"run\" }}", "x\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: x}\n#", "x\n      hostPID: true\n      #", "x, operator: In}\n              - {key: y"} {
+		accepted := 0
+		for n := range count {
+			var values any
+			if err := yaml.Unmarshal([]byte(everything), &values); err != nil {
+				t.Fatal(err)
+			}
+			was, i := "", 0
+			values = leaves(values, func(s string) string {
+				if i++; i-1 == n {
+					was = s
+					return payload
+				}
+				return s
+			})
+			raw, err := json.Marshal(values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := object(t, "mode: region")
+			p.Spec.Values = &runtime.RawExtension{Raw: raw}
+			objects, err := r.Render(context.Background(), p)
+			if err != nil {
+				if !strings.Contains(err.Error(), "values: '/") {
+					t.Errorf("%q instead of %q: %v, want an error of the schema", payload, was, err)
+				}
+				continue
+			}
+			accepted++
+			var kinds []string
+			whole := false // the text is there, as it was given
+			for _, o := range objects {
+				kinds = append(kinds, o.GetKind())
+				leaves(o.Object, func(s string) string {
+					whole = whole || strings.Contains(s, payload)
+					return s
+				})
+			}
+			if diff := cmp.Diff(everyKind, kinds); diff != "" || !whole {
+				t.Errorf("%q instead of %q: whole %v, kinds (-want +got):\n%s", payload, was, whole, diff)
+			}
+		}
+		if accepted == 0 {
+			t.Errorf("%q is refused everywhere: what does the test show?", payload)
+		}
+	}
+	for _, f := range r.chart.Templates {
+		if slices.Contains(strings.FieldsFunc(string(f.Data), func(c rune) bool { return strings.ContainsRune(" (){}|\n", c) }), "tpl") {
+			t.Errorf("%s calls tpl", f.Name)
+		}
+	}
+}
+
+var everyKind = []string{"NetworkPolicy", "ServiceAccount", "ConfigMap", "ConfigMap", "ClusterRole", "ClusterRoleBinding", "DaemonSet", "PodMonitor", "PrometheusRule"}
+
+// Each kind that stands in a template is watched, and deleted when it is wanted no more.
+func TestKinds(t *testing.T) {
+	r := newRenderer(t)
+	want := map[string]bool{}
+	for _, f := range r.chart.Templates {
+		if strings.HasPrefix(f.Name, "templates/tests/") {
+			continue
+		}
+		for _, match := range regexp.MustCompile(`(?m)^kind: (\w+)$`).FindAllSubmatch(f.Data, -1) {
+			want[string(match[1])] = true
+		}
+	}
+	kinds, err := r.kinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, kind := range kinds {
+		got[kind.Kind] = true
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(got) < 8 {
+		t.Errorf("(-templates +got):\n%s", diff)
+	}
+}
+
+// The chart that is rendered is the one that Helm installs, with the operator's own version.
+func TestChart(t *testing.T) {
+	raw, err := helm.DevicePlugin.ReadFile("accelerator-device-plugin/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(raw, &values); err != nil {
+		t.Fatal(err)
+	}
+	r := newRenderer(t)
+	if diff := cmp.Diff(values, r.chart.Values); diff != "" || r.chart.AppVersion() != settings.Version {
+		t.Errorf("appVersion %s, values (-want +got):\n%s", r.chart.AppVersion(), diff)
+	}
+}
+
+func TestDisjoint(t *testing.T) {
+	if got := nodeSelector(object(t, "{nodeSelector: {a: u}, values: {nodeSelector: 7}}")); got["a"] != "u" {
+		t.Errorf("%v of a spec that is refused", got)
+	}
+	for _, tc := range []struct {
+		a, b string // specs
+		want bool
+	}{
+		{"{}", "{}", false},
+		{"{nodeSelector: {a: u}}", "{}", false},
+		{"{nodeSelector: {a: u}}", "{nodeSelector: {a: u}}", false},
+		{"{nodeSelector: {a: u}}", "{nodeSelector: {b: v}}", false},
+		{"{nodeSelector: {a: u}}", "{nodeSelector: {a: v}}", true},
+		{"{nodeSelector: {a: u, b: u}}", "{nodeSelector: {a: u, b: v}}", true},
+		{"{nodeSelector: {a: u}}", "{values: {nodeSelector: {a: v}}}", true},
+		{"{nodeSelector: {a: u}}", "{nodeSelector: {a: v}, values: {nodeSelector: {a: u}}}", false},
+		{"{nodeSelector: {a: u}}", "{nodeSelector: {a: v}, values: {nodeSelector: null}}", false},
+		{"{nodeSelector: {a: u}}", "{nodeSelector: {a: v}, values: {nodeSelector: {}}}", true},
+	} {
+		a, b := nodeSelector(object(t, tc.a)), nodeSelector(object(t, tc.b))
+		if diff := cmp.Diff(podSpec(t, object(t, tc.b)).NodeSelector, b, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-DaemonSet +got):\n%s", tc.b, diff)
+		}
+		if disjoint(a, b) != tc.want || disjoint(b, a) != tc.want {
+			t.Errorf("%s and %s: disjoint %v, want %v", tc.a, tc.b, !tc.want, tc.want)
+		}
+	}
+}
+
+func TestOffers(t *testing.T) {
+	all := []string{"fpga.intel.com/af-x", "fpga.intel.com/region-x", "fpga.example.com/af-x", "b-com.com/accelerator", "example.com/fpga", "cpu"}
+	for _, tc := range []struct {
+		spec string
+		want []string
+	}{
+		{"{}", []string{"fpga.intel.com/af-x"}},
+		{"mode: region", []string{"fpga.intel.com/region-x"}},
+		{"mode: regiondevel", []string{"fpga.intel.com/region-x"}},
+		{"values: {config: {resourceNamespace: fpga.example.com}}", []string{"fpga.example.com/af-x"}},
+		{"values: {nodeAnnotation: true}", []string{"fpga.intel.com/af-x", "fpga.intel.com/region-x"}},
+		{"values: {config: {mode: single}}", []string{"b-com.com/accelerator"}},
+		{"values: {config: {mode: pool, resourceName: example.com/fpga}}", []string{"example.com/fpga"}},
+		{"values: {config: {resources: [{name: example.com/fpga, match: {family: dfl}}]}}", []string{"fpga.intel.com/af-x", "example.com/fpga"}},
+	} {
+		r := newRenderer(t)
+		values, err := r.values(object(t, tc.spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		offers, err := r.offers(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, resource := range all {
+			if offers(resource) {
+				got = append(got, resource)
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.spec, diff)
+		}
+	}
+}
+
+func FuzzSplitImage(f *testing.F) {
+	for _, s := range []string{"", "a", "a/b:c", "localhost:5000/a", "a@sha256:0", "a:b@c:d/e", "@", ":", "/"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, reference string) {
+		repository, tag, digest := splitImage(reference)
+		whole := repository
+		for _, part := range []struct{ separator, text string }{{":", tag}, {"@", digest}} {
+			if part.text != "" || strings.HasPrefix(reference[len(whole):], part.separator) {
+				whole += part.separator + part.text
+			}
+		}
+		if whole != reference {
+			t.Errorf("%q: %q, %q, %q", reference, repository, tag, digest)
+		}
+		if isIntels(repository) && !strings.Contains(reference, intelName) {
+			t.Errorf("%q is Intel's", reference)
+		}
+	})
+}
+
+func BenchmarkRender(b *testing.B) {
+	r, p := newRenderer(b), object(b, "{}")
+	for b.Loop() {
+		if _, err := r.Render(context.Background(), p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,375 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
+)
+
+const pluginsCRD = "fpgadeviceplugins.deviceplugin.intel.com"
+
+// installPlugins installs the operator without admission: what these stories are about.
+func (s *scene) installPlugins() {
+	s.step("helm install the operator, for FpgaDevicePlugins")
+	s.installOperator("--set", "mappings.enabled=false,devicePlugins.enabled=true,replicas=1")
+	s.cleanups = append(s.cleanups, s.removePlugins)
+}
+
+// removePlugins deletes all FpgaDevicePlugins, and returns when their objects are gone.
+func (s *scene) removePlugins() {
+	if _, err := s.kubectl("", "get", "crd", pluginsCRD); err != nil {
+		return // removed
+	}
+	_, err := s.kubectl("", "delete", "fdp", "--all")
+	s.check(err)
+	s.noPlugins()
+	_, err = s.kubectl("", "delete", "crd", pluginsCRD)
+	s.check(err)
+}
+
+// noPlugins waits until no object of a plugin is left in the operator's namespace.
+func (s *scene) noPlugins() {
+	await(s, "objects of plugins", func() (string, error) {
+		return s.Run(s.ctx, "kubectl", "get", "daemonsets,pods,configmaps,serviceaccounts,networkpolicies,clusterroles", "--output", "name",
+			"--namespace", operatorNamespace, "--selector", "app.kubernetes.io/name=accelerator-device-plugin")
+	}, "")
+}
+
+// values are those that a plugin on the simulated node needs, which offers the story's resource.
+func (s *scene) values() map[string]any {
+	return map[string]any{
+		"simulatedNode": simulated, "minReadySeconds": 0,
+		"config": map[string]any{"mode": "single", "resourceName": s.resource, "recoveryHold": "1s"},
+	}
+}
+
+// fdp applies an FpgaDevicePlugin.
+func (s *scene) fdp(name string, spec map[string]any) {
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": "deviceplugin.intel.com/v1", "kind": "FpgaDevicePlugin", "metadata": map[string]string{"name": name}, "spec": spec})
+	s.check(err)
+	_, err = s.kubectl(string(text), "apply", "--filename", "-")
+	s.check(err)
+}
+
+// patchFDP merges a patch into the spec of an FpgaDevicePlugin.
+func (s *scene) patchFDP(name string, spec map[string]any) {
+	text, err := json.Marshal(map[string]any{"spec": spec})
+	s.check(err)
+	_, err = s.kubectl("", "patch", "fdp", name, "--type", "merge", "--patch", string(text))
+	s.check(err)
+}
+
+// fdpIs waits until the conditions of an object are these, as TYPE=STATUS/REASON.
+func (s *scene) fdpIs(name string, conditions ...string) {
+	await(s, "conditions of "+name, func() ([]string, error) {
+		out, err := s.kubectl("", "get", "fdp", name, "--output", `jsonpath={range .status.conditions[*]}{.type}={.status}/{.reason} {end}`)
+		return strings.Fields(out), err
+	}, conditions)
+}
+
+// message waits until a condition of an object has these words.
+func (s *scene) message(name, condition, words string) {
+	await(s, condition+" of "+name, func() (bool, error) {
+		out, err := s.kubectl("", "get", "fdp", name, "--output", `jsonpath={.status.conditions[?(@.type=="`+condition+`")].message}`)
+		if err == nil && !strings.Contains(out, words) {
+			err = fmt.Errorf("%q, want %q in it", out, words)
+		}
+		return err == nil, err
+	}, true)
+}
+
+const (
+	accepted  = "Accepted=True/Applied"
+	available = "Available=True/Ready"
+)
+
+// plugin returns the DaemonSet of an object, and its pods that are not about to end.
+func (s *scene) plugin(name string) (*appsv1.DaemonSet, []corev1.Pod) {
+	set, err := s.Client.AppsV1().DaemonSets(operatorNamespace).Get(s.ctx, name+"-accelerator-device-plugin", metav1.GetOptions{})
+	s.check(err)
+	pods, err := s.Client.CoreV1().Pods(operatorNamespace).List(s.ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)})
+	s.check(err)
+	return set, slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+}
+
+// noGap ends the story if a list of the kubelet was empty.
+func (s *scene) noGap(seen samples) {
+	if seen.Kubelet.All == 0 || seen.Kubelet.Less > 0 || seen.Node.Less > 0 {
+		s.failf("device manager: %+v; node status: %+v, want none with less", seen.Kubelet, seen.Node)
+	}
+	s.step("  looked %d times", seen.Kubelet.All)
+}
+
+// One object installs the plugin. A change of the mode is rolled out without a gap. The status has
+// the devices. When the object goes, all goes.
+func operatorInstalls(s *scene) {
+	s.plug(first, second)
+	s.installPlugins()
+	s.step("one object: the node offers its devices, the status has the numbers")
+	values := s.values()
+	// The same resource in each mode.
+	values["config"].(map[string]any)["resources"] = []any{map[string]any{"name": s.resource, "match": map[string]any{"family": "dfl"}}}
+	s.fdp("fpga", map[string]any{"values": values})
+	s.fdpIs("fpga", accepted, available)
+	s.offers(s.resource, 2, 2)
+	await(s, "kubectl get", func() ([]string, error) { return s.table("fdp") },
+		[]string{"NAME DESIRED READY DEVICES UNHEALTHY AVAILABLE AGE", "fpga 1 1 2 0 True AGE"})
+	s.user("user")
+	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.step("another mode: rolled out without a gap")
+	_, before := s.plugin("fpga")
+	s.noGap(s.sampled(2, func() {
+		s.patchFDP("fpga", map[string]any{"mode": "af", "values": map[string]any{"config": map[string]any{"mode": nil}}})
+		await(s, "another pod", func() (bool, error) {
+			_, pods := s.plugin("fpga")
+			return len(pods) == 1 && pods[0].Name != before[0].Name && ready(pods[0]), nil
+		}, true)
+		s.fdpIs("fpga", accepted, available)
+	}))
+	s.step("a device breaks, and gets well")
+	s.check(s.node.Set(first, 0, "power_state", "0x6"))
+	await(s, "unhealthy", func() (string, error) {
+		return s.kubectl("", "get", "fdp", "fpga", "--output", "jsonpath={.status.devices} {.status.unhealthyDevices} {.status.nodeNames}")
+	}, `2 1 ["`+cluster.NodeName+`"]`)
+	s.check(s.node.Set(first, 0, "power_state", "0x0"))
+	s.offers(s.resource, 2, 2)
+	s.step("its events are those of the object")
+	await(s, "events", func() (bool, error) {
+		out, err := s.kubectl("", "events", "--for", "FpgaDevicePlugin/fpga", "--namespace", "default")
+		return strings.Contains(out, "Applied") && strings.Contains(out, "nodes have a ready plugin"), err
+	}, true)
+	s.step("kubectl delete: its objects go, the pod that holds a device stays")
+	_, err := s.kubectl("", "delete", "fdp", "fpga")
+	s.check(err)
+	s.noPlugins()
+	s.comes("user", corev1.PodRunning)
+}
+
+// Values that the chart refuses change nothing; an image that is not there leaves the old pod.
+func operatorValues(s *scene) {
+	s.plug(first)
+	s.installPlugins()
+	s.fdp("fpga", map[string]any{"values": s.values()})
+	s.fdpIs("fpga", accepted, available)
+	s.offers(s.resource, 1, 1)
+	set, _ := s.plugin("fpga")
+	for _, tt := range []struct{ name, key, value, message string }{
+		{"a key that is not there", "colour", `"red"`, "additional properties 'colour' not allowed"},
+		{"a number of the wrong kind", "minReadySeconds", `"soon"`, "'/minReadySeconds': got string, want integer"},
+		{"what the templates refuse", "scrapers", `[{"podSelector":{}}]`, "scrapers: not with config.httpAddress empty"},
+	} {
+		s.step("refused: %s", tt.name)
+		patch := map[string]any{tt.key: json.RawMessage(tt.value)}
+		if tt.key == "scrapers" {
+			patch["config"] = map[string]any{"httpAddress": ""}
+		}
+		s.patchFDP("fpga", map[string]any{"values": patch})
+		s.fdpIs("fpga", "Accepted=False/InvalidValues", "Available=False/InvalidValues")
+		s.message("fpga", "Accepted", tt.message)
+		s.patchFDP("fpga", map[string]any{"values": map[string]any{tt.key: nil, "minReadySeconds": 0, "config": map[string]any{"httpAddress": nil}}})
+		s.fdpIs("fpga", accepted, available)
+	}
+	now, _ := s.plugin("fpga")
+	same(s, "generation of the DaemonSet", now.Generation, set.Generation)
+	s.step("an image that is not there: the condition names it, the old pod goes on")
+	seen := s.sampled(1, func() {
+		s.patchFDP("fpga", map[string]any{"image": "docker.io/library/accelerator-device-plugin:none", "values": map[string]any{"image": map[string]any{"pullPolicy": "Never"}}})
+		s.fdpIs("fpga", accepted, "Available=False/PodsWaiting")
+		s.message("fpga", "Available", "ErrImageNeverPull")
+		s.message("fpga", "Available", "1 of 1 nodes have a ready plugin")
+		s.step("the image of the operator's version again")
+		s.patchFDP("fpga", map[string]any{"image": nil})
+		s.fdpIs("fpga", accepted, available)
+	})
+	s.noGap(seen)
+}
+
+// What others change or delete is set again, also what changes while no operator runs.
+func operatorDrift(s *scene) {
+	s.plug(first)
+	s.installPlugins()
+	values := s.values()
+	values["events"] = true // a ClusterRole
+	s.fdp("fpga", map[string]any{"values": values})
+	s.fdpIs("fpga", accepted, available)
+	s.offers(s.resource, 1, 1)
+	const name = "fpga-accelerator-device-plugin"
+	set, _ := s.plugin("fpga")
+	image := set.Spec.Template.Spec.Containers[0].Image
+	repaired := func() {
+		await(s, "objects", func() (string, error) {
+			set, err := s.Client.AppsV1().DaemonSets(operatorNamespace).Get(s.ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return "", err
+			}
+			_, err = s.Client.CoreV1().ConfigMaps(operatorNamespace).Get(s.ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return "", err
+			}
+			role, err := s.Client.RbacV1().ClusterRoles().Get(s.ctx, operatorNamespace+"-"+name, metav1.GetOptions{})
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprint(set.Spec.Template.Spec.Containers[0].Image, len(role.Rules)), nil
+		}, image+"2")
+	}
+	drift := func() {
+		_, err := s.Client.AppsV1().DaemonSets(operatorNamespace).Patch(s.ctx, name, types.StrategicMergePatchType,
+			[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"accelerator-device-plugin","image":"docker.io/library/accelerator-device-plugin:none"}]}}}}`), metav1.PatchOptions{})
+		s.check(err)
+		s.check(s.Client.CoreV1().ConfigMaps(operatorNamespace).Delete(s.ctx, name, metav1.DeleteOptions{}))
+		_, err = s.Client.RbacV1().ClusterRoles().Patch(s.ctx, operatorNamespace+"-"+name, types.MergePatchType, []byte(`{"rules":[]}`), metav1.PatchOptions{})
+		s.check(err)
+	}
+	s.step("the image is changed, the ConfigMap deleted, the ClusterRole emptied: repaired")
+	drift()
+	repaired()
+	s.step("the same while no operator runs: repaired by the next one")
+	s.scale(0)
+	drift()
+	s.scale(1)
+	repaired()
+	s.fdpIs("fpga", accepted, available)
+	s.step("events off: the ClusterRole goes")
+	s.patchFDP("fpga", map[string]any{"values": map[string]any{"events": false}})
+	await(s, "ClusterRole gone", func() (bool, error) {
+		_, err := s.Client.RbacV1().ClusterRoles().Get(s.ctx, operatorNamespace+"-"+name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	}, true)
+	s.fdpIs("fpga", accepted, available)
+	s.step("the DaemonSet is deleted: made anew")
+	s.check(s.Client.AppsV1().DaemonSets(operatorNamespace).Delete(s.ctx, name, metav1.DeleteOptions{}))
+	await(s, "DaemonSet", func() (bool, error) {
+		now, err := s.Client.AppsV1().DaemonSets(operatorNamespace).Get(s.ctx, name, metav1.GetOptions{})
+		return err == nil && now.UID != set.UID, err
+	}, true)
+	s.fdpIs("fpga", accepted, available)
+	s.offers(s.resource, 1, 1)
+}
+
+// Of two objects for the same nodes the younger waits.
+func operatorTwo(s *scene) {
+	s.plug(first)
+	s.installPlugins()
+	s.fdp("older", map[string]any{"values": s.values()})
+	s.fdpIs("older", accepted, available)
+	s.offers(s.resource, 1, 1)
+	s.step("another object for the same node is refused")
+	s.fdp("younger", map[string]any{"values": s.values(), "nodeSelector": map[string]string{"kubernetes.io/hostname": cluster.NodeName}})
+	s.fdpIs("younger", "Accepted=False/SameNodes", "Available=False/SameNodes")
+	s.message("younger", "Accepted", "node selector of older")
+	s.fdpIs("older", accepted, available)
+	s.step("the older one gets nodes of its own")
+	s.patchFDP("older", map[string]any{"nodeSelector": map[string]string{"kubernetes.io/hostname": "another"}})
+	s.fdpIs("older", accepted, "Available=True/NoNodes")
+	s.fdpIs("younger", accepted, available)
+	s.offers(s.resource, 1, 1)
+	s.step("it wants the node again: the younger one's plugin goes, its own comes")
+	s.patchFDP("older", map[string]any{"nodeSelector": nil})
+	s.fdpIs("younger", "Accepted=False/SameNodes", "Available=False/SameNodes")
+	s.fdpIs("older", accepted, available)
+	s.step("it is deleted: the younger one's comes")
+	_, err := s.kubectl("", "delete", "fdp", "older")
+	s.check(err)
+	s.fdpIs("younger", accepted, available)
+	s.offers(s.resource, 1, 1)
+	s.step("a release of Helm has the names of a third one: left alone")
+	_, err = s.Client.CoreV1().ServiceAccounts(operatorNamespace).Create(s.ctx,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "third-accelerator-device-plugin"}}, metav1.CreateOptions{})
+	s.check(err)
+	s.cleanups = append(s.cleanups, func() {
+		s.check(s.Client.CoreV1().ServiceAccounts(operatorNamespace).Delete(s.ctx, "third-accelerator-device-plugin", metav1.DeleteOptions{}))
+	})
+	s.patchFDP("younger", map[string]any{"nodeSelector": map[string]string{"a": "x"}})
+	s.fdp("third", map[string]any{"values": s.values(), "nodeSelector": map[string]string{"a": "y"}})
+	s.fdpIs("third", "Accepted=False/ForeignObject", "Available=False/ForeignObject")
+}
+
+// An upgrade of the operator rolls the plugins, also if the operator is killed meanwhile.
+func operatorUpgrade(s *scene) {
+	s.plug(first)
+	s.installPlugins()
+	s.fdp("fpga", map[string]any{"values": s.values()})
+	s.fdpIs("fpga", accepted, available)
+	s.offers(s.resource, 1, 1)
+	s.user("user")
+	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.step("helm upgrade, and the operator is killed: the plugins are rolled out without a gap")
+	s.noGap(s.sampled(1, func() {
+		_, err := s.helmOperator("upgrade", "--reset-then-reuse-values", "--set", "image.tag="+nextVersion, "--set", "devicePlugins.image=accelerator-device-plugin:"+nextVersion)
+		s.check(err)
+		pods, err := s.operators()
+		s.check(err)
+		for _, pod := range pods {
+			s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
+		}
+		await(s, "image of the plugin", func() (string, error) {
+			_, pods := s.plugin("fpga")
+			if len(pods) != 1 || !ready(pods[0]) {
+				return "", errors.New("not one pod that is ready")
+			}
+			return pods[0].Spec.Containers[0].Image, nil
+		}, "accelerator-device-plugin:"+nextVersion)
+		s.fdpIs("fpga", accepted, available)
+	}))
+	s.comes("user", corev1.PodRunning)
+	s.step("helm uninstall: the object and its plugin stay")
+	_, err := s.Run(s.ctx, "helm", "uninstall", operator, "--namespace", operatorNamespace)
+	s.check(err)
+	s.offers(s.resource, 1, 1)
+	_, pods := s.plugin("fpga")
+	same(s, "plugins", len(pods), 1)
+}
+
+// Intel's sample, with its keys and values, gives a plugin that programs.
+func operatorIntel(s *scene) {
+	const label = "intel.feature.node.kubernetes.io/fpga-arria10"
+	s.plug(first)
+	s.installPlugins()
+	// The directories of the chart's defaults, on this machine.
+	for _, dir := range []string{"/opt/accelerator-fpga", "/run/accelerator-fpga", "/var/run/cdi"} {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			s.cleanups = append(s.cleanups, func() { s.check(os.RemoveAll(dir)) })
+		}
+	}
+	s.cleanups = append(s.cleanups, func() {
+		s.removePlugins()
+		_, err := s.Run(s.ctx, "kubectl", "label", "node", cluster.NodeName, label+"-")
+		s.check(errors.Join(err, os.RemoveAll(specs)))
+	})
+	s.step("Intel's sample: no node has its label")
+	_, err := s.Run(s.ctx, "kubectl", "apply", "--filename", filepath.Join(s.tree, "operator", "plugins", "testdata", "intel.yaml"))
+	s.check(err)
+	const name = "fpgadeviceplugin-sample"
+	notes := []string{"ImageReplaced=True/IntelsImage", "InitImageUnneeded=True/OneImage"}
+	s.fdpIs(name, append([]string{accepted, "Available=True/NoNodes"}, notes...)...)
+	s.step("the node has it: a plugin comes")
+	_, err = s.Run(s.ctx, "kubectl", "label", "node", cluster.NodeName, label+"=true")
+	s.check(err)
+	s.fdpIs(name, append([]string{accepted, available}, notes...)...)
+	s.message(name, "ImageReplaced", "intel/intel-fpga-plugin:0.34.0 is Intel's plugin")
+	s.step("with the directories of the simulated node: a pod's card is looked at by the hook")
+	s.patchFDP(name, map[string]any{"values": map[string]any{"simulatedNode": simulated, "config": map[string]any{"cdiDir": specs, "recoveryHold": "1s"}}})
+	s.fdpIs(name, append([]string{accepted, available}, notes...)...)
+	s.offers(region, 1, 1)
+	s.create(s.wants("user", 1, interfaceID, afuID))
+	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.end("user")
+	s.offersSoon(region, 1, 1)
+	s.startFails(s.wants("none", 1), "no FPGA_REGION_n and FPGA_AFU_n in process.env")
+}
