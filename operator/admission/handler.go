@@ -73,6 +73,9 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
 	}
 	pod, err := ParsePod(req.Object.Raw)
+	if errors.Is(err, errObjects) {
+		return h.denied("", err) // also with failurePolicy Ignore
+	}
 	if err != nil {
 		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request has an object that cannot be decoded, want a pod: %w", err))
 	}
@@ -101,8 +104,7 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 		after, err = Mutate(pod, table)
 	}
 	if err != nil {
-		h.log.Warn("pod denied", event.AdmissionDenied, event.Object(name), event.Reason(err.Error()))
-		return admission.Denied(err.Error())
+		return h.denied(name, err)
 	}
 	ops, dropped := patch(pod, after)
 	if len(ops) == 0 {
@@ -110,6 +112,11 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 	}
 	h.log.Info("pod mapped", event.AdmissionMapped, event.Object(name))
 	return admission.Patched("", ops...).WithWarnings(warnings(dropped)...)
+}
+
+func (h *Handler) denied(object string, err error) admission.Response {
+	h.log.Warn("pod denied", event.AdmissionDenied, event.Object(object), event.Reason(err.Error()))
+	return admission.Denied(err.Error())
 }
 
 func (h *Handler) failed(code int32, object string, err error) admission.Response {

@@ -208,6 +208,22 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// A pod with too many containers is denied before they are decoded.
+func TestObjects(t *testing.T) {
+	h := newHandler(t, objects()...)
+	for _, field := range []string{"initContainers", "containers"} {
+		raw := []byte(`{"apiVersion":"v1","kind":"Pod","spec":{"` + field + `":[` + strings.Repeat("{},", 1<<18) + "{}]}}")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		resp := h.Handle(context.Background(), request("lab", raw))
+		runtime.ReadMemStats(&after)
+		want := "too many JSON objects: a list of containers has 262145, want at most 262144"
+		if bytes := after.TotalAlloc - before.TotalAlloc; resp.Allowed || resp.Result.Code != http.StatusForbidden || resp.Result.Message != want || bytes > 4*uint64(len(raw)) {
+			t.Errorf("%s: allowed %v, code %d: %s; %d bytes allocated", field, resp.Allowed, resp.Result.Code, resp.Result.Message, bytes)
+		}
+	}
+}
+
 // Each request has one answer. A pod that is admitted has no name of the domain left but those of
 // resources.
 func FuzzReview(f *testing.F) {

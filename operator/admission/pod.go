@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,8 +22,8 @@ type Pod struct {
 		GenerateName string `json:"generateName"`
 	} `json:"metadata"`
 	Spec struct {
-		InitContainers []Container `json:"initContainers"` // with sidecars
-		Containers     []Container `json:"containers"`
+		InitContainers containers `json:"initContainers"` // with sidecars
+		Containers     containers `json:"containers"`
 	} `json:"spec"`
 }
 
@@ -33,6 +35,22 @@ type Container struct {
 		Limits   corev1.ResourceList `json:"limits"`
 		Requests corev1.ResourceList `json:"requests"`
 	} `json:"resources"`
+}
+
+// maxObjects bounds the JSON objects of a list of containers: containers, variables and others. A
+// pod that etcd can store, of 1.5 MiB, has fewer.
+const maxObjects = 1 << 18
+
+var errObjects = errors.New("too many JSON objects")
+
+type containers []Container
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (c *containers) UnmarshalJSON(data []byte) error {
+	if n := bytes.Count(data, []byte("{")); n > maxObjects {
+		return fmt.Errorf("%w: a list of containers has %d, want at most %d", errObjects, n, maxObjects)
+	}
+	return json.Unmarshal(data, (*[]Container)(c))
 }
 
 // ParsePod returns the pod of a request.
@@ -50,7 +68,7 @@ func ParsePod(raw []byte) (*Pod, error) {
 // clone returns a copy of a pod. Only the variables are those of the pod itself.
 func (p *Pod) clone() *Pod {
 	c := *p
-	for _, list := range []*[]Container{&c.Spec.InitContainers, &c.Spec.Containers} {
+	for _, list := range []*containers{&c.Spec.InitContainers, &c.Spec.Containers} {
 		*list = slices.Clone(*list)
 		for i := range *list {
 			r := &(*list)[i].Resources
