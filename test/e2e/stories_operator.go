@@ -122,8 +122,10 @@ func operatorInstalls(s *scene) {
 	s.installPlugins()
 	s.step("one object: the node offers its devices, the status has the numbers")
 	values := s.values()
+	config := values["config"].(map[string]any)
+	config["resourceNamespace"] = "operator.e2e.b-com.com" // the node still lists names of stories before
 	// The same resource in each mode.
-	values["config"].(map[string]any)["resources"] = []any{map[string]any{"name": s.resource, "match": map[string]any{"family": "dfl"}}}
+	config["resources"] = []any{map[string]any{"name": s.resource, "match": map[string]any{"family": "dfl"}}}
 	s.fdp("fpga", map[string]any{"values": values})
 	s.fdpIs("fpga", accepted, available)
 	s.offers(s.resource, 2, 2)
