@@ -1,12 +1,12 @@
-// Package helm has the charts, for programs that render them. It keeps no state, and nothing in
-// it blocks.
+// Package helm has the daemon's chart, for the operator, which renders it. The package keeps no
+// state, and nothing in it blocks.
 package helm
 
 import "embed"
 
-// DevicePlugin has the chart of the daemon, in the directory accelerator-device-plugin.
+// DevicePlugin has the chart in the directory accelerator-device-plugin.
 //
-// Without all: the files whose names begin with an underscore would be left out.
+// The prefix all: includes _helpers.tpl. Without it, names that begin with an underscore are left out.
 //
 //go:embed all:accelerator-device-plugin
 var DevicePlugin embed.FS

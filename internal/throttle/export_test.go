@@ -2,13 +2,13 @@ package throttle
 
 const (
 	Burst   = burst
-	During  = during
+	Period  = period
 	MaxKeys = maxKeys
 )
 
-// Keys is how many windows there are.
+// Keys returns the number of counts.
 func (c *Core) Keys() int {
-	c.limiter.mu.Lock()
-	defer c.limiter.mu.Unlock()
-	return len(c.limiter.windows)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.dropped)
 }

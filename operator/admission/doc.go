@@ -32,5 +32,6 @@
 // # What may block
 //
 // [Handler.Handle] waits until the cache has been filled, and for the API server if the cache lacks
-// a name, at most three seconds in all. It keeps no state, and may be called concurrently.
+// a name, at most three seconds in all. Few requests read from the API server at a time. Handle may
+// be called concurrently.
 package admission

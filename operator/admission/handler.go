@@ -11,7 +11,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -25,6 +24,10 @@ import (
 // server. It is less than the webhook's timeout, so that the API server gets the reason.
 const listTimeout = 3 * time.Second
 
+// liveLimit bounds the requests that read from the API server at a time. Any pod with a name that
+// does not exist causes such a read.
+const liveLimit = 4
+
 // maxWarnings bounds the warnings for the creator of a pod. The API server sends at most 4096 characters.
 const maxWarnings = 5
 
@@ -32,21 +35,17 @@ const maxWarnings = 5
 // sigs.k8s.io/controller-runtime/pkg/webhook/admission bounds the size of a request to 7 MiB.
 type Handler struct {
 	cache, live client.Reader
+	reading     chan struct{} // has an element for each request that reads live
 	domain      string
 	metrics     *metrics.Metrics
 	log         *zap.Logger
-	decoder     admission.Decoder
 }
 
 // NewHandler returns a handler that gives pods resources in the domain. It reads mappings from a
 // cache. The cache may lack a mapping that was applied together with the pod: if it lacks a name,
 // the handler reads once from live, which asks the API server.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		panic(err) // two types have one name: a fault of the library
-	}
-	return &Handler{cache, live, domain, m, log, admission.NewDecoder(scheme)}
+	return &Handler{cache, live, make(chan struct{}, liveLimit), domain, m, log}
 }
 
 var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -73,21 +72,25 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request is to %.20s %.60q %.60q in namespace %.63q, want CREATE of pods in a namespace",
 			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
 	}
-	pod := &corev1.Pod{}
-	if err := h.decoder.Decode(req, pod); err != nil {
+	pod, err := ParsePod(req.Object.Raw)
+	if errors.Is(err, errObjects) {
+		return h.denied("", err) // also with failurePolicy Ignore
+	}
+	if err != nil {
 		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request has an object that cannot be decoded, want a pod: %w", err))
 	}
 	if !asks(pod, h.domain) {
 		return admission.Allowed("")
 	}
 	// The API server makes the names of most pods after admission.
-	name := pod.Name
+	name := pod.Metadata.Name
 	if name == "" {
-		name = pod.GenerateName + "*"
+		name = pod.Metadata.GenerateName + "*"
 	}
-	name = "Pod/" + req.Namespace + "/" + name
+	name = fmt.Sprintf("Pod/%.63s/%.253s", req.Namespace, name) // not validated yet
 
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	// A server that is to end cancels its requests, and then waits for their answers.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 	defer cancel()
 	table, err := h.table(ctx, h.cache, req.Namespace)
 	if err != nil {
@@ -95,14 +98,13 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 	}
 	after, err := Mutate(pod, table)
 	if errors.Is(err, mapping.ErrUnknown) {
-		if table, err = h.table(ctx, h.live, req.Namespace); err != nil {
+		if table, err = h.liveTable(ctx, req.Namespace); err != nil {
 			return h.failed(http.StatusInternalServerError, name, err)
 		}
 		after, err = Mutate(pod, table)
 	}
 	if err != nil {
-		h.log.Warn("pod denied", event.AdmissionDenied, event.Object(name), event.Reason(err.Error()))
-		return admission.Denied(err.Error())
+		return h.denied(name, err)
 	}
 	ops, dropped := patch(pod, after)
 	if len(ops) == 0 {
@@ -110,6 +112,11 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 	}
 	h.log.Info("pod mapped", event.AdmissionMapped, event.Object(name))
 	return admission.Patched("", ops...).WithWarnings(warnings(dropped)...)
+}
+
+func (h *Handler) denied(object string, err error) admission.Response {
+	h.log.Warn("pod denied", event.AdmissionDenied, event.Object(object), event.Reason(err.Error()))
+	return admission.Denied(err.Error())
 }
 
 func (h *Handler) failed(code int32, object string, err error) admission.Response {
@@ -134,9 +141,20 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 	return mapping.NewTable(h.domain, functions.Items, regions.Items), nil
 }
 
+// liveTable reads the mappings of a namespace from the API server, unless many others do.
+func (h *Handler) liveTable(ctx context.Context, namespace string) (*mapping.Table, error) {
+	select {
+	case h.reading <- struct{}{}:
+		defer func() { <-h.reading }()
+		return h.table(ctx, h.live, namespace)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("mappings of namespace %s: %d other requests read some: %w", namespace, liveLimit, ctx.Err())
+	}
+}
+
 // asks reports whether a pod asks for resources of the domain.
-func asks(pod *corev1.Pod, domain string) bool {
-	for _, list := range lists(pod) {
+func asks(pod *Pod, domain string) bool {
+	for _, list := range pod.lists() {
 		for i := range list.containers {
 			r := &list.containers[i].Resources
 			for _, in := range []corev1.ResourceList{r.Limits, r.Requests} {

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +21,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -41,7 +44,7 @@ func TestNoPod(t *testing.T) {
 		want string
 	}{
 		{"empty", func(r *ctrladmission.Request) { *r = ctrladmission.Request{} }, "want CREATE of pods in a namespace"},
-		{"no object", func(r *ctrladmission.Request) { r.Object.Raw = nil }, "want a pod: there is no content to decode"},
+		{"no object", func(r *ctrladmission.Request) { r.Object.Raw = nil }, "want a pod: "},
 		{"corrupt object", func(r *ctrladmission.Request) { r.Object.Raw = r.Object.Raw[:100] }, "want a pod"},
 		{"another kind", func(r *ctrladmission.Request) {
 			r.Object.Raw = bytes.Replace(r.Object.Raw, []byte(`"Pod"`), []byte(`"Node"`), 1)
@@ -99,13 +102,16 @@ func TestLog(t *testing.T) {
 	answer(t, h, "lab", toJSON(t, admitted[0].pod))
 	answer(t, h, "lab", toJSON(t, strings.Replace(denied[0].pod, "name: p", "generateName: p-", 1)))
 	answer(t, h, "lab", toJSON(t, pod(container("c", "cpu=1"))))
+	answer(t, h, strings.Repeat("n", 1000), toJSON(t, strings.Replace(denied[0].pod, "name: p", "name: "+strings.Repeat("p", 1000), 1)))
 	var got []string
 	for _, l := range logs.All() {
 		m := l.ContextMap()
 		got = append(got, l.Level.String()+" "+m["event"].(string)+" "+m["object"].(string))
 	}
-	if strings.Join(got, "; ") != "info admission.mapped Pod/lab/p; warn admission.denied Pod/lab/p-*" {
-		t.Errorf("log %q", got)
+	want := []string{"info admission.mapped Pod/lab/p", "warn admission.denied Pod/lab/p-*",
+		"warn admission.denied Pod/" + strings.Repeat("n", 63) + "/" + strings.Repeat("p", 253)} // as long as names may be
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
 
@@ -185,6 +191,39 @@ func TestHuge(t *testing.T) {
 	}
 }
 
+// A user chooses how much memory a pod takes: not much more than its JSON has bytes.
+func TestMemory(t *testing.T) {
+	h := newHandler(t, objects()...)
+	raw := toJSON(t, admitted[0].pod)
+	for _, field := range []string{"tolerations", "volumes", "topologySpreadConstraints"} {
+		many := []byte(`"spec":{"` + field + `":[` + strings.Repeat("{},", 1<<18) + "{}],")
+		req := request("lab", bytes.Replace(raw, []byte(`"spec":{`), many, 1))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		resp := h.Handle(context.Background(), req)
+		runtime.ReadMemStats(&after)
+		if bytes := after.TotalAlloc - before.TotalAlloc; !resp.Allowed || bytes > 4*uint64(len(req.Object.Raw)) {
+			t.Errorf("%s: allowed %v, a pod of %d bytes took %d", field, resp.Allowed, len(req.Object.Raw), bytes)
+		}
+	}
+}
+
+// A pod with too many containers is denied before they are decoded.
+func TestObjects(t *testing.T) {
+	h := newHandler(t, objects()...)
+	for _, field := range []string{"initContainers", "containers"} {
+		raw := []byte(`{"apiVersion":"v1","kind":"Pod","spec":{"` + field + `":[` + strings.Repeat("{},", 1<<18) + "{}]}}")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		resp := h.Handle(context.Background(), request("lab", raw))
+		runtime.ReadMemStats(&after)
+		want := "too many JSON objects: a list of containers has 262145, want at most 262144"
+		if bytes := after.TotalAlloc - before.TotalAlloc; resp.Allowed || resp.Result.Code != http.StatusForbidden || resp.Result.Message != want || bytes > 4*uint64(len(raw)) {
+			t.Errorf("%s: allowed %v, code %d: %s; %d bytes allocated", field, resp.Allowed, resp.Result.Code, resp.Result.Message, bytes)
+		}
+	}
+}
+
 // Each request has one answer. A pod that is admitted has no name of the domain left but those of
 // resources.
 func FuzzReview(f *testing.F) {
@@ -223,7 +262,7 @@ func FuzzReview(f *testing.F) {
 			Spec struct {
 				Containers, InitContainers []struct {
 					Resources struct {
-						Limits, Requests map[string]runtime.RawExtension
+						Limits, Requests map[string]apiruntime.RawExtension
 					}
 				}
 			}
@@ -284,6 +323,59 @@ func TestLiveRead(t *testing.T) {
 				t.Errorf("allowed %v, %v, %d lists, want %q, %d", resp.Allowed, resp.Result, lists, tc.want, tc.lists)
 			}
 		})
+	}
+}
+
+// Requests that read live are few at a time, and the others wait for a bounded time.
+func TestLiveLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reading, most := 0, 0
+		var mu sync.Mutex
+		empty := fake.NewClientBuilder().WithScheme(testScheme(t)).Build()
+		live := interceptor.NewClient(empty, interceptor.Funcs{
+			List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
+				count := func(n int) {
+					mu.Lock()
+					defer mu.Unlock()
+					reading += n
+					most = max(most, reading)
+				}
+				count(1)
+				defer count(-1)
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		})
+		h := admission.NewHandler(empty, live, domain, nil, zap.NewNop())
+		raw := toJSON(t, admitted[0].pod)
+		begin := time.Now()
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if _, resp := answer(t, h, "lab", raw); resp.Allowed || resp.Result.Code != http.StatusInternalServerError {
+					t.Errorf("allowed %v, %v", resp.Allowed, resp.Result)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(begin); most != 4 || took != 3*time.Second {
+			t.Errorf("%d requests read at a time, and all took %v, want 4, 3s", most, took)
+		}
+	})
+}
+
+// The server cancels requests when it ends, before it waits for their answers.
+func TestShutdown(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	live := interceptor.NewClient(fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects()...).Build(), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			return errors.Join(ctx.Err(), c.List(ctx, list, opts...))
+		},
+	})
+	h := admission.NewHandler(fake.NewClientBuilder().WithScheme(testScheme(t)).Build(), live, domain, nil, zap.NewNop())
+	if resp := h.Handle(ctx, request("lab", toJSON(t, admitted[0].pod))); !resp.Allowed {
+		t.Errorf("refused: %v", resp.Result)
 	}
 }
 

@@ -23,15 +23,19 @@ const (
 // node has as many cards.
 const maxUnits = 1024
 
+// maxVariables bounds the variables that are removed from a container. For each of them, the API
+// server moves all others.
+const maxVariables = 2 * maxUnits
+
 // Mutate returns a copy of the pod with resources in place of names, and with the variables by
 // which the hook programs cards. An error is the reason to deny the pod: it names the container
 // and the resource.
 //
 // Mutate is idempotent.
-func Mutate(pod *corev1.Pod, table *mapping.Table) (*corev1.Pod, error) {
-	pod = pod.DeepCopy()
+func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
+	pod = pod.clone()
 	units := int64(0)
-	for _, list := range lists(pod) {
+	for _, list := range pod.lists() {
 		for i := range list.containers {
 			c := &list.containers[i]
 			n, err := mutate(c, table)
@@ -46,30 +50,23 @@ func Mutate(pod *corev1.Pod, table *mapping.Table) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// list is one of the lists of containers that a new pod may have.
-type list struct {
-	kind       string
-	path       string // in the pod
-	containers []corev1.Container
-}
-
-// lists returns the lists of containers. Sidecars are init containers. Ephemeral containers have
-// no resources.
-func lists(pod *corev1.Pod) []list {
-	return []list{
-		{"init container", "/spec/initContainers", pod.Spec.InitContainers},
-		{"container", "/spec/containers", pod.Spec.Containers},
-	}
-}
-
 // pair is a card's interface and the AFU that it is programmed with.
 type pair struct{ iface, afu string }
 
 // mutate changes one container, and returns the number of its units.
-func mutate(c *corev1.Container, table *mapping.Table) (total int64, err error) {
+func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	requested, err := units(c, table.Domain())
 	if err != nil {
 		return 0, err
+	}
+	ours := 0
+	for _, v := range c.Env {
+		if reserved(v.Name) {
+			ours++
+		}
+	}
+	if ours > maxVariables {
+		return 0, fmt.Errorf("%d variables %s… and %s…, want at most %d", ours, varRegion, varAFU, maxVariables)
 	}
 	var (
 		modes  mapping.Modes        // modes of nodes that offer all names so far
@@ -108,7 +105,7 @@ func mutate(c *corev1.Container, table *mapping.Table) (total int64, err error) 
 }
 
 // units returns the units of the domain that a container asks for, by name.
-func units(c *corev1.Container, domain string) (map[string]int64, error) {
+func units(c *Container, domain string) (map[string]int64, error) {
 	found := map[string]int64{}
 	for _, in := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
 		for name, quantity := range in {
@@ -186,7 +183,7 @@ func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pa
 
 // setPairs replaces the reserved variables by numbered pairs. Other variables keep their order,
 // since they may refer to earlier ones.
-func setPairs(c *corev1.Container, pairs []pair) {
+func setPairs(c *Container, pairs []pair) {
 	var env []corev1.EnvVar
 	for _, v := range c.Env {
 		if !reserved(v.Name) {

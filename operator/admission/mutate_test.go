@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -247,6 +247,7 @@ var denied = []struct{ name, namespace, pod, want string }{
 	{"an interface id that is short", "", pod(container("c", domain+"/short=1")), `interfaceId is "ce489693" (8 characters), want the interface id of a card: 32`},
 	{"an interface id that is short, to program", "", pod(container("c", domain+"/devel-short=1")), `interfaceId is "bfac4d851ee856fe8c95865ce1bbaa2" (31 characters)`},
 	{"an interface id that is none", "", pod(container("c", domain+"/dead=1")), `interfaceId is "ffffffffffffffffffffffffffffffff" (32 characters)`},
+	{"more variables than pairs of all units", "", pod(container("c", with(slices.Repeat([]string{v("FPGA_AFU", "")}, 2049), domain+"/nlb0=1")...)), `container "c": 2049 variables FPGA_REGION… and FPGA_AFU…, want at most 2048`},
 	{"a name that is too long", "", pod(container("c", domain+"/"+strings.Repeat("n", 64)+"=1")), "cannot be used: name has 64 characters, want at most 63"},
 }
 
@@ -379,12 +380,16 @@ func TestManyNames(t *testing.T) {
 
 // The pod that is passed is not changed: it is the base of the patch.
 func TestMutateCopies(t *testing.T) {
-	var p, before corev1.Pod
-	if err := json.Unmarshal(toJSON(t, admitted[0].pod), &p); err != nil {
+	raw := toJSON(t, admitted[0].pod)
+	p, err := admission.ParsePod(raw)
+	if err != nil {
 		t.Fatal(err)
 	}
-	p.DeepCopyInto(&before)
-	if _, err := admission.Mutate(&p, mapping.NewTable(domain, []v2.AcceleratorFunction{*function("", "nlb0", iface, afuA, "region"), *function("", "nlb0-alias", iface, afuA, "region")}, nil)); err != nil {
+	before, err := admission.ParsePod(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admission.Mutate(p, mapping.NewTable(domain, []v2.AcceleratorFunction{*function("", "nlb0", iface, afuA, "region"), *function("", "nlb0-alias", iface, afuA, "region")}, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, p); diff != "" {

@@ -15,9 +15,9 @@ import (
 // patch returns the operations that change one pod into the other, and the user's variables that
 // they remove. It compares only resources and env, and removes variables by their index: so
 // fields of a newer Kubernetes stay, also those of the other variables.
-func patch(before, after *corev1.Pod) (ops []jsonpatch.Operation, dropped []string) {
-	to := lists(after)
-	for l, from := range lists(before) {
+func patch(before, after *Pod) (ops []jsonpatch.Operation, dropped []string) {
+	to := after.lists()
+	for l, from := range before.lists() {
 		for i := range from.containers {
 			a, b := &from.containers[i], &to[l].containers[i]
 			path := from.path + "/" + strconv.Itoa(i)
@@ -56,21 +56,23 @@ func patchEnv(path string, before, after []corev1.EnvVar) (ops []jsonpatch.Opera
 	if len(before) == 0 {
 		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, after)}, nil
 	}
-	others := 0
+	pairs := after[len(after):]
+	if first := slices.IndexFunc(after, func(v corev1.EnvVar) bool { return reserved(v.Name) }); first >= 0 {
+		pairs = after[first:]
+	}
 	for i, v := range slices.Backward(before) {
 		if !reserved(v.Name) {
-			others++
 			continue
 		}
 		ops = append(ops, jsonpatch.NewOperation("remove", path+"/"+strconv.Itoa(i), nil))
-		if !slices.Contains(after, v) {
+		if !slices.Contains(pairs, v) {
 			dropped = append(dropped, v.Name)
 		}
 	}
 	if len(after) == 0 {
 		ops = []jsonpatch.Operation{jsonpatch.NewOperation("remove", path, nil)}
 	}
-	for _, v := range after[others:] {
+	for _, v := range pairs {
 		ops = append(ops, jsonpatch.NewOperation("add", path+"/-", v))
 	}
 	slices.Reverse(dropped)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/server/names"
@@ -145,35 +146,47 @@ func isBitstream(id string) bool {
 
 // Table has the mappings of one namespace.
 type Table struct {
-	domain     string
-	names      []string // of objects that pods can ask for, sorted
-	byName     map[string][]Mapping
-	byResource map[string][]Mapping
+	domain    string
+	functions []v2.AcceleratorFunction
+	regions   []v2.FpgaRegion
+	all       func() []Mapping // derived when it is first called: most pods need one mapping
 }
 
-// NewTable returns the table of the objects of one namespace, with resources in the domain.
+// NewTable returns the table of the objects of one namespace, with resources in the domain. The
+// table reads the objects as long as it is used.
 func NewTable(domain string, functions []v2.AcceleratorFunction, regions []v2.FpgaRegion) *Table {
-	t := &Table{domain: domain, byName: map[string][]Mapping{}, byResource: map[string][]Mapping{}}
-	for i := range functions {
-		t.add(OfFunction(domain, &functions[i]))
-	}
-	for i := range regions {
-		t.add(OfRegion(domain, &regions[i]))
-	}
-	for name, all := range t.byName {
-		if len(all) == 1 && all[0].Problem == nil {
-			t.names = append(t.names, name)
-		}
-	}
-	slices.Sort(t.names)
+	t := &Table{domain: domain, functions: functions, regions: regions}
+	t.all = sync.OnceValue(func() []Mapping { return t.derive(func(string) bool { return true }) })
 	return t
 }
 
-func (t *Table) add(m Mapping) {
-	t.byName[m.Name] = append(t.byName[m.Name], m)
-	if m.Problem == nil {
-		t.byResource[m.Resource] = append(t.byResource[m.Resource], m)
+// derive returns the mappings of the objects whose names are wanted.
+func (t *Table) derive(wanted func(name string) bool) (all []Mapping) {
+	for i := range t.functions {
+		if f := &t.functions[i]; wanted(f.Name) {
+			all = append(all, OfFunction(t.domain, f))
+		}
 	}
+	for i := range t.regions {
+		if r := &t.regions[i]; wanted(r.Name) {
+			all = append(all, OfRegion(t.domain, r))
+		}
+	}
+	return all
+}
+
+// ofResource returns the mappings that stand for a resource, which is given without the domain.
+func (t *Table) ofResource(name string) (all []Mapping) {
+	if !names.Ours(name) {
+		return nil
+	}
+	resource := t.domain + "/" + name
+	for _, m := range t.all() {
+		if m.Resource == resource {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // Domain returns the domain of the resources.
@@ -184,12 +197,22 @@ const maxNames = 20
 
 // Known returns the names that pods can ask for, as text.
 func (t *Table) Known() string {
-	if len(t.names) == 0 {
+	objects := map[string]int{}
+	for _, m := range t.all() {
+		objects[m.Name]++
+	}
+	var all []string
+	for _, m := range t.all() {
+		if m.Problem == nil && objects[m.Name] == 1 {
+			all = append(all, m.Name)
+		}
+	}
+	if len(all) == 0 {
 		return "there are none"
 	}
-	all := t.names
-	if len(all) > maxNames {
-		all = append(slices.Clone(all[:maxNames]), fmt.Sprintf("and %d more", len(t.names)-maxNames))
+	slices.Sort(all)
+	if more := len(all) - maxNames; more > 0 {
+		all = append(all[:maxNames], fmt.Sprintf("and %d more", more))
 	}
 	return "there are: " + strings.Join(all, ", ")
 }
@@ -209,14 +232,14 @@ var ErrUnknown = errors.New("no " + KindFunction + " or " + KindRegion + " of th
 func (t *Table) Find(name string) (Target, error) {
 	// The name of a resource comes first, so that a pod that was mutated means the same when it
 	// is mutated again.
-	if all := t.byResource[t.domain+"/"+name]; all != nil {
+	if all := t.ofResource(name); all != nil {
 		target := Target{Resource: t.domain + "/" + name, Real: true}
 		for _, m := range all {
 			target.Modes |= m.Mode
 		}
 		return target, nil
 	}
-	all := t.byName[name]
+	all := t.derive(func(object string) bool { return object == name })
 	switch {
 	case len(all) == 0:
 		return Target{}, fmt.Errorf("%w; %s", ErrUnknown, t.Known())
@@ -236,7 +259,7 @@ func (t *Table) Find(name string) (Target, error) {
 // an AFU: a function in mode region names both.
 func (t *Table) Allows(iface, afu string) bool {
 	name, ok := names.Region(iface)
-	return ok && slices.ContainsFunc(t.byResource[t.domain+"/"+name], func(m Mapping) bool {
+	return ok && slices.ContainsFunc(t.ofResource(name), func(m Mapping) bool {
 		return m.Mode == Region && m.AFU == afu
 	})
 }

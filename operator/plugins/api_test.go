@@ -83,8 +83,8 @@ func holds(rules []rbacv1.PolicyRule, group, resource, verb string) bool {
 	})
 }
 
-// The operator holds each rule that the chart of the plugins can grant: the API server would
-// refuse the role otherwise.
+// The operator has each rule that the chart of the plugin can grant. Otherwise the API server would
+// refuse to let it create the role.
 func TestRole(t *testing.T) {
 	var held, granted []rbacv1.PolicyRule
 	decode(t, operatorChart(t)["accelerator-operator/templates/deviceplugins.yaml"], func(o client.Object) {
@@ -248,7 +248,7 @@ func (c *apiServer) condition(name, kind string, status metav1.ConditionStatus, 
 	})
 }
 
-// exists waits until an object of the plugins is there, or not.
+// exists waits until an object of the plugin exists, or does not.
 func (c *apiServer) exists(o client.Object, name string, want bool) {
 	c.t.Helper()
 	c.eventually(func() string {
@@ -374,7 +374,7 @@ func TestAPIServer(t *testing.T) {
 	c.must(c.Delete(c.ctx, configMap))
 	c.exists(configMap, "a"+suffix, true)
 
-	// An object that is wanted no more.
+	// An object that is no longer needed.
 	role := &rbacv1.ClusterRole{}
 	bound := func(name string, want bool) {
 		t.Helper()
@@ -401,7 +401,7 @@ func TestAPIServer(t *testing.T) {
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
 	c.exists(configMap, "a"+suffix+"-dashboard", false)
 
-	// Bad values: what is there stays.
+	// Wrong values: the objects stay.
 	c.edit("a", func(p *v1.FpgaDevicePlugin) {
 		p.Spec.Values = values(t, map[string]any{"minReadySeconds": "soon"})
 	})
@@ -448,10 +448,10 @@ func TestAPIServer(t *testing.T) {
 		}
 	}
 
-	// Objects that are not its own are left alone: those of a Helm release, or of the operator.
+	// Objects of other owners are not changed: those of a release of Helm, or of the operator.
 	c.must(c.Create(c.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: settings.Namespace, Name: "c" + suffix, Labels: map[string]string{"x": "y"}}}))
 	create("c", "nodeSelector: {fpga: c}")
-	c.condition("c", v1.ConditionAccepted, metav1.ConditionFalse, "ForeignObject", "ServiceAccount c"+suffix+" is there")
+	c.condition("c", v1.ConditionAccepted, metav1.ConditionFalse, "ForeignObject", "ServiceAccount c"+suffix+" exists")
 	account := &corev1.ServiceAccount{}
 	c.exists(account, "c"+suffix, true)
 	if len(account.OwnerReferences) > 0 || account.Labels[labelManagedBy] != "" {

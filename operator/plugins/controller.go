@@ -39,7 +39,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// Add has a manager run the controller, under the lease if it has one.
+// Add adds the controller to a manager, which runs it on the leader.
 func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	renderer, err := NewRenderer(s)
 	if err != nil {
@@ -53,7 +53,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	if err := errors.Join(v1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	// A cache of its own: of what the cluster has, the controller keeps little.
+	// A cache of its own, which keeps only some objects and fields.
 	ours := labels.SelectorFromSet(labels.Set{labelManagedBy: manager})
 	namespace := map[string]cache.Config{s.Namespace: {}}
 	byObject := map[client.Object]cache.ByObject{
@@ -64,7 +64,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	for _, kind := range kinds {
 		mapping, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {
-			continue // monitoring that is not installed; if it is later, a restart watches it
+			continue // a kind of the Prometheus Operator; if it is installed later, a restart watches it
 		} else if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	daemonSets.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
 	all := handler.EnqueueRequestsFromMapFunc(r.all)
 	b := ctrl.NewControllerManagedBy(mgr).Named("plugins").
-		// Each of them, because two objects may want the same nodes.
+		// A change of one FpgaDevicePlugin reconciles all, because two may match the same nodes.
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&v1.FpgaDevicePlugin{}), all, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(daemonSets), delayed{all}, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&corev1.Node{}), delayed{all}, predicate.Funcs{UpdateFunc: devicesChanged})).
@@ -127,7 +127,7 @@ func (r *Renderer) kinds() ([]schema.GroupVersionKind, error) {
 	return slices.Collect(maps.Keys(kinds)), nil
 }
 
-// trimNode keeps the name and the numbers of devices.
+// trimNode returns a node with its name and its resources only.
 func trimNode(object any) (any, error) {
 	if n, ok := object.(*corev1.Node); ok {
 		return &corev1.Node{
@@ -138,7 +138,7 @@ func trimNode(object any) (any, error) {
 	return object, nil
 }
 
-// trimPod keeps where a pod is, and why it does not run.
+// trimPod returns a pod with its node and the parts of its status that show why it does not run.
 func trimPod(object any) (any, error) {
 	if p, ok := object.(*corev1.Pod); ok {
 		return &corev1.Pod{
@@ -155,8 +155,8 @@ func trimPod(object any) (any, error) {
 	return object, nil
 }
 
-// devicesChanged reports whether a node's resources changed. Kubelets write their nodes every
-// few minutes, also if nothing changed.
+// devicesChanged reports whether a node's resources changed. Kubelets write the status of their
+// nodes every few minutes even if nothing changed.
 func devicesChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
@@ -185,7 +185,7 @@ func (d delayed) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
 	d.EventHandler.Delete(ctx, e, delayedQueue{q})
 }
 
-// instance returns the object that a pod is of.
+// instance returns the FpgaDevicePlugin that a pod belongs to.
 func instance(_ context.Context, pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: pod.GetLabels()[labelInstance]}}}
 }
@@ -194,16 +194,16 @@ type reconciler struct {
 	client   client.Client // reads from the cache
 	live     client.Reader
 	renderer *Renderer
-	owned    []*metav1.PartialObjectMetadata // of the kinds that are watched
+	owned    []*metav1.PartialObjectMetadata // one for each kind that is watched
 	recorder events.EventRecorder
 	log      *zap.Logger
 }
 
-// all returns each FpgaDevicePlugin.
+// all returns a request for each FpgaDevicePlugin.
 func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list v1.FpgaDevicePluginList
 	if err := r.client.List(ctx, &list); err != nil {
-		return nil // from the cache: only before it is filled, and then each is enqueued
+		return nil // the cache is not filled yet; each FpgaDevicePlugin is enqueued when it is
 	}
 	for _, p := range list.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: p.Name}})
@@ -211,8 +211,8 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []recon
 	return requests
 }
 
-// Reconcile implements [reconcile.Reconciler]. It applies all objects again each time: what was
-// changed is repaired, and what was not changed costs the API server no write.
+// Reconcile implements [reconcile.Reconciler]. It applies all objects each time, which repairs those
+// that were changed. For the others the API server writes nothing.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	p := &v1.FpgaDevicePlugin{}
 	// Not from the cache, which may lag behind the status that was written just now.
@@ -226,7 +226,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	reason, refused := r.install(ctx, p)
 	err := r.publish(ctx, before, p, reason, refused)
 	if reason == reasonForeignObject || reason == reasonApplyFailed {
-		err = errors.Join(refused, err) // may end without a change of an FpgaDevicePlugin: try again
+		err = errors.Join(refused, err) // the cause may end without an event: try again
 	}
 	return reconcile.Result{}, err
 }
@@ -234,14 +234,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // Reasons of the condition Accepted.
 const (
 	reasonApplied       = "Applied"
-	reasonInvalidValues = "InvalidValues" // the former objects stay
-	reasonSameNodes     = "SameNodes"     // the objects are deleted
+	reasonInvalidValues = "InvalidValues" // the objects of the former spec stay
+	reasonSameNodes     = "SameNodes"     // all objects are deleted
 	reasonForeignObject = "ForeignObject"
 	reasonApplyFailed   = "ApplyFailed"
 )
 
-// install applies the objects of p, and deletes those of an earlier spec. It returns the
-// reason of the condition Accepted, and an error if that is false.
+// install applies the objects of p, and deletes the others that p owns. It returns the reason of
+// the condition Accepted, and an error if the condition is false.
 func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (string, error) {
 	var list v1.FpgaDevicePluginList
 	if err := r.client.List(ctx, &list); err != nil {
@@ -257,7 +257,7 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 			if err := r.prune(ctx, p, nil); err != nil {
 				return reasonApplyFailed, err
 			}
-			return reasonSameNodes, fmt.Errorf("a node may match the node selector of %s, which is older, too: want one label of both with different values", other.Name)
+			return reasonSameNodes, fmt.Errorf("a node may match this node selector and the node selector of %s, which is older: want a label with different values in both", other.Name)
 		}
 	}
 	objects, err := r.renderer.Render(ctx, p)
@@ -269,7 +269,7 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 		there.SetGroupVersionKind(o.GroupVersionKind())
 		err := r.live.Get(ctx, client.ObjectKeyFromObject(o), there)
 		if err == nil && !metav1.IsControlledBy(there, p) {
-			return reasonForeignObject, fmt.Errorf("%s %s is there and is not of this object: want it deleted, or another name", o.GetKind(), o.GetName())
+			return reasonForeignObject, fmt.Errorf("%s %s exists and belongs to another owner: want it deleted, or another name of the FpgaDevicePlugin", o.GetKind(), o.GetName())
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return reasonApplyFailed, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
@@ -298,7 +298,7 @@ func selectors(p *v1.FpgaDevicePlugin, sets []appsv1.DaemonSet) []map[string]str
 	return all
 }
 
-// older reports whether a was there before b.
+// older reports whether a was created before b. The names decide if both have the same second.
 func older(a, b *v1.FpgaDevicePlugin) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Name < b.Name
@@ -306,7 +306,7 @@ func older(a, b *v1.FpgaDevicePlugin) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// prune deletes the objects of p that are not among these.
+// prune deletes the objects that p owns, except those in keep.
 func (r *reconciler) prune(ctx context.Context, p *v1.FpgaDevicePlugin, keep []*unstructured.Unstructured) error {
 	for _, kind := range r.owned {
 		list := &metav1.PartialObjectMetadataList{}
@@ -331,8 +331,8 @@ func (r *reconciler) prune(ctx context.Context, p *v1.FpgaDevicePlugin, keep []*
 	return nil
 }
 
-// daemonSet returns the DaemonSet of p, or nil. It is read from the API server, because the
-// status of one that was applied just now is compared with its generation.
+// daemonSet returns the DaemonSet of p, or nil. It reads from the API server: in the cache, the
+// generation may be from before the last apply, so an old status would pass as current.
 func (r *reconciler) daemonSet(ctx context.Context, p *v1.FpgaDevicePlugin) (*appsv1.DaemonSet, error) {
 	var list appsv1.DaemonSetList
 	if err := r.live.List(ctx, &list, client.InNamespace(r.renderer.settings.Namespace), client.MatchingLabels{labelInstance: p.Name}); err != nil {
@@ -346,7 +346,7 @@ func (r *reconciler) daemonSet(ctx context.Context, p *v1.FpgaDevicePlugin) (*ap
 	return nil, nil
 }
 
-// short returns a message that fits a condition and a Kubernetes Event.
+// short returns text, shortened to the length that a condition and a Kubernetes Event may have.
 func short(text string) string {
 	const most = 900
 	if len(text) > most {

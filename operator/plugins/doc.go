@@ -1,23 +1,23 @@
-// Package plugins installs the device plugin: an FpgaDevicePlugin in, the objects of the chart
-// accelerator-device-plugin out.
+// Package plugins installs the device plugin: for each FpgaDevicePlugin it applies the objects of
+// the chart accelerator-device-plugin.
 //
-// [Renderer.Render] is pure. It renders the chart that is embedded in the program, with the same
-// code as Helm, so there is one source of what is installed. Hooks are left out, and the templates
-// see no cluster. The chart's schema refuses texts that would end the line that they are in: the
-// text of a value is never structure, and never run.
+// [Renderer.Render] is pure. It renders the chart that is embedded in the program, with Helm's own
+// code, so Helm and the operator install the same objects. It leaves out hooks, and the templates
+// cannot look up objects of the cluster. The chart's schema refuses values that would end the line
+// in which a template puts them, so a value cannot add fields to an object.
 //
-// The order of precedence, from the last to the first: the chart's defaults, the fields that
-// Intel's operator knows, spec.values. The operator sets the image's tag and the name of the
-// release, which is that of the object.
+// The fields that Intel's operator knows override the chart's defaults, and spec.values overrides
+// both. An image without tag and digest gets the operator's version as its tag. The name of the
+// release is the name of the FpgaDevicePlugin.
 //
 // # Who owns what
 //
-// The controller keeps no state: what is installed follows from the FpgaDevicePlugins alone. Each
-// reconciliation applies all objects of one of them again (server-side apply, with force), deletes
-// those that it owns and that are wanted no more, and writes the status. An object that is there
-// and that an FpgaDevicePlugin does not own is left alone. Of two FpgaDevicePlugins that may match
-// one node the younger has no objects. The API server's garbage collector deletes the objects of an
-// FpgaDevicePlugin that is gone. One replica runs the controller, the leader; each keeps the cache.
+// The controller keeps no state: the FpgaDevicePlugins alone determine what is installed. Each
+// reconciliation of an FpgaDevicePlugin applies all its objects again (server-side apply, with
+// force), deletes objects that it owns and no longer needs, and writes its status. Objects that it
+// does not own are never changed. Of two FpgaDevicePlugins that may match the same node, the younger
+// one has no objects. Kubernetes' garbage collector deletes the objects of a deleted
+// FpgaDevicePlugin. Only the leader runs the controller; each replica has the cache.
 //
 // # What may block
 //
@@ -25,7 +25,7 @@
 //
 // # Trust
 //
-// An FpgaDevicePlugin may name an image and directories of the nodes: who can write one is root on
-// the nodes. The operator's role holds what the chart can grant, so that the API server lets it
-// grant that, and nothing else.
+// An FpgaDevicePlugin may name an image and directories of the nodes, so a user who can write one is
+// root on the nodes. The API server lets the operator grant only rights that it has: its role has
+// each rule that the chart can grant.
 package plugins

@@ -32,10 +32,11 @@ const (
 	chartName = "accelerator-device-plugin"
 	intelName = "intel-fpga-plugin" // of Intel's image
 
-	// debugLevel is the first level of Intel's plugin, which logs with klog, that is debug here.
+	// debugLevel is the lowest logLevel that means debug: the level of klog, with which Intel's plugin
+	// logs, for debugging.
 	debugLevel = 4
 
-	// manager owns the fields of the objects, and is the value of their label managed-by.
+	// manager is the owner of the objects' fields, and the value of their label managed-by.
 	manager = "accelerator-operator"
 
 	labelManagedBy = "app.kubernetes.io/managed-by"
@@ -45,18 +46,18 @@ const (
 
 // Settings of a [Renderer].
 type Settings struct {
-	Version   string // of the operator; also the tag of images without one
-	Image     string // REPOSITORY[:TAG][@DIGEST], where the object names none
+	Version   string // of the operator; also the tag of images without tag and digest
+	Image     string // REPOSITORY[:TAG][@DIGEST]; used if spec.image is empty or Intel's
 	Namespace string // of the objects
 }
 
-// Renderer renders the chart of the plugins. It may be used concurrently.
+// Renderer renders the chart of the plugin. It is safe for concurrent use.
 type Renderer struct {
 	settings Settings
 	chart    *chart.Chart
 }
 
-// NewRenderer loads the chart that the program has in it.
+// NewRenderer returns a Renderer of the embedded chart.
 func NewRenderer(s Settings) (*Renderer, error) {
 	var files []*archive.BufferedFile
 	err := fs.WalkDir(helm.DevicePlugin, chartName, func(name string, entry fs.DirEntry, err error) error {
@@ -78,8 +79,8 @@ func NewRenderer(s Settings) (*Renderer, error) {
 	return &Renderer{s, c}, nil
 }
 
-// Render returns the objects that an FpgaDevicePlugin stands for, in the order in which they are
-// applied. An error is the user's: it names the key.
+// Render returns the objects that install the plugin of p, in the order in which they must be
+// applied. An error means that the chart refuses the spec; it has the key.
 func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstructured.Unstructured, error) {
 	values, err := r.values(p)
 	if err != nil {
@@ -95,7 +96,7 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 		return nil, refusal(err)
 	}
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "/NOTES.txt") })
-	_, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder) // hooks are apart
+	_, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder) // leaves out hooks
 	if err != nil {
 		return nil, refusal(err)
 	}
@@ -114,17 +115,16 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 	return objects, nil
 }
 
-// values returns what the object sets of the chart's values: its fields, and over them
-// spec.values.
+// values returns the values of the chart that p sets: its fields, overridden by spec.values.
 func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	values, err := specValues(p)
 	if err != nil {
 		return nil, err
 	}
-	// The release's name makes the names of two objects differ.
+	// The controller needs the chart's own names and labels.
 	for _, key := range []string{"nameOverride", "fullnameOverride"} {
 		if _, ok := values[key]; ok {
-			return nil, fmt.Errorf("spec.values.%s: set by the operator: the name of the object", key)
+			return nil, fmt.Errorf("spec.values.%s: found, want none: the objects have the name of the FpgaDevicePlugin", key)
 		}
 	}
 	config := map[string]any{"mode": "af"}
@@ -133,7 +133,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 		config["mode"] = p.Spec.Mode
 	}
 	if p.Spec.Mode == "region" {
-		// Intel's plugins of this mode come with the hook that programs.
+		// Intel's plugin installs its hook in this mode.
 		fields["programming"] = map[string]any{"enabled": true}
 	}
 	if p.Spec.LogLevel >= debugLevel {
@@ -145,7 +145,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if len(p.Spec.Tolerations) > 0 {
 		fields["tolerations"] = p.Spec.Tolerations
 	}
-	// Helm's functions know maps of any alone.
+	// Helm's functions accept no other maps than map[string]any.
 	raw, err := json.Marshal(fields)
 	if err != nil {
 		return nil, err
@@ -196,8 +196,8 @@ func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	return values, nil
 }
 
-// image returns the values of an image. The operator's is used if the reference is empty or
-// Intel's.
+// image returns the values of an image. An empty reference, or Intel's, is replaced by the
+// operator's default.
 func (r *Renderer) image(reference string) map[string]any {
 	if repository, _, _ := splitImage(reference); repository == "" || isIntels(repository) {
 		reference = r.settings.Image
@@ -215,14 +215,15 @@ func splitImage(reference string) (repository, tag, digest string) {
 	return repository, tag, digest
 }
 
+// isIntels reports whether the last part of a repository's path is the name of Intel's image.
 func isIntels(repository string) bool {
 	return repository[strings.LastIndexByte(repository, '/')+1:] == intelName
 }
 
-// refusal returns the sentence of an error of Helm that concerns the values.
+// refusal returns an error of Helm in one line, without file names and introduction.
 func refusal(err error) error {
 	text := err.Error()
-	// The schema's: a line of introduction, the chart's name, and one line for each key.
+	// From the schema: a line of introduction, the chart's name, and one line for each key.
 	if strings.Contains(text, "\n- at '") {
 		var lines []string
 		for line := range strings.Lines(text) {
@@ -232,14 +233,14 @@ func refusal(err error) error {
 		}
 		return errors.New("values: " + strings.Join(lines, "; "))
 	}
-	// The templates': execution error at (FILE:LINE:COLUMN): SENTENCE
+	// From the templates: execution error at (FILE:LINE:COLUMN): SENTENCE
 	if place, sentence, ok := strings.Cut(text, "): "); ok && strings.HasPrefix(place, "execution error at (") {
 		return errors.New("values: " + sentence)
 	}
 	return fmt.Errorf("values: %w", err)
 }
 
-// nodeSelector returns the labels of the nodes of an object, also if it cannot be rendered.
+// nodeSelector returns the labels that a node of p must have, even if the chart refuses the spec.
 func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
 	values, err := specValues(p)
 	over, there := values["nodeSelector"]
@@ -247,7 +248,7 @@ func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
 		return p.Spec.NodeSelector
 	}
 	labels := map[string]string{}
-	if over != nil { // null takes all labels away
+	if over != nil { // null removes all labels
 		maps.Copy(labels, p.Spec.NodeSelector)
 	}
 	more, _ := over.(map[string]any)
@@ -269,7 +270,7 @@ func overlap(a, b []map[string]string) bool {
 	return false
 }
 
-// disjoint reports whether no node has the labels of both selectors.
+// disjoint reports whether no node can match both selectors.
 func disjoint(a, b map[string]string) bool {
 	for key, value := range a {
 		if other, ok := b[key]; ok && other != value {
@@ -279,7 +280,7 @@ func disjoint(a, b map[string]string) bool {
 	return false
 }
 
-// offers returns a func that reports whether plugins with these values may offer a resource.
+// offers returns a func that reports whether a plugin with these values can offer a resource.
 func (r *Renderer) offers(values map[string]any) (func(resource string) bool, error) {
 	all, err := util.CoalesceValues(r.chart, values)
 	if err != nil {
@@ -326,7 +327,7 @@ func (r *Renderer) offers(values map[string]any) (func(resource string) bool, er
 	}, nil
 }
 
-// everything is values that render each kind of the chart.
+// everything has values with which the chart renders all its kinds.
 const everything = `
 image: {repository: a, tag: b}
 imagePullSecrets: [{name: a}]

@@ -27,8 +27,8 @@ const (
 	reasonPodsWaiting = "PodsWaiting"
 )
 
-// publish writes the status of p, if it differs from that before, and records the conditions
-// that changed. refused is why the objects of p are not installed.
+// publish writes the status of p if it changed, and records the conditions that changed. refused is
+// nil, or the reason why the objects of p are not applied.
 func (r *reconciler) publish(ctx context.Context, before, p *v1.FpgaDevicePlugin, reason string, refused error) error {
 	daemonSet, err := r.daemonSet(ctx, p)
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *reconciler) publish(ctx context.Context, before, p *v1.FpgaDevicePlugin
 		c.ObservedGeneration, c.Message = p.Generation, short(c.Message)
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
-	accepted := metav1.Condition{Type: v1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: reason, Message: "the objects of the plugins are applied"}
+	accepted := metav1.Condition{Type: v1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: reason, Message: "all objects of the plugin are applied"}
 	if refused != nil {
 		accepted.Status, accepted.Message = metav1.ConditionFalse, refused.Error()
 	}
@@ -68,9 +68,9 @@ func (r *reconciler) publish(ctx context.Context, before, p *v1.FpgaDevicePlugin
 	set(true, available(accepted, daemonSet, pods.Items))
 	repository, _, _ := splitImage(p.Spec.Image)
 	set(isIntels(repository), metav1.Condition{Type: v1.ConditionImageReplaced, Status: metav1.ConditionTrue, Reason: "IntelsImage",
-		Message: p.Spec.Image + " is Intel's plugin: want that of this operator, which is used unless spec.values.image names another"})
+		Message: p.Spec.Image + " is Intel's plugin, and is not used: the image is the operator's default, unless spec.values.image names another"})
 	set(p.Spec.InitImage != "", metav1.Condition{Type: v1.ConditionInitImageUnneeded, Status: metav1.ConditionTrue, Reason: "OneImage",
-		Message: "spec.initImage has no effect: the image of the plugins has the programs for the nodes"})
+		Message: "spec.initImage has no effect: the image of the plugin also has the programs for the nodes"})
 	if equality.Semantic.DeepEqual(before.Status, p.Status) {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (r *reconciler) publish(ctx context.Context, before, p *v1.FpgaDevicePlugin
 	return nil
 }
 
-// record logs a condition that changed, and makes a Kubernetes Event of it.
+// record logs a condition that changed, and creates a Kubernetes Event.
 func (r *reconciler) record(p *v1.FpgaDevicePlugin, was *metav1.Condition, c metav1.Condition) {
 	applied := c.Type == v1.ConditionAccepted && was != nil && was.ObservedGeneration != c.ObservedGeneration
 	if was != nil && was.Status == c.Status && was.Reason == c.Reason && !applied {
@@ -109,7 +109,7 @@ func available(accepted metav1.Condition, d *appsv1.DaemonSet, pods []corev1.Pod
 	case accepted.Status != metav1.ConditionTrue:
 		return is(metav1.ConditionFalse, accepted.Reason, "not accepted: "+accepted.Message)
 	case d == nil || d.Status.ObservedGeneration != d.Generation:
-		return is(metav1.ConditionFalse, reasonRollingOut, "the DaemonSet is not yet known to its controller")
+		return is(metav1.ConditionFalse, reasonRollingOut, "the DaemonSet controller has not observed the current spec")
 	case d.Status.DesiredNumberScheduled == 0:
 		return is(metav1.ConditionTrue, reasonNoNodes, "no node matches")
 	}
@@ -123,14 +123,14 @@ func available(accepted metav1.Condition, d *appsv1.DaemonSet, pods []corev1.Pod
 			return is(metav1.ConditionFalse, reasonPodsWaiting, numbers+"; "+problem)
 		}
 	}
-	numbers += ", " + strconv.Itoa(int(s.UpdatedNumberScheduled)) + " of the current spec"
+	numbers += "; " + strconv.Itoa(int(s.UpdatedNumberScheduled)) + " have a pod of the current spec"
 	if s.CurrentNumberScheduled < s.DesiredNumberScheduled {
 		numbers += "; nodes without a pod: see the events of the DaemonSet"
 	}
 	return is(metav1.ConditionFalse, reasonRollingOut, numbers)
 }
 
-// waiting returns why a pod does not start, or nothing.
+// waiting returns the reason why a pod does not start, or nothing.
 func waiting(pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
@@ -145,7 +145,7 @@ func waiting(pod *corev1.Pod) string {
 	return ""
 }
 
-// nodeNames returns the nodes on which pods run, sorted.
+// nodeNames returns the names of the nodes on which pods run, sorted.
 func nodeNames(pods []corev1.Pod) []string {
 	var names []string
 	for _, pod := range pods {
@@ -157,12 +157,12 @@ func nodeNames(pods []corev1.Pod) []string {
 	return slices.Compact(names)
 }
 
-// devices returns the numbers of devices on nodes, and of those that are not allocatable. A
-// kubelet counts the healthy ones as allocatable, and all as capacity.
+// devices returns the number of devices on nodes, and the number of unhealthy ones. Kubelets publish
+// all devices as capacity, and the healthy ones as allocatable.
 func (r *reconciler) devices(ctx context.Context, p *v1.FpgaDevicePlugin, nodes []string) (all, unhealthy int64, err error) {
 	values, err := r.renderer.values(p)
 	if err != nil {
-		return p.Status.Devices, p.Status.UnhealthyDevices, nil // install reports it
+		return p.Status.Devices, p.Status.UnhealthyDevices, nil // install reports the error
 	}
 	offers, err := r.renderer.offers(values)
 	if err != nil {

@@ -36,17 +36,17 @@ func TestAvailable(t *testing.T) {
 		want     string // STATUS REASON: MESSAGE
 	}{
 		{"refused", metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidValues", Message: "m"}, daemonSet(1, 1, 1, 1, 1), nil, "False InvalidValues: not accepted: m"},
-		{"none", yes, nil, nil, "False RollingOut: the DaemonSet is not yet known to its controller"},
-		{"applied just now", yes, stale, nil, "False RollingOut: the DaemonSet is not yet known to its controller"},
+		{"none", yes, nil, nil, "False RollingOut: the DaemonSet controller has not observed the current spec"},
+		{"applied just now", yes, stale, nil, "False RollingOut: the DaemonSet controller has not observed the current spec"},
 		{"no nodes", yes, daemonSet(0, 0, 0, 0, 0), nil, "True NoNodes: no node matches"},
 		{"ready", yes, daemonSet(2, 2, 2, 2, 2), nil, "True Ready: 2 of 2 nodes have a ready plugin"},
-		{"ready for less than minReadySeconds", yes, daemonSet(2, 2, 2, 2, 1), nil, "False RollingOut: 2 of 2 nodes have a ready plugin, 2 of the current spec"},
-		{"old spec", yes, daemonSet(2, 2, 1, 2, 2), nil, "False RollingOut: 2 of 2 nodes have a ready plugin, 1 of the current spec"},
+		{"ready for less than minReadySeconds", yes, daemonSet(2, 2, 2, 2, 1), nil, "False RollingOut: 2 of 2 nodes have a ready plugin; 2 have a pod of the current spec"},
+		{"old spec", yes, daemonSet(2, 2, 1, 2, 2), nil, "False RollingOut: 2 of 2 nodes have a ready plugin; 1 have a pod of the current spec"},
 		{"image", yes, daemonSet(1, 1, 1, 0, 0), []corev1.Pod{pod("ContainerCreating"), pod("ImagePullBackOff")}, "False PodsWaiting: 0 of 1 nodes have a ready plugin; pod p on n: ImagePullBackOff: why"},
 		{"image of the init container", yes, daemonSet(1, 1, 1, 0, 0), []corev1.Pod{initial}, "False PodsWaiting: 0 of 1 nodes have a ready plugin; pod  on : ErrImagePull: why"},
-		{"starting", yes, daemonSet(1, 1, 1, 0, 0), []corev1.Pod{pod("PodInitializing")}, "False RollingOut: 0 of 1 nodes have a ready plugin, 1 of the current spec"},
+		{"starting", yes, daemonSet(1, 1, 1, 0, 0), []corev1.Pod{pod("PodInitializing")}, "False RollingOut: 0 of 1 nodes have a ready plugin; 1 have a pod of the current spec"},
 		{"no room", yes, daemonSet(1, 1, 1, 0, 0), []corev1.Pod{unscheduled}, "False PodsWaiting: 0 of 1 nodes have a ready plugin; pod p: Unschedulable: no memory"},
-		{"no pod", yes, daemonSet(2, 1, 1, 1, 1), nil, "False RollingOut: 1 of 2 nodes have a ready plugin, 1 of the current spec; nodes without a pod: see the events of the DaemonSet"},
+		{"no pod", yes, daemonSet(2, 1, 1, 1, 1), nil, "False RollingOut: 1 of 2 nodes have a ready plugin; 1 have a pod of the current spec; nodes without a pod: see the events of the DaemonSet"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := available(tc.accepted, tc.d, tc.pods)

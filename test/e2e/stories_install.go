@@ -142,9 +142,11 @@ func pool(s *scene) {
 	s.step("a pod gets three of them")
 	s.create(s.pod("three", s.resource, 3))
 	s.comes("three", corev1.PodRunning)
-	r, err := s.said("three", "main")
-	s.check(err)
-	same(s, "number of units", len(strings.Split(r.Env["ACCELERATOR_UNITS"], ",")), 3)
+	var r report
+	await(s, "number of units", func() (n int, err error) {
+		r, err = s.said("three", "main")
+		return len(strings.Split(r.Env["ACCELERATOR_UNITS"], ",")), err
+	}, 3)
 	same(s, "nodes", r.Nodes, map[string]string{})
 	s.step("a pod that wants six waits")
 	s.create(s.pod("six", s.resource, 6))

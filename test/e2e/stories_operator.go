@@ -22,17 +22,17 @@ import (
 
 const pluginsCRD = "fpgadeviceplugins.deviceplugin.intel.com"
 
-// installPlugins installs the operator without admission: what these stories are about.
+// installPlugins installs the operator for FpgaDevicePlugins, without admission.
 func (s *scene) installPlugins() {
 	s.step("helm install the operator, for FpgaDevicePlugins")
 	s.installOperator("--set", "mappings.enabled=false,devicePlugins.enabled=true,replicas=1")
 	s.cleanups = append(s.cleanups, s.removePlugins)
 }
 
-// removePlugins deletes all FpgaDevicePlugins, and returns when their objects are gone.
+// removePlugins deletes all FpgaDevicePlugins and their CRD. It waits until their objects are deleted.
 func (s *scene) removePlugins() {
 	if _, err := s.kubectl("", "get", "crd", pluginsCRD); err != nil {
-		return // removed
+		return // removed already
 	}
 	_, err := s.kubectl("", "delete", "fdp", "--all")
 	s.check(err)
@@ -41,7 +41,7 @@ func (s *scene) removePlugins() {
 	s.check(err)
 }
 
-// noPlugins waits until no object of a plugin is left in the operator's namespace.
+// noPlugins waits until the operator's namespace has no object of a plugin.
 func (s *scene) noPlugins() {
 	await(s, "objects of plugins", func() (string, error) {
 		return s.Run(s.ctx, "kubectl", "get", "daemonsets,pods,configmaps,serviceaccounts,networkpolicies,clusterroles", "--output", "name",
@@ -49,7 +49,7 @@ func (s *scene) noPlugins() {
 	}, "")
 }
 
-// values are those that a plugin on the simulated node needs, which offers the story's resource.
+// values returns the values with which a plugin serves the simulated node under the story's resource.
 func (s *scene) values() map[string]any {
 	return map[string]any{
 		"simulatedNode": simulated, "minReadySeconds": 0,
@@ -82,7 +82,7 @@ func (s *scene) fdpIs(name string, conditions ...string) {
 	}, conditions)
 }
 
-// message waits until a condition of an object has these words.
+// message waits until the message of a condition contains words.
 func (s *scene) message(name, condition, words string) {
 	await(s, condition+" of "+name, func() (bool, error) {
 		out, err := s.kubectl("", "get", "fdp", name, "--output", `jsonpath={.status.conditions[?(@.type=="`+condition+`")].message}`)
@@ -98,7 +98,7 @@ const (
 	available = "Available=True/Ready"
 )
 
-// plugin returns the DaemonSet of an object, and its pods that are not about to end.
+// plugin returns the DaemonSet of an FpgaDevicePlugin, and its pods that are not being deleted.
 func (s *scene) plugin(name string) (*appsv1.DaemonSet, []corev1.Pod) {
 	set, err := s.Client.AppsV1().DaemonSets(operatorNamespace).Get(s.ctx, name+"-accelerator-device-plugin", metav1.GetOptions{})
 	s.check(err)
@@ -107,7 +107,7 @@ func (s *scene) plugin(name string) (*appsv1.DaemonSet, []corev1.Pod) {
 	return set, slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
-// noGap ends the story if a list of the kubelet was empty.
+// noGap fails the story if a sample had less than all devices.
 func (s *scene) noGap(seen samples) {
 	if seen.Kubelet.All == 0 || seen.Kubelet.Less > 0 || seen.Node.Less > 0 {
 		s.failf("device manager: %+v; node status: %+v, want none with less", seen.Kubelet, seen.Node)
@@ -115,15 +115,17 @@ func (s *scene) noGap(seen samples) {
 	s.step("  looked %d times", seen.Kubelet.All)
 }
 
-// One object installs the plugin. A change of the mode is rolled out without a gap. The status has
-// the devices. When the object goes, all goes.
+// One FpgaDevicePlugin installs the plugin, and its status has the devices. A change of the mode is
+// rolled out without a gap. When it is deleted, its objects are deleted.
 func operatorInstalls(s *scene) {
 	s.plug(first, second)
 	s.installPlugins()
 	s.step("one object: the node offers its devices, the status has the numbers")
 	values := s.values()
+	config := values["config"].(map[string]any)
+	config["resourceNamespace"] = "operator.e2e.b-com.com" // the node still lists names of stories before
 	// The same resource in each mode.
-	values["config"].(map[string]any)["resources"] = []any{map[string]any{"name": s.resource, "match": map[string]any{"family": "dfl"}}}
+	config["resources"] = []any{map[string]any{"name": s.resource, "match": map[string]any{"family": "dfl"}}}
 	s.fdp("fpga", map[string]any{"values": values})
 	s.fdpIs("fpga", accepted, available)
 	s.offers(s.resource, 2, 2)
@@ -141,26 +143,26 @@ func operatorInstalls(s *scene) {
 		}, true)
 		s.fdpIs("fpga", accepted, available)
 	}))
-	s.step("a device breaks, and gets well")
+	s.step("a device breaks, and is healthy again")
 	s.check(s.node.Set(first, 0, "power_state", "0x6"))
 	await(s, "unhealthy", func() (string, error) {
 		return s.kubectl("", "get", "fdp", "fpga", "--output", "jsonpath={.status.devices} {.status.unhealthyDevices} {.status.nodeNames}")
 	}, `2 1 ["`+cluster.NodeName+`"]`)
 	s.check(s.node.Set(first, 0, "power_state", "0x0"))
 	s.offers(s.resource, 2, 2)
-	s.step("its events are those of the object")
+	s.step("kubectl events shows the conditions")
 	await(s, "events", func() (bool, error) {
 		out, err := s.kubectl("", "events", "--for", "FpgaDevicePlugin/fpga", "--namespace", "default")
 		return strings.Contains(out, "Applied") && strings.Contains(out, "nodes have a ready plugin"), err
 	}, true)
-	s.step("kubectl delete: its objects go, the pod that holds a device stays")
+	s.step("kubectl delete: its objects are deleted, the pod that holds a device goes on")
 	_, err := s.kubectl("", "delete", "fdp", "fpga")
 	s.check(err)
 	s.noPlugins()
 	s.comes("user", corev1.PodRunning)
 }
 
-// Values that the chart refuses change nothing; an image that is not there leaves the old pod.
+// Values that the chart refuses change nothing. With an image that does not exist the old pod goes on.
 func operatorValues(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -169,7 +171,7 @@ func operatorValues(s *scene) {
 	s.offers(s.resource, 1, 1)
 	set, _ := s.plugin("fpga")
 	for _, tt := range []struct{ name, key, value, message string }{
-		{"a key that is not there", "colour", `"red"`, "additional properties 'colour' not allowed"},
+		{"an unknown key", "colour", `"red"`, "additional properties 'colour' not allowed"},
 		{"a number of the wrong kind", "minReadySeconds", `"soon"`, "'/minReadySeconds': got string, want integer"},
 		{"what the templates refuse", "scrapers", `[{"podSelector":{}}]`, "scrapers: not with config.httpAddress empty"},
 	} {
@@ -186,7 +188,7 @@ func operatorValues(s *scene) {
 	}
 	now, _ := s.plugin("fpga")
 	same(s, "generation of the DaemonSet", now.Generation, set.Generation)
-	s.step("an image that is not there: the condition names it, the old pod goes on")
+	s.step("an image that does not exist: the condition has the reason, the old pod goes on")
 	seen := s.sampled(1, func() {
 		s.patchFDP("fpga", map[string]any{"image": "docker.io/library/accelerator-device-plugin:none", "values": map[string]any{"image": map[string]any{"pullPolicy": "Never"}}})
 		s.fdpIs("fpga", accepted, "Available=False/PodsWaiting")
@@ -199,7 +201,7 @@ func operatorValues(s *scene) {
 	s.noGap(seen)
 }
 
-// What others change or delete is set again, also what changes while no operator runs.
+// Changes by others are repaired, also those made while no operator runs.
 func operatorDrift(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -239,20 +241,20 @@ func operatorDrift(s *scene) {
 	s.step("the image is changed, the ConfigMap deleted, the ClusterRole emptied: repaired")
 	drift()
 	repaired()
-	s.step("the same while no operator runs: repaired by the next one")
+	s.step("the same while no operator runs: repaired when it runs again")
 	s.scale(0)
 	drift()
 	s.scale(1)
 	repaired()
 	s.fdpIs("fpga", accepted, available)
-	s.step("events off: the ClusterRole goes")
+	s.step("events off: the ClusterRole is deleted")
 	s.patchFDP("fpga", map[string]any{"values": map[string]any{"events": false}})
 	await(s, "ClusterRole gone", func() (bool, error) {
 		_, err := s.Client.RbacV1().ClusterRoles().Get(s.ctx, operatorNamespace+"-"+name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	}, true)
 	s.fdpIs("fpga", accepted, available)
-	s.step("the DaemonSet is deleted: made anew")
+	s.step("the DaemonSet is deleted: created again")
 	s.check(s.Client.AppsV1().DaemonSets(operatorNamespace).Delete(s.ctx, name, metav1.DeleteOptions{}))
 	await(s, "DaemonSet", func() (bool, error) {
 		now, err := s.Client.AppsV1().DaemonSets(operatorNamespace).Get(s.ctx, name, metav1.GetOptions{})
@@ -262,7 +264,7 @@ func operatorDrift(s *scene) {
 	s.offers(s.resource, 1, 1)
 }
 
-// Of two objects for the same nodes the younger waits.
+// Of two FpgaDevicePlugins for the same nodes, the younger one waits.
 func operatorTwo(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -279,16 +281,16 @@ func operatorTwo(s *scene) {
 	s.fdpIs("older", accepted, "Available=True/NoNodes")
 	s.fdpIs("younger", accepted, available)
 	s.offers(s.resource, 1, 1)
-	s.step("it wants the node again: the younger one's plugin goes, its own comes")
+	s.step("the older one matches the node again: its plugin replaces that of the younger one")
 	s.patchFDP("older", map[string]any{"nodeSelector": nil})
 	s.fdpIs("younger", "Accepted=False/SameNodes", "Available=False/SameNodes")
 	s.fdpIs("older", accepted, available)
-	s.step("it is deleted: the younger one's comes")
+	s.step("the older one is deleted: the younger one is installed")
 	_, err := s.kubectl("", "delete", "fdp", "older")
 	s.check(err)
 	s.fdpIs("younger", accepted, available)
 	s.offers(s.resource, 1, 1)
-	s.step("a release of Helm has the names of a third one: left alone")
+	s.step("another owner has an object with a name of a third one: refused")
 	_, err = s.Client.CoreV1().ServiceAccounts(operatorNamespace).Create(s.ctx,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "third-accelerator-device-plugin"}}, metav1.CreateOptions{})
 	s.check(err)
@@ -300,7 +302,7 @@ func operatorTwo(s *scene) {
 	s.fdpIs("third", "Accepted=False/ForeignObject", "Available=False/ForeignObject")
 }
 
-// An upgrade of the operator rolls the plugins, also if the operator is killed meanwhile.
+// An upgrade of the operator upgrades the plugins, also if the operator is killed meanwhile.
 func operatorUpgrade(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -336,12 +338,12 @@ func operatorUpgrade(s *scene) {
 	same(s, "plugins", len(pods), 1)
 }
 
-// Intel's sample, with its keys and values, gives a plugin that programs.
+// Intel's sample, unchanged, installs a plugin with the hook.
 func operatorIntel(s *scene) {
 	const label = "intel.feature.node.kubernetes.io/fpga-arria10"
 	s.plug(first)
 	s.installPlugins()
-	// The directories of the chart's defaults, on this machine.
+	// The sample uses the chart's default directories, on this machine.
 	for _, dir := range []string{"/opt/accelerator-fpga", "/run/accelerator-fpga", "/var/run/cdi"} {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			s.cleanups = append(s.cleanups, func() { s.check(os.RemoveAll(dir)) })
@@ -358,12 +360,12 @@ func operatorIntel(s *scene) {
 	const name = "fpgadeviceplugin-sample"
 	notes := []string{"ImageReplaced=True/IntelsImage", "InitImageUnneeded=True/OneImage"}
 	s.fdpIs(name, append([]string{accepted, "Available=True/NoNodes"}, notes...)...)
-	s.step("the node has it: a plugin comes")
+	s.step("the node gets the label: the plugin is installed")
 	_, err = s.Run(s.ctx, "kubectl", "label", "node", cluster.NodeName, label+"=true")
 	s.check(err)
 	s.fdpIs(name, append([]string{accepted, available}, notes...)...)
 	s.message(name, "ImageReplaced", "intel/intel-fpga-plugin:0.34.0 is Intel's plugin")
-	s.step("with the directories of the simulated node: a pod's card is looked at by the hook")
+	s.step("with the simulated node: the hook checks the card of a pod")
 	s.patchFDP(name, map[string]any{"values": map[string]any{"simulatedNode": simulated, "config": map[string]any{"cdiDir": specs, "recoveryHold": "1s"}}})
 	s.fdpIs(name, append([]string{accepted, available}, notes...)...)
 	s.offers(region, 1, 1)

@@ -1,11 +1,12 @@
-// Package v1 has the type of the API group deviceplugin.intel.com, version v1: an object that
-// installs the device plugin.
+// Package v1 has the type of the API group deviceplugin.intel.com, version v1: FpgaDevicePlugin,
+// which installs the device plugin.
 //
-// The keys are those of Intel's operator, so objects written for it are accepted unchanged. The
-// key spec.values, the conditions and the numbers of devices are additions. The name is stricter:
-// a valid name of a release of Helm.
+// The keys are those of Intel's operator, so objects that were written for it are accepted
+// unchanged. The key spec.values, the conditions and the numbers of devices are additions. A name
+// must be a valid name of a release of Helm.
 //
-// The CRD and the DeepCopy methods are written from this package by `make generate-operator`.
+// `make generate-operator` writes the CRD and the DeepCopy methods from this package. The comments
+// of the fields are the text of `kubectl explain`.
 //
 // +kubebuilder:object:generate=true
 // +groupName=deviceplugin.intel.com

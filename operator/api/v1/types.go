@@ -20,37 +20,38 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// FpgaDevicePluginSpec has the settings of the plugins.
+// FpgaDevicePluginSpec has the settings of the plugin.
 type FpgaDevicePluginSpec struct {
-	// Image of the plugins. Empty, or an image whose last path component is intel-fpga-plugin: that
-	// of the operator's version, see the condition ImageReplaced.
+	// Image of the plugin. If it is empty, or the last part of its path is intel-fpga-plugin, the
+	// operator's default is used: see the condition ImageReplaced. An image without tag and digest
+	// gets the operator's version as its tag.
 	// +optional
 	Image string `json:"image,omitempty"`
 
-	// InitImage has no effect: the image of the plugins has the programs for the nodes.
+	// InitImage has no effect: the image of the plugin also has the programs for the nodes.
 	// +optional
 	InitImage string `json:"initImage,omitempty"`
 
-	// Mode of the plugins: af (default), region or regiondevel. Mode region also turns programming on.
+	// Mode of the plugin: af (default), region or regiondevel. Mode region also turns programming on.
 	// +kubebuilder:validation:Enum=af;region;regiondevel
 	// +optional
 	Mode string `json:"mode,omitempty"`
 
-	// LogLevel of the plugins: from 4 on debug, below info.
+	// LogLevel of the plugin: 4 or more is debug, less is info.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	LogLevel int `json:"logLevel,omitempty"`
 
-	// NodeSelector has the labels of the nodes that get a plugin.
+	// NodeSelector has the labels that a node must have. Empty: all nodes match.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// Tolerations of the plugins. Empty: all taints are tolerated.
+	// Tolerations of the plugin. Empty: all taints are tolerated.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// Values of the chart accelerator-device-plugin. They win over the other fields.
+	// Values of the chart accelerator-device-plugin. They override the other fields.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -59,56 +60,57 @@ type FpgaDevicePluginSpec struct {
 
 // The types of conditions.
 const (
-	// ConditionAccepted is true if the objects of the plugins follow from the spec and are applied.
+	// ConditionAccepted is true if the chart accepts the spec, and all objects of the plugin are applied.
 	ConditionAccepted = "Accepted"
-	// ConditionAvailable is true if each node that is wanted has a ready plugin of the current spec,
-	// so it is false if that is not accepted.
+	// ConditionAvailable is true if each node that matches has a ready plugin of the current spec.
+	// It is false if the spec is not accepted.
 	ConditionAvailable = "Available"
-	// ConditionImageReplaced is true if spec.image is Intel's, and another image is used.
+	// ConditionImageReplaced is true if spec.image is Intel's and is not used.
 	ConditionImageReplaced = "ImageReplaced"
-	// ConditionInitImageUnneeded is true if spec.initImage is set: it has no effect.
+	// ConditionInitImageUnneeded is true if spec.initImage is set. It has no effect.
 	ConditionInitImageUnneeded = "InitImageUnneeded"
 )
 
-// FpgaDevicePluginStatus is the state of the plugins.
+// FpgaDevicePluginStatus has the state of the plugin.
 type FpgaDevicePluginStatus struct {
-	// ControlledDaemonSet is the DaemonSet of the plugins.
+	// ControlledDaemonSet is the DaemonSet of the plugin.
 	// +optional
 	ControlledDaemonSet *corev1.ObjectReference `json:"controlledDaemonSet,omitempty"`
 
-	// DesiredNumberScheduled is the number of nodes that should have a plugin.
+	// DesiredNumberScheduled is the number of nodes that match, and should run the plugin.
 	// +optional
 	DesiredNumberScheduled int32 `json:"desiredNumberScheduled"`
 
-	// NumberReady is the number of nodes that have a ready plugin.
+	// NumberReady is the number of these nodes on which the plugin is ready.
 	// +optional
 	NumberReady int32 `json:"numberReady"`
 
-	// NodeNames are the nodes that have a pod of the plugin.
+	// NodeNames are the nodes on which a pod of the plugin runs.
 	// +optional
 	// +listType=atomic
 	NodeNames []string `json:"nodeNames,omitempty"`
 
-	// Devices is the number of devices on these nodes, as the nodes publish them.
+	// Devices is the number of devices of the nodes in nodeNames, as their kubelets publish it.
 	// +optional
 	Devices int64 `json:"devices"`
 
-	// UnhealthyDevices is the number of those that are given to no pod.
+	// UnhealthyDevices is the number of these devices that are unhealthy: they are given to no new pod.
 	// +optional
 	UnhealthyDevices int64 `json:"unhealthyDevices"`
 
-	// Conditions of the object: Accepted, Available, and if they apply ImageReplaced and InitImageUnneeded.
+	// Conditions of the object: Accepted and Available. ImageReplaced and InitImageUnneeded exist only
+	// while they are true.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// FpgaDevicePlugin installs the device plugin on nodes.
+// FpgaDevicePlugin installs the device plugin on the nodes that match.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=fdp
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?$')",message="metadata.name: want lower-case letters, digits and dashes, 53 at most"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?$')",message="metadata.name: want at most 53 lower-case letters, digits and dashes, with a letter or digit at both ends"
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desiredNumberScheduled`
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.numberReady`
 // +kubebuilder:printcolumn:name="Devices",type=integer,JSONPath=`.status.devices`
@@ -125,7 +127,7 @@ type FpgaDevicePlugin struct {
 	Status FpgaDevicePluginStatus `json:"status,omitzero"`
 }
 
-// FpgaDevicePluginList is a list of objects.
+// FpgaDevicePluginList is a list of FpgaDevicePlugins.
 // +kubebuilder:object:root=true
 type FpgaDevicePluginList struct {
 	metav1.TypeMeta `json:",inline"`

@@ -49,8 +49,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	flags.StringVar(&s.namespace, "namespace", "", "namespace of the operator's lease and Secret, and of the device plugins; empty: that of the pod")
 	flags.StringVar(&s.domain, "resource-namespace", v2.GroupVersion.Group, "domain of names and resources; the same as the daemon's --resource-namespace")
 	flags.BoolVar(&s.mappings, "mappings", true, "replace names in pods, and publish the status of mappings")
-	flags.BoolVar(&s.devicePlugins, "device-plugins", true, "install the device plugins of FpgaDevicePlugins, in --namespace")
-	flags.StringVar(&s.pluginImage, "plugin-image", "accelerator-device-plugin", "REPOSITORY[:TAG] of the device plugins; without tag: that of the operator's version")
+	flags.BoolVar(&s.devicePlugins, "device-plugins", true, "install the device plugin for each FpgaDevicePlugin, in --namespace")
+	flags.StringVar(&s.pluginImage, "plugin-image", "accelerator-device-plugin", "REPOSITORY[:TAG][@DIGEST] of the device plugin; without tag and digest: with the operator's version as tag")
 	flags.IntVar(&s.webhookPort, "webhook-port", 9443, "TCP port of the webhook, at all addresses")
 	flags.StringVar(&s.webhookService, "webhook-service", "accelerator-operator", "Service of the webhook: the certificate is for SERVICE.NAMESPACE.svc")
 	flags.StringVar(&s.webhookConfiguration, "webhook-configuration", "", "MutatingWebhookConfiguration to whose webhooks the CA is written; empty: none")
@@ -92,7 +92,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 		}
 	}
 	if s.pluginImage == "" || strings.ContainsAny(s.pluginImage, " \t\n") {
-		return s, fmt.Errorf("--plugin-image: %q, want REPOSITORY or REPOSITORY:TAG", s.pluginImage)
+		return s, fmt.Errorf("--plugin-image: %q, want REPOSITORY[:TAG][@DIGEST]", s.pluginImage)
 	}
 	if s.webhookPort < 1 || s.webhookPort > 65535 {
 		return s, fmt.Errorf("--webhook-port: %d, want 1 to 65535", s.webhookPort)

@@ -23,7 +23,7 @@ func TestUsage(t *testing.T) {
 		{"Service", []string{"--webhook-service="}, `--webhook-service: "", want the name of an object: `},
 		{"Secret", []string{"--tls-secret=../ca"}, `--tls-secret: "../ca", want the name of an object: `},
 		{"configuration", []string{"--webhook-configuration=a/b"}, `--webhook-configuration: "a/b", want the name of an object: `},
-		{"image", []string{"--plugin-image="}, `--plugin-image: "", want REPOSITORY or REPOSITORY:TAG`},
+		{"image", []string{"--plugin-image="}, `--plugin-image: "", want REPOSITORY[:TAG][@DIGEST]`},
 		{"port", []string{"--webhook-port=0"}, "--webhook-port: 0, want 1 to 65535"},
 		{"directory", []string{"--tls-cert-dir=tls"}, `--tls-cert-dir: "tls", want an absolute path`},
 		{"level", []string{"--log-level=fatal"}, `--log-level: "fatal", want debug, info, warn or error`},

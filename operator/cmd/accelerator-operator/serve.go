@@ -71,7 +71,7 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 		Metrics:                       metricsserver.Options{BindAddress: s.metricsAddress},
 		HealthProbeBindAddress:        s.healthAddress,
 		LeaderElection:                s.leaderElection,
-		LeaderElectionID:              "accelerator-operator",
+		LeaderElectionID:              s.lease(),
 		LeaderElectionNamespace:       s.namespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends when Start returns
 	})
@@ -96,6 +96,16 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// lease returns the name of the lease. Replicas that do not inject the CA have one of their own:
+// in an upgrade from these to replicas that do, the old ones hold their lease until the new ones
+// are ready, which wait for the CA.
+func (s settings) lease() string {
+	if s.mappings && s.tlsCertDir == "" && s.webhookConfiguration != "" {
+		return "accelerator-operator"
+	}
+	return "accelerator-operator-without-ca"
 }
 
 // addMappings adds admission, its certificates, and the status of mappings to a manager.

@@ -65,3 +65,13 @@ func TestReady(t *testing.T) {
 		t.Error("certificates from elsewhere: not ready")
 	}
 }
+
+// A replica that waits for the CA does not wait for the lease of one that never injects it.
+func TestLease(t *testing.T) {
+	injects := settings{mappings: true, webhookConfiguration: "w"}.lease()
+	for _, s := range []settings{{webhookConfiguration: "w"}, {mappings: true}, {mappings: true, webhookConfiguration: "w", tlsCertDir: "/d"}} {
+		if got := s.lease(); got == injects {
+			t.Errorf("%+v: lease %s, want another than where the CA is injected", s, got)
+		}
+	}
+}

@@ -62,7 +62,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{- /* The namespaces for whose pods the webhook is not called, as JSON. */}}
 {{- define "ao.excluded" -}}
-{{ append .Values.webhook.excludedNamespaces .Release.Namespace | uniq | sortAlpha | toJson }}
+{{ append (default list .Values.webhook.excludedNamespaces) .Release.Namespace | uniq | sortAlpha | toJson }}
 {{- end }}
 
 {{- /* Not empty where helm test has a pod. */}}
