@@ -3,9 +3,13 @@ package plugins
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,12 +22,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	netv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -128,9 +134,14 @@ func TestRole(t *testing.T) {
 // chart gives. It has no controllers: nothing makes pods, and nothing is garbage-collected.
 type apiServer struct {
 	client.Client
-	t   *testing.T
-	ctx context.Context
+	t        *testing.T
+	ctx      context.Context
+	requests atomic.Int64 // of the controller
 }
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
 // newAPIServer skips the test if ACCELERATOR_E2E_BIN, a directory with etcd and kube-apiserver, is
 // not set.
@@ -164,7 +175,7 @@ func newAPIServer(t *testing.T) *apiServer {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &apiServer{admin, t, ctx}
+	c := &apiServer{Client: admin, t: t, ctx: ctx}
 	c.must(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: settings.Namespace}}))
 	files := operatorChart(t)
 	for _, name := range []string{"serviceaccount", "rbac", "deviceplugins"} {
@@ -173,6 +184,13 @@ func newAPIServer(t *testing.T) *apiServer {
 
 	operator := rest.CopyConfig(config)
 	operator.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + settings.Namespace + ":op-accelerator-operator"}
+	operator.QPS = -1
+	operator.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return transport(func(r *http.Request) (*http.Response, error) {
+			c.requests.Add(1)
+			return next.RoundTrip(r)
+		})
+	})
 	mgr, err := ctrl.NewManager(operator, ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
 		t.Fatal(err)
@@ -338,6 +356,8 @@ func TestAPIServer(t *testing.T) {
 
 	// Drift.
 	c.exists(daemonSet, "a"+suffix, true)
+	const restarted = "kubectl.kubernetes.io/restartedAt"
+	daemonSet.Spec.Template.Annotations[restarted] = "now"
 	daemonSet.Spec.Template.Spec.Containers[0].Image = "evil"
 	delete(daemonSet.Labels, labelManagedBy)
 	c.must(c.Update(c.ctx, daemonSet))
@@ -346,6 +366,9 @@ func TestAPIServer(t *testing.T) {
 		return cmp.Diff("registry.example.com/accelerator-device-plugin:v1.2.3 accelerator-operator",
 			daemonSet.Spec.Template.Spec.Containers[0].Image+" "+daemonSet.Labels[labelManagedBy])
 	})
+	if got := daemonSet.Spec.Template.Annotations[restarted]; got != "now" {
+		t.Errorf("%s is %q: kubectl rollout restart was undone", restarted, got)
+	}
 	configMap := &corev1.ConfigMap{}
 	c.exists(configMap, "a"+suffix, true)
 	c.must(c.Delete(c.ctx, configMap))
@@ -370,6 +393,14 @@ func TestAPIServer(t *testing.T) {
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
 	bound(settings.Namespace+"-a"+suffix, false)
 
+	// Also one whose labels are those of the values.
+	c.edit("a", func(p *v1.FpgaDevicePlugin) {
+		p.Spec.Values = values(t, map[string]any{"dashboard": map[string]any{"enabled": true, "labels": map[string]string{labelInstance: "x"}}})
+	})
+	c.exists(configMap, "a"+suffix+"-dashboard", true)
+	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
+	c.exists(configMap, "a"+suffix+"-dashboard", false)
+
 	// Wrong values: the objects stay.
 	c.edit("a", func(p *v1.FpgaDevicePlugin) {
 		p.Spec.Values = values(t, map[string]any{"minReadySeconds": "soon"})
@@ -391,13 +422,24 @@ func TestAPIServer(t *testing.T) {
 	// Two objects for the same nodes: the name decides between those of one second.
 	create("b", "nodeSelector: {fpga: a}")
 	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a")
-	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.NodeSelector["fpga"] = "b" })
+	c.edit("a", func(p *v1.FpgaDevicePlugin) {
+		p.Spec.NodeSelector["fpga"] = "b"
+		p.Spec.Values = values(t, map[string]any{"colour": "red"})
+	})
+	c.condition("a", v1.ConditionAccepted, metav1.ConditionFalse, "InvalidValues", "")
+	c.edit("b", func(p *v1.FpgaDevicePlugin) { p.Spec.LogLevel = 1 })
+	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a") // where a's plugins still run
+	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
 	c.condition("b", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 	c.exists(daemonSet, "b"+suffix, true)
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.NodeSelector = nil })
 	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a")
 	c.exists(daemonSet, "b"+suffix, false)
+	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Finalizers = []string{"example.com/test"} })
 	c.must(c.Delete(c.ctx, &v1.FpgaDevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "a"}}))
+	c.edit("b", func(p *v1.FpgaDevicePlugin) { p.Spec.LogLevel = 2 })
+	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a") // a is not gone
+	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Finalizers = nil })
 	c.condition("b", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 	c.exists(daemonSet, "b"+suffix, true)
 	for _, owner := range daemonSet.OwnerReferences {
@@ -417,4 +459,30 @@ func TestAPIServer(t *testing.T) {
 	}
 	c.must(c.Delete(c.ctx, account))
 	c.condition("c", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
+
+	// What is not changed is not written: else each reconciliation caused the next one.
+	c.edit("b", func(p *v1.FpgaDevicePlugin) { p.Spec.LogLevel = 3 })
+	c.condition("b", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
+	policy := &netv1.NetworkPolicy{}
+	c.exists(policy, "b"+suffix, true)
+	if policy.Generation != 1 {
+		t.Errorf("generation %d of a NetworkPolicy that did not change, want 1", policy.Generation)
+	}
+
+	// Devices that flap on many nodes do not make a reconciliation each.
+	for i := range 20 {
+		c.must(c.Create(c.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flaps" + strconv.Itoa(i)}}))
+	}
+	before, start, changes := c.requests.Load(), time.Now(), 0
+	for ; time.Since(start) < 4*time.Second; changes++ {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flaps" + strconv.Itoa(changes%20)}}
+		patch := fmt.Sprintf(`{"status":{"capacity":{"fpga.intel.com/af-x":"%d"}}}`, changes)
+		c.must(c.Status().Patch(c.ctx, node, client.RawPatch(types.MergePatchType, []byte(patch))))
+	}
+	took := time.Since(start)
+	requests := c.requests.Load() - before
+	t.Logf("%d changes of nodes in %v: %d requests", changes, took, requests)
+	if most := int64((took.Seconds() + 1) * 2 * 12); requests > most { // two objects, a dozen each
+		t.Errorf("%d requests in %v, want %d at most", requests, took, most)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,15 +92,18 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 		client: c.GetClient(), live: c.GetAPIReader(), renderer: renderer, owned: owned,
 		recorder: c.GetEventRecorder(manager), log: log,
 	}
+	daemonSets := &metav1.PartialObjectMetadata{}
+	daemonSets.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
 	all := handler.EnqueueRequestsFromMapFunc(r.all)
 	b := ctrl.NewControllerManagedBy(mgr).Named("plugins").
 		// A change of one FpgaDevicePlugin reconciles all, because two may match the same nodes.
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&v1.FpgaDevicePlugin{}), all, predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&corev1.Node{}), all, predicate.Funcs{UpdateFunc: devicesChanged})).
-		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&corev1.Pod{}), handler.EnqueueRequestsFromMapFunc(instance)))
+		WatchesRawSource(source.Kind(c.GetCache(), client.Object(daemonSets), delayed{all}, predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&corev1.Node{}), delayed{all}, predicate.Funcs{UpdateFunc: devicesChanged})).
+		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&corev1.Pod{}), delayed{handler.EnqueueRequestsFromMapFunc(instance)}))
 	for _, object := range owned {
 		b = b.WatchesRawSource(source.Kind(c.GetCache(), client.Object(object),
-			handler.EnqueueRequestForOwner(scheme, c.GetRESTMapper(), &v1.FpgaDevicePlugin{}, handler.OnlyControllerOwner())))
+			delayed{handler.EnqueueRequestForOwner(scheme, c.GetRESTMapper(), &v1.FpgaDevicePlugin{}, handler.OnlyControllerOwner())}))
 	}
 	return b.Complete(r)
 }
@@ -158,6 +163,28 @@ func devicesChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
+// delayed enqueues a second later: a reconciliation is a dozen requests, and on a large
+// cluster nodes and pods change many times a second.
+type delayed struct{ handler.EventHandler }
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+type delayedQueue struct{ queue }
+
+func (q delayedQueue) Add(r reconcile.Request) { q.AddAfter(r, time.Second) }
+
+func (d delayed) Create(ctx context.Context, e event.CreateEvent, q queue) {
+	d.EventHandler.Create(ctx, e, delayedQueue{q})
+}
+
+func (d delayed) Update(ctx context.Context, e event.UpdateEvent, q queue) {
+	d.EventHandler.Update(ctx, e, delayedQueue{q})
+}
+
+func (d delayed) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
+	d.EventHandler.Delete(ctx, e, delayedQueue{q})
+}
+
 // instance returns the FpgaDevicePlugin that a pod belongs to.
 func instance(_ context.Context, pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: pod.GetLabels()[labelInstance]}}}
@@ -188,7 +215,8 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []recon
 // that were changed. For the others the API server writes nothing.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	p := &v1.FpgaDevicePlugin{}
-	if err := r.client.Get(ctx, req.NamespacedName, p); err != nil {
+	// Not from the cache, which may lag behind the status that was written just now.
+	if err := r.live.Get(ctx, req.NamespacedName, p); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if p.DeletionTimestamp != nil {
@@ -219,8 +247,12 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 	if err := r.client.List(ctx, &list); err != nil {
 		return reasonApplyFailed, err
 	}
-	for _, other := range list.Items {
-		if other.DeletionTimestamp == nil && older(&other, p) && !disjoint(nodeSelector(&other), nodeSelector(p)) {
+	var sets appsv1.DaemonSetList
+	if err := r.live.List(ctx, &sets, client.InNamespace(r.renderer.settings.Namespace), client.MatchingLabels{labelName: chartName}); err != nil {
+		return reasonApplyFailed, err
+	}
+	for _, other := range list.Items { // also one that is being deleted: its plugins run until it is gone
+		if older(&other, p) && overlap(selectors(&other, sets.Items), selectors(p, sets.Items)) {
 			// Two plugins on a node would overwrite each other's list of devices.
 			if err := r.prune(ctx, p, nil); err != nil {
 				return reasonApplyFailed, err
@@ -254,6 +286,18 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 	return reasonApplied, nil
 }
 
+// selectors returns the node selectors of p: that of its spec, and that of its DaemonSet, which is
+// another one while the spec is refused.
+func selectors(p *v1.FpgaDevicePlugin, sets []appsv1.DaemonSet) []map[string]string {
+	all := []map[string]string{nodeSelector(p)}
+	for i := range sets {
+		if metav1.IsControlledBy(&sets[i], p) {
+			all = append(all, sets[i].Spec.Template.Spec.NodeSelector)
+		}
+	}
+	return all
+}
+
 // older reports whether a was created before b. The names decide if both have the same second.
 func older(a, b *v1.FpgaDevicePlugin) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
@@ -267,7 +311,7 @@ func (r *reconciler) prune(ctx context.Context, p *v1.FpgaDevicePlugin, keep []*
 	for _, kind := range r.owned {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersionKind())
-		if err := r.client.List(ctx, list, client.MatchingLabels{labelInstance: p.Name}); err != nil {
+		if err := r.client.List(ctx, list); err != nil {
 			return err
 		}
 		for _, object := range list.Items {

@@ -1,13 +1,17 @@
 package plugins
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
+	"unicode"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
@@ -150,7 +154,31 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if err := json.Unmarshal(raw, &plain); err != nil {
 		return nil, err
 	}
-	return util.MergeTables(values, plain), nil
+	values = util.MergeTables(values, plain)
+	return values, readable(values)
+}
+
+// readable returns an error if a text among values has a character that YAML has another use for.
+// The chart indents a text after line feeds alone, but to YAML others end a line, too; and Helm's
+// toYaml returns nothing at all for a text with a control character.
+func readable(values map[string]any) error {
+	raw, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		text, _ := token.(string)
+		if strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsGraphic(c) && c != '\n' && c != '\t' }) {
+			return fmt.Errorf("values: %+q, want letters, marks, spaces and line feeds alone", short(text))
+		}
+	}
 }
 
 // specValues returns spec.values.
@@ -158,8 +186,11 @@ func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if p.Spec.Values == nil {
 		return map[string]any{}, nil
 	}
-	values, err := common.ReadValues(p.Spec.Values.Raw)
-	if err != nil {
+	// As JSON: the same text as YAML may have another meaning, or none. Numbers stay as they are written.
+	d := json.NewDecoder(bytes.NewReader(p.Spec.Values.Raw))
+	d.UseNumber()
+	values := map[string]any{}
+	if err := d.Decode(&values); err != nil {
 		return nil, fmt.Errorf("spec.values: %w", err)
 	}
 	return values, nil
@@ -227,6 +258,16 @@ func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
 		}
 	}
 	return labels
+}
+
+// overlap reports whether a node may match a selector of each.
+func overlap(a, b []map[string]string) bool {
+	for _, a := range a {
+		if slices.ContainsFunc(b, func(b map[string]string) bool { return !disjoint(a, b) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // disjoint reports whether no node can match both selectors.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -110,6 +112,7 @@ func TestRefused(t *testing.T) {
 		{"name", "values: {fullnameOverride: x}", "spec.values.fullnameOverride: found, want none"},
 		{"short name", "values: {nameOverride: x}", "spec.values.nameOverride: found, want none"},
 		{"tag of the image", "image: 'x:a b'", "values: '/image/tag': 'a b' does not match pattern"},
+		{"control character", `tolerations: [{key: "a\x7F"}]`, `values: "a\x7f", want letters`},
 		{"toleration", "tolerations: [{operator: Sometimes}]", "values: '/tolerations/0/operator': value must be one of"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -171,11 +174,11 @@ func TestValuesWin(t *testing.T) {
 	}
 }
 
-// leaves calls f with each text below a value, and replaces it by the result.
+// leaves calls f with each text below a value, in the order of the keys, and replaces it by the result.
 func leaves(value any, f func(string) string) any {
 	switch value := value.(type) {
 	case map[string]any:
-		for key := range value {
+		for _, key := range slices.Sorted(maps.Keys(value)) {
 			value[key] = leaves(value[key], f)
 		}
 	case []any:
@@ -186,6 +189,17 @@ func leaves(value any, f func(string) string) any {
 		return f(value)
 	}
 	return value
+}
+
+// must returns a func that returns a value, and ends the test if there is an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
 }
 
 // Values are data: no text among them is run as a template, or ends the line that it is in.
@@ -200,7 +214,18 @@ func TestInjection(t *testing.T) {
 		leaves(values, func(s string) string { n++; return s })
 		return n
 	}()
-	for _, payload := range []string{"{{ fail \"run\" }}", "x\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: x}\n#", "x\n      hostPID: true\n      #", "x, operator: In}\n              - {key: y"} {
+	// shape returns the objects without their texts.
+	shape := func(objects []*unstructured.Unstructured) (all []any) {
+		for _, o := range objects {
+			all = append(all, leaves(o.DeepCopy().Object, func(string) string { return "" }))
+		}
+		return all
+	}
+	p := object(t, "mode: region")
+	p.Spec.Values = &runtime.RawExtension{Raw: must(yaml.YAMLToJSON([]byte(everything)))(t)}
+	want := shape(must(r.Render(context.Background(), p))(t))
+	for _, payload := range []string{"{{ fail \"run\" }}", "x\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: x}\n#", "x\n      hostPID: true\n      #", "x, operator: In}\n              - {key: y",
+		"x\n\u2028y: z", "x\n\u2029y: z", "x\n\u0085y: z", "/x\u0085y", "/x\u2028y:/z", "x\r\ny: z", "/x\x7f\x00", "1", "1e3", "true", "null", "2001-01-01"} {
 		accepted := 0
 		for n := range count {
 			var values any
@@ -223,26 +248,24 @@ func TestInjection(t *testing.T) {
 			p.Spec.Values = &runtime.RawExtension{Raw: raw}
 			objects, err := r.Render(context.Background(), p)
 			if err != nil {
-				if !strings.Contains(err.Error(), "values: '/") {
-					t.Errorf("%q instead of %q: %v, want an error of the schema", payload, was, err)
+				if !strings.Contains(err.Error(), "values: '/") && !strings.Contains(err.Error(), "want letters, marks") {
+					t.Errorf("%q instead of %q: %v, want an error that names the text", payload, was, err)
 				}
 				continue
 			}
 			accepted++
-			var kinds []string
 			whole := false // the text is there, as it was given
 			for _, o := range objects {
-				kinds = append(kinds, o.GetKind())
 				leaves(o.Object, func(s string) string {
 					whole = whole || strings.Contains(s, payload)
 					return s
 				})
 			}
-			if diff := cmp.Diff(everyKind, kinds); diff != "" || !whole {
-				t.Errorf("%q instead of %q: whole %v, kinds (-want +got):\n%s", payload, was, whole, diff)
+			if diff := cmp.Diff(want, shape(objects)); diff != "" || !whole {
+				t.Errorf("%q instead of %q: whole %v, shape (-want +got):\n%s", payload, was, whole, diff)
 			}
 		}
-		if accepted == 0 {
+		if accepted == 0 && !strings.ContainsAny(payload, "\u0085\u2028\u2029\r\x7f") {
 			t.Errorf("%q is refused everywhere: what does the test show?", payload)
 		}
 	}
@@ -253,7 +276,18 @@ func TestInjection(t *testing.T) {
 	}
 }
 
-var everyKind = []string{"NetworkPolicy", "ServiceAccount", "ConfigMap", "ConfigMap", "ClusterRole", "ClusterRoleBinding", "DaemonSet", "PodMonitor", "PrometheusRule"}
+// A name of which YAML would make a number, a truth value or nothing stays a text.
+func TestName(t *testing.T) {
+	for _, name := range []string{"123", "1e3", "0x1f", "true", "on", "null"} {
+		p := object(t, "{}")
+		p.Name = name
+		for _, o := range must(newRenderer(t).Render(context.Background(), p))(t) {
+			if o.GetLabels()[labelInstance] != name || o.GetName() != name+suffix {
+				t.Errorf("%s %s: labels %v", o.GetKind(), o.GetName(), o.GetLabels())
+			}
+		}
+	}
+}
 
 // Each kind that stands in a template is watched, and deleted when it is wanted no more.
 func TestKinds(t *testing.T) {

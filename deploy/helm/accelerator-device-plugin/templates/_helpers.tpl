@@ -17,7 +17,7 @@
 {{- /* What a DaemonSet's pods are found by: it can never be changed. */}}
 {{- define "adp.selector" -}}
 app.kubernetes.io/name: {{ include "adp.chart" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- /* A version of git may be longer than a label, and end otherwise than a label may. */}}
