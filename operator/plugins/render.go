@@ -22,6 +22,8 @@ import (
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/deploy/helm"
@@ -106,6 +108,9 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 		if err := yaml.Unmarshal([]byte(m.Content), &u.Object); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
+		if err := normalize(u); err != nil {
+			return nil, fmt.Errorf("values: %s: %w", u.GetKind(), err)
+		}
 		labels := u.GetLabels()
 		labels[labelManagedBy] = manager
 		u.SetLabels(labels)
@@ -113,6 +118,50 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 		objects = append(objects, u)
 	}
 	return objects, nil
+}
+
+// normalize leaves out the empty lists and maps that the API server does not store. Otherwise each
+// apply would be a change, which the controller's watch would answer by another apply.
+func normalize(u *unstructured.Unstructured) error {
+	typed, err := scheme.Scheme.New(u.GroupVersionKind())
+	if runtime.IsNotRegisteredError(err) {
+		return nil // of a CRD, stored as it is
+	} else if err != nil {
+		return err
+	}
+	const strict = true // fields that are not known are errors
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, typed, strict); err != nil {
+		return err
+	}
+	stored, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return err
+	}
+	leaveOut(u.Object, stored)
+	return nil
+}
+
+// leaveOut removes the empty lists and maps that an object lacks when it is stored. Other fields
+// stay: applying false sets it again if it was changed.
+func leaveOut(object, stored any) {
+	switch o := object.(type) {
+	case map[string]any:
+		s, _ := stored.(map[string]any)
+		for key, value := range o {
+			list, isList := value.([]any)
+			table, isMap := value.(map[string]any)
+			if _, ok := s[key]; !ok && (isList && len(list) == 0 || isMap && len(table) == 0) {
+				delete(o, key)
+				continue
+			}
+			leaveOut(value, s[key])
+		}
+	case []any:
+		s, _ := stored.([]any)
+		for i := range min(len(o), len(s)) {
+			leaveOut(o[i], s[i])
+		}
+	}
 }
 
 // values returns the values of the chart that p sets: its fields, overridden by spec.values.
