@@ -2,13 +2,13 @@ package throttle
 
 const (
 	Burst   = burst
-	Period  = period
+	During  = during
 	MaxKeys = maxKeys
 )
 
-// Keys returns the number of counts.
+// Keys is how many windows there are.
 func (c *Core) Keys() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.dropped)
+	c.limiter.mu.Lock()
+	defer c.limiter.mu.Unlock()
+	return len(c.limiter.windows)
 }
