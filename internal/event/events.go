@@ -148,7 +148,7 @@ func operator() []row {
 		{AdmissionDenied, levels(warn), "a pod was denied because of its resources; its creator gets the same reason", must(object, reason), nil},
 		{AdmissionFailed, levels(severe), "a request had no pod, or the mappings could not be read; `failurePolicy` decides", must(trouble), may(object)},
 		{MappingPublished, levels(info, warn.when("when it has no resource")), "the status of a mapping changed", must(object, reason), may(resource)},
-		{PluginsPublished, levels(info, warn.when("when the condition is not true")), "a condition of an FpgaDevicePlugin changed, or its spec was applied", must(object, reason), nil},
+		{PluginsPublished, levels(info, warn.when("when the condition is not true, and the plugin is not being rolled out")), "a condition of an FpgaDevicePlugin changed, or its spec was applied", must(object, reason), nil},
 		{CertificateMade, levels(info), "a replica made a new certificate, which it serves within a minute; object: the Secret of the CA", must(object, expires), nil},
 		{CAInjected, levels(info), "`caBundle` of the webhook was written; object: its configuration; count: CAs in it, more than one for ten minutes after a change; expires: of the newest", must(object, count, expires), nil},
 	}

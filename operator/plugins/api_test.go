@@ -353,6 +353,11 @@ func TestAPIServer(t *testing.T) {
 		}
 		return "no Kubernetes Event PodsWaiting"
 	})
+	for _, e := range events.Items {
+		if e.Reason == "RollingOut" && e.Type != corev1.EventTypeNormal {
+			t.Errorf("Kubernetes Event %s %s: %s, want it to be Normal", e.Type, e.Reason, e.Note)
+		}
+	}
 
 	// Drift.
 	c.exists(daemonSet, "a"+suffix, true)

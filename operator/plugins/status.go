@@ -91,7 +91,7 @@ func (r *reconciler) record(p *v1.FpgaDevicePlugin, was *metav1.Condition, c met
 	}
 	object, reason := event.Object(v1.KindFpgaDevicePlugin+"/"+p.Name), event.Reason(c.Type+"="+string(c.Status)+" "+c.Reason+": "+c.Message)
 	kind := corev1.EventTypeNormal
-	if c.Status == metav1.ConditionTrue {
+	if c.Status == metav1.ConditionTrue || c.Reason == reasonRollingOut {
 		r.log.Info("plugins published", event.PluginsPublished, object, reason)
 	} else {
 		r.log.Warn("plugins published", event.PluginsPublished, object, reason)
