@@ -58,8 +58,8 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// Whatever is in caBundle, the current CA is the first of what is written, and the result is
-// stable.
+// The new caBundle begins with the current CA, whatever the old one was. A second call changes
+// nothing.
 func FuzzBundle(f *testing.F) {
 	// The same in each process of the fuzzer.
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -204,7 +204,7 @@ func TestNoCA(t *testing.T) {
 	})
 }
 
-// What somebody else wrote in between is not lost.
+// A change that another client makes in between is not lost.
 func TestConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newCA(t, 24*time.Hour)

@@ -95,7 +95,7 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// What is declared is what a scrape has.
+// A scrape has the declared metrics, and no others of ours.
 func TestDeclarations(t *testing.T) {
 	registry, m := registered(t)
 	all := gather(t, registry)

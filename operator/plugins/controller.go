@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,8 @@ import (
 	"go.uber.org/zap"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,7 +34,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
-	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 	"b-com.com/accelerator-device-plugin/operator/metrics"
@@ -42,10 +42,6 @@ import (
 // Add adds the controller to a manager, which runs it on the leader.
 func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	renderer, err := NewRenderer(s)
-	if err != nil {
-		return err
-	}
-	kinds, err := renderer.kinds()
 	if err != nil {
 		return err
 	}
@@ -108,23 +104,16 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	return b.Complete(r)
 }
 
-// kinds returns the kinds that the chart can render.
-func (r *Renderer) kinds() ([]schema.GroupVersionKind, error) {
-	p := &v1.FpgaDevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: v1.FpgaDevicePluginSpec{Mode: "region"}}
-	raw, err := yaml.YAMLToJSON([]byte(everything))
-	if err != nil {
-		return nil, err
-	}
-	p.Spec.Values = &runtime.RawExtension{Raw: raw}
-	objects, err := r.Render(context.Background(), p)
-	if err != nil {
-		return nil, err
-	}
-	kinds := map[schema.GroupVersionKind]bool{}
-	for _, o := range objects {
-		kinds[o.GroupVersionKind()] = true
-	}
-	return slices.Collect(maps.Keys(kinds)), nil
+// kinds are the kinds of objects in the chart.
+var kinds = []schema.GroupVersionKind{
+	corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+	corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+	appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
+	rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
+	rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
+	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
+	{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"},
+	{Group: "monitoring.coreos.com", Version: "v1", Kind: "PrometheusRule"},
 }
 
 // trimNode returns a node with its name and its resources only.

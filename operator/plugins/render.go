@@ -375,27 +375,3 @@ func (r *Renderer) offers(values map[string]any) (func(resource string) bool, er
 		return named[resource]
 	}, nil
 }
-
-// everything has values with which the chart renders all its kinds.
-const everything = `
-image: {repository: a, tag: b}
-imagePullSecrets: [{name: a}]
-config: {resourceNamespace: example.com, httpAddress: ":9480", recoveryHold: 10s, exclude: ["3b:00.0"]}
-nodeAnnotation: true
-events: true
-kubelet: {rootDir: /a, devicePluginDir: /b}
-simulatedNode: /a
-programming: {enabled: true, hostDir: /a, store: /b, seLinuxType: spc_t}
-serviceAccount: {annotations: {a: b}}
-seLinuxType: spc_t
-priorityClassName: a
-tolerations: [{key: a, operator: Equal, value: b, effect: NoSchedule}]
-nodeSelector: {a: b}
-nodeFeatureDiscovery: {enabled: true, labels: [a]}
-podLabels: {a: b}
-podAnnotations: {a: b}
-podMonitor: {enabled: true, labels: {a: b}, interval: 15s}
-scrapers: [{ipBlock: {cidr: 10.0.0.0/8}}]
-prometheusRule: {enabled: true, labels: {a: b}}
-dashboard: {enabled: true, labels: {a: b}}
-`

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/deploy/helm"
@@ -289,28 +290,32 @@ func TestName(t *testing.T) {
 	}
 }
 
-// Each kind that stands in a template is watched, and deleted when it is wanted no more.
+// Each kind in a template is rendered with the values of everything, and is watched.
 func TestKinds(t *testing.T) {
 	r := newRenderer(t)
-	want := map[string]bool{}
+	templates := map[string]bool{}
 	for _, f := range r.chart.Templates {
 		if strings.HasPrefix(f.Name, "templates/tests/") {
 			continue
 		}
 		for _, match := range regexp.MustCompile(`(?m)^kind: (\w+)$`).FindAllSubmatch(f.Data, -1) {
-			want[string(match[1])] = true
+			templates[string(match[1])] = true
 		}
 	}
-	kinds, err := r.kinds()
-	if err != nil {
-		t.Fatal(err)
+	p := object(t, "mode: region")
+	p.Spec.Values = &runtime.RawExtension{Raw: must(yaml.YAMLToJSON([]byte(everything)))(t)}
+	names, rendered, watched := map[string]bool{}, map[schema.GroupVersionKind]bool{}, map[schema.GroupVersionKind]bool{}
+	for _, o := range must(r.Render(context.Background(), p))(t) {
+		names[o.GetKind()], rendered[o.GroupVersionKind()] = true, true
 	}
-	got := map[string]bool{}
 	for _, kind := range kinds {
-		got[kind.Kind] = true
+		watched[kind] = true
 	}
-	if diff := cmp.Diff(want, got); diff != "" || len(got) < 8 {
-		t.Errorf("(-templates +got):\n%s", diff)
+	if diff := cmp.Diff(templates, names); diff != "" || len(names) < 8 {
+		t.Errorf("kinds (-templates +rendered):\n%s", diff)
+	}
+	if diff := cmp.Diff(rendered, watched); diff != "" {
+		t.Errorf("kinds (-rendered +watched):\n%s", diff)
 	}
 }
 
@@ -424,3 +429,27 @@ func BenchmarkRender(b *testing.B) {
 		}
 	}
 }
+
+// everything has values with which the chart renders all its kinds.
+const everything = `
+image: {repository: a, tag: b}
+imagePullSecrets: [{name: a}]
+config: {resourceNamespace: example.com, httpAddress: ":9480", recoveryHold: 10s, exclude: ["3b:00.0"]}
+nodeAnnotation: true
+events: true
+kubelet: {rootDir: /a, devicePluginDir: /b}
+simulatedNode: /a
+programming: {enabled: true, hostDir: /a, store: /b, seLinuxType: spc_t}
+serviceAccount: {annotations: {a: b}}
+seLinuxType: spc_t
+priorityClassName: a
+tolerations: [{key: a, operator: Equal, value: b, effect: NoSchedule}]
+nodeSelector: {a: b}
+nodeFeatureDiscovery: {enabled: true, labels: [a]}
+podLabels: {a: b}
+podAnnotations: {a: b}
+podMonitor: {enabled: true, labels: {a: b}, interval: 15s}
+scrapers: [{ipBlock: {cidr: 10.0.0.0/8}}]
+prometheusRule: {enabled: true, labels: {a: b}}
+dashboard: {enabled: true, labels: {a: b}}
+`

@@ -1,7 +1,7 @@
 // Package chart proves the Helm charts in deploy/helm, without a cluster and without
-// network: `helm lint --strict`, what they render (testdata), what their schemas
-// refuse, that the API server's types and the daemon itself take what they render,
-// and that what is made from them is not stale (deploy/manifests, tables of values in docs).
+// network: `helm lint --strict`, the rendered objects (testdata), the values that their
+// schemas refuse, that the API server's types and the daemon accept the objects, and that
+// files made from the charts are up to date (deploy/manifests, tables of values in docs).
 //
 // Helm is that of this module's go.mod (`go tool helm`).
 //
