@@ -15,10 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/cdi"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 const other = "b-com.com/other"
@@ -184,7 +184,7 @@ func lockOut(t *testing.T, path string) (release func()) {
 func TestAllocatedOutlivesItsResource(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
 	r.devices.set(port("a"))
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	r.awaitList(k)
 	if _, err := k.Allocate(r.ctx, resource, "a"); err != nil {

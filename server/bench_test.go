@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // From a snapshot's change to its list at the kubelet's end of the wire.
@@ -25,7 +25,7 @@ func BenchmarkChangeToList(b *testing.B) {
 				}
 				began := time.Now()
 				r.devices.set(list...)
-				received, err := k.AwaitList(r.ctx, resource, func(l standin.List) bool { return l.Devices[0].Healthy == (i%2 == 1) })
+				received, err := k.AwaitList(r.ctx, resource, func(l simkubelet.List) bool { return l.Devices[0].Healthy == (i%2 == 1) })
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // Whatever happens, the kubelet's last list is the last snapshot.
@@ -22,7 +22,7 @@ func TestChaos(t *testing.T) {
 		c.BackoffMin, c.BackoffMax = time.Microsecond, 5*time.Millisecond
 		c.RegisterTimeout, c.StreamTimeout = 500*time.Millisecond, 500*time.Millisecond
 	})
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	pool := ports(32)
 	for range steps {
@@ -37,26 +37,26 @@ func TestChaos(t *testing.T) {
 			}
 		case n < 95:
 			k.Stop()
-			k = r.kubelet(standin.Behaviour{})
+			k = r.kubelet(simkubelet.Behaviour{})
 		case n < 96:
 			k.Kill()
-			k = r.kubelet(standin.Behaviour{Refuse: "no"})
+			k = r.kubelet(simkubelet.Behaviour{Refuse: "no"})
 		case n < 97:
 			r.Reregister()
 		case n < 98:
-			k.Behave(standin.Behaviour{HangRegister: true})
+			k.Behave(simkubelet.Behaviour{HangRegister: true})
 		default:
-			k.Behave(standin.Behaviour{})
+			k.Behave(simkubelet.Behaviour{})
 		}
 		if random.IntN(20) == 0 {
 			breathe(r, k)
 		}
 	}
 	// The kubelet works again, and gets the right list without a restart.
-	k.Behave(standin.Behaviour{})
+	k.Behave(simkubelet.Behaviour{})
 	converge(r, k, random, pool)
 	k.Stop()
-	k = r.kubelet(standin.Behaviour{})
+	k = r.kubelet(simkubelet.Behaviour{})
 	converge(r, k, random, pool)
 	if n := k.Registrations(resource); n != 1 {
 		t.Errorf("%d registrations after the storm, want 1", n)
@@ -64,7 +64,7 @@ func TestChaos(t *testing.T) {
 }
 
 // converge checks that the kubelet gets each snapshot.
-func converge(r *rig, k *standin.Kubelet, random *rand.Rand, pool []*inventory.Device) {
+func converge(r *rig, k *simkubelet.Kubelet, random *rand.Rand, pool []*inventory.Device) {
 	r.Helper()
 	r.devices.set(pool[:7]...)
 	r.awaitList(k)
@@ -76,11 +76,11 @@ func converge(r *rig, k *standin.Kubelet, random *rand.Rand, pool []*inventory.D
 }
 
 // breathe lets the others catch up, where the kubelet is in the mood, for a moment.
-func breathe(r *rig, k *standin.Kubelet) {
+func breathe(r *rig, k *simkubelet.Kubelet) {
 	ctx, cancel := context.WithTimeout(r.ctx, 10*time.Millisecond)
 	defer cancel()
 	snapshot, _ := r.devices.Latest()
-	_, _ = k.AwaitList(ctx, resource, func(l standin.List) bool { return same(l, snapshot) })
+	_, _ = k.AwaitList(ctx, resource, func(l simkubelet.List) bool { return same(l, snapshot) })
 }
 
 // some returns a random part of the pool, some of it unhealthy.

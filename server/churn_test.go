@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // The directory comes, moves and goes faster than it can be watched: the watch
@@ -25,7 +25,7 @@ func TestDirectoryChurn(t *testing.T) {
 		}
 	}
 	r.devices.set(port("a"))
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
 	if err := os.Remove(r.socket()); err != nil {

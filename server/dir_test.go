@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // Changes of the kubelet's directory itself while a resource is registered.
@@ -38,7 +38,7 @@ func TestDirectoryReplaced(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.PollInterval = tc.poll })
-			k := r.kubelet(standin.Behaviour{})
+			k := r.kubelet(simkubelet.Behaviour{})
 			r.run()
 			r.devices.set(port("a"))
 			r.awaitList(k)
@@ -54,7 +54,7 @@ func TestDirectoryReplaced(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			k = r.kubelet(standin.Behaviour{})
+			k = r.kubelet(simkubelet.Behaviour{})
 			r.awaitList(k)
 			r.awaitReady()
 			// The new directory is watched as the old one was.
@@ -70,7 +70,7 @@ func TestDirectoryReplaced(t *testing.T) {
 func TestReadOnlyDirectory(t *testing.T) {
 	unlessRoot(t)
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	if err := os.Chmod(r.cfg.KubeletDir, 0o555); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 func TestWatchRefused(t *testing.T) {
 	unlessRoot(t)
 	r := newRig(t, func(c *server.Config) { c.PollInterval = 20 * time.Millisecond })
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	// A directory that may not be read cannot be watched either.
 	if err := os.Chmod(r.cfg.KubeletDir, 0o333); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestWatchRefused(t *testing.T) {
 
 func TestNoSocketButAFile(t *testing.T) {
 	r := newRig(t, nil)
-	path := filepath.Join(r.cfg.KubeletDir, standin.Socket)
+	path := filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestNoSocketButAFile(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	r.awaitList(r.kubelet(standin.Behaviour{}))
+	r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 }
 
 // An error while looking for the kubelet's socket does not mean that there is no kubelet.
@@ -153,7 +153,7 @@ func TestKubeletNotToBeSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.awaitEvent("kubelet.absent", 1)
-		r.awaitList(r.kubelet(standin.Behaviour{}))
+		r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 	})
 	t.Run("permission denied", func(t *testing.T) {
 		unlessRoot(t)
@@ -167,7 +167,7 @@ func TestKubeletNotToBeSeen(t *testing.T) {
 		if err := os.Chmod(r.cfg.KubeletDir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		r.awaitList(r.kubelet(standin.Behaviour{}))
+		r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 	})
 }
 
@@ -179,7 +179,7 @@ func (r *rig) expectWarning(says string) {
 	<-time.After(3 * r.cfg.PollInterval)
 	lines := r.lines("register.failed")
 	line := lines[0].ContextMap()
-	socket := filepath.Join(r.cfg.KubeletDir, standin.Socket)
+	socket := filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)
 	if len(lines) != 1 || lines[0].Level != zap.WarnLevel || line["socket"] != socket || !strings.Contains(line["error"].(string), says) {
 		r.Errorf("%d warnings, the first of level %v: %v; want one of %s that says %q", len(lines), lines[0].Level, line, socket, says)
 	}
@@ -191,7 +191,7 @@ func (r *rig) expectWarning(says string) {
 // removeAll removes the directory, the kubelet's socket first: else a new socket
 // of ours may come in between.
 func removeAll(dir string) error {
-	if err := os.Remove(filepath.Join(dir, standin.Socket)); err != nil {
+	if err := os.Remove(filepath.Join(dir, simkubelet.Socket)); err != nil {
 		return err
 	}
 	return os.RemoveAll(dir)

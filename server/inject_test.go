@@ -16,14 +16,14 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/cdi"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // injecting starts a server with CDI on, and returns the path of its spec.
-func injecting(t *testing.T, list ...*inventory.Device) (*rig, *standin.Kubelet, string) {
+func injecting(t *testing.T, list ...*inventory.Device) (*rig, *simkubelet.Kubelet, string) {
 	t.Helper()
 	dir := t.TempDir()
 	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev")
@@ -39,7 +39,7 @@ func injecting(t *testing.T, list ...*inventory.Device) (*rig, *standin.Kubelet,
 		c.CDI = spec
 		c.ProgrammingHook = &cdi.Hook{Path: "/opt/bin/accelerator-fpga", Args: []string{"--store=/s"}}
 	})
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	r.devices.set(list...)
 	r.awaitList(k)

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 func listenUnix(t testing.TB, path string) *net.UnixListener {
@@ -34,7 +34,7 @@ func TestKubeletComesLater(t *testing.T) {
 	if err := os.Mkdir(r.cfg.KubeletDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
 	if n := r.events("kubelet.absent"); n != 1 {
@@ -50,16 +50,16 @@ func TestKubeletComesLater(t *testing.T) {
 func TestKubeletRestartsRegisterOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		end  func(*standin.Kubelet)
+		end  func(*simkubelet.Kubelet)
 	}{
-		{"stopped", (*standin.Kubelet).Stop},
-		{"killed", (*standin.Kubelet).Kill},
+		{"stopped", (*simkubelet.Kubelet).Stop},
+		{"killed", (*simkubelet.Kubelet).Kill},
 		{"overlapping", nil}, // the new one is there before the old one is gone
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.PollInterval = time.Hour }) // inotify alone must do
 			r.run()
-			k := r.kubelet(standin.Behaviour{})
+			k := r.kubelet(simkubelet.Behaviour{})
 			for i := range 20 {
 				r.devices.set(port("a"), port(fmt.Sprintf("b%02d", i)))
 				r.awaitList(k)
@@ -79,7 +79,7 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 						t.Fatalf("%d registrations with kubelet %d at its end, want 1", n, i)
 					}
 				}
-				k = r.kubelet(standin.Behaviour{})
+				k = r.kubelet(simkubelet.Behaviour{})
 				if tc.end == nil {
 					r.awaitList(k)
 					old.Kill()
@@ -102,7 +102,7 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 
 func TestStreamCut(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	r.devices.set(port("a"))
 	for i := range 3 {
@@ -118,11 +118,11 @@ func TestStreamCut(t *testing.T) {
 
 func TestRegisterRefused(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{Refuse: "no"})
+	k := r.kubelet(simkubelet.Behaviour{Refuse: "no"})
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 5)
-	k.Behave(standin.Behaviour{})
+	k.Behave(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
 }
@@ -131,11 +131,11 @@ func TestRegisterRefused(t *testing.T) {
 func TestKubeletSocketReplaced(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
-		behaviour standin.Behaviour // of the kubelet before
+		behaviour simkubelet.Behaviour // of the kubelet before
 		abandoned int
 	}{
-		{"with a stream open", standin.Behaviour{}, 0},
-		{"in the middle of Register", standin.Behaviour{HangRegister: true}, 1},
+		{"with a stream open", simkubelet.Behaviour{}, 0},
+		{"in the middle of Register", simkubelet.Behaviour{HangRegister: true}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -145,17 +145,17 @@ func TestKubeletSocketReplaced(t *testing.T) {
 			if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
 				t.Fatal(err)
 			}
-			if tc.behaviour == (standin.Behaviour{}) {
+			if tc.behaviour == (simkubelet.Behaviour{}) {
 				r.awaitReady()
 			}
 			// It is born elsewhere, so that it deletes nothing here.
 			elsewhere := filepath.Join(filepath.Dir(r.cfg.KubeletDir), "e")
-			other, err := standin.Start(context.WithoutCancel(r.ctx), elsewhere, standin.Behaviour{})
+			other, err := simkubelet.Start(context.WithoutCancel(r.ctx), elsewhere, simkubelet.Behaviour{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(other.Stop)
-			if err := os.Rename(filepath.Join(elsewhere, standin.Socket), filepath.Join(r.cfg.KubeletDir, standin.Socket)); err != nil {
+			if err := os.Rename(filepath.Join(elsewhere, simkubelet.Socket), filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)); err != nil {
 				t.Fatal(err)
 			}
 			if err := other.AwaitRegistrations(r.ctx, resource, 1); err != nil {
@@ -173,21 +173,21 @@ func TestKubeletSocketReplaced(t *testing.T) {
 func TestBackoffEndsEarly(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		news func(*rig, *standin.Kubelet) *standin.Kubelet // returns the kubelet that is there then
+		news func(*rig, *simkubelet.Kubelet) *simkubelet.Kubelet // returns the kubelet that is there then
 	}{
-		{"kubelet restarted", func(r *rig, k *standin.Kubelet) *standin.Kubelet {
+		{"kubelet restarted", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
 			k.Stop()
-			return r.kubelet(standin.Behaviour{})
+			return r.kubelet(simkubelet.Behaviour{})
 		}},
-		{"asked to register again", func(r *rig, k *standin.Kubelet) *standin.Kubelet {
-			k.Behave(standin.Behaviour{})
+		{"asked to register again", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
+			k.Behave(simkubelet.Behaviour{})
 			r.Reregister()
 			return k
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = time.Hour, time.Hour })
-			k := r.kubelet(standin.Behaviour{Refuse: "no"})
+			k := r.kubelet(simkubelet.Behaviour{Refuse: "no"})
 			r.run()
 			r.devices.set(port("a"))
 			r.awaitEvent("register.failed", 1)
@@ -205,9 +205,9 @@ func TestKubeletDoesNotListenYet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := os.NewFile(uintptr(fd), standin.Socket)
+	file := os.NewFile(uintptr(fd), simkubelet.Socket)
 	defer file.Close()
-	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Join(r.cfg.KubeletDir, standin.Socket)}); err != nil {
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)}); err != nil {
 		t.Fatal(err)
 	}
 	r.run()
@@ -239,7 +239,7 @@ func TestReregisterWithoutKubelet(t *testing.T) {
 	r.devices.set(port("a"))
 	r.awaitEvent("kubelet.absent", 1)
 	r.Reregister()
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
 	r.devices.set(port("b"))

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 const otherResource = "example.com/other"
@@ -60,7 +60,7 @@ func TestMove(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
-			r.kubelet(standin.Behaviour{})
+			r.kubelet(simkubelet.Behaviour{})
 			r.run()
 			r.devices.set(tc.before...)
 			r.await("the first lists", func() bool { return len(r.sent(0)) == 2 })
@@ -85,13 +85,13 @@ func TestMove(t *testing.T) {
 // A kubelet that does not read the old list does not prevent the move.
 func TestMoveFromDeafKubelet(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{NoRead: true})
+	k := r.kubelet(simkubelet.Behaviour{NoRead: true})
 	r.run()
 	r.devices.set(ports(2000)...) // more than the transport buffers
 	r.awaitEvent("stream.opened", 1)
 	r.devices.set(as(otherResource, port("0000")))
-	k.Behave(standin.Behaviour{})
-	if _, err := k.AwaitList(r.ctx, otherResource, func(l standin.List) bool { return len(l.Devices) == 1 }); err != nil {
+	k.Behave(simkubelet.Behaviour{})
+	if _, err := k.AwaitList(r.ctx, otherResource, func(l simkubelet.List) bool { return len(l.Devices) == 1 }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -99,12 +99,12 @@ func TestMoveFromDeafKubelet(t *testing.T) {
 // Allocate of the old resource refuses a device that has moved.
 func TestMovedIsGone(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	r.devices.set(port("a"), port("b"))
 	r.awaitList(k)
 	r.devices.set(port("a"), as(otherResource, port("b")))
-	if _, err := k.AwaitList(r.ctx, otherResource, func(l standin.List) bool { return len(l.Devices) == 1 }); err != nil {
+	if _, err := k.AwaitList(r.ctx, otherResource, func(l simkubelet.List) bool { return len(l.Devices) == 1 }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := k.Allocate(r.ctx, resource, "b"); err == nil {
@@ -138,7 +138,7 @@ func TestAnnotations(t *testing.T) {
 // lists it there as unhealthy, and stays allocated even if its old resource is retired.
 func TestAllocatedThenMoved(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitList(k)
@@ -158,7 +158,7 @@ func TestAllocatedThenMoved(t *testing.T) {
 	} {
 		r.devices.set(as(otherResource, step.device))
 		healthy := step.device.Health == inventory.Healthy
-		told := func(l standin.List) bool { return len(l.Devices) == 1 && l.Devices[0].Healthy == healthy }
+		told := func(l simkubelet.List) bool { return len(l.Devices) == 1 && l.Devices[0].Healthy == healthy }
 		if _, err := k.AwaitList(r.ctx, otherResource, told); err != nil {
 			t.Fatal(err)
 		}
@@ -180,11 +180,11 @@ func TestAllocatedThenMoved(t *testing.T) {
 // the end of another resource and has not handed that snapshot on.
 func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	await := func(name string, n int) {
 		t.Helper()
-		if _, err := k.AwaitList(r.ctx, name, func(l standin.List) bool { return len(l.Devices) == n }); err != nil {
+		if _, err := k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return len(l.Devices) == n }); err != nil {
 			t.Fatal(err)
 		}
 	}

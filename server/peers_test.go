@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // another runs a second server with the same devices until the returned function is called, or the
@@ -89,7 +89,7 @@ func (r *rig) crashing(name string) *crashing {
 	kubelet, err := grpc.NewClient("passthrough:///kubelet",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(r.cfg.KubeletDir, standin.Socket))
+			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(r.cfg.KubeletDir, simkubelet.Socket))
 		}))
 	if err != nil {
 		r.Fatal(err)
@@ -113,7 +113,7 @@ func (c *crashing) crash() {
 
 // awaitAllocation blocks until the kubelet calls Allocate of this server, which it recognizes by
 // the answer.
-func (r *rig) awaitAllocation(k *standin.Kubelet) {
+func (r *rig) awaitAllocation(k *simkubelet.Kubelet) {
 	r.Helper()
 	for {
 		given, err := k.Allocate(r.ctx, resource, "a")
@@ -134,15 +134,15 @@ func (r *rig) awaitAllocation(k *standin.Kubelet) {
 func TestPeerGone(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		kubelet  standin.Behaviour
+		kubelet  simkubelet.Behaviour
 		gap      bool // there is no plugin to ask, for a while
-		vanishes func(r *rig, k *standin.Kubelet)
+		vanishes func(r *rig, k *simkubelet.Kubelet)
 	}{
-		{"1.36: ended", standin.Behaviour{OnePlugin: true}, true, endSecond},
-		{"1.36: killed", standin.Behaviour{OnePlugin: true}, true, killSecond},
-		{"1.36: ended at once", standin.Behaviour{OnePlugin: true}, true, missSecond},
-		{"1.37: ended", standin.Behaviour{}, false, endSecond},
-		{"1.37: killed", standin.Behaviour{}, false, killSecond},
+		{"1.36: ended", simkubelet.Behaviour{OnePlugin: true}, true, endSecond},
+		{"1.36: killed", simkubelet.Behaviour{OnePlugin: true}, true, killSecond},
+		{"1.36: ended at once", simkubelet.Behaviour{OnePlugin: true}, true, missSecond},
+		{"1.37: ended", simkubelet.Behaviour{}, false, endSecond},
+		{"1.37: killed", simkubelet.Behaviour{}, false, killSecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -152,7 +152,7 @@ func TestPeerGone(t *testing.T) {
 			r.awaitList(k)
 			r.awaitReady()
 			gaps := 0
-			k.Follow(func(open map[string]standin.List) {
+			k.Follow(func(open map[string]simkubelet.List) {
 				if _, ok := open[resource]; !ok {
 					gaps++
 				}
@@ -186,25 +186,25 @@ func TestPeerGone(t *testing.T) {
 // registration has a stream, however long that takes.
 func TestPeerGoneAndRefused(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitList(k)
 	r.awaitReady()
 	gaps := 0
-	k.Follow(func(open map[string]standin.List) {
+	k.Follow(func(open map[string]simkubelet.List) {
 		if _, ok := open[resource]; !ok {
 			gaps++
 		}
 	})
 	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
 	<-time.After(200 * time.Millisecond)
-	k.Behave(standin.Behaviour{Refuse: "not now"})
+	k.Behave(simkubelet.Behaviour{Refuse: "not now"})
 	c.crash()
 	r.awaitEvent("register.failed", 2)
 	r.devices.set(port("a"), port("b"))
 	r.awaitList(k)
-	k.Behave(standin.Behaviour{})
+	k.Behave(simkubelet.Behaviour{})
 	r.awaitReady()
 	r.awaitAllocation(k)
 	k.Follow(nil)
@@ -214,7 +214,7 @@ func TestPeerGoneAndRefused(t *testing.T) {
 	_ = os.Remove(c.path)
 }
 
-func endSecond(r *rig, k *standin.Kubelet) {
+func endSecond(r *rig, k *simkubelet.Kubelet) {
 	r.Helper()
 	s, end := r.another()
 	if err := k.AwaitRegistrations(r.ctx, resource, 2); err != nil {
@@ -225,7 +225,7 @@ func endSecond(r *rig, k *standin.Kubelet) {
 }
 
 // missSecond has a second daemon end before a connection to it is possible.
-func missSecond(r *rig, _ *standin.Kubelet) {
+func missSecond(r *rig, _ *simkubelet.Kubelet) {
 	r.Helper()
 	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
 	c.crash()
@@ -234,7 +234,7 @@ func missSecond(r *rig, _ *standin.Kubelet) {
 	}
 }
 
-func killSecond(r *rig, _ *standin.Kubelet) {
+func killSecond(r *rig, _ *simkubelet.Kubelet) {
 	r.Helper()
 	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
 	<-time.After(200 * time.Millisecond)
@@ -256,7 +256,7 @@ func TestNobodyThatMattersGone(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
-			k := r.kubelet(standin.Behaviour{})
+			k := r.kubelet(simkubelet.Behaviour{})
 			c := r.crashing(tc.socket)
 			made := time.Now().Add(-tc.age)
 			if err := os.Chtimes(c.path, made, made); err != nil {
@@ -282,13 +282,13 @@ func TestNobodyThatMattersGone(t *testing.T) {
 func TestPeersInPeace(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		kubelet standin.Behaviour
+		kubelet simkubelet.Behaviour
 		most    int // registrations after each of them was asked to register again
 	}{
 		// The end of the first daemon's stream closes the connection to the second, which
 		// registers again and may meet the same once more.
-		{"1.36", standin.Behaviour{OnePlugin: true}, 7},
-		{"1.37", standin.Behaviour{}, 4},
+		{"1.36", simkubelet.Behaviour{OnePlugin: true}, 7},
+		{"1.37", simkubelet.Behaviour{}, 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -363,11 +363,11 @@ func TestPeerBehindBars(t *testing.T) {
 // A session ends if the kubelet closes the connection before it has opened a stream.
 func TestHungUpWithoutStream(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{HangUp: true})
+	k := r.kubelet(simkubelet.Behaviour{HangUp: true})
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("registration.ended", 3) // within patience, which is less than StreamTimeout
-	k.Behave(standin.Behaviour{})
+	k.Behave(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
 }

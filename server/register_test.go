@@ -8,40 +8,40 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 func TestRegisterHangs(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		// disturb ends the wait; it returns the kubelet that is there then.
-		disturb func(*rig, *standin.Kubelet) *standin.Kubelet
+		disturb func(*rig, *simkubelet.Kubelet) *simkubelet.Kubelet
 		event   string
 	}{
-		{"our socket is deleted", func(r *rig, k *standin.Kubelet) *standin.Kubelet {
-			k.Behave(standin.Behaviour{})
+		{"our socket is deleted", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
+			k.Behave(simkubelet.Behaviour{})
 			if err := os.Remove(r.sockets()[0]); err != nil {
 				r.Fatal(err)
 			}
 			return k
 		}, "register.abandoned"},
-		{"the kubelet is replaced", func(r *rig, _ *standin.Kubelet) *standin.Kubelet {
-			return r.kubelet(standin.Behaviour{})
+		{"the kubelet is replaced", func(r *rig, _ *simkubelet.Kubelet) *simkubelet.Kubelet {
+			return r.kubelet(simkubelet.Behaviour{})
 		}, "register.abandoned"},
-		{"asked to register again", func(r *rig, k *standin.Kubelet) *standin.Kubelet {
-			k.Behave(standin.Behaviour{})
+		{"asked to register again", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
+			k.Behave(simkubelet.Behaviour{})
 			r.Reregister()
 			return k
 		}, "register.abandoned"},
-		{"the kubelet dies", func(r *rig, k *standin.Kubelet) *standin.Kubelet {
+		{"the kubelet dies", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
 			k.Kill()
-			return r.kubelet(standin.Behaviour{})
+			return r.kubelet(simkubelet.Behaviour{})
 		}, "resource.served"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
-			k := r.kubelet(standin.Behaviour{HangRegister: true})
+			k := r.kubelet(simkubelet.Behaviour{HangRegister: true})
 			r.run()
 			r.devices.set(port("a"))
 			if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
@@ -57,39 +57,39 @@ func TestRegisterHangs(t *testing.T) {
 
 func TestKubeletVanishesInRegister(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{Vanish: true})
+	k := r.kubelet(simkubelet.Behaviour{Vanish: true})
 	r.run()
 	r.devices.set(port("a"))
 	if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
 		t.Log(err) // it may be gone before we look
 	}
 	r.awaitEvent("register.failed", 1)
-	k = r.kubelet(standin.Behaviour{})
+	k = r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
 }
 
 func TestRegisterTimesOut(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RegisterTimeout = 50 * time.Millisecond })
-	k := r.kubelet(standin.Behaviour{HangRegister: true})
+	k := r.kubelet(simkubelet.Behaviour{HangRegister: true})
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 2)
-	k.Behave(standin.Behaviour{})
+	k.Behave(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
 }
 
 func TestNoStream(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.StreamTimeout = 30 * time.Millisecond })
-	k := r.kubelet(standin.Behaviour{NoStream: true})
+	k := r.kubelet(simkubelet.Behaviour{NoStream: true})
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 2)
 	if n := k.Registrations(resource); n < 2 {
 		t.Errorf("%d registrations, want 2 at least", n)
 	}
-	k.Behave(standin.Behaviour{})
+	k.Behave(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
 }
@@ -107,7 +107,7 @@ func TestNoKubeletBehindTheSocket(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.RegisterTimeout = 200 * time.Millisecond })
-			l := listenUnix(t, filepath.Join(r.cfg.KubeletDir, standin.Socket))
+			l := listenUnix(t, filepath.Join(r.cfg.KubeletDir, simkubelet.Socket))
 			done := make(chan struct{})
 			var conns []net.Conn
 			go func() {
@@ -137,7 +137,7 @@ func TestNoKubeletBehindTheSocket(t *testing.T) {
 			for _, conn := range conns {
 				_ = conn.Close()
 			}
-			k := r.kubelet(standin.Behaviour{})
+			k := r.kubelet(simkubelet.Behaviour{})
 			r.awaitList(k)
 			r.awaitReady()
 		})

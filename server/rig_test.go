@@ -18,9 +18,9 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 const resource = "b-com.com/accelerator"
@@ -156,9 +156,9 @@ func (r *rig) run() {
 }
 
 // kubelet starts a kubelet, which is stopped at the end of the test.
-func (r *rig) kubelet(b standin.Behaviour) *standin.Kubelet {
+func (r *rig) kubelet(b simkubelet.Behaviour) *simkubelet.Kubelet {
 	r.Helper()
-	k, err := standin.Start(context.WithoutCancel(r.ctx), r.cfg.KubeletDir, b)
+	k, err := simkubelet.Start(context.WithoutCancel(r.ctx), r.cfg.KubeletDir, b)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -210,10 +210,10 @@ func (r *rig) awaitReady() {
 }
 
 // awaitList blocks until the kubelet's newest list has the devices of the node.
-func (r *rig) awaitList(k *standin.Kubelet) standin.List {
+func (r *rig) awaitList(k *simkubelet.Kubelet) simkubelet.List {
 	r.Helper()
 	snapshot, _ := r.devices.Latest()
-	list, err := k.AwaitList(r.ctx, resource, func(l standin.List) bool { return same(l, snapshot) })
+	list, err := k.AwaitList(r.ctx, resource, func(l simkubelet.List) bool { return same(l, snapshot) })
 	if err != nil {
 		r.dump()
 		r.Fatal(err)
@@ -222,12 +222,12 @@ func (r *rig) awaitList(k *standin.Kubelet) standin.List {
 }
 
 // same reports whether the list has exactly the devices of the snapshot.
-func same(l standin.List, s inventory.Snapshot) bool {
+func same(l simkubelet.List, s inventory.Snapshot) bool {
 	if len(l.Devices) != len(s.Devices) {
 		return false
 	}
 	for i, d := range s.Devices {
-		if l.Devices[i] != (standin.Device{ID: d.ID, Healthy: d.Health != inventory.Unhealthy, NUMANode: d.NUMANode}) {
+		if l.Devices[i] != (simkubelet.Device{ID: d.ID, Healthy: d.Health != inventory.Unhealthy, NUMANode: d.NUMANode}) {
 			return false
 		}
 	}

@@ -12,13 +12,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 func TestDevicesReachTheKubelet(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	other := port("3b:00.0-p1")
 	other.NUMANode = 1
@@ -43,7 +43,7 @@ func TestDevicesReachTheKubelet(t *testing.T) {
 
 func TestNothingToOffer(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	if err := r.Ready(); err == nil {
 		t.Errorf("ready before the start")
 	}
@@ -98,12 +98,12 @@ func TestReadySaysWhatIsMissing(t *testing.T) {
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), resource+": there is no kubelet: ") {
 		t.Errorf("without kubelet: ready says %v", err)
 	}
-	k := r.kubelet(standin.Behaviour{Refuse: "wrong moon"})
+	k := r.kubelet(simkubelet.Behaviour{Refuse: "wrong moon"})
 	r.await("the refusal", func() bool {
 		err := r.Ready()
 		return err != nil && strings.Contains(err.Error(), resource+": register with the kubelet: ") && strings.Contains(err.Error(), "wrong moon")
 	})
-	k.Behave(standin.Behaviour{NoStream: true})
+	k.Behave(simkubelet.Behaviour{NoStream: true})
 	r.awaitEvent("resource.registered", 1)
 	if err := r.Ready(); err == nil || err.Error() != resource+": the kubelet has opened no stream" {
 		t.Errorf("without stream: ready says %v", err)
@@ -112,7 +112,7 @@ func TestReadySaysWhatIsMissing(t *testing.T) {
 
 func TestRetire(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 100 * time.Millisecond })
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitList(k)
@@ -151,10 +151,10 @@ func TestRetire(t *testing.T) {
 // any other.
 func TestRetireAfterGeneration(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = time.Hour })
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
-	told := func(n int) func(standin.List) bool {
-		return func(l standin.List) bool { return len(l.Devices) == n }
+	told := func(n int) func(simkubelet.List) bool {
+		return func(l simkubelet.List) bool { return len(l.Devices) == n }
 	}
 	await := func(name string, n int) {
 		t.Helper()
@@ -182,7 +182,7 @@ func TestRetireAfterGeneration(t *testing.T) {
 
 func TestUnitWithoutNode(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	unit := port("0")
 	unit.Family, unit.Nodes = "pool", nil

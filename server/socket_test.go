@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 func TestSocketPathsAreNeverUsedAgain(t *testing.T) {
 	r := newRig(t, nil)
 	r.run()
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.devices.set(port("a"))
 	seen := map[string]bool{}
 	for i := range 5 {
@@ -36,7 +36,7 @@ func TestSocketPathsAreNeverUsedAgain(t *testing.T) {
 
 func TestSocketLost(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitList(k)
@@ -58,7 +58,7 @@ func TestSocketLost(t *testing.T) {
 // A program that deletes our socket as soon as it is made causes no storm of registrations.
 func TestSocketLostAgainAndAgain(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = 50*time.Millisecond, time.Hour })
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	r.devices.set(port("a"))
 	again := time.NewTicker(200 * time.Microsecond)
@@ -84,14 +84,14 @@ func TestSocketLostAgainAndAgain(t *testing.T) {
 func TestLostLate(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		lose func(*rig, *standin.Kubelet) error
+		lose func(*rig, *simkubelet.Kubelet) error
 	}{
-		{"socket", func(r *rig, _ *standin.Kubelet) error { return os.Remove(r.socket()) }},
-		{"stream", func(_ *rig, k *standin.Kubelet) error { k.CutStream(resource); return nil }},
+		{"socket", func(r *rig, _ *simkubelet.Kubelet) error { return os.Remove(r.socket()) }},
+		{"stream", func(_ *rig, k *simkubelet.Kubelet) error { k.CutStream(resource); return nil }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = time.Hour, time.Hour })
-			k := r.kubelet(standin.Behaviour{})
+			k := r.kubelet(simkubelet.Behaviour{})
 			r.run()
 			r.devices.set(port("a"))
 			r.awaitList(k)

@@ -9,8 +9,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // A conductor that gets nowhere with a snapshot is stuck, until it does.
@@ -19,7 +19,7 @@ func TestStuckConductor(t *testing.T) {
 	r.LosePatience(50 * time.Millisecond)
 	r.devices.set(ports(1)...)
 	r.run()
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
 	if err := r.Alive(); err != nil {
 		t.Errorf("while it waits: %v", err)
@@ -51,7 +51,7 @@ func TestMetrics(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.Metrics, c.RetireAfter = m, 10*time.Millisecond })
 	r.devices.set(ports(2)...)
 	r.run()
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
 	if diff := cmp.Diff([]server.Resource{{Name: resource, Streams: 1}}, r.Resources()); diff != "" {
@@ -64,7 +64,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal("nobody was given away")
 	}
 	k.Stop()
-	k = r.kubelet(standin.Behaviour{})
+	k = r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitEvent("list.sent", 2)
 	r.awaitEvent("resource.registered", 2)

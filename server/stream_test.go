@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 func (r *rig) stream(ctx context.Context) grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse] {
@@ -40,10 +40,10 @@ func (r *rig) receive(stream grpc.ServerStreamingClient[v1beta1.ListAndWatchResp
 }
 
 // started returns a rig whose server is registered and ready.
-func started(t testing.TB, list ...*inventory.Device) (*rig, *standin.Kubelet) {
+func started(t testing.TB, list ...*inventory.Device) (*rig, *simkubelet.Kubelet) {
 	t.Helper()
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	r.devices.set(list...)
 	r.awaitList(k)
@@ -92,7 +92,7 @@ func TestEqualListIsNotSent(t *testing.T) {
 
 // awaitNode asks for the device until it comes with this node: the one way to
 // see a change that is not sent.
-func (r *rig) awaitNode(k *standin.Kubelet, id, node string) {
+func (r *rig) awaitNode(k *simkubelet.Kubelet, id, node string) {
 	r.Helper()
 	for {
 		got, err := k.Allocate(r.ctx, resource, id)
@@ -153,7 +153,7 @@ func readUntil(stream grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse], 
 // A kubelet that does not read holds up neither other streams nor the end.
 func TestSlowReader(t *testing.T) {
 	r := newRig(t, nil)
-	r.kubelet(standin.Behaviour{NoRead: true})
+	r.kubelet(simkubelet.Behaviour{NoRead: true})
 	r.run()
 	list := ports(1024)
 	r.devices.set(list...)
@@ -202,7 +202,7 @@ func TestSilentConnection(t *testing.T) {
 // Nor does it hold up the news while resources retire, however many these are.
 func TestSilentConnectionsOfRetiring(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 100 * time.Millisecond })
-	k := r.kubelet(standin.Behaviour{})
+	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
 	var list []*inventory.Device
 	for i := range 8 {
@@ -232,7 +232,7 @@ func TestSilentConnectionsOfRetiring(t *testing.T) {
 
 func TestStopDuringHungRegister(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(standin.Behaviour{HangRegister: true})
+	k := r.kubelet(simkubelet.Behaviour{HangRegister: true})
 	r.run()
 	r.devices.set(port("a"))
 	if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {

@@ -36,9 +36,9 @@ never() {
 only '^github.com/pilebones/go-udev' 'watcher'
 only '^golang.org/x/sys' 'watcher'
 only '^github.com/fsnotify/fsnotify' 'watcher|server|internal/notify'
-only '^google.golang.org/grpc' 'server'
+only '^google.golang.org/grpc' 'server|internal/sim/simkubelet'
 only '^github.com/prometheus/' 'internal/metrics'
-only '^k8s.io/kubelet' 'server'
+only '^k8s.io/kubelet' 'server|internal/sim/simkubelet'
 only '^tags.cncf.io/container-device-interface|^github.com/opencontainers/runtime-spec' 'server/cdi'
 only '^github.com/spf13/cobra' 'cmd'
 only '^k8s.io/(client-go|apimachinery)' 'internal/apiserver'
@@ -49,10 +49,20 @@ never 'server/cdi' 'inventory|internal'
 never 'server/names' 'watcher|inventory|programming|internal|server/[^n].*'
 never 'programming' 'watcher|inventory|server|cmd|internal/(apiserver|recorder)'
 never 'cmd/accelerator-fpga' 'watcher|inventory|server|internal/(apiserver|recorder)'
-never 'internal/(event|sysfs|view|terminal|httpd|board|simnode|notify|backoff|throttle|apiserver|recorder|metrics|pulse)' 'watcher|server|cmd'
+never 'internal/(event|sysfs|view|terminal|httpd|sim/board|sim/simnode|notify|backoff|throttle|apiserver|recorder|metrics|pulse)' 'watcher|server|cmd'
 never 'internal/timeline' 'watcher|inventory|server|cmd|internal/view'
 never 'internal/(sysfs|terminal|notify|backoff|throttle|apiserver|metrics|pulse)' 'inventory'
-never 'internal/config' 'watcher|inventory|server/(standin|podresources)|cmd'
+never 'internal/config' 'watcher|inventory|server/podresources|cmd'
+
+# Of the code that is no test, only the command `demo` knows the simulated node, kubelet and API server.
+bad=$(go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}
+{{end}}' ./cmd/... ./watcher/... ./inventory/... ./server/... ./programming/... ./internal/... |
+	awk -v sim="^$module/internal/sim/" '$2 ~ sim && $1 !~ sim && $1 !~ /cmd\/accelerator-device-plugin$/')
+if [ -n "$bad" ]; then
+	echo "imports of internal/sim by code that is no test:"
+	sed 's/^/  /' <<<"$bad"
+	breaches=1
+fi
 
 # The GPL stays behind one file.
 files=$(grep -rl --include='*.go' 'pilebones/go-udev' . | grep -v _test.go || true)

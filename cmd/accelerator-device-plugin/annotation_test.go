@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
 const testNode = "worker-3"
@@ -21,13 +21,13 @@ const testNode = "worker-3"
 // cluster is an API server, and a daemon that follows its node there.
 type cluster struct {
 	*daemon
-	api *standin.Server
+	api *simapiserver.Server
 }
 
 // prepareCluster is prepareDaemon with an API server.
 func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 	t.Helper()
-	c := &cluster{api: standin.Start(nil)}
+	c := &cluster{api: simapiserver.Start(nil)}
 	t.Cleanup(func() { c.api.Close() })
 	c.daemon = prepareDaemon(t, func(cfg *config.Config) {
 		cfg.NodeName, cfg.Kubeconfig = testNode, filepath.Join(t.TempDir(), "kubeconfig")
@@ -49,7 +49,7 @@ func (c *cluster) restartAPI() {
 	c.t.Helper()
 	l, err := net.Listen("tcp", c.api.Address())
 	c.do(err)
-	c.api = standin.Start(l)
+	c.api = simapiserver.Start(l)
 }
 
 // ask sets the annotation of the node; "" removes it.
@@ -304,7 +304,7 @@ func TestAnnotationIsRefused(t *testing.T) {
 	c := prepareCluster(t, nil)
 	c.ask("af")
 	refuse := func(w http.ResponseWriter, _ *http.Request) bool {
-		standin.Refuse(w, http.StatusForbidden, "nodes is forbidden")
+		simapiserver.Refuse(w, http.StatusForbidden, "nodes is forbidden")
 		return true
 	}
 	c.api.UseFault(refuse)

@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
 // buildBinary builds the program once for all tests.
@@ -215,14 +215,14 @@ type running struct {
 }
 
 // serveBinary starts the daemon on a simulated node with a kubelet.
-func serveBinary(t *testing.T, more ...string) (*running, *simnode.Node, *standin.Kubelet) {
+func serveBinary(t *testing.T, more ...string) (*running, *simnode.Node, *simkubelet.Kubelet) {
 	t.Helper()
 	dir := shortDir(t)
 	node, err := simnode.New(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubelet, err := standin.Start(t.Context(), filepath.Join(dir, "kubelet"), standin.Behaviour{})
+	kubelet, err := simkubelet.Start(t.Context(), filepath.Join(dir, "kubelet"), simkubelet.Behaviour{})
 	if err != nil {
 		t.Fatal(err)
 	}

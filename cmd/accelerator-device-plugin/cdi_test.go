@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
 // injected are the nodes below /dev that the CDI spec gives, by device id; nil: there
@@ -123,11 +123,11 @@ func (d *daemon) checkNamed(when, resource string, annotations map[string]string
 	if err != nil {
 		d.t.Fatalf("%s: %v", when, err)
 	}
-	want := standin.Given{
+	want := simkubelet.Given{
 		Envs:        map[string]string{"ACCELERATOR_UNITS": id, "ACCELERATOR_DEVICES": id},
 		Annotations: annotations, CDI: []string{"fpga.intel.com/fpga=" + id},
 	}
-	if diff := cmp.Diff(want, standin.GivenBy(got)); diff != "" {
+	if diff := cmp.Diff(want, simkubelet.GivenBy(got)); diff != "" {
 		d.t.Errorf("%s: Allocate (-want +got):\n%s", when, diff)
 	}
 }

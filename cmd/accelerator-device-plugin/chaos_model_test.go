@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/offer"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // model changes a node and computes the lists that the kubelet must get.
@@ -374,11 +374,11 @@ func (m *model) releaseAll() {
 // nodes of all devices.
 func (m *model) settle(when string) {
 	m.d.t.Helper()
-	m.d.pods.Behave(standin.PodBehaviour{})
+	m.d.pods.Behave(simkubelet.PodBehaviour{})
 	ctx, cancel := context.WithTimeout(m.d.t.Context(), 20*time.Second)
 	defer cancel()
 	want, got := m.want(), offers{}
-	_, err := m.d.kubelet.AwaitLists(ctx, func(lists map[string]standin.List) bool {
+	_, err := m.d.kubelet.AwaitLists(ctx, func(lists map[string]simkubelet.List) bool {
 		got = offers{}
 		for resource, list := range lists {
 			if len(list.Devices) > 0 { // one without devices is retired after a while

@@ -16,11 +16,11 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/offer"
-	"b-com.com/accelerator-device-plugin/server/standin"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -95,9 +95,9 @@ func chaos(d *daemon, ear ear, random *rand.Rand, turns int) {
 		case 5, 6:
 			truth.swap(random, fmt.Sprintf("card swapped, turn %d", turn))
 		case 7, 8, 9: // wrong answers are used only for a short time, so there are none
-			d.pods.Behave([]standin.PodBehaviour{{Stall: true}, {Fail: "not now"}, {Refuse: true}, {Garbage: true}}[random.IntN(4)])
+			d.pods.Behave([]simkubelet.PodBehaviour{{Stall: true}, {Fail: "not now"}, {Refuse: true}, {Garbage: true}}[random.IntN(4)])
 		case 10, 11, 12:
-			d.pods.Behave(standin.PodBehaviour{})
+			d.pods.Behave(simkubelet.PodBehaviour{})
 		}
 	}
 	truth.settle("at the end")

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
 // While clients send nothing, or half a request, the daemon's memory and descriptors stay
@@ -94,7 +94,7 @@ func TestHalfOpenClients(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if _, err := kubelet.AwaitList(ctx, testResource, func(l standin.List) bool { return len(l.Devices) == 1 && !l.Devices[0].Healthy }); err != nil {
+	if _, err := kubelet.AwaitList(ctx, testResource, func(l simkubelet.List) bool { return len(l.Devices) == 1 && !l.Devices[0].Healthy }); err != nil {
 		t.Error(err)
 	}
 }
@@ -133,7 +133,7 @@ func (r *running) descriptors() int {
 // However often /devices is read, the kubelet is asked once a second.
 func TestManyReadersOfDevices(t *testing.T) {
 	socket := shortDir(t) + "/kubelet.sock"
-	pods, err := standin.StartPodResources(t.Context(), socket)
+	pods, err := simkubelet.StartPodResources(t.Context(), socket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 const testResource = "b-com.com/accelerator"
@@ -35,8 +35,8 @@ type daemon struct {
 	t       *testing.T
 	cfg     config.Config
 	node    *simnode.Node
-	kubelet *standin.Kubelet
-	pods    *standin.PodResources
+	kubelet *simkubelet.Kubelet
+	pods    *simkubelet.PodResources
 	again   func() (config.Config, []string, error)
 	timing  func(*inventory.Config, *server.Config)
 	hangups chan os.Signal
@@ -123,7 +123,7 @@ func (d *daemon) startKubelet() {
 	d.t.Helper()
 	var err error
 	// The kubelet outlives the test's context, which ends before its cleanups.
-	d.kubelet, err = standin.Start(context.WithoutCancel(d.t.Context()), d.cfg.KubeletDir, standin.Behaviour{})
+	d.kubelet, err = simkubelet.Start(context.WithoutCancel(d.t.Context()), d.cfg.KubeletDir, simkubelet.Behaviour{})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func (d *daemon) startKubelet() {
 func (d *daemon) startPods() {
 	d.t.Helper()
 	var err error
-	d.pods, err = standin.StartPodResources(context.WithoutCancel(d.t.Context()), d.cfg.PodResourcesSocket)
+	d.pods, err = simkubelet.StartPodResources(context.WithoutCancel(d.t.Context()), d.cfg.PodResourcesSocket)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func (d *daemon) restartKubelet() {
 // health has whether each device of a list is healthy, by id.
 type health map[string]bool
 
-func told(l standin.List) health {
+func told(l simkubelet.List) health {
 	h := make(health, len(l.Devices))
 	for _, d := range l.Devices {
 		h[d.ID] = d.Healthy
@@ -157,11 +157,11 @@ func told(l standin.List) health {
 }
 
 // await blocks until the kubelet's newest list is this one.
-func (d *daemon) await(when string, want health) standin.List {
+func (d *daemon) await(when string, want health) simkubelet.List {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
 	defer cancel()
-	list, err := d.kubelet.AwaitList(ctx, testResource, func(l standin.List) bool { return maps.Equal(told(l), want) })
+	list, err := d.kubelet.AwaitList(ctx, testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), want) })
 	if err != nil {
 		d.t.Fatalf("%s: kubelet was told %v, want %v: %v", when, told(list), want, err)
 	}

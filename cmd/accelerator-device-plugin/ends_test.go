@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/demo"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/demo"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
 // Who reads the log may go: the daemon stays and serves.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/simnode"
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
 // holdsPort returns the kubelet's answer that container main of default/pod holds a device: a
@@ -134,14 +134,14 @@ func TestHoldersWithControlCharacters(t *testing.T) {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(shortDir(t), "kubelet.sock")
-	pods, err := standin.StartPodResources(t.Context(), socket)
+	pods, err := simkubelet.StartPodResources(t.Context(), socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pods.Stop()
 	pods.Hold("default", "\x1b[31mpod", "main\u009b2J", testResource, "5e:00.0")
 	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", socket}
-	for _, behaviour := range []standin.PodBehaviour{{}, {Fail: "\x1b[31mpod main\u009b2J"}} {
+	for _, behaviour := range []simkubelet.PodBehaviour{{}, {Fail: "\x1b[31mpod main\u009b2J"}} {
 		pods.Behave(behaviour)
 		stdout, stderr, code := output(t, append([]string{"devices"}, roots...)...)
 		all := stdout + stderr

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
 // lines are those of the log with this event.
@@ -127,16 +127,16 @@ func TestTwoDevicesOfAnEarlierRelease(t *testing.T) {
 func TestPodResourcesThatMisbehaves(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		behaviour standin.PodBehaviour
+		behaviour simkubelet.PodBehaviour
 		stop      bool
 		unknown   bool // the log has that holders are not known
 		want      health
 	}{
-		{"stalls", standin.PodBehaviour{Stall: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
-		{"fails", standin.PodBehaviour{Fail: "not now"}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
-		{"hangs up", standin.PodBehaviour{Refuse: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
-		{"is not there", standin.PodBehaviour{}, true, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
-		{"says that nobody holds anything", standin.PodBehaviour{Nothing: true}, false, false, health{"5e:00.0": true}},
+		{"stalls", simkubelet.PodBehaviour{Stall: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
+		{"fails", simkubelet.PodBehaviour{Fail: "not now"}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
+		{"hangs up", simkubelet.PodBehaviour{Refuse: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
+		{"is not there", simkubelet.PodBehaviour{}, true, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
+		{"says that nobody holds anything", simkubelet.PodBehaviour{Nothing: true}, false, false, health{"5e:00.0": true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := startDaemon(t, nil)
@@ -169,10 +169,10 @@ func TestPodResourcesThatSpeaksRubbish(t *testing.T) {
 	d.do(d.node.Plug(cardB))
 	d.await("plugged", health{"5e:00.0": true})
 	d.hold("job", testResource, "5e:00.0")
-	d.pods.Behave(standin.PodBehaviour{Garbage: true})
+	d.pods.Behave(simkubelet.PodBehaviour{Garbage: true})
 	d.do(d.node.Unplug(cardB.Address))
 	d.awaitLine("device.tombstone", "5e:00.0", "default/job/main")
-	d.pods.Behave(standin.PodBehaviour{})
+	d.pods.Behave(simkubelet.PodBehaviour{})
 	d.pods.Release("default", "job")
 	d.await("the pod is gone", health{})
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
 // overlapAtMost is how long a device that moves may be healthy on two lists: the kubelet
@@ -20,12 +20,12 @@ const overlapAtMost = 500 * time.Millisecond
 
 // soundLists returns a function that fails the test if the lists that a kubelet has at one moment
 // cannot be right.
-func soundLists(t testing.TB) func(map[string]standin.List) {
+func soundLists(t testing.TB) func(map[string]simkubelet.List) {
 	since := map[string]time.Time{} // by id of devices that are healthy on two lists
-	return func(lists map[string]standin.List) {
+	return func(lists map[string]simkubelet.List) {
 		healthyOn := map[string]int{} // lists, by id
 		for resource, list := range lists {
-			if !slices.IsSortedFunc(list.Devices, func(a, b standin.Device) int { return strings.Compare(a.ID, b.ID) }) {
+			if !slices.IsSortedFunc(list.Devices, func(a, b simkubelet.Device) int { return strings.Compare(a.ID, b.ID) }) {
 				t.Errorf("list of %s is not sorted: %v", resource, list.Devices)
 			}
 			seen := map[string]bool{}
@@ -67,7 +67,7 @@ func (d *daemon) awaitOffers(when string, want offers) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
 	defer cancel()
 	var got offers
-	_, err := d.kubelet.AwaitLists(ctx, func(lists map[string]standin.List) bool {
+	_, err := d.kubelet.AwaitLists(ctx, func(lists map[string]simkubelet.List) bool {
 		got = offers{}
 		for resource, list := range lists {
 			got[resource] = told(list)

@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // The resource names of Intel's plugin for the interfaces (A, B) and AFUs (a, b) of the cards of
@@ -134,11 +134,11 @@ func TestHotPlugOfModes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := standin.Given{
+			want := simkubelet.Given{
 				Envs:  map[string]string{"ACCELERATOR_UNITS": test.ids[0], "ACCELERATOR_DEVICES": test.ids[0]},
 				Nodes: test.nodes, Annotations: test.annotations,
 			}
-			if diff := cmp.Diff(want, standin.GivenBy(got)); diff != "" {
+			if diff := cmp.Diff(want, simkubelet.GivenBy(got)); diff != "" {
 				t.Errorf("Allocate (-want +got):\n%s", diff)
 			}
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
 // The lists of card A in mode af, while port 1 is given another AFU.
@@ -125,13 +125,13 @@ func TestHeldPortMovesWhenFree(t *testing.T) {
 // A kubelet that restarts in the middle of a move gets the present lists, and the later ones.
 func TestKubeletRestartsDuringMove(t *testing.T) {
 	d := inModeAF(t, nil)
-	d.pods.Behave(standin.PodBehaviour{Stall: true})
+	d.pods.Behave(simkubelet.PodBehaviour{Stall: true})
 	d.reprogram(cardB.AFUID)
 	d.awaitOffers("nobody says who holds it", moving)
 	d.awaitRefused("nobody says who holds it", afAa, "3b:00.0-p1", "moving")
 	d.restartKubelet()
 	d.awaitOffers("the kubelet has restarted", moving)
-	d.pods.Behave(standin.PodBehaviour{})
+	d.pods.Behave(simkubelet.PodBehaviour{})
 	d.awaitOffers("free", moved)
 	d.restartKubelet()
 	d.awaitOffers("the kubelet has restarted again", moved)

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/board"
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
 )
 
 const boardsDir = "../../testdata/sysfs/"

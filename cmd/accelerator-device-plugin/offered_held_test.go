@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
 // holding is a device that a container in the pod default/job holds.
@@ -98,12 +98,12 @@ var nodesOnBoards = map[string][]string{
 
 // prepare creates the board, with a kubelet that answers who holds devices, and returns the
 // arguments of our commands.
-func (c heldCase) prepare(t *testing.T) (pods *standin.PodResources, root string, args []string) {
+func (c heldCase) prepare(t *testing.T) (pods *simkubelet.PodResources, root string, args []string) {
 	t.Helper()
 	root = unfold(t, c.board)
 	pods, socket := servePods(t)
 	dir := filepath.Join(shortDir(t), "kubelet")
-	kubelet, err := standin.Start(t.Context(), dir, standin.Behaviour{})
+	kubelet, err := simkubelet.Start(t.Context(), dir, simkubelet.Behaviour{})
 	if err != nil {
 		t.Fatal(err)
 	}

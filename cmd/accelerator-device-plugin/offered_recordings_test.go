@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/board"
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
 )
 
 // recordingsDir holds trees recorded from real cards and kernels. It is no part of

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
 // The resources of the boards and recordings. No code of ours made these names, but
@@ -102,10 +102,10 @@ func rowsIn(t *testing.T, stdout string) []offered {
 }
 
 // servePods starts a kubelet that answers the question for holders: none at first.
-func servePods(t *testing.T) (pods *standin.PodResources, socket string) {
+func servePods(t *testing.T) (pods *simkubelet.PodResources, socket string) {
 	t.Helper()
 	socket = filepath.Join(shortDir(t), "pods.sock")
-	pods, err := standin.StartPodResources(t.Context(), socket)
+	pods, err := simkubelet.StartPodResources(t.Context(), socket)
 	if err != nil {
 		t.Fatal(err)
 	}

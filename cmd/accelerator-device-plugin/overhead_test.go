@@ -13,11 +13,11 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // BenchmarkTelling measures the time that counters and log lines, at the default level, as JSON,
@@ -59,7 +59,7 @@ func median(all []time.Duration) time.Duration {
 type path struct {
 	node      *simnode.Node
 	inventory *inventory.Inventory
-	kubelet   *standin.Kubelet
+	kubelet   *simkubelet.Kubelet
 }
 
 func pathCard(i int) string { return fmt.Sprintf("0000:%02x:00.0", i) }
@@ -92,7 +92,7 @@ func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if p.kubelet, err = standin.Start(context.WithoutCancel(b.Context()), settings.KubeletDir, standin.Behaviour{}); err != nil {
+	if p.kubelet, err = simkubelet.Start(context.WithoutCancel(b.Context()), settings.KubeletDir, simkubelet.Behaviour{}); err != nil {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
@@ -105,7 +105,7 @@ func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 		<-ended
 		p.kubelet.Stop()
 	})
-	if _, err := p.kubelet.AwaitList(b.Context(), testResource, func(l standin.List) bool { return len(l.Devices) == 32 }); err != nil {
+	if _, err := p.kubelet.AwaitList(b.Context(), testResource, func(l simkubelet.List) bool { return len(l.Devices) == 32 }); err != nil {
 		b.Fatal(err)
 	}
 	return p
@@ -123,7 +123,7 @@ func (p *path) change(b *testing.B, i int) time.Duration {
 	}
 	began := time.Now()
 	p.inventory.Hint(inventory.Hint{Card: pathCard(card), Source: "test", At: began})
-	list, err := p.kubelet.AwaitList(b.Context(), testResource, func(l standin.List) bool { return l.Devices[card].Healthy == healthy })
+	list, err := p.kubelet.AwaitList(b.Context(), testResource, func(l simkubelet.List) bool { return l.Devices[card].Healthy == healthy })
 	if err != nil {
 		b.Fatal(err)
 	}

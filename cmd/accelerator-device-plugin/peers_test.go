@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/simnode"
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
 // peer is another daemon on the same node, beside the same pods, with a kubelet of its
@@ -27,11 +27,11 @@ func (d *daemon) peer() *daemon {
 }
 
 // lists are the newest lists of all resources.
-func (d *daemon) lists() map[string][]standin.Device {
+func (d *daemon) lists() map[string][]simkubelet.Device {
 	d.t.Helper()
-	lists, err := d.kubelet.AwaitLists(d.t.Context(), func(map[string]standin.List) bool { return true })
+	lists, err := d.kubelet.AwaitLists(d.t.Context(), func(map[string]simkubelet.List) bool { return true })
 	d.do(err)
-	devices := map[string][]standin.Device{}
+	devices := map[string][]simkubelet.Device{}
 	for resource, list := range lists {
 		devices[resource] = list.Devices
 	}
@@ -40,7 +40,7 @@ func (d *daemon) lists() map[string][]standin.Device {
 
 // alike compares what two daemons on one node say of a device. Health may differ; and of
 // what has left its slot, one that came later knows no NUMA node.
-var alike = cmp.Comparer(func(a, b standin.Device) bool {
+var alike = cmp.Comparer(func(a, b simkubelet.Device) bool {
 	return a.ID == b.ID && (a.NUMANode == b.NUMANode || !a.Healthy || !b.Healthy)
 })
 
@@ -141,7 +141,7 @@ func (n *churn) afu() string { return []string{cardA.AFUID, cardB.AFUID}[n.rando
 func (n *churn) hold() {
 	lists := n.d.lists()
 	for _, resource := range slices.Sorted(maps.Keys(lists)) {
-		devices := slices.DeleteFunc(slices.Clone(lists[resource]), func(d standin.Device) bool { return !d.Healthy })
+		devices := slices.DeleteFunc(slices.Clone(lists[resource]), func(d simkubelet.Device) bool { return !d.Healthy })
 		if len(devices) == 0 || n.random.IntN(2) == 0 {
 			continue
 		}

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
 func TestHotPlug(t *testing.T) {
@@ -245,12 +245,12 @@ func TestBadRootsEndAtOnce(t *testing.T) {
 func TestKubeletThatMisbehaves(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		behaviour standin.Behaviour
+		behaviour simkubelet.Behaviour
 	}{
-		{"refuses", standin.Behaviour{Refuse: "not now"}},
-		{"hangs", standin.Behaviour{HangRegister: true}},
-		{"vanishes in the middle", standin.Behaviour{Vanish: true}},
-		{"never reads", standin.Behaviour{NoRead: true}},
+		{"refuses", simkubelet.Behaviour{Refuse: "not now"}},
+		{"hangs", simkubelet.Behaviour{HangRegister: true}},
+		{"vanishes in the middle", simkubelet.Behaviour{Vanish: true}},
+		{"never reads", simkubelet.Behaviour{NoRead: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := startDaemon(t, nil)
@@ -269,7 +269,7 @@ func TestKubeletThatMisbehaves(t *testing.T) {
 func TestKubeletThatSpeaksRubbish(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.kubelet.Stop()
-	listener, err := net.Listen("unix", filepath.Join(d.cfg.KubeletDir, standin.Socket))
+	listener, err := net.Listen("unix", filepath.Join(d.cfg.KubeletDir, simkubelet.Socket))
 	d.do(err)
 	heard := make(chan struct{})
 	go func() {

@@ -21,11 +21,11 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/offer"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // stalled is the program as a daemon whose stderr is not read any more after the start.
@@ -33,7 +33,7 @@ type stalled struct {
 	*exec.Cmd
 	t       *testing.T
 	node    *simnode.Node
-	kubelet *standin.Kubelet
+	kubelet *simkubelet.Kubelet
 	log     *bufio.Reader
 	lines   []stalledLine // read so far
 	address string        // of HTTP
@@ -60,7 +60,7 @@ func stall(t *testing.T) *stalled {
 	for i := range d.bad {
 		d.do(d.node.Plug(simnode.Card{Address: pathCard(i), Ports: 1, AFUID: cardA.AFUID, InterfaceID: cardA.InterfaceID}))
 	}
-	d.kubelet, err = standin.Start(t.Context(), filepath.Join(dir, "kubelet"), standin.Behaviour{})
+	d.kubelet, err = simkubelet.Start(t.Context(), filepath.Join(dir, "kubelet"), simkubelet.Behaviour{})
 	d.do(err)
 	t.Cleanup(d.kubelet.Stop)
 	d.Cmd = command(t, "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev, "--kubelet-dir", filepath.Join(dir, "kubelet"),
@@ -110,7 +110,7 @@ func (d *stalled) turn(ports ...int) {
 	}
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
 	defer cancel()
-	_, err := d.kubelet.AwaitList(ctx, testResource, func(l standin.List) bool {
+	_, err := d.kubelet.AwaitList(ctx, testResource, func(l simkubelet.List) bool {
 		for _, i := range ports {
 			if device, listed := l.Device(strings.TrimPrefix(pathCard(i), "0000:")); !listed || device.Healthy == d.bad[i] {
 				return false
@@ -270,7 +270,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 	}
 	listener.Close()
 	dir := shortDir(t)
-	kubelet, err := standin.Start(t.Context(), filepath.Join(dir, "kubelet"), standin.Behaviour{})
+	kubelet, err := simkubelet.Start(t.Context(), filepath.Join(dir, "kubelet"), simkubelet.Behaviour{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 	}
 	d := &stalled{t: t, Cmd: cmd, address: "http://" + listener.Addr().String()}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	_, err = kubelet.AwaitList(t.Context(), testResource, func(l standin.List) bool { return len(l.Devices) == 1 })
+	_, err = kubelet.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return len(l.Devices) == 1 })
 	d.do(err)
 	for d.sum("accelerator_log_dropped_total") < 3 { // started, registered, sent
 	}

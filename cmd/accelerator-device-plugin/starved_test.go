@@ -12,8 +12,8 @@ import (
 	"time"
 	"unsafe"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // limitFiles sets how many descriptors the daemon may have, as ulimit -S -n does, and
@@ -65,7 +65,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	}
 	await := func(want map[string]bool) {
 		t.Helper()
-		if _, err := kubelet.AwaitList(t.Context(), testResource, func(l standin.List) bool { return maps.Equal(told(l), want) }); err != nil {
+		if _, err := kubelet.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), want) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,9 +109,9 @@ func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 	if err := node.Plug(cardB); err != nil {
 		t.Fatal(err)
 	}
-	await := func(k *standin.Kubelet) {
+	await := func(k *simkubelet.Kubelet) {
 		t.Helper()
-		_, err := k.AwaitList(t.Context(), testResource, func(l standin.List) bool { return maps.Equal(told(l), map[string]bool{"5e:00.0": true}) })
+		_, err := k.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), map[string]bool{"5e:00.0": true}) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 	}
 	r.await("source.lost")
 	kubelet.Stop()
-	again, err := standin.Start(t.Context(), filepath.Join(filepath.Dir(node.Dev), "kubelet"), standin.Behaviour{})
+	again, err := simkubelet.Start(t.Context(), filepath.Join(filepath.Dir(node.Dev), "kubelet"), simkubelet.Behaviour{})
 	if err != nil {
 		t.Fatal(err)
 	}

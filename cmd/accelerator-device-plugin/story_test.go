@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -30,8 +30,8 @@ type story struct {
 	t       *testing.T
 	node    *simnode.Node
 	dir     string
-	kubelet *standin.Kubelet
-	pods    *standin.PodResources
+	kubelet *simkubelet.Kubelet
+	pods    *simkubelet.PodResources
 	process *os.Process
 	ended   func() error // waits for its end
 	log     log
@@ -150,7 +150,7 @@ func (s *story) start() {
 	s.do(err)
 	s.startKubelet()
 	s.t.Cleanup(func() { s.kubelet.Stop() })
-	s.pods, err = standin.StartPodResources(context.WithoutCancel(s.t.Context()), filepath.Join(s.dir, "pods.sock"))
+	s.pods, err = simkubelet.StartPodResources(context.WithoutCancel(s.t.Context()), filepath.Join(s.dir, "pods.sock"))
 	s.do(err)
 	s.t.Cleanup(s.pods.Stop)
 	s.begin("the daemon starts on a node without cards")
@@ -179,7 +179,7 @@ func (s *story) do(err error) {
 func (s *story) startKubelet() {
 	s.t.Helper()
 	var err error
-	s.kubelet, err = standin.Start(context.WithoutCancel(s.t.Context()), filepath.Join(s.dir, "kubelet"), standin.Behaviour{})
+	s.kubelet, err = simkubelet.Start(context.WithoutCancel(s.t.Context()), filepath.Join(s.dir, "kubelet"), simkubelet.Behaviour{})
 	s.do(err)
 }
 
@@ -230,7 +230,7 @@ func (s *story) told(want health) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
-	if got, err := s.kubelet.AwaitList(ctx, testResource, func(l standin.List) bool { return maps.Equal(told(l), want) }); err != nil {
+	if got, err := s.kubelet.AwaitList(ctx, testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), want) }); err != nil {
 		s.t.Fatalf("kubelet was told %v, want %v: %v\n%s", told(got), want, err, s.log.String())
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/board"
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
 	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/programming/hook"
 )

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
-	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
 func prepared(r *rig) { r.Set(name, "uid-1", map[string]string{"mode": "af"}) }
@@ -126,7 +126,7 @@ func TestWatchEnds(t *testing.T) {
 func TestWatchThatNeverSends(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		fault standin.Fault
+		fault simapiserver.Fault
 	}{{"server ends it", nil}, {"server does not", watches(say("", hang))}} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

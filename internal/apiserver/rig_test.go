@@ -18,13 +18,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
-	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
 // rig is a stand-in and one who follows the node "worker-3" there.
 type rig struct {
-	*standin.Server
+	*simapiserver.Server
 	account string // directory of the service account
 	logs    *observer.ObservedLogs
 	end     func() // ends FollowNode and waits for it
@@ -45,11 +45,11 @@ func follow(t *testing.T, listener *pipes, prepare func(*rig)) *rig {
 	r := &rig{account: t.TempDir(), poke: make(chan struct{}, 1000)}
 	switch {
 	case listener == nil:
-		r.Server = standin.Start(nil)
+		r.Server = simapiserver.Start(nil)
 	case listener.http1:
-		r.Server = standin.StartHTTP1(listener)
+		r.Server = simapiserver.StartHTTP1(listener)
 	default:
-		r.Server = standin.Start(listener)
+		r.Server = simapiserver.Start(listener)
 	}
 	t.Cleanup(r.Close)
 	r.write(t, "ca.crt", string(r.CA()))

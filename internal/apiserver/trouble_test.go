@@ -13,11 +13,11 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
-	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
 // say answers with these bytes, and then does what is left to do.
-func say(text string, then func(http.ResponseWriter, *http.Request)) standin.Fault {
+func say(text string, then func(http.ResponseWriter, *http.Request)) simapiserver.Fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, text)
@@ -45,18 +45,18 @@ func drip(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func refuse(code int, message string, header ...string) standin.Fault {
+func refuse(code int, message string, header ...string) simapiserver.Fault {
 	return func(w http.ResponseWriter, _ *http.Request) bool {
 		if len(header) > 0 {
 			w.Header().Set(header[0], header[1])
 		}
-		standin.Refuse(w, code, message)
+		simapiserver.Refuse(w, code, message)
 		return true
 	}
 }
 
 // watches is a fault of watches only.
-func watches(f standin.Fault) standin.Fault {
+func watches(f simapiserver.Fault) simapiserver.Fault {
 	return func(w http.ResponseWriter, r *http.Request) bool { return r.FormValue("watch") != "" && f(w, r) }
 }
 
@@ -71,7 +71,7 @@ var huge = strings.Repeat("x", 5<<20)
 // watches keep us from any answer.
 var misdeeds = []struct {
 	name  string
-	fault standin.Fault
+	fault simapiserver.Fault
 	want  string // of the error
 }{
 	{"hangs", func(w http.ResponseWriter, r *http.Request) bool { hang(w, r); return true }, "list node worker-3: API server https://127.0.0.1:6443: "},
@@ -199,7 +199,7 @@ func TestKindsOfTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newPipes(), prepared)
 		after(time.Minute)
-		for _, f := range []standin.Fault{
+		for _, f := range []simapiserver.Fault{
 			say("", cut), refuse(503, "starting"), refuse(500, "etcd"), refuse(403, "no"), say("", cut), refuse(429, "slow"), refuse(403, "no"),
 		} {
 			r.UseFault(f)

@@ -13,14 +13,14 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
-	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
 // writing is a stand-in, and a writer.
-func writing(t *testing.T, failed func()) (*standin.Server, *apiserver.Writer) {
+func writing(t *testing.T, failed func()) (*simapiserver.Server, *apiserver.Writer) {
 	t.Helper()
-	pipes := standin.NewPipes()
-	server := standin.Start(pipes)
+	pipes := simapiserver.NewPipes()
+	server := simapiserver.Start(pipes)
 	t.Cleanup(server.Close)
 	account := &rig{account: t.TempDir()}
 	account.write(t, "ca.crt", string(server.CA()))
@@ -90,30 +90,30 @@ func TestWriterErrors(t *testing.T) {
 		"not found": apiserver.ErrNotFound, "exists": apiserver.ErrExists, "forbidden": apiserver.ErrForbidden,
 		"ending": apiserver.ErrEnding, "refused": apiserver.ErrRefused,
 	}
-	grow := func(_ *standin.Server, w *apiserver.Writer) error { return w.Grow(onNode) }
-	pod := func(name string) func(*standin.Server, *apiserver.Writer) error {
-		return func(_ *standin.Server, w *apiserver.Writer) error {
+	grow := func(_ *simapiserver.Server, w *apiserver.Writer) error { return w.Grow(onNode) }
+	pod := func(name string) func(*simapiserver.Server, *apiserver.Writer) error {
+		return func(_ *simapiserver.Server, w *apiserver.Writer) error {
 			_, err := w.PodUID("work", name)
 			return err
 		}
 	}
-	twice := func(_ *standin.Server, w *apiserver.Writer) error {
+	twice := func(_ *simapiserver.Server, w *apiserver.Writer) error {
 		if err := w.Create(onNode); err != nil {
 			return err
 		}
 		return w.Create(onNode)
 	}
-	create := func(e apiserver.Event) func(*standin.Server, *apiserver.Writer) error {
-		return func(_ *standin.Server, w *apiserver.Writer) error { return w.Create(e) }
+	create := func(e apiserver.Event) func(*simapiserver.Server, *apiserver.Writer) error {
+		return func(_ *simapiserver.Server, w *apiserver.Writer) error { return w.Create(e) }
 	}
-	without := func(end func(*standin.Server, string)) func(*standin.Server, *apiserver.Writer) error {
-		return func(s *standin.Server, w *apiserver.Writer) error {
+	without := func(end func(*simapiserver.Server, string)) func(*simapiserver.Server, *apiserver.Writer) error {
+		return func(s *simapiserver.Server, w *apiserver.Writer) error {
 			end(s, "work")
 			return w.Create(onPod)
 		}
 	}
-	refused := func(code int) func(*standin.Server, *apiserver.Writer) error {
-		return func(s *standin.Server, w *apiserver.Writer) error {
+	refused := func(code int) func(*simapiserver.Server, *apiserver.Writer) error {
+		return func(s *simapiserver.Server, w *apiserver.Writer) error {
 			s.UseFault(refuse(code, "so it is"))
 			return w.Create(onNode)
 		}
@@ -124,7 +124,7 @@ func TestWriterErrors(t *testing.T) {
 	elsewhere.Object.Namespace = "a/b"
 	for _, tc := range []struct {
 		name string
-		do   func(*standin.Server, *apiserver.Writer) error
+		do   func(*simapiserver.Server, *apiserver.Writer) error
 		is   []string
 		says string
 	}{
@@ -132,8 +132,8 @@ func TestWriterErrors(t *testing.T) {
 		{"twice", twice, []string{"exists"}, "create event worker-3.1: 409 Conflict"},
 		{"grown, and not there", grow, []string{"not found", "refused"}, "patch event worker-3.1: 404 Not Found"},
 		{"no pod", pod("job"), []string{"not found", "refused"}, "get pod work/job: 404 Not Found"},
-		{"no namespace", without((*standin.Server).DeleteNamespace), []string{"not found", "refused"}, `namespaces "work" not found`},
-		{"namespace is ending", without((*standin.Server).EndNamespace), []string{"ending", "refused"},
+		{"no namespace", without((*simapiserver.Server).DeleteNamespace), []string{"not found", "refused"}, `namespaces "work" not found`},
+		{"namespace is ending", without((*simapiserver.Server).EndNamespace), []string{"ending", "refused"},
 			"403 Forbidden: events is forbidden: unable to create new content in namespace work because it is being terminated"},
 		{"400", refused(400), []string{"refused"}, "400 Bad Request"},
 		{"401", refused(401), nil, "the token or certificate is not accepted"},

@@ -20,9 +20,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
-	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/recorder"
+	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -81,10 +81,10 @@ func device(id string, reasons ...string) *inventory.Device {
 
 // rig is an API server, and a recorder that writes to it.
 type rig struct {
-	*standin.Server
+	*simapiserver.Server
 	*shelf
 	t        *testing.T
-	pipes    *standin.Pipes
+	pipes    *simapiserver.Pipes
 	config   apiserver.Config
 	recorder *recorder.Recorder
 	logs     *observer.ObservedLogs
@@ -101,8 +101,8 @@ type rig struct {
 // start starts a recorder in a bubble.
 func start(t *testing.T, prepare ...func(*rig)) *rig {
 	t.Helper()
-	r := &rig{t: t, shelf: newShelf(), pipes: standin.NewPipes(), held: map[string][]inventory.Holding{}, results: map[string]int{}}
-	r.Server = standin.Start(r.pipes)
+	r := &rig{t: t, shelf: newShelf(), pipes: simapiserver.NewPipes(), held: map[string][]inventory.Holding{}, results: map[string]int{}}
+	r.Server = simapiserver.Start(r.pipes)
 	t.Cleanup(r.Close)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	err := os.WriteFile(path, fmt.Appendf(nil, `current-context: c
@@ -194,7 +194,7 @@ func (r *rig) shows(devices ...*inventory.Device) {
 }
 
 // short is an Event without its message.
-func short(e standin.Event) string {
+func short(e simapiserver.Event) string {
 	text, _, _ := strings.Cut(e.String(), " "+e.Message)
 	return text
 }

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -49,7 +49,7 @@ func TestTimesWhileSettling(t *testing.T) {
 				after(700 * time.Millisecond)
 				r.publish(true, tc.later...)
 				after(30 * time.Second)
-				if !slices.ContainsFunc(r.Events(), func(e standin.Event) bool {
+				if !slices.ContainsFunc(r.Events(), func(e simapiserver.Event) bool {
 					return strings.Contains(e.Message, "3b:00.0 (b-com.com/accelerator) "+tc.want)
 				}) {
 					t.Errorf("events %v, want one that says %q", r.Events(), tc.want)

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
 	"b-com.com/accelerator-device-plugin/internal/recorder"
+	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -139,7 +139,7 @@ func TestMadeAnew(t *testing.T) {
 }
 
 // refuse answers each request of a method so.
-func refuse(method string, code int, message string, header ...string) standin.Fault {
+func refuse(method string, code int, message string, header ...string) simapiserver.Fault {
 	return func(w http.ResponseWriter, q *http.Request) bool {
 		if method != "" && q.Method != method {
 			return false
@@ -147,12 +147,12 @@ func refuse(method string, code int, message string, header ...string) standin.F
 		if len(header) > 0 {
 			w.Header().Set(header[0], header[1])
 		}
-		standin.Refuse(w, code, message)
+		simapiserver.Refuse(w, code, message)
 		return true
 	}
 }
 
-func answer(code int, text string) standin.Fault {
+func answer(code int, text string) simapiserver.Fault {
 	return func(w http.ResponseWriter, q *http.Request) bool {
 		w.WriteHeader(code)
 		_, _ = io.WriteString(w, text)
@@ -163,7 +163,7 @@ func answer(code int, text string) standin.Fault {
 // misdeeds are temporary failures of a server.
 var misdeeds = []struct {
 	name  string
-	fault standin.Fault
+	fault simapiserver.Fault
 	want  string // of the error
 }{
 	{"hangs", func(_ http.ResponseWriter, q *http.Request) bool { <-q.Context().Done(); return true }, "context deadline exceeded"},
@@ -179,7 +179,7 @@ var misdeeds = []struct {
 	{"pod: no uid", podSays(`{"metadata":{"namespace":"work","name":"job"}}`), "and its uid"},
 }
 
-func podSays(text string) standin.Fault {
+func podSays(text string) simapiserver.Fault {
 	says := answer(200, text)
 	return func(w http.ResponseWriter, q *http.Request) bool { return q.Method == "GET" && says(w, q) }
 }

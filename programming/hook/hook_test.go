@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
-	"b-com.com/accelerator-device-plugin/internal/board"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/programming/fpga"

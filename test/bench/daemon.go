@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/simnode"
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
 const (
@@ -27,8 +27,8 @@ const (
 type daemon struct {
 	dir     string
 	node    *simnode.Node
-	kubelet *standin.Kubelet
-	pods    *standin.PodResources
+	kubelet *simkubelet.Kubelet
+	pods    *simkubelet.PodResources
 	process *exec.Cmd
 	begin   time.Time
 }
@@ -50,11 +50,11 @@ func launch(ctx context.Context, binary string, cards int, more ...string) (*dae
 			return nil, errors.Join(err, d.end())
 		}
 	}
-	if d.kubelet, err = standin.Start(ctx, filepath.Join(dir, "kubelet"), standin.Behaviour{}); err != nil {
+	if d.kubelet, err = simkubelet.Start(ctx, filepath.Join(dir, "kubelet"), simkubelet.Behaviour{}); err != nil {
 		return nil, errors.Join(err, d.end())
 	}
 	pods := filepath.Join(dir, "pods.sock")
-	if d.pods, err = standin.StartPodResources(ctx, pods); err != nil {
+	if d.pods, err = simkubelet.StartPodResources(ctx, pods); err != nil {
 		return nil, errors.Join(err, d.end())
 	}
 	d.process = exec.CommandContext(ctx, binary, append([]string{"--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
@@ -90,7 +90,7 @@ func id(i int) string { return fmt.Sprintf("%02x:00.0", i) }
 func (d *daemon) await(ctx context.Context, devices int) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	list, err := d.kubelet.AwaitList(ctx, resource, func(l standin.List) bool { return len(l.Devices) == devices })
+	list, err := d.kubelet.AwaitList(ctx, resource, func(l simkubelet.List) bool { return len(l.Devices) == devices })
 	return list.Received, err
 }
 
@@ -148,7 +148,7 @@ func (d *daemon) changes(ctx context.Context, n int) ([]time.Duration, error) {
 		if err := d.node.Set(address(card), 0, "errors/errors", value); err != nil {
 			return nil, err
 		}
-		list, err := d.kubelet.AwaitList(ctx, resource, func(l standin.List) bool {
+		list, err := d.kubelet.AwaitList(ctx, resource, func(l simkubelet.List) bool {
 			device, ok := l.Device(id(card))
 			return ok && device.Healthy == healthy
 		})

@@ -1,6 +1,6 @@
 package main
 
-import "b-com.com/accelerator-device-plugin/internal/simnode"
+import "b-com.com/accelerator-device-plugin/internal/sim/simnode"
 
 // stories are told in this order.
 var stories = []story{

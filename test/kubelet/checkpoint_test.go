@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
@@ -24,8 +24,8 @@ func TestCheckpointOfStandIn(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	in := filepath.Join(dir, "kubelet") // where kubelet.Start looks
-	const resource = "standin.example.com/accelerator"
-	before, err := standin.Start(t.Context(), in, standin.Behaviour{})
+	const resource = "simkubelet.example.com/accelerator"
+	before, err := simkubelet.Start(t.Context(), in, simkubelet.Behaviour{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestCheckpointOfStandIn(t *testing.T) {
 		}
 	}
 	before.Stop()
-	text, err := os.ReadFile(filepath.Join(in, standin.Checkpoint))
+	text, err := os.ReadFile(filepath.Join(in, simkubelet.Checkpoint))
 	if err != nil {
 		t.Fatal(err)
 	}

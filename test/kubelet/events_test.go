@@ -20,8 +20,8 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install" // conversion of Events
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 
-	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
@@ -101,7 +101,7 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	const node = "node-1"
 	api := &admission{t: t, made: map[string]*v1.Event{}}
-	server := standin.Start(nil)
+	server := simapiserver.Start(nil)
 	t.Cleanup(server.Close)
 	server.UseFault(api.look)
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/apiserver/standin"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
@@ -127,7 +127,7 @@ func TestModeChange(t *testing.T) {
 func TestModeChangeLive(t *testing.T) {
 	t.Parallel()
 	const node, annotation = "node-1", "fpga.intel.com/device-plugin-mode"
-	server := standin.Start(nil)
+	server := simapiserver.Start(nil)
 	t.Cleanup(server.Close)
 	server.Set(node, "uid", nil)
 	r := newAF(t, cardA, cardB)
@@ -154,7 +154,7 @@ func TestModeChangeLive(t *testing.T) {
 }
 
 // kubeconfig is a file that leads to the stand-in.
-func (r *rig) kubeconfig(server *standin.Server) string {
+func (r *rig) kubeconfig(server *simapiserver.Server) string {
 	r.t.Helper()
 	path := filepath.Join(r.dir, "kubeconfig")
 	r.do(os.WriteFile(path, fmt.Appendf(nil, `apiVersion: v1

@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"b-com.com/accelerator-device-plugin/internal/simnode"
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/prometheus"
 )
 
@@ -31,8 +31,8 @@ type rig struct {
 	t       *testing.T
 	dir     string
 	node    *simnode.Node
-	kubelet *standin.Kubelet
-	pods    *standin.PodResources
+	kubelet *simkubelet.Kubelet
+	pods    *simkubelet.PodResources
 	daemons map[string]*prometheus.Daemon // by the name of the pod
 	native  *prometheus.Server            // native histograms; the rules as they are
 	classic *prometheus.Server            // buckets; the rules sixty times as fast
@@ -55,7 +55,7 @@ func newRig(t *testing.T) *rig {
 	}
 	r.startKubelet()
 	t.Cleanup(func() { r.kubelet.Stop() })
-	r.pods, err = standin.StartPodResources(context.Background(), filepath.Join(dir, "pods.sock"))
+	r.pods, err = simkubelet.StartPodResources(context.Background(), filepath.Join(dir, "pods.sock"))
 	r.do(err)
 	t.Cleanup(r.pods.Stop)
 	t.Cleanup(func() {
@@ -85,7 +85,7 @@ func (r *rig) step(format string, args ...any) {
 func (r *rig) startKubelet() {
 	r.t.Helper()
 	var err error
-	r.kubelet, err = standin.Start(context.Background(), filepath.Join(r.dir, "kubelet"), standin.Behaviour{})
+	r.kubelet, err = simkubelet.Start(context.Background(), filepath.Join(r.dir, "kubelet"), simkubelet.Behaviour{})
 	r.do(err)
 }
 

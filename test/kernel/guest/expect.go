@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
@@ -135,22 +135,22 @@ func (r *rig) note(e story.Expectation, measured bool) {
 // firstTold is the first of the lists after a moment that tells what is expected;
 // false when the one before it did already. The first list may be older than the
 // moment.
-func firstTold(lists []standin.List, after time.Time, e story.Expectation) (standin.List, bool) {
-	told := func(l standin.List) bool {
+func firstTold(lists []simkubelet.List, after time.Time, e story.Expectation) (simkubelet.List, bool) {
+	told := func(l simkubelet.List) bool {
 		d, listed := l.Device(e.Device)
 		return listed && d.Healthy == e.Offered() || !listed && !e.Offered()
 	}
 	if len(lists) > 0 && !lists[0].Received.After(after) {
 		if told(lists[0]) {
-			return standin.List{}, false
+			return simkubelet.List{}, false
 		}
 	} else if !e.Offered() {
-		return standin.List{}, false // without a list, it was not offered
+		return simkubelet.List{}, false // without a list, it was not offered
 	}
 	if at := slices.IndexFunc(lists, told); at >= 0 {
 		return lists[at], true
 	}
-	return standin.List{}, false
+	return simkubelet.List{}, false
 }
 
 // noteRead measures how long it took from the uevent until the daemon had read a card

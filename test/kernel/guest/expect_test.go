@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
@@ -15,11 +15,11 @@ var begin = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 func at(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
 
 // list is a list with these devices; "!" before one says unhealthy.
-func list(number, ms int, devices ...string) standin.List {
-	l := standin.List{Number: number, Received: at(ms)}
+func list(number, ms int, devices ...string) simkubelet.List {
+	l := simkubelet.List{Number: number, Received: at(ms)}
 	for _, d := range devices {
 		id, bad := strings.CutPrefix(d, "!")
-		l.Devices = append(l.Devices, standin.Device{ID: id, Healthy: !bad})
+		l.Devices = append(l.Devices, simkubelet.Device{ID: id, Healthy: !bad})
 	}
 	return l
 }
@@ -61,16 +61,16 @@ func TestFirstTold(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		expect string
-		lists  []standin.List
+		lists  []simkubelet.List
 		want   int // the list's number, 0: none
 	}{
-		{"the first that tells", "01:00.0 healthy", []standin.List{list(1, -5), list(2, 5, "!01:00.0"), list(3, 9, "01:00.0"), list(4, 12, "01:00.0")}, 3},
-		{"none before", "01:00.0 healthy", []standin.List{list(1, 5, "01:00.0")}, 1},
-		{"known before", "01:00.0 healthy", []standin.List{list(1, -5, "01:00.0"), list(2, 5, "01:00.0")}, 0},
-		{"never told", "01:00.0 healthy", []standin.List{list(1, -5), list(2, 5, "02:00.0")}, 0},
-		{"gone", "01:00.0 gone", []standin.List{list(1, -5, "01:00.0"), list(2, 5)}, 2},
-		{"unhealthy tells that it goes", "01:00.0 gone", []standin.List{list(1, -5, "01:00.0"), list(2, 5, "!01:00.0"), list(3, 9)}, 2},
-		{"gone, and never there", "01:00.0 gone", []standin.List{list(1, 5)}, 0},
+		{"the first that tells", "01:00.0 healthy", []simkubelet.List{list(1, -5), list(2, 5, "!01:00.0"), list(3, 9, "01:00.0"), list(4, 12, "01:00.0")}, 3},
+		{"none before", "01:00.0 healthy", []simkubelet.List{list(1, 5, "01:00.0")}, 1},
+		{"known before", "01:00.0 healthy", []simkubelet.List{list(1, -5, "01:00.0"), list(2, 5, "01:00.0")}, 0},
+		{"never told", "01:00.0 healthy", []simkubelet.List{list(1, -5), list(2, 5, "02:00.0")}, 0},
+		{"gone", "01:00.0 gone", []simkubelet.List{list(1, -5, "01:00.0"), list(2, 5)}, 2},
+		{"unhealthy tells that it goes", "01:00.0 gone", []simkubelet.List{list(1, -5, "01:00.0"), list(2, 5, "!01:00.0"), list(3, 9)}, 2},
+		{"gone, and never there", "01:00.0 gone", []simkubelet.List{list(1, 5)}, 0},
 		{"no list", "01:00.0 gone", nil, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -11,30 +11,30 @@ import (
 	"sync"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
 // feed is a stand-in for the kubelet, and all that it was told.
 type feed struct {
-	kubelet *standin.Kubelet
+	kubelet *simkubelet.Kubelet
 
 	mu   sync.Mutex
 	told []lists
 }
 
 // lists are the newest lists of all resources whose stream is open, by their names.
-type lists map[string]standin.List
+type lists map[string]simkubelet.List
 
 // startKubelet starts one that daemons of any user reach.
 func startKubelet(ctx context.Context) (*feed, error) {
-	kubelet, err := standin.Start(ctx, kubeletDir, standin.Behaviour{})
+	kubelet, err := simkubelet.Start(ctx, kubeletDir, simkubelet.Behaviour{})
 	if err != nil {
 		return nil, err
 	}
 	f := &feed{kubelet: kubelet}
 	kubelet.Follow(f.hear)
-	return f, openToAll(kubeletDir, filepath.Join(kubeletDir, standin.Socket))
+	return f, openToAll(kubeletDir, filepath.Join(kubeletDir, simkubelet.Socket))
 }
 
 func openToAll(paths ...string) error {
@@ -47,7 +47,7 @@ func openToAll(paths ...string) error {
 }
 
 // hear records what the kubelet was told now.
-func (f *feed) hear(open map[string]standin.List) {
+func (f *feed) hear(open map[string]simkubelet.List) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.told = append(f.told, maps.Clone(open))
@@ -57,17 +57,17 @@ func (f *feed) end() { f.kubelet.Stop() }
 
 // since are the lists, as [lists.of] joins them, that were received after a moment,
 // after the last before it.
-func (f *feed) since(t time.Time, resource string) []standin.List {
+func (f *feed) since(t time.Time, resource string) []simkubelet.List {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []standin.List
+	var all []simkubelet.List
 	for _, told := range f.told {
 		l := told.of(resource)
 		if n := len(all); l.Number > 0 && (n == 0 || all[n-1].Number != l.Number) {
 			all = append(all, l)
 		}
 	}
-	at := slices.IndexFunc(all, func(l standin.List) bool { return l.Received.After(t) })
+	at := slices.IndexFunc(all, func(l simkubelet.List) bool { return l.Received.After(t) })
 	if at < 0 {
 		at = len(all)
 	}
@@ -86,8 +86,8 @@ func (f *feed) newest() lists {
 
 // of joins the lists of the resources whose names begin so. Its number is how many
 // there were, and 0 when there was none.
-func (ls lists) of(resource string) standin.List {
-	var all standin.List
+func (ls lists) of(resource string) simkubelet.List {
+	var all simkubelet.List
 	for _, name := range slices.Sorted(maps.Keys(ls)) {
 		if l := ls[name]; strings.HasPrefix(name, resource) {
 			all.Number += l.Number
@@ -119,12 +119,12 @@ func (ls lists) String() string {
 }
 
 // met says whether the list tells what is expected.
-func met(e story.Expectation, l standin.List) bool {
+func met(e story.Expectation, l simkubelet.List) bool {
 	d, listed := l.Device(e.Device)
 	return listed == (e.Health != "gone") && d.Healthy == e.Offered()
 }
 
-func show(l standin.List) string {
+func show(l simkubelet.List) string {
 	var words []string
 	for _, d := range l.Devices {
 		health := "unhealthy"

@@ -6,17 +6,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
 // moved is what the kubelet hears while a device moves from one resource to another,
 // and the stream of the first ends.
 func moved() *feed {
 	f := &feed{}
-	open := map[string]standin.List{}
+	open := map[string]simkubelet.List{}
 	for _, told := range []struct {
 		resource string
-		list     standin.List
+		list     simkubelet.List
 	}{
 		{"x/a", list(1, 1, "01:00.0", "02:00.0")},
 		{"x/a", list(2, 2, "02:00.0")},
@@ -35,13 +35,13 @@ func TestSinceOfResource(t *testing.T) {
 	for _, tc := range []struct {
 		name, resource string
 		after          int
-		want           []standin.List
+		want           []simkubelet.List
 	}{
-		{"all", "", 0, []standin.List{list(1, 1, "01:00.0", "02:00.0"), list(2, 2, "02:00.0"), list(3, 3, "02:00.0", "01:00.0"), list(1, 3, "01:00.0")}},
-		{"after the second", "", 2, []standin.List{list(2, 2, "02:00.0"), list(3, 3, "02:00.0", "01:00.0"), list(1, 3, "01:00.0")}},
-		{"one resource", "x/a", 0, []standin.List{list(1, 1, "01:00.0", "02:00.0"), list(2, 2, "02:00.0")}},
-		{"nothing new", "x/a", 2, []standin.List{list(2, 2, "02:00.0")}},
-		{"the other", "x/b", 0, []standin.List{list(1, 3, "01:00.0")}},
+		{"all", "", 0, []simkubelet.List{list(1, 1, "01:00.0", "02:00.0"), list(2, 2, "02:00.0"), list(3, 3, "02:00.0", "01:00.0"), list(1, 3, "01:00.0")}},
+		{"after the second", "", 2, []simkubelet.List{list(2, 2, "02:00.0"), list(3, 3, "02:00.0", "01:00.0"), list(1, 3, "01:00.0")}},
+		{"one resource", "x/a", 0, []simkubelet.List{list(1, 1, "01:00.0", "02:00.0"), list(2, 2, "02:00.0")}},
+		{"nothing new", "x/a", 2, []simkubelet.List{list(2, 2, "02:00.0")}},
+		{"the other", "x/b", 0, []simkubelet.List{list(1, 3, "01:00.0")}},
 		{"none of this name", "y/", 0, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"os"
 	"os/exec"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
 const peerSocket = "/run/peer/pods.sock"
@@ -54,7 +54,7 @@ func (p *peer) end() error { return errors.Join(p.in.Close(), p.process.Wait()) 
 
 // bePeer is the other process. It ends with its input.
 func bePeer(ctx context.Context) error {
-	pods, err := standin.StartPodResources(ctx, peerSocket)
+	pods, err := simkubelet.StartPodResources(ctx, peerSocket)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
@@ -28,7 +28,7 @@ type rig struct {
 	log *os.File
 
 	kubelet   *feed // nil: none runs
-	pods      *standin.PodResources
+	pods      *simkubelet.PodResources
 	daemon    *daemon // nil: none runs
 	journal   *journal
 	syslog    *net.UnixConn
@@ -51,7 +51,7 @@ type cause struct {
 
 func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error) {
 	r := &rig{machine: m, ctx: ctx, tables: t, program: make(chan error, 1), commands: map[string]*command{}, syslogged: make(chan struct{})}
-	for _, left := range []string{filepath.Join(kubeletDir, standin.Checkpoint), containerDir, cdiDir, bitstreamDir, commandDir, storeDir, syslogSocket} {
+	for _, left := range []string{filepath.Join(kubeletDir, simkubelet.Checkpoint), containerDir, cdiDir, bitstreamDir, commandDir, storeDir, syslogSocket} {
 		if err := os.RemoveAll(left); err != nil { // of the story before
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error
 	if r.kubelet, err = startKubelet(ctx); err != nil {
 		return nil, err
 	}
-	if r.pods, err = standin.StartPodResources(ctx, podsSocket); err != nil {
+	if r.pods, err = simkubelet.StartPodResources(ctx, podsSocket); err != nil {
 		return nil, err
 	}
 	return r, openToAll(filepath.Dir(podsSocket), podsSocket)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/simnode"
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
 // step is one thing that happens, and what the kubelet must be told of it.
@@ -85,7 +85,7 @@ func (s *stage) bind(context.Context) error   { return s.node.Bind(cardA.Address
 // all sockets first.
 func (s *stage) restart(ctx context.Context) (err error) {
 	s.kubelet.Stop()
-	next, err := standin.Start(context.WithoutCancel(ctx), s.kubeletDir, standin.Behaviour{})
+	next, err := simkubelet.Start(context.WithoutCancel(ctx), s.kubeletDir, simkubelet.Behaviour{})
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *stage) restart(ctx context.Context) (err error) {
 // list waits for a list that says exactly this.
 func (s *stage) list(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
-		got, err := s.kubelet.AwaitList(ctx, s.Resource, func(l standin.List) bool { return maps.Equal(known(l), want) })
+		got, err := s.kubelet.AwaitList(ctx, s.Resource, func(l simkubelet.List) bool { return maps.Equal(known(l), want) })
 		return s.describe(got.Devices), got.Received, err
 	}
 }
@@ -132,7 +132,7 @@ func (s *stage) allocation(id string) func(context.Context) (string, time.Time, 
 	}
 }
 
-func known(l standin.List) health {
+func known(l simkubelet.List) health {
 	h := make(health, len(l.Devices))
 	for _, d := range l.Devices {
 		h[d.ID] = d.Healthy
@@ -141,7 +141,7 @@ func known(l standin.List) health {
 }
 
 // describe shows a list of devices in one line.
-func (s *stage) describe(devices []standin.Device) string {
+func (s *stage) describe(devices []simkubelet.Device) string {
 	if len(devices) == 0 {
 		return "no device"
 	}

@@ -1,4 +1,4 @@
-package standin_test
+package simkubelet_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
 const resource = "b-com.com/accelerator"
@@ -61,9 +61,9 @@ func directory(t *testing.T) string {
 	return dir
 }
 
-func start(t *testing.T, dir string, b standin.Behaviour) *standin.Kubelet {
+func start(t *testing.T, dir string, b simkubelet.Behaviour) *simkubelet.Kubelet {
 	t.Helper()
-	k, err := standin.Start(context.WithoutCancel(t.Context()), dir, b)
+	k, err := simkubelet.Start(context.WithoutCancel(t.Context()), dir, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func register(t *testing.T, dir string, r *v1beta1.RegisterRequest) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, standin.Socket), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, simkubelet.Socket), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func good(endpoint string) *v1beta1.RegisterRequest {
 
 func TestPluginLife(t *testing.T) {
 	dir := directory(t)
-	k := start(t, dir, standin.Behaviour{})
+	k := start(t, dir, simkubelet.Behaviour{})
 	p := serve(t, dir, "p.sock")
 	if err := register(t, dir, good("p.sock")); err != nil {
 		t.Fatal(err)
@@ -123,11 +123,11 @@ func TestPluginLife(t *testing.T) {
 		{ID: "a", Health: "Healthy", Topology: &v1beta1.TopologyInfo{Nodes: []*v1beta1.NUMANode{{ID: 1}}}},
 		{ID: "b", Health: "Unhealthy"},
 	}}
-	list, err := k.AwaitList(t.Context(), resource, func(l standin.List) bool { return l.Number == 2 })
+	list, err := k.AwaitList(t.Context(), resource, func(l simkubelet.List) bool { return l.Number == 2 })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]standin.Device{{ID: "a", Healthy: true, NUMANode: 1}, {ID: "b", NUMANode: -1}}, list.Devices); diff != "" {
+	if diff := cmp.Diff([]simkubelet.Device{{ID: "a", Healthy: true, NUMANode: 1}, {ID: "b", NUMANode: -1}}, list.Devices); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
 	if d, ok := k.Newest(resource).Device("b"); !ok || d.Healthy {
@@ -146,7 +146,7 @@ func TestPluginLife(t *testing.T) {
 	if _, err := k.Plugin(resource); err == nil {
 		t.Errorf("a plugin is there after the end")
 	}
-	if _, err := k.AwaitList(t.Context(), "other", func(standin.List) bool { return true }); err == nil || !strings.Contains(err.Error(), "the kubelet has stopped") {
+	if _, err := k.AwaitList(t.Context(), "other", func(simkubelet.List) bool { return true }); err == nil || !strings.Contains(err.Error(), "the kubelet has stopped") {
 		t.Errorf("waiting after the end: %v", err)
 	}
 }
@@ -156,11 +156,11 @@ func TestPluginLife(t *testing.T) {
 func TestTwoPlugins(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
-		behaviour standin.Behaviour
+		behaviour simkubelet.Behaviour
 		left      bool
 	}{
-		{"1.37", standin.Behaviour{}, true},
-		{"1.36", standin.Behaviour{OnePlugin: true}, false},
+		{"1.37", simkubelet.Behaviour{}, true},
+		{"1.36", simkubelet.Behaviour{OnePlugin: true}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := directory(t)
@@ -172,7 +172,7 @@ func TestTwoPlugins(t *testing.T) {
 				}
 			}
 			second.lists <- &v1beta1.ListAndWatchResponse{}
-			if _, err := k.AwaitList(t.Context(), resource, func(l standin.List) bool { return l.Number == 1 }); err != nil {
+			if _, err := k.AwaitList(t.Context(), resource, func(l simkubelet.List) bool { return l.Number == 1 }); err != nil {
 				t.Fatal(err)
 			}
 			newest, err := k.Plugin(resource)
@@ -189,7 +189,7 @@ func TestTwoPlugins(t *testing.T) {
 				t.Errorf("a plugin is left: %v, want one: %t", err, tc.left)
 			}
 			first.lists <- &v1beta1.ListAndWatchResponse{Devices: []*v1beta1.Device{{ID: "a", Health: "Healthy"}}}
-			if _, err := k.AwaitList(t.Context(), resource, func(l standin.List) bool { return l.Number == 2 }); err != nil {
+			if _, err := k.AwaitList(t.Context(), resource, func(l simkubelet.List) bool { return l.Number == 2 }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -199,15 +199,15 @@ func TestTwoPlugins(t *testing.T) {
 func TestRegisterFails(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
-		behaviour standin.Behaviour
+		behaviour simkubelet.Behaviour
 		request   *v1beta1.RegisterRequest
 		want      string
 	}{
-		{"refused", standin.Behaviour{Refuse: "not today"}, good("p.sock"), "not today"},
-		{"hangs", standin.Behaviour{HangRegister: true}, good("p.sock"), "DeadlineExceeded"},
-		{"vanishes", standin.Behaviour{Vanish: true}, good("p.sock"), "Unavailable"},
-		{"version", standin.Behaviour{}, &v1beta1.RegisterRequest{Version: "v1", Endpoint: "p.sock", ResourceName: resource}, `version "v1"`},
-		{"nobody there", standin.Behaviour{}, good("q.sock"), `endpoint "q.sock"`},
+		{"refused", simkubelet.Behaviour{Refuse: "not today"}, good("p.sock"), "not today"},
+		{"hangs", simkubelet.Behaviour{HangRegister: true}, good("p.sock"), "DeadlineExceeded"},
+		{"vanishes", simkubelet.Behaviour{Vanish: true}, good("p.sock"), "Unavailable"},
+		{"version", simkubelet.Behaviour{}, &v1beta1.RegisterRequest{Version: "v1", Endpoint: "p.sock", ResourceName: resource}, `version "v1"`},
+		{"nobody there", simkubelet.Behaviour{}, good("q.sock"), `endpoint "q.sock"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := directory(t)
@@ -228,13 +228,13 @@ func TestStartDeletesSocketsOnly(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "checkpoint"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, dir, standin.Behaviour{}).Kill()
+	start(t, dir, simkubelet.Behaviour{}).Kill()
 	serve(t, dir, "p.sock")
-	if _, err := os.Lstat(filepath.Join(dir, standin.Socket)); err != nil {
+	if _, err := os.Lstat(filepath.Join(dir, simkubelet.Socket)); err != nil {
 		t.Errorf("the socket of a killed kubelet: %v, want it to stay", err)
 	}
-	k := start(t, dir, standin.Behaviour{})
-	if got := names(t, dir); !cmp.Equal(got, []string{"checkpoint", standin.Socket}) {
+	k := start(t, dir, simkubelet.Behaviour{})
+	if got := names(t, dir); !cmp.Equal(got, []string{"checkpoint", simkubelet.Socket}) {
 		t.Errorf("directory after the start: %v", got)
 	}
 	k.Stop()
@@ -245,7 +245,7 @@ func TestStartDeletesSocketsOnly(t *testing.T) {
 }
 
 func TestAwaitEndsWithItsContext(t *testing.T) {
-	k := start(t, directory(t), standin.Behaviour{})
+	k := start(t, directory(t), simkubelet.Behaviour{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := k.AwaitRegistrations(ctx, resource, 1); !errors.Is(err, context.Canceled) {
@@ -258,7 +258,7 @@ func TestStartFails(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := standin.Start(t.Context(), file, standin.Behaviour{}); err == nil {
+	if _, err := simkubelet.Start(t.Context(), file, simkubelet.Behaviour{}); err == nil {
 		t.Errorf("started in a file")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"b-com.com/accelerator-device-plugin/internal/board"
-	"b-com.com/accelerator-device-plugin/internal/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
@@ -51,7 +51,7 @@ func read(t *testing.T, root, card string) inventory.Reading {
 // been trimmed: see TestShowsWhatTheKernelDoes for the files themselves.
 func TestReadsLikeTheKernel(t *testing.T) {
 	recorded := t.TempDir()
-	if err := board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
+	if err := board.Unfold(recorded, "../../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
 		t.Fatal(err)
 	}
 	n := newNode(t, card)
@@ -82,7 +82,7 @@ func names(t *testing.T, dir string) map[string]bool {
 // names.
 func TestNamesLikeTheKernel(t *testing.T) {
 	recorded := t.TempDir()
-	if err := board.Unfold(recorded, "../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
+	if err := board.Unfold(recorded, "../../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
 		t.Fatal(err)
 	}
 	n := newNode(t, card)

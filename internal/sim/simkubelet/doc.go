@@ -1,4 +1,4 @@
-// Package standin is a small stand-in for the kubelet: the device manager's side
+// Package simkubelet is a small stand-in for the kubelet: the device manager's side
 // of the device plugin API, and the pod-resources API, over real gRPC on real
 // unix sockets, without pods, nodes or a cluster. The demo, the tests and the benchmarks talk to it.
 //
@@ -20,4 +20,4 @@
 // safe for concurrent use. The methods called Await… block until what they wait
 // for is there, their context ends or the stand-in stops; [Kubelet.Stop],
 // [Kubelet.Kill] and [PodResources.Stop] wait for every goroutine.
-package standin
+package simkubelet

@@ -1,4 +1,4 @@
-package standin
+package simapiserver
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package standin_test
+package simkubelet_test
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server/podresources"
-	"b-com.com/accelerator-device-plugin/server/standin"
 )
 
 // patience bounds every wait. Nothing is expected to take as long.
 const patience = 20 * time.Second
 
-func startPodResources(t *testing.T, socket string) *standin.PodResources {
+func startPodResources(t *testing.T, socket string) *simkubelet.PodResources {
 	t.Helper()
-	p, err := standin.StartPodResources(context.WithoutCancel(t.Context()), socket)
+	p, err := simkubelet.StartPodResources(context.WithoutCancel(t.Context()), socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,13 +92,13 @@ func TestPodResourcesMisbehave(t *testing.T) {
 	p.Hold("ns", "pod", "main", resource, "3b:00.0")
 	for _, tc := range []struct {
 		name      string
-		behaviour standin.PodBehaviour
+		behaviour simkubelet.PodBehaviour
 		want      string
 		asked     int
 	}{
-		{"refuses", standin.PodBehaviour{Refuse: true, Stall: true}, "Unavailable", 0},
-		{"stalls", standin.PodBehaviour{Stall: true, Fail: "no"}, "DeadlineExceeded", 1},
-		{"fails", standin.PodBehaviour{Fail: "no checkpoint", Nothing: true}, "no checkpoint", 1},
+		{"refuses", simkubelet.PodBehaviour{Refuse: true, Stall: true}, "Unavailable", 0},
+		{"stalls", simkubelet.PodBehaviour{Stall: true, Fail: "no"}, "DeadlineExceeded", 1},
+		{"fails", simkubelet.PodBehaviour{Fail: "no checkpoint", Nothing: true}, "no checkpoint", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			before := p.Asked()
@@ -112,7 +112,7 @@ func TestPodResourcesMisbehave(t *testing.T) {
 			if n := p.Asked() - before; n != tc.asked {
 				t.Errorf("asked %d times, want %d", n, tc.asked)
 			}
-			p.Behave(standin.PodBehaviour{})
+			p.Behave(simkubelet.PodBehaviour{})
 			if diff := cmp.Diff(map[string]string{key: "ns/pod/main"}, holders(t, socket)); diff != "" {
 				t.Errorf("good again (-want +got):\n%s", diff)
 			}
@@ -126,11 +126,11 @@ func TestPodResourcesLie(t *testing.T) {
 	p := startPodResources(t, socket)
 	p.Hold("ns", "pod", "main", resource, "3b:00.0")
 
-	p.Behave(standin.PodBehaviour{Nothing: true})
+	p.Behave(simkubelet.PodBehaviour{Nothing: true})
 	if got := holders(t, socket); len(got) != 0 {
 		t.Errorf("held: %v, want nothing", got)
 	}
-	p.Behave(standin.PodBehaviour{Garbage: true})
+	p.Behave(simkubelet.PodBehaviour{Garbage: true})
 	got := holders(t, socket)
 	if got[key] != "ns/pod/main" {
 		t.Errorf("the truth among garbage: %q", got[key])
@@ -140,7 +140,7 @@ func TestPodResourcesLie(t *testing.T) {
 			t.Errorf("%.10q is held by %.40q…, want long names with a NUL", id, holder)
 		}
 	}
-	p.Behave(standin.PodBehaviour{Garbage: true, Nothing: true})
+	p.Behave(simkubelet.PodBehaviour{Garbage: true, Nothing: true})
 	alone := holders(t, socket)
 	delete(got, key)
 	delete(alone, key) // garbage names every pod again
@@ -158,13 +158,13 @@ func TestPodResourcesLie(t *testing.T) {
 func TestStallEnds(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		end  func(*standin.PodResources)
+		end  func(*simkubelet.PodResources)
 		want string // in the error; "": the truth
 	}{
-		{"well", func(p *standin.PodResources) { p.Behave(standin.PodBehaviour{}) }, ""},
-		{"with an error", func(p *standin.PodResources) { p.Behave(standin.PodBehaviour{Fail: "no"}) }, "no"},
-		{"with a refusal", func(p *standin.PodResources) { p.Behave(standin.PodBehaviour{Refuse: true, Stall: true}) }, "refused"},
-		{"with the stand-in", func(p *standin.PodResources) {
+		{"well", func(p *simkubelet.PodResources) { p.Behave(simkubelet.PodBehaviour{}) }, ""},
+		{"with an error", func(p *simkubelet.PodResources) { p.Behave(simkubelet.PodBehaviour{Fail: "no"}) }, "no"},
+		{"with a refusal", func(p *simkubelet.PodResources) { p.Behave(simkubelet.PodBehaviour{Refuse: true, Stall: true}) }, "refused"},
+		{"with the stand-in", func(p *simkubelet.PodResources) {
 			p.Stop()
 			stacks := make([]byte, 1<<20)
 			if stacks = stacks[:runtime.Stack(stacks, true)]; strings.Contains(string(stacks), "(*PodResources).List") {
@@ -175,7 +175,7 @@ func TestStallEnds(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			socket := filepath.Join(directory(t), "p.sock")
 			p := startPodResources(t, socket)
-			p.Behave(standin.PodBehaviour{Stall: true})
+			p.Behave(simkubelet.PodBehaviour{Stall: true})
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			done := make(chan error, 1)
@@ -234,7 +234,7 @@ func TestPodResourcesRestart(t *testing.T) {
 func TestPodResourcesEndWithTheirContext(t *testing.T) {
 	dir := directory(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	p, err := standin.StartPodResources(ctx, filepath.Join(dir, "p.sock"))
+	p, err := simkubelet.StartPodResources(ctx, filepath.Join(dir, "p.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestStartPodResourcesFails(t *testing.T) {
 		{"a path that is too long", filepath.Join(dir, strings.Repeat("x", 200)), "pod-resources socket: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := standin.StartPodResources(t.Context(), tc.socket)
+			_, err := simkubelet.StartPodResources(t.Context(), tc.socket)
 			if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("got %v, want an error that begins with %q", err, tc.want)
 			}
@@ -276,8 +276,8 @@ func TestStartPodResourcesFails(t *testing.T) {
 // A socket that was left behind is replaced, as the kubelet does.
 func TestPodResourcesReplaceALeftover(t *testing.T) {
 	dir := directory(t)
-	start(t, dir, standin.Behaviour{}).Kill()
-	socket := filepath.Join(dir, standin.Socket)
+	start(t, dir, simkubelet.Behaviour{}).Kill()
+	socket := filepath.Join(dir, simkubelet.Socket)
 	startPodResources(t, socket)
 	if got := holders(t, socket); len(got) != 0 {
 		t.Errorf("held: %v, want nothing", got)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/board"
+	"b-com.com/accelerator-device-plugin/internal/sim/board"
 )
 
 // tree lists what is below root: directories with a slash, links with where
@@ -101,7 +101,7 @@ func TestUnfoldRefuses(t *testing.T) {
 // TestBoards unfolds each board of testdata, and checks that its head says where
 // it comes from.
 func TestBoards(t *testing.T) {
-	files, err := filepath.Glob("../../testdata/sysfs/*.txtar")
+	files, err := filepath.Glob("../../../testdata/sysfs/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("boards %v, error %v", files, err)
 	}

@@ -1,4 +1,4 @@
-package standin_test
+package simkubelet_test
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
 // entry is one of the entries of a checkpoint, without the uid of its pod.
@@ -26,7 +26,7 @@ type entry struct {
 // checkpoint reads the checkpoint in a directory; nothing where there is none.
 func checkpoint(t *testing.T, dir string) (entries []entry, registered map[string][]string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, standin.Checkpoint))
+	text, err := os.ReadFile(filepath.Join(dir, simkubelet.Checkpoint))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -45,7 +45,7 @@ func checkpoint(t *testing.T, dir string) (entries []entry, registered map[strin
 	return c.Data.PodDeviceEntries, c.Data.RegisteredDevices
 }
 
-func allocated(t *testing.T, k *standin.Kubelet, resource string, answer *v1beta1.ContainerAllocateResponse, ids ...string) {
+func allocated(t *testing.T, k *simkubelet.Kubelet, resource string, answer *v1beta1.ContainerAllocateResponse, ids ...string) {
 	t.Helper()
 	if err := k.Allocated(resource, answer, ids...); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func allocated(t *testing.T, k *standin.Kubelet, resource string, answer *v1beta
 // Allocate leaves its answer in the checkpoint, and the devices by their NUMA nodes.
 func TestCheckpointKeepsAnswers(t *testing.T) {
 	dir := directory(t)
-	k := start(t, dir, standin.Behaviour{})
+	k := start(t, dir, simkubelet.Behaviour{})
 	p := serve(t, dir, "p.sock")
 	if err := register(t, dir, good("p.sock")); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestCheckpointKeepsAnswers(t *testing.T) {
 		{ID: "a", Health: "Healthy", Topology: &v1beta1.TopologyInfo{Nodes: []*v1beta1.NUMANode{{ID: 1}}}},
 		{ID: "b", Health: "Healthy"}, {ID: "c", Health: "Unhealthy"},
 	}}
-	if _, err := k.AwaitList(t.Context(), resource, func(standin.List) bool { return true }); err != nil {
+	if _, err := k.AwaitList(t.Context(), resource, func(simkubelet.List) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	if entries, _ := checkpoint(t, dir); entries != nil {
@@ -111,7 +111,7 @@ func held(t *testing.T, dir string) []string {
 // next kubelet goes on with those that have not.
 func TestCheckpointEntriesEnd(t *testing.T) {
 	dir := directory(t)
-	k := start(t, dir, standin.Behaviour{})
+	k := start(t, dir, simkubelet.Behaviour{})
 	for _, id := range []string{"a", "b", "c"} {
 		allocated(t, k, resource, &v1beta1.ContainerAllocateResponse{}, id)
 	}
@@ -127,7 +127,7 @@ func TestCheckpointEntriesEnd(t *testing.T) {
 		t.Errorf("after it (-want +got):\n%s", diff)
 	}
 	k.Stop()
-	k = start(t, dir, standin.Behaviour{})
+	k = start(t, dir, simkubelet.Behaviour{})
 	allocated(t, k, resource, &v1beta1.ContainerAllocateResponse{}, "e")
 	if diff := cmp.Diff(append(want, "e"), held(t, dir)); diff != "" {
 		t.Errorf("the next kubelet (-want +got):\n%s", diff)
@@ -142,10 +142,10 @@ func TestCheckpointIsDamaged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := directory(t)
-			if err := os.WriteFile(filepath.Join(dir, standin.Checkpoint), []byte(text), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, simkubelet.Checkpoint), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			k := start(t, dir, standin.Behaviour{})
+			k := start(t, dir, simkubelet.Behaviour{})
 			allocated(t, k, resource, &v1beta1.ContainerAllocateResponse{}, "a")
 			if diff := cmp.Diff([]string{"a"}, held(t, dir)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -157,8 +157,8 @@ func TestCheckpointIsDamaged(t *testing.T) {
 // A checkpoint that cannot be written fails the allocation, as it does in the kubelet.
 func TestCheckpointCannotBeWritten(t *testing.T) {
 	dir := directory(t)
-	k := start(t, dir, standin.Behaviour{})
-	if err := os.Mkdir(filepath.Join(dir, standin.Checkpoint), 0o750); err != nil {
+	k := start(t, dir, simkubelet.Behaviour{})
+	if err := os.Mkdir(filepath.Join(dir, simkubelet.Checkpoint), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.Allocated(resource, &v1beta1.ContainerAllocateResponse{}, "a"); err == nil {

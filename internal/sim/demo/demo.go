@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/simnode"
-	"b-com.com/accelerator-device-plugin/server/standin"
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
 // Options are the choices of who runs the demo.
@@ -55,11 +55,11 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 		return fmt.Errorf("log of the demo: %w", err)
 	}
 	defer log.Close()
-	if s.kubelet, err = standin.Start(ctx, s.kubeletDir, standin.Behaviour{}); err != nil {
+	if s.kubelet, err = simkubelet.Start(ctx, s.kubeletDir, simkubelet.Behaviour{}); err != nil {
 		return err
 	}
 	defer func() { s.kubelet.Stop() }() // the one that runs then
-	if s.pods, err = standin.StartPodResources(ctx, paths.PodResources); err != nil {
+	if s.pods, err = simkubelet.StartPodResources(ctx, paths.PodResources); err != nil {
 		return err
 	}
 	defer s.pods.Stop()
@@ -89,8 +89,8 @@ type stage struct {
 	dir        string
 	kubeletDir string
 	node       *simnode.Node
-	kubelet    *standin.Kubelet
-	pods       *standin.PodResources
+	kubelet    *simkubelet.Kubelet
+	pods       *simkubelet.PodResources
 	daemonErr  error // why the daemon ended, if it did before its time
 }
 
@@ -184,7 +184,7 @@ Interrupt (^C) to end; the directory goes, too.
 		s.Program, s.node.Sys, s.node.Dev, filepath.Join(s.dir, podResources), s.Hold, s.dir, s.Program)
 	seen := s.kubelet.Newest(s.Resource).Number
 	for {
-		list, err := s.kubelet.AwaitList(ctx, s.Resource, func(l standin.List) bool { return l.Number != seen })
+		list, err := s.kubelet.AwaitList(ctx, s.Resource, func(l simkubelet.List) bool { return l.Number != seen })
 		if ctx.Err() != nil {
 			return nil
 		}
