@@ -114,6 +114,7 @@ func TestReasons(t *testing.T) {
 			[]string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased"}},
 		{"another name", [][]string{{}, {"moving"}, {"replaced-in-use"}, {}}, []string{"DeviceMoving"}},
 		{"taken out", [][]string{{}, {"excluded"}, {"recovering=excluded"}, {}}, []string{"DeviceExcluded", "DeviceRecovered"}},
+		{"taken out, then broken", [][]string{{"excluded"}, {"port-ap6"}}, []string{"DeviceUnhealthy+"}},
 		{"taken out, broken", [][]string{{"port-ap6"}, {"excluded", "port-ap6"}, {"excluded"}}, []string{"DeviceUnhealthy+ x2", "DeviceExcluded"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -49,7 +49,7 @@ const releasedInPlace = "The device that was in the place of {device} is held no
 // onNode returns the message on the node. known reports whether by has all pods that hold
 // the device.
 func (n news) onNode(by pods, known bool) string {
-	if n.reason == DeviceReleased && n.was.kind == replacedInUse && n.is.kind.inSlot() {
+	if n.reason == DeviceReleased && n.is.kind.inSlot() {
 		return n.fill(releasedInPlace, by, known)
 	}
 	return n.fill(texts[n.reason].node, by, known)
@@ -110,7 +110,7 @@ func podsOf(holdings []inventory.Holding) (pods, bool) {
 	for _, h := range holdings {
 		known = known && len(h.Holders) > 0
 		for _, holder := range h.Holders { // NAMESPACE/POD/CONTAINER
-			if i := strings.LastIndexByte(holder, '/'); i > 0 && !slices.Contains(all[holder[:i]], holder[i+1:]) {
+			if i := strings.LastIndexByte(holder, '/'); i > 0 {
 				all[holder[:i]] = append(all[holder[:i]], holder[i+1:])
 			}
 		}

@@ -73,3 +73,21 @@ func TestGivenToNoOther(t *testing.T) {
 		})
 	}
 }
+
+// When another device is in the place of a released one, the message has its health.
+func TestReleasedInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0", "removed-in-use"))
+		r.shows(device("3b:00.0", "replaced-in-use"))
+		r.shows(device("3b:00.0", "port-ap6"))
+		want := "The device that was in the place of FPGA device 3b:00.0 (b-com.com/accelerator) is held no longer." +
+			" What is there now is unhealthy (port-ap6) since 2000-01-01T00:01:00Z."
+		for _, e := range r.Events() {
+			if e.Reason == "DeviceReleased" && e.Message == want {
+				return
+			}
+		}
+		t.Errorf("events %v, want one with %q", r.Events(), want)
+	})
+}

@@ -41,7 +41,7 @@ type record struct {
 	failed      bool      // the last attempt to write it failed
 
 	// Of Run.
-	name    string // at the API server; "": it was not written, or has expired
+	name    string // at the API server; "": no attempt yet
 	uid     string // of the object
 	written int    // the count at the API server
 }
@@ -94,8 +94,9 @@ func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	return nil, wait
 }
 
-// write updates an Event at the API server, or creates it if it is not there, has expired, or is
-// about a pod whose name another pod has now.
+// write updates an Event at the API server, or creates it if it is not there or has expired. An
+// attempt to create it that failed may have arrived: the next one updates it. If another pod has the
+// name of the pod, the Event is another one.
 func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 	if e.object.Kind == "Pod" {
 		uid, err := w.PodUID(e.object.Namespace, e.object.Name)
@@ -116,25 +117,15 @@ func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 		}
 		e.uid = uid
 	}
-	if e.name != "" && e.written > 0 {
-		err := r.send(e, w.Grow)
-		if !errors.Is(err, apiserver.ErrNotFound) {
-			return err
-		}
-		e.name = "" // it has expired
-	}
-	tried := e.name != "" // an attempt to create it failed, but may have arrived
-	if !tried {
+	if e.name == "" {
 		e.name = r.nameFor(e.object.Name)
+	} else if err := r.send(e, w.Grow); !errors.Is(err, apiserver.ErrNotFound) {
+		return err
 	}
 	err := r.send(e, w.Create)
-	switch {
-	case !errors.Is(err, apiserver.ErrExists):
-		return err
-	case tried:
-		return r.send(e, w.Grow)
+	if errors.Is(err, apiserver.ErrExists) {
+		e.name = "" // another client has it
 	}
-	e.name = "" // another client has it
 	return err
 }
 
