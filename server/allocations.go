@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/latest"
 )
 
 // Allocations has the devices that Allocate has given to containers and that the kubelet's
@@ -55,12 +57,12 @@ func (a *Allocations) Added() <-chan struct{} { return a.added }
 // ids. The list is read under the lock: when a device becomes unhealthy or leaves the list,
 // the inventory asks for its holders, and must find this allocation unless Allocate refuses
 // the device.
-func (a *Allocations) add(resource string, ids []string, lists *feed[*list]) (newest *list, withdraw func()) {
+func (a *Allocations) add(resource string, ids []string, lists *latest.Value[*list]) (newest *list, withdraw func()) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forget(now)
-	newest, _ = lists.latest()
+	newest, _ = lists.Load()
 	before := make(map[deviceKey]allocation, len(ids))
 	for _, id := range ids {
 		key := deviceKey{resource, id}

@@ -16,7 +16,9 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/notify"
+	"b-com.com/accelerator-device-plugin/server/peers"
 )
 
 // blindInterval bounds the time between two checks of the directory while it cannot be
@@ -28,8 +30,8 @@ const blindInterval = time.Second
 type directory struct {
 	path    string
 	poll    time.Duration
-	changed signal
-	peers   *peers // the other daemons that serve in it
+	changed latest.Signal
+	peers   *peers.Peers // the other daemons that serve in it
 	log     *zap.Logger
 
 	// The rest belongs to run.
@@ -39,21 +41,21 @@ type directory struct {
 }
 
 func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
-	return &directory{path: path, poll: poll, changed: newSignal(), peers: newPeers(path), log: log}
+	return &directory{path: path, poll: poll, changed: latest.NewSignal(), peers: peers.New(path), log: log}
 }
 
 // run watches until ctx ends.
 func (d *directory) run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	tasks.Go(func() { d.peers.run(ctx, d.changed) })
+	tasks.Go(func() { d.peers.Run(ctx, d.changed) })
 	defer d.detach()
 	for ctx.Err() == nil {
 		wait := d.poll
 		if err := d.attach(); err != nil {
 			wait = min(wait, blindInterval)
 		}
-		d.changed.raise()
+		d.changed.Raise()
 		d.await(ctx, wait)
 	}
 }
@@ -78,7 +80,7 @@ func (d *directory) await(ctx context.Context, wait time.Duration) {
 			return
 		case e := <-events:
 			if e.Has(fsnotify.Create) {
-				d.peers.appeared(e.Name)
+				d.peers.Created(e.Name)
 			}
 			if d.concerns(e) {
 				return
@@ -93,7 +95,7 @@ func (d *directory) await(ctx context.Context, wait time.Duration) {
 func (d *directory) concerns(e fsnotify.Event) bool {
 	name := filepath.Base(e.Name)
 	return (e.Has(fsnotify.Create) || e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) &&
-		(name == kubeletSocket || strings.HasPrefix(name, socketPrefix) || e.Name == d.path)
+		(name == kubeletSocket || strings.HasPrefix(name, peers.Prefix) || e.Name == d.path)
 }
 
 // attach watches the present directory. It fails if there is none, or inotify is refused.

@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -24,12 +25,12 @@ type endpoint struct {
 	devices    Devices
 	kubelet    string // path of kubelet.sock
 	directory  *directory
-	reregister signal
+	reregister latest.Signal
 	injection  *injection // the server's; nil: off
 	log        *zap.Logger
 
-	lists   *feed[*list]
-	sent    *feed[*list] // the newest that a stream has sent, or has skipped because it shows no change
+	lists   *latest.Value[*list]
+	sent    *latest.Value[*list] // the newest that a stream has sent, or has skipped because it shows no change
 	gone    gone
 	current atomic.Pointer[session] // nil: none
 	problem atomic.Pointer[error]   // reason why there is no session
@@ -46,7 +47,7 @@ type endpoint struct {
 	ends       sync.WaitGroup  // of such sessions
 }
 
-func newEndpoint(resource string, cfg Config, devices Devices, d *directory, reregister signal, injection *injection, log *zap.Logger) *endpoint {
+func newEndpoint(resource string, cfg Config, devices Devices, d *directory, reregister latest.Signal, injection *injection, log *zap.Logger) *endpoint {
 	e := &endpoint{
 		resource:   resource,
 		cfg:        cfg,
@@ -56,8 +57,8 @@ func newEndpoint(resource string, cfg Config, devices Devices, d *directory, rer
 		reregister: reregister,
 		injection:  injection,
 		log:        log.With(event.Resource(resource)),
-		lists:      newFeed(newList(inventory.Snapshot{}, nil)),
-		sent:       newFeed[*list](nil),
+		lists:      latest.New(newList(inventory.Snapshot{}, nil)),
+		sent:       latest.New[*list](nil),
 		done:       make(chan struct{}),
 		absences:   map[string]bool{},
 	}
@@ -84,26 +85,26 @@ func (e *endpoint) end() {
 // offer publishes the list of these devices of the snapshot, sorted by id, unless the present
 // list has the same devices. Only the conductor calls it.
 func (e *endpoint) offer(snapshot inventory.Snapshot, devices []*inventory.Device) {
-	old, _ := e.lists.latest()
+	old, _ := e.lists.Load()
 	changes := inventory.Changes(old.Devices, devices)
 	if len(changes) == 0 {
 		return
 	}
 	e.gone.follow(changes)
-	e.lists.publish(newList(snapshot, devices))
+	e.lists.Store(newList(snapshot, devices))
 }
 
 // awaitSent blocks until a stream has sent the newest list, or no stream is open, or ctx
 // ends. Only the conductor calls it: no newer list is published meanwhile.
 func (e *endpoint) awaitSent(ctx context.Context) {
-	newest, _ := e.lists.latest()
+	newest, _ := e.lists.Load()
 	for {
 		session := e.current.Load()
 		if session == nil {
 			return
 		}
-		count, ended := session.streams.latest()
-		sent, more := e.sent.latest()
+		count, ended := session.streams.Load()
+		sent, more := e.sent.Load()
 		if count.open == 0 || sent == newest {
 			return
 		}
@@ -118,7 +119,7 @@ func (e *endpoint) awaitSent(ctx context.Context) {
 
 // ready returns nil if the endpoint has no devices, or is registered with a stream open.
 func (e *endpoint) ready() error {
-	if l, _ := e.lists.latest(); len(l.Devices) == 0 {
+	if l, _ := e.lists.Load(); len(l.Devices) == 0 {
 		return nil
 	}
 	if s := e.current.Load(); s != nil {
@@ -146,7 +147,7 @@ func (e *endpoint) run(ctx context.Context) {
 			return
 		}
 		// After the waiting: this session covers the calls of Reregister until now.
-		reregister := e.reregister.next()
+		reregister := e.reregister.Next()
 		began := time.Now()
 		replacing := e.superseded != nil
 		tried, err := e.session(ctx, reregister)
@@ -201,7 +202,7 @@ func (e *endpoint) meet(kubelet identity) {
 // awaitDevices blocks until the endpoint has devices. It returns false if ctx ends before.
 func (e *endpoint) awaitDevices(ctx context.Context) bool {
 	for {
-		l, stale := e.lists.latest()
+		l, stale := e.lists.Load()
 		if len(l.Devices) > 0 {
 			return true
 		}
@@ -216,7 +217,7 @@ func (e *endpoint) awaitDevices(ctx context.Context) bool {
 // awaitKubelet blocks until there is a kubelet.sock. It returns false if ctx ends before.
 func (e *endpoint) awaitKubelet(ctx context.Context) bool {
 	for {
-		changed := e.directory.changed.next()
+		changed := e.directory.changed.Next()
 		_, err := identify(e.kubelet, fs.ModeSocket)
 		if err == nil {
 			return true
@@ -259,7 +260,7 @@ func (e *endpoint) pause(ctx context.Context, wait time.Duration, tried identity
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
-		changed := e.directory.changed.next()
+		changed := e.directory.changed.Next()
 		if present, err := identify(e.kubelet, fs.ModeSocket); err == nil && present != tried {
 			return true
 		}

@@ -46,11 +46,11 @@ func (p *plugin) PreStartContainer(context.Context, *v1beta1.PreStartContainerRe
 func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
 	e, opened := p.endpoint, time.Now()
 	defer backlog.FlushOnPanic(e.log)
-	p.session.streams.update(func(s streams) streams { return streams{s.opened + 1, s.open + 1} })
+	p.session.streams.Update(func(s streams) streams { return streams{s.opened + 1, s.open + 1} })
 	e.cfg.Metrics.StreamOpened(e.resource)
 	e.log.Info("stream opened", event.StreamOpened)
 	defer func() {
-		p.session.streams.update(func(s streams) streams { return streams{s.opened, s.open - 1} })
+		p.session.streams.Update(func(s streams) streams { return streams{s.opened, s.open - 1} })
 		why := "ended by the kubelet"
 		if p.session.isEnding() {
 			why = "ended by us"
@@ -60,7 +60,7 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 
 	var sent []*inventory.Device
 	for first := true; ; first = false {
-		newest, stale := e.lists.latest()
+		newest, stale := e.lists.Load()
 		changes := inventory.Changes(sent, newest.Devices)
 		if first || slices.ContainsFunc(changes, visible) {
 			if err := stream.Send(newest.message); err != nil {
@@ -69,7 +69,7 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 			e.logSent(newest, changes, first)
 		}
 		sent = newest.Devices
-		e.sent.publish(newest)
+		e.sent.Store(newest)
 		select {
 		case <-p.session.ending:
 			return nil
@@ -119,7 +119,7 @@ func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 // [Config.AllocationPolicy]. An error fails the pod, so it returns one only for a request
 // that cannot be met (InvalidArgument).
 func (p *plugin) GetPreferredAllocation(_ context.Context, r *v1beta1.PreferredAllocationRequest) (*v1beta1.PreferredAllocationResponse, error) {
-	newest, _ := p.endpoint.lists.latest()
+	newest, _ := p.endpoint.lists.Load()
 	listed := make([]prefer.Unit, len(newest.Devices))
 	for i, d := range newest.Devices {
 		listed[i] = prefer.Unit{ID: d.ID, Card: d.PCIAddress, NUMANode: d.NUMANode, Degraded: d.Health == inventory.Degraded}

@@ -34,7 +34,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 		if err != nil {
 			return nil, before, noKubelet(err)
 		}
-		conn, err := dialUnix(ctx, e.kubelet)
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", e.kubelet)
 		refused := errors.Is(err, syscall.ECONNREFUSED)
 		switch {
 		case refused && time.Since(before.modified).Abs() < listenGrace && time.Since(began) < listenGrace:

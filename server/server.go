@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/pulse"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/offer"
@@ -31,7 +32,7 @@ type Server struct {
 	devices    Devices
 	log        *zap.Logger
 	directory  *directory
-	reregister signal
+	reregister latest.Signal
 	injection  *injection   // nil: off
 	pulse      *pulse.Pulse // the conductor's
 	generation uint64       // of the newest snapshot; the conductor's
@@ -45,13 +46,9 @@ type Server struct {
 	handed    bool                 // a snapshot was handed to the endpoints
 }
 
-// New returns a server, or an error if a setting is wrong. It opens no files, because the
-// kubelet's directory may be created later. Run watches the directory before it reads it, so
-// it misses no change.
-func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
+// New returns a server. It opens no files, because the kubelet's directory may be created later.
+// Run watches the directory before it reads it, so it misses no change.
+func New(cfg Config, devices Devices, log *zap.Logger) *Server {
 	cfg.KubeletDir = filepath.Clean(cfg.KubeletDir)
 	log = log.Named("server")
 	return &Server{
@@ -59,18 +56,18 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 		devices:    devices,
 		log:        log,
 		directory:  newDirectory(cfg.KubeletDir, cfg.PollInterval, log),
-		reregister: newSignal(),
+		reregister: latest.NewSignal(),
 		injection:  newInjection(cfg.CDI, cfg.ProgrammingHook, cfg.Metrics, log),
 		pulse:      pulse.New(pulse.Patience),
 		endpoints:  map[string]*endpoint{},
 		retiring:   map[string]chan struct{}{},
-	}, nil
+	}
 }
 
 // Run offers the devices until ctx ends; then it ends every stream and goroutine, removes every
 // socket and returns nil. It must be called once.
 func (s *Server) Run(ctx context.Context) error {
-	removeLeftovers(ctx, s.cfg.KubeletDir, s.log)
+	s.directory.peers.RemoveLeftovers(ctx, s.log)
 	ctx, cancel := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -88,7 +85,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Reregister ends all streams and registers every resource again on a new socket.
-func (s *Server) Reregister() { s.reregister.raise() }
+func (s *Server) Reregister() { s.reregister.Raise() }
 
 // Ready returns nil if there is a first snapshot and every resource that has devices is
 // registered and has a stream open. Otherwise it returns an error with each resource that is
@@ -134,7 +131,7 @@ func (s *Server) Resources() []Resource {
 		e := s.endpoints[name]
 		r := Resource{Name: name, Ready: e.ready()}
 		if session := e.current.Load(); session != nil {
-			count, _ := session.streams.latest()
+			count, _ := session.streams.Load()
 			r.Streams = count.open
 		}
 		all = append(all, r)
@@ -233,7 +230,7 @@ func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, reso
 	}
 	on := map[string]*endpoint{} // by the id of a device
 	for _, e := range s.endpoints {
-		l, _ := e.lists.latest()
+		l, _ := e.lists.Load()
 		for _, d := range l.Devices {
 			on[d.ID] = e
 		}

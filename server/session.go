@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 )
 
 // The reasons why a session ends. After some of them [endpoint.run] begins the next one at once.
@@ -47,7 +48,7 @@ type session struct {
 	server     *grpc.Server
 	served     chan error    // what Serve returned
 	ending     chan struct{} // closed when streams shall end
-	streams    *feed[streams]
+	streams    *latest.Value[streams]
 	registered atomic.Bool
 }
 
@@ -118,7 +119,7 @@ func (e *endpoint) replace(s *session) {
 
 // serve returns a session that serves on a new socket.
 func (e *endpoint) serve() (*session, error) {
-	path := newSocketPath(e.cfg.KubeletDir, e.directory.peers.own)
+	path := e.directory.peers.NewSocketPath()
 	made := time.Now()
 	l, err := listen(path)
 	if err != nil {
@@ -135,7 +136,7 @@ func (e *endpoint) serve() (*session, error) {
 			grpc.WaitForHandlers(true)),
 		served:  make(chan error, 1),
 		ending:  make(chan struct{}),
-		streams: newFeed(streams{}),
+		streams: latest.New(streams{}),
 	}
 	v1beta1.RegisterDevicePluginServer(s.server, &plugin{endpoint: e, session: s})
 	go func() { s.served <- s.server.Serve(l) }()
@@ -150,9 +151,9 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 	timeout := time.NewTimer(e.cfg.StreamTimeout)
 	defer timeout.Stop()
 	for {
-		changed, left := e.directory.changed.next(), s.listener.left.next()
-		count, stale := s.streams.latest()
-		departed, more := e.directory.peers.departed.latest()
+		changed, left := e.directory.changed.Next(), s.listener.left.Next()
+		count, stale := s.streams.Load()
+		gone, more := e.directory.peers.Gone(s.made)
 		if err := s.lost(kubelet); err != nil {
 			s.abandon(answer, err)
 			return err
@@ -164,7 +165,7 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 			up()
 		}
 		if answer == nil {
-			if err := s.invalidated(count, departed); err != nil {
+			if err := s.invalidated(count, gone); err != nil {
 				return err
 			}
 		}
@@ -211,8 +212,8 @@ func (s *session) lost(kubelet identity) error {
 
 // invalidated returns an error if the kubelet may have dropped the registration since it
 // answered.
-func (s *session) invalidated(count streams, departed departure) error {
-	if departed.invalidates(s.made) {
+func (s *session) invalidated(count streams, peerGone bool) error {
+	if peerGone {
 		return errPeerGone
 	}
 	// A kubelet up to 1.36 that handles the end of the previous stream late closes this
@@ -234,7 +235,7 @@ func (s *session) abandon(answer <-chan error, why error) {
 
 // ready returns nil when the session is registered with a stream open.
 func (s *session) ready() error {
-	switch count, _ := s.streams.latest(); {
+	switch count, _ := s.streams.Load(); {
 	case !s.registered.Load():
 		return errors.New("the kubelet has not answered the registration yet")
 	case count.opened == 0:

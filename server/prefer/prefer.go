@@ -32,12 +32,8 @@ type Unit struct {
 // fewer if there are fewer. They are sorted. listed has each unit of the resource once, also
 // those that are not available. The arguments are not changed.
 //
-// It returns an error if size is negative or below the number of musts, and if there is no such
-// policy.
+// It returns an error if size is negative or below the number of musts.
 func Choose(listed []Unit, available, must []string, size int, policy Policy) ([]string, error) {
-	if !slices.Contains(Policies(), string(policy)) {
-		return nil, fmt.Errorf("allocation policy %.100q is not one of %s", policy, strings.Join(Policies(), ", "))
-	}
 	if size < 0 {
 		return nil, fmt.Errorf("allocation size %d is negative", size)
 	}

@@ -151,13 +151,6 @@ func TestChooseOdd(t *testing.T) {
 	}
 }
 
-func TestChooseNoSuchPolicy(t *testing.T) {
-	got, err := prefer.Choose(nil, []string{"a"}, nil, 1, "best")
-	if want := `allocation policy "best" is not one of packed, spread`; got != nil || errorText(err) != want {
-		t.Errorf("got %v, %v; want the error %s", got, err, want)
-	}
-}
-
 func errorText(err error) string {
 	if err == nil {
 		return ""
