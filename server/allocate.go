@@ -35,7 +35,7 @@ const annotationHook = "com.intel.fpga.mode"
 // a second at most, and only if CDI is on.
 //
 // Errors: InvalidArgument if a request has no device or one twice, NotFound if a device is not
-// known or gone, FailedPrecondition if one is unhealthy, Unavailable if the CDI spec cannot be
+// listed (any more), FailedPrecondition if one is unhealthy, Unavailable if the CDI spec cannot be
 // written.
 func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	var asked []string
@@ -44,15 +44,15 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 	}
 	log := p.endpoint.log.With(event.Devices(shorten(asked)), event.Count(len(asked)))
 	defer backlog.FlushOnPanic(log)
-	newest, withdraw := p.endpoint.cfg.Allocations.add(p.endpoint.resource, asked, p.endpoint.lists)
+	newest, withdraw := p.endpoint.server.cfg.Allocations.add(p.endpoint.resource, asked, p.endpoint.lists)
 	answer, err := p.allocate(newest, r.GetContainerRequests())
 	if err != nil {
 		withdraw()
-		p.endpoint.cfg.Metrics.AllocateRefused(p.endpoint.resource)
+		p.endpoint.server.cfg.Metrics.AllocateRefused(p.endpoint.resource)
 		log.Warn("allocate refused", event.AllocateRefused, event.Reason(status.Convert(err).Message()))
 		return nil, err
 	}
-	p.endpoint.cfg.Metrics.AllocateServed(p.endpoint.resource, len(asked))
+	p.endpoint.server.cfg.Metrics.AllocateServed(p.endpoint.resource, len(asked))
 	log.Info("allocate served", event.AllocateServed)
 	return answer, nil
 }
@@ -78,7 +78,7 @@ func (p *plugin) allocate(newest *list, requests []*v1beta1.ContainerAllocateReq
 
 // give returns the answer for a container that is given these devices, which are listed.
 func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
-	cfg, joined := p.endpoint.cfg, strings.Join(ids, ",")
+	cfg, joined := p.endpoint.server.cfg, strings.Join(ids, ",")
 	answer := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{envUnits: joined, envDevices: joined},
 		Annotations: map[string]string{},
@@ -92,8 +92,8 @@ func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateRes
 		}
 		checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
 	}
-	if p.endpoint.injection != nil {
-		names, err := p.endpoint.injection.names(devices)
+	if p.endpoint.server.injection != nil {
+		names, err := p.endpoint.server.injection.names(devices)
 		if err != nil {
 			return nil, status.Error(codes.Unavailable, err.Error())
 		}
@@ -120,7 +120,7 @@ func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateRes
 func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequest) error {
 	// The inventory withholds a device before it asks for its holders, but the conductor may
 	// wait for the kubelet or the end of another endpoint: the list may be older than that.
-	snapshot, _ := e.devices.Latest()
+	snapshot, _ := e.server.devices.Latest()
 	device := func(id string) *inventory.Device {
 		d := newest.Device(id)
 		if d == nil || snapshot.Version <= newest.Version {
@@ -132,7 +132,7 @@ func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequ
 		return d
 	}
 	var empty bool
-	var twice, unknown, left, sick []string
+	var twice, absent, sick []string
 	seen := map[string]bool{}
 	for _, request := range requests {
 		empty = empty || len(request.GetDevicesIds()) == 0
@@ -141,10 +141,8 @@ func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequ
 			switch {
 			case seen[id]:
 				twice = append(twice, id)
-			case d == nil && (newest.Device(id) != nil || e.gone.has(id)):
-				left = append(left, id)
 			case d == nil:
-				unknown = append(unknown, id)
+				absent = append(absent, id)
 			case unhealthy(d):
 				sick = append(sick, id)
 			}
@@ -172,8 +170,7 @@ func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequ
 		problems = append(problems, what+": "+strings.Join(named, ", "))
 	}
 	add(codes.InvalidArgument, "asked for twice", twice)
-	add(codes.NotFound, "not known", unknown)
-	add(codes.NotFound, "gone", left)
+	add(codes.NotFound, "not listed", absent)
 	add(codes.FailedPrecondition, "unhealthy", sick)
 	return status.Error(code, strings.Join(problems, "; "))
 }

@@ -29,6 +29,7 @@ const blindInterval = time.Second
 // have changed: a reader takes the channel first and then checks the files.
 type directory struct {
 	path    string
+	kubelet string // path of kubelet.sock
 	poll    time.Duration
 	changed latest.Signal
 	peers   *peers.Peers // the other daemons that serve in it
@@ -41,7 +42,7 @@ type directory struct {
 }
 
 func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
-	return &directory{path: path, poll: poll, changed: latest.NewSignal(), peers: peers.New(path), log: log}
+	return &directory{path: path, kubelet: filepath.Join(path, kubeletSocket), poll: poll, changed: latest.NewSignal(), peers: peers.New(path), log: log}
 }
 
 // run watches until ctx ends.
@@ -62,8 +63,7 @@ func (d *directory) run(ctx context.Context) {
 
 // await blocks until something has changed, at most for wait.
 func (d *directory) await(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	over := time.After(wait)
 	var events <-chan fsnotify.Event
 	var failed <-chan error
 	if d.notify != nil {
@@ -73,7 +73,7 @@ func (d *directory) await(ctx context.Context, wait time.Duration) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-over:
 			return
 		case <-failed: // an overflow, for example: watch again
 			d.detach()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,18 +19,12 @@ import (
 
 // endpoint is one resource: its list of devices, and its registration with the kubelet.
 type endpoint struct {
-	resource   string
-	cfg        Config
-	devices    Devices
-	kubelet    string // path of kubelet.sock
-	directory  *directory
-	reregister latest.Signal
-	injection  *injection // the server's; nil: off
-	log        *zap.Logger
+	server   *Server // its settings and parts that all endpoints share
+	resource string
+	log      *zap.Logger
 
 	lists   *latest.Value[*list]
-	sent    *latest.Value[*list] // the newest that a stream has sent, or has skipped because it shows no change
-	gone    gone
+	sent    *latest.Value[*list]    // the newest that a stream has sent, or has skipped because it shows no change
 	current atomic.Pointer[session] // nil: none
 	problem atomic.Pointer[error]   // reason why there is no session
 
@@ -47,20 +40,15 @@ type endpoint struct {
 	ends       sync.WaitGroup  // of such sessions
 }
 
-func newEndpoint(resource string, cfg Config, devices Devices, d *directory, reregister latest.Signal, injection *injection, log *zap.Logger) *endpoint {
+func newEndpoint(s *Server, resource string) *endpoint {
 	e := &endpoint{
-		resource:   resource,
-		cfg:        cfg,
-		devices:    devices,
-		kubelet:    filepath.Join(cfg.KubeletDir, kubeletSocket),
-		directory:  d,
-		reregister: reregister,
-		injection:  injection,
-		log:        log.With(event.Resource(resource)),
-		lists:      latest.New(newList(inventory.Snapshot{}, nil)),
-		sent:       latest.New[*list](nil),
-		done:       make(chan struct{}),
-		absences:   map[string]bool{},
+		server:   s,
+		resource: resource,
+		log:      s.log.With(event.Resource(resource)),
+		lists:    latest.New(newList(inventory.Snapshot{}, nil)),
+		sent:     latest.New[*list](nil),
+		done:     make(chan struct{}),
+		absences: map[string]bool{},
 	}
 	e.fail(errors.New("not registered yet"))
 	return e
@@ -86,12 +74,9 @@ func (e *endpoint) end() {
 // list has the same devices. Only the conductor calls it.
 func (e *endpoint) offer(snapshot inventory.Snapshot, devices []*inventory.Device) {
 	old, _ := e.lists.Load()
-	changes := inventory.Changes(old.Devices, devices)
-	if len(changes) == 0 {
-		return
+	if len(inventory.Changes(old.Devices, devices)) > 0 {
+		e.lists.Store(newList(snapshot, devices))
 	}
-	e.gone.follow(changes)
-	e.lists.Store(newList(snapshot, devices))
 }
 
 // awaitSent blocks until a stream has sent the newest list, or no stream is open, or ctx
@@ -141,13 +126,13 @@ func (e *endpoint) run(ctx context.Context) {
 		e.replace(nil)
 		e.ends.Wait()
 	}()
-	retry := backoff.Backoff{First: e.cfg.BackoffMin, Most: e.cfg.BackoffMax}
+	retry := backoff.Backoff{First: e.server.cfg.BackoffMin, Most: e.server.cfg.BackoffMax}
 	for {
 		if !e.awaitDevices(ctx) || !e.awaitKubelet(ctx) {
 			return
 		}
 		// After the waiting: this session covers the calls of Reregister until now.
-		reregister := e.reregister.Next()
+		reregister := e.server.reregister.Next()
 		began := time.Now()
 		replacing := e.superseded != nil
 		tried, err := e.session(ctx, reregister)
@@ -158,7 +143,7 @@ func (e *endpoint) run(ctx context.Context) {
 		lived := time.Since(began)
 		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errPeerGone) ||
 			(lived >= settled || replacing) && (errors.Is(err, errSocketLost) || errors.Is(err, errStreamsEnded))
-		if atOnce || lived >= max(settled, e.cfg.BackoffMax) {
+		if atOnce || lived >= max(settled, e.server.cfg.BackoffMax) {
 			retry.Reset()
 		}
 		var wait time.Duration
@@ -184,7 +169,7 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	case errors.Is(err, errNoKubelet), errors.Is(err, errUnusable):
 		e.logAbsent(err)
 	default:
-		e.cfg.Metrics.RegistrationFailed(e.resource)
+		e.server.cfg.Metrics.RegistrationFailed(e.resource)
 		e.log.Warn("registration failed", event.RegisterFailed, event.Err(err), event.Retry(wait))
 	}
 }
@@ -192,7 +177,7 @@ func (e *endpoint) report(err error, wait time.Duration) {
 // meet records the kubelet of a connection, and logs that it has restarted if it is another one.
 func (e *endpoint) meet(kubelet identity) {
 	if e.met != kubelet && e.met != (identity{}) {
-		e.cfg.Metrics.KubeletRestarted(e.resource)
+		e.server.cfg.Metrics.KubeletRestarted(e.resource)
 		e.log.Info("kubelet restarted", event.KubeletRestarted)
 	}
 	e.met = kubelet
@@ -217,8 +202,8 @@ func (e *endpoint) awaitDevices(ctx context.Context) bool {
 // awaitKubelet blocks until there is a kubelet.sock. It returns false if ctx ends before.
 func (e *endpoint) awaitKubelet(ctx context.Context) bool {
 	for {
-		changed := e.directory.changed.Next()
-		_, err := identify(e.kubelet, fs.ModeSocket)
+		changed := e.server.directory.changed.Next()
+		_, err := identify(e.server.directory.kubelet, fs.ModeSocket)
 		if err == nil {
 			return true
 		}
@@ -244,11 +229,11 @@ func (e *endpoint) logAbsent(err error) {
 	}
 	e.absences[what] = true
 	if errors.Is(err, errNoKubelet) {
-		e.log.Info("kubelet absent", event.KubeletAbsent, event.Socket(e.kubelet), event.Err(err))
+		e.log.Info("kubelet absent", event.KubeletAbsent, event.Socket(e.server.directory.kubelet), event.Err(err))
 		return
 	}
-	e.cfg.Metrics.RegistrationFailed(e.resource)
-	e.log.Warn("registration failed", event.RegisterFailed, event.Socket(e.kubelet), event.Err(err))
+	e.server.cfg.Metrics.RegistrationFailed(e.resource)
+	e.log.Warn("registration failed", event.RegisterFailed, event.Socket(e.server.directory.kubelet), event.Err(err))
 }
 
 // pause blocks for a backoff. It returns true early if there is another kubelet.sock than the
@@ -257,17 +242,16 @@ func (e *endpoint) pause(ctx context.Context, wait time.Duration, tried identity
 	if wait == 0 {
 		return false
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	over := time.After(wait)
 	for {
-		changed := e.directory.changed.Next()
-		if present, err := identify(e.kubelet, fs.ModeSocket); err == nil && present != tried {
+		changed := e.server.directory.changed.Next()
+		if present, err := identify(e.server.directory.kubelet, fs.ModeSocket); err == nil && present != tried {
 			return true
 		}
 		select {
 		case <-ctx.Done():
 			return false
-		case <-timer.C:
+		case <-over:
 			return false
 		case <-reregister:
 			return true

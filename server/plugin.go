@@ -36,18 +36,13 @@ func options() *v1beta1.DevicePluginOptions {
 	return &v1beta1.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
 
-// PreStartContainer does nothing: the options do not request it.
-func (p *plugin) PreStartContainer(context.Context, *v1beta1.PreStartContainerRequest) (*v1beta1.PreStartContainerResponse, error) {
-	return &v1beta1.PreStartContainerResponse{}, nil
-}
-
 // ListAndWatch sends the list, and the newest list after each visible change, until the
 // kubelet or the session ends the stream.
 func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
 	e, opened := p.endpoint, time.Now()
 	defer backlog.FlushOnPanic(e.log)
 	p.session.streams.Update(func(s streams) streams { return streams{s.opened + 1, s.open + 1} })
-	e.cfg.Metrics.StreamOpened(e.resource)
+	e.server.cfg.Metrics.StreamOpened(e.resource)
 	e.log.Info("stream opened", event.StreamOpened)
 	defer func() {
 		p.session.streams.Update(func(s streams) streams { return streams{s.opened, s.open - 1} })
@@ -86,7 +81,7 @@ func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	latency, known := l.latency()
 	// Let grpc write the list first, and the inventory log its changes.
 	runtime.Gosched()
-	e.cfg.Metrics.ListSent(e.resource, latency, known)
+	e.server.cfg.Metrics.ListSent(e.resource, latency, known)
 	line := e.log.Check(zap.InfoLevel, "list sent")
 	if line == nil {
 		return
@@ -129,12 +124,12 @@ func (p *plugin) GetPreferredAllocation(_ context.Context, r *v1beta1.PreferredA
 		var available []string
 		for _, id := range request.GetAvailableDeviceIDs() {
 			// The kubelet may not have received yet that a device is unhealthy.
-			if d := newest.Device(id); d == nil || !unhealthy(d) {
+			if d := newest.Device(id); d != nil && !unhealthy(d) {
 				available = append(available, id)
 			}
 		}
 		ids, err := prefer.Choose(listed, available, request.GetMustIncludeDeviceIDs(),
-			int(request.GetAllocationSize()), p.endpoint.cfg.AllocationPolicy)
+			int(request.GetAllocationSize()), p.endpoint.server.cfg.AllocationPolicy)
 		if err != nil {
 			return nil, status.Error(codes.InvalidArgument, err.Error())
 		}

@@ -36,8 +36,8 @@ type Server struct {
 	injection  *injection   // nil: off
 	pulse      *pulse.Pulse // the conductor's
 	generation uint64       // of the newest snapshot; the conductor's
-	// retiring has, by resource, the endpoints that have been retired and may not have ended
-	// yet: their channels are closed then. The conductor's.
+	// retiring has, by resource, the channel that is closed when the endpoint that was retired
+	// last has ended. The conductor's.
 	retiring map[string]chan struct{}
 	ends     sync.WaitGroup // of endpoints
 
@@ -150,16 +150,14 @@ func (s *Server) conduct(ctx context.Context) {
 			seen = snapshot.Version
 			s.hand(ctx, snapshot)
 		}
-		timer := time.NewTimer(s.retire(time.Now()))
+		wait := s.retire(time.Now())
 		s.pulse.Rest()
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		case <-stale:
-		case <-timer.C:
+		case <-time.After(wait):
 		}
-		timer.Stop()
 	}
 }
 
@@ -182,8 +180,9 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 		if !ok {
 			if ended := s.retiring[r.Name]; ended != nil {
 				<-ended // a kubelet takes the end of its streams for the end of the resource
+				delete(s.retiring, r.Name)
 			}
-			e = newEndpoint(r.Name, s.cfg, s.devices, s.directory, s.reregister, s.injection, s.log)
+			e = newEndpoint(s, r.Name)
 			fresh = append(fresh, e)
 			s.cfg.Metrics.ResourceOffered(r.Name)
 		}
@@ -263,14 +262,6 @@ func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, reso
 // retire ends the endpoints that have been without devices for [Config.RetireAfter], or are
 // without devices and of an earlier generation. It returns the time until the next may be due.
 func (s *Server) retire(now time.Time) time.Duration {
-	maps.DeleteFunc(s.retiring, func(_ string, ended chan struct{}) bool {
-		select {
-		case <-ended:
-			return true
-		default:
-			return false
-		}
-	})
 	wait := s.cfg.RetireAfter
 	for _, e := range s.endpoints {
 		if e.emptySince.IsZero() {

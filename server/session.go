@@ -87,7 +87,7 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 	e.current.Store(s)
 	defer e.current.Store(nil)
 
-	registering, cancel := context.WithTimeout(ctx, e.cfg.RegisterTimeout)
+	registering, cancel := context.WithTimeout(ctx, e.server.cfg.RegisterTimeout)
 	answer := make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
@@ -119,7 +119,7 @@ func (e *endpoint) replace(s *session) {
 
 // serve returns a session that serves on a new socket.
 func (e *endpoint) serve() (*session, error) {
-	path := e.directory.peers.NewSocketPath()
+	path := e.server.directory.peers.NewSocketPath()
 	made := time.Now()
 	l, err := listen(path)
 	if err != nil {
@@ -148,12 +148,12 @@ func (e *endpoint) serve() (*session, error) {
 // Then it blocks until there is a reason to end the session, and returns it.
 func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error, up func()) error {
 	e := s.endpoint
-	timeout := time.NewTimer(e.cfg.StreamTimeout)
+	timeout := time.NewTimer(e.server.cfg.StreamTimeout)
 	defer timeout.Stop()
 	for {
-		changed, left := e.directory.changed.Next(), s.listener.left.Next()
+		changed, left := e.server.directory.changed.Next(), s.listener.left.Next()
 		count, stale := s.streams.Load()
-		gone, more := e.directory.peers.Gone(s.made)
+		gone, more := e.server.directory.peers.Gone(s.made)
 		if err := s.lost(kubelet); err != nil {
 			s.abandon(answer, err)
 			return err
@@ -184,7 +184,7 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 			return fmt.Errorf("serving %s: %w", s.path, err)
 		case <-timeout.C:
 			if answer == nil && count.opened == 0 {
-				return fmt.Errorf("%w within %v", errNoStream, e.cfg.StreamTimeout)
+				return fmt.Errorf("%w within %v", errNoStream, e.server.cfg.StreamTimeout)
 			}
 		case err := <-answer:
 			if err != nil {
@@ -192,8 +192,8 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 			}
 			answer = nil
 			s.registered.Store(true)
-			timeout.Reset(e.cfg.StreamTimeout)
-			e.cfg.Metrics.Registered(e.resource)
+			timeout.Reset(e.server.cfg.StreamTimeout)
+			e.server.cfg.Metrics.Registered(e.resource)
 			e.log.Info("resource registered", event.ResourceRegistered, event.Socket(s.path))
 		}
 	}
@@ -201,7 +201,7 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 
 // lost returns an error if the kubelet was replaced or our socket is gone.
 func (s *session) lost(kubelet identity) error {
-	if present, err := identify(s.endpoint.kubelet, fs.ModeSocket); err == nil && present != kubelet {
+	if present, err := identify(s.endpoint.server.directory.kubelet, fs.ModeSocket); err == nil && present != kubelet {
 		return errKubeletReplaced
 	}
 	if _, err := os.Lstat(s.path); missing(err) {
@@ -228,7 +228,7 @@ func (s *session) invalidated(count streams, peerGone bool) error {
 // none.
 func (s *session) abandon(answer <-chan error, why error) {
 	if answer != nil {
-		s.endpoint.cfg.Metrics.RegistrationAbandoned(s.endpoint.resource)
+		s.endpoint.server.cfg.Metrics.RegistrationAbandoned(s.endpoint.resource)
 		s.endpoint.log.Info("register abandoned", event.RegisterAbandoned, event.Reason(why.Error()))
 	}
 }
@@ -265,9 +265,7 @@ func (s *session) isEnding() bool {
 // own; end takes twice that at most.
 func (s *session) end() {
 	close(s.ending)
-	patience := time.NewTimer(drainTimeout)
-	defer patience.Stop()
-	s.listener.awaitClosed(patience.C)
+	s.listener.awaitClosed(time.After(drainTimeout))
 	_ = s.listener.Close() // a connection that is cut now cannot be made again
 	s.listener.cutSilent()
 	stopped := make(chan struct{})
@@ -275,12 +273,9 @@ func (s *session) end() {
 		defer close(stopped)
 		s.server.GracefulStop()
 	}()
-	timer := time.NewTimer(drainTimeout)
-	defer timer.Stop()
 	select {
 	case <-stopped:
-	case <-timer.C:
-		s.listener.cut()
+	case <-time.After(drainTimeout):
 		s.server.Stop()
 		<-stopped
 	}

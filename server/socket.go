@@ -93,17 +93,12 @@ func (l *listener) awaitClosed(until <-chan time.Time) {
 	}
 }
 
-// cut closes all open connections.
-func (l *listener) cut() { l.cutThose(func(*accepted) bool { return true }) }
-
 // cutSilent closes the connections that are not active.
-func (l *listener) cutSilent() { l.cutThose(func(c *accepted) bool { return !c.active.Load() }) }
-
-func (l *listener) cutThose(which func(*accepted) bool) {
+func (l *listener) cutSilent() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
-		if which(c) {
+		if !c.active.Load() {
 			_ = c.Conn.Close()
 		}
 	}
