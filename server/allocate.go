@@ -42,43 +42,34 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 	for _, c := range r.GetContainerRequests() {
 		asked = append(asked, c.GetDevicesIds()...)
 	}
-	log := p.endpoint.log.With(event.Devices(shorten(asked)), event.Count(len(asked)))
+	e := p.endpoint
+	cfg, log := e.server.cfg, e.log.With(event.Devices(shorten(asked)), event.Count(len(asked)))
 	defer backlog.FlushOnPanic(log)
-	newest, withdraw := p.endpoint.server.cfg.Allocations.add(p.endpoint.resource, asked, p.endpoint.lists)
-	answer, err := p.allocate(newest, r.GetContainerRequests())
+	newest, err := cfg.Allocations.add(e, r.GetContainerRequests(), asked)
+	answer := &v1beta1.AllocateResponse{}
+	if err == nil {
+		for _, request := range r.GetContainerRequests() {
+			var c *v1beta1.ContainerAllocateResponse
+			if c, err = e.give(newest, request.GetDevicesIds()); err != nil {
+				cfg.Allocations.remove(e.resource, asked)
+				break
+			}
+			answer.ContainerResponses = append(answer.ContainerResponses, c)
+		}
+	}
 	if err != nil {
-		withdraw()
-		p.endpoint.server.cfg.Metrics.AllocateRefused(p.endpoint.resource)
+		cfg.Metrics.AllocateRefused(e.resource)
 		log.Warn("allocate refused", event.AllocateRefused, event.Reason(status.Convert(err).Message()))
 		return nil, err
 	}
-	p.endpoint.server.cfg.Metrics.AllocateServed(p.endpoint.resource, len(asked))
+	cfg.Metrics.AllocateServed(e.resource, len(asked))
 	log.Info("allocate served", event.AllocateServed)
 	return answer, nil
 }
 
-// allocate returns the answer for each container, by the newest list.
-func (p *plugin) allocate(newest *list, requests []*v1beta1.ContainerAllocateRequest) (*v1beta1.AllocateResponse, error) {
-	if len(requests) == 0 {
-		return nil, status.Error(codes.InvalidArgument, "no container asks for a device")
-	}
-	if err := p.endpoint.check(newest, requests); err != nil {
-		return nil, err
-	}
-	answer := &v1beta1.AllocateResponse{}
-	for _, request := range requests {
-		c, err := p.give(newest, request.GetDevicesIds())
-		if err != nil {
-			return nil, err
-		}
-		answer.ContainerResponses = append(answer.ContainerResponses, c)
-	}
-	return answer, nil
-}
-
 // give returns the answer for a container that is given these devices, which are listed.
-func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
-	cfg, joined := p.endpoint.server.cfg, strings.Join(ids, ",")
+func (e *endpoint) give(newest *list, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
+	joined := strings.Join(ids, ",")
 	answer := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{envUnits: joined, envDevices: joined},
 		Annotations: map[string]string{},
@@ -92,8 +83,8 @@ func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateRes
 		}
 		checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
 	}
-	if p.endpoint.server.injection != nil {
-		names, err := p.endpoint.server.injection.names(devices)
+	if e.server.injection != nil {
+		names, err := e.server.injection.names(devices)
 		if err != nil {
 			return nil, status.Error(codes.Unavailable, err.Error())
 		}
@@ -105,7 +96,7 @@ func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateRes
 	for _, d := range devices {
 		for _, node := range d.Nodes {
 			answer.Devices = append(answer.Devices, &v1beta1.DeviceSpec{
-				HostPath:      filepath.Join(cfg.HostDevRoot, node),
+				HostPath:      filepath.Join(e.server.cfg.HostDevRoot, node),
 				ContainerPath: path.Join("/dev", node),
 				Permissions:   "rw",
 			})
@@ -115,9 +106,11 @@ func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateRes
 }
 
 // check returns a status with all problems of the requests, or nil. Its code is that of the
-// worst problem. Its length is bounded. It must be called after the allocation has been
-// recorded.
+// worst problem. Its length is bounded.
 func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequest) error {
+	if len(requests) == 0 {
+		return status.Error(codes.InvalidArgument, "no container asks for a device")
+	}
 	// The inventory withholds a device before it asks for its holders, but the conductor may
 	// wait for the kubelet or the end of another endpoint: the list may be older than that.
 	snapshot, _ := e.server.devices.Latest()
