@@ -37,9 +37,6 @@ type Config struct {
 	Metrics *metrics.Metrics // may be nil
 }
 
-// AllocationGrace is how long an allocation counts if the kubelet names no holder for it.
-const AllocationGrace = time.Minute
-
 // Defaults returns the settings of a real node.
 func Defaults() Config {
 	return Config{
@@ -51,7 +48,7 @@ func Defaults() Config {
 		BackoffMin:      100 * time.Millisecond,
 		BackoffMax:      30 * time.Second,
 		PollInterval:    5 * time.Second,
-		Allocations:     NewAllocations(AllocationGrace),
+		Allocations:     NewAllocations(time.Minute),
 
 		AllocationPolicy: prefer.Packed,
 	}

@@ -37,7 +37,7 @@ type directory struct {
 
 	// The rest belongs to run.
 	notify  *notify.Instance // nil: the directory is not watched
-	watched identity         // the directory that is watched; zero: not certain
+	watched identity         // the directory that is watched
 	refused bool             // a refusal of inotify was logged
 }
 
@@ -110,7 +110,14 @@ func (d *directory) attach() error {
 	if d.notify != nil && d.notify.Watching() && d.watched == present {
 		return nil
 	}
-	if err := d.rewatch(); err != nil {
+	d.detach()
+	n, err := notify.Open() // a watch cannot be removed from the present instance
+	if err == nil {
+		if err = n.Add(d.path); err != nil {
+			n.Close()
+		}
+	}
+	if err != nil {
 		if !missing(err) && !d.refused {
 			d.refused = true
 			d.log.Warn("watch of the kubelet directory refused", event.SourceLost, event.Source("inotify"), event.Path(d.path), event.Err(err))
@@ -121,27 +128,8 @@ func (d *directory) attach() error {
 		d.refused = false
 		d.log.Info("kubelet directory watched again", event.SourceRecovered, event.Source("inotify"), event.Path(d.path))
 	}
-	if after, err := identify(d.path, fs.ModeDir); err != nil || after != present {
-		return errReplaced // meanwhile: its events count, but the next attach watches again
-	}
-	d.watched = present
-	return nil
-}
-
-var errReplaced = errors.New("replaced while it was looked at")
-
-// rewatch sets the watch on a new instance, because a watch cannot be removed.
-func (d *directory) rewatch() error {
-	d.detach()
-	n, err := notify.Open()
-	if err != nil {
-		return fmt.Errorf("inotify: %w", err)
-	}
-	if err := n.Add(d.path); err != nil {
-		n.Close()
-		return err
-	}
-	d.notify = n
+	// If the directory was replaced meanwhile, the next attach watches again.
+	d.notify, d.watched = n, present
 	return nil
 }
 

@@ -34,10 +34,10 @@ type endpoint struct {
 	done       chan struct{}
 
 	// The rest belongs to run.
-	absences   map[string]bool // logged reasons why there is no kubelet
-	met        identity        // the kubelet.sock of the last connection
-	superseded *session        // ended by errPeerGone, and serves until it is replaced; nil: none
-	ends       sync.WaitGroup  // of such sessions
+	absent     bool           // it was logged that there is no kubelet
+	met        identity       // the kubelet.sock of the last connection
+	superseded *session       // ended by errPeerGone, and serves until it is replaced; nil: none
+	ends       sync.WaitGroup // of such sessions
 }
 
 func newEndpoint(s *Server, resource string) *endpoint {
@@ -48,7 +48,6 @@ func newEndpoint(s *Server, resource string) *endpoint {
 		lists:    latest.New(newList(inventory.Snapshot{}, nil)),
 		sent:     latest.New[*list](nil),
 		done:     make(chan struct{}),
-		absences: map[string]bool{},
 	}
 	e.fail(errors.New("not registered yet"))
 	return e
@@ -128,7 +127,7 @@ func (e *endpoint) run(ctx context.Context) {
 	}()
 	retry := backoff.Backoff{First: e.server.cfg.BackoffMin, Most: e.server.cfg.BackoffMax}
 	for {
-		if !e.awaitDevices(ctx) || !e.awaitKubelet(ctx) {
+		if !e.awaitDevices(ctx) {
 			return
 		}
 		// After the waiting: this session covers the calls of Reregister until now.
@@ -166,8 +165,11 @@ func (e *endpoint) report(err error, wait time.Duration) {
 		e.log.Warn("socket lost", event.SocketLost, event.Retry(wait))
 	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded), errors.Is(err, errHungUp), errors.Is(err, errPeerGone):
 		e.log.Info("registration ended", event.RegistrationEnded, event.Reason(err.Error()), event.Retry(wait))
-	case errors.Is(err, errNoKubelet), errors.Is(err, errUnusable):
-		e.logAbsent(err)
+	case errors.Is(err, errNoKubelet):
+		if !e.absent {
+			e.absent = true
+			e.log.Info("kubelet absent", event.KubeletAbsent, event.Socket(e.server.directory.kubelet), event.Err(err))
+		}
 	default:
 		e.server.cfg.Metrics.RegistrationFailed(e.resource)
 		e.log.Warn("registration failed", event.RegisterFailed, event.Err(err), event.Retry(wait))
@@ -181,7 +183,7 @@ func (e *endpoint) meet(kubelet identity) {
 		e.log.Info("kubelet restarted", event.KubeletRestarted)
 	}
 	e.met = kubelet
-	clear(e.absences)
+	e.absent = false
 }
 
 // awaitDevices blocks until the endpoint has devices. It returns false if ctx ends before.
@@ -197,43 +199,6 @@ func (e *endpoint) awaitDevices(ctx context.Context) bool {
 		case <-stale:
 		}
 	}
-}
-
-// awaitKubelet blocks until there is a kubelet.sock. It returns false if ctx ends before.
-func (e *endpoint) awaitKubelet(ctx context.Context) bool {
-	for {
-		changed := e.server.directory.changed.Next()
-		_, err := identify(e.server.directory.kubelet, fs.ModeSocket)
-		if err == nil {
-			return true
-		}
-		err = noKubelet(err)
-		e.fail(err)
-		e.logAbsent(err)
-		select {
-		case <-ctx.Done():
-			return false
-		case <-changed:
-		}
-	}
-}
-
-// logAbsent logs once that there is no kubelet, and each other reason once.
-func (e *endpoint) logAbsent(err error) {
-	what := errNoKubelet.Error()
-	if !errors.Is(err, errNoKubelet) {
-		what = err.Error()
-	}
-	if e.absences[what] {
-		return
-	}
-	e.absences[what] = true
-	if errors.Is(err, errNoKubelet) {
-		e.log.Info("kubelet absent", event.KubeletAbsent, event.Socket(e.server.directory.kubelet), event.Err(err))
-		return
-	}
-	e.server.cfg.Metrics.RegistrationFailed(e.resource)
-	e.log.Warn("registration failed", event.RegisterFailed, event.Socket(e.server.directory.kubelet), event.Err(err))
 }
 
 // pause blocks for a backoff. It returns true early if there is another kubelet.sock than the

@@ -44,12 +44,9 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 	p.session.streams.Update(func(s streams) streams { return streams{s.opened + 1, s.open + 1} })
 	e.server.cfg.Metrics.StreamOpened(e.resource)
 	e.log.Info("stream opened", event.StreamOpened)
+	why := "ended by the kubelet"
 	defer func() {
 		p.session.streams.Update(func(s streams) streams { return streams{s.opened, s.open - 1} })
-		why := "ended by the kubelet"
-		if p.session.isEnding() {
-			why = "ended by us"
-		}
 		e.log.Info("stream closed", event.StreamClosed, event.Lasted(time.Since(opened)), event.Reason(why))
 	}()
 
@@ -67,6 +64,7 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 		e.sent.Store(newest)
 		select {
 		case <-p.session.ending:
+			why = "ended by us"
 			return nil
 		case <-stream.Context().Done():
 			return stream.Context().Err()

@@ -43,10 +43,8 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 			case <-time.After(dialRetry):
 			}
 			continue
-		case refused, missing(err):
-			return nil, before, noKubelet(err)
 		case err != nil:
-			return nil, before, fmt.Errorf("connecting to the kubelet: %w", err)
+			return nil, before, noKubelet(err)
 		}
 		// If kubelet.sock was replaced just now, the connection may belong to either kubelet.
 		if after, err := identify(e.server.directory.kubelet, fs.ModeSocket); err == nil && after == before {
@@ -56,13 +54,12 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 	}
 }
 
-// noKubelet wraps err in errNoKubelet if it means that no kubelet runs, and in errUnusable,
-// which is logged as a warning, if there is another reason.
+// noKubelet wraps err in errNoKubelet if it means that no kubelet runs.
 func noKubelet(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%w: %w", errNoKubelet, err)
 	}
-	return fmt.Errorf("%w: %w", errUnusable, err)
+	return fmt.Errorf("connecting to the kubelet: %w", err)
 }
 
 // register registers our socket for a resource with the kubelet behind the connection. It

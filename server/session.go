@@ -26,7 +26,6 @@ var (
 	errHungUp          = errors.New("the kubelet has hung up without opening a stream")
 	errNoStream        = errors.New("the kubelet has opened no stream")
 	errNoKubelet       = errors.New("there is no kubelet")
-	errUnusable        = errors.New("the kubelet's socket cannot be used")
 )
 
 const (
@@ -244,16 +243,6 @@ func (s *session) ready() error {
 		return errStreamsEnded
 	}
 	return nil
-}
-
-// isEnding reports whether the session is ending its streams.
-func (s *session) isEnding() bool {
-	select {
-	case <-s.ending:
-		return true
-	default:
-		return false
-	}
 }
 
 // end ends the streams, waits for them, and removes the socket. GracefulStop would wait for the
