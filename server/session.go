@@ -104,6 +104,10 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 	case errors.Is(err, errKubeletReplaced), errors.Is(err, errSocketLost):
 		e.replace(nil)
 	}
+	if !s.registered.Load() && (errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errSocketLost)) {
+		e.server.cfg.Metrics.RegistrationAbandoned(e.resource)
+		e.log.Info("register abandoned", event.RegisterAbandoned, event.Reason(err.Error()))
+	}
 	return kubelet, err
 }
 
@@ -154,7 +158,6 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 		count, stale := s.streams.Load()
 		gone, more := e.server.directory.peers.Gone(s.made)
 		if err := s.lost(kubelet); err != nil {
-			s.abandon(answer, err)
 			return err
 		}
 		if count.opened > 0 && count.open == 0 {
@@ -163,10 +166,13 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 		if count.open > 0 {
 			up()
 		}
-		if answer == nil {
-			if err := s.invalidated(count, gone); err != nil {
-				return err
-			}
+		if answer == nil && gone {
+			return errPeerGone
+		}
+		// A kubelet up to 1.36 that handles the end of the previous stream late closes this
+		// connection, even before it has opened a stream.
+		if open, closed := s.listener.active(); answer == nil && count.opened == 0 && closed && open == 0 {
+			return errHungUp
 		}
 		select {
 		case <-changed:
@@ -176,7 +182,6 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-reregister:
-			s.abandon(answer, errReregister)
 			return errReregister
 		case err := <-s.served:
 			s.served <- err
@@ -207,29 +212,6 @@ func (s *session) lost(kubelet identity) error {
 		return errSocketLost
 	}
 	return nil
-}
-
-// invalidated returns an error if the kubelet may have dropped the registration since it
-// answered.
-func (s *session) invalidated(count streams, peerGone bool) error {
-	if peerGone {
-		return errPeerGone
-	}
-	// A kubelet up to 1.36 that handles the end of the previous stream late closes this
-	// connection, even before it has opened a stream.
-	if open, closed := s.listener.active(); count.opened == 0 && closed && open == 0 {
-		return errHungUp
-	}
-	return nil
-}
-
-// abandon logs that the session does not wait for the kubelet's answer any more, if there was
-// none.
-func (s *session) abandon(answer <-chan error, why error) {
-	if answer != nil {
-		s.endpoint.server.cfg.Metrics.RegistrationAbandoned(s.endpoint.resource)
-		s.endpoint.log.Info("register abandoned", event.RegisterAbandoned, event.Reason(why.Error()))
-	}
 }
 
 // ready returns nil when the session is registered with a stream open.
