@@ -28,10 +28,7 @@ func quiet(t *testing.T) *server.Server {
 	t.Helper()
 	cfg := server.Defaults()
 	cfg.KubeletDir = t.TempDir()
-	s, err := server.New(cfg, &devices{}, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := server.New(cfg, &devices{}, zap.NewNop())
 	return s
 }
 
@@ -130,10 +127,7 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	defer spec.Close()
 	cfg := server.Defaults()
 	cfg.KubeletDir, cfg.CDI = t.TempDir(), spec
-	s, err := server.New(cfg, &devices{}, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := server.New(cfg, &devices{}, zap.NewNop())
 	allocate := s.Offer(t.Context(), resource, port("a"), port("b"))
 
 	release := lockOut(t, filepath.Join(dir, ".fpga.intel.com-fpga.lock"))
@@ -217,10 +211,7 @@ func TestAllocationsCompare(t *testing.T) {
 		given := server.NewAllocations(time.Minute)
 		cfg := server.Defaults()
 		cfg.KubeletDir, cfg.Allocations = t.TempDir(), given
-		s, err := server.New(cfg, &devices{}, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := server.New(cfg, &devices{}, zap.NewNop())
 		device := port("a")
 		device.Nodes, device.NodeNumbers = []string{"dfl-port.0"}, []string{"245:0"}
 		allocate := s.Offer(t.Context(), resource, device)

@@ -21,7 +21,7 @@ func NewLibraryLog(log *zap.Logger) grpclog.LoggerV2 { return newLibraryLog(log)
 // and no sockets, which cannot be used in a bubble of fake time. It may be called again for the
 // same resource, as after its retirement.
 func (s *Server) Offer(ctx context.Context, resource string, devices ...*inventory.Device) func(ids ...string) error {
-	e := newEndpoint(resource, s.cfg, s.devices, s.directory, s.reregister, s.injection, s.log)
+	e := newEndpoint(s, resource)
 	s.injection.want([]offer.Resource{{Name: resource, Devices: devices}})
 	e.offer(inventory.Snapshot{}, devices)
 	return func(ids ...string) error {

@@ -117,9 +117,7 @@ func newRig(t testing.TB, edit func(*server.Config)) *rig {
 	core, logs := eventtest.Observed(t)
 	r.logs = logs
 	log := zap.New(zapcore.RegisterHooks(core, func(zapcore.Entry) error { r.line(); return nil }))
-	if r.Server, err = server.New(cfg, r.devices, log); err != nil {
-		t.Fatal(err)
-	}
+	r.Server = server.New(cfg, r.devices, log)
 	return r
 }
 

@@ -146,10 +146,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	// A stream that is cut before it arrives looks like none that was opened.
 	settings.StreamTimeout = time.Second
 	settings.RetireAfter = 200 * time.Millisecond
-	srv, err := server.New(settings, node.inventory, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := server.New(settings, node.inventory, log)
 	ctx, cancel := context.WithCancel(t.Context())
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error {

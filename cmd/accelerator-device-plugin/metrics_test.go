@@ -155,8 +155,7 @@ func TestProbesNameWhatIsStuck(t *testing.T) {
 	defer n.watcher.Close()
 	settings := server.Defaults()
 	settings.KubeletDir = d.cfg.KubeletDir
-	srv, err := server.New(settings, n.inventory, zap.NewNop())
-	d.do(err)
+	srv := server.New(settings, n.inventory, zap.NewNop())
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no answer within 1s"))
 	// The inventory does not run, so its loop takes no ping.

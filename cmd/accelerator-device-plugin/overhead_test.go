@@ -88,10 +88,7 @@ func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	settings.KubeletDir = filepath.Join(dir, "kubelet")
 	watched.Metrics, settings.Metrics = m, m
 	p.inventory = inventory.New(watched, sysfs.Host{Sys: p.node.Sys, Dev: p.node.Dev, Simulated: true}, log)
-	srv, err := server.New(settings, p.inventory, log)
-	if err != nil {
-		b.Fatal(err)
-	}
+	srv := server.New(settings, p.inventory, log)
 	if p.kubelet, err = simkubelet.Start(context.WithoutCancel(b.Context()), settings.KubeletDir, simkubelet.Behaviour{}); err != nil {
 		b.Fatal(err)
 	}

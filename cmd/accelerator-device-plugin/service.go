@@ -182,11 +182,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	if err != nil {
 		return fail(err)
 	}
-	srv, err := server.New(settings, node.inventory, log)
-	if err != nil {
-		node.watcher.Close()
-		return fail(fmt.Errorf("server: %w", err))
-	}
+	srv := server.New(settings, node.inventory, log)
 	s.metrics.Follow(stateOf(func() string { return mode.Load().(string) }, node.inventory, srv))
 
 	task("watcher", node.watch)

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-)
 
-// longestKubeletDir is how long the path of the kubelet's directory may be, in
-// bytes: a unix socket's path has 107 at most (sun_path of unix(7) less its NUL),
-// and ours are called accelerator-, 13 letters, .sock.
-const longestKubeletDir = 107 - len("/accelerator-") - 13 - len(".sock")
+	"b-com.com/accelerator-device-plugin/server/peers"
+)
 
 // settle makes the paths absolute and checks what depends on that.
 func (c *Config) settle() error {
@@ -49,8 +46,8 @@ func (c *Config) settle() error {
 	if c.Events && c.NodeName == "" {
 		return errors.New("events without node-name, want both: the name of this node at the API server")
 	}
-	if n := len(c.KubeletDir); n > longestKubeletDir {
-		return fmt.Errorf("kubelet-dir %q: found a path of %d bytes, allowed are %d: sockets in it have no room for more", c.KubeletDir, n, longestKubeletDir)
+	if n := len(c.KubeletDir); n > peers.MaxDir {
+		return fmt.Errorf("kubelet-dir %q: found a path of %d bytes, allowed are %d: sockets in it have no room for more", c.KubeletDir, n, peers.MaxDir)
 	}
 	if c.HostDevRoot == "" {
 		c.HostDevRoot = c.DevRoot
