@@ -53,7 +53,7 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 		p.session.streams.update(func(s streams) streams { return streams{s.opened, s.open - 1} })
 		why := "ended by the kubelet"
 		if p.session.isEnding() {
-			why = "ended by us"
+			why = event.EndedByUs
 		}
 		e.log.Info("stream closed", event.StreamClosed, event.Lasted(time.Since(opened)), event.Reason(why))
 	}()

@@ -15,32 +15,31 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
 const logsHelp = `Reads the log of the daemon from files, or from stdin (-), and prints what became
-of the devices: a line an event, with what the kubelet was told and how soon.
+of the devices: a line for each event, with what the kubelet was told and how soon.
 
 The log may come from kubectl logs (also with --prefix and --timestamps), stern,
 journalctl, docker or /var/log/containers, compressed by gzip, mixed with lines
-of others. Several files are read one after the other, as one node's; lines of
-several nodes are told apart by the prefix of kubectl logs --prefix or stern.
-What was passed over is said at the end on stderr, and what no line says: which
-devices went while no daemon watched, that lines of several nodes are mixed.
+of others. Several files are read one after the other. Lines that kubectl logs
+--prefix, stern or journalctl mark with a pod or host are shown with it, and their
+devices are told apart. Lines that were passed over are counted at the end on stderr,
+and devices named that went while no daemon watched.
 
 Without --event and --level it prints what concerns devices, and all trouble.
 "!" marks warnings and errors. --since and --until take a time of day as the lines
 show it (03:12, the last that was), with a date (2026-11-21T03:12), with a zone
 (2026-11-21T03:12:00Z), or a duration before now (90m).
 
---summary prints, for each device, how long it was healthy or degraded (UPTIME, of
-the time from its first line, or --since, to the log's last, or --until, while a
-daemon watched), unhealthy and gone, how often it turned between, how often a
-container held it when it was removed, and how long it took at worst until the
-daemon had noticed and the kubelet was told; and counts for each resource. --device
-and --resource choose rows. --until 0s counts until now, as the log left things.`
+--summary prints, for each device, how it was last and since when, how often it
+turned between healthy or degraded and unhealthy, how often it was removed and how
+often a container held it then, and how long it took at worst until the daemon had
+noticed and the kubelet was told; and counts for each resource. It counts lines from
+--since to --until; how a device is comes from the lines before as well. --device and
+--resource choose rows.`
 
 const logsExamples = `  kubectl -n kube-system logs ds/fpga-accelerator-device-plugin | accelerator-device-plugin logs
   kubectl -n kube-system logs -f POD | accelerator-device-plugin logs --device 3b:00.0
@@ -72,9 +71,6 @@ func newLogs() *cobra.Command {
 					return err
 				}
 				files = []string{"-"}
-			}
-			for _, e := range event.Events() {
-				o.Known = append(o.Known, e.Name)
 			}
 			o.Colour = terminal.Is(cmd.OutOrStdout()) && os.Getenv("NO_COLOR") == ""
 			reader, err := timeline.New(o, cmd.OutOrStdout())

@@ -74,7 +74,7 @@ func TestDevice(t *testing.T) {
 func TestDeviceOverARestart(t *testing.T) {
 	e := func(event, fields string) string { return entry(noon, "info", event, fields) }
 	whole := e("list.sent", `"resource":"r","count":1`)
-	log := e("daemon.started", `"version":"v1"`) + whole + e("device.added", `"device":"d","resource":"r","health":"healthy"`) + whole + e("stream.opened", `"resource":"r"`) +
+	log := e("daemon.started", `"version":"v1","mode":"af"`) + whole + e("device.added", `"device":"d","resource":"r","health":"healthy"`) + whole + e("stream.opened", `"resource":"r"`) +
 		e("list.sent", `"resource":"r","count":2,"devices":["e"]`) + e("list.sent", `"resource":"s","count":1`) + e("daemon.stopping", "") +
 		e("daemon.stopped", "") + e("daemon.failed", `"error":"no"`) + e("mode.changed", "")
 	out, _ := read(t, timeline.Options{Filter: timeline.Filter{Devices: []string{"d"}}}, log)
@@ -82,7 +82,7 @@ func TestDeviceOverARestart(t *testing.T) {
 	for l := range strings.Lines(out) {
 		got = append(got, strings.TrimSpace(l[50:]))
 	}
-	want := []string{"daemon started, version v1", "new, healthy; offered as r", "kubelet told the whole list (1 device)", "daemon stopped", "daemon failed: no",
+	want := []string{"daemon started, version v1, mode af", "new, healthy; resource r", "kubelet told the whole list (1 device in all)", "daemon stopped", "daemon failed: no",
 		"the node asks for another mode: none → none"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -119,12 +120,29 @@ func TestWords(t *testing.T) {
 func TestWordsOfTheLog(t *testing.T) {
 	suppressed := entry(noon, "warn", "log.suppressed", `"of":"register.failed","count":41,"lasted_ms":60000,"resource":"r"`)
 	toggled := entry(noon, "warn", "log.level", `"old":"info","new":"debug"`)
-	out, _ := read(t, timeline.Options{}, suppressed+toggled)
-	want := `2026-11-21T12:00:00.000Z  r                     ! 41 lines of register.failed left out here, there were too many (in 1m00s)
+	dropped := entry(noon, "warn", "log.dropped", `"count":5,"dropped_info":5,"lasted_ms":1500,"error":"disk full"`)
+	out, _ := read(t, timeline.Options{}, suppressed+toggled+dropped)
+	want := `2026-11-21T12:00:00.000Z  r                     ! 41 lines of register.failed left out here, there were too many (in 1m0s)
 2026-11-21T12:00:00.000Z  -                     ! level of the log: info → debug
+2026-11-21T12:00:00.000Z  -                     ! 5 lines of the log dropped here, its reader stalled or failed: disk full (in 1.50 s)
 `
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+// A message that is put in other words changes no summary, and no line of a device.
+func TestMessagesAreNotRead(t *testing.T) {
+	message := regexp.MustCompile(`"message":"[^"]*"`)
+	for _, name := range []string{"hotplug.log", "demo.log", "debug.log"} {
+		log := load(t, name)
+		for _, o := range []timeline.Options{{Summary: true}, {Filter: timeline.Filter{Events: []string{"device.*", "list.*", "stream.*"}}}} {
+			want, _ := read(t, o, log)
+			got, _ := read(t, o, message.ReplaceAllString(log, `"message":"reworded"`))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got with other messages):\n%s", name, diff)
+			}
+		}
 	}
 }
 
@@ -239,7 +257,7 @@ func TestNotes(t *testing.T) {
 			[]string{"passed over 1 broken (first: line 1 of the log: no level: " +
 				strings.Replace(sound, "info", "loud", 1)[:60] + "…)"}},
 		{"for people", "Nov 21 20:49:06.668\tinfo\twatcher\tsource opened\t{\"source\": \"uevent\", \"event\": \"source.opened\"}\n" + sound,
-			[]string{"1 line is of --log-format console, which is for people: serve with json, to have it read here"}},
+			[]string{"passed over 1 line of --log-format console, which is for people: serve with json, to have it read here"}},
 		{"back in time", lines[len(lines)-2] + sound,
 			[]string{"time went backwards 1 time (first: by 3.16 s at line 2 of the log): lines are printed as they come"}},
 		{"hardly back", lines[1] + sound, nil},
