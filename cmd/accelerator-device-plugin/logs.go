@@ -8,12 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/timeline"
@@ -85,7 +84,7 @@ func newLogs() *cobra.Command {
 		"only what concerns this device, or this card: its `ID` or address (repeatable; -p0: the first port alone)")
 	flags.StringArrayVar(&o.Events, "event", nil, "only these events: a `NAME`, or a pattern like device.* (repeatable)")
 	flags.StringVar(&o.Resource, "resource", "", "only what concerns the resource of this `NAME`, and its devices")
-	flags.StringVar(&level, "level", "", "all events of this `LEVEL` or a graver one: "+strings.Join(timeline.Levels, ", "))
+	flags.StringVar(&level, "level", "", "all events of this `LEVEL` or a graver one: debug, info, warn, error")
 	flags.StringVar(&since, "since", "", "only from this `TIME` on")
 	flags.StringVar(&until, "until", "", "only before this `TIME`")
 	flags.BoolVar(&o.Summary, "summary", false, "print a summary instead of lines")
@@ -112,15 +111,14 @@ func wantsJSON(format string) (bool, error) {
 	return format == "json", nil
 }
 
-func parseLevel(name string) (*timeline.Level, error) {
+func parseLevel(name string) (*zapcore.Level, error) {
 	if name == "" {
 		return nil, nil
 	}
-	i := slices.Index(timeline.Levels, strings.ToLower(name))
-	if i < 0 {
-		return nil, fmt.Errorf("--level %q: want one of %s", name, strings.Join(timeline.Levels, ", "))
+	level, err := zapcore.ParseLevel(name)
+	if err != nil {
+		return nil, fmt.Errorf("--level %q: want one of debug, info, warn, error", name)
 	}
-	level := timeline.Level(i)
 	return &level, nil
 }
 

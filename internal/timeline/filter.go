@@ -7,15 +7,17 @@ import (
 	"slices"
 	"strings"
 
+	"go.uber.org/zap/zapcore"
+
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
 // Filter says which lines are wanted. The zero Filter wants what a timeline of devices
 // is made of.
 type Filter struct {
-	Devices      []string // ids, or addresses of cards
-	Events       []string // names or patterns; none: see Level
-	Level        *Level   // this and graver, whatever the event; nil: what concerns devices
+	Devices      []string       // ids, or addresses of cards
+	Events       []string       // names or patterns; none: see Level
+	Level        *zapcore.Level // this and graver, whatever the event; nil: what concerns devices
 	Resource     string
 	Since, Until Bound // the time from Since on, before Until
 
@@ -72,14 +74,14 @@ func (f *Filter) wantsEvent(l *line) bool {
 			return ok
 		})
 	}
-	if f.Level != nil || l.level >= Warn {
+	if f.Level != nil || l.level >= zapcore.WarnLevel {
 		return true
 	}
 	switch l.event {
 	case event.HTTPServed.String, event.SocketRemoved.String, event.LibraryLog.String: // nothing about devices
 		return false
 	}
-	return l.level == Info
+	return l.level == zapcore.InfoLevel
 }
 
 // wantsDevice reports whether a line is wanted by the devices that it is about. A list

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
@@ -118,7 +119,7 @@ func TestEvent(t *testing.T) {
 	} {
 		log += entry(noon, e[0], e[1], `"device":"`+e[1]+`"`)
 	}
-	all := events(t, timeline.Filter{Level: level(timeline.Debug)}, log)
+	all := events(t, timeline.Filter{Level: level(zapcore.DebugLevel)}, log)
 	if len(all) != 9 {
 		t.Fatalf("at level debug: %q, want all 9", all)
 	}
@@ -128,13 +129,13 @@ func TestEvent(t *testing.T) {
 		want []string
 	}{
 		{"nothing asked", timeline.Filter{}, []string{"list.sent", "device.added", "something.new", "http.failed", "cdi.failed", "daemon.failed"}},
-		{"info", timeline.Filter{Level: level(timeline.Info)}, all[2:]},
-		{"warn", timeline.Filter{Level: level(timeline.Warn)}, all[6:]},
-		{"error", timeline.Filter{Level: level(timeline.Error)}, all[7:]},
+		{"info", timeline.Filter{Level: level(zapcore.InfoLevel)}, all[2:]},
+		{"warn", timeline.Filter{Level: level(zapcore.WarnLevel)}, all[6:]},
+		{"error", timeline.Filter{Level: level(zapcore.ErrorLevel)}, all[7:]},
 		{"a name", timeline.Filter{Events: []string{"http.served"}}, []string{"http.served"}},
 		{"a pattern", timeline.Filter{Events: []string{"device.*"}}, []string{"device.released", "device.added"}},
 		{"two", timeline.Filter{Events: []string{"http.*", "*.sent"}}, []string{"list.sent", "http.served", "http.failed"}},
-		{"a pattern and a level", timeline.Filter{Events: []string{"http.*"}, Level: level(timeline.Warn)}, []string{"http.failed"}},
+		{"a pattern and a level", timeline.Filter{Events: []string{"http.*"}, Level: level(zapcore.WarnLevel)}, []string{"http.failed"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, events(t, test.f, log)); diff != "" {

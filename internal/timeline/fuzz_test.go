@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
@@ -78,7 +79,7 @@ func FuzzReader(f *testing.F) {
 			}
 			return out.String()
 		}
-		all := timeline.Filter{Level: level(timeline.Debug)}
+		all := timeline.Filter{Level: level(zapcore.DebugLevel)}
 		printed(timeline.Options{Filter: all}, data)
 		printed(timeline.Options{Summary: true}, data)
 		printed(timeline.Options{Filter: timeline.Filter{Devices: []string{"3b:00.0"}, Resource: "r"}}, data)

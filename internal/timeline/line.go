@@ -5,33 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
+
+	"go.uber.org/zap/zapcore"
 )
-
-// Level is the severity of a line.
-type Level int8
-
-// The levels of lines, from the lowest.
-const (
-	Debug Level = iota
-	Info
-	Warn
-	Error
-)
-
-// Levels are the names of the levels, in their order.
-var Levels = []string{"debug", "info", "warn", "error"}
-
-var levels = map[string]Level{
-	"debug": Debug, "info": Info, "warn": Warn, "error": Error,
-	"dpanic": Error, "panic": Error, "fatal": Error, // zap's
-}
 
 // line is one line of the log.
 type line struct {
 	json   []byte // the object as it was written; valid until the next line is read
 	origin string // pod or host that a prefix names, or ""
 	time   time.Time
-	level  Level
+	level  zapcore.Level
 	event  string
 	fields map[string]any
 }
@@ -59,11 +42,10 @@ func parse(data []byte) (line, error) {
 	if l.text("time") == "" && l.text("level") == "" && l.text("message") == "" {
 		return l, errConsole // that format has the event among the fields at its end
 	}
-	var known bool
-	if l.level, known = levels[l.text("level")]; !known {
+	var err error
+	if l.level, err = zapcore.ParseLevel(l.text("level")); err != nil || l.text("level") == "" { // which would be info
 		return l, errors.New("no level")
 	}
-	var err error
 	if l.time, err = time.Parse(time.RFC3339Nano, l.text("time")); err != nil || l.time.Year() < 1 {
 		return l, errors.New("no time")
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.uber.org/zap/zapcore"
+
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
@@ -264,7 +266,7 @@ func (s *Summary) count(l *line) {
 	case event.UEventOverflow.String, event.InotifyOverflow.String:
 		s.Overflows++
 	case event.SourceLost.String:
-		if l.level >= Warn { // not each time that it is still lost
+		if l.level >= zapcore.WarnLevel { // not each time that it is still lost
 			s.SourcesLost++
 		}
 	case event.DaemonStarted.String:

@@ -90,6 +90,9 @@ func (r *Reader) noteMissing(note func(format string, a ...any)) {
 		devices = slices.AppendSeq(devices, maps.Keys(n.devices))
 		resources = slices.AppendSeq(resources, maps.Keys(n.resources))
 	}
+	if r.kept == maxKept { // there are others
+		return
+	}
 	for i, f := range r.o.devices {
 		if !f.found && !slices.ContainsFunc(devices, f.is) {
 			note("no device %s in this log; there are %s", r.o.Devices[i], some(devices))

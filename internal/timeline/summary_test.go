@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
@@ -124,7 +125,7 @@ func TestToldBeforeNew(t *testing.T) {
 
 // A summary of some lines would say what is not so.
 func TestNoSummaryOfSomeEvents(t *testing.T) {
-	for _, f := range []timeline.Filter{{Events: []string{"device.health"}}, {Level: level(timeline.Warn)}} {
+	for _, f := range []timeline.Filter{{Events: []string{"device.health"}}, {Level: level(zapcore.WarnLevel)}} {
 		if _, err := timeline.New(timeline.Options{Summary: true, Filter: f}, io.Discard); err == nil || !strings.Contains(err.Error(), "counts all lines") {
 			t.Errorf("%+v: %v, want that it is refused", f, err)
 		}

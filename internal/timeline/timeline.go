@@ -9,6 +9,8 @@ import (
 	"io"
 	"time"
 
+	"go.uber.org/zap/zapcore"
+
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
@@ -231,7 +233,7 @@ func (r *Reader) event(l *line) {
 	for i, d := range r.o.devices {
 		r.o.devices[i].found = d.found || d.pci != "" && d.pci == l.text("pci")
 	}
-	if !late && l.level > Debug {
+	if !late && l.level > zapcore.DebugLevel {
 		r.follow(l, n, !early)
 	}
 	if early || late || !r.o.wantsEvent(l) || !r.o.Summary && !(r.o.wantsDevice(l, n) && r.o.wantsResource(l, n)) {

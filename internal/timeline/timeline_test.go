@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/timeline"
@@ -65,7 +66,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func level(l timeline.Level) *timeline.Level { return &l }
+func level(l zapcore.Level) *zapcore.Level { return &l }
 
 // The logs are those of real runs. A person who reads the golden files knows what
 // happened.
@@ -84,7 +85,7 @@ func TestGolden(t *testing.T) {
 		{"debug", "debug.log", timeline.Options{}},
 		{"programming", "programming.log", timeline.Options{}}, // of journalctl -t accelerator-fpga
 		{"programming-device", "programming.log", timeline.Options{Filter: timeline.Filter{Devices: []string{"5e:00.0"}}}},
-		{"debug-warn", "debug.log", timeline.Options{Filter: timeline.Filter{Level: level(timeline.Warn)}}},
+		{"debug-warn", "debug.log", timeline.Options{Filter: timeline.Filter{Level: level(zapcore.WarnLevel)}}},
 		{"debug-hints", "debug.log", timeline.Options{Filter: timeline.Filter{Events: []string{"hint.*", "scan.*"}}}},
 		{"debug-summary", "debug.log", timeline.Options{Summary: true}},
 	} {
@@ -112,7 +113,7 @@ func TestLogsAreAsDeclared(t *testing.T) {
 // Each event in the words that people get: a line of each kind, from the runs of
 // other packages' tests, in the order of names.
 func TestWords(t *testing.T) {
-	out, _ := read(t, timeline.Options{Filter: timeline.Filter{Level: level(timeline.Debug)}}, load(t, "events.log"))
+	out, _ := read(t, timeline.Options{Filter: timeline.Filter{Level: level(zapcore.DebugLevel)}}, load(t, "events.log"))
 	golden(t, "events.golden", out)
 }
 
@@ -149,7 +150,7 @@ func TestMessagesAreNotRead(t *testing.T) {
 // What is printed with -o json is the log again.
 func TestJSONIsTheLog(t *testing.T) {
 	log := load(t, "debug.log")
-	out, _ := read(t, timeline.Options{JSON: true, Filter: timeline.Filter{Level: level(timeline.Debug)}}, log)
+	out, _ := read(t, timeline.Options{JSON: true, Filter: timeline.Filter{Level: level(zapcore.DebugLevel)}}, log)
 	if diff := cmp.Diff(log, out); diff != "" {
 		t.Errorf("lines (-log +printed):\n%s", diff)
 	}
@@ -256,6 +257,9 @@ func TestNotes(t *testing.T) {
 		{"an unknown level", strings.Replace(sound, "info", "loud", 1) + sound,
 			[]string{"passed over 1 broken (first: line 1 of the log: no level: " +
 				strings.Replace(sound, "info", "loud", 1)[:60] + "…)"}},
+		{"no level", strings.Replace(sound, `"level":"info",`, "", 1) + sound,
+			[]string{"passed over 1 broken (first: line 1 of the log: no level: " +
+				strings.Replace(sound, `"level":"info",`, "", 1)[:60] + "…)"}},
 		{"for people", "Nov 21 20:49:06.668\tinfo\twatcher\tsource opened\t{\"source\": \"uevent\", \"event\": \"source.opened\"}\n" + sound,
 			[]string{"passed over 1 line of --log-format console, which is for people: serve with json, to have it read here"}},
 		{"back in time", lines[len(lines)-2] + sound,

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"go.uber.org/zap/zapcore"
+
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
@@ -33,9 +35,9 @@ func (p *printer) line(l *line) []byte {
 	}
 	p.column(cmp.Or(l.text("device"), l.text("resource"), l.text("pci"), "-"), subjectWidth)
 	switch {
-	case l.level >= Error:
+	case l.level >= zapcore.ErrorLevel:
 		p.paint(red, " ! ")
-	case l.level == Warn:
+	case l.level == zapcore.WarnLevel:
 		p.paint(yellow, " ! ")
 	default:
 		p.buf = append(p.buf, "   "...)
