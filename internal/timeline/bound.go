@@ -49,7 +49,8 @@ func ParseBound(s string, now time.Time) (Bound, error) {
 			return Bound{form, t, now}, nil
 		}
 	}
-	return Bound{}, fmt.Errorf("%q: want a time (03:12, 2026-11-21T03:12, 2026-11-21T03:12:00Z) or a duration before now (90m)", s)
+	return Bound{}, fmt.Errorf("%q: want a time (03:12, 2026-11-21T03:12, 2026-11-21T03:12:00Z)"+
+		" or a duration before now (90m)", s)
 }
 
 // in returns the instant that is meant in a zone; the zero time for no bound.

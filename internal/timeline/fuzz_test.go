@@ -117,6 +117,7 @@ func TestMemory(t *testing.T) {
 		{"ever new pods", summary, func() string {
 			return "[pod/" + next() + "/plugin] " + entry(noon, "info", "device.added", `"device":"a"`)
 		}},
+		{"JSON of others", summary, func() string { return `{"a":[` + strings.Repeat(`[],`, 10_000) + "[]]}\n" }},
 		{"garbage", summary, func() string { return strings.Repeat("{\"event\":\"", 1000) }},
 		{"pieces", summary, func() string { return stamp + "stderr P " + strings.Repeat("{", 1000) + "\n" }},
 		{"docker's pieces", remembers, func() string {

@@ -23,7 +23,7 @@ func (r *Reader) breaks(why string, data []byte) {
 		data = append(data[:shown:shown], "…"...)
 	}
 	if len(data) > 0 {
-		r.firstBroken += ": " + string(terminal.AppendText(nil, data))
+		r.firstBroken += ": " + string(data) // Notes escapes it
 	}
 }
 
@@ -52,10 +52,12 @@ func (r *Reader) Notes() (notes []string) {
 		note("passed over %s", strings.Join(passed, ", "))
 	}
 	if r.console > 0 {
-		note("passed over %s of --log-format console, which is for people: serve with json, to have it read here", count(r.console, "line"))
+		note("passed over %s of --log-format console, which is for people: serve with json, to have it read here",
+			count(r.console, "line"))
 	}
 	if r.backwards > 0 {
-		note("time went backwards %s (first: %s): lines are printed as they come", count(r.backwards, "time"), r.firstBackwards)
+		note("time went backwards %s (first: %s): lines are printed as they come",
+			count(r.backwards, "time"), r.firstBackwards)
 	}
 	if r.ours == 0 {
 		note("no line of this program's log")
@@ -64,7 +66,8 @@ func (r *Reader) Notes() (notes []string) {
 	before := len(notes)
 	r.noteMissing(note)
 	if begin, end := r.o.window(r.to.Location()); r.total.From.IsZero() {
-		note("nothing %s: the log is from %s to %s", spanned(begin, end), r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
+		note("nothing %s: the log is from %s to %s", spanned(begin, end),
+			r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
 	}
 	if r.wanted == 0 && len(notes) == before {
 		note("none of %s was asked for", count(r.ours, "line"))

@@ -35,7 +35,7 @@ type Summary struct {
 type Device struct {
 	Origin      string       `json:"origin,omitempty"` // pod or host
 	ID          string       `json:"id"`
-	Last        string       `json:"last"`              // healthy, degraded, unhealthy or gone by the last line about it; "": not known
+	Last        string       `json:"last"`              // healthy, degraded, unhealthy or gone; "": not known
 	Since       time.Time    `json:"since,omitzero"`    // when it became that
 	Holders     []string     `json:"holders,omitempty"` // containers that hold it while it is not offered
 	Events      int          `json:"events"`            // lines about it
@@ -85,8 +85,12 @@ func (r *Reader) summary() Summary {
 			}
 		}
 	}
-	slices.SortFunc(s.Devices, func(a, b Device) int { return cmp.Or(cmp.Compare(a.Origin, b.Origin), cmp.Compare(a.ID, b.ID)) })
-	slices.SortFunc(s.Resources, func(a, b Resource) int { return cmp.Or(cmp.Compare(a.Origin, b.Origin), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(s.Devices, func(a, b Device) int {
+		return cmp.Or(cmp.Compare(a.Origin, b.Origin), cmp.Compare(a.ID, b.ID))
+	})
+	slices.SortFunc(s.Resources, func(a, b Resource) int {
+		return cmp.Or(cmp.Compare(a.Origin, b.Origin), cmp.Compare(a.Name, b.Name))
+	})
 	return s
 }
 
@@ -98,14 +102,19 @@ func (s Summary) print(w io.Writer, colour bool) {
 		for _, c := range []struct {
 			n    int
 			noun string
-		}{{s.Starts, "daemon start"}, {s.Overflows, "overflow"}, {s.SourcesLost, "lost event source"}, {s.Suppressed, "suppressed line"}} {
+		}{
+			{s.Starts, "daemon start"}, {s.Overflows, "overflow"}, {s.SourcesLost, "lost event source"},
+			{s.Suppressed, "suppressed line"},
+		} {
 			if c.n > 0 {
 				fmt.Fprint(w, ", ", count(c.n, c.noun))
 			}
 		}
 		fmt.Fprintln(w)
 	}
-	devices := [][]string{{"ORIGIN", "DEVICE", "LAST", "SINCE", "TURNS", "REMOVED", "HELD THEN", "NOTICED", "TOLD", "EVENTS"}}
+	devices := [][]string{{
+		"ORIGIN", "DEVICE", "LAST", "SINCE", "TURNS", "REMOVED", "HELD THEN", "NOTICED", "TOLD", "EVENTS",
+	}}
 	for _, d := range s.Devices {
 		last, since := d.Last, ""
 		if len(d.Holders) > 0 {
@@ -125,9 +134,9 @@ func (s Summary) print(w io.Writer, colour bool) {
 		"ORIGIN", "RESOURCE", "LISTS", "TOLD", "REGISTERED", "FAILED", "KUBELET RESTARTS", "STREAMS LOST", "GIVEN", "REFUSED",
 	}}
 	for _, c := range s.Resources {
-		resources = append(resources, []string{c.Origin, c.Name, strconv.Itoa(c.Lists), c.Told.cell(), strconv.Itoa(c.Registrations),
-			strconv.Itoa(c.RegistrationsFailed), strconv.Itoa(c.KubeletRestarts), strconv.Itoa(c.StreamsLost), strconv.Itoa(c.Served),
-			strconv.Itoa(c.Refused)})
+		resources = append(resources, []string{c.Origin, c.Name, strconv.Itoa(c.Lists), c.Told.cell(),
+			strconv.Itoa(c.Registrations), strconv.Itoa(c.RegistrationsFailed), strconv.Itoa(c.KubeletRestarts),
+			strconv.Itoa(c.StreamsLost), strconv.Itoa(c.Served), strconv.Itoa(c.Refused)})
 	}
 	printTable(w, resources, colour)
 }

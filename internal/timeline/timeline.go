@@ -57,7 +57,8 @@ type Reader struct {
 // New returns a Reader that prints to out. The error names an option that cannot be meant.
 func New(o Options, out io.Writer) (*Reader, error) {
 	if o.Summary && (len(o.Events) > 0 || o.Level != nil) {
-		return nil, errors.New("summary with event or level: a summary counts all lines, or it would be wrong; want device, resource, since or until")
+		return nil, errors.New("summary with event or level: a summary counts all lines, or it would be wrong; " +
+			"want device, resource, since or until")
 	}
 	if err := o.check(); err != nil {
 		return nil, err
