@@ -64,7 +64,7 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 		e.sent.Store(newest)
 		select {
 		case <-p.session.ending:
-			why = "ended by us"
+			why = event.EndedByUs
 			return nil
 		case <-stream.Context().Done():
 			return stream.Context().Err()
