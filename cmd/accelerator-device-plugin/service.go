@@ -61,7 +61,7 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	}
 	s := &service{
 		cfg: cfg, log: log.Logger, metrics: counts, hangups: hangups, toggles: toggles, toggle: log.toggle,
-		reload: func() (config.Config, []string, error) { return loader.Again(os.LookupEnv) },
+		reload: loader.Again,
 	}
 	return s.live(cmd.Context(), log)
 }
