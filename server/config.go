@@ -36,7 +36,7 @@ type Config struct {
 
 	Allocations *Allocations // the record of the devices that are given out
 
-	Metrics *metrics.Metrics // may be nil
+	Metrics *metrics.Metrics // required
 }
 
 // AllocationGrace is how long an allocation counts if the kubelet names no holder for it.
