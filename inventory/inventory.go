@@ -45,7 +45,7 @@ type Config struct {
 	TombstoneGrace time.Duration
 	Policy         Policy // at the start; see [Inventory.Use]
 
-	Metrics *metrics.Metrics // nil: nothing is counted
+	Metrics *metrics.Metrics // required
 }
 
 // Inventory publishes the devices of a node. Create it with [New], and run it once.

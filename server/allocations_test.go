@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -27,6 +28,7 @@ const other = "b-com.com/other"
 func quiet(t *testing.T) *server.Server {
 	t.Helper()
 	cfg := server.Defaults()
+	cfg.Metrics = metrics.New("test")
 	cfg.KubeletDir = t.TempDir()
 	s := server.New(cfg, &devices{}, zap.NewNop())
 	return s
@@ -126,6 +128,7 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	}
 	defer spec.Close()
 	cfg := server.Defaults()
+	cfg.Metrics = metrics.New("test")
 	cfg.KubeletDir, cfg.CDI = t.TempDir(), spec
 	s := server.New(cfg, &devices{}, zap.NewNop())
 	allocate := s.Offer(t.Context(), resource, port("a"), port("b"))
@@ -210,6 +213,7 @@ func TestAllocationsCompare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given := server.NewAllocations(time.Minute)
 		cfg := server.Defaults()
+		cfg.Metrics = metrics.New("test")
 		cfg.KubeletDir, cfg.Allocations = t.TempDir(), given
 		s := server.New(cfg, &devices{}, zap.NewNop())
 		device := port("a")

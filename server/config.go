@@ -34,7 +34,7 @@ type Config struct {
 
 	Allocations *Allocations // the record of the devices that are given out
 
-	Metrics *metrics.Metrics // may be nil
+	Metrics *metrics.Metrics // required
 }
 
 // Defaults returns the settings of a real node.

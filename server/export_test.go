@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/pulse"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/cdi"
@@ -57,7 +58,7 @@ type Injection struct{ *injection }
 
 // NewInjection returns an Injection for this spec, without content.
 func NewInjection(spec *cdi.Spec) Injection {
-	return Injection{newInjection(spec, nil, nil, zap.NewNop())}
+	return Injection{newInjection(spec, nil, metrics.New("test"), zap.NewNop())}
 }
 
 // Want sets the content of the spec to these devices from the next Settle on.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -171,7 +172,10 @@ func contains(all, some map[string]any) bool {
 func simulated(t *testing.T) watcher.Config {
 	t.Helper()
 	dir := t.TempDir()
-	cfg := watcher.Config{Sysfs: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Nodes: []string{"dfl-", "intel-fpga-"}}
+	cfg := watcher.Config{
+		Sysfs: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Nodes: []string{"dfl-", "intel-fpga-"},
+		Metrics: metrics.New("test"),
+	}
 	mkdir(t, cfg.Sysfs)
 	mkdir(t, cfg.Dev)
 	return cfg

@@ -24,7 +24,7 @@ type Config struct {
 	Subsystems []string // uevent subsystems beside platform, pci, fpga_region, fpga_manager, fpga
 	Nodes      []string // prefixes of the names of nodes in Dev that matter, e.g. "dfl-"
 
-	Metrics *metrics.Metrics // nil: nothing is counted
+	Metrics *metrics.Metrics // required
 }
 
 // Hint says where something may have changed. Card and Node both empty mean
