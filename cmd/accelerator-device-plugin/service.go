@@ -42,6 +42,7 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	log := openLog(cfg, cmd.ErrOrStderr(), counts)
 	defer log.close()
 	server.UseLogger(log.Logger)
+	apiserver.UseLogger(log.Logger)
 	if loader.IsSet("accel-nbunits") && cfg.Mode != offer.Pool {
 		log.Warn("setting has no effect in this mode", event.ConfigNotice, event.Flag("accel-nbunits"), event.Mode(cfg.Mode))
 	}

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// component is who says what is in an Event.
+// component is the source of the Events.
 const component = "accelerator-device-plugin"
 
-// Event is an Event of core/v1, as far as we write it.
+// Event has the fields of an Event of core/v1 that are written.
 type Event struct {
 	Name        string // DNS name, unique in the namespace of the object
 	Object      Object
-	Host        string // the node that it happened on
+	Host        string // the node on which it happened
 	Warning     bool   // else Normal
 	Reason      string // CamelCase
 	Message     string // 1024 bytes at most
@@ -21,15 +21,15 @@ type Event struct {
 	Count       int
 }
 
-// Object is what an Event is about.
+// Object is the object of an Event.
 type Object struct {
 	Kind      string // Node or Pod
 	Namespace string // "" of a node
 	Name      string
-	UID       string // by which kubectl describe finds Events; "": not known
+	UID       string // kubectl describe finds Events by it; "": not known
 }
 
-// namespace is where Events about an object are: those about nodes are in default
+// namespace returns the namespace of the object's Events: those of nodes are in default
 // (legacyValidateEvent, pkg/apis/core/validation/events.go of Kubernetes).
 func (o Object) namespace() string {
 	if o.Namespace == "" {
@@ -38,11 +38,10 @@ func (o Object) namespace() string {
 	return o.Namespace
 }
 
-// path is the collection that an Event belongs to. What is no name gets into no
-// path.
+// path returns the path of the Event's collection.
 func (e Event) path() (string, error) {
 	for _, name := range []string{e.Object.namespace(), e.Object.Name, e.Name} {
-		if !nodeName.MatchString(name) {
+		if !dnsName.MatchString(name) {
 			return "", fmt.Errorf("event %s: %q: want a DNS name in lower case: %w", e.Reason, clip(name), ErrRefused)
 		}
 	}
@@ -61,7 +60,7 @@ func (e Event) kind() string {
 	return "Normal"
 }
 
-// whole is the Event as it is made. The fields are those that client-go's
+// whole returns the Event as it is created. The fields are those that client-go's
 // recorder of core/v1 sets (makeEvent, tools/record/event.go).
 func (e Event) whole() []byte {
 	object := fields{"apiVersion": "v1", "kind": e.Object.Kind, "name": e.Object.Name}
@@ -84,7 +83,7 @@ func (e Event) whole() []byte {
 	})
 }
 
-// growth is what changes when it happens again.
+// growth returns the fields that change when it happens again.
 func (e Event) growth() []byte {
 	return encode(fields{"type": e.kind(), "message": e.Message, "lastTimestamp": timestamp(e.Last), "count": e.Count})
 }

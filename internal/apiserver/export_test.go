@@ -1,31 +1,43 @@
 package apiserver
 
 import (
-	"context"
-	"net"
+	"bytes"
+	"io"
 )
 
-// Dialing is the client with another way to connect.
-func (c *Client) Dialing(dial func(context.Context, string, string) (net.Conn, error)) *Client {
-	other := *c
-	other.dial = dial
-	return &other
-}
-
-// What is fuzzed.
+// The parsers, for fuzz tests.
 var (
-	ParseList       = parseList
 	ParseKubeconfig = parseKubeconfig
 	ParseRefusal    = parseRefusal
-	ParsePod        = parsePod
-	NewEvents       = newEvents
 )
 
-// News is what an event says of a node: the resourceVersion, and the node unless
-// it is a bookmark.
-func (e watchEvent) News(name string) (string, *Node, error) {
-	n, err := e.news(name)
-	return n.version, n.node, err
+func ParseList(data []byte, name string) (Node, error) {
+	var list nodeList
+	if err := newDecoder(bytes.NewReader(data)).decode(&list); err != nil {
+		return Node{}, err
+	}
+	return list.node(name)
 }
 
-func (e *events) Next() (watchEvent, error) { return e.next() }
+func ParsePod(data []byte, namespace, name string) (string, error) {
+	var pod object
+	if err := newDecoder(bytes.NewReader(data)).decode(&pod); err != nil {
+		return "", err
+	}
+	return pod.Metadata.UID, pod.isPod(namespace, name)
+}
+
+// ReadEvents returns the nodes of the events until the first error.
+func ReadEvents(from io.Reader, name string) (nodes []Node, err error) {
+	for events := newDecoder(from); ; {
+		var e watchEvent
+		if err := events.decode(&e); err != nil {
+			return nodes, err
+		}
+		node, err := e.node(name)
+		if err != nil {
+			return nodes, err
+		}
+		nodes = append(nodes, node)
+	}
+}

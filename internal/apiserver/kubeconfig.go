@@ -4,144 +4,131 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/client-go/transport"
 )
 
-// maxKubeconfig is the size of the largest kubeconfig that is read, in bytes.
-const maxKubeconfig = 1 << 20
-
-// kubeconfig is what we know of the file
-// (https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/).
+// kubeconfig has the supported fields of the file, and those that are refused
+// (https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/). clientcmd, which reads all
+// of them, links the typed clients.
 type kubeconfig struct {
-	CurrentContext string `yaml:"current-context"`
-	Contexts       []struct {
-		Name    string
-		Context struct{ Cluster, User string }
+	CurrentContext            string `yaml:"current-context"`
+	Contexts, Clusters, Users []entry
+}
+
+// entry is an element of one of the lists. It has one of the three.
+type entry struct {
+	Name    string
+	Context struct{ Cluster, User string }
+	Cluster struct {
+		Server     string
+		ServerName string `yaml:"tls-server-name"`
+		Insecure   bool   `yaml:"insecure-skip-tls-verify"`
+		CA         string `yaml:"certificate-authority"`
+		CAData     string `yaml:"certificate-authority-data"`
+		Proxy      string `yaml:"proxy-url"`
 	}
-	Clusters []struct {
-		Name    string
-		Cluster cluster
-	}
-	Users []struct {
-		Name string
-		User user
+	User struct {
+		Token        string
+		TokenFile    string `yaml:"tokenFile"`
+		Cert         string `yaml:"client-certificate"`
+		CertData     string `yaml:"client-certificate-data"`
+		Key          string `yaml:"client-key"`
+		KeyData      string `yaml:"client-key-data"`
+		Exec         any
+		AuthProvider any `yaml:"auth-provider"`
+		Username     string
+		As           string
 	}
 }
 
-type cluster struct {
-	Server        string
-	TLSServerName string `yaml:"tls-server-name"`
-	Insecure      bool   `yaml:"insecure-skip-tls-verify"`
-	CA            string `yaml:"certificate-authority"`
-	CAData        string `yaml:"certificate-authority-data"`
-	Proxy         string `yaml:"proxy-url"`
-}
-
-type user struct {
-	Token     string
-	TokenFile string `yaml:"tokenFile"`
-	Cert      string `yaml:"client-certificate"`
-	CertData  string `yaml:"client-certificate-data"`
-	Key       string `yaml:"client-key"`
-	KeyData   string `yaml:"client-key-data"`
-
-	// Not known to us, and not to be passed over in silence.
-	Exec         any
-	AuthProvider any `yaml:"auth-provider"`
-	Username     string
-	As           string
-}
-
-func readKubeconfig(cfg Config) (access, error) {
-	data, err := readBounded(cfg.Kubeconfig, maxKubeconfig)
+func readKubeconfig(path string) (*url.URL, transport.Config, error) {
+	data, err := os.ReadFile(path)
 	if err != nil {
-		return access{}, fmt.Errorf("kubeconfig: %w", err)
+		return nil, transport.Config{}, fmt.Errorf("kubeconfig: %w", err)
 	}
-	a, err := parseKubeconfig(data, filepath.Dir(cfg.Kubeconfig))
+	server, config, err := parseKubeconfig(data, filepath.Dir(path))
 	if err != nil {
-		return access{}, fmt.Errorf("kubeconfig %s: %w", cfg.Kubeconfig, err)
+		err = fmt.Errorf("kubeconfig %s: %w", path, err)
 	}
-	return a, nil
+	return server, config, err
 }
 
-// parseKubeconfig reads the current context. Paths in the file are relative to
-// dir.
-func parseKubeconfig(data []byte, dir string) (access, error) {
+// parseKubeconfig returns the settings of the current context. Paths in the file are relative
+// to dir. Data in the file is used before a file, and a token file before a token, as by kubectl.
+func parseKubeconfig(data []byte, dir string) (server *url.URL, config transport.Config, err error) {
 	var file kubeconfig
 	if err := yaml.Unmarshal(data, &file); err != nil {
-		return access{}, fmt.Errorf("not a kubeconfig: %w", err)
+		return nil, config, fmt.Errorf("not a kubeconfig: %w", err)
 	}
-	c, u, err := file.current()
+	context, err := find(file.Contexts, file.CurrentContext)
 	if err != nil {
-		return access{}, err
+		return nil, config, fmt.Errorf("current-context: no context %w", err)
 	}
-	switch {
-	case u.Exec != nil:
-		return access{}, fmt.Errorf("user: exec is not supported; want token, tokenFile or client-certificate")
-	case u.AuthProvider != nil:
-		return access{}, fmt.Errorf("user: auth-provider is not supported; want token, tokenFile or client-certificate")
-	case u.Username != "" || u.As != "":
-		return access{}, fmt.Errorf("user: username and as are not supported; want token, tokenFile or client-certificate")
-	case c.Proxy != "":
-		return access{}, fmt.Errorf("cluster: proxy-url is not supported; want the variable HTTPS_PROXY")
+	cluster, err := find(file.Clusters, context.Context.Cluster)
+	if err != nil {
+		return nil, config, fmt.Errorf("context %q: no cluster %w", context.Name, err)
 	}
-	server, err := url.Parse(c.Server)
-	if err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http" || server.User != nil {
-		return access{}, fmt.Errorf("cluster: server %q: want https://HOST:PORT", c.Server)
+	user, err := find(file.Users, context.Context.User)
+	if err != nil {
+		return nil, config, fmt.Errorf("context %q: no user %w", context.Name, err)
 	}
-	a := access{server: server, serverName: c.TLSServerName, insecure: c.Insecure}
-	for _, part := range []struct {
-		name, data, path string
-		to               *secret
+	c, u := cluster.Cluster, user.User
+	const credentials = "token, tokenFile or client-certificate"
+	for _, field := range []struct {
+		name string
+		set  bool
+		want string
 	}{
-		{"certificate-authority", c.CAData, c.CA, &a.ca},
-		{"client-certificate", u.CertData, u.Cert, &a.cert},
-		{"client-key", u.KeyData, u.Key, &a.key},
+		{"user: exec", u.Exec != nil, credentials},
+		{"user: auth-provider", u.AuthProvider != nil, credentials},
+		{"user: username", u.Username != "", credentials},
+		{"user: as", u.As != "", credentials},
+		{"cluster: proxy-url", c.Proxy != "", "the variable HTTPS_PROXY"},
 	} {
-		if *part.to, err = inlineOrFile(part.data, part.path, dir); err != nil {
-			return access{}, fmt.Errorf("%s-data: %w", part.name, err)
+		if field.set {
+			return nil, config, fmt.Errorf("%s is not supported; want %s", field.name, field.want)
 		}
 	}
-	// As kubectl does: the file, which may be renewed, before the word.
-	a.token, err = inlineOrFile("", u.TokenFile, dir)
-	if u.TokenFile == "" && u.Token != "" {
-		a.token = secret{data: []byte(u.Token)}
+	server, err = url.Parse(c.Server)
+	if err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http" || server.User != nil {
+		return nil, config, fmt.Errorf("cluster: server %q: want https://HOST:PORT", c.Server)
 	}
-	return a, err
+	config.BearerToken = u.Token
+	tls := &config.TLS
+	tls.ServerName, tls.Insecure = c.ServerName, c.Insecure
+	for _, field := range []struct {
+		from string
+		to   *string
+	}{{c.CA, &tls.CAFile}, {u.Cert, &tls.CertFile}, {u.Key, &tls.KeyFile}, {u.TokenFile, &config.BearerTokenFile}} {
+		if *field.to = field.from; field.from != "" && !filepath.IsAbs(field.from) {
+			*field.to = filepath.Join(dir, field.from)
+		}
+	}
+	for _, field := range []struct {
+		name, from string
+		to         *[]byte
+	}{
+		{"cluster: certificate-authority-data", c.CAData, &tls.CAData},
+		{"user: client-certificate-data", u.CertData, &tls.CertData},
+		{"user: client-key-data", u.KeyData, &tls.KeyData},
+	} {
+		if *field.to, err = base64.StdEncoding.DecodeString(field.from); err != nil {
+			return nil, config, fmt.Errorf("%s: %w", field.name, err)
+		}
+	}
+	return server, config, nil
 }
 
-// current is the cluster and the user that the current context names.
-func (k kubeconfig) current() (cluster, user, error) {
-	for _, context := range k.Contexts {
-		if context.Name != k.CurrentContext {
-			continue
-		}
-		for _, c := range k.Clusters {
-			if c.Name != context.Context.Cluster {
-				continue
-			}
-			for _, u := range k.Users {
-				if u.Name == context.Context.User {
-					return c.Cluster, u.User, nil
-				}
-			}
-			return cluster{}, user{}, fmt.Errorf("context %q: no user %q", context.Name, context.Context.User)
-		}
-		return cluster{}, user{}, fmt.Errorf("context %q: no cluster %q", context.Name, context.Context.Cluster)
+// find returns the entry of that name. The error is the name.
+func find(entries []entry, name string) (entry, error) {
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.Name == name })
+	if i < 0 {
+		return entry{}, fmt.Errorf("%q", name)
 	}
-	return cluster{}, user{}, fmt.Errorf("no context %q, which current-context names", k.CurrentContext)
-}
-
-// inlineOrFile is what stands in the file itself, in base64, or else in another.
-func inlineOrFile(data, path, dir string) (secret, error) {
-	if data != "" {
-		decoded, err := base64.StdEncoding.DecodeString(data)
-		return secret{data: decoded}, err
-	}
-	if path != "" && !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
-	}
-	return secret{path: path}, nil
+	return entries[i], nil
 }

@@ -6,14 +6,21 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"time"
-
-	"b-com.com/accelerator-device-plugin/internal/backoff"
 )
 
-// Node is what we know of a Node object.
+const (
+	watchFor     = 5 * time.Minute  // to twice as long: the server is asked to end a watch then
+	tooBrief     = 5 * time.Second  // a watch that ends before has failed
+	steadyAfter  = 45 * time.Second // a watch that has lasted so long ends trouble
+	reopenWithin = time.Second      // after the end of a watch that has not failed
+)
+
+// Node is the metadata of a Node object.
 type Node struct {
 	Name        string
 	UID         string            // another one: deleted and made again
@@ -22,139 +29,219 @@ type Node struct {
 }
 
 func (n Node) equal(other Node) bool {
-	return n.Name == other.Name && n.UID == other.UID && n.Exists == other.Exists && maps.Equal(n.Annotations, other.Annotations)
+	return n.UID == other.UID && n.Exists == other.Exists && maps.Equal(n.Annotations, other.Annotations)
 }
 
-const (
-	nodesPath = "/api/v1/nodes"
+// object is an object's PartialObjectMetadata, or a Status.
+type object struct {
+	Kind     string
+	Metadata struct {
+		Name, Namespace, UID, ResourceVersion string
+		Annotations                           map[string]string
+	}
 
-	// Who does not know the first sends the whole objects.
-	acceptList  = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-	acceptWatch = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+	// Of a Status.
+	Code    int
+	Message string
+}
 
-	firstRetry = 500 * time.Millisecond
-	mostRetry  = 30 * time.Second
+// node returns the object as the existing node of that name.
+func (o object) node(name string) (Node, error) {
+	m := o.Metadata
+	if m.Name != name || m.UID == "" {
+		return Node{}, fmt.Errorf("node %q, uid %q: want node %q, and its uid", clip(m.Name), clip(m.UID), name)
+	}
+	return Node{Name: name, UID: m.UID, Annotations: m.Annotations, Exists: true}, nil
+}
 
-	reopenWithin = time.Second // after the end of a watch that was in order
-)
+// nodeList is the answer to a list of one name.
+type nodeList struct {
+	object
+	Items []object
+}
 
-// nodeName is a DNS subdomain: the names that Node objects can have. Nothing else
-// may get into a field selector.
-var nodeName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
+// node returns the listed node.
+func (l nodeList) node(name string) (Node, error) {
+	// An answer that only lacks items is not a node that does not exist.
+	if l.Kind != "PartialObjectMetadataList" || l.Metadata.ResourceVersion == "" {
+		return Node{}, fmt.Errorf("not a list of nodes: kind %q, resourceVersion %q", clip(l.Kind), clip(l.Metadata.ResourceVersion))
+	}
+	switch len(l.Items) {
+	case 0:
+		return Node{Name: name}, nil
+	case 1:
+		return l.Items[0].node(name)
+	}
+	return Node{}, fmt.Errorf("list of %d nodes, want at most one: the server ignores the field selector", len(l.Items))
+}
 
-// FollowNode tells of a Node object until ctx ends; then it returns nil. It calls
-// changed with the first answer of the API server, also when that has no such
-// node, and whenever annotations, UID or existence are different from what was
-// told last. States that did not last may be skipped, the last one never is. It
-// calls refused for each answer 401 or 403, after it was logged: there is no sense in
-// waiting for what the account has no right to.
+// watchEvent is one line of a watch.
+type watchEvent struct {
+	Type   string
+	Object object
+}
+
+// errExpired is the error of an event ERROR with code 410: the API server has no longer the
+// history that the watch needs.
+var errExpired = errors.New("resourceVersion is too old")
+
+// node returns the node after the event.
+func (e watchEvent) node(name string) (Node, error) {
+	switch e.Type {
+	case "ADDED", "MODIFIED", "DELETED":
+		node, err := e.Object.node(name)
+		if err != nil {
+			return Node{}, fmt.Errorf("event %s: %w", e.Type, err)
+		}
+		if e.Type == "DELETED" {
+			node = Node{Name: name}
+		}
+		return node, nil
+	case "ERROR":
+		if e.Object.Code == http.StatusGone {
+			return Node{}, errExpired
+		}
+		return Node{}, &refusal{code: e.Object.Code, words: clip(e.Object.Message)}
+	}
+	return Node{}, fmt.Errorf("event of the type %q", clip(e.Type))
+}
+
+// dnsName matches DNS subdomains: the names that objects can have. Nothing else may get into a
+// path or a field selector.
+var dnsName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
+
+// FollowNode follows a Node object until ctx ends; then it returns nil. It calls changed with the
+// first state that the API server returns, also if there is no such node, and whenever
+// annotations, UID or existence differ from the last call. It may skip states that did not last,
+// but not the last one. It calls refused for each answer 401 or 403, after that was logged: an
+// account may never get the right.
 //
 // The only error is a name that no node can have.
 func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node), refused func()) error {
-	if !nodeName.MatchString(name) {
+	if !dnsName.MatchString(name) {
 		return fmt.Errorf("node name %q: want a DNS name in lower case", name)
 	}
-	session := &session{Client: c, ctx: ctx}
-	defer session.close()
-	f := &following{
-		session: session,
-		name:    name,
-		changed: changed,
-		trouble: c.trouble(name),
-		pause:   backoff.Backoff{First: firstRetry, Most: mostRetry},
-	}
+	f := &follower{session: session{Client: c}, name: name, changed: changed, trouble: c.trouble(name)}
+	defer f.close()
 	for ctx.Err() == nil {
-		err := f.once(ctx)
+		err := f.listAndWatch(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		wait := f.pause.NextAfter(retryAfter(err))
-		if !errors.Is(err, errExpired) {
-			f.trouble.met(err, wait)
+		// When an API server stops, the watches of all nodes end at the same time.
+		wait := rand.N(reopenWithin)
+		if err != nil {
+			wait = f.trouble.met(err)
 		}
 		if errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrForbidden) {
 			refused()
 		}
-		sleep(ctx, wait)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
 	}
 	return nil
 }
 
-// sleep returns after d, or when ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
-// following is the state of one FollowNode, of its goroutine alone.
-type following struct {
-	*session
+// follower is the state of one FollowNode, of its goroutine alone.
+type follower struct {
+	session
 	name    string
 	changed func(Node)
 	trouble trouble
-	pause   backoff.Backoff
-	told    *Node // nil: nothing so far
+	last    *Node // given to changed; nil: none so far
 }
 
-// once lists, then watches from there, until one of them fails.
-func (f *following) once(ctx context.Context) error {
-	node, version, err := f.list(ctx)
+// observe calls changed if the node differs. A node's status changes every few minutes.
+func (f *follower) observe(node Node) {
+	if f.last == nil || !f.last.equal(node) {
+		f.last = &node
+		f.changed(node)
+	}
+}
+
+// listAndWatch lists the node, and follows it until a watch ends. The list is that of now: it has
+// no resourceVersion, so it is not older than an earlier answer.
+func (f *follower) listAndWatch(ctx context.Context) error {
+	version, err := f.list(ctx)
 	if err != nil {
 		return fmt.Errorf("list node %s: %w", f.name, err)
 	}
-	f.tell(node)
-	for ctx.Err() == nil {
-		if version, err = f.watch(ctx, version); err != nil {
-			return fmt.Errorf("watch node %s: %w", f.name, err)
-		}
-		// When an API server stops, the watches of all nodes end at the same time.
-		sleep(ctx, rand.N(reopenWithin))
+	if err := f.watch(ctx, version); err != nil {
+		return fmt.Errorf("watch node %s: %w", f.name, err)
 	}
-	return ctx.Err()
+	return nil
 }
 
-// tell passes on what is different: a node's status changes every few seconds,
-// and that wakes nobody.
-func (f *following) tell(node Node) {
-	if f.told != nil && f.told.equal(node) {
-		return
+func (f *follower) nodes(verb string, more url.Values) call {
+	query := url.Values{"fieldSelector": {"metadata.name=" + f.name}}
+	maps.Copy(query, more)
+	return call{verb: verb, resource: "nodes", path: "/api/v1/nodes", query: query}
+}
+
+// list returns the resourceVersion of the list.
+func (f *follower) list(ctx context.Context) (version string, err error) {
+	var list nodeList
+	if err := f.ask(ctx, requestWithin, f.nodes("list", nil), &list); err != nil {
+		return "", err
 	}
-	f.told = &node
-	f.changed(node)
+	node, err := list.node(f.name)
+	if err != nil {
+		return "", fmt.Errorf("API server %s: %w", f.server, err)
+	}
+	f.observe(node)
+	return list.Metadata.ResourceVersion, nil
 }
 
-func (f *following) selector() url.Values {
-	return url.Values{"fieldSelector": {"metadata.name=" + f.name}}
-}
-
-// list asks for the node as it is now. It carries no resourceVersion: the answer
-// is not older than what was told before.
-func (f *following) list(ctx context.Context) (Node, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestWithin)
+// watch follows the node from version on until the watch ends. API servers end watches at any
+// time, and connections break: that is an error only if it happens at once.
+func (f *follower) watch(ctx context.Context, version string) error {
+	lasts := watchFor + rand.N(watchFor)
+	ctx, cancel := context.WithTimeout(ctx, lasts+requestWithin)
 	defer cancel()
-	answer, err := f.get(ctx, nodesPath, f.selector(), acceptList)
-	if err != nil {
-		return Node{}, "", needingNodes(err, "list")
+	opening := time.AfterFunc(requestWithin, cancel)
+	answer, err := f.do(ctx, f.nodes("watch", url.Values{
+		"watch": {"true"}, "resourceVersion": {version}, "timeoutSeconds": {strconv.Itoa(int(lasts.Seconds()))},
+	}))
+	if err == nil {
+		defer answer.Body.Close()
 	}
-	defer answer.Body.Close()
-	data, err := readAll(answer.Body)
-	if err != nil {
-		return Node{}, "", fmt.Errorf("API server %s: answer: %w", f.Address(), err)
+	if !opening.Stop() {
+		err = fmt.Errorf("API server %s: no answer within %s", f.server, requestWithin)
 	}
-	node, version, err := parseList(data, f.name)
 	if err != nil {
-		return Node{}, "", fmt.Errorf("API server %s: %w", f.Address(), err)
+		return err
 	}
-	return node, version, nil
-}
 
-// needingNodes is needing. Whoever does not want to give that right is told how to do
-// without.
-func needingNodes(err error, verb string) error {
-	if refused, ok := errors.AsType[*refusal](needing(err, verb, "nodes")); ok && refused.Is(ErrForbidden) {
-		refused.account += ", or --node-annotation=false"
+	began, passed := time.Now(), make(chan struct{})
+	steady := time.AfterFunc(steadyAfter, func() {
+		defer close(passed)
+		f.trouble.passed() // this goroutine does not use it meanwhile
+	})
+	defer func() {
+		if !steady.Stop() {
+			<-passed
+		}
+	}()
+	for events := newDecoder(answer.Body); ; {
+		var e watchEvent
+		err := events.decode(&e)
+		ended := err != nil && !isMalformed(err)
+		var node Node
+		if err == nil {
+			node, err = e.node(f.name)
+			ended = errors.Is(err, errExpired)
+		}
+		switch lasted := time.Since(began); {
+		case err == nil:
+			f.observe(node)
+		case !ended:
+			return fmt.Errorf("API server %s: event: %w", f.server, err)
+		case lasted < tooBrief:
+			return fmt.Errorf("API server %s: ended after %s: %w", f.server, lasted.Round(time.Millisecond), err)
+		default:
+			return nil
+		}
 	}
-	return err
 }

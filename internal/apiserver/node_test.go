@@ -1,9 +1,12 @@
 package apiserver_test
 
 import (
+	"crypto/tls"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,55 +16,45 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
 func prepared(r *rig) { r.Set(name, "uid-1", map[string]string{"mode": "af"}) }
 
-// What is told is what is different, and each difference once.
+// FollowNode calls changed for each difference, once.
 func TestFollow(t *testing.T) {
-	for _, tc := range []struct {
-		name     string
-		listener func() *pipes
-		prepare  func(*rig)
-	}{
-		{"metadata only", newPipes, prepared},
-		{"server that knows no PartialObjectMetadata", newPipes, func(r *rig) { r.UsePlain(); prepared(r) }},
-		{"HTTP/1.1", oldPipes, prepared},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := follow(t, tc.listener(), tc.prepare)
-				want := []apiserver.Node{node("uid-1", "mode", "af")}
-				r.expect(t, want...)
-				for range 10 {
-					r.Heartbeat(name)
-					r.Bookmark()
-				}
-				r.Set("worker-4", "uid-x", map[string]string{"mode": "region"})
-				r.expect(t, want...)
-				r.Set(name, "uid-1", map[string]string{"mode": "region"})
-				want = append(want, node("uid-1", "mode", "region"))
-				r.expect(t, want...)
-				r.Delete(name)
-				want = append(want, absent)
-				r.expect(t, want...)
-				r.Set(name, "uid-2", map[string]string{})
-				want = append(want, node("uid-2"))
-				r.expect(t, want...)
-				r.Delete(name)
-				r.Set(name, "uid-3", map[string]string{})
-				want = append(want, absent, node("uid-3"))
-				r.expect(t, want...)
-				if diff := cmp.Diff([]string{"list", "watch 1001"}, r.Requests()); diff != "" {
-					t.Errorf("requests (-want +got):\n%s", diff)
-				}
-				if lines := r.lines(); lines != nil {
-					t.Errorf("log: %v, want nothing", lines)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := follow(t, newPipes(), prepared)
+		want := []apiserver.Node{node("uid-1", "mode", "af")}
+		r.expect(t, want...)
+		for range 10 {
+			r.Set(name, "uid-1", map[string]string{"mode": "af"}) // a heartbeat
+			synctest.Wait()
+		}
+		r.Set("worker-4", "uid-x", map[string]string{"mode": "region"})
+		r.expect(t, want...)
+		r.Set(name, "uid-1", map[string]string{"mode": "region"})
+		want = append(want, node("uid-1", "mode", "region"))
+		r.expect(t, want...)
+		r.Delete(name)
+		want = append(want, absent)
+		r.expect(t, want...)
+		r.Set(name, "uid-2", map[string]string{})
+		want = append(want, node("uid-2"))
+		r.expect(t, want...)
+		r.Delete(name)
+		r.Set(name, "uid-3", map[string]string{})
+		want = append(want, node("uid-3"))
+		r.expect(t, want...)
+		if diff := cmp.Diff([]string{"list", "watch"}, r.Requests()); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		if lines := r.lines(); lines != nil {
+			t.Errorf("log: %v, want nothing", lines)
+		}
+	})
 }
 
 // The same over TCP, where the kernel and not a pipe carries it.
@@ -101,18 +94,17 @@ func TestFollowNoNode(t *testing.T) {
 	})
 }
 
-// A watch that the server ends goes on where it was, after no list.
+// A watch that the server ends is followed by another one. A change in between is found.
 func TestWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newPipes(), prepared)
 		after(time.Minute)
-		r.Bookmark()
-		synctest.Wait()
 		r.HangUp()
-		after(time.Second)
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
-		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
-		if diff := cmp.Diff([]string{"list", "watch 1001", "watch 1002"}, r.Requests()); diff != "" {
+		after(time.Second)
+		r.Set(name, "uid-1", map[string]string{"mode": "single"})
+		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"), node("uid-1", "mode", "single"))
+		if diff := cmp.Diff([]string{"list", "watch", "list", "watch"}, r.Requests()); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		if lines := r.lines(); lines != nil {
@@ -121,37 +113,47 @@ func TestWatchEnds(t *testing.T) {
 	})
 }
 
-// A watch in which nothing happens is begun anew within 11 minutes, by the server
-// or by us.
+// A watch without a complete event is ended within 11 minutes, by the server or by the client.
+// Then a list returns the state.
 func TestWatchThatNeverSends(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		fault simapiserver.Fault
-	}{{"server ends it", nil}, {"server does not", watches(say("", hang))}} {
+	}{
+		{"server ends it", nil},
+		{"server does not", watches(say("", hang))},
+		{"half an event", watches(say(`{"type":"MODIFIED","object":`+item, hang))},
+		{"event that drips", watches(say(`{"type":"MODIFIED","object":`+item+`,"x":"`, drip))},
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
 				after(61 * time.Minute)
-				if n := len(r.Requests()) - 1; n < 6 || n > 13 {
+				if n := len(r.Requests()) / 2; n < 6 || n > 13 {
 					t.Errorf("%d watches in 61 minutes, want one for each 5 to 10", n)
 				}
-				if slices.Contains(r.Requests()[1:], "list") || r.lines() != nil {
-					t.Errorf("requests %v, log %v; want only watches, and nothing", r.Requests(), r.lines())
+				if lines := r.lines(); lines != nil {
+					t.Errorf("log: %v, want nothing", lines)
 				}
 			})
 		})
 	}
 }
 
-// History that is gone is read again from the list, and is no trouble.
+// A watch whose history is no longer there ends, and is no trouble.
 func TestHistoryGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newPipes(), prepared)
-		after(time.Minute)
+		gone := func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Minute):
+				say(`{"type":"ERROR","object":{"kind":"Status","code":410}}`, nil)(w, r)
+			}
+		}
+		r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseFault(watches(say("", gone))) })
+		after(time.Second)
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
-		r.Compact()
-		r.HangUp()
-		after(time.Minute)
+		after(2 * time.Minute)
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
 		if n := len(r.Requests()); n > 6 || r.lines() != nil {
 			t.Errorf("requests %v, log %v; want few, and nothing", r.Requests(), r.lines())
@@ -159,19 +161,55 @@ func TestHistoryGone(t *testing.T) {
 	})
 }
 
-// A rotated token is read again, in silence.
+// A rotated token is read again, before the old one expires.
 func TestTokenRotated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newPipes(), prepared)
-		after(time.Minute)
-		r.write(t, "token", "token-2")
-		r.UseToken("token-2")
+		synctest.Wait()
+		for i := range 5 {
+			token := fmt.Sprint("token-", i+2)
+			r.write(t, "token", token) // as the kubelet does, at 80 % of the token's life
+			after(2 * time.Minute)
+			r.UseToken(token)
+			r.HangUp()
+			after(time.Second)
+		}
+		r.Set(name, "uid-1", map[string]string{"mode": "region"})
+		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
+		if lines := r.lines(); lines != nil {
+			t.Errorf("log: %v, want nothing", lines)
+		}
+	})
+}
+
+// Files that cannot be read are logged, and the last contents stay in use.
+func TestFilesUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := eventtest.Observed(t)
+		apiserver.UseLogger(zap.New(core))
+		defer apiserver.UseLogger(zap.NewNop())
+		r := follow(t, newPipes(), prepared)
+		synctest.Wait()
+		for _, file := range []string{"token", "ca.crt"} {
+			if err := os.Remove(filepath.Join(r.account, file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after(6 * time.Minute)
 		r.HangUp()
 		after(time.Second)
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
 		if lines := r.lines(); lines != nil {
 			t.Errorf("log: %v, want nothing", lines)
+		}
+		var messages []string
+		for _, l := range logs.FilterField(event.LibraryLog).FilterLevelExact(zap.WarnLevel).All() {
+			messages = append(messages, l.Message)
+		}
+		all := strings.Join(messages, "\n")
+		if !strings.Contains(all, "Unable to rotate token") || !strings.Contains(all, "Failed to read CA data from file") {
+			t.Errorf("lines of client-go:\n%s", all)
 		}
 	})
 }
@@ -197,8 +235,8 @@ func TestTokenRefused(t *testing.T) {
 	})
 }
 
-// A CA that the certificate is not of is said, and taken up when it is replaced.
-func TestCARotated(t *testing.T) {
+// A CA that did not sign the server's certificate is logged, and replaced while it runs.
+func TestCARefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var good string
 		r := follow(t, newPipes(), func(r *rig) {
@@ -210,12 +248,55 @@ func TestCARotated(t *testing.T) {
 		after(10 * time.Minute)
 		r.expect(t)
 		r.write(t, "ca.crt", good)
-		after(time.Hour)
+		after(2 * time.Minute)
 		r.expect(t, node("uid-1", "mode", "af"))
 		if diff := cmp.Diff([]string{"api.lost", "api.recovered"}, r.lines()); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// A server has a certificate of another CA after a restart. If both CAs are in the file by then,
+// that is not noticed; else it works again soon after the file has been replaced.
+func TestCARotated(t *testing.T) {
+	cert, key := certificate(t)
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name          string
+		before, after time.Duration // the restart of the server: time since the change of the file, or until it
+		want          []string
+	}{
+		{"long before the restart", 6 * time.Minute, 0, nil},
+		{"just before the restart", time.Second, 0, []string{"api.lost", "api.recovered"}},
+		{"after the restart", 0, 3 * time.Minute, []string{"api.lost", "api.recovered"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := follow(t, newPipes(), prepared)
+				after(time.Minute)
+				change := func() { r.write(t, "ca.crt", string(r.CA())+cert) }
+				if tc.after == 0 {
+					change()
+				}
+				after(tc.before)
+				r.UseCertificate(pair)
+				after(tc.after)
+				if tc.after > 0 {
+					r.expect(t, node("uid-1", "mode", "af"))
+					change()
+				}
+				r.Set(name, "uid-1", map[string]string{"mode": "region"})
+				after(time.Minute + 20*time.Second) // up to 30 s until the next attempt, and 45 s of a watch
+				r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
+				if diff := cmp.Diff(tc.want, r.lines()); diff != "" {
+					t.Errorf("log (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 func TestNodeName(t *testing.T) {

@@ -14,44 +14,47 @@ import (
 
 const (
 	maxRefusal = 64 << 10    // bytes of the body of a refusal that are read
-	maxWords   = 300         // bytes of it that are repeated
-	maxRetry   = time.Minute // the longest Retry-After that is heeded
+	maxWords   = 300         // bytes of it that are logged
+	maxRetry   = time.Minute // the longest Retry-After that is obeyed
 )
 
-// What an error of a [Writer] may be, for [errors.Is].
+// These are the kinds of errors of a [Writer], for [errors.Is].
 var (
 	ErrNotFound     = errors.New("no such object")
-	ErrExists       = errors.New("there is one of that name")
+	ErrExists       = errors.New("an object of that name exists")
 	ErrUnauthorized = errors.New("the token or certificate is not accepted") // it may be renewed
 	ErrForbidden    = errors.New("the account has no right to do this")      // it may get it
 	ErrEnding       = errors.New("the namespace is being deleted")
-	ErrRefused      = errors.New("refused, and will be each time")
+	ErrRefused      = errors.New("refused, and will be refused at each attempt")
 )
 
 // refusal is an answer other than 200 and 201.
 type refusal struct {
-	code    int
-	ending  bool          // because the namespace is being deleted
-	words   string        // what the server says about it
-	retry   time.Duration // what it asks us to wait
-	account string        // what the account needs, where that is the matter
+	code   int
+	ending bool          // because the namespace is being deleted
+	words  string        // the server's message
+	needs  string        // what the account needs
+	retry  time.Duration // the server's Retry-After
 }
 
 func (r *refusal) Error() string {
-	text := strconv.Itoa(r.code)
-	if name := http.StatusText(r.code); name != "" {
-		text += " " + name
-	}
+	text := strings.TrimSpace(strconv.Itoa(r.code) + " " + http.StatusText(r.code))
 	if r.words != "" {
 		text += ": " + r.words
 	}
-	if r.account != "" {
-		text += " (" + r.account + ")"
+	if r.needs != "" {
+		text += " (" + r.needs + ")"
 	}
 	return text
 }
 
-// Is says what a refusal is.
+// final are the codes of answers that do not depend on the time.
+var final = []int{
+	http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusGone,
+	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
+}
+
+// Is reports whether the refusal is of the kind of target.
 func (r *refusal) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -70,34 +73,29 @@ func (r *refusal) Is(target error) bool {
 	return false
 }
 
-// final are the answers that do not depend on the time.
-var final = []int{
-	http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusGone,
-	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
-}
-
-// retryAfter is how long the server asks us to wait.
-func retryAfter(err error) time.Duration {
-	if refused, ok := errors.AsType[*refusal](err); ok {
-		return refused.retry
-	}
-	return 0
-}
-
-// refusedBy reads what the server says: a Status object or, of a proxy, text.
-func refusedBy(answer *http.Response) *refusal {
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // what arrived is enough
+// readRefusal reads the answer to c: a Status object or, from a proxy, text.
+func readRefusal(answer *http.Response, c call) *refusal {
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // the part that arrived is enough
 	r := parseRefusal(answer.StatusCode, body)
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		r.retry = min(time.Duration(min(seconds, 3600))*time.Second, maxRetry)
+	}
+	switch {
+	case errors.Is(r, ErrUnauthorized):
+		r.needs = ErrUnauthorized.Error()
+	case errors.Is(r, ErrForbidden):
+		r.needs = fmt.Sprintf("the account needs the verb %s on %s, in a ClusterRole", c.verb, c.resource)
+		if c.resource == "nodes" {
+			r.needs += ", or --node-annotation=false"
+		}
 	}
 	return r
 }
 
 func parseRefusal(code int, body []byte) *refusal {
 	var status struct {
-		object
-		Details struct{ Causes []struct{ Reason string } }
+		Kind, Message string
+		Details       struct{ Causes []struct{ Reason string } }
 	}
 	r := &refusal{code: code, words: clip(string(body))}
 	if json.Unmarshal(body, &status) != nil || status.Kind != "Status" {
@@ -110,24 +108,10 @@ func parseRefusal(code int, body []byte) *refusal {
 	return r
 }
 
-// clip keeps the beginning of a text of somebody else's, on one line.
+// clip returns the beginning of a text from the server, on one line.
 func clip(text string) string {
 	if len(text) > maxWords {
 		text = strings.ToValidUTF8(text[:maxWords], "") + " …"
 	}
 	return strings.Join(strings.Fields(text), " ")
-}
-
-// needing says what the account lacks for the verb on a resource, where err is a
-// refusal for that.
-func needing(err error, verb, resource string) error {
-	refused, ok := errors.AsType[*refusal](err)
-	switch {
-	case !ok:
-	case refused.code == http.StatusUnauthorized:
-		refused.account = ErrUnauthorized.Error()
-	case refused.code == http.StatusForbidden && !refused.ending:
-		refused.account = fmt.Sprintf("the account needs the verb %s on %s, in a ClusterRole", verb, resource)
-	}
-	return err
 }

@@ -2,7 +2,6 @@ package apiserver_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
-// rig is a stand-in and one who follows the node "worker-3" there.
+// rig is a stand-in, and a client that follows the node "worker-3" there.
 type rig struct {
 	*simapiserver.Server
 	account string // directory of the service account
@@ -43,13 +42,12 @@ const name = "worker-3"
 func follow(t *testing.T, listener *pipes, prepare func(*rig)) *rig {
 	t.Helper()
 	r := &rig{account: t.TempDir(), poke: make(chan struct{}, 1000)}
-	switch {
-	case listener == nil:
+	config := apiserver.Config{ServiceAccount: r.account}
+	if listener == nil {
 		r.Server = simapiserver.Start(nil)
-	case listener.http1:
-		r.Server = simapiserver.StartHTTP1(listener)
-	default:
+	} else {
 		r.Server = simapiserver.Start(listener)
+		config.Dial = listener.dial
 	}
 	t.Cleanup(r.Close)
 	r.write(t, "ca.crt", string(r.CA()))
@@ -58,12 +56,10 @@ func follow(t *testing.T, listener *pipes, prepare func(*rig)) *rig {
 
 	core, logs := eventtest.Observed(t)
 	r.logs = logs
-	client, err := apiserver.Open(apiserver.Config{ServiceAccount: r.account, LookupEnv: inPod(t, r.Address())}, zap.New(core))
+	config.LookupEnv = inPod(t, r.Address())
+	client, err := apiserver.Open(config, zap.New(core))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if listener != nil {
-		client = client.Dialing(listener.dial)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -145,54 +141,23 @@ func node(uid string, annotations ...string) apiserver.Node {
 
 var absent = apiserver.Node{Name: name}
 
-// pipes is a listener within the process: what it carries knows the time of a
-// bubble.
+// pipes is a listener within the process that can cut its connections off.
 type pipes struct {
-	http1  bool // the server shall not speak HTTP/2
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-	muted  atomic.Int32 // connections up to this number carry nothing
-	count  atomic.Int32
-	open   atomic.Int32 // connections that the client has not closed
+	*simapiserver.Pipes
+	muted atomic.Int32 // connections up to this number carry nothing
+	count atomic.Int32
+	open  atomic.Int32 // connections that the client has not closed
 }
 
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+func newPipes() *pipes { return &pipes{Pipes: simapiserver.NewPipes()} }
 
-// oldPipes are for a server that does not speak HTTP/2.
-func oldPipes() *pipes {
-	p := newPipes()
-	p.http1 = true
-	return p
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
+func (p *pipes) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := p.Dial(ctx, network, address)
+	if err != nil {
+		return nil, err
 	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case p.conns <- theirs:
-		p.open.Add(1)
-		return &deaf{Conn: ours, of: p, number: p.count.Add(1)}, nil
-	case <-p.closed:
-		return nil, errors.New("connection refused")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	p.open.Add(1)
+	return &deaf{Conn: conn, of: p, number: p.count.Add(1)}, nil
 }
 
 // mute makes all connections that there are swallow what they should carry.

@@ -7,68 +7,64 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// trouble says once what is the matter, and once that it is over. The zero value
-// with a logger is: all is well.
+// trouble paces attempts that fail, and logs the first failure of each kind and the recovery.
 type trouble struct {
-	log   *zap.Logger
-	since time.Time
-	count int          // failures since
-	said  map[int]bool // kinds since, see [kind]
-	each  func()       // called for each; may be nil
+	log    *zap.Logger
+	count  func() // called for each failure; may be nil
+	pause  backoff.Backoff
+	failed int // failures since all was well
+	since  time.Time
+	logged map[int]bool // kinds since then
 }
 
 func (c *Client) trouble(node string) trouble {
-	return trouble{log: c.log.With(event.Node(node), event.Address(c.Address())), each: c.failed}
+	return trouble{
+		log: c.log.With(event.Node(node), event.Address(c.server.String())), count: c.failed,
+		pause: backoff.Backoff{First: 500 * time.Millisecond, Most: 30 * time.Second},
+	}
 }
 
-// met notes a failure. Of each kind the first is said: who has mended the
-// network still wants to hear that a right is missing.
-func (t *trouble) met(err error, retry time.Duration) {
-	if t.count == 0 {
-		t.since, t.said = time.Now(), map[int]bool{}
+// met notes a failure, and returns the time to wait before the next attempt. A failure of
+// another kind is logged, too: when the network is mended, a right may still be missing.
+func (t *trouble) met(err error) time.Duration {
+	if t.failed == 0 {
+		t.since, t.logged = time.Now(), map[int]bool{}
 	}
-	t.count++
-	if t.each != nil {
-		t.each()
+	t.failed++
+	if t.count != nil {
+		t.count()
 	}
-	if k := kind(err); !t.said[k] {
-		t.said[k] = true
-		message := "api server lost, trying again"
-		if answers(err) {
+	kind, asked := 0, time.Duration(0) // of all that is no answer
+	message := "api server lost, trying again"
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		asked = refused.retry
+		kind = refused.code / 100
+		if kind == 4 {
 			message = "api server refuses, trying again"
 		}
-		t.log.Warn(message, event.APILost, event.Retry(retry), event.Err(err))
-		return
+		if refused.code == http.StatusUnauthorized || refused.code == http.StatusForbidden {
+			kind = refused.code
+		}
 	}
-	t.log.Debug("api server tried again", event.APIRetried, event.Count(t.count), event.Retry(retry), event.Err(err))
+	wait := t.pause.NextAfter(asked)
+	if !t.logged[kind] {
+		t.logged[kind] = true
+		t.log.Warn(message, event.APILost, event.Retry(wait), event.Err(err))
+	} else {
+		t.log.Debug("api server tried again", event.APIRetried, event.Count(t.failed), event.Retry(wait), event.Err(err))
+	}
+	return wait
 }
 
 // passed notes that all is well.
 func (t *trouble) passed() {
-	if t.count > 0 {
-		t.log.Info("api server recovered", event.APIRecovered, event.Count(t.count), event.Lasted(time.Since(t.since)))
+	t.pause.Reset()
+	if t.failed > 0 {
+		t.log.Info("api server recovered", event.APIRecovered, event.Count(t.failed), event.Lasted(time.Since(t.since)))
 	}
-	t.count = 0
-}
-
-// answers says whether the server is there, and refuses for what we are or ask.
-func answers(err error) bool {
-	refused, ok := errors.AsType[*refusal](err)
-	return ok && refused.code/100 == 4
-}
-
-// kind is the status of a refusal by its hundreds, 401 and 403 by themselves,
-// and 0 of all else.
-func kind(err error) int {
-	refused, ok := errors.AsType[*refusal](err)
-	switch {
-	case !ok:
-		return 0
-	case refused.code == http.StatusUnauthorized || refused.code == http.StatusForbidden:
-		return refused.code
-	}
-	return refused.code / 100
+	t.failed = 0
 }

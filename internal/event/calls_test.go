@@ -26,7 +26,7 @@ var ofZap = map[string]bool{
 }
 
 // libraries pass on lines that are not ours.
-var libraries = map[string]bool{"server/grpclog.go": true}
+var libraries = map[string]bool{"server/grpclog.go": true, "internal/apiserver/klog.go": true}
 
 // Each call that logs has a constant message, exactly one event, a level that this
 // may have, and fields that are declared for it. What reading the source cannot tell,

@@ -180,6 +180,6 @@ func itself() []row {
 		{LogDropped, levels(warn),
 			"`count` lines were dropped at this place, because the reader of the log stalled or they could not be written (`error`); lasted_ms: since the first of them",
 			must(count, lasted), may(lostDebug, lostInfo, lostWarn, lostError, trouble)},
-		{LibraryLog, levels(debug, info, warn), "a line of the gRPC library, or of the HTTP server; its message is not ours", nil, nil},
+		{LibraryLog, levels(debug, info, warn), "a line of the libraries gRPC and client-go, or of the HTTP server; its message is not ours", nil, nil},
 	}
 }

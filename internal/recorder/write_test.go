@@ -174,7 +174,7 @@ var misdeeds = []struct {
 	{"429", refuse("", 429, "slow", "Retry-After", "7"), "429 Too Many Requests: slow"},
 	{"500", refuse("", 500, "etcd"), "500 Internal Server Error: etcd"},
 	{"503 that is huge", answer(503, strings.Repeat("x", 5<<20)), "503 Service Unavailable: xxx"},
-	{"pod: garbage", podSays("<html>"), "get pod work/job: API server https://127.0.0.1:6443: not a pod: invalid character"},
+	{"pod: garbage", podSays("<html>"), "get pod work/job: API server https://127.0.0.1:6443: answer: invalid character"},
 	{"pod: huge", podSays(`{"x":"` + strings.Repeat("x", 5<<20)), "get pod work/job: API server https://127.0.0.1:6443: answer: larger than 4194304 bytes"},
 	{"pod: another one", podSays(`{"metadata":{"namespace":"work","name":"jab","uid":"u"}}`), `pod "jab" in "work", uid "u": want work/job, and its uid`},
 	{"pod: no uid", podSays(`{"metadata":{"namespace":"work","name":"job"}}`), "and its uid"},

@@ -172,7 +172,7 @@ func idle(ctx context.Context, binary string) ([]row, error) {
 			return nil, err
 		}
 		if setting.ports == ports {
-			rows = append(rows, row{"resident memory, 32 ports, after a minute", fmt.Sprintf("%.1f MiB", memory), "≤ 20 MiB"})
+			rows = append(rows, row{"resident memory, 32 ports, after a minute", fmt.Sprintf("%.1f MiB", memory), "≤ 24 MiB"})
 		}
 		rows = append(rows, row{fmt.Sprintf("idle CPU, %d ports, default intervals", setting.ports), fmt.Sprintf("%.3f %% of a core", 100*share), setting.aim})
 	}

@@ -41,6 +41,7 @@ var stories = []story{
 	{"operator-upgrade", operatorUpgrade},
 	{"operator-intel", operatorIntel},
 	{"events", kubernetesEvents},
+	{"credentials", credentials},
 	{"logs", readLogs},
 	{"pool", pool},
 }
@@ -53,6 +54,7 @@ const (
 
 	afuID       = "d8424dc4a4a3c413f89e433683f9040b"
 	interfaceID = "ce48969398f05f33946d560708be108a"
+	afResource  = "fpga.intel.com/af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs" // of the two
 )
 
 // plug puts cards into the node, one port each. The first port that the driver finds

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -48,6 +50,42 @@ func kubernetesEvents(s *scene) {
 		"create events": true, "patch events": true, "get pods": true,
 		"list events": false, "list pods": false, "list nodes": false, "get secrets": false, "create pods": false,
 	})
+}
+
+// The API server gets a certificate of another CA and another key for tokens, while the daemon
+// follows the node and writes Events.
+func credentials(s *scene) {
+	s.plug(first)
+	s.step("helm install with events and nodeAnnotation")
+	s.install("events=true", "nodeAnnotation=true")
+	s.offers(s.resource, 1, 1)
+	pid := s.daemonPID()
+	old := s.account("token")
+	s.step("the CA and the key are added: the pod is given both CAs and another token")
+	s.cleanups = append(s.cleanups, func() { s.check(s.UseCredentials(s.ctx, cluster.FirstCredentials)) })
+	s.check(s.UseCredentials(s.ctx, cluster.BothCredentials))
+	await(s, "certificates in ca.crt, and another token", func() ([]any, error) {
+		return []any{strings.Count(s.account("ca.crt"), "BEGIN CERTIFICATE"), s.account("token") != old}, nil
+	}, []any{2, true})
+	s.step("the API server has the new certificate, and accepts no old token")
+	s.check(s.UseCredentials(s.ctx, cluster.NextCredentials))
+	s.step("annotated: followed")
+	_, err := s.Run(s.ctx, "kubectl", "annotate", "--overwrite", "node", cluster.NodeName, modeAnnotation+"=af")
+	s.check(err)
+	s.offers(afResource, 1, 1)
+	s.step("the card breaks: the node is told")
+	s.check(s.power(first)(false))
+	s.told(corev1.ObjectReference{Kind: "Node", Name: cluster.NodeName}, "DeviceUnhealthy", corev1.EventTypeWarning)
+	s.step("by the same process, which has logged that it recovered")
+	same(s, "process", s.daemonPID(), pid)
+	s.logged("api.recovered", nil)
+}
+
+// account returns a file of the service account in the daemon's pod, as its process sees it.
+func (s *scene) account(file string) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/var/run/secrets/kubernetes.io/serviceaccount/%s", s.daemonPID(), file))
+	s.check(err)
+	return string(text)
 }
 
 // told waits for an Event of the daemon about an object that kubectl describe finds it

@@ -90,15 +90,14 @@ const modeAnnotation = "fpga.intel.com/device-plugin-mode"
 // The annotation of the node overrules the mode, through an account that may do no
 // more than that.
 func annotation(s *scene) {
-	const af = "fpga.intel.com/af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs"
 	const region = "fpga.intel.com/region-" + interfaceID
 	s.plug(first)
 	s.step("helm install with nodeAnnotation: mode single")
 	s.install("nodeAnnotation=true")
 	s.offers(s.resource, 1, 1)
 	for _, step := range []struct{ mode, resource, gone string }{
-		{"af", af, s.resource},
-		{"region", region, af},
+		{"af", afResource, s.resource},
+		{"region", region, afResource},
 	} {
 		s.step("annotated: mode %s", step.mode)
 		_, err := s.Run(s.ctx, "kubectl", "annotate", "--overwrite", "node", cluster.NodeName, modeAnnotation+"="+step.mode)

@@ -1,9 +1,7 @@
-// Package simapiserver is a stand-in for the Kubernetes API server, for tests: it
-// lists and watches Node objects, takes Events, knows the uids of pods, all over
-// real HTTPS, checks tokens, and misbehaves on demand. It keeps to what kube-apiserver does: resourceVersions, bookmarks,
-// the event ERROR with code 410 when history is gone, timeoutSeconds, chunked
-// watches, PartialObjectMetadata when it is asked for.
+// Package simapiserver is a stand-in for the Kubernetes API server, for tests: over HTTPS it lists
+// and watches Node objects as PartialObjectMetadata, takes Events, knows the uids of pods, and
+// checks tokens. A [Fault] answers in its place.
 //
-// A [Server] is safe for concurrent use. Each watch has the goroutine that
-// net/http gives it; Close ends them and awaits them.
+// A [Server] is safe for concurrent use. Each watch runs in the goroutine that net/http gives it;
+// Close ends them and waits for them.
 package simapiserver

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Pipes is a listener within the process: what it carries knows the time of a
+// Pipes is a listener within the process: its connections have the time of a
 // bubble of testing/synctest. Make it with [NewPipes].
 type Pipes struct {
 	conns  chan net.Conn
@@ -28,13 +28,13 @@ func (p *Pipes) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the listener: who dials is refused.
+// Close ends the listener. Later dials are refused.
 func (p *Pipes) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return nil
 }
 
-// Addr is what a kubeconfig has to say.
+// Addr returns an address for a kubeconfig.
 func (p *Pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443} }
 
 // Dial connects, whatever the address.

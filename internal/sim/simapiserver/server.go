@@ -2,6 +2,7 @@ package simapiserver
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"encoding/pem"
 	"io"
 	"log"
@@ -13,64 +14,74 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Server is the stand-in. Make it with [Start].
 type Server struct {
 	http *httptest.Server
 
-	mu       sync.Mutex
-	version  int // resourceVersion of the newest change
-	gone     int // history up to here is forgotten
-	nodes    map[string]node
-	history  []change
-	changed  chan struct{} // closes at the next change
-	hangup   chan struct{} // closes when all watches are to end
-	token    string
-	fault    Fault
-	plain    bool
-	requests []string
-	core     core
+	mu          sync.Mutex
+	certificate *tls.Certificate // nil: httptest's own
+	token       string
+	fault       Fault
+	requests    []string
+
+	version int // resourceVersion of the newest change
+	nodes   map[string]node
+	changed chan struct{} // closes at the next change
+	hangup  chan struct{} // closes when all watches are to end
+
+	pods         map[string]string // uid by NAMESPACE/NAME
+	events       []Event           // in the order in which they were made
+	ending, gone map[string]bool   // namespaces that are being deleted, and that do not exist
+	deaf         bool
 }
 
 // Fault answers a request in place of the server; false leaves it to the server.
 type Fault func(http.ResponseWriter, *http.Request) bool
 
+// node is the last change of a node.
 type node struct {
+	kind        string // ADDED, MODIFIED, DELETED
+	version     int
 	uid         string
 	annotations map[string]string
 }
 
-type change struct {
-	version int
-	kind    string // ADDED, MODIFIED, DELETED, BOOKMARK
-	name    string
-	node    node
-}
-
 // Start serves on the listener, or on a free local port when it is nil.
-func Start(listener net.Listener) *Server { return start(listener, true) }
-
-// StartHTTP1 is Start of a server that does not speak HTTP/2.
-func StartHTTP1(listener net.Listener) *Server { return start(listener, false) }
-
-func start(listener net.Listener, http2 bool) *Server {
-	s := &Server{version: 1000, nodes: map[string]node{}, changed: make(chan struct{}), hangup: make(chan struct{}), token: "token-1"}
+func Start(listener net.Listener) *Server {
+	s := &Server{
+		token: "token-1", version: 1000, nodes: map[string]node{}, changed: make(chan struct{}), hangup: make(chan struct{}),
+		pods: map[string]string{}, ending: map[string]bool{}, gone: map[string]bool{},
+	}
 	s.http = httptest.NewUnstartedServer(s)
 	if listener != nil {
 		s.http.Listener.Close()
 		s.http.Listener = listener
 	}
-	s.http.EnableHTTP2 = http2
+	s.http.EnableHTTP2 = true
 	// Tickets are written while a client may be writing too: an unbuffered pipe in
 	// place of TCP would block both.
-	s.http.TLS = &tls.Config{SessionTicketsDisabled: true}
+	s.http.TLS = &tls.Config{SessionTicketsDisabled: true, GetConfigForClient: s.config}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.http.StartTLS()
 	return s
 }
 
-// Close ends every connection and awaits the handlers.
+// config returns the configuration of a connection; nil: that of the server.
+func (s *Server) config(*tls.ClientHelloInfo) (*tls.Config, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.certificate == nil {
+		return nil, nil
+	}
+	config := s.http.TLS.Clone()
+	config.Certificates = []tls.Certificate{*s.certificate}
+	return config, nil
+}
+
+// Close ends every connection and waits for the handlers.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
@@ -79,53 +90,51 @@ func (s *Server) Close() {
 // Address is host:port.
 func (s *Server) Address() string { return s.http.Listener.Addr().String() }
 
-// CA is the certificate that clients must trust, in PEM.
+// CA is the certificate that clients must trust at first, in PEM.
 func (s *Server) CA() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
 }
 
-// UseToken makes this the only token that is let in.
+// UseCertificate gives later connections another certificate, and ends those that exist, as a
+// restart does.
+func (s *Server) UseCertificate(c tls.Certificate) {
+	s.edit(func() { s.certificate = &c })
+	s.http.CloseClientConnections()
+}
+
+// UseToken makes this the only token that is accepted.
 func (s *Server) UseToken(token string) { s.edit(func() { s.token = token }) }
 
-// UseFault sends each request that has a good token to f first; nil: to none.
+// UseFault sends each request with a valid token to f first; nil: to none.
 func (s *Server) UseFault(f Fault) { s.edit(func() { s.fault = f }) }
-
-// UsePlain makes a server that does not know PartialObjectMetadata.
-func (s *Server) UsePlain() { s.edit(func() { s.plain = true }) }
 
 // Set makes or changes a node.
 func (s *Server) Set(name, uid string, annotations map[string]string) {
 	s.edit(func() {
-		kind := "ADDED"
-		if _, old := s.nodes[name]; old {
-			kind = "MODIFIED"
+		kind := "MODIFIED"
+		if old, ok := s.nodes[name]; !ok || old.kind == "DELETED" {
+			kind = "ADDED"
 		}
-		s.nodes[name] = node{uid, maps.Clone(annotations)}
-		s.note(kind, name, s.nodes[name])
+		s.change(name, node{kind: kind, uid: uid, annotations: maps.Clone(annotations)})
 	})
 }
 
 // Delete removes a node.
 func (s *Server) Delete(name string) {
 	s.edit(func() {
-		s.note("DELETED", name, s.nodes[name])
-		delete(s.nodes, name)
+		n := s.nodes[name]
+		n.kind = "DELETED"
+		s.change(name, n)
 	})
 }
 
-// Heartbeat changes a node's status and nothing else.
-func (s *Server) Heartbeat(name string) { s.edit(func() { s.note("MODIFIED", name, s.nodes[name]) }) }
-
-// Bookmark tells every watch the newest resourceVersion, which another object has.
-func (s *Server) Bookmark() { s.edit(func() { s.note("BOOKMARK", "", node{}) }) }
-
-// Compact forgets the history: who comes back with an old resourceVersion hears
-// that it is gone.
-func (s *Server) Compact() {
-	s.edit(func() {
-		s.version++
-		s.gone, s.history = s.version, nil
-	})
+// change is called with the lock held.
+func (s *Server) change(name string, n node) {
+	s.version++
+	n.version = s.version
+	s.nodes[name] = n
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // HangUp ends all watches in good order.
@@ -136,23 +145,12 @@ func (s *Server) HangUp() {
 	})
 }
 
-// Requests are those that had a good token, as "list" or "watch RESOURCEVERSION"
-// of nodes, and of all else as "METHOD NAMESPACE/KIND[/NAME]".
+// Requests returns those that had a valid token: "list" and "watch" of nodes, and all others as
+// "METHOD NAMESPACE/KIND[/NAME]".
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
-}
-
-// said is a request in a few words.
-func said(r *http.Request) string {
-	if within, ok := strings.CutPrefix(r.URL.Path, namespaces); ok {
-		return r.Method + " " + within
-	}
-	if r.FormValue("watch") != "" {
-		return "watch " + r.FormValue("resourceVersion")
-	}
-	return "list"
 }
 
 func (s *Server) edit(change func()) {
@@ -161,46 +159,99 @@ func (s *Server) edit(change func()) {
 	change()
 }
 
-// note is called with the lock held.
-func (s *Server) note(kind, name string, n node) {
-	s.version++
-	s.history = append(s.history, change{s.version, kind, name, n})
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
 // ServeHTTP answers.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	within, namespaced := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/")
+	request := "list"
+	switch {
+	case namespaced:
+		request = r.Method + " " + within
+	case r.FormValue("watch") != "":
+		request = "watch"
+	}
 	s.mu.Lock()
-	token, fault := s.token, s.fault
-	if r.Header.Get("Authorization") == "Bearer "+token {
-		s.requests = append(s.requests, said(r))
+	authorized, fault := r.Header.Get("Authorization") == "Bearer "+s.token, s.fault
+	if authorized {
+		s.requests = append(s.requests, request)
 	}
 	s.mu.Unlock()
 	name, selected := strings.CutPrefix(r.FormValue("fieldSelector"), "metadata.name=")
 	switch {
-	case r.Header.Get("Authorization") != "Bearer "+token:
+	case !authorized:
 		Refuse(w, http.StatusUnauthorized, "Unauthorized")
 	case fault != nil && fault(w, r):
-	case strings.HasPrefix(r.URL.Path, namespaces):
-		s.namespaced(w, r)
+	case namespaced:
+		s.namespaced(w, r, within)
 	case r.Method != http.MethodGet || r.URL.Path != "/api/v1/nodes" || !selected:
 		Refuse(w, http.StatusForbidden, "nodes is forbidden: only this one")
-	case r.FormValue("watch") != "":
+	case !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata"):
+		Refuse(w, http.StatusNotAcceptable, "only PartialObjectMetadata is known here")
+	case request == "watch":
 		s.watch(w, r, name)
 	default:
-		s.list(w, r, name)
+		s.list(w, name)
+	}
+}
+
+func (s *Server) list(w http.ResponseWriter, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	items := []fields{}
+	if n, ok := s.nodes[name]; ok && n.kind != "DELETED" {
+		items = append(items, n.object(name))
+	}
+	write(w, http.StatusOK, fields{
+		"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+		"metadata": fields{"resourceVersion": strconv.Itoa(s.version)}, "items": items,
+	})
+}
+
+// watch sends the newest change of the node after resourceVersion, and each later one; changes in
+// quick succession may be sent as one.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, name string) {
+	from, _ := strconv.Atoi(r.FormValue("resourceVersion"))
+	seconds, _ := strconv.Atoi(r.FormValue("timeoutSeconds"))
+	over := time.NewTimer(time.Duration(seconds) * time.Second)
+	defer over.Stop()
+	w.Header().Set("Content-Type", "application/json;stream=watch")
+	for {
+		s.mu.Lock()
+		changed, hangup, n := s.changed, s.hangup, s.nodes[name]
+		s.mu.Unlock()
+		if n.version > from {
+			_ = json.NewEncoder(w).Encode(fields{"type": n.kind, "object": n.object(name)})
+			from = n.version
+		}
+		_ = http.NewResponseController(w).Flush() // a client that has gone needs no answer
+		select {
+		case <-changed:
+		case <-hangup:
+			return
+		case <-over.C:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+type fields map[string]any
+
+// object returns the node as PartialObjectMetadata.
+func (n node) object(name string) fields {
+	return fields{
+		"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+		"metadata": fields{"name": name, "uid": n.uid, "resourceVersion": strconv.Itoa(n.version), "annotations": n.annotations},
 	}
 }
 
 // Refuse answers with a Status object.
 func Refuse(w http.ResponseWriter, code int, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	write(w, status(code, message))
+	write(w, code, fields{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code})
 }
 
-func number(text string) int {
-	n, _ := strconv.Atoi(text) // 0: from the beginning, as of the API server
-	return n
+func write(w http.ResponseWriter, code int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(value) // a client that has gone needs no answer
 }

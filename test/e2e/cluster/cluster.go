@@ -85,6 +85,9 @@ func (c *Cluster) up(ctx context.Context) error {
 	if err := writePKI(dir("pki")); err != nil {
 		return fmt.Errorf("certificates: %w", err)
 	}
+	if err := FirstCredentials.write(dir("pki")); err != nil {
+		return fmt.Errorf("certificates: %w", err)
+	}
 	if err := writeConfigs(c.Bin); err != nil {
 		return err
 	}

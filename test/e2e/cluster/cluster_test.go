@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"archive/tar"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -48,6 +49,39 @@ func TestPKI(t *testing.T) {
 	}
 	if err := certificate(t, filepath.Join(dir, "apiserver.crt")).VerifyHostname("198.18.1.1"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Each step of a rotation uses files that exist, and trusts what the steps beside it use.
+func TestCredentials(t *testing.T) {
+	dir := t.TempDir()
+	if err := cluster.WritePKI(dir); err != nil {
+		t.Fatal(err)
+	}
+	trusted := map[cluster.Credentials]*x509.CertPool{}
+	served := map[cluster.Credentials]*x509.Certificate{}
+	for _, c := range []cluster.Credentials{cluster.FirstCredentials, cluster.BothCredentials, cluster.NextCredentials} {
+		if err := cluster.WriteCredentials(c, dir); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "now-ca.crt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		trusted[c] = x509.NewCertPool()
+		trusted[c].AppendCertsFromPEM(text)
+		served[c] = certificate(t, filepath.Join(dir, "now-apiserver.crt"))
+		if _, err := tls.LoadX509KeyPair(filepath.Join(dir, "now-apiserver.crt"), filepath.Join(dir, "now-apiserver.key")); err != nil {
+			t.Error(err)
+		}
+	}
+	for before, pool := range trusted {
+		for after, c := range served {
+			_, err := c.Verify(x509.VerifyOptions{Roots: pool})
+			if want := before > cluster.FirstCredentials || after < cluster.NextCredentials; (err == nil) != want {
+				t.Errorf("clients of %d, server of %d: %v, want trusted: %t", before, after, err, want)
+			}
+		}
 	}
 }
 

@@ -72,9 +72,9 @@ func arguments(name string) []string {
 		return []string{
 			"--etcd-servers=" + etcdClient,
 			"--bind-address=" + serviceIP, "--secure-port=443", "--advertise-address=" + nodeIP, "--service-cluster-ip-range=" + serviceNet,
-			"--tls-cert-file=" + pki("apiserver.crt"), "--tls-private-key-file=" + pki("apiserver.key"), "--client-ca-file=" + pki("ca.crt"),
+			"--tls-cert-file=" + pki("now-apiserver.crt"), "--tls-private-key-file=" + pki("now-apiserver.key"), "--client-ca-file=" + pki("ca.crt"),
 			"--service-account-issuer=https://kubernetes.default.svc",
-			"--service-account-key-file=" + pki("sa.pub"), "--service-account-signing-key-file=" + pki("sa.key"),
+			"--service-account-key-file=" + pki("now-sa.pub"), "--service-account-signing-key-file=" + pki("now-sa.key"),
 			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
 			// No kube-proxy: webhooks are reached by the addresses of their pods.
 			"--enable-aggregator-routing=true",
@@ -83,7 +83,7 @@ func arguments(name string) []string {
 		}
 	case "kube-controller-manager":
 		return append(control(name, "10257"), "--use-service-account-credentials=true",
-			"--service-account-private-key-file="+pki("sa.key"), "--root-ca-file="+pki("ca.crt"))
+			"--service-account-private-key-file="+pki("now-sa.key"), "--root-ca-file="+pki("now-ca.crt"))
 	case "kube-scheduler":
 		return control(name, "10259")
 	case "kubelet":

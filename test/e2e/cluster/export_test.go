@@ -7,4 +7,6 @@ var (
 	Ours      = ours
 	Unescape  = unescape
 	LastLines = lastLines
+
+	WriteCredentials = Credentials.write
 )

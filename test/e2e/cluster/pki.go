@@ -23,11 +23,11 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// writePKI writes to dir, as NAME.crt and NAME.key: the authority, ca; a certificate
-// for each of [users]; those with which API server and kubelet serve; and the pair
-// sa.key, sa.pub that signs the tokens of service accounts.
+// writePKI writes to dir, as NAME.crt and NAME.key: what [newServing] writes; a certificate for
+// each of [users]; and that with which the kubelet serves. Below dir/next is what newServing
+// writes for [Cluster.UseCredentials]. trust.crt has both authorities.
 func writePKI(dir string) error {
-	a, err := newAuthority(dir)
+	a, err := newServing(dir)
 	if err != nil {
 		return err
 	}
@@ -36,21 +36,50 @@ func writePKI(dir string) error {
 			return err
 		}
 	}
-	if err := a.issue("apiserver", pkix.Name{CommonName: "kube-apiserver"}, nodeIP, serviceIP); err != nil {
-		return err
-	}
 	if err := a.issue("kubelet-serving", pkix.Name{CommonName: NodeName}, nodeIP); err != nil {
 		return err
 	}
+	if _, err := newServing(filepath.Join(dir, "next")); err != nil {
+		return err
+	}
+	return concatenate(dir, "trust.crt", "ca.crt", "next/ca.crt")
+}
+
+// newServing writes to dir an authority, ca; the certificate with which the API server serves,
+// apiserver; and the pair sa.key, sa.pub that signs the tokens of service accounts.
+func newServing(dir string) (*authority, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	a, err := newAuthority(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.issue("apiserver", pkix.Name{CommonName: "kube-apiserver"}, nodeIP, serviceIP); err != nil {
+		return nil, err
+	}
 	key, err := newKey(filepath.Join(dir, "sa.key"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return writePEM(filepath.Join(dir, "sa.pub"), "PUBLIC KEY", public)
+	return a, writePEM(filepath.Join(dir, "sa.pub"), "PUBLIC KEY", public)
+}
+
+// concatenate writes a file with the contents of others, all below dir.
+func concatenate(dir, name string, from ...string) error {
+	var all []byte
+	for _, file := range from {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			return err
+		}
+		all = append(all, text...)
+	}
+	return os.WriteFile(filepath.Join(dir, name), all, 0o600)
 }
 
 // users are those with a kubeconfig, and who they are to the API server.

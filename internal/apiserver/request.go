@@ -1,0 +1,157 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"k8s.io/client-go/transport"
+	"k8s.io/client-go/util/connrotation"
+)
+
+const (
+	requestWithin = 30 * time.Second // connect; the header of an answer; a whole list
+	maxAnswer     = 4 << 20          // bytes of an answer or an event; etcd holds objects up to 1.5 MiB
+)
+
+// errTooLarge is the error of an answer or an event of more than [maxAnswer] bytes.
+var errTooLarge = fmt.Errorf("larger than %d bytes", maxAnswer)
+
+// transport returns a transport of client-go. It reads the token file again after a minute and
+// the CA file after five, loads the client certificate for each handshake, and pings an HTTP/2
+// connection after 30 s of silence.
+func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error) {
+	config := c.config
+	// The holder is part of the key under which client-go caches transports. A new one makes
+	// it read the files again.
+	config.DialHolder = &transport.DialHolder{Dial: dial}
+	made, err := transport.New(&config)
+	if err != nil {
+		return nil, fmt.Errorf("API server %s: token, CA or client certificate: %w", c.server, err)
+	}
+	return made, nil
+}
+
+// session is a user's own connections to the API server. It belongs to one goroutine.
+type session struct {
+	*Client
+	transport http.RoundTripper // nil: to be made
+	conns     *connrotation.Dialer
+}
+
+// close closes the connections. The next request makes a transport and connections anew.
+func (s *session) close() {
+	s.transport = nil
+	if s.conns != nil {
+		s.conns.CloseAll()
+	}
+}
+
+// call is a request.
+type call struct {
+	verb     string // of the RBAC rule that allows it
+	resource string // likewise
+	path     string
+	query    url.Values
+	body     []byte
+}
+
+// methods are those of the verbs.
+var methods = map[string]string{
+	"list": http.MethodGet, "watch": http.MethodGet, "get": http.MethodGet, "create": http.MethodPost, "patch": http.MethodPatch,
+}
+
+// do makes a request, and returns an answer 200 or 201, whose body the caller closes. For other
+// answers the error is a [*refusal]. It does not follow a redirect, which would get the token.
+func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
+	if s.transport == nil {
+		s.conns = connrotation.NewDialer(s.dial)
+		var err error
+		if s.transport, err = s.Client.transport(s.conns.DialContext); err != nil {
+			return nil, err
+		}
+	}
+	target := s.server.JoinPath(c.path)
+	target.RawQuery = c.query.Encode()
+	request, err := http.NewRequestWithContext(ctx, methods[c.verb], target.String(), bytes.NewReader(c.body))
+	if err != nil {
+		return nil, fmt.Errorf("API server %s: %w", s.server, err)
+	}
+	kind := "PartialObjectMetadata"
+	switch c.verb {
+	case "list":
+		kind = "PartialObjectMetadataList"
+	case "create":
+		request.Header.Set("Content-Type", "application/json")
+	case "patch":
+		request.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	request.Header.Set("Accept", "application/json;as="+kind+";g=meta.k8s.io;v=v1")
+	answer, err := s.transport.RoundTrip(request)
+	if err != nil {
+		s.close() // a CA or a certificate may have been replaced
+		return nil, fmt.Errorf("API server %s: %w", s.server, err)
+	}
+	if answer.StatusCode == http.StatusOK || answer.StatusCode == http.StatusCreated {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	refused := readRefusal(answer, c)
+	if answer.StatusCode == http.StatusUnauthorized {
+		s.close() // the token may have been replaced
+	}
+	return nil, refused
+}
+
+// ask makes a request that may take so long, and reads the JSON object of the answer into to,
+// unless that is nil.
+func (s *session) ask(ctx context.Context, within time.Duration, c call, to any) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	answer, err := s.do(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if to == nil {
+		_, _ = io.CopyN(io.Discard, answer.Body, maxRefusal) // after that the connection can be used again
+		return nil
+	}
+	if err := newDecoder(answer.Body).decode(to); err != nil {
+		return fmt.Errorf("API server %s: answer: %w", s.server, err)
+	}
+	return nil
+}
+
+// decoder reads JSON objects of at most [maxAnswer] bytes, one after the other.
+type decoder struct {
+	limit *io.LimitedReader
+	json  *json.Decoder
+}
+
+func newDecoder(from io.Reader) decoder {
+	limit := &io.LimitedReader{R: from}
+	return decoder{limit, json.NewDecoder(limit)}
+}
+
+func (d decoder) decode(to any) error {
+	d.limit.N = maxAnswer
+	err := d.json.Decode(to)
+	if err != nil && d.limit.N == 0 {
+		return errTooLarge
+	}
+	return err
+}
+
+// isMalformed reports whether err is of a text that arrived and is not the wanted JSON object.
+func isMalformed(err error) bool {
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, kind := errors.AsType[*json.UnmarshalTypeError](err)
+	return syntax || kind || errors.Is(err, errTooLarge)
+}

@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Credentials are those by which pods and the API server know each other.
+type Credentials int
+
+// The steps of a rotation, in their order.
+const (
+	// FirstCredentials are those with which a cluster starts.
+	FirstCredentials Credentials = iota
+
+	// BothCredentials: pods are given both CAs, and tokens that the next key has signed. The API
+	// server has the first certificate, and accepts tokens of both keys.
+	BothCredentials
+
+	// NextCredentials: the API server has a certificate of the next CA, and accepts tokens of the
+	// next key alone.
+	NextCredentials
+)
+
+// files returns the contents of the files pki/now-NAME, as files below pki.
+func (c Credentials) files() map[string][]string {
+	files := map[string][]string{
+		"apiserver.crt": {"apiserver.crt"}, "apiserver.key": {"apiserver.key"}, "ca.crt": {"ca.crt"}, "sa.pub": {"sa.pub"}, "sa.key": {"sa.key"},
+	}
+	if c >= BothCredentials {
+		files["ca.crt"], files["sa.pub"], files["sa.key"] = []string{"ca.crt", "next/ca.crt"}, []string{"sa.pub", "next/sa.pub"}, []string{"next/sa.key"}
+	}
+	if c == NextCredentials {
+		files["apiserver.crt"], files["apiserver.key"], files["sa.pub"] = []string{"next/apiserver.crt"}, []string{"next/apiserver.key"}, []string{"next/sa.pub"}
+	}
+	return files
+}
+
+// write writes the files.
+func (c Credentials) write(pki string) error {
+	for name, from := range c.files() {
+		if err := concatenate(pki, "now-"+name, from...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// UseCredentials restarts the API server, the controller manager and the kubelet with these
+// credentials. The kubelet, which has forgotten the tokens of its pods then, requests others.
+// It returns when the node is ready.
+func (c *Cluster) UseCredentials(ctx context.Context, credentials Credentials) error {
+	for _, name := range []string{"kubelet", "kube-controller-manager", "kube-apiserver"} {
+		if err := c.stop(name); err != nil {
+			return err
+		}
+	}
+	if err := credentials.write(dir("pki")); err != nil {
+		return fmt.Errorf("credentials: %w", err)
+	}
+	if err := c.start("kube-apiserver"); err != nil {
+		return err
+	}
+	if err := c.await(ctx, "API server", c.apiServerReady); err != nil {
+		return err
+	}
+	if err := c.start("kube-controller-manager"); err != nil {
+		return err
+	}
+	want, err := os.ReadFile(dir("pki", "now-ca.crt"))
+	if err != nil {
+		return err
+	}
+	err = c.await(ctx, "CA for pods", func(ctx context.Context) error { // else the kubelet writes it a minute later
+		config, err := c.Client.CoreV1().ConfigMaps("kube-system").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		if err == nil && config.Data["ca.crt"] != string(want) {
+			err = errors.New("ConfigMap kube-root-ca.crt is not up to date")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.start("kubelet"); err != nil {
+		return err
+	}
+	return c.await(ctx, "node", c.nodeReady)
+}
