@@ -63,6 +63,20 @@ func TestDemoCommand(t *testing.T) {
 	}
 }
 
+// Sockets of the daemon need more room in the path than that of the stand-in.
+func TestDemoInALongDirectory(t *testing.T) {
+	dir := t.TempDir() + strings.Repeat("/long", 8)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, "demo")
+	cmd.Env = append(cmd.Env, "TMPDIR="+dir)
+	out, _ := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "set TMPDIR to a shorter one") {
+		t.Errorf("demo: %v, want exit code 1 and advice\n%s", cmd.ProcessState, out)
+	}
+}
+
 // The demo fails if a device is offered again too early.
 func TestDemoSeesHoldThatIsTooShort(t *testing.T) {
 	cfg := config.Defaults()

@@ -11,6 +11,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/server/peers"
 )
 
 // Options are the choices of who runs the demo.
@@ -46,6 +47,10 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 	}
 	defer os.RemoveAll(dir)
 	paths := Kubelet{Dir: filepath.Join(dir, "kubelet"), PodResources: filepath.Join(dir, podResources)}
+	if len(paths.Dir) > peers.MaxDir {
+		return fmt.Errorf("directory of the demo: found %s, a path of %d bytes, want at most %d: set TMPDIR to a shorter one",
+			paths.Dir, len(paths.Dir), peers.MaxDir)
+	}
 	s := &stage{Options: o, out: out, dir: dir, kubeletDir: paths.Dir}
 	if s.node, err = simnode.New(dir); err != nil {
 		return err
