@@ -20,8 +20,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// tree is the source of news about a simulated sysfs tree: a watch on each of
-// its directories. Symlinks are not followed.
+// tree is the source of news about a simulated sysfs tree. It has a watch on each of its
+// directories. Symlinks are not followed.
 type tree struct {
 	root    string
 	log     *zap.Logger
@@ -29,11 +29,11 @@ type tree struct {
 	notify  *notify.Instance // nil while closed
 	seen    seen
 	partial bool  // some directories are not watched, and that was logged
-	starved error // some are not, for want of descriptors or memory: the tree must be opened again
+	starved error // descriptors or memory were short: the tree must be opened again
 }
 
 func (t *tree) open() ([]zap.Field, error) {
-	if err := checkDir(t.root); err != nil {
+	if err := sysfs.CheckDir(t.root); err != nil {
 		return nil, err
 	}
 	t.seen, t.partial, t.starved = newSeen(len(t.root)), false, nil
@@ -71,7 +71,7 @@ func (t *tree) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) erro
 			}
 			t.metrics.InotifyLost(sourceTree)
 			t.log.Warn("inotify events lost", event.InotifyOverflow, event.Path(t.root))
-			if err := t.afresh(SourceOverflow, hint); err != nil {
+			if err := t.reopen(SourceOverflow, hint); err != nil {
 				return err
 			}
 		case ev, ok := <-t.notify.Events():
@@ -89,9 +89,9 @@ func (t *tree) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) erro
 	}
 }
 
-// afresh watches the whole tree anew and has everything looked at: which
-// directories came, went and moved is not known.
-func (t *tree) afresh(source string, hint func(Hint)) error {
+// reopen watches the whole tree again and gives a hint for everything, because it is not known
+// which directories were made, removed and moved.
+func (t *tree) reopen(source string, hint func(Hint)) error {
 	at := time.Now()
 	t.close()
 	if _, err := t.open(); err != nil {
@@ -101,7 +101,7 @@ func (t *tree) afresh(source string, hint func(Hint)) error {
 	return nil
 }
 
-// take judges one event. Each changes something: reading causes none.
+// take handles one event. Reading causes no events, so each is a change.
 func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	at := time.Now()
 	changed := cards{}
@@ -121,13 +121,13 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	t.metrics.InotifyEvent(sourceTree)
 	t.log.Debug("tree event received", event.InotifyEvent, event.Path(ev.Name), event.Action(ev.Op.String()))
 	if moved {
-		// Its watches went along, under names that are wrong now. Taking them
-		// back one by one is no way: fsnotify keeps watches by path and panics
-		// over one whose path another directory has meanwhile.
-		return t.afresh(SourceInotify, hint)
+		// Its watches moved with it and have wrong names now. They cannot be removed
+		// one by one: fsnotify keeps watches by path, and panics if another directory
+		// has that path meanwhile.
+		return t.reopen(SourceInotify, hint)
 	}
 	if fresh {
-		// Again, and for all that is below: it may have come before the watch.
+		// Again, and for all that is below: it may have been made before the watch.
 		below := cards{}
 		t.walk(ev.Name, below)
 		below.hint(hint, at)
@@ -135,8 +135,8 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	return t.starved
 }
 
-// arrived learns what stands at the event's path, and says whether it is a
-// directory that is not watched: a new one, or one whose new mode lets us in.
+// arrived reads the link at the event's path. It reports whether there is a directory that is
+// not watched: a new one, or one that became readable.
 func (t *tree) arrived(ev fsnotify.Event) bool {
 	if !ev.Has(fsnotify.Create | fsnotify.Chmod) {
 		return false
@@ -151,8 +151,8 @@ func (t *tree) arrived(ev fsnotify.Event) bool {
 	return info.IsDir() && !t.seen.dirs[ev.Name]
 }
 
-// walk watches dir and all below it, each before it is read, and puts the cards
-// that they belong to into found. What vanishes meanwhile has its own events.
+// walk watches dir and all directories below it, each before it is read, and adds their cards
+// to found. Files that vanish meanwhile have their own events.
 func (t *tree) walk(dir string, found cards) {
 	found[t.seen.card(dir)] = true
 	if err := t.notify.Add(dir); err != nil {
