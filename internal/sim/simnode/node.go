@@ -18,7 +18,6 @@ type Node struct {
 	Mknod bool
 
 	cards                                  map[string]*plugged // by address
-	spares                                 string              // directory of spare parts, see tree.part
 	directories                            *directories
 	regions, fmes, ports, managers, hwmons numbers
 }
@@ -60,12 +59,10 @@ const (
 // New makes an empty node in dir, which must exist.
 func New(dir string) (*Node, error) {
 	n := &Node{
-		Sys:    filepath.Join(dir, "sys"),
-		Dev:    filepath.Join(dir, "dev"),
-		cards:  make(map[string]*plugged),
-		spares: filepath.Join(dir, "spares"),
-
-		directories: newDirectories(filepath.Join(dir, "directories")),
+		Sys:         filepath.Join(dir, "sys"),
+		Dev:         filepath.Join(dir, "dev"),
+		cards:       make(map[string]*plugged),
+		directories: &directories{dir: filepath.Join(dir, "directories"), deleted: make(map[uint64]bool)},
 	}
 	for _, d := range []string{
 		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),

@@ -2,7 +2,6 @@ package simnode
 
 import (
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -11,10 +10,8 @@ import (
 // tree makes files and links and keeps the first error.
 type tree struct {
 	directories *directories
-
-	err    error
-	made   map[string]bool // directories; to look for each anew is most of the work
-	spares string          // directory of the spare parts of one slot; "": none
+	made        map[string]bool // directories; looking for each again takes most of the time
+	err         error
 }
 
 func (t *tree) dir(path string) {
@@ -51,36 +48,12 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 	}
 }
 
-// part makes a file that is kept as a spare part of the slot, a second name of the
-// same file, for the next card that is plugged in there. A file system may take
-// 100 µs for a new file where thousands have just been deleted (ext4 without a
-// journal: recently_deleted), and a card has some fifty. A part that was written
-// to in place is none any more; a slot shares its parts with no other.
-func (t *tree) part(path, content string) {
-	if t.spares == "" {
-		t.file(path, content)
-		return
-	}
-	spare := filepath.Join(t.spares, fmt.Sprintf("%s-%08x", filepath.Base(path), crc32.ChecksumIEEE([]byte(content))))
-	if text, err := os.ReadFile(spare); err != nil || string(text) != content {
-		if t.err == nil && err == nil {
-			t.err = os.Remove(spare)
-		}
-		t.file(spare, content)
-	}
-	t.dir(filepath.Dir(path))
-	if t.err == nil {
-		t.err = os.Link(spare, path)
-	}
-}
-
 // attribute is a file as a driver shows it: one value and the end of its line.
 type attribute struct{ name, value string }
 
-// attributes makes parts, no two of a slot with the same name and value.
 func (t *tree) attributes(dir string, all ...attribute) {
 	for _, a := range all {
-		t.part(filepath.Join(dir, a.name), a.value+"\n")
+		t.file(filepath.Join(dir, a.name), a.value+"\n")
 	}
 }
 
