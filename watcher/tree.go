@@ -28,24 +28,23 @@ type tree struct {
 	metrics *metrics.Metrics
 	notify  *notify.Instance // nil while closed
 	seen    seen
-	partial bool  // some directories are not watched, and that was logged
-	starved error // descriptors or memory were short: the tree must be opened again
+	broken  error // of a directory that cannot be watched: the tree must be opened again
 }
 
 func (t *tree) open() ([]zap.Field, error) {
 	if err := sysfs.CheckDir(t.root); err != nil {
 		return nil, err
 	}
-	t.seen, t.partial, t.starved = newSeen(len(t.root)), false, nil
+	t.seen, t.broken = newSeen(len(t.root)), nil
 	var err error
 	if t.notify, err = notify.Open(); err != nil {
 		return nil, err
 	}
 	t.walk(t.root, cards{})
-	if t.starved != nil {
-		return nil, t.starved
+	if t.broken != nil {
+		return nil, t.broken
 	}
-	if !t.seen.dirs[t.root] && !t.partial {
+	if !t.seen.dirs[t.root] {
 		return nil, fmt.Errorf("%s vanished: %w", t.root, fs.ErrNotExist)
 	}
 	return []zap.Field{event.Count(len(t.seen.dirs))}, nil
@@ -132,7 +131,7 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 		t.walk(ev.Name, below)
 		below.hint(hint, at)
 	}
-	return t.starved
+	return t.broken
 }
 
 // arrived reads the link at the event's path. It reports whether there is a directory that is
@@ -175,20 +174,13 @@ func (t *tree) walk(dir string, found cards) {
 	}
 }
 
-// unwatched logs once that the tree is not watched completely, mostly for lack of watches.
-// A directory that vanished or denies access is logged at Debug. A shortage of descriptors
-// or memory passes: then the source is lost, and opened again later.
+// unwatched handles a directory that cannot be watched or read. If it vanished or denies access,
+// that is logged at Debug. Otherwise watches, descriptors or memory are used up, and the source
+// is lost until it can be opened again.
 func (t *tree) unwatched(dir string, err error) {
-	if sysfs.OwnTrouble(err) {
-		t.starved = err
-		return
-	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
 		t.log.Debug("directory not watched", event.SourceLost, event.Source("inotify"), event.Path(dir), event.Err(err))
 		return
 	}
-	if !t.partial {
-		t.partial = true
-		t.log.Warn("tree not watched completely", event.SourceLost, event.Source("inotify"), event.Path(dir), event.Err(err), event.Remaining("resync"))
-	}
+	t.broken = err
 }
