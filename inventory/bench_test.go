@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -35,6 +36,7 @@ func benchmarkChange(b *testing.B, cards int) {
 	}
 	cfg := inventory.Config{
 		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: time.Hour, ReadTimeout: time.Minute,
+		Metrics: metrics.New("test"),
 	}
 	cfg.Policy.Families = []inventory.Family{dfl.Family{}}
 	inv := inventory.New(cfg, sysfs.Host{Sys: node.Sys, Dev: node.Dev, Simulated: true}, zap.NewNop())

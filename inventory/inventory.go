@@ -3,12 +3,12 @@ package inventory
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
@@ -45,7 +45,7 @@ type Config struct {
 	TombstoneGrace time.Duration
 	Policy         Policy // at the start; see [Inventory.Use]
 
-	Metrics *metrics.Metrics // nil: nothing is counted
+	Metrics *metrics.Metrics // required
 }
 
 // Inventory publishes the devices of a node. Create it with [New], and run it once.
@@ -56,24 +56,15 @@ type Inventory struct {
 
 	hints   *hints
 	pings   chan struct{}
-	current atomic.Pointer[published]
-}
-
-// published is a snapshot and the channel that is closed when the next one is
-// stored.
-type published struct {
-	Snapshot
-	stale chan struct{}
+	current *latest.Value[Snapshot]
 }
 
 // New returns an inventory whose snapshot is empty (Version 0) until it is run.
 func New(cfg Config, host sysfs.Host, log *zap.Logger) *Inventory {
-	inv := &Inventory{
+	return &Inventory{
 		cfg: cfg, host: host, log: log.Named("inventory"),
-		hints: newHints(), pings: make(chan struct{}),
+		hints: newHints(), pings: make(chan struct{}), current: latest.New(Snapshot{}),
 	}
-	inv.current.Store(&published{stale: make(chan struct{})})
-	return inv
 }
 
 // Hint has a card, or all cards, read again because something may have changed. It never
@@ -89,10 +80,7 @@ func (inv *Inventory) Hint(h Hint) {
 func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 
 // Latest returns the newest snapshot and a channel that is closed when there is a newer one.
-func (inv *Inventory) Latest() (Snapshot, <-chan struct{}) {
-	p := inv.current.Load()
-	return p.Snapshot, p.stale
-}
+func (inv *Inventory) Latest() (Snapshot, <-chan struct{}) { return inv.current.Load() }
 
 // Alive returns nil when the loop takes a ping, or ctx's error if ctx ends before.
 func (inv *Inventory) Alive(ctx context.Context) error {
@@ -206,14 +194,12 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 		n.news = true
 		changes = append(changes, n.reconcile(now)...)
 	}
-	old := inv.current.Load()
+	old, _ := inv.current.Load()
 	first := n.ready && old.Version == 0
 	if n.ready && n.news {
-		next := &published{stale: make(chan struct{}), Snapshot: Snapshot{
+		inv.current.Store(Snapshot{
 			Version: old.Version + 1, Devices: n.devices, Complete: n.complete, Generation: n.generation, Hinted: n.hinted,
-		}}
-		inv.current.Store(next) // before the channel is closed: a reader must find the new version
-		close(old.stale)
+		})
 		n.copied, n.news, n.hinted = false, false, time.Time{}
 	}
 	inv.report(changes, now)

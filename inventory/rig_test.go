@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -180,7 +181,7 @@ type rig struct {
 
 var testConfig = inventory.Config{
 	ResyncInterval: time.Minute, HealthInterval: 5 * time.Second, RecoveryHold: 10 * time.Second,
-	ReprogramTimeout: time.Minute, ReadTimeout: 2 * time.Second,
+	ReprogramTimeout: time.Minute, ReadTimeout: 2 * time.Second, Metrics: metrics.New("test"),
 }
 
 // start runs an inventory over the families; it ends with the test.

@@ -35,50 +35,41 @@ const annotationHook = "com.intel.fpga.mode"
 // a second at most, and only if CDI is on.
 //
 // Errors: InvalidArgument if a request has no device or one twice, NotFound if a device is not
-// known or gone, FailedPrecondition if one is unhealthy, Unavailable if the CDI spec cannot be
+// listed (any more), FailedPrecondition if one is unhealthy, Unavailable if the CDI spec cannot be
 // written.
 func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	var asked []string
 	for _, c := range r.GetContainerRequests() {
 		asked = append(asked, c.GetDevicesIds()...)
 	}
-	log := p.endpoint.log.With(event.Devices(shorten(asked)), event.Count(len(asked)))
+	e := p.endpoint
+	cfg, log := e.server.cfg, e.log.With(event.Devices(shorten(asked)), event.Count(len(asked)))
 	defer backlog.FlushOnPanic(log)
-	newest, withdraw := p.endpoint.cfg.Allocations.add(p.endpoint.resource, asked, p.endpoint.lists)
-	answer, err := p.allocate(newest, r.GetContainerRequests())
+	newest, err := cfg.Allocations.add(e, r.GetContainerRequests(), asked)
+	answer := &v1beta1.AllocateResponse{}
+	if err == nil {
+		for _, request := range r.GetContainerRequests() {
+			var c *v1beta1.ContainerAllocateResponse
+			if c, err = e.give(newest, request.GetDevicesIds()); err != nil {
+				cfg.Allocations.remove(e.resource, asked)
+				break
+			}
+			answer.ContainerResponses = append(answer.ContainerResponses, c)
+		}
+	}
 	if err != nil {
-		withdraw()
-		p.endpoint.cfg.Metrics.AllocateRefused(p.endpoint.resource)
+		cfg.Metrics.AllocateRefused(e.resource)
 		log.Warn("allocate refused", event.AllocateRefused, event.Reason(status.Convert(err).Message()))
 		return nil, err
 	}
-	p.endpoint.cfg.Metrics.AllocateServed(p.endpoint.resource, len(asked))
+	cfg.Metrics.AllocateServed(e.resource, len(asked))
 	log.Info("allocate served", event.AllocateServed)
 	return answer, nil
 }
 
-// allocate returns the answer for each container, by the newest list.
-func (p *plugin) allocate(newest *list, requests []*v1beta1.ContainerAllocateRequest) (*v1beta1.AllocateResponse, error) {
-	if len(requests) == 0 {
-		return nil, status.Error(codes.InvalidArgument, "no container asks for a device")
-	}
-	if err := p.endpoint.check(newest, requests); err != nil {
-		return nil, err
-	}
-	answer := &v1beta1.AllocateResponse{}
-	for _, request := range requests {
-		c, err := p.give(newest, request.GetDevicesIds())
-		if err != nil {
-			return nil, err
-		}
-		answer.ContainerResponses = append(answer.ContainerResponses, c)
-	}
-	return answer, nil
-}
-
 // give returns the answer for a container that is given these devices, which are listed.
-func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
-	cfg, joined := p.endpoint.cfg, strings.Join(ids, ",")
+func (e *endpoint) give(newest *list, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
+	joined := strings.Join(ids, ",")
 	answer := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{envUnits: joined, envDevices: joined},
 		Annotations: map[string]string{},
@@ -92,8 +83,8 @@ func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateRes
 		}
 		checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
 	}
-	if p.endpoint.injection != nil {
-		names, err := p.endpoint.injection.names(devices)
+	if e.server.injection != nil {
+		names, err := e.server.injection.names(devices)
 		if err != nil {
 			return nil, status.Error(codes.Unavailable, err.Error())
 		}
@@ -105,7 +96,7 @@ func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateRes
 	for _, d := range devices {
 		for _, node := range d.Nodes {
 			answer.Devices = append(answer.Devices, &v1beta1.DeviceSpec{
-				HostPath:      filepath.Join(cfg.HostDevRoot, node),
+				HostPath:      filepath.Join(e.server.cfg.HostDevRoot, node),
 				ContainerPath: path.Join("/dev", node),
 				Permissions:   "rw",
 			})
@@ -115,12 +106,14 @@ func (p *plugin) give(newest *list, ids []string) (*v1beta1.ContainerAllocateRes
 }
 
 // check returns a status with all problems of the requests, or nil. Its code is that of the
-// worst problem. Its length is bounded. It must be called after the allocation has been
-// recorded.
+// worst problem. Its length is bounded.
 func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequest) error {
+	if len(requests) == 0 {
+		return status.Error(codes.InvalidArgument, "no container asks for a device")
+	}
 	// The inventory withholds a device before it asks for its holders, but the conductor may
 	// wait for the kubelet or the end of another endpoint: the list may be older than that.
-	snapshot, _ := e.devices.Latest()
+	snapshot, _ := e.server.devices.Latest()
 	device := func(id string) *inventory.Device {
 		d := newest.Device(id)
 		if d == nil || snapshot.Version <= newest.Version {
@@ -132,7 +125,7 @@ func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequ
 		return d
 	}
 	var empty bool
-	var twice, unknown, left, sick []string
+	var twice, absent, sick []string
 	seen := map[string]bool{}
 	for _, request := range requests {
 		empty = empty || len(request.GetDevicesIds()) == 0
@@ -141,10 +134,8 @@ func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequ
 			switch {
 			case seen[id]:
 				twice = append(twice, id)
-			case d == nil && (newest.Device(id) != nil || e.gone.has(id)):
-				left = append(left, id)
 			case d == nil:
-				unknown = append(unknown, id)
+				absent = append(absent, id)
 			case unhealthy(d):
 				sick = append(sick, id)
 			}
@@ -172,8 +163,7 @@ func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequ
 		problems = append(problems, what+": "+strings.Join(named, ", "))
 	}
 	add(codes.InvalidArgument, "asked for twice", twice)
-	add(codes.NotFound, "not known", unknown)
-	add(codes.NotFound, "gone", left)
+	add(codes.NotFound, "not listed", absent)
 	add(codes.FailedPrecondition, "unhealthy", sick)
 	return status.Error(code, strings.Join(problems, "; "))
 }

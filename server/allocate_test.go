@@ -77,13 +77,13 @@ func TestAllocate(t *testing.T) {
 		{name: "no device", ask: request([]string{"a"}, nil), code: codes.InvalidArgument, text: "a container asks for no device"},
 		{name: "twice", ask: request([]string{"a", "a"}), code: codes.InvalidArgument, text: `asked for twice: "a"`},
 		{name: "twice in two containers", ask: request([]string{"a"}, []string{"a"}), code: codes.InvalidArgument, text: `asked for twice: "a"`},
-		{name: "unknown", ask: request([]string{"a", "0000:3b:00.0"}), code: codes.NotFound, text: `not known: "0000:3b:00.0"`},
-		{name: "empty id", ask: request([]string{""}), code: codes.NotFound, text: `not known: ""`},
-		{name: "gone", ask: request([]string{"f"}), code: codes.NotFound, text: `gone: "f"`},
+		{name: "unknown", ask: request([]string{"a", "0000:3b:00.0"}), code: codes.NotFound, text: `not listed: "0000:3b:00.0"`},
+		{name: "empty id", ask: request([]string{""}), code: codes.NotFound, text: `not listed: ""`},
+		{name: "gone", ask: request([]string{"f"}), code: codes.NotFound, text: `not listed: "f"`},
 		{name: "unhealthy", ask: request([]string{"c"}), code: codes.FailedPrecondition, text: `unhealthy: "c" (afu-dead, port-ap6)`},
 		{name: "everything", ask: request([]string{"c", "f", "g", "g"}, nil), code: codes.InvalidArgument,
-			text: `a container asks for no device; asked for twice: "g"; not known: "g"; gone: "f"; unhealthy: "c" (afu-dead, port-ap6)`},
-		{name: "a long id", ask: request([]string{long}), code: codes.NotFound, text: `not known: "` + long[:100] + `…"`},
+			text: `a container asks for no device; asked for twice: "g"; not listed: "f", "g"; unhealthy: "c" (afu-dead, port-ap6)`},
+		{name: "a long id", ask: request([]string{long}), code: codes.NotFound, text: `not listed: "` + long[:100] + `…"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			plugin, err := k.Plugin(resource)
@@ -129,25 +129,6 @@ func TestAllocateTenThousand(t *testing.T) {
 	}
 }
 
-// The number of removed ids that are kept is bounded.
-func TestGoneIsBounded(t *testing.T) {
-	many := ports(1500)
-	r, k := started(t, append(many, port("z"))...)
-	r.devices.set(port("z"))
-	r.awaitList(k)
-	for id, want := range map[string]string{"05db": "gone", "0000": "not known"} {
-		_, err := k.Allocate(r.ctx, resource, id)
-		if s := status.Convert(err); s.Code() != codes.NotFound || !strings.HasPrefix(s.Message(), want) {
-			t.Errorf("%s: %v, want %s", id, s, want)
-		}
-	}
-	r.devices.set(port("05db"), port("z"))
-	r.awaitList(k)
-	if _, err := k.Allocate(r.ctx, resource, "05db"); err != nil {
-		t.Errorf("a device that returned: %v", err)
-	}
-}
-
 func TestOtherCalls(t *testing.T) {
 	r, k := started(t, port("a"))
 	plugin, err := k.Plugin(resource)
@@ -157,9 +138,6 @@ func TestOtherCalls(t *testing.T) {
 	options, err := plugin.GetDevicePluginOptions(r.ctx, &v1beta1.Empty{})
 	if err != nil || options == nil || options.PreStartRequired || !options.GetPreferredAllocationAvailable {
 		t.Errorf("options: %v, %v", options, err)
-	}
-	if _, err := plugin.PreStartContainer(r.ctx, &v1beta1.PreStartContainerRequest{DevicesIds: []string{"a"}}); err != nil {
-		t.Errorf("pre-start: %v", err)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
 // Allocations has the devices that Allocate has given to containers and that the kubelet's
@@ -50,48 +52,35 @@ func NewAllocations(grace time.Duration) *Allocations {
 // since the channel was read last.
 func (a *Allocations) Added() <-chan struct{} { return a.added }
 
-// add records allocations of these ids and returns the newest list. If the caller refuses
-// them by this list, it must call withdraw, which restores earlier allocations of the same
-// ids. The list is read under the lock: when a device becomes unhealthy or leaves the list,
-// the inventory asks for its holders, and must find this allocation unless Allocate refuses
-// the device.
-func (a *Allocations) add(resource string, ids []string, lists *feed[*list]) (newest *list, withdraw func()) {
-	now := time.Now()
+// add records allocations of these ids, unless the endpoint refuses the requests by its newest
+// list, which is returned. Both are under the lock: when a device becomes unhealthy or leaves the
+// list, the inventory asks for its holders, and must find this allocation unless it is refused.
+func (a *Allocations) add(e *endpoint, requests []*v1beta1.ContainerAllocateRequest, ids []string) (*list, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	newest, _ := e.lists.Load()
+	if err := e.check(newest, requests); err != nil {
+		return nil, err
+	}
+	now := time.Now()
 	a.forget(now)
-	newest, _ = lists.latest()
-	before := make(map[deviceKey]allocation, len(ids))
 	for _, id := range ids {
-		key := deviceKey{resource, id}
-		if _, twice := before[key]; !twice {
-			before[key] = a.served[key]
-		}
-		made := allocation{at: now}
-		if d := newest.Device(id); d != nil {
-			made.nodes = slices.Concat(d.Nodes, d.NodeNumbers)
-		}
-		a.served[key] = made
+		d := newest.Device(id)
+		a.served[deviceKey{e.resource, id}] = allocation{at: now, nodes: slices.Concat(d.Nodes, d.NodeNumbers)}
 	}
 	select {
 	case a.added <- struct{}{}:
 	default: // not read yet
 	}
-	return newest, func() { a.withdraw(before, now) }
+	return newest, nil
 }
 
-// withdraw removes the allocations of one call of add, but not later ones of the same ids.
-func (a *Allocations) withdraw(before map[deviceKey]allocation, added time.Time) {
+// remove removes the allocations of these ids.
+func (a *Allocations) remove(resource string, ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for key, was := range before {
-		switch {
-		case !a.served[key].at.Equal(added):
-		case was.at.IsZero():
-			delete(a.served, key)
-		default:
-			a.served[key] = was
-		}
+	for _, id := range ids {
+		delete(a.served, deviceKey{resource, id})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -27,11 +28,9 @@ const other = "b-com.com/other"
 func quiet(t *testing.T) *server.Server {
 	t.Helper()
 	cfg := server.Defaults()
+	cfg.Metrics = metrics.New("test")
 	cfg.KubeletDir = t.TempDir()
-	s, err := server.New(cfg, &devices{}, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := server.New(cfg, &devices{}, zap.NewNop())
 	return s
 }
 
@@ -129,11 +128,9 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	}
 	defer spec.Close()
 	cfg := server.Defaults()
+	cfg.Metrics = metrics.New("test")
 	cfg.KubeletDir, cfg.CDI = t.TempDir(), spec
-	s, err := server.New(cfg, &devices{}, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := server.New(cfg, &devices{}, zap.NewNop())
 	allocate := s.Offer(t.Context(), resource, port("a"), port("b"))
 
 	release := lockOut(t, filepath.Join(dir, ".fpga.intel.com-fpga.lock"))
@@ -216,11 +213,9 @@ func TestAllocationsCompare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given := server.NewAllocations(time.Minute)
 		cfg := server.Defaults()
+		cfg.Metrics = metrics.New("test")
 		cfg.KubeletDir, cfg.Allocations = t.TempDir(), given
-		s, err := server.New(cfg, &devices{}, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := server.New(cfg, &devices{}, zap.NewNop())
 		device := port("a")
 		device.Nodes, device.NodeNumbers = []string{"dfl-port.0"}, []string{"245:0"}
 		allocate := s.Offer(t.Context(), resource, device)

@@ -1,10 +1,7 @@
 package server
 
 import (
-	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
@@ -13,7 +10,8 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Config holds the settings of a server. Start from [Defaults].
+// Config holds the settings of a server, which must be valid: package config has checked those of
+// the administrator. Start from [Defaults].
 type Config struct {
 	KubeletDir  string // directory of kubelet.sock and of our sockets
 	HostDevRoot string // directory of the device nodes on the host
@@ -36,11 +34,8 @@ type Config struct {
 
 	Allocations *Allocations // the record of the devices that are given out
 
-	Metrics *metrics.Metrics // may be nil
+	Metrics *metrics.Metrics // required
 }
-
-// AllocationGrace is how long an allocation counts if the kubelet names no holder for it.
-const AllocationGrace = time.Minute
 
 // Defaults returns the settings of a real node.
 func Defaults() Config {
@@ -53,37 +48,8 @@ func Defaults() Config {
 		BackoffMin:      100 * time.Millisecond,
 		BackoffMax:      30 * time.Second,
 		PollInterval:    5 * time.Second,
-		Allocations:     NewAllocations(AllocationGrace),
+		Allocations:     NewAllocations(time.Minute),
 
 		AllocationPolicy: prefer.Packed,
 	}
-}
-
-// validate returns an error with the first wrong setting, its value and the allowed values.
-func (c Config) validate() error {
-	if !slices.Contains(prefer.Policies(), string(c.AllocationPolicy)) {
-		return fmt.Errorf("allocation policy %q is not one of %s", c.AllocationPolicy, strings.Join(prefer.Policies(), ", "))
-	}
-	for _, path := range []struct{ name, value string }{
-		{"kubelet directory", c.KubeletDir}, {"host device root", c.HostDevRoot},
-	} {
-		if !filepath.IsAbs(path.value) {
-			return fmt.Errorf("%s %q is not an absolute path", path.name, path.value)
-		}
-	}
-	if n := len(newSocketPath(c.KubeletDir, newSocketOwner())); n > maxSocketPath {
-		return fmt.Errorf("kubelet directory %q: the path of a socket in it has %d bytes, a unix socket allows %d", c.KubeletDir, n, maxSocketPath)
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"retire time", c.RetireAfter}, {"register timeout", c.RegisterTimeout}, {"stream timeout", c.StreamTimeout},
-		{"shortest backoff", c.BackoffMin}, {"longest backoff", c.BackoffMax}, {"poll interval", c.PollInterval},
-	} {
-		if d.value <= 0 {
-			return fmt.Errorf("%s %v is not above 0s", d.name, d.value)
-		}
-	}
-	return nil
 }

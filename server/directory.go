@@ -16,7 +16,9 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/notify"
+	"b-com.com/accelerator-device-plugin/server/peers"
 )
 
 // blindInterval bounds the time between two checks of the directory while it cannot be
@@ -27,41 +29,41 @@ const blindInterval = time.Second
 // have changed: a reader takes the channel first and then checks the files.
 type directory struct {
 	path    string
+	kubelet string // path of kubelet.sock
 	poll    time.Duration
-	changed signal
-	peers   *peers // the other daemons that serve in it
+	changed latest.Signal
+	peers   *peers.Peers // the other daemons that serve in it
 	log     *zap.Logger
 
 	// The rest belongs to run.
 	notify  *notify.Instance // nil: the directory is not watched
-	watched identity         // the directory that is watched; zero: not certain
+	watched identity         // the directory that is watched
 	refused bool             // a refusal of inotify was logged
 }
 
 func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
-	return &directory{path: path, poll: poll, changed: newSignal(), peers: newPeers(path), log: log}
+	return &directory{path: path, kubelet: filepath.Join(path, kubeletSocket), poll: poll, changed: latest.NewSignal(), peers: peers.New(path), log: log}
 }
 
 // run watches until ctx ends.
 func (d *directory) run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	tasks.Go(func() { d.peers.run(ctx, d.changed) })
+	tasks.Go(func() { d.peers.Run(ctx, d.changed) })
 	defer d.detach()
 	for ctx.Err() == nil {
 		wait := d.poll
 		if err := d.attach(); err != nil {
 			wait = min(wait, blindInterval)
 		}
-		d.changed.raise()
+		d.changed.Raise()
 		d.await(ctx, wait)
 	}
 }
 
 // await blocks until something has changed, at most for wait.
 func (d *directory) await(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	over := time.After(wait)
 	var events <-chan fsnotify.Event
 	var failed <-chan error
 	if d.notify != nil {
@@ -71,14 +73,14 @@ func (d *directory) await(ctx context.Context, wait time.Duration) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-over:
 			return
 		case <-failed: // an overflow, for example: watch again
 			d.detach()
 			return
 		case e := <-events:
 			if e.Has(fsnotify.Create) {
-				d.peers.appeared(e.Name)
+				d.peers.Created(e.Name)
 			}
 			if d.concerns(e) {
 				return
@@ -93,7 +95,7 @@ func (d *directory) await(ctx context.Context, wait time.Duration) {
 func (d *directory) concerns(e fsnotify.Event) bool {
 	name := filepath.Base(e.Name)
 	return (e.Has(fsnotify.Create) || e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) &&
-		(name == kubeletSocket || strings.HasPrefix(name, socketPrefix) || e.Name == d.path)
+		(name == kubeletSocket || strings.HasPrefix(name, peers.Prefix) || e.Name == d.path)
 }
 
 // attach watches the present directory. It fails if there is none, or inotify is refused.
@@ -108,7 +110,14 @@ func (d *directory) attach() error {
 	if d.notify != nil && d.notify.Watching() && d.watched == present {
 		return nil
 	}
-	if err := d.rewatch(); err != nil {
+	d.detach()
+	n, err := notify.Open() // a watch cannot be removed from the present instance
+	if err == nil {
+		if err = n.Add(d.path); err != nil {
+			n.Close()
+		}
+	}
+	if err != nil {
 		if !missing(err) && !d.refused {
 			d.refused = true
 			d.log.Warn("watch of the kubelet directory refused", event.SourceLost, event.Source("inotify"), event.Path(d.path), event.Err(err))
@@ -119,27 +128,8 @@ func (d *directory) attach() error {
 		d.refused = false
 		d.log.Info("kubelet directory watched again", event.SourceRecovered, event.Source("inotify"), event.Path(d.path))
 	}
-	if after, err := identify(d.path, fs.ModeDir); err != nil || after != present {
-		return errReplaced // meanwhile: its events count, but the next attach watches again
-	}
-	d.watched = present
-	return nil
-}
-
-var errReplaced = errors.New("replaced while it was looked at")
-
-// rewatch sets the watch on a new instance, because a watch cannot be removed.
-func (d *directory) rewatch() error {
-	d.detach()
-	n, err := notify.Open()
-	if err != nil {
-		return fmt.Errorf("inotify: %w", err)
-	}
-	if err := n.Add(d.path); err != nil {
-		n.Close()
-		return err
-	}
-	d.notify = n
+	// If the directory was replaced meanwhile, the next attach watches again.
+	d.notify, d.watched = n, present
 	return nil
 }
 

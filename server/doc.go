@@ -8,8 +8,7 @@
 //
 //   - The conductor, the goroutine of [Server.Run], follows [Devices.Latest],
 //     sorts the devices by [inventory.Device.OfferedAs], and hands each endpoint its
-//     list through a feed: the newest value and a channel that is closed when it is
-//     stale. An equal list is not handed on. A device that moves to another
+//     list through a [latest.Value]. An equal list is not handed on. A device that moves to another
 //     resource leaves the list of the first before it enters that of the second; a change
 //     of mode moves many devices in the same way. The conductor alone creates endpoints
 //     (with the first device of a resource) and retires them: after [Config.RetireAfter]
@@ -18,7 +17,7 @@
 //     and keeps the reason why the last one ended.
 //   - A session is one registration: a socket of its own with a path that was
 //     never used before, a gRPC server on it, and the streams that the kubelet
-//     opened there. Streams read the endpoint's feed; each sends at its own pace
+//     opened there. Streams read the endpoint's newest list; each sends at its own pace
 //     and none waits for another.
 //   - The injection, a goroutine if CDI is on, writes the content that the conductor has
 //     set to the spec file. Allocate does the same before it returns a CDI name.
@@ -26,8 +25,8 @@
 //     pod-resources API may not show yet. It belongs to the caller, and outlives endpoints.
 //     The inventory decides when such a device may be offered under another name. Until
 //     then the device is unhealthy there, and Allocate refuses it.
-//   - The peers, a goroutine, hold a connection to each socket of other daemons of
-//     ours in the kubelet's directory, and publish when one has gone.
+//   - The package peers reports when another daemon of ours has gone that registered after a
+//     session.
 //   - The directory watch signals all endpoints that something in the kubelet's
 //     directory may have changed. An endpoint takes the channel first and then
 //     checks the files, so it misses no change.
@@ -51,5 +50,5 @@
 //
 // Register, up to [Config.RegisterTimeout], and a stream whose kubelet does not
 // read; each holds up its own goroutine only, and both end at once with the
-// session. The feeds never block.
+// session. Handing over a list never blocks.
 package server

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,23 +13,18 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 // endpoint is one resource: its list of devices, and its registration with the kubelet.
 type endpoint struct {
-	resource   string
-	cfg        Config
-	devices    Devices
-	kubelet    string // path of kubelet.sock
-	directory  *directory
-	reregister signal
-	injection  *injection // the server's; nil: off
-	log        *zap.Logger
+	server   *Server // its settings and parts that all endpoints share
+	resource string
+	log      *zap.Logger
 
-	lists   *feed[*list]
-	sent    *feed[*list] // the newest that a stream has sent, or has skipped because it shows no change
-	gone    gone
+	lists   *latest.Value[*list]
+	sent    *latest.Value[*list]    // the newest that a stream has sent, or has skipped because it shows no change
 	current atomic.Pointer[session] // nil: none
 	problem atomic.Pointer[error]   // reason why there is no session
 
@@ -40,26 +34,20 @@ type endpoint struct {
 	done       chan struct{}
 
 	// The rest belongs to run.
-	absences   map[string]bool // logged reasons why there is no kubelet
-	met        identity        // the kubelet.sock of the last connection
-	superseded *session        // ended by errPeerGone, and serves until it is replaced; nil: none
-	ends       sync.WaitGroup  // of such sessions
+	absent     bool           // it was logged that there is no kubelet
+	met        identity       // the kubelet.sock of the last connection
+	superseded *session       // ended by errPeerGone, and serves until it is replaced; nil: none
+	ends       sync.WaitGroup // of such sessions
 }
 
-func newEndpoint(resource string, cfg Config, devices Devices, d *directory, reregister signal, injection *injection, log *zap.Logger) *endpoint {
+func newEndpoint(s *Server, resource string) *endpoint {
 	e := &endpoint{
-		resource:   resource,
-		cfg:        cfg,
-		devices:    devices,
-		kubelet:    filepath.Join(cfg.KubeletDir, kubeletSocket),
-		directory:  d,
-		reregister: reregister,
-		injection:  injection,
-		log:        log.With(event.Resource(resource)),
-		lists:      newFeed(newList(inventory.Snapshot{}, nil)),
-		sent:       newFeed[*list](nil),
-		done:       make(chan struct{}),
-		absences:   map[string]bool{},
+		server:   s,
+		resource: resource,
+		log:      s.log.With(event.Resource(resource)),
+		lists:    latest.New(newList(inventory.Snapshot{}, nil)),
+		sent:     latest.New[*list](nil),
+		done:     make(chan struct{}),
 	}
 	e.fail(errors.New("not registered yet"))
 	return e
@@ -84,26 +72,23 @@ func (e *endpoint) end() {
 // offer publishes the list of these devices of the snapshot, sorted by id, unless the present
 // list has the same devices. Only the conductor calls it.
 func (e *endpoint) offer(snapshot inventory.Snapshot, devices []*inventory.Device) {
-	old, _ := e.lists.latest()
-	changes := inventory.Changes(old.Devices, devices)
-	if len(changes) == 0 {
-		return
+	old, _ := e.lists.Load()
+	if len(inventory.Changes(old.Devices, devices)) > 0 {
+		e.lists.Store(newList(snapshot, devices))
 	}
-	e.gone.follow(changes)
-	e.lists.publish(newList(snapshot, devices))
 }
 
 // awaitSent blocks until a stream has sent the newest list, or no stream is open, or ctx
 // ends. Only the conductor calls it: no newer list is published meanwhile.
 func (e *endpoint) awaitSent(ctx context.Context) {
-	newest, _ := e.lists.latest()
+	newest, _ := e.lists.Load()
 	for {
 		session := e.current.Load()
 		if session == nil {
 			return
 		}
-		count, ended := session.streams.latest()
-		sent, more := e.sent.latest()
+		count, ended := session.streams.Load()
+		sent, more := e.sent.Load()
 		if count.open == 0 || sent == newest {
 			return
 		}
@@ -118,7 +103,7 @@ func (e *endpoint) awaitSent(ctx context.Context) {
 
 // ready returns nil if the endpoint has no devices, or is registered with a stream open.
 func (e *endpoint) ready() error {
-	if l, _ := e.lists.latest(); len(l.Devices) == 0 {
+	if l, _ := e.lists.Load(); len(l.Devices) == 0 {
 		return nil
 	}
 	if s := e.current.Load(); s != nil {
@@ -140,13 +125,13 @@ func (e *endpoint) run(ctx context.Context) {
 		e.replace(nil)
 		e.ends.Wait()
 	}()
-	retry := backoff.Backoff{First: e.cfg.BackoffMin, Most: e.cfg.BackoffMax}
+	retry := backoff.Backoff{First: e.server.cfg.BackoffMin, Most: e.server.cfg.BackoffMax}
 	for {
-		if !e.awaitDevices(ctx) || !e.awaitKubelet(ctx) {
+		if !e.awaitDevices(ctx) {
 			return
 		}
 		// After the waiting: this session covers the calls of Reregister until now.
-		reregister := e.reregister.next()
+		reregister := e.server.reregister.Next()
 		began := time.Now()
 		replacing := e.superseded != nil
 		tried, err := e.session(ctx, reregister)
@@ -157,7 +142,7 @@ func (e *endpoint) run(ctx context.Context) {
 		lived := time.Since(began)
 		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errPeerGone) ||
 			(lived >= settled || replacing) && (errors.Is(err, errSocketLost) || errors.Is(err, errStreamsEnded))
-		if atOnce || lived >= max(settled, e.cfg.BackoffMax) {
+		if atOnce || lived >= max(settled, e.server.cfg.BackoffMax) {
 			retry.Reset()
 		}
 		var wait time.Duration
@@ -180,10 +165,13 @@ func (e *endpoint) report(err error, wait time.Duration) {
 		e.log.Warn("socket lost", event.SocketLost, event.Retry(wait))
 	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded), errors.Is(err, errHungUp), errors.Is(err, errPeerGone):
 		e.log.Info("registration ended", event.RegistrationEnded, event.Reason(err.Error()), event.Retry(wait))
-	case errors.Is(err, errNoKubelet), errors.Is(err, errUnusable):
-		e.logAbsent(err)
+	case errors.Is(err, errNoKubelet):
+		if !e.absent {
+			e.absent = true
+			e.log.Info("kubelet absent", event.KubeletAbsent, event.Socket(e.server.directory.kubelet), event.Err(err))
+		}
 	default:
-		e.cfg.Metrics.RegistrationFailed(e.resource)
+		e.server.cfg.Metrics.RegistrationFailed(e.resource)
 		e.log.Warn("registration failed", event.RegisterFailed, event.Err(err), event.Retry(wait))
 	}
 }
@@ -191,17 +179,17 @@ func (e *endpoint) report(err error, wait time.Duration) {
 // meet records the kubelet of a connection, and logs that it has restarted if it is another one.
 func (e *endpoint) meet(kubelet identity) {
 	if e.met != kubelet && e.met != (identity{}) {
-		e.cfg.Metrics.KubeletRestarted(e.resource)
+		e.server.cfg.Metrics.KubeletRestarted(e.resource)
 		e.log.Info("kubelet restarted", event.KubeletRestarted)
 	}
 	e.met = kubelet
-	clear(e.absences)
+	e.absent = false
 }
 
 // awaitDevices blocks until the endpoint has devices. It returns false if ctx ends before.
 func (e *endpoint) awaitDevices(ctx context.Context) bool {
 	for {
-		l, stale := e.lists.latest()
+		l, stale := e.lists.Load()
 		if len(l.Devices) > 0 {
 			return true
 		}
@@ -213,60 +201,22 @@ func (e *endpoint) awaitDevices(ctx context.Context) bool {
 	}
 }
 
-// awaitKubelet blocks until there is a kubelet.sock. It returns false if ctx ends before.
-func (e *endpoint) awaitKubelet(ctx context.Context) bool {
-	for {
-		changed := e.directory.changed.next()
-		_, err := identify(e.kubelet, fs.ModeSocket)
-		if err == nil {
-			return true
-		}
-		err = noKubelet(err)
-		e.fail(err)
-		e.logAbsent(err)
-		select {
-		case <-ctx.Done():
-			return false
-		case <-changed:
-		}
-	}
-}
-
-// logAbsent logs once that there is no kubelet, and each other reason once.
-func (e *endpoint) logAbsent(err error) {
-	what := errNoKubelet.Error()
-	if !errors.Is(err, errNoKubelet) {
-		what = err.Error()
-	}
-	if e.absences[what] {
-		return
-	}
-	e.absences[what] = true
-	if errors.Is(err, errNoKubelet) {
-		e.log.Info("kubelet absent", event.KubeletAbsent, event.Socket(e.kubelet), event.Err(err))
-		return
-	}
-	e.cfg.Metrics.RegistrationFailed(e.resource)
-	e.log.Warn("registration failed", event.RegisterFailed, event.Socket(e.kubelet), event.Err(err))
-}
-
 // pause blocks for a backoff. It returns true early if there is another kubelet.sock than the
 // one that was tried, or if Reregister is called.
 func (e *endpoint) pause(ctx context.Context, wait time.Duration, tried identity, reregister <-chan struct{}) bool {
 	if wait == 0 {
 		return false
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	over := time.After(wait)
 	for {
-		changed := e.directory.changed.next()
-		if present, err := identify(e.kubelet, fs.ModeSocket); err == nil && present != tried {
+		changed := e.server.directory.changed.Next()
+		if present, err := identify(e.server.directory.kubelet, fs.ModeSocket); err == nil && present != tried {
 			return true
 		}
 		select {
 		case <-ctx.Done():
 			return false
-		case <-timer.C:
+		case <-over:
 			return false
 		case <-reregister:
 			return true

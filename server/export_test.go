@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/pulse"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/cdi"
@@ -21,7 +22,7 @@ func NewLibraryLog(log *zap.Logger) grpclog.LoggerV2 { return newLibraryLog(log)
 // and no sockets, which cannot be used in a bubble of fake time. It may be called again for the
 // same resource, as after its retirement.
 func (s *Server) Offer(ctx context.Context, resource string, devices ...*inventory.Device) func(ids ...string) error {
-	e := newEndpoint(resource, s.cfg, s.devices, s.directory, s.reregister, s.injection, s.log)
+	e := newEndpoint(s, resource)
 	s.injection.want([]offer.Resource{{Name: resource, Devices: devices}})
 	e.offer(inventory.Snapshot{}, devices)
 	return func(ids ...string) error {
@@ -57,7 +58,7 @@ type Injection struct{ *injection }
 
 // NewInjection returns an Injection for this spec, without content.
 func NewInjection(spec *cdi.Spec) Injection {
-	return Injection{newInjection(spec, nil, nil, zap.NewNop())}
+	return Injection{newInjection(spec, nil, metrics.New("test"), zap.NewNop())}
 }
 
 // Want sets the content of the spec to these devices from the next Settle on.

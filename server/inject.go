@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/cdi"
@@ -26,7 +27,7 @@ type injection struct {
 	log     *zap.Logger
 	metrics *metrics.Metrics
 	hook    *cdi.Hook // of devices that are programmed at the start of a container; nil: none
-	wanted  *feed[[]cdi.Device]
+	wanted  *latest.Value[[]cdi.Device]
 	problem atomic.Pointer[error] // of the last write; nil: the file has the wanted content
 }
 
@@ -35,7 +36,7 @@ func newInjection(spec *cdi.Spec, hook *cdi.Hook, m *metrics.Metrics, log *zap.L
 	if spec == nil {
 		return nil
 	}
-	return &injection{spec: spec, hook: hook, log: log, metrics: m, wanted: newFeed[[]cdi.Device](nil)}
+	return &injection{spec: spec, hook: hook, log: log, metrics: m, wanted: latest.New[[]cdi.Device](nil)}
 }
 
 // want makes the devices of these resources the wanted content. Only the conductor
@@ -58,8 +59,8 @@ func (i *injection) want(resources []offer.Resource) {
 			devices = append(devices, device)
 		}
 	}
-	if now, _ := i.wanted.latest(); !reflect.DeepEqual(now, devices) {
-		i.wanted.publish(devices)
+	if now, _ := i.wanted.Load(); !reflect.DeepEqual(now, devices) {
+		i.wanted.Store(devices)
 	}
 }
 
@@ -69,7 +70,7 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 	look := time.NewTicker(every)
 	defer look.Stop()
 	for {
-		_, stale := i.wanted.latest()
+		_, stale := i.wanted.Load()
 		_ = i.settle() // an error has been logged
 		select {
 		case <-ctx.Done():
@@ -85,7 +86,7 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 // once, and its end.
 func (i *injection) settle() error {
 	for {
-		devices, stale := i.wanted.latest()
+		devices, stale := i.wanted.Load()
 		if devices == nil {
 			return nil // no content yet: the file may be that of a peer
 		}

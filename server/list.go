@@ -1,8 +1,6 @@
 package server
 
 import (
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,35 +51,4 @@ func (l *list) latency() (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Since(l.Hinted), true
-}
-
-// goneLimit bounds the removed ids that an endpoint keeps.
-const goneLimit = 1024
-
-// gone has the ids that were listed and are not listed any more, so that a refusal can tell
-// them from unknown ids. The oldest are dropped first.
-type gone struct {
-	mu  sync.Mutex
-	ids []string // oldest first
-}
-
-// follow adds the devices that left and removes those that returned.
-func (g *gone) follow(changes []inventory.Change) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, c := range changes {
-		if c.New == nil {
-			g.ids = append(g.ids, c.ID)
-		} else if i := slices.Index(g.ids, c.ID); c.Old == nil && i >= 0 {
-			g.ids = slices.Delete(g.ids, i, i+1)
-		}
-	}
-	g.ids = slices.Delete(g.ids, 0, max(0, len(g.ids)-goneLimit))
-}
-
-// has reports whether the id was listed and is not listed any more.
-func (g *gone) has(id string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.Contains(g.ids, id)
 }

@@ -205,7 +205,7 @@ func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
 	await(resource, 5)
 	r.devices.set(sick("a", "moving"), as(otherResource, port("b")), port("e"))
 	for id, want := range map[string]string{
-		"a": `unhealthy: "a" (moving)`, "b": `gone: "b"`, "d": `gone: "d"`, "e": "",
+		"a": `unhealthy: "a" (moving)`, "b": `not listed: "b"`, "d": `not listed: "d"`, "e": "",
 	} {
 		_, err := k.Allocate(r.ctx, resource, id)
 		if got := status.Convert(err).Message(); got != want {

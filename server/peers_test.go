@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,10 +22,7 @@ import (
 // test ends.
 func (r *rig) another() (s *server.Server, end func()) {
 	r.Helper()
-	s, err := server.New(r.cfg, r.devices, zap.NewNop())
-	if err != nil {
-		r.Fatal(err)
-	}
+	s = server.New(r.cfg, r.devices, zap.NewNop())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -339,27 +335,6 @@ func TestPeerEndsAtOnce(t *testing.T) {
 	}
 }
 
-// A peer that refuses connections counts as running until its socket is gone. (The test uses a
-// socket of another type, because permissions do not apply to root.)
-func TestPeerBehindBars(t *testing.T) {
-	r, k := started(t, port("a"))
-	path := filepath.Join(r.cfg.KubeletDir, "accelerator-zzzzzzaaaaaaa.sock")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	<-time.After(time.Second)
-	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("%d registrations, want 1", n)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	r.awaitEvent("resource.registered", 2)
-	r.awaitReady()
-}
-
 // A session ends if the kubelet closes the connection before it has opened a stream.
 func TestHungUpWithoutStream(t *testing.T) {
 	r := newRig(t, nil)
@@ -370,31 +345,4 @@ func TestHungUpWithoutStream(t *testing.T) {
 	k.Behave(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
-}
-
-// A peer that closes each connection at once is dialled again after a pause only.
-func TestPeerHangsUp(t *testing.T) {
-	r, k := started(t, port("a"))
-	l := listenUnix(r, filepath.Join(r.cfg.KubeletDir, "accelerator-zzzzzzaaaaaaa.sock"))
-	var calls atomic.Int32
-	var answering sync.WaitGroup
-	answering.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			calls.Add(1)
-			_ = conn.Close()
-		}
-	})
-	<-time.After(time.Second)
-	_ = l.Close()
-	answering.Wait()
-	if n := calls.Load(); n < 2 || n > 20 {
-		t.Errorf("%d calls in a second, want 2 to 20", n)
-	}
-	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("%d registrations, want 1", n)
-	}
 }

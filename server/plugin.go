@@ -36,31 +36,23 @@ func options() *v1beta1.DevicePluginOptions {
 	return &v1beta1.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
 
-// PreStartContainer does nothing: the options do not request it.
-func (p *plugin) PreStartContainer(context.Context, *v1beta1.PreStartContainerRequest) (*v1beta1.PreStartContainerResponse, error) {
-	return &v1beta1.PreStartContainerResponse{}, nil
-}
-
 // ListAndWatch sends the list, and the newest list after each visible change, until the
 // kubelet or the session ends the stream.
 func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
 	e, opened := p.endpoint, time.Now()
 	defer backlog.FlushOnPanic(e.log)
-	p.session.streams.update(func(s streams) streams { return streams{s.opened + 1, s.open + 1} })
-	e.cfg.Metrics.StreamOpened(e.resource)
+	p.session.streams.Update(func(s streams) streams { return streams{s.opened + 1, s.open + 1} })
+	e.server.cfg.Metrics.StreamOpened(e.resource)
 	e.log.Info("stream opened", event.StreamOpened)
+	why := "ended by the kubelet"
 	defer func() {
-		p.session.streams.update(func(s streams) streams { return streams{s.opened, s.open - 1} })
-		why := "ended by the kubelet"
-		if p.session.isEnding() {
-			why = "ended by us"
-		}
+		p.session.streams.Update(func(s streams) streams { return streams{s.opened, s.open - 1} })
 		e.log.Info("stream closed", event.StreamClosed, event.Lasted(time.Since(opened)), event.Reason(why))
 	}()
 
 	var sent []*inventory.Device
 	for first := true; ; first = false {
-		newest, stale := e.lists.latest()
+		newest, stale := e.lists.Load()
 		changes := inventory.Changes(sent, newest.Devices)
 		if first || slices.ContainsFunc(changes, visible) {
 			if err := stream.Send(newest.message); err != nil {
@@ -69,9 +61,10 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 			e.logSent(newest, changes, first)
 		}
 		sent = newest.Devices
-		e.sent.publish(newest)
+		e.sent.Store(newest)
 		select {
 		case <-p.session.ending:
+			why = event.EndedByUs
 			return nil
 		case <-stream.Context().Done():
 			return stream.Context().Err()
@@ -86,7 +79,7 @@ func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	latency, known := l.latency()
 	// Let grpc write the list first, and the inventory log its changes.
 	runtime.Gosched()
-	e.cfg.Metrics.ListSent(e.resource, latency, known)
+	e.server.cfg.Metrics.ListSent(e.resource, latency, known)
 	line := e.log.Check(zap.InfoLevel, "list sent")
 	if line == nil {
 		return
@@ -119,7 +112,7 @@ func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 // [Config.AllocationPolicy]. An error fails the pod, so it returns one only for a request
 // that cannot be met (InvalidArgument).
 func (p *plugin) GetPreferredAllocation(_ context.Context, r *v1beta1.PreferredAllocationRequest) (*v1beta1.PreferredAllocationResponse, error) {
-	newest, _ := p.endpoint.lists.latest()
+	newest, _ := p.endpoint.lists.Load()
 	listed := make([]prefer.Unit, len(newest.Devices))
 	for i, d := range newest.Devices {
 		listed[i] = prefer.Unit{ID: d.ID, Card: d.PCIAddress, NUMANode: d.NUMANode, Degraded: d.Health == inventory.Degraded}
@@ -129,12 +122,12 @@ func (p *plugin) GetPreferredAllocation(_ context.Context, r *v1beta1.PreferredA
 		var available []string
 		for _, id := range request.GetAvailableDeviceIDs() {
 			// The kubelet may not have received yet that a device is unhealthy.
-			if d := newest.Device(id); d == nil || !unhealthy(d) {
+			if d := newest.Device(id); d != nil && !unhealthy(d) {
 				available = append(available, id)
 			}
 		}
 		ids, err := prefer.Choose(listed, available, request.GetMustIncludeDeviceIDs(),
-			int(request.GetAllocationSize()), p.endpoint.cfg.AllocationPolicy)
+			int(request.GetAllocationSize()), p.endpoint.server.cfg.AllocationPolicy)
 		if err != nil {
 			return nil, status.Error(codes.InvalidArgument, err.Error())
 		}

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,15 +26,15 @@ const (
 // connect connects to the kubelet and returns the identity of the kubelet.sock behind
 // the connection.
 func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.RegisterTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.server.cfg.RegisterTimeout)
 	defer cancel()
 	began := time.Now()
 	for {
-		before, err := identify(e.kubelet, fs.ModeSocket)
+		before, err := identify(e.server.directory.kubelet, fs.ModeSocket)
 		if err != nil {
 			return nil, before, noKubelet(err)
 		}
-		conn, err := dialUnix(ctx, e.kubelet)
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", e.server.directory.kubelet)
 		refused := errors.Is(err, syscall.ECONNREFUSED)
 		switch {
 		case refused && time.Since(before.modified).Abs() < listenGrace && time.Since(began) < listenGrace:
@@ -43,26 +43,23 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 			case <-time.After(dialRetry):
 			}
 			continue
-		case refused, missing(err):
-			return nil, before, noKubelet(err)
 		case err != nil:
-			return nil, before, fmt.Errorf("connecting to the kubelet: %w", err)
+			return nil, before, noKubelet(err)
 		}
 		// If kubelet.sock was replaced just now, the connection may belong to either kubelet.
-		if after, err := identify(e.kubelet, fs.ModeSocket); err == nil && after == before {
+		if after, err := identify(e.server.directory.kubelet, fs.ModeSocket); err == nil && after == before {
 			return conn, before, nil
 		}
 		_ = conn.Close()
 	}
 }
 
-// noKubelet wraps err in errNoKubelet if it means that no kubelet runs, and in errUnusable,
-// which is logged as a warning, if there is another reason.
+// noKubelet wraps err in errNoKubelet if it means that no kubelet runs.
 func noKubelet(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%w: %w", errNoKubelet, err)
 	}
-	return fmt.Errorf("%w: %w", errUnusable, err)
+	return fmt.Errorf("connecting to the kubelet: %w", err)
 }
 
 // register registers our socket for a resource with the kubelet behind the connection. It
@@ -91,12 +88,10 @@ func register(ctx context.Context, conn net.Conn, resource, socket string) error
 // once returns a dialer that returns the connection the first time and then fails, because grpc
 // would connect again by itself, and perhaps to another kubelet.
 func once(conn net.Conn) func(context.Context, string) (net.Conn, error) {
-	var used sync.Once
+	var used atomic.Bool
 	return func(context.Context, string) (net.Conn, error) {
-		err := errors.New("the kubelet has closed the connection")
-		used.Do(func() { err = nil })
-		if err != nil {
-			return nil, err
+		if used.Swap(true) {
+			return nil, errors.New("the kubelet has closed the connection")
 		}
 		return conn, nil
 	}

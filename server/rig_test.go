@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
@@ -100,6 +101,7 @@ func newRig(t testing.TB, edit func(*server.Config)) *rig {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	cfg := server.Defaults()
+	cfg.Metrics = metrics.New("test")
 	cfg.KubeletDir = filepath.Join(dir, "k")
 	cfg.HostDevRoot = "/host/dev"
 	cfg.BackoffMin, cfg.BackoffMax = 5*time.Millisecond, 50*time.Millisecond
@@ -117,9 +119,7 @@ func newRig(t testing.TB, edit func(*server.Config)) *rig {
 	core, logs := eventtest.Observed(t)
 	r.logs = logs
 	log := zap.New(zapcore.RegisterHooks(core, func(zapcore.Entry) error { r.line(); return nil }))
-	if r.Server, err = server.New(cfg, r.devices, log); err != nil {
-		t.Fatal(err)
-	}
+	r.Server = server.New(cfg, r.devices, log)
 	return r
 }
 

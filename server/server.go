@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/pulse"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server/offer"
@@ -31,12 +32,12 @@ type Server struct {
 	devices    Devices
 	log        *zap.Logger
 	directory  *directory
-	reregister signal
+	reregister latest.Signal
 	injection  *injection   // nil: off
 	pulse      *pulse.Pulse // the conductor's
 	generation uint64       // of the newest snapshot; the conductor's
-	// retiring has, by resource, the endpoints that have been retired and may not have ended
-	// yet: their channels are closed then. The conductor's.
+	// retiring has, by resource, the channel that is closed when the endpoint that was retired
+	// last has ended. The conductor's.
 	retiring map[string]chan struct{}
 	ends     sync.WaitGroup // of endpoints
 
@@ -45,13 +46,9 @@ type Server struct {
 	handed    bool                 // a snapshot was handed to the endpoints
 }
 
-// New returns a server, or an error if a setting is wrong. It opens no files, because the
-// kubelet's directory may be created later. Run watches the directory before it reads it, so
-// it misses no change.
-func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
+// New returns a server. It opens no files, because the kubelet's directory may be created later.
+// Run watches the directory before it reads it, so it misses no change.
+func New(cfg Config, devices Devices, log *zap.Logger) *Server {
 	cfg.KubeletDir = filepath.Clean(cfg.KubeletDir)
 	log = log.Named("server")
 	return &Server{
@@ -59,18 +56,18 @@ func New(cfg Config, devices Devices, log *zap.Logger) (*Server, error) {
 		devices:    devices,
 		log:        log,
 		directory:  newDirectory(cfg.KubeletDir, cfg.PollInterval, log),
-		reregister: newSignal(),
+		reregister: latest.NewSignal(),
 		injection:  newInjection(cfg.CDI, cfg.ProgrammingHook, cfg.Metrics, log),
 		pulse:      pulse.New(pulse.Patience),
 		endpoints:  map[string]*endpoint{},
 		retiring:   map[string]chan struct{}{},
-	}, nil
+	}
 }
 
 // Run offers the devices until ctx ends; then it ends every stream and goroutine, removes every
 // socket and returns nil. It must be called once.
 func (s *Server) Run(ctx context.Context) error {
-	removeLeftovers(ctx, s.cfg.KubeletDir, s.log)
+	s.directory.peers.RemoveLeftovers(ctx, s.log)
 	ctx, cancel := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -88,7 +85,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Reregister ends all streams and registers every resource again on a new socket.
-func (s *Server) Reregister() { s.reregister.raise() }
+func (s *Server) Reregister() { s.reregister.Raise() }
 
 // Ready returns nil if there is a first snapshot and every resource that has devices is
 // registered and has a stream open. Otherwise it returns an error with each resource that is
@@ -134,7 +131,7 @@ func (s *Server) Resources() []Resource {
 		e := s.endpoints[name]
 		r := Resource{Name: name, Ready: e.ready()}
 		if session := e.current.Load(); session != nil {
-			count, _ := session.streams.latest()
+			count, _ := session.streams.Load()
 			r.Streams = count.open
 		}
 		all = append(all, r)
@@ -153,16 +150,14 @@ func (s *Server) conduct(ctx context.Context) {
 			seen = snapshot.Version
 			s.hand(ctx, snapshot)
 		}
-		timer := time.NewTimer(s.retire(time.Now()))
+		wait := s.retire(time.Now())
 		s.pulse.Rest()
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		case <-stale:
-		case <-timer.C:
+		case <-time.After(wait):
 		}
-		timer.Stop()
 	}
 }
 
@@ -185,8 +180,9 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 		if !ok {
 			if ended := s.retiring[r.Name]; ended != nil {
 				<-ended // a kubelet takes the end of its streams for the end of the resource
+				delete(s.retiring, r.Name)
 			}
-			e = newEndpoint(r.Name, s.cfg, s.devices, s.directory, s.reregister, s.injection, s.log)
+			e = newEndpoint(s, r.Name)
 			fresh = append(fresh, e)
 			s.cfg.Metrics.ResourceOffered(r.Name)
 		}
@@ -233,7 +229,7 @@ func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, reso
 	}
 	on := map[string]*endpoint{} // by the id of a device
 	for _, e := range s.endpoints {
-		l, _ := e.lists.latest()
+		l, _ := e.lists.Load()
 		for _, d := range l.Devices {
 			on[d.ID] = e
 		}
@@ -266,14 +262,6 @@ func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, reso
 // retire ends the endpoints that have been without devices for [Config.RetireAfter], or are
 // without devices and of an earlier generation. It returns the time until the next may be due.
 func (s *Server) retire(now time.Time) time.Duration {
-	maps.DeleteFunc(s.retiring, func(_ string, ended chan struct{}) bool {
-		select {
-		case <-ended:
-			return true
-		default:
-			return false
-		}
-	})
 	wait := s.cfg.RetireAfter
 	for _, e := range s.endpoints {
 		if e.emptySince.IsZero() {

@@ -198,36 +198,6 @@ func TestUnitWithoutNode(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
-	longest := "/" + strings.Repeat("d", 107-len("/accelerator-.sock")-13-1)
-	for _, tc := range []struct {
-		name string
-		edit func(*server.Config)
-		want string // part of the error; "" = none
-	}{
-		{"nothing", func(*server.Config) {}, ""},
-		{"relative directory", func(c *server.Config) { c.KubeletDir = "x" }, `kubelet directory "x" is not an absolute path`},
-		{"relative root", func(c *server.Config) { c.HostDevRoot = "x" }, `host device root "x" is not`},
-		{"longest directory", func(c *server.Config) { c.KubeletDir = longest }, ""},
-		{"too long directory", func(c *server.Config) { c.KubeletDir = longest + "d" }, `has 108 bytes, a unix socket allows 107`},
-		{"allocation policy", func(c *server.Config) { c.AllocationPolicy = "close" }, `allocation policy "close" is not one of packed, spread`},
-		{"retire time", func(c *server.Config) { c.RetireAfter = 0 }, "retire time 0s"},
-		{"backoff", func(c *server.Config) { c.BackoffMin = -1 }, "shortest backoff -1ns"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			cfg := server.Defaults()
-			tc.edit(&cfg)
-			_, err := server.New(cfg, &devices{}, zap.NewNop())
-			switch {
-			case tc.want == "" && err != nil:
-				t.Errorf("got %v, want no error", err)
-			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
-				t.Errorf("got %v, want an error with %q", err, tc.want)
-			}
-		})
-	}
-}
-
 func TestLeftovers(t *testing.T) {
 	r := newRig(t, nil)
 	dead := filepath.Join(r.cfg.KubeletDir, "accelerator-dead.sock")

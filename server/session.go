@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 )
 
 // The reasons why a session ends. After some of them [endpoint.run] begins the next one at once.
@@ -25,7 +26,6 @@ var (
 	errHungUp          = errors.New("the kubelet has hung up without opening a stream")
 	errNoStream        = errors.New("the kubelet has opened no stream")
 	errNoKubelet       = errors.New("there is no kubelet")
-	errUnusable        = errors.New("the kubelet's socket cannot be used")
 )
 
 const (
@@ -47,7 +47,7 @@ type session struct {
 	server     *grpc.Server
 	served     chan error    // what Serve returned
 	ending     chan struct{} // closed when streams shall end
-	streams    *feed[streams]
+	streams    *latest.Value[streams]
 	registered atomic.Bool
 }
 
@@ -86,7 +86,7 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 	e.current.Store(s)
 	defer e.current.Store(nil)
 
-	registering, cancel := context.WithTimeout(ctx, e.cfg.RegisterTimeout)
+	registering, cancel := context.WithTimeout(ctx, e.server.cfg.RegisterTimeout)
 	answer := make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
@@ -104,6 +104,10 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 	case errors.Is(err, errKubeletReplaced), errors.Is(err, errSocketLost):
 		e.replace(nil)
 	}
+	if !s.registered.Load() && (errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errSocketLost)) {
+		e.server.cfg.Metrics.RegistrationAbandoned(e.resource)
+		e.log.Info("register abandoned", event.RegisterAbandoned, event.Reason(err.Error()))
+	}
 	return kubelet, err
 }
 
@@ -118,7 +122,7 @@ func (e *endpoint) replace(s *session) {
 
 // serve returns a session that serves on a new socket.
 func (e *endpoint) serve() (*session, error) {
-	path := newSocketPath(e.cfg.KubeletDir, e.directory.peers.own)
+	path := e.server.directory.peers.NewSocketPath()
 	made := time.Now()
 	l, err := listen(path)
 	if err != nil {
@@ -135,7 +139,7 @@ func (e *endpoint) serve() (*session, error) {
 			grpc.WaitForHandlers(true)),
 		served:  make(chan error, 1),
 		ending:  make(chan struct{}),
-		streams: newFeed(streams{}),
+		streams: latest.New(streams{}),
 	}
 	v1beta1.RegisterDevicePluginServer(s.server, &plugin{endpoint: e, session: s})
 	go func() { s.served <- s.server.Serve(l) }()
@@ -147,14 +151,13 @@ func (e *endpoint) serve() (*session, error) {
 // Then it blocks until there is a reason to end the session, and returns it.
 func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error, up func()) error {
 	e := s.endpoint
-	timeout := time.NewTimer(e.cfg.StreamTimeout)
+	timeout := time.NewTimer(e.server.cfg.StreamTimeout)
 	defer timeout.Stop()
 	for {
-		changed, left := e.directory.changed.next(), s.listener.left.next()
-		count, stale := s.streams.latest()
-		departed, more := e.directory.peers.departed.latest()
+		changed, left := e.server.directory.changed.Next(), s.listener.left.Next()
+		count, stale := s.streams.Load()
+		gone, more := e.server.directory.peers.Gone(s.made)
 		if err := s.lost(kubelet); err != nil {
-			s.abandon(answer, err)
 			return err
 		}
 		if count.opened > 0 && count.open == 0 {
@@ -163,10 +166,13 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 		if count.open > 0 {
 			up()
 		}
-		if answer == nil {
-			if err := s.invalidated(count, departed); err != nil {
-				return err
-			}
+		if answer == nil && gone {
+			return errPeerGone
+		}
+		// A kubelet up to 1.36 that handles the end of the previous stream late closes this
+		// connection, even before it has opened a stream.
+		if open, closed := s.listener.active(); answer == nil && count.opened == 0 && closed && open == 0 {
+			return errHungUp
 		}
 		select {
 		case <-changed:
@@ -176,14 +182,13 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-reregister:
-			s.abandon(answer, errReregister)
 			return errReregister
 		case err := <-s.served:
 			s.served <- err
 			return fmt.Errorf("serving %s: %w", s.path, err)
 		case <-timeout.C:
 			if answer == nil && count.opened == 0 {
-				return fmt.Errorf("%w within %v", errNoStream, e.cfg.StreamTimeout)
+				return fmt.Errorf("%w within %v", errNoStream, e.server.cfg.StreamTimeout)
 			}
 		case err := <-answer:
 			if err != nil {
@@ -191,8 +196,8 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 			}
 			answer = nil
 			s.registered.Store(true)
-			timeout.Reset(e.cfg.StreamTimeout)
-			e.cfg.Metrics.Registered(e.resource)
+			timeout.Reset(e.server.cfg.StreamTimeout)
+			e.server.cfg.Metrics.Registered(e.resource)
 			e.log.Info("resource registered", event.ResourceRegistered, event.Socket(s.path))
 		}
 	}
@@ -200,7 +205,7 @@ func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan 
 
 // lost returns an error if the kubelet was replaced or our socket is gone.
 func (s *session) lost(kubelet identity) error {
-	if present, err := identify(s.endpoint.kubelet, fs.ModeSocket); err == nil && present != kubelet {
+	if present, err := identify(s.endpoint.server.directory.kubelet, fs.ModeSocket); err == nil && present != kubelet {
 		return errKubeletReplaced
 	}
 	if _, err := os.Lstat(s.path); missing(err) {
@@ -209,32 +214,9 @@ func (s *session) lost(kubelet identity) error {
 	return nil
 }
 
-// invalidated returns an error if the kubelet may have dropped the registration since it
-// answered.
-func (s *session) invalidated(count streams, departed departure) error {
-	if departed.invalidates(s.made) {
-		return errPeerGone
-	}
-	// A kubelet up to 1.36 that handles the end of the previous stream late closes this
-	// connection, even before it has opened a stream.
-	if open, closed := s.listener.active(); count.opened == 0 && closed && open == 0 {
-		return errHungUp
-	}
-	return nil
-}
-
-// abandon logs that the session does not wait for the kubelet's answer any more, if there was
-// none.
-func (s *session) abandon(answer <-chan error, why error) {
-	if answer != nil {
-		s.endpoint.cfg.Metrics.RegistrationAbandoned(s.endpoint.resource)
-		s.endpoint.log.Info("register abandoned", event.RegisterAbandoned, event.Reason(why.Error()))
-	}
-}
-
 // ready returns nil when the session is registered with a stream open.
 func (s *session) ready() error {
-	switch count, _ := s.streams.latest(); {
+	switch count, _ := s.streams.Load(); {
 	case !s.registered.Load():
 		return errors.New("the kubelet has not answered the registration yet")
 	case count.opened == 0:
@@ -243,16 +225,6 @@ func (s *session) ready() error {
 		return errStreamsEnded
 	}
 	return nil
-}
-
-// isEnding reports whether the session is ending its streams.
-func (s *session) isEnding() bool {
-	select {
-	case <-s.ending:
-		return true
-	default:
-		return false
-	}
 }
 
 // end ends the streams, waits for them, and removes the socket. GracefulStop would wait for the
@@ -264,9 +236,7 @@ func (s *session) isEnding() bool {
 // own; end takes twice that at most.
 func (s *session) end() {
 	close(s.ending)
-	patience := time.NewTimer(drainTimeout)
-	defer patience.Stop()
-	s.listener.awaitClosed(patience.C)
+	s.listener.awaitClosed(time.After(drainTimeout))
 	_ = s.listener.Close() // a connection that is cut now cannot be made again
 	s.listener.cutSilent()
 	stopped := make(chan struct{})
@@ -274,12 +244,9 @@ func (s *session) end() {
 		defer close(stopped)
 		s.server.GracefulStop()
 	}()
-	timer := time.NewTimer(drainTimeout)
-	defer timer.Stop()
 	select {
 	case <-stopped:
-	case <-timer.C:
-		s.listener.cut()
+	case <-time.After(drainTimeout):
 		s.server.Stop()
 		<-stopped
 	}

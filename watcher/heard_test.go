@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -170,7 +171,7 @@ func simulated(t *testing.T) watcher.Config {
 	dir := t.TempDir()
 	cfg := watcher.Config{
 		Host:  sysfs.Host{Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Simulated: true},
-		Nodes: []string{"dfl-", "intel-fpga-"},
+		Nodes: []string{"dfl-", "intel-fpga-"}, Metrics: metrics.New("test"),
 	}
 	mkdir(t, cfg.Host.Sys)
 	mkdir(t, cfg.Host.Dev)

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -144,7 +145,7 @@ func TestUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can provoke the uevent that nobody is to hear")
 	}
-	cfg := watcher.Config{Host: sysfs.Host{Sys: "/sys", Dev: "/dev"}, Subsystems: []string{"mem"}}
+	cfg := watcher.Config{Host: sysfs.Host{Sys: "/sys", Dev: "/dev"}, Subsystems: []string{"mem"}, Metrics: metrics.New("test")}
 	opened := make(chan *heard)
 	go func() {
 		defer close(opened)

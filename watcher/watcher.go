@@ -23,7 +23,7 @@ type Config struct {
 	Subsystems []string   // uevent subsystems beside platform, pci, fpga_region, fpga_manager, fpga
 	Nodes      []string   // prefixes of the names of nodes that matter, e.g. "dfl-"
 
-	Metrics *metrics.Metrics // nil: nothing is counted
+	Metrics *metrics.Metrics // required
 }
 
 // Hint names the place where something may have changed. If Card and Node are empty, that is

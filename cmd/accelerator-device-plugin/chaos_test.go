@@ -16,6 +16,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -130,8 +131,8 @@ func lastWords(t *testing.T) *zap.Logger {
 
 // runWithEar runs the daemon with the test's source of hints. stop ends it.
 func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.Inventory, stop func()) {
-	watched := watching(cfg)
-	settings := server.Defaults()
+	watched, settings := watching(cfg, metrics.New("test")), server.Defaults()
+	settings.Metrics = watched.Metrics
 	settings.Allocations = server.NewAllocations(100 * time.Millisecond)
 	source := holderSource{socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: policyOf(cfg).Owns, given: settings.Allocations}
 	watched.Holders, watched.Record = source.ask, source.record()
@@ -146,10 +147,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	// A stream that is cut before it arrives looks like none that was opened.
 	settings.StreamTimeout = time.Second
 	settings.RetireAfter = 200 * time.Millisecond
-	srv, err := server.New(settings, node.inventory, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := server.New(settings, node.inventory, log)
 	ctx, cancel := context.WithCancel(t.Context())
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error {

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/demo"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
@@ -56,6 +57,6 @@ func demoDaemon(cfg config.Config) demo.Daemon {
 	return func(ctx context.Context, node *simnode.Node, kubelet demo.Kubelet, log io.Writer) error {
 		cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, node.Dev
 		cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = kubelet.Dir, kubelet.PodResources, ""
-		return (&service{cfg: cfg, log: newLogger(cfg, log)}).serve(ctx)
+		return (&service{cfg: cfg, log: newLogger(cfg, log), metrics: metrics.New(buildVersion())}).serve(ctx)
 	}
 }

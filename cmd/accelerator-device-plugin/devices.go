@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -61,7 +62,7 @@ A card that is bad is printed as such; that is no failure.`,
 
 func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
 	policy := policyOf(cfg)
-	watched := watching(cfg)
+	watched := watching(cfg, metrics.New(buildVersion()))
 	asked := time.Now()
 	holders, unknown := askHolders(cmd.Context(), cfg.PodResourcesSocket, holdersPatient)
 	if unknown == nil {

@@ -192,7 +192,7 @@ func TestHangupReadsTheFileAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := startDaemon(t, func(c *config.Config) { c.Exclude, c.Severity = loader.Config.Exclude, loader.Config.Severity })
-	d.again = func() (config.Config, []string, error) { return loader.Again(os.LookupEnv) }
+	d.again = loader.Again
 	d.do(d.node.Plug(cardA))
 	d.await("port 1 excluded", health{"3b:00.0": true, "3b:00.0-p1": false})
 

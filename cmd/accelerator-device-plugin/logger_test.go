@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
 // SIGUSR1 switches level debug on and off while the daemon runs, at any level, and the switch is
@@ -87,7 +88,7 @@ func TestTime(t *testing.T) {
 		{time.FixedZone("", -8*3600), "2026-11-21T12:56:34.460000000-08:00"},
 	} {
 		var out bytes.Buffer
-		log := openLog(config.Defaults(), &out, nil)
+		log := openLog(config.Defaults(), &out, metrics.New("test"))
 		log.WithOptions(zap.WithClock(clock{at.In(test.zone)})).Info("daemon stopped", event.DaemonStopped)
 		log.close()
 		var line struct{ Time string }
@@ -101,7 +102,7 @@ func TestTime(t *testing.T) {
 // line.
 func TestRepeatedTroubleIsCounted(t *testing.T) {
 	var out bytes.Buffer
-	log := openLog(config.Defaults(), &out, nil)
+	log := openLog(config.Defaults(), &out, metrics.New("test"))
 	for range 50 {
 		log.Warn("inotify events lost", event.InotifyOverflow, event.Path("/dev"))
 	}

@@ -8,39 +8,37 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
 
-	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
 const logsHelp = `Reads the log of the daemon from files, or from stdin (-), and prints what became
-of the devices: a line an event, with what the kubelet was told and how soon.
+of the devices: a line for each event, with what the kubelet was told and how soon.
 
 The log may come from kubectl logs (also with --prefix and --timestamps), stern,
 journalctl, docker or /var/log/containers, compressed by gzip, mixed with lines
-of others. Several files are read one after the other, as one node's; lines of
-several nodes are told apart by the prefix of kubectl logs --prefix or stern.
-What was passed over is said at the end on stderr, and what no line says: which
-devices went while no daemon watched, that lines of several nodes are mixed.
+of others. Several files are read one after the other. Lines that kubectl logs
+--prefix, stern or journalctl mark with a pod or host are shown with it, and their
+devices are told apart. Lines that were passed over are counted at the end on stderr,
+and devices named that went while no daemon watched.
 
 Without --event and --level it prints what concerns devices, and all trouble.
 "!" marks warnings and errors. --since and --until take a time of day as the lines
 show it (03:12, the last that was), with a date (2026-11-21T03:12), with a zone
 (2026-11-21T03:12:00Z), or a duration before now (90m).
 
---summary prints, for each device, how long it was healthy or degraded (UPTIME, of
-the time from its first line, or --since, to the log's last, or --until, while a
-daemon watched), unhealthy and gone, how often it turned between, how often a
-container held it when it was removed, and how long it took at worst until the
-daemon had noticed and the kubelet was told; and counts for each resource. --device
-and --resource choose rows. --until 0s counts until now, as the log left things.`
+--summary prints, for each device, how it was last and since when, how often it
+turned between healthy or degraded and unhealthy, how often it was removed and how
+often a container held it then, and how long it took at worst until the daemon had
+noticed and the kubelet was told; and counts for each resource. It counts lines from
+--since to --until; how a device is comes from the lines before as well. --device and
+--resource choose rows.`
 
 const logsExamples = `  kubectl -n kube-system logs ds/fpga-accelerator-device-plugin | accelerator-device-plugin logs
   kubectl -n kube-system logs -f POD | accelerator-device-plugin logs --device 3b:00.0
@@ -73,9 +71,6 @@ func newLogs() *cobra.Command {
 				}
 				files = []string{"-"}
 			}
-			for _, e := range event.Events() {
-				o.Known = append(o.Known, e.Name)
-			}
 			o.Colour = terminal.Is(cmd.OutOrStdout()) && os.Getenv("NO_COLOR") == ""
 			reader, err := timeline.New(o, cmd.OutOrStdout())
 			if err != nil {
@@ -89,7 +84,7 @@ func newLogs() *cobra.Command {
 		"only what concerns this device, or this card: its `ID` or address (repeatable; -p0: the first port alone)")
 	flags.StringArrayVar(&o.Events, "event", nil, "only these events: a `NAME`, or a pattern like device.* (repeatable)")
 	flags.StringVar(&o.Resource, "resource", "", "only what concerns the resource of this `NAME`, and its devices")
-	flags.StringVar(&level, "level", "", "all events of this `LEVEL` or a graver one: "+strings.Join(timeline.Levels, ", "))
+	flags.StringVar(&level, "level", "", "all events of this `LEVEL` or a graver one: debug, info, warn, error")
 	flags.StringVar(&since, "since", "", "only from this `TIME` on")
 	flags.StringVar(&until, "until", "", "only before this `TIME`")
 	flags.BoolVar(&o.Summary, "summary", false, "print a summary instead of lines")
@@ -116,15 +111,14 @@ func wantsJSON(format string) (bool, error) {
 	return format == "json", nil
 }
 
-func parseLevel(name string) (*timeline.Level, error) {
+func parseLevel(name string) (*zapcore.Level, error) {
 	if name == "" {
 		return nil, nil
 	}
-	i := slices.Index(timeline.Levels, strings.ToLower(name))
-	if i < 0 {
-		return nil, fmt.Errorf("--level %q: want one of %s", name, strings.Join(timeline.Levels, ", "))
+	level, err := zapcore.ParseLevel(name)
+	if err != nil {
+		return nil, fmt.Errorf("--level %q: want one of debug, info, warn, error", name)
 	}
-	level := timeline.Level(i)
 	return &level, nil
 }
 

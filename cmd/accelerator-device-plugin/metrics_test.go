@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
 	"b-com.com/accelerator-device-plugin/server"
 )
@@ -150,13 +151,12 @@ func TestMetricsOutliveAMode(t *testing.T) {
 // Both probes name the part that hangs.
 func TestProbesNameWhatIsStuck(t *testing.T) {
 	d := prepareDaemon(t, nil)
-	n, err := openNode(d.cfg, watching(d.cfg), zap.NewNop(), zap.NewNop())
+	n, err := openNode(d.cfg, watching(d.cfg, metrics.New("test")), zap.NewNop(), zap.NewNop())
 	d.do(err)
 	defer n.watcher.Close()
 	settings := server.Defaults()
-	settings.KubeletDir = d.cfg.KubeletDir
-	srv, err := server.New(settings, n.inventory, zap.NewNop())
-	d.do(err)
+	settings.KubeletDir, settings.Metrics = d.cfg.KubeletDir, metrics.New("test")
+	srv := server.New(settings, n.inventory, zap.NewNop())
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no answer within 1s"))
 	// The inventory does not run, so its loop takes no ping.

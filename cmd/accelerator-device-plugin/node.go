@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
@@ -85,8 +86,9 @@ func (n *node) watch(ctx context.Context) error {
 }
 
 // watching returns the settings of the inventory without Holders, which the caller sets.
-func watching(cfg config.Config) inventory.Config {
+func watching(cfg config.Config, m *metrics.Metrics) inventory.Config {
 	return inventory.Config{
+		Metrics:        m,
 		ResyncInterval: cfg.ResyncInterval, HealthInterval: cfg.HealthInterval, ReadTimeout: readTimeout,
 		RecoveryHold: cfg.RecoveryHold, ReprogramTimeout: cfg.ReprogramTimeout,
 		FlapLimit: cfg.FlapLimit, FlapWindow: cfg.FlapWindow,

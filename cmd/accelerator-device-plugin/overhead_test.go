@@ -20,11 +20,11 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// BenchmarkTelling measures the time that counters and log lines, at the default level, as JSON,
-// to a real file descriptor, add between a hint and the kubelet's end of the stream. Two daemons
-// take turns, one of them without counters and log. It compares the medians.
+// BenchmarkTelling measures the time that log lines, at the default level, as JSON, to a real file
+// descriptor, add between a hint and the kubelet's end of the stream. Two daemons take turns, one
+// of them without a log. It compares the medians.
 func BenchmarkTelling(b *testing.B) {
-	mute := newPath(b, nil, zap.NewNop())
+	mute := newPath(b, metrics.New("mute"), zap.NewNop())
 	devNull, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		b.Fatal(err)
@@ -83,15 +83,12 @@ func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	}
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.RecoveryHold, cfg.FlapLimit = p.node.Sys, p.node.Dev, 0, 0
-	watched, settings := watching(cfg), server.Defaults()
+	watched, settings := watching(cfg, m), server.Defaults()
 	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour
 	settings.KubeletDir = filepath.Join(dir, "kubelet")
-	watched.Metrics, settings.Metrics = m, m
+	settings.Metrics = m
 	p.inventory = inventory.New(watched, sysfs.Host{Sys: p.node.Sys, Dev: p.node.Dev, Simulated: true}, log)
-	srv, err := server.New(settings, p.inventory, log)
-	if err != nil {
-		b.Fatal(err)
-	}
+	srv := server.New(settings, p.inventory, log)
 	if p.kubelet, err = simkubelet.Start(context.WithoutCancel(b.Context()), settings.KubeletDir, simkubelet.Behaviour{}); err != nil {
 		b.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 // version is set by the Makefile.
@@ -133,9 +132,9 @@ func buildVersion() string {
 	return "(devel)"
 }
 
-// newLoader returns a loader with the names of families, modes and rows that settings may have.
+// newLoader returns a loader with the names of families and rows that settings may have.
 func newLoader() *config.Loader {
-	v := config.Vocabulary{Reasons: inventory.Reasons()}
+	var v config.Vocabulary
 	for _, f := range families(config.Defaults()) {
 		v.Families = append(v.Families, f.Name())
 		for _, row := range f.Rows() {

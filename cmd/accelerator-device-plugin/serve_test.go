@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
@@ -233,7 +234,7 @@ func TestBadRootsEndAtOnce(t *testing.T) {
 			cfg := config.Defaults()
 			cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot, cfg.HTTPAddress = node.Sys, node.Dev, node.Dev, ""
 			test.adjust(&cfg)
-			err = (&service{cfg: cfg, log: zap.NewNop()}).serve(t.Context())
+			err = (&service{cfg: cfg, log: zap.NewNop(), metrics: metrics.New("test")}).serve(t.Context())
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("serve = %v, want an error that says %q", err, test.want)
 			}

@@ -61,7 +61,7 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	}
 	s := &service{
 		cfg: cfg, log: log.Logger, metrics: counts, hangups: hangups, toggles: toggles, toggle: log.toggle,
-		reload: func() (config.Config, []string, error) { return loader.Again(os.LookupEnv) },
+		reload: loader.Again,
 	}
 	return s.live(cmd.Context(), log)
 }
@@ -70,7 +70,7 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 type service struct {
 	cfg     config.Config // as read at the start
 	log     *zap.Logger
-	metrics *metrics.Metrics // nil: nothing is counted
+	metrics *metrics.Metrics
 
 	hangups <-chan os.Signal // SIGHUP; nil: there is none
 	// reload reads the settings again. It returns them, and the keys of changed settings that
@@ -170,8 +170,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		}
 	}
 
-	watched := watching(cfg)
-	watched.Metrics = s.metrics
+	watched := watching(cfg, s.metrics)
 	if s.timing != nil {
 		s.timing(&watched, &settings)
 	}
@@ -182,11 +181,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	if err != nil {
 		return fail(err)
 	}
-	srv, err := server.New(settings, node.inventory, log)
-	if err != nil {
-		node.watcher.Close()
-		return fail(fmt.Errorf("server: %w", err))
-	}
+	srv := server.New(settings, node.inventory, log)
 	s.metrics.Follow(stateOf(func() string { return mode.Load().(string) }, node.inventory, srv))
 
 	task("watcher", node.watch)

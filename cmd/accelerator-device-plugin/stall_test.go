@@ -20,6 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
@@ -296,9 +297,10 @@ const crashIn = "ACCELERATOR_TEST_CRASH"
 func liveCrash(dir string) (exitCode int) {
 	cfg := config.Defaults()
 	cfg.Mode, cfg.SysfsRoot, cfg.DevRoot, cfg.KubeletDir, cfg.HTTPAddress = offer.Pool, dir, dir, dir, ""
-	log := openLog(cfg, os.Stderr, nil)
+	counts := metrics.New("test")
+	log := openLog(cfg, os.Stderr, counts)
 	defer log.close()
-	s := &service{cfg: cfg, log: log.Logger}
+	s := &service{cfg: cfg, log: log.Logger, metrics: counts}
 	s.timing = func(*inventory.Config, *server.Config) {
 		for i := range 100 {
 			log.Warn("reading timed out", event.ReadTimeout, event.PCI(strconv.Itoa(i)), event.Lasted(0))

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -131,9 +132,10 @@ func liveStory(dir string) (exitCode int) {
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = dir+"/sys", dir+"/dev", "/dev"
 	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = dir+"/kubelet", dir+"/pods.sock", ""
 	cfg.RecoveryHold = 200 * time.Millisecond
-	log := openLog(cfg, os.Stderr, nil)
+	counts := metrics.New("test")
+	log := openLog(cfg, os.Stderr, counts)
 	defer log.close()
-	s := &service{cfg: cfg, log: log.Logger}
+	s := &service{cfg: cfg, log: log.Logger, metrics: counts}
 	s.timing = func(i *inventory.Config, s *server.Config) {
 		i.HoldersInterval, s.Allocations = 50*time.Millisecond, server.NewAllocations(100*time.Millisecond)
 	}

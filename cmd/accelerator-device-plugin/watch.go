@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
 )
@@ -55,7 +56,8 @@ func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string
 		cfg.LogLevel, quiet = zapcore.WarnLevel.String(), zapcore.ErrorLevel
 	}
 	log := newLogger(cfg, cmd.ErrOrStderr())
-	node, err := openNode(cfg, watching(cfg), log, log.WithOptions(zap.IncreaseLevel(max(quiet, zapcore.LevelOf(log.Core())))))
+	watched := watching(cfg, metrics.New(buildVersion()))
+	node, err := openNode(cfg, watched, log, log.WithOptions(zap.IncreaseLevel(max(quiet, zapcore.LevelOf(log.Core())))))
 	if err != nil {
 		return err
 	}

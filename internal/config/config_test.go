@@ -7,16 +7,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
-	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
-	"b-com.com/accelerator-device-plugin/server"
+	"b-com.com/accelerator-device-plugin/server/peers"
 )
 
 // rows are some of a health table, with a value that is given and one that is open.
 var rows = []string{"afu-dead", "link-speed", "port-mmio-timeout", "power-throttled=1", "power-throttled=2", "power-throttled=6"}
 
-var vocabulary = config.Vocabulary{Families: []string{"dfl", "opae"}, Rows: rows, Reasons: []string{"flapping", "unreadable"}}
+var vocabulary = config.Vocabulary{Families: []string{"dfl", "opae"}, Rows: rows}
 
 // load parses flags, then variables, then a file with this content.
 func load(t *testing.T, flags []string, variables map[string]string, yaml string) (config.Config, error) {
@@ -197,21 +196,14 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// The longest directory that is allowed is one that a socket of ours fits in.
+// A directory is allowed if a socket of ours fits in.
 func TestLongestKubeletDir(t *testing.T) {
-	dir := "/" + strings.Repeat("k", 75)
-	cfg, err := load(t, []string{"--kubelet-dir=" + dir}, nil, "")
-	if err != nil {
-		t.Fatal(err)
+	dir := "/" + strings.Repeat("k", peers.MaxDir-1)
+	if _, err := load(t, []string{"--kubelet-dir=" + dir}, nil, ""); err != nil {
+		t.Error(err)
 	}
-	settings := server.Defaults()
-	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
-	if _, err := server.New(settings, nil, zap.NewNop()); err != nil {
-		t.Errorf("server: %v", err)
-	}
-	settings.KubeletDir += "k"
-	if _, err := server.New(settings, nil, zap.NewNop()); err == nil {
-		t.Error("server takes a longer one: config refuses too much")
+	if _, err := load(t, []string{"--kubelet-dir=" + dir + "k"}, nil, ""); err == nil {
+		t.Error("a longer one is allowed")
 	}
 }
 
@@ -236,7 +228,7 @@ func TestRefusals(t *testing.T) {
 		{"namespace in capitals", nil, nil, "resourceNamespace: FPGA.intel.com\n", []string{"config.yaml:1", "resourceNamespace", `namespace "FPGA.intel.com"`, "lower-case"}},
 		{"namespace of kubernetes", []string{"--resource-namespace=node.kubernetes.io"}, nil, "", []string{"node.kubernetes.io", "reserved"}},
 		{"namespace too long", []string{"--resource-namespace=" + strings.Repeat("n", 245)}, nil, "", []string{"nnn", "at most 244"}},
-		{"namespace that CDI does not take", []string{"--resource-namespace=3com.example", "--cdi-dir=/c"}, nil, "", []string{"resource-namespace", `"3com.example"`, "CDI wants a letter", "no cdi-dir"}},
+		{"namespace that CDI does not take", []string{"--resource-namespace=3com.example", "--cdi-dir=/c"}, nil, "", []string{"resource-namespace", `"3com.example"`, "a letter first", "no cdi-dir"}},
 		{"allocation policy", nil, nil, "allocationPolicy: close\n", []string{"config.yaml:1", "allocationPolicy", `"close"`, "packed, spread"}},
 		{"allocation policy in capitals", []string{"--allocation-policy=Packed"}, nil, "", []string{"--allocation-policy", "Packed", "packed, spread"}},
 		{"allocation policy empty", nil, map[string]string{"ACCELERATOR_ALLOCATION_POLICY": ""}, "", []string{"ACCELERATOR_ALLOCATION_POLICY", `""`, "packed, spread"}},
@@ -245,16 +237,16 @@ func TestRefusals(t *testing.T) {
 		{"CDI directory with NUL", nil, nil, "cdiDir: \"/var\\0\"\n", []string{"config.yaml:1", "cdiDir", "absolute path"}},
 		{"CDI directory that is null", nil, nil, "cdiDir:\n", []string{"config.yaml:1", "cdiDir", "one value", "nothing"}},
 		{"relative hook", []string{"--programming-hook=hook"}, nil, "", []string{"--programming-hook", `"hook"`, "absolute path", "or nothing"}},
-		{"hook without CDI", nil, nil, "mode: region\nprogrammingHook: /h\n", []string{`programming-hook "/h" without cdi-dir, want both`}},
-		{"arguments without hook", nil, map[string]string{"ACCELERATOR_PROGRAMMING_HOOK_ARG": "--afu x"}, "", []string{`programming-hook-arg "--afu x" without programming-hook, want both`}},
+		{"hook without CDI", nil, nil, "mode: region\nprogrammingHook: /h\n", []string{`programming-hook: found "/h" without cdi-dir, want both`}},
+		{"arguments without hook", nil, map[string]string{"ACCELERATOR_PROGRAMMING_HOOK_ARG": "--afu x"}, "", []string{`programming-hook-arg: found "--afu x" without programming-hook, want both`}},
 		{"argument with NUL", nil, nil, "programmingHookArgs: [--a, \"--b\\0\"]\n", []string{"config.yaml:1", "programmingHookArgs", `"--b\x00"`, "printable"}},
-		{"argument with a card", []string{"--cdi-dir=/c", "--programming-hook=/h", "--programming-hook-arg=--device=3b:00.0"}, nil, "", []string{`programming-hook-arg "--device=3b:00.0"`, "--store"}},
+		{"argument with a card", []string{"--cdi-dir=/c", "--programming-hook=/h", "--programming-hook-arg=--device=3b:00.0"}, nil, "", []string{`programming-hook-arg: found "--device=3b:00.0"`, "--store"}},
 		{"argument that is no text", []string{"--programming-hook-arg=\xff"}, nil, "", []string{"--programming-hook-arg", "printable"}},
 		{"argument that is a list", nil, nil, "programmingHookArgs: [--a, [--b]]\n", []string{"config.yaml:1", "programmingHookArgs", "one value", "a list"}},
 		{"arguments that are a mapping", nil, nil, "programmingHookArgs: {store: /s}\n", []string{"config.yaml:1", "programmingHookArgs", "one value", "a mapping"}},
-		{"key of the arguments in the singular", nil, nil, "programmingHookArg: --a\n", []string{`unknown key "programmingHookArg"`, "programmingHookArgs"}},
-		{"events without node name", []string{"--events"}, nil, "", []string{"events without node-name, want both: the name of this node at the API server"}},
-		{"events of the file without node name", nil, map[string]string{"ACCELERATOR_NODE_NAME": ""}, "events: true\n", []string{"events without node-name"}},
+		{"key of the arguments in the singular", nil, nil, "programmingHookArg: --a\n", []string{`found the key "programmingHookArg"`, "programmingHookArgs"}},
+		{"events without node name", []string{"--events"}, nil, "", []string{"events: found true without node-name, want both: the name of this node at the API server"}},
+		{"events of the file without node name", nil, map[string]string{"ACCELERATOR_NODE_NAME": ""}, "events: true\n", []string{"events: found true without node-name"}},
 		{"events that are a word", nil, map[string]string{"ACCELERATOR_EVENTS": "on"}, "", []string{"ACCELERATOR_EVENTS", `"on"`, "true or false"}},
 		{"node annotation that is a word", nil, nil, "nodeAnnotation: no\n", []string{"config.yaml:1", "nodeAnnotation", `"no"`, "true or false"}},
 		{"node name", []string{"--node-name=Node_1"}, nil, "", []string{"--node-name", "Node_1", "lower-case"}},
@@ -265,7 +257,7 @@ func TestRefusals(t *testing.T) {
 		{"kubeconfig with NUL", nil, nil, "kubeconfig: \"k\\0\"\n", []string{"config.yaml:1", "kubeconfig", "want a path, or nothing"}},
 		{"kubeconfig that is a list", nil, nil, "kubeconfig: [k]\n", []string{"config.yaml:1", "kubeconfig", "one value", "a list"}},
 		{"relative path of the host", []string{"--host-dev-root=dev"}, nil, "", []string{"host-dev-root", "dev", "absolute path"}},
-		{"path too long for sockets", []string{"--kubelet-dir=/" + strings.Repeat("k", 76)}, nil, "", []string{"kubelet-dir", "kkkk", "77 bytes", "allowed are 76"}},
+		{"path too long for sockets", []string{"--kubelet-dir=/" + strings.Repeat("k", 76)}, nil, "", []string{"kubelet-dir", "kkkk", "77 bytes", "want at most 76"}},
 		{"resource without domain", []string{"--resource-name=accelerator"}, nil, "", []string{"accelerator", "DOMAIN/NAME"}},
 		{"resource of kubernetes", []string{"--resource-name=kubernetes.io/x"}, nil, "", []string{"kubernetes.io/x", "reserved"}},
 		{"resource with two slashes", []string{"--resource-name=a.b/c/d"}, nil, "", []string{"a.b/c/d", "after the slash"}},
@@ -274,14 +266,14 @@ func TestRefusals(t *testing.T) {
 		{"empty path", []string{"--kubelet-dir="}, nil, "", []string{"kubelet-dir", "want a path"}},
 		{"unknown key", nil, nil, "mode: single\nresyncIntervall: 60s\n", []string{"config.yaml:2", "resyncIntervall", "resourceName, resourceNamespace, resources, resyncInterval,", "devRoot, events, exclude, flapLimit, flapWindow, health, healthInterval"}},
 		{"flag's name as key", nil, nil, "resync-interval: 60s\n", []string{"resync-interval"}},
-		{"key twice", nil, nil, "mode: single\nmode: pool\n", []string{"config.yaml:2", "mode", "twice", "line 1"}},
-		{"key no word", nil, nil, "mode: single\n? [mode]\n: pool\n", []string{"config.yaml:2", "want a word", "a list"}},
-		{"key an alias", nil, nil, "logLevel: &mode info\n*mode : pool\n", []string{"config.yaml:2", "want a word", "an alias"}},
+		{"key twice", nil, nil, "mode: single\nmode: pool\n", []string{"config.yaml:2", "mode", "found twice, first on line 1"}},
+		{"key no word", nil, nil, "mode: single\n? [mode]\n: pool\n", []string{"config.yaml:2: found a list, want a word as a key"}},
+		{"key an alias", nil, nil, "logLevel: &mode info\n*mode : pool\n", []string{"config.yaml:2: found an alias, want a word as a key"}},
 		{"merged mapping", nil, nil, "<<: {mode: pool}\n", []string{"config.yaml:1", `"<<"`}},
 		{"list", nil, nil, "mode: [single]\n", []string{"mode", "one value", "a list"}},
 		{"nothing", nil, nil, "mode:\n", []string{"mode", "one value"}},
-		{"no mapping", nil, nil, "- mode\n", []string{"config.yaml:1", "mapping"}},
-		{"two documents", nil, nil, "mode: pool\n---\nmode: single\n", []string{"more than one"}},
+		{"no mapping", nil, nil, "- mode\n", []string{"config.yaml:1: found a list, want a mapping with accelNbunits, "}},
+		{"two documents", nil, nil, "mode: pool\n---\nmode: single\n", []string{"config.yaml:2: found a second YAML document, want one"}},
 		{"no YAML after the first document", nil, nil, "mode: pool\n---\n\"\n", []string{"not YAML"}},
 		{"no YAML", nil, nil, "mode: \"pool\n", []string{"not YAML"}},
 		{"file wrong though a flag wins", []string{"--mode=pool"}, nil, "mode: zen\n", []string{"mode", "zen"}},

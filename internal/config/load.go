@@ -1,141 +1,141 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
+
+	"b-com.com/accelerator-device-plugin/server/peers"
 )
 
-// Load completes the configuration after the flags were parsed: variables from
-// lookup (os.LookupEnv), then the YAML file, each for settings that nothing
-// before has set. An error names the source, the setting, the value that was
-// found and what is allowed.
-func (l *Loader) Load(lookup func(string) (string, bool)) error {
-	l.flags.VisitAll(func(f *pflag.Flag) { l.set[f.Name] = f.Changed })
-	if err := l.loadVariables(lookup); err != nil {
-		return err
-	}
-	if err := l.loadFile(l.Config.File); err != nil {
-		return err
-	}
-	return l.Config.settle()
+// Loader fills a [Config] from flags, variables and a file.
+type Loader struct {
+	Config     Config
+	vocabulary Vocabulary
+	flags      *pflag.FlagSet // of Config; changed: given by a flag or a variable
+	set        *pflag.FlagSet // of the Config that was read last; changed: given at all
 }
 
-func (l *Loader) loadVariables(lookup func(string) (string, bool)) error {
+// Vocabulary has the names that a file may have.
+type Vocabulary struct {
+	Families []string // for rules for resources
+	Rows     []string // of the families' health tables, NAME or NAME=VALUE, whose severity may be overruled
+}
+
+// New returns a loader that has the defaults.
+func New(v Vocabulary) *Loader {
+	l := &Loader{vocabulary: v}
+	l.flags = settings(&l.Config)
+	l.set = l.flags
+	return l
+}
+
+// AddFlags adds a flag for each setting to fs. Every command has them all, so that a command
+// line can be carried from one to the other.
+func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
+
+// IsSet reports whether a setting, by the name of its flag, was given a value.
+func (l *Loader) IsSet(name string) bool { return l.set.Changed(name) }
+
+// Load completes the configuration after the flags were parsed: with variables from lookup
+// (os.LookupEnv), then with the YAML file, each for settings that were not given before. An
+// error names the source, the setting, the value that was found and what is wanted.
+func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	var errs []error
 	l.flags.VisitAll(func(f *pflag.Flag) {
 		variable := "ACCELERATOR_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		value, ok := lookup(variable)
-		if !ok || l.set[f.Name] {
+		if !ok || f.Changed {
 			return
 		}
 		if err := f.Value.Set(value); err != nil {
-			errs = append(errs, fmt.Errorf("%s=%q: %w", variable, value, err))
+			errs = append(errs, fmt.Errorf("%s: found %q, %w", variable, value, err))
 		}
-		l.set[f.Name] = true
+		f.Changed = true
 	})
-	return errors.Join(errs...)
-}
-
-func (l *Loader) loadFile(path string) error {
-	if path == "" {
-		return nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("config file: %w", err)
-	}
-	return l.loadYAML(path, bytes.NewReader(text))
-}
-
-// loadYAML reads one YAML mapping of settings.
-func (l *Loader) loadYAML(name string, r io.Reader) error {
-	root, err := document(name, r)
-	if err != nil || root == nil {
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	file := &reading{name: name}
-	file.each("", root, func(key, value *yaml.Node) {
-		switch key.Value {
-		case excludeKey:
-			l.Config.Exclude = file.exclude(key, value)
-		case healthKey:
-			l.Config.Severity = file.health(key, value, newReasons(l.vocabulary))
-		case resourcesKey:
-			l.Config.Resources = file.resources(key, value, l.vocabulary.Families)
-		default:
-			if err := l.loadKey(key.Value, value); err != nil {
-				file.refuse(key, "%w", err)
-			}
-		}
-	})
-	return errors.Join(file.errs...)
+	config, set, err := l.read()
+	if err == nil {
+		l.Config, l.set = config, set
+	}
+	return err
 }
 
-// loadKey takes a setting that flags and variables have, too.
-func (l *Loader) loadKey(key string, value *yaml.Node) error {
-	f := l.byKey(key)
-	if f == nil {
-		return fmt.Errorf("unknown key %q; allowed: %s", key, strings.Join(l.keys(), ", "))
+// Again reads the file again, with the flags and variables of [Loader.Load], and returns what a
+// start would have now. l stays as it is. A running daemon takes over Exclude, Severity and
+// Resources; the list has the flags of all other settings that differ from l.Config, sorted:
+// those need a restart. Without a file l.Config is returned.
+//
+// On an error, which is one of Load, the Config is empty: go on with the old one.
+func (l *Loader) Again() (Config, []string, error) {
+	if l.Config.File == "" {
+		return l.Config, nil, nil
 	}
-	values := []*yaml.Node{value}
-	if f.Value.Type() == listType && value.Kind == yaml.SequenceNode {
-		values = value.Content
+	config, set, err := l.read()
+	if err != nil {
+		return Config{}, nil, err
 	}
-	if l.set[f.Name] {
-		// Something stronger has set it. The file must be right all the same.
-		f = New(Vocabulary{}).flags.Lookup(f.Name)
-	} else {
-		l.set[f.Name] = true
-	}
-	for _, v := range values {
-		if v = resolve(v); !isValue(v) {
-			return fmt.Errorf("%s: %s, want one value", key, found(v))
+	var differing []string
+	l.flags.VisitAll(func(f *pflag.Flag) { // in the order of their names
+		if f.Value.String() != set.Lookup(f.Name).Value.String() {
+			differing = append(differing, f.Name)
 		}
-		if err := f.Value.Set(v.Value); err != nil {
-			return fmt.Errorf("%s: %q: %w", key, v.Value, err)
+	})
+	return config, differing, nil
+}
+
+// read returns a new configuration: defaults, the file over them, and over that what flags and
+// variables have given.
+func (l *Loader) read() (c Config, set *pflag.FlagSet, err error) {
+	set = settings(&c)
+	c.File = l.Config.File
+	l.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			err = errors.Join(err, set.Set(f.Name, f.Value.String()))
 		}
+	})
+	if err == nil && c.File != "" {
+		err = c.readFile(set, l.vocabulary)
+	}
+	if err == nil {
+		err = c.validate()
+	}
+	return c, set, err
+}
+
+// validate checks settings that depend on each other, and completes them.
+func (c *Config) validate() error {
+	if c.HostDevRoot == "" {
+		c.HostDevRoot = c.DevRoot
+	}
+	// A namespace begins with a letter or a digit; as the vendor of CDI devices it may not
+	// begin with a digit.
+	if c.CDIDir != "" && c.ResourceNamespace < "a" {
+		return fmt.Errorf("resource-namespace: found %q, want a letter first, which CDI requires, or no cdi-dir",
+			c.ResourceNamespace)
+	}
+	if c.ProgrammingHook != "" && c.CDIDir == "" {
+		return fmt.Errorf("programming-hook: found %q without cdi-dir, want both: "+
+			"the container runtime finds the hook in the CDI spec", c.ProgrammingHook)
+	}
+	if len(c.ProgrammingHookArgs) > 0 && c.ProgrammingHook == "" {
+		return fmt.Errorf("programming-hook-arg: found %q without programming-hook, want both", words(c.ProgrammingHookArgs))
+	}
+	for _, arg := range c.ProgrammingHookArgs {
+		if name, _, _ := strings.Cut(arg, "="); name == "--device" || name == "--afu" {
+			return fmt.Errorf("programming-hook-arg: found %q, want flags that hold for all containers, such as --store", arg)
+		}
+	}
+	if c.Events && c.NodeName == "" {
+		return errors.New("events: found true without node-name, want both: the name of this node at the API server")
+	}
+	if n := len(c.KubeletDir); n > peers.MaxDir {
+		return fmt.Errorf("kubelet-dir: found %q, a path of %d bytes, want at most %d: sockets in it have no room for more",
+			c.KubeletDir, n, peers.MaxDir)
 	}
 	return nil
-}
-
-func (l *Loader) byKey(key string) *pflag.Flag {
-	var flag *pflag.Flag
-	l.flags.VisitAll(func(f *pflag.Flag) {
-		if keyOf(f) == key && f.Name != configFlag {
-			flag = f
-		}
-	})
-	return flag
-}
-
-// keys lists what the file may hold, sorted.
-func (l *Loader) keys() []string {
-	keys := []string{excludeKey, healthKey, resourcesKey}
-	l.flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name != configFlag {
-			keys = append(keys, keyOf(f))
-		}
-	})
-	slices.Sort(keys)
-	return keys
-}
-
-// keyOf turns resync-interval into resyncInterval. The key of a list is a plural.
-func keyOf(f *pflag.Flag) string {
-	words := strings.Split(f.Name, "-")
-	if f.Value.Type() == listType {
-		words = append(words[:len(words)-1], words[len(words)-1]+"s")
-	}
-	for i, w := range words[1:] {
-		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
-	}
-	return strings.Join(words, "")
 }

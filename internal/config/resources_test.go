@@ -80,13 +80,13 @@ func TestResources(t *testing.T) {
 }
 
 const (
-	wantRule  = "resources: want a rule with name and match, found "
-	wantName  = "resources.name: want DOMAIN/NAME, such as example.com/nlb, found "
-	wantMatch = "resources.match: want a mapping with at least one of afuId, family, interfaceId, pciAddress, pciDevice, pciVendor, found "
-	wantKeys  = "; allowed: afuId, family, interfaceId, pciAddress, pciDevice, pciVendor"
-	wantPCI   = `want four hexadecimal digits in quotes, without 0x, such as "09c4", found `
-	wantID    = "want 32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b, found "
-	wantCard  = "want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0, found "
+	wantRule  = ", want a mapping with match, name"
+	wantName  = ", want DOMAIN/NAME, such as example.com/nlb"
+	wantMatch = ", want a mapping with at least one of afuId, family, interfaceId, pciAddress, pciDevice, pciVendor"
+	wantKeys  = ", want one of afuId, family, interfaceId, pciAddress, pciDevice, pciVendor"
+	wantPCI   = `want four hexadecimal digits in quotes, without 0x, such as "09c4"`
+	wantID    = "want 32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b"
+	wantCard  = "want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0"
 )
 
 // A refusal is one line for each thing that is wrong, and says where.
@@ -96,96 +96,96 @@ func TestResourcesRefusals(t *testing.T) {
 		name, yaml string
 		want       []string // without the path in front
 	}{
-		{"one value", "mode: af\nresources: example.com/nlb\n", []string{`2: resources: want a list of rules, each with name and match, found "example.com/nlb"`}},
-		{"a mapping", "resources: {name: example.com/nlb}\n", []string{"1: resources: want a list of rules, each with name and match, found a mapping"}},
-		{"empty word", "resources: ''\n", []string{`1: resources: want a list of rules, each with name and match, found ""`}},
-		{"given twice", "resources: []\nresources: []\n", []string{"2: resources: given twice, first on line 1"}},
+		{"one value", "mode: af\nresources: example.com/nlb\n", []string{`2: resources: found "example.com/nlb", want a list of rules with name and match`}},
+		{"a mapping", "resources: {name: example.com/nlb}\n", []string{"1: resources: found a mapping, want a list of rules with name and match"}},
+		{"empty word", "resources: ''\n", []string{`1: resources: found "", want a list of rules with name and match`}},
+		{"given twice", "resources: []\nresources: []\n", []string{"2: resources: found twice, first on line 1, want it once"}},
 		{"rules of all kinds", "resources:\n- example.com/nlb\n-\n- [example.com/nlb]\n- ~\n- ''\n- {}\n", []string{
-			"2: " + wantRule + `"example.com/nlb"`,
-			"3: " + wantRule + "nothing",
-			"4: " + wantRule + "a list",
-			"5: " + wantRule + "nothing",
-			"6: " + wantRule + `""`,
-			"7: " + wantRule + "one without name",
-			"7: " + wantRule + "one without match",
+			`2: resources: found "example.com/nlb"` + wantRule,
+			"3: resources: found nothing" + wantRule,
+			"4: resources: found a list" + wantRule,
+			"5: resources: found nothing" + wantRule,
+			`6: resources: found ""` + wantRule,
+			`7: resources: found no key "name", want match, name`,
+			`7: resources: found no key "match", want match, name`,
 		}},
-		{"list that holds itself", "resources: &l\n- *l\n", []string{"2: " + wantRule + "a list"}},
-		{"no name", "resources:\n- match: {family: dfl}\n", []string{"2: " + wantRule + "one without name"}},
-		{"no match", "mode: af\n" + name, []string{"3: " + wantRule + "one without match"}},
+		{"list that holds itself", "resources: &l\n- *l\n", []string{"2: resources: found a list" + wantRule}},
+		{"no name", "resources:\n- match: {family: dfl}\n", []string{`2: resources: found no key "name", want match, name`}},
+		{"no match", "mode: af\n" + name, []string{`3: resources: found no key "match", want match, name`}},
 		{"no match, twice by alias", "resources:\n- &r {name: example.com/nlb}\n- *r\n", []string{
-			"2: " + wantRule + "one without match", "3: " + wantRule + "one without match"}},
+			`2: resources: found no key "match", want match, name`, `3: resources: found no key "match", want match, name`}},
 		{"unknown keys", name + "  match: {family: dfl}\n  Match: {family: opae}\n  nodes: 1\n", []string{
-			`4: resources: unknown key "Match"; allowed: match, name`,
-			`5: resources: unknown key "nodes"; allowed: match, name`,
+			`4: resources: found the key "Match", want one of match, name`,
+			`5: resources: found the key "nodes", want one of match, name`,
 		}},
 		{"misspelt key", name + "  mach: {family: dfl}\n", []string{
-			`3: resources: unknown key "mach"; allowed: match, name`,
-			"2: " + wantRule + "one without match",
+			`3: resources: found the key "mach", want one of match, name`,
+			`2: resources: found no key "match", want match, name`,
 		}},
 		{"merged key", "resources:\n- name: example.com/nlb\n  match: &m {family: dfl}\n- <<: {match: {family: opae}}\n  name: a.com/x\n", []string{
-			`4: resources: unknown key "<<"; allowed: match, name`,
-			"4: " + wantRule + "one without match",
+			`4: resources: found the key "<<", want one of match, name`,
+			`4: resources: found no key "match", want match, name`,
 		}},
 		{"keys twice", name + "  match: {family: dfl}\n  match: {family: dfl}\n  name: example.com/nlb\n", []string{
-			"4: resources.match: given twice, first on line 3",
-			"5: resources.name: given twice, first on line 2",
+			"4: resources.match: found twice, first on line 3, want it once",
+			"5: resources.name: found twice, first on line 2, want it once",
 		}},
-		{"key no word", name + "  match: {family: dfl}\n  ? [name]\n  : x\n", []string{"4: resources.key: want a word, found a list"}},
+		{"key no word", name + "  match: {family: dfl}\n  ? [name]\n  : x\n", []string{"4: resources: found a list, want a word as a key"}},
 
-		{"name nothing", "resources:\n- name:\n  match: {family: dfl}\n", []string{"2: " + wantName + "nothing"}},
-		{"name a list", "resources:\n- name: [example.com/nlb]\n  match: {family: dfl}\n", []string{"2: " + wantName + "a list"}},
-		{"name a mapping", "resources:\n- name: {example.com: nlb}\n  match: {family: dfl}\n", []string{"2: " + wantName + "a mapping"}},
-		{"name null in disguise", "resources:\n- {name: !!null example.com/nlb, match: {family: dfl}}\n", []string{"2: " + wantName + "nothing"}},
-		{"name empty", "resources:\n- name: ''\n  match: {family: dfl}\n", []string{`2: resources.name: resource name "" is not of the form DOMAIN/NAME`}},
-		{"name without domain", "resources:\n- name: nlb\n  match: {family: dfl}\n", []string{`2: resources.name: resource name "nlb" is not of the form DOMAIN/NAME`}},
+		{"name nothing", "resources:\n- name:\n  match: {family: dfl}\n", []string{"2: resources.name: found nothing, want one value"}},
+		{"name a list", "resources:\n- name: [example.com/nlb]\n  match: {family: dfl}\n", []string{"2: resources.name: found a list, want one value"}},
+		{"name a mapping", "resources:\n- name: {example.com: nlb}\n  match: {family: dfl}\n", []string{"2: resources.name: found a mapping, want one value"}},
+		{"name null in disguise", "resources:\n- {name: !!null example.com/nlb, match: {family: dfl}}\n", []string{"2: resources.name: found nothing, want one value"}},
+		{"name empty", "resources:\n- name: ''\n  match: {family: dfl}\n", []string{`2: resources.name: found ""` + wantName + `: resource name "" is not of the form DOMAIN/NAME`}},
+		{"name without domain", "resources:\n- name: nlb\n  match: {family: dfl}\n", []string{`2: resources.name: found "nlb", want DOMAIN/NAME, such as example.com/nlb: resource name "nlb" is not of the form DOMAIN/NAME`}},
 		{"name with capitals before the slash", "resources:\n- match: {family: dfl}\n  name: Example.com/nlb\n", []string{
-			`3: resources.name: resource name "Example.com/nlb": before the slash: want a lower-case DNS name of at most 244 characters`}},
+			`3: resources.name: found "Example.com/nlb"` + wantName + `: resource name "Example.com/nlb": before the slash: want a lower-case DNS name of at most 244 characters`}},
 		{"name of two lines", "resources:\n- match: {family: dfl}\n  name: |\n    example.com/nlb\n", []string{
-			`3: resources.name: resource name "example.com/nlb\n": after the slash: want 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends`}},
+			`3: resources.name: found "example.com/nlb\n"` + wantName + `: resource name "example.com/nlb\n": after the slash: want 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends`}},
 		{"name of kubernetes", "resources:\n- name: kubernetes.io/nlb\n  match: {family: dfl}\n", []string{
-			`2: resources.name: resource name "kubernetes.io/nlb": before the slash: names in kubernetes.io are reserved`}},
+			`2: resources.name: found "kubernetes.io/nlb"` + wantName + `: resource name "kubernetes.io/nlb": before the slash: names in kubernetes.io are reserved`}},
 
-		{"match nothing", name + "  match:\n", []string{"3: " + wantMatch + "nothing"}},
-		{"match a word", name + "  match: dfl\n", []string{"3: " + wantMatch + `"dfl"`}},
-		{"match a list", name + "  match: [family]\n", []string{"3: " + wantMatch + "a list"}},
+		{"match nothing", name + "  match:\n", []string{"3: resources.match: found nothing" + wantMatch}},
+		{"match a word", name + "  match: dfl\n", []string{`3: resources.match: found "dfl"` + wantMatch}},
+		{"match a list", name + "  match: [family]\n", []string{"3: resources.match: found a list" + wantMatch}},
 		{"match empty", name + "  match: {}\n", []string{
-			"3: resources.match: want at least one of afuId, family, interfaceId, pciAddress, pciDevice, pciVendor, found none"}},
-		{"match that holds itself", name + "  match: &m\n    family: *m\n", []string{"4: resources.match.family: want one of dfl, opae, found a mapping"}},
+			"3: resources.match: found an empty mapping" + wantMatch}},
+		{"match that holds itself", name + "  match: &m\n    family: *m\n", []string{"4: resources.match.family: found a mapping, want one value"}},
 		{"rule that holds itself", "resources:\n- &r\n  name: example.com/nlb\n  match: *r\n", []string{
-			`3: resources.match: unknown key "name"` + wantKeys, `4: resources.match: unknown key "match"` + wantKeys}},
+			`3: resources.match: found the key "name"` + wantKeys, `4: resources.match: found the key "match"` + wantKeys}},
 		{"unknown keys of match", name + "  match:\n    pciId: 8086:09c4\n    AfuId: x\n    pci-vendor: x\n", []string{
-			`4: resources.match: unknown key "pciId"` + wantKeys,
-			`5: resources.match: unknown key "AfuId"` + wantKeys,
-			`6: resources.match: unknown key "pci-vendor"` + wantKeys,
+			`4: resources.match: found the key "pciId"` + wantKeys,
+			`5: resources.match: found the key "AfuId"` + wantKeys,
+			`6: resources.match: found the key "pci-vendor"` + wantKeys,
 		}},
-		{"key of match twice", name + "  match:\n    family: dfl\n    family: dfl\n", []string{"5: resources.match.family: given twice, first on line 4"}},
-		{"key of match no word", name + "  match:\n    ? {family: dfl}\n    : x\n", []string{"4: resources.match.key: want a word, found a mapping"}},
+		{"key of match twice", name + "  match:\n    family: dfl\n    family: dfl\n", []string{"5: resources.match.family: found twice, first on line 4, want it once"}},
+		{"key of match no word", name + "  match:\n    ? {family: dfl}\n    : x\n", []string{"4: resources.match: found a mapping, want a word as a key"}},
 
 		{"twice", "resources:\n- {name: a.com/x, match: {family: dfl}}\n- {name: a.com/y, match: {family: opae}}\n- {name: a.com/x, match: {family: dfl}}\n", []string{
-			"4: resources: this rule is never used: the one on line 2 matches the same and comes first"}},
+			"4: resources: found the match twice, first on line 2, want it once: this rule is never used"}},
 		{"twice, by another name", "resources:\n- {name: a.com/x, match: {family: dfl}}\n- {name: a.com/y, match: {family: dfl}}\n", []string{
-			"3: resources: this rule is never used: the one on line 2 matches the same and comes first"}},
+			"3: resources: found the match twice, first on line 2, want it once: this rule is never used"}},
 		{"twice, in other spellings", "resources:\n" +
 			"- {name: a.com/x, match: {pciVendor: 10ee, pciDevice: \"09c4\", pciAddress: 3b:00.0, afuId: " + nlb + ", interfaceId: " + iface + "}}\n" +
 			"- {match: {interfaceId: 69528DB6-EB31-577A-8C36-68F9FAA081F6, afuId: D8424DC4-A4A3-C413-F89E-433683F9040B,\n" +
 			"    pciAddress: 0000:3B:00.0, pciDevice: 09C4, pciVendor: 10EE}, name: a.com/x}\n", []string{
-			"3: resources: this rule is never used: the one on line 2 matches the same and comes first"}},
+			"3: resources: found the match twice, first on line 2, want it once: this rule is never used"}},
 		{"twice, by alias", "resources:\n- &r {name: a.com/x, match: {family: dfl}}\n- *r\n", []string{
-			"3: resources: this rule is never used: the one on line 2 matches the same and comes first"}},
+			"3: resources: found the match twice, first on line 2, want it once: this rule is never used"}},
 		{"three times", "resources:\n- {name: a.com/x, match: {family: dfl}}\n- {name: a.com/y, match: {family: dfl}}\n- {name: a.com/z, match: {family: dfl}}\n", []string{
-			"3: resources: this rule is never used: the one on line 2 matches the same and comes first",
-			"4: resources: this rule is never used: the one on line 2 matches the same and comes first",
+			"3: resources: found the match twice, first on line 2, want it once: this rule is never used",
+			"4: resources: found the match twice, first on line 2, want it once: this rule is never used",
 		}},
 		{"twice, but the first was refused", "resources:\n- {name: nlb, match: {family: dfl}}\n- {name: a.com/y, match: {family: dfl}}\n", []string{
-			`2: resources.name: resource name "nlb" is not of the form DOMAIN/NAME`}},
+			`2: resources.name: found "nlb", want DOMAIN/NAME, such as example.com/nlb: resource name "nlb" is not of the form DOMAIN/NAME`}},
 
 		{"much at once", "mode: zen\nresources:\n- name: nlb\n  match:\n    pciVendor: 0x8086\n    afuId: nlb\n- name: a.com/x\nexclude: [x]\n", []string{
-			`1: mode: "zen": want one of single, af, region, regiondevel, pool`,
-			`3: resources.name: resource name "nlb" is not of the form DOMAIN/NAME`,
-			"5: resources.match.pciVendor: " + wantPCI + `"0x8086"`,
-			"6: resources.match.afuId: " + wantID + `"nlb"`,
-			"7: " + wantRule + "one without match",
-			`8: exclude: "x": ` + wantAddress,
+			`1: mode: found "zen", want one of single, af, region, regiondevel, pool`,
+			`3: resources.name: found "nlb", want DOMAIN/NAME, such as example.com/nlb: resource name "nlb" is not of the form DOMAIN/NAME`,
+			"5: resources.match.pciVendor: found " + `"0x8086", ` + wantPCI,
+			"6: resources.match.afuId: found " + `"nlb", ` + wantID,
+			`7: resources: found no key "match", want match, name`,
+			`8: exclude: found "x", ` + wantAddress,
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) { wantRefusal(t, test.yaml, test.want) })

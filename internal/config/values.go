@@ -13,179 +13,213 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/spf13/pflag"
-
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/server/names"
 )
 
-// value is a setting of one type: how it is read, how it is shown.
+// kind is a kind of values: its name in the help, and how it is read from text. An error says
+// what is wanted.
+type kind[T any] struct {
+	name  string
+	parse func(string) (T, error)
+}
+
+// value is a variable that is set from text, a [pflag.Value].
 type value[T any] struct {
-	p     *T
-	kind  string
-	parse func(string) (T, error) // the error says what is allowed
-	show  func(T) string
+	p *T
+	kind[T]
 }
 
-var _ pflag.Value = (*value[int])(nil)
+// of returns a value for a variable, which it sets to the default.
+func of[T any](p *T, initial T, k kind[T]) value[T] {
+	*p = initial
+	return value[T]{p, k}
+}
 
-func (v *value[T]) Set(s string) error {
+func (v value[T]) Set(s string) error {
 	parsed, err := v.parse(s)
-	if err != nil {
-		return err
+	if err == nil {
+		*v.p = parsed
 	}
-	*v.p = parsed
-	return nil
+	return err
 }
 
-func (v *value[T]) String() string {
+func (v value[T]) String() string {
 	if v.p == nil { // pflag asks a zero value, too
 		return ""
 	}
-	return v.show(*v.p)
+	return fmt.Sprint(*v.p)
 }
 
-func (v *value[T]) Type() string { return v.kind }
+func (v value[T]) Type() string { return v.name }
 
-func text(p *string, kind string, check func(string) error) *value[string] {
-	return &value[string]{p, kind, func(s string) (string, error) { return s, check(s) }, func(s string) string { return s }}
-}
-
-func path(p *string) *value[string] {
-	return text(p, "path", func(s string) error {
-		if s == "" || strings.ContainsRune(s, 0) {
-			return errors.New("want a path")
+// text returns a kind of the texts that ok reports true for.
+func text(name, want string, ok func(string) bool) kind[string] {
+	return kind[string]{name, func(s string) (string, error) {
+		if !ok(s) {
+			return "", errors.New("want " + want)
 		}
-		return nil
+		return s, nil
+	}}
+}
+
+// optional returns a kind that has the empty text, too.
+func optional(k kind[string]) kind[string] {
+	return kind[string]{k.name, func(s string) (string, error) {
+		if s == "" {
+			return "", nil
+		}
+		v, err := k.parse(s)
+		if err != nil {
+			err = fmt.Errorf("%w, or nothing", err)
+		}
+		return v, err
+	}}
+}
+
+// path may be relative to the directory in which the program was started.
+var path = kind[string]{"path", func(s string) (string, error) {
+	if s == "" || strings.ContainsRune(s, 0) {
+		return "", errors.New("want a path")
+	}
+	return filepath.Abs(s)
+}}
+
+// absolute is a path below another root.
+func absolute(example string) kind[string] {
+	return text("path", "an absolute path, such as "+example, func(s string) bool {
+		return filepath.IsAbs(s) && !strings.ContainsRune(s, 0)
 	})
 }
 
-// absolute holds a path that some other root will be asked for.
-func absolute(p *string) *value[string] {
-	return text(p, "path", func(s string) error {
-		if !filepath.IsAbs(s) || strings.ContainsRune(s, 0) {
-			return errors.New("want an absolute path, such as /dev")
-		}
-		return nil
-	})
-}
-
-// optionalAbsolute holds a path that does not depend on where the program is
-// started, or "" for off.
-func optionalAbsolute(p *string, such string) *value[string] {
-	return text(p, "path", func(s string) error {
-		if s != "" && !filepath.IsAbs(s) || strings.ContainsRune(s, 0) {
-			return fmt.Errorf("want an absolute path, such as %s, or nothing", such)
-		}
-		return nil
-	})
-}
-
-// optionalPath holds a path, or "" for off.
-func optionalPath(p *string) *value[string] {
-	return text(p, "path", func(s string) error {
-		if strings.ContainsRune(s, 0) {
-			return errors.New("want a path, or nothing")
-		}
-		return nil
-	})
-}
-
-// nodeForm is what the API server takes for the name of a node: IsDNS1123Subdomain
-// in k8s.io/apimachinery/pkg/util/validation, of 253 characters at most.
+// nodeForm is the form of the names of nodes: IsDNS1123Subdomain in
+// k8s.io/apimachinery/pkg/util/validation, of 253 characters at most.
 var nodeForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// nodeName holds the name of a node, or "" for off.
-func nodeName(p *string) *value[string] {
-	return text(p, "name", func(s string) error {
-		if s != "" && (len(s) > 253 || !nodeForm.MatchString(s)) {
-			return errors.New("want the name of a node, a lower-case DNS name of at most 253 characters, or nothing")
-		}
-		return nil
-	})
+var nodeName = text("name", "the name of a node, a lower-case DNS name of at most 253 characters",
+	func(s string) bool { return len(s) <= 253 && nodeForm.MatchString(s) })
+
+func oneOf(allowed ...string) kind[string] {
+	return text("name", "one of "+strings.Join(allowed, ", "), func(s string) bool { return slices.Contains(allowed, s) })
 }
 
-func oneOf(p *string, allowed ...string) *value[string] {
-	return text(p, "name", func(s string) error {
-		if slices.Contains(allowed, s) {
-			return nil
+var hostPort = text("host:port", "host:port with a port from 0 to 65535, such as 127.0.0.1:9480", func(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	return err == nil
+})
+
+var resourceName = name("domain/name", "DOMAIN/NAME, such as example.com/nlb", names.Validate)
+
+// name returns a kind of names, with a check that does not say first what is wanted.
+func name(kindOf, want string, check func(string) error) kind[string] {
+	return kind[string]{kindOf, func(s string) (string, error) {
+		if err := check(s); err != nil {
+			return "", fmt.Errorf("want %s: %w", want, err)
 		}
-		return fmt.Errorf("want one of %s", strings.Join(allowed, ", "))
-	})
+		return s, nil
+	}}
 }
 
-func address(p *string) *value[string] {
-	return text(p, "host:port", func(s string) error {
-		if s == "" {
-			return nil
-		}
-		_, port, err := net.SplitHostPort(s)
-		if err == nil {
-			_, err = strconv.ParseUint(port, 10, 16)
-		}
-		if err != nil {
-			return errors.New(`want host:port with a port from 0 to 65535, such as 127.0.0.1:9480, or "" for off`)
-		}
-		return nil
-	})
-}
-
-func number(p *int, least, most int) *value[int] {
-	return &value[int]{p, "int", func(s string) (int, error) {
+func number(least, most int) kind[int] {
+	return kind[int]{"int", func(s string) (int, error) {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < least || n > most {
 			return 0, fmt.Errorf("want a whole number from %d to %d", least, most)
 		}
 		return n, nil
-	}, strconv.Itoa}
+	}}
 }
 
-// onOff gives fs a flag that is true when it stands without a value.
-func onOff(fs *pflag.FlagSet, p *bool, name, usage string) {
-	fs.VarPF(&value[bool]{p, "bool", func(s string) (bool, error) {
-		if s != "true" && s != "false" {
-			return false, errors.New("want true or false")
-		}
-		return s == "true", nil
-	}, strconv.FormatBool}, name, "", usage).NoOptDefVal = "true"
-}
+var onOff = kind[bool]{"bool", func(s string) (bool, error) {
+	if s != "true" && s != "false" {
+		return false, errors.New("want true or false")
+	}
+	return s == "true", nil
+}}
 
-// leastInterval keeps a typing error from turning into a busy loop.
+// leastInterval keeps a typing error from becoming a busy loop.
 const leastInterval = 50 * time.Millisecond
 
-func interval(p *time.Duration) *value[time.Duration] {
-	return atLeast(p, leastInterval, "want a duration of 50ms or more, such as 60s")
-}
-
-func duration(p *time.Duration) *value[time.Duration] {
-	return atLeast(p, 0, "want a duration of 0s or more, such as 10s")
-}
-
-func atLeast(p *time.Duration, least time.Duration, allowed string) *value[time.Duration] {
-	return &value[time.Duration]{p, "duration", func(s string) (time.Duration, error) {
+func duration(least time.Duration) kind[time.Duration] {
+	return kind[time.Duration]{"duration", func(s string) (time.Duration, error) {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < least {
-			return 0, errors.New(allowed)
+			return 0, fmt.Errorf("want a duration of %s or more, such as 60s", least)
 		}
 		return d, nil
-	}, time.Duration.String}
+	}}
 }
 
-// listType is the type of a flag that can be given several times.
+// words is a list that is shown as it is given.
+type words []string
+
+func (w words) String() string { return strings.Join(w, " ") }
+
+// listType is the name of the kind of a flag that can be given several times.
 const listType = "list"
 
-// arguments holds the arguments of a program. White space separates them, in flags, variables
-// and the file alike. Each value adds to those before.
-func arguments(p *[]string) *value[[]string] {
-	return &value[[]string]{p, listType, func(s string) ([]string, error) {
+// arguments are those of a program, with white space between them in all three sources. They
+// are added to what p has.
+func arguments(p *[]string) kind[words] {
+	return kind[words]{listType, func(s string) (words, error) {
 		fields := strings.Fields(s)
-		if !utf8.ValidString(s) || strings.ContainsFunc(strings.Join(fields, ""), func(r rune) bool { return !unicode.IsPrint(r) }) {
+		odd := func(r rune) bool { return !unicode.IsPrint(r) }
+		if !utf8.ValidString(s) || strings.ContainsFunc(strings.Join(fields, ""), odd) {
 			return nil, errors.New("want arguments of printable characters, such as --store=/srv/intel.com/fpga")
 		}
 		return append(*p, fields...), nil
-	}, func(all []string) string { return strings.Join(all, " ") }}
+	}}
 }
 
-// resourceName holds a name that the kubelet takes for an extended resource.
-func resourceName(p *string) *value[string] {
-	return text(p, "domain/name", names.Validate)
+// device is a card or a port: [DDDD:]BB:DD.F[-pN], in hexadecimal of either case, with N from 0
+// to 3, the hardware ports that a card can have. It is read to the form of device ids: lower
+// case, without domain 0.
+var device = kind[string]{"address", func(s string) (string, error) {
+	address, port, hasPort := strings.Cut(s, "-")
+	address, err := card.parse(address)
+	if err == nil && !hasPort {
+		return address, nil
+	}
+	if port = strings.ToLower(port); err != nil || len(port) != 2 || port[0] != 'p' || port[1] < '0' || port[1] > '3' {
+		return "", errors.New("want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0, " +
+			"or of one port of it, 3b:00.0-p0 to 3b:00.0-p3")
+	}
+	return address + "-" + port, nil
+}}
+
+// card is the PCI address of a card, as device has it.
+var card = kind[string]{"address", func(s string) (string, error) {
+	s = strings.ToLower(s)
+	if strings.Count(s, ":") == 1 {
+		s = "0000:" + s
+	}
+	address, err := sysfs.ParsePCIAddress(s)
+	if err != nil { // which speaks of one form only
+		return "", errors.New("want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0")
+	}
+	return strings.TrimPrefix(address, "0000:"), nil
+}}
+
+// matching is text in the form of an expression. It is read to the spelling of devices: lower case,
+// without dashes.
+func matching(form, want string) kind[string] {
+	expression := regexp.MustCompile(form)
+	return kind[string]{"digits", func(s string) (string, error) {
+		if !expression.MatchString(s) {
+			return "", errors.New("want " + want)
+		}
+		return strings.ToLower(strings.ReplaceAll(s, "-", "")), nil
+	}}
 }
+
+var (
+	// fourDigits are those of a PCI vendor or device. A program that rewrote the file may have
+	// taken 0010 or 1e10 for a number, hence the quotes.
+	fourDigits = matching(`^[0-9A-Fa-f]{4}$`, `four hexadecimal digits in quotes, without 0x, such as "09c4"`)
+	// guid is the id of an AFU or an interface: with all four dashes, or with none.
+	guid = matching(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`,
+		"32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b")
+)

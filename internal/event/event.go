@@ -100,3 +100,7 @@ var (
 	LogSuppressed = name("log.suppressed")
 	LibraryLog    = name("library.log")
 )
+
+// EndedByUs is the reason of a stream.closed that is no outage: the daemon ends, or
+// registers again.
+const EndedByUs = "ended by us"

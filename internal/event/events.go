@@ -102,8 +102,7 @@ func kubelet() []row {
 	return []row{
 		{ResourceServed, levels(debug), "listening for a resource, about to register", must(resource, socket), nil},
 		{ResourceRegistered, levels(info), "the kubelet took the registration", must(resource, socket), nil},
-		{RegisterFailed, levels(warn), "registering failed; retried with backoff, or when kubelet.sock, which cannot be used, has changed",
-			must(resource, trouble), may(retry, socket)},
+		{RegisterFailed, levels(warn), "registering failed; retried with backoff", must(resource, trouble, retry), nil},
 		{RegisterAbandoned, levels(info), "given up in the middle: our socket or the kubelet's went", must(resource, reason), nil},
 		{RegistrationEnded, levels(info), "a registration ended for a reason of ours or the kubelet's; the next follows", must(resource, reason, retry), nil},
 		{ResourceRetired, levels(info), "the endpoint of a resource without devices ended", must(resource), nil},

@@ -1,14 +1,15 @@
 package metrics
 
-import "time"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Transition counts a change of a device's health. old and new are names of a health; old is ""
-// for a device that has come, new is "" for one that has left. reason is the worst reason after
-// a change for the worse, NAME or NAME=VALUE, else "".
+// for a new device, new is "" for a removed one. reason is the worst reason after a change for
+// the worse, NAME or NAME=VALUE, else "".
 func (m *Metrics) Transition(old, new, reason string) {
-	if m == nil {
-		return
-	}
 	if old == "" {
 		old = absent
 	}
@@ -20,17 +21,11 @@ func (m *Metrics) Transition(old, new, reason string) {
 
 // IdentityChange counts a change of an attribute of a device's identity, by its name.
 func (m *Metrics) IdentityChange(attribute string) {
-	if m != nil {
-		m.identityChanges.WithLabelValues(attribute).Inc()
-	}
+	m.identityChanges.WithLabelValues(attribute).Inc()
 }
 
 // Hint counts a hint, by its source.
-func (m *Metrics) Hint(source string) {
-	if m != nil {
-		m.hints.WithLabelValues(m.hintSources.of(source)).Inc()
-	}
-}
+func (m *Metrics) Hint(source string) { m.hints.WithLabelValues(m.hintSources.of(source)).Inc() }
 
 // ScanDone counts a reading of a card that returned in time.
 func (m *Metrics) ScanDone(took time.Duration) { m.scan(ok, took) }
@@ -49,69 +44,132 @@ func (m *Metrics) ScanTimeout(after time.Duration) { m.scan(timeout, after) }
 func (m *Metrics) ScanStarved(took time.Duration) { m.scan(starved, took) }
 
 func (m *Metrics) scan(result string, took time.Duration) {
-	if m != nil {
-		m.scans.WithLabelValues(result).Inc()
-		m.scanDuration.Observe(took.Seconds())
-	}
+	m.scans.WithLabelValues(result).Inc()
+	m.scanDuration.Observe(took.Seconds())
 }
 
 // Listing counts a listing of all cards.
-func (m *Metrics) Listing(err error) {
-	if m != nil {
-		m.listings.WithLabelValues(result(err == nil)).Inc()
-	}
-}
+func (m *Metrics) Listing(err error) { m.listings.WithLabelValues(result(err == nil, failed)).Inc() }
 
 // ListingStarved counts a listing that failed because the daemon had no descriptor or no
 // memory.
-func (m *Metrics) ListingStarved() {
-	if m != nil {
-		m.listings.WithLabelValues(starved).Inc()
-	}
-}
+func (m *Metrics) ListingStarved() { m.listings.WithLabelValues(starved).Inc() }
 
 // CardsUnreadable sets the number of cards that cannot be read now.
-func (m *Metrics) CardsUnreadable(n int) {
-	if m != nil {
-		m.cardsUnreadable.Set(float64(n))
-	}
-}
+func (m *Metrics) CardsUnreadable(n int) { m.cardsUnreadable.Set(float64(n)) }
 
-// HoldersAsked counts a question for the holders of devices, by its error.
-func (m *Metrics) HoldersAsked(err error) {
-	if m != nil {
-		m.holders.set(err == nil)
-	}
-}
+// HoldersAsked records whether the kubelet has answered who holds devices.
+func (m *Metrics) HoldersAsked(err error) { m.holders.WithLabelValues().Set(number(err == nil)) }
 
 // APIEvent counts a Kubernetes Event by its result: sent, failed or dropped.
-func (m *Metrics) APIEvent(result string) {
-	if m != nil {
-		m.apiEvents.WithLabelValues(result).Inc()
-	}
-}
+func (m *Metrics) APIEvent(result string) { m.apiEvents.WithLabelValues(result).Inc() }
 
 // APIFailed counts a request to the API server that failed and is made again.
-func (m *Metrics) APIFailed() {
-	if m != nil {
-		m.apiFailures.Inc()
-	}
-}
+func (m *Metrics) APIFailed() { m.apiFailures.Inc() }
 
 // ConfigReload counts a SIGHUP, by whether the settings were taken over.
 func (m *Metrics) ConfigReload(taken bool) {
-	switch {
-	case m == nil:
-	case taken:
-		m.configReloads.WithLabelValues(ok).Inc()
-	default:
-		m.configReloads.WithLabelValues(refused).Inc()
-	}
+	m.configReloads.WithLabelValues(result(taken, refused)).Inc()
 }
 
 // LogDropped counts a dropped line of the log, by the name of its level.
-func (m *Metrics) LogDropped(level string) {
-	if m != nil {
-		m.logDropped.WithLabelValues(level).Inc()
+func (m *Metrics) LogDropped(level string) { m.logDropped.WithLabelValues(level).Inc() }
+
+// ResourceOffered creates the counters of a resource at 0, unless they exist.
+func (m *Metrics) ResourceOffered(resource string) {
+	for _, c := range []*prometheus.CounterVec{m.listsSent, m.streamsOpened, m.kubeletRestarts, m.allocatedDevices} {
+		c.WithLabelValues(resource)
+	}
+	for _, r := range []string{ok, failed, abandoned} {
+		m.registrations.WithLabelValues(resource, r)
+	}
+	for _, r := range []string{served, refused} {
+		m.allocations.WithLabelValues(resource, r)
+	}
+}
+
+// ResourceRetired deletes the counters of a resource.
+func (m *Metrics) ResourceRetired(resource string) {
+	for _, c := range []*prometheus.CounterVec{
+		m.listsSent, m.streamsOpened, m.kubeletRestarts, m.allocatedDevices, m.registrations, m.allocations,
+	} {
+		c.DeletePartialMatch(prometheus.Labels{"resource": resource})
+	}
+}
+
+// ListSent counts a list that a stream has sent, and observes the time since its hint, if known
+// is true.
+func (m *Metrics) ListSent(resource string, sinceHint time.Duration, known bool) {
+	m.listsSent.WithLabelValues(resource).Inc()
+	if known {
+		m.hintToSend.Observe(sinceHint.Seconds())
+	}
+}
+
+// StreamOpened counts a stream of the kubelet.
+func (m *Metrics) StreamOpened(resource string) { m.streamsOpened.WithLabelValues(resource).Inc() }
+
+// Registered counts a registration that the kubelet has accepted.
+func (m *Metrics) Registered(resource string) { m.registrations.WithLabelValues(resource, ok).Inc() }
+
+// RegistrationFailed counts an attempt to register that failed, or led to no stream.
+func (m *Metrics) RegistrationFailed(resource string) {
+	m.registrations.WithLabelValues(resource, failed).Inc()
+}
+
+// RegistrationAbandoned counts a registration that was given up before its answer.
+func (m *Metrics) RegistrationAbandoned(resource string) {
+	m.registrations.WithLabelValues(resource, abandoned).Inc()
+}
+
+// KubeletRestarted counts a restart of the kubelet.
+func (m *Metrics) KubeletRestarted(resource string) {
+	m.kubeletRestarts.WithLabelValues(resource).Inc()
+}
+
+// AllocateServed counts a served call, and its devices.
+func (m *Metrics) AllocateServed(resource string, devices int) {
+	m.allocations.WithLabelValues(resource, served).Inc()
+	m.allocatedDevices.WithLabelValues(resource).Add(float64(devices))
+}
+
+// AllocateRefused counts a call that was refused.
+func (m *Metrics) AllocateRefused(resource string) {
+	m.allocations.WithLabelValues(resource, refused).Inc()
+}
+
+// CDI records whether the CDI spec file was written.
+func (m *Metrics) CDI(err error) { m.cdi.WithLabelValues().Set(number(err == nil)) }
+
+// UEvent counts a uevent that may concern a card.
+func (m *Metrics) UEvent(subsystem, action []byte) {
+	m.uevents.WithLabelValues(m.subsystems.of(string(subsystem)), actionOf(string(action))).Inc()
+}
+
+// UEventIgnored counts a uevent that concerns no card. It allocates nothing: there are many of
+// them.
+func (m *Metrics) UEventIgnored() { m.ueventsIgnored.Inc() }
+
+// UEventForged counts a uevent that did not come from the kernel.
+func (m *Metrics) UEventForged() { m.ueventsForged.Inc() }
+
+// UEventMalformed counts a uevent that could not be parsed.
+func (m *Metrics) UEventMalformed() { m.ueventsMalformed.Inc() }
+
+// UEventsLost counts an overflow of the socket of uevents.
+func (m *Metrics) UEventsLost() { m.ueventOverflows.Inc() }
+
+// InotifyEvent counts an event that may concern a card. source is nodes or tree.
+func (m *Metrics) InotifyEvent(source string) { m.inotifyEvents.WithLabelValues(source).Inc() }
+
+// InotifyLost counts an overflow of an inotify queue. source is nodes or tree.
+func (m *Metrics) InotifyLost(source string) { m.inotifyOverflows.WithLabelValues(source).Inc() }
+
+// Source records whether a source of hints is open. source is uevent, nodes or tree.
+func (m *Metrics) Source(source string, up bool) {
+	m.sourceUp.WithLabelValues(source).Set(number(up))
+	if source != "uevent" { // at 0, so that the first loss is an increase
+		m.inotifyEvents.WithLabelValues(source)
+		m.inotifyOverflows.WithLabelValues(source)
 	}
 }

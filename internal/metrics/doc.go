@@ -1,6 +1,6 @@
 // Package metrics has the metrics of the daemon for Prometheus. Every metric is declared
-// here, once, with its name, labels and help ([Declarations]); the table of docs/metrics.md is
-// generated from that. No other package imports Prometheus' library.
+// here, once, with its name, labels and help ([New]); the table of docs/metrics.md is
+// generated from their descriptors. No other package imports Prometheus' library.
 //
 // # Who owns what
 //
@@ -10,8 +10,8 @@
 // the functions of [State] at the time of a scrape, so they are always current, and a device
 // that is gone has no series.
 //
-// A nil *Metrics counts nothing. All methods are safe for concurrent use and none blocks. The
-// methods for a uevent that concerns no card do not allocate.
+// All methods are safe for concurrent use and none blocks. The methods for a uevent that
+// concerns no card do not allocate.
 //
 // # Labels
 //

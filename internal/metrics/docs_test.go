@@ -1,12 +1,15 @@
 package metrics_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
-	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -15,7 +18,7 @@ const (
 	end   = "<!-- end of what is made -->\n"
 )
 
-// The table of docs/metrics.md has the declared metrics.
+// The table of docs/metrics.md has all metrics.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docs)
 	if err != nil {
@@ -26,18 +29,37 @@ func TestDocs(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks one of the lines %q, %q", docs, begin, end)
 	}
-	golden(t, docs, before+begin+table()+end+after)
+	golden(t, docs, before+begin+table(t)+end+after)
 }
 
-func table() string {
+// descriptor is the form of a descriptor, as its String returns it.
+var descriptor = regexp.MustCompile(`^Desc{fqName: (".*"), help: (".*"), unit: "", constLabels: {}, variableLabels: {(.*)}}$`)
+
+// table returns the table of all metrics that are described. Types are those of the page.
+func table(t *testing.T) string {
+	t.Helper()
+	descriptors := make(chan *prometheus.Desc, 1000)
+	m := story()
+	m.Describe(descriptors)
+	close(descriptors)
+	page := families(t, m)
 	var b strings.Builder
 	b.WriteString("| metric | type | labels | what it tells |\n|---|---|---|---|\n")
-	for _, d := range metrics.Declarations() {
-		labels := ""
-		if len(d.Labels) > 0 {
-			labels = "`" + strings.Join(d.Labels, "`, `") + "`"
+	for d := range descriptors {
+		parts := descriptor.FindStringSubmatch(d.String())
+		if parts == nil {
+			t.Fatalf("descriptor is %s, want the form %s", d, descriptor)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.Name, d.Type, labels, d.Help)
+		name, err := strconv.Unquote(parts[1])
+		help, err2 := strconv.Unquote(parts[2])
+		if err != nil || err2 != nil || page[name] == nil {
+			t.Fatalf("%s: %v, on the page: %v", d, errors.Join(err, err2), page[name])
+		}
+		labels := ""
+		if parts[3] != "" {
+			labels = "`" + strings.ReplaceAll(parts[3], ",", "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, strings.ToLower(page[name].GetType().String()), labels, help)
 	}
 	return b.String()
 }

@@ -3,7 +3,6 @@ package metrics
 import (
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
 // Values of labels.
@@ -32,11 +31,12 @@ const (
 	mostHintSources = 16
 )
 
-func result(isOK bool) string {
+// result returns the label of a success, or the other one.
+func result(isOK bool, otherwise string) string {
 	if isOK {
 		return ok
 	}
-	return failed
+	return otherwise
 }
 
 // few bounds the values of a label: the first ones are kept, later ones are "other".
@@ -81,19 +81,3 @@ func nameOf(reason string) string {
 
 // clean returns a copy of value that is valid UTF-8, as the value of a label must be.
 func clean(value string) string { return strings.ToValidUTF8(strings.Clone(value), "\ufffd") }
-
-// answer is yes, no or not known yet.
-type answer struct{ v atomic.Int32 }
-
-func (a *answer) set(yes bool) {
-	if yes {
-		a.v.Store(2)
-	} else {
-		a.v.Store(1)
-	}
-}
-
-func (a *answer) get() (yes, given bool) {
-	v := a.v.Load()
-	return v == 2, v != 0
-}

@@ -2,14 +2,12 @@ package metrics_test
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
@@ -24,31 +22,6 @@ func TestLint(t *testing.T) {
 	}
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
-	}
-}
-
-// The page has exactly the declared metrics.
-func TestDeclarations(t *testing.T) {
-	var want, got []metrics.Declaration
-	for _, d := range metrics.Declarations() {
-		d.Labels = slices.Sorted(slices.Values(d.Labels))
-		want = append(want, d)
-	}
-	for name, f := range families(t, story()) {
-		if !strings.HasPrefix(name, "accelerator_") {
-			continue
-		}
-		d := metrics.Declaration{Name: name, Type: strings.ToLower(f.GetType().String()), Help: f.GetHelp()}
-		for _, l := range f.GetMetric()[0].GetLabel() {
-			d.Labels = append(d.Labels, l.GetName())
-		}
-		got = append(got, d)
-	}
-	byName := func(a, b metrics.Declaration) int { return strings.Compare(a.Name, b.Name) }
-	slices.SortFunc(want, byName)
-	slices.SortFunc(got, byName)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("declarations (-declared +page):\n%s", diff)
 	}
 }
 
@@ -209,19 +182,6 @@ func TestAnotherMode(t *testing.T) {
 		if lines := grep(text, gone); len(lines) > 0 {
 			t.Errorf("page still has %q", lines)
 		}
-	}
-}
-
-// All methods work on nil metrics.
-func TestNil(t *testing.T) {
-	m := reflect.ValueOf((*metrics.Metrics)(nil))
-	for method, v := range m.Methods() {
-		var in []reflect.Value
-		for i := range v.Type().NumIn() {
-			in = append(in, reflect.Zero(v.Type().In(i)))
-		}
-		v.Call(in) // a panic names the method
-		t.Log(method.Name)
 	}
 }
 

@@ -7,12 +7,10 @@
 //
 // # Which Events there are
 //
-// Follow takes the changes between each snapshot of the inventory and the last one that
-// it has taken ([inventory.Changes]), and keeps for each device its state and when that
-// began. A second after a change, the states are compared with those that Events have
-// reported. A state that lasts less than a second has no Event; the log has it. There is
-// no Event for a healthy device that is found at the start or after a change of mode.
-// The reasons are a closed list, see [Reasons]; docs/events.md explains them.
+// A second after a snapshot of the inventory has changed, Follow compares the newest one with the
+// states that Events have reported ([inventory.Changes]). So a state that lasts less than a second
+// has no Event; the log has it. There is no Event for a healthy device that is found at the start or
+// after a change of mode. docs/events.md explains the reasons.
 //
 // # How they are written
 //

@@ -1,42 +1,53 @@
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 const (
 	settle   = time.Second      // from a change to its Events: a card that is plugged in is unhealthy for some ms
 	askAgain = 10 * time.Second // between two questions for holders that were not known
+
+	maxRecords = 512             // in the table
+	burst      = 25              // Events at once, and then
+	refill     = 5 * time.Second // one in this time; client-go has 25, and one in 5 minutes for each object
+	reportPace = time.Minute     // between two log lines about Events that were left out
 )
 
 // Follow adds Events about these devices to the table until ctx ends; then it returns nil.
 func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders) error {
-	f := following{Recorder: r, holders: holders, devices: make(map[string]*device)}
-	var settled <-chan time.Time
+	f := following{Recorder: r, holders: holders, devices: make(map[string]state)}
+	defer f.logDropped(0)
+	var settled, again <-chan time.Time
+	var changed time.Time
 	for {
 		snapshot, stale := devices.Latest()
-		if f.observe(snapshot) && settled == nil {
-			settled = time.After(settle)
-		}
-		var again <-chan time.Time
-		if len(f.late) > 0 {
-			again = time.After(time.Until(f.askAt))
+		if settled == nil && snapshot.Version != f.last.Version {
+			changed, settled = time.Now(), time.After(settle)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-stale:
+			continue
 		case <-settled:
 			settled = nil
-			f.report(ctx, f.news())
+			f.report(ctx, f.news(snapshot, changed))
 		case <-again:
-			f.reportLate(ctx)
+			f.report(ctx, nil)
+		}
+		again = nil
+		if len(f.late) > 0 {
+			again = time.After(askAgain)
 		}
 	}
 }
@@ -45,107 +56,20 @@ func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders)
 type following struct {
 	*Recorder
 	holders Holders
-	last    inventory.Snapshot
-	devices map[string]*device // by id
-	// complete: a snapshot of this generation with all devices has settled.
-	complete bool
-	late     []news    // for pods that are not known yet
-	askAt    time.Time // when to ask for the pods again
-}
+	last    inventory.Snapshot // the last one that was reported
+	devices map[string]state   // by id; a device that is not listed has none
+	late    []news             // for pods that are not known yet
 
-// device is one device that is or was listed.
-type device struct {
-	reported state // by its Events
-	is       state // by the newest snapshot
-	// generation is the last one in which the device was listed, in its first snapshot or in
-	// a complete one.
-	generation uint64
+	full      time.Time // when the token bucket is full again
+	dropped   int       // Events that were left out since the last log line about them
+	droppedAt time.Time // of that line
 }
 
 // news is a change that has an Event on the node, and perhaps on pods.
 type news struct {
 	reason  Reason
 	was, is state
-	at      time.Time // when it was reported
-}
-
-// observe applies the changes of a snapshot, and reports whether the snapshot is new.
-func (f *following) observe(s inventory.Snapshot) bool {
-	if s.Version == f.last.Version {
-		return false
-	}
-	if s.Generation != f.last.Generation {
-		f.complete = false
-	}
-	now := time.Now()
-	for _, c := range inventory.Changes(f.last.Devices, s.Devices) {
-		d := f.devices[c.ID]
-		if d == nil {
-			d = &device{generation: s.Generation}
-			f.devices[c.ID] = d
-		}
-		d.is = d.is.after(c, now)
-	}
-	f.last = s
-	return true
-}
-
-// news returns the differences between the reported and the present states, and makes the
-// present states the reported ones. Listed devices come first, then those that left, each in
-// the order of ids.
-//
-// At the start, and in a new generation, a device that was not listed is found, not added.
-// A device of an earlier generation that is gone has left only if its card has; otherwise
-// other devices of the card have superseded it.
-func (f *following) news() []news {
-	var listed, gone []news
-	complete := f.complete || f.last.Complete
-	for _, id := range slices.Sorted(maps.Keys(f.devices)) {
-		d := f.devices[id]
-		was, is := d.reported, d.is
-		if is.kind == absent && !complete {
-			continue // its card may be slow
-		}
-		switch was.kind {
-		case is.kind: // it may have had another kind meanwhile
-			is.since, is.found = was.since, was.found
-		case absent:
-			is.found = !f.complete
-		}
-		left := was.kind.inSlot() && (is.kind == absent || is.kind == removed)
-		superseded := left && d.generation != f.last.Generation && !f.cardLeft(was.device.PCIAddress)
-		var all []news
-		if !superseded {
-			for _, reason := range reasons(was, is) {
-				all = append(all, news{reason, was, is, time.Now()})
-			}
-			d.reported, d.is = is, is
-			if complete {
-				d.generation = f.last.Generation
-			}
-		}
-		if is.kind != absent {
-			listed = append(listed, all...)
-			continue
-		}
-		gone = append(gone, all...)
-		delete(f.devices, id)
-		f.forgetLate(id)
-	}
-	f.complete = complete
-	return append(listed, gone...)
-}
-
-// cardLeft reports whether the newest snapshot has cards, but not the one at this address.
-func (f *following) cardLeft(address string) bool {
-	return address != "" && !slices.ContainsFunc(f.last.Devices, func(d *inventory.Device) bool {
-		return d.PCIAddress == "" || d.PCIAddress == address && f.devices[d.ID].is.kind.inSlot()
-	})
-}
-
-// forgetLate drops the news about a device that wait for unknown pods.
-func (f *following) forgetLate(id string) {
-	f.late = slices.DeleteFunc(f.late, func(n news) bool { return n.is.device.ID == id })
+	at      time.Time
 }
 
 // forPods reports whether there is also an Event on each pod that holds the device.
@@ -153,53 +77,129 @@ func (n news) forPods() bool {
 	return texts[n.reason].pod != "" && (n.reason != DeviceRecovered || n.was.kind == unhealthy)
 }
 
-// report adds the Events on the node, and on the pods if they are known.
-func (f *following) report(ctx context.Context, all []news) {
-	var held map[string][]inventory.Holding
-	var err error
-	if slices.ContainsFunc(all, func(n news) bool { return n.forPods() || n.reason == DeviceRemoved }) {
-		held, err = f.holders(ctx)
+// news returns the changes between the reported states and a snapshot, in the order of ids, and
+// makes the states of the snapshot the reported ones.
+//
+// At the start, and in a new generation, a device that was not listed is found, not added, until
+// all cards have been read. A device of an earlier generation that is gone has left only if its
+// card has; otherwise other devices of the card have superseded it.
+func (f *following) news(s inventory.Snapshot, changed time.Time) []news {
+	var before []*inventory.Device
+	for _, id := range slices.Sorted(maps.Keys(f.devices)) {
+		before = append(before, f.devices[id].device)
 	}
-	for _, n := range all {
-		if n.forPods() {
-			f.forgetLate(n.is.device.ID)
-		}
-	}
-	for _, n := range all {
-		pods, known := podsOf(held[n.is.device.ID])
-		known = known && err == nil
-		f.note(apiserver.Object{Kind: "Node", Name: f.cfg.Node, UID: f.cfg.Node}, n, n.forNode(pods, known))
-		switch {
-		case !n.forPods():
-		case known:
-			f.notePods(n, pods)
-		default:
-			if len(f.late) == 0 {
-				f.askAt = time.Now().Add(askAgain)
+	complete := f.last.Complete && f.last.Generation == s.Generation // f.last has all devices of the generation
+	var all []news
+	for _, c := range inventory.Changes(before, s.Devices) {
+		was := f.devices[c.ID]
+		is := state{kind: kindOf(c.New, was.kind), device: cmp.Or(c.New, c.Old), since: changed}
+		if is.kind == absent {
+			if !s.Complete {
+				continue // its card may be slow
 			}
-			f.late = append(f.late, n)
+			delete(f.devices, c.ID)
+		}
+		left := was.kind.inSlot() && (is.kind == absent || is.kind == removed)
+		former := !complete || !kindOf(f.last.Device(c.ID), absent).inSlot()
+		if left && former && !cardLeft(s, c.Old.PCIAddress) {
+			continue
+		}
+		switch was.kind {
+		case is.kind:
+			is.since, is.found = was.since, was.found
+		case absent:
+			is.found = !complete
+		}
+		for _, reason := range reasons(was, is) {
+			all = append(all, news{reason, was, is, changed})
+		}
+		if is.kind != absent {
+			f.devices[c.ID] = is
 		}
 	}
+	f.last = s
+	return all
 }
 
-// reportLate asks again for the pods that hold devices: the kubelet has not answered, or a
-// device was given out just before.
-func (f *following) reportLate(ctx context.Context) {
-	held, err := f.holders(ctx)
-	f.askAt = time.Now().Add(askAgain)
-	f.late = slices.DeleteFunc(f.late, func(n news) bool {
+// cardLeft reports whether a snapshot has cards, but not the one at this address.
+func cardLeft(s inventory.Snapshot, address string) bool {
+	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
+		return d.PCIAddress == "" || d.PCIAddress == address && kindOf(d, absent).inSlot()
+	})
+}
+
+// report adds the Events of these changes, and those on pods that were not known before: the
+// kubelet had not answered, or a device had been given out just before.
+func (f *following) report(ctx context.Context, all []news) {
+	f.late = slices.DeleteFunc(f.late, func(n news) bool { return f.devices[n.is.device.ID].kind != n.is.kind })
+	var held map[string][]inventory.Holding
+	var err error
+	if len(all)+len(f.late) > 0 {
+		held, err = f.holders(ctx)
+	}
+	notePods := func(n news) bool {
 		pods, known := podsOf(held[n.is.device.ID])
 		if (!known || err != nil) && time.Since(n.at) < giveUp {
 			return false
 		}
-		f.notePods(n, pods)
+		for _, pod := range slices.Sorted(maps.Keys(pods)) {
+			namespace, name, _ := strings.Cut(pod, "/")
+			f.note(apiserver.Object{Kind: "Pod", Namespace: namespace, Name: name}, n, n.onPod(pod, pods[pod]))
+		}
 		return true
-	})
+	}
+	f.late = slices.DeleteFunc(f.late, notePods)
+	for _, n := range all {
+		pods, known := podsOf(held[n.is.device.ID])
+		f.note(apiserver.Object{Kind: "Node", Name: f.cfg.Node, UID: f.cfg.Node}, n, n.onNode(pods, known && err == nil))
+		if n.forPods() && !notePods(n) {
+			f.late = append(f.late, n)
+		}
+	}
+	f.logDropped(reportPace)
 }
 
-// notePods adds an Event on each of these pods.
-func (f *following) notePods(n news, pods []pod) {
-	for _, p := range pods {
-		f.note(apiserver.Object{Kind: "Pod", Namespace: p.namespace, Name: p.name}, n, n.forPod(p))
+// note adds an Event to the table, and has it written unless there are too many. An Event that
+// waits to be written is only updated.
+func (f *following) note(object apiserver.Object, n news, message string) {
+	now := time.Now()
+	k := key{object, n.reason, n.is.device.ID}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(f.events, func(e *record) bool { return e.key == k })
+	if i < 0 {
+		if len(f.events) >= maxRecords { // the limits keep those that wait far below this
+			f.events = slices.DeleteFunc(f.events, func(e *record) bool { return !e.waits() })
+		}
+		i = len(f.events)
+		f.events = append(f.events, &record{key: k, uid: object.UID, first: now})
+	}
+	e := f.events[i]
+	e.warning, e.message, e.last = n.warning(), message, now
+	e.count++
+	if e.waits() {
+		return
+	}
+	if f.full.Before(now) {
+		f.full = now
+	}
+	if f.full.Sub(now) > (burst-1)*refill {
+		f.dropped++
+		f.cfg.Count(Dropped)
+		return
+	}
+	f.full = f.full.Add(refill)
+	e.queued = now
+	select {
+	case f.poke <- struct{}{}:
+	default:
+	}
+}
+
+// logDropped logs the number of Events that were left out, if the last such line is old enough.
+func (f *following) logDropped(pace time.Duration) {
+	if now := time.Now(); f.dropped > 0 && now.Sub(f.droppedAt) >= pace {
+		f.log.Warn("events left out, there are too many", event.EventsDropped, event.Count(f.dropped))
+		f.dropped, f.droppedAt = 0, now
 	}
 }

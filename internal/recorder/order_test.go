@@ -3,6 +3,7 @@ package recorder_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -112,31 +113,43 @@ func TestOneNamespaceForbidden(t *testing.T) {
 	})
 }
 
-// The table is bounded, and records in the queue are not deleted.
+// The table is bounded: when it is full, counts begin again, but not those of Events that wait to
+// be written.
 func TestBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *rig) { r.UseFault(refuse("", 500, "etcd")) })
-		r.shows(device("ff:00.0", "port-ap6"))
-		list := []*inventory.Device{device("ff:00.0", "port-ap6")}
-		for i := range 1000 {
-			list = append(list, device(fmt.Sprintf("%02x:%02x.0", i/32, i%32), "port-ap6"))
+		list := []*inventory.Device{device("ff:00.0")}
+		for i := range 600 {
+			list = append(list, device(fmt.Sprintf("%02x:%02x.0", i/32, i%32)))
 		}
-		r.publish(true, list...)
-		after(5 * time.Second)
-		if n := r.recorder.Records(); n != 512 {
-			t.Errorf("%d events are remembered, want 512", n)
+		show := func(reason string, ids ...int) {
+			for _, i := range ids {
+				list[i] = device(list[i].ID, reason)
+			}
+			r.publish(true, slices.Clone(list)...)
+			after(5 * time.Second)
 		}
-		r.publish(true, device("ff:00.0", "afu-dead", "port-ap6"))
-		after(5 * time.Second)
+		every := make([]int, 600)
+		for i := range every {
+			every[i] = i + 1
+		}
+		show("")
+		show("port-ap6", 0)
+		show("port-ap6", every...)
 		r.UseFault(nil)
-		after(time.Minute)
-		if e := r.Events(); len(e) == 0 || !strings.Contains(fmt.Sprint(e), "DeviceUnhealthy x2 FPGA device ff:00.0") {
-			t.Errorf("events %v, want the first with what came to it", e)
+		after(3 * time.Minute)
+		const waited, forgotten, kept = 0, 511, 512
+		show("afu-dead", waited, forgotten, kept)
+		for i, want := range map[int]string{waited: " x2", forgotten: " x1", kept: " x2"} {
+			if want += " FPGA device " + list[i].ID; !strings.Contains(fmt.Sprint(r.Events()), want) {
+				t.Errorf("found no event with %q", want)
+			}
 		}
 	})
 }
 
-// The number of Events that were left out is logged at the end at the latest.
+// The number of Events that were left out within a minute after a log line about others is logged
+// at the end at the latest.
 func TestLeftOutAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -144,11 +157,15 @@ func TestLeftOutAtTheEnd(t *testing.T) {
 		for i := range 30 {
 			list = append(list, device(fmt.Sprintf("%02x:00.0", i), "port-ap6"))
 		}
-		r.publish(true, list...)
-		after(3 * time.Second)
-		r.said()
-		r.end()
+		r.shows(list...)
 		r.said("recorder.dropped")
+		for i := range list {
+			list[i] = device(list[i].ID, "afu-dead", "port-ap6")
+		}
+		r.shows(list...)
+		r.said("recorder.dropped")
+		r.end()
+		r.said("recorder.dropped", "recorder.dropped")
 	})
 }
 

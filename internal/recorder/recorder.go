@@ -3,7 +3,6 @@ package recorder
 import (
 	"context"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -16,7 +15,7 @@ type Config struct {
 	Node   string // name of the node
 	Client *apiserver.Client
 	// Count is called for each Event that was written ([Sent]), given up ([Failed])
-	// or left out ([Dropped]). It must be safe for concurrent use; it may be nil.
+	// or left out ([Dropped]). It must be safe for concurrent use.
 	Count func(result string)
 }
 
@@ -40,30 +39,15 @@ type Recorder struct {
 	cfg Config
 	log *zap.Logger
 
-	mu       sync.Mutex
-	table    map[key]*record
-	queue    []*record // records to be written, the oldest first
-	limit    limit
-	dropped  int           // Events that were left out since the last log line about them
-	reportAt time.Time     // when the next such line may be logged
-	poke     chan struct{} // wakes Run
+	mu     sync.Mutex
+	events []*record     // the table; those that were tried last are the last
+	poke   chan struct{} // wakes Run
 
-	anonymous bool  // of Run: it was logged that the uids of pods are forbidden
-	lastName  int64 // of Run: number in the newest name
+	anonymous sync.Once // of Run: logs that the uids of pods are forbidden
+	lastName  int64     // of Run: number in the newest name
 }
 
 // New returns a recorder that does nothing until it is run.
 func New(cfg Config, log *zap.Logger) *Recorder {
-	if cfg.Count == nil {
-		cfg.Count = func(string) {}
-	}
-	return &Recorder{cfg: cfg, log: log.Named("recorder"), table: make(map[key]*record), poke: make(chan struct{}, 1)}
-}
-
-// wake has Run check the queue again.
-func (r *Recorder) wake() {
-	select {
-	case r.poke <- struct{}{}:
-	default:
-	}
+	return &Recorder{cfg: cfg, log: log.Named("recorder"), poke: make(chan struct{}, 1)}
 }

@@ -13,7 +13,7 @@ type kind uint8
 
 const (
 	absent kind = iota // not listed
-	well
+	well               // this one and the next two: in the order of [inventory.Health]
 	degraded
 	unhealthy
 	excluded // by the administrator
@@ -26,35 +26,16 @@ const (
 // inSlot reports whether the device itself is in its slot.
 func (k kind) inSlot() bool { return absent < k && k < removed }
 
-// state is the state of a device at one time.
+// state is the state of a device that its Events have reported.
 type state struct {
 	kind   kind
 	device *inventory.Device // as it was listed last
-	added  time.Time         // when it was listed
 	since  time.Time         // when it became of this kind
 	found  bool              // it was of this kind already when it was first seen, at since
-	mild   []string          // its reasons when it was last degraded
 }
 
-// after returns the state after a change that was observed at the given time.
-func (s state) after(c inventory.Change, at time.Time) state {
-	is := s
-	is.kind = kindOf(c.New, s.kind)
-	if c.New != nil {
-		is.device = c.New
-	}
-	if s.kind == absent {
-		is.added = at
-	}
-	if is.kind == degraded {
-		is.mild = present(is.device)
-	}
-	// A removed device is gone since its removal, even if its holder was found later.
-	if is.kind != s.kind && (s.kind != removed || is.kind != absent) {
-		is.since, is.found = at, false
-	}
-	return is
-}
+// recovering is the prefix of a reason that is over, but not for long enough.
+const recovering = inventory.ReasonRecovering + "="
 
 // kindOf returns the kind of a device that was of another kind before. A device that
 // is "replaced in use" may be another one in the place of one that left, or the same one
@@ -73,52 +54,68 @@ func kindOf(d *inventory.Device, was kind) kind {
 		return replacedInUse
 	case has(inventory.ReasonReplacedInUse), has(inventory.ReasonMoving):
 		return moving
-	case len(d.Reasons) > 0 && !slices.ContainsFunc(d.Reasons, notExcluded):
+	case len(d.Reasons) > 0 && !slices.ContainsFunc(d.Reasons, func(reason string) bool {
+		return strings.TrimPrefix(reason, recovering) != inventory.ReasonExcluded
+	}):
 		return excluded
 	}
-	switch d.Health {
-	case inventory.Healthy:
-		return well
-	case inventory.Degraded:
-		return degraded
-	}
-	return unhealthy
+	return well + kind(d.Health)
 }
 
-// notExcluded reports whether a reason is not the administrator's exclusion.
-func notExcluded(reason string) bool {
-	return strings.TrimPrefix(reason, recovering) != inventory.ReasonExcluded
-}
+// Reason is the reason of an Event: a CamelCase word that programs select by.
+type Reason string
 
-// recovering is the prefix of a reason that is over, but not for long enough.
-const recovering = inventory.ReasonRecovering + "="
+// The reasons. Warning: the Event is a Warning. pods: there is also an Event on each pod that
+// holds the device.
+const (
+	DeviceAdded         Reason = "DeviceAdded"
+	DeviceUnhealthy     Reason = "DeviceUnhealthy"     // Warning, pods
+	DeviceDegraded      Reason = "DeviceDegraded"      // Warning
+	DeviceRecovered     Reason = "DeviceRecovered"     // pods, where it was unhealthy
+	DeviceExcluded      Reason = "DeviceExcluded"      // by the administrator
+	DeviceMoving        Reason = "DeviceMoving"        // to be offered as another resource
+	DeviceRemoved       Reason = "DeviceRemoved"       // Warning, while its holder is not known
+	DeviceRemovedInUse  Reason = "DeviceRemovedInUse"  // Warning, pods
+	DeviceReplacedInUse Reason = "DeviceReplacedInUse" // Warning, pods
+	DeviceReturned      Reason = "DeviceReturned"      // pods
+	DeviceReleased      Reason = "DeviceReleased"      // removed or replaced, and held no longer
+)
 
-// over reports whether a reason is over, and only delays the recovery.
-func over(reason string) bool { return strings.HasPrefix(reason, recovering) }
-
-// present returns the reasons of d that are not over.
-func present(d *inventory.Device) []string {
-	return slices.DeleteFunc(slices.Clone(d.Reasons), over)
-}
-
-// causes returns the reasons for a message: those that are present. Reasons that are over are
-// added only if none of the present ones explains the health. Flapping explains none, and
-// neither does a reason that the device had while it was only degraded.
-func (s state) causes() []string {
-	all := present(s.device)
-	if slices.ContainsFunc(all, func(r string) bool {
-		return r != inventory.ReasonFlapping && (s.kind != unhealthy || !slices.Contains(s.mild, r))
-	}) {
-		return all
+// reasons returns the reasons of the Events about a device between two states.
+func reasons(was, is state) []Reason {
+	var all []Reason
+	judged := well <= is.kind && is.kind <= unhealthy
+	switch {
+	case is.kind == absent && was.kind.inSlot():
+		all = append(all, DeviceRemoved)
+	case is.kind == absent && was.kind > removed, judged && was.kind == replacedInUse:
+		all = append(all, DeviceReleased)
+	case judged && was.kind >= removed:
+		all = append(all, DeviceReturned)
+	case was.kind == absent && is.kind.inSlot() && !is.found:
+		all = append(all, DeviceAdded)
 	}
-	var past []string
-	for _, r := range s.device.Reasons {
-		if name, ok := strings.CutPrefix(r, recovering); ok {
-			past = append(past, name)
-		}
-	}
-	if len(past) > 0 {
-		all = append(all, inventory.ReasonRecovering+" from "+strings.Join(past, ", "))
+	switch {
+	case is.kind == absent:
+	case judged && is.kind < was.kind && was.kind <= excluded && is.kind != unhealthy:
+		all = append(all, DeviceRecovered)
+	case is.kind == degraded && (was.kind < is.kind || worse(was, is)):
+		all = append(all, DeviceDegraded)
+	case is.kind == unhealthy && (was.kind < is.kind || worse(was, is)):
+		all = append(all, DeviceUnhealthy)
+	case !judged && is.kind != was.kind && (was.kind != absent || is.kind == removedInUse):
+		all = append(all, map[kind]Reason{
+			excluded: DeviceExcluded, moving: DeviceMoving, removed: DeviceRemoved,
+			removedInUse: DeviceRemovedInUse, replacedInUse: DeviceReplacedInUse,
+		}[is.kind])
 	}
 	return all
+}
+
+// worse reports whether a device has a reason that is not over and that it did not have
+// when it was of the same kind.
+func worse(was, is state) bool {
+	return slices.ContainsFunc(is.device.Reasons, func(r string) bool {
+		return !strings.HasPrefix(r, recovering) && (was.kind != is.kind || !slices.Contains(was.device.Reasons, r))
+	})
 }

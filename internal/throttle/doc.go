@@ -1,15 +1,11 @@
-// Package throttle keeps repeated trouble from flooding the log. A [Core] stands in
-// front of the one that writes. Of the lines with the same event that speak of the
-// same thing, which is what their fields device, pci, resource and source say, it
-// passes on a burst within a minute, and counts the others; at the minute's end, and
-// when the core is closed, a line log.suppressed says how many were left out.
+// Package throttle keeps repeated lines from flooding the log. A [Core] stands in front of the
+// core that writes. Of the lines with the same event and subject (the fields device, pci,
+// resource and source) it writes a burst in a minute, and counts the others. At the end of the
+// minute, and when the core is closed, it writes a line log.suppressed with each number.
 //
-// So what is written and what is counted is all that was logged. Debug lines are not
-// touched, but for those of libraries, which are not ours to thin out. Neither is
-// what makes the story of a device: no line of it is ever lost.
+// All that is logged is written or counted. Lines about a device are always written, and so are
+// debug lines, except those of libraries.
 //
-// The core owns a map of what is spoken of, which is bounded: where too much is, one
-// count stands for all the rest of an event. It owns one timer, which runs only while
-// something is left out, and which [Core.Close] awaits. Writing blocks for as long as
-// the core behind does.
+// The core owns a map of counts, which is bounded, and one timer, which runs only while the map
+// has entries. [Core.Close] awaits it. Writing blocks as long as the core behind does.
 package throttle

@@ -1,14 +1,14 @@
 package throttle
 
 const (
-	Burst   = burst
-	During  = during
-	MaxKeys = maxKeys
+	Burst       = burst
+	Period      = period
+	MaxSubjects = maxSubjects
 )
 
-// Keys is how many windows there are.
-func (c *Core) Keys() int {
-	c.limiter.mu.Lock()
-	defer c.limiter.mu.Unlock()
-	return len(c.limiter.windows)
+// Subjects returns the number of counts.
+func (c *Core) Subjects() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.counts)
 }

@@ -71,7 +71,7 @@ func (r *rig) want(t *testing.T, when string, want ...string) {
 	}
 }
 
-// A burst is written; the rest of its minute is counted, and said at its end.
+// A burst is written. The other lines of its minute are counted, and reported.
 func TestBurst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		log := r.Named("server").With(event.Resource("example.com/a"))
@@ -88,9 +88,9 @@ func TestBurst(t *testing.T) {
 		opened(5)
 		r.want(t, "before the minute's end")
 		r.after(time.Second)
-		r.want(t, "at its end", "1 × warn log.suppressed resource=example.com/a of=stream.opened count=15 lasted_ms=40000")
 		opened(21)
-		r.want(t, "in the next minute", "20 × info stream.opened resource=example.com/a")
+		r.want(t, "in the next minute", "1 × warn log.suppressed resource=example.com/a of=stream.opened count=15 lasted_ms=40000",
+			"20 × info stream.opened resource=example.com/a")
 		r.after(time.Minute)
 		r.want(t, "at its end", "1 × warn log.suppressed resource=example.com/a of=stream.opened count=1 lasted_ms=60000")
 		r.after(time.Hour)
@@ -100,7 +100,7 @@ func TestBurst(t *testing.T) {
 	})
 }
 
-// What speaks of something else is counted by itself; one timer serves all.
+// Lines with another subject are counted apart. One timer serves all.
 func TestKeys(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for i := range 25 {
@@ -112,42 +112,15 @@ func TestKeys(t *testing.T) {
 		}
 		r.took()
 		r.after(10 * time.Second)
-		for range 22 { // its minute ends later
+		for range 22 {
 			r.Warn("source lost", event.SourceLost, event.Source("uevent"), event.Err(fmt.Errorf("no %d", 1)))
 		}
 		r.want(t, "another source", "20 × warn source.lost source=uevent")
 		r.after(50 * time.Second)
 		r.want(t, "a minute after the first",
 			"1 × warn log.suppressed pci=0000:3b:00.0 of=read.recovered count=5 lasted_ms=60000",
-			"1 × warn log.suppressed pci=0000:3b:00.0 of=read.timeout count=5 lasted_ms=60000")
-		r.after(10 * time.Second)
-		r.want(t, "and after the second", "1 × warn log.suppressed source=uevent of=source.lost count=2 lasted_ms=60000")
-	})
-}
-
-// What begins to be left out later may have to be said sooner.
-func TestSooner(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		served := func(n int, address string) {
-			for range n {
-				r.Info("http served", event.HTTPServed, event.Address(address))
-			}
-		}
-		lost := func(n int) {
-			for range n {
-				r.Info("kubelet restarted", event.KubeletRestarted, event.Resource("example.com/a"))
-			}
-		}
-		served(20, "127.0.0.1:1")
-		r.after(10 * time.Second)
-		lost(25)
-		r.after(10 * time.Second)
-		served(5, "127.0.0.1:2") // an address makes no key
-		r.took()
-		r.after(40 * time.Second)
-		r.want(t, "after a minute", "1 × warn log.suppressed of=http.served count=5 lasted_ms=40000")
-		r.after(10 * time.Second)
-		r.want(t, "after another 10 s", "1 × warn log.suppressed resource=example.com/a of=kubelet.restarted count=5 lasted_ms=60000")
+			"1 × warn log.suppressed pci=0000:3b:00.0 of=read.timeout count=5 lasted_ms=60000",
+			"1 × warn log.suppressed source=uevent of=source.lost count=2 lasted_ms=50000")
 	})
 }
 
@@ -174,7 +147,7 @@ func TestCloseWaits(t *testing.T) {
 		for range 25 {
 			log.Info("kubelet restarted", event.KubeletRestarted, event.Resource("example.com/a"))
 		}
-		time.Sleep(throttle.During)
+		time.Sleep(throttle.Period)
 		synctest.Wait()
 		closed := make(chan struct{})
 		go func() { core.Close(); close(closed) }()
@@ -269,40 +242,41 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// However much there is to speak of, the core does not grow; all of it is counted.
+// The counts are bounded. All lines are counted.
 func TestBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		const many = 10_000
-		for i := range many {
-			r.Info("resource retired", event.ResourceRetired, event.Resource(fmt.Sprint("example.com/", i)))
+		const subjects, lines = 1500, 2 * throttle.Burst
+		for range lines {
+			for i := range subjects {
+				r.Info("resource retired", event.ResourceRetired, event.Resource(fmt.Sprint("example.com/", i)))
+			}
 		}
-		if n := r.core.Keys(); n > throttle.MaxKeys+1 {
-			t.Errorf("%d keys, want at most %d and one", n, throttle.MaxKeys)
+		if n := r.core.Subjects(); n != throttle.MaxSubjects+1 {
+			t.Errorf("%d counts, want %d and one for the others", n, throttle.MaxSubjects)
 		}
-		written := r.logs.Len()
+		written, counted := r.logs.Len(), 0
 		r.logs.TakeAll()
-		r.after(throttle.During)
-		r.want(t, "after the flood", fmt.Sprintf("1 × warn log.suppressed of=resource.retired count=%d lasted_ms=60000", many-written))
-		if want := throttle.MaxKeys + throttle.Burst; written != want {
-			t.Errorf("%d lines written, want %d", written, want)
+		r.after(throttle.Period)
+		for _, line := range r.logs.TakeAll() {
+			counted += int(line.ContextMap()["count"].(int64))
 		}
-
-		// Its minute is over: what comes next is told apart again.
-		r.Info("resource retired", event.ResourceRetired, event.Resource("example.com/new"))
-		if n := r.core.Keys(); n != 1 {
-			t.Errorf("%d keys after a minute, want the new one", n)
+		if written+counted != subjects*lines {
+			t.Errorf("%d lines written and %d counted, want %d", written, counted, subjects*lines)
+		}
+		if n := r.core.Subjects(); n != 0 {
+			t.Errorf("%d counts after a minute, want none", n)
 		}
 	})
 }
 
-// What a forger says of himself makes no keys.
+// The fields that a forger chooses are not part of the subject.
 func TestForgedMakesNoKeys(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for i := range 1000 {
 			r.Warn("forged uevent dropped", event.UEventForged, event.Count(1), event.PID(i), event.UID(i), event.Port(uint32(i)))
 		}
-		if n := r.core.Keys(); n != 1 || r.logs.Len() != throttle.Burst {
-			t.Errorf("%d keys, %d lines; want 1, %d", n, r.logs.Len(), throttle.Burst)
+		if n := r.core.Subjects(); n != 1 || r.logs.Len() != throttle.Burst {
+			t.Errorf("%d counts, %d lines; want 1, %d", n, r.logs.Len(), throttle.Burst)
 		}
 	})
 }

@@ -33,8 +33,8 @@ func TestNothingOfWhatWasAskedFor(t *testing.T) {
 		{"half an address", demo, timeline.Filter{Devices: []string{"3b:00", "3b:00.0"}}, "", "", []string{"no device 3b:00 in this log; " + three}},
 		{"a node's name", demo, timeline.Filter{Devices: []string{"dfl-port.1\x1b[2J"}}, "", "", []string{`no device dfl-port.1\x1b[2J in this log; ` + three}},
 		{"there are many", many, timeline.Filter{Devices: []string{"x"}}, "", "",
-			[]string{"no device x in this log; there are d00, d01, d02, d03, d04, d05, d06, d07 and others"}},
-		{"there are none", daemon(0, "x.y"), timeline.Filter{Devices: []string{"x"}}, "", "", []string{"no device x in this log; it names no device"}},
+			[]string{"no device x in this log; there are d00, d01, d02, d03, d04, d05, d06, d07, and 4 more"}},
+		{"there are none", daemon(0, "x.y"), timeline.Filter{Devices: []string{"x"}}, "", "", []string{"no device x in this log; there are none"}},
 		{"a card without devices", entry(noon, "warn", "read.timeout", `"pci":"0000:3b:00.0"`), timeline.Filter{Devices: []string{"3b:00.0"}}, "", "", nil},
 		{"it is not in the span", demo, timeline.Filter{Devices: []string{"5e:00.0"}}, "20:49:07", "20:49:08", []string{"none of 43 lines was asked for"}},
 		{"no such resource", demo, timeline.Filter{Resource: "foo"}, "", "", []string{"no resource foo in this log; there are b-com.com/accelerator"}},
@@ -42,8 +42,6 @@ func TestNothingOfWhatWasAskedFor(t *testing.T) {
 			[]string{"nothing before 2026-11-20T23:30:00Z: the log is from 2026-11-21T20:49:06Z to 2026-11-21T20:49:09Z"}},
 		{"later", debug, timeline.Filter{}, "21:00", "21:30",
 			[]string{"nothing between 2026-11-21T21:00:00Z and 2026-11-21T21:30:00Z: the log is from 2026-11-21T20:49:09Z to 2026-11-21T20:49:12Z"}},
-		{"the wrong way round", demo, timeline.Filter{}, "20:49:07", "20:49:06",
-			[]string{"until is before since: 2026-11-22T20:49:06Z is taken, which is to come"}},
 		{"over midnight", demo, timeline.Filter{}, "23:00", "21:00", nil},
 		{"an event that did not happen", demo, timeline.Filter{Events: []string{"cdi.failed"}}, "", "", []string{"none of 43 lines was asked for"}},
 	} {
@@ -94,23 +92,19 @@ func TestNothingRead(t *testing.T) {
 	}
 }
 
-// An event that there is not is refused where all are known.
+// An event that is not in the catalogue is refused, with those of a similar name.
 func TestUnknownEvent(t *testing.T) {
-	known := []string{"daemon.started", "device.added", "device.removed", "scan.done"}
 	for _, test := range []struct{ event, want string }{
-		{"device.gone", `event "device.gone": there is none; want one of device.added, device.removed`},
-		{"card.removed", `event "card.removed": there is none; want one of device.removed`},
-		{"removed", `event "removed": there is none; want one of device.removed`},
-		{"foo", `event "foo": there is none; want one of daemon.*, device.*, scan.*`},
+		{"cdi.lost", `event "cdi.lost": there is none; want one of source.lost, socket.lost, cdi.failed, cdi.recovered, api.lost`},
+		{"nodes.gone", `event "nodes.gone": there is none; want one of nodes.unknown, nodes.known`},
+		{"denied", `event "denied": there is none; want one of admission.denied`},
+		{"foo", `event "foo": there is none; want one of admission.*, allocate.*, api.*, ca.*, cdi.*, certificate.*, config.*, `},
 		{"scan.done", ""},
 		{"*.gone", ""},
 	} {
-		_, err := timeline.New(timeline.Options{Filter: timeline.Filter{Events: []string{test.event}, Known: known}}, io.Discard)
-		if got := fmt.Sprint(err); got != test.want && (err != nil || test.want != "") {
+		_, err := timeline.New(timeline.Options{Filter: timeline.Filter{Events: []string{test.event}}}, io.Discard)
+		if got := fmt.Sprint(err); !strings.HasPrefix(got, test.want) || (err == nil) != (test.want == "") {
 			t.Errorf("event %s: %s, want %s", test.event, got, test.want)
 		}
-	}
-	if _, err := timeline.New(timeline.Options{Filter: timeline.Filter{Events: []string{"device.gone"}}}, io.Discard); err != nil {
-		t.Errorf("where none are known: %v", err)
 	}
 }

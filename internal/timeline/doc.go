@@ -1,11 +1,13 @@
-// Package timeline reads the daemon's log, as docs/logs.md describes it, and tells
-// it to people: a line an event, or a summary.
+// Package timeline reads the daemon's log, as docs/logs.md describes it, and prints it
+// for people: a line for each event, or a summary.
 //
-// The log may come as it was written, or as tools hand it on: behind prefixes, in
-// pieces, inside of other JSON, mixed with lines of others and torn ones. Whatever
-// comes, a [Reader] needs a constant amount of memory, and nothing in it reaches a
-// terminal as a control character.
+// The log may come as it was written, or as tools pass it on: behind prefixes, in pieces,
+// inside other JSON, mixed with foreign and torn lines. For any input, a [Reader] needs a
+// bounded amount of memory and prints no control character of the log.
 //
-// A Reader belongs to one goroutine. It reads and writes what it is given, and
-// flushes what it has written before each Read, which may block.
+// A line is judged by its event and its fields, never by its message. Package event has
+// the words for each event.
+//
+// A Reader belongs to one goroutine. It flushes its output before each Read, which may
+// block.
 package timeline

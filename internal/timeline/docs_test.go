@@ -146,13 +146,3 @@ func picture(lines []string) string {
 	}
 	return b.String() + "</g>\n</svg>\n"
 }
-
-// Words are for events that exist.
-func TestWordsAreOfEvents(t *testing.T) {
-	text := readDocument(t)
-	for _, name := range timeline.Words() {
-		if !strings.Contains(text, "`"+name+"`") {
-			t.Errorf("words for %s, which %s does not know", name, document)
-		}
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
@@ -74,7 +75,7 @@ func TestDevice(t *testing.T) {
 func TestDeviceOverARestart(t *testing.T) {
 	e := func(event, fields string) string { return entry(noon, "info", event, fields) }
 	whole := e("list.sent", `"resource":"r","count":1`)
-	log := e("daemon.started", `"version":"v1"`) + whole + e("device.added", `"device":"d","resource":"r","health":"healthy"`) + whole + e("stream.opened", `"resource":"r"`) +
+	log := e("daemon.started", `"version":"v1","mode":"af"`) + whole + e("device.added", `"device":"d","resource":"r","health":"healthy"`) + whole + e("stream.opened", `"resource":"r"`) +
 		e("list.sent", `"resource":"r","count":2,"devices":["e"]`) + e("list.sent", `"resource":"s","count":1`) + e("daemon.stopping", "") +
 		e("daemon.stopped", "") + e("daemon.failed", `"error":"no"`) + e("mode.changed", "")
 	out, _ := read(t, timeline.Options{Filter: timeline.Filter{Devices: []string{"d"}}}, log)
@@ -82,7 +83,7 @@ func TestDeviceOverARestart(t *testing.T) {
 	for l := range strings.Lines(out) {
 		got = append(got, strings.TrimSpace(l[50:]))
 	}
-	want := []string{"daemon started, version v1", "new, healthy; offered as r", "kubelet told the whole list (1 device)", "daemon stopped", "daemon failed: no",
+	want := []string{"daemon started, version v1, mode af", "new, healthy; resource r", "kubelet told the whole list (1 device in all)", "daemon stopped", "daemon failed: no",
 		"the node asks for another mode: none → none"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
@@ -118,7 +119,7 @@ func TestEvent(t *testing.T) {
 	} {
 		log += entry(noon, e[0], e[1], `"device":"`+e[1]+`"`)
 	}
-	all := events(t, timeline.Filter{Level: level(timeline.Debug)}, log)
+	all := events(t, timeline.Filter{Level: level(zapcore.DebugLevel)}, log)
 	if len(all) != 9 {
 		t.Fatalf("at level debug: %q, want all 9", all)
 	}
@@ -128,13 +129,13 @@ func TestEvent(t *testing.T) {
 		want []string
 	}{
 		{"nothing asked", timeline.Filter{}, []string{"list.sent", "device.added", "something.new", "http.failed", "cdi.failed", "daemon.failed"}},
-		{"info", timeline.Filter{Level: level(timeline.Info)}, all[2:]},
-		{"warn", timeline.Filter{Level: level(timeline.Warn)}, all[6:]},
-		{"error", timeline.Filter{Level: level(timeline.Error)}, all[7:]},
+		{"info", timeline.Filter{Level: level(zapcore.InfoLevel)}, all[2:]},
+		{"warn", timeline.Filter{Level: level(zapcore.WarnLevel)}, all[6:]},
+		{"error", timeline.Filter{Level: level(zapcore.ErrorLevel)}, all[7:]},
 		{"a name", timeline.Filter{Events: []string{"http.served"}}, []string{"http.served"}},
 		{"a pattern", timeline.Filter{Events: []string{"device.*"}}, []string{"device.released", "device.added"}},
 		{"two", timeline.Filter{Events: []string{"http.*", "*.sent"}}, []string{"list.sent", "http.served", "http.failed"}},
-		{"a pattern and a level", timeline.Filter{Events: []string{"http.*"}, Level: level(timeline.Warn)}, []string{"http.failed"}},
+		{"a pattern and a level", timeline.Filter{Events: []string{"http.*"}, Level: level(zapcore.WarnLevel)}, []string{"http.failed"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, events(t, test.f, log)); diff != "" {

@@ -3,16 +3,16 @@ package timeline
 import (
 	"bytes"
 	"regexp"
+	"strings"
 	"time"
 )
 
-// unwrap takes off a line what tools put around it: what stands before the object
-// names the origin at best. Labels in braces, as of Loki, begin none. JSON inside of JSON is for [line.inner], pieces of
-// CRI files for criPiece.
-func unwrap(data []byte) (json, origin []byte) {
+// unwrap returns the object at the end of a line, and the pod or host that is named
+// before it. It returns nil where there is no object.
+func unwrap(data []byte) (object []byte, origin string) {
 	begin := bytes.Index(data, []byte(`{"`))
 	if begin < 0 {
-		return nil, nil
+		return nil, ""
 	}
 	return bytes.TrimRight(data[begin:], " \t\r\n"), originOf(data[:begin])
 }
@@ -20,88 +20,92 @@ func unwrap(data []byte) (json, origin []byte) {
 // colours are the escape sequences of stern --color=always.
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// originOf finds who wrote a line in its prefix: the pod (kubectl logs --prefix,
-// stern, compose, logcli), or the host (journalctl). nil where none is named.
-func originOf(prefix []byte) []byte {
-	if bytes.IndexByte(prefix, 0x1b) >= 0 {
-		prefix = colours.ReplaceAll(prefix, nil)
-	}
-	prefix = bytes.TrimSpace(prefix)
+// prefixes are those of tools that name the pod or the host. Stern shows the namespace
+// with --all-namespaces; the clocks of journalctl are those of its formats short,
+// short-iso, short-full, short-monotonic and short-unix.
+var prefixes = regexp.MustCompile(strings.NewReplacer(
+	"NAME", `[a-z0-9][a-z0-9.-]*`,
+	"STAMP", `\d{4}-\d\d-\d\dT\S+`,
+	"CLOCK", `(?:\w{3} [ \d]\d \S+|\d{4}-\d\d-\d\dT\S+|\w{3} \d{4}-\d\d-\d\d \S+ \S+|\[[^\]]*\]|\d+\.\d+)`,
+).Replace(`^\[pod/([^/\]]+)/` + // kubectl logs --prefix
+	`|^(\S+)\s+\|$` + // docker compose
+	`|[{ ,]pod="([^"]+)".*}$` + // logcli
+	`|^CLOCK (\S+) \S+:$` + // journalctl, syslog
+	`|^(?:STAMP )?(?:NAME )?(NAME) NAME(?: STAMP)?$`)) // stern
+
+// originOf returns the pod or host that a prefix names, or "".
+func originOf(prefix []byte) string {
 	if len(prefix) == 0 || len(prefix) > 1024 {
-		return nil
+		return ""
 	}
-	if inner, ok := bytes.CutPrefix(prefix, []byte("[pod/")); ok { // [pod/NAME/CONTAINER]
-		if end := bytes.IndexAny(inner, "/]"); end > 0 {
-			return cutOrigin(inner[:end])
+	for i, name := range prefixes.FindSubmatch(bytes.TrimSpace(colours.ReplaceAll(prefix, nil))) {
+		if i > 0 && name != nil {
+			return cutOrigin(string(name))
 		}
 	}
-	if prefix[len(prefix)-1] == '}' {
-		if m := podLabel.FindSubmatch(prefix); m != nil {
-			return cutOrigin(m[1])
-		}
-		return nil
-	}
-	words := bytes.Fields(prefix)
-	last := words[len(words)-1]
-	if bytes.HasSuffix(last, []byte(":")) { // … HOST PROGRAM[PID]:
-		if rest := bytes.TrimRight(prefix[:len(prefix)-len(last)], " "); len(words) > 1 && !clocks.Match(rest) {
-			return cutOrigin(words[len(words)-2])
-		}
-		return nil
-	}
-	if string(last) == "|" { // compose: NAME |
-		return cutOrigin(words[0])
-	}
-	var named [][]byte
-	for _, w := range words {
-		if !isTime(w) {
-			named = append(named, w)
-		}
-	}
-	switch len(named) { // stern: [NAMESPACE] POD CONTAINER
-	case 2:
-		return cutOrigin(named[0])
-	case 3:
-		return cutOrigin(named[1])
-	}
-	return nil
+	return ""
 }
 
-// podLabel is the label that logcli shows of a stream of Loki's.
-var podLabel = regexp.MustCompile(`[{ ,]pod="([^"]+)"`)
+// cutOrigin bounds a name. Names of pods and hosts have 253 bytes at most.
+func cutOrigin(name string) string { return name[:min(len(name), 253)] }
 
-// clocks are the times of journalctl, the way they end before the program where
-// --no-hostname leaves out the host: in its formats short, short-iso, short-full,
-// short-monotonic, short-unix and short-delta.
-var clocks = regexp.MustCompile(`(^|\s)(\d\d:\d\d:\d\d(\.\d+)?|\d{4}-\d\d-\d\dT\S+|\d{4}-\d\d-\d\d \S+ \S+|\[?[ \d]*\d\.\d+\]?|>\])$`)
-
-func isTime(w []byte) bool {
-	if len(w) < len("2006-01-02") || w[0] < '0' || w[0] > '9' {
-		return false
+// inner returns a line that is a text of another object, and the pod or host that this
+// names: that of stern -o json, journalctl -o json, or a file of docker's. Where the
+// object is docker's, stream is stderr or stdout.
+func (l *line) inner() (content, origin, stream string) {
+	if content, stream = l.text("log"), l.text("stream"); content != "" && (stream == "stderr" || stream == "stdout") {
+		return content, "", stream
 	}
-	_, err := time.Parse(time.RFC3339Nano, string(w))
-	return err == nil
+	for _, c := range []struct{ text, origin string }{{"log", ""}, {"message", "podName"}, {"MESSAGE", "_HOSTNAME"}} {
+		if content = l.text(c.text); strings.HasPrefix(content, "{") {
+			return content, cutOrigin(l.text(c.origin)), ""
+		}
+	}
+	return "", "", ""
 }
 
-// cutOrigin bounds a name; those of pods and hosts have 253 bytes at most.
-func cutOrigin(name []byte) []byte { return name[:min(len(name), 253)] }
+// criPiece takes a line of a CRI file apart: TIME STREAM P|F[:TAGS] CONTENT.
+func criPiece(data []byte) (stream string, content []byte, partial, ok bool) {
+	words := bytes.SplitN(data, []byte(" "), 4)
+	if len(words) < 3 || string(words[1]) != "stderr" && string(words[1]) != "stdout" {
+		return "", nil, false, false
+	}
+	tag, _, _ := bytes.Cut(words[2], []byte(":"))
+	_, err := time.Parse(time.RFC3339Nano, string(words[0]))
+	if err != nil || string(tag) != "P" && string(tag) != "F" {
+		return "", nil, false, false
+	}
+	if len(words) == 4 {
+		content = words[3]
+	}
+	return string(words[1]), content, string(tag) == "P", true
+}
 
-// inner finds a line of ours as a text inside of a JSON object: docker's json-file
-// ("log", which lacks its line feed when it is a piece), stern -o json ("message")
-// and journalctl -o json ("MESSAGE").
-func (l *line) inner() (content, origin []byte, docker bool) {
-	content = l.text("log")
-	if stream := string(l.text("stream")); content != nil && (stream == "stderr" || stream == "stdout") {
-		return content, nil, true
+// pieces are the parts of a line that a container runtime has cut. There is one for each
+// stream, because pieces of stdout and stderr come mixed.
+type pieces struct {
+	begun []byte
+	lost  bool // it became too long, and its rest is passed over
+}
+
+// join adds a piece to its line. It returns the line with its last piece.
+func (r *Reader) join(stream string, content []byte, partial bool) (whole []byte, complete bool) {
+	p := r.pieces[stream]
+	if p == nil {
+		p = &pieces{}
+		r.pieces[stream] = p
 	}
-	if bytes.HasPrefix(content, []byte("{")) {
-		return bytes.TrimRight(content, "\n"), nil, false
+	if !p.lost && len(p.begun)+len(content) > maxLine {
+		*p = pieces{begun: p.begun[:0], lost: true}
+		r.breaks(tooLong, content)
 	}
-	if content = l.text("message"); bytes.HasPrefix(content, []byte("{")) {
-		return content, cutOrigin(l.text("podName")), false
+	if !p.lost {
+		p.begun = append(p.begun, content...)
 	}
-	if content = l.text("MESSAGE"); bytes.HasPrefix(content, []byte("{")) {
-		return content, cutOrigin(l.text("_HOSTNAME")), false
+	if partial {
+		return nil, false
 	}
-	return nil, nil, false
+	whole, complete = p.begun, !p.lost
+	*p = pieces{begun: p.begun[:0]}
+	return whole, complete
 }

@@ -2,225 +2,180 @@ package timeline
 
 import (
 	"cmp"
+	"fmt"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// summary is what the log says of each device and resource, of bounded size. It
-// hears of each line, also of those before the time that is looked at: they say how
-// all was when that began.
-type summary struct {
-	filter    *Filter
-	total     Summary
-	devices   map[string]*deviceClock
-	resources map[string]*Resource
-	other     Resource                // where the map is full
-	watches   map[string]*watch       // by origin, at most maxOrigins
-	early     map[string]Milliseconds // by device, at most maxDevices: a list overtook the line of what is new on it
+// Summary is what a log says, in short. Its JSON keys are an interface. Durations are in
+// milliseconds there.
+type Summary struct {
+	From         time.Time  `json:"from"` // the earliest line of the time that is looked at
+	To           time.Time  `json:"to"`
+	Lines        int        `json:"lines"`  // from From to To, without Debug
+	Others       int        `json:"others"` // foreign lines
+	Broken       int        `json:"broken"`
+	Backwards    int        `json:"backwards"` // how often time went back
+	Starts       int        `json:"starts"`    // of the daemon
+	Overflows    int        `json:"overflows"` // of uevents or inotify
+	SourcesLost  int        `json:"sourcesLost"`
+	Suppressed   int        `json:"suppressed"` // lines that the daemon left out
+	Devices      []Device   `json:"devices"`
+	OtherDevices int        `json:"otherDevices"` // events of devices that found no room
+	Resources    []Resource `json:"resources"`
 }
 
-func newSummary(f *Filter) *summary {
-	return &summary{
-		filter: f, devices: map[string]*deviceClock{}, resources: map[string]*Resource{},
-		watches: map[string]*watch{}, early: map[string]Milliseconds{},
-	}
+// Device is the summary of one device.
+type Device struct {
+	Origin      string       `json:"origin,omitempty"` // pod or host
+	ID          string       `json:"id"`
+	Last        string       `json:"last"`              // healthy, degraded, unhealthy or gone; "": not known
+	Since       time.Time    `json:"since,omitzero"`    // when it became that
+	Holders     []string     `json:"holders,omitempty"` // containers that hold it while it is not offered
+	Events      int          `json:"events"`            // lines about it
+	Turns       int          `json:"turns"`             // between healthy or degraded and unhealthy
+	Removed     int          `json:"removed"`           // how often
+	RemovedHeld int          `json:"removedHeld"`       // of these, while a container held it
+	Noticed     Milliseconds `json:"noticedMs"`         // hint to reading, at worst
+	Told        Milliseconds `json:"toldMs"`            // hint to list, at worst
 }
 
-// maxResources is how many are counted each by itself.
-const maxResources = 1000
-
-// note takes a line. What is not wanted still tells when somebody watched.
-func (s *summary) note(l *line, wanted bool) {
-	origin := string(l.origin)
-	w, phase := s.watch(origin, l.time)
-	if phase == after {
-		if !w.past && l.is("daemon.started") {
-			s.stopClocks(origin, w.newest)
-		}
-		w.past = true
-		return
-	}
-	switch string(l.event) {
-	case "daemon.started": // one that was killed has not said so
-		s.stopClocks(origin, w.newest)
-		mode := l.text("mode")
-		s.begin(w, origin, mode, w.mode != "" && mode != nil && w.mode != string(mode))
-	case "mode.changed": // the devices have lines of their own
-		w.setMode(l.text("new"))
-	case "daemon.stopped", "daemon.failed":
-		s.stopClocks(origin, l.time)
-	case "scan.done":
-		s.miss(origin, l.time)
-	}
-	s.span(w, phase, l.time)
-	if !wanted {
-		return
-	}
-	if device := l.text("device"); device != nil && s.filter.wantsID(device) {
-		s.noteDevice(l, device, w, phase == within)
-	}
-	if phase == before {
-		return
-	}
-	s.count(l)
-	if resource := l.text("resource"); resource != nil {
-		s.noteResource(l, resource)
-	}
-	if ms, ok := l.number("latency_ms"); ok && l.is("list.sent") {
-		l.each("devices", func(id []byte) { s.told(string(deviceKey(l.origin, id)), Milliseconds(fromMilliseconds(ms))) })
-	}
+// Resource is the summary of one resource.
+type Resource struct {
+	Origin              string       `json:"origin,omitempty"`
+	Name                string       `json:"name"`
+	Lists               int          `json:"lists"`  // sent to the kubelet
+	Told                Milliseconds `json:"toldMs"` // hint to list, at worst
+	Registrations       int          `json:"registrations"`
+	RegistrationsFailed int          `json:"registrationsFailed"`
+	KubeletRestarts     int          `json:"kubeletRestarts"`
+	StreamsLost         int          `json:"streamsLost"` // not ended by us
+	Served              int          `json:"allocationsServed"`
+	Refused             int          `json:"allocationsRefused"`
 }
 
-// begin notes that a daemon begins, in a mode, which may be another than before. The devices of another mode are
-// others, and who holds what is gone is said again.
-func (s *summary) begin(w *watch, origin string, mode []byte, another bool) {
-	w.setMode(mode)
-	for _, d := range s.devices {
-		if d.Origin == origin {
-			d.Holders = nil
-			d.former = d.former || another
-		}
-	}
+// Milliseconds is a duration, in JSON a number.
+type Milliseconds time.Duration
+
+// MarshalJSON writes as many milliseconds, to the nanosecond.
+func (m Milliseconds) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(m)/1e6, 'f', -1, 64), nil
 }
 
-// told notes how long it took until the kubelet was told of a device.
-func (s *summary) told(key string, took Milliseconds) {
-	if d := s.devices[key]; d != nil {
-		d.Told = max(d.Told, took)
-	} else if len(s.early) < maxDevices && len(key) <= maxKey {
-		s.early[key] = max(s.early[key], took)
-	}
-}
-
-// count counts what concerns no device.
-func (s *summary) count(l *line) {
-	switch string(l.event) {
-	case "uevent.overflow", "inotify.overflow":
-		s.total.Overflows++
-	case "source.lost":
-		if l.level >= Warn { // not each time that it is lost still
-			s.total.SourcesLost++
+// summary returns the summary of the lines that were read. The filter selects rows.
+func (r *Reader) summary() Summary {
+	s := r.total
+	s.Lines, s.Others, s.Broken, s.Backwards = r.wanted, r.others+r.console, r.broken, r.backwards
+	s.Devices, s.Resources = []Device{}, []Resource{} // in JSON [], not null
+	for _, n := range r.nodes {
+		for id, d := range n.devices {
+			if r.o.wantsID(id) && (r.o.Resource == "" || d.resource == r.o.Resource) && (d.Last != "" || d.Events > 0) {
+				s.Devices = append(s.Devices, d.Device)
+			}
 		}
-	case "daemon.started":
-		s.total.Starts++
-	case "log.suppressed":
-		n, _ := l.number("count")
-		s.total.Suppressed += int(max(0, min(n, 1e12)))
-	}
-}
-
-func (s *summary) stopClocks(origin string, t time.Time) {
-	for _, d := range s.devices {
-		if d.Origin == origin {
-			d.turn(t, unknown)
+		for name, c := range n.resources {
+			if (r.o.Resource == "" || name == r.o.Resource) && (len(r.o.devices) == 0 || n.offers(&r.o.Filter, name)) {
+				s.Resources = append(s.Resources, *c)
+			}
 		}
 	}
-}
-
-// miss takes those devices for gone that a daemon has not found on its first look:
-// no line says that they went while nobody watched.
-func (s *summary) miss(origin string, t time.Time) {
-	for _, d := range s.devices {
-		if d.Origin == origin && d.state == unknown && !d.former {
-			d.turn(t, gone)
-			d.show([]byte("gone"))
-			d.missed = true
-		}
-	}
-}
-
-// noteDevice follows a device. A line that is not counted says how it is.
-func (s *summary) noteDevice(l *line, id []byte, w *watch, counted bool) {
-	if l.is("device.unoffered") || l.is("log.suppressed") {
-		return
-	}
-	key := deviceKey(l.origin, id)
-	d := s.devices[string(key)]
-	if d == nil {
-		if len(s.devices) == maxDevices || len(key) > maxKey {
-			s.total.OtherDevices++
-			return
-		}
-		d = &deviceClock{Device: Device{Origin: string(l.origin), ID: string(id), Told: s.early[string(key)]}, watch: w}
-		delete(s.early, string(key))
-		s.devices[string(key)] = d
-	}
-	counts := d.Device
-	d.follow(l)
-	if !counted {
-		counts.Last, counts.Holders = d.Last, d.Holders
-		d.Device = counts
-		return
-	}
-	d.Events++
-	if ms, ok := l.number("latency_ms"); ok {
-		d.Noticed = max(d.Noticed, Milliseconds(fromMilliseconds(ms)))
-	}
-}
-
-func (s *summary) noteResource(l *line, name []byte) {
-	key := string(deviceKey(l.origin, name))
-	r := s.resources[key]
-	if r == nil {
-		r = &s.other
-		if len(s.resources) < maxResources && len(key) <= maxKey {
-			r = &Resource{Origin: string(l.origin), Name: string(name)}
-			s.resources[key] = r
-		}
-	}
-	switch string(l.event) {
-	case "list.sent":
-		r.Lists++
-		if ms, ok := l.number("latency_ms"); ok {
-			r.Told = max(r.Told, Milliseconds(fromMilliseconds(ms)))
-		}
-	case "resource.registered":
-		r.Registrations++
-	case "register.failed":
-		r.RegistrationsFailed++
-	case "kubelet.restarted":
-		r.KubeletRestarts++
-	case "stream.closed":
-		if string(l.text("reason")) != "ended by us" {
-			r.StreamsLost++
-		}
-	case "allocate.served":
-		r.Served++
-	case "allocate.refused":
-		r.Refused++
-	}
-}
-
-// result ends all clocks and returns what they say.
-func (s *summary) result(t tally) Summary {
-	result := s.total
-	result.Lines, result.Others, result.Broken, result.Backwards = t.wanted, t.others+t.console, t.broken, t.backwards
-	for _, w := range s.watches {
-		if last := s.last(w); last.After(result.To) {
-			result.To = last
-		}
-	}
-	for key, d := range s.devices {
-		if s.filter.Resource == "" || s.filter.learned[key] == s.filter.Resource {
-			d.turn(s.last(d.watch), d.state)
-			result.Devices = append(result.Devices, d.Device)
-		}
-	}
-	for key, r := range s.resources {
-		if (s.filter.Resource == "" || r.Name == s.filter.Resource) && (len(s.filter.devices) == 0 || s.filter.offered[key]) {
-			result.Resources = append(result.Resources, *r)
-		}
-	}
-	if s.other != (Resource{}) && s.filter.Resource == "" && len(s.filter.devices) == 0 {
-		s.other.Name = "others"
-		result.Resources = append(result.Resources, s.other)
-	}
-	slices.SortFunc(result.Devices, func(a, b Device) int {
-		return cmp.Or(strings.Compare(a.Origin, b.Origin), strings.Compare(a.ID, b.ID))
+	slices.SortFunc(s.Devices, func(a, b Device) int {
+		return cmp.Or(cmp.Compare(a.Origin, b.Origin), cmp.Compare(a.ID, b.ID))
 	})
-	slices.SortFunc(result.Resources, func(a, b Resource) int {
-		return cmp.Or(strings.Compare(a.Origin, b.Origin), strings.Compare(a.Name, b.Name))
+	slices.SortFunc(s.Resources, func(a, b Resource) int {
+		return cmp.Or(cmp.Compare(a.Origin, b.Origin), cmp.Compare(a.Name, b.Name))
 	})
-	return result
+	return s
+}
+
+// print writes the summary for people.
+func (s Summary) print(w io.Writer, colour bool) {
+	if !s.From.IsZero() {
+		fmt.Fprintf(w, "%s to %s: %s, %s", s.From.Format(time.RFC3339), s.To.Format(time.RFC3339),
+			appendDuration(nil, s.To.Sub(s.From)), count(s.Lines, "line"))
+		for _, c := range []struct {
+			n    int
+			noun string
+		}{
+			{s.Starts, "daemon start"}, {s.Overflows, "overflow"}, {s.SourcesLost, "lost event source"},
+			{s.Suppressed, "suppressed line"},
+		} {
+			if c.n > 0 {
+				fmt.Fprint(w, ", ", count(c.n, c.noun))
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	devices := [][]string{{
+		"ORIGIN", "DEVICE", "LAST", "SINCE", "TURNS", "REMOVED", "HELD THEN", "NOTICED", "TOLD", "EVENTS",
+	}}
+	for _, d := range s.Devices {
+		last, since := d.Last, ""
+		if len(d.Holders) > 0 {
+			last += ", held by " + strings.Join(d.Holders, " ")
+		}
+		if !d.Since.IsZero() {
+			since = d.Since.Format(time.RFC3339)
+		}
+		devices = append(devices, []string{d.Origin, d.ID, last, since, strconv.Itoa(d.Turns), strconv.Itoa(d.Removed),
+			strconv.Itoa(d.RemovedHeld), d.Noticed.cell(), d.Told.cell(), strconv.Itoa(d.Events)})
+	}
+	printTable(w, devices, colour)
+	if s.OtherDevices > 0 {
+		fmt.Fprintf(w, "and %s of more devices\n", count(s.OtherDevices, "event"))
+	}
+	resources := [][]string{{
+		"ORIGIN", "RESOURCE", "LISTS", "TOLD", "REGISTERED", "FAILED", "KUBELET RESTARTS", "STREAMS LOST", "GIVEN", "REFUSED",
+	}}
+	for _, c := range s.Resources {
+		resources = append(resources, []string{c.Origin, c.Name, strconv.Itoa(c.Lists), c.Told.cell(),
+			strconv.Itoa(c.Registrations), strconv.Itoa(c.RegistrationsFailed), strconv.Itoa(c.KubeletRestarts),
+			strconv.Itoa(c.StreamsLost), strconv.Itoa(c.Served), strconv.Itoa(c.Refused)})
+	}
+	printTable(w, resources, colour)
+}
+
+// cell returns the duration for a table, or "" for 0.
+func (m Milliseconds) cell() string {
+	if m == 0 {
+		return ""
+	}
+	return string(appendDuration(nil, time.Duration(m)))
+}
+
+// printTable writes an empty line, a heading and rows, of which there may be none. It
+// leaves out columns without text. It aligns columns by hand, because text/tabwriter
+// would count the colours.
+func printTable(w io.Writer, table [][]string, colour bool) {
+	if len(table) == 1 {
+		return
+	}
+	widths := make([]int, len(table[0]))
+	for column := range widths {
+		if slices.ContainsFunc(table[1:], func(row []string) bool { return row[column] != "" }) {
+			for _, row := range table {
+				row[column] = cmp.Or(terminal.Escape(row[column]), "-")
+				widths[column] = max(widths[column], utf8.RuneCountInString(row[column]))
+			}
+		}
+	}
+	fmt.Fprintln(w)
+	for _, row := range table {
+		line := ""
+		for column, cell := range row {
+			if widths[column] == 0 {
+				continue
+			}
+			state, _, _ := strings.Cut(cell, ",")
+			padded := fmt.Sprintf("%-*s  ", widths[column], cell)
+			line += string(appendPainted(nil, colour, stateColours[state], padded))
+		}
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
+	}
 }

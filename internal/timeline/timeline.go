@@ -9,6 +9,8 @@ import (
 	"io"
 	"time"
 
+	"go.uber.org/zap/zapcore"
+
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
@@ -22,86 +24,88 @@ type Options struct {
 
 // Bounds of what is kept in memory, whatever comes.
 const (
-	maxLine    = 256 << 10 // bytes; ours have some hundred
-	maxDevices = 10_000
-	maxKey     = 512 // bytes of a name by which something is counted
+	maxLine  = 256 << 10 // bytes; ours have some hundred
+	maxKept  = 10_000    // devices and resources
+	maxNodes = 1000
+	maxName  = 512 // bytes of a name that is kept
 )
+
+const tooLong = "longer than 256 KiB"
 
 // Reader reads logs and prints what is wanted of them.
 type Reader struct {
-	o       Options
-	out     *bufio.Writer
-	line    line
-	pieces  parcels
-	words   phrase
-	summary *summary
-	tally   tally
-	asked   asked
-	there   presence
-	file    string
-	failed  bool
-	number  int // of the line in the file, from 1
+	o      Options
+	out    *bufio.Writer // keeps its error, which Read returns as it flushes
+	words  printer
+	pieces map[string]*pieces // by stream
+	nodes  map[string]*node   // by origin
+	kept   int                // devices and resources of all nodes
+	total  Summary
+
+	file   string // that is read
+	number int    // of its line, from 1
+	failed bool   // an error has told why nothing was read
+
+	// Lines of all kinds; ours; of these, the wanted ones; and those that were passed over.
+	lines, ours, wanted, others, console, broken int
+
+	backwards                   int // how often time went back
+	firstBroken, firstBackwards string
+	from, to                    time.Time // of ours
 }
 
-// New returns a Reader that prints to out. The error says which option cannot be
-// meant.
+// New returns a Reader that prints to out. The error names an option that cannot be meant.
 func New(o Options, out io.Writer) (*Reader, error) {
+	if o.Summary && (len(o.Events) > 0 || o.Level != nil) {
+		return nil, errors.New("summary with event or level: a summary counts all lines, or it would be wrong; " +
+			"want device, resource, since or until")
+	}
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	r := &Reader{
-		o: o, out: bufio.NewWriterSize(out, 64<<10), words: phrase{colour: o.Colour},
-		pieces: parcels{open: map[string][]byte{}, lost: map[string]bool{}},
-		tally:  tally{newest: map[string]time.Time{}},
-		there:  presence{devices: map[string]*sighting{}, modes: map[string]string{}},
-	}
-	r.summary, r.asked.filter = newSummary(&r.o.Filter), &r.o.Filter
-	return r, nil
+	return &Reader{
+		o: o, out: bufio.NewWriterSize(out, 64<<10), words: printer{colour: o.Colour},
+		pieces: map[string]*pieces{}, nodes: map[string]*node{},
+	}, nil
 }
 
-// check finds what cannot be meant, and prepares the filter.
-func (o *Options) check() error {
-	if o.Summary && (len(o.Events) > 0 || o.Level != nil) {
-		return errors.New("summary with event or level: a summary counts all lines, or it would be wrong; want device, resource, since or until")
-	}
-	return o.Filter.check()
-}
-
-// Read reads a log to its end; name is for messages. It may be compressed by gzip.
-// An error is one of in, or, as an [OutputError], of what it prints to.
+// Read reads a log to its end; name is for messages. It may be compressed by gzip. An
+// error is one of in, or, as an [OutputError], of what it prints to.
 func (r *Reader) Read(name string, in io.Reader) error {
 	r.file, r.number = name, 0
 	lines := bufio.NewReaderSize(flushing{in, r.out}, maxLine)
+	var err error
 	if magic, _ := lines.Peek(2); string(magic) == "\x1f\x8b" {
-		unpacked, err := gzip.NewReader(lines)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		var unpacked *gzip.Reader
+		if unpacked, err = gzip.NewReader(lines); err == nil {
+			lines = bufio.NewReaderSize(unpacked, maxLine)
 		}
-		lines = bufio.NewReaderSize(flushing{unpacked, r.out}, maxLine)
 	}
-	err := r.lines(lines)
-	r.failed = r.failed || err != nil
-	for range r.pieces.unfinished() {
-		r.tally.broke(r, "its last piece is missing", nil)
+	if err == nil {
+		err = r.readLines(lines)
 	}
-	clear(r.pieces.open)
-	clear(r.pieces.lost)
+	for stream, p := range r.pieces {
+		if len(p.begun) > 0 {
+			r.breaks("its last piece is missing", nil)
+		}
+		delete(r.pieces, stream)
+	}
 	if flushed := r.out.Flush(); flushed != nil {
 		return OutputError{flushed}
 	}
-	var printing OutputError
-	if err != nil && !errors.As(err, &printing) {
+	if err != nil {
+		r.failed = true
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return err
+	return nil
 }
 
-// OutputError says that nothing more can be printed.
+// OutputError means that nothing more can be printed.
 type OutputError struct{ error }
 
 func (e OutputError) Unwrap() error { return e.error }
 
-// flushing shows what has been printed before it waits for more to read.
+// flushing flushes what has been printed before it waits for more to read.
 type flushing struct {
 	io.Reader
 	out *bufio.Writer
@@ -109,27 +113,32 @@ type flushing struct {
 
 func (f flushing) Read(p []byte) (int, error) {
 	if err := f.out.Flush(); err != nil {
-		return 0, OutputError{err}
+		return 0, err
 	}
 	return f.Reader.Read(p)
 }
 
-// lines takes line by line, and passes over those that are too long.
-func (r *Reader) lines(in *bufio.Reader) error {
+// readLines reads line by line, and passes over those that are too long.
+func (r *Reader) readLines(in *bufio.Reader) error {
 	for {
 		data, err := in.ReadSlice('\n')
 		if len(data) > 0 {
 			r.number++
-			r.tally.read++
+			r.lines++
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
-			r.tally.broke(r, "longer than 256 KiB", data)
+			r.breaks(tooLong, data)
 			for errors.Is(err, bufio.ErrBufferFull) {
 				_, err = in.ReadSlice('\n')
 			}
 		} else if len(data) > 0 {
-			if err := r.take(bytes.TrimRight(data, "\r\n")); err != nil {
-				return OutputError{err}
+			data = bytes.TrimRight(data, "\r\n")
+			complete := true
+			if stream, content, partial, ok := criPiece(data); ok {
+				data, complete = r.join(stream, content, partial)
+			}
+			if complete {
+				r.take(unwrap(data))
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -141,115 +150,114 @@ func (r *Reader) lines(in *bufio.Reader) error {
 	}
 }
 
-// take takes a line as it stands in the file.
-func (r *Reader) take(data []byte) error {
-	if stream, content, partial, ok := criPiece(data); ok {
-		return r.piece(stream, content, partial)
+// take takes an object, which may have a line of ours inside, or nil for a line without.
+func (r *Reader) take(object []byte, origin string) {
+	if object == nil {
+		r.others++
+		return
 	}
-	return r.whole(data)
-}
-
-func (r *Reader) piece(stream, content []byte, partial bool) error {
-	complete, tooLong := r.pieces.add(stream, content, partial)
-	if tooLong {
-		r.tally.broke(r, "longer than 256 KiB", content)
+	if t, ok := r.skips(object); ok {
+		r.note(t)
+		return
 	}
-	if complete == nil {
-		return nil
-	}
-	return r.whole(complete)
-}
-
-// whole takes a line that is complete, but may have something around it.
-func (r *Reader) whole(data []byte) error {
-	json, origin := unwrap(data)
-	if json == nil {
-		r.tally.others++
-		return nil
-	}
-	if stamp, skip := r.o.skips(json); skip {
-		r.tally.ours++
-		r.asked.skipped(stamp)
-		if r.o.Summary {
-			r.skipped(stamp, origin)
+	l, err := parse(object)
+	l.origin = origin
+	switch {
+	case err == nil:
+		r.event(&l)
+	case errors.Is(err, errConsole):
+		r.console++
+	case !errors.Is(err, errForeign):
+		r.breaks(err.Error(), object)
+	default:
+		text, origin, stream := l.inner()
+		content, complete := bytes.TrimRight([]byte(text), "\n"), true
+		if stream != "" { // docker ends a line that it has not cut with a line feed
+			content, complete = r.join(stream, content, len(content) == len(text) && !bytes.HasSuffix(content, []byte("}")))
 		}
-		return nil
-	}
-	verdict, why := r.line.parse(json)
-	if verdict == others {
-		if content, named, docker := r.line.inner(); docker {
-			whole, ended := bytes.CutSuffix(content, []byte("\n"))
-			return r.piece(r.line.text("stream"), whole, !ended && !bytes.HasSuffix(whole, []byte("}")))
-		} else if content != nil {
-			json, origin = content, named
-			verdict, why = r.line.parse(json)
+		if complete && bytes.HasPrefix(content, []byte("{")) {
+			r.take(content, origin)
+		} else if complete {
+			r.others++
 		}
 	}
-	switch verdict {
-	case others:
-		r.tally.others++
-		return nil
-	case console:
-		r.tally.console++
-		return nil
-	case broken:
-		r.tally.broke(r, why, json)
-		return nil
-	}
-	r.line.origin = origin
-	return r.event()
 }
 
-// skipped takes a line of which nothing counts but that a daemon watched then.
-func (r *Reader) skipped(stamp, origin []byte) {
-	if t, err := time.Parse(time.RFC3339Nano, string(stamp)); err == nil {
-		r.summary.skipped(string(origin), t)
+// skips reports whether a line is not wanted by its beginning, as the daemon writes it, and
+// returns its time: a log at level debug consists of lines that a timeline does not show.
+func (r *Reader) skips(object []byte) (time.Time, bool) {
+	rest, debug := bytes.CutPrefix(object, []byte(`{"level":"debug","time":"`))
+	if !debug || r.o.Level != nil || len(r.o.Events) > 0 || !bytes.Contains(rest, []byte(`"event":"`)) {
+		return time.Time{}, false
+	}
+	stamp, _, _ := bytes.Cut(rest, []byte{'"'})
+	t, err := time.Parse(time.RFC3339Nano, string(stamp))
+	return t, err == nil
+}
+
+// note notes the time of a line of ours. It reports whether that is before, or after, the
+// time that is looked at.
+func (r *Reader) note(t time.Time) (early, late bool) {
+	r.ours++
+	widen(&r.from, &r.to, t)
+	begin, end := r.o.window(t.Location())
+	early, late = t.Before(begin), !end.IsZero() && !t.Before(end)
+	if !early && !late {
+		widen(&r.total.From, &r.total.To, t)
+	}
+	return early, late
+}
+
+func widen(from, to *time.Time, t time.Time) {
+	if from.IsZero() || t.Before(*from) {
+		*from = t
+	}
+	if t.After(*to) {
+		*to = t
 	}
 }
+
+// disorder is how far a line may lie behind the one before it: goroutines that write at
+// the same time do not write in order.
+const disorder = 100 * time.Millisecond
 
 // event takes a line of ours.
-func (r *Reader) event() error {
-	l := &r.line
-	r.tally.ours++
-	r.tally.clock(r, l)
-	r.o.learn(l)
-	wanted := r.o.wants(l)
-	if r.o.Summary {
-		wanted = r.o.wantsEvent(l)
-		r.summary.note(l, wanted)
+func (r *Reader) event(l *line) {
+	early, late := r.note(l.time)
+	n := r.node(l.origin)
+	if back := n.last.Sub(l.time); back > disorder {
+		if r.backwards++; r.backwards == 1 {
+			r.firstBackwards = fmt.Sprintf("by %s at line %d of %s", appendDuration(nil, back), r.number, r.file)
+		}
 	}
-	begin, end := r.o.window(l.time.Location())
-	looked := phaseOf(l.time, begin, end) == within
-	r.asked.note(l, looked)
-	if !looked {
-		return nil
+	n.last = l.time
+	for i, d := range r.o.devices {
+		r.o.devices[i].found = d.found || d.pci != "" && d.pci == l.text("pci")
 	}
-	r.there.note(r, l)
-	if !wanted {
-		return nil
+	if !late && l.level > zapcore.DebugLevel {
+		r.follow(l, n, !early)
 	}
-	r.tally.wanted++
-	if r.o.Summary {
-		return nil
+	if early || late || !r.o.wantsEvent(l) || !r.o.Summary && !(r.o.wantsDevice(l, n) && r.o.wantsResource(l, n)) {
+		return
 	}
-	text := r.words.buf[:0]
-	if r.o.JSON {
-		text = append(terminal.AppendJSON(text, l.json), '\n')
-		r.words.buf = text
-	} else {
-		text = r.words.line(l)
+	r.wanted++
+	switch {
+	case r.o.Summary:
+	case r.o.JSON:
+		r.words.buf = append(terminal.AppendJSON(r.words.buf[:0], l.json), '\n')
+		r.out.Write(r.words.buf)
+	default:
+		r.out.Write(r.words.line(l))
 	}
-	_, err := r.out.Write(text)
-	return err
 }
 
 // Close prints the summary, where one is wanted.
 func (r *Reader) Close() error {
-	if r.o.Summary {
-		result := r.summary.result(r.tally)
-		if err := result.print(r.out, r.o.JSON, r.o.Colour); err != nil {
-			return OutputError{err}
-		}
+	switch {
+	case r.o.Summary && r.o.JSON:
+		terminal.WriteJSON(r.out, r.summary())
+	case r.o.Summary:
+		r.summary().print(r.out, r.o.Colour)
 	}
 	if err := r.out.Flush(); err != nil {
 		return OutputError{err}

@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap/zapcore"
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/timeline"
@@ -64,7 +66,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func level(l timeline.Level) *timeline.Level { return &l }
+func level(l zapcore.Level) *zapcore.Level { return &l }
 
 // The logs are those of real runs. A person who reads the golden files knows what
 // happened.
@@ -83,7 +85,7 @@ func TestGolden(t *testing.T) {
 		{"debug", "debug.log", timeline.Options{}},
 		{"programming", "programming.log", timeline.Options{}}, // of journalctl -t accelerator-fpga
 		{"programming-device", "programming.log", timeline.Options{Filter: timeline.Filter{Devices: []string{"5e:00.0"}}}},
-		{"debug-warn", "debug.log", timeline.Options{Filter: timeline.Filter{Level: level(timeline.Warn)}}},
+		{"debug-warn", "debug.log", timeline.Options{Filter: timeline.Filter{Level: level(zapcore.WarnLevel)}}},
 		{"debug-hints", "debug.log", timeline.Options{Filter: timeline.Filter{Events: []string{"hint.*", "scan.*"}}}},
 		{"debug-summary", "debug.log", timeline.Options{Summary: true}},
 	} {
@@ -111,7 +113,7 @@ func TestLogsAreAsDeclared(t *testing.T) {
 // Each event in the words that people get: a line of each kind, from the runs of
 // other packages' tests, in the order of names.
 func TestWords(t *testing.T) {
-	out, _ := read(t, timeline.Options{Filter: timeline.Filter{Level: level(timeline.Debug)}}, load(t, "events.log"))
+	out, _ := read(t, timeline.Options{Filter: timeline.Filter{Level: level(zapcore.DebugLevel)}}, load(t, "events.log"))
 	golden(t, "events.golden", out)
 }
 
@@ -119,19 +121,36 @@ func TestWords(t *testing.T) {
 func TestWordsOfTheLog(t *testing.T) {
 	suppressed := entry(noon, "warn", "log.suppressed", `"of":"register.failed","count":41,"lasted_ms":60000,"resource":"r"`)
 	toggled := entry(noon, "warn", "log.level", `"old":"info","new":"debug"`)
-	out, _ := read(t, timeline.Options{}, suppressed+toggled)
-	want := `2026-11-21T12:00:00.000Z  r                     ! 41 lines of register.failed left out here, there were too many (in 1m00s)
+	dropped := entry(noon, "warn", "log.dropped", `"count":5,"dropped_info":5,"lasted_ms":1500,"error":"disk full"`)
+	out, _ := read(t, timeline.Options{}, suppressed+toggled+dropped)
+	want := `2026-11-21T12:00:00.000Z  r                     ! 41 lines of register.failed left out here, there were too many (in 1m0s)
 2026-11-21T12:00:00.000Z  -                     ! level of the log: info → debug
+2026-11-21T12:00:00.000Z  -                     ! 5 lines of the log dropped here, its reader stalled or failed: disk full (in 1.50 s)
 `
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 }
 
+// A message that is put in other words changes no summary, and no line of a device.
+func TestMessagesAreNotRead(t *testing.T) {
+	message := regexp.MustCompile(`"message":"[^"]*"`)
+	for _, name := range []string{"hotplug.log", "demo.log", "debug.log"} {
+		log := load(t, name)
+		for _, o := range []timeline.Options{{Summary: true}, {Filter: timeline.Filter{Events: []string{"device.*", "list.*", "stream.*"}}}} {
+			want, _ := read(t, o, log)
+			got, _ := read(t, o, message.ReplaceAllString(log, `"message":"reworded"`))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got with other messages):\n%s", name, diff)
+			}
+		}
+	}
+}
+
 // What is printed with -o json is the log again.
 func TestJSONIsTheLog(t *testing.T) {
 	log := load(t, "debug.log")
-	out, _ := read(t, timeline.Options{JSON: true, Filter: timeline.Filter{Level: level(timeline.Debug)}}, log)
+	out, _ := read(t, timeline.Options{JSON: true, Filter: timeline.Filter{Level: level(zapcore.DebugLevel)}}, log)
 	if diff := cmp.Diff(log, out); diff != "" {
 		t.Errorf("lines (-log +printed):\n%s", diff)
 	}
@@ -238,8 +257,11 @@ func TestNotes(t *testing.T) {
 		{"an unknown level", strings.Replace(sound, "info", "loud", 1) + sound,
 			[]string{"passed over 1 broken (first: line 1 of the log: no level: " +
 				strings.Replace(sound, "info", "loud", 1)[:60] + "…)"}},
+		{"no level", strings.Replace(sound, `"level":"info",`, "", 1) + sound,
+			[]string{"passed over 1 broken (first: line 1 of the log: no level: " +
+				strings.Replace(sound, `"level":"info",`, "", 1)[:60] + "…)"}},
 		{"for people", "Nov 21 20:49:06.668\tinfo\twatcher\tsource opened\t{\"source\": \"uevent\", \"event\": \"source.opened\"}\n" + sound,
-			[]string{"1 line is of --log-format console, which is for people: serve with json, to have it read here"}},
+			[]string{"passed over 1 line of --log-format console, which is for people: serve with json, to have it read here"}},
 		{"back in time", lines[len(lines)-2] + sound,
 			[]string{"time went backwards 1 time (first: by 3.16 s at line 2 of the log): lines are printed as they come"}},
 		{"hardly back", lines[1] + sound, nil},

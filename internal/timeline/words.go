@@ -1,210 +1,276 @@
 package timeline
 
 import (
-	"bytes"
+	"cmp"
+	"encoding/json"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
 
+	"go.uber.org/zap/zapcore"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// words say what happened, for who has not seen the code. Each writes one event;
-// what is not here is told by its message and its fields.
-var words = map[string]func(p *phrase, l *line){
-	"daemon.started": func(p *phrase, l *line) {
-		p.field("daemon started, version ", l, "version", "")
-		p.field(", mode ", l, "mode", "")
-		p.field(", node ", l, "node", "")
-	},
-	"daemon.stopping": func(p *phrase, l *line) { p.field("daemon stopping: ", l, "reason", "") },
-	"daemon.stopped":  func(p *phrase, l *line) { p.say("daemon stopped") },
-	"daemon.failed":   func(p *phrase, l *line) { p.field("daemon failed: ", l, "error", "") },
-	"daemon.starved": func(p *phrase, l *line) {
-		p.field("daemon out of descriptors or memory, devices keep their state: ", l, "error", "")
-	},
-	"daemon.recovered": func(p *phrase, l *line) {
-		p.say("daemon has descriptors and memory again")
-		p.aside("after ", l, "lasted_ms", "")
-	},
-	"mode.changed": func(p *phrase, l *line) {
-		p.say("the node asks for another mode: ")
-		p.change(l)
-	},
-	"daemon.reload": func(p *phrase, l *line) {
-		if bytes.HasSuffix(l.text("message"), []byte("unchanged")) {
-			p.say("SIGHUP: settings are as they were")
-		} else {
-			p.say("SIGHUP: settings read again")
+// printer writes lines for people. Its buffer is used again for the next line.
+type printer struct {
+	buf    []byte
+	colour bool
+	origin int // width of the widest so far
+}
+
+// subjectWidth holds an id, and the name of the usual resource.
+const subjectWidth = len("b-com.com/accelerator")
+
+// line writes when, what it is about, whether it is trouble, and what happened.
+func (p *printer) line(l *line) []byte {
+	p.buf = append(l.time.AppendFormat(p.buf[:0], "2006-01-02T15:04:05.000Z07:00"), "  "...)
+	if l.origin != "" {
+		p.origin = max(p.origin, min(len(l.origin), 63))
+		p.column(l.origin, p.origin)
+		p.buf = append(p.buf, "  "...)
+	}
+	p.column(cmp.Or(l.text("device"), l.text("resource"), l.text("pci"), "-"), subjectWidth)
+	switch {
+	case l.level >= zapcore.ErrorLevel:
+		p.paint(red, " ! ")
+	case l.level == zapcore.WarnLevel:
+		p.paint(yellow, " ! ")
+	default:
+		p.buf = append(p.buf, "   "...)
+	}
+	if phrase := event.Phrase(l.event); phrase != "" {
+		p.phrase(l, phrase)
+	} else {
+		p.unknown(l)
+	}
+	p.buf = append(p.buf, '\n')
+	return p.buf
+}
+
+// column writes text padded to a width in bytes, which for names is one in columns.
+func (p *printer) column(text string, width int) {
+	begin := len(p.buf)
+	p.text(text)
+	for len(p.buf)-begin < width {
+		p.buf = append(p.buf, ' ')
+	}
+}
+
+// phrase writes the words for an event. See event.Phrase for their form.
+func (p *printer) phrase(l *line, phrase string) {
+	text, asides, _ := strings.Cut(phrase, " | ")
+	for _, state := range []string{"gone", "held"} {
+		if rest, ok := strings.CutPrefix(text, state); ok {
+			p.paint(red, state)
+			text = rest
 		}
-		p.names("; excluded: ", l, "devices")
-	},
-	"config.refused": func(p *phrase, l *line) { p.field("settings refused, the old ones stay: ", l, "error", "") },
-	"config.notice": func(p *phrase, l *line) {
-		p.buf = terminal.AppendText(p.buf, l.text("message"))
-		p.field(": --", l, "flag", "")
-		p.names(": ", l, "devices")
-		p.field(": ", l, "reason", "")
-		for _, key := range []string{"mode", "node"} {
-			if l.find(key) != nil {
-				p.open()
-				p.field(key+" ", l, key, "")
+	}
+	p.expand(l, text)
+	before, after := " (", ""
+	for aside := range strings.SplitSeq(asides, " | ") {
+		begin := len(p.buf)
+		p.buf = append(p.buf, before...)
+		if aside == "" || !p.expand(l, aside) {
+			p.buf = p.buf[:begin]
+			continue
+		}
+		before, after = "; ", ")"
+	}
+	p.buf = append(p.buf, after...)
+}
+
+// expand writes a part of a phrase. It returns false if one of the fields outside of
+// brackets is missing or empty.
+func (p *printer) expand(l *line, text string) (whole bool) {
+	whole = true
+	for {
+		i := strings.IndexAny(text, "{[")
+		if i < 0 {
+			p.buf = append(p.buf, text...)
+			return whole
+		}
+		p.buf = append(p.buf, text[:i]...)
+		if text[i] == '[' {
+			optional, rest, _ := strings.Cut(text[i+1:], "]")
+			if begin := len(p.buf); !p.expand(l, optional) {
+				p.buf = p.buf[:begin]
+			}
+			text = rest
+			continue
+		}
+		field, rest, _ := strings.Cut(text[i+1:], "}")
+		if !p.field(l, field) {
+			p.buf = append(p.buf, "none"...)
+			whole = false
+		}
+		text = rest
+	}
+}
+
+// field writes the value of a field. It returns false if there is none, or an empty one.
+func (p *printer) field(l *line, key string) bool {
+	key, noun, counted := strings.Cut(key, " ")
+	switch key {
+	case "change":
+		if old := l.text("old"); old != "" && old == l.text("new") {
+			p.buf = append(p.buf, "still "...)
+		} else {
+			p.expand(l, "{old} → ")
+		}
+		p.expand(l, "{new}") // either may be none
+		return true
+	case "list":
+		p.list(l)
+		return true
+	}
+	switch v := l.fields[key].(type) {
+	case string:
+		if colour := stateColours[v]; colour != "" {
+			p.paint(colour, v)
+		} else {
+			p.text(v)
+		}
+		return v != ""
+	case float64:
+		if strings.HasSuffix(key, "_ms") {
+			p.buf = appendDuration(p.buf, l.duration(key))
+			return v >= 0.01
+		}
+		p.buf = strconv.AppendFloat(p.buf, v, 'f', -1, 64)
+		if counted {
+			p.buf = append(append(p.buf, ' '), noun...)
+			if v != 1 {
+				p.buf = append(p.buf, 's')
 			}
 		}
-	},
+		return true
+	case []any:
+		return p.names("", l.texts(key))
+	}
+	return false
+}
 
-	"scan.done": func(p *phrase, l *line) {
-		p.say("first look at all cards: ")
-		p.number(l, "count", " device", " devices")
-	},
-
-	"device.added":     deviceAdded,
-	"device.removed":   deviceRemoved,
-	"device.health":    deviceHealth,
-	"device.identity":  deviceIdentity,
-	"device.tombstone": deviceTombstone,
-	"device.returned": func(p *phrase, l *line) {
-		p.say("is back")
-		p.names(", held by ", l, "holders")
-		p.aside("was away for ", l, "lasted_ms", "")
-	},
-	"device.released": func(p *phrase, l *line) {
-		p.say("released")
-		p.field(": ", l, "reason", "")
-		p.aside("listed as unhealthy for ", l, "lasted_ms", "")
-	},
-	"device.unoffered": func(p *phrase, l *line) { p.field("not offered to the kubelet: ", l, "reason", "") },
-	"holders.unknown": func(p *phrase, l *line) {
-		p.say("who holds which device is not known")
-		p.field(": ", l, "error", "")
-		p.aside("what is removed stays listed for ", l, "grace_ms", "")
-	},
-	"holders.known": func(p *phrase, l *line) { p.say("who holds which device is known again") },
-
-	"scan.failed": func(p *phrase, l *line) {
-		p.say(either(l, "pci", "card could not be read", "cards could not be listed"))
-		p.field(": ", l, "error", "")
-		p.times(l)
-	},
-	"scan.recovered": func(p *phrase, l *line) {
-		p.say(either(l, "pci", "card could be read again", "cards could be listed again"))
-		if l.find("count") != nil {
-			p.open()
-			p.number(l, "count", " failure", " failures")
+// list writes what a list told the kubelet. A list that is not the first of its stream
+// names the devices of which it says something else than the list before it. Those in
+// neither unhealthy nor gone are healthy: these fields are left out where they are empty.
+func (p *printer) list(l *line) {
+	const bad, off, well, more = 0, 1, 2, 3
+	group := map[string]int{}
+	for _, id := range l.texts("unhealthy") {
+		group[id] = bad
+	}
+	for _, id := range l.texts("gone") {
+		group[id] = off
+	}
+	var ids [4][]string
+	for _, id := range l.texts("devices") {
+		g, known := group[id]
+		switch {
+		case isMore(id): // of any group
+			g = more
+		case !known:
+			g = well
 		}
-	},
-	"read.timeout": func(p *phrase, l *line) {
-		p.say("reading the card does not come back")
-		p.aside("", l, "lasted_ms", " so far")
-	},
-	"read.recovered": func(p *phrase, l *line) {
-		p.say("reading the card came back")
-		p.aside("after ", l, "lasted_ms", "")
-	},
-	"source.opened": func(p *phrase, l *line) {
-		p.field("listening to ", l, "source", "")
-		p.field(" of ", l, "path", "")
-	},
-	"source.lost": func(p *phrase, l *line) {
-		p.buf = terminal.AppendText(p.buf, l.text("message")) // of a part, or of all
-		p.field(": ", l, "source", "")
-		p.field(" of ", l, "path", "")
-		p.field(": ", l, "error", "")
-		p.field("; what still works: ", l, "remaining", "")
-	},
-	"source.recovered": func(p *phrase, l *line) {
-		p.field("source of events is back: ", l, "source", "")
-		p.field(" of ", l, "path", "")
-	},
-	"uevent.malformed": func(p *phrase, l *line) {
-		p.number(l, "count", " uevent", " uevents")
-		p.field(" not understood, all cards are read again: ", l, "error", "")
-	},
-	"uevent.overflow":  overflow,
-	"inotify.overflow": overflow,
-	"uevent.forged": func(p *phrase, l *line) {
-		p.number(l, "count", " uevent", " uevents")
-		p.say(" dropped that the kernel did not send")
-		if l.find("pid") != nil {
-			p.open()
-			p.say("pid of the sender: ")
-			p.number(l, "pid", "", "")
+		ids[g] = append(ids[g], id)
+	}
+	before := ": "
+	for g, as := range []string{" unhealthy", " off the list", " healthy", ""} {
+		if p.names(before, ids[g]) {
+			p.buf = append(p.buf, as...)
+			before = "; "
 		}
-	},
+	}
+	if before == ": " {
+		p.buf = append(p.buf, " the whole list"...)
+		p.names(", unhealthy: ", l.texts("unhealthy"))
+	}
+}
 
-	"resource.registered": func(p *phrase, l *line) { p.say("registered with the kubelet") },
-	"resource.retired":    func(p *phrase, l *line) { p.say("retired: there is no device of it any more") },
-	"registration.ended":  again("registration ended", "reason"),
-	"register.failed":     again("registering with the kubelet failed", "error"),
-	"register.abandoned":  again("registering given up", "reason"),
-	"kubelet.absent": func(p *phrase, l *line) {
-		p.say("waiting for the kubelet")
-		p.field(": ", l, "error", "")
-	},
-	"kubelet.restarted": func(p *phrase, l *line) { p.say("kubelet restarted: registering again") },
-	"socket.lost":       again("our socket is gone: registering again", "reason"),
-	"socket.twin":       again("another daemon serves this node, too", "socket"),
-	"stream.opened":     func(p *phrase, l *line) { p.say("kubelet listens") },
-	"stream.closed": func(p *phrase, l *line) {
-		if string(l.text("reason")) == "ended by us" { // at our end, or to register again
-			p.say("stream to the kubelet closed by us")
-			p.aside("it was open for ", l, "lasted_ms", "")
-			return
+// names writes a list of names. It returns false, and writes nothing, if there are none.
+func (p *printer) names(before string, names []string) bool {
+	for i, name := range names {
+		if i > 0 {
+			before = ", "
 		}
-		p.say("kubelet does not listen any more")
-		p.field(": ", l, "reason", "")
-		p.aside("it did for ", l, "lasted_ms", "")
-	},
-	"list.sent":        listSent,
-	"allocate.served":  func(p *phrase, l *line) { p.names("given to a container: ", l, "devices") },
-	"allocate.refused": allocateRefused,
-	"cdi.failed": func(p *phrase, l *line) {
-		p.field("CDI spec cannot be written, nothing is given out: ", l, "error", "")
-	},
-	"cdi.recovered": func(p *phrase, l *line) { p.say("CDI spec could be written again") },
+		p.buf = append(p.buf, before...)
+		p.text(name)
+	}
+	return len(names) > 0
+}
 
-	"programming.done": func(p *phrase, l *line) {
-		p.field("programmed for a container: AFU ", l, "afu", "")
-		p.aside("took ", l, "lasted_ms", "")
-	},
-	"programming.present": func(p *phrase, l *line) { p.field("had the AFU of a container already: ", l, "afu", "") },
-	"programming.failed":  func(p *phrase, l *line) { p.field("container not started: ", l, "error", "") },
+// unknown writes an event that has no phrase, of a newer daemon.
+func (p *printer) unknown(l *line) {
+	rest := maps.Clone(l.fields)
+	for _, f := range event.Common() {
+		delete(rest, f.Key)
+	}
+	data, _ := json.Marshal(rest) // it was parsed from JSON
+	p.text(l.text("message"))
+	p.text(" [" + l.event + "] ")
+	p.text(string(data))
+}
 
-	"api.lost":    asSaid("error"),
-	"api.retried": asSaid("error"),
-	"api.recovered": func(p *phrase, l *line) {
-		p.say("API server answers again")
-		p.aside("after ", l, "lasted_ms", "")
-	},
-	"recorder.dropped": func(p *phrase, l *line) {
-		p.number(l, "count", " Kubernetes Event", " Kubernetes Events")
-		p.say(" left out, there were too many")
-	},
-	"recorder.anonymous": asSaid("error"),
-	"recorder.failed": func(p *phrase, l *line) {
-		p.field("Kubernetes Event given up: ", l, "reason", "")
-		p.field(" about ", l, "object", "")
-		p.field(": ", l, "error", "")
-	},
-	"recorder.recorded": func(p *phrase, l *line) {
-		p.field("Kubernetes Event written: ", l, "reason", "")
-		p.field(" about ", l, "object", "")
-		p.times(l)
-	},
-	"http.served": func(p *phrase, l *line) { p.field("HTTP served at ", l, "address", "") },
-	"http.failed": func(p *phrase, l *line) {
-		asSaid("error")(p, l)
-		if l.find("address") != nil {
-			p.open()
-			p.field("", l, "address", "")
-		}
-	},
+// maxText is how much of a text is shown, in bytes: the errors of a card that is being
+// pulled out fill a screen. -o json has all of it.
+const maxText = 160
 
-	"log.suppressed": func(p *phrase, l *line) {
-		p.number(l, "count", " line", " lines")
-		p.field(" of ", l, "of", "")
-		p.say(" left out here, there were too many")
-		p.aside("in ", l, "lasted_ms", "")
-	},
-	"log.level": func(p *phrase, l *line) {
-		p.say("level of the log: ")
-		p.change(l)
-	},
+// text writes text of the log, for which the terminal is no concern.
+func (p *printer) text(text string) {
+	if len(text) <= maxText {
+		p.buf = terminal.AppendText(p.buf, []byte(text))
+		return
+	}
+	end := maxText
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	p.buf = append(terminal.AppendText(p.buf, []byte(text[:end])), "…"...)
+}
+
+const (
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	plain  = "\x1b[0m"
+)
+
+// stateColours are the colours of the states of devices.
+var stateColours = map[string]string{"healthy": green, "degraded": yellow, "unhealthy": red, gone: red}
+
+func (p *printer) paint(colour, text string) { p.buf = appendPainted(p.buf, p.colour, colour, text) }
+
+func appendPainted(b []byte, wanted bool, colour, text string) []byte {
+	if !wanted || colour == "" {
+		return append(b, text...)
+	}
+	return append(append(append(b, colour...), text...), plain...)
+}
+
+// count returns a number of things.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// appendDuration writes a duration with as many digits as are worth reading: 0.28 ms,
+// 484 ms, 2.13 s, 4m12s, 51h3m0s. Short ones have the same unit, to be compared.
+func appendDuration(b []byte, d time.Duration) []byte {
+	if d >= time.Minute {
+		return append(b, d.Round(time.Second).String()...)
+	}
+	f, unit := float64(d)/1e6, " ms"
+	if d >= time.Second {
+		f, unit = d.Seconds(), " s"
+	}
+	precision := 2
+	for limit := 10.0; precision > 0 && f >= limit; limit *= 10 {
+		precision--
+	}
+	return append(strconv.AppendFloat(b, f, 'f', precision, 64), unit...)
 }

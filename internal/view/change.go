@@ -61,7 +61,7 @@ func (c Change) Line(colour bool) string {
 	case c.What == "removed":
 		health = fmt.Sprintf("%-9s", "-")
 	case colour:
-		health = Paint(c.Health, health)
+		health = paint(c.Health, health)
 	}
 	details := []string{}
 	for _, d := range []struct{ name, value string }{

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 
 	"go.yaml.in/yaml/v3"
 
@@ -75,44 +76,29 @@ func optional(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// printTable aligns columns by hand: colour codes have no width on a terminal,
-// but would have one for text/tabwriter.
+// printTable prints a heading and a line for each row. For text/tabwriter colour codes have a width,
+// so all cells of a coloured column have codes of the same length, also its title.
 func printTable(w io.Writer, rows []Row, columns []column, colour bool) error {
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(w, "no devices")
 		return err
 	}
-	widths := make([]int, len(columns))
-	for i, c := range columns {
-		widths[i] = len(c.title)
-		for _, r := range rows {
-			widths[i] = max(widths[i], len(c.text(r)))
-		}
-	}
-	var b strings.Builder
-	line := func(cell func(column) string, paint func(column, string) string) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(health string, cell func(column) string) {
+		cells := make([]string, len(columns))
 		for i, c := range columns {
-			text := fmt.Sprintf("%-*s", widths[i], cell(c))
-			if i == len(columns)-1 {
-				text = strings.TrimRight(text, " ")
-			} else {
-				text += "  "
-			}
-			b.WriteString(paint(c, text))
-		}
-		b.WriteByte('\n')
-	}
-	line(func(c column) string { return c.title }, func(_ column, text string) string { return text })
-	for _, r := range rows {
-		line(func(c column) string { return c.text(r) }, func(c column, text string) string {
+			cells[i] = cell(c)
 			if colour && c.title == "HEALTH" {
-				return Paint(r.Health, text)
+				cells[i] = paint(health, cells[i])
 			}
-			return text
-		})
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	line("", func(c column) string { return c.title })
+	for _, r := range rows {
+		line(r.Health, func(c column) string { return c.text(r) })
+	}
+	return t.Flush()
 }
 
 // text returns the cell as it is shown. It is escaped because names come from the kubelet
@@ -121,13 +107,17 @@ func (c column) text(r Row) string {
 	return cmp.Or(terminal.Escape(c.cell(r)), "-")
 }
 
-// Paint colours text for a health on a terminal.
-func Paint(health, text string) string {
+// paint colours text for a health on a terminal, or gives it the terminal's own colour if the
+// health is "".
+func paint(health, text string) string {
+	colour := "31"
 	switch health {
+	case "":
+		colour = "39"
 	case "healthy":
-		return "\x1b[32m" + text + "\x1b[0m"
+		colour = "32"
 	case "degraded":
-		return "\x1b[33m" + text + "\x1b[0m"
+		colour = "33"
 	}
-	return "\x1b[31m" + text + "\x1b[0m"
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }

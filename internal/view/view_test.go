@@ -48,8 +48,8 @@ func TestPrint(t *testing.T) {
 3b:00.0     b-com.com/accelerator  healthy    /dev/dfl-port.0  default/pod/main  -
 3b:00.0-p1  -                      unhealthy  -                -                 port-ap6,recovering=node-missing
 `},
-		{"table in colour", "", rows()[:1], true, "ID       RESOURCE               HEALTH   NODES            HOLDER            REASONS\n" +
-			"3b:00.0  b-com.com/accelerator  \x1b[32mhealthy  \x1b[0m/dev/dfl-port.0  default/pod/main  -\n"},
+		{"table in colour", "", rows()[:1], true, "ID       RESOURCE               \x1b[39mHEALTH\x1b[0m   NODES            HOLDER            REASONS\n" +
+			"3b:00.0  b-com.com/accelerator  \x1b[32mhealthy\x1b[0m  /dev/dfl-port.0  default/pod/main  -\n"},
 		{"empty table", "wide", nil, false, "no devices\n"},
 		{"empty JSON", "json", view.List{}.Rows(), false, "[]\n"},
 		{"empty YAML", "yaml", view.List{}.Rows(), false, "[]\n"},

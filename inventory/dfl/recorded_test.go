@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
@@ -90,7 +91,8 @@ func look(t *testing.T, host sysfs.Host, family inventory.Family) []*inventory.D
 	t.Helper()
 	inv := inventory.New(inventory.Config{
 		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: time.Hour, ReadTimeout: 2 * time.Second,
-		Policy: inventory.Policy{Families: []inventory.Family{family}},
+		Metrics: metrics.New("test"),
+		Policy:  inventory.Policy{Families: []inventory.Family{family}},
 	}, host, eventtest.Log(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -16,8 +16,8 @@ import (
 // Timeout bounds one call.
 const Timeout = 10 * time.Second
 
-// maxAnswer is the largest answer that is read, in bytes: the kubelet's own
-// clients allow as much (defaultPodResourcesMaxSize).
+// maxAnswer is the size of the largest answer that is read, in bytes. The kubelet's own clients
+// have the same limit (defaultPodResourcesMaxSize).
 const maxAnswer = 16 << 20
 
 // Key names one device of one resource.
@@ -36,9 +36,8 @@ type Holder struct {
 // String returns namespace/pod/container.
 func (h Holder) String() string { return h.Namespace + "/" + h.Pod + "/" + h.Container }
 
-// List asks the kubelet behind the socket who holds what. Devices that nobody
-// holds are not in the answer; the holders of one device are sorted. Devices of
-// every resource of the node are in it, not only ours.
+// List asks the kubelet behind the socket for the devices that containers hold and returns the
+// sorted holders of each. It has the devices of all resources of the node, not only ours.
 func List(ctx context.Context, socket string) (map[Key][]Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -59,7 +58,7 @@ func List(ctx context.Context, socket string) (map[Key][]Holder, error) {
 	return holders(answer.GetPodResources()), nil
 }
 
-// holders turns the kubelet's answer, pods first, into ours, devices first.
+// holders returns the holders of each device in the kubelet's answer, which is sorted by pod.
 func holders(pods []*v1.PodResources) map[Key][]Holder {
 	held := map[Key][]Holder{}
 	for _, pod := range pods {
@@ -77,7 +76,7 @@ func holders(pods []*v1.PodResources) map[Key][]Holder {
 		slices.SortFunc(list, func(a, b Holder) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container))
 		})
-		// A device with several NUMA nodes may be named once for each.
+		// A device with several NUMA nodes may be listed once for each.
 		held[key] = slices.Compact(list)
 	}
 	return held

@@ -23,7 +23,7 @@ func fuzzQuestion(data []byte, size int) question {
 			break
 		}
 		id, bits := fuzzIDs[int(b[0])%len(fuzzIDs)], b[2]
-		if bits&1 != 0 {
+		if bits&1 != 0 && !slices.ContainsFunc(q.listed, func(u prefer.Unit) bool { return u.ID == id }) {
 			q.listed = append(q.listed, prefer.Unit{ID: id, Card: fuzzCards[int(b[1])%len(fuzzCards)], NUMANode: int(bits>>4) - 2, Degraded: bits&8 != 0})
 		}
 		if bits&2 != 0 {

@@ -1,7 +1,6 @@
 package prefer_test
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -10,14 +9,14 @@ import (
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
-// subsets is the free units of a question, sorted by id: a choice of them is a set
-// of bits, bit 0 for the lowest id. Its costs are the definitions of the package's
-// documentation, word by word.
+// subsets has the listed units of a question that are free, and all musts, sorted by id. A choice
+// of them is a set of bits, bit 0 for the lowest id. Its costs are the definitions of the
+// package's documentation, word by word.
 type subsets struct {
-	ids                      []string
-	must, unlisted, degraded uint
-	cards                    []card
-	nodes                    []uint
+	ids            []string
+	must, degraded uint
+	cards          []card
+	nodes          []uint
 }
 
 type card struct {
@@ -27,14 +26,14 @@ type card struct {
 
 func newSubsets(q question) subsets {
 	free := map[string]bool{}
-	for _, id := range slices.Concat(q.available, q.must) {
+	for _, id := range q.must {
 		free[id] = true
 	}
-	q.listed = slices.Clone(q.listed)
-	slices.SortFunc(q.listed, func(a, b prefer.Unit) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Card, b.Card), cmp.Compare(a.NUMANode, b.NUMANode), cmp.Compare(fmt.Sprint(a.Degraded), fmt.Sprint(b.Degraded)))
-	})
-	q.listed = slices.CompactFunc(q.listed, func(a, b prefer.Unit) bool { return a.ID == b.ID })
+	for _, u := range q.listed {
+		if slices.Contains(q.available, u.ID) {
+			free[u.ID] = true
+		}
+	}
 	s := subsets{ids: slices.Sorted(maps.Keys(free))}
 	cards, nodes := map[string]*card{}, map[int]uint{}
 	for rank, id := range s.ids {
@@ -44,10 +43,7 @@ func newSubsets(q question) subsets {
 		}
 		i := slices.IndexFunc(q.listed, func(u prefer.Unit) bool { return u.ID == id })
 		if i < 0 {
-			s.unlisted |= bit
-			s.cards = append(s.cards, card{bit, 1})
-			nodes[-1] |= bit
-			continue
+			continue // it costs nothing
 		}
 		if q.listed[i].Degraded {
 			s.degraded |= bit
@@ -75,7 +71,7 @@ func newSubsets(q question) subsets {
 }
 
 // cost of a choice.
-func (s subsets) cost(chosen uint, policy prefer.Policy) [7]int {
+func (s subsets) cost(chosen uint, policy prefer.Policy) [5]int {
 	var cards, pairs, nodes, neighbours, broken, apart int
 	for _, c := range s.cards {
 		of := chosen & c.free
@@ -105,19 +101,19 @@ func (s subsets) cost(chosen uint, policy prefer.Policy) [7]int {
 			nodes++
 		}
 	}
-	missing, unlisted, degraded := bits.OnesCount(s.must&^chosen), bits.OnesCount(s.unlisted&chosen), bits.OnesCount(s.degraded&chosen)
+	degraded := bits.OnesCount(s.degraded & chosen)
 	if policy == prefer.Packed {
-		return [...]int{missing, unlisted, cards, nodes, degraded, broken, apart}
+		return [...]int{cards, nodes, degraded, broken, apart}
 	}
-	return [...]int{missing, unlisted, pairs, degraded, neighbours, nodes, broken}
+	return [...]int{pairs, degraded, neighbours, nodes, broken}
 }
 
-// best looks at every choice of so many units.
-func (s subsets) best(size int, policy prefer.Policy) (uint, [7]int) {
+// best compares all choices of so many units with all musts.
+func (s subsets) best(size int, policy prefer.Policy) (uint, [5]int) {
 	var best uint
-	var least [7]int
+	var least [5]int
 	for chosen := range uint(1) << len(s.ids) {
-		if bits.OnesCount(chosen) != size {
+		if bits.OnesCount(chosen) != size || s.must&^chosen != 0 {
 			continue
 		}
 		cost := s.cost(chosen, policy)

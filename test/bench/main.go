@@ -43,7 +43,7 @@ func run(ctx context.Context, binary string) error {
 		{"memory under scrapes, a minute", scraped},
 		{"cost of one card's change at 1, 32 and 1024 cards", scaling},
 		{"uevent parser", parser},
-		{"what metrics and log add", telling},
+		{"what the log adds", telling},
 		{"admission, 20 s", admission},
 	} {
 		fmt.Fprintf(os.Stderr, "measuring %s ...\n", measure.progress)
@@ -115,7 +115,7 @@ func parser(ctx context.Context, _ string) ([]row, error) {
 	return []row{{"filter and parse of an irrelevant uevent", strings.Join(strings.Fields(found[0]), " "), "0 allocs/op"}}, nil
 }
 
-// telling is the share of the way from a hint to the kubelet that metrics and log take.
+// telling is the share of the way from a hint to the kubelet that the log takes.
 // telling repeats its benchmark: what it looks for is smaller than the noise of one.
 func telling(ctx context.Context, _ string) ([]row, error) {
 	var added []float64 // percent
@@ -131,7 +131,7 @@ func telling(ctx context.Context, _ string) ([]row, error) {
 		added = append(added, 100*(ratio-1))
 	}
 	slices.Sort(added)
-	return []row{{"what metrics and log add to hint → list, 5 times", fmt.Sprintf("median %+.1f %%, from %+.1f to %+.1f %%", added[2], added[0], added[4]), "< 5 %"}}, nil
+	return []row{{"what the log adds to hint → list, 5 times", fmt.Sprintf("median %+.1f %%, from %+.1f to %+.1f %%", added[2], added[0], added[4]), "< 5 %"}}, nil
 }
 
 // admission measures the operator's webhook, in one process with its client.

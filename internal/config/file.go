@@ -1,0 +1,297 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"b-com.com/accelerator-device-plugin/server/offer"
+)
+
+// file is a YAML file. It is read as nodes and not into a struct, for three reasons: a value is
+// what is written, as in flags and variables, and not what YAML takes it for (1e10 may be four
+// digits); a value goes through the check of its flag; and errors of the library name types of
+// Go where these name what is allowed.
+//
+// Reading goes on after an error, so that an administrator gets all of them at once.
+type file struct {
+	name string
+	errs []error
+}
+
+// readFile reads c.File into c. What is changed in set stays, and is checked in the file all
+// the same.
+func (c *Config) readFile(set *pflag.FlagSet, v Vocabulary) error {
+	root, err := document(c.File)
+	if err != nil || isNull(root) {
+		return err
+	}
+	f := &file{name: c.File}
+	known := fields{
+		"exclude": func(where string, n *yaml.Node) { c.Exclude = f.exclude(where, n) },
+		"health": func(where string, n *yaml.Node) {
+			f.mapping(where, n, fields{"severity": func(where string, n *yaml.Node) {
+				c.Severity = f.severity(where, n, v.Rows)
+			}})
+		},
+		"resources": func(where string, n *yaml.Node) { c.Resources = f.resources(where, n, v.Families) },
+	}
+	unused := settings(new(Config))
+	set.VisitAll(func(flag *pflag.Flag) {
+		to := flag.Value
+		if flag.Changed {
+			to = unused.Lookup(flag.Name).Value
+		}
+		known[keyOf(flag)] = func(where string, n *yaml.Node) {
+			if flag.Value.Type() == listType && n.Kind == yaml.SequenceNode {
+				f.list(where, n, "", func(n *yaml.Node) { f.value(where, n, to) })
+			} else {
+				f.value(where, n, to)
+			}
+			flag.Changed = true
+		}
+	})
+	delete(known, configFlag)
+	f.mapping("", root, known)
+	return errors.Join(f.errs...)
+}
+
+// keyOf turns resync-interval into resyncInterval. The key of a list is a plural.
+func keyOf(f *pflag.Flag) string {
+	words := strings.Split(f.Name, "-")
+	for i, w := range words[1:] {
+		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
+	}
+	key := strings.Join(words, "")
+	if f.Value.Type() == listType {
+		key += "s"
+	}
+	return key
+}
+
+// exclude reads a list of cards and ports.
+func (f *file) exclude(where string, n *yaml.Node) (excluded map[string]bool) {
+	lines := make(map[string]int) // by address
+	f.list(where, n, "a list of PCI addresses", func(n *yaml.Node) {
+		var address string
+		if !f.value(where, n, value[string]{&address, device}) {
+			return
+		}
+		if lines[address] > 0 {
+			f.errorf(n, "%s: found %q twice, first on line %d, want it once", where, n.Value, lines[address])
+			return
+		}
+		lines[address] = n.Line
+		if excluded == nil {
+			excluded = make(map[string]bool)
+		}
+		excluded[address] = true
+	})
+	return excluded
+}
+
+// severity reads a mapping from reasons, rows or the NAMEs of rows, to severities.
+func (f *file) severity(where string, n *yaml.Node, rows []string) (severity map[string]string) {
+	known := make(fields)
+	for _, row := range rows {
+		name, _, _ := strings.Cut(row, "=")
+		for _, reason := range []string{name, row} {
+			known[reason] = func(where string, n *yaml.Node) {
+				var how string
+				f.value(where, n, value[string]{&how, oneOf(Fatal, Degraded, Ignored)})
+				if severity == nil {
+					severity = make(map[string]string)
+				}
+				severity[reason] = how
+			}
+		}
+	}
+	f.mapping(where, n, known)
+	return severity
+}
+
+// resources reads the rules for names of resources, in their order: the first one that matches
+// a device names its resource.
+func (f *file) resources(where string, n *yaml.Node, families []string) (rules []offer.Rule) {
+	lines := make(map[offer.Match]int)
+	f.list(where, n, "a list of rules with name and match", func(n *yaml.Node) {
+		before := len(f.errs)
+		rule := f.rule(where, n, families)
+		if len(f.errs) > before {
+			return
+		}
+		// A rule that matches less than an earlier one is accepted: the earlier one may be
+		// removed some day. `devices -o wide` names rules that offer no device.
+		if line, twice := lines[rule.Match]; twice {
+			f.errorf(n, "%s: found the match twice, first on line %d, want it once: this rule is never used", where, line)
+			return
+		}
+		lines[rule.Match] = n.Line
+		rules = append(rules, rule)
+	})
+	return rules
+}
+
+// rule reads one rule, which is of no use if there was an error.
+func (f *file) rule(where string, n *yaml.Node, families []string) (rule offer.Rule) {
+	m := &rule.Match
+	text := func(p *string, k kind[string]) func(string, *yaml.Node) {
+		return func(where string, n *yaml.Node) { f.value(where, n, value[string]{p, k}) }
+	}
+	match := fields{ // by the keys of `devices -o json`, where it has them
+		"afuId":       text(&m.AFUID, guid),
+		"family":      text(&m.Family, oneOf(families...)),
+		"interfaceId": text(&m.InterfaceID, guid),
+		"pciAddress":  text(&m.PCIAddress, card),
+		"pciDevice":   text(&m.PCIDevice, fourDigits),
+		"pciVendor":   text(&m.PCIVendor, fourDigits),
+	}
+	f.mapping(where, n, fields{
+		"name": text(&rule.Resource, resourceName),
+		"match": func(where string, n *yaml.Node) {
+			if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
+				f.refuse(n, where, "a mapping with at least one of "+strings.Join(slices.Sorted(maps.Keys(match)), ", "))
+				return
+			}
+			f.mapping(where, n, match)
+		},
+	}, "name", "match")
+	return rule
+}
+
+// document returns the root of the one YAML document of a file.
+func document(name string) (*yaml.Node, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("config file: %w", err)
+	}
+	root := new(yaml.Node)
+	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var document yaml.Node
+		switch err := decoder.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return root, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: not YAML: %w", name, err)
+		case root.Line > 0:
+			return nil, fmt.Errorf("%s:%d: found a second YAML document, want one", name, document.Line)
+		}
+		root = document.Content[0]
+	}
+}
+
+// errorf adds an error about the line of n. It begins with the path of n, which is "" for the root.
+func (f *file) errorf(n *yaml.Node, format string, args ...any) {
+	text := strings.TrimPrefix(fmt.Sprintf(format, args...), ": ")
+	f.errs = append(f.errs, fmt.Errorf("%s:%d: %s", f.name, n.Line, text))
+}
+
+// refuse adds an error about n: it is not what is wanted.
+func (f *file) refuse(n *yaml.Node, where, want string) {
+	f.errorf(n, "%s: found %s, want %s", where, found(n), want)
+}
+
+// value sets a variable to what is written, and reports whether it could.
+func (f *file) value(where string, n *yaml.Node, to pflag.Value) bool {
+	if n.Kind != yaml.ScalarNode || isNull(n) {
+		f.refuse(n, where, "one value")
+		return false
+	}
+	err := to.Set(n.Value)
+	if err != nil {
+		f.errorf(n, "%s: found %s, %v", where, found(n), err)
+	}
+	return err == nil
+}
+
+// list calls take for each item of a list. Nothing at all is an empty list, here and in a
+// mapping: it is left when the last item is removed.
+func (f *file) list(where string, n *yaml.Node, want string, take func(*yaml.Node)) {
+	if n.Kind != yaml.SequenceNode && !isNull(n) {
+		f.refuse(n, where, want)
+		return
+	}
+	for _, item := range n.Content {
+		take(resolve(item, item.Line))
+	}
+}
+
+// fields has a function for each key that a mapping may have. It gets the path of the key, and
+// the value with the line of the key.
+type fields map[string]func(where string, n *yaml.Node)
+
+// mapping reads a mapping with these fields, of which some are required.
+func (f *file) mapping(where string, n *yaml.Node, known fields, required ...string) {
+	var allowed []string
+	for key := range known {
+		if !strings.Contains(key, "=") { // values of reasons are too many for a message
+			allowed = append(allowed, key)
+		}
+	}
+	slices.Sort(allowed)
+	want := strings.Join(allowed, ", ")
+	if n.Kind != yaml.MappingNode && !(isNull(n) && required == nil) {
+		f.refuse(n, where, "a mapping with "+want)
+		return
+	}
+	lines := make(map[string]int) // by key
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		read, ok := known[key.Value]
+		switch path := strings.TrimPrefix(where+"."+key.Value, "."); {
+		case key.Kind != yaml.ScalarNode: // an alias would be its own name, and not that of its anchor
+			f.refuse(key, where, "a word as a key")
+		case !ok:
+			f.errorf(key, "%s: found the key %q, want one of %s", where, key.Value, want)
+		case lines[key.Value] > 0:
+			f.errorf(key, "%s: found twice, first on line %d, want it once", path, lines[key.Value])
+		default:
+			read(path, resolve(n.Content[i+1], key.Line))
+		}
+		lines[key.Value] = key.Line
+	}
+	for _, key := range required {
+		if lines[key] == 0 {
+			f.errorf(n, "%s: found no key %q, want %s", where, key, want)
+		}
+	}
+}
+
+// resolve returns what an alias stands for, or the node itself, as if it were on that line. An
+// alias cannot stand for another one.
+func resolve(n *yaml.Node, line int) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	resolved := *n
+	resolved.Line = line
+	return &resolved
+}
+
+func isNull(n *yaml.Node) bool { return n.IsZero() || n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// found returns what a node is, for errors.
+func found(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode && len(n.Content) == 0:
+		return "an empty mapping"
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Kind == yaml.AliasNode:
+		return "an alias"
+	case isNull(n):
+		return "nothing"
+	}
+	return strconv.Quote(n.Value)
+}

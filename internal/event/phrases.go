@@ -1,0 +1,107 @@
+package event
+
+// Phrase returns how the command logs tells an event to people, or "" for an event
+// that is not in the catalogue.
+//
+//	{field}        the value; of a list its elements, of a field in ms a duration; none if it is missing or empty
+//	{field noun}   a number of things: 1 device, 2 devices
+//	{change}       the fields old and new: old → new, or still new where they are equal
+//	{list}         the fields devices, unhealthy and gone: the health of each device that a list tells the kubelet
+//	[text]         is left out where a field in it is missing, empty or a duration of 0
+//	text | aside   asides follow in parentheses, and are left out in the same way
+//
+// Where an event comes with more than one message, its phrase has the {message}.
+func Phrase(name string) string { return phrases[name] }
+
+var phrases = map[string]string{
+	DaemonStarted.String:   "daemon started, version {version}, mode {mode}[, node {node}]",
+	DaemonStopping.String:  "daemon stopping: {reason}",
+	DaemonStopped.String:   "daemon stopped",
+	DaemonFailed.String:    "daemon failed: {error}",
+	DaemonStarved.String:   "daemon out of descriptors or memory, devices keep their state: {error}",
+	DaemonRecovered.String: "daemon has descriptors and memory again | after {lasted_ms}",
+	Reloaded.String:        "SIGHUP: settings read[; excluded: {devices}] | {message}",
+	ModeChanged.String:     "the node asks for another mode: {change}",
+	ConfigRefused.String:   "settings refused, the old ones stay: {error}",
+	ConfigNotice.String:    "{message}[: --{flag}][: {devices}][: {reason}] | mode {mode} | node {node}",
+
+	DeviceAdded.String:     "new, {health}[: {reasons}][; resource {resource}][; {error}] | noticed in {latency_ms}",
+	DeviceHealth.String:    "{change}[: {reasons}][; {error}] | was {old} for {lasted_ms} | noticed in {latency_ms}",
+	DeviceIdentity.String:  "changed: {attribute} {change}",
+	DeviceUnoffered.String: "not offered to the kubelet: {reason}",
+	DeviceRemoved.String:   "gone | was {old} for {lasted_ms} | noticed in {latency_ms}",
+	DeviceTombstone.String: "held[ by {holders}][ as {resource}]: stays on the list, unhealthy, until it is free",
+	DeviceReturned.String:  "is back[, held by {holders}] | was away for {lasted_ms}",
+	DeviceReleased.String:  "released: {reason} | listed as unhealthy for {lasted_ms}",
+	HoldersUnknown.String:  "holders of devices are not known: {error} | removed devices stay listed for {grace_ms}",
+	HoldersKnown.String:    "holders of devices are known again",
+	NodesUnknown.String:    "device nodes of held devices are not known, free devices are withheld: {devices}: {error}",
+	NodesKnown.String:      "device nodes of all held devices are known again",
+
+	ScanDone.String:      "first look at all cards: {count device}",
+	ScanFailed.String:    "{message}: {error} | {count time}",
+	ScanRecovered.String: "{message} | after {count failure}",
+	ReadTimeout.String:   "reading the card does not come back | {lasted_ms} so far",
+	ReadRecovered.String: "reading the card came back | after {lasted_ms}",
+
+	SourceOpened.String:    "listening to {source}[ of {path}]",
+	SourceLost.String:      "{message}: {source}[ of {path}]: {error}[; still works: {remaining}]",
+	SourceRecovered.String: "source of events is back: {source}[ of {path}]",
+	UEventOverflow.String:  "uevents were lost: all cards are read again | {count} still queued",
+	InotifyOverflow.String: "events of inotify were lost below {path}: all cards are read again",
+	UEventForged.String:    "{count uevent} dropped that the kernel did not send | pid of the sender: {pid}",
+	UEventMalformed.String: "{count uevent} not understood, all cards are read again: {error}",
+	HintReceived.String:    "hint from {source}[ for {node}]",
+	UEventReceived.String:  "uevent: {action} {devpath}[: {reason}] | subsystem {subsystem} | seqnum {seqnum}",
+	InotifyEvent.String:    "inotify: {action}[ {node}][ {path}]",
+
+	ResourceServed.String:     "listening for the kubelet at {socket}",
+	ResourceRegistered.String: "registered with the kubelet",
+	RegisterFailed.String:     "registering with the kubelet failed: {error} | again in {retry_ms}",
+	RegisterAbandoned.String:  "registering given up: {reason}",
+	RegistrationEnded.String:  "registration ended: {reason} | again in {retry_ms}",
+	ResourceRetired.String:    "retired: it has no device any more",
+	KubeletAbsent.String:      "waiting for the kubelet: {error}",
+	KubeletRestarted.String:   "kubelet restarted: registering again",
+	SocketLost.String:         "our socket is gone: registering again | in {retry_ms}",
+	SocketRemoved.String:      "{message}: {socket}[: {error}]",
+	SocketTwin.String:         "another daemon serves this node, too: {socket}",
+	StreamOpened.String:       "kubelet listens",
+	StreamClosed.String:       "stream to the kubelet closed: {reason} | open for {lasted_ms}",
+	ListSent.String:           "kubelet told{list} | {count device} in all | {latency_ms} after the hint",
+
+	AllocateServed.String:  "given to a container[: {devices}]",
+	AllocateRefused.String: "refused to a container[: {devices}]: {reason}",
+	CDIFailed.String:       "CDI spec cannot be written, nothing is given out: {error}",
+	CDIRecovered.String:    "CDI spec could be written again",
+
+	ProgrammingDone.String:    "programmed for a container: AFU {afu} | took {lasted_ms}",
+	ProgrammingPresent.String: "had the AFU of a container already: {afu}",
+	ProgrammingFailed.String:  "container not started: {error}",
+
+	OperatorStarted.String:  "operator started, version {version}",
+	OperatorStopped.String:  "operator stopped",
+	OperatorFailed.String:   "operator failed: {error}",
+	AdmissionMapped.String:  "names in {object} replaced by resources",
+	AdmissionDenied.String:  "{object} denied: {reason}",
+	AdmissionFailed.String:  "admission failed[ for {object}]: {error}",
+	MappingPublished.String: "status of {object}: {reason}",
+	PluginsPublished.String: "status of {object}: {reason}",
+	CertificateMade.String:  "certificate made, valid until {expires} | CA in {object}",
+	CAInjected.String:       "caBundle of {object} written: {count CA}, valid until {expires}",
+
+	APILost.String:         "{message}: {error} | again in {retry_ms}",
+	APIRetried.String:      "{message}: {error} | again in {retry_ms}",
+	APIRecovered.String:    "API server answers again | after {lasted_ms}",
+	EventsDropped.String:   "{count Kubernetes Event} left out, there were too many",
+	EventsAnonymous.String: "{message}: {error}",
+	EventFailed.String:     "Kubernetes Event given up: {reason} about {object}[: {error}]",
+	EventRecorded.String:   "Kubernetes Event written: {reason} about {object} | {count time}",
+	HTTPServed.String:      "HTTP served at {address}",
+	HTTPFailed.String:      "{message}: {error} | again in {retry_ms} | {address}",
+
+	LogLevel.String:      "level of the log: {change}",
+	LogSuppressed.String: "{count line} of {of} left out here, there were too many | in {lasted_ms}",
+	LogDropped.String:    "{count line} of the log dropped here, its reader stalled or failed[: {error}] | in {lasted_ms}",
+	LibraryLog.String:    "{message}",
+}

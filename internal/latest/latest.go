@@ -1,0 +1,64 @@
+// Package latest shares the newest value of something: one goroutine stores it, others read it and
+// wait until it is stale.
+//
+// A reader may skip values and always ends on the newest one. No call blocks. Reading takes no
+// lock.
+package latest
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Value holds the newest value. Create it with [New]. It is safe for concurrent use.
+type Value[T any] struct {
+	storing sync.Mutex
+	current atomic.Pointer[version[T]]
+}
+
+type version[T any] struct {
+	value T
+	stale chan struct{} // closed when the next version is stored
+}
+
+// New returns a Value that holds this value.
+func New[T any](value T) *Value[T] {
+	v := &Value[T]{}
+	v.current.Store(&version[T]{value, make(chan struct{})})
+	return v
+}
+
+// Load returns the newest value and a channel that is closed when it is stale.
+func (v *Value[T]) Load() (T, <-chan struct{}) {
+	c := v.current.Load()
+	return c.value, c.stale
+}
+
+// Store replaces the value.
+func (v *Value[T]) Store(value T) {
+	v.Update(func(T) T { return value })
+}
+
+// Update replaces the value by the result of change, which must not block.
+func (v *Value[T]) Update(change func(T) T) {
+	v.storing.Lock()
+	defer v.storing.Unlock()
+	old := v.current.Load()
+	v.current.Store(&version[T]{change(old.value), make(chan struct{})})
+	close(old.stale) // after the store: a reader that it wakes must find the new value
+}
+
+// Signal is a Value without a value.
+type Signal struct{ v *Value[struct{}] }
+
+// NewSignal returns a Signal.
+func NewSignal() Signal { return Signal{New(struct{}{})} }
+
+// Next returns a channel that is closed by the next Raise.
+func (s Signal) Next() <-chan struct{} {
+	_, stale := s.v.Load()
+	return stale
+}
+
+// Raise wakes all that wait.
+func (s Signal) Raise() { s.v.Store(struct{}{}) }

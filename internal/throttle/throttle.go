@@ -1,0 +1,183 @@
+package throttle
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+const (
+	burst  = 20 // lines of a subject in a period
+	period = time.Minute
+	// maxSubjects bounds the subjects that are counted apart. Beyond it, an event has one count.
+	maxSubjects = 512
+)
+
+// Core writes lines to another core, except repeated ones, which it counts.
+type Core struct {
+	zapcore.Core
+	about subject // of the fields of With
+	*counter
+}
+
+// New returns a core that writes to another one. [Core.Close] must be called at the end.
+func New(to zapcore.Core) *Core {
+	return &Core{Core: to, counter: &counter{to: to, counts: map[subject]*count{}}}
+}
+
+// With returns a core whose lines have these fields. It counts together with c.
+func (c *Core) With(fields []zapcore.Field) zapcore.Core {
+	return &Core{c.Core.With(fields), c.about.with(fields), c.counter}
+}
+
+// Check implements [zapcore.Core].
+func (c *Core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !c.Enabled(entry.Level) {
+		return checked
+	}
+	return checked.AddCore(entry, c)
+}
+
+// Write writes a line, or counts it.
+func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	about := c.about.with(fields)
+	if about.exempt(entry.Level) || c.pass(about, entry) {
+		return c.Core.Write(entry, fields)
+	}
+	return nil
+}
+
+// subject has the fields that tell lines apart.
+type subject struct {
+	event, device, pci, resource, source string
+	devices                              bool // the line names devices
+}
+
+// with returns the subject of a line that also has these fields.
+func (s subject) with(fields []zapcore.Field) subject {
+	for _, f := range fields {
+		switch f.Key {
+		case "event":
+			s.event = f.String
+		case "device":
+			s.device = f.String
+		case "pci":
+			s.pci = f.String
+		case "resource":
+			s.resource = f.String
+		case "source":
+			s.source = f.String
+		case "devices":
+			s.devices = true
+		}
+	}
+	return s
+}
+
+// exempt reports whether a line is always written. Lines about a device are: the node or the
+// kubelet causes each of them, and these are paced. Refused allocations are not: pods that
+// are created again and again cause them.
+func (s subject) exempt(level zapcore.Level) bool {
+	switch {
+	case s.event == event.LibraryLog.String:
+		return false
+	case level < zapcore.InfoLevel, strings.HasPrefix(s.event, "device."), strings.HasPrefix(s.event, "daemon."):
+		return true
+	case s.event == event.AllocateServed.String, s.event == event.ListSent.String:
+		return s.devices
+	}
+	return false
+}
+
+// counter counts lines, for a core and all cores made from it.
+type counter struct {
+	to zapcore.Core
+
+	mu      sync.Mutex
+	counts  map[subject]*count // of this period
+	timer   *time.Timer        // ends the period; nil while counts is empty
+	closed  bool
+	running sync.WaitGroup // timers that run, or will
+}
+
+// count has the lines of a subject in this period.
+type count struct {
+	written, dropped int
+	since            time.Time     // the first was dropped
+	level            zapcore.Level // the highest of those dropped
+	logger           string
+}
+
+// pass reports whether a line is to be written. Otherwise it has been counted.
+func (c *counter) pass(about subject, entry zapcore.Entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return true
+	}
+	if c.counts[about] == nil && len(c.counts) >= maxSubjects {
+		about = subject{event: about.event}
+	}
+	n := c.counts[about]
+	if n == nil {
+		n = &count{logger: entry.LoggerName}
+		c.counts[about] = n
+	}
+	if c.timer == nil {
+		c.running.Add(1)
+		c.timer = time.AfterFunc(period, func() {
+			defer c.running.Done()
+			c.report()
+		})
+	}
+	if n.written < burst {
+		n.written++
+		return true
+	}
+	if n.dropped == 0 {
+		n.since = time.Now()
+	}
+	n.dropped++
+	n.level = max(n.level, entry.Level)
+	return false
+}
+
+// Close reports the lines that were dropped until now. Later lines are written.
+func (c *counter) Close() {
+	c.mu.Lock()
+	c.closed = true
+	if c.timer != nil && c.timer.Stop() {
+		c.running.Done()
+	}
+	c.mu.Unlock()
+	c.running.Wait()
+	c.report()
+}
+
+// report ends the period, and writes a line for each subject of which lines were dropped.
+func (c *counter) report() {
+	c.mu.Lock()
+	counts := c.counts
+	c.counts, c.timer = map[subject]*count{}, nil
+	c.mu.Unlock()
+	maps.DeleteFunc(counts, func(_ subject, n *count) bool { return n.dropped == 0 })
+	byTime := func(a, b subject) int {
+		return cmp.Or(counts[a].since.Compare(counts[b].since), cmp.Compare(a.event, b.event))
+	}
+	for _, s := range slices.SortedFunc(maps.Keys(counts), byTime) {
+		n, now := counts[s], time.Now()
+		entry := zapcore.Entry{Level: max(zapcore.WarnLevel, n.level), Time: now, LoggerName: n.logger, Message: "lines left out"}
+		_ = c.to.Write(entry, []zap.Field{ // an error of the log cannot be logged
+			event.LogSuppressed, event.Of(s.event), event.Count(n.dropped), event.Lasted(now.Sub(n.since)),
+			event.Device(s.device), event.PCI(s.pci), event.Resource(s.resource), event.Source(s.source),
+		})
+	}
+}

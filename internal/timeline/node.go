@@ -1,0 +1,278 @@
+package timeline
+
+import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// node is what is known of one pod or host. It has the lines before the time that is
+// looked at, too: they show how the devices were when that began.
+type node struct {
+	origin    string // "" where no prefix names one
+	mode      string // of the newest daemon
+	last      time.Time
+	devices   map[string]*device
+	resources map[string]*Resource
+}
+
+// device is one device.
+type device struct {
+	Device
+	resource string
+	seen     bool // a line of the newest daemon is about it
+	missed   bool // it was there before the newest daemon began, but not in its first scan
+	removed  bool // and no line has shown yet whether it was held
+}
+
+// node returns the node of an origin. Beyond maxNodes, the rest is one.
+func (r *Reader) node(origin string) *node {
+	if r.nodes[origin] == nil && len(r.nodes) >= maxNodes {
+		origin = "others"
+	}
+	n := r.nodes[origin]
+	if n == nil {
+		n = &node{origin: origin, devices: map[string]*device{}, resources: map[string]*Resource{}}
+		r.nodes[origin] = n
+	}
+	return n
+}
+
+// device returns a node's device, or nil where it is new and there is no room for more.
+func (r *Reader) device(n *node, id string) *device {
+	d := n.devices[id]
+	if d == nil && r.room(id) {
+		d = &device{Device: Device{Origin: n.origin, ID: id}}
+		n.devices[id] = d
+	}
+	return d
+}
+
+// resource is as device.
+func (r *Reader) resource(n *node, name string) *Resource {
+	s := n.resources[name]
+	if s == nil && r.room(name) {
+		s = &Resource{Origin: n.origin, Name: name}
+		n.resources[name] = s
+	}
+	return s
+}
+
+// room reports whether one more name can be kept, and counts it.
+func (r *Reader) room(name string) bool {
+	if r.kept == maxKept || len(name) > maxName {
+		return false
+	}
+	r.kept++
+	return true
+}
+
+// offers reports whether a wanted device is offered as a resource.
+func (n *node) offers(f *Filter, resource string) bool {
+	for id, d := range n.devices {
+		if d.resource == resource && f.wantsID(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// follow takes over what a line shows of the devices of its node. Lines that are not
+// counted change only how the devices are.
+func (r *Reader) follow(l *line, n *node, counted bool) {
+	switch l.event {
+	case event.DaemonStarted.String:
+		n.begin(l.text("mode"))
+	case event.ModeChanged.String: // the devices have lines of their own
+		n.mode = cutOrigin(l.text("new"))
+	case event.ScanDone.String:
+		n.miss(l.time)
+	}
+	resource := l.text("resource")
+	told := l.duration("latency_ms")
+	for _, id := range l.texts("devices") {
+		if isMore(id) {
+			continue
+		}
+		if d := r.device(n, id); d != nil {
+			d.offer(resource)
+			if counted && l.event == event.ListSent.String {
+				d.Told = max(d.Told, Milliseconds(told))
+			}
+		}
+	}
+	if id := l.text("device"); id != "" {
+		if d := r.device(n, id); d != nil {
+			d.offer(resource)
+			d.follow(l, counted)
+		} else if counted {
+			r.total.OtherDevices++
+		}
+	}
+	if resource != "" {
+		if s := r.resource(n, resource); s != nil && counted {
+			s.count(l)
+		}
+	}
+	if counted {
+		r.total.count(l)
+	}
+}
+
+// begin notes that a daemon has begun. It names each device that it finds, and all
+// holders.
+func (n *node) begin(mode string) {
+	other := n.mode != "" && mode != "" && n.mode != mode
+	n.mode = cutOrigin(mode)
+	for _, d := range n.devices {
+		d.seen, d.Holders = false, nil
+		if other { // the devices of another mode have other ids
+			d.Last, d.Since = "", time.Time{}
+		}
+	}
+}
+
+// miss notes at the end of a daemon's first scan which devices are gone since the last
+// line about them: no line shows that.
+func (n *node) miss(t time.Time) {
+	for _, d := range n.devices {
+		if !d.seen && d.Last != "" && d.Last != gone {
+			d.become(gone, t)
+			d.missed = true
+		}
+	}
+}
+
+func (d *device) offer(resource string) {
+	if resource != "" && len(resource) <= maxName {
+		d.resource = resource
+	}
+}
+
+// gone is the state of a device that was removed. The others are names of health.
+const gone = "gone"
+
+// become changes the device's state at t.
+func (d *device) become(state string, t time.Time) {
+	if state != "" && state != d.Last && len(state) <= maxName {
+		d.Last, d.Since = state, t
+	}
+}
+
+// usable reports whether a device of this health is offered.
+func usable(health string) bool { return health == "healthy" || health == "degraded" }
+
+// turned reports whether a change of health changed whether the device is offered.
+func turned(old, health string) bool {
+	return usable(old) && health == "unhealthy" || old == "unhealthy" && usable(health)
+}
+
+// follow takes over a line about the device.
+func (d *device) follow(l *line, counted bool) {
+	one := 0
+	if counted {
+		one = 1
+	}
+	switch l.event {
+	case event.DeviceUnoffered.String, event.LogSuppressed.String: // not about its state
+		return
+	case event.DeviceAdded.String:
+		d.become(l.text("health"), l.time)
+		d.seen, d.missed, d.removed = true, false, false
+	case event.DeviceHealth.String:
+		d.become(l.text("new"), l.time)
+		d.seen, d.missed = true, false
+		if turned(l.text("old"), l.text("new")) {
+			d.Turns += one
+		}
+	case event.DeviceIdentity.String:
+		if l.text("attribute") == "resource" {
+			d.offer(l.text("new"))
+		}
+	case event.DeviceRemoved.String:
+		d.become(gone, l.time)
+		d.Removed += one
+		d.removed, d.missed = true, false
+	case event.DeviceTombstone.String:
+		if d.Last == "" { // it was removed while no daemon watched
+			d.become(gone, l.time)
+		}
+		if d.removed {
+			d.RemovedHeld += one
+		}
+		d.removed, d.missed = false, false
+		d.Holders = holders(l)
+	case event.DeviceReleased.String, event.DeviceReturned.String:
+		d.Holders = nil
+	}
+	if usable(d.Last) { // a device that is held by another container is offered to none
+		d.Holders = nil
+	}
+	d.Events += one
+	if counted {
+		d.Noticed = max(d.Noticed, Milliseconds(l.duration("latency_ms")))
+	}
+}
+
+// maxHolders is how many holders of a device are kept.
+const maxHolders = 3
+
+func holders(l *line) []string {
+	all := l.texts("holders")
+	if len(all) == 0 {
+		return []string{"unknown"}
+	}
+	var some []string
+	for _, name := range all {
+		if len(some) < maxHolders && len(name) <= maxName {
+			some = append(some, name)
+		}
+	}
+	if more := len(all) - len(some); more > 0 {
+		some = append(some, fmt.Sprintf("and %d more", more))
+	}
+	return some
+}
+
+// count counts what a line shows of its resource.
+func (s *Resource) count(l *line) {
+	switch l.event {
+	case event.ListSent.String:
+		s.Lists++
+		s.Told = max(s.Told, Milliseconds(l.duration("latency_ms")))
+	case event.ResourceRegistered.String:
+		s.Registrations++
+	case event.RegisterFailed.String:
+		s.RegistrationsFailed++
+	case event.KubeletRestarted.String:
+		s.KubeletRestarts++
+	case event.StreamClosed.String:
+		if l.text("reason") != event.EndedByUs {
+			s.StreamsLost++
+		}
+	case event.AllocateServed.String:
+		s.Served++
+	case event.AllocateRefused.String:
+		s.Refused++
+	}
+}
+
+// count counts what concerns neither devices nor resources.
+func (s *Summary) count(l *line) {
+	switch l.event {
+	case event.UEventOverflow.String, event.InotifyOverflow.String:
+		s.Overflows++
+	case event.SourceLost.String:
+		if l.level >= zapcore.WarnLevel { // not each time that it is still lost
+			s.SourcesLost++
+		}
+	case event.DaemonStarted.String:
+		s.Starts++
+	case event.LogSuppressed.String:
+		n, _ := l.fields["count"].(float64)
+		s.Suppressed += int(max(0, min(n, 1e12)))
+	}
+}

@@ -1,0 +1,185 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/latest"
+)
+
+const (
+	// absence is how long a peer may be without a socket before it counts as gone.
+	absence = 300 * time.Millisecond
+	// minRedialInterval is the least time between two connections to one socket, however early
+	// the peer closes the first.
+	minRedialInterval = 100 * time.Millisecond
+	// uncertainty is the time within which two daemons may have registered in another order than
+	// that of their sockets.
+	uncertainty = time.Second
+	// never is longer than any wait.
+	never = time.Hour
+)
+
+// Peers watches the peers in one directory, and names the sockets of this daemon.
+type Peers struct {
+	dir  string
+	own  string // begins the names of our own sockets
+	gone *latest.Value[departure]
+
+	mu      sync.Mutex
+	created map[string]time.Time // by owner: when a socket was made that Run has not seen yet
+}
+
+// departure describes the peers that have gone.
+type departure struct {
+	at   time.Time // when the last one was found to be gone
+	made time.Time // when the newest of all their sockets was made
+}
+
+// peer is one other daemon.
+type peer struct {
+	made  time.Time       // when its newest socket was made
+	held  map[string]bool // paths of the sockets with a connection
+	alive bool            // as of the last look
+	seen  time.Time       // when it was last known to be alive
+}
+
+// New returns the peers in this directory. The names of this daemon's sockets are random.
+func New(dir string) *Peers {
+	return &Peers{dir: dir, own: newOwner(), gone: latest.New(departure{}), created: map[string]time.Time{}}
+}
+
+// Gone reports whether a peer has gone that registered after us, so that the kubelet may have
+// dropped our registration, and returns a channel that is closed when the next peer has gone.
+// made is when the socket of our registration was made.
+func (p *Peers) Gone(made time.Time) (bool, <-chan struct{}) {
+	d, next := p.gone.Load()
+	return d.at.After(made) && d.made.After(made.Add(-uncertainty)), next
+}
+
+// Created records a file that was made just now: if it is the socket of a peer, the peer may have
+// crashed before Run lists the directory.
+func (p *Peers) Created(path string) {
+	if owner := p.ownerOf(path); owner != "" {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.created[owner] = time.Now()
+	}
+}
+
+// Run watches the peers until ctx ends. changed is raised when the directory has changed.
+func (p *Peers) Run(ctx context.Context, changed latest.Signal) {
+	var holding sync.WaitGroup
+	defer holding.Wait()
+	ended := make(chan string)  // paths
+	known := map[string]*peer{} // by owner
+	for ctx.Err() == nil {
+		news := changed.Next()
+		wait := p.look(ctx, known, func(path string, conn net.Conn) {
+			holding.Go(func() {
+				hold(ctx, conn)
+				select {
+				case ended <- path:
+				case <-ctx.Done():
+				}
+			})
+		})
+		select {
+		case <-ctx.Done():
+		case <-news:
+		case <-time.After(wait):
+		case path := <-ended:
+			delete(known[p.ownerOf(path)].held, path)
+		}
+	}
+}
+
+// hold blocks until the peer closes the connection, but for minRedialInterval at least, or until
+// ctx ends.
+func hold(ctx context.Context, conn net.Conn) {
+	least := time.After(minRedialInterval)
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	_, _ = io.Copy(io.Discard, conn)
+	if stop() {
+		_ = conn.Close()
+	}
+	select {
+	case <-least:
+	case <-ctx.Done():
+	}
+}
+
+// look connects to each socket of a peer that has no connection yet, and publishes which peers
+// have gone. It returns the time after which it must be called again even if the directory does
+// not change.
+func (p *Peers) look(ctx context.Context, known map[string]*peer, hold func(string, net.Conn)) (wait time.Duration) {
+	now := time.Now()
+	for _, k := range known {
+		if k.alive {
+			k.seen = now
+		}
+		k.alive = len(k.held) > 0
+	}
+	add := func(owner string, made time.Time) *peer {
+		k := known[owner]
+		if k == nil {
+			k = &peer{held: map[string]bool{}, seen: now}
+			known[owner] = k
+		}
+		if made.After(k.made) {
+			k.made = made
+		}
+		return k
+	}
+	p.mu.Lock()
+	for owner, made := range p.created {
+		add(owner, made)
+	}
+	clear(p.created)
+	p.mu.Unlock()
+
+	for _, entry := range sockets(p.dir) {
+		path := filepath.Join(p.dir, entry.Name())
+		owner := p.ownerOf(path)
+		info, err := entry.Info()
+		if err != nil || owner == "" || known[owner] != nil && known[owner].held[path] {
+			continue
+		}
+		conn, err := dial(ctx, path)
+		switch {
+		case err == nil:
+			k := add(owner, info.ModTime())
+			k.held[path], k.alive = true, true
+			hold(path, conn)
+		case !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist):
+			add(owner, info.ModTime()).alive = true // refused by SELinux, or another user namespace
+		}
+	}
+
+	wait = never
+	for owner, k := range known {
+		left := absence - now.Sub(k.seen)
+		switch {
+		case k.alive:
+		case left > 0:
+			wait = min(wait, left)
+		default:
+			delete(known, owner)
+			p.gone.Update(func(d departure) departure {
+				if k.made.After(d.made) {
+					d.made = k.made
+				}
+				d.at = now
+				return d
+			})
+		}
+	}
+	return wait
+}
