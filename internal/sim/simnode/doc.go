@@ -14,7 +14,8 @@
 // __kernfs_new_node in fs/kernfs/dir.c). Older kernels have fewer bits, and reuse a number
 // sooner. Files of a Node may share numbers.
 //
-// A [Node] owns the folder that it was made in, where it also has the directories that occupy
-// numbers. It is not safe for concurrent use. Steps are in the order of the kernel: a card's
-// attributes are made before its class link, its nodes are removed before its directories.
+// A [Node] owns the folder that it was made in, where it also has spare parts of its slots and
+// the directories that occupy numbers. It is not safe for concurrent use. Steps are in the
+// order of the kernel: a card's attributes are made before its class link, its nodes are
+// removed before its directories.
 package simnode

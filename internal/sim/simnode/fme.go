@@ -31,7 +31,7 @@ func (n *Node) plugManager(t *tree, fme string, c *plugged) {
 	fpga := "fpga" + strconv.Itoa(c.manager)
 	manager := filepath.Join(fme, "dfl-fme-mgr."+strconv.Itoa(c.fme), "fpga_manager", fpga)
 	t.attributes(manager, attribute{"name", "DFL FME FPGA Manager"}, attribute{"state", "unknown"})
-	t.file(filepath.Join(manager, "status"), "") // no error, no line
+	t.part(filepath.Join(manager, "status"), "") // no error, no line
 	t.link(manager, n.sys(managerClass, fpga))
 }
 

@@ -18,6 +18,7 @@ type Node struct {
 	Mknod bool
 
 	cards                                  map[string]*plugged // by address
+	spares                                 string              // directory of spare parts, see tree.part
 	directories                            *directories
 	regions, fmes, ports, managers, hwmons numbers
 }
@@ -62,6 +63,7 @@ func New(dir string) (*Node, error) {
 		Sys:         filepath.Join(dir, "sys"),
 		Dev:         filepath.Join(dir, "dev"),
 		cards:       make(map[string]*plugged),
+		spares:      filepath.Join(dir, "spares"),
 		directories: &directories{dir: filepath.Join(dir, "directories"), deleted: make(map[uint64]bool)},
 	}
 	for _, d := range []string{

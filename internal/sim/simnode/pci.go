@@ -42,7 +42,7 @@ func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 		attribute{"class", "0x120000"},
 		attribute{"modalias", fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd%08Xbc12sc00i00", id.vendor, id.device, id.subVendor, id.subDevice)},
 		attribute{"numa_node", strconv.Itoa(c.NUMANode)})
-	t.file(filepath.Join(dir, "config"), header(id, c.PhysFn != ""))
+	t.part(filepath.Join(dir, "config"), header(id, c.PhysFn != ""))
 	if c.PhysFn != "" {
 		// A virtual function has the capabilities of its physical one; of its own it
 		// has neither a link nor, on these cards, error reporting.

@@ -35,6 +35,7 @@ func (n *Node) Plug(card Card) error {
 func (n *Node) plug(c *plugged, id pciID) error {
 	dir := n.CardDir(c.Address)
 	t := n.tree()
+	t.spares = filepath.Join(n.spares, c.Address)
 	plugPCI(t, dir, c, id)
 	t.link(n.sys("bus/pci/drivers/dfl-pci"), filepath.Join(dir, "driver"))
 	if c.PhysFn != "" {
@@ -71,6 +72,7 @@ func (n *Node) addPort(t *tree, dir string, number int) {
 
 // bind makes what exists from bind on, the driver link last.
 func (n *Node) bind(t *tree, dir string, port int, afu string) {
+	// These are no parts: users write to them in place, and ports would share them.
 	t.file(filepath.Join(dir, "id"), strconv.Itoa(port)+"\n")
 	t.file(filepath.Join(dir, "afu_id"), afu+"\n")
 	t.file(filepath.Join(dir, "power_state"), "0x0\n")

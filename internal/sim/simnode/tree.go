@@ -2,6 +2,7 @@ package simnode
 
 import (
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 type tree struct {
 	directories *directories
 	made        map[string]bool // directories; looking for each again takes most of the time
+	spares      string          // directory of the spare parts of one slot; "": none
 	err         error
 }
 
@@ -48,12 +50,35 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 	}
 }
 
+// part makes a file, and keeps a second link to it as a spare part of the slot for the next card
+// that is plugged in there. Plugging a card again then takes half the time: a new file takes
+// 1 ms on some disks, and a card has some fifty. A spare part that was written to in place is
+// made again. No two slots share a part.
+func (t *tree) part(path, content string) {
+	if t.spares == "" {
+		t.file(path, content)
+		return
+	}
+	spare := filepath.Join(t.spares, fmt.Sprintf("%s-%08x", filepath.Base(path), crc32.ChecksumIEEE([]byte(content))))
+	if text, err := os.ReadFile(spare); err != nil || string(text) != content {
+		if t.err == nil && err == nil {
+			t.err = os.Remove(spare)
+		}
+		t.file(spare, content)
+	}
+	t.dir(filepath.Dir(path))
+	if t.err == nil {
+		t.err = os.Link(spare, path)
+	}
+}
+
 // attribute is a file as a driver shows it: one value and the end of its line.
 type attribute struct{ name, value string }
 
+// attributes makes parts, no two of a slot with the same name and value.
 func (t *tree) attributes(dir string, all ...attribute) {
 	for _, a := range all {
-		t.file(filepath.Join(dir, a.name), a.value+"\n")
+		t.part(filepath.Join(dir, a.name), a.value+"\n")
 	}
 }
 
