@@ -181,7 +181,7 @@ func (s *stage) nodeOf(st scenarioStep) string {
 // set writes a health file, by its name in docs/health.md. The slot of every card is the root
 // port. AER files get the number of errors, config gets its first bytes.
 func (s *stage) set(st scenarioStep) error {
-	part, file, _ := strings.Cut(st.rest[0], "/")
+	_, file, _ := strings.Cut(st.rest[0], "/")
 	value := inFull(strings.Join(st.rest[1:], " "))
 	if severity, ok := strings.CutPrefix(file, "aer_dev_"); ok {
 		errs, err := strconv.ParseUint(value, 0, 64)
@@ -190,29 +190,15 @@ func (s *stage) set(st scenarioStep) error {
 		}
 		value = simnode.AER(strings.ToUpper(severity), errs)
 	}
-	switch part {
-	case "pci":
-		if file == "config" {
-			raw, err := hex.DecodeString(value)
-			return errors.Join(err, s.node.SetCard(st.card, file, string(raw)))
-		}
-		return s.node.SetCard(st.card, file, value)
-	case "slot", "root":
-		return s.node.SetRootPort(file, value)
-	case "fme":
-		if alarm, ok := strings.CutPrefix(file, "hwmon/"); ok {
-			return s.node.SetHwmon(st.card, alarm, value)
-		}
-		if file == "manager" {
-			return s.node.SetManager(st.card, value)
-		}
-		return s.node.SetFME(st.card, file, value)
-	}
-	port, err := parsePort(part)
+	path, err := s.path(st)
 	if err != nil {
 		return err
 	}
-	return s.node.Set(st.card, port, file, value)
+	if file == "config" {
+		raw, err := hex.DecodeString(value)
+		return errors.Join(err, s.node.SetFile(path, string(raw)))
+	}
+	return s.node.SetFile(path, value+"\n")
 }
 
 // hide removes a file, show restores it.
@@ -235,11 +221,30 @@ func (s *stage) show(st scenarioStep) error {
 // path returns the path of a file of a card, by the same name as for set.
 func (s *stage) path(st scenarioStep) (string, error) {
 	part, file, _ := strings.Cut(st.rest[0], "/")
+	if _, plugged := s.plugged[st.card]; !plugged {
+		return "", fmt.Errorf("slot %s is empty", st.card)
+	}
 	switch part {
 	case "pci":
 		return filepath.Join(s.node.CardDir(st.card), file), nil
+	case "slot", "root":
+		return filepath.Join(filepath.Dir(s.node.CardDir(st.card)), file), nil
 	case "fme":
-		return filepath.Join(s.node.FMEDir(st.card), file), nil
+		pattern := file
+		if file == "manager" {
+			pattern = "dfl-fme-mgr.*/fpga_manager/*/state"
+		} else if alarm, ok := strings.CutPrefix(file, "hwmon/"); ok {
+			pattern = "hwmon/*/" + alarm
+		}
+		path := filepath.Join(s.node.FMEDir(st.card), pattern)
+		if pattern == file {
+			return path, nil
+		}
+		found, err := filepath.Glob(path)
+		if len(found) != 1 {
+			return "", errors.Join(err, fmt.Errorf("%s: found %d files, want one", path, len(found)))
+		}
+		return found[0], nil
 	}
 	port, err := parsePort(part)
 	if err == nil && port >= s.plugged[st.card] {

@@ -48,8 +48,7 @@ func wedged(t *testing.T, cfg watcher.Config, inLog string, cause func()) (*watc
 		hint = func(watcher.Hint) {}
 		core = &stickyCore{LevelEnabler: zap.DebugLevel, message: inLog, wedge: stuck}
 	}
-	w, err := watcher.New(cfg, zap.New(core))
-	must(t, err)
+	w := watcher.New(cfg, zap.New(core))
 	w.LosePatience(impatient)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -120,8 +119,8 @@ func awaitAlive(t *testing.T, w *watcher.Watcher, want string) {
 // A source that cannot get rid of what it has heard is stuck, and named; when it can,
 // it is well again. The others are not meant.
 func TestStuckSource(t *testing.T) {
-	node := func(cfg watcher.Config) func() { return func() { write(t, "", cfg.Dev, "dfl-port.0") } }
-	directory := func(cfg watcher.Config) func() { return func() { mkdir(t, cfg.Sysfs, portDir) } }
+	node := func(cfg watcher.Config) func() { return func() { write(t, "", cfg.Host.Dev, "dfl-port.0") } }
+	directory := func(cfg watcher.Config) func() { return func() { mkdir(t, cfg.Host.Sys, portDir) } }
 	tests := []struct {
 		name  string
 		inLog string
@@ -166,8 +165,8 @@ func TestWaitingIsAlive(t *testing.T) {
 	h := newHeard(t, cfg)
 	h.LosePatience(10 * impatient)
 	h.run(t)
-	must(t, os.Remove(cfg.Dev))
-	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Dev})
+	must(t, os.Remove(cfg.Host.Dev))
+	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev})
 	look := time.NewTicker(impatient)
 	defer look.Stop()
 	for range 25 { // for longer than anybody may be busy, and with one more attempt
@@ -176,7 +175,7 @@ func TestWaitingIsAlive(t *testing.T) {
 			t.Fatalf("Alive() = %v", err)
 		}
 	}
-	mkdir(t, cfg.Dev)
+	mkdir(t, cfg.Host.Dev)
 	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
 	awaitAlive(t, h.Watcher, "")
 }

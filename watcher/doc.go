@@ -1,47 +1,42 @@
-// Package watcher turns what the kernel says into hints: where something may
-// have changed, and since when. It never looks at a device and believes nothing
-// that it hears; whoever gets the hint reads the card again.
+// Package watcher turns news of the kernel into hints: where something may have changed, and
+// since when. It reads no device and trusts no event: the receiver of a hint reads the card.
 //
 // # Sources
 //
-//   - uevents, from the kernel's netlink group. The primary source, and on a
-//     true sysfs the only one that says when a driver binds.
-//   - inotify on the directory of the device nodes. devtmpfs does tell; it
-//     fires at add, before bind. The only source where netlink is refused.
-//   - inotify on the whole sysfs tree, only where that tree lies on an ordinary
-//     file system (simulated nodes), where it is complete. A true sysfs tells
-//     inotify nothing of entries that the kernel makes or removes, and is never
-//     watched.
+//   - uevents, from the kernel's netlink group. This is the primary source, and on a true
+//     sysfs the only one with the binding of drivers.
+//   - inotify on the directory of the device nodes. It has an event when devtmpfs adds a node,
+//     before a driver is bound. It is the only source where netlink is refused.
+//   - inotify on the whole sysfs tree, only if that tree is on an ordinary file system (a
+//     simulated node). A true sysfs has no inotify events for entries that the kernel makes or
+//     removes, and is never watched.
 //
-// [New] opens all of them, so whoever reads the node after New misses nothing. A
-// source that cannot be opened or breaks is said once at Warn, then retried
-// quietly; the others go on. When it is back, the hint is for everything.
+// [New] opens all sources, so a caller that reads the node after New misses nothing. A source
+// that cannot be opened, or breaks, is logged once at Warn and opened again later; the others
+// continue. When it is open again, it gives a hint for everything.
 //
-// News that was lost (a full socket buffer, a full inotify queue, a message that
-// cannot be understood) is a hint for everything, given after the queue has been
-// emptied. Nothing is merged or delayed here: every relevant event is a hint at
-// once.
+// News that was lost (a full socket buffer, a full inotify queue, a message that cannot be
+// parsed) is a hint for everything, after the queue has been emptied. Every relevant event is a
+// hint at once: this package merges and delays none.
 //
-// # Who is believed
+// # Forged events
 //
-// Only the kernel. A process with CAP_NET_ADMIN can multicast a uevent, but then
-// the source port is not 0; one with CAP_SYS_ADMIN can have the kernel send it,
-// but then the credentials are its own. Both are dropped and counted. The ids
-// are those of this process's namespaces: in a child pid namespace a process
-// outside of it shows as pid 0 too, so that a root process of the host passes
-// for the kernel; in a child user namespace that does not map uid 0 of the host
-// the kernel itself shows as the overflow uid, and all its uevents are dropped
-// (and said so). Nor do uevents reach a network namespace that a child user
-// namespace owns (a pod with hostUsers: false): the source then opens and is
-// silent.
+// Only messages of the kernel count. A process with CAP_NET_ADMIN can multicast a uevent, but
+// the source port of its message is not 0. A process with CAP_SYS_ADMIN can have the kernel
+// send one, but the message has the credentials of the process. Both are dropped and counted.
 //
-// # Who owns what, what may block
+// The ids are those of this process's namespaces. In a child pid namespace every process
+// outside of it has pid 0, so a root process of the host counts as the kernel. In a child user
+// namespace that does not map uid 0 of the host, the kernel has the overflow uid, and all
+// uevents are dropped (and logged as forged). A network namespace that a child user namespace
+// owns (a pod with hostUsers: false) gets no uevents: the source opens and has no news.
 //
-// [Watcher.Run] starts one goroutine per source and awaits them. Each owns its
-// descriptors and state alone; there is nothing to lock between them. They call
-// hint concurrently, and it must not block: a source is not read meanwhile. Only
-// kernel queues stand between an event and its hint.
+// # Ownership and blocking
 //
-// New and a change in a simulated tree walk directories, which may block as long
-// as the file system pleases.
+// [Watcher.Run] starts one goroutine per source and waits for them. Each owns its descriptors
+// and state, so there are no locks. They call hint concurrently. hint must not block, because
+// its source is not read meanwhile. Events wait only in queues of the kernel.
+//
+// New, and a change in a simulated tree, walk directories. That may block as long as the file
+// system does.
 package watcher

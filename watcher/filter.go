@@ -13,12 +13,12 @@ func newFilter(more []string) filter {
 	return f
 }
 
-// match says where something may have changed, or that nothing did that matters
-// here (false). Source and At are left to the caller.
+// match returns the hint of an event, without Source and At, or false if the event does not
+// matter.
 //
-// An event of a subsystem of FPGAs that names no card may concern any. One of
-// platform does not: every UART and regulator is a platform device, and ports
-// and FMEs hang below their card. It allocates nothing but the address.
+// An event of a subsystem of FPGAs that names no card may concern any card. An event of
+// platform does not: every UART and regulator is a platform device, and ports and FMEs are
+// below their card. match allocates only the address.
 func (f filter) match(ev *uevent) (Hint, bool) {
 	if !f[string(ev.env.subsystem)] {
 		return Hint{}, false
@@ -33,8 +33,8 @@ func (f filter) match(ev *uevent) (Hint, bool) {
 	return Hint{Card: card, RecoveryFailed: card != "" && gaveUp(ev)}, true
 }
 
-// gaveUp says whether the kernel tells that it could not recover a PCI device
-// from an error (pci_uevent_ers, drivers/pci/pci-driver.c).
+// gaveUp reports whether the kernel could not recover a PCI device from an error
+// (pci_uevent_ers, drivers/pci/pci-driver.c).
 func gaveUp(ev *uevent) bool {
 	return string(ev.env.errorEvent) == "FAILED_RECOVERY" && string(ev.env.subsystem) == "pci" && string(ev.action) == "change"
 }

@@ -14,6 +14,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -35,15 +36,11 @@ func newHeard(t *testing.T, cfg watcher.Config) *heard {
 	h := &heard{news: make(chan struct{})}
 	core, logs := eventtest.Observed(t)
 	h.logs = logs
-	w, err := watcher.New(cfg, zap.New(core, zap.Hooks(func(zapcore.Entry) error {
+	h.Watcher = watcher.New(cfg, zap.New(core, zap.Hooks(func(zapcore.Entry) error {
 		h.wake()
 		return nil
 	})))
-	if err != nil {
-		t.Fatalf("New: %v", err)
-	}
-	h.Watcher = w
-	t.Cleanup(w.Close)
+	t.Cleanup(h.Close)
 	return h
 }
 
@@ -173,11 +170,11 @@ func simulated(t *testing.T) watcher.Config {
 	t.Helper()
 	dir := t.TempDir()
 	cfg := watcher.Config{
-		Sysfs: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Nodes: []string{"dfl-", "intel-fpga-"},
-		Metrics: metrics.New("test"),
+		Host:  sysfs.Host{Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Simulated: true},
+		Nodes: []string{"dfl-", "intel-fpga-"}, Metrics: metrics.New("test"),
 	}
-	mkdir(t, cfg.Sysfs)
-	mkdir(t, cfg.Dev)
+	mkdir(t, cfg.Host.Sys)
+	mkdir(t, cfg.Host.Dev)
 	return cfg
 }
 

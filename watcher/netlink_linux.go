@@ -16,15 +16,14 @@ const (
 	// A payload is at most 2048 bytes of variables (UEVENT_BUFFER_SIZE) and the
 	// header, whose path cannot be longer than a page.
 	messageSize = 8 << 10
-	// Asked of the kernel, which doubles it. The default holds about 256 small
-	// messages, and a card of 32 functions sends more than that.
+	// The kernel doubles it. The default holds about 256 small messages, and a card of
+	// 32 functions sends more.
 	receiveBuffer = 4 << 20
 	kernelGroup   = 1
 )
 
-// conn is the socket that the kernel multicasts uevents to. This file is the
-// only one that knows go-udev, of which it uses the connection alone: its
-// monitor cannot be stopped and its parser panics.
+// conn is the socket to which the kernel multicasts uevents. Only this file uses go-udev, and
+// of it only the connection: its monitor cannot be stopped, and its parser panics.
 type conn struct {
 	file     *os.File
 	raw      syscall.RawConn
@@ -33,7 +32,7 @@ type conn struct {
 	oob      [256]byte
 }
 
-// message is what one recvmsg got. data is valid until the next one.
+// message is the result of one recvmsg. data is valid until the next one.
 type message struct {
 	data      []byte
 	truncated bool
@@ -42,7 +41,7 @@ type message struct {
 
 func dial() (*conn, error) {
 	var link netlink.UEventConn
-	// Connect does not set close-on-exec: nobody may fork in between.
+	// Connect does not set close-on-exec, so no process may be forked in between.
 	syscall.ForkLock.RLock()
 	err := link.Connect(netlink.KernelEvent)
 	if err == nil {
@@ -59,14 +58,13 @@ func dial() (*conn, error) {
 	return c, nil
 }
 
-// newConn takes over fd, also when it fails.
+// newConn returns a conn that owns fd. It closes fd if it fails.
 func newConn(fd int) (*conn, error) {
 	size, err := prepare(fd)
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	// Non-blocking by now, so NewFile hands it to the poller, and deadlines and
-	// Close end a read.
+	// fd does not block, so NewFile adds it to the poller, and deadlines and Close end a read.
 	c := &conn{file: os.NewFile(uintptr(fd), "uevent"), received: size}
 	if err := c.file.SetReadDeadline(time.Time{}); err != nil {
 		return nil, errors.Join(err, c.close())
@@ -84,8 +82,8 @@ func prepare(fd int) (size int, err error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
 		return 0, fmt.Errorf("SO_PASSCRED: %w", err)
 	}
-	// The first needs CAP_NET_ADMIN, the second is capped by rmem_max. What was
-	// got is logged; less is no error.
+	// The first needs CAP_NET_ADMIN, the second is capped by rmem_max. A smaller buffer is no
+	// error; its size is logged.
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 	}
@@ -96,12 +94,11 @@ func prepare(fd int) (size int, err error) {
 	return size, nil
 }
 
-// receive waits for the next message. ENOBUFS means that messages were lost.
+// receive blocks until the next message. ENOBUFS means that messages were lost.
 func (c *conn) receive() (message, error) { return c.read(true) }
 
-// drain empties the queue and returns how many messages were in it. Once the
-// buffer has overflowed the kernel drops everything, without saying so again,
-// until the queue was empty.
+// drain empties the queue and returns the number of messages in it. After an overflow the
+// kernel drops all messages, without another error, until the queue was empty.
 func (c *conn) drain() (n int, err error) {
 	for lost := false; ; {
 		_, err := c.read(false)
@@ -142,12 +139,12 @@ func (c *conn) recvmsg(fd int) (message, error) {
 	}
 }
 
-// interrupt makes receive return at once, now and ever after.
+// interrupt makes receive return at once, now and later.
 func (c *conn) interrupt() { _ = c.file.SetReadDeadline(time.Unix(1, 0)) }
 
 func (c *conn) close() error { return c.file.Close() }
 
-// sender is who sent a message, as the kernel vouches for it.
+// sender identifies the sender of a message, by the kernel.
 type sender struct {
 	port   uint32 // netlink port, 0 for the kernel
 	groups uint32 // multicast groups
@@ -178,8 +175,8 @@ func newSender(from unix.Sockaddr, oob []byte) sender {
 	return s
 }
 
-// kernel says whether the message is the kernel's own. Both halves are needed:
-// see the package documentation.
+// kernel reports whether the kernel itself has sent the message. Both the port and the
+// credentials are needed: see the package documentation.
 func (s sender) kernel() bool {
 	return s.port == 0 && s.groups == kernelGroup && s.known && s.pid == 0 && s.uid == 0
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,9 +17,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/notify"
 	"b-com.com/accelerator-device-plugin/internal/pulse"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// nodes is the source of news about device nodes: one watch on their directory.
+// nodes is the source of news about device nodes. It has one watch, on their directory.
 type nodes struct {
 	dir      string
 	prefixes []string
@@ -28,7 +30,7 @@ type nodes struct {
 }
 
 func (n *nodes) open() ([]zap.Field, error) {
-	if err := checkDir(n.dir); err != nil {
+	if err := sysfs.CheckDir(n.dir); err != nil {
 		return nil, err
 	}
 	var err error
@@ -57,7 +59,7 @@ func (n *nodes) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) err
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				return err
 			}
-			// The watch itself is intact: nothing to open again.
+			// The watch is still there, so nothing is opened again.
 			n.metrics.InotifyLost(sourceNodes)
 			n.log.Warn("inotify events lost", event.InotifyOverflow, event.Path(n.dir))
 			hint(Hint{Source: SourceOverflow, At: at})
@@ -73,7 +75,7 @@ func (n *nodes) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) err
 	}
 }
 
-// take judges one event; an error means that the directory itself is gone.
+// take handles one event. An error means that the directory itself is gone.
 func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	if ev.Name == n.dir {
 		if ev.Has(fsnotify.Remove | fsnotify.Rename) {
@@ -81,25 +83,16 @@ func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 		}
 		return nil
 	}
-	// Before Linux 6.10 each write to /dev/null is heard here too.
+	// Before Linux 6.10 each write to /dev/null is an event of /dev, too.
 	if !ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename | fsnotify.Chmod) {
 		return nil
 	}
 	name := filepath.Base(ev.Name)
-	if !n.matters(name) {
+	if !slices.ContainsFunc(n.prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		return nil
 	}
 	hint(Hint{Node: name, Source: SourceInotify, At: time.Now()})
 	n.metrics.InotifyEvent(sourceNodes)
 	n.log.Debug("node event received", event.InotifyEvent, event.Node(name), event.Action(ev.Op.String()))
 	return nil
-}
-
-func (n *nodes) matters(name string) bool {
-	for _, p := range n.prefixes {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
 }

@@ -16,27 +16,27 @@ func node(name string) watcher.Hint {
 
 func TestNodes(t *testing.T) {
 	cfg := simulated(t)
-	write(t, "", cfg.Dev, "dfl-port.7")
+	write(t, "", cfg.Host.Dev, "dfl-port.7")
 	h := newHeard(t, cfg)
-	write(t, "", cfg.Dev, "dfl-port.0") // after New, before Run
+	write(t, "", cfg.Host.Dev, "dfl-port.0") // after New, before Run
 	h.run(t)
 	h.expect(t, node("dfl-port.0"))
 
-	if err := os.Chmod(cfg.Dev+"/dfl-port.7", 0o600); err != nil {
+	if err := os.Chmod(cfg.Host.Dev+"/dfl-port.7", 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.expect(t, node("dfl-port.7"))
 
-	write(t, "", cfg.Dev, "tty0")
-	write(t, "x", cfg.Dev, "dfl-port.7") // a write to a node is no news
-	mkdir(t, cfg.Dev, "intel-fpga-port.0")
+	write(t, "", cfg.Host.Dev, "tty0")
+	write(t, "x", cfg.Host.Dev, "dfl-port.7") // a write to a node is no news
+	mkdir(t, cfg.Host.Dev, "intel-fpga-port.0")
 	h.expect(t, node("intel-fpga-port.0"))
-	if err := os.Rename(cfg.Dev+"/dfl-port.0", cfg.Dev+"/dfl-port.1"); err != nil {
+	if err := os.Rename(cfg.Host.Dev+"/dfl-port.0", cfg.Host.Dev+"/dfl-port.1"); err != nil {
 		t.Fatal(err)
 	}
 	h.expect(t, node("dfl-port.0"))
 	h.expect(t, node("dfl-port.1"))
-	if err := os.Remove(cfg.Dev + "/dfl-port.1"); err != nil {
+	if err := os.Remove(cfg.Host.Dev + "/dfl-port.1"); err != nil {
 		t.Fatal(err)
 	}
 	h.expect(t, node("dfl-port.1"))
@@ -52,18 +52,18 @@ func TestNodes(t *testing.T) {
 func TestNodesDirectoryComesLater(t *testing.T) {
 	t.Parallel()
 	cfg := simulated(t)
-	if err := os.Remove(cfg.Dev); err != nil {
+	if err := os.Remove(cfg.Host.Dev); err != nil {
 		t.Fatal(err)
 	}
 	h := newHeard(t, cfg)
-	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Dev, "remaining": "uevents and resync"})
+	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev, "remaining": "uevents and resync"})
 	h.run(t)
-	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"path": cfg.Dev}) // tried again, in vain
-	mkdir(t, cfg.Dev)
+	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"path": cfg.Host.Dev}) // tried again, in vain
+	mkdir(t, cfg.Host.Dev)
 	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
-	write(t, "", cfg.Dev, "dfl-port.0")
+	write(t, "", cfg.Host.Dev, "dfl-port.0")
 	h.expect(t, node("dfl-port.0"))
-	if n := len(h.logs.FilterLevelExact(zap.WarnLevel).FilterField(zap.String("path", cfg.Dev)).All()); n != 1 {
+	if n := len(h.logs.FilterLevelExact(zap.WarnLevel).FilterField(zap.String("path", cfg.Host.Dev)).All()); n != 1 {
 		t.Errorf("warned %d times, want once", n)
 	}
 }
@@ -86,20 +86,20 @@ func TestNodesDirectoryReturns(t *testing.T) {
 		t.Run(how.name, func(t *testing.T) {
 			t.Parallel()
 			cfg := simulated(t)
-			write(t, "", cfg.Dev, "dfl-port.0")
+			write(t, "", cfg.Host.Dev, "dfl-port.0")
 			h := newHeard(t, cfg)
 			h.run(t)
-			if err := how.lose(cfg.Dev); err != nil {
+			if err := how.lose(cfg.Host.Dev); err != nil {
 				t.Fatal(err)
 			}
-			h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Dev})
-			if err := os.RemoveAll(cfg.Dev); err != nil {
+			h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev})
+			if err := os.RemoveAll(cfg.Host.Dev); err != nil {
 				t.Fatal(err)
 			}
-			mkdir(t, cfg.Dev)
+			mkdir(t, cfg.Host.Dev)
 			h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
-			h.expectLine(t, zap.InfoLevel, "source.recovered", map[string]any{"path": cfg.Dev, "source": "inotify"})
-			write(t, "", cfg.Dev, "dfl-fme.0")
+			h.expectLine(t, zap.InfoLevel, "source.recovered", map[string]any{"path": cfg.Host.Dev, "source": "inotify"})
+			write(t, "", cfg.Host.Dev, "dfl-fme.0")
 			h.expect(t, node("dfl-fme.0"))
 		})
 	}
@@ -114,7 +114,7 @@ func TestInotifyOverflow(t *testing.T) {
 	for _, where := range []string{"dev", "sys"} {
 		t.Run(where, func(t *testing.T) {
 			cfg := simulated(t)
-			dir := filepath.Join(filepath.Dir(cfg.Dev), where)
+			dir := filepath.Join(filepath.Dir(cfg.Host.Dev), where)
 			file := write(t, "", dir, "tty0")
 			h := newHeard(t, cfg)
 			limit := queueLimit(t)
@@ -130,13 +130,13 @@ func TestInotifyOverflow(t *testing.T) {
 					}
 				}
 			}
-			mkdir(t, cfg.Sysfs, "devices/pci0000:00/0000:01:00.0") // lost
+			mkdir(t, cfg.Host.Sys, "devices/pci0000:00/0000:01:00.0") // lost
 			h.run(t)
 			h.expect(t, watcher.Hint{Source: watcher.SourceOverflow})
 			h.expectLine(t, zap.WarnLevel, "inotify.overflow", map[string]any{"path": dir})
-			write(t, "", cfg.Dev, "dfl-port.0")
+			write(t, "", cfg.Host.Dev, "dfl-port.0")
 			h.expect(t, node("dfl-port.0"))
-			write(t, "0", cfg.Sysfs, "devices/pci0000:00/0000:01:00.0/numa_node")
+			write(t, "0", cfg.Host.Sys, "devices/pci0000:00/0000:01:00.0/numa_node")
 			h.expect(t, watcher.Hint{Card: "0000:01:00.0", Source: watcher.SourceInotify})
 		})
 	}

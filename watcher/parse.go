@@ -24,7 +24,7 @@ type uevent struct {
 	}
 }
 
-// What makes a message malformed. Errors made once: refusing one costs nothing.
+// Errors of messages that are malformed. They are made once, so that a message costs nothing.
 var (
 	errNoEnd      = errors.New("uevent: no NUL")
 	errHeader     = errors.New("uevent: header is not ACTION@DEVPATH")
@@ -35,16 +35,15 @@ var (
 	errTruncated  = errors.New("uevent: longer than the buffer")
 )
 
-// parse takes a message apart. It is as lenient as go-udev's parser, which it
-// agrees with wherever that one accepts, and goes on where that one stops: at
-// values with '=', paths with '@' and actions that it does not know. Of a
-// variable that is there twice the last counts. It allocates nothing.
+// parse parses a message. It accepts what go-udev's parser accepts, with the same result, and
+// also values with '=', paths with '@' and unknown actions. If a variable occurs twice, the
+// last counts. parse allocates nothing.
 func parse(raw []byte) (uevent, error) {
 	end := bytes.IndexByte(raw, 0)
 	if end < 0 {
 		return uevent{}, errNoEnd
 	}
-	// The first '@': no action has one, many a path does (soc@0).
+	// The first '@': no action has one, but a path may (soc@0).
 	at := bytes.IndexByte(raw[:end], '@')
 	if at < 1 {
 		return uevent{}, errHeader
@@ -83,8 +82,8 @@ func (ev *uevent) set(key, value []byte) {
 	}
 }
 
-// check says whether the kernel can have meant this: it always sends the three
-// variables, the first two equal to the header, and ends each with NUL.
+// check returns an error if this cannot be a message of the kernel, which always sends the
+// three variables, the first two equal to the header, and ends each with NUL.
 func (ev *uevent) check() error {
 	env := &ev.env
 	switch {
@@ -98,8 +97,8 @@ func (ev *uevent) check() error {
 	return nil
 }
 
-// seqnum is for the log only: the kernel skips numbers that are not for us, and
-// may reorder. 0 where there is none.
+// seqnum returns the number of the event, or 0. It is for the log only: the kernel omits
+// numbers of other namespaces, and may reorder.
 func (ev *uevent) seqnum() uint64 {
 	n, err := strconv.ParseUint(string(ev.env.seqnum), 10, 64)
 	if err != nil {

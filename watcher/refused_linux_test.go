@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
@@ -87,7 +88,7 @@ func TestRefused(t *testing.T) {
 			}
 			cfg := simulated(t)
 			cfg.Subsystems = []string{"mem"}
-			mkdir(t, cfg.Sysfs, portDir)
+			mkdir(t, cfg.Host.Sys, portDir)
 			h := newHeard(t, cfg)
 			h.run(t)
 			h.expectLine(t, zap.DebugLevel, "source.lost", nil) // tried again, in vain
@@ -107,7 +108,7 @@ func TestRefused(t *testing.T) {
 }
 
 func hearsNode(t *testing.T, h *heard, cfg watcher.Config) {
-	write(t, "", cfg.Dev, "dfl-port.0")
+	write(t, "", cfg.Host.Dev, "dfl-port.0")
 	h.expect(t, node("dfl-port.0"))
 }
 
@@ -144,7 +145,7 @@ func TestUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can provoke the uevent that nobody is to hear")
 	}
-	cfg := watcher.Config{Sysfs: "/sys", Dev: "/dev", Subsystems: []string{"mem"}, Metrics: metrics.New("test")}
+	cfg := watcher.Config{Host: sysfs.Host{Sys: "/sys", Dev: "/dev"}, Subsystems: []string{"mem"}, Metrics: metrics.New("test")}
 	opened := make(chan *heard)
 	go func() {
 		defer close(opened)

@@ -7,20 +7,19 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// seen is what is known of a simulated tree, by absolute path.
+// seen has the directories and links of a simulated tree, by absolute path.
 type seen struct {
 	prefix int               // length of the root's path
 	dirs   map[string]bool   // that are watched
-	links  map[string]string // card that a link leads to whose own path names none
+	links  map[string]string // card of the target of a link, if the link's own path has none
 }
 
 func newSeen(prefix int) seen {
 	return seen{prefix: prefix, dirs: make(map[string]bool), links: make(map[string]string)}
 }
 
-// card is the card that path belongs to, or "" where that is not known: by its
-// path below the root, else by the target of the link that stands there, or
-// stood (class/fpga_region/region0).
+// card returns the card that path belongs to, by its elements below the root, or by the target
+// of the link that is or was there (class/fpga_region/region0), or "".
 func (s *seen) card(path string) string {
 	if card := sysfs.PCIAddressOf(path[min(s.prefix, len(path)):]); card != "" {
 		return card
@@ -28,7 +27,7 @@ func (s *seen) card(path string) string {
 	return s.links[path]
 }
 
-// learn remembers where the link at path leads, if that tells more than path.
+// learn stores the card of the link at path, if path itself has none.
 func (s *seen) learn(path string) {
 	delete(s.links, path)
 	if s.card(path) != "" {
@@ -36,15 +35,15 @@ func (s *seen) learn(path string) {
 	}
 	target, err := os.Readlink(path)
 	if err != nil {
-		return // gone, or replaced: that is an event of its own
+		return // it was removed or replaced, which is an event of its own
 	}
 	if card := sysfs.PCIAddressOf(target); card != "" {
 		s.links[path] = card
 	}
 }
 
-// forget drops what stood at path. A directory that was removed was empty by
-// then, and what was in it had its own events.
+// forget deletes the entries of path. A directory that is removed is empty, because what was
+// in it had its own events.
 func (s *seen) forget(path string) {
 	delete(s.dirs, path)
 	delete(s.links, path)

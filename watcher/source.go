@@ -19,25 +19,25 @@ const (
 	sourceTree   = "tree"
 )
 
-// source is one place that news comes from: [uevents], [nodes] or [tree].
+// source is a source of news: [uevents], [nodes] or [tree].
 type source interface {
-	// open makes the source remember all that happens from now on. Its fields
-	// say in the log what was got.
+	// open opens the source; the kernel queues all news from then on. The fields are for
+	// the log.
 	open() ([]zap.Field, error)
-	// listen passes on hints until ctx ends or the source breaks. It tells p when it
-	// has heard something, and when it waits again.
+	// listen calls hint for all news until ctx ends or the source breaks. It marks in p
+	// when it works and when it waits.
 	listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) error
-	// close releases what open took; also after a failed open.
+	// close releases what open has opened, also after an open that failed.
 	close()
 }
 
-// keeper keeps a source open: it says once that it is lost, tries again quietly,
-// and has everything looked at when it is back.
+// keeper keeps a source open. It logs once that the source is lost, opens it again, and then
+// gives a hint for everything.
 type keeper struct {
 	kind      string // of the source: one of the constants above
-	name      string // in the log, which tells the two of inotify apart by their path
+	name      string // in the log; the two of inotify differ in their path
 	path      string // that is watched, or ""
-	remaining string // what still tells the news while this one is lost
+	remaining string // sources that have the news while this one is lost
 	retry     backoff.Backoff
 	src       source
 	log       *zap.Logger
@@ -70,15 +70,14 @@ func (k *keeper) run(ctx context.Context, hint func(Hint)) {
 		}
 		k.stop()
 		k.warn(err)
-		// One that breaks as soon as it is open must not start from the
-		// shortest delay each time.
+		// The delay must grow if the source breaks as soon as it is open.
 		if time.Since(since) > k.retry.Most {
 			k.retry.Reset()
 		}
 	}
 }
 
-// reopen tries until the source is open (true) or ctx ends (false).
+// reopen blocks until the source is open, or returns false if ctx ends.
 func (k *keeper) reopen(ctx context.Context, hint func(Hint)) bool {
 	for {
 		delay := k.retry.Next()

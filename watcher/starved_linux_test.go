@@ -9,7 +9,6 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
-	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/internal/sysfs/sysfstest"
 	"b-com.com/accelerator-device-plugin/watcher"
 )
@@ -19,7 +18,7 @@ import (
 // would have no descriptor either.
 func TestOpenedOutOfDescriptors(t *testing.T) {
 	cfg := simulated(t)
-	mkdir(t, cfg.Sysfs, "a/b")
+	mkdir(t, cfg.Host.Sys, "a/b")
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
@@ -45,9 +44,9 @@ func TestOpenedOutOfDescriptors(t *testing.T) {
 	if n := len(h.lines(zap.WarnLevel, "source.lost")); n != 3 {
 		t.Errorf("%d warnings that a source is lost, want 3", n)
 	}
-	write(t, "", cfg.Sysfs, "a/b/c")
+	write(t, "", cfg.Host.Sys, "a/b/c")
 	h.expect(t, watcher.Hint{Source: watcher.SourceInotify})
-	write(t, "", cfg.Dev, "dfl-port.0")
+	write(t, "", cfg.Host.Dev, "dfl-port.0")
 	h.expect(t, node("dfl-port.0"))
 }
 
@@ -55,24 +54,17 @@ func TestOpenedOutOfDescriptors(t *testing.T) {
 // opened again: an unwatched directory would stay unwatched.
 func TestTreeIsNotHalfWatched(t *testing.T) {
 	cfg := simulated(t)
-	mkdir(t, cfg.Sysfs, "a/b")
-	mkdir(t, cfg.Sysfs, "c/d")
-	if err := os.Symlink("../a", cfg.Sysfs+"/c/a"); err != nil {
+	mkdir(t, cfg.Host.Sys, "a/b")
+	mkdir(t, cfg.Host.Sys, "c/d")
+	if err := os.Symlink("../a", cfg.Host.Sys+"/c/a"); err != nil {
 		t.Fatal(err)
 	}
 	for nth, accesses := -1, 0; nth < accesses; nth++ { // the first one without a shortage
 		core, logs := eventtest.Observed(t)
 		var w *watcher.Watcher
-		var err error
-		accesses = max(accesses, sysfstest.Refuse(t, nth, func() { w, err = watcher.New(cfg, zap.New(core)) }))
-		if err != nil {
-			if !sysfs.OwnTrouble(err) {
-				t.Errorf("access %d: New: %v", nth, err)
-			}
-			continue
-		}
+		accesses = max(accesses, sysfstest.Refuse(t, nth, func() { w = watcher.New(cfg, zap.New(core)) }))
 		w.Close()
-		tree := logs.FilterField(zap.String("path", cfg.Sysfs))
+		tree := logs.FilterField(zap.String("path", cfg.Host.Sys))
 		lost := tree.FilterField(event.SourceLost).FilterMessage("source lost").Len()
 		whole := tree.FilterField(event.SourceOpened).FilterField(event.Count(5)).Len()
 		if lost+whole != 1 {

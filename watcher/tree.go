@@ -20,32 +20,31 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// tree is the source of news about a simulated sysfs tree: a watch on each of
-// its directories. Symlinks are not followed.
+// tree is the source of news about a simulated sysfs tree. It has a watch on each of its
+// directories. Symlinks are not followed.
 type tree struct {
 	root    string
 	log     *zap.Logger
 	metrics *metrics.Metrics
 	notify  *notify.Instance // nil while closed
 	seen    seen
-	partial bool  // some directories are not watched, and that was logged
-	starved error // some are not, for want of descriptors or memory: the tree must be opened again
+	broken  error // of a directory that cannot be watched: the tree must be opened again
 }
 
 func (t *tree) open() ([]zap.Field, error) {
-	if err := checkDir(t.root); err != nil {
+	if err := sysfs.CheckDir(t.root); err != nil {
 		return nil, err
 	}
-	t.seen, t.partial, t.starved = newSeen(len(t.root)), false, nil
+	t.seen, t.broken = newSeen(len(t.root)), nil
 	var err error
 	if t.notify, err = notify.Open(); err != nil {
 		return nil, err
 	}
 	t.walk(t.root, cards{})
-	if t.starved != nil {
-		return nil, t.starved
+	if t.broken != nil {
+		return nil, t.broken
 	}
-	if !t.seen.dirs[t.root] && !t.partial {
+	if !t.seen.dirs[t.root] {
 		return nil, fmt.Errorf("%s vanished: %w", t.root, fs.ErrNotExist)
 	}
 	return []zap.Field{event.Count(len(t.seen.dirs))}, nil
@@ -71,7 +70,7 @@ func (t *tree) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) erro
 			}
 			t.metrics.InotifyLost(sourceTree)
 			t.log.Warn("inotify events lost", event.InotifyOverflow, event.Path(t.root))
-			if err := t.afresh(SourceOverflow, hint); err != nil {
+			if err := t.reopen(SourceOverflow, hint); err != nil {
 				return err
 			}
 		case ev, ok := <-t.notify.Events():
@@ -89,9 +88,9 @@ func (t *tree) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) erro
 	}
 }
 
-// afresh watches the whole tree anew and has everything looked at: which
-// directories came, went and moved is not known.
-func (t *tree) afresh(source string, hint func(Hint)) error {
+// reopen watches the whole tree again and gives a hint for everything, because it is not known
+// which directories were made, removed and moved.
+func (t *tree) reopen(source string, hint func(Hint)) error {
 	at := time.Now()
 	t.close()
 	if _, err := t.open(); err != nil {
@@ -101,7 +100,7 @@ func (t *tree) afresh(source string, hint func(Hint)) error {
 	return nil
 }
 
-// take judges one event. Each changes something: reading causes none.
+// take handles one event. Reading causes no events, so each is a change.
 func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	at := time.Now()
 	changed := cards{}
@@ -121,22 +120,22 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	t.metrics.InotifyEvent(sourceTree)
 	t.log.Debug("tree event received", event.InotifyEvent, event.Path(ev.Name), event.Action(ev.Op.String()))
 	if moved {
-		// Its watches went along, under names that are wrong now. Taking them
-		// back one by one is no way: fsnotify keeps watches by path and panics
-		// over one whose path another directory has meanwhile.
-		return t.afresh(SourceInotify, hint)
+		// Its watches moved with it and have wrong names now. They cannot be removed
+		// one by one: fsnotify keeps watches by path, and panics if another directory
+		// has that path meanwhile.
+		return t.reopen(SourceInotify, hint)
 	}
 	if fresh {
-		// Again, and for all that is below: it may have come before the watch.
+		// Again, and for all that is below: it may have been made before the watch.
 		below := cards{}
 		t.walk(ev.Name, below)
 		below.hint(hint, at)
 	}
-	return t.starved
+	return t.broken
 }
 
-// arrived learns what stands at the event's path, and says whether it is a
-// directory that is not watched: a new one, or one whose new mode lets us in.
+// arrived reads the link at the event's path. It reports whether there is a directory that is
+// not watched: a new one, or one that became readable.
 func (t *tree) arrived(ev fsnotify.Event) bool {
 	if !ev.Has(fsnotify.Create | fsnotify.Chmod) {
 		return false
@@ -151,8 +150,8 @@ func (t *tree) arrived(ev fsnotify.Event) bool {
 	return info.IsDir() && !t.seen.dirs[ev.Name]
 }
 
-// walk watches dir and all below it, each before it is read, and puts the cards
-// that they belong to into found. What vanishes meanwhile has its own events.
+// walk watches dir and all directories below it, each before it is read, and adds their cards
+// to found. Files that vanish meanwhile have their own events.
 func (t *tree) walk(dir string, found cards) {
 	found[t.seen.card(dir)] = true
 	if err := t.notify.Add(dir); err != nil {
@@ -175,20 +174,13 @@ func (t *tree) walk(dir string, found cards) {
 	}
 }
 
-// unwatched logs once that the tree is not watched completely, mostly for lack of watches.
-// A directory that vanished or denies access is logged at Debug. A shortage of descriptors
-// or memory passes: then the source is lost, and opened again later.
+// unwatched handles a directory that cannot be watched or read. If it vanished or denies access,
+// that is logged at Debug. Otherwise watches, descriptors or memory are used up, and the source
+// is lost until it can be opened again.
 func (t *tree) unwatched(dir string, err error) {
-	if sysfs.OwnTrouble(err) {
-		t.starved = err
-		return
-	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
 		t.log.Debug("directory not watched", event.SourceLost, event.Source("inotify"), event.Path(dir), event.Err(err))
 		return
 	}
-	if !t.partial {
-		t.partial = true
-		t.log.Warn("tree not watched completely", event.SourceLost, event.Source("inotify"), event.Path(dir), event.Err(err), event.Remaining("resync"))
-	}
+	t.broken = err
 }

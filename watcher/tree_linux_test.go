@@ -92,7 +92,7 @@ func (b *barrier) between(t *testing.T, h *heard, do func() error) []string {
 
 func TestTree(t *testing.T) {
 	cfg := simulated(t)
-	sys := cfg.Sysfs
+	sys := cfg.Host.Sys
 	mkdir(t, sys, portDir)
 	mkdir(t, sys, "class/fpga_region")
 	mkdir(t, sys, "bus/pci/devices")
@@ -128,7 +128,7 @@ func TestTree(t *testing.T) {
 		{"class removed", func() error { return os.Remove(filepath.Join(sys, "class/fpga")) }, []string{""}},
 		{"card", func() error { return os.MkdirAll(filepath.Join(sys, bridgeDir, "0000:05:00.0/fpga_region"), 0o755) }, []string{"0000:05:00.0"}},
 		{"card removed", func() error { return os.RemoveAll(filepath.Join(sys, cardDir)) }, []string{"0000:02:00.0"}},
-		{"bridge moved", func() error { return os.Rename(filepath.Join(sys, bridgeDir), filepath.Join(cfg.Dev, "x")) }, []string{"", "0000:00:02.0"}},
+		{"bridge moved", func() error { return os.Rename(filepath.Join(sys, bridgeDir), filepath.Join(cfg.Host.Dev, "x")) }, []string{"", "0000:00:02.0"}},
 	}
 	b := &barrier{sys: sys}
 	h := newHeard(t, cfg)
@@ -147,7 +147,7 @@ func TestTree(t *testing.T) {
 func TestTreeListensBeforeRun(t *testing.T) {
 	cfg := simulated(t)
 	h := newHeard(t, cfg)
-	mkdir(t, cfg.Sysfs, cardDir)
+	mkdir(t, cfg.Host.Sys, cardDir)
 	h.run(t)
 	h.expect(t, everything) // the topmost new directory names no card
 }
@@ -155,8 +155,8 @@ func TestTreeListensBeforeRun(t *testing.T) {
 // Links that stood there before New are known when they go.
 func TestTreeKnowsOldLinks(t *testing.T) {
 	cfg := simulated(t)
-	mkdir(t, cfg.Sysfs, "class/fpga_region")
-	link := filepath.Join(cfg.Sysfs, "class/fpga_region/region0")
+	mkdir(t, cfg.Host.Sys, "class/fpga_region")
+	link := filepath.Join(cfg.Host.Sys, "class/fpga_region/region0")
 	must(t, os.Symlink("../../"+cardDir+"/fpga_region/region0", link))
 	h := newHeard(t, cfg)
 	h.run(t)
@@ -172,10 +172,10 @@ func TestTreeAppearsFull(t *testing.T) {
 	for i := range 3 {
 		write(t, "", mkdir(t, outside, fmt.Sprintf("0000:0%d:00.0/fpga_region/region%d/dfl-port.%d", i+3, i, i)), "afu_id")
 	}
-	mkdir(t, cfg.Sysfs, "devices/pci0000:00")
+	mkdir(t, cfg.Host.Sys, "devices/pci0000:00")
 	h := newHeard(t, cfg)
 	h.run(t)
-	bridge := filepath.Join(cfg.Sysfs, bridgeDir)
+	bridge := filepath.Join(cfg.Host.Sys, bridgeDir)
 	must(t, os.Rename(outside, bridge))
 	for _, address := range []string{"0000:03:00.0", "0000:04:00.0", "0000:05:00.0"} {
 		h.await(t, address, func() bool {
@@ -190,8 +190,8 @@ func TestTreeAppearsFull(t *testing.T) {
 // A moved directory is another card, and is watched under its new name.
 func TestTreeMoved(t *testing.T) {
 	cfg := simulated(t)
-	from, to := filepath.Join(cfg.Sysfs, cardDir), filepath.Join(cfg.Sysfs, bridgeDir, "0000:05:00.0")
-	mkdir(t, cfg.Sysfs, portDir)
+	from, to := filepath.Join(cfg.Host.Sys, cardDir), filepath.Join(cfg.Host.Sys, bridgeDir, "0000:05:00.0")
+	mkdir(t, cfg.Host.Sys, portDir)
 	h := newHeard(t, cfg)
 	h.run(t)
 	for range 20 {
@@ -203,13 +203,13 @@ func TestTreeMoved(t *testing.T) {
 		from, to = to, from
 	}
 	// Moved out and deleted at once: nothing breaks.
-	must(t, os.Rename(from, cfg.Dev+"/gone"))
-	must(t, os.RemoveAll(cfg.Dev+"/gone"))
+	must(t, os.Rename(from, cfg.Host.Dev+"/gone"))
+	must(t, os.RemoveAll(cfg.Host.Dev+"/gone"))
 	h.expect(t, card(filepath.Base(from)))
 	h.expect(t, everything)
 	mkdir(t, from)
 	h.expect(t, card(filepath.Base(from)))
-	if lost := h.logs.FilterField(zap.String("path", cfg.Sysfs)).FilterLevelExact(zap.WarnLevel).All(); len(lost) > 0 {
+	if lost := h.logs.FilterField(zap.String("path", cfg.Host.Sys)).FilterLevelExact(zap.WarnLevel).All(); len(lost) > 0 {
 		t.Errorf("warned: %v", lost)
 	}
 }
@@ -217,14 +217,14 @@ func TestTreeMoved(t *testing.T) {
 func TestTreeRootReturns(t *testing.T) {
 	t.Parallel()
 	cfg := simulated(t)
-	mkdir(t, cfg.Sysfs, portDir)
+	mkdir(t, cfg.Host.Sys, portDir)
 	h := newHeard(t, cfg)
 	h.run(t)
-	must(t, os.RemoveAll(cfg.Sysfs))
-	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Sysfs, "remaining": "resync"})
-	mkdir(t, cfg.Sysfs)
+	must(t, os.RemoveAll(cfg.Host.Sys))
+	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Sys, "remaining": "resync"})
+	mkdir(t, cfg.Host.Sys)
 	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
-	dir := mkdir(t, cfg.Sysfs, "0000:02:00.0")
+	dir := mkdir(t, cfg.Host.Sys, "0000:02:00.0")
 	h.expect(t, card("0000:02:00.0")) // at once,
 	h.expect(t, card("0000:02:00.0")) // and again when it is watched
 	write(t, "-1", dir, "numa_node")
@@ -237,7 +237,7 @@ func TestTreeKeepsUsOut(t *testing.T) {
 		t.Skip("root is kept out of nothing")
 	}
 	cfg := simulated(t)
-	port := mkdir(t, cfg.Sysfs, portDir)
+	port := mkdir(t, cfg.Host.Sys, portDir)
 	must(t, os.Chmod(port, 0))
 	h := newHeard(t, cfg)
 	h.run(t)

@@ -18,8 +18,8 @@ func TestTreeStress(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	cfg := simulated(t)
-	root := mkdir(t, cfg.Sysfs, bridgeDir)
-	b := &barrier{sys: cfg.Sysfs}
+	root := mkdir(t, cfg.Host.Sys, bridgeDir)
+	b := &barrier{sys: cfg.Host.Sys}
 	h := newHeard(t, cfg)
 	h.run(t)
 

@@ -24,6 +24,27 @@ type uevents struct {
 	malformed limiter
 }
 
+// quiet is the least time between two warnings of the same kind, which other processes could
+// cause at any rate.
+const quiet = time.Minute
+
+// limiter counts occurrences of which only some are logged.
+type limiter struct {
+	last time.Time // when one was logged
+	held int       // since then
+}
+
+// count counts one occurrence. It returns the number to log now, or 0 to log nothing.
+func (l *limiter) count(now time.Time) int {
+	l.held++
+	if !l.last.IsZero() && now.Sub(l.last) < quiet {
+		return 0
+	}
+	n := l.held
+	l.last, l.held = now, 0
+	return n
+}
+
 func (u *uevents) open() ([]zap.Field, error) {
 	c, err := dial()
 	if err != nil {
@@ -60,8 +81,8 @@ func (u *uevents) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) e
 	}
 }
 
-// overflowed empties the queue first: until then the kernel goes on dropping,
-// and what is read from sysfs meanwhile may be out of date already.
+// overflowed empties the queue and gives a hint for everything. Until the queue is empty the
+// kernel drops messages, and what is read from sysfs meanwhile may be out of date.
 func (u *uevents) overflowed(at time.Time, hint func(Hint)) error {
 	n, err := u.conn.drain()
 	if err != nil {
@@ -71,13 +92,14 @@ func (u *uevents) overflowed(at time.Time, hint func(Hint)) error {
 	u.log.Warn("uevents lost", event.UEventOverflow, event.Count(n))
 	hint(Hint{Source: SourceOverflow, At: at})
 	if n == 0 {
-		// Not a full buffer, then: the kernel had no memory. Reopening paces us.
+		// The buffer was not full: the kernel had no memory. The source is opened again, with
+		// a delay.
 		return unix.ENOBUFS
 	}
 	return nil
 }
 
-// take judges one message.
+// take handles one message.
 func (u *uevents) take(m message, at time.Time, hint func(Hint)) {
 	if !m.sender.kernel() {
 		u.metrics.UEventForged()

@@ -22,7 +22,7 @@ const memNull = "/sys/class/mem/null/uevent"
 func listening(t *testing.T) *heard {
 	t.Helper()
 	cfg := simulated(t)
-	cfg.Dev = "/dev"
+	cfg.Host.Dev = "/dev"
 	cfg.Nodes = append(cfg.Nodes, "zram")
 	cfg.Subsystems = []string{"mem", "block"}
 	h := newHeard(t, cfg)

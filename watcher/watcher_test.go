@@ -2,12 +2,9 @@ package watcher_test
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,39 +12,6 @@ import (
 
 	"b-com.com/accelerator-device-plugin/watcher"
 )
-
-func TestNewRefuses(t *testing.T) {
-	dir := t.TempDir()
-	file := write(t, "", dir, "file")
-	tests := []struct {
-		name string
-		cfg  watcher.Config
-		says []string
-		is   error
-	}{
-		{"no sysfs", watcher.Config{Sysfs: dir + "/none", Dev: dir}, []string{"sysfs root", dir + "/none", "found nothing", "directory"}, fs.ErrNotExist},
-		{"empty sysfs", watcher.Config{Dev: dir}, []string{"sysfs root", `""`}, fs.ErrNotExist},
-		{"sysfs is a file", watcher.Config{Sysfs: file, Dev: dir}, []string{"sysfs root", file, "-rw", "directory"}, nil},
-		{"dev is a file", watcher.Config{Sysfs: dir, Dev: file}, []string{"device root", file, "-rw", "directory"}, nil},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w, err := watcher.New(tt.cfg, zap.NewNop())
-			if err == nil {
-				w.Close()
-				t.Fatal("accepted")
-			}
-			for _, s := range tt.says {
-				if !strings.Contains(err.Error(), s) {
-					t.Errorf("%q does not say %q", err, s)
-				}
-			}
-			if tt.is != nil && !errors.Is(err, tt.is) {
-				t.Errorf("%q is not %q", err, tt.is)
-			}
-		})
-	}
-}
 
 // usage counts what a watcher may leave behind.
 func usage(t *testing.T) (descriptors, goroutines int) {
@@ -103,7 +67,7 @@ func TestNothingLeftBehind(t *testing.T) {
 				defer close(done)
 				_ = w.Run(ctx, func(watcher.Hint) { heard <- struct{}{} })
 			}()
-			write(t, "", cfg.Dev, "dfl-port.0")
+			write(t, "", cfg.Host.Dev, "dfl-port.0")
 			<-heard
 			start := time.Now()
 			cancel()
@@ -113,7 +77,7 @@ func TestNothingLeftBehind(t *testing.T) {
 			}
 		}},
 		{"cancelled while a source is lost", func(t *testing.T, w *watcher.Watcher, cfg watcher.Config) {
-			if err := os.RemoveAll(filepath.Dir(cfg.Dev)); err != nil {
+			if err := os.RemoveAll(filepath.Dir(cfg.Host.Dev)); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -126,13 +90,9 @@ func TestNothingLeftBehind(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := simulated(t)
-			mkdir(t, cfg.Sysfs, "devices/pci0000:00/0000:01:00.0")
+			mkdir(t, cfg.Host.Sys, "devices/pci0000:00/0000:01:00.0")
 			descriptors, goroutines := usage(t)
-			w, err := watcher.New(cfg, zap.NewNop())
-			if err != nil {
-				t.Fatal(err)
-			}
-			tt.use(t, w, cfg)
+			tt.use(t, watcher.New(cfg, zap.NewNop()), cfg)
 			settle(t, descriptors, goroutines)
 		})
 	}
@@ -142,13 +102,5 @@ func ran(t *testing.T, w *watcher.Watcher, ctx context.Context) {
 	t.Helper()
 	if err := w.Run(ctx, func(watcher.Hint) {}); err != nil {
 		t.Errorf("Run: %v", err)
-	}
-}
-
-func TestUsedOnce(t *testing.T) {
-	w := newHeard(t, simulated(t))
-	w.Close()
-	if err := w.Run(t.Context(), w.hint); err == nil {
-		t.Errorf("Run after Close: no error")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -77,12 +76,7 @@ func openNode(cfg config.Config, watched inventory.Config, watcherLog, inventory
 		return nil, err
 	}
 	s := signals(cfg)
-	w, err := watcher.New(watcher.Config{
-		Sysfs: cfg.SysfsRoot, Dev: cfg.DevRoot, Subsystems: s.Subsystems, Nodes: s.Nodes, Metrics: watched.Metrics,
-	}, watcherLog)
-	if err != nil {
-		return nil, fmt.Errorf("watcher: %w", err)
-	}
+	w := watcher.New(watcher.Config{Host: host, Subsystems: s.Subsystems, Nodes: s.Nodes, Metrics: watched.Metrics}, watcherLog)
 	return &node{watcher: w, inventory: inventory.New(watched, host, inventoryLog)}, nil
 }
 
@@ -122,29 +116,16 @@ func devicePolicy(cfg config.Config) inventory.Policy {
 
 // openHost returns the node's directories, or an error if one cannot be used.
 func openHost(cfg config.Config) (sysfs.Host, error) {
-	if err := checkDir(cfg.SysfsRoot); err != nil {
-		return sysfs.Host{}, fmt.Errorf("--sysfs-root %q: %w", cfg.SysfsRoot, err)
+	if err := sysfs.CheckDir(cfg.SysfsRoot); err != nil {
+		return sysfs.Host{}, fmt.Errorf("--sysfs-root %w", err)
 	}
 	// The directory of device nodes may be created with the first card.
-	if err := checkDir(cfg.DevRoot); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return sysfs.Host{}, fmt.Errorf("--dev-root %q: %w", cfg.DevRoot, err)
+	if err := sysfs.CheckDir(cfg.DevRoot); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return sysfs.Host{}, fmt.Errorf("--dev-root %w", err)
 	}
 	real, err := sysfs.IsSysfs(cfg.SysfsRoot)
 	if err != nil {
 		return sysfs.Host{}, fmt.Errorf("--sysfs-root: %w", err)
 	}
 	return sysfs.Host{Sys: cfg.SysfsRoot, Dev: cfg.DevRoot, Simulated: !real}, nil
-}
-
-func checkDir(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("found nothing, want a directory: %w", fs.ErrNotExist)
-	case err != nil:
-		return err
-	case !info.IsDir():
-		return fmt.Errorf("found a file of mode %s, want a directory", info.Mode())
-	}
-	return nil
 }

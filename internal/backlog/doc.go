@@ -1,13 +1,13 @@
 // Package backlog writes the lines of a zap logger in the background, so that code
 // that logs never waits for the reader of the log. A [Core] encodes a line in the
-// goroutine that logs it and adds it to a bounded buffer; one goroutine writes the
-// buffer, line by line and in order. (zapcore.BufferedWriteSyncer is no help: when its
+// goroutine that logs it and adds it to a bounded queue; one goroutine writes the
+// lines in order, one by one. (zapcore.BufferedWriteSyncer is no help: when its
 // buffer is full, the goroutine that logs writes it.)
 //
 // # Dropped lines
 //
-// A line that does not fit into the buffer is dropped, and so is every line after it
-// until the writer takes the buffer over. So the newest lines are dropped, not the
+// A line that does not fit into the queue is dropped, and so is every line after it
+// until the goroutine takes the queue over. So the newest lines are dropped, not the
 // oldest: the log keeps the beginning of the trouble, the gap is at one place, and a
 // line log.dropped stands there. The present state is known without the log, from the
 // kubelet, /devices and the metrics.
@@ -22,7 +22,7 @@
 //
 // # A crash
 //
-// When a goroutine panics, the Go runtime stops all others, and lines that the writer has
+// When a goroutine panics, the Go runtime stops all others, and lines that are
 // not written yet are lost: those of the last 0.1 ms or so if the reader is alive,
 // because the writer runs as soon as a processor is free. Deferred functions run before
 // that, so a goroutine that defers [FlushOnPanic] loses no line by its panic. The daemon's

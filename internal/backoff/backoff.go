@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Backoff is the time between attempts: it doubles from First to Most, and each
-// is drawn from its upper half so that the nodes of a cluster do not march in
-// step. First must be above 0.
+// Backoff returns the times between attempts. The bound doubles from First to Most, and each
+// time is a random one from the upper half, so that the nodes of a cluster do not retry at the
+// same moment. First must be above 0.
 type Backoff struct {
 	First, Most time.Duration
-	last        time.Duration // before the draw; zero: no attempt yet
+	last        time.Duration // the last bound; zero: no attempt yet
 }
 
-// Next is how long to wait before the next attempt.
+// Next returns the time to wait before the next attempt.
 func (b *Backoff) Next() time.Duration {
 	b.last = min(max(2*b.last, b.First), b.Most)
 	return b.last/2 + rand.N(b.last/2+1)

@@ -1,3 +1,3 @@
-// Package backoff paces attempts that fail. It is pure but for the draw: it
-// waits for nothing, and a [Backoff] belongs to whoever attempts.
+// Package backoff paces attempts that fail. It does not wait itself, and has no state but that
+// of a [Backoff].
 package backoff

@@ -12,11 +12,11 @@ import (
 // Instance is one inotify instance.
 type Instance struct {
 	fs      *fsnotify.Watcher
-	failed  chan error // one slot: a second error would say no more than the first
+	failed  chan error // of size one: a second error has no other consequence
 	running sync.WaitGroup
 }
 
-// Open makes an instance that watches nothing yet. It must be closed.
+// Open returns an instance without watches, which must be closed.
 func Open() (*Instance, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -29,19 +29,19 @@ func Open() (*Instance, error) {
 
 func (n *Instance) takeErrors() {
 	for err := range n.fs.Errors {
-		// fsnotify removes the watch of a directory that was moved. Where that
-		// directory is deleted by now, the kernel has done so already.
+		// fsnotify removes the watch of a directory that was moved. If the directory is
+		// deleted by now, the kernel has removed it already.
 		if errors.Is(err, syscall.EINVAL) {
 			continue
 		}
 		select {
 		case n.failed <- err:
-		default: // an earlier error waits, and leads to the same
+		default: // an earlier error waits
 		}
 	}
 }
 
-// Close ends the instance and waits for its goroutines. It is called once.
+// Close closes the instance and waits for its goroutines. It must be called once.
 func (n *Instance) Close() {
 	_ = n.fs.Close() // closing an inotify descriptor cannot fail in a way that matters
 	n.running.Wait()
@@ -55,18 +55,18 @@ func (n *Instance) Add(dir string) error {
 	return nil
 }
 
-// Watching says whether any watch is left: the kernel drops that of a directory
-// that was deleted or unmounted, fsnotify that of one that was moved.
+// Watching reports whether any watch is left. The kernel removes the watch of a directory that
+// was deleted or unmounted, fsnotify that of a directory that was moved.
 func (n *Instance) Watching() bool { return len(n.fs.WatchList()) > 0 }
 
-// Events are the events of all watches. The channel is closed by Close.
+// Events returns the channel of the events of all watches. Close closes it.
 func (n *Instance) Events() <-chan fsnotify.Event { return n.fs.Events }
 
-// Failed says why events were lost: fsnotify.ErrEventOverflow when the queue was
-// full, where the watches go on; after any other error close the instance.
+// Failed returns the channel of errors. After fsnotify.ErrEventOverflow, events were lost and
+// the watches continue; after any other error the instance must be closed.
 func (n *Instance) Failed() <-chan error { return n.failed }
 
-// limit names the sysctl behind errors that do not.
+// limit adds the name of the sysctl to an error that lacks it.
 func limit(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

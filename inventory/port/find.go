@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 
@@ -19,13 +20,13 @@ type pattern struct{ name, path string }
 type listing struct {
 	dir      string
 	listed   bool
-	children []sysfs.Entry
+	children []fs.DirEntry
 	err      error
 }
 
-func (l *listing) list() ([]sysfs.Entry, error) {
+func (l *listing) list() ([]fs.DirEntry, error) {
 	if !l.listed {
-		l.children, l.err = sysfs.List(l.dir)
+		l.children, l.err = os.ReadDir(l.dir)
 		l.listed = true
 	}
 	return l.children, l.err
@@ -51,10 +52,10 @@ func (l *listing) find(path string) ([]string, error) {
 	rest := strings.TrimPrefix(path[star+1:], "/")
 	var paths []string
 	for _, c := range children {
-		if !c.Dir || !strings.HasPrefix(c.Name, prefix) {
+		if !c.IsDir() || !strings.HasPrefix(c.Name(), prefix) {
 			continue
 		}
-		below := listing{dir: holder.dir + "/" + c.Name}
+		below := listing{dir: holder.dir + "/" + c.Name()}
 		if rest == "" {
 			paths = append(paths, below.dir)
 			continue

@@ -3,6 +3,7 @@ package port
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -22,12 +23,12 @@ func (f *fme) readHWMon(top *listing, p pattern) {
 	dirs, err := top.find(p.path)
 	absent := err == nil
 	for _, dir := range dirs {
-		children, derr := sysfs.List(dir)
+		children, derr := os.ReadDir(dir)
 		if derr != nil && !sysfs.Gone(derr) {
 			err, absent = errors.Join(err, derr), false
 		}
 		for _, c := range children {
-			if f.readAlarm(p.name, dir, c.Name) {
+			if f.readAlarm(p.name, dir, c.Name()) {
 				absent = false
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -155,23 +156,23 @@ type entry struct {
 // ignored. The error wraps fs.ErrNotExist if there is no entry.
 func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
 	dir += "/" + l.Class
-	children, err := sysfs.List(dir)
+	children, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, absentIfGone(err)
 	}
 	var found []entry
 	for _, c := range children {
-		if !c.Dir || !sysfs.Numbered(c.Name, l.Entry) {
+		if !c.IsDir() || !sysfs.Numbered(c.Name(), l.Entry) {
 			continue
 		}
-		linked, err := l.linked(host, c.Name, address)
+		linked, err := l.linked(host, c.Name(), address)
 		if err != nil {
 			return nil, err
 		}
 		if !linked {
 			continue
 		}
-		e, err := l.entry(dir + "/" + c.Name)
+		e, err := l.entry(dir + "/" + c.Name())
 		switch {
 		case err == nil:
 			found = append(found, e)
@@ -202,17 +203,17 @@ func (l Layout) linked(host sysfs.Host, name, address string) (bool, error) {
 // entry returns the ports and the FME of the class entry at dir.
 func (l Layout) entry(dir string) (entry, error) {
 	e := entry{dir: dir}
-	children, err := sysfs.List(dir)
+	children, err := os.ReadDir(dir)
 	if err != nil {
 		return e, err
 	}
 	for _, c := range children {
 		switch {
-		case !c.Dir:
-		case sysfs.Numbered(c.Name, l.Port):
-			e.ports = append(e.ports, c.Name)
-		case sysfs.Numbered(c.Name, l.FME) && (e.fme == "" || compareNumbered(c.Name, e.fme) < 0):
-			e.fme = c.Name
+		case !c.IsDir():
+		case sysfs.Numbered(c.Name(), l.Port):
+			e.ports = append(e.ports, c.Name())
+		case sysfs.Numbered(c.Name(), l.FME) && (e.fme == "" || compareNumbered(c.Name(), e.fme) < 0):
+			e.fme = c.Name()
 		}
 	}
 	slices.SortFunc(e.ports, compareNumbered)

@@ -222,14 +222,14 @@ func (d *driver) locate(h Host, name string) (place, error) {
 		return p, err
 	}
 	dir += "/" + d.class + "/" + name
-	children, err := sysfs.List(dir)
+	children, err := os.ReadDir(dir)
 	for _, c := range children {
 		switch {
-		case !c.Dir:
-		case sysfs.Numbered(c.Name, d.port):
-			p.ports = append(p.ports, dir+"/"+c.Name)
-		case sysfs.Numbered(c.Name, d.fme) && p.fme == "":
-			p.fme, p.fmeAt = dir+"/"+c.Name, p.address
+		case !c.IsDir():
+		case sysfs.Numbered(c.Name(), d.port):
+			p.ports = append(p.ports, dir+"/"+c.Name())
+		case sysfs.Numbered(c.Name(), d.fme) && p.fme == "":
+			p.fme, p.fmeAt = dir+"/"+c.Name(), p.address
 		}
 	}
 	return p, err

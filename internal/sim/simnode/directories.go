@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// directories makes directories whose inode numbers no recently deleted directory had, as
+// directories makes directories whose inode numbers no deleted directory had, as
 // in sysfs: by that number, inventory distinguishes a port from a later one of the same
 // name. Most file systems give the number of a deleted directory to the next one.
 //
@@ -18,13 +18,7 @@ import (
 // of a deleted one stays in dir, so that the number is not given again.
 type directories struct {
 	dir     string
-	max     int             // bounds the numbers that do not come back: a demo may run for weeks
-	deleted map[uint64]bool // the inode numbers of the directories that were deleted last
-	order   []uint64        // the same in the order in which they were deleted
-}
-
-func newDirectories(dir string) *directories {
-	return &directories{dir: dir, max: 1 << 14, deleted: make(map[uint64]bool)}
+	deleted map[uint64]bool // inode numbers
 }
 
 // makeAll makes a directory and its parents, as far as they do not exist.
@@ -48,7 +42,7 @@ func (d *directories) makeAll(path string) error {
 		if !d.deleted[number] {
 			return os.Rename(made, path)
 		}
-		if err := os.Rename(made, d.occupant(number)); err != nil {
+		if err := os.Rename(made, filepath.Join(d.dir, strconv.FormatUint(number, 10))); err != nil {
 			return err
 		}
 	}
@@ -61,36 +55,13 @@ func (d *directories) removeAll(path string) error {
 			return err
 		}
 		number, err := inode(path)
-		if err != nil {
-			return err
-		}
-		return d.keep(number)
+		d.deleted[number] = true
+		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return os.RemoveAll(path)
-}
-
-// keep records the number of a directory that is about to be deleted, so that no later
-// directory gets it. It releases the oldest number if there are too many.
-func (d *directories) keep(number uint64) error {
-	d.deleted[number], d.order = true, append(d.order, number)
-	if len(d.order) <= d.max {
-		return nil
-	}
-	free := d.order[0]
-	d.order = d.order[1:]
-	delete(d.deleted, free)
-	if err := os.Remove(d.occupant(free)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// occupant returns the path of the directory that occupies a number.
-func (d *directories) occupant(number uint64) string {
-	return filepath.Join(d.dir, strconv.FormatUint(number, 10))
 }
 
 func inode(path string) (uint64, error) {

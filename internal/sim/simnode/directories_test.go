@@ -66,23 +66,6 @@ func TestInodesDoNotComeBack(t *testing.T) {
 	}
 }
 
-// The directories that keep numbers from coming back do not grow without limit.
-func TestOccupantsAreBounded(t *testing.T) {
-	n := newNode(t)
-	n.KeepNumbers(20)
-	for range 20 {
-		if err := n.Plug(card); err != nil {
-			t.Fatal(err)
-		}
-		if err := n.Unplug(address); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if left, err := os.ReadDir(n.Occupants()); err != nil || len(left) > 20 {
-		t.Errorf("%d directories occupy numbers, error %v, want 20 at most", len(left), err)
-	}
-}
-
 // A released port has neither node nor directory. An assigned one has its number,
 // and no driver until it is bound.
 func TestReleaseAndAssign(t *testing.T) {

@@ -8,15 +8,14 @@
 // sent; a file cannot answer EBUSY, or not at all. What the kernel really does is
 // tested against a kernel.
 //
-// A directory of a Node never has the inode number of one of the last 16384 directories
-// that the Node has deleted, though most file systems reuse such a number at once. sysfs
-// does not: on 64-bit machines, since Linux 5.5, its inode numbers have 64 bits and only
+// A directory of a Node never has the inode number of a directory that the Node has
+// deleted, though most file systems reuse such a number at once. sysfs does not: on 64-bit machines, since Linux 5.5, its inode numbers have 64 bits and only
 // count up (commit 40430452fd5d, "kernfs: use 64bit inos if ino_t is 64bit";
 // __kernfs_new_node in fs/kernfs/dir.c). Older kernels have fewer bits, and reuse a number
 // sooner. Files of a Node may share numbers.
 //
-// A [Node] owns the folder that it was made in, where it also keeps spare parts of
-// its slots and the directories that occupy numbers, and is not safe for concurrent
-// use. Steps are made in the order of the kernel: a card's attributes appear before its
-// class link, its nodes go before its directories.
+// A [Node] owns the folder that it was made in, where it also has spare parts of its slots and
+// the directories that occupy numbers. It is not safe for concurrent use. Steps are in the
+// order of the kernel: a card's attributes are made before its class link, its nodes are
+// removed before its directories.
 package simnode

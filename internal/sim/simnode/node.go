@@ -60,12 +60,11 @@ const (
 // New makes an empty node in dir, which must exist.
 func New(dir string) (*Node, error) {
 	n := &Node{
-		Sys:    filepath.Join(dir, "sys"),
-		Dev:    filepath.Join(dir, "dev"),
-		cards:  make(map[string]*plugged),
-		spares: filepath.Join(dir, "spares"),
-
-		directories: newDirectories(filepath.Join(dir, "directories")),
+		Sys:         filepath.Join(dir, "sys"),
+		Dev:         filepath.Join(dir, "dev"),
+		cards:       make(map[string]*plugged),
+		spares:      filepath.Join(dir, "spares"),
+		directories: &directories{dir: filepath.Join(dir, "directories"), deleted: make(map[uint64]bool)},
 	}
 	for _, d := range []string{
 		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),

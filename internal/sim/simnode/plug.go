@@ -72,7 +72,7 @@ func (n *Node) addPort(t *tree, dir string, number int) {
 
 // bind makes what exists from bind on, the driver link last.
 func (n *Node) bind(t *tree, dir string, port int, afu string) {
-	// No parts: people write to these in place, and ports would share them.
+	// These are no parts: users write to them in place, and ports would share them.
 	t.file(filepath.Join(dir, "id"), strconv.Itoa(port)+"\n")
 	t.file(filepath.Join(dir, "afu_id"), afu+"\n")
 	t.file(filepath.Join(dir, "power_state"), "0x0\n")

@@ -29,21 +29,15 @@ func TestSetters(t *testing.T) {
 		{"FME", func(n *simnode.Node) error { return n.SetFME(address, "errors/catfatal_errors", "0x400") },
 			fme + "errors/catfatal_errors", "0x400\n"},
 		{"FME, a new file", func(n *simnode.Node) error { return n.SetFME(address, "cache_size", "0") }, fme + "cache_size", "0\n"},
-		{"manager", func(n *simnode.Node) error { return n.SetManager(address, "write error") },
-			fme + "dfl-fme-mgr.0/fpga_manager/fpga0/state", "write error\n"},
-		{"temperature", func(n *simnode.Node) error { return n.SetHwmon(address, "temp1_crit_alarm", "1") },
-			fme + "hwmon/hwmon0/temp1_crit_alarm", "1\n"},
-		{"power", func(n *simnode.Node) error { return n.SetHwmon(address, "power1_max_alarm", "1") },
-			fme + "hwmon/hwmon1/power1_max_alarm", "1\n"},
-		{"link", func(n *simnode.Node) error { return n.SetCard(address, "current_link_width", "4") },
-			"0000:01:00.0/current_link_width", "4\n"},
-		{"config is no line", func(n *simnode.Node) error { return n.SetCard(address, "config", ones) }, "0000:01:00.0/config", ones},
-		{"AER", func(n *simnode.Node) error { return n.SetCard(address, "aer_dev_nonfatal", simnode.AER("NONFATAL", 7)) },
+		{"file", func(n *simnode.Node) error { return n.SetFile(n.CardDir(address)+"/config", ones) }, "0000:01:00.0/config", ones},
+		{"AER", func(n *simnode.Node) error {
+			return n.SetFile(n.CardDir(address)+"/aer_dev_nonfatal", simnode.AER("NONFATAL", 7)+"\n")
+		},
 			"0000:01:00.0/aer_dev_nonfatal", fmt.Sprintf(uncorrectable, 7, "NONFATAL")},
-		{"AER, correctable", func(n *simnode.Node) error { return n.SetCard(address, "aer_dev_correctable", simnode.AER("COR", 3)) },
+		{"AER, correctable", func(n *simnode.Node) error {
+			return n.SetFile(n.CardDir(address)+"/aer_dev_correctable", simnode.AER("COR", 3)+"\n")
+		},
 			"0000:01:00.0/aer_dev_correctable", strings.NewReplacer("BadDLLP 0", "BadDLLP 3", "COR 0", "COR 3").Replace(correctable)},
-		{"root port", func(n *simnode.Node) error { return n.SetRootPort("aer_rootport_total_err_fatal", "2") },
-			"aer_rootport_total_err_fatal", "2\n"},
 		{"reprogrammed", func(n *simnode.Node) error { return n.Reprogram(address, 0, strings.Repeat("a", 32)) },
 			"0000:01:00.0/fpga_region/region0/dfl-port.0/afu_id", strings.Repeat("a", 32) + "\n"},
 	} {
@@ -75,11 +69,8 @@ func TestSettersRefuse(t *testing.T) {
 		{"negative port", n.Set(address, -1, "id", "0")},
 		{"AFU of an empty slot", n.Reprogram(empty, 0, card.AFUID)},
 		{"FME of an empty slot", n.SetFME(empty, "errors/fme_errors", "0x0")},
+		{"file of an empty slot", n.SetFile(n.CardDir(empty)+"/config", "")},
 		{"FME of a virtual function", n.SetFME(vf.Address, "errors/fme_errors", "0x0")},
-		{"manager of a virtual function", n.SetManager(vf.Address, "unknown")},
-		{"alarm of a virtual function", n.SetHwmon(vf.Address, "temp1_crit_alarm", "0")},
-		{"alarm that there is not", n.SetHwmon(address, "temp2_crit_alarm", "0")},
-		{"card in an empty slot", n.SetCard(empty, "config", "")},
 	} {
 		if tc.err == nil || !strings.HasPrefix(tc.err.Error(), "simulated node: ") {
 			t.Errorf("%s: %v, want an error", tc.name, tc.err)
@@ -95,7 +86,7 @@ func TestSetIsOneStep(t *testing.T) {
 		set  func() error
 	}{
 		{n.PortDir(address, 0) + "/errors/errors", func() error { return n.Set(address, 0, "errors/errors", "0x1") }},
-		{n.CardDir(address) + "/config", func() error { return n.SetCard(address, "config", "\xff\xff\xff\xff") }},
+		{n.CardDir(address) + "/config", func() error { return n.SetFile(n.CardDir(address)+"/config", "\xff\xff\xff\xff") }},
 	} {
 		for i := range 100 {
 			done := make(chan error)

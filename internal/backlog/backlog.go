@@ -1,0 +1,275 @@
+package backlog
+
+import (
+	"bytes"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+const (
+	// size bounds the bytes of the lines that wait: some 3000 lines.
+	size = 1 << 20
+	// flushTimeout bounds the time for which the process, when it ends, waits for a reader
+	// that has stalled. A pipe takes 64 KiB at once, so a reader that is alive causes no wait.
+	flushTimeout = 500 * time.Millisecond
+)
+
+// Core is a zapcore.Core whose lines are written in the background.
+type Core struct {
+	zapcore.LevelEnabler
+	encoder zapcore.Encoder
+	queue   *queue
+}
+
+// New returns a core that writes to w, and starts its goroutine, which [Core.Close] ends.
+// dropped is called for each line that is dropped, with its level, and must not block.
+func New(encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, dropped func(zapcore.Level)) *Core {
+	return newCore(encoder, w, level, dropped, size)
+}
+
+func newCore(encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, dropped func(zapcore.Level), size int) *Core {
+	q := &queue{size: size, w: w, encoder: encoder.Clone(), dropped: dropped}
+	q.more.L = &q.mu
+	go q.run()
+	return &Core{LevelEnabler: level, encoder: encoder, queue: q}
+}
+
+// Level returns the least level that is enabled.
+func (c *Core) Level() zapcore.Level { return zapcore.LevelOf(c.LevelEnabler) }
+
+// With returns a core that adds these fields to its lines and shares the queue.
+func (c *Core) With(fields []zapcore.Field) zapcore.Core {
+	encoder := c.encoder.Clone()
+	for _, f := range fields {
+		f.AddTo(encoder)
+	}
+	return &Core{LevelEnabler: c.LevelEnabler, encoder: encoder, queue: c.queue}
+}
+
+// Check adds the core to those that write the entry if its level is enabled.
+func (c *Core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(entry.Level) {
+		return checked.AddCore(entry, c)
+	}
+	return checked
+}
+
+// Write encodes a line and adds it to the queue, or drops it.
+func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	text, err := c.encoder.EncodeEntry(entry, fields)
+	if err != nil {
+		return err
+	}
+	c.queue.add(line{level: min(entry.Level, zapcore.ErrorLevel), text: bytes.Clone(text.Bytes())})
+	text.Free()
+	if entry.Level > zapcore.ErrorLevel {
+		return c.Sync() // zap ends the process next
+	}
+	return nil
+}
+
+// Sync blocks until the lines so far are written, for [flushTimeout] at most.
+func (c *Core) Sync() error {
+	c.queue.flush(false)
+	return nil
+}
+
+// Close blocks until the lines so far are written, for [flushTimeout] at most, and ends the
+// goroutine. Lines that are logged later are dropped.
+func (c *Core) Close() { c.queue.flush(true) }
+
+// FlushOnPanic writes the lines so far if the goroutine that defers it panics, and panics
+// again with the same value. It must be deferred itself, not called by a deferred func.
+func FlushOnPanic(log *zap.Logger) {
+	if v := recover(); v != nil {
+		_ = log.Sync() // there is nowhere to report an error
+		panic(v)
+	}
+}
+
+// queue has the lines that are not written yet.
+type queue struct {
+	size    int
+	w       io.Writer
+	encoder zapcore.Encoder // without fields
+	dropped func(zapcore.Level)
+
+	mu      sync.Mutex
+	more    sync.Cond // lines wait, or closed is set
+	waiting []line
+	bytes   int // of waiting
+	taken   int // bytes of the lines that run is writing
+	closed  bool
+
+	// The rest belongs to run.
+	lost gap   // dropped, and not reported by a line yet
+	err  error // of the last write that failed since the last report; nil: none did
+	torn bool  // the last line was written in part
+}
+
+// line is a line of the log, or stands for lines that were dropped, or for a flush.
+type line struct {
+	level   zapcore.Level
+	text    []byte
+	dropped *gap
+	written chan struct{} // closed when the lines before it are written
+}
+
+// add adds a line, or drops it. After the first line that does not fit all are dropped until
+// run takes the lines that wait.
+func (q *queue) add(l line) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		q.dropped(l.level)
+		return
+	}
+	last := len(q.waiting) - 1
+	full := last >= 0 && q.waiting[last].dropped != nil
+	if !full && q.taken+q.bytes+len(l.text) <= q.size {
+		q.put(l)
+		return
+	}
+	if !full {
+		q.put(line{dropped: new(gap)})
+		last++
+	}
+	q.waiting[last].dropped.add(l.level)
+	q.dropped(l.level)
+}
+
+// put is called with mu held.
+func (q *queue) put(l line) {
+	q.waiting = append(q.waiting, l)
+	q.bytes += len(l.text)
+	q.more.Signal()
+}
+
+// flush blocks until the lines so far are written, for flushTimeout at most.
+func (q *queue) flush(last bool) {
+	written := make(chan struct{})
+	q.mu.Lock()
+	if q.closed {
+		close(written)
+	} else {
+		q.put(line{written: written})
+	}
+	q.closed = q.closed || last
+	q.mu.Unlock()
+	select {
+	case <-written:
+	case <-time.After(flushTimeout):
+	}
+}
+
+// run writes the lines until the queue is closed and empty.
+func (q *queue) run() {
+	for {
+		todo := q.take()
+		if len(todo) == 0 {
+			return
+		}
+		for _, l := range todo {
+			switch {
+			case l.dropped != nil:
+				q.lost.merge(*l.dropped)
+			case l.written != nil:
+				q.report()
+				close(l.written)
+			case !q.report() || !q.write(l.text):
+				q.lost.add(l.level)
+				q.dropped(l.level)
+			}
+		}
+		q.report()
+	}
+}
+
+// take blocks until lines wait, and returns them, or none if the queue is closed and empty.
+func (q *queue) take() []line {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.taken = 0
+	for len(q.waiting) == 0 && !q.closed {
+		q.more.Wait()
+		// On a single processor, the goroutine that sends a list to the kubelet runs before
+		// the lines about that list are written.
+		q.mu.Unlock()
+		runtime.Gosched()
+		q.mu.Lock()
+	}
+	todo := q.waiting
+	q.waiting, q.bytes, q.taken = nil, 0, q.bytes
+	return todo
+}
+
+// report writes the line log.dropped if lines were lost since the last one. It returns
+// false if that line could not be written.
+func (q *queue) report() bool {
+	if !q.lost.open() {
+		return true
+	}
+	now, n := time.Now(), q.lost.counts
+	entry := zapcore.Entry{Level: zapcore.WarnLevel, Time: now, Message: "log lines dropped"}
+	text, err := q.encoder.EncodeEntry(entry, []zapcore.Field{
+		event.LogDropped, event.Count(n[0] + n[1] + n[2] + n[3]),
+		event.DroppedDebug(n[0]), event.DroppedInfo(n[1]), event.DroppedWarn(n[2]), event.DroppedError(n[3]),
+		event.Lasted(now.Sub(q.lost.since)), event.Err(q.err),
+	})
+	if err != nil {
+		return false
+	}
+	defer text.Free()
+	if !q.write(text.Bytes()) {
+		return false
+	}
+	q.lost, q.err = gap{}, nil
+	return true
+}
+
+// write writes one line, and reports whether it was written. A full disk may have taken only
+// a part of the previous line: then write begins a new line.
+func (q *queue) write(text []byte) bool {
+	if q.torn {
+		text = append([]byte{'\n'}, text...)
+	}
+	n, err := q.w.Write(text)
+	if err != nil {
+		q.err, q.torn = err, q.torn || n > 0
+		return false
+	}
+	q.torn = false
+	return true
+}
+
+// gap counts lines that were dropped.
+type gap struct {
+	since  time.Time // the first of them; zero: there are none
+	counts [4]int    // debug, info, warn, error
+}
+
+func (g *gap) open() bool { return !g.since.IsZero() }
+
+func (g *gap) add(level zapcore.Level) {
+	if !g.open() {
+		g.since = time.Now()
+	}
+	g.counts[level-zapcore.DebugLevel]++
+}
+
+// merge adds lines that were dropped later.
+func (g *gap) merge(later gap) {
+	if !g.open() {
+		g.since = later.since
+	}
+	for i, n := range later.counts {
+		g.counts[i] += n
+	}
+}

@@ -1,0 +1,34 @@
+package sysfs_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+func TestCheckDir(t *testing.T) {
+	dir := t.TempDir()
+	file := dir + "/file"
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		path, says string
+		missing    bool
+	}{
+		{dir, "", false},
+		{"", `"": found nothing, want a directory`, true},
+		{dir + "/none", `/none": found nothing, want a directory`, true},
+		{file, `/file": found a file of mode -rw-------, want a directory`, false},
+	} {
+		err := sysfs.CheckDir(test.path)
+		if errors.Is(err, fs.ErrNotExist) != test.missing || (err == nil) != (test.says == "") ||
+			err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("CheckDir(%q) = %v, want %q", test.path, err, test.says)
+		}
+	}
+}
