@@ -238,7 +238,7 @@ func (s *session) end() {
 	close(s.ending)
 	s.listener.awaitClosed(time.After(drainTimeout))
 	_ = s.listener.Close() // a connection that is cut now cannot be made again
-	s.listener.cutSilent()
+	s.listener.cut(false)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -247,6 +247,7 @@ func (s *session) end() {
 	select {
 	case <-stopped:
 	case <-time.After(drainTimeout):
+		s.listener.cut(true) // Stop waits for clients that have sent the beginning of a message
 		s.server.Stop()
 		<-stopped
 	}

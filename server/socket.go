@@ -93,12 +93,12 @@ func (l *listener) awaitClosed(until <-chan time.Time) {
 	}
 }
 
-// cutSilent closes the connections that are not active.
-func (l *listener) cutSilent() {
+// cut closes the connections that are not active, or all.
+func (l *listener) cut(all bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
-		if !c.active.Load() {
+		if all || !c.active.Load() {
 			_ = c.Conn.Close()
 		}
 	}

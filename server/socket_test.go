@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -103,5 +104,23 @@ func TestLostLate(t *testing.T) {
 			r.awaitEvent("resource.registered", 2)
 			r.awaitReady()
 		})
+	}
+}
+
+// A client that begins to speak and stalls does not hold up the end of a session, although grpc
+// waits for the rest of its first message.
+func TestStalledClient(t *testing.T) {
+	r, _ := started(t, port("a"))
+	conn, err := net.Dial("unix", r.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("PRI")); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(50 * time.Millisecond) // until it has been read
+	if took := r.stop(); took > 2*time.Second {
+		t.Errorf("stopping took %v", took)
 	}
 }
