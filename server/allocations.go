@@ -112,5 +112,7 @@ func (a *Allocations) Compare(asked time.Time, named func(resource, id string) b
 
 // forget removes the allocations that had no holder in any answer within the grace time.
 func (a *Allocations) forget(now time.Time) {
-	maps.DeleteFunc(a.served, func(_ deviceKey, was allocation) bool { return was.named.IsZero() && now.Sub(was.at) > a.grace })
+	maps.DeleteFunc(a.served, func(_ deviceKey, was allocation) bool {
+		return was.named.IsZero() && now.Sub(was.at) > a.grace
+	})
 }

@@ -42,7 +42,14 @@ type directory struct {
 }
 
 func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
-	return &directory{path: path, kubelet: filepath.Join(path, kubeletSocket), poll: poll, changed: latest.NewSignal(), peers: peers.New(path), log: log}
+	return &directory{
+		path:    path,
+		kubelet: filepath.Join(path, kubeletSocket),
+		poll:    poll,
+		changed: latest.NewSignal(),
+		peers:   peers.New(path),
+		log:     log,
+	}
 }
 
 // run watches until ctx ends.
@@ -120,7 +127,8 @@ func (d *directory) attach() error {
 	if err != nil {
 		if !missing(err) && !d.refused {
 			d.refused = true
-			d.log.Warn("watch of the kubelet directory refused", event.SourceLost, event.Source("inotify"), event.Path(d.path), event.Err(err))
+			d.log.Warn("watch of the kubelet directory refused",
+				event.SourceLost, event.Source("inotify"), event.Path(d.path), event.Err(err))
 		}
 		return err
 	}

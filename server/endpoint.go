@@ -163,7 +163,8 @@ func (e *endpoint) report(err error, wait time.Duration) {
 		// Logged when the new kubelet is connected.
 	case errors.Is(err, errSocketLost):
 		e.log.Warn("socket lost", event.SocketLost, event.Retry(wait))
-	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded), errors.Is(err, errHungUp), errors.Is(err, errPeerGone):
+	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded),
+		errors.Is(err, errHungUp), errors.Is(err, errPeerGone):
 		e.log.Info("registration ended", event.RegistrationEnded, event.Reason(err.Error()), event.Retry(wait))
 	case errors.Is(err, errNoKubelet):
 		if !e.absent {

@@ -111,7 +111,9 @@ func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 // GetPreferredAllocation returns the preferred devices for each container, by
 // [Config.AllocationPolicy]. An error fails the pod, so it returns one only for a request
 // that cannot be met (InvalidArgument).
-func (p *plugin) GetPreferredAllocation(_ context.Context, r *v1beta1.PreferredAllocationRequest) (*v1beta1.PreferredAllocationResponse, error) {
+func (p *plugin) GetPreferredAllocation(
+	_ context.Context, r *v1beta1.PreferredAllocationRequest,
+) (*v1beta1.PreferredAllocationResponse, error) {
 	newest, _ := p.endpoint.lists.Load()
 	listed := make([]prefer.Unit, len(newest.Devices))
 	for i, d := range newest.Devices {
@@ -131,7 +133,8 @@ func (p *plugin) GetPreferredAllocation(_ context.Context, r *v1beta1.PreferredA
 		if err != nil {
 			return nil, status.Error(codes.InvalidArgument, err.Error())
 		}
-		answer.ContainerResponses = append(answer.ContainerResponses, &v1beta1.ContainerPreferredAllocationResponse{DeviceIDs: ids})
+		answer.ContainerResponses = append(answer.ContainerResponses,
+			&v1beta1.ContainerPreferredAllocationResponse{DeviceIDs: ids})
 	}
 	return answer, nil
 }

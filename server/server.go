@@ -187,7 +187,7 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 			s.cfg.Metrics.ResourceOffered(r.Name)
 		}
 		e.emptySince = time.Time{}
-		e.former = e.former && !slices.ContainsFunc(r.Devices, func(d *inventory.Device) bool { return d.Health < inventory.Unhealthy })
+		e.former = e.former && !slices.ContainsFunc(r.Devices, func(d *inventory.Device) bool { return !unhealthy(d) })
 		e.offer(snapshot, r.Devices)
 	}
 	moved, cancel := context.WithTimeout(ctx, moveTimeout)

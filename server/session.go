@@ -104,7 +104,8 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 	case errors.Is(err, errKubeletReplaced), errors.Is(err, errSocketLost):
 		e.replace(nil)
 	}
-	if !s.registered.Load() && (errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errSocketLost)) {
+	abandoned := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errSocketLost)
+	if abandoned && !s.registered.Load() {
 		e.server.cfg.Metrics.RegistrationAbandoned(e.resource)
 		e.log.Info("register abandoned", event.RegisterAbandoned, event.Reason(err.Error()))
 	}
@@ -149,7 +150,9 @@ func (e *endpoint) serve() (*session, error) {
 
 // hold blocks until the kubelet has answered, then until it has opened a stream, and calls up.
 // Then it blocks until there is a reason to end the session, and returns it.
-func (s *session) hold(ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error, up func()) error {
+func (s *session) hold(
+	ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error, up func(),
+) error {
 	e := s.endpoint
 	timeout := time.NewTimer(e.server.cfg.StreamTimeout)
 	defer timeout.Stop()

@@ -92,7 +92,8 @@ func settings(c *Config) *pflag.FlagSet {
 			"regiondevel (the same, with the nodes to program them by), pool (numbers)")
 	fs.Var(of(&c.ResourceName, "b-com.com/accelerator", resourceName), "resource-name",
 		"name of the resource, in modes single and pool")
-	fs.Var(of(&c.ResourceNamespace, "fpga.intel.com", name("domain", "a domain", names.ValidateNamespace)), "resource-namespace",
+	domain := name("domain", "a domain", names.ValidateNamespace)
+	fs.Var(of(&c.ResourceNamespace, "fpga.intel.com", domain), "resource-namespace",
 		"domain of the resources that modes af, region and regiondevel name, and of CDI devices")
 	fs.Var(of(&c.AccelNbUnits, 40, number(1, 10_000)), "accel-nbunits", "number of units, in mode pool")
 	fs.Var(of(&c.AllocationPolicy, string(prefer.Packed), oneOf(prefer.Policies()...)), "allocation-policy",

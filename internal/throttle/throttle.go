@@ -174,7 +174,8 @@ func (c *counter) report() {
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(counts), byTime) {
 		n, now := counts[s], time.Now()
-		entry := zapcore.Entry{Level: max(zapcore.WarnLevel, n.level), Time: now, LoggerName: n.logger, Message: "lines left out"}
+		level := max(zapcore.WarnLevel, n.level)
+		entry := zapcore.Entry{Level: level, Time: now, LoggerName: n.logger, Message: "lines left out"}
 		_ = c.to.Write(entry, []zap.Field{ // an error of the log cannot be logged
 			event.LogSuppressed, event.Of(s.event), event.Count(n.dropped), event.Lasted(now.Sub(n.since)),
 			event.Device(s.device), event.PCI(s.pci), event.Resource(s.resource), event.Source(s.source),

@@ -1,6 +1,7 @@
 // Package peers watches the other daemons of ours that serve in the kubelet's directory, such as
 // the new daemon during an upgrade with surge. It reports one event, [Peers.Gone]: a peer has gone
-// that registered after us.
+// that registered after us. It also names our sockets, by which daemons recognize each other, and
+// removes those that dead daemons have left.
 //
 // A kubelet up to 1.36 has one plugin per resource, the one that registered last. When that
 // plugin ends, the kubelet has none: the others keep their streams and get no notice. So each
@@ -11,9 +12,9 @@
 // A socket of ours is called accelerator-, 13 letters, .sock. The first six letters are the same
 // for all sockets of one daemon. Daemons of all versions must agree on this, and on the meaning
 // of a connection that sends nothing: a daemon holds one to each socket of its peers. It
-// ends with the peer, even if the peer was killed and its socket is left behind. If such a connection
-// is refused for another reason than that the peer is dead, by SELinux for example, the peer
-// counts as gone when its socket is removed.
+// ends with the peer, even if the peer was killed and its socket is left behind. If such a
+// connection is refused for another reason than that the peer is dead, by SELinux for example, the
+// peer counts as gone when its socket is removed.
 //
 // A peer has gone when it has had no socket for 300 ms: one that registers again has none for some
 // milliseconds.
