@@ -229,16 +229,23 @@ func (f *file) list(where string, n *yaml.Node, want string, take func(*yaml.Nod
 // the value with the line of the key.
 type fields map[string]func(where string, n *yaml.Node)
 
-// mapping reads a mapping with these fields, of which some are required.
-func (f *file) mapping(where string, n *yaml.Node, known fields, required ...string) {
-	var allowed []string
-	for key := range known {
-		if !strings.Contains(key, "=") { // values of reasons are too many for a message
-			allowed = append(allowed, key)
+// allowed returns the keys for an error about this one, or about none. Reasons have too many values
+// for a message: those of the reason in the key are in it, if it has one.
+func (known fields) allowed(key string) string {
+	reason, _, _ := strings.Cut(key, "=")
+	var keys []string
+	for k := range known {
+		if name, _, hasValue := strings.Cut(k, "="); !hasValue || name == reason {
+			keys = append(keys, k)
 		}
 	}
-	slices.Sort(allowed)
-	want := strings.Join(allowed, ", ")
+	slices.Sort(keys)
+	return strings.Join(keys, ", ")
+}
+
+// mapping reads a mapping with these fields, of which some are required.
+func (f *file) mapping(where string, n *yaml.Node, known fields, required ...string) {
+	want := known.allowed("")
 	if n.Kind != yaml.MappingNode && !(isNull(n) && required == nil) {
 		f.refuse(n, where, "a mapping with "+want)
 		return
@@ -251,7 +258,7 @@ func (f *file) mapping(where string, n *yaml.Node, known fields, required ...str
 		case key.Kind != yaml.ScalarNode: // an alias would be its own name, and not that of its anchor
 			f.refuse(key, where, "a word as a key")
 		case !ok:
-			f.errorf(key, "%s: found the key %q, want one of %s", where, key.Value, want)
+			f.errorf(key, "%s: found the key %q, want one of %s", where, key.Value, known.allowed(key.Value))
 		case lines[key.Value] > 0:
 			f.errorf(key, "%s: found twice, first on line %d, want it once", path, lines[key.Value])
 		default:

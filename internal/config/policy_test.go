@@ -96,7 +96,7 @@ func TestPolicyRefusals(t *testing.T) {
 		{"reason misspelt", "health:\n  severity:\n    port-mmio-timeot: fatal\n", []string{
 			`3: health.severity: found the key "port-mmio-timeot"` + wantReason}},
 		{"value that no row has", "health: {severity: {power-throttled=5: fatal}}\n", []string{
-			`1: health.severity: found the key "power-throttled=5"` + wantReason}},
+			`1: health.severity: found the key "power-throttled=5"` + wantReason + ", power-throttled=1, power-throttled=2, power-throttled=6"}},
 		{"value of an open row", "health: {severity: {link-speed=8.0: ignored}}\n", []string{
 			`1: health.severity: found the key "link-speed=8.0"` + wantReason}},
 		{"reason of the daemon's", "health: {severity: {flapping: ignored}}\n", []string{
