@@ -116,7 +116,7 @@ func parseLevel(name string) (*zapcore.Level, error) {
 		return nil, nil
 	}
 	level, err := zapcore.ParseLevel(name)
-	if err != nil {
+	if err != nil || level > zapcore.ErrorLevel {
 		return nil, fmt.Errorf("--level %q: want one of debug, info, warn, error", name)
 	}
 	return &level, nil

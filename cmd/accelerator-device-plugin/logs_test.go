@@ -60,6 +60,7 @@ func TestLogsCommand(t *testing.T) {
 		{"nothing", []string{}, "none", 2, 0, us + "nothing on stdin: want files, or a log on stdin\nRun 'accelerator-device-plugin logs --help' for usage.\n"},
 		{"bad format", []string{logFile, "-o", "yaml"}, "", 2, 0, us + "-o \"yaml\": want json\n"},
 		{"bad level", []string{logFile, "--level", "loud"}, "", 2, 0, us + "--level \"loud\": want one of debug, info, warn, error\n"},
+		{"a level that no line has", []string{logFile, "--level", "fatal"}, "", 2, 0, us + "--level \"fatal\": want one of debug, info, warn, error\n"},
 		{"bad since", []string{logFile, "--since", "lunch"}, "", 2, 0, us + "--since \"lunch\": want a time (03:12, "},
 		{"bad until", []string{logFile, "--until", "25:00"}, "", 2, 0, us + "--until \"25:00\": want a time (03:12, "},
 		{"bad event", []string{logFile, "--event", "[a"}, "", 2, 0, us + "event \"[a\": want a name"},

@@ -34,7 +34,9 @@ func New(encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, dropp
 	return newCore(encoder, w, level, dropped, size)
 }
 
-func newCore(encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, dropped func(zapcore.Level), size int) *Core {
+func newCore(
+	encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, dropped func(zapcore.Level), size int,
+) *Core {
 	q := &queue{size: size, w: w, encoder: encoder.Clone(), dropped: dropped}
 	q.more.L = &q.mu
 	go q.run()

@@ -1,6 +1,6 @@
 package event
 
-// Phrase returns how the command logs tells an event to people, or "" for an event
+// Phrase returns the words with which the command logs shows an event, or "" for an event
 // that is not in the catalogue.
 //
 //	{field}        the value; of a list its elements, of a field in ms a duration; none if it is missing or empty

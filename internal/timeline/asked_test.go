@@ -42,6 +42,8 @@ func TestNothingOfWhatWasAskedFor(t *testing.T) {
 			[]string{"nothing before 2026-11-20T23:30:00Z: the log is from 2026-11-21T20:49:06Z to 2026-11-21T20:49:09Z"}},
 		{"later", debug, timeline.Filter{}, "21:00", "21:30",
 			[]string{"nothing between 2026-11-21T21:00:00Z and 2026-11-21T21:30:00Z: the log is from 2026-11-21T20:49:09Z to 2026-11-21T20:49:12Z"}},
+		{"the wrong way round", demo, timeline.Filter{}, "20:49:07", "20:49:06",
+			[]string{"until is before since: taken as 2026-11-22T20:49:06Z, which is in the future"}},
 		{"over midnight", demo, timeline.Filter{}, "23:00", "21:00", nil},
 		{"an event that did not happen", demo, timeline.Filter{Events: []string{"cdi.failed"}}, "", "", []string{"none of 43 lines was asked for"}},
 	} {

@@ -12,8 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// Filter says which lines are wanted. The zero Filter wants what a timeline of devices
-// is made of.
+// Filter selects lines. The zero Filter selects those that a timeline of devices needs.
 type Filter struct {
 	Devices      []string       // ids, or addresses of cards
 	Events       []string       // names or patterns; none: see Level

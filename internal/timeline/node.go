@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap/zapcore"
@@ -93,12 +94,15 @@ func (r *Reader) follow(l *line, n *node, counted bool) {
 	}
 	resource := l.text("resource")
 	told := l.duration("latency_ms")
+	off := l.texts("gone") // the list of this resource: another one may have them by now
 	for _, id := range l.texts("devices") {
 		if isMore(id) {
 			continue
 		}
 		if d := r.device(n, id); d != nil {
-			d.offer(resource)
+			if !slices.Contains(off, id) {
+				d.offer(resource)
+			}
 			if counted && l.event == event.ListSent.String {
 				d.Told = max(d.Told, Milliseconds(told))
 			}
@@ -197,8 +201,9 @@ func (d *device) follow(l *line, counted bool) {
 		d.Removed += one
 		d.removed, d.missed = true, false
 	case event.DeviceTombstone.String:
-		if d.Last == "" { // it was removed while no daemon watched
+		if !d.seen { // it was removed while no daemon watched; its first scan ends after this line
 			d.become(gone, l.time)
+			d.seen = true
 		}
 		if d.removed {
 			d.RemovedHeld += one

@@ -65,7 +65,11 @@ func (r *Reader) Notes() (notes []string) {
 	}
 	before := len(notes)
 	r.noteMissing(note)
-	if begin, end := r.o.window(r.to.Location()); r.total.From.IsZero() {
+	begin, end := r.o.window(r.to.Location())
+	if r.o.Since.form == daily && r.o.Until.form == daily && end.After(r.o.Until.now) {
+		note("until is before since: taken as %s, which is in the future", end.Format(time.RFC3339))
+	}
+	if r.total.From.IsZero() {
 		note("nothing %s: the log is from %s to %s", spanned(begin, end),
 			r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
 	}

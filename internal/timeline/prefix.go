@@ -21,14 +21,15 @@ func unwrap(data []byte) (object []byte, origin string) {
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // prefixes are those of tools that name the pod or the host. Stern shows the namespace
-// with --all-namespaces; the clocks of journalctl are those of its formats short,
-// short-iso, short-full, short-monotonic and short-unix.
+// with --all-namespaces; the clocks of journalctl are those of its formats short
+// (with the name of the month in the language of the host), short-iso, short-full,
+// short-monotonic and short-unix.
 var prefixes = regexp.MustCompile(strings.NewReplacer(
 	"NAME", `[a-z0-9][a-z0-9.-]*`,
 	"STAMP", `\d{4}-\d\d-\d\dT\S+`,
-	"CLOCK", `(?:\w{3} [ \d]\d \S+|\d{4}-\d\d-\d\dT\S+|\w{3} \d{4}-\d\d-\d\d \S+ \S+|\[[^\]]*\]|\d+\.\d+)`,
+	"CLOCK", `(?:\S+ [ \d]\d [\d:.]+|\d{4}-\d\d-\d\dT\S+|\w{3} \d{4}-\d\d-\d\d \S+ \S+|\[[^\]]*\]|\d+\.\d+)`,
 ).Replace(`^\[pod/([^/\]]+)/` + // kubectl logs --prefix
-	`|^(\S+)\s+\|$` + // docker compose
+	`|^(\S+)\s+\|(?: STAMP)?$` + // docker compose
 	`|[{ ,]pod="([^"]+)".*}$` + // logcli
 	`|^CLOCK (\S+) \S+:$` + // journalctl, syslog
 	`|^(?:STAMP )?(?:NAME )?(NAME) NAME(?: STAMP)?$`)) // stern

@@ -60,7 +60,10 @@ func TestPrefixes(t *testing.T) {
 			return fmt.Sprintf("{\"log\":%s,\"stream\":\"stderr\"}\n{\"log\":%s,\"stream\":\"stderr\"}", quote(l[:50]), quote(l[50:]+"\n"))
 		}), ""},
 		{"docker compose", before("plugin-1  | "), "plugin-1"},
+		{"docker compose --timestamps", before("plugin-1  | 2026-11-21T20:49:06.668788Z "), "plugin-1"},
 		{"journalctl", before("Nov 21 20:49:06 node1 accelerator-device-plugin[4711]: "), "node1"},
+		{"journalctl in another language", before("févr. 21 20:49:06 node1 accelerator-device-plugin[4711]: "), "node1"},
+		{"syslog with a priority", before("<30>Nov 21 20:49:06 node1 accelerator-device-plugin[4711]: "), "node1"},
 		{"journalctl -o short-iso-precise", before("2026-11-21T20:49:06.668788+00:00 node1 accelerator-device-plugin[4711]: "), "node1"},
 		{"journalctl -o short-monotonic", before("[ 1234.567890] node1 accelerator-device-plugin[4711]: "), "node1"},
 		{"journalctl -o json", each(log, func(l string) string {

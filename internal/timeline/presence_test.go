@@ -31,6 +31,8 @@ func TestPresence(t *testing.T) {
 		{"it is not known yet", both + again + added(3, "healthy"), timeline.Filter{}, nil},
 		{"it was slow to answer", both + again + added(3, "healthy") + daemon(4, "scan.done") + e(added(5, "healthy")), timeline.Filter{}, nil},
 		{"it is said that it is held", both + again + added(3, "healthy") + daemon(4, "scan.done") + e(device(5, "device.tombstone")), timeline.Filter{}, nil},
+		{"it is held, as the first scan shows", both + again + added(3, "healthy") + e(device(4, "device.tombstone")) + daemon(4, "scan.done"),
+			timeline.Filter{}, nil},
 		{"it went before", both + e(device(1, "device.removed")) + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{}, nil},
 		{"another mode", both + daemon(2, "mode.changed") + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{},
 			[]string{"gone while no daemon watched, or not found by the newest one: e"}},

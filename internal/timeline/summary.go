@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Summary is what a log says, in short. Its JSON keys are an interface. Durations are in
+// Summary has the counts of a log, and the last state of each device. Its JSON keys are an interface. Durations are in
 // milliseconds there.
 type Summary struct {
 	From         time.Time  `json:"from"` // the earliest line of the time that is looked at

@@ -168,6 +168,8 @@ func TestHolders(t *testing.T) {
 		{"another device stands there", log + added(3, "unhealthy"), "unhealthy, held by a/a/a b/b/b c/c/c and 2 more  "},
 		{"it is offered", log + added(3, "unhealthy") + health(4, "unhealthy", "healthy", 1), "healthy  "},
 		{"another daemon", log + in(3, "af"), "gone  "},
+		{"removed while no daemon watched", added(0, "healthy") + in(1, "af") + held(2, `"x/x/x"`) + daemon(2, "scan.done"),
+			"gone, held by x/x/x  "},
 	} {
 		out, _ := read(t, timeline.Options{Summary: true}, test.log)
 		if !strings.Contains(out, "\nd       "+test.want) {
@@ -231,5 +233,25 @@ func TestResourceSince(t *testing.T) {
 	got := events(t, timeline.Filter{Resource: "r", Since: bound(t, 4)}, log)
 	if diff := cmp.Diff([]string{"d"}, got); diff != "" {
 		t.Errorf("subjects (-want +got):\n%s", diff)
+	}
+}
+
+// The list of the resource that a device leaves may be sent last.
+func TestResourceOfAMovedDevice(t *testing.T) {
+	sent := func(resource, fields string) string {
+		return entry(at(3), "info", "list.sent", `"resource":"`+resource+`","count":1`+fields)
+	}
+	log := strings.Replace(added(0, "healthy"), `"d"`, `"d","resource":"r"`, 1) + sent("r", `,"devices":["d"]`) +
+		entry(at(3), "info", "device.identity", `"device":"d","attribute":"resource","old":"r","new":"s"`) +
+		sent("r", `,"devices":["d"],"gone":["d"]`) + sent("s", "")
+	for resource, want := range map[string]bool{"r": false, "s": true} {
+		out, _ := read(t, timeline.Options{Summary: true, Filter: timeline.Filter{Resource: resource}}, log)
+		if got := strings.Contains(out, "\nd "); got != want {
+			t.Errorf("a device of %s: %v, want %v:\n%s", resource, got, want, out)
+		}
+	}
+	out, _ := read(t, timeline.Options{Filter: timeline.Filter{Devices: []string{"d"}}}, log)
+	if !strings.HasSuffix(out, "  s                       kubelet told the whole list (1 device in all)\n") {
+		t.Errorf("want the first list of s at the end:\n%s", out)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Options say what a [Reader] prints.
+// Options select what a [Reader] prints.
 type Options struct {
 	Filter
 	JSON    bool // lines as they were written, or the summary as an object

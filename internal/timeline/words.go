@@ -218,7 +218,7 @@ func (p *printer) unknown(l *line) {
 // pulled out fill a screen. -o json has all of it.
 const maxText = 160
 
-// text writes text of the log, for which the terminal is no concern.
+// text writes text of the log. It escapes what a terminal would act on.
 func (p *printer) text(text string) {
 	if len(text) <= maxText {
 		p.buf = terminal.AppendText(p.buf, []byte(text))

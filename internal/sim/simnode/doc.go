@@ -9,10 +9,12 @@
 // tested against a kernel.
 //
 // A directory of a Node never has the inode number of a directory that the Node has
-// deleted, though most file systems reuse such a number at once. sysfs does not: on 64-bit machines, since Linux 5.5, its inode numbers have 64 bits and only
-// count up (commit 40430452fd5d, "kernfs: use 64bit inos if ino_t is 64bit";
-// __kernfs_new_node in fs/kernfs/dir.c). Older kernels have fewer bits, and reuse a number
-// sooner. Files of a Node may share numbers.
+// deleted, though most file systems reuse such a number at once. sysfs does not: on 64-bit
+// machines, since Linux 5.5, its inode numbers have 64 bits and only count up (commit
+// 40430452fd5d, "kernfs: use 64bit inos if ino_t is 64bit"; __kernfs_new_node in
+// fs/kernfs/dir.c). Older kernels have fewer bits, and reuse a number sooner. Files of a Node
+// may share numbers. Each unplugged card leaves up to 17 empty directories in the folder, which
+// occupy the numbers: it is a node for tests, not for weeks.
 //
 // A [Node] owns the folder that it was made in, where it also has spare parts of its slots and
 // the directories that occupy numbers. It is not safe for concurrent use. Steps are in the
