@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"b-com.com/accelerator-device-plugin/internal/recorder"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -53,7 +55,15 @@ func TestAwayForAnHour(t *testing.T) {
 		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
 		r.UseFault(nil)
 		after(time.Minute)
-		r.events("back", onNode+"Normal DeviceRecovered x1", onNode+"Warning DeviceUnhealthy x1") // tried last
+		var got []string
+		for _, e := range r.Events() {
+			got = append(got, short(e)) // in the order of the last attempts
+		}
+		slices.Sort(got)
+		want := []string{onNode + "Normal DeviceRecovered x1", onNode + "Warning DeviceUnhealthy x1"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
 		r.counted(map[string]int{recorder.Sent: 2, recorder.Failed: 1})
 		r.said("api.lost", "api.recovered")
 		r.shows(device("3b:00.0"), device("3c:00.0"))
