@@ -66,7 +66,8 @@ type nodeList struct {
 func (l nodeList) node(name string) (Node, error) {
 	// An answer that only lacks items is not a node that does not exist.
 	if l.Kind != "PartialObjectMetadataList" || l.Metadata.ResourceVersion == "" {
-		return Node{}, fmt.Errorf("not a list of nodes: kind %q, resourceVersion %q", clip(l.Kind), clip(l.Metadata.ResourceVersion))
+		return Node{}, fmt.Errorf("not a list of nodes: kind %q, resourceVersion %q",
+			clip(l.Kind), clip(l.Metadata.ResourceVersion))
 	}
 	switch {
 	case l.Items[0] == nil:

@@ -80,7 +80,8 @@ type call struct {
 
 // methods are those of the verbs.
 var methods = map[string]string{
-	"list": http.MethodGet, "watch": http.MethodGet, "get": http.MethodGet, "create": http.MethodPost, "patch": http.MethodPatch,
+	"list": http.MethodGet, "watch": http.MethodGet, "get": http.MethodGet,
+	"create": http.MethodPost, "patch": http.MethodPatch,
 }
 
 // do makes a request, and returns an answer 200 or 201, whose body the caller closes. For other
