@@ -107,7 +107,8 @@ func TestKubeconfig(t *testing.T) {
 		{"CA and insecure", kubeconfig(server+"insecure-skip-tls-verify: true, certificate-authority: ca.crt", ""), "with the insecure flag is not allowed"},
 		{"CA that is not there", kubeconfig(server+"certificate-authority: nothing", ""), "nothing: no such file"},
 		{"certificate without key", kubeconfig(server, "client-certificate: ca.crt"), "want both"},
-		{"key that is none", kubeconfig(server, "client-certificate-data: "+b64(cert)+", client-key-data: "+b64("t")), "client certificate: tls:"},
+		{"key that is none", kubeconfig(server, "client-certificate: ca.crt, client-key: token"), "client certificate: tls:"},
+		{"key data that is none", kubeconfig(server, "client-certificate-data: "+b64(cert)+", client-key-data: "+b64("t")), "client certificate: tls:"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()

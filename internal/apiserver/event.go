@@ -16,7 +16,7 @@ type Event struct {
 	Host        string // the node on which it happened
 	Warning     bool   // else Normal
 	Reason      string // CamelCase
-	Message     string // 1024 bytes at most
+	Message     string
 	First, Last time.Time
 	Count       int
 }

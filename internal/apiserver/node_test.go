@@ -214,6 +214,60 @@ func TestFilesUnreadable(t *testing.T) {
 	})
 }
 
+// A file that is missing, empty or half written while the server returns with another certificate
+// costs no more than the next attempt after it is whole.
+func TestFilesHalfWritten(t *testing.T) {
+	cert, key := certificate(t)
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ name, file, text string }{
+		{"CA missing", "ca.crt", ""},
+		{"CA empty", "ca.crt", "\n"},
+		{"CA half", "ca.crt", cert[:len(cert)/2]},
+		{"CA is the old one", "ca.crt", "old"},
+		{"token missing", "token", ""},
+		{"token empty", "token", "\n"},
+		{"token half", "token", "token"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				core, logs := eventtest.Observed(t)
+				apiserver.UseLogger(zap.New(core))
+				defer apiserver.UseLogger(zap.NewNop())
+				r := follow(t, newPipes(), prepared)
+				after(time.Minute)
+				r.write(t, "ca.crt", string(r.CA())+cert)
+				switch tc.text {
+				case "":
+					if err := os.Remove(filepath.Join(r.account, tc.file)); err != nil {
+						t.Fatal(err)
+					}
+				case "old":
+					r.write(t, tc.file, string(r.CA()))
+				default:
+					r.write(t, tc.file, tc.text)
+				}
+				r.UseCertificate(pair)
+				r.UseToken("token-2")
+				after(20 * time.Minute)
+				r.expect(t, node("uid-1", "mode", "af"))
+				r.write(t, "ca.crt", string(r.CA())+cert)
+				r.write(t, "token", "token-2")
+				r.Set(name, "uid-1", map[string]string{"mode": "region"})
+				after(31 * time.Second)
+				r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
+				after(46 * time.Second)
+				lines := r.lines()
+				if n := len(lines); n < 2 || n > 3 || lines[n-1] != "api.recovered" || logs.Len() > 2 {
+					t.Errorf("log %v, and %d lines of client-go", lines, logs.Len())
+				}
+			})
+		})
+	}
+}
+
 // A token that is refused is said, and taken up when the kubelet has renewed it.
 func TestTokenRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,19 +23,35 @@ const (
 // errTooLarge is the error of an answer or an event of more than [maxAnswer] bytes.
 var errTooLarge = fmt.Errorf("larger than %d bytes", maxAnswer)
 
+// errFiles is the error of a file of the configuration that cannot be used.
+var errFiles = errors.New("token, CA or client certificate")
+
 // transport returns a transport of client-go. It reads the token file again after a minute and
 // the CA file after five, loads the client certificate for each handshake, and pings an HTTP/2
 // connection after 30 s of silence.
 func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error) {
 	config := c.config
+	if err := checkCertificate(config); err != nil {
+		return nil, fmt.Errorf("API server %s: %w: %w", c.server, errFiles, err)
+	}
 	// The holder is part of the key under which client-go caches transports. A new one makes
 	// it read the files again.
 	config.DialHolder = &transport.DialHolder{Dial: dial}
 	made, err := transport.New(&config)
 	if err != nil {
-		return nil, fmt.Errorf("API server %s: token, CA or client certificate: %w", c.server, err)
+		return nil, fmt.Errorf("API server %s: %w: %w", c.server, errFiles, err)
 	}
 	return made, nil
+}
+
+// checkCertificate returns an error unless the client certificate, if there is one, fits its key.
+// client-go's transport would log that many times in a minute.
+func checkCertificate(config transport.Config) error {
+	made, err := transport.TLSConfigFor(&config)
+	if err == nil && made != nil && made.GetClientCertificate != nil {
+		_, err = made.GetClientCertificate(nil)
+	}
+	return err
 }
 
 // session is a user's own connections to the API server. It belongs to one goroutine.
@@ -64,7 +80,8 @@ type call struct {
 
 // methods are those of the verbs.
 var methods = map[string]string{
-	"list": http.MethodGet, "watch": http.MethodGet, "get": http.MethodGet, "create": http.MethodPost, "patch": http.MethodPatch,
+	"list": http.MethodGet, "watch": http.MethodGet, "get": http.MethodGet,
+	"create": http.MethodPost, "patch": http.MethodPatch,
 }
 
 // do makes a request, and returns an answer 200 or 201, whose body the caller closes. For other

@@ -40,9 +40,12 @@ func (t *trouble) met(err error) time.Duration {
 	}
 	kind, asked := 0, time.Duration(0) // of all that is no answer
 	message := "api server lost, trying again"
+	if errors.Is(err, errFiles) {
+		kind = -1
+	}
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		asked = refused.retry
-		kind = refused.code / 100
+		kind = min(max(0, refused.code/100), 9) // an event ERROR can have any code
 		if kind == 4 {
 			message = "api server refuses, trying again"
 		}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -279,6 +282,63 @@ func TestNobodyListens(t *testing.T) {
 		r.expect(t)
 		r.end()
 		if diff := cmp.Diff([]string{"api.lost"}, r.lines()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// An answer of the permitted size takes little memory, also if the server ignores the field
+// selector or sends nonsense.
+func TestManyItems(t *testing.T) {
+	list := []byte(head + strings.Repeat("{},", 1<<20) + "{}]}")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := apiserver.ParseList(list, name)
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "ignores the field selector") {
+		t.Errorf("error %v", err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 32<<20 {
+		t.Errorf("%d bytes were allocated for an answer of %d", took, len(list))
+	}
+}
+
+// A server that sends ERROR events of ever other codes does not fill the log.
+func TestCodesOfTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		code := 0
+		r := follow(t, newPipes(), func(r *rig) {
+			prepared(r)
+			r.UseFault(watches(func(w http.ResponseWriter, q *http.Request) bool {
+				code += 1000
+				return say(fmt.Sprintf(`{"type":"ERROR","object":{"kind":"Status","code":%d}}`, code*code), hang)(w, q)
+			}))
+		})
+		after(time.Hour)
+		if lines := r.lines(); len(lines) != 1 {
+			t.Errorf("%d lines: %v, want one", len(lines), lines)
+		}
+	})
+}
+
+// Files that cannot be read after the server was away are trouble of another kind: the reader of
+// the log learns why it is not over.
+func TestFilesMissingInTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := follow(t, newPipes(), func(r *rig) {
+			prepared(r)
+			r.UseFault(func(w http.ResponseWriter, q *http.Request) bool { cut(w, q); return true })
+		})
+		after(time.Minute)
+		r.UseFault(nil)
+		if err := os.Remove(filepath.Join(r.account, "token")); err != nil {
+			t.Fatal(err)
+		}
+		after(time.Minute)
+		r.write(t, "token", "token-1")
+		after(2 * time.Minute)
+		r.expect(t, node("uid-1", "mode", "af"))
+		if diff := cmp.Diff([]string{"api.lost", "api.lost", "api.recovered"}, r.lines()); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 	})

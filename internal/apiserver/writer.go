@@ -69,7 +69,8 @@ func (w *Writer) PodUID(namespace, name string) (string, error) {
 func (o object) isPod(namespace, name string) error {
 	m := o.Metadata
 	if m.Namespace != namespace || m.Name != name || m.UID == "" || len(m.UID) > maxUID {
-		return fmt.Errorf("pod %q in %q, uid %q: want %s/%s, and its uid", clip(m.Name), clip(m.Namespace), clip(m.UID), namespace, name)
+		return fmt.Errorf("pod %q in %q, uid %q: want %s/%s, and its uid",
+			clip(m.Name), clip(m.Namespace), clip(m.UID), namespace, name)
 	}
 	return nil
 }

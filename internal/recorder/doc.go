@@ -17,8 +17,8 @@
 // There is one Event for each object, reason and device; its count grows with each repetition.
 // It is written at most every 10 s, with the newest message. All Events together are limited to
 // a burst of 25 and one more every 5 s; the rest is counted and dropped. If writing an Event
-// fails, it is repeated for 5 minutes. An Event that is refused for good, or is about a pod that
-// has ended, is given up at once.
+// fails, it is repeated until 5 minutes after it happened last. An Event that is refused for
+// good, or is about a pod that has ended, is given up at once.
 //
 // # Who owns what, what may block
 //

@@ -168,8 +168,12 @@ func (f *following) note(object apiserver.Object, n news, message string) {
 	defer f.mu.Unlock()
 	i := slices.IndexFunc(f.events, func(e *record) bool { return e.key == k })
 	if i < 0 {
-		if len(f.events) >= maxRecords { // the limits keep those that wait far below this
-			f.events = slices.DeleteFunc(f.events, func(e *record) bool { return !e.waits() })
+		if len(f.events) >= maxRecords {
+			f.events = slices.DeleteFunc(f.events, func(e *record) bool { return !e.waits })
+		}
+		if len(f.events) >= maxRecords {
+			f.drop()
+			return
 		}
 		i = len(f.events)
 		f.events = append(f.events, &record{key: k, uid: object.UID, first: now})
@@ -177,23 +181,28 @@ func (f *following) note(object apiserver.Object, n news, message string) {
 	e := f.events[i]
 	e.warning, e.message, e.last = n.warning(), message, now
 	e.count++
-	if e.waits() {
+	if e.waits {
 		return
 	}
 	if f.full.Before(now) {
 		f.full = now
 	}
 	if f.full.Sub(now) > (burst-1)*refill {
-		f.dropped++
-		f.cfg.Count(Dropped)
+		f.drop()
 		return
 	}
 	f.full = f.full.Add(refill)
-	e.queued = now
+	e.waits = true
 	select {
 	case f.poke <- struct{}{}:
 	default:
 	}
+}
+
+// drop counts an Event that is left out.
+func (f *following) drop() {
+	f.dropped++
+	f.cfg.Count(Dropped)
 }
 
 // logDropped logs the number of Events that were left out, if the last such line is old enough.

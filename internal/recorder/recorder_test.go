@@ -308,6 +308,24 @@ func TestManyHolders(t *testing.T) {
 	})
 }
 
+// A message names some pods, and the number of the others.
+func TestVeryManyHolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		var holders []string
+		for i := range 64 {
+			holders = append(holders, fmt.Sprintf("%s/%02d-%s/main", strings.Repeat("n", 63), i, strings.Repeat("p", 250)))
+		}
+		r.hold("3b:00.0", holders...)
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0", "port-ap6"))
+		e := r.Events()[0]
+		if !strings.Contains(e.Message, "07-ppp") || !strings.HasSuffix(e.Message, "p, 56 more hold it and keep running.") || len(e.Message) > 3000 {
+			t.Errorf("message of %d bytes: %q", len(e.Message), e.Message)
+		}
+	})
+}
+
 // A removal without holder is reported only if that is known: without a grace time a device is
 // removed from the list at once, even if it is held.
 func TestRemovedWithoutGrace(t *testing.T) {

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -43,6 +44,10 @@ var texts = map[Reason]struct{ node, pod string }{
 	DeviceReleased: {node: "{device}, which is gone from the node, is held no longer since {since}{after}."},
 }
 
+// maxNamed is the number of pods that a message names. The API server does not limit messages of
+// core/v1.
+const maxNamed = 8
+
 // releasedInPlace is the message if another device stays in the place of the released one.
 const releasedInPlace = "The device that was in the place of {device} is held no longer. What is there now is {health} since {since}."
 
@@ -78,6 +83,9 @@ func (n news) fill(text string, by pods, known bool) string {
 		after = ", after " + n.is.since.Sub(n.was.since).Round(time.Second).String()
 	}
 	names, containers := slices.Sorted(maps.Keys(by)), slices.Concat(slices.Collect(maps.Values(by))...)
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("%d more", more))
+	}
 	nobody, holders := "no other container", "Who holds it is not known."
 	switch {
 	case len(names) == 1:

@@ -36,7 +36,7 @@ type record struct {
 	message     string
 	first, last time.Time
 	count       int
-	queued      time.Time // when it began to wait to be written; zero: it does not wait
+	waits       bool      // to be written
 	due         time.Time // when it may be written
 	failed      bool      // the last attempt to write it failed
 
@@ -45,9 +45,6 @@ type record struct {
 	uid     string // of the object
 	written int    // the count at the API server
 }
-
-// waits reports whether the Event waits to be written.
-func (e *record) waits() bool { return !e.queued.IsZero() }
 
 // Run writes the Events until ctx ends; then it returns nil.
 func (r *Recorder) Run(ctx context.Context) error {
@@ -73,18 +70,18 @@ func (r *Recorder) Run(ctx context.Context) error {
 }
 
 // next returns the next Event to be written. If there is none, it returns nil and the time until
-// there may be one. Events that have waited for too long are given up.
+// there may be one. Events that happened last too long ago are given up.
 func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	wait := time.Duration(math.MaxInt64)
 	for _, e := range r.events {
 		switch {
-		case !e.waits():
-		case now.Sub(e.queued) >= giveUp:
+		case !e.waits:
+		case now.Sub(e.last) >= giveUp:
 			r.about(e).Debug("event given up", event.EventFailed)
 			r.cfg.Count(Failed)
-			e.queued, e.failed = time.Time{}, false
+			e.waits, e.failed = false, false
 		case !e.due.After(now):
 			return e, 0
 		default:
@@ -163,10 +160,8 @@ func (r *Recorder) wrote(w *apiserver.Writer, e *record, err error) time.Duratio
 	case err == nil:
 		r.cfg.Count(Sent)
 		r.about(e).Debug("event written", event.EventRecorded, event.Count(e.written))
-		e.queued, e.due, e.failed = time.Time{}, time.Now().Add(pace), false
-		if e.count > e.written { // it happened again meanwhile
-			e.queued = time.Now()
-		}
+		e.waits = e.count > e.written // it happened again meanwhile
+		e.due, e.failed = time.Now().Add(pace), false
 		r.events = append(r.events, e)
 		w.Passed(!slices.ContainsFunc(r.events, func(e *record) bool { return e.failed }))
 	case e.object.Kind == "Pod" && ended: // the pod, or its namespace

@@ -74,5 +74,7 @@ func (c Change) Line(colour bool) string {
 			details = append(details, d.name+"="+terminal.Escape(d.value))
 		}
 	}
-	return strings.TrimRight(fmt.Sprintf("%s  %-7s  %-*s  %s  %s  %s", c.Time, c.What, idWidth, terminal.Escape(c.ID), health, cmp.Or(terminal.Escape(c.Resource), "-"), strings.Join(details, " ")), " ")
+	id, resource := terminal.Escape(c.ID), cmp.Or(terminal.Escape(c.Resource), "-")
+	line := fmt.Sprintf("%s  %-7s  %-*s  %s  %s  %s", c.Time, c.What, idWidth, id, health, resource, strings.Join(details, " "))
+	return strings.TrimRight(line, " ")
 }

@@ -60,17 +60,23 @@ func credentials(s *scene) {
 	s.install("events=true", "nodeAnnotation=true")
 	s.offers(s.resource, 1, 1)
 	pid := s.daemonPID()
-	old := s.account("token")
+	old, err := s.account("token")
+	s.check(err)
 	s.step("the CA and the key are added: the pod is given both CAs and another token")
 	s.cleanups = append(s.cleanups, func() { s.check(s.UseCredentials(s.ctx, cluster.FirstCredentials)) })
 	s.check(s.UseCredentials(s.ctx, cluster.BothCredentials))
 	await(s, "certificates in ca.crt, and another token", func() ([]any, error) {
-		return []any{strings.Count(s.account("ca.crt"), "BEGIN CERTIFICATE"), s.account("token") != old}, nil
+		ca, err := s.account("ca.crt")
+		if err != nil {
+			return nil, err
+		}
+		token, err := s.account("token")
+		return []any{strings.Count(ca, "BEGIN CERTIFICATE"), token != old}, err
 	}, []any{2, true})
 	s.step("the API server has the new certificate, and accepts no old token")
 	s.check(s.UseCredentials(s.ctx, cluster.NextCredentials))
 	s.step("annotated: followed")
-	_, err := s.Run(s.ctx, "kubectl", "annotate", "--overwrite", "node", cluster.NodeName, modeAnnotation+"=af")
+	_, err = s.Run(s.ctx, "kubectl", "annotate", "--overwrite", "node", cluster.NodeName, modeAnnotation+"=af")
 	s.check(err)
 	s.offers(afResource, 1, 1)
 	s.step("the card breaks: the node is told")
@@ -81,11 +87,12 @@ func credentials(s *scene) {
 	s.logged("api.recovered", nil)
 }
 
-// account returns a file of the service account in the daemon's pod, as its process sees it.
-func (s *scene) account(file string) string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/var/run/secrets/kubernetes.io/serviceaccount/%s", s.daemonPID(), file))
-	s.check(err)
-	return string(text)
+// account returns a file of the service account in the daemon's pod, as its process sees it. It
+// may be missing for a moment while the kubelet replaces the directory.
+func (s *scene) account(file string) (string, error) {
+	dir := fmt.Sprintf("/proc/%d/root/var/run/secrets/kubernetes.io/serviceaccount/", s.daemonPID())
+	text, err := os.ReadFile(dir + file)
+	return string(text), err
 }
 
 // told waits for an Event of the daemon about an object that kubectl describe finds it

@@ -29,13 +29,21 @@ const (
 // files returns the contents of the files pki/now-NAME, as files below pki.
 func (c Credentials) files() map[string][]string {
 	files := map[string][]string{
-		"apiserver.crt": {"apiserver.crt"}, "apiserver.key": {"apiserver.key"}, "ca.crt": {"ca.crt"}, "sa.pub": {"sa.pub"}, "sa.key": {"sa.key"},
+		"apiserver.crt": {"apiserver.crt"},
+		"apiserver.key": {"apiserver.key"},
+		"ca.crt":        {"ca.crt"},
+		"sa.pub":        {"sa.pub"},
+		"sa.key":        {"sa.key"},
 	}
 	if c >= BothCredentials {
-		files["ca.crt"], files["sa.pub"], files["sa.key"] = []string{"ca.crt", "next/ca.crt"}, []string{"sa.pub", "next/sa.pub"}, []string{"next/sa.key"}
+		files["ca.crt"] = []string{"ca.crt", "next/ca.crt"}
+		files["sa.pub"] = []string{"sa.pub", "next/sa.pub"}
+		files["sa.key"] = []string{"next/sa.key"}
 	}
 	if c == NextCredentials {
-		files["apiserver.crt"], files["apiserver.key"], files["sa.pub"] = []string{"next/apiserver.crt"}, []string{"next/apiserver.key"}, []string{"next/sa.pub"}
+		files["apiserver.crt"] = []string{"next/apiserver.crt"}
+		files["apiserver.key"] = []string{"next/apiserver.key"}
+		files["sa.pub"] = []string{"next/sa.pub"}
 	}
 	return files
 }
