@@ -107,10 +107,10 @@ func printFMEs(w io.Writer, rows []fmeRow, asJSON bool) error {
 	if len(rows) == 0 {
 		return printNone(w, "FME")
 	}
-	t := newTable(w)
-	t.line("FME", "CARD", "DRIVER", "INTERFACE", "PORTS")
+	t := terminal.NewTable(w)
+	t.Line("FME", "CARD", "DRIVER", "INTERFACE", "PORTS")
 	for _, r := range rows {
-		t.line(r.FME, r.PCIAddress, r.Driver, cmp.Or(r.InterfaceID, unreadable(r.Error)), strings.Join(r.Ports, ","))
+		t.Line(r.FME, r.PCIAddress, r.Driver, cmp.Or(r.InterfaceID, unreadable(r.Error)), strings.Join(r.Ports, ","))
 	}
 	return t.Flush()
 }
@@ -122,10 +122,10 @@ func printPorts(w io.Writer, rows []portRow, asJSON bool) error {
 	if len(rows) == 0 {
 		return printNone(w, "port")
 	}
-	t := newTable(w)
-	t.line("PORT", "CARD", "NUMBER", "DRIVER", "AFU", "FME", "INTERFACE")
+	t := terminal.NewTable(w)
+	t.Line("PORT", "CARD", "NUMBER", "DRIVER", "AFU", "FME", "INTERFACE")
 	for _, r := range rows {
-		t.line(r.Port, r.PCIAddress, number(r.PortID), r.Driver, r.afu, r.Parent, r.InterfaceID)
+		t.Line(r.Port, r.PCIAddress, number(r.PortID), r.Driver, r.afu, r.Parent, r.InterfaceID)
 	}
 	return t.Flush()
 }
@@ -139,15 +139,15 @@ func printCard(w io.Writer, r cardRow, asJSON bool) error {
 	if asJSON {
 		return terminal.WriteJSON(w, r)
 	}
-	t := newTable(w)
-	t.line("Card", r.PCIAddress)
-	t.line("Driver", r.Driver)
+	t := terminal.NewTable(w)
+	t.Line("Card", r.PCIAddress)
+	t.Line("Driver", r.Driver)
 	if r.FME != nil {
-		t.fme(*r.FME)
+		fmeLines(t, *r.FME)
 	}
 	for _, p := range r.Ports {
 		fmt.Fprintln(t)
-		t.port(p)
+		portLines(t, p)
 	}
 	return t.Flush()
 }
@@ -156,10 +156,10 @@ func printFME(w io.Writer, r fmeRow, asJSON bool) error {
 	if asJSON {
 		return terminal.WriteJSON(w, r)
 	}
-	t := newTable(w)
-	t.line("Card", r.PCIAddress)
-	t.line("Driver", r.Driver)
-	t.fme(r)
+	t := terminal.NewTable(w)
+	t.Line("Card", r.PCIAddress)
+	t.Line("Driver", r.Driver)
+	fmeLines(t, r)
 	return t.Flush()
 }
 
@@ -167,36 +167,36 @@ func printPort(w io.Writer, r portRow, asJSON bool) error {
 	if asJSON {
 		return terminal.WriteJSON(w, r)
 	}
-	t := newTable(w)
-	t.line("Card", r.PCIAddress)
-	t.line("Driver", r.Driver)
-	t.line("FME", r.Parent)
-	t.line("Interface", r.InterfaceID)
-	t.port(r)
+	t := terminal.NewTable(w)
+	t.Line("Card", r.PCIAddress)
+	t.Line("Driver", r.Driver)
+	t.Line("FME", r.Parent)
+	t.Line("Interface", r.InterfaceID)
+	portLines(t, r)
 	return t.Flush()
 }
 
-func (t table) fme(r fmeRow) {
-	t.line("FME", r.FME)
-	t.line("Interface", cmp.Or(r.InterfaceID, unreadable(r.Error)))
-	t.line("Ports", strings.Join(r.Ports, ", "))
-	t.attributes(r.attributes)
+func fmeLines(t terminal.Table, r fmeRow) {
+	t.Line("FME", r.FME)
+	t.Line("Interface", cmp.Or(r.InterfaceID, unreadable(r.Error)))
+	t.Line("Ports", strings.Join(r.Ports, ", "))
+	attributeLines(t, r.attributes)
 }
 
-func (t table) port(r portRow) {
-	t.line("Port", r.Port)
-	t.line("Number", number(r.PortID))
-	t.line("AFU", r.afu)
-	t.attributes(r.attributes)
+func portLines(t terminal.Table, r portRow) {
+	t.Line("Port", r.Port)
+	t.Line("Number", number(r.PortID))
+	t.Line("AFU", r.afu)
+	attributeLines(t, r.attributes)
 }
 
-func (t table) attributes(all []fpga.Attribute) {
+func attributeLines(t terminal.Table, all []fpga.Attribute) {
 	for _, a := range all {
 		value := a.Value
 		if a.Err != nil {
 			value = unreadable(a.Err.Error())
 		}
-		t.line(a.Name, value)
+		t.Line(a.Name, value)
 	}
 }
 

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/programming"
@@ -47,16 +45,16 @@ func rowsOf(entries []programming.Entry) []row {
 }
 
 func printInfo(w io.Writer, b *programming.Bitstream) error {
-	t := newTable(w)
-	t.line("File", b.Path)
-	t.line("Format", b.Format)
-	t.line("Interface", b.InterfaceID)
-	t.line("AFU", b.AFUID)
+	t := terminal.NewTable(w)
+	t.Line("File", b.Path)
+	t.Line("Format", b.Format)
+	t.Line("Interface", b.InterfaceID)
+	t.Line("AFU", b.AFUID)
 	if b.Format == programming.AOCX {
-		t.line("Hash", b.Hash)
-		t.line("Board", b.Board)
+		t.Line("Hash", b.Hash)
+		t.Line("Board", b.Board)
 	}
-	t.line("Size", fmt.Sprintf("%d (%s)", b.Size, size(b.Size)))
+	t.Line("Size", fmt.Sprintf("%d (%s)", b.Size, size(b.Size)))
 	return t.Flush()
 }
 
@@ -79,11 +77,11 @@ func printList(w io.Writer, store string, entries []programming.Entry) error {
 		_, err := fmt.Fprintf(w, "no bitstreams in %s\n", terminal.Escape(store))
 		return err
 	}
-	t := newTable(w)
-	t.line("INTERFACE", "AFU OR HASH", "FORMAT", "SIZE", "BOARD")
+	t := terminal.NewTable(w)
+	t.Line("INTERFACE", "AFU OR HASH", "FORMAT", "SIZE", "BOARD")
 	for _, e := range entries {
 		if b := e.Bitstream; e.Err == nil {
-			t.line(b.InterfaceID, b.ID(), b.Format, size(b.Size), b.Board)
+			t.Line(b.InterfaceID, b.ID(), b.Format, size(b.Size), b.Board)
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -97,24 +95,6 @@ func printList(w io.Writer, store string, entries []programming.Entry) error {
 		}
 	}
 	return nil
-}
-
-// table aligns cells in columns.
-type table struct{ *tabwriter.Writer }
-
-func newTable(w io.Writer) table {
-	return table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-}
-
-// line writes a line. Cells are escaped because file names and boards may be anything.
-func (t table) line(cells ...string) {
-	for i, cell := range cells {
-		if i > 0 {
-			fmt.Fprint(t, "\t")
-		}
-		fmt.Fprint(t, cmp.Or(terminal.Escape(cell), "-"))
-	}
-	fmt.Fprintln(t)
 }
 
 func size(n int64) string {

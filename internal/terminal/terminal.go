@@ -1,14 +1,16 @@
-// Package terminal escapes text of foreign origin, so that a terminal that shows it takes
-// none of it for a command. It owns no state.
+// Package terminal prints text and tables. It escapes text of foreign origin, so that a terminal
+// that shows it takes none of it for a command. It owns no state.
 package terminal
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
+	"text/tabwriter"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -93,4 +95,42 @@ func WriteJSON(w io.Writer, v any) error {
 	}
 	_, err = w.Write(b)
 	return err
+}
+
+// These are ANSI escape codes.
+const (
+	Red    = "\x1b[31m"
+	Green  = "\x1b[32m"
+	Yellow = "\x1b[33m"
+	Usual  = "\x1b[39m" // the terminal's own colour
+	Plain  = "\x1b[0m"  // ends a colour
+)
+
+// Table prints lines whose columns are aligned when Flush is called.
+type Table struct {
+	*tabwriter.Writer
+	// Colour returns the colour of a cell, such as [Red], or "" in a column without colours. In
+	// a column with colours each cell has one, because a tabwriter counts the codes as text.
+	// Nil: there are no colours.
+	Colour func(column int, cell string) string
+}
+
+// NewTable returns a table without colours that is printed to w.
+func NewTable(w io.Writer) Table { return Table{Writer: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
+
+// Line adds a line. It escapes the cells; an empty one is shown as "-".
+func (t Table) Line(cells ...string) {
+	for i, cell := range cells {
+		text := cmp.Or(Escape(cell), "-")
+		if t.Colour != nil {
+			if colour := t.Colour(i, cell); colour != "" {
+				text = colour + text + Plain
+			}
+		}
+		if i > 0 {
+			text = "\t" + text
+		}
+		fmt.Fprint(t, text)
+	}
+	fmt.Fprintln(t)
 }

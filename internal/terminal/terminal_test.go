@@ -55,3 +55,31 @@ func FuzzAppendJSON(f *testing.F) {
 		}
 	})
 }
+
+func TestTable(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		colour func(int, string) string
+		want   string
+	}{
+		{"plain", nil, "ID  HEALTH      NODE\n3b  healthy     -\n5e  bad\\x1b[1m  é\n"},
+		{"coloured", func(column int, cell string) string {
+			return map[string]string{"HEALTH": terminal.Usual, "healthy": terminal.Green, "bad\x1b[1m": terminal.Red}[cell]
+		}, "ID  \x1b[39mHEALTH\x1b[0m      NODE\n3b  \x1b[32mhealthy\x1b[0m     -\n5e  \x1b[31mbad\\x1b[1m\x1b[0m  é\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out strings.Builder
+			table := terminal.NewTable(&out)
+			table.Colour = test.colour
+			table.Line("ID", "HEALTH", "NODE")
+			table.Line("3b", "healthy", "")
+			table.Line("5e", "bad\x1b[1m", "é")
+			if err := table.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if out.String() != test.want {
+				t.Errorf("table:\n%q, want\n%q", out.String(), test.want)
+			}
+		})
+	}
+}

@@ -131,7 +131,7 @@ func picture(lines []string) string {
 	fmt.Fprintf(&b, `<rect x="0.5" y="0.5" width="%d" height="%d" rx="8" fill="#0d1117" stroke="#6e7681"/>`+"\n", w-1, h-1)
 	b.WriteString(`<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,DejaVu Sans Mono,monospace" font-size="12"` +
 		` fill="#e6edf3" xml:space="preserve">` + "\n")
-	styles := map[string]string{"31": `fill="#ff7b72"`, "32": `fill="#56d364"`, "33": `fill="#e3b341"`, "1": `font-weight="bold"`}
+	styles := map[string]string{"31": `fill="#ff7b72"`, "32": `fill="#56d364"`, "33": `fill="#e3b341"`, "39": `fill="#e6edf3"`, "1": `font-weight="bold"`}
 	for i, l := range lines {
 		if l == "" {
 			continue

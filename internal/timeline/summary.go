@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
@@ -149,33 +148,35 @@ func (m Milliseconds) cell() string {
 	return string(appendDuration(nil, time.Duration(m)))
 }
 
-// printTable writes an empty line, a heading and rows, of which there may be none. It
-// leaves out columns without text. It aligns columns by hand, because text/tabwriter
-// would count the colours.
+// printTable writes an empty line, a heading and rows, of which there may be none. It leaves out
+// columns without text.
 func printTable(w io.Writer, table [][]string, colour bool) {
 	if len(table) == 1 {
 		return
 	}
-	widths := make([]int, len(table[0]))
-	for column := range widths {
-		if slices.ContainsFunc(table[1:], func(row []string) bool { return row[column] != "" }) {
-			for _, row := range table {
-				row[column] = cmp.Or(terminal.Escape(row[column]), "-")
-				widths[column] = max(widths[column], utf8.RuneCountInString(row[column]))
+	t := terminal.NewTable(w)
+	var lines [][]string
+	for _, row := range table {
+		var cells []string
+		for column, cell := range row {
+			if slices.ContainsFunc(table[1:], func(row []string) bool { return row[column] != "" }) {
+				cells = append(cells, cell)
 			}
+		}
+		lines = append(lines, cells)
+	}
+	if coloured := slices.Index(lines[0], "LAST"); colour && coloured >= 0 {
+		t.Colour = func(column int, cell string) string {
+			if column != coloured {
+				return ""
+			}
+			state, _, _ := strings.Cut(cell, ",")
+			return cmp.Or(stateColours[state], terminal.Usual)
 		}
 	}
 	fmt.Fprintln(w)
-	for _, row := range table {
-		line := ""
-		for column, cell := range row {
-			if widths[column] == 0 {
-				continue
-			}
-			state, _, _ := strings.Cut(cell, ",")
-			padded := fmt.Sprintf("%-*s  ", widths[column], cell)
-			line += string(appendPainted(nil, colour, stateColours[state], padded))
-		}
-		fmt.Fprintln(w, strings.TrimRight(line, " "))
+	for _, line := range lines {
+		t.Line(line...)
 	}
+	t.Flush()
 }

@@ -36,9 +36,9 @@ func (p *printer) line(l *line) []byte {
 	p.column(cmp.Or(l.text("device"), l.text("resource"), l.text("pci"), "-"), subjectWidth)
 	switch {
 	case l.level >= zapcore.ErrorLevel:
-		p.paint(red, " ! ")
+		p.paint(terminal.Red, " ! ")
 	case l.level == zapcore.WarnLevel:
-		p.paint(yellow, " ! ")
+		p.paint(terminal.Yellow, " ! ")
 	default:
 		p.buf = append(p.buf, "   "...)
 	}
@@ -65,7 +65,7 @@ func (p *printer) phrase(l *line, phrase string) {
 	text, asides, _ := strings.Cut(phrase, " | ")
 	for _, state := range []string{"gone", "held"} {
 		if rest, ok := strings.CutPrefix(text, state); ok {
-			p.paint(red, state)
+			p.paint(terminal.Red, state)
 			text = rest
 		}
 	}
@@ -231,23 +231,16 @@ func (p *printer) text(text string) {
 	p.buf = append(terminal.AppendText(p.buf, []byte(text[:end])), "…"...)
 }
 
-const (
-	red    = "\x1b[31m"
-	green  = "\x1b[32m"
-	yellow = "\x1b[33m"
-	plain  = "\x1b[0m"
-)
-
 // stateColours are the colours of the states of devices.
-var stateColours = map[string]string{"healthy": green, "degraded": yellow, "unhealthy": red, gone: red}
+var stateColours = map[string]string{
+	"healthy": terminal.Green, "degraded": terminal.Yellow, "unhealthy": terminal.Red, gone: terminal.Red,
+}
 
-func (p *printer) paint(colour, text string) { p.buf = appendPainted(p.buf, p.colour, colour, text) }
-
-func appendPainted(b []byte, wanted bool, colour, text string) []byte {
-	if !wanted || colour == "" {
-		return append(b, text...)
+func (p *printer) paint(colour, text string) {
+	if p.colour && colour != "" {
+		text = colour + text + terminal.Plain
 	}
-	return append(append(append(b, colour...), text...), plain...)
+	p.buf = append(p.buf, text...)
 }
 
 // count returns a number of things.

@@ -61,7 +61,7 @@ func (c Change) Line(colour bool) string {
 	case c.What == "removed":
 		health = fmt.Sprintf("%-9s", "-")
 	case colour:
-		health = paint(c.Health, health)
+		health = colourOf(c.Health) + health + terminal.Plain
 	}
 	details := []string{}
 	for _, d := range []struct{ name, value string }{

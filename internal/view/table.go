@@ -1,12 +1,10 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"go.yaml.in/yaml/v3"
 
@@ -76,48 +74,45 @@ func optional(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// printTable prints a heading and a line for each row. For text/tabwriter colour codes have a width,
-// so all cells of a coloured column have codes of the same length, also its title.
+// printTable prints a heading and a line for each row.
 func printTable(w io.Writer, rows []Row, columns []column, colour bool) error {
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(w, "no devices")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(health string, cell func(column) string) {
-		cells := make([]string, len(columns))
-		for i, c := range columns {
-			cells[i] = cell(c)
-			if colour && c.title == "HEALTH" {
-				cells[i] = paint(health, cells[i])
+	t := terminal.NewTable(w)
+	if colour {
+		t.Colour = func(i int, cell string) string {
+			switch {
+			case columns[i].title != "HEALTH":
+				return ""
+			case cell == "HEALTH":
+				return terminal.Usual
 			}
+			return colourOf(cell)
 		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
-	line("", func(c column) string { return c.title })
+	cells := make([]string, len(columns))
+	for i, c := range columns {
+		cells[i] = c.title
+	}
+	t.Line(cells...)
 	for _, r := range rows {
-		line(r.Health, func(c column) string { return c.text(r) })
+		for i, c := range columns {
+			cells[i] = c.cell(r)
+		}
+		t.Line(cells...)
 	}
 	return t.Flush()
 }
 
-// text returns the cell as it is shown. It is escaped because names come from the kubelet
-// and the kernel.
-func (c column) text(r Row) string {
-	return cmp.Or(terminal.Escape(c.cell(r)), "-")
-}
-
-// paint colours text for a health on a terminal, or gives it the terminal's own colour if the
-// health is "".
-func paint(health, text string) string {
-	colour := "31"
+// colourOf returns the colour of a health.
+func colourOf(health string) string {
 	switch health {
-	case "":
-		colour = "39"
 	case "healthy":
-		colour = "32"
+		return terminal.Green
 	case "degraded":
-		colour = "33"
+		return terminal.Yellow
 	}
-	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+	return terminal.Red
 }

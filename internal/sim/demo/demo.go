@@ -11,6 +11,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/server/peers"
 )
 
@@ -131,18 +132,18 @@ func (s *stage) one(ctx context.Context, step step) error {
 	defer cancel()
 	begin := time.Now()
 	if err := step.do(ctx); err != nil {
-		s.print(step.what, "-", s.paint(red, "not done: "+err.Error()))
+		s.print(step.what, "-", s.paint(terminal.Red, "not done: "+err.Error()))
 		return err
 	}
 	told, at, err := step.seen(ctx)
 	if err != nil {
-		s.print(step.what, "-", s.paint(red, "not seen: "+told))
+		s.print(step.what, "-", s.paint(terminal.Red, "not seen: "+told))
 		return err
 	}
 	took := at.Sub(begin)
 	if took < step.least {
 		err = fmt.Errorf("told after %s, before it had held for %s", took, step.least)
-		s.print(step.what, "-", s.paint(red, "not seen: "+err.Error()))
+		s.print(step.what, "-", s.paint(terminal.Red, "not seen: "+err.Error()))
 		return err
 	}
 	s.print(step.what, fmt.Sprintf("%.2f ms", float64(took)/1e6), told)

@@ -10,6 +10,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
 // step is one thing that happens, and what the kubelet must be told of it.
@@ -147,23 +148,18 @@ func (s *stage) describe(devices []simkubelet.Device) string {
 	}
 	var parts []string
 	for _, d := range devices {
-		word, colour := "Healthy", green
+		word, colour := "Healthy", terminal.Green
 		if !d.Healthy {
-			word, colour = "Unhealthy", red
+			word, colour = "Unhealthy", terminal.Red
 		}
 		parts = append(parts, d.ID+" "+s.paint(colour, word))
 	}
 	return strings.Join(parts, "  ")
 }
 
-const (
-	red   = "\x1b[31m"
-	green = "\x1b[32m"
-)
-
 func (s *stage) paint(colour, text string) string {
 	if !s.Colour {
 		return text
 	}
-	return colour + text + "\x1b[0m"
+	return colour + text + terminal.Plain
 }
