@@ -38,7 +38,7 @@ func TestFreePortMoves(t *testing.T) {
 	d.reprogram(cardB.AFUID)
 	d.awaitOffers("another AFU", moved)
 	d.awaitLine("device.identity", "resource", afAa, afAb)
-	d.awaitRefused("it has moved", afAa, "3b:00.0-p1", "gone")
+	d.awaitRefused("it has moved", afAa, "3b:00.0-p1", "not listed")
 	if _, err := d.kubelet.Allocate(t.Context(), afAb, "3b:00.0-p1"); err != nil {
 		t.Errorf("Allocate of the new resource: %v", err)
 	}
