@@ -63,8 +63,8 @@ fuzz: ## fuzz every parser for FUZZTIME (10s)
 	@test/fuzz.sh $(FUZZTIME)
 	@cd operator && ../test/fuzz.sh $(FUZZTIME)
 
-bench: build-plugin ## measure latency, cost, memory, size: the table of the README
-	@go run ./test/bench $(BINARY)
+bench: build-plugin ## measure latency, cost, memory, size: the table of the README (ROWS=pattern)
+	@go run ./test/bench $(BINARY) '$(ROWS)'
 
 build-operator: ## build accelerator-operator only: minutes, the first time
 	cd operator && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...

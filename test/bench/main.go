@@ -14,13 +14,18 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: bench BINARY")
+	if len(os.Args) != 2 && len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: bench BINARY [REGEXP of the measurements to make]")
+		os.Exit(2)
+	}
+	wanted, err := regexp.Compile(strings.Join(os.Args[2:], ""))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Args[1]); err != nil {
+	if err := run(ctx, os.Args[1], wanted); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -29,7 +34,7 @@ func main() {
 // row is one line of the table.
 type row struct{ what, measured, aim string }
 
-func run(ctx context.Context, binary string) error {
+func run(ctx context.Context, binary string, wanted *regexp.Regexp) error {
 	var table []row
 	for _, measure := range []struct {
 		progress string
@@ -46,6 +51,9 @@ func run(ctx context.Context, binary string) error {
 		{"what the log adds", telling},
 		{"admission, 20 s", admission},
 	} {
+		if !wanted.MatchString(measure.progress) {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "measuring %s ...\n", measure.progress)
 		rows, err := measure.do(ctx, binary)
 		if err != nil {
