@@ -28,7 +28,7 @@ type Event struct {
 	Count int
 }
 
-// String returns what kubectl shows of an Event, and its namespace.
+// String returns the columns of an Event that kubectl shows, and its namespace.
 func (e Event) String() string {
 	return strings.Join([]string{
 		e.Metadata.Namespace, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, e.InvolvedObject.UID,
@@ -55,10 +55,10 @@ func (s *Server) DeleteNamespace(name string) { s.edit(func() { s.gone[name] = t
 // ExpireEvents removes all Events, as an API server does after an hour.
 func (s *Server) ExpireEvents() { s.edit(func() { s.events = nil }) }
 
-// Deaf makes a server that creates Events and does not answer.
+// Deaf makes the server create Events without answering.
 func (s *Server) Deaf(deaf bool) { s.edit(func() { s.deaf = deaf }) }
 
-// Events returns the existing ones, in the order in which they were created.
+// Events returns the existing Events in the order in which they were created.
 func (s *Server) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
