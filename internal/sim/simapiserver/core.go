@@ -111,12 +111,14 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, namespace string
 	case s.ending[namespace]:
 		write(w, http.StatusForbidden, fields{
 			"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": http.StatusForbidden, "reason": "Forbidden",
-			"message": "events is forbidden: unable to create new content in namespace " + namespace + " because it is being terminated",
+			"message": "events is forbidden: unable to create new content in namespace " + namespace +
+				" because it is being terminated",
 			"details": fields{"kind": "events", "causes": []fields{{
 				"reason": "NamespaceTerminating", "message": "namespace " + namespace + " is being terminated", "field": "metadata.namespace",
 			}}},
 		})
-	case m.Namespace != namespace, m.Name == "", len(m.Name) > 253, strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "":
+	case m.Namespace != namespace, m.Name == "", len(m.Name) > 253,
+		strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "":
 		Refuse(w, http.StatusUnprocessableEntity, `Event "`+m.Name+`" is invalid: metadata`)
 	case e.InvolvedObject.Namespace != namespace && (e.InvolvedObject.Namespace != "" || namespace != "default"):
 		Refuse(w, http.StatusUnprocessableEntity, `Event "`+m.Name+`" is invalid: involvedObject.namespace: does not match event.namespace`)
@@ -133,7 +135,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, namespace string
 
 // event returns an Event of s, or nil.
 func (s *Server) event(namespace, name string) *Event {
-	i := slices.IndexFunc(s.events, func(e Event) bool { return e.Metadata.Namespace == namespace && e.Metadata.Name == name })
+	i := slices.IndexFunc(s.events, func(e Event) bool {
+		return e.Metadata.Namespace == namespace && e.Metadata.Name == name
+	})
 	if i < 0 {
 		return nil
 	}

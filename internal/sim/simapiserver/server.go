@@ -241,7 +241,8 @@ type fields map[string]any
 func (n node) object(name string) fields {
 	return fields{
 		"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-		"metadata": fields{"name": name, "uid": n.uid, "resourceVersion": strconv.Itoa(n.version), "annotations": n.annotations},
+		"metadata": fields{"name": name, "uid": n.uid, "resourceVersion": strconv.Itoa(n.version),
+			"annotations": n.annotations},
 	}
 }
 
