@@ -54,7 +54,8 @@ func (i *injection) want(resources []offer.Resource) {
 			}
 			device := cdi.Device{ID: d.ID, Nodes: nodes}
 			if i.hook != nil && d.ProgramAtStart {
-				device.Hook = &cdi.Hook{Path: i.hook.Path, Args: slices.Concat([]string{"accelerator-fpga", "hook", "--device", d.ID}, i.hook.Args)}
+				args := []string{"accelerator-fpga", "hook", "--device", d.ID}
+				device.Hook = &cdi.Hook{Path: i.hook.Path, Args: slices.Concat(args, i.hook.Args)}
 			}
 			devices = append(devices, device)
 		}

@@ -36,5 +36,6 @@ func (f filter) match(ev *uevent) (Hint, bool) {
 // gaveUp reports whether the kernel could not recover a PCI device from an error
 // (pci_uevent_ers, drivers/pci/pci-driver.c).
 func gaveUp(ev *uevent) bool {
-	return string(ev.env.errorEvent) == "FAILED_RECOVERY" && string(ev.env.subsystem) == "pci" && string(ev.action) == "change"
+	return string(ev.env.errorEvent) == "FAILED_RECOVERY" &&
+		string(ev.env.subsystem) == "pci" && string(ev.action) == "change"
 }

@@ -48,7 +48,8 @@ soon. Fails if something was not told.`,
 			}, demoDaemon(cfg)))
 		},
 	}
-	cmd.Flags().BoolVar(&interactive, "interactive", false, "keep the node afterwards, and show what the kubelet is told, until interrupted")
+	cmd.Flags().BoolVar(&interactive, "interactive", false,
+		"keep the node afterwards, and show what the kubelet is told, until interrupted")
 	return cmd
 }
 

@@ -77,7 +77,8 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 	}
 	// If unknown holders were printed as none, a user might pull a card that a pod uses.
 	if unknown != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(unknown, fs.ErrNotExist)) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %s\n", terminal.Escape(unknown.Error()))
+		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %s\n",
+			terminal.Escape(unknown.Error()))
 	}
 	rows := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}.Rows()
 	if err := view.Print(cmd.OutOrStdout(), rows, format, terminal.Is(cmd.OutOrStdout())); err != nil {

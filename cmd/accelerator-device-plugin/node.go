@@ -59,7 +59,9 @@ func signals(cfg config.Config) (all inventory.Signals) {
 }
 
 func policyOf(cfg config.Config) offer.Policy {
-	return offer.Policy{Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources}
+	return offer.Policy{
+		Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources,
+	}
 }
 
 // node is the watcher and the inventory of a node.
@@ -76,7 +78,9 @@ func openNode(cfg config.Config, watched inventory.Config, watcherLog, inventory
 		return nil, err
 	}
 	s := signals(cfg)
-	w := watcher.New(watcher.Config{Host: host, Subsystems: s.Subsystems, Nodes: s.Nodes, Metrics: watched.Metrics}, watcherLog)
+	w := watcher.New(watcher.Config{
+		Host: host, Subsystems: s.Subsystems, Nodes: s.Nodes, Metrics: watched.Metrics,
+	}, watcherLog)
 	return &node{watcher: w, inventory: inventory.New(watched, host, inventoryLog)}, nil
 }
 

@@ -46,8 +46,10 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	if loader.IsSet("accel-nbunits") && cfg.Mode != offer.Pool {
 		log.Warn("setting has no effect in this mode", event.ConfigNotice, event.Flag("accel-nbunits"), event.Mode(cfg.Mode))
 	}
-	if annotated := cfg.NodeName != "" && cfg.NodeAnnotation; cfg.ProgrammingHook != "" && cfg.Mode != offer.Region && !annotated {
-		log.Warn("setting has no effect in this mode", event.ConfigNotice, event.Flag("programming-hook"), event.Mode(cfg.Mode))
+	annotated := cfg.NodeName != "" && cfg.NodeAnnotation
+	if cfg.ProgrammingHook != "" && cfg.Mode != offer.Region && !annotated {
+		log.Warn("setting has no effect in this mode", event.ConfigNotice,
+			event.Flag("programming-hook"), event.Mode(cfg.Mode))
 	}
 	hangups, toggles := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -87,7 +89,8 @@ type service struct {
 
 // live runs the daemon until ctx ends, and logs its beginning and its end.
 func (s *service) live(ctx context.Context, log *daemonLog) error {
-	s.log.Info("daemon started", event.DaemonStarted, event.Version(buildVersion()), event.PID(os.Getpid()), event.Mode(s.cfg.Mode), event.Node(s.cfg.NodeName))
+	s.log.Info("daemon started", event.DaemonStarted, event.Version(buildVersion()),
+		event.PID(os.Getpid()), event.Mode(s.cfg.Mode), event.Node(s.cfg.NodeName))
 	err := s.serve(ctx)
 	log.endCounts()
 	if err != nil {
@@ -176,7 +179,9 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		s.timing(&watched, &settings)
 	}
 	owned := &ownership{policy: policyOf(cfg)}
-	source := holderSource{socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: owned.owns, given: settings.Allocations}
+	source := holderSource{
+		socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: owned.owns, given: settings.Allocations,
+	}
 	watched.Holders, watched.Record = source.ask, source.record()
 	node, err := openNode(cfg, watched, log, log)
 	if err != nil {

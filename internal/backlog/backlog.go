@@ -17,7 +17,7 @@ const (
 	// size bounds the bytes of the lines that wait: some 3000 lines.
 	size = 1 << 20
 	// flushTimeout bounds the time for which the process, when it ends, waits for a reader
-	// that has stalled. A pipe takes 64 KiB at once, so a reader that is alive causes no wait.
+	// that has stalled. A pipe takes 64 KiB at once, so a reader that reads causes no wait.
 	flushTimeout = 500 * time.Millisecond
 )
 
@@ -112,8 +112,8 @@ type queue struct {
 
 	// The rest belongs to run.
 	lost gap   // dropped, and not reported by a line yet
-	err  error // of the last write that failed since the last report; nil: none did
-	torn bool  // the last line was written in part
+	err  error // of the last failed write since the last report, or nil
+	torn bool  // only a part of the last line was written
 }
 
 // line is a line of the log, or stands for lines that were dropped, or for a flush.
@@ -124,8 +124,8 @@ type line struct {
 	written chan struct{} // closed when the lines before it are written
 }
 
-// add adds a line, or drops it. After the first line that does not fit all are dropped until
-// run takes the lines that wait.
+// add adds a line, or drops it. After the first line that does not fit, it drops all lines until run
+// takes the lines that wait.
 func (q *queue) add(l line) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,7 +9,7 @@
 // A line that does not fit into the queue is dropped, and so is every line after it
 // until the goroutine takes the queue over. So the newest lines are dropped, not the
 // oldest: the log keeps the beginning of the trouble, the gap is at one place, and a
-// line log.dropped stands there. The present state is known without the log, from the
+// line log.dropped stands there. The present state can be read without the log, from the
 // kubelet, /devices and the metrics.
 //
 // A line that cannot be written, to a full disk or a closed pipe, is dropped too. A line
@@ -23,7 +23,7 @@
 // # A crash
 //
 // When a goroutine panics, the Go runtime stops all others, and lines that are
-// not written yet are lost: those of the last 0.1 ms or so if the reader is alive,
+// not written yet are lost: those of about the last 0.1 ms if the reader does not stall,
 // because the writer runs as soon as a processor is free. Deferred functions run before
 // that, so a goroutine that defers [FlushOnPanic] loses no line by its panic. The daemon's
 // long-lived goroutines defer it, and so do those that parse foreign input: sysfs, uevents,

@@ -76,11 +76,11 @@ func Defaults() (c Config) {
 	return c
 }
 
-// configFlag is the flag that is no key: a file does not name another one.
+// configFlag is the flag without a key: a file cannot name another file.
 const configFlag = "config"
 
-// settings sets c to the defaults, and returns the table of all settings: a flag for each, by
-// which c is changed.
+// settings sets c to the defaults, and returns the table of all settings: one flag for each, which
+// sets the field of c.
 func settings(c *Config) *pflag.FlagSet {
 	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	fs.Var(of(&c.SysfsRoot, "/sys", path), "sysfs-root", "root of the sysfs tree")

@@ -1,5 +1,5 @@
-// Package config has the daemon's settings: their defaults, what they may be, and where their
-// values come from.
+// Package config has the daemon's settings: their defaults, their allowed values, and the sources of
+// their values.
 //
 // Every setting has a flag (--resync-interval), an environment variable
 // (ACCELERATOR_RESYNC_INTERVAL) and a key in the YAML file (resyncInterval). Flags win over

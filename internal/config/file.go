@@ -17,10 +17,10 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// file is a YAML file. It is read as nodes and not into a struct, for three reasons: a value is
-// what is written, as in flags and variables, and not what YAML takes it for (1e10 may be four
-// digits); a value goes through the check of its flag; and errors of the library name types of
-// Go where these name what is allowed.
+// file is a YAML file. It is read as nodes and not into a struct, for three reasons: the text of a
+// value counts, as in flags and variables, and not its YAML type (1e10 may be four hex digits); a
+// value goes through the check of its flag; and the library's errors name Go types, while these
+// errors name the allowed values.
 //
 // Reading goes on after an error, so that an administrator gets all of them at once.
 type file struct {
@@ -28,8 +28,8 @@ type file struct {
 	errs []error
 }
 
-// readFile reads c.File into c. What is changed in set stays, and is checked in the file all
-// the same.
+// readFile reads c.File into c. Settings that are changed in set keep their values; their values in
+// the file are checked, too.
 func (c *Config) readFile(set *pflag.FlagSet, v Vocabulary) error {
 	root, err := document(c.File)
 	if err != nil || isNull(root) {
@@ -195,12 +195,12 @@ func (f *file) errorf(n *yaml.Node, format string, args ...any) {
 	f.errs = append(f.errs, fmt.Errorf("%s:%d: %s", f.name, n.Line, text))
 }
 
-// refuse adds an error about n: it is not what is wanted.
+// refuse adds an error: n was found, and something else is wanted.
 func (f *file) refuse(n *yaml.Node, where, want string) {
 	f.errorf(n, "%s: found %s, want %s", where, found(n), want)
 }
 
-// value sets a variable to what is written, and reports whether it could.
+// value sets a variable to the value in the file, and reports whether the value is valid.
 func (f *file) value(where string, n *yaml.Node, to pflag.Value) bool {
 	if n.Kind != yaml.ScalarNode || isNull(n) {
 		f.refuse(n, where, "one value")
@@ -213,8 +213,8 @@ func (f *file) value(where string, n *yaml.Node, to pflag.Value) bool {
 	return err == nil
 }
 
-// list calls take for each item of a list. Nothing at all is an empty list, here and in a
-// mapping: it is left when the last item is removed.
+// list calls take for each item of a list. A key without a value is an empty list, or an empty
+// mapping: that is how a file looks after its last item was removed.
 func (f *file) list(where string, n *yaml.Node, want string, take func(*yaml.Node)) {
 	if n.Kind != yaml.SequenceNode && !isNull(n) {
 		f.refuse(n, where, want)
@@ -229,8 +229,8 @@ func (f *file) list(where string, n *yaml.Node, want string, take func(*yaml.Nod
 // the value with the line of the key.
 type fields map[string]func(where string, n *yaml.Node)
 
-// allowed returns the keys for an error about this one, or about none. Reasons have too many values
-// for a message: those of the reason in the key are in it, if it has one.
+// allowed returns the allowed keys for an error about this key, or about a missing one. Of the many
+// values of reasons, it returns only those of the reason in the key.
 func (known fields) allowed(key string) string {
 	reason, _, _ := strings.Cut(key, "=")
 	var keys []string
@@ -255,7 +255,7 @@ func (f *file) mapping(where string, n *yaml.Node, known fields, required ...str
 		key := n.Content[i]
 		read, ok := known[key.Value]
 		switch path := strings.TrimPrefix(where+"."+key.Value, "."); {
-		case key.Kind != yaml.ScalarNode: // an alias would be its own name, and not that of its anchor
+		case key.Kind != yaml.ScalarNode: // the value of an alias would be its name, not its anchor's value
 			f.refuse(key, where, "a word as a key")
 		case !ok:
 			f.errorf(key, "%s: found the key %q, want one of %s", where, key.Value, known.allowed(key.Value))
@@ -273,8 +273,8 @@ func (f *file) mapping(where string, n *yaml.Node, known fields, required ...str
 	}
 }
 
-// resolve returns what an alias stands for, or the node itself, as if it were on that line. An
-// alias cannot stand for another one.
+// resolve returns the target of an alias, or the node itself, with this line number. The target cannot
+// be an alias.
 func resolve(n *yaml.Node, line int) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -286,7 +286,7 @@ func resolve(n *yaml.Node, line int) *yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n.IsZero() || n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// found returns what a node is, for errors.
+// found describes a node for errors.
 func found(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode && len(n.Content) == 0:

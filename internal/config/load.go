@@ -32,8 +32,8 @@ func New(v Vocabulary) *Loader {
 	return l
 }
 
-// AddFlags adds a flag for each setting to fs. Every command has them all, so that a command
-// line can be carried from one to the other.
+// AddFlags adds a flag for each setting to fs. Every command has all of them, so that a user can
+// use the same flags with each command.
 func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
 
 // IsSet reports whether a setting, by the name of its flag, was given a value.
@@ -88,8 +88,8 @@ func (l *Loader) Again() (Config, []string, error) {
 	return config, differing, nil
 }
 
-// read returns a new configuration: defaults, the file over them, and over that what flags and
-// variables have given.
+// read returns a new configuration: defaults, overruled by the file, overruled by flags and
+// variables.
 func (l *Loader) read() (c Config, set *pflag.FlagSet, err error) {
 	set = settings(&c)
 	c.File = l.Config.File

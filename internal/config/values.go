@@ -17,8 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/names"
 )
 
-// kind is a kind of values: its name in the help, and how it is read from text. An error says
-// what is wanted.
+// kind is a kind of values: its name in the help, and the function that parses it. The error of
+// parse has the allowed values.
 type kind[T any] struct {
 	name  string
 	parse func(string) (T, error)
@@ -53,7 +53,7 @@ func (v value[T]) String() string {
 
 func (v value[T]) Type() string { return v.name }
 
-// text returns a kind of the texts that ok reports true for.
+// text returns a kind whose values are the texts for which ok returns true.
 func text(name, want string, ok func(string) bool) kind[string] {
 	return kind[string]{name, func(s string) (string, error) {
 		if !ok(s) {
@@ -63,7 +63,7 @@ func text(name, want string, ok func(string) bool) kind[string] {
 	}}
 }
 
-// optional returns a kind that has the empty text, too.
+// optional returns a kind that also accepts the empty text.
 func optional(k kind[string]) kind[string] {
 	return kind[string]{k.name, func(s string) (string, error) {
 		if s == "" {
@@ -113,7 +113,7 @@ var hostPort = text("host:port", "host:port with a port from 0 to 65535, such as
 
 var resourceName = name("domain/name", "DOMAIN/NAME, such as example.com/nlb", names.Validate)
 
-// name returns a kind of names, with a check that does not say first what is wanted.
+// name returns a kind of names. check returns an error without the form of a name.
 func name(kindOf, want string, check func(string) error) kind[string] {
 	return kind[string]{kindOf, func(s string) (string, error) {
 		if err := check(s); err != nil {

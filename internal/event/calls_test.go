@@ -90,7 +90,7 @@ func readDeclarations(t *testing.T) *declarations {
 		return all
 	}
 	d := &declarations{events: map[string]event.Event{}, fields: map[string]string{}}
-	for name, text := range match("event.go", `(?m)^\t(\w+)\s+= name\("(.+)"\)`) {
+	for name, text := range match("names.go", `(?m)^\t(\w+)\s+= name\("(.+)"\)`) {
 		i := slices.IndexFunc(event.Events(), func(e event.Event) bool { return e.Name == text })
 		if i < 0 {
 			t.Fatalf("event %s is not in the catalogue", text)

@@ -11,17 +11,17 @@ import (
 // Event is one kind of line.
 type Event struct {
 	Name   string
-	Part   string  // what it is about: the heading of its table
-	Levels []Level // that it may have
-	When   string  // it is logged
-	Must   []Field // that each line has beside the common ones
-	May    []Field // that a line may have
+	Part   string  // heading of its table
+	Levels []Level // the levels that its lines may have
+	When   string  // when it is logged
+	Must   []Field // fields of each line, beside the common ones
+	May    []Field // fields that a line may have
 }
 
-// Level is one that an event may have.
+// Level is a level that lines of an event may have.
 type Level struct {
 	zapcore.Level
-	When string // it has this one; "": as a rule, or where nothing is said of the others
+	When string // when a line has this level; "": in all other cases
 }
 
 var (

@@ -15,7 +15,7 @@ type Field struct {
 	Means string
 }
 
-// Type is what a field's value is, in the words of JSON.
+// Type is the JSON type of a field's value.
 type Type string
 
 // Types of fields.
@@ -28,15 +28,15 @@ const (
 
 const milliseconds = "ms"
 
-// The fields. A text or list that is empty is left out, but for those that say so.
+// The fields. An empty text or list is left out unless its description says otherwise.
 var (
 	action      = Field{"action", Text, "", "of a uevent: `add`, `remove`, `change` …; of inotify: `CREATE`, `REMOVE` …"}
-	address     = Field{"address", Text, "", "where somebody listens: `HOST:PORT`, or the API server's URL"}
+	address     = Field{"address", Text, "", "address of a listener: `HOST:PORT`, or the API server's URL"}
 	afu         = Field{"afu", Text, "", "id of the AFU in the port, 32 hex digits; of programming, that of the AFU that a container wants, or the hash of an AOCX"}
-	attribute   = Field{"attribute", Text, "", "what changed of a device's identity: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
+	attribute   = Field{"attribute", Text, "", "the part of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
 	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}
 	container   = Field{"container", Text, "", "id of a container, as the container runtime knows it"}
-	count       = Field{"count", Whole, "", "how many; of what, the event says"}
+	count       = Field{"count", Whole, "", "a number of things; the event has which"}
 	device      = Field{"device", Text, "", "id of a device, as the kubelet knows it: `3b:00.0`, `3b:00.0-p1`"}
 	devices     = Field{"devices", List, "", "ids of devices; of more than eight, eight and `and 3 more`"}
 	devpath     = Field{"devpath", Text, "", "path of a uevent's device below /sys"}
@@ -48,37 +48,37 @@ var (
 	expires     = Field{"expires", Text, "", "end of a certificate's validity: RFC 3339, UTC"}
 	family      = Field{"family", Text, "", "driver family, such as `dfl`"}
 	flag        = Field{"flag", Text, "", "a setting, as its flag is called, without dashes"}
-	gone        = Field{"gone", List, "", "those of `devices` that a list has no more"}
+	gone        = Field{"gone", List, "", "those of `devices` that are no longer on the list"}
 	grace       = Field{"grace_ms", Decimal, milliseconds, "`--tombstone-grace`"}
 	health      = Field{"health", Text, "", "`healthy`, `degraded` or `unhealthy`"}
 	holders     = Field{"holders", List, "", "who holds a device: `NAMESPACE/POD/CONTAINER`"}
 	interfaceID = Field{"interface", Text, "", "id of the interface that a region offers, 32 hex digits"}
-	lasted      = Field{"lasted_ms", Decimal, milliseconds, "how long what is over now lasted, or what goes on has lasted"}
-	latency     = Field{"latency_ms", Decimal, milliseconds, "since the hint arrived that led here; none where no hint did"}
+	lasted      = Field{"lasted_ms", Decimal, milliseconds, "how long the state that ended has lasted, or how long the present one has so far"}
+	latency     = Field{"latency_ms", Decimal, milliseconds, "time since the hint that led to this; missing if no hint did"}
 	mode        = Field{"mode", Text, "", "mode of the daemon, see `--mode`"}
-	netlinkPort = Field{"netlink_port", Whole, "", "netlink port of who sent a uevent"}
-	after       = Field{"new", Text, "", "what it is now; may be empty"}
-	node        = Field{"node", Text, "", "name of a device node below /dev; of the API server's: name of the Kubernetes node"}
+	netlinkPort = Field{"netlink_port", Whole, "", "netlink port of the sender of a uevent"}
+	after       = Field{"new", Text, "", "the value after a change; may be empty"}
+	node        = Field{"node", Text, "", "name of a device node below /dev; in events about the API server: name of the Kubernetes node"}
 	nodes       = Field{"nodes", List, "", "names of device nodes below /dev"}
 	object      = Field{"object", Text, "", "object of the Kubernetes API: `Node/NAME`, `Pod/NAMESPACE/NAME`; of a Kubernetes Event, its subject"}
 	of          = Field{"of", Text, "", "the event whose lines were left out"}
-	before      = Field{"old", Text, "", "what it was; may be empty"}
+	before      = Field{"old", Text, "", "the value before a change; may be empty"}
 	parent      = Field{"parent", Text, "", "name of the FME above a port: `dfl-fme.0`"}
 	path        = Field{"path", Text, "", "file or directory"}
 	pci         = Field{"pci", Text, "", "address of a card with its domain: `0000:3b:00.0`"}
-	pid         = Field{"pid", Whole, "", "process id: the daemon's, or that of who forged a uevent"}
+	pid         = Field{"pid", Whole, "", "process id of the daemon, or of the sender of a forged uevent"}
 	reason      = Field{"reason", Text, "", "why, in words"}
 	reasons     = Field{"reasons", List, "", "why a device is not healthy, see [health.md](health.md); may be empty"}
-	remaining   = Field{"remaining", Text, "", "what still tells the news while a source is lost"}
-	resource    = Field{"resource", Text, "", "what a device is offered as: `b-com.com/accelerator`"}
-	retry       = Field{"retry_ms", Decimal, milliseconds, "when it is tried again"}
+	remaining   = Field{"remaining", Text, "", "what still finds changes while a source is lost"}
+	resource    = Field{"resource", Text, "", "name of a resource: `b-com.com/accelerator`"}
+	retry       = Field{"retry_ms", Decimal, milliseconds, "time until the next attempt"}
 	rev         = Field{"rev", Whole, "", "version of the snapshot of all devices"}
 	seqnum      = Field{"seqnum", Whole, "", "number of a uevent"}
 	socket      = Field{"socket", Text, "", "path of a unix socket"}
-	source      = Field{"source", Text, "", "where news come from: `uevent`, `inotify`; of a hint also `overflow`, `malformed`, `reopen`, `sighup`"}
+	source      = Field{"source", Text, "", "source of hints: `uevent`, `inotify`; of a hint also `overflow`, `malformed`, `reopen`, `sighup`"}
 	subsystem   = Field{"subsystem", Text, "", "subsystem of a uevent's device"}
-	uid         = Field{"uid", Whole, "", "user id of who forged a uevent"}
-	unhealthy   = Field{"unhealthy", List, "", "those of `devices` that a list says are unhealthy; on the first list of a stream, all that are"}
+	uid         = Field{"uid", Whole, "", "user id of the sender of a forged uevent"}
+	unhealthy   = Field{"unhealthy", List, "", "those of `devices` that are unhealthy on the list; on the first list of a stream, all that are unhealthy"}
 	version     = Field{"version", Text, "", "version of the daemon"}
 )
 

@@ -44,7 +44,7 @@ func table(t *testing.T) string {
 	close(descriptors)
 	page := families(t, m)
 	var b strings.Builder
-	b.WriteString("| metric | type | labels | what it tells |\n|---|---|---|---|\n")
+	b.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	for d := range descriptors {
 		parts := descriptor.FindStringSubmatch(d.String())
 		if parts == nil {

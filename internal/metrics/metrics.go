@@ -59,7 +59,7 @@ type Metrics struct {
 }
 
 // New returns metrics with a registry of their own. Every metric is declared here, in the order
-// of docs/metrics.md, whose table is made from that.
+// of docs/metrics.md, whose table is generated from the descriptors.
 func New(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -81,7 +81,7 @@ func New(version string) *Metrics {
 		"Always 1; the labels say what a device is.",
 		"device", "pci", "pci_id", "family", "resource", "afu", "interface", "numa_node")
 	m.tombstones = m.now("accelerator_tombstones",
-		"Devices on the lists, offered to nobody, because somebody holds or may hold what left or moves.",
+		"Devices that left or move, and stay listed, unhealthy, because a container holds or may hold them.",
 		"resource", "reason")
 	m.transitions = m.counters("accelerator_device_transitions_total",
 		"Changes of a device's health; absent is a device that is not there. "+
@@ -111,10 +111,10 @@ func New(version string) *Metrics {
 	m.allocatedDevices = m.counters("accelerator_allocated_devices_total",
 		"Devices given to containers.", "resource")
 	m.cdi = m.gauges("accelerator_cdi_ok",
-		"1 while the CDI spec file is as it should be, 0 while it cannot be written; no series where CDI is off.")
+		"1 while the CDI spec file is up to date, 0 while it cannot be written; no series where CDI is off.")
 
 	m.hints = m.counters("accelerator_hints_total",
-		"Hints that a card may have changed, by who gave them.", "source")
+		"Hints that a card may have changed, by their source.", "source")
 	m.scans = m.counters("accelerator_scans_total",
 		"Readings of one card, by result: ok, gone, failed, timeout, "+
 			"or starved if the daemon had no file descriptor or memory for it.", "result")
@@ -129,7 +129,7 @@ func New(version string) *Metrics {
 	m.snapshotVersion = m.now("accelerator_snapshot_version",
 		"Number of the newest list of devices; it grows by one with each change. 0: the first scan is not done.")
 	m.holders = m.gauges("accelerator_holders_known",
-		"1 while the kubelet says who holds what, 0 while it does not; "+
+		"1 while the kubelet answers who holds devices, 0 while it does not; "+
 			"it is asked with each listing at least. No series before that.")
 
 	m.uevents = m.counters("accelerator_uevents_total",
@@ -150,7 +150,7 @@ func New(version string) *Metrics {
 		"1 while a source of news is open, 0 while it is lost and tried again.", "source")
 
 	m.apiEvents = m.counters("accelerator_api_events_total",
-		"Kubernetes Events, by what became of them: sent, failed or dropped.", "result")
+		"Kubernetes Events, by result: sent, failed or dropped.", "result")
 	m.apiFailures = m.counters("accelerator_api_failures_total",
 		"Requests to the API server that failed and are made again; "+
 			"Events that it refuses for good count in accelerator_api_events_total.").WithLabelValues()

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	settle   = time.Second      // from a change to its Events: a card that is plugged in is unhealthy for some ms
+	settle   = time.Second      // from a change to its Events; a card that is plugged in is unhealthy for some ms
 	askAgain = 10 * time.Second // between two questions for holders that were not known
 
-	maxRecords = 512             // in the table
-	burst      = 25              // Events at once, and then
-	refill     = 5 * time.Second // one in this time; client-go has 25, and one in 5 minutes for each object
+	maxRecords = 512             // Events in the table
+	burst      = 25              // Events at once, as client-go for each object; after that one each refill
+	refill     = 5 * time.Second // client-go: 5 minutes for each object
 	reportPace = time.Minute     // between two log lines about Events that were left out
 )
 
@@ -58,7 +58,7 @@ type following struct {
 	holders Holders
 	last    inventory.Snapshot // the last one that was reported
 	devices map[string]state   // by id; a device that is not listed has none
-	late    []news             // for pods that are not known yet
+	late    []news             // changes whose pods are not known yet
 
 	full      time.Time // when the token bucket is full again
 	dropped   int       // Events that were left out since the last log line about them
@@ -72,7 +72,7 @@ type news struct {
 	at      time.Time
 }
 
-// forPods reports whether there is also an Event on each pod that holds the device.
+// forPods reports whether each pod that holds the device gets an Event, too.
 func (n news) forPods() bool {
 	return texts[n.reason].pod != "" && (n.reason != DeviceRecovered || n.was.kind == unhealthy)
 }
@@ -80,9 +80,9 @@ func (n news) forPods() bool {
 // news returns the changes between the reported states and a snapshot, in the order of ids, and
 // makes the states of the snapshot the reported ones.
 //
-// At the start, and in a new generation, a device that was not listed is found, not added, until
-// all cards have been read. A device of an earlier generation that is gone has left only if its
-// card has; otherwise other devices of the card have superseded it.
+// At the start and in a new generation, until all cards have been read, a device that was not listed
+// before counts as found, not as added. If a device of an earlier generation is no longer listed, it
+// has been removed only if its card has; otherwise the card's devices of the new mode replace it.
 func (f *following) news(s inventory.Snapshot, changed time.Time) []news {
 	var before []*inventory.Device
 	for _, id := range slices.Sorted(maps.Keys(f.devices)) {
@@ -128,8 +128,8 @@ func cardLeft(s inventory.Snapshot, address string) bool {
 	})
 }
 
-// report adds the Events of these changes, and those on pods that were not known before: the
-// kubelet had not answered, or a device had been given out just before.
+// report adds the Events about these changes, and those on pods that earlier calls did not know,
+// because the kubelet had not answered or the device had been given out just before.
 func (f *following) report(ctx context.Context, all []news) {
 	f.late = slices.DeleteFunc(f.late, func(n news) bool { return f.devices[n.is.device.ID].kind != n.is.kind })
 	var held map[string][]inventory.Holding
@@ -159,8 +159,8 @@ func (f *following) report(ctx context.Context, all []news) {
 	f.logDropped(reportPace)
 }
 
-// note adds an Event to the table, and has it written unless there are too many. An Event that
-// waits to be written is only updated.
+// note adds an Event to the table, or updates it there, and wakes Run to write it. If there are too
+// many Events, it is not written, and counted as dropped.
 func (f *following) note(object apiserver.Object, n news, message string) {
 	now := time.Now()
 	k := key{object, n.reason, n.is.device.ID}

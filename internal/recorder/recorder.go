@@ -40,10 +40,10 @@ type Recorder struct {
 	log *zap.Logger
 
 	mu     sync.Mutex
-	events []*record     // the table; those that were tried last are the last
+	events []*record     // the table; the Event that was tried last is the last
 	poke   chan struct{} // wakes Run
 
-	anonymous sync.Once // of Run: logs that the uids of pods are forbidden
+	anonymous sync.Once // of Run: logs that getting the uids of pods is forbidden
 	lastName  int64     // of Run: number in the newest name
 }
 

@@ -8,12 +8,12 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// kind is the state of a device as far as Events distinguish it.
+// kind is the class of a device's state. Only a change of it, or of the reasons, has an Event.
 type kind uint8
 
 const (
 	absent kind = iota // not listed
-	well               // this one and the next two: in the order of [inventory.Health]
+	well               // healthy; well, degraded and unhealthy are in the order of [inventory.Health]
 	degraded
 	unhealthy
 	excluded // by the administrator
@@ -30,16 +30,16 @@ func (k kind) inSlot() bool { return absent < k && k < removed }
 type state struct {
 	kind   kind
 	device *inventory.Device // as it was listed last
-	since  time.Time         // when it became of this kind
-	found  bool              // it was of this kind already when it was first seen, at since
+	since  time.Time         // when the device began to be of this kind
+	found  bool              // the device was already of this kind when it was first seen, at since
 }
 
-// recovering is the prefix of a reason that is over, but not for long enough.
+// recovering is the prefix of a reason that has ended, but not for as long as the recovery hold.
 const recovering = inventory.ReasonRecovering + "="
 
-// kindOf returns the kind of a device that was of another kind before. A device that
-// is "replaced in use" may be another one in the place of one that left, or the same one
-// under another name.
+// kindOf returns the kind of a device; was is its kind before. The reason replaced-in-use has two
+// meanings: another device is in the place of one that left, or the device itself is to be offered
+// as another resource. Which one applies depends on was.
 func kindOf(d *inventory.Device, was kind) kind {
 	if d == nil {
 		return absent
@@ -112,8 +112,8 @@ func reasons(was, is state) []Reason {
 	return all
 }
 
-// worse reports whether a device has a reason that is not over and that it did not have
-// when it was of the same kind.
+// worse reports whether a device has a reason that has not ended, and that is new or that it had
+// only as a device of another kind.
 func worse(was, is state) bool {
 	return slices.ContainsFunc(is.device.Reasons, func(r string) bool {
 		return !strings.HasPrefix(r, recovering) && (was.kind != is.kind || !slices.Contains(was.device.Reasons, r))

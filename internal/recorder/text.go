@@ -32,14 +32,15 @@ var texts = map[Reason]struct{ node, pod string }{
 			" the device is not given to another one before this one ends.",
 	},
 	DeviceReplacedInUse: {
-		"Another device is in the place of {device} since {since}, which is still in use. It is given to {nobody} until that ends. {holders}",
+		"Another device is in the place of {device} since {since}, which is still in use." +
+			" It is given to {nobody} until that ends. {holders}",
 		"Another device is in the place of {device} of container {containers} since {since}. The pod keeps running;" +
 			" what is there is not given to another one before this one ends.",
 	},
 	DeviceReturned: {
 		"{device} is back in its place since {since}{after}: {health}. {holders}",
-		"{device} of container {containers} is back in its place since {since}{after}: {health}. What the pod had open of it is lost:" +
-			" it must open it again, or be restarted.",
+		"{device} of container {containers} is back in its place since {since}{after}: {health}." +
+			" What the pod had open of it is lost: it must open it again, or be restarted.",
 	},
 	DeviceReleased: {node: "{device}, which is gone from the node, is held no longer since {since}{after}."},
 }
@@ -49,7 +50,8 @@ var texts = map[Reason]struct{ node, pod string }{
 const maxNamed = 8
 
 // releasedInPlace is the message if another device stays in the place of the released one.
-const releasedInPlace = "The device that was in the place of {device} is held no longer. What is there now is {health} since {since}."
+const releasedInPlace = "The device that was in the place of {device} is held no longer." +
+	" What is there now is {health} since {since}."
 
 // onNode returns the message on the node. known reports whether by has all pods that hold
 // the device.

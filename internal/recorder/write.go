@@ -17,7 +17,7 @@ import (
 
 const (
 	pace   = 10 * time.Second // between two writings of one Event
-	giveUp = 5 * time.Minute  // after which an Event that could not be written is old
+	giveUp = 5 * time.Minute  // how long an Event is tried after it last happened
 )
 
 // key identifies an Event.
@@ -58,7 +58,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			wait, poke = r.wrote(w, e, err), nil // after a failure, the next Event would fail, too
+			wait, poke = r.wrote(w, e, err), nil // do not try the next Event at once, which would fail, too
 		}
 		select {
 		case <-ctx.Done():
@@ -70,7 +70,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 }
 
 // next returns the next Event to be written. If there is none, it returns nil and the time until
-// there may be one. Events that happened last too long ago are given up.
+// there may be one. It gives up Events that last happened longer than giveUp ago.
 func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,9 +91,9 @@ func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	return nil, wait
 }
 
-// write updates an Event at the API server, or creates it if it is not there or has expired. An
-// attempt to create it that failed may have arrived: the next one updates it. If another pod has the
-// name of the pod, the Event is another one.
+// write updates an Event at the API server, or creates it if it does not exist or has expired. It
+// tries to update even if the first request to create the Event failed, because that request may
+// have arrived. If a new pod has the name of the old one, write begins a new Event.
 func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 	if e.object.Kind == "Pod" {
 		uid, err := w.PodUID(e.object.Namespace, e.object.Name)
@@ -121,7 +121,7 @@ func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 	}
 	err := r.send(e, w.Create)
 	if errors.Is(err, apiserver.ErrExists) {
-		e.name = "" // another client has it
+		e.name = "" // another client uses the name
 	}
 	return err
 }

@@ -3,7 +3,7 @@
 // resource and source) it writes a burst in a minute, and counts the others. At the end of the
 // minute, and when the core is closed, it writes a line log.suppressed with each number.
 //
-// All that is logged is written or counted. Lines about a device are always written, and so are
+// Every line is written or counted. Lines about a device are always written, and so are
 // debug lines, except those of libraries.
 //
 // The core owns a map of counts, which is bounded, and one timer, which runs only while the map

@@ -17,7 +17,7 @@ import (
 const (
 	burst  = 20 // lines of a subject in a period
 	period = time.Minute
-	// maxSubjects bounds the subjects that are counted apart. Beyond it, an event has one count.
+	// maxSubjects bounds the subjects that are counted separately. Beyond it, each event has one count.
 	maxSubjects = 512
 )
 
@@ -55,7 +55,7 @@ func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
-// subject has the fields that tell lines apart.
+// subject has the fields by which lines are counted separately.
 type subject struct {
 	event, device, pci, resource, source string
 	devices                              bool // the line names devices
@@ -82,9 +82,9 @@ func (s subject) with(fields []zapcore.Field) subject {
 	return s
 }
 
-// exempt reports whether a line is always written. Lines about a device are: the node or the
-// kubelet causes each of them, and these are paced. Refused allocations are not: pods that
-// are created again and again cause them.
+// exempt reports whether a line is always written. Lines about a device are, because the rate of
+// their causes is bounded. Refused allocations are not: a pod that is created again and again
+// causes many of them.
 func (s subject) exempt(level zapcore.Level) bool {
 	switch {
 	case s.event == event.LibraryLog.String:

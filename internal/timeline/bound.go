@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Bound is an end of the time that is looked at. The zero Bound is none.
+// Bound is the beginning or the end of a time range. The zero Bound is none.
 //
-// One that was given without a zone is in the zone of the lines: what they show is what
-// is typed.
+// A Bound that was given without a zone is in the zone of the lines, so that a user can type a
+// time as the lines show it.
 type Bound struct {
 	form form
-	at   time.Time // in UTC, of which only the numbers count where it has no zone
-	now  time.Time // when it was typed
+	at   time.Time // if the form has no zone: its numbers, in UTC
+	now  time.Time // when the Bound was parsed
 }
 
 type form byte
@@ -21,10 +21,10 @@ const (
 	none    form = iota
 	instant      // with a zone, or counted from now
 	clock        // a date, and a time of day
-	daily        // a time of day: the last that was
+	daily        // a time of day: the last one before now
 )
 
-// layouts are those without a zone. Parsing takes fractions of seconds, too.
+// layouts has the layouts without a zone. time.Parse accepts fractions of seconds, too.
 var layouts = map[string]form{
 	"2006-01-02T15:04:05": clock,
 	"2006-01-02 15:04:05": clock,
@@ -35,7 +35,7 @@ var layouts = map[string]form{
 	"15:04":               daily,
 }
 
-// ParseBound reads an RFC 3339 time, a duration before now (90m), a date, a date and a
+// ParseBound parses an RFC 3339 time, a duration before now (90m), a date, a date and a
 // time, or a time of day.
 func ParseBound(s string, now time.Time) (Bound, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
@@ -53,7 +53,7 @@ func ParseBound(s string, now time.Time) (Bound, error) {
 		" or a duration before now (90m)", s)
 }
 
-// in returns the instant that is meant in a zone; the zero time for no bound.
+// in returns the instant of the Bound for lines of this zone, or the zero time if there is no bound.
 func (b Bound) in(zone *time.Location) time.Time {
 	if b.form == none || b.form == instant {
 		return b.at
@@ -69,8 +69,8 @@ func (b Bound) in(zone *time.Location) time.Time {
 	return t
 }
 
-// window returns from when until when lines of a zone are looked at; a zero time is no
-// bound. Of two times of day, until is the one that follows since.
+// window returns the time range for lines of this zone; a zero time is no bound. If both bounds
+// are times of day, until is the first one after since, even if that is in the future.
 func (f *Filter) window(zone *time.Location) (begin, end time.Time) {
 	begin, end = f.Since.in(zone), f.Until.in(zone)
 	if f.Since.form == daily && f.Until.form == daily && !end.After(begin) {

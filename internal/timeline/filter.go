@@ -12,18 +12,18 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// Filter selects lines. The zero Filter selects those that a timeline of devices needs.
+// Filter selects lines. The zero Filter selects those about devices and all warnings and errors.
 type Filter struct {
 	Devices      []string       // ids, or addresses of cards
 	Events       []string       // names or patterns; none: see Level
-	Level        *zapcore.Level // this and graver, whatever the event; nil: what concerns devices
+	Level        *zapcore.Level // this level and higher, whatever the event; nil: as the zero Filter
 	Resource     string
-	Since, Until Bound // the time from Since on, before Until
+	Since, Until Bound // lines from Since on, before Until
 
 	devices []deviceFilter
 }
 
-// check prepares the filter, and returns an error where no line can match.
+// check prepares the filter. It returns an error if a pattern is malformed or can match no line.
 func (f *Filter) check() error {
 	for _, pattern := range f.Events {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
@@ -43,8 +43,8 @@ func (f *Filter) check() error {
 	return nil
 }
 
-// similar returns the events that have a word in common with a name, or else a pattern
-// for each first word.
+// similar returns the names of events that have a word in common with name. If there are none, it
+// returns a pattern for each first word.
 func similar(name string) string {
 	var same, all []string
 	words := strings.Split(name, ".")
@@ -83,9 +83,9 @@ func (f *Filter) wantsEvent(l *line) bool {
 	return l.level == zapcore.InfoLevel
 }
 
-// wantsDevice reports whether a line is wanted by the devices that it is about. A list
-// without devices is about all devices of its resource. Starts and ends of daemons show
-// when no daemon watched.
+// wantsDevice reports whether a line is wanted by the devices that it is about. A list that names
+// no devices is about all devices of its resource. Starts and ends of daemons are always wanted:
+// they show when no daemon was running.
 func (f *Filter) wantsDevice(l *line, n *node) bool {
 	if len(f.devices) == 0 {
 		return true
@@ -121,16 +121,16 @@ func (f *Filter) wantsID(id string) bool {
 
 // deviceFilter selects a device, or all of a card.
 type deviceFilter struct {
-	id    string // of one device, or of the card's first
-	ports string // what the ids of the others begin with; "" when one is meant
-	pci   string // the card's address with its domain; "" for what is in no slot
+	id    string // id of the device, or of the card's first port
+	ports string // prefix of the ids of the card's other ports; "": one device alone is selected
+	pci   string // the card's address with its domain; "": not an id of a card
 	found bool   // a line names this address
 }
 
 var address = regexp.MustCompile(`^(?i:([0-9a-f]{4,8}:)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7]))(-p[0-9]+)?$`)
 
-// parseDevice reads an id. That of a card's first port is the address of the card, and
-// selects all of it; -p0 selects that port alone.
+// parseDevice parses an id. The id of a card's first port is also the address of the card, so it
+// selects all ports of the card; with -p0 it selects the first port alone.
 func parseDevice(id string) deviceFilter {
 	m := address.FindStringSubmatch(id)
 	if m == nil {
@@ -153,8 +153,8 @@ func parseDevice(id string) deviceFilter {
 	return f
 }
 
-// concerns reports whether a line is about the device, or its card as a whole, or names
-// it. A list that was cut short may name it.
+// concerns reports whether a line is about the device or its card, or lists the device. A list of
+// devices that was cut short ("and 3 more") counts as listing it.
 func (f deviceFilter) concerns(l *line) bool {
 	if device := l.text("device"); device != "" {
 		return f.is(device)
@@ -165,12 +165,13 @@ func (f deviceFilter) concerns(l *line) bool {
 	return slices.ContainsFunc(l.texts("devices"), func(id string) bool { return f.is(id) || isMore(id) })
 }
 
+// is reports whether the filter selects the device of this id.
 func (f deviceFilter) is(id string) bool {
 	return id == f.id || f.ports != "" && strings.HasPrefix(id, f.ports)
 }
 
-// isMore reports whether an element of a list of devices stands for those that were left
-// out: "and 3 more".
+// isMore reports whether an element of a list of devices is not an id but the number of those that
+// were left out: "and 3 more".
 func isMore(id string) bool {
 	return strings.HasPrefix(id, "and ") && strings.HasSuffix(id, " more")
 }

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// line is one line of the log.
+// line is one line of the daemon's log.
 type line struct {
 	json   []byte // the object as it was written; valid until the next line is read
 	origin string // pod or host that a prefix names, or ""
@@ -19,9 +19,9 @@ type line struct {
 	fields map[string]any
 }
 
-// Errors of parse for lines that are not broken, but are not read.
+// Errors of parse for lines that are not broken, but cannot be used.
 var (
-	errForeign = errors.New("line of others")
+	errForeign = errors.New("foreign line")
 	errConsole = errors.New("line of --log-format console")
 )
 
@@ -43,7 +43,7 @@ func parse(data []byte) (line, error) {
 		return l, errConsole // that format has the event among the fields at its end
 	}
 	var err error
-	if l.level, err = zapcore.ParseLevel(l.text("level")); err != nil || l.text("level") == "" { // which would be info
+	if l.level, err = zapcore.ParseLevel(l.text("level")); err != nil || l.text("level") == "" { // zap takes "" for info
 		return l, errors.New("no level")
 	}
 	if l.time, err = time.Parse(time.RFC3339Nano, l.text("time")); err != nil || l.time.Year() < 1 {
@@ -58,7 +58,7 @@ func (l *line) text(key string) string {
 	return text
 }
 
-// texts returns the texts of a list.
+// texts returns the texts in a field that is a list.
 func (l *line) texts(key string) []string {
 	list, _ := l.fields[key].([]any)
 	var texts []string
@@ -73,6 +73,6 @@ func (l *line) texts(key string) []string {
 // duration returns the duration of a field in milliseconds, or 0 where there is none.
 func (l *line) duration(key string) time.Duration {
 	ms, _ := l.fields[key].(float64)
-	const century = 100 * 365 * 24 * time.Hour // what Duration holds is not much longer
+	const century = 100 * 365 * 24 * time.Hour // a Duration holds 292 years at most
 	return time.Duration(max(0, min(ms, float64(century/time.Millisecond))) * float64(time.Millisecond))
 }

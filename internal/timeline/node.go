@@ -10,12 +10,12 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// node is what is known of one pod or host. It has the lines before the time that is
-// looked at, too: they show how the devices were when that began.
+// node is the state of one pod or host. It follows the lines before since, too: they show the
+// state of the devices at since.
 type node struct {
-	origin    string // "" where no prefix names one
-	mode      string // of the newest daemon
-	last      time.Time
+	origin    string    // "" where no prefix names one
+	mode      string    // of the newest daemon in the log
+	last      time.Time // of the last line
 	devices   map[string]*device
 	resources map[string]*Resource
 }
@@ -24,12 +24,12 @@ type node struct {
 type device struct {
 	Device
 	resource string
-	seen     bool // a line of the newest daemon is about it
-	missed   bool // it was there before the newest daemon began, but not in its first scan
-	removed  bool // and no line has shown yet whether it was held
+	seen     bool // the newest daemon has logged a line about it
+	missed   bool // it was there before the newest daemon started, but its first scan did not find it
+	removed  bool // it was removed, and no line has shown yet whether a container held it
 }
 
-// node returns the node of an origin. Beyond maxNodes, the rest is one.
+// node returns the node of an origin. After maxNodes nodes, all further origins share one.
 func (r *Reader) node(origin string) *node {
 	if r.nodes[origin] == nil && len(r.nodes) >= maxNodes {
 		origin = "others"
@@ -42,7 +42,7 @@ func (r *Reader) node(origin string) *node {
 	return n
 }
 
-// device returns a node's device, or nil where it is new and there is no room for more.
+// device returns a node's device, or nil if it is new and there is no room for more.
 func (r *Reader) device(n *node, id string) *device {
 	d := n.devices[id]
 	if d == nil && r.room(id) {
@@ -52,7 +52,7 @@ func (r *Reader) device(n *node, id string) *device {
 	return d
 }
 
-// resource is as device.
+// resource returns a node's resource, or nil if it is new and there is no room for more.
 func (r *Reader) resource(n *node, name string) *Resource {
 	s := n.resources[name]
 	if s == nil && r.room(name) {
@@ -62,7 +62,7 @@ func (r *Reader) resource(n *node, name string) *Resource {
 	return s
 }
 
-// room reports whether one more name can be kept, and counts it.
+// room reports whether there is room for one more name, and counts it.
 func (r *Reader) room(name string) bool {
 	if r.kept == maxKept || len(name) > maxName {
 		return false
@@ -71,7 +71,7 @@ func (r *Reader) room(name string) bool {
 	return true
 }
 
-// offers reports whether a wanted device is offered as a resource.
+// offers reports whether one of the selected devices is offered as this resource.
 func (n *node) offers(f *Filter, resource string) bool {
 	for id, d := range n.devices {
 		if d.resource == resource && f.wantsID(id) {
@@ -81,8 +81,8 @@ func (n *node) offers(f *Filter, resource string) bool {
 	return false
 }
 
-// follow takes over what a line shows of the devices of its node. Lines that are not
-// counted change only how the devices are.
+// follow updates the state of a node from a line. A line that is not counted (it is before since)
+// changes states, but no counts.
 func (r *Reader) follow(l *line, n *node, counted bool) {
 	switch l.event {
 	case event.DaemonStarted.String:
@@ -94,7 +94,7 @@ func (r *Reader) follow(l *line, n *node, counted bool) {
 	}
 	resource := l.text("resource")
 	told := l.duration("latency_ms")
-	off := l.texts("gone") // the list of this resource: another one may have them by now
+	off := l.texts("gone") // off the list of this resource; they may be on that of another one by now
 	for _, id := range l.texts("devices") {
 		if isMore(id) {
 			continue
@@ -126,8 +126,7 @@ func (r *Reader) follow(l *line, n *node, counted bool) {
 	}
 }
 
-// begin notes that a daemon has begun. It names each device that it finds, and all
-// holders.
+// begin handles the start of a daemon, which logs each device that it finds, and all holders.
 func (n *node) begin(mode string) {
 	other := n.mode != "" && mode != "" && n.mode != mode
 	n.mode = cutOrigin(mode)
@@ -139,8 +138,8 @@ func (n *node) begin(mode string) {
 	}
 }
 
-// miss notes at the end of a daemon's first scan which devices are gone since the last
-// line about them: no line shows that.
+// miss handles the end of a daemon's first scan. Devices that it has not found are gone: they were
+// removed while no daemon was running, so no line is about the removal.
 func (n *node) miss(t time.Time) {
 	for _, d := range n.devices {
 		if !d.seen && d.Last != "" && d.Last != gone {
@@ -150,31 +149,32 @@ func (n *node) miss(t time.Time) {
 	}
 }
 
+// offer sets the resource of the device, unless the name is empty or too long.
 func (d *device) offer(resource string) {
 	if resource != "" && len(resource) <= maxName {
 		d.resource = resource
 	}
 }
 
-// gone is the state of a device that was removed. The others are names of health.
+// gone is the state of a device that was removed. The other states are names of health.
 const gone = "gone"
 
-// become changes the device's state at t.
+// become sets the device's state, which it has since t.
 func (d *device) become(state string, t time.Time) {
 	if state != "" && state != d.Last && len(state) <= maxName {
 		d.Last, d.Since = state, t
 	}
 }
 
-// usable reports whether a device of this health is offered.
+// usable reports whether a device of this health is given to containers.
 func usable(health string) bool { return health == "healthy" || health == "degraded" }
 
-// turned reports whether a change of health changed whether the device is offered.
+// turned reports whether a change of health is one between usable and unhealthy.
 func turned(old, health string) bool {
 	return usable(old) && health == "unhealthy" || old == "unhealthy" && usable(health)
 }
 
-// follow takes over a line about the device.
+// follow updates the state of the device from a line about it.
 func (d *device) follow(l *line, counted bool) {
 	one := 0
 	if counted {
@@ -201,7 +201,7 @@ func (d *device) follow(l *line, counted bool) {
 		d.Removed += one
 		d.removed, d.missed = true, false
 	case event.DeviceTombstone.String:
-		if !d.seen { // it was removed while no daemon watched; its first scan ends after this line
+		if !d.seen { // it was removed while no daemon was running; this line comes before the end of the first scan
 			d.become(gone, l.time)
 			d.seen = true
 		}
@@ -222,9 +222,10 @@ func (d *device) follow(l *line, counted bool) {
 	}
 }
 
-// maxHolders is how many holders of a device are kept.
+// maxHolders is the number of holders of a device that are kept.
 const maxHolders = 3
 
+// holders returns the first holders in a line, and the number of the others.
 func holders(l *line) []string {
 	all := l.texts("holders")
 	if len(all) == 0 {
@@ -242,7 +243,7 @@ func holders(l *line) []string {
 	return some
 }
 
-// count counts what a line shows of its resource.
+// count counts a line about the resource.
 func (s *Resource) count(l *line) {
 	switch l.event {
 	case event.ListSent.String:
@@ -265,13 +266,13 @@ func (s *Resource) count(l *line) {
 	}
 }
 
-// count counts what concerns neither devices nor resources.
+// count counts a line that is about neither a device nor a resource.
 func (s *Summary) count(l *line) {
 	switch l.event {
 	case event.UEventOverflow.String, event.InotifyOverflow.String:
 		s.Overflows++
 	case event.SourceLost.String:
-		if l.level >= zapcore.WarnLevel { // not each time that it is still lost
+		if l.level >= zapcore.WarnLevel { // at lower levels: it is still lost
 			s.SourcesLost++
 		}
 	case event.DaemonStarted.String:

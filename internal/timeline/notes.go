@@ -10,10 +10,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// shown is how much of a broken line is quoted, in bytes.
+// shown is the number of bytes of a broken line that are quoted.
 const shown = 60
 
-// breaks counts a broken line and keeps the first.
+// breaks counts a broken line, and keeps the beginning of the first one.
 func (r *Reader) breaks(why string, data []byte) {
 	if r.broken++; r.broken > 1 {
 		return
@@ -27,13 +27,13 @@ func (r *Reader) breaks(why string, data []byte) {
 	}
 }
 
-// Notes returns what should be known of what was read and is not printed: lines that were
-// passed over, a clock that went back, devices that no line shows to be gone, and that
-// there is nothing of what was asked for.
+// Notes returns remarks on the log that a user should know: lines that were passed over, a clock
+// that went back, devices that were removed while no daemon was running, and filters that match
+// nothing.
 func (r *Reader) Notes() (notes []string) {
 	note := func(format string, a ...any) { notes = append(notes, terminal.Escape(fmt.Sprintf(format, a...))) }
 	switch {
-	case r.lines == 0 && (r.failed || r.file == ""): // an error has told why
+	case r.lines == 0 && (r.failed || r.file == ""): // Read has returned the reason
 		return nil
 	case r.lines == 0 && r.file == "stdin":
 		return []string{"nothing on stdin"}
@@ -90,14 +90,14 @@ func (r *Reader) Notes() (notes []string) {
 	return notes
 }
 
-// noteMissing notes what of the devices and resources that were asked for is not there.
+// noteMissing adds a note for each selected device and resource that the log does not have.
 func (r *Reader) noteMissing(note func(format string, a ...any)) {
 	var devices, resources []string
 	for _, n := range r.nodes {
 		devices = slices.AppendSeq(devices, maps.Keys(n.devices))
 		resources = slices.AppendSeq(resources, maps.Keys(n.resources))
 	}
-	if r.kept == maxKept { // there are others
+	if r.kept == maxKept { // the log may have it, but there was no room
 		return
 	}
 	for i, f := range r.o.devices {
@@ -110,7 +110,7 @@ func (r *Reader) noteMissing(note func(format string, a ...any)) {
 	}
 }
 
-// some returns a list of names, of which there may be too many for a line.
+// some returns the sorted names as one text: the first ones, and the number of the others.
 func some(names []string) string {
 	const most = 8
 	slices.Sort(names)
@@ -124,7 +124,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// spanned names the time between bounds of which one may be missing.
+// spanned returns a time range as text. One of its bounds may be missing.
 func spanned(begin, end time.Time) string {
 	from, to := begin.Format(time.RFC3339), end.Format(time.RFC3339)
 	switch {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// unwrap returns the object at the end of a line, and the pod or host that is named
-// before it. It returns nil where there is no object.
+// unwrap returns the JSON object at the end of a line, and the pod or host that the prefix before it
+// names. It returns nil if there is no object.
 func unwrap(data []byte) (object []byte, origin string) {
 	begin := bytes.Index(data, []byte(`{"`))
 	if begin < 0 {
@@ -20,7 +20,7 @@ func unwrap(data []byte) (object []byte, origin string) {
 // colours are the escape sequences of stern --color=always.
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// prefixes are those of tools that name the pod or the host. Stern shows the namespace
+// prefixes matches the prefixes of tools that name the pod or the host. Stern shows the namespace
 // with --all-namespaces; the clocks of journalctl are those of its formats short
 // (with the name of the month in the language of the host), short-iso, short-full,
 // short-monotonic and short-unix.
@@ -47,12 +47,12 @@ func originOf(prefix []byte) string {
 	return ""
 }
 
-// cutOrigin bounds a name. Names of pods and hosts have 253 bytes at most.
+// cutOrigin cuts a name to 253 bytes, the most that names of pods and hosts have.
 func cutOrigin(name string) string { return name[:min(len(name), 253)] }
 
-// inner returns a line that is a text of another object, and the pod or host that this
-// names: that of stern -o json, journalctl -o json, or a file of docker's. Where the
-// object is docker's, stream is stderr or stdout.
+// inner returns a line that is a text in an object of another program, and the pod or host that the
+// object names. The programs are stern -o json, journalctl -o json, and docker, whose objects
+// also have the stream: stderr or stdout.
 func (l *line) inner() (content, origin, stream string) {
 	if content, stream = l.text("log"), l.text("stream"); content != "" && (stream == "stderr" || stream == "stdout") {
 		return content, "", stream
@@ -65,7 +65,8 @@ func (l *line) inner() (content, origin, stream string) {
 	return "", "", ""
 }
 
-// criPiece takes a line of a CRI file apart: TIME STREAM P|F[:TAGS] CONTENT.
+// criPiece parses a line of a container runtime's log file: TIME STREAM P|F[:TAGS] CONTENT. A line
+// with P is one piece of a longer line.
 func criPiece(data []byte) (stream string, content []byte, partial, ok bool) {
 	words := bytes.SplitN(data, []byte(" "), 4)
 	if len(words) < 3 || string(words[1]) != "stderr" && string(words[1]) != "stdout" {
@@ -82,14 +83,14 @@ func criPiece(data []byte) (stream string, content []byte, partial, ok bool) {
 	return string(words[1]), content, string(tag) == "P", true
 }
 
-// pieces are the parts of a line that a container runtime has cut. There is one for each
-// stream, because pieces of stdout and stderr come mixed.
+// pieces has the pieces so far of a line that a container runtime has cut. There is one for each
+// stream, because pieces of stdout and stderr may alternate.
 type pieces struct {
 	begun []byte
-	lost  bool // it became too long, and its rest is passed over
+	lost  bool // the line is too long, and its other pieces are passed over
 }
 
-// join adds a piece to its line. It returns the line with its last piece.
+// join adds a piece to its line. With the last piece it returns the whole line.
 func (r *Reader) join(stream string, content []byte, partial bool) (whole []byte, complete bool) {
 	p := r.pieces[stream]
 	if p == nil {

@@ -12,13 +12,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Summary has the counts of a log, and the last state of each device. Its JSON keys are an interface. Durations are in
-// milliseconds there.
+// Summary has the counts of a log, and the last state of each device. Programs rely on its JSON
+// keys; in JSON, durations are in milliseconds.
 type Summary struct {
-	From         time.Time  `json:"from"` // the earliest line of the time that is looked at
+	From         time.Time  `json:"from"` // time of the earliest line in the time range
 	To           time.Time  `json:"to"`
-	Lines        int        `json:"lines"`  // from From to To, without Debug
-	Others       int        `json:"others"` // foreign lines
+	Lines        int        `json:"lines"`  // in the time range, without Debug
+	Others       int        `json:"others"` // lines that are not ours
 	Broken       int        `json:"broken"`
 	Backwards    int        `json:"backwards"` // how often time went back
 	Starts       int        `json:"starts"`    // of the daemon
@@ -26,7 +26,7 @@ type Summary struct {
 	SourcesLost  int        `json:"sourcesLost"`
 	Suppressed   int        `json:"suppressed"` // lines that the daemon left out
 	Devices      []Device   `json:"devices"`
-	OtherDevices int        `json:"otherDevices"` // events of devices that found no room
+	OtherDevices int        `json:"otherDevices"` // lines about devices for which there was no room
 	Resources    []Resource `json:"resources"`
 }
 
@@ -35,14 +35,14 @@ type Device struct {
 	Origin      string       `json:"origin,omitempty"` // pod or host
 	ID          string       `json:"id"`
 	Last        string       `json:"last"`              // healthy, degraded, unhealthy or gone; "": not known
-	Since       time.Time    `json:"since,omitzero"`    // when it became that
+	Since       time.Time    `json:"since,omitzero"`    // when Last began
 	Holders     []string     `json:"holders,omitempty"` // containers that hold it while it is not offered
 	Events      int          `json:"events"`            // lines about it
 	Turns       int          `json:"turns"`             // between healthy or degraded and unhealthy
-	Removed     int          `json:"removed"`           // how often
-	RemovedHeld int          `json:"removedHeld"`       // of these, while a container held it
-	Noticed     Milliseconds `json:"noticedMs"`         // hint to reading, at worst
-	Told        Milliseconds `json:"toldMs"`            // hint to list, at worst
+	Removed     int          `json:"removed"`           // how often it was removed
+	RemovedHeld int          `json:"removedHeld"`       // of these removals, those while a container held it
+	Noticed     Milliseconds `json:"noticedMs"`         // longest time from a hint to the reading
+	Told        Milliseconds `json:"toldMs"`            // longest time from a hint to the list
 }
 
 // Resource is the summary of one resource.
@@ -50,7 +50,7 @@ type Resource struct {
 	Origin              string       `json:"origin,omitempty"`
 	Name                string       `json:"name"`
 	Lists               int          `json:"lists"`  // sent to the kubelet
-	Told                Milliseconds `json:"toldMs"` // hint to list, at worst
+	Told                Milliseconds `json:"toldMs"` // longest time from a hint to the list
 	Registrations       int          `json:"registrations"`
 	RegistrationsFailed int          `json:"registrationsFailed"`
 	KubeletRestarts     int          `json:"kubeletRestarts"`
@@ -62,12 +62,12 @@ type Resource struct {
 // Milliseconds is a duration, in JSON a number.
 type Milliseconds time.Duration
 
-// MarshalJSON writes as many milliseconds, to the nanosecond.
+// MarshalJSON writes the number of milliseconds, exact to the nanosecond.
 func (m Milliseconds) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(m)/1e6, 'f', -1, 64), nil
 }
 
-// summary returns the summary of the lines that were read. The filter selects rows.
+// summary returns the summary of the lines so far. The filter selects its rows.
 func (r *Reader) summary() Summary {
 	s := r.total
 	s.Lines, s.Others, s.Broken, s.Backwards = r.wanted, r.others+r.console, r.broken, r.backwards
@@ -148,8 +148,8 @@ func (m Milliseconds) cell() string {
 	return string(appendDuration(nil, time.Duration(m)))
 }
 
-// printTable writes an empty line, a heading and rows, of which there may be none. It leaves out
-// columns without text.
+// printTable writes an empty line and the table, whose first row is the heading, or nothing if there
+// is only the heading. It leaves out columns without text.
 func printTable(w io.Writer, table [][]string, colour bool) {
 	if len(table) == 1 {
 		return

@@ -14,25 +14,25 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Options select what a [Reader] prints.
+// Options select the output of a [Reader].
 type Options struct {
 	Filter
-	JSON    bool // lines as they were written, or the summary as an object
-	Summary bool // at the end, instead of lines
-	Colour  bool // for terminals
+	JSON    bool // print lines as they were written, or the summary as an object
+	Summary bool // print a summary at the end instead of lines
+	Colour  bool // use the colours of terminals
 }
 
-// Bounds of what is kept in memory, whatever comes.
+// Bounds of the memory that is used, whatever the input is.
 const (
-	maxLine  = 256 << 10 // bytes; ours have some hundred
-	maxKept  = 10_000    // devices and resources
+	maxLine  = 256 << 10 // bytes; lines of the daemon have some hundred
+	maxKept  = 10_000    // devices and resources, of all nodes together
 	maxNodes = 1000
 	maxName  = 512 // bytes of a name that is kept
 )
 
 const tooLong = "longer than 256 KiB"
 
-// Reader reads logs and prints what is wanted of them.
+// Reader reads logs and prints the selected lines, or a summary. Create it with [New].
 type Reader struct {
 	o      Options
 	out    *bufio.Writer // keeps its error, which Read returns as it flushes
@@ -42,19 +42,20 @@ type Reader struct {
 	kept   int                // devices and resources of all nodes
 	total  Summary
 
-	file   string // that is read
-	number int    // of its line, from 1
-	failed bool   // an error has told why nothing was read
+	file   string // the name of the present file
+	number int    // the present line of the file, from 1
+	failed bool   // Read has returned an error
 
-	// Lines of all kinds; ours; of these, the wanted ones; and those that were passed over.
+	// Numbers of lines: all; those of the daemon (ours); of these, the selected ones (wanted);
+	// and, passed over, foreign, console and broken ones.
 	lines, ours, wanted, others, console, broken int
 
 	backwards                   int // how often time went back
 	firstBroken, firstBackwards string
-	from, to                    time.Time // of ours
+	from, to                    time.Time // of the daemon's lines
 }
 
-// New returns a Reader that prints to out. The error names an option that cannot be meant.
+// New returns a Reader that prints to out. The error names an option that is not valid.
 func New(o Options, out io.Writer) (*Reader, error) {
 	if o.Summary && (len(o.Events) > 0 || o.Level != nil) {
 		return nil, errors.New("summary with event or level: a summary counts all lines, or it would be wrong; " +
@@ -69,8 +70,8 @@ func New(o Options, out io.Writer) (*Reader, error) {
 	}, nil
 }
 
-// Read reads a log to its end; name is for messages. It may be compressed by gzip. An
-// error is one of in, or, as an [OutputError], of what it prints to.
+// Read reads a log to its end; name is its name in messages. The log may be compressed by gzip.
+// Read returns an error of in, or an [OutputError].
 func (r *Reader) Read(name string, in io.Reader) error {
 	r.file, r.number = name, 0
 	lines := bufio.NewReaderSize(flushing{in, r.out}, maxLine)
@@ -100,12 +101,12 @@ func (r *Reader) Read(name string, in io.Reader) error {
 	return nil
 }
 
-// OutputError means that nothing more can be printed.
+// OutputError is an error of the output. Nothing more can be printed.
 type OutputError struct{ error }
 
 func (e OutputError) Unwrap() error { return e.error }
 
-// flushing flushes what has been printed before it waits for more to read.
+// flushing is a reader that flushes the output before each Read, which may block.
 type flushing struct {
 	io.Reader
 	out *bufio.Writer
@@ -118,7 +119,7 @@ func (f flushing) Read(p []byte) (int, error) {
 	return f.Reader.Read(p)
 }
 
-// readLines reads line by line, and passes over those that are too long.
+// readLines reads line by line. It passes over lines that are too long.
 func (r *Reader) readLines(in *bufio.Reader) error {
 	for {
 		data, err := in.ReadSlice('\n')
@@ -150,7 +151,8 @@ func (r *Reader) readLines(in *bufio.Reader) error {
 	}
 }
 
-// take takes an object, which may have a line of ours inside, or nil for a line without.
+// take handles the JSON object of a line, or nil if the line has none. The object is a line of the
+// daemon, or contains one as a text, or is foreign.
 func (r *Reader) take(object []byte, origin string) {
 	if object == nil {
 		r.others++
@@ -183,8 +185,8 @@ func (r *Reader) take(object []byte, origin string) {
 	}
 }
 
-// skips reports whether a line is not wanted by its beginning, as the daemon writes it, and
-// returns its time: a log at level debug consists of lines that a timeline does not show.
+// skips reports whether a line can be skipped without parsing its JSON, and returns its time.
+// Those are debug lines, where no option asks for them: most lines of a log at level debug.
 func (r *Reader) skips(object []byte) (time.Time, bool) {
 	rest, debug := bytes.CutPrefix(object, []byte(`{"level":"debug","time":"`))
 	if !debug || r.o.Level != nil || len(r.o.Events) > 0 || !bytes.Contains(rest, []byte(`"event":"`)) {
@@ -195,8 +197,8 @@ func (r *Reader) skips(object []byte) (time.Time, bool) {
 	return t, err == nil
 }
 
-// note notes the time of a line of ours. It reports whether that is before, or after, the
-// time that is looked at.
+// note counts a line of the daemon. It reports whether its time is before since (early), or not
+// before until (late).
 func (r *Reader) note(t time.Time) (early, late bool) {
 	r.ours++
 	widen(&r.from, &r.to, t)
@@ -208,6 +210,7 @@ func (r *Reader) note(t time.Time) (early, late bool) {
 	return early, late
 }
 
+// widen extends the span from from to to so that it contains t.
 func widen(from, to *time.Time, t time.Time) {
 	if from.IsZero() || t.Before(*from) {
 		*from = t
@@ -221,7 +224,7 @@ func widen(from, to *time.Time, t time.Time) {
 // the same time do not write in order.
 const disorder = 100 * time.Millisecond
 
-// event takes a line of ours.
+// event handles a line of the daemon.
 func (r *Reader) event(l *line) {
 	early, late := r.note(l.time)
 	n := r.node(l.origin)
@@ -251,7 +254,7 @@ func (r *Reader) event(l *line) {
 	}
 }
 
-// Close prints the summary, where one is wanted.
+// Close prints the summary, if one is wanted, and flushes the output.
 func (r *Reader) Close() error {
 	switch {
 	case r.o.Summary && r.o.JSON:

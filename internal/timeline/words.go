@@ -15,17 +15,18 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// printer writes lines for people. Its buffer is used again for the next line.
+// printer makes lines for people. It reuses its buffer for the next line.
 type printer struct {
 	buf    []byte
 	colour bool
-	origin int // width of the widest so far
+	origin int // width of the widest origin so far
 }
 
-// subjectWidth holds an id, and the name of the usual resource.
+// subjectWidth is the width of the subject's column. Ids and the default resource name fit.
 const subjectWidth = len("b-com.com/accelerator")
 
-// line writes when, what it is about, whether it is trouble, and what happened.
+// line returns the line for people: its time, its subject, a mark if it is a warning or an error, and
+// the words for its event.
 func (p *printer) line(l *line) []byte {
 	p.buf = append(l.time.AppendFormat(p.buf[:0], "2006-01-02T15:04:05.000Z07:00"), "  "...)
 	if l.origin != "" {
@@ -51,7 +52,7 @@ func (p *printer) line(l *line) []byte {
 	return p.buf
 }
 
-// column writes text padded to a width in bytes, which for names is one in columns.
+// column writes text padded to a width in bytes. Names are ASCII, so that is their width.
 func (p *printer) column(text string, width int) {
 	begin := len(p.buf)
 	p.text(text)
@@ -83,8 +84,8 @@ func (p *printer) phrase(l *line, phrase string) {
 	p.buf = append(p.buf, after...)
 }
 
-// expand writes a part of a phrase. It returns false if one of the fields outside of
-// brackets is missing or empty.
+// expand writes a part of a phrase. It returns false if a field outside of brackets is missing or
+// empty.
 func (p *printer) expand(l *line, text string) (whole bool) {
 	whole = true
 	for {
@@ -111,7 +112,7 @@ func (p *printer) expand(l *line, text string) (whole bool) {
 	}
 }
 
-// field writes the value of a field. It returns false if there is none, or an empty one.
+// field writes the value of a field. It returns false if the value is missing or empty.
 func (p *printer) field(l *line, key string) bool {
 	key, noun, counted := strings.Cut(key, " ")
 	switch key {
@@ -121,7 +122,7 @@ func (p *printer) field(l *line, key string) bool {
 		} else {
 			p.expand(l, "{old} → ")
 		}
-		p.expand(l, "{new}") // either may be none
+		p.expand(l, "{new}") // may be none, as old may
 		return true
 	case "list":
 		p.list(l)
@@ -154,9 +155,10 @@ func (p *printer) field(l *line, key string) bool {
 	return false
 }
 
-// list writes what a list told the kubelet. A list that is not the first of its stream
-// names the devices of which it says something else than the list before it. Those in
-// neither unhealthy nor gone are healthy: these fields are left out where they are empty.
+// list writes the devices that a list.sent names, by their health. The field devices has those that
+// changed since the previous list of the stream; of these, the ones in neither of the fields
+// unhealthy and gone are healthy. For the first list of a stream, devices is empty, and unhealthy
+// has all unhealthy devices.
 func (p *printer) list(l *line) {
 	const bad, off, well, more = 0, 1, 2, 3
 	group := map[string]int{}
@@ -202,7 +204,7 @@ func (p *printer) names(before string, names []string) bool {
 	return len(names) > 0
 }
 
-// unknown writes an event that has no phrase, of a newer daemon.
+// unknown writes an event without a phrase, which a newer daemon has logged: its message and fields.
 func (p *printer) unknown(l *line) {
 	rest := maps.Clone(l.fields)
 	for _, f := range event.Common() {
@@ -214,11 +216,11 @@ func (p *printer) unknown(l *line) {
 	p.text(string(data))
 }
 
-// maxText is how much of a text is shown, in bytes: the errors of a card that is being
-// pulled out fill a screen. -o json has all of it.
+// maxText is the number of bytes of a text that are shown: the errors of a card that is being pulled
+// out would fill a screen. -o json has the whole text.
 const maxText = 160
 
-// text writes text of the log. It escapes what a terminal would act on.
+// text writes a text of the log. It escapes control characters.
 func (p *printer) text(text string) {
 	if len(text) <= maxText {
 		p.buf = terminal.AppendText(p.buf, []byte(text))
@@ -243,7 +245,7 @@ func (p *printer) paint(colour, text string) {
 	p.buf = append(p.buf, text...)
 }
 
-// count returns a number of things.
+// count returns a number with its noun, in the plural unless it is 1.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -251,8 +253,8 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// appendDuration writes a duration with as many digits as are worth reading: 0.28 ms,
-// 484 ms, 2.13 s, 4m12s, 51h3m0s. Short ones have the same unit, to be compared.
+// appendDuration writes a duration with about three digits: 0.28 ms, 484 ms, 2.13 s, 4m12s,
+// 51h3m0s. All durations below a second are in ms, so that they are easy to compare.
 func appendDuration(b []byte, d time.Duration) []byte {
 	if d >= time.Minute {
 		return append(b, d.Round(time.Second).String()...)

@@ -75,6 +75,7 @@ func (c Change) Line(colour bool) string {
 		}
 	}
 	id, resource := terminal.Escape(c.ID), cmp.Or(terminal.Escape(c.Resource), "-")
-	line := fmt.Sprintf("%s  %-7s  %-*s  %s  %s  %s", c.Time, c.What, idWidth, id, health, resource, strings.Join(details, " "))
+	line := fmt.Sprintf("%s  %-7s  %-*s  %s  %s  %s", c.Time, c.What, idWidth, id,
+		health, resource, strings.Join(details, " "))
 	return strings.TrimRight(line, " ")
 }

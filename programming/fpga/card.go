@@ -19,9 +19,10 @@ type Host = sysfs.Host
 
 // Card is a PCI function with ports, or with an FME.
 type Card struct {
-	Address      string // of the PCI function that has the ports: DDDD:BB:DD.F in lower case
-	Driver       string // dfl or opae
-	FME          string // name of the FME and of its node: dfl-fme.0; "" if there is none, not even at the physical function
+	Address string // of the PCI function that has the ports: DDDD:BB:DD.F in lower case
+	Driver  string // dfl or opae
+	// FME is the name of the FME and of its node: dfl-fme.0; "" if there is none, not even at the physical function.
+	FME          string
 	FMEAddress   string // of the PCI function that has the FME: Address, or that of the physical function; "" without FME
 	InterfaceID  string // 32 lower-case hex digits; "" if there is none, or if InterfaceErr is set
 	InterfaceErr error  // of reading InterfaceID
@@ -33,7 +34,9 @@ type Port struct {
 	Name   string // of the port and of its node: dfl-port.0
 	Number int    // in hardware, as the driver's requests have it; -1 if no driver is bound
 	AFUID  string // 32 lower-case hex digits, all f if the card does not answer; "" if AFUErr is set
-	AFUErr error  // of reading AFUID: EBUSY while the port is programmed and after that has failed, fs.ErrNotExist if it has none
+	// AFUErr is the error of reading AFUID: EBUSY while the port is programmed and after programming has failed,
+	// fs.ErrNotExist if there is none.
+	AFUErr error
 }
 
 // ID returns the id that the card has as a device in Kubernetes: its address, without the
@@ -123,7 +126,8 @@ func Find(h Host, name string) (Card, *Port, error) {
 		return Card{}, nil, lerr
 	}
 	if len(places) == 0 {
-		return Card{}, nil, absentf("no FPGA card of the drivers dfl-pci and intel-fpga, want %s: lspci -k shows cards and drivers", sysfs.Quote(name))
+		return Card{}, nil, absentf("no FPGA card of the drivers dfl-pci and intel-fpga, want %s:"+
+			" lspci -k shows cards and drivers", sysfs.Quote(name))
 	}
 	var ids []string
 	for _, p := range places {
@@ -144,7 +148,8 @@ func (c Card) Port(number int) (Port, error) {
 			numbers = append(numbers, strconv.Itoa(p.Number))
 		}
 	}
-	return Port{}, absentf("no port %d of card %s, want one of its ports: %s", number, c.ID(), cmp.Or(strings.Join(numbers, ", "), "none"))
+	return Port{}, absentf("no port %d of card %s, want one of its ports: %s",
+		number, c.ID(), cmp.Or(strings.Join(numbers, ", "), "none"))
 }
 
 // absent is an error that is [fs.ErrNotExist] by its meaning, not by its text.
@@ -237,7 +242,8 @@ func (d *driver) locate(h Host, name string) (place, error) {
 
 // comesOrGoes reports whether err, of following links, means that the card is not there.
 func comesOrGoes(err error) bool {
-	return sysfs.Gone(err) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EINVAL)
+	return sysfs.Gone(err) || errors.Is(err, syscall.ELOOP) ||
+		errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EINVAL)
 }
 
 // read reads the attributes of the card.

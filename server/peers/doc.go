@@ -11,13 +11,13 @@
 //
 // A socket of ours is called accelerator-, 13 letters, .sock. The first six letters are the same
 // for all sockets of one daemon. Daemons of all versions must agree on this, and on the meaning
-// of a connection that sends nothing: a daemon holds one to each socket of its peers. It
-// ends with the peer, even if the peer was killed and its socket is left behind. If such a
-// connection is refused for another reason than that the peer is dead, by SELinux for example, the
-// peer counts as gone when its socket is removed.
+// of a connection that sends nothing: a daemon holds one to each socket of its peers. The
+// connection ends with the peer, even if the peer was killed and its socket is left behind. If a
+// daemon may not connect, because of SELinux for example, the peer counts as gone when its socket is
+// removed.
 //
-// A peer has gone when it has had no socket for 300 ms: one that registers again has none for some
-// milliseconds.
+// A peer has gone when it has had no socket for 300 ms. A peer that registers again has none for
+// some milliseconds.
 //
 // # Who owns what
 //

@@ -20,8 +20,8 @@ const (
 	// minRedialInterval is the least time between two connections to one socket, however early
 	// the peer closes the first.
 	minRedialInterval = 100 * time.Millisecond
-	// uncertainty is the time within which two daemons may have registered in another order than
-	// that of their sockets.
+	// uncertainty bounds the time between two sockets whose daemons may have registered in the
+	// opposite order.
 	uncertainty = time.Second
 	// never is longer than any wait.
 	never = time.Hour
@@ -34,20 +34,20 @@ type Peers struct {
 	gone *latest.Value[departure]
 
 	mu      sync.Mutex
-	created map[string]time.Time // by owner: when a socket was made that Run has not seen yet
+	created map[string]time.Time // by owner: times of new sockets that Run has not seen yet
 }
 
 // departure describes the peers that have gone.
 type departure struct {
-	at   time.Time // when the last one was found to be gone
-	made time.Time // when the newest of all their sockets was made
+	at   time.Time // when the last of them was found to be gone
+	made time.Time // when the newest of their sockets was made
 }
 
 // peer is one other daemon.
 type peer struct {
 	made  time.Time       // when its newest socket was made
 	held  map[string]bool // paths of the sockets with a connection
-	alive bool            // as of the last look
+	alive bool            // in the last call of look
 	seen  time.Time       // when it was last known to be alive
 }
 

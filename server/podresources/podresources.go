@@ -74,7 +74,8 @@ func holders(pods []*v1.PodResources) map[Key][]Holder {
 	}
 	for key, list := range held {
 		slices.SortFunc(list, func(a, b Holder) int {
-			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container))
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
+				cmp.Compare(a.Container, b.Container))
 		})
 		// A device with several NUMA nodes may be listed once for each.
 		held[key] = slices.Compact(list)

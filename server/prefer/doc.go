@@ -1,8 +1,8 @@
-// Package prefer chooses devices: it answers the kubelet's question which of the free units of a
-// resource a container is best given (GetPreferredAllocation).
+// Package prefer chooses devices: it finds the best free units of a resource for a container, for
+// GetPreferredAllocation of the device plugin API.
 //
-// It is pure: it owns no state, reads nothing and never blocks. The answer depends on the
-// question alone, not on the order of its lists.
+// It is pure: it owns no state, reads nothing and never blocks. The order of the units in the
+// arguments makes no difference to the result.
 //
 // # The best choice
 //
@@ -29,27 +29,27 @@
 //     with two free units rather than from that with three.
 //
 // Packed is for containers whose units work together, and for later requests: distance counts
-// first, then health, then what is left for others.
+// first, then health, then the units that are left for others.
 //
 // Spread is for containers whose units should not fail together or share a link. Pairs count
 // first because a card fails, is reset and is unplugged as a whole. A degraded card is slow, or
 // the next to fail; another socket is better than that. Neighbours use the same link, and their
-// faults can become those of the card. Nodes are few in spread, too: a socket is no failure domain
-// of its own.
+// faults can become those of the card. Spread also prefers few NUMA nodes: a socket is not a
+// failure domain of its own.
 //
-// A card is the units with one Card on one NUMA node: the kubelet may ask for the units of one
-// node alone.
+// Units are on one card if they have the same Card and the same NUMA node, because the kubelet may
+// ask for the units of one node alone.
 //
 // # The kubelet
 //
 // As of Kubernetes 1.37 (devicesToAllocate in pkg/kubelet/cm/devicemanager) it takes from the
-// answer what is available and not allocated yet. If that is not enough, it takes the rest
+// answer the units that are available and not allocated yet. If that is not enough, it takes the rest
 // itself, in random order. So an answer may have fewer units, and an error, which fails the pod,
 // is only for a request that cannot be met. An available id that is not listed is left out of the
 // answer, because Allocate would refuse it. An id that must be included is in the answer in any
 // case: it is allocated already.
 //
-// A unit that is unhealthy belongs in the list, but not in what is available.
+// An unhealthy unit must be listed, but not available.
 //
 // # Time
 //

@@ -50,7 +50,7 @@ func Choose(listed []Unit, available, must []string, size int, policy Policy) ([
 	}
 
 	cards := map[place]*card{}
-	var free []Unit // and musts; the index of a unit is its rank
+	var free []Unit // available units and musts; the index of a unit is its rank
 	for _, u := range listed {
 		at := u.place()
 		if cards[at] == nil {
@@ -104,7 +104,7 @@ func (u Unit) place() place {
 // card is the units of one card.
 type card struct {
 	units  []candidate // available or must
-	others int         // listed, but not available
+	others int         // number of units that are listed, but not available
 }
 
 type candidate struct {
@@ -112,7 +112,7 @@ type candidate struct {
 	must, degraded bool
 }
 
-// plan has the best choices from some cards: at index n that of all musts and n further units.
+// plan has the best choices from some cards: element n has all musts and n further units.
 type plan []choice
 
 type choice struct {
@@ -170,8 +170,8 @@ func join(a, b plan, room int) plan {
 // node returns the plan for the cards of one NUMA node.
 func (p Policy) node(cards []*card, ranks, room int) plan {
 	all := plan{{units: new(big.Int)}}
-	// The cards without a choice, and those with one unit, as in a pool, have one plan together:
-	// to join them one by one would take long.
+	// Cards with one unit, as in a pool, and cards where nothing can be chosen share one plan:
+	// joining them one by one would take long.
 	single := plan{{units: new(big.Int)}}
 	var units []choice // of one unit
 	for _, c := range cards {

@@ -5,7 +5,7 @@
 //	e2e -check
 //
 // The node has no card but those that the stories plug into a simulated one
-// (internal/simnode), which the chart's value simulatedNode puts in place of /sys and
+// (internal/sim/simnode), which the chart's value simulatedNode puts in place of /sys and
 // /dev; their nodes are true devices, without a driver. Everything else is what runs
 // anywhere: package cluster.
 //

@@ -99,7 +99,9 @@ func (s *scene) account(file string) (string, error) {
 // by: pods by their uid.
 func (s *scene) told(about corev1.ObjectReference, reason, kind string) {
 	await(s, "event "+reason+" of "+about.Name, func() (string, error) {
-		list, err := s.Client.CoreV1().Events("").List(s.ctx, metav1.ListOptions{FieldSelector: "reason=" + reason + ",involvedObject.name=" + about.Name})
+		list, err := s.Client.CoreV1().Events("").List(s.ctx, metav1.ListOptions{
+			FieldSelector: "reason=" + reason + ",involvedObject.name=" + about.Name,
+		})
 		if err != nil {
 			return "", err
 		}

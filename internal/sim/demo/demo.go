@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/peers"
 )
 
-// Options are the choices of who runs the demo.
+// Options are the settings of a demo.
 type Options struct {
 	Interactive bool   // go on until ctx ends, after the steps
 	Program     string // path of the own executable, for people to copy
@@ -24,7 +24,7 @@ type Options struct {
 	Hold        time.Duration // the daemon's recovery hold
 }
 
-// Kubelet says where the daemon finds the stand-in for the kubelet.
+// Kubelet has the paths of the stand-in for the kubelet.
 type Kubelet struct {
 	Dir          string // of kubelet.sock
 	PodResources string // socket
@@ -33,14 +33,14 @@ type Kubelet struct {
 // Daemon runs the daemon on a node until ctx ends, logging to log.
 type Daemon func(ctx context.Context, node *simnode.Node, kubelet Kubelet, log io.Writer) error
 
-// podResources is the name of the socket that says who holds what.
+// podResources is the name of the socket of the pod-resources API.
 const podResources = "pod-resources.sock"
 
 // stepTimeout is how long a step may take. The whole must end within 30 s.
 const stepTimeout = 5 * time.Second
 
-// Run plays the demo and prints it to out. The error says which step was not
-// seen, or what stopped it from being played.
+// Run runs the demo and prints it to out. It returns an error if a step fails or
+// had no effect at the kubelet.
 func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err error) {
 	dir, err := os.MkdirTemp("", "accel-demo-")
 	if err != nil {
@@ -64,7 +64,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 	if s.kubelet, err = simkubelet.Start(ctx, s.kubeletDir, simkubelet.Behaviour{}); err != nil {
 		return err
 	}
-	defer func() { s.kubelet.Stop() }() // the one that runs then
+	defer func() { s.kubelet.Stop() }() // not s.kubelet of now: a step replaces it
 	if s.pods, err = simkubelet.StartPodResources(ctx, paths.PodResources); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 	return err
 }
 
-// stage is what the steps are played on.
+// stage has the simulated parts that the steps change.
 type stage struct {
 	Options
 	out        io.Writer
@@ -97,11 +97,11 @@ type stage struct {
 	node       *simnode.Node
 	kubelet    *simkubelet.Kubelet
 	pods       *simkubelet.PodResources
-	daemonErr  error // why the daemon ended, if it did before its time
+	daemonErr  error // why the daemon ended during the steps
 }
 
-// play plays the steps, up to the first that is not seen: the later ones build on
-// it.
+// play runs the steps. It ends at the first one that fails, because later steps
+// depend on it.
 func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	fmt.Fprintf(s.out, "A simulated node and a stand-in for the kubelet, in %s\n\n", s.dir)
 	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", "WHAT HAPPENS", "TOLD AFTER", "WHAT THE KUBELET WAS TOLD")
@@ -126,7 +126,7 @@ func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	return nil
 }
 
-// one plays a step: do, then wait for what the kubelet must be told.
+// one runs a step and waits for its effect at the kubelet.
 func (s *stage) one(ctx context.Context, step step) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -154,7 +154,7 @@ func (s *stage) print(what, after, told string) {
 	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", what, after, told)
 }
 
-// stay shows every list until ctx ends.
+// stay prints every list that the kubelet gets until ctx ends.
 func (s *stage) stay(ctx context.Context, ended <-chan error) error {
 	if err := s.node.Plug(cardA); err != nil {
 		return err
@@ -207,7 +207,7 @@ Interrupt (^C) to end; the directory goes, too.
 	}
 }
 
-// showLog prints the daemon's log: the directory that it is in will be gone.
+// showLog prints the daemon's log, because its directory will be removed.
 func (s *stage) showLog() {
 	if text, err := os.ReadFile(filepath.Join(s.dir, "daemon.log")); err == nil {
 		fmt.Fprintf(s.out, "\nThe daemon's log:\n%s", text)

@@ -2,11 +2,11 @@
 // daemon's own code on a simulated node, and a stand-in for the kubelet that
 // speaks the real protocol over real sockets.
 //
-// It plays a fixed list of steps. Each changes the simulated node (or the
-// kubelet), waits until the kubelet was told what it must be told, and prints
-// what that was and how long it took. A step that is not seen in time fails the
-// demo.
+// It runs a fixed list of steps. Each step changes the simulated node or the
+// kubelet, waits until the stand-in has received the expected list, and prints
+// the list and how long it took. If the list does not arrive in time, the demo
+// fails.
 //
 // [Run] owns a temporary directory, the stand-in and the goroutine of the
-// daemon; all are gone when it returns.
+// daemon. It removes and ends all of them before it returns.
 package demo

@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// step is one thing that happens, and what the kubelet must be told of it.
+// step is one change, and how its effect at the kubelet is recognized.
 type step struct {
 	what string
 	do   func(ctx context.Context) error
@@ -44,7 +44,7 @@ const (
 	ap6Error = "0x4000000000000" // bit 50: the port was shut down for power or heat
 )
 
-// health is what the kubelet shall know: id -> healthy.
+// health is the list that the kubelet must have: by id, whether the device is healthy.
 type health map[string]bool
 
 func (s *stage) steps() []step {
@@ -94,7 +94,7 @@ func (s *stage) restart(ctx context.Context) (err error) {
 	return nil
 }
 
-// list waits for a list that says exactly this.
+// list waits for a list with exactly these devices and their health.
 func (s *stage) list(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		got, err := s.kubelet.AwaitList(ctx, s.Resource, func(l simkubelet.List) bool { return maps.Equal(known(l), want) })
@@ -102,7 +102,7 @@ func (s *stage) list(want health) func(context.Context) (string, time.Time, erro
 	}
 }
 
-// registered waits for the same, and for exactly one registration with this
+// registered does the same, and waits for exactly one registration with this
 // kubelet.
 func (s *stage) registered(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {

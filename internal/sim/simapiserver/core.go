@@ -28,7 +28,7 @@ type Event struct {
 	Count int
 }
 
-// String returns what kubectl shows of an Event, and its namespace.
+// String returns the columns of an Event that kubectl shows, and its namespace.
 func (e Event) String() string {
 	return strings.Join([]string{
 		e.Metadata.Namespace, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, e.InvolvedObject.UID,
@@ -55,10 +55,10 @@ func (s *Server) DeleteNamespace(name string) { s.edit(func() { s.gone[name] = t
 // ExpireEvents removes all Events, as an API server does after an hour.
 func (s *Server) ExpireEvents() { s.edit(func() { s.events = nil }) }
 
-// Deaf makes a server that creates Events and does not answer.
+// Deaf makes the server create Events without answering.
 func (s *Server) Deaf(deaf bool) { s.edit(func() { s.deaf = deaf }) }
 
-// Events returns the existing ones, in the order in which they were created.
+// Events returns the existing Events in the order in which they were created.
 func (s *Server) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,12 +111,14 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, namespace string
 	case s.ending[namespace]:
 		write(w, http.StatusForbidden, fields{
 			"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": http.StatusForbidden, "reason": "Forbidden",
-			"message": "events is forbidden: unable to create new content in namespace " + namespace + " because it is being terminated",
+			"message": "events is forbidden: unable to create new content in namespace " + namespace +
+				" because it is being terminated",
 			"details": fields{"kind": "events", "causes": []fields{{
 				"reason": "NamespaceTerminating", "message": "namespace " + namespace + " is being terminated", "field": "metadata.namespace",
 			}}},
 		})
-	case m.Namespace != namespace, m.Name == "", len(m.Name) > 253, strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "":
+	case m.Namespace != namespace, m.Name == "", len(m.Name) > 253,
+		strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "":
 		Refuse(w, http.StatusUnprocessableEntity, `Event "`+m.Name+`" is invalid: metadata`)
 	case e.InvolvedObject.Namespace != namespace && (e.InvolvedObject.Namespace != "" || namespace != "default"):
 		Refuse(w, http.StatusUnprocessableEntity, `Event "`+m.Name+`" is invalid: involvedObject.namespace: does not match event.namespace`)
@@ -133,7 +135,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, namespace string
 
 // event returns an Event of s, or nil.
 func (s *Server) event(namespace, name string) *Event {
-	i := slices.IndexFunc(s.events, func(e Event) bool { return e.Metadata.Namespace == namespace && e.Metadata.Name == name })
+	i := slices.IndexFunc(s.events, func(e Event) bool {
+		return e.Metadata.Namespace == namespace && e.Metadata.Name == name
+	})
 	if i < 0 {
 		return nil
 	}

@@ -30,7 +30,7 @@ type Server struct {
 	version int // resourceVersion of the newest change
 	nodes   map[string]node
 	changed chan struct{} // closes at the next change
-	hangup  chan struct{} // closes when all watches are to end
+	hangup  chan struct{} // closes when HangUp ends all watches
 
 	pods         map[string]string // uid by NAMESPACE/NAME
 	events       []Event           // in the order in which they were made
@@ -61,8 +61,8 @@ func Start(listener net.Listener) *Server {
 		s.http.Listener = listener
 	}
 	s.http.EnableHTTP2 = true
-	// Tickets are written while a client may be writing too: an unbuffered pipe in
-	// place of TCP would block both.
+	// The server would write TLS session tickets while a client may be writing, too: with
+	// unbuffered pipes in place of TCP, both would block.
 	s.http.TLS = &tls.Config{SessionTicketsDisabled: true, GetConfigForClient: s.config}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.http.StartTLS()
@@ -137,7 +137,7 @@ func (s *Server) change(name string, n node) {
 	s.changed = make(chan struct{})
 }
 
-// HangUp ends all watches in good order.
+// HangUp ends all watches as an API server does, without an error.
 func (s *Server) HangUp() {
 	s.edit(func() {
 		close(s.hangup)
@@ -145,7 +145,7 @@ func (s *Server) HangUp() {
 	})
 }
 
-// Requests returns those that had a valid token: "list" and "watch" of nodes, and all others as
+// Requests returns the requests that had a valid token: "list" and "watch" of nodes, and all others as
 // "METHOD NAMESPACE/KIND[/NAME]".
 func (s *Server) Requests() []string {
 	s.mu.Lock()
@@ -241,7 +241,8 @@ type fields map[string]any
 func (n node) object(name string) fields {
 	return fields{
 		"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-		"metadata": fields{"name": name, "uid": n.uid, "resourceVersion": strconv.Itoa(n.version), "annotations": n.annotations},
+		"metadata": fields{"name": name, "uid": n.uid, "resourceVersion": strconv.Itoa(n.version),
+			"annotations": n.annotations},
 	}
 }
 

@@ -7,17 +7,17 @@
 // then creates kubelet.sock; Register dials back and asks for the options before
 // it answers; ListAndWatch is opened after it; a stream that ends is not opened
 // again. The answers of Allocate are kept in the [Checkpoint], which the next kubelet
-// reads; [Kubelet.End] ends an allocation. A [Behaviour] makes it misbehave in the
-// ways that kubelets do.
+// reads; [Kubelet.End] ends an allocation. A [Behaviour] makes it misbehave as
+// real kubelets do.
 //
 // [PodResources] is a stand-in for the kubelet's other socket, the pod-resources
-// API: [PodResources.Hold] and [PodResources.Release] say what its List answers, a
-// [PodBehaviour] makes it stall, fail and lie. It knows nothing of the Kubelet:
-// an allocated device is listed as held when the test calls Hold.
+// API: [PodResources.Hold] and [PodResources.Release] set the answer of its List, a
+// [PodBehaviour] makes it stall, fail and give wrong answers. It is independent of the
+// Kubelet: an allocated device is listed as held only when the test calls Hold.
 //
 // [Kubelet] owns its socket, one connection to each registered plugin, and what
 // it received; PodResources owns its socket and what is held. Every method is
-// safe for concurrent use. The methods called Await… block until what they wait
-// for is there, their context ends or the stand-in stops; [Kubelet.Stop],
+// safe for concurrent use. The methods Await… block until the awaited state, the
+// end of their context or the end of the stand-in; [Kubelet.Stop],
 // [Kubelet.Kill] and [PodResources.Stop] wait for every goroutine.
 package simkubelet

@@ -3,10 +3,10 @@
 // plugged, pulled and broken. A card has every file that its health is judged by,
 // all good; the Set functions break them.
 //
-// It serves `demo` and the tests. It is no proof of what the kernel does: on a
-// disk, inotify hears every change, on true sysfs hardly any, and no uevent is
-// sent; a file cannot answer EBUSY, or not at all. What the kernel really does is
-// tested against a kernel.
+// It is for the command demo and for tests. It does not show how the kernel behaves:
+// inotify reports every change on a disk, but hardly any in a true sysfs; no uevent is
+// sent; and a read of a file cannot fail with EBUSY or hang. The tests in test/kernel
+// use a real kernel.
 //
 // A directory of a Node never has the inode number of a directory that the Node has
 // deleted, though most file systems reuse such a number at once. sysfs does not: on 64-bit

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Node is a simulated node.
+// Node is a simulated node. Create it with [New].
 type Node struct {
 	Sys string // root of the sysfs tree
 	Dev string // directory of the device nodes
@@ -128,7 +128,7 @@ func (n *Node) majors() (port, fme int) {
 // numbers are those that the kernel's allocator has given out.
 type numbers map[int]bool
 
-// take gives out the lowest free one.
+// take returns the lowest free number and marks it used.
 func (n *numbers) take() int {
 	if *n == nil {
 		*n = numbers{}
@@ -141,7 +141,7 @@ func (n *numbers) take() int {
 	}
 }
 
-// free takes them back.
+// free marks numbers as free.
 func (n numbers) free(all ...int) {
 	for _, i := range all {
 		delete(n, i)
