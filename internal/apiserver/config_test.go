@@ -104,6 +104,7 @@ func TestKubeconfig(t *testing.T) {
 		{"token file that is empty", kubeconfig(server, "tokenFile: empty"), "read empty token"},
 		{"CA that is not base64", kubeconfig(server+"certificate-authority-data: '%'", ""), "certificate-authority-data: illegal base64"},
 		{"CA that is none", kubeconfig(server+"certificate-authority: token", ""), "unable to parse bytes as PEM block"},
+		{"CA that is empty", kubeconfig(server+"certificate-authority: nothing-in-it", ""), "nothing-in-it is empty, want"},
 		{"CA and insecure", kubeconfig(server+"insecure-skip-tls-verify: true, certificate-authority: ca.crt", ""), "with the insecure flag is not allowed"},
 		{"CA that is not there", kubeconfig(server+"certificate-authority: nothing", ""), "nothing: no such file"},
 		{"certificate without key", kubeconfig(server, "client-certificate: ca.crt"), "want both"},
@@ -112,7 +113,7 @@ func TestKubeconfig(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
-			for file, text := range map[string]string{"kubeconfig": tc.text, "ca.crt": cert, "key": key, "token": "t\n", "empty": "\n"} {
+			for file, text := range map[string]string{"kubeconfig": tc.text, "ca.crt": cert, "key": key, "token": "t\n", "empty": "\n", "nothing-in-it": ""} {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}

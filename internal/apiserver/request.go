@@ -38,6 +38,9 @@ func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error
 	// it read the files again.
 	config.DialHolder = &transport.DialHolder{Dial: dial}
 	made, err := transport.New(&config)
+	if err == nil && config.TLS.CAFile != "" && len(config.TLS.CAData) == 0 {
+		err = fmt.Errorf("%s is empty, want certificates of a CA", config.TLS.CAFile)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("API server %s: %w: %w", c.server, errFiles, err)
 	}

@@ -100,7 +100,7 @@ func New(version string) *Metrics {
 	m.streamsOpened = m.counters("accelerator_streams_opened_total",
 		"ListAndWatch streams that the kubelet has opened.", "resource")
 	m.registrations = m.counters("accelerator_registrations_total",
-		"Registrations with the kubelet, by result: ok, failed (refused, or no stream followed), "+
+		"Registrations with the kubelet, by result: ok, failed (refused, no stream followed, or no usable kubelet.sock), "+
 			"or abandoned because the kubelet or our socket went away.", "resource", "result")
 	m.kubeletRestarts = m.counters("accelerator_kubelet_restarts_total",
 		"Restarts of the kubelet that a resource has met.", "resource")
