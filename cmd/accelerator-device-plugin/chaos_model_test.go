@@ -52,6 +52,7 @@ type modelDevice struct {
 	id, resource string
 	kind         string // a device of another kind with the same ID is another device
 	good         bool   // nothing is wrong with its ports
+	afu          string // that a driver shows, or ""
 	nodes        []string
 	numbered     []string // the same with those of released ports, which keep their numbers
 }
@@ -92,6 +93,9 @@ func (m *model) port(c simnode.Card, port int, s portState) modelDevice {
 		nodes: []string{m.d.node.PortNode(c.Address, port)},
 	}
 	d.numbered = d.nodes
+	if !s.unbound {
+		d.afu = s.afu
+	}
 	if m.d.cfg.Mode == offer.AF {
 		d.resource = map[string]string{cardA.AFUID: afAa, cardB.AFUID: afAb}[s.afu]
 		d.kind = d.resource
@@ -371,7 +375,7 @@ func (m *model) releaseAll() {
 }
 
 // settle blocks until the kubelet has the lists that it must get, and the daemon has read the
-// nodes of all devices.
+// nodes and AFUs of all devices.
 func (m *model) settle(when string) {
 	m.d.t.Helper()
 	m.d.pods.Behave(simkubelet.PodBehaviour{})
@@ -395,6 +399,10 @@ func (m *model) settle(when string) {
 			found := s.Device(d.id)
 			if found == nil || !slices.Equal(slices.Sorted(slices.Values(found.Nodes)), slices.Sorted(slices.Values(d.nodes))) {
 				return fmt.Errorf("found device %s as %+v, want the nodes %v", d.id, found, d.nodes)
+			}
+			// The lists do not show that of a device that is held as something else.
+			if d.afu != "" && found.AFUID != d.afu {
+				return fmt.Errorf("found device %s as %+v, want the AFU %s", d.id, found, d.afu)
 			}
 		}
 		return nil
