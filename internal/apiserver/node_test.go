@@ -44,8 +44,7 @@ func TestFollow(t *testing.T) {
 		r.Set(name, "uid-2", map[string]string{})
 		want = append(want, node("uid-2"))
 		r.expect(t, want...)
-		r.Delete(name)
-		r.Set(name, "uid-3", map[string]string{})
+		r.Set(name, "uid-3", map[string]string{}) // made again before the watch has seen that it was gone
 		want = append(want, node("uid-3"))
 		r.expect(t, want...)
 		if diff := cmp.Diff([]string{"list", "watch"}, r.Requests()); diff != "" {

@@ -108,11 +108,11 @@ func (s *Server) UseToken(token string) { s.edit(func() { s.token = token }) }
 // UseFault sends each request with a valid token to f first; nil: to none.
 func (s *Server) UseFault(f Fault) { s.edit(func() { s.fault = f }) }
 
-// Set makes or changes a node.
+// Set makes or changes a node. One with another uid replaces the one before.
 func (s *Server) Set(name, uid string, annotations map[string]string) {
 	s.edit(func() {
 		kind := "MODIFIED"
-		if old, ok := s.nodes[name]; !ok || old.kind == "DELETED" {
+		if old, ok := s.nodes[name]; !ok || old.kind == "DELETED" || old.uid != uid {
 			kind = "ADDED"
 		}
 		s.change(name, node{kind: kind, uid: uid, annotations: maps.Clone(annotations)})
