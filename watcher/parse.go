@@ -35,9 +35,9 @@ var (
 	errTruncated  = errors.New("uevent: longer than the buffer")
 )
 
-// parse parses a message. It accepts what go-udev's parser accepts, with the same result, and
-// also values with '=', paths with '@' and unknown actions. If a variable occurs twice, the
-// last counts. parse allocates nothing.
+// parse parses a message. It accepts all messages that go-udev's parser accepts, with the same
+// result, and also values with '=', paths with '@' and unknown actions. If a variable occurs
+// twice, the last counts. parse allocates nothing.
 func parse(raw []byte) (uevent, error) {
 	end := bytes.IndexByte(raw, 0)
 	if end < 0 {

@@ -42,8 +42,8 @@ func (s *seen) learn(path string) {
 	}
 }
 
-// forget deletes the entries of path. A directory that is removed is empty, because what was
-// in it had its own events.
+// forget deletes the entries of path. A directory that is removed is empty: its entries had
+// events of their own.
 func (s *seen) forget(path string) {
 	delete(s.dirs, path)
 	delete(s.links, path)

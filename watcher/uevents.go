@@ -82,7 +82,7 @@ func (u *uevents) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) e
 }
 
 // overflowed empties the queue and gives a hint for everything. Until the queue is empty the
-// kernel drops messages, and what is read from sysfs meanwhile may be out of date.
+// kernel drops messages, so a reading of sysfs before that may be out of date.
 func (u *uevents) overflowed(at time.Time, hint func(Hint)) error {
 	n, err := u.conn.drain()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Config has the places to listen at, and what to listen for.
+// Config has the directories, subsystems and nodes to listen for.
 type Config struct {
 	Host       sysfs.Host // its device directory may be made later
 	Subsystems []string   // uevent subsystems beside platform, pci, fpga_region, fpga_manager, fpga

@@ -41,7 +41,7 @@ func (l *Loader) IsSet(name string) bool { return l.set.Changed(name) }
 
 // Load completes the configuration after the flags were parsed: with variables from lookup
 // (os.LookupEnv), then with the YAML file, each for settings that were not given before. An
-// error names the source, the setting, the value that was found and what is wanted.
+// error names the source, the setting, the value that was found and the values that are allowed.
 func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	var errs []error
 	l.flags.VisitAll(func(f *pflag.Flag) {
@@ -65,10 +65,10 @@ func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	return err
 }
 
-// Again reads the file again, with the flags and variables of [Loader.Load], and returns what a
-// start would have now. l stays as it is. A running daemon takes over Exclude, Severity and
-// Resources; the list has the flags of all other settings that differ from l.Config, sorted:
-// those need a restart. Without a file l.Config is returned.
+// Again reads the file again, with the flags and variables of [Loader.Load], and returns the
+// configuration that a start would have now. l stays as it is. A running daemon takes over
+// Exclude, Severity and Resources; the list has the flags of all other settings that differ
+// from l.Config, sorted: those need a restart. Without a file l.Config is returned.
 //
 // On an error, which is one of Load, the Config is empty: go on with the old one.
 func (l *Loader) Again() (Config, []string, error) {

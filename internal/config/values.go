@@ -162,7 +162,7 @@ func (w words) String() string { return strings.Join(w, " ") }
 const listType = "list"
 
 // arguments are those of a program, with white space between them in all three sources. They
-// are added to what p has.
+// are added to those of p.
 func arguments(p *[]string) kind[words] {
 	return kind[words]{listType, func(s string) (words, error) {
 		fields := strings.Fields(s)

@@ -116,8 +116,8 @@ func fields() string {
 	return b.String() + "\n"
 }
 
-// The catalogue has what names.go and fields.go declare, each once, and each with
-// what a table of the documentation needs.
+// The catalogue has each event and field of names.go and fields.go once, with all that a table of
+// the documentation needs.
 func TestCatalogueIsWhole(t *testing.T) {
 	declared := func(file, pattern string) []string {
 		source, err := os.ReadFile(file)

@@ -58,7 +58,7 @@ func (m *Metrics) ListingStarved() { m.listings.WithLabelValues(starved).Inc() }
 // CardsUnreadable sets the number of cards that cannot be read now.
 func (m *Metrics) CardsUnreadable(n int) { m.cardsUnreadable.Set(float64(n)) }
 
-// HoldersAsked records whether the kubelet has answered who holds devices.
+// HoldersAsked records whether the kubelet has answered the question for holders.
 func (m *Metrics) HoldersAsked(err error) { m.holders.WithLabelValues().Set(number(err == nil)) }
 
 // APIEvent counts a Kubernetes Event by its result: sent, failed or dropped.

@@ -49,7 +49,7 @@ func bound(t *testing.T, second int) timeline.Bound {
 	return b
 }
 
-// How a device is at the end, since when, and what happened to it.
+// The state of a device at the end, its beginning, and the counts of its changes.
 func TestStates(t *testing.T) {
 	type state struct {
 		Last                         string

@@ -52,7 +52,7 @@ func TestPKI(t *testing.T) {
 	}
 }
 
-// Each step of a rotation uses files that exist, and trusts what the steps beside it use.
+// Each step of a rotation uses files that exist, and trusts the credentials of the steps beside it.
 func TestCredentials(t *testing.T) {
 	dir := t.TempDir()
 	if err := cluster.WritePKI(dir); err != nil {

@@ -23,9 +23,9 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// writePKI writes to dir, as NAME.crt and NAME.key: what [newServing] writes; a certificate for
-// each of [users]; and that with which the kubelet serves. Below dir/next is what newServing
-// writes for [Cluster.UseCredentials]. trust.crt has both authorities.
+// writePKI writes certificates and keys to dir, as NAME.crt and NAME.key: those of [newServing], of
+// each of [users], and of the kubelet's server. Below dir/next are those of newServing for
+// [Cluster.UseCredentials]. trust.crt has both authorities.
 func writePKI(dir string) error {
 	a, err := newServing(dir)
 	if err != nil {
