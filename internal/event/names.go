@@ -92,8 +92,9 @@ var (
 	EventFailed     = name("recorder.failed")
 	EventRecorded   = name("recorder.recorded")
 
-	HTTPServed = name("http.served")
-	HTTPFailed = name("http.failed")
+	HTTPServed     = name("http.served")
+	HTTPFailed     = name("http.failed")
+	ControlRefused = name("control.refused")
 
 	LogLevel      = name("log.level")
 	LogDropped    = name("log.dropped")

@@ -35,18 +35,40 @@ func Run(ctx context.Context, address string, answers Answers, log *zap.Logger) 
 }
 
 func run(ctx context.Context, address string, answers Answers, log *zap.Logger, retry time.Duration) error {
-	log = log.Named("http")
+	return keep(ctx, Address{
+		Name: address,
+		Listen: func(ctx context.Context) (net.Listener, error) {
+			return new(net.ListenConfig).Listen(ctx, "tcp", address)
+		},
+		Handler: func(at net.Addr) http.Handler { return localOnly(address, at, answers.handler()) },
+	}, log.Named("http"), retry)
+}
+
+// Address is where [Keep] listens.
+type Address struct {
+	Name    string // in the log
+	Listen  func(context.Context) (net.Listener, error)
+	Handler func(net.Addr) http.Handler // for the address of the listener
+}
+
+// Keep serves an address until ctx ends; then it returns nil. If the address cannot be listened on,
+// or its listener fails, Keep logs that once and tries again.
+func Keep(ctx context.Context, a Address, log *zap.Logger) error {
+	return keep(ctx, a, log, retryListen)
+}
+
+func keep(ctx context.Context, a Address, log *zap.Logger, retry time.Duration) error {
 	for {
-		listener := listen(ctx, address, log, retry)
+		listener := listen(ctx, a, log, retry)
 		if listener == nil {
 			return nil
 		}
 		log.Info("http served", event.HTTPServed, event.Address(listener.Addr().String()))
-		err := serve(ctx, listener, localOnly(address, listener.Addr(), answers.handler()), log)
+		err := serve(ctx, listener, a.Handler(listener.Addr()), log)
 		if ctx.Err() != nil {
 			return nil
 		}
-		log.Warn("http listener ended, listening again", event.HTTPFailed, event.Address(address), event.Retry(retry), event.Err(err))
+		log.Warn("http listener ended, listening again", event.HTTPFailed, event.Address(a.Name), event.Retry(retry), event.Err(err))
 		if !wait(ctx, retry) {
 			return nil
 		}
@@ -79,16 +101,15 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 }
 
 // listen tries until it can, or returns nil when ctx ends.
-func listen(ctx context.Context, address string, log *zap.Logger, retry time.Duration) net.Listener {
-	var config net.ListenConfig
+func listen(ctx context.Context, a Address, log *zap.Logger, retry time.Duration) net.Listener {
 	for said := false; ; said = true {
-		listener, err := config.Listen(ctx, "tcp", address)
+		listener, err := a.Listen(ctx)
 		if err == nil {
 			return listener
 		}
 		if ctx.Err() == nil && !said {
 			log.Warn("http address could not be listened on, trying again", event.HTTPFailed,
-				event.Address(address), event.Retry(retry), event.Err(err))
+				event.Address(a.Name), event.Retry(retry), event.Err(err))
 		}
 		if !wait(ctx, retry) {
 			return nil
