@@ -22,6 +22,7 @@ var phrases = map[string]string{
 	DaemonRecovered.String: "daemon has descriptors and memory again | after {lasted_ms}",
 	Reloaded.String:        "SIGHUP: settings read[; excluded: {devices}] | {message}",
 	ModeChanged.String:     "the node asks for another mode: {change}",
+	ConfigApplied.String:   "settings in force[: {hash}][; excluded: {devices}]",
 	ConfigRefused.String:   "settings refused, the old ones stay: {error}",
 	ConfigNotice.String:    "{message}[: --{flag}][: {devices}][: {reason}] | mode {mode} | node {node}",
 
