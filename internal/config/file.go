@@ -33,6 +33,7 @@ type file struct {
 // Aliases let a short file have many values, and each may have an error.
 const (
 	mostErrors = 20
+	mostText   = 2000 // bytes of an error
 	mostValues = 100_000
 )
 
@@ -283,10 +284,13 @@ func (t contents) document() (*yaml.Node, error) {
 
 // errorf adds an error about the line of n. It begins with the path of n, which is "" for the root.
 func (f *file) errorf(n *yaml.Node, format string, args ...any) {
-	text := strings.TrimPrefix(fmt.Sprintf(format, args...), ": ")
 	if len(f.errs) == mostErrors {
 		f.omitted++
 		return
+	}
+	text := strings.TrimPrefix(fmt.Sprintf(format, args...), ": ")
+	if len(text) > mostText { // a value may be as long as the file
+		text = strings.ToValidUTF8(text[:mostText], "") + "…"
 	}
 	f.errs = append(f.errs, fmt.Errorf("%s:%d: %s", f.name, n.Line, text))
 }
