@@ -80,7 +80,7 @@ func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 // applied records that the files read last are in force.
 func (l *liveSettings) applied(cfg config.Config, restart []string) {
 	hash := l.read.Hash()
-	l.state.Store(control.Settings{Hash: hash, Applied: time.Now(), Restart: restart})
+	l.state.Store(control.Settings{Hash: hash, Applied: time.Now(), Restart: append([]string{}, restart...)})
 	if cfg.NodesUnused {
 		l.log.Warn("overrides of nodes have no effect without this setting", event.ConfigNotice, event.Flag("node-name"))
 	}

@@ -129,6 +129,9 @@ func TestSettingsInForce(t *testing.T) {
 			if taken != step.taken {
 				t.Errorf("%s: taken %v, want %v", step.name, taken, step.taken)
 			}
+			if step.want.Restart == nil {
+				step.want.Restart = []string{}
+			}
 			if step.want.Hash = before.Hash; step.fresh {
 				step.want.Hash = files.Hash()
 			}
