@@ -95,8 +95,11 @@ var (
 	EventFailed     = name("recorder.failed")
 	EventRecorded   = name("recorder.recorded")
 
-	HTTPServed = name("http.served")
-	HTTPFailed = name("http.failed")
+	HTTPServed     = name("http.served")
+	HTTPFailed     = name("http.failed")
+	ControlServed  = name("control.served")
+	ControlFailed  = name("control.failed")
+	ControlRefused = name("control.refused")
 
 	LogLevel      = name("log.level")
 	LogDropped    = name("log.dropped")

@@ -174,6 +174,9 @@ func network() []row {
 		{EventRecorded, levels(debug), "an Event was written; reason: the Event's; count: how often it happened", must(reason, object, count), may(device)},
 		{HTTPServed, levels(info), "the HTTP address is served", must(address), nil},
 		{HTTPFailed, levels(warn), "the HTTP address cannot be served, or no longer; it is retried", must(address, retry, trouble), nil},
+		{ControlServed, levels(info), "the daemon's own socket is served: the commands `devices` and `watch` are answered", must(socket), nil},
+		{ControlFailed, levels(warn), "the daemon's own socket cannot be served, or no longer; it is retried", must(socket, retry, trouble), nil},
+		{ControlRefused, levels(warn), "another user than root and the daemon's has connected to the daemon's own socket, for the first time since it is served; the connection was closed", must(socket, trouble), nil},
 	}
 }
 

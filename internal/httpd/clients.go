@@ -137,3 +137,6 @@ func (w *firstWrite) Write(b []byte) (int, error) {
 	}
 	return w.ResponseWriter.Write(b)
 }
+
+// Unwrap is for [http.ResponseController].
+func (w *firstWrite) Unwrap() http.ResponseWriter { return w.ResponseWriter }

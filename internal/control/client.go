@@ -1,0 +1,119 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/cordon"
+)
+
+// answerWithin is the time within which the daemon begins each answer, and ends each but that of
+// [Client.Watch].
+const answerWithin = 10 * time.Second
+
+// Client asks one daemon. Its errors name the socket.
+type Client struct {
+	path string
+	http http.Client
+}
+
+// Dial returns a client of the daemon behind the socket at path. It does not connect yet.
+func Dial(path string) *Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}
+	return &Client{path: path, http: http.Client{Transport: &http.Transport{
+		DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: answerWithin,
+	}}}
+}
+
+// State returns the daemon's state.
+func (c *Client) State(ctx context.Context) (state State, err error) {
+	err = c.ask(ctx, http.MethodGet, "/state", nil, &state)
+	return state, err
+}
+
+// Watch calls f with the daemon's state, and again after each change, until ctx ends, f returns an
+// error, or the daemon ends. It returns nil only if ctx has ended.
+func (c *Client) Watch(ctx context.Context, f func(State) error) error {
+	body, err := c.do(ctx, http.MethodGet, "/watch", nil)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer body.Close()
+	for lines := json.NewDecoder(body); ; {
+		var state State
+		switch err := lines.Decode(&state); {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s: the daemon has ended the connection: %w", c.path, err)
+		}
+		if err := f(state); err != nil {
+			return err
+		}
+	}
+}
+
+// Cordon takes devices out of service, for a time or, if that is 0, until they are uncordoned. It
+// returns the cordons of these devices.
+func (c *Client) Cordon(ctx context.Context, devices []string, by, why string, during time.Duration) (made []cordon.Cordon, err error) {
+	query := url.Values{"device": devices, "by": {by}, "why": {why}, "for": {during.String()}}
+	err = c.ask(ctx, http.MethodPost, "/cordon", query, &made)
+	return made, err
+}
+
+// Uncordon puts devices back into service. It returns the cordons that were removed.
+func (c *Client) Uncordon(ctx context.Context, devices []string, by string) (removed []cordon.Cordon, err error) {
+	err = c.ask(ctx, http.MethodPost, "/uncordon", url.Values{"device": devices, "by": {by}}, &removed)
+	return removed, err
+}
+
+// ask sends a request and decodes its answer.
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	body, err := c.do(ctx, method, path, query)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(bufio.NewReader(body)).Decode(answer); err != nil {
+		return fmt.Errorf("%s: answer of the daemon: %w", c.path, err)
+	}
+	return nil
+}
+
+// do sends a request and returns the body of its answer.
+func (c *Client) do(ctx context.Context, method, path string, query url.Values) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://daemon"+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.http.Do(request)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err // the address in it is made up
+		}
+		return nil, fmt.Errorf("%s: %w", c.path, err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		defer answer.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
+		return nil, fmt.Errorf("%s: %s", c.path, strings.TrimSpace(string(text)))
+	}
+	return answer.Body, nil
+}

@@ -1,0 +1,22 @@
+// Package control is the daemon's local socket: the commands of the same program ask it for the
+// daemon's view of the devices, and tell it to cordon a device. It is HTTP over a Unix socket:
+//
+//	GET  /state     a [State]
+//	GET  /watch     a [State] at once, then one after each change, a line of JSON each
+//	POST /cordon    device (repeated), by, why, for: the cordons that it made
+//	POST /uncordon  device (repeated), by: the cordons that it removed
+//
+// Parameters are in the query; a request has no body. A refusal is a status of 400 or above and a
+// line of text.
+//
+// # Who may connect
+//
+// The socket has mode 0600, and the directory that the daemon makes for it 0700. The kernel reports
+// the user of each connection (SO_PEERCRED): only root and the daemon's own user are served.
+//
+// # What blocks
+//
+// [Run] owns the listener and its connections, within the limits of package httpd. Clients never
+// block the daemon: a client that does not read its answer is disconnected after 5 s. The functions
+// in [Answers] are called by any number of connections at once.
+package control

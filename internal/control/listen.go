@@ -1,0 +1,122 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/event"
+)
+
+// listener accepts connections of root and of this process's user, and closes all others.
+type listener struct {
+	*net.UnixListener
+	path    string
+	made    fs.FileInfo // the socket
+	log     *zap.Logger
+	refused atomic.Bool
+}
+
+// listen makes the directory of the socket if it is missing, and listens. A socket that a dead
+// daemon has left is replaced; one that a daemon serves, and any other file, is an error.
+func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, error) {
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if err := removeLeftover(ctx, path); err != nil {
+		return nil, err
+	}
+	// The mode that the descriptor has before bind(2) is that of the file: there is no moment in
+	// which the file has another one.
+	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
+		controlErr := conn.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) })
+		return errors.Join(controlErr, err)
+	}}
+	l, err := config.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	unix := l.(*net.UnixListener)
+	unix.SetUnlinkOnClose(false) // it would remove the socket of another daemon, too
+	made, err := os.Lstat(path)
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return &listener{UnixListener: unix, path: path, made: made, log: log}, nil
+}
+
+func removeLeftover(ctx context.Context, path string) error {
+	found, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case found.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s: found a file of mode %s, want a socket or nothing", path, found.Mode())
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	switch {
+	case err == nil:
+		conn.Close()
+		return fmt.Errorf("%s: found the socket of another daemon that runs", path)
+	case !errors.Is(err, syscall.ECONNREFUSED):
+		return err
+	}
+	return os.Remove(path)
+}
+
+// Accept returns the next connection of a user that may connect.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		err = checkPeer(conn)
+		if err == nil {
+			return conn, nil
+		}
+		conn.Close()
+		if !l.refused.Swap(true) {
+			l.log.Warn("connection refused", event.ControlRefused, event.Socket(l.path), event.Err(err))
+		}
+	}
+}
+
+// checkPeer returns an error unless the client had the uid 0 or that of this process when it
+// connected.
+func checkPeer(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *syscall.Ucred
+	controlErr := raw.Control(func(fd uintptr) {
+		peer, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err = errors.Join(controlErr, err); err != nil {
+		return fmt.Errorf("user of the connection: %w", err)
+	}
+	if own := os.Geteuid(); peer.Uid != 0 && int(peer.Uid) != own {
+		return fmt.Errorf("found uid %d (process %d), want 0 or %d", peer.Uid, peer.Pid, own)
+	}
+	return nil
+}
+
+// Close ends listening and removes the socket, unless another daemon has replaced it.
+func (l *listener) Close() error {
+	if found, err := os.Lstat(l.path); err == nil && os.SameFile(found, l.made) {
+		_ = os.Remove(l.path) // a leftover is replaced
+	}
+	return l.UnixListener.Close()
+}
