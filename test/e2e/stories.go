@@ -44,6 +44,7 @@ var stories = []story{
 	{"credentials", credentials},
 	{"logs", readLogs},
 	{"pool", pool},
+	{"settings", settingsInService},
 }
 
 // The cards of all stories are of one kind; their ids are 01:00.0 and so on.
