@@ -81,7 +81,7 @@ func cordon(s *scene) {
 	s.step("a cordon with --for ends by itself")
 	s.exec("cordon", firstID, "--by", "bob", "--why", "a minute of rest", "--for", "5s")
 	s.offers(s.resource, 2, 2)
-	s.logged("device.uncordoned", line{"device": firstID, "by": "bob", "reason": "expired"})
+	s.logged("device.uncordoned", line{"device": firstID, "why": "a minute of rest", "reason": "expired"})
 	s.cordons()
 	s.told(aboutNode, "DeviceRecovered", corev1.EventTypeNormal)
 }
