@@ -20,6 +20,7 @@ import (
 type directories struct {
 	dir     string
 	deleted []uint64 // inode numbers, the oldest first
+	keep    int      // of deleted, at most
 }
 
 // maxDeleted is how many numbers of deleted directories are kept, those of some two hundred cards.
@@ -85,7 +86,7 @@ func (d *directories) retire(path string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for len(d.deleted) > maxDeleted {
+	for len(d.deleted) > d.keep {
 		if err := os.Remove(d.occupant(d.deleted[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

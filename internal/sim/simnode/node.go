@@ -80,7 +80,7 @@ func in(dir string) *Node {
 		Dev:         filepath.Join(dir, "dev"),
 		cards:       make(map[string]*plugged),
 		spares:      filepath.Join(dir, "spares"),
-		directories: &directories{dir: filepath.Join(dir, "directories")},
+		directories: &directories{dir: filepath.Join(dir, "directories"), keep: maxDeleted},
 	}
 }
 
