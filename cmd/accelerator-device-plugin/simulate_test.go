@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -13,7 +14,23 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
-// The steps of docs/install.md in another directory, and how the devices are after each.
+// The commands of docs/install.md are taken.
+func TestSimulateAsDocumented(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "node")
+	commands := regexp.MustCompile("(?m)^    accelerator-device-plugin simulate ([^#\n]*)").FindAllStringSubmatch(read(t, "../../docs/install.md"), -1)
+	if len(commands) < 6 {
+		t.Fatalf("found %d commands in docs/install.md", len(commands))
+	}
+	for _, command := range commands {
+		var out, stderr bytes.Buffer
+		words := strings.Fields(strings.ReplaceAll(command[1], "/var/lib/accel-sim", dir))
+		if code := run(t.Context(), append([]string{"simulate"}, words...), &out, &stderr); code != 0 {
+			t.Errorf("%s: exit code %d, %s", command[0], code, &stderr)
+		}
+	}
+}
+
+// How the devices are after each step.
 func TestSimulate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	health := func() string {

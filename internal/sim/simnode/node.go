@@ -86,10 +86,7 @@ func in(dir string) *Node {
 
 // make makes what a node without cards has.
 func (n *Node) make() error {
-	for _, d := range []string{
-		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
-		n.sys(driverDir, "dfl-port"), n.sys(driverDir, "dfl-fme"), n.sys("bus/pci/drivers/dfl-pci"),
-	} {
+	for _, d := range n.always() {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return fmt.Errorf("simulated node: %w", err)
 		}
@@ -100,6 +97,14 @@ func (n *Node) make() error {
 		return fmt.Errorf("simulated node: %w", t.err)
 	}
 	return nil
+}
+
+// always returns the directories that a node without cards has.
+func (n *Node) always() []string {
+	return []string{
+		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
+		n.sys(driverDir, "dfl-port"), n.sys(driverDir, "dfl-fme"), n.sys("bus/pci/drivers/dfl-pci"),
+	}
 }
 
 // tree returns a tree that makes directories as the node does.

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -157,6 +158,9 @@ func (n *Node) load(root *os.Root) error {
 		err = n.read(file)
 		file.Close()
 	}
+	if err == nil {
+		err = n.checkDirs()
+	}
 	if err != nil || n.made {
 		return err
 	}
@@ -165,6 +169,38 @@ func (n *Node) load(root *os.Root) error {
 	}
 	n.made = true
 	return n.save()
+}
+
+// checkDirs refuses links in place of the directories in which a node is changed, and directories of
+// other users, who can put links there. A node that was copied from elsewhere can have some, and what
+// they lead to would be written to or removed.
+func (n *Node) checkDirs() error {
+	dirs := append(n.always(), n.spares)
+	for address, c := range n.cards {
+		dirs = append(dirs, n.CardDir(address), n.regionDir(c), filepath.Join(n.spares, address))
+		for port := range c.Ports {
+			dirs = append(dirs, filepath.Join(n.PortDir(address, port), "errors"))
+		}
+		if c.PhysFn == "" {
+			dirs = append(dirs, filepath.Join(n.FMEDir(address), "errors"))
+		}
+	}
+	for _, dir := range dirs {
+		for ; dir != filepath.Dir(n.Sys); dir = filepath.Dir(dir) {
+			info, err := os.Lstat(dir)
+			switch {
+			case err != nil:
+			case !info.IsDir():
+				err = fmt.Errorf("%s: found %s, want a directory", dir, info.Mode())
+			case info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) || info.Mode().Perm()&0o022 != 0:
+				err = fmt.Errorf("%s: another user can change it, want only uid %d to: remove the node to begin anew", dir, os.Geteuid())
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (n *Node) read(file *os.File) error {

@@ -260,6 +260,30 @@ func TestOpenRefuses(t *testing.T) {
 		if _, err := simnode.Open(t.Context(), other); err == nil || !strings.Contains(err.Error(), "owned by uid 65534") {
 			t.Errorf("directory of another user: %v", err)
 		}
+		own := filepath.Join(t.TempDir(), "node")
+		must(t, open(t, own).Close(), os.Chown(own+"/sys/class", 65534, 65534))
+		if _, err := simnode.Open(t.Context(), own); err == nil || !strings.Contains(err.Error(), own+"/sys/class: another user can change it") {
+			t.Errorf("directory of another user in the node: %v", err)
+		}
+	}
+}
+
+// A link in place of a directory of the node is not followed.
+func TestOpenRefusesLinks(t *testing.T) {
+	for _, place := range []string{"dev", "sys", "sys/class", "directories", "spares", "spares/" + address,
+		"sys/devices/pci0000:00/0000:00:02.0/" + address, "sys/devices/pci0000:00/0000:00:02.0/" + address + "/fpga_region/region0/dfl-port.0/errors"} {
+		dir := filepath.Join(t.TempDir(), "node")
+		n := open(t, dir)
+		must(t, n.PlugBoard(named("pac-a10"), address), n.Close())
+		elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+		must(t, os.Rename(filepath.Join(dir, place), elsewhere), os.Symlink(elsewhere, filepath.Join(dir, place)))
+		for range 2 { // it leads somewhere, and nowhere
+			want := filepath.Join(dir, place) + ": found Lrwxrwxrwx, want a directory"
+			if _, err := simnode.Open(t.Context(), dir); err == nil || err.Error() != want {
+				t.Errorf("%s: %v, want %s", place, err, want)
+			}
+			must(t, os.RemoveAll(elsewhere))
+		}
 	}
 }
 
