@@ -78,6 +78,14 @@ func (l List) row(d *inventory.Device) Row {
 	return r
 }
 
+// holders returns the holders in one text, as far as they are known.
+func (r Row) holders() string {
+	if len(r.Holder) == 0 && r.Held != nil && *r.Held {
+		return "not named yet"
+	}
+	return strings.Join(r.Holder, ",")
+}
+
 // cordonOf returns the cordon of a device, or of its card, or nil.
 func (l List) cordonOf(id string) *cordon.Cordon {
 	card, _, isPort := strings.Cut(id, "-p")
