@@ -45,6 +45,7 @@ var stories = []story{
 	{"logs", readLogs},
 	{"pool", pool},
 	{"settings", settingsInService},
+	{"cordon", cordon},
 }
 
 // The cards of all stories are of one kind; their ids are 01:00.0 and so on.
