@@ -182,7 +182,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	source := holderSource{
 		socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: owned.owns, given: settings.Allocations,
 	}
-	watched.Holders, watched.Record = source.ask, source.record()
+	watched.Holders, watched.Record, watched.Given = source.ask, source.record(), settings.Allocations.Added()
 	node, err := openNode(cfg, watched, log, log)
 	if err != nil {
 		return fail(err)
@@ -193,7 +193,6 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	task("watcher", node.watch)
 	task("inventory", node.inventory.Run)
 	task("server", srv.Run)
-	task("holders", source.confirm)
 	if client != nil && cfg.Events {
 		events := recorder.New(recorder.Config{Node: cfg.NodeName, Client: client, Count: s.metrics.APIEvent}, log)
 		task("events", events.Run)

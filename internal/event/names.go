@@ -27,6 +27,8 @@ var (
 	DeviceTombstone = name("device.tombstone")
 	DeviceReturned  = name("device.returned")
 	DeviceReleased  = name("device.released")
+	DeviceHeld      = name("device.held")
+	DeviceFreed     = name("device.freed")
 	DeviceUnoffered = name("device.unoffered")
 	HoldersUnknown  = name("holders.unknown")
 	HoldersKnown    = name("holders.known")
