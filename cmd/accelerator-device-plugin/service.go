@@ -188,7 +188,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		return fail(err)
 	}
 	srv := server.New(settings, node.inventory, log)
-	s.metrics.Follow(stateOf(func() string { return mode.Load().(string) }, node.inventory, srv))
+	s.metrics.Follow(stateOf(func() string { return mode.Load().(string) }, node.inventory, srv, cfg.HolderMetrics))
 
 	task("watcher", node.watch)
 	task("inventory", node.inventory.Run)

@@ -37,6 +37,7 @@ type Config struct {
 	KubeletDir         string
 	PodResourcesSocket string
 	HTTPAddress        string // host:port, or "" for off
+	HolderMetrics      bool   // the metrics name the containers that hold devices
 
 	ResyncInterval   time.Duration
 	HealthInterval   time.Duration
@@ -121,6 +122,8 @@ func settings(c *Config) *pflag.FlagSet {
 		"the kubelet's socket that tells which container holds what")
 	fs.Var(of(&c.HTTPAddress, "127.0.0.1:9480", optional(hostPort)), "http-address",
 		"where /metrics, /healthz, /readyz and /devices are served; empty: nowhere")
+	fs.Var(of(&c.HolderMetrics, true, onOff), "holder-metrics",
+		"/metrics names the containers that hold devices")
 	fs.Var(of(&c.ResyncInterval, time.Minute, duration(leastInterval)), "resync-interval",
 		"time between two listings of all cards, with a full reading of each")
 	fs.Var(of(&c.HealthInterval, 5*time.Second, duration(leastInterval)), "health-interval",
@@ -140,7 +143,7 @@ func settings(c *Config) *pflag.FlagSet {
 	fs.Var(of(&c.LogFormat, "json", oneOf("json", "console")), "log-format", "json, or console for people")
 	fs.Var(of(&c.File, "", path), configFlag,
 		"YAML file with the same settings (resyncInterval: 60s), and with exclude, health.severity and resources")
-	for _, name := range []string{"node-annotation", "events"} {
+	for _, name := range []string{"node-annotation", "events", "holder-metrics"} {
 		fs.Lookup(name).NoOptDefVal = "true" // of the flag without a value
 	}
 	return fs
