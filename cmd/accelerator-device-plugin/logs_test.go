@@ -35,11 +35,11 @@ func TestLogsCommand(t *testing.T) {
 		lines  int    // on stdout
 		stderr string // how it begins
 	}{
-		{"a file", []string{logFile}, "", 0, 45, ""},
-		{"stdin", []string{}, string(log), 0, 45, ""},
-		{"stdin, named", []string{"-"}, string(log), 0, 45, ""},
-		{"two files", []string{logFile, logFile}, "", 0, 90, us + "time went backwards 1 time (first: by "},
-		{"a file and stdin", []string{logFile, "-"}, "hello\n", 0, 45, us + "passed over 1 line of others\n"},
+		{"a file", []string{logFile}, "", 0, 47, ""},
+		{"stdin", []string{}, string(log), 0, 47, ""},
+		{"stdin, named", []string{"-"}, string(log), 0, 47, ""},
+		{"two files", []string{logFile, logFile}, "", 0, 94, us + "time went backwards 1 time (first: by "},
+		{"a file and stdin", []string{logFile, "-"}, "hello\n", 0, 47, us + "passed over 1 line of others\n"},
 		{"a torn file", []string{half}, "", 0, bytes.Count(log[:whole], []byte("\n")), us + "passed over 1 broken (first: line "},
 		{"nothing on stdin", []string{"-"}, "", 0, 0, us + "nothing on stdin\n"},
 		{"a device", []string{logFile, "--device", "5e:00.0", "--event", "device.removed"}, "", 0, 2, ""},
@@ -54,7 +54,7 @@ func TestLogsCommand(t *testing.T) {
 		{"summary", []string{logFile, "--summary"}, "", 0, 9, ""},
 		{"summary of warnings", []string{logFile, "--summary", "--level", "warn"}, "", 2, 0, us + "summary with event or level: "},
 		{"summary of some events", []string{logFile, "--summary", "--event", "device.*"}, "", 2, 0, us + "summary with event or level: "},
-		{"no such file", []string{"/nonexistent.log", logFile}, "", 1, 45, us + "open /nonexistent.log: no such file or directory\n"},
+		{"no such file", []string{"/nonexistent.log", logFile}, "", 1, 47, us + "open /nonexistent.log: no such file or directory\n"},
 		{"nothing but no file", []string{"/nonexistent.log"}, "", 1, 0, us + "open /nonexistent.log: no such file or directory\n"},
 		{"a directory", []string{"."}, "", 1, 0, us + ".: is a directory\n"},
 		{"nothing", []string{}, "none", 2, 0, us + "nothing on stdin: want files, or a log on stdin\nRun 'accelerator-device-plugin logs --help' for usage.\n"},
