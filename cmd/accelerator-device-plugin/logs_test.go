@@ -46,7 +46,7 @@ func TestLogsCommand(t *testing.T) {
 		{"JSON", []string{logFile, "-o", "json", "--level", "warn"}, "", 0, bytes.Count(log, []byte(`"level":"warn"`)), ""},
 		{"none wanted", []string{logFile, "--since", "0s"}, "", 0, 0, us + "nothing from "},
 		{"until", []string{logFile, "--until", "2000-01-01"}, "", 0, 0,
-			us + "nothing before 2000-01-01T00:00:00Z: the log is from 2026-11-21T22:17:12Z to 2026-11-21T22:17:13Z\n"},
+			us + "nothing before 2000-01-01T00:00:00Z: the log is from 2026-11-22T18:36:28Z to 2026-11-22T18:36:29Z\n"},
 		{"no such device", []string{logFile, "--device", "dfl-port.1", "--event", "device.*"}, "", 0, 0,
 			us + "no device dfl-port.1 in this log; there are 3b:00.0, 3b:00.0-p1, 5e:00.0\n"},
 		{"a level in capitals", []string{logFile, "--level", "WARN"}, "", 0, bytes.Count(log, []byte(`"level":"warn"`)), ""},

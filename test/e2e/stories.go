@@ -42,8 +42,8 @@ var stories = []story{
 	{"operator-intel", operatorIntel},
 	{"events", kubernetesEvents},
 	{"credentials", credentials},
-	{"logs", readLogs},
 	{"pool", pool},
+	{"holders", holders},
 }
 
 // The cards of all stories are of one kind; their ids are 01:00.0 and so on.
