@@ -16,7 +16,7 @@
 // # Who owns what
 //
 // [Inventory.Run] is the only writer. Its goroutine owns the scheduler, the poller and the
-// node, so they have no locks. Other goroutines use three methods:
+// node, so they have no locks. Other goroutines use four methods:
 //
 //   - [Inventory.Hint] merges the hint into the set of pending ones and pokes the loop. It
 //     never blocks and never drops a hint.
@@ -25,6 +25,7 @@
 //     that snapshot is stale. Snapshots and the devices in them are immutable. A slow reader
 //     skips versions, never blocks the writer, and always gets the newest snapshot in the
 //     end. [Changes] compares that with the last one that the reader has taken.
+//   - [Inventory.Holdings] returns the newest answer about holders, which is immutable, too.
 //
 // # Readings and checks
 //
@@ -47,7 +48,9 @@
 // at the next health tick. The devices of a card that could not be read for that reason for
 // [Config.TombstoneGrace] become unhealthy ([ReasonUnchecked]).
 //
-// [Config.Holders] may block too. It is called in a goroutine of its own, one call at a time.
+// [Config.Holders] may block too. It is called in a goroutine of its own, one call at a time:
+// with each resync, soon after devices were given out ([Config.Given]) until their holders are
+// named, and each [Config.HoldersInterval] while a device is held or waits for the answer.
 //
 // # A device that leaves
 //

@@ -28,6 +28,9 @@ type holders struct {
 	record map[string][]Holding // holdings at the start, until there is an answer
 	began  time.Time            // the start
 
+	firstAt time.Time // when the first answer was asked for
+	awaited bool      // by the newest answer, a device was given out and its holder is not named yet
+
 	ask      time.Time // when the next question is needed; zero: the node needs none
 	again    bool      // the newest answer is older than a claim that waits for it
 	askUntil time.Time // questions are repeated until then: a free device may turn out to be held
@@ -42,7 +45,19 @@ func (h *holders) of(id string) []Holding {
 	return h.held[id]
 }
 
+// holder is a container that holds a device, by the answers.
+type holder struct {
+	as, name string
+	since    time.Time // the first answer that names it was asked for
+	logged   bool
+	gone     time.Time // the first answer that no longer names it was asked for; zero: the newest one names it
+}
+
 const (
+	// confirmAfter is the time from an allocation to the question for its holder. The kubelet admits
+	// the pod within milliseconds, unless the pod waits for other devices; then the time to the next
+	// question is four times as long, up to [Config.HoldersInterval].
+	confirmAfter = 250 * time.Millisecond
 	// answerWithin is how long an answer may take.
 	answerWithin = 2 * time.Second
 	// untilAnswered is the longest time between two questions before the first answer.
@@ -68,6 +83,10 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 		answer = map[string][]Holding{}
 	}
 	h.held, h.heldAt, h.record = answer, asked, nil
+	if h.firstAt.IsZero() {
+		h.firstAt = asked
+	}
+	h.awaited = false
 
 	concerned := maps.Clone(n.waiting)
 	for id, was := range before {
@@ -85,6 +104,7 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 	sameNodes := func(a, b Holding) bool { return slices.Equal(a.Nodes, b.Nodes) }
 	for _, id := range slices.Sorted(maps.Keys(concerned)) {
 		s, is := n.slot(id), answer[id]
+		n.takeHolders(s, is, asked)
 		changed := !slices.EqualFunc(before[id], is, sameNodes)
 		if !s.released.since.IsZero() {
 			if len(is) > 0 || asked.Sub(s.released.since) >= releasedAfter*n.rules.interval {
@@ -138,6 +158,89 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 			n.mark(d.ID, time.Time{})
 		}
 	}
+}
+
+// takeHolders updates the holders of a slot by an answer, and adds changes for those that have
+// ended. One answer that does not name a holder ends it if it names others, or if there is a claim;
+// otherwise two do, because a kubelet that has just started does not name all holders.
+func (n *node) takeHolders(s *slot, is []Holding, asked time.Time) {
+	var named []holder
+	for _, h := range is {
+		n.holders.awaited = n.holders.awaited || len(h.Holders) == 0
+		for _, name := range h.Holders {
+			named = append(named, holder{as: h.As, name: name, since: asked})
+		}
+	}
+	at := func(all []holder, h holder) int {
+		return slices.IndexFunc(all, func(o holder) bool { return o.as == h.as && o.name == h.name })
+	}
+	for i := range named {
+		if known := at(s.holders, named[i]); known >= 0 {
+			named[i].since, named[i].logged = s.holders[known].since, s.holders[known].logged
+		}
+	}
+	var ended, unsure []holder
+	for _, h := range s.holders {
+		switch {
+		case at(named, h) >= 0, !h.logged:
+		case h.gone.IsZero() && len(named) == 0 && s.claim == nil:
+			h.gone = asked
+			unsure = append(unsure, h)
+		default:
+			if h.gone.IsZero() {
+				h.gone = asked
+			}
+			ended = append(ended, h)
+		}
+	}
+	named = append(named, unsure...)
+	if !slices.Equal(s.holders, named) {
+		n.mark(s.id, time.Time{})
+	}
+	s.holders = named
+	n.noteHolders(s, deviceFreed, ended)
+}
+
+// noteHolders adds one change for the holders under each name of the device.
+func (n *node) noteHolders(s *slot, kind kind, all []holder) {
+	for len(all) > 0 {
+		first, rest := all[0], all[:0:0]
+		c := change{Change: Change{ID: s.id, New: s.device}, kind: kind, as: first.as, found: first.since.Equal(n.holders.firstAt)}
+		for _, h := range all {
+			if h.as != first.as {
+				rest = append(rest, h)
+				continue
+			}
+			c.holders, c.lasted = append(c.holders, h.name), max(c.lasted, h.gone.Sub(h.since))
+		}
+		n.changes = append(n.changes, c)
+		all = rest
+	}
+}
+
+// noteGiven adds changes for the holders that have not been logged. The device of the slot is listed.
+func (n *node) noteGiven(s *slot) {
+	var fresh []holder
+	for i, h := range s.holders {
+		if !h.logged && h.gone.IsZero() {
+			s.holders[i].logged = true
+			fresh = append(fresh, h)
+		}
+	}
+	n.noteHolders(s, deviceGiven, fresh)
+}
+
+// ending reports whether a holder of the slot is no longer named, and another answer must confirm it.
+func (s *slot) ending() bool {
+	return slices.ContainsFunc(s.holders, func(h holder) bool { return !h.gone.IsZero() })
+}
+
+// namesOf returns the holders in all holdings of a device.
+func namesOf(holdings []Holding) (names []string) {
+	for _, h := range holdings {
+		names = append(names, h.Holders...)
+	}
+	return names
 }
 
 // askOn has the question repeated for the grace time, and at least once, after an answer that a
@@ -242,11 +345,12 @@ type poller struct {
 	node      *node
 	scheduler *scheduler // for its goroutines
 	answers   chan answer
-	asking    bool      // a question is under way
-	again     bool      // another one follows it
-	answered  bool      // a question that was asked after since was answered, or failed
-	since     time.Time // the start, or the newest change of the families
-	next      time.Time // when to ask again; zero: not planned
+	asking    bool          // a question is under way
+	again     bool          // another one follows it
+	answered  bool          // a question that was asked after since was answered, or failed
+	since     time.Time     // the start, or the newest change of the families
+	next      time.Time     // when to ask again; zero: not planned
+	wait      time.Duration // between the last two questions for the holder of a device that was given out
 }
 
 // answer is the answer to one question.
@@ -288,6 +392,12 @@ func (p *poller) askIdly(ctx context.Context) {
 	}
 }
 
+// given plans a question for the holders of devices that have just been given out.
+func (p *poller) given(now time.Time) {
+	p.wait = min(confirmAfter, p.cfg.HoldersInterval)
+	p.next = earlier(p.next, now.Add(p.wait))
+}
+
 // take applies an answer and plans the next question.
 func (p *poller) take(ctx context.Context, a answer, now time.Time) {
 	h := &p.node.holders
@@ -299,6 +409,7 @@ func (p *poller) take(ctx context.Context, a answer, now time.Time) {
 		h.err = a.err.Error()
 	} else {
 		p.node.takeAnswer(a.held, a.asked, now)
+		p.holdings.Store(&h.held)
 	}
 	p.node.expire(now)
 	switch {
@@ -311,15 +422,23 @@ func (p *poller) take(ctx context.Context, a answer, now time.Time) {
 	if h.blind != blind {
 		p.logBlind(h)
 	}
-	switch {
-	case p.again, h.again:
+	if p.again || h.again {
 		p.ask(ctx)
-	case h.heldAt.IsZero(): // devices may be held under another name than theirs
-		p.next = a.asked.Add(min(p.cfg.HoldersInterval, untilAnswered))
-	case a.asked.Before(h.askUntil): // at least twice before a released device is offered
-		p.next = a.asked.Add(min(p.cfg.HoldersInterval, max(p.cfg.RecoveryHold/2, time.Second)))
-	case h.blind, a.err != nil:
-		p.next = a.asked.Add(p.cfg.HoldersInterval)
+	} else {
+		plan := func(after time.Duration) { p.next = earlier(p.next, a.asked.Add(min(p.cfg.HoldersInterval, after))) }
+		if h.heldAt.IsZero() { // devices may be held under another name than theirs
+			plan(untilAnswered)
+		}
+		if a.err == nil && h.awaited {
+			p.wait = max(4*p.wait, confirmAfter)
+			plan(p.wait)
+		}
+		if a.asked.Before(h.askUntil) { // at least twice before a released device is offered
+			plan(max(p.cfg.RecoveryHold/2, time.Second))
+		}
+		if h.blind || a.err != nil || len(h.held) > 0 { // the end of a holding is noticed
+			plan(p.cfg.HoldersInterval)
+		}
 	}
 	h.again = false
 }

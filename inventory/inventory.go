@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,12 +31,15 @@ type Config struct {
 	// that leaves stays listed, unhealthy, until it is free. If Holders is nil, a device
 	// that leaves is removed from the list at once.
 	Holders func(context.Context) (map[string][]Holding, error)
+	// Given has an element when devices were given out since it was read last: Holders is called
+	// soon, so that even the holder of a short-lived pod is named. nil: not used.
+	Given <-chan struct{}
 	// Record has the holdings at the start, in the form of Holders' answers. It is used
 	// until Holders answers or TombstoneGrace is over, because a kubelet may answer late after
 	// its start. Only the nodes in it are used. The inventory does not change it.
 	Record map[string][]Holding
-	// HoldersInterval is the time between two calls of Holders while a device waits for the
-	// answer. Otherwise Holders is called with each resync, so that it is known whether it
+	// HoldersInterval is the time between two calls of Holders while a device is held, or waits
+	// for the answer. Otherwise Holders is called with each resync, so that it is known whether it
 	// fails. It is not used without Holders.
 	HoldersInterval time.Duration
 	// TombstoneGrace is how long a device that has left, or has got another name, stays
@@ -57,6 +61,8 @@ type Inventory struct {
 	hints   *hints
 	pings   chan struct{}
 	current *latest.Value[Snapshot]
+
+	holdings atomic.Pointer[map[string][]Holding]
 }
 
 // New returns an inventory whose snapshot is empty (Version 0) until it is run.
@@ -81,6 +87,15 @@ func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 
 // Latest returns the newest snapshot and a channel that is closed when there is a newer one.
 func (inv *Inventory) Latest() (Snapshot, <-chan struct{}) { return inv.current.Load() }
+
+// Holdings returns the newest answer of [Config.Holders], or nil if there is none. It is
+// read-only.
+func (inv *Inventory) Holdings() map[string][]Holding {
+	if all := inv.holdings.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
 
 // Alive returns nil when the loop takes a ping, or ctx's error if ctx ends before.
 func (inv *Inventory) Alive(ctx context.Context) error {
@@ -122,6 +137,8 @@ func (inv *Inventory) Run(ctx context.Context) error {
 			s.awaitReaders()
 			return nil
 		case <-inv.pings:
+		case <-inv.cfg.Given:
+			p.given(time.Now())
 		case <-inv.hints.poke:
 			inv.takeHints(ctx, n, s, p)
 		case r := <-s.results:

@@ -84,6 +84,7 @@ type slot struct {
 	device *Device
 	since  time.Time // of its health
 
+	holders  []holder // that the newest answers name
 	nodes    []string // names and numbers of device nodes that the device has a right to
 	lost     lost     // of these: nodes that it has lost and holders may still open
 	released released // of these: nodes that were given to holders that are no longer named
@@ -214,7 +215,7 @@ func (n *node) leave(s *slot, cause, now time.Time) {
 	if d == nil {
 		return
 	}
-	n.changes = append(n.changes, change{Change: Change{ID: s.id, Old: d}, kind: deviceRemoved, cause: cause, lasted: now.Sub(s.since)})
+	n.changes = append(n.changes, change{Change: Change{ID: s.id, Old: d}, kind: deviceRemoved, cause: cause, lasted: now.Sub(s.since), holders: namesOf(n.holders.of(s.id))})
 	if !n.asks || n.policy.Name != nil && d.OfferedAs == "" {
 		return
 	}

@@ -32,8 +32,8 @@ func TestOrderOfLines(t *testing.T) {
 			}
 		}
 		want := []string{
-			"device.added", "scan.done", "device.removed", "device.returned", "device.added", "device.health",
-			"device.removed", "device.tombstone", "device.released",
+			"device.added", "device.held", "scan.done", "device.removed", "device.returned", "device.added", "device.health",
+			"device.removed", "device.tombstone", "device.freed", "device.released",
 		}
 		if diff := cmp.Diff(want, said); diff != "" {
 			t.Errorf("lines (-want +got):\n%s", diff)

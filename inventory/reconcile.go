@@ -164,11 +164,14 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 			n.claimNodes(s)
 		}
 	}
-	if s.claim != nil || s.contends || len(s.lost.nodes) > 0 || !s.released.since.IsZero() {
+	if s.device != nil {
+		n.noteGiven(s)
+	}
+	if s.claim != nil || s.contends || len(s.lost.nodes) > 0 || !s.released.since.IsZero() || s.ending() {
 		n.waiting[s.id] = true
 	} else {
 		delete(n.waiting, s.id)
-		if s.device == nil && len(s.nodes) == 0 {
+		if s.device == nil && len(s.nodes) == 0 && len(s.holders) == 0 {
 			delete(n.slots, s.id)
 		}
 	}
@@ -324,7 +327,7 @@ func (n *node) noteUnnamed(s *slot, lacks error, now time.Time) {
 
 // note adds the change of a unit that is published with another state than before.
 func (n *node) note(s *slot, u *unit, d *Device, cause, now time.Time) {
-	c := change{Change: Change{ID: s.id, Old: u.device, New: d}, kind: deviceListed, cause: cause, lasted: now.Sub(s.since)}
+	c := change{Change: Change{ID: s.id, Old: u.device, New: d}, kind: deviceListed, cause: cause, lasted: now.Sub(s.since), holders: namesOf(n.holders.of(s.id))}
 	if u.device == nil {
 		u.coming = n.ready && pluggedIn(d)
 		c.warn = d.Health == Unhealthy && !u.coming && hasNewTrouble(&Device{}, d)

@@ -77,6 +77,9 @@ func TestReconcile(t *testing.T) {
 		w, done := play(strings.Fields(test.history), 0)
 		var changes []string
 		for _, c := range w.changes {
+			if c.kind == deviceGiven || c.kind == deviceFreed { // see TestHoldersNamed
+				continue
+			}
 			changes = append(changes, []string{"listed", "removed", "held", "returned", "renamed-back", "released", "unoffered"}[c.kind])
 		}
 		var devices []string
@@ -182,6 +185,15 @@ func (w *world) checkChanges(before []*Device, changes []change) {
 		case deviceHeld:
 			if !slices.ContainsFunc(w.n.holders.held[c.ID], func(h Holding) bool { return slices.Equal(h.Holders, c.holders) }) {
 				w.wrong("change: %s is held by %v", c.ID, c.holders)
+			}
+		case deviceGiven, deviceFreed:
+			for _, name := range c.holders {
+				holder := fmt.Sprint(c.ID, " as ", c.as, " by ", name)
+				named := slices.ContainsFunc(w.n.holders.held[c.ID], func(h Holding) bool { return h.As == c.as && slices.Contains(h.Holders, name) })
+				if given := c.kind == deviceGiven; named != given || w.holders[holder] == given {
+					w.wrong("change: %s, given %v, named %v, known %v", holder, given, named, w.holders[holder])
+				}
+				w.holders[holder] = c.kind == deviceGiven
 			}
 		case deviceReturned, deviceRenamedBack, deviceReleased:
 			if !w.claimed[c.ID] {

@@ -31,6 +31,7 @@ type world struct {
 	heard    time.Time // when the newest answer was asked for, or the start
 
 	shown   map[string]*Device // by the changes: the device of each unit that is present
+	holders map[string]bool    // by the changes: those that are named
 	claimed map[string]bool    // ids with a claim, after the newest reconcile
 	changes []change           // of the newest operation
 	trusted bool               // the snapshot has been checked before
@@ -116,7 +117,7 @@ func set(flag *bool, to bool) (changed bool) {
 // operation with the given index on. Operations that are not possible are left out; done reports
 // whether the last one was possible.
 func play(history []string, from int) (w *world, done bool) {
-	w = &world{now: time.Unix(1e9, 0), family: "port", name: "one", shown: map[string]*Device{}, claimed: map[string]bool{}}
+	w = &world{now: time.Unix(1e9, 0), family: "port", name: "one", shown: map[string]*Device{}, holders: map[string]bool{}, claimed: map[string]bool{}}
 	w.heard = w.now
 	cfg := reconcileConfig
 	cfg.Policy = w.policy()

@@ -19,6 +19,8 @@ type change struct {
 	quiet   bool          // logged at level debug
 	err     error         // of the reading
 	holders []string
+	as      string // the name under which the holders got the device
+	found   bool   // the first answer already had the holders
 	why     string
 
 	renamed, renumbered bool // of the claim
@@ -35,6 +37,8 @@ const (
 	deviceRenamedBack             // a claim has ended: the device has its old name again
 	deviceReleased                // a claim has ended: the device has no holder
 	deviceUnoffered               // a device lacks something to be offered
+	deviceGiven                   // the kubelet names holders that it did not name before
+	deviceFreed                   // the kubelet no longer names holders
 )
 
 // report logs and counts changes. It is called after they have been published, so that logging
@@ -61,7 +65,7 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 		case deviceRemoved:
 			inv.cfg.Metrics.Transition(old.Health.String(), "", "")
 			inv.log.Info("device removed", event.DeviceRemoved, event.Device(c.ID), event.PCI(old.PCIAddress), event.Family(old.Family),
-				event.Old(old.Health.String()), event.Lasted(c.lasted), latency)
+				event.Old(old.Health.String()), event.Lasted(c.lasted), event.Holders(c.holders), latency)
 		case deviceListed:
 			if old == nil {
 				inv.cfg.Metrics.Transition("", d.Health.String(), worst(d))
@@ -79,7 +83,7 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 					inv.cfg.Metrics.Transition(old.Health.String(), d.Health.String(), why)
 				}
 				health("device health changed", event.DeviceHealth, event.Device(c.ID), event.PCI(d.PCIAddress),
-					event.Old(old.Health.String()), event.New(d.Health.String()), event.Reasons(d.Reasons), event.Lasted(c.lasted), latency, event.Err(c.err))
+					event.Old(old.Health.String()), event.New(d.Health.String()), event.Reasons(d.Reasons), event.Lasted(c.lasted), event.Holders(c.holders), latency, event.Err(c.err))
 			}
 			for _, a := range c.Identity() {
 				inv.cfg.Metrics.IdentityChange(a.Name)
@@ -111,6 +115,15 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 				event.Resource(d.OfferedAs), event.Reason(c.why), event.Lasted(c.lasted))
 		case deviceUnoffered:
 			inv.log.Info("device is not offered", event.DeviceUnoffered, event.Device(c.ID), event.Reason(c.why))
+		case deviceGiven:
+			since := ""
+			if c.found {
+				since = "before the daemon started"
+			}
+			inv.log.Info("holder of device named", event.DeviceHeld, event.Device(c.ID), event.PCI(d.PCIAddress),
+				event.Resource(c.as), event.Holders(c.holders), event.Reason(since))
+		case deviceFreed:
+			inv.log.Info("device freed", event.DeviceFreed, event.Device(c.ID), event.Resource(c.as), event.Holders(c.holders), event.Lasted(c.lasted))
 		}
 	}
 }

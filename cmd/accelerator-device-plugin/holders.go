@@ -95,39 +95,6 @@ func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, 
 	return s.complete(ctx, asked, known)
 }
 
-// The times after an allocation at which the kubelet is asked for the holder. The pod is
-// admitted within milliseconds, unless it waits for other devices.
-const (
-	confirmAfter = time.Second
-	confirmAgain = 5 * time.Second
-	confirmTries = 3
-)
-
-// confirm asks for the holders of devices that were given out, until ctx ends. Otherwise
-// the holder of a short-lived pod might never be named, and its device would count as held
-// for the grace time after the pod has ended.
-func (s holderSource) confirm(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.given.Added():
-		}
-		wait := confirmAfter
-		for range confirmTries {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(wait):
-			}
-			if _, err := s.ask(ctx); err == nil {
-				break
-			}
-			wait = confirmAgain
-		}
-	}
-}
-
 // complete returns the holdings of a kubelet's answer, with the allocations and the nodes
 // that the answer lacks. asked is when the kubelet was asked.
 //

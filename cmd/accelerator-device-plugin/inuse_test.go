@@ -92,6 +92,27 @@ func TestFreeAfterAShortPod(t *testing.T) {
 	d.await("pulled after the pod has ended", health{}) // within 20 s
 }
 
+// The kubelet is asked until it names the holder of a device that was given out: a card that is
+// pulled within a minute of that, after its pod has ended, is not in use.
+func TestFreeAfterAPodThatIsNamedLate(t *testing.T) {
+	d := startDaemon(t, nil)
+	d.do(d.node.Plug(cardB))
+	d.await("plugged", health{"5e:00.0": true})
+	asked := d.pods.Asked()
+	_, err := d.kubelet.Allocate(t.Context(), testResource, "5e:00.0")
+	d.do(err)
+	d.do(d.pods.AwaitAsked(t.Context(), asked+2))
+	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
+	d.awaitLine("device.held", "5e:00.0", "default/job/main")
+	d.pods.Release("default", "job")
+	d.awaitLine("device.freed", "5e:00.0", "default/job/main")
+	d.do(d.node.Unplug(cardB.Address))
+	d.await("pulled after the pod has ended", health{})
+	if lines := d.lines("device.tombstone"); len(lines) > 0 {
+		t.Errorf("held after its end: %v", lines)
+	}
+}
+
 // A device that is held at the start and missing was pulled before.
 func TestRemovedInUseBeforeTheStart(t *testing.T) {
 	d := startDaemon(t, nil)

@@ -28,7 +28,9 @@ of others. Several files are read one after the other. Lines that kubectl logs
 devices are told apart. Lines that were passed over are counted at the end on stderr,
 and devices named that went while no daemon watched.
 
-Without --event and --level it prints what concerns devices, and all trouble.
+Without --event and --level it prints what concerns devices, and all trouble. The
+lines of a device while its card is pulled or plugged in, within half a second, are
+one line then, which names the reasons that were seen on the way; --all prints each.
 "!" marks warnings and errors. --since and --until take a time of day as the lines
 show it (03:12, the last that was), with a date (2026-11-21T03:12), with a zone
 (2026-11-21T03:12:00Z), or a duration before now (90m).
@@ -87,6 +89,7 @@ func newLogs() *cobra.Command {
 	flags.StringVar(&level, "level", "", "all events of this `LEVEL` or a graver one: debug, info, warn, error")
 	flags.StringVar(&since, "since", "", "only from this `TIME` on")
 	flags.StringVar(&until, "until", "", "only before this `TIME`")
+	flags.BoolVar(&o.All, "all", false, "print each line, also those of one pull or plug")
 	flags.BoolVar(&o.Summary, "summary", false, "print a summary instead of lines")
 	flags.StringVarP(&format, "output", "o", "", "`json`: lines as they were written, without prefixes (default: text)")
 	return cmd

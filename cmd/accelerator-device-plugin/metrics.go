@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// stateOf returns the functions that the gauges are read from.
-func stateOf(mode, config func() string, inv *inventory.Inventory, srv *server.Server) metrics.State {
-	return metrics.State{
+// stateOf returns the functions that the gauges are read from. showHolders: with the holders of devices.
+func stateOf(mode, config func() string, inv *inventory.Inventory, srv *server.Server, showHolders bool) metrics.State {
+	s := metrics.State{
 		Mode: mode, Config: config,
 		Devices: func() (uint64, []metrics.Device) {
 			snapshot, _ := inv.Latest()
@@ -31,6 +33,27 @@ func stateOf(mode, config func() string, inv *inventory.Inventory, srv *server.S
 			return all
 		},
 	}
+	if showHolders {
+		s.Holders = func() []metrics.Holder { return holdersOf(inv.Holdings()) }
+	}
+	return s
+}
+
+// holdersOf returns the containers that hold devices, sorted by device.
+func holdersOf(holdings map[string][]inventory.Holding) []metrics.Holder {
+	var all []metrics.Holder
+	for _, id := range slices.Sorted(maps.Keys(holdings)) {
+		for _, holding := range holdings[id] {
+			for _, name := range holding.Holders {
+				namespace, rest, _ := strings.Cut(name, "/")
+				pod, container, _ := strings.Cut(rest, "/")
+				all = append(all, metrics.Holder{
+					Device: id, Resource: holding.As, Namespace: namespace, Pod: pod, Container: container,
+				})
+			}
+		}
+	}
+	return all
 }
 
 // measured returns a device as the metrics show it.

@@ -167,3 +167,17 @@ func TestProbesNameWhatIsStuck(t *testing.T) {
 		t.Errorf("ready() = %v, want that the inventory does not answer, too", err)
 	}
 }
+
+// Without --holder-metrics the page names no pod.
+func TestMetricsWithoutHolders(t *testing.T) {
+	d := prepareDaemon(t, func(c *config.Config) { c.HTTPAddress, c.HolderMetrics = freeAddress(t), false })
+	d.do(d.node.Plug(cardB))
+	d.run()
+	d.await("start", health{"5e:00.0": true})
+	d.hold("job", testResource, "5e:00.0")
+	d.do(d.node.Unplug(cardB.Address))
+	d.awaitLine("device.tombstone", "5e:00.0", "default/job/main")
+	if page := d.scrape(); strings.Contains(page, "holder{") || strings.Contains(page, "job") {
+		t.Errorf("the page names the holder:\n%s", page)
+	}
+}

@@ -189,14 +189,14 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	source := holderSource{
 		socket: cfg.PodResourcesSocket, kubeletDir: cfg.KubeletDir, owns: owned.owns, given: settings.Allocations,
 	}
-	watched.Holders, watched.Record = source.ask, source.record()
+	watched.Holders, watched.Record, watched.Given = source.ask, source.record(), settings.Allocations.Added()
 	node, err := openNode(cfg, watched, log, log)
 	if err != nil {
 		return fail(err)
 	}
 	srv := server.New(settings, node.inventory, log)
 	live := openSettings(s.loader, cfg, log, s.metrics)
-	s.metrics.Follow(stateOf(func() string { return mode.Load().(string) }, live.hash, node.inventory, srv))
+	s.metrics.Follow(stateOf(func() string { return mode.Load().(string) }, live.hash, node.inventory, srv, cfg.HolderMetrics))
 
 	inForce := latest.New(cfg)
 	shown := &stateSource{
@@ -207,7 +207,6 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	task("watcher", node.watch)
 	task("inventory", node.inventory.Run)
 	task("server", srv.Run)
-	task("holders", source.confirm)
 	task("cordons", book.Run)
 	changed := make(chan config.Files)
 	if live.loader.Follows() {

@@ -70,6 +70,8 @@ func inOrder(lines []line) []line {
 	rank := func(l line) int {
 		switch {
 		case strings.HasPrefix(l["event"].(string), "daemon.stop"):
+			return 3
+		case l["event"] == "device.held":
 			return 2
 		case l["logger"] == "server":
 			return 1

@@ -78,7 +78,7 @@ func TestStory(t *testing.T) {
 	s.begin("a pod is given the second card")
 	s.allocate("5e:00.0")
 	s.pods.Hold("default", "training", "main", testResource, "5e:00.0")
-	s.says("allocate.served")
+	s.says("allocate.served", "device.held")
 
 	s.play("port 1 of the first card breaks", func() error { return s.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000") })
 	s.told(health{"3b:00.0": true, "3b:00.0-p1": false, "5e:00.0": true})
@@ -102,7 +102,7 @@ func TestStory(t *testing.T) {
 	s.begin("the pod ends")
 	s.pods.Release("default", "training")
 	s.told(health{"3b:00.0": true, "3b:00.0-p1": true})
-	s.says("device.released", "list.sent")
+	s.says("device.freed", "device.released", "list.sent")
 
 	s.begin("the kubelet restarts")
 	s.kubelet.Stop()

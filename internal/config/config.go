@@ -39,6 +39,7 @@ type Config struct {
 	HTTPAddress        string // host:port, or "" for off
 	Socket             string // the daemon's own, for its commands; "": off
 	StateDir           string // holds the cordons; "": there are none
+	HolderMetrics      bool   // the metrics name the containers that hold devices
 
 	ResyncInterval   time.Duration
 	HealthInterval   time.Duration
@@ -135,6 +136,8 @@ func settings(c *Config) *pflag.FlagSet {
 		"socket of the daemon, at which devices and watch ask it; only root may; empty: none")
 	fs.Var(of(&c.StateDir, "/var/lib/accelerator-device-plugin", optional(path)), "state-dir",
 		"directory of what survives a restart: the cordons; empty: no device can be cordoned")
+	fs.Var(of(&c.HolderMetrics, true, onOff), "holder-metrics",
+		"/metrics names the containers that hold devices")
 	fs.Var(of(&c.ResyncInterval, time.Minute, duration(leastInterval)), "resync-interval",
 		"time between two listings of all cards, with a full reading of each")
 	fs.Var(of(&c.HealthInterval, 5*time.Second, duration(leastInterval)), "health-interval",
@@ -157,7 +160,7 @@ func settings(c *Config) *pflag.FlagSet {
 	fs.Var(of(&c.Overrides, "", path), overridesFlag,
 		"YAML file with exclude, health.severity and resources that are added to those of config, also for single nodes; "+
 			"it may be missing")
-	for _, name := range []string{"node-annotation", "events"} {
+	for _, name := range []string{"node-annotation", "events", "holder-metrics"} {
 		fs.Lookup(name).NoOptDefVal = "true" // of the flag without a value
 	}
 	return fs

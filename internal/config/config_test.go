@@ -69,7 +69,7 @@ func TestEverySettingThreeWays(t *testing.T) {
 	want := config.Config{
 		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
 		AllocationPolicy: "spread", CDIDir: "/f", ProgrammingHook: "/h", ProgrammingHookArgs: []string{"--store=/s", "--timeout", "80s"}, NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
-		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80", Socket: "/s", StateDir: "/v",
+		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80", Socket: "/s", StateDir: "/v", HolderMetrics: false,
 		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
 		ReprogramTimeout: 5 * time.Second, FlapLimit: 0, FlapWindow: 6 * time.Second, LogLevel: "debug", LogFormat: "console",
 	}
@@ -94,6 +94,7 @@ func TestEverySettingThreeWays(t *testing.T) {
 		{"http-address", "ACCELERATOR_HTTP_ADDRESS", "httpAddress", "[::1]:80"},
 		{"socket", "ACCELERATOR_SOCKET", "socket", "/s"},
 		{"state-dir", "ACCELERATOR_STATE_DIR", "stateDir", "/v"},
+		{"holder-metrics", "ACCELERATOR_HOLDER_METRICS", "holderMetrics", "false"},
 		{"resync-interval", "ACCELERATOR_RESYNC_INTERVAL", "resyncInterval", "50ms"},
 		{"health-interval", "ACCELERATOR_HEALTH_INTERVAL", "healthInterval", "2s"},
 		{"recovery-hold", "ACCELERATOR_RECOVERY_HOLD", "recoveryHold", "0s"},

@@ -28,6 +28,8 @@ var (
 	DeviceTombstone   = name("device.tombstone")
 	DeviceReturned    = name("device.returned")
 	DeviceReleased    = name("device.released")
+	DeviceHeld        = name("device.held")
+	DeviceFreed       = name("device.freed")
 	DeviceUnoffered   = name("device.unoffered")
 	DeviceCordoned    = name("device.cordoned")
 	DeviceUncordoned  = name("device.uncordoned")

@@ -20,6 +20,7 @@ type Metrics struct {
 	// Of the state, which [Metrics.Collect] reads at the time of a scrape.
 	modeInfo, configInfo, devices, deviceHealth, deviceReason, deviceInfo, tombstones now
 	streams, resourceReady, snapshotVersion                                           now
+	holder, holdersOmitted                                                            now
 
 	transitions     *prometheus.CounterVec
 	identityChanges *prometheus.CounterVec
@@ -87,6 +88,11 @@ func New(version string) *Metrics {
 	m.tombstones = m.now("accelerator_tombstones",
 		"Devices that left or move, and stay listed, unhealthy, because a container holds or may hold them.",
 		"resource", "reason")
+	m.holder = m.now("accelerator_device_holder",
+		"1 for each container that holds a device, by the kubelet's newest answer; no series with --holder-metrics=false.",
+		"device", "resource", "namespace", "pod", "container")
+	m.holdersOmitted = m.now("accelerator_device_holders_omitted",
+		"Holders without a series of accelerator_device_holder, because there are more than 1024.")
 	m.transitions = m.counters("accelerator_device_transitions_total",
 		"Changes of a device's health; absent is a device that is not there. "+
 			"The reason is the worst one after a change for the worse, else \"\".", "old", "new", "reason")

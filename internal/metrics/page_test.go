@@ -129,10 +129,35 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
+// The series of holders are bounded, and the others are counted. Without Holders there are none.
+func TestHolders(t *testing.T) {
+	m := metrics.New("test")
+	state := stateOf(nil)
+	state.Holders = func() (all []metrics.Holder) {
+		for i := range 1030 {
+			all = append(all, metrics.Holder{Device: fmt.Sprint("unit-", i), Resource: accelerator, Namespace: "default", Pod: "\xff", Container: "main"})
+		}
+		return all
+	}
+	m.Follow(state)
+	text := page(t, m)
+	if n := len(samples(text, "accelerator_device_holder{")); n != 1024 {
+		t.Errorf("%d series of holders, want 1024", n)
+	}
+	if omitted := samples(text, "accelerator_device_holders_omitted"); !slices.Equal(omitted, []string{"accelerator_device_holders_omitted 6"}) {
+		t.Errorf("omitted: %q, want 6", omitted)
+	}
+	state.Holders = nil
+	m.Follow(state)
+	if lines := samples(page(t, m), "accelerator_device_holder"); len(lines) > 0 {
+		t.Errorf("off, and the page has %q", lines)
+	}
+}
+
 // A retired resource has no series, and begins at 0 when it is back.
 func TestRetired(t *testing.T) {
 	m := story()
-	m.Follow(stateOf(nil))
+	m.Follow(stateOf(nil)) // without holders
 	m.ResourceRetired(accelerator)
 	if lines := samples(strings.Join(grep(page(t, m), accelerator), "\n"), "accelerator_"); len(lines) > 0 {
 		t.Errorf("page still has %q", lines)

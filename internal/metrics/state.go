@@ -17,6 +17,8 @@ type State struct {
 	// Devices returns the newest list of devices and its version, which is 0 before the first
 	// list.
 	Devices func() (version uint64, devices []Device)
+	// Holders returns the containers that hold devices, sorted. nil: they are not shown.
+	Holders func() []Holder
 	// Resources returns the resources that are offered to the kubelet.
 	Resources func() []Resource
 }
@@ -35,6 +37,12 @@ type Device struct {
 	Interface string
 	NUMANode  int // -1: none
 }
+
+// Holder is a container that holds a device under the name of a resource.
+type Holder struct{ Device, Resource, Namespace, Pod, Container string }
+
+// maxHolders bounds the series of holders: the kubelet's answer may have any number of them.
+const maxHolders = 1024
 
 // Resource is the state of one resource.
 type Resource struct {
@@ -98,6 +106,22 @@ func (m *Metrics) collectState(s *State, to chan<- prometheus.Metric) {
 				show(m.deviceReason, 1, d.ID, resource, name)
 			}
 		}
+	}
+	if s.Holders != nil {
+		shown := make(map[Holder]bool)
+		omitted := 0
+		for _, h := range s.Holders() {
+			h = Holder{clean(h.Device), clean(h.Resource), clean(h.Namespace), clean(h.Pod), clean(h.Container)}
+			switch {
+			case shown[h]:
+			case len(shown) == maxHolders:
+				omitted++
+			default:
+				shown[h] = true
+				show(m.holder, 1, h.Device, h.Resource, h.Namespace, h.Pod, h.Container)
+			}
+		}
+		show(m.holdersOmitted, float64(omitted))
 	}
 	for resource, devices := range byHealth {
 		for _, h := range healths {

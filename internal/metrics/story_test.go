@@ -87,8 +87,11 @@ func story() *metrics.Metrics {
 	m.ConfigReload(true)
 	m.ConfigReload(false)
 	m.LogDropped("info")
-	m.Follow(stateOf([]metrics.Resource{{Name: accelerator, Streams: 1, Ready: true}, {Name: "b-com.com/pool"}, {Name: "b-com.com/leaving", Ready: true}},
-		port0, port1, buried, nameless, unit))
+	state := stateOf([]metrics.Resource{{Name: accelerator, Streams: 1, Ready: true}, {Name: "b-com.com/pool"}, {Name: "b-com.com/leaving", Ready: true}},
+		port0, port1, buried, nameless, unit)
+	holder := metrics.Holder{Device: buried.ID, Resource: accelerator, Namespace: "default", Pod: "job", Container: "main"}
+	state.Holders = func() []metrics.Holder { return []metrics.Holder{holder, holder} }
+	m.Follow(state)
 	return m
 }
 

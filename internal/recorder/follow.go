@@ -145,8 +145,8 @@ func (f *following) report(ctx context.Context, all []news) {
 		held, err = f.holders(ctx)
 	}
 	notePods := func(n news) bool {
-		pods, known := podsOf(held[n.is.device.ID])
-		if (!known || err != nil) && time.Since(n.at) < giveUp {
+		pods, k := podsOf(held[n.is.device.ID])
+		if (k != known || err != nil) && time.Since(n.at) < giveUp {
 			return false
 		}
 		for _, pod := range slices.Sorted(maps.Keys(pods)) {
@@ -157,8 +157,11 @@ func (f *following) report(ctx context.Context, all []news) {
 	}
 	f.late = slices.DeleteFunc(f.late, notePods)
 	for _, n := range all {
-		pods, known := podsOf(held[n.is.device.ID])
-		f.note(apiserver.Object{Kind: "Node", Name: f.cfg.Node, UID: f.cfg.Node}, n, n.onNode(pods, known && err == nil))
+		pods, k := podsOf(held[n.is.device.ID])
+		if err != nil {
+			k = unknown
+		}
+		f.note(apiserver.Object{Kind: "Node", Name: f.cfg.Node, UID: f.cfg.Node}, n, n.onNode(pods, k))
 		if n.forPods() && !notePods(n) {
 			f.late = append(f.late, n)
 		}

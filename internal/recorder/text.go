@@ -28,12 +28,12 @@ var texts = map[Reason]struct{ node, pod string }{
 	DeviceMoving:   {node: "{device} is to be offered as something else since {since}: that waits until nobody holds it."},
 	DeviceRemoved:  {node: "{device} was removed from the node at {since}. {holders}"},
 	DeviceRemovedInUse: {
-		"{device} is gone from the node since {since}, and in use. It is given to {nobody}. {holders}",
+		"{device} is gone from the node since {since}, and {use}. It is given to {nobody}. {holders}",
 		"{device} of container {containers} is gone from the node since {since}. The pod keeps running without it;" +
 			" the device is not given to another one before this one ends.",
 	},
 	DeviceReplacedInUse: {
-		"Another device is in the place of {device} since {since}, which is still in use." +
+		"Another device is in the place of {device} since {since}, which {still}." +
 			" It is given to {nobody} until that ends. {holders}",
 		"Another device is in the place of {device} of container {containers} since {since}. The pod keeps running;" +
 			" what is there is not given to another one before this one ends.",
@@ -54,22 +54,30 @@ const maxNamed = 8
 const releasedInPlace = "The device that was in the place of {device} is held no longer." +
 	" What is there now is {health} since {since}."
 
-// onNode returns the message on the node. known reports whether by has all pods that hold
-// the device.
-func (n news) onNode(by pods, known bool) string {
+// knowledge is what is known of the holders of a device.
+type knowledge uint8
+
+const (
+	unknown knowledge = iota // the kubelet has not answered
+	unnamed                  // the device was given out, and the kubelet has not named the container yet
+	known
+)
+
+// onNode returns the message on the node.
+func (n news) onNode(by pods, k knowledge) string {
 	if n.reason == DeviceReleased && n.is.kind.inSlot() {
-		return n.fill(releasedInPlace, by, known)
+		return n.fill(releasedInPlace, by, k)
 	}
-	return n.fill(texts[n.reason].node, by, known)
+	return n.fill(texts[n.reason].node, by, k)
 }
 
 // onPod returns the message on a pod that holds the device with these containers.
 func (n news) onPod(pod string, containers []string) string {
-	return n.fill(texts[n.reason].pod, pods{pod: containers}, true)
+	return n.fill(texts[n.reason].pod, pods{pod: containers}, known)
 }
 
 // fill replaces the placeholders of a text.
-func (n news) fill(text string, by pods, known bool) string {
+func (n news) fill(text string, by pods, k knowledge) string {
 	d := n.is.device
 	name, health, since, after := "FPGA device "+d.ID, d.Health.String(), n.is.since.UTC().Format(time.RFC3339), ""
 	if d.OfferedAs != "" {
@@ -90,16 +98,21 @@ func (n news) fill(text string, by pods, known bool) string {
 		names = append(names[:maxNamed], fmt.Sprintf("%d more", more))
 	}
 	nobody, holders := "no other container", "Who holds it is not known."
+	use, still := "in use", "is still in use"
 	switch {
 	case len(names) == 1:
 		holders = "The pod " + names[0] + " holds it and keeps running."
 	case len(names) > 1:
 		holders = "The pods " + strings.Join(names, ", ") + " hold it and keep running."
-	case known:
+	case k == unnamed:
+		use, still = "perhaps in use", "may still be in use"
+		holders = "It was given out less than a minute ago, and the kubelet has not named a container that has it."
+	case k == known:
 		nobody, holders = "no container", "No container holds it."
 	}
 	return strings.NewReplacer("{device}", name, "{health}", health, "{since}", since, "{after}", after,
-		"{nobody}", nobody, "{holders}", holders, "{cordon}", n.cordon, "{containers}", strings.Join(containers, ", ")).Replace(text)
+		"{use}", use, "{still}", still, "{nobody}", nobody, "{holders}", holders, "{cordon}", n.cordon,
+		"{containers}", strings.Join(containers, ", ")).Replace(text)
 }
 
 // warning reports whether the Event is a Warning.
@@ -114,17 +127,18 @@ func (n news) warning() bool {
 // pods has the containers that hold a device, by their pod: NAMESPACE/NAME.
 type pods map[string][]string
 
-// podsOf returns the pods that hold a device. It returns false if the device was given out and
-// a pod is not known.
-func podsOf(holdings []inventory.Holding) (pods, bool) {
-	all, known := make(pods), true
+// podsOf returns the pods that hold a device.
+func podsOf(holdings []inventory.Holding) (pods, knowledge) {
+	all, k := make(pods), known
 	for _, h := range holdings {
-		known = known && len(h.Holders) > 0
+		if len(h.Holders) == 0 {
+			k = unnamed
+		}
 		for _, holder := range h.Holders { // NAMESPACE/POD/CONTAINER
 			if i := strings.LastIndexByte(holder, '/'); i > 0 {
 				all[holder[:i]] = append(all[holder[:i]], holder[i+1:])
 			}
 		}
 	}
-	return all, known
+	return all, k
 }

@@ -102,6 +102,22 @@ func TestCordoned(t *testing.T) {
 	})
 }
 
+// A device counts as in use for a minute after it was given out, unless the kubelet has named a
+// container: the Event claims no more than that.
+func TestGivenOutAndNotNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		r.hold("3b:00.0")
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0", "removed-in-use"))
+		want := ", and perhaps in use. It is given to no other container. It was given out less than a minute ago," +
+			" and the kubelet has not named a container that has it."
+		if m := r.Events()[0].Message; !strings.HasSuffix(m, want) {
+			t.Errorf("message %q, want it to end with %q", m, want)
+		}
+	})
+}
+
 // When another device is in the place of a released one, the message has its health.
 func TestReleasedInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -83,6 +83,10 @@ func FuzzReader(f *testing.F) {
 		printed(timeline.Options{Filter: all}, data)
 		printed(timeline.Options{Summary: true}, data)
 		printed(timeline.Options{Filter: timeline.Filter{Devices: []string{"3b:00.0"}, Resource: "r"}}, data)
+		lines := strings.Count(printed(timeline.Options{All: true}, data), "\n")
+		if n := strings.Count(printed(timeline.Options{}, data), "\n"); n > lines {
+			t.Errorf("%d lines folded are %d", lines, n)
+		}
 		asJSON := printed(timeline.Options{Filter: all, JSON: true}, data)
 		for l := range strings.Lines(asJSON) {
 			if !json.Valid([]byte(l)) {
@@ -114,6 +118,9 @@ func TestMemory(t *testing.T) {
 	}{
 		{"ever new devices", remembers, device},
 		{"ever new devices in a summary", summary, device},
+		{"ever new devices that may be pulled next", timeline.Options{}, func() string {
+			return strings.Replace(device(), `"level":"info"`, `"level":"warn"`, 1)
+		}},
 		{"ever new pods", summary, func() string {
 			return "[pod/" + next() + "/plugin] " + entry(noon, "info", "device.added", `"device":"a"`)
 		}},

@@ -17,6 +17,7 @@ type line struct {
 	level  zapcore.Level
 	event  string
 	fields map[string]any
+	aside  string // of a folded line: what else its phrase says
 }
 
 // Errors of parse for lines that are not broken, but cannot be used.

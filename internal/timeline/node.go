@@ -131,7 +131,8 @@ func (n *node) begin(mode string) {
 	other := n.mode != "" && mode != "" && n.mode != mode
 	n.mode = cutOrigin(mode)
 	for _, d := range n.devices {
-		d.seen, d.Holders = false, nil
+		d.seen = false
+		d.free()
 		if other { // the devices of another mode have other ids
 			d.Last, d.Since = "", time.Time{}
 		}
@@ -209,16 +210,35 @@ func (d *device) follow(l *line, counted bool) {
 			d.RemovedHeld += one
 		}
 		d.removed, d.missed = false, false
-		d.Holders = holders(l)
-	case event.DeviceReleased.String, event.DeviceReturned.String:
-		d.Holders = nil
-	}
-	if usable(d.Last) { // a device that is held by another container is offered to none
-		d.Holders = nil
+		d.hold(l)
+	case event.DeviceReturned.String:
+		if d.free(); len(l.texts("holders")) > 0 {
+			d.hold(l)
+		}
+	case event.DeviceHeld.String:
+		d.hold(l)
+	case event.DeviceFreed.String, event.DeviceReleased.String:
+		d.free()
 	}
 	d.Events += one
 	if counted {
 		d.Noticed = max(d.Noticed, Milliseconds(l.duration("latency_ms")))
+	}
+}
+
+// hold sets the holders of the device to those in a line.
+func (d *device) hold(l *line) {
+	names := holders(l)
+	if slices.Equal(names, d.HeldBefore) {
+		d.HeldBefore = nil
+	}
+	d.Holders = names
+}
+
+// free ends the holding of the device.
+func (d *device) free() {
+	if len(d.Holders) > 0 {
+		d.Holders, d.HeldBefore = nil, d.Holders
 	}
 }
 

@@ -34,15 +34,16 @@ type Summary struct {
 type Device struct {
 	Origin      string       `json:"origin,omitempty"` // pod or host
 	ID          string       `json:"id"`
-	Last        string       `json:"last"`              // healthy, degraded, unhealthy or gone; "": not known
-	Since       time.Time    `json:"since,omitzero"`    // when Last began
-	Holders     []string     `json:"holders,omitempty"` // containers that hold it while it is not offered
-	Events      int          `json:"events"`            // lines about it
-	Turns       int          `json:"turns"`             // between healthy or degraded and unhealthy
-	Removed     int          `json:"removed"`           // how often it was removed
-	RemovedHeld int          `json:"removedHeld"`       // of these removals, those while a container held it
-	Noticed     Milliseconds `json:"noticedMs"`         // longest time from a hint to the reading
-	Told        Milliseconds `json:"toldMs"`            // longest time from a hint to the list
+	Last        string       `json:"last"`                 // healthy, degraded, unhealthy or gone; "": not known
+	Since       time.Time    `json:"since,omitzero"`       // when Last began
+	Holders     []string     `json:"holders,omitempty"`    // containers that hold it
+	HeldBefore  []string     `json:"heldBefore,omitempty"` // containers that held it last, and no longer do
+	Events      int          `json:"events"`               // lines about it
+	Turns       int          `json:"turns"`                // between healthy or degraded and unhealthy
+	Removed     int          `json:"removed"`              // how often it was removed
+	RemovedHeld int          `json:"removedHeld"`          // of these removals, those while a container held it
+	Noticed     Milliseconds `json:"noticedMs"`            // longest time from a hint to the reading
+	Told        Milliseconds `json:"toldMs"`               // longest time from a hint to the list
 }
 
 // Resource is the summary of one resource.
@@ -112,18 +113,16 @@ func (s Summary) print(w io.Writer, colour bool) {
 		fmt.Fprintln(w)
 	}
 	devices := [][]string{{
-		"ORIGIN", "DEVICE", "LAST", "SINCE", "TURNS", "REMOVED", "HELD THEN", "NOTICED", "TOLD", "EVENTS",
+		"ORIGIN", "DEVICE", "LAST", "SINCE", "TURNS", "REMOVED", "HELD THEN", "NOTICED", "TOLD", "EVENTS", "HELD BY", "HELD LAST BY",
 	}}
 	for _, d := range s.Devices {
-		last, since := d.Last, ""
-		if len(d.Holders) > 0 {
-			last += ", held by " + strings.Join(d.Holders, " ")
-		}
+		since := ""
 		if !d.Since.IsZero() {
 			since = d.Since.Format(time.RFC3339)
 		}
-		devices = append(devices, []string{d.Origin, d.ID, last, since, strconv.Itoa(d.Turns), strconv.Itoa(d.Removed),
-			strconv.Itoa(d.RemovedHeld), d.Noticed.cell(), d.Told.cell(), strconv.Itoa(d.Events)})
+		devices = append(devices, []string{d.Origin, d.ID, d.Last, since, strconv.Itoa(d.Turns), strconv.Itoa(d.Removed),
+			strconv.Itoa(d.RemovedHeld), d.Noticed.cell(), d.Told.cell(), strconv.Itoa(d.Events),
+			strings.Join(d.Holders, " "), strings.Join(d.HeldBefore, " ")})
 	}
 	printTable(w, devices, colour)
 	if s.OtherDevices > 0 {
@@ -170,8 +169,7 @@ func printTable(w io.Writer, table [][]string, colour bool) {
 			if column != coloured {
 				return ""
 			}
-			state, _, _ := strings.Cut(cell, ",")
-			return cmp.Or(stateColours[state], terminal.Usual)
+			return cmp.Or(stateColours[cell], terminal.Usual)
 		}
 	}
 	fmt.Fprintln(w)

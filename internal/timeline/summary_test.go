@@ -159,21 +159,34 @@ func TestHolders(t *testing.T) {
 		return entry(at(second), "warn", "device.tombstone", `"device":"d","holders":[`+holders+`]`)
 	}
 	log := added(0, "healthy") + device(1, "device.removed") + held(2, `"a/a/a","b/b/b","c/c/c","d/d/d","`+strings.Repeat("e", 1000)+`"`)
+	given := func(second int, pod string) string {
+		return entry(at(second), "info", "device.held", `"device":"d","resource":"r","holders":["`+pod+`"]`)
+	}
+	freed := func(second int, pod string) string {
+		return entry(at(second), "info", "device.freed", `"device":"d","resource":"r","holders":["`+pod+`"],"lasted_ms":1000`)
+	}
 	for _, test := range []struct{ name, log, want string }{
-		{"many", log, "gone, held by a/a/a b/b/b c/c/c and 2 more  "},
-		{"another", log + held(3, `"x/x/x"`), "gone, held by x/x/x  "},
-		{"nobody can say", log + held(3, ""), "gone, held by unknown  "},
-		{"released", log + device(3, "device.released"), "gone  "},
-		{"back", log + device(3, "device.returned") + added(3, "unhealthy"), "unhealthy  "},
-		{"another device stands there", log + added(3, "unhealthy"), "unhealthy, held by a/a/a b/b/b c/c/c and 2 more  "},
-		{"it is offered", log + added(3, "unhealthy") + health(4, "unhealthy", "healthy", 1), "healthy  "},
-		{"another daemon", log + in(3, "af"), "gone  "},
-		{"removed while no daemon watched", added(0, "healthy") + in(1, "af") + held(2, `"x/x/x"`) + daemon(2, "scan.done"),
-			"gone, held by x/x/x  "},
+		{"many", log, "gone [a/a/a b/b/b c/c/c and 2 more] []"},
+		{"another", log + held(3, `"x/x/x"`), "gone [x/x/x] []"},
+		{"nobody can say", log + held(3, ""), "gone [unknown] []"},
+		{"released", log + device(3, "device.released"), "gone [] [a/a/a b/b/b c/c/c and 2 more]"},
+		{"back", log + device(3, "device.returned") + added(3, "unhealthy"), "unhealthy [] [a/a/a b/b/b c/c/c and 2 more]"},
+		{"back, and held", log + entry(at(3), "info", "device.returned", `"device":"d","holders":["a/a/a"]`), "gone [a/a/a] [a/a/a b/b/b c/c/c and 2 more]"},
+		{"another device stands there", log + added(3, "unhealthy"), "unhealthy [a/a/a b/b/b c/c/c and 2 more] []"},
+		{"another daemon", log + in(3, "af"), "gone [] [a/a/a b/b/b c/c/c and 2 more]"},
+		{"removed while no daemon watched", added(0, "healthy") + in(1, "af") + held(2, `"x/x/x"`) + daemon(2, "scan.done"), "gone [x/x/x] []"},
+		{"given", added(0, "healthy") + given(1, "a/a/a"), "healthy [a/a/a] []"},
+		{"given, and free again", added(0, "healthy") + given(1, "a/a/a") + freed(2, "a/a/a"), "healthy [] [a/a/a]"},
+		{"given to the next one", added(0, "healthy") + given(1, "a/a/a") + freed(2, "a/a/a") + given(2, "b/b/b"), "healthy [b/b/b] [a/a/a]"},
+		{"still held when another daemon starts", added(0, "healthy") + given(1, "a/a/a") + in(2, "single") + added(3, "healthy") + given(3, "a/a/a"), "healthy [a/a/a] []"},
 	} {
-		out, _ := read(t, timeline.Options{Summary: true}, test.log)
-		if !strings.Contains(out, "\nd       "+test.want) {
-			t.Errorf("%s: want %q:\n%s", test.name, test.want, out)
+		out, _ := read(t, timeline.Options{Summary: true, JSON: true}, test.log)
+		var s timeline.Summary
+		if err := json.Unmarshal([]byte(out), &s); err != nil || len(s.Devices) != 1 {
+			t.Fatalf("%s: %v, %d devices", test.name, err, len(s.Devices))
+		}
+		if d := s.Devices[0]; fmt.Sprint(d.Last, " ", d.Holders, " ", d.HeldBefore) != test.want {
+			t.Errorf("%s: %s %s %s, want %s", test.name, d.Last, d.Holders, d.HeldBefore, test.want)
 		}
 	}
 }

@@ -19,6 +19,7 @@ type Options struct {
 	Filter
 	JSON    bool // print lines as they were written, or the summary as an object
 	Summary bool // print a summary at the end instead of lines
+	All     bool // print each line, also those of one pull or plug
 	Colour  bool // use the colours of terminals
 }
 
@@ -37,6 +38,7 @@ type Reader struct {
 	o      Options
 	out    *bufio.Writer // keeps its error, which Read returns as it flushes
 	words  printer
+	folder folder
 	pieces map[string]*pieces // by stream
 	nodes  map[string]*node   // by origin
 	kept   int                // devices and resources of all nodes
@@ -74,7 +76,7 @@ func New(o Options, out io.Writer) (*Reader, error) {
 // Read returns an error of in, or an [OutputError].
 func (r *Reader) Read(name string, in io.Reader) error {
 	r.file, r.number = name, 0
-	lines := bufio.NewReaderSize(flushing{in, r.out}, maxLine)
+	lines := bufio.NewReaderSize(flushing{in, r}, maxLine)
 	var err error
 	if magic, _ := lines.Peek(2); string(magic) == "\x1f\x8b" {
 		var unpacked *gzip.Reader
@@ -85,6 +87,7 @@ func (r *Reader) Read(name string, in io.Reader) error {
 	if err == nil {
 		err = r.readLines(lines)
 	}
+	r.releaseAll()
 	for stream, p := range r.pieces {
 		if len(p.begun) > 0 {
 			r.breaks("its last piece is missing", nil)
@@ -106,17 +109,35 @@ type OutputError struct{ error }
 
 func (e OutputError) Unwrap() error { return e.error }
 
-// flushing is a reader that flushes the output before each Read, which may block.
+// flushing is a reader that flushes the output before each Read, which may block. Lines that wait
+// for the end of a burst are printed when no input has come for foldWithin.
 type flushing struct {
-	io.Reader
-	out *bufio.Writer
+	in io.Reader
+	r  *Reader
 }
 
-func (f flushing) Read(p []byte) (int, error) {
-	if err := f.out.Flush(); err != nil {
+func (f flushing) Read(p []byte) (n int, err error) {
+	if err := f.r.out.Flush(); err != nil {
 		return 0, err
 	}
-	return f.Reader.Read(p)
+	if len(f.r.folder.waiting) == 0 {
+		return f.in.Read(p)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n, err = f.in.Read(p)
+	}()
+	select {
+	case <-done:
+	case <-time.After(foldWithin):
+		f.r.releaseAll()
+		flushed := f.r.out.Flush()
+		if <-done; flushed != nil {
+			return 0, flushed
+		}
+	}
+	return n, err
 }
 
 // readLines reads line by line. It passes over lines that are too long.
@@ -240,6 +261,8 @@ func (r *Reader) event(l *line) {
 	if !late && l.level > zapcore.DebugLevel {
 		r.follow(l, n, !early)
 	}
+	r.folder.expire(l.time)
+	r.release()
 	if early || late || !r.o.wantsEvent(l) || !r.o.Summary && !(r.o.wantsDevice(l, n) && r.o.wantsResource(l, n)) {
 		return
 	}
@@ -249,8 +272,10 @@ func (r *Reader) event(l *line) {
 	case r.o.JSON:
 		r.words.buf = append(terminal.AppendJSON(r.words.buf[:0], l.json), '\n')
 		r.out.Write(r.words.buf)
-	default:
+	case r.o.All || r.o.Level != nil || len(r.o.Events) > 0:
 		r.out.Write(r.words.line(l))
+	default:
+		r.fold(l)
 	}
 }
 

@@ -81,6 +81,10 @@ func (p *printer) phrase(l *line, phrase string) {
 		}
 		before, after = "; ", ")"
 	}
+	if l.aside != "" {
+		p.buf, after = append(p.buf, before...), ")"
+		p.text(l.aside)
+	}
 	p.buf = append(p.buf, after...)
 }
 

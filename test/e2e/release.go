@@ -197,7 +197,7 @@ func (s *scene) logged(event string, fields line) {
 
 func (l line) has(fields line) bool {
 	for name, value := range fields {
-		if l[name] != value {
+		if fmt.Sprint(l[name]) != fmt.Sprint(value) { // lists are compared as text
 			return false
 		}
 	}

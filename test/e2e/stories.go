@@ -40,11 +40,11 @@ var stories = []story{
 	{"operator-intel", operatorIntel},
 	{"events", kubernetesEvents},
 	{"credentials", credentials},
-	{"logs", readLogs},
 	{"pool", pool},
 	{"settings", settingsInService},
 	{"cordon", cordon},
 	{"simulate", simulate},
+	{"holders", holders},
 }
 
 // The cards of all stories are of one kind; their ids are 01:00.0 and so on.

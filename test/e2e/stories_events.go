@@ -1,15 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -114,40 +107,4 @@ func (s *scene) told(about corev1.ObjectReference, reason, kind string) {
 		}
 		return "", nil
 	}, kind)
-}
-
-// The log by kubectl logs, read by the daemon's own binary.
-func readLogs(s *scene) {
-	s.plug(first)
-	s.install()
-	s.offers(s.resource, 1, 1)
-	s.user("user")
-	s.sees("user", holder(firstID, "dfl-port.0"))
-	s.pull(first)
-	s.health("user", map[string]string{firstID: "Unhealthy"})
-	s.step("kubectl logs | accelerator-device-plugin logs: what became of the card")
-	text, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "logs", "daemonset/"+release+"-accelerator-device-plugin")
-	s.check(err)
-	var events []string
-	for scanner := bufio.NewScanner(bytes.NewReader(s.readsLogs(text, "-o", "json", "--device", firstID, "--event", "device.*"))); scanner.Scan(); {
-		var l line
-		s.check(json.Unmarshal(scanner.Bytes(), &l))
-		events = append(events, l["event"].(string))
-	}
-	same(s, "first event", events[0], "device.added")
-	same(s, "told that it is held", slices.Contains(events, "device.tombstone"), true)
-	s.step("... --summary")
-	if summary := s.readsLogs(text, "--summary"); !bytes.Contains(summary, []byte(firstID)) || !bytes.Contains(summary, []byte(s.resource)) {
-		s.failf("summary:\n%s", summary)
-	}
-}
-
-// readsLogs is what the command logs makes of a log.
-func (s *scene) readsLogs(text string, args ...string) []byte {
-	binary := filepath.Join(s.dist, "bin_"+runtime.GOARCH, "accelerator-device-plugin")
-	cmd := exec.CommandContext(s.ctx, binary, append([]string{"logs"}, args...)...)
-	cmd.Stdin = strings.NewReader(text)
-	out, err := cmd.Output()
-	s.check(err)
-	return out
 }

@@ -96,7 +96,11 @@ func TestStory(t *testing.T) {
 	r.pods.Hold("tenant", "pod", "container", resource, "3b:00.0")
 	r.do(r.node.Unplug(cardA))
 	r.awaitBoth(`accelerator_tombstones{reason="removed-in-use"}`, "1")
-	r.awaitAlert(r.classic, "AcceleratorDeviceRemovedInUse", "firing")
+	r.awaitBoth(`accelerator_device_holder{device="3b:00.0", exported_namespace="tenant", exported_pod="pod"}`, "1")
+	alert = r.awaitAlert(r.classic, "AcceleratorDeviceRemovedInUse", "firing")
+	if text := alert.Annotations["description"]; !strings.Contains(text, "Held by: tenant/pod .") {
+		t.Errorf("the alert says %q", text)
+	}
 
 	r.step("the kubelet is away, and comes back")
 	r.kubelet.Stop()

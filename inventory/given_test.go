@@ -1,0 +1,105 @@
+package inventory_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// The beginning and the end of each holding are logged once, with the holders.
+func TestHoldersNamed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardA, good(0, 0))
+		f.set(cardB, good(1, 0))
+		d.hold("0001:5e:00.0", "default/old/main")
+		cfg := withDesk(d)
+		given := make(chan struct{}, 1)
+		cfg.Given = given
+		r := start(t, cfg, f)
+		step := func(name string, wait time.Duration, want ...string) {
+			t.Helper()
+			r.after(wait)
+			var got []string
+			for _, l := range r.logs.TakeAll() {
+				m := l.ContextMap()
+				if m["holders"] == nil {
+					continue
+				}
+				text := fmt.Sprint(m["event"], " ", m["device"], " ", m["holders"])
+				for _, key := range []string{"reason", "lasted_ms", "new"} {
+					if m[key] != nil && (key != "lasted_ms" || m["event"] == "device.freed") {
+						text += fmt.Sprint(" ", key, "=", m[key])
+					}
+				}
+				got = append(got, text)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+		step("held before the daemon started", 0, "device.held 0001:5e:00.0 [default/old/main] reason=before the daemon started")
+		d.hold("3b:00.0")
+		given <- struct{}{}
+		step("given, the kubelet does not name the pod yet", 300*time.Millisecond)
+		d.hold("3b:00.0", pod)
+		step("a second later it does", time.Second, "device.held 3b:00.0 [default/job/main]")
+		d.set(func() { d.empty = true })
+		step("a kubelet that restarts names none once", 10*time.Second)
+		d.set(func() { d.empty = false })
+		step("and then all again", 10*time.Second)
+		d.fail("restarts")
+		d.free("3b:00.0")
+		step("does not answer", time.Hour)
+		d.fail("")
+		d.hold("3b:00.0", pod)
+		step("answers again", time.Minute)
+
+		bad := good(1, 0)
+		bad.Conditions = []inventory.Condition{{Reason: "port-ap6", Health: inventory.Unhealthy}}
+		f.set(cardB, bad)
+		r.hint(cardB)
+		step("a card breaks", 0, "device.health 0001:5e:00.0 [default/old/main] new=unhealthy")
+		f.pull(cardB)
+		r.hint(cardB)
+		step("and is pulled", 0, "device.removed 0001:5e:00.0 [default/old/main]", "device.tombstone 0001:5e:00.0 [default/old/main]")
+
+		d.hold("3b:00.0", "default/next/main")
+		given <- struct{}{}
+		step("another pod", 250*time.Millisecond,
+			"device.freed 3b:00.0 [default/job/main] lasted_ms=3.6803e+06", "device.held 3b:00.0 [default/next/main]")
+		d.free("3b:00.0")
+		step("no pod, by one answer", 10*time.Second)
+		step("by two", 5*time.Second, "device.freed 3b:00.0 [default/next/main] lasted_ms=10000")
+	})
+}
+
+// While nothing is held, holders are asked for with each resync; while something is held, each
+// HoldersInterval.
+func TestQuestionsWhileHeld(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		held bool
+		want int
+	}{{"idle", false, 10}, {"held", true, 60}} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f, d := newBench("dfl"), newDesk()
+				f.set(cardA, good(0, 0))
+				if test.held {
+					d.hold("3b:00.0", pod)
+				}
+				begin := time.Now()
+				r := start(t, withDesk(d), f)
+				r.after(10*time.Minute + time.Second)
+				if got := len(d.questions(begin)) - 1; got != test.want {
+					t.Errorf("%d questions in 10 minutes, want %d: %v", got, test.want, d.questions(begin))
+				}
+			})
+		})
+	}
+}
