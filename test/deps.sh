@@ -34,7 +34,7 @@ never() {
 }
 
 only '^github.com/pilebones/go-udev' 'watcher'
-only '^golang.org/x/sys' 'watcher'
+only '^golang.org/x/sys' 'watcher|internal/opened'
 only '^github.com/fsnotify/fsnotify' 'watcher|server|internal/notify'
 only '^google.golang.org/grpc' 'server|internal/sim/simkubelet'
 only '^github.com/prometheus/' 'internal/metrics'
