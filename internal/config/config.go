@@ -37,6 +37,7 @@ type Config struct {
 	KubeletDir         string
 	PodResourcesSocket string
 	HTTPAddress        string // host:port, or "" for off
+	Socket             string // the daemon's own, for its commands; "": off
 
 	ResyncInterval   time.Duration
 	HealthInterval   time.Duration
@@ -121,6 +122,8 @@ func settings(c *Config) *pflag.FlagSet {
 		"the kubelet's socket that tells which container holds what")
 	fs.Var(of(&c.HTTPAddress, "127.0.0.1:9480", optional(hostPort)), "http-address",
 		"where /metrics, /healthz, /readyz and /devices are served; empty: nowhere")
+	fs.Var(of(&c.Socket, "/run/accelerator-device-plugin/daemon.sock", optional(socketPath)), "socket",
+		"socket of the daemon, at which devices and watch ask it; only root may; empty: none")
 	fs.Var(of(&c.ResyncInterval, time.Minute, duration(leastInterval)), "resync-interval",
 		"time between two listings of all cards, with a full reading of each")
 	fs.Var(of(&c.HealthInterval, 5*time.Second, duration(leastInterval)), "health-interval",

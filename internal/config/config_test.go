@@ -69,7 +69,7 @@ func TestEverySettingThreeWays(t *testing.T) {
 	want := config.Config{
 		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
 		AllocationPolicy: "spread", CDIDir: "/f", ProgrammingHook: "/h", ProgrammingHookArgs: []string{"--store=/s", "--timeout", "80s"}, NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
-		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80",
+		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80", Socket: "/s",
 		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
 		ReprogramTimeout: 5 * time.Second, FlapLimit: 0, FlapWindow: 6 * time.Second, LogLevel: "debug", LogFormat: "console",
 	}
@@ -92,6 +92,7 @@ func TestEverySettingThreeWays(t *testing.T) {
 		{"kubelet-dir", "ACCELERATOR_KUBELET_DIR", "kubeletDir", "/d"},
 		{"pod-resources-socket", "ACCELERATOR_POD_RESOURCES_SOCKET", "podResourcesSocket", "/e"},
 		{"http-address", "ACCELERATOR_HTTP_ADDRESS", "httpAddress", "[::1]:80"},
+		{"socket", "ACCELERATOR_SOCKET", "socket", "/s"},
 		{"resync-interval", "ACCELERATOR_RESYNC_INTERVAL", "resyncInterval", "50ms"},
 		{"health-interval", "ACCELERATOR_HEALTH_INTERVAL", "healthInterval", "2s"},
 		{"recovery-hold", "ACCELERATOR_RECOVERY_HOLD", "recoveryHold", "0s"},
@@ -165,7 +166,7 @@ func TestEdges(t *testing.T) {
 		yaml      string
 		adjust    func(*config.Config) // from the defaults
 	}{
-		{"empty flags", []string{"--cdi-dir=", "--node-name=", "--kubeconfig=", "--http-address="}, nil, "", func(c *config.Config) { c.HTTPAddress = "" }},
+		{"empty flags", []string{"--cdi-dir=", "--node-name=", "--kubeconfig=", "--http-address=", "--socket="}, nil, "", func(c *config.Config) { c.HTTPAddress, c.Socket = "", "" }},
 		{"empty variables", nil, map[string]string{"ACCELERATOR_CDI_DIR": "", "ACCELERATOR_NODE_NAME": "", "ACCELERATOR_KUBECONFIG": ""}, "", func(*config.Config) {}},
 		{"empty words in the file", nil, nil, "cdiDir: ''\nnodeName: \"\"\nkubeconfig: ''\n", func(*config.Config) {}},
 		{"empty flag over the file", []string{"--cdi-dir="}, nil, "cdiDir: /c\n", func(*config.Config) {}},
@@ -258,6 +259,7 @@ func TestRefusals(t *testing.T) {
 		{"kubeconfig that is a list", nil, nil, "kubeconfig: [k]\n", []string{"config.yaml:1", "kubeconfig", "one value", "a list"}},
 		{"relative path of the host", []string{"--host-dev-root=dev"}, nil, "", []string{"host-dev-root", "dev", "absolute path"}},
 		{"path too long for sockets", []string{"--kubelet-dir=/" + strings.Repeat("k", 76)}, nil, "", []string{"kubelet-dir", "kkkk", "77 bytes", "want at most 76"}},
+		{"path too long for a socket", []string{"--socket=/" + strings.Repeat("s", 107)}, nil, "", []string{"--socket", "ssss", "108 bytes", "at most 107", "or nothing"}},
 		{"resource without domain", []string{"--resource-name=accelerator"}, nil, "", []string{"accelerator", "DOMAIN/NAME"}},
 		{"resource of kubernetes", []string{"--resource-name=kubernetes.io/x"}, nil, "", []string{"kubernetes.io/x", "reserved"}},
 		{"resource with two slashes", []string{"--resource-name=a.b/c/d"}, nil, "", []string{"a.b/c/d", "after the slash"}},

@@ -39,10 +39,10 @@ func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
 // IsSet reports whether a setting, by the name of its flag, was given a value.
 func (l *Loader) IsSet(name string) bool { return l.set.Changed(name) }
 
-// Load completes the configuration after the flags were parsed: with variables from lookup
-// (os.LookupEnv), then with the YAML file, each for settings that were not given before. An
-// error names the source, the setting, the value that was found and the values that are allowed.
-func (l *Loader) Load(lookup func(string) (string, bool)) error {
+// Variables completes the configuration after the flags were parsed: with variables from lookup
+// (os.LookupEnv), for settings that were not given before. An error names the source, the setting,
+// the value that was found and the values that are allowed.
+func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	var errs []error
 	l.flags.VisitAll(func(f *pflag.Flag) {
 		variable := "ACCELERATOR_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
@@ -55,7 +55,13 @@ func (l *Loader) Load(lookup func(string) (string, bool)) error {
 		}
 		f.Changed = true
 	})
-	if err := errors.Join(errs...); err != nil {
+	return errors.Join(errs...)
+}
+
+// Load does the same as [Loader.Variables], and then completes the configuration with the YAML file.
+// If only the file is not valid, Config has what flags and variables give.
+func (l *Loader) Load(lookup func(string) (string, bool)) error {
+	if err := l.Variables(lookup); err != nil {
 		return err
 	}
 	config, set, err := l.read()

@@ -85,6 +85,17 @@ var path = kind[string]{"path", func(s string) (string, error) {
 	return filepath.Abs(s)
 }}
 
+// socketPath is the path of a Unix socket: the kernel has room for 108 bytes with a zero at the end.
+var socketPath = kind[string]{"path", func(s string) (string, error) {
+	s, err := path.parse(s)
+	if err == nil && len(s) > maxSocketPath {
+		err = fmt.Errorf("a path of %d bytes, want at most %d", len(s), maxSocketPath)
+	}
+	return s, err
+}}
+
+const maxSocketPath = 107
+
 // absolute is a path below another root.
 func absolute(example string) kind[string] {
 	return text("path", "an absolute path, such as "+example, func(s string) bool {

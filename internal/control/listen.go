@@ -34,11 +34,11 @@ func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, er
 	if err := removeLeftover(ctx, path); err != nil {
 		return nil, err
 	}
-	// The mode that the descriptor has before bind(2) is that of the file: nobody else can connect
-	// for a moment.
-	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
-		var err error
-		return errors.Join(conn.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) }), err)
+	// The mode that the descriptor has before bind(2) is that of the file: there is no moment in
+	// which the file has another one.
+	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
+		controlErr := conn.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) })
+		return errors.Join(controlErr, err)
 	}}
 	l, err := config.Listen(ctx, "unix", path)
 	if err != nil {
@@ -88,7 +88,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		conn.Close()
 		if !l.refused.Swap(true) {
-			l.log.Warn("connection refused", event.ControlRefused, event.Address(l.path), event.Err(err))
+			l.log.Warn("connection refused", event.ControlRefused, event.Socket(l.path), event.Err(err))
 		}
 	}
 }

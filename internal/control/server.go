@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 )
 
@@ -21,8 +22,8 @@ type Answers struct {
 	// Changed returns a channel that is closed when the devices, the cordons or the settings have
 	// changed.
 	Changed  func() <-chan struct{}
-	Cordon   func(devices []string, by, why string, during time.Duration) ([]cordon.Cordon, error)
-	Uncordon func(devices []string, by string) ([]cordon.Cordon, error)
+	Cordon   func(ctx context.Context, devices []string, by, why string, during time.Duration) ([]cordon.Cordon, error)
+	Uncordon func(ctx context.Context, devices []string, by string) ([]cordon.Cordon, error)
 }
 
 const (
@@ -37,10 +38,15 @@ const (
 func Run(ctx context.Context, path string, answers Answers, log *zap.Logger) error {
 	log = log.Named("control")
 	return httpd.Keep(ctx, httpd.Address{
-		Name:    path,
 		Listen:  func(ctx context.Context) (net.Listener, error) { return listen(ctx, path, log) },
 		Handler: func(net.Addr) http.Handler { return answers.handler() },
-	}, log)
+		Served:  func(net.Addr) { log.Info("socket served", event.ControlServed, event.Socket(path)) },
+		Failed: func(err error, retry time.Duration) {
+			log.Warn("socket not served, trying again", event.ControlFailed,
+				event.Socket(path), event.Retry(retry), event.Err(err))
+		},
+		Log: log,
+	})
 }
 
 func (a Answers) handler() http.Handler {
@@ -56,12 +62,12 @@ func (a Answers) handler() http.Handler {
 			http.Error(w, fmt.Sprintf("for: found %q, want a duration such as 2h", q.Get("for")), http.StatusBadRequest)
 			return
 		}
-		made, err := a.Cordon(q["device"], q.Get("by"), q.Get("why"), during)
+		made, err := a.Cordon(r.Context(), q["device"], q.Get("by"), q.Get("why"), during)
 		writeCordons(w, made, err)
 	})
 	mux.HandleFunc("POST /uncordon", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		removed, err := a.Uncordon(q["device"], q.Get("by"))
+		removed, err := a.Uncordon(r.Context(), q["device"], q.Get("by"))
 		writeCordons(w, removed, err)
 	})
 	return mux

@@ -31,7 +31,7 @@ const milliseconds = "ms"
 // The fields. An empty text or list is left out unless its description says otherwise.
 var (
 	action      = Field{"action", Text, "", "of a uevent: `add`, `remove`, `change` …; of inotify: `CREATE`, `REMOVE` …"}
-	address     = Field{"address", Text, "", "address of a listener: `HOST:PORT`, the path of the daemon's socket, or the API server's URL"}
+	address     = Field{"address", Text, "", "address of a listener: `HOST:PORT`, or the API server's URL"}
 	afu         = Field{"afu", Text, "", "id of the AFU in the port, 32 hex digits; of programming, that of the AFU that a container wants, or the hash of an AOCX"}
 	attribute   = Field{"attribute", Text, "", "the part of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
 	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}

@@ -94,6 +94,8 @@ var (
 
 	HTTPServed     = name("http.served")
 	HTTPFailed     = name("http.failed")
+	ControlServed  = name("control.served")
+	ControlFailed  = name("control.failed")
 	ControlRefused = name("control.refused")
 
 	LogLevel      = name("log.level")

@@ -99,7 +99,9 @@ var phrases = map[string]string{
 	EventRecorded.String:   "Kubernetes Event written: {reason} about {object} | {count time}",
 	HTTPServed.String:      "HTTP served at {address}",
 	HTTPFailed.String:      "{message}: {error} | again in {retry_ms} | {address}",
-	ControlRefused.String:  "a connection refused at {address}: {error}",
+	ControlServed.String:   "commands are answered at {socket}",
+	ControlFailed.String:   "{message}: {error} | again in {retry_ms} | {socket}",
+	ControlRefused.String:  "a connection refused at {socket}: {error}",
 
 	LogLevel.String:      "level of the log: {change}",
 	LogSuppressed.String: "{count line} of {of} left out here, there were too many | in {lasted_ms}",

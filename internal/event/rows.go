@@ -166,9 +166,11 @@ func network() []row {
 		{EventFailed, levels(warn.when("when the API server refuses it for good"), debug.when("else")),
 			"an Event was given up: refused, not accepted for 5 minutes, or its pod has ended; reason: the Event's", must(reason, object), may(device, trouble)},
 		{EventRecorded, levels(debug), "an Event was written; reason: the Event's; count: how often it happened", must(reason, object, count), may(device)},
-		{HTTPServed, levels(info), "the HTTP address is served, or the daemon's socket", must(address), nil},
-		{HTTPFailed, levels(warn), "the HTTP address or the daemon's socket cannot be served, or no longer; it is retried", must(address, retry, trouble), nil},
-		{ControlRefused, levels(warn), "another user than root and the daemon's has connected to the daemon's socket, for the first time since it is served; the connection was closed", must(address, trouble), nil},
+		{HTTPServed, levels(info), "the HTTP address is served", must(address), nil},
+		{HTTPFailed, levels(warn), "the HTTP address cannot be served, or no longer; it is retried", must(address, retry, trouble), nil},
+		{ControlServed, levels(info), "the daemon's own socket is served: the commands `devices` and `watch` are answered", must(socket), nil},
+		{ControlFailed, levels(warn), "the daemon's own socket cannot be served, or no longer; it is retried", must(socket, retry, trouble), nil},
+		{ControlRefused, levels(warn), "another user than root and the daemon's has connected to the daemon's own socket, for the first time since it is served; the connection was closed", must(socket, trouble), nil},
 	}
 }
 

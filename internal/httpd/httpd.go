@@ -35,40 +35,46 @@ func Run(ctx context.Context, address string, answers Answers, log *zap.Logger) 
 }
 
 func run(ctx context.Context, address string, answers Answers, log *zap.Logger, retry time.Duration) error {
+	log = log.Named("http")
 	return keep(ctx, Address{
-		Name: address,
 		Listen: func(ctx context.Context) (net.Listener, error) {
 			return new(net.ListenConfig).Listen(ctx, "tcp", address)
 		},
 		Handler: func(at net.Addr) http.Handler { return localOnly(address, at, answers.handler()) },
-	}, log.Named("http"), retry)
+		Served:  func(at net.Addr) { log.Info("http served", event.HTTPServed, event.Address(at.String())) },
+		Failed: func(err error, retry time.Duration) {
+			log.Warn("http address not served, trying again", event.HTTPFailed,
+				event.Address(address), event.Retry(retry), event.Err(err))
+		},
+		Log: log,
+	}, retry)
 }
 
-// Address is where [Keep] listens.
+// Address is where [Keep] serves.
 type Address struct {
-	Name    string // in the log
 	Listen  func(context.Context) (net.Listener, error)
 	Handler func(net.Addr) http.Handler // for the address of the listener
+	Served  func(net.Addr)              // logs that it is served
+	Failed  func(error, time.Duration)  // logs that it is not, and the time until the next attempt
+	Log     *zap.Logger                 // for the lines of the library
 }
 
 // Keep serves an address until ctx ends; then it returns nil. If the address cannot be listened on,
-// or its listener fails, Keep logs that once and tries again.
-func Keep(ctx context.Context, a Address, log *zap.Logger) error {
-	return keep(ctx, a, log, retryListen)
-}
+// or its listener fails, Keep calls Failed once and tries again.
+func Keep(ctx context.Context, a Address) error { return keep(ctx, a, retryListen) }
 
-func keep(ctx context.Context, a Address, log *zap.Logger, retry time.Duration) error {
+func keep(ctx context.Context, a Address, retry time.Duration) error {
 	for {
-		listener := listen(ctx, a, log, retry)
+		listener := listen(ctx, a, retry)
 		if listener == nil {
 			return nil
 		}
-		log.Info("http served", event.HTTPServed, event.Address(listener.Addr().String()))
-		err := serve(ctx, listener, a.Handler(listener.Addr()), log)
+		a.Served(listener.Addr())
+		err := serve(ctx, listener, a.Handler(listener.Addr()), a.Log)
 		if ctx.Err() != nil {
 			return nil
 		}
-		log.Warn("http listener ended, listening again", event.HTTPFailed, event.Address(a.Name), event.Retry(retry), event.Err(err))
+		a.Failed(err, retry)
 		if !wait(ctx, retry) {
 			return nil
 		}
@@ -101,15 +107,14 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 }
 
 // listen tries until it can, or returns nil when ctx ends.
-func listen(ctx context.Context, a Address, log *zap.Logger, retry time.Duration) net.Listener {
+func listen(ctx context.Context, a Address, retry time.Duration) net.Listener {
 	for said := false; ; said = true {
 		listener, err := a.Listen(ctx)
 		if err == nil {
 			return listener
 		}
 		if ctx.Err() == nil && !said {
-			log.Warn("http address could not be listened on, trying again", event.HTTPFailed,
-				event.Address(a.Name), event.Retry(retry), event.Err(err))
+			a.Failed(err, retry)
 		}
 		if !wait(ctx, retry) {
 			return nil

@@ -150,7 +150,7 @@ func TestListenerThatFails(t *testing.T) {
 			t.Fatalf("/readyz = %d %q, want 200", code, body)
 		}
 		shutListener(t, address)
-		if said := <-served; said != "http listener ended, listening again" {
+		if said := <-served; said != "http address not served, trying again" {
 			t.Fatalf("log says %q, want that the listener ended", said)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
-	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 // Change is the change of one device between two lists.
@@ -18,28 +17,32 @@ type Change struct {
 	Row
 }
 
-// Changes returns the changes of devices and their holders between two lists: removed devices
-// first, then the others, each in the order of ids. A change that no row shows is left out.
-func Changes(before, after List, time string) []Change {
+// Changes returns the changes between two lists of rows: removed devices first, then the others,
+// each in the order of their list.
+func Changes(before, after []Row, time string) []Change {
 	var all []Change
-	changed := make(map[string]inventory.Change)
-	for _, c := range inventory.Changes(before.Devices, after.Devices) {
-		changed[c.ID] = c
-		if c.New == nil {
-			all = append(all, Change{time, "removed", before.row(c.Old)})
+	old, now := byID(before), byID(after)
+	for _, r := range before {
+		if _, ok := now[r.ID]; !ok {
+			all = append(all, Change{time, "removed", r})
 		}
 	}
-	for _, d := range after.Devices {
-		old, row := d, after.row(d)
-		if c, ok := changed[d.ID]; ok {
-			old = c.Old
-		}
+	for _, r := range after {
+		was, ok := old[r.ID]
 		switch {
-		case old == nil:
-			all = append(all, Change{time, "added", row})
-		case !reflect.DeepEqual(before.row(old), row):
-			all = append(all, Change{time, "changed", row})
+		case !ok:
+			all = append(all, Change{time, "added", r})
+		case !reflect.DeepEqual(was, r):
+			all = append(all, Change{time, "changed", r})
 		}
+	}
+	return all
+}
+
+func byID(rows []Row) map[string]Row {
+	all := make(map[string]Row, len(rows))
+	for _, r := range rows {
+		all[r.ID] = r
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -26,6 +27,12 @@ type Row struct {
 	Parent      string   `json:"parent" yaml:"parent"`           // name of the FME or ""
 	Holder      []string `json:"holder" yaml:"holder"`           // namespace/pod/container
 	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"` // false: an empty holder may still have one
+
+	// Held: the device was given to a container, which may not be named yet. nil: not known.
+	Held        *bool          `json:"held" yaml:"held"`
+	NodeNumbers []string       `json:"nodeNumbers" yaml:"nodeNumbers"` // MAJOR:MINOR of the nodes
+	ParentNodes []string       `json:"parentNodes" yaml:"parentNodes"` // of the FME, names below the device root
+	Cordon      *cordon.Cordon `json:"cordon" yaml:"cordon"`           // nil: none
 }
 
 // List has the devices at one time, and their holders.
@@ -34,6 +41,10 @@ type List struct {
 	HostDev string // the device root on the host
 	// Holders returns the holders of a device. nil: they are not known.
 	Holders func(resource, id string) []string
+	// Given reports whether a device was given to a container, under any name. It is used if
+	// Holders is not nil.
+	Given   func(id string) bool
+	Cordons []cordon.Cordon
 }
 
 // Rows returns one row for each device, in their order.
@@ -52,6 +63,8 @@ func (l List) row(d *inventory.Device) Row {
 		PCIAddress: d.PCIAddress, NUMANode: known(d.NUMANode), PortID: known(d.PortID),
 		AFUID: d.AFUID, InterfaceID: d.InterfaceID,
 		DeviceNodes: []string{}, Parent: d.Parent, Holder: []string{}, HolderKnown: l.Holders != nil,
+		NodeNumbers: append([]string{}, d.NodeNumbers...), ParentNodes: append([]string{}, d.ParentNodes...),
+		Cordon: l.cordonOf(d.ID),
 	}
 	r.PCIVendor, r.PCIDevice = vendorAndDevice(d.PCIID)
 	for _, name := range d.Nodes {
@@ -59,8 +72,21 @@ func (l List) row(d *inventory.Device) Row {
 	}
 	if l.Holders != nil {
 		r.Holder = append(r.Holder, l.Holders(r.Resource, r.ID)...)
+		held := len(r.Holder) > 0 || l.Given != nil && l.Given(r.ID)
+		r.Held = &held
 	}
 	return r
+}
+
+// cordonOf returns the cordon of a device, or of its card, or nil.
+func (l List) cordonOf(id string) *cordon.Cordon {
+	card, _, isPort := strings.Cut(id, "-p")
+	for i, c := range l.Cordons {
+		if c.Device == id || c.Device == card || !isPort && c.Device == id+"-p0" {
+			return &l.Cordons[i]
+		}
+	}
+	return nil
 }
 
 // vendorAndDevice returns the first two of the four numbers of a PCI id.

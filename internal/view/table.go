@@ -45,19 +45,31 @@ type column struct {
 
 var short = []column{
 	{"ID", func(r Row) string { return r.ID }},
-	{"RESOURCE", func(r Row) string { return r.Resource }},
 	{"HEALTH", func(r Row) string { return r.Health }},
-	{"NODES", func(r Row) string { return strings.Join(r.DeviceNodes, ",") }},
 	{"HOLDER", func(r Row) string {
-		if !r.HolderKnown {
+		switch {
+		case !r.HolderKnown:
 			return "?"
+		case len(r.Holder) == 0 && r.Held != nil && *r.Held:
+			return "not named yet"
 		}
 		return strings.Join(r.Holder, ",")
 	}},
 	{"REASONS", func(r Row) string { return strings.Join(r.Reasons, ",") }},
+	{"NODES", func(r Row) string { return strings.Join(r.DeviceNodes, ",") }},
+	resource,
 }
 
-var wide = append(short[:len(short):len(short)],
+// resource is the last column: in mode af, names have 69 characters.
+var resource = column{"RESOURCE", func(r Row) string { return r.Resource }}
+
+var wide = append(short[:len(short)-1:len(short)-1],
+	column{"CORDON", func(r Row) string {
+		if r.Cordon == nil {
+			return ""
+		}
+		return r.Cordon.By + ": " + r.Cordon.Why
+	}},
 	column{"FAMILY", func(r Row) string { return r.Family }},
 	column{"PCI", func(r Row) string { return r.PCIAddress }},
 	column{"NUMA", func(r Row) string { return optional(r.NUMANode) }},
@@ -65,6 +77,7 @@ var wide = append(short[:len(short):len(short)],
 	column{"PARENT", func(r Row) string { return r.Parent }},
 	column{"AFU", func(r Row) string { return r.AFUID }},
 	column{"INTERFACE", func(r Row) string { return r.InterfaceID }},
+	resource,
 )
 
 func optional(n *int) string {

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
+	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -24,7 +26,8 @@ var devices = []*inventory.Device{
 	},
 }
 
-// list returns a list of these devices, of which the first is held.
+// list returns a list of these devices: the first is held, the second was given out, and their card is
+// cordoned.
 func list(devices ...*inventory.Device) view.List {
 	holders := func(resource, id string) []string {
 		if resource == "b-com.com/accelerator" && id == "3b:00.0" {
@@ -32,7 +35,10 @@ func list(devices ...*inventory.Device) view.List {
 		}
 		return nil
 	}
-	return view.List{Devices: devices, HostDev: "/dev", Holders: holders}
+	return view.List{
+		Devices: devices, HostDev: "/dev", Holders: holders, Given: func(id string) bool { return id == "3b:00.0-p1" },
+		Cordons: []cordon.Cordon{{Device: "3b:00.0", By: "jo", Why: "fan", Since: time.Date(2026, 11, 22, 10, 22, 13, 0, time.UTC)}},
+	}
 }
 
 func rows() []view.Row { return list(devices...).Rows() }
@@ -44,12 +50,12 @@ func TestPrint(t *testing.T) {
 		colour       bool
 		want         string
 	}{
-		{"table", "", rows(), false, `ID          RESOURCE               HEALTH     NODES            HOLDER            REASONS
-3b:00.0     b-com.com/accelerator  healthy    /dev/dfl-port.0  default/pod/main  -
-3b:00.0-p1  -                      unhealthy  -                -                 port-ap6,recovering=node-missing
+		{"table", "", rows(), false, `ID          HEALTH     HOLDER            REASONS                           NODES            RESOURCE
+3b:00.0     healthy    default/pod/main  -                                 /dev/dfl-port.0  b-com.com/accelerator
+3b:00.0-p1  unhealthy  not named yet     port-ap6,recovering=node-missing  -                -
 `},
-		{"table in colour", "", rows()[:1], true, "ID       RESOURCE               \x1b[39mHEALTH\x1b[0m   NODES            HOLDER            REASONS\n" +
-			"3b:00.0  b-com.com/accelerator  \x1b[32mhealthy\x1b[0m  /dev/dfl-port.0  default/pod/main  -\n"},
+		{"table in colour", "", rows()[:1], true, "ID       \x1b[39mHEALTH\x1b[0m   HOLDER            REASONS  NODES            RESOURCE\n" +
+			"3b:00.0  \x1b[32mhealthy\x1b[0m  default/pod/main  -        /dev/dfl-port.0  b-com.com/accelerator\n"},
 		{"empty table", "wide", nil, false, "no devices\n"},
 		{"empty JSON", "json", view.List{}.Rows(), false, "[]\n"},
 		{"empty YAML", "yaml", view.List{}.Rows(), false, "[]\n"},
@@ -73,7 +79,16 @@ func TestPrint(t *testing.T) {
     "deviceNodes": [],
     "parent": "",
     "holder": [],
-    "holderKnown": true
+    "holderKnown": true,
+    "held": true,
+    "nodeNumbers": [],
+    "parentNodes": [],
+    "cordon": {
+      "device": "3b:00.0",
+      "by": "jo",
+      "why": "fan",
+      "since": "2026-11-22T10:22:13Z"
+    }
   }
 ]
 `},
@@ -95,9 +110,18 @@ func TestPrint(t *testing.T) {
   holder:
     - default/pod/main
   holderKnown: true
+  held: true
+  nodeNumbers: []
+  parentNodes:
+    - dfl-fme.0
+  cordon:
+    device: 3b:00.0
+    by: jo
+    why: fan
+    since: 2026-11-22T10:22:13Z
 `},
 		{"nobody was asked", "", view.List{Devices: []*inventory.Device{{ID: "3b:00.0", OfferedAs: "r"}}}.Rows(), false,
-			"ID       RESOURCE  HEALTH   NODES  HOLDER  REASONS\n3b:00.0  r         healthy  -      ?       -\n"},
+			"ID       HEALTH   HOLDER  REASONS  NODES  RESOURCE\n3b:00.0  healthy  ?       -        -      r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got strings.Builder
@@ -163,7 +187,8 @@ func TestChanges(t *testing.T) {
 		want        []string
 	}{
 		{"nothing", list(a, b), list(a, b), nil},
-		{"nothing that a row shows", list(a, b), list(&renumbered, b), nil},
+		{"another node", list(a, b), list(&renumbered, b), []string{
+			"T  changed  3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
 		{"added", view.List{}, list(a), []string{
 			"T  added    3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
 		{"removed and added", list(b), list(a), []string{
@@ -181,7 +206,7 @@ func TestChanges(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string
-			for _, c := range view.Changes(test.before, test.now, "T") {
+			for _, c := range view.Changes(test.before.Rows(), test.now.Rows(), "T") {
 				got = append(got, c.Line(false))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
