@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"b-com.com/accelerator-device-plugin/internal/trust"
 )
 
 // MaxSize bounds a file and the raw bitstream in it, in bytes. The largest known ones have
@@ -47,7 +49,7 @@ func Open(path string) (*Bitstream, error) {
 	// its place since, O_NONBLOCK keeps the open from blocking.
 	info, err := os.Stat(path)
 	if err == nil {
-		err = checkRegular(path, info)
+		err = trust.CheckRegular(path, info)
 	}
 	if err != nil {
 		return nil, err
@@ -68,13 +70,6 @@ func formatOf(path string) (string, error) {
 	}
 }
 
-func checkRegular(path string, info fs.FileInfo) error {
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: %s, want a regular file", path, info.Mode())
-	}
-	return nil
-}
-
 // parse reads a bitstream. It takes over file, also where it fails.
 func parse(path, format string, file *os.File) (_ *Bitstream, err error) {
 	b := &Bitstream{Path: path, Format: format, file: file}
@@ -87,7 +82,7 @@ func parse(path, format string, file *os.File) (_ *Bitstream, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRegular(path, info); err != nil {
+	if err := trust.CheckRegular(path, info); err != nil {
 		return nil, err
 	}
 	b.fileSize = info.Size()

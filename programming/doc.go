@@ -7,7 +7,7 @@
 //     [Store] is a path: each operation opens and checks the directories and files anew.
 //   - A [Bitstream] owns its open file until Close. A [Mapping] owns pages of a file, and
 //     outlives the Bitstream it came from.
-//   - A [Lock] is a flock on a file in the lock directory. The kernel ends it with the
+//   - A lock is a flock on a file in the lock directory. The kernel ends it with the
 //     process. The files stay: while one is held, another process that removes it lets a
 //     second holder in.
 //

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/trust"
 )
 
 // Store is the path of a directory with bitstreams: INTERFACE/AFU.gbs, INTERFACE/HASH.aocx.
@@ -40,7 +42,7 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 		for _, format := range []string{GBS, AOCX} {
 			var b *Bitstream
 			b, err = openStored(dir, region, id+"."+format)
-			if errors.Is(err, errReplaced) { // by Install with Force
+			if errors.Is(err, trust.ErrReplaced) { // by Install with Force
 				b, err = openStored(dir, region, id+"."+format)
 			}
 			if !errors.Is(err, fs.ErrNotExist) {
@@ -57,20 +59,12 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 
 // openRegion opens the directory of an interface.
 func (s Store) openRegion(interfaceID string) (*os.Root, error) {
-	dir, err := openOwnDir(string(s), false)
+	dir, err := trust.OpenDir(string(s), false)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	return openRegion(dir, interfaceID)
-}
-
-func openRegion(store *os.Root, interfaceID string) (*os.Root, error) {
-	info, err := store.Lstat(interfaceID)
-	if err != nil {
-		return nil, pathError(filepath.Join(store.Name(), interfaceID), err)
-	}
-	return enter(store, interfaceID, info, checkOwn)
+	return trust.OpenSub(dir, interfaceID)
 }
 
 // openStored opens a file of the store. The ids in the file must be those of its path.
@@ -80,7 +74,7 @@ func openStored(region *os.Root, interfaceID, name string) (*Bitstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := openOwnFile(region, name, os.O_RDONLY)
+	file, err := trust.OpenFile(region, name, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +109,7 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 	if err := b.Check(ctx); err != nil {
 		return path, err
 	}
-	store, err := openOwnDir(string(s), !o.DryRun)
+	store, err := trust.OpenDir(string(s), !o.DryRun)
 	if err != nil {
 		if o.DryRun && errors.Is(err, fs.ErrNotExist) {
 			err = nil
@@ -125,10 +119,10 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 	defer store.Close()
 	if !o.DryRun {
 		if err := store.Mkdir(b.InterfaceID, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return path, pathError(filepath.Dir(path), err)
+			return path, trust.PathError(filepath.Dir(path), err)
 		}
 	}
-	region, err := openRegion(store, b.InterfaceID)
+	region, err := trust.OpenSub(store, b.InterfaceID)
 	if err != nil {
 		if o.DryRun && errors.Is(err, fs.ErrNotExist) {
 			err = nil
@@ -139,7 +133,7 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 	if _, err := region.Lstat(b.fileName()); err == nil && !o.Force {
 		return path, errExists(path)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return path, pathError(path, err)
+		return path, trust.PathError(path, err)
 	}
 	if o.DryRun {
 		return path, nil
@@ -160,7 +154,7 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 	if errors.Is(err, fs.ErrExist) && !o.Force {
 		return path, errExists(path)
 	} else if err != nil {
-		return path, pathError(path, err)
+		return path, trust.PathError(path, err)
 	}
 	return path, errors.Join(syncDir(region), syncDir(store))
 }
@@ -174,7 +168,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 	path := filepath.Join(dir.Name(), name)
 	file, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return pathError(path, err)
+		return trust.PathError(path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -214,7 +208,7 @@ func syncDir(dir *os.Root) error {
 
 // scratch returns a new file in the store, without a name.
 func (s Store) scratch() (*os.File, error) {
-	dir, err := openOwnDir(string(s), true)
+	dir, err := trust.OpenDir(string(s), true)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +219,7 @@ func (s Store) scratch() (*os.File, error) {
 		err = dir.Remove(name)
 	}
 	if err != nil {
-		return nil, pathError(filepath.Join(string(s), name), err)
+		return nil, trust.PathError(filepath.Join(string(s), name), err)
 	}
 	return file, nil
 }
@@ -240,7 +234,7 @@ type Entry struct {
 // List returns the files of the store with the extension of a bitstream, sorted by path, and
 // the directories of interfaces that are refused. A missing store has none.
 func (s Store) List(ctx context.Context) ([]Entry, error) {
-	store, err := openOwnDir(string(s), false)
+	store, err := trust.OpenDir(string(s), false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -265,7 +259,7 @@ func (s Store) List(ctx context.Context) ([]Entry, error) {
 }
 
 func listRegion(ctx context.Context, store *os.Root, interfaceID string) ([]Entry, error) {
-	region, err := openRegion(store, interfaceID)
+	region, err := trust.OpenSub(store, interfaceID)
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +287,7 @@ func listRegion(ctx context.Context, store *os.Root, interfaceID string) ([]Entr
 func names(dir *os.Root) ([]string, error) {
 	d, err := dir.Open(".")
 	if err != nil {
-		return nil, pathError(dir.Name(), err)
+		return nil, trust.PathError(dir.Name(), err)
 	}
 	defer d.Close()
 	return d.Readdirnames(-1)

@@ -185,34 +185,10 @@ func arguments(p *[]string) kind[words] {
 	}}
 }
 
-// device is a card or a port: [DDDD:]BB:DD.F[-pN], in hexadecimal of either case, with N from 0
-// to 3, the hardware ports that a card can have. It is read to the form of device ids: lower
-// case, without domain 0.
-var device = kind[string]{"address", func(s string) (string, error) {
-	address, port, hasPort := strings.Cut(s, "-")
-	address, err := card.parse(address)
-	if err == nil && !hasPort {
-		return address, nil
-	}
-	if port = strings.ToLower(port); err != nil || len(port) != 2 || port[0] != 'p' || port[1] < '0' || port[1] > '3' {
-		return "", errors.New("want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0, " +
-			"or of one port of it, 3b:00.0-p0 to 3b:00.0-p3")
-	}
-	return address + "-" + port, nil
-}}
-
-// card is the PCI address of a card, as device has it.
-var card = kind[string]{"address", func(s string) (string, error) {
-	s = strings.ToLower(s)
-	if strings.Count(s, ":") == 1 {
-		s = "0000:" + s
-	}
-	address, err := sysfs.ParsePCIAddress(s)
-	if err != nil { // which speaks of one form only
-		return "", errors.New("want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0")
-	}
-	return strings.TrimPrefix(address, "0000:"), nil
-}}
+var (
+	device = kind[string]{"address", sysfs.ParseDevice} // a card, or a port of it
+	card   = kind[string]{"address", sysfs.ParseCard}
+)
 
 // matching is text in the form of an expression. It is read to the spelling of devices: lower case,
 // without dashes.

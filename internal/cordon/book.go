@@ -1,50 +1,343 @@
 package cordon
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/notify"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/trust"
+)
+
+const (
+	lockWithin = 3 * time.Second  // another daemon holds the lock for one write
+	recheck    = 30 * time.Second // between two readings of the file, for lost events and a clock that was set
 )
 
 // Book has the cordons of a node. Create it with [Open].
 type Book struct {
-	dir     string
+	dir     string // "": there is none
 	log     *zap.Logger
-	cordons *latest.Value[[]Cordon]
+	cordons *latest.Value[[]Cordon] // in force, sorted
+
+	mu    sync.Mutex // held while the file is read or written, until its cordons are published
+	fault string     // the error that was logged last, if it has not ended
 }
 
-// Open reads the cordons in a state directory, which it makes when it is missing.
+// Open reads the cordons in a state directory, which it makes when it is missing. "" is no
+// directory: then there are no cordons, and Add is refused.
+//
+// If the directory cannot be used, Open logs that; each Add and Remove tries again. Only a file that
+// is there and cannot be read is an error: its cards would be offered.
 func Open(dir string, log *zap.Logger) (*Book, error) {
-	return &Book{dir: dir, log: log, cordons: latest.New[[]Cordon](nil)}, nil
+	b := &Book{dir: dir, log: log.Named("cordon"), cordons: latest.New[[]Cordon](nil)}
+	if dir == "" {
+		return b, nil
+	}
+	root, err := trust.OpenDir(dir, true)
+	if err == nil {
+		defer root.Close()
+		var all []Cordon
+		if all, err = read(root); err == nil {
+			b.publish(all, fromFile, "")
+			return b, nil
+		}
+	}
+	if _, none := os.Lstat(filepath.Join(dir, fileName)); none == nil {
+		return nil, err
+	}
+	b.fault = err.Error()
+	b.log.Warn("cordons cannot be kept, none is in force", event.CordonUnavailable, event.Err(err))
+	return b, nil
 }
 
-// List returns the cordons in force, sorted by device. It is read-only.
+// List returns the cordons in force, sorted by device. They are read-only.
 func (b *Book) List() []Cordon {
 	all, _ := b.cordons.Load()
 	return all
 }
 
-// Changed returns a channel that is closed when the list is stale. Take it before List.
+// Changed returns a channel that is closed when the result of a later List is stale.
 func (b *Book) Changed() <-chan struct{} {
 	_, stale := b.cordons.Load()
 	return stale
 }
 
-// Add cordons devices, or renews their cordons, and returns them. A duration of 0 means until they are removed.
-func (b *Book) Add(ctx context.Context, devices []string, by, why string, d time.Duration) ([]Cordon, error) {
-	return nil, nil
+// Add cordons devices, for a time or, if that is 0, until they are uncordoned, and returns their
+// cordons. A cordoned device keeps its Since. On an error nothing has changed.
+func (b *Book) Add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]Cordon, error) {
+	devices, err := parseDevices(devices)
+	if err != nil {
+		return nil, err
+	}
+	if during < 0 {
+		return nil, fmt.Errorf("for: found %s, want a duration such as 2h", during)
+	}
+	return b.change(ctx, devices, by, func(all []Cordon) ([]Cordon, error) {
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		for _, device := range devices {
+			c := Cordon{Device: device, By: by, Why: why, Since: now}
+			if during > 0 {
+				c.Until = now.Add(max(during, time.Millisecond))
+			}
+			i := slices.IndexFunc(all, func(c Cordon) bool { return c.Device == device })
+			if i >= 0 {
+				c.Since = all[i].Since
+				all[i] = c
+			} else {
+				all = append(all, c)
+			}
+			if err := c.check(); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	})
 }
 
-// Remove ends the cordons of devices and returns them.
+// Remove ends the cordons of devices and returns them. On an error nothing has changed.
 func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordon, error) {
-	return nil, nil
+	devices, err := parseDevices(devices)
+	if err == nil {
+		err = checkText("by", by, maxBy)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b.change(ctx, devices, by, func(all []Cordon) ([]Cordon, error) {
+		var entries []string
+		for _, c := range all {
+			entries = append(entries, c.Device)
+		}
+		for _, device := range devices {
+			card, _, _ := strings.Cut(device, "-")
+			switch {
+			case slices.Contains(entries, device):
+			case slices.Contains(entries, card):
+				return nil, fmt.Errorf("%s is cordoned by the entry of its card, want %s uncordoned", device, card)
+			case len(entries) == 0:
+				return nil, fmt.Errorf("%s is not cordoned, and no other device is", device)
+			default:
+				return nil, fmt.Errorf("%s is not cordoned, want one of %s", device, strings.Join(entries, ", "))
+			}
+		}
+		return slices.DeleteFunc(all, func(c Cordon) bool { return slices.Contains(devices, c.Device) }), nil
+	})
 }
 
-// Run ends cordons in time and follows the file, until ctx ends.
+// parseDevices returns the entries for devices, sorted, each once.
+func parseDevices(devices []string) ([]string, error) {
+	if len(devices) == 0 {
+		return nil, errors.New("found no device, want the PCI address of a card, such as 3b:00.0, or of a port, 3b:00.0-p1")
+	}
+	var all []string
+	for _, text := range devices {
+		device, err := sysfs.ParseDevice(text)
+		if err != nil {
+			return nil, fmt.Errorf("found %.100q, %w", text, err)
+		}
+		all = append(all, device)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// change edits the cordons in force and writes them. It returns the cordons of these devices, as
+// they are or, if they are none now, were.
+func (b *Book) change(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
+	if b.dir == "" {
+		return nil, errors.New("--state-dir is empty, want a directory: cordons are kept in it")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	dir, err := trust.OpenDir(b.dir, true)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	ctx, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	lock, err := trust.AcquireLock(ctx, dir, lockName)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
+	all, err := read(dir)
+	if err != nil {
+		return nil, err
+	}
+	before := b.publish(all, fromFile, "") // what another daemon has changed
+	after, err := edit(slices.Clone(before))
+	if err == nil {
+		after, err = write(dir, after)
+	}
+	if after == nil {
+		return nil, err
+	}
+	after = b.publish(after, byCommand, by)
+	both := append(slices.Clone(after), before...)
+	var changed []Cordon
+	for _, device := range devices {
+		if i := slices.IndexFunc(both, func(c Cordon) bool { return c.Device == device }); i >= 0 {
+			changed = append(changed, both[i])
+		}
+	}
+	return changed, err
+}
+
+// Reasons of the lines device.cordoned and device.uncordoned.
+const (
+	byCommand = "command"
+	fromFile  = "file" // which another daemon has written, or an earlier one
+	expired   = "expired"
+)
+
+// publish makes those cordons the list that have not ended, logs the differences, and returns the
+// list. by has ended cordons that are no longer there; "": it is not known.
+func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
+	now := time.Now()
+	all = slices.DeleteFunc(slices.Clone(all), func(c Cordon) bool { return c.ended(now) })
+	old := b.List()
+	if slices.Equal(all, old) {
+		return old
+	}
+	b.cordons.Store(all)
+	for _, c := range old {
+		if _, still := slices.BinarySearchFunc(all, c, byDevice); still {
+			continue
+		}
+		why, who := reason, cmp.Or(by, c.By)
+		if c.ended(now) {
+			why, who = expired, c.By
+		}
+		b.log.Info("device uncordoned", event.DeviceUncordoned, event.Device(c.Device), event.By(who), event.Why(c.Why),
+			event.Until(c.Until), event.Reason(why))
+	}
+	for _, c := range all {
+		if !slices.Contains(old, c) {
+			b.log.Info("device cordoned", event.DeviceCordoned, event.Device(c.Device), event.By(c.By), event.Why(c.Why),
+				event.Until(c.Until), event.Reason(reason))
+		}
+	}
+	return all
+}
+
+// Run ends cordons in time, and follows what other daemons write, until ctx ends; then it returns
+// nil.
 func (b *Book) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+	if b.dir == "" {
+		<-ctx.Done()
+		return nil
+	}
+	return b.run(ctx, notify.Open)
+}
+
+func (b *Book) run(ctx context.Context, open func() (*notify.Instance, error)) error {
+	var watch *notify.Instance
+	var events <-chan notify.Event
+	var failed <-chan error
+	end := func() {
+		if watch != nil {
+			watch.Close()
+		}
+		watch, events, failed = nil, nil, nil
+	}
+	defer end()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		if watch == nil {
+			if opened, err := open(); err == nil { // else the file is read again at each recheck
+				watch, events, failed = opened, opened.Events(), opened.Failed()
+			}
+		}
+		if watch != nil && !watch.Watching() {
+			_ = watch.Add(b.dir) // likewise
+		}
+		b.follow(ctx)
+		all, changed := b.cordons.Load()
+		wake := recheck
+		for _, c := range all {
+			if !c.Until.IsZero() {
+				wake = min(wake, time.Until(c.Until))
+			}
+		}
+		timer.Reset(wake)
+	wait:
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case e := <-events:
+				if filepath.Base(e.Name) == fileName {
+					break wait
+				}
+			case <-failed:
+				end()
+				break wait
+			case <-changed: // a command: the timer is stale
+				break wait
+			case <-timer.C:
+				break wait
+			}
+		}
+	}
+}
+
+// follow publishes the cordons that the file has now. If some have ended, it removes them from the
+// file. If the file cannot be read, the list stays, but for cordons that have ended.
+func (b *Book) follow(ctx context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.List()
+	dir, err := trust.OpenDir(b.dir, len(all) == 0)
+	if err == nil {
+		defer dir.Close()
+		var found []Cordon
+		if found, err = read(dir); err == nil {
+			all = found
+		}
+	}
+	inForce := b.publish(all, fromFile, "")
+	if err == nil && len(inForce) < len(all) {
+		err = b.clean(ctx, dir)
+	}
+	switch {
+	case err == nil:
+		b.fault = ""
+	case err.Error() != b.fault:
+		b.fault = err.Error()
+		b.log.Error("cordons cannot be read, those in force stay", event.CordonUnavailable, event.Err(err))
+	}
+}
+
+// clean removes cordons from the file that have ended. Another daemon may have done so.
+func (b *Book) clean(ctx context.Context, dir *os.Root) error {
+	ctx, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	lock, err := trust.AcquireLock(ctx, dir, lockName)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	all, err := read(dir)
+	if err != nil {
+		return err
+	}
+	if inForce := b.publish(all, fromFile, ""); len(inForce) < len(all) {
+		_, err = write(dir, inForce)
+	}
+	return err
 }

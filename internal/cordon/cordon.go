@@ -1,6 +1,20 @@
 package cordon
 
-import "time"
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
 
 // Cordon takes a card, or a port of it, out of service.
 type Cordon struct {
@@ -9,4 +23,102 @@ type Cordon struct {
 	Why    string    `json:"why" yaml:"why"`
 	Since  time.Time `json:"since" yaml:"since"`
 	Until  time.Time `json:"until,omitzero" yaml:"until,omitempty"` // zero: until it is uncordoned
+}
+
+// String returns the cordon in a line, with local times.
+func (c Cordon) String() string {
+	const day, clock = "2006-01-02", "15:04"
+	since, until := c.Since.Local(), c.Until.Local()
+	text := c.Device + " cordoned by " + c.By + " since " + since.Format(day+" "+clock)
+	switch {
+	case c.Until.IsZero():
+	case since.Format(day) == until.Format(day):
+		text += " until " + until.Format(clock)
+	default:
+		text += " until " + until.Format(day+" "+clock)
+	}
+	return text + ": " + c.Why
+}
+
+// ended reports whether the cordon has expired.
+func (c Cordon) ended(now time.Time) bool { return !c.Until.IsZero() && !now.Before(c.Until) }
+
+// Bounds of a file, in bytes, and of its content.
+const (
+	maxFile    = 1 << 20
+	maxCordons = 256
+	maxBy      = 64 // characters
+	maxWhy     = 256
+)
+
+// content is what the file has.
+type content struct {
+	Cordons []Cordon `json:"cordons"`
+}
+
+// parse parses a file and returns the cordons, sorted by device.
+func parse(text []byte) ([]Cordon, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	var c content
+	if err := decoder.Decode(&c); err != nil {
+		return nil, fmt.Errorf(`%w, want {"cordons": [...]}`, err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("found more after the object, want nothing")
+	}
+	if n := len(c.Cordons); n > maxCordons {
+		return nil, fmt.Errorf("found %d cordons, want at most %d", n, maxCordons)
+	}
+	for i := range c.Cordons {
+		if err := c.Cordons[i].check(); err != nil {
+			return nil, fmt.Errorf("cordons[%d]: %w", i, err)
+		}
+	}
+	slices.SortFunc(c.Cordons, byDevice)
+	for i, next := range c.Cordons[min(1, len(c.Cordons)):] {
+		if next.Device == c.Cordons[i].Device {
+			return nil, fmt.Errorf("found %s twice, want it once", next.Device)
+		}
+	}
+	return c.Cordons, nil
+}
+
+func byDevice(a, b Cordon) int { return cmp.Compare(a.Device, b.Device) }
+
+// check returns an error unless the cordon is one that Add could have made. It makes the times UTC.
+func (c *Cordon) check() error {
+	if device, err := sysfs.ParseDevice(c.Device); err != nil {
+		return fmt.Errorf("device: found %q, %w", c.Device, err)
+	} else if device != c.Device {
+		return fmt.Errorf("device: found %q, want %q", c.Device, device)
+	}
+	if err := checkText("by", c.By, maxBy); err != nil {
+		return err
+	}
+	if err := checkText("why", c.Why, maxWhy); err != nil {
+		return err
+	}
+	if c.Since.IsZero() {
+		return errors.New("since: found none, want a time")
+	}
+	if c.ended(c.Since) {
+		return fmt.Errorf("until: found %s, want a time after since", c.Until.Format(time.RFC3339))
+	}
+	c.Since, c.Until = c.Since.UTC(), c.Until.UTC()
+	return nil
+}
+
+// checkText refuses characters that could forge other lines of a log or a terminal.
+func checkText(name, text string, most int) error {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) }
+	switch {
+	case strings.TrimSpace(text) == "":
+		return fmt.Errorf("%s: found none, want a text", name)
+	case !utf8.ValidString(text), strings.ContainsFunc(text, odd):
+		return fmt.Errorf("%s: found %.300q, want printable characters", name, text)
+	case utf8.RuneCountInString(text) > most:
+		return fmt.Errorf("%s: found %d characters, want at most %d", name, utf8.RuneCountInString(text), most)
+	}
+	return nil
 }

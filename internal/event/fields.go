@@ -34,6 +34,7 @@ var (
 	address     = Field{"address", Text, "", "address of a listener: `HOST:PORT`, or the API server's URL"}
 	afu         = Field{"afu", Text, "", "id of the AFU in the port, 32 hex digits; of programming, that of the AFU that a container wants, or the hash of an AOCX"}
 	attribute   = Field{"attribute", Text, "", "the part of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
+	by          = Field{"by", Text, "", "who cordoned a device, or uncordoned it: a name that is not checked"}
 	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}
 	container   = Field{"container", Text, "", "id of a container, as the container runtime knows it"}
 	count       = Field{"count", Whole, "", "a number of things; the event has which"}
@@ -78,14 +79,17 @@ var (
 	source      = Field{"source", Text, "", "source of hints: `uevent`, `inotify`; of a hint also `overflow`, `malformed`, `reopen`, `sighup`"}
 	subsystem   = Field{"subsystem", Text, "", "subsystem of a uevent's device"}
 	uid         = Field{"uid", Whole, "", "user id of the sender of a forged uevent"}
+	until       = Field{"until", Text, "", "end of a cordon: RFC 3339, UTC; missing: it has none"}
 	unhealthy   = Field{"unhealthy", List, "", "those of `devices` that are unhealthy on the list; on the first list of a stream, all that are unhealthy"}
 	version     = Field{"version", Text, "", "version of the daemon"}
+	why         = Field{"why", Text, "", "why a device is cordoned, in the words of who did it"}
 )
 
 func Action(s string) zap.Field         { return action.text(s) }
 func Address(s string) zap.Field        { return address.text(s) }
 func AFU(id string) zap.Field           { return afu.text(id) }
 func Attribute(name string) zap.Field   { return attribute.text(name) }
+func By(name string) zap.Field          { return by.text(name) }
 func Bytes(n int) zap.Field             { return zap.Int(size.Key, n) }
 func Container(id string) zap.Field     { return container.text(id) }
 func Count(n int) zap.Field             { return zap.Int(count.Key, n) }
@@ -131,6 +135,15 @@ func Subsystem(s string) zap.Field      { return subsystem.text(s) }
 func UID(n int) zap.Field               { return zap.Int(uid.Key, n) }
 func Unhealthy(ids []string) zap.Field  { return unhealthy.list(ids) }
 func Version(s string) zap.Field        { return version.text(s) }
+func Why(s string) zap.Field            { return why.text(s) }
+
+// Until is the end of a cordon; nothing if t is zero.
+func Until(t time.Time) zap.Field {
+	if t.IsZero() {
+		return zap.Skip()
+	}
+	return zap.String(until.Key, t.UTC().Format(time.RFC3339))
+}
 
 // Err is what went wrong; nothing where err is nil.
 func Err(err error) zap.Field {

@@ -59,8 +59,11 @@ func (n *Instance) Add(dir string) error {
 // was deleted or unmounted, fsnotify that of a directory that was moved.
 func (n *Instance) Watching() bool { return len(n.fs.WatchList()) > 0 }
 
+// Event is an event of a watch.
+type Event = fsnotify.Event
+
 // Events returns the channel of the events of all watches. Close closes it.
-func (n *Instance) Events() <-chan fsnotify.Event { return n.fs.Events }
+func (n *Instance) Events() <-chan Event { return n.fs.Events }
 
 // Failed returns the channel of errors. After fsnotify.ErrEventOverflow, events were lost and
 // the watches continue; after any other error the instance must be closed.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/trust"
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
@@ -217,7 +218,7 @@ func Fits(card Card, port Port, b *programming.Bitstream) error {
 type taken struct {
 	place
 	card Card
-	lock *programming.Lock
+	lock *trust.Lock
 }
 
 // take acquires the lock of a card and reads the card anew: by then another card can have its

@@ -1,4 +1,4 @@
-package programming
+package trust
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 	"syscall"
 )
 
-// openOwnDir opens a directory that only the effective user can change, at a path that only
+// OpenDir opens a directory that only the effective user can change, at a path that only
 // that user and root can redirect. It descends from the root directory and checks each
 // directory once it is open: the owner must be one of the two, and others may write to it only
 // if it has the sticky bit. It follows links that belong to one of the two (/srv is a link on
 // systems of ostree). With create it makes missing directories.
 //
 // An ACL needs no check of its own: the bits of the group are its mask.
-func openOwnDir(path string, create bool) (*os.Root, error) {
+func OpenDir(path string, create bool) (*os.Root, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func openOwnDir(path string, create bool) (*os.Root, error) {
 			}
 		}
 		if err != nil {
-			return nil, pathError(at, err)
+			return nil, PathError(at, err)
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			dir, err := enter(here, name, info, checkParent)
@@ -70,14 +70,14 @@ func openOwnDir(path string, create bool) (*os.Root, error) {
 			continue
 		}
 		if links++; links > 40 { // as the kernel
-			return nil, pathError(path, syscall.ELOOP)
+			return nil, PathError(path, syscall.ELOOP)
 		}
 		if err := checkOwner(at, info, 0, os.Geteuid()); err != nil {
 			return nil, err
 		}
 		target, err := here.Readlink(name)
 		if err != nil {
-			return nil, pathError(at, err)
+			return nil, PathError(at, err)
 		}
 		if filepath.IsAbs(target) {
 			for _, dir := range open[1:] {
@@ -90,7 +90,7 @@ func openOwnDir(path string, create bool) (*os.Root, error) {
 	last := open[len(open)-1]
 	info, err := last.Stat(".")
 	if err != nil {
-		return nil, pathError(last.Name(), err)
+		return nil, PathError(last.Name(), err)
 	}
 	if err := checkOwn(last.Name(), info); err != nil {
 		return nil, err
@@ -105,6 +105,16 @@ func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
+// OpenSub opens the directory in dir that has the name, and checks that only the effective user can
+// change it. A link is refused.
+func OpenSub(dir *os.Root, name string) (*os.Root, error) {
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return nil, PathError(filepath.Join(dir.Name(), name), err)
+	}
+	return enter(dir, name, info, checkOwn)
+}
+
 // enter opens the directory in dir that has the name, and checks it before and after. info is
 // that of Lstat. A link is refused.
 func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.FileInfo) error) (*os.Root, error) {
@@ -117,55 +127,64 @@ func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.Fi
 	}
 	sub, err := dir.OpenRoot(name)
 	if err != nil {
-		return nil, pathError(path, err)
+		return nil, PathError(path, err)
 	}
 	opened, err := sub.Stat(".")
 	if err == nil && !os.SameFile(info, opened) {
-		err = errReplaced
+		err = ErrReplaced
 	}
 	if err == nil {
 		err = check(path, opened)
 	}
 	if err != nil {
 		sub.Close()
-		return nil, pathError(path, err)
+		return nil, PathError(path, err)
 	}
 	return sub, nil
 }
 
-// openOwnFile opens the regular file in dir that has the name, and checks before and after
+// OpenFile opens the regular file in dir that has the name, and checks before and after
 // that only the effective user can change it. Links, FIFOs and devices are refused.
-func openOwnFile(dir *os.Root, name string, flag int) (*os.File, error) {
+func OpenFile(dir *os.Root, name string, flag int) (*os.File, error) {
 	path := filepath.Join(dir.Name(), name)
 	info, err := dir.Lstat(name)
 	if err != nil {
-		return nil, pathError(path, err)
+		return nil, PathError(path, err)
 	}
 	if err := checkOwnFile(path, info); err != nil {
 		return nil, err
 	}
 	file, err := dir.OpenFile(name, flag|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
-		return nil, pathError(path, err)
+		return nil, PathError(path, err)
 	}
 	opened, err := file.Stat()
 	if err == nil && !os.SameFile(info, opened) {
-		err = errReplaced
+		err = ErrReplaced
 	}
 	if err == nil {
 		err = checkOwnFile(path, opened)
 	}
 	if err != nil {
 		file.Close()
-		return nil, pathError(path, err)
+		return nil, PathError(path, err)
 	}
 	return file, nil
 }
 
-var errReplaced = errors.New("replaced while it was opened, want it left alone")
+// ErrReplaced is the error for a file that was replaced while it was opened.
+var ErrReplaced = errors.New("replaced while it was opened, want it left alone")
+
+// CheckRegular returns an error unless info is that of a regular file.
+func CheckRegular(path string, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: %s, want a regular file", path, info.Mode())
+	}
+	return nil
+}
 
 func checkOwnFile(path string, info fs.FileInfo) error {
-	if err := checkRegular(path, info); err != nil {
+	if err := CheckRegular(path, info); err != nil {
 		return err
 	}
 	return checkOwn(path, info)
@@ -204,9 +223,9 @@ func checkOwner(path string, info fs.FileInfo, uids ...int) error {
 	return fmt.Errorf("%s: owned by uid %d, want %d: chown -h %[3]d %[1]s", path, owner, own)
 }
 
-// pathError returns err with the path in place of the one in err: [os.Root] names only an
+// PathError returns err with the path in place of the one in err: [os.Root] names only an
 // element.
-func pathError(path string, err error) error {
+func PathError(path string, err error) error {
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 		err = inner.Err
 	} else if link := (*os.LinkError)(nil); errors.As(err, &link) {

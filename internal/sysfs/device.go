@@ -1,0 +1,34 @@
+package sysfs
+
+import (
+	"errors"
+	"strings"
+)
+
+// ParseDevice parses a card or a port of it as an administrator writes it: [DDDD:]BB:DD.F[-pN], in
+// hexadecimal of either case, with N from 0 to 3, the hardware ports that a card can have. It
+// returns the form of device ids: lower case, without domain 0. The error has only what is allowed.
+func ParseDevice(s string) (string, error) {
+	address, port, hasPort := strings.Cut(s, "-")
+	address, err := ParseCard(address)
+	if err == nil && !hasPort {
+		return address, nil
+	}
+	if port = strings.ToLower(port); err != nil || len(port) != 2 || port[0] != 'p' || port[1] < '0' || port[1] > '3' {
+		return "", errors.New("want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0, " +
+			"or of one port of it, 3b:00.0-p0 to 3b:00.0-p3")
+	}
+	return address + "-" + port, nil
+}
+
+// ParseCard parses the PCI address of a card as ParseDevice does.
+func ParseCard(s string) (string, error) {
+	s = strings.ToLower(s)
+	if strings.Count(s, ":") == 1 {
+		s = "0000:" + s
+	}
+	if !isAddress(s) {
+		return "", errors.New("want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0")
+	}
+	return strings.TrimPrefix(s, "0000:"), nil
+}

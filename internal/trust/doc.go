@@ -1,0 +1,7 @@
+// Package trust opens directories and files that only the effective user can change, and locks them
+// against other processes. A program that runs as root keeps its state in such files: no other user
+// can redirect, replace or lock them.
+//
+// Nothing here runs in the background. Only [AcquireLock] blocks, until the lock is free or its
+// context ends.
+package trust

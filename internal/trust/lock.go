@@ -1,0 +1,83 @@
+package trust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Lock keeps other processes out.
+type Lock struct {
+	file *os.File
+}
+
+// AcquireLock blocks until this process alone has the lock, or ctx ends. The lock is a flock on the
+// file with this name, which is made when it is missing, in a directory of [OpenDir]: a user who can
+// open the file can hold the lock for ever. The lock ends with Release, or with the process. A child
+// that inherits the descriptor would prolong it; Go opens with O_CLOEXEC.
+func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) {
+	// A blocking flock does not end with ctx.
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		lock, err := tryLock(dir, name)
+		if lock != nil || err != nil {
+			return lock, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s: held by another process, want it free: fuser -v %[1]s: %w",
+				filepath.Join(dir.Name(), name), context.Cause(ctx))
+		}
+	}
+}
+
+// tryLock returns the lock, or nil if another process holds it.
+func tryLock(dir *os.Root, name string) (*Lock, error) {
+	path := filepath.Join(dir.Name(), name)
+	// O_EXCL does not follow links. If two processes create the file at once, one gets EEXIST.
+	made, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		made.Close()
+	} else if !errors.Is(err, fs.ErrExist) {
+		return nil, PathError(path, err)
+	}
+	file, err := OpenFile(dir, name, os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) {
+		return nil, nil // removed since
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = file.Chmod(0o600) // a process that can read a file can hold a lock on it
+	}
+	if err == nil {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err == nil {
+		// The file can have been removed, and made anew by another process, since it was opened.
+		var now fs.FileInfo
+		if now, err = dir.Lstat(name); err == nil && os.SameFile(info, now) {
+			return &Lock{file}, nil
+		}
+	}
+	file.Close()
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EWOULDBLOCK), errors.Is(err, syscall.EINTR):
+		return nil, nil
+	}
+	return nil, PathError(path, err)
+}
+
+// Release ends the lock.
+func (l *Lock) Release() error {
+	return l.file.Close()
+}
