@@ -5,24 +5,20 @@ import (
 	"errors"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
-	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// answers returns the answers of the HTTP server, which runs until ctx ends.
-func answers(ctx context.Context, cfg config.Config, n *node, srv *server.Server, m *metrics.Metrics) httpd.Answers {
-	shared := shareHolders(ctx, cfg.PodResourcesSocket)
+// answers returns the answers of the HTTP server.
+func answers(n *node, srv *server.Server, shown *stateSource, m *metrics.Metrics) httpd.Answers {
 	return httpd.Answers{
 		Metrics: m.Handler(),
 		Alive:   func(ctx context.Context) error { return alive(ctx, n, srv) },
 		Ready:   func(ctx context.Context) error { return ready(ctx, n, srv) },
 		Devices: func(ctx context.Context) any {
-			snapshot, _ := n.inventory.Latest()
-			holders, _ := shared.latest(ctx) // unknown holders are shown as none
-			return view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}.Rows()
+			list, _ := shown.list(ctx) // unknown holders are shown as none
+			return list.Rows()
 		},
 	}
 }
@@ -33,41 +29,64 @@ func ready(ctx context.Context, n *node, srv *server.Server) error {
 	return errors.Join(srv.Ready(), alive(ctx, n, srv))
 }
 
-// holdersAge is the greatest age of the kubelet's answer that /devices shows. The kubelet
-// answers 100 requests a second, for all its clients together.
+// holdersAge is the greatest age of the kubelet's answer that is shown. The kubelet answers 100
+// requests a second, for all its clients together.
 const holdersAge = time.Second
+
+// holdings are the holders of devices, and the devices that were given to containers, also if the
+// kubelet does not name these yet.
+type holdings struct {
+	held  held            // nil: not known
+	given map[string]bool // by id
+}
+
+// gave reports whether a device was given to a container.
+func (h holdings) gave(id string) bool { return h.given[id] }
 
 // sharedHolders asks the kubelet for the holders of devices at most once in [holdersAge],
 // however many callers there are. It keeps an answer for that time, and an error too.
 type sharedHolders struct {
 	ask   func() (held, error)
+	owns  func(resource, id string) bool
+	given *server.Allocations
 	turn  chan struct{} // full while a caller uses the fields below
 	asked time.Time
 	held  held
 	err   error
 }
 
-// shareHolders returns a sharedHolders for the kubelet behind socket. A request ends with
-// ctx, not with the caller that made it: other callers wait for the same answer.
-func shareHolders(ctx context.Context, socket string) *sharedHolders {
+// shareHolders returns a sharedHolders for the kubelet of a source. A request ends with ctx, not
+// with the caller that made it: other callers wait for the same answer.
+func shareHolders(ctx context.Context, source holderSource) *sharedHolders {
 	return &sharedHolders{
-		ask:  func() (held, error) { return askHolders(ctx, socket, holdersSoon) },
+		ask:  func() (held, error) { return askHolders(ctx, source.socket, holdersSoon) },
+		owns: source.owns, given: source.given,
 		turn: make(chan struct{}, 1),
 	}
 }
 
 // latest returns the holders of devices. It blocks while the kubelet is asked. A caller
 // that waits for the request of another one returns when ctx ends.
-func (s *sharedHolders) latest(ctx context.Context) (held, error) {
+func (s *sharedHolders) latest(ctx context.Context) (holdings, error) {
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return holdings{}, ctx.Err()
 	}
 	defer func() { <-s.turn }()
 	if s.asked.IsZero() || time.Since(s.asked) >= holdersAge {
 		s.asked = time.Now()
 		s.held, s.err = s.ask()
 	}
-	return s.held, s.err
+	if s.err != nil {
+		return holdings{}, s.err
+	}
+	given := map[string]bool{}
+	for key := range s.held {
+		given[key.ID] = given[key.ID] || s.owns(key.Resource, key.ID)
+	}
+	for _, a := range s.given.Compare(s.asked, s.held.names) {
+		given[a.ID] = true
+	}
+	return holdings{s.held, given}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -51,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// command returns the program with arguments, in an environment without settings.
+// command returns the program with arguments, in an environment without settings and without the daemon's socket.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := buildBinary()
@@ -59,7 +60,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "ACCELERATOR_SOCKET="}
 	return cmd
 }
 
@@ -106,12 +107,17 @@ func TestExitCodes(t *testing.T) {
 		{"events without API server", []string{"--events", "--node-name=n", "--sysfs-root=/", "--kubelet-dir=/nonexistent"}, 1,
 			[]string{"no variable KUBERNETES_SERVICE_HOST", "want --kubeconfig"}},
 		{"bad format", []string{"devices", "-o", "xml"}, 2, []string{"xml", "json, yaml, wide"}},
+		{"no daemon", []string{"devices", "--socket", "/nonexistent/daemon.sock"}, 1, []string{"the daemon could not be asked: /nonexistent/daemon.sock: ", "no such file or directory (--scan looks by itself)"}},
+		{"no daemon for watch", []string{"watch", "--socket", "/nonexistent/daemon.sock"}, 1, []string{"the daemon could not be asked: /nonexistent/daemon.sock: ", "(--scan looks by itself)"}},
+		{"no socket", []string{"devices"}, 2, []string{"socket: found none", "--scan"}},
+		{"settings of the daemon", []string{"devices", "--mode=af"}, 2, []string{"found --mode without --scan, want both"}},
+		{"bad value for the daemon", []string{"watch", "--socket", "/" + strings.Repeat("s", 107)}, 2, []string{"a path of 108 bytes, want at most 107"}},
 		{"no config file", []string{"--config", "/nonexistent.yaml"}, 2, []string{"/nonexistent.yaml"}},
-		{"no sysfs", []string{"devices", "--sysfs-root", "/nonexistent"}, 1, noSysfs},
-		{"no sysfs for watch", []string{"watch", "--sysfs-root", "/nonexistent", "--log-level", "debug"}, 1, noSysfs},
+		{"no sysfs", []string{"devices", "--scan", "--sysfs-root", "/nonexistent"}, 1, noSysfs},
+		{"no sysfs for watch", []string{"watch", "--scan", "--sysfs-root", "/nonexistent", "--log-level", "debug"}, 1, noSysfs},
 		{"no sysfs for serve", []string{"serve", "--log-format=console", "--sysfs-root", "/nonexistent"}, 1, []string{`--sysfs-root \"/nonexistent\": found nothing, want a directory`}},
-		{"sysfs is a file", []string{"devices", "--sysfs-root", "/dev/null"}, 1, []string{`--sysfs-root "/dev/null": found a file of mode`, "want a directory"}},
-		{"dev is a file", []string{"devices", "--dev-root", "/dev/null"}, 1, []string{`--dev-root "/dev/null": found a file of mode`, "want a directory"}},
+		{"sysfs is a file", []string{"devices", "--scan", "--sysfs-root", "/dev/null"}, 1, []string{`--sysfs-root "/dev/null": found a file of mode`, "want a directory"}},
+		{"dev is a file", []string{"devices", "--scan", "--dev-root", "/dev/null"}, 1, []string{`--dev-root "/dev/null": found a file of mode`, "want a directory"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			stdout, stderr, code := output(t, test.args...)
@@ -133,8 +139,8 @@ func TestDevicesCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--host-dev-root", "/dev"}
-	if stdout, stderr, code := output(t, append([]string{"devices", "-o", "json"}, roots...)...); stdout != "[]\n" || stderr != "" || code != 0 {
-		t.Errorf("no card: stdout %q, stderr %q, exit code %d; want [] alone, 0", stdout, stderr, code)
+	if stdout, stderr, code := output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...); stdout != "[]\n" || stderr != scanLine+"\n" || code != 0 {
+		t.Errorf("no card: stdout %q, stderr %q, exit code %d; want [], the headline, 0", stdout, stderr, code)
 	}
 	roots = append(roots, "--pod-resources-socket", "/nonexistent/kubelet.sock") // whoever else is on this machine
 	card := cardA
@@ -144,9 +150,9 @@ func TestDevicesCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stdout, stderr, code := output(t, append([]string{"devices", "-o", "json"}, roots...)...)
+	stdout, stderr, code := output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
 	// Without a kubelet the holders are unknown, so none may be printed.
-	if !strings.HasPrefix(stderr, "accelerator-device-plugin: who holds a device is not known: ") || strings.Count(stderr, "\n") != 1 || code != 0 {
+	if !strings.HasPrefix(stderr, scanLine+"\naccelerator-device-plugin: who holds a device is not known: ") || strings.Count(stderr, "\n") != 2 || code != 0 {
 		t.Errorf("a bad card: stderr %q, exit code %d; want a line that holders are not known, 0", stderr, code)
 	}
 	var got []map[string]any
@@ -158,6 +164,7 @@ func TestDevicesCommand(t *testing.T) {
 			"id": id, "resource": testResource, "family": "dfl", "health": health, "reasons": append([]any{}, reasons...),
 			"pciAddress": "0001:3b:00.0", "pciVendor": "8086", "pciDevice": "09c4", "numaNode": nil, "portId": number, "afuId": card.AFUID, "interfaceId": card.InterfaceID,
 			"deviceNodes": []any{node}, "parent": "dfl-fme.0", "holder": []any{}, "holderKnown": false,
+			"held": nil, "nodeNumbers": []any{fmt.Sprintf("245:%v", number)}, "parentNodes": []any{"dfl-fme.0"}, "cordon": nil,
 		}
 	}
 	want := []map[string]any{
@@ -168,7 +175,7 @@ func TestDevicesCommand(t *testing.T) {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
 	for _, format := range []string{"yaml", "wide"} {
-		if stdout, _, code := output(t, append([]string{"devices", "-o", format}, roots...)...); code != 0 || !strings.Contains(stdout, "port-ap6") {
+		if stdout, _, code := output(t, append([]string{"devices", "--scan", "-o", format}, roots...)...); code != 0 || !strings.Contains(stdout, "port-ap6") {
 			t.Errorf("-o %s: exit code %d, printed:\n%s", format, code, stdout)
 		}
 	}
@@ -191,7 +198,7 @@ func TestDevicesCommandWithACardThatHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stdout, stderr, code := output(t, "devices", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "-o", "json")
+	stdout, stderr, code := output(t, "devices", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "-o", "json")
 	var got []struct {
 		ID, Health string
 		Reasons    []string
@@ -229,7 +236,7 @@ func serveBinary(t *testing.T, more ...string) (*running, *simnode.Node, *simkub
 	t.Cleanup(kubelet.Stop)
 	args := append([]string{
 		"-log-level", "debug", "--sysfs-root", node.Sys, "--dev-root=" + node.Dev,
-		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "127.0.0.1:0",
+		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "127.0.0.1:0", "--socket", filepath.Join(dir, "daemon.sock"),
 	}, more...)
 	r := &running{Cmd: command(t, args...), t: t, lines: make(chan map[string]any, 10_000)}
 	read, write := io.Pipe()
@@ -405,7 +412,7 @@ func TestWatchCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := command(t, "watch", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "-o", "json")
+	cmd := command(t, "watch", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "-o", "json")
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -447,7 +454,7 @@ func TestWatchIsQuiet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := command(t, "watch", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent")
+	cmd := command(t, "watch", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	pipe, err := cmd.StdoutPipe()

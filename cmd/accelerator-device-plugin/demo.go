@@ -55,9 +55,10 @@ soon. Fails if something was not told.`,
 
 // demoDaemon returns the daemon as serve runs it, on a simulated node.
 func demoDaemon(cfg config.Config) demo.Daemon {
-	return func(ctx context.Context, node *simnode.Node, kubelet demo.Kubelet, log io.Writer) error {
+	return func(ctx context.Context, node *simnode.Node, paths demo.Paths, log io.Writer) error {
 		cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, node.Dev
-		cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = kubelet.Dir, kubelet.PodResources, ""
+		cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = paths.KubeletDir, paths.PodResources, ""
+		cfg.Socket = paths.Daemon
 		return (&service{cfg: cfg, log: newLogger(cfg, log), metrics: metrics.New(buildVersion())}).serve(ctx)
 	}
 }

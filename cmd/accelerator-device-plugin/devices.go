@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -15,52 +14,98 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
-	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
 func newDevices() *cobra.Command {
 	loader := newLoader()
 	var format string
+	var scan bool
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "Print the FPGA devices of this node",
-		Long: `Prints the FPGA devices of this node. It scans by itself: no daemon is needed.
-It is one look, without history: what a daemon knows beside it (holds, flapping,
-counters that rose) is at its --http-address under /devices.
+		Long: `Prints the FPGA devices of this node as the running daemon knows them: it asks
+the daemon at its --socket, which only root may. The first line names the daemon,
+its mode and its settings; with -o json and -o yaml it is on stderr.
+
+With --scan it looks by itself, without a daemon, by the settings that it is
+given. That is one look, without history: it knows no holds, no quarantine, and
+no device that was cordoned.
 
 A device whose RESOURCE is "-" is not offered in this mode. With -o wide, rules
 for resources by which no device is offered are named on stderr.
 
-Where the kubelet's pod-resources socket can be asked, it also says which
-container holds which device, and lists devices that are held though they are
-not on the node any more. HOLDER "?" means that the kubelet could not be asked.
+HOLDER is the container that holds the device, as the kubelet says; "not named
+yet" if the device was given to a container that the kubelet does not name yet,
+and "?" if the kubelet could not be asked. Devices that are held though they are
+not on the node any more are listed, too.
 A card that is bad is printed as such; that is no failure.`,
 		Example: `  accelerator-device-plugin devices
   accelerator-device-plugin devices -o wide
+  accelerator-device-plugin devices --scan --mode af
   accelerator-device-plugin devices -o json | jq -r '.[] | [.id, .health, (.holder | join(" "))] | @tsv'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "" && !slices.Contains(view.Formats, format) {
 				return fmt.Errorf("-o %q: want one of %s", format, strings.Join(view.Formats, ", "))
 			}
+			if !scan {
+				socket, err := daemonSocket(cmd, loader)
+				if err != nil {
+					return err
+				}
+				return asFailure(askDevices(cmd, socket, format))
+			}
 			cfg, err := load(loader)
 			if err != nil {
 				return err
 			}
-			return asFailure(devices(cmd, cfg, format, loader.IsSet("pod-resources-socket")))
+			return asFailure(scanDevices(cmd, cfg, format, loader.IsSet("pod-resources-socket")))
 		},
 	}
 	loader.AddFlags(cmd.Flags())
+	addScan(cmd, &scan)
 	cmd.Flags().StringVarP(&format, "output", "o", "", "json, yaml or wide (default: a table)")
 	return cmd
 }
 
-func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
+func askDevices(cmd *cobra.Command, socket, format string) error {
+	state, err := control.Dial(socket).State(cmd.Context())
+	if err != nil {
+		return noDaemon(err)
+	}
+	return printDevices(cmd, state, stateLine(state), format)
+}
+
+// printDevices prints the devices of a state below a headline.
+func printDevices(cmd *cobra.Command, state control.State, headline, format string) error {
+	out := cmd.OutOrStdout()
+	if format == "json" || format == "yaml" {
+		out = cmd.ErrOrStderr()
+	}
+	fmt.Fprintln(out, headline)
+	// If unknown holders were printed as none, a user might pull a card that a pod uses.
+	if state.HoldersError != "" {
+		note(cmd, "who holds a device is not known: "+state.HoldersError)
+	}
+	if err := view.Print(cmd.OutOrStdout(), state.Devices, format, terminal.Is(cmd.OutOrStdout())); err != nil {
+		return err
+	}
+	if format == "wide" {
+		for _, rule := range state.IdleRules {
+			note(cmd, "no device is offered by "+rule)
+		}
+	}
+	return nil
+}
+
+// scanDevices prints the devices that one look finds. insist: the kubelet must be there to be asked.
+func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
 	policy := policyOf(cfg)
 	watched := watching(cfg, metrics.New(buildVersion()))
 	asked := time.Now()
@@ -75,33 +120,12 @@ func devices(cmd *cobra.Command, cfg config.Config, format string, insist bool) 
 	if err != nil {
 		return err
 	}
-	// If unknown holders were printed as none, a user might pull a card that a pod uses.
+	state := control.State{IdleRules: idleRules(policy, snapshot.Devices)}
 	if unknown != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(unknown, fs.ErrNotExist)) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: who holds a device is not known: %s\n",
-			terminal.Escape(unknown.Error()))
+		state.HoldersError = unknown.Error()
 	}
-	rows := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}.Rows()
-	if err := view.Print(cmd.OutOrStdout(), rows, format, terminal.Is(cmd.OutOrStdout())); err != nil {
-		return err
-	}
-	if format == "wide" {
-		printIdleRules(cmd.ErrOrStderr(), policy, snapshot.Devices)
-	}
-	return nil
-}
-
-// printIdleRules prints the rules that apply to no device: the rule is wrong, there is no such
-// card, or an earlier rule matches the same devices.
-func printIdleRules(w io.Writer, policy offer.Policy, devices []*inventory.Device) {
-	used := make(map[int]bool)
-	for _, d := range devices {
-		used[policy.RuleOf(d)] = true
-	}
-	for i, rule := range policy.Rules {
-		if !used[i] {
-			fmt.Fprintf(w, "accelerator-device-plugin: no device is offered by rule %d of resources: %s\n", i+1, rule)
-		}
-	}
+	state.Devices = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}.Rows()
+	return printDevices(cmd, state, scanLine, format)
 }
 
 // scanOnce blocks until each card has been read or given up, and returns the devices.

@@ -8,16 +8,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
+// owns is true of resource r.
+func owns(resource, _ string) bool { return resource == "r" }
+
 func TestSharedHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answer := held{podresources.Key{Resource: "r", ID: "a"}: {{Namespace: "ns", Pod: "pod", Container: "main"}}}
+		answer := held{podresources.Key{Resource: "r", ID: "a"}: {{Namespace: "ns", Pod: "pod", Container: "main"}},
+			podresources.Key{Resource: "other", ID: "b"}: {{}}}
 		refused := errors.New("refused")
 		var questions int
 		var err error
-		shared := &sharedHolders{turn: make(chan struct{}, 1), ask: func() (held, error) {
+		shared := &sharedHolders{turn: make(chan struct{}, 1), owns: owns, given: server.NewAllocations(0), ask: func() (held, error) {
 			questions++
 			time.Sleep(holdersSoon)
 			if err != nil {
@@ -31,7 +36,7 @@ func TestSharedHolders(t *testing.T) {
 			var callers sync.WaitGroup
 			for range 100 {
 				callers.Go(func() {
-					if got, err := shared.latest(t.Context()); !errors.Is(err, wantErr) || err == nil && len(got.of("r", "a")) != 1 {
+					if got, err := shared.latest(t.Context()); !errors.Is(err, wantErr) || err == nil && (len(got.held.of("r", "a")) != 1 || !got.gave("a") || got.gave("b")) {
 						t.Errorf("%s: holders %v, error %v, want the holder of a or %v", when, got, err, wantErr)
 					}
 				})
@@ -57,7 +62,7 @@ func TestSharedHolders(t *testing.T) {
 // A client that hangs up stops waiting for another client's request, and does not end it.
 func TestSharedHoldersWithACallerThatGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := &sharedHolders{turn: make(chan struct{}, 1), ask: func() (held, error) {
+		shared := &sharedHolders{turn: make(chan struct{}, 1), owns: owns, given: server.NewAllocations(0), ask: func() (held, error) {
 			time.Sleep(holdersSoon)
 			return held{}, nil
 		}}
@@ -65,7 +70,7 @@ func TestSharedHoldersWithACallerThatGoes(t *testing.T) {
 		callers.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), holdersSoon/2)
 			defer cancel()
-			if got, err := shared.latest(ctx); got == nil || err != nil {
+			if got, err := shared.latest(ctx); got.held == nil || err != nil {
 				t.Errorf("holders %v, %v for the caller that asked, want an answer", got, err)
 			}
 		})

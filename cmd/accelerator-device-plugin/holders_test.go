@@ -109,15 +109,15 @@ func TestHoldersOfDevicesCommand(t *testing.T) {
 		says   string // on stderr
 	}{
 		{"held", servePodResources(t, holdsPort("5e:00.0")), "default/pod/main", ""},
-		{"kubelet hangs", servePodResources(t, nil), "", "who holds a device is not known: "},
-		{"no socket", "/nonexistent", "", "who holds a device is not known: "},
+		{"kubelet hangs", servePodResources(t, nil), "", "accelerator-device-plugin: who holds a device is not known: "},
+		{"no socket", "/nonexistent", "", "accelerator-device-plugin: who holds a device is not known: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			stdout, stderr, code := output(t, "devices", "-o", "json", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", test.socket)
+			stdout, stderr, code := output(t, "devices", "--scan", "-o", "json", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", test.socket)
 			if got := holdersIn(t, stdout); got != test.want || code != 0 {
 				t.Errorf("exit code %d, held by %q, want 0, %q", code, got, test.want)
 			}
-			if !strings.Contains(stderr, test.says) || (test.says == "") != (stderr == "") {
+			if !strings.HasPrefix(stderr, scanLine+"\n"+test.says) || (test.says == "") != (strings.Count(stderr, "\n") == 1) {
 				t.Errorf("stderr = %q, want %q in it", stderr, test.says)
 			}
 		})
@@ -143,7 +143,7 @@ func TestHoldersWithControlCharacters(t *testing.T) {
 	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", socket}
 	for _, behaviour := range []simkubelet.PodBehaviour{{}, {Fail: "\x1b[31mpod main\u009b2J"}} {
 		pods.Behave(behaviour)
-		stdout, stderr, code := output(t, append([]string{"devices"}, roots...)...)
+		stdout, stderr, code := output(t, append([]string{"devices", "--scan"}, roots...)...)
 		all := stdout + stderr
 		if strings.ContainsAny(all, "\x1b\u009b") || !strings.Contains(all, `\x1b[31mpod`) || !strings.Contains(all, `main\u009b2J`) || code != 0 {
 			t.Errorf("%+v: exit code %d, printed %q, want the names escaped", behaviour, code, all)

@@ -225,13 +225,13 @@ func TestDevicesOfOperator(t *testing.T) {
 	d.pods.Hold("default", "job", "main", testResource, "5e:00.0", "3b:00.0")
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	d.do(os.WriteFile(file, []byte("exclude: [3b:00.0]\n"), 0o600))
-	stdout, stderr, code := output(t, "devices", "-o", "json", "--config", file, "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
+	stdout, stderr, code := output(t, "devices", "--scan", "-o", "json", "--config", file, "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
 		"--pod-resources-socket", d.cfg.PodResourcesSocket, "--kubelet-dir", d.cfg.KubeletDir)
 	var rows []struct {
 		ID, Resource, Health, PCIAddress string
 		Reasons, Holder                  []string
 	}
-	if err := errors.Join(json.Unmarshal([]byte(stdout), &rows)); err != nil || code != 0 || stderr != "" {
+	if err := errors.Join(json.Unmarshal([]byte(stdout), &rows)); err != nil || code != 0 || stderr != scanLine+"\n" {
 		t.Fatalf("devices: exit code %d, %v\n%s%s", code, err, stdout, stderr)
 	}
 	want := `[{3b:00.0 b-com.com/accelerator unhealthy 0000:3b:00.0 [excluded] [default/job/main]} ` +

@@ -23,7 +23,7 @@ func TestDevicesOfKernel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			stdout, stderr, code := output(t, "devices", "-o", "json",
+			stdout, stderr, code := output(t, "devices", "--scan", "-o", "json",
 				"--sysfs-root", root+"/sys", "--dev-root", root+"/dev", "--host-dev-root", "/dev", "--pod-resources-socket", "/nonexistent/kubelet.sock")
 			if code != 0 {
 				t.Errorf("exit code %d, stderr %s", code, stderr)

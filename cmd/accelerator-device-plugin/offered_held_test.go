@@ -152,7 +152,7 @@ func TestOfferedWhileHeldByDaemon(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, root, args := tt.prepare(t)
 			roots := []string{"--sysfs-root", root + "/sys", "--dev-root", root + "/dev", "--host-dev-root", "/dev"}
-			stdout, _, code := output(t, slices.Concat([]string{"devices", "-o", "json"}, roots, args)...)
+			stdout, _, code := output(t, slices.Concat([]string{"devices", "--scan", "-o", "json"}, roots, args)...)
 			if code != 0 {
 				t.Fatalf("devices: exit code %d", code)
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,10 +86,12 @@ func devicesOf(t *testing.T, root string, args ...string) []offered {
 	return rowsIn(t, stdout)
 }
 
+// devicesIn returns the output of `devices` without its headline.
 func devicesIn(t *testing.T, format, root string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	return output(t, append([]string{"devices", "-o", format,
+	stdout, stderr, code = output(t, append([]string{"devices", "--scan", "-o", format,
 		"--sysfs-root", root + "/sys", "--dev-root", root + "/dev", "--host-dev-root", "/dev"}, args...)...)
+	return strings.TrimPrefix(stdout, scanLine+"\n"), strings.TrimPrefix(stderr, scanLine+"\n"), code
 }
 
 // rowsIn reads JSON, which must be all that there is.

@@ -20,8 +20,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/recorder"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -190,6 +192,12 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	srv := server.New(settings, node.inventory, log)
 	s.metrics.Follow(stateOf(func() string { return mode.Load().(string) }, node.inventory, srv))
 
+	inForce := latest.New(cfg)
+	shown := &stateSource{
+		started: time.Now(), inForce: inForce, settings: latest.New(control.Settings{Restart: []string{}}),
+		inventory: node.inventory, holders: shareHolders(ctx, source), changes: latest.NewSignal(),
+	}
+
 	task("watcher", node.watch)
 	task("inventory", node.inventory.Run)
 	task("server", srv.Run)
@@ -201,11 +209,18 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	}
 	if cfg.HTTPAddress != "" {
 		task("http", func(ctx context.Context) error {
-			return httpd.Run(ctx, s.cfg.HTTPAddress, answers(ctx, s.cfg, node, srv, s.metrics), log)
+			return httpd.Run(ctx, s.cfg.HTTPAddress, answers(node, srv, shown, s.metrics), log)
+		})
+	}
+	if cfg.Socket != "" {
+		task("socket", shown.follow)
+		task("socket", func(ctx context.Context) error {
+			return control.Run(ctx, s.cfg.Socket, control.Answers{State: shown.state, Changed: shown.changes.Next}, log)
 		})
 	}
 
 	for {
+		inForce.Store(cfg)
 		select {
 		case <-ctx.Done():
 			return tasks.Wait()

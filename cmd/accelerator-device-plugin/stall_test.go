@@ -296,7 +296,7 @@ const crashIn = "ACCELERATOR_TEST_CRASH"
 // liveCrash is a daemon in which a goroutine panics right after it has logged.
 func liveCrash(dir string) (exitCode int) {
 	cfg := config.Defaults()
-	cfg.Mode, cfg.SysfsRoot, cfg.DevRoot, cfg.KubeletDir, cfg.HTTPAddress = offer.Pool, dir, dir, dir, ""
+	cfg.Mode, cfg.SysfsRoot, cfg.DevRoot, cfg.KubeletDir, cfg.HTTPAddress, cfg.Socket = offer.Pool, dir, dir, dir, "", ""
 	counts := metrics.New("test")
 	log := openLog(cfg, os.Stderr, counts)
 	defer log.close()

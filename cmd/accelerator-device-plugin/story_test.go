@@ -131,6 +131,7 @@ func liveStory(dir string) (exitCode int) {
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = dir+"/sys", dir+"/dev", "/dev"
 	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = dir+"/kubelet", dir+"/pods.sock", ""
+	cfg.Socket = ""
 	cfg.RecoveryHold = 200 * time.Millisecond
 	counts := metrics.New("test")
 	log := openLog(cfg, os.Stderr, counts)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
@@ -19,35 +19,62 @@ import (
 func newWatch() *cobra.Command {
 	loader := newLoader()
 	var format string
+	var scan bool
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Print one line per change of the FPGA devices of this node",
 		Long: `Prints the FPGA devices of this node, then one line per change as it happens,
-until it is interrupted. It watches by itself: no daemon is needed, and the
+until it is interrupted: changes of devices, of their holders and of cordons. It
+asks the running daemon at its --socket, which only root may, and fails when the
+daemon ends. A line that begins with "daemon" names the daemon, its mode and its
+settings, first and whenever these change; with -o json it is on stderr.
+
+With --scan it watches by itself, without a daemon, by the settings that it is
+given, and has no history; holders are looked at when a device changes. The
 kubelet is not told anything.`,
 		Example: `  accelerator-device-plugin watch
-  accelerator-device-plugin watch --recovery-hold 0s -o json`,
+  accelerator-device-plugin watch -o json
+  accelerator-device-plugin watch --scan --recovery-hold 0s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			asJSON, err := wantsJSON(format)
 			if err != nil {
 				return err
 			}
+			p := &changePrinter{cmd: cmd, asJSON: asJSON}
+			if !scan {
+				socket, err := daemonSocket(cmd, loader)
+				if err != nil {
+					return err
+				}
+				return asFailure(askChanges(p, socket))
+			}
 			cfg, err := load(loader)
 			if err != nil {
 				return err
 			}
-			return asFailure(watch(cmd, cfg, asJSON, loader.IsSet))
+			return asFailure(scanChanges(p, cfg, loader.IsSet))
 		},
 	}
 	loader.AddFlags(cmd.Flags())
+	addScan(cmd, &scan)
 	cmd.Flags().StringVarP(&format, "output", "o", "", "json: one object per line (default: text)")
 	return cmd
 }
 
-// watch runs the watcher and the inventory of the daemon, without a server, and prints the
+func askChanges(p *changePrinter, socket string) error {
+	err := control.Dial(socket).Watch(p.cmd.Context(), func(state control.State) error {
+		return p.print(stateLine(state), state.Devices)
+	})
+	if err != nil && p.headline == "" {
+		return noDaemon(err)
+	}
+	return err
+}
+
+// scanChanges runs the watcher and the inventory of the daemon, without a server, and prints the
 // changes. By default it logs only warnings of the watcher, as text on stderr.
-func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string) bool) error {
+func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) error {
 	if !isSet("log-format") {
 		cfg.LogFormat = "console"
 	}
@@ -55,50 +82,69 @@ func watch(cmd *cobra.Command, cfg config.Config, asJSON bool, isSet func(string
 	if !isSet("log-level") {
 		cfg.LogLevel, quiet = zapcore.WarnLevel.String(), zapcore.ErrorLevel
 	}
-	log := newLogger(cfg, cmd.ErrOrStderr())
+	log := newLogger(cfg, p.cmd.ErrOrStderr())
 	watched := watching(cfg, metrics.New(buildVersion()))
 	node, err := openNode(cfg, watched, log, log.WithOptions(zap.IncreaseLevel(max(quiet, zapcore.LevelOf(log.Core())))))
 	if err != nil {
 		return err
 	}
-	tasks, ctx := errgroup.WithContext(cmd.Context())
+	tasks, ctx := errgroup.WithContext(p.cmd.Context())
 	tasks.Go(func() error { return node.watch(ctx) })
 	tasks.Go(func() error { return node.inventory.Run(ctx) })
-	tasks.Go(func() error { return printChanges(ctx, cmd, cfg, node, asJSON) })
-	return tasks.Wait()
-}
-
-func printChanges(ctx context.Context, cmd *cobra.Command, cfg config.Config, node *node, asJSON bool) error {
-	colour := terminal.Is(cmd.OutOrStdout())
-	var before view.List
-	first := true
-	for {
-		snapshot, stale := node.inventory.Latest()
-		if snapshot.Version > 0 && first {
-			first = false
-			if len(snapshot.Devices) == 0 && terminal.Is(cmd.ErrOrStderr()) {
-				fmt.Fprintln(cmd.ErrOrStderr(), "no devices yet, watching")
-			}
-		}
-		holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // unknown holders are printed as none
-		list := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}
-		for _, change := range view.Changes(before, list, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
-			line := []byte(change.Line(colour) + "\n")
-			if asJSON {
-				var err error
-				if line, err = change.JSON(); err != nil {
+	tasks.Go(func() error {
+		for {
+			snapshot, stale := node.inventory.Latest()
+			if snapshot.Version > 0 {
+				holders, _ := askHolders(ctx, cfg.PodResourcesSocket, holdersSoon) // unknown holders are printed as none
+				list := view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}
+				if err := p.print(scanLine, list.Rows()); err != nil {
 					return err
 				}
 			}
-			if _, err := cmd.OutOrStdout().Write(line); err != nil {
-				return fmt.Errorf("output: %w", err)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-stale:
 			}
 		}
-		before = list
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-stale:
+	})
+	return tasks.Wait()
+}
+
+// changePrinter prints the changes between the lists that it is given.
+type changePrinter struct {
+	cmd      *cobra.Command
+	asJSON   bool
+	headline string // the last one; "": nothing was printed yet
+	before   []view.Row
+}
+
+func (p *changePrinter) print(headline string, rows []view.Row) error {
+	out := p.cmd.OutOrStdout()
+	if first := p.headline == ""; headline != p.headline {
+		p.headline = headline
+		heading := out
+		if p.asJSON {
+			heading = p.cmd.ErrOrStderr()
+		}
+		fmt.Fprintln(heading, headline)
+		if first && len(rows) == 0 && terminal.Is(p.cmd.ErrOrStderr()) {
+			fmt.Fprintln(p.cmd.ErrOrStderr(), "no devices yet, watching")
 		}
 	}
+	colour := terminal.Is(out)
+	for _, change := range view.Changes(p.before, rows, time.Now().Format("2006-01-02T15:04:05.000Z07:00")) {
+		line := []byte(change.Line(colour) + "\n")
+		if p.asJSON {
+			var err error
+			if line, err = change.JSON(); err != nil {
+				return err
+			}
+		}
+		if _, err := out.Write(line); err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+	}
+	p.before = rows
+	return nil
 }

@@ -24,17 +24,15 @@ type Options struct {
 	Hold        time.Duration // the daemon's recovery hold
 }
 
-// Kubelet has the paths of the stand-in for the kubelet.
-type Kubelet struct {
-	Dir          string // of kubelet.sock
-	PodResources string // socket
+// Paths are those of sockets.
+type Paths struct {
+	KubeletDir   string // of the stand-in for the kubelet
+	PodResources string // socket of the same
+	Daemon       string // the daemon's own
 }
 
 // Daemon runs the daemon on a node until ctx ends, logging to log.
-type Daemon func(ctx context.Context, node *simnode.Node, kubelet Kubelet, log io.Writer) error
-
-// podResources is the name of the socket of the pod-resources API.
-const podResources = "pod-resources.sock"
+type Daemon func(ctx context.Context, node *simnode.Node, paths Paths, log io.Writer) error
 
 // stepTimeout is how long a step may take. The whole must end within 30 s.
 const stepTimeout = 5 * time.Second
@@ -47,12 +45,14 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 		return fmt.Errorf("directory of the demo: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	paths := Kubelet{Dir: filepath.Join(dir, "kubelet"), PodResources: filepath.Join(dir, podResources)}
-	if len(paths.Dir) > peers.MaxDir {
-		return fmt.Errorf("directory of the demo: found %s, a path of %d bytes, want at most %d: set TMPDIR to a shorter one",
-			paths.Dir, len(paths.Dir), peers.MaxDir)
+	paths := Paths{
+		KubeletDir: filepath.Join(dir, "kubelet"), PodResources: filepath.Join(dir, "pod-resources.sock"), Daemon: filepath.Join(dir, "daemon.sock"),
 	}
-	s := &stage{Options: o, out: out, dir: dir, kubeletDir: paths.Dir}
+	if len(paths.KubeletDir) > peers.MaxDir {
+		return fmt.Errorf("directory of the demo: found %s, a path of %d bytes, want at most %d: set TMPDIR to a shorter one",
+			paths.KubeletDir, len(paths.KubeletDir), peers.MaxDir)
+	}
+	s := &stage{Options: o, out: out, dir: dir, paths: paths}
 	if s.node, err = simnode.New(dir); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 		return fmt.Errorf("log of the demo: %w", err)
 	}
 	defer log.Close()
-	if s.kubelet, err = simkubelet.Start(ctx, s.kubeletDir, simkubelet.Behaviour{}); err != nil {
+	if s.kubelet, err = simkubelet.Start(ctx, paths.KubeletDir, simkubelet.Behaviour{}); err != nil {
 		return err
 	}
 	defer func() { s.kubelet.Stop() }() // not s.kubelet of now: a step replaces it
@@ -91,13 +91,13 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 // stage has the simulated parts that the steps change.
 type stage struct {
 	Options
-	out        io.Writer
-	dir        string
-	kubeletDir string
-	node       *simnode.Node
-	kubelet    *simkubelet.Kubelet
-	pods       *simkubelet.PodResources
-	daemonErr  error // why the daemon ended during the steps
+	out       io.Writer
+	dir       string
+	paths     Paths
+	node      *simnode.Node
+	kubelet   *simkubelet.Kubelet
+	pods      *simkubelet.PodResources
+	daemonErr error // why the daemon ended during the steps
 }
 
 // play runs the steps. It ends at the first one that fails, because later steps
@@ -174,7 +174,7 @@ like, in another terminal:
   mv $CARD %s                # the card is pulled
   mv %s $CARD                # and plugged in again
 
-  %s devices --sysfs-root %s --dev-root %s --pod-resources-socket %s
+  %s devices --socket %s
 
 The shell's echo empties the file before it writes: for that instant the port
 is unreadable, and bad news is told at once. Good news must hold for %s. A port
@@ -187,7 +187,7 @@ Interrupt (^C) to end; the directory goes, too.
 
 `, portA0, portA1, s.node.PortDir(cardA.Address, 0), filepath.Join(s.node.Dev, s.node.PortNode(cardA.Address, 0)),
 		ap6Error, noError, s.node.CardDir(cardA.Address), pulled, pulled,
-		s.Program, s.node.Sys, s.node.Dev, filepath.Join(s.dir, podResources), s.Hold, s.dir, s.Program)
+		s.Program, s.paths.Daemon, s.Hold, s.dir, s.Program)
 	seen := s.kubelet.Newest(s.Resource).Number
 	for {
 		list, err := s.kubelet.AwaitList(ctx, s.Resource, func(l simkubelet.List) bool { return l.Number != seen })

@@ -86,7 +86,7 @@ func (s *stage) bind(context.Context) error   { return s.node.Bind(cardA.Address
 // all sockets first.
 func (s *stage) restart(ctx context.Context) (err error) {
 	s.kubelet.Stop()
-	next, err := simkubelet.Start(context.WithoutCancel(ctx), s.kubeletDir, simkubelet.Behaviour{})
+	next, err := simkubelet.Start(context.WithoutCancel(ctx), s.paths.KubeletDir, simkubelet.Behaviour{})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+)
+
+// scanLine is the headline of what a command has found out by itself.
+const scanLine = "scan of this moment, no daemon was asked: holds, quarantine and cordons are not known"
+
+func addScan(cmd *cobra.Command, scan *bool) {
+	cmd.Flags().BoolVar(scan, "scan", false, "look by itself, without the daemon, by the settings of flags, variables and file")
+}
+
+// askFlags are the settings that have a meaning for a command that asks the daemon.
+var askFlags = map[string]bool{"socket": true, "config": true, "overrides": true}
+
+// daemonSocket returns the path of the daemon's socket. A file of settings that is not valid is
+// only noted: the daemon goes on with the former one, and must be asked then, too. It is an error
+// if the command line has other settings, which are those of the daemon.
+func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
+	var err error
+	settings := pflag.NewFlagSet("", pflag.ContinueOnError)
+	newLoader().AddFlags(settings)
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && settings.Lookup(f.Name) != nil && !askFlags[f.Name] {
+			err = fmt.Errorf("found --%s without --scan, want both: the daemon that is asked has its own settings", f.Name)
+		}
+	})
+	if err == nil {
+		err = loader.Variables(os.LookupEnv)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := loader.Load(os.LookupEnv); err != nil {
+		note(cmd, "settings on disk, which are not used here: "+err.Error())
+	}
+	if loader.Config.Socket == "" {
+		return "", errors.New("socket: found none, want the path of the daemon's socket, or --scan to look without the daemon")
+	}
+	return loader.Config.Socket, nil
+}
+
+// noDaemon adds to an error that the daemon could not be asked.
+func noDaemon(err error) error {
+	return fmt.Errorf("the daemon could not be asked: %w (--scan looks by itself)", err)
+}
+
+// stateLine returns the headline of the daemon's state.
+func stateLine(s control.State) string {
+	line := fmt.Sprintf("daemon %s since %s, mode %s", s.Version, s.Started.Local().Format(time.DateTime), s.Mode)
+	if s.Settings.Hash != "" {
+		line += ", settings " + s.Settings.Hash
+	}
+	if s.Settings.Refused != "" {
+		line += "; the files on disk are refused: " + s.Settings.Refused
+	}
+	if len(s.Settings.Restart) > 0 {
+		line += "; changed, but a restart is needed: " + strings.Join(s.Settings.Restart, ", ")
+	}
+	return terminal.Escape(line)
+}
+
+// note prints a line on stderr.
+func note(cmd *cobra.Command, text string) {
+	fmt.Fprintln(cmd.ErrOrStderr(), "accelerator-device-plugin: "+terminal.Escape(text))
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/view"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/offer"
+)
+
+// stateSource is what the daemon shows of itself, over HTTP and at its socket. It is safe for
+// concurrent use.
+type stateSource struct {
+	started   time.Time
+	inForce   *latest.Value[config.Config]
+	settings  *latest.Value[control.Settings]
+	inventory *inventory.Inventory
+	holders   *sharedHolders
+	changes   latest.Signal // raised by follow
+}
+
+// list returns the devices and their holders. If the error is not nil, the holders are not known.
+func (s *stateSource) list(ctx context.Context) (view.List, error) {
+	cfg, _ := s.inForce.Load()
+	snapshot := s.complete(ctx)
+	known, err := s.holders.latest(ctx)
+	return view.List{
+		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: known.held.lookup(), Given: known.gave,
+	}, err
+}
+
+// complete returns the newest snapshot. Soon after the start it blocks until each card has been read
+// or given up: a list without the cards would be wrong.
+func (s *stateSource) complete(ctx context.Context) inventory.Snapshot {
+	ctx, cancel := context.WithDeadline(ctx, s.started.Add(readTimeout+time.Second))
+	defer cancel()
+	for {
+		snapshot, stale := s.inventory.Latest()
+		if snapshot.Complete || ctx.Err() != nil {
+			return snapshot
+		}
+		select {
+		case <-stale:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// state returns the answer for the daemon's socket.
+func (s *stateSource) state(ctx context.Context) control.State {
+	cfg, _ := s.inForce.Load()
+	settings, _ := s.settings.Load()
+	list, err := s.list(ctx)
+	state := control.State{
+		Version: buildVersion(), PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, Settings: settings,
+		Cordons: append([]cordon.Cordon{}, list.Cordons...), IdleRules: idleRules(policyOf(cfg), list.Devices),
+		Devices: list.Rows(),
+	}
+	if err != nil {
+		state.HoldersError = err.Error()
+	}
+	return state
+}
+
+// follow raises changes when a part of the state has changed, until ctx ends. Holders do not count.
+func (s *stateSource) follow(ctx context.Context) error {
+	for {
+		_, devices := s.inventory.Latest()
+		_, policy := s.inForce.Load()
+		_, settings := s.settings.Load()
+		s.changes.Raise() // after the loads: for a change before them, too
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-devices:
+		case <-policy:
+		case <-settings:
+		}
+	}
+}
+
+// idleRules returns the rules that apply to no device: the rule is wrong, there is no such card, or
+// an earlier rule matches the same devices.
+func idleRules(policy offer.Policy, devices []*inventory.Device) []string {
+	used := make(map[int]bool)
+	for _, d := range devices {
+		used[policy.RuleOf(d)] = true
+	}
+	idle := []string{}
+	for i, rule := range policy.Rules {
+		if !used[i] {
+			idle = append(idle, fmt.Sprintf("rule %d of resources: %s", i+1, rule))
+		}
+	}
+	return idle
+}
