@@ -64,7 +64,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SuggestionsMinimumDistance = 2
 	loader.AddFlags(root.Flags())
-	root.AddCommand(newServe(), newDevices(), newWatch(), newLogs(), newDemo(), newVersion())
+	root.AddCommand(newServe(), newDevices(), newWatch(), newCanPull(), newLogs(), newDemo(), newVersion())
 	return root
 }
 
