@@ -91,7 +91,7 @@ func TestNoTurns(t *testing.T) {
 		}},
 		{"degraded and back", func(r *rig) { r.turn(warm); r.turn() }},
 		{"excluded and back", func(r *rig) {
-			r.Use(inventory.Policy{Exclude: map[string]bool{"3b:00.0": true}})
+			r.Use(inventory.Policy{Exclude: map[string]string{"3b:00.0": inventory.ReasonExcluded}})
 			r.after(time.Second)
 			r.Use(inventory.Policy{})
 			r.after(time.Second)

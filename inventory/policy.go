@@ -17,8 +17,9 @@ type Policy struct {
 	// program it.
 	AnyAFU bool
 	// Exclude has the cards (BB:DD.F, or DDDD:BB:DD.F outside domain 0) and the single
-	// ports (the same with -pN, also for port 0) that are given to no container.
-	Exclude map[string]bool
+	// ports (the same with -pN, also for port 0) that are given to no container, each with
+	// the reason: [ReasonExcluded] or [ReasonCordoned].
+	Exclude map[string]string
 	// Severity overrules the severity of a condition, by its [Condition.Row] or the NAME
 	// of that. Healthy: the condition is ignored.
 	Severity map[string]Health
@@ -30,24 +31,37 @@ type Policy struct {
 	Name func(*Device) (string, error)
 }
 
-// excludes reports whether the device with this id is excluded.
-func (p Policy) excludes(id string) bool {
-	return p.Exclude[id] || p.Exclude[cardOf(id)] || id == cardOf(id) && p.Exclude[id+"-p0"]
+// Entries returns the entries of [Policy.Exclude] that take out the device with this id: that of
+// its card, and that of itself.
+func Entries(id string) [2]string {
+	if card := cardOf(id); id != card {
+		return [2]string{card, id}
+	}
+	return [2]string{id, id + "-p0"}
 }
 
-// idle returns the entries of Exclude that match none of the devices, sorted.
+// excludes returns the reasons for which the device with this id is given to no container.
+func (p Policy) excludes(id string) (reasons []string) {
+	for _, entry := range Entries(id) {
+		if reason := p.Exclude[entry]; reason != "" && !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
+	}
+	return reasons
+}
+
+// idle returns the entries with the reason excluded that match none of the devices, sorted. A
+// cordon may wait for its card.
 func (p Policy) idle(devices []*Device) []string {
 	named := make(map[string]bool)
 	for _, d := range devices {
-		card := cardOf(d.ID)
-		named[d.ID], named[card] = true, true
-		if d.ID == card {
-			named[card+"-p0"] = true
+		for _, entry := range Entries(d.ID) {
+			named[entry] = true
 		}
 	}
 	var idle []string
-	for entry := range p.Exclude {
-		if !named[entry] {
+	for entry, reason := range p.Exclude {
+		if !named[entry] && reason == ReasonExcluded {
 			idle = append(idle, entry)
 		}
 	}

@@ -35,9 +35,9 @@ func TestExclude(t *testing.T) {
 				f.set(cardA, good(0, 0), good(1, 1))
 				f.set(cardB, good(2, 0))
 				cfg := testConfig
-				cfg.Policy.Exclude = map[string]bool{}
+				cfg.Policy.Exclude = map[string]string{}
 				for _, id := range test.exclude {
-					cfg.Policy.Exclude[id] = true
+					cfg.Policy.Exclude[id] = inventory.ReasonExcluded
 				}
 				r := start(t, cfg, f)
 				r.want("at first", test.want)
@@ -76,7 +76,7 @@ func TestExcludeWhileItHangs(t *testing.T) {
 		release := f.hang(cardA)
 		defer release()
 		r.hint(cardA)
-		r.Use(inventory.Policy{Exclude: map[string]bool{"3b:00.0": true}})
+		r.Use(inventory.Policy{Exclude: map[string]string{"3b:00.0": inventory.ReasonExcluded}})
 		r.after(0)
 		r.want("reading under way", map[string]string{"3b:00.0": "unhealthy[excluded]"})
 		r.after(2 * time.Second)
@@ -92,7 +92,7 @@ func TestPolicyHasNoLatency(t *testing.T) {
 		r := start(t, testConfig, f)
 		r.hint(cardA)
 		r.after(3 * time.Second)
-		r.Use(inventory.Policy{Exclude: map[string]bool{"3b:00.0": true}})
+		r.Use(inventory.Policy{Exclude: map[string]string{"3b:00.0": inventory.ReasonExcluded}})
 		r.after(0)
 		r.want("excluded", map[string]string{"3b:00.0": "unhealthy[excluded]"})
 		lines := r.logs.FilterField(event.DeviceHealth).All()

@@ -22,7 +22,8 @@ const (
 	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
 	ReasonRecovering     = "recovering"       // =NAME is over, but not for long enough yet
 	ReasonFlapping       = "flapping"         // changed too often; in quarantine until it has not changed for a while
-	ReasonExcluded       = "excluded"         // by the administrator
+	ReasonExcluded       = "excluded"         // by the administrator's settings
+	ReasonCordoned       = "cordoned"         // by the administrator's command
 	ReasonRemoved        = "removed"          // left the node; its holders are not known yet
 	ReasonRemovedInUse   = "removed-in-use"   // left the node while a container holds it
 	ReasonReplacedInUse  = "replaced-in-use"  // another device in the place of one that a container still holds
@@ -60,6 +61,7 @@ var reasons = map[string]Reason{
 	ReasonRecovering:     {},
 	ReasonFlapping:       {},
 	ReasonExcluded:       {Administrative: true},
+	ReasonCordoned:       {Administrative: true},
 	ReasonRemoved:        {Tombstone: true, WithholdsNodes: true},
 	ReasonRemovedInUse:   {Tombstone: true, WithholdsNodes: true},
 	ReasonReplacedInUse:  {Administrative: true, Tombstone: true, WithholdsNodes: true},

@@ -128,8 +128,12 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 			conditions = append(conditions, Condition{Reason: s.claim.reason(), Health: Unhealthy})
 		}
 		conditions = append(conditions, n.contend(s, d)...)
-		if n.policy.excludes(s.id) {
-			conditions = append(conditions, Condition{Reason: ReasonExcluded, Health: Unhealthy})
+		out := n.policy.excludes(s.id)
+		for _, reason := range out {
+			conditions = append(conditions, Condition{Reason: reason, Health: Unhealthy})
+		}
+		if !slices.Contains(out, ReasonCordoned) {
+			s.health.clear(ReasonCordoned) // the command to uncordon acts at once
 		}
 		v := s.health.judge(now, conditions, n.rules)
 		d.Health, d.Reasons = v.health, v.reasons

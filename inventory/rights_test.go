@@ -81,6 +81,7 @@ func playAtRandom(t *testing.T, random *rand.Rand, modes bool) {
 		}
 	}
 	a.do("exclude")
+	a.do("cordon")
 	a.do("holders ok")
 	for id := range a.rights {
 		a.do("free %s", id)
@@ -153,7 +154,7 @@ func (a *actors) turn(card string) {
 			a.do("bind %s p0", card)
 		}
 	case 13:
-		a.do("exclude %s", []string{card, ""}[r.IntN(2)])
+		a.do("%s %s", []string{"exclude", "cordon"}[r.IntN(2)], []string{card, ""}[r.IntN(2)])
 	case 14, 15: // the kubelet restarts, and does not name its pods at first
 		if !a.failing.IsZero() || len(a.rights) == 0 {
 			return

@@ -47,6 +47,7 @@ var scenarioCommands = map[string]scenarioCommand{
 	"holders":       {acts, "ok|slow|stall|empty|fail [WORD…]", (*stage).holders}, // the form of the next answers about holders
 	"mode":          {acts, "MODE", (*stage).changeMode},                          // while the daemon runs
 	"exclude":       {acts, "[ID…]", (*stage).exclude},                            // these, and no others
+	"cordon":        {acts, "[ID…]", (*stage).cordon},                             // these, and no others
 	"severity":      {acts, "[ROW=SEVERITY…]", (*stage).severity},                 // these, and no others
 	"rules":         {acts, "[AFU=NAME…]", (*stage).rules},                        // these, and no others
 
@@ -220,10 +221,25 @@ func (s *stage) holders(st scenarioStep) error {
 }
 
 func (s *stage) exclude(st scenarioStep) error {
-	s.policy.Exclude = map[string]bool{}
-	for _, id := range st.rest {
-		s.policy.Exclude[id] = true
+	return s.takeOut(inventory.ReasonExcluded, st.rest)
+}
+
+func (s *stage) cordon(st scenarioStep) error {
+	return s.takeOut(inventory.ReasonCordoned, st.rest)
+}
+
+// takeOut replaces the entries with this reason.
+func (s *stage) takeOut(reason string, ids []string) error {
+	all := map[string]string{}
+	for id, r := range s.policy.Exclude {
+		if r != reason {
+			all[id] = r
+		}
 	}
+	for _, id := range ids {
+		all[id] = reason
+	}
+	s.policy.Exclude = all
 	s.usePolicy()
 	return nil
 }

@@ -47,7 +47,11 @@ func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
 		note(cmd, "settings on disk, which are not used here: "+err.Error())
 	}
 	if loader.Config.Socket == "" {
-		return "", errors.New("socket: found none, want the path of the daemon's socket, or --scan to look without the daemon")
+		want := "want the path of the daemon's socket"
+		if cmd.Flags().Lookup("scan") != nil {
+			want += ", or --scan to look without the daemon"
+		}
+		return "", errors.New("socket: found none, " + want)
 	}
 	return loader.Config.Socket, nil
 }

@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// command returns the program with arguments, in an environment without settings and without the daemon's socket.
+// command returns the program with arguments, in an environment without settings, the daemon's socket and its state directory.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := buildBinary()
@@ -60,7 +60,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "ACCELERATOR_SOCKET="}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "ACCELERATOR_SOCKET=", "ACCELERATOR_STATE_DIR="}
 	return cmd
 }
 
@@ -237,6 +237,7 @@ func serveBinary(t *testing.T, more ...string) (*running, *simnode.Node, *simkub
 	args := append([]string{
 		"-log-level", "debug", "--sysfs-root", node.Sys, "--dev-root=" + node.Dev,
 		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "127.0.0.1:0", "--socket", filepath.Join(dir, "daemon.sock"),
+		"--state-dir", filepath.Join(dir, "state"),
 	}, more...)
 	r := &running{Cmd: command(t, args...), t: t, lines: make(chan map[string]any, 10_000)}
 	read, write := io.Pipe()

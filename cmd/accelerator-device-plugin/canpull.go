@@ -6,18 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/canpull"
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/opened"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
+	"b-com.com/accelerator-device-plugin/inventory"
 )
 
 // How long looking at the host's processes may take: at one, and at all.
@@ -64,7 +69,7 @@ pod-resources itself.`,
 			if err != nil {
 				return err
 			}
-			answer := canpull.Judge(pullFacts(cmd.Context(), loader.Config, address, scan))
+			answer := canpull.Judge(pullFacts(cmd.Context(), loader.Config, address, scan, "/proc"))
 			if err := printAnswer(cmd.OutOrStdout(), answer, asJSON); err != nil {
 				return asFailure(err)
 			}
@@ -82,7 +87,7 @@ pod-resources itself.`,
 
 // pullFacts collects the facts about a card. Processes come last: when the card is cordoned and
 // free, no new one may open it.
-func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool) canpull.Facts {
+func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool, procfs string) canpull.Facts {
 	f := canpull.Facts{Address: address}
 	f.Card, f.CardErr = canpull.Read(cfg.SysfsRoot, address)
 	if scan {
@@ -94,23 +99,29 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 	if f.CardErr != nil || len(f.Card.Numbers()) == 0 {
 		return f
 	}
-	proc := opened.Proc{Root: "/proc", Patience: processPatience}
+	proc := opened.Proc{Root: procfs, Patience: processPatience}
 	if f.ProcessesErr = proc.SeesHost(); f.ProcessesErr == nil {
 		ctx, cancel := context.WithTimeoutCause(ctx, processesPatience, fmt.Errorf("it took longer than %s", processesPatience))
 		defer cancel()
 		f.Processes, f.ProcessesErr = proc.Find(ctx, f.Card.Numbers())
 	}
 	f.Look = fmt.Sprintf("on the node, as root: %s; or: kubectl debug node/%s --profile=sysadmin -it --image=IMAGE -- "+
-		"accelerator-device-plugin can-pull %s --scan --pod-resources-socket %s",
+		"accelerator-device-plugin can-pull %s --scan --state-dir %s --pod-resources-socket %s",
 		canpull.LookCommand(f.Card.Numbers()), cmp.Or(cfg.NodeName, "NODE"), address,
-		filepath.Join("/host", cfg.PodResourcesSocket))
+		filepath.Join("/host", cfg.StateDir), filepath.Join("/host", cfg.PodResourcesSocket))
 	return f
 }
 
 // scanPull collects what the daemon would answer.
 func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
-	snapshot, err := scanOnce(ctx, cfg, watching(cfg, metrics.New(buildVersion())))
-	f.Rows, f.RowsErr = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot}.Rows(), err
+	cordons, err := readCordons(cfg.StateDir)
+	if err != nil {
+		f.RowsErr = err
+	} else {
+		var snapshot inventory.Snapshot
+		snapshot, f.RowsErr = scanOnce(ctx, cfg, watching(cfg, metrics.New(buildVersion())))
+		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Cordons: cordons}.Rows()
+	}
 	holders, err := askHolders(ctx, cfg.PodResourcesSocket, holdersPatient)
 	if err != nil {
 		f.HoldersErr = err.Error()
@@ -124,6 +135,18 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	for i := range f.Rows {
 		f.Rows[i].Held = new(bool)
 	}
+}
+
+// readCordons returns the cordons in a state directory, which it does not make.
+func readCordons(dir string) ([]cordon.Cordon, error) {
+	if _, err := os.Stat(dir); dir == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	book, err := cordon.Open(dir, zap.NewNop())
+	if err != nil {
+		return nil, err
+	}
+	return book.List(), nil
 }
 
 // printAnswer prints an answer: its word, and a line for each reason.

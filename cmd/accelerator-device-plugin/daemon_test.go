@@ -63,7 +63,7 @@ func prepareDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, "/dev"
 	cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = filepath.Join(dir, "kubelet"), filepath.Join(dir, "pods.sock"), ""
-	cfg.Socket = filepath.Join(dir, "daemon.sock")
+	cfg.Socket, cfg.StateDir = filepath.Join(dir, "daemon.sock"), filepath.Join(dir, "state")
 	cfg.RecoveryHold, cfg.FlapLimit = 0, 0
 	if adjust != nil {
 		adjust(&cfg)

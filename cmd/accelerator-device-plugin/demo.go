@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -58,7 +59,7 @@ func demoDaemon(cfg config.Config) demo.Daemon {
 	return func(ctx context.Context, node *simnode.Node, paths demo.Paths, log io.Writer) error {
 		cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, node.Dev
 		cfg.KubeletDir, cfg.PodResourcesSocket, cfg.HTTPAddress = paths.KubeletDir, paths.PodResources, ""
-		cfg.Socket = paths.Daemon
+		cfg.Socket, cfg.StateDir = paths.Daemon, filepath.Join(filepath.Dir(paths.Daemon), "state")
 		return (&service{cfg: cfg, log: newLogger(cfg, log), metrics: metrics.New(buildVersion())}).serve(ctx)
 	}
 }

@@ -96,6 +96,15 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 	if err := view.Print(cmd.OutOrStdout(), state.Devices, format, terminal.Is(cmd.OutOrStdout())); err != nil {
 		return err
 	}
+	if format == "" || format == "wide" {
+		var lines []string
+		for _, c := range state.Cordons {
+			lines = append(lines, c.String())
+		}
+		if err := printLines(cmd.OutOrStdout(), lines); err != nil {
+			return err
+		}
+	}
 	if format == "wide" {
 		for _, rule := range state.IdleRules {
 			note(cmd, "no device is offered by "+rule)

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -97,15 +98,21 @@ func watching(cfg config.Config, m *metrics.Metrics) inventory.Config {
 		RecoveryHold: cfg.RecoveryHold, ReprogramTimeout: cfg.ReprogramTimeout,
 		FlapLimit: cfg.FlapLimit, FlapWindow: cfg.FlapWindow,
 		HoldersInterval: holdersInterval, TombstoneGrace: cfg.TombstoneGrace,
-		Policy: devicePolicy(cfg),
+		Policy: devicePolicy(cfg, nil),
 	}
 }
 
-// devicePolicy returns the inventory's policy for the settings and the mode in cfg.
-func devicePolicy(cfg config.Config) inventory.Policy {
+// devicePolicy returns the inventory's policy for the settings and the mode in cfg, and for cordons.
+func devicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	p := inventory.Policy{
 		Mode: cfg.Mode, Families: families(cfg), AnyAFU: policyOf(cfg).AnyAFU(),
-		Exclude: cfg.Exclude, Name: policyOf(cfg).ResourceOf,
+		Exclude: make(map[string]string, len(cfg.Exclude)+len(cordons)), Name: policyOf(cfg).ResourceOf,
+	}
+	for entry := range cfg.Exclude {
+		p.Exclude[entry] = inventory.ReasonExcluded
+	}
+	for _, c := range cordons { // of an entry in both, the cordon is shown: it has a name and a reason
+		p.Exclude[c.Device] = inventory.ReasonCordoned
 	}
 	for row, severity := range cfg.Severity {
 		if p.Severity == nil {

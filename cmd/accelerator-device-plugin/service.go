@@ -21,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/backlog"
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/event"
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/internal/latest"
@@ -122,6 +123,10 @@ func (s *service) serve(ctx context.Context) (failed error) {
 			settings.ProgrammingHook = &cdi.Hook{Path: cfg.ProgrammingHook, Args: cfg.ProgrammingHookArgs}
 		}
 	}
+	book, err := cordon.Open(cfg.StateDir, log)
+	if err != nil {
+		return fmt.Errorf("--state-dir: %w", err)
+	}
 	client, err := s.apiServer()
 	if err != nil {
 		return err
@@ -177,6 +182,8 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	}
 
 	watched := watching(cfg, s.metrics)
+	cordoned := book.Changed()
+	watched.Policy = devicePolicy(cfg, book.List())
 	if s.timing != nil {
 		s.timing(&watched, &settings)
 	}
@@ -195,15 +202,16 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	inForce := latest.New(cfg)
 	shown := &stateSource{
 		started: time.Now(), inForce: inForce, settings: latest.New(control.Settings{Restart: []string{}}),
-		inventory: node.inventory, holders: shareHolders(ctx, source), changes: latest.NewSignal(),
+		inventory: node.inventory, cordons: book, holders: shareHolders(ctx, source), changes: latest.NewSignal(),
 	}
 
 	task("watcher", node.watch)
 	task("inventory", node.inventory.Run)
 	task("server", srv.Run)
 	task("holders", source.confirm)
+	task("cordons", book.Run)
 	if client != nil && cfg.Events {
-		events := recorder.New(recorder.Config{Node: cfg.NodeName, Client: client, Count: s.metrics.APIEvent}, log)
+		events := recorder.New(recorder.Config{Node: cfg.NodeName, Client: client, Cordon: book.Of, Count: s.metrics.APIEvent}, log)
 		task("events", events.Run)
 		task("events", func(ctx context.Context) error { return events.Follow(ctx, node.inventory, source.ask) })
 	}
@@ -215,7 +223,10 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	if cfg.Socket != "" {
 		task("socket", shown.follow)
 		task("socket", func(ctx context.Context) error {
-			return control.Run(ctx, s.cfg.Socket, control.Answers{State: shown.state, Changed: shown.changes.Next}, log)
+			c := cordons{book, node.inventory}
+			return control.Run(ctx, s.cfg.Socket, control.Answers{
+				State: shown.state, Changed: shown.changes.Next, Cordon: c.add, Uncordon: c.remove,
+			}, log)
 		})
 	}
 
@@ -226,15 +237,18 @@ func (s *service) serve(ctx context.Context) (failed error) {
 			return tasks.Wait()
 		case asked := <-modes:
 			if change(asked) {
-				node.inventory.Use(devicePolicy(cfg))
+				node.inventory.Use(devicePolicy(cfg, book.List()))
 			}
+		case <-cordoned:
+			cordoned = book.Changed()
+			node.inventory.Use(devicePolicy(cfg, book.List()))
 		case <-s.toggles:
 			s.toggle()
 		case <-s.hangups:
 			message, taken := "hangup received", s.reloadPolicy(&cfg)
 			if taken {
 				owned.add(cfg.Resources)
-				node.inventory.Use(devicePolicy(cfg))
+				node.inventory.Use(devicePolicy(cfg, book.List()))
 			} else {
 				message = "hangup received, settings unchanged"
 			}

@@ -22,6 +22,7 @@ type stateSource struct {
 	inForce   *latest.Value[config.Config]
 	settings  *latest.Value[control.Settings]
 	inventory *inventory.Inventory
+	cordons   *cordon.Book
 	holders   *sharedHolders
 	changes   latest.Signal // raised by follow
 }
@@ -33,6 +34,7 @@ func (s *stateSource) list(ctx context.Context) (view.List, error) {
 	known, err := s.holders.latest(ctx)
 	return view.List{
 		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: known.held.lookup(), Given: known.gave,
+		Cordons: s.cordons.List(),
 	}, err
 }
 
@@ -75,6 +77,7 @@ func (s *stateSource) follow(ctx context.Context) error {
 		_, devices := s.inventory.Latest()
 		_, policy := s.inForce.Load()
 		_, settings := s.settings.Load()
+		cordons := s.cordons.Changed()
 		s.changes.Raise() // after the loads: for a change before them, too
 		select {
 		case <-ctx.Done():
@@ -82,6 +85,7 @@ func (s *stateSource) follow(ctx context.Context) error {
 		case <-devices:
 		case <-policy:
 		case <-settings:
+		case <-cordons:
 		}
 	}
 }

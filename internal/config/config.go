@@ -38,6 +38,7 @@ type Config struct {
 	PodResourcesSocket string
 	HTTPAddress        string // host:port, or "" for off
 	Socket             string // the daemon's own, for its commands; "": off
+	StateDir           string // holds the cordons; "": there are none
 
 	ResyncInterval   time.Duration
 	HealthInterval   time.Duration
@@ -124,6 +125,8 @@ func settings(c *Config) *pflag.FlagSet {
 		"where /metrics, /healthz, /readyz and /devices are served; empty: nowhere")
 	fs.Var(of(&c.Socket, "/run/accelerator-device-plugin/daemon.sock", optional(socketPath)), "socket",
 		"socket of the daemon, at which devices and watch ask it; only root may; empty: none")
+	fs.Var(of(&c.StateDir, "/var/lib/accelerator-device-plugin", optional(path)), "state-dir",
+		"directory of what survives a restart: the cordons; empty: no device can be cordoned")
 	fs.Var(of(&c.ResyncInterval, time.Minute, duration(leastInterval)), "resync-interval",
 		"time between two listings of all cards, with a full reading of each")
 	fs.Var(of(&c.HealthInterval, 5*time.Second, duration(leastInterval)), "health-interval",

@@ -69,7 +69,7 @@ func TestEverySettingThreeWays(t *testing.T) {
 	want := config.Config{
 		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
 		AllocationPolicy: "spread", CDIDir: "/f", ProgrammingHook: "/h", ProgrammingHookArgs: []string{"--store=/s", "--timeout", "80s"}, NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
-		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80", Socket: "/s",
+		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80", Socket: "/s", StateDir: "/v",
 		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
 		ReprogramTimeout: 5 * time.Second, FlapLimit: 0, FlapWindow: 6 * time.Second, LogLevel: "debug", LogFormat: "console",
 	}
@@ -93,6 +93,7 @@ func TestEverySettingThreeWays(t *testing.T) {
 		{"pod-resources-socket", "ACCELERATOR_POD_RESOURCES_SOCKET", "podResourcesSocket", "/e"},
 		{"http-address", "ACCELERATOR_HTTP_ADDRESS", "httpAddress", "[::1]:80"},
 		{"socket", "ACCELERATOR_SOCKET", "socket", "/s"},
+		{"state-dir", "ACCELERATOR_STATE_DIR", "stateDir", "/v"},
 		{"resync-interval", "ACCELERATOR_RESYNC_INTERVAL", "resyncInterval", "50ms"},
 		{"health-interval", "ACCELERATOR_HEALTH_INTERVAL", "healthInterval", "2s"},
 		{"recovery-hold", "ACCELERATOR_RECOVERY_HOLD", "recoveryHold", "0s"},
@@ -166,7 +167,7 @@ func TestEdges(t *testing.T) {
 		yaml      string
 		adjust    func(*config.Config) // from the defaults
 	}{
-		{"empty flags", []string{"--cdi-dir=", "--node-name=", "--kubeconfig=", "--http-address=", "--socket="}, nil, "", func(c *config.Config) { c.HTTPAddress, c.Socket = "", "" }},
+		{"empty flags", []string{"--cdi-dir=", "--node-name=", "--kubeconfig=", "--http-address=", "--socket=", "--state-dir="}, nil, "", func(c *config.Config) { c.HTTPAddress, c.Socket, c.StateDir = "", "", "" }},
 		{"empty variables", nil, map[string]string{"ACCELERATOR_CDI_DIR": "", "ACCELERATOR_NODE_NAME": "", "ACCELERATOR_KUBECONFIG": ""}, "", func(*config.Config) {}},
 		{"empty words in the file", nil, nil, "cdiDir: ''\nnodeName: \"\"\nkubeconfig: ''\n", func(*config.Config) {}},
 		{"empty flag over the file", []string{"--cdi-dir="}, nil, "cdiDir: /c\n", func(*config.Config) {}},

@@ -69,6 +69,9 @@ func (b *Book) List() []Cordon {
 	return all
 }
 
+// Of returns the cordon of the device with this id, or of its card, or nil.
+func (b *Book) Of(id string) *Cordon { return Of(b.List(), id) }
+
 // Changed returns a channel that is closed when the result of a later List is stale.
 func (b *Book) Changed() <-chan struct{} {
 	_, stale := b.cordons.Load()

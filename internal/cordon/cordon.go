@@ -40,6 +40,17 @@ func (c Cordon) String() string {
 	return text + ": " + c.Why
 }
 
+// Of returns the cordon of the device with this id, or of its card, or nil.
+func Of(all []Cordon, id string) *Cordon {
+	card, _, isPort := strings.Cut(id, "-p")
+	for i, c := range all {
+		if c.Device == id || c.Device == card || !isPort && c.Device == id+"-p0" {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
 // ended reports whether the cordon has expired.
 func (c Cordon) ended(now time.Time) bool { return !c.Until.IsZero() && !now.Before(c.Until) }
 

@@ -70,6 +70,7 @@ type news struct {
 	reason  Reason
 	was, is state
 	at      time.Time
+	cordon  string // the words about it in a message; "": it is not known
 }
 
 // forPods reports whether each pod that holds the device gets an Event, too.
@@ -111,7 +112,13 @@ func (f *following) news(s inventory.Snapshot, changed time.Time) []news {
 			is.found = !complete
 		}
 		for _, reason := range reasons(was, is) {
-			all = append(all, news{reason, was, is, changed})
+			n := news{reason: reason, was: was, is: is, at: changed}
+			if reason == DeviceCordoned && f.cfg.Cordon != nil {
+				if c := f.cfg.Cordon(c.ID); c != nil { // it may have ended since
+					n.cordon = ": " + c.String()
+				}
+			}
+			all = append(all, n)
 		}
 		if is.kind != absent {
 			f.devices[c.ID] = is

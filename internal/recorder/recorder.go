@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -14,6 +15,8 @@ import (
 type Config struct {
 	Node   string // name of the node
 	Client *apiserver.Client
+	// Cordon returns the cordon of a device, or nil. nil: there are none.
+	Cordon func(device string) *cordon.Cordon
 	// Count is called for each Event that was written ([Sent]), given up ([Failed])
 	// or left out ([Dropped]). It must be safe for concurrent use.
 	Count func(result string)

@@ -114,6 +114,11 @@ func TestReasons(t *testing.T) {
 			[]string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased"}},
 		{"another name", [][]string{{}, {"moving"}, {"replaced-in-use"}, {}}, []string{"DeviceMoving"}},
 		{"taken out", [][]string{{}, {"excluded"}, {"recovering=excluded"}, {}}, []string{"DeviceExcluded", "DeviceRecovered"}},
+		{"cordoned", [][]string{{}, {"cordoned"}, {"cordoned", "excluded"}, {"excluded"}, {}},
+			[]string{"DeviceCordoned", "DeviceExcluded", "DeviceRecovered"}},
+		{"cordoned from the start", [][]string{{"cordoned"}, {}}, []string{"DeviceRecovered"}},
+		{"broken, cordoned, mended", [][]string{{"port-ap6"}, {"cordoned", "port-ap6"}, {"cordoned", "recovering=port-ap6"}, {"cordoned"}, {}},
+			[]string{"DeviceUnhealthy+ x2", "DeviceCordoned", "DeviceRecovered"}},
 		{"taken out, then broken", [][]string{{"excluded"}, {"port-ap6"}}, []string{"DeviceUnhealthy+"}},
 		{"taken out, broken", [][]string{{"port-ap6"}, {"excluded", "port-ap6"}, {"excluded"}}, []string{"DeviceUnhealthy+ x2", "DeviceExcluded"}},
 	} {

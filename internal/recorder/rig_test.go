@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/recorder"
 	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
@@ -91,6 +92,7 @@ type rig struct {
 	end      func() // ends Run and Follow, and waits for them
 
 	mu       sync.Mutex
+	cordons  []cordon.Cordon // set before they are shown
 	held     map[string][]inventory.Holding
 	asking   error
 	slow     time.Duration // that an answer takes
@@ -132,7 +134,8 @@ func (r *rig) run() {
 		r.t.Fatal(err)
 	}
 	r.recorder = recorder.New(recorder.Config{
-		Node: node, Client: client, Count: func(result string) { r.locked(func() { r.results[result]++ }) },
+		Node: node, Client: client, Cordon: func(device string) *cordon.Cordon { return cordon.Of(r.cordons, device) },
+		Count: func(result string) { r.locked(func() { r.results[result]++ }) },
 	}, zap.New(core))
 	end := r.task("Run", r.recorder.Run)
 	unfollow := r.task("Follow", func(ctx context.Context) error { return r.recorder.Follow(ctx, r.shelf, r.holders) })

@@ -16,7 +16,8 @@ const (
 	well               // healthy; well, degraded and unhealthy are in the order of [inventory.Health]
 	degraded
 	unhealthy
-	excluded // by the administrator
+	excluded // by the administrator's settings
+	cordoned // by the administrator's command
 	moving   // to be offered as another resource, when it is free
 	removed  // listed, because its holder is not known
 	removedInUse
@@ -44,6 +45,12 @@ func kindOf(d *inventory.Device, was kind) kind {
 	if d == nil {
 		return absent
 	}
+	// only reports whether all reasons are among these, present or over.
+	only := func(names ...string) bool {
+		return len(d.Reasons) > 0 && !slices.ContainsFunc(d.Reasons, func(reason string) bool {
+			return !slices.Contains(names, strings.TrimPrefix(reason, recovering))
+		})
+	}
 	has := func(reason string) bool { return slices.Contains(d.Reasons, reason) }
 	switch {
 	case has(inventory.ReasonRemovedInUse):
@@ -54,9 +61,9 @@ func kindOf(d *inventory.Device, was kind) kind {
 		return replacedInUse
 	case has(inventory.ReasonReplacedInUse), has(inventory.ReasonMoving):
 		return moving
-	case len(d.Reasons) > 0 && !slices.ContainsFunc(d.Reasons, func(reason string) bool {
-		return strings.TrimPrefix(reason, recovering) != inventory.ReasonExcluded
-	}):
+	case has(inventory.ReasonCordoned) && only(inventory.ReasonCordoned, inventory.ReasonExcluded):
+		return cordoned
+	case only(inventory.ReasonExcluded):
 		return excluded
 	}
 	return well + kind(d.Health)
@@ -72,7 +79,8 @@ const (
 	DeviceUnhealthy     Reason = "DeviceUnhealthy"     // Warning, pods
 	DeviceDegraded      Reason = "DeviceDegraded"      // Warning
 	DeviceRecovered     Reason = "DeviceRecovered"     // pods, where it was unhealthy
-	DeviceExcluded      Reason = "DeviceExcluded"      // by the administrator
+	DeviceExcluded      Reason = "DeviceExcluded"      // by the administrator's settings
+	DeviceCordoned      Reason = "DeviceCordoned"      // by the administrator's command
 	DeviceMoving        Reason = "DeviceMoving"        // to be offered as another resource
 	DeviceRemoved       Reason = "DeviceRemoved"       // Warning, while its holder is not known
 	DeviceRemovedInUse  Reason = "DeviceRemovedInUse"  // Warning, pods
@@ -97,7 +105,7 @@ func reasons(was, is state) []Reason {
 	}
 	switch {
 	case is.kind == absent:
-	case judged && is.kind < was.kind && was.kind <= excluded && is.kind != unhealthy:
+	case judged && is.kind < was.kind && was.kind <= cordoned && is.kind != unhealthy:
 		all = append(all, DeviceRecovered)
 	case is.kind == degraded && (was.kind < is.kind || worse(was, is)):
 		all = append(all, DeviceDegraded)
@@ -105,7 +113,7 @@ func reasons(was, is state) []Reason {
 		all = append(all, DeviceUnhealthy)
 	case !judged && is.kind != was.kind && (was.kind != absent || is.kind == removedInUse):
 		all = append(all, map[kind]Reason{
-			excluded: DeviceExcluded, moving: DeviceMoving, removed: DeviceRemoved,
+			excluded: DeviceExcluded, cordoned: DeviceCordoned, moving: DeviceMoving, removed: DeviceRemoved,
 			removedInUse: DeviceRemovedInUse, replacedInUse: DeviceReplacedInUse,
 		}[is.kind])
 	}

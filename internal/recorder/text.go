@@ -24,6 +24,7 @@ var texts = map[Reason]struct{ node, pod string }{
 		"{device} of container {containers} is {health} again since {since}{after}.",
 	},
 	DeviceExcluded: {node: "{device} was taken out by the administrator at {since}: it is given to no container."},
+	DeviceCordoned: {node: "{device} is out of service since {since}{cordon}. It is given to {nobody}. {holders}"},
 	DeviceMoving:   {node: "{device} is to be offered as something else since {since}: that waits until nobody holds it."},
 	DeviceRemoved:  {node: "{device} was removed from the node at {since}. {holders}"},
 	DeviceRemovedInUse: {
@@ -98,7 +99,7 @@ func (n news) fill(text string, by pods, known bool) string {
 		nobody, holders = "no container", "No container holds it."
 	}
 	return strings.NewReplacer("{device}", name, "{health}", health, "{since}", since, "{after}", after,
-		"{nobody}", nobody, "{holders}", holders, "{containers}", strings.Join(containers, ", ")).Replace(text)
+		"{nobody}", nobody, "{holders}", holders, "{cordon}", n.cordon, "{containers}", strings.Join(containers, ", ")).Replace(text)
 }
 
 // warning reports whether the Event is a Warning.

@@ -4,7 +4,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
@@ -72,6 +76,30 @@ func TestGivenToNoOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The message has who cordoned the device, and why, unless the cordon has ended meanwhile.
+func TestCordoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		since := time.Date(2000, 1, 1, 0, 0, 0, 0, time.Local)
+		r.cordons = []cordon.Cordon{{Device: "3b:00.0", By: "alice", Why: "{holders} fan", Since: since, Until: since.Add(time.Hour)}}
+		r.shows(device("3b:00.0"), device("5e:00.0"))
+		r.shows(device("3b:00.0", "cordoned"), device("5e:00.0", "cordoned"))
+		want := []string{
+			"FPGA device 3b:00.0 (b-com.com/accelerator) is out of service since 2000-01-01T00:00:30Z: 3b:00.0 cordoned by alice" +
+				" since 2000-01-01 00:00 until 01:00: {holders} fan. It is given to no container. No container holds it.",
+			"FPGA device 5e:00.0 (b-com.com/accelerator) is out of service since 2000-01-01T00:00:30Z." +
+				" It is given to no container. No container holds it.",
+		}
+		var got []string
+		for _, e := range r.Events() {
+			got = append(got, e.Message)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("messages (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // When another device is in the place of a released one, the message has its health.

@@ -64,7 +64,7 @@ func (l List) row(d *inventory.Device) Row {
 		AFUID: d.AFUID, InterfaceID: d.InterfaceID,
 		DeviceNodes: []string{}, Parent: d.Parent, Holder: []string{}, HolderKnown: l.Holders != nil,
 		NodeNumbers: append([]string{}, d.NodeNumbers...), ParentNodes: append([]string{}, d.ParentNodes...),
-		Cordon: l.cordonOf(d.ID),
+		Cordon: cordon.Of(l.Cordons, d.ID),
 	}
 	r.PCIVendor, r.PCIDevice = vendorAndDevice(d.PCIID)
 	for _, name := range d.Nodes {
@@ -76,17 +76,6 @@ func (l List) row(d *inventory.Device) Row {
 		r.Held = &held
 	}
 	return r
-}
-
-// cordonOf returns the cordon of a device, or of its card, or nil.
-func (l List) cordonOf(id string) *cordon.Cordon {
-	card, _, isPort := strings.Cut(id, "-p")
-	for i, c := range l.Cordons {
-		if c.Device == id || c.Device == card || !isPort && c.Device == id+"-p0" {
-			return &l.Cordons[i]
-		}
-	}
-	return nil
 }
 
 // vendorAndDevice returns the first two of the four numbers of a PCI id.

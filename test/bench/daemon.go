@@ -58,7 +58,7 @@ func launch(ctx context.Context, binary string, cards int, more ...string) (*dae
 		return nil, errors.Join(err, d.end())
 	}
 	d.process = exec.CommandContext(ctx, binary, append([]string{"--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev,
-		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--pod-resources-socket", pods, "--http-address", "", "--socket", "", "--recovery-hold", "0s", "--flap-limit", "0", "--log-level", "error"}, more...)...)
+		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--pod-resources-socket", pods, "--http-address", "", "--socket", "", "--state-dir", "", "--recovery-hold", "0s", "--flap-limit", "0", "--log-level", "error"}, more...)...)
 	d.process.Stderr = os.Stderr
 	d.begin = time.Now()
 	if err := d.process.Start(); err != nil {

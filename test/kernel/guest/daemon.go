@@ -29,7 +29,7 @@ const (
 // settings are the daemon's, before those of the story: the default intervals would
 // make the stories long.
 var settings = []string{
-	"--kubelet-dir=" + kubeletDir, "--pod-resources-socket=" + podsSocket, "--http-address=" + address, "--socket=",
+	"--kubelet-dir=" + kubeletDir, "--pod-resources-socket=" + podsSocket, "--http-address=" + address, "--socket=", "--state-dir=",
 	"--log-level=debug", "--health-interval=100ms", "--recovery-hold=300ms", "--reprogram-timeout=1s", "--flap-limit=0",
 }
 

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/internal/view"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+func newCordon() *cobra.Command {
+	loader := newLoader()
+	var by, why string
+	var during time.Duration
+	cmd := &cobra.Command{
+		Use:   "cordon DEVICE... --why TEXT",
+		Short: "Take cards or ports of this node out of service, at once",
+		Long: `Takes cards or ports out of service: no new pod gets them. Pods that hold one go
+on with it. DEVICE is a card, such as 3b:00.0 or 0001:3b:00.0, with all its ports,
+or one port of it, 3b:00.0-p0 to 3b:00.0-p3. It may be absent: the cordon holds
+for the card that comes.
+
+A cordon lasts until it is uncordoned or, with --for, ends by itself. It survives
+restarts and upgrades of the daemon. To cordon a device again renews why, by and
+--for. It asks the daemon at its --socket, which only root may.`,
+		Example: `  accelerator-device-plugin cordon 3b:00.0 --why "replace the fan"
+  accelerator-device-plugin cordon 3b:00.0-p1 5e:00.0 --why "link errors, ticket 4711" --for 2h
+  kubectl -n kube-system exec POD -- accelerator-device-plugin cordon 3b:00.0 --why "replace the fan" --by alice`,
+		Args: deviceArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(why) == "" {
+				return errors.New("--why: found none, want the reason: it is what the next person on call reads")
+			}
+			if during < 0 {
+				return fmt.Errorf("--for: found %s, want a duration such as 2h", during)
+			}
+			socket, err := daemonSocket(cmd, loader)
+			if err != nil {
+				return err
+			}
+			daemon := control.Dial(socket)
+			made, err := daemon.Cordon(cmd.Context(), args, cmp.Or(by, userName()), why, during)
+			if err != nil {
+				return asFailure(err)
+			}
+			return asFailure(printCordons(cmd, daemon, made, ""))
+		},
+	}
+	addSocket(cmd, loader)
+	cmd.Flags().StringVar(&why, "why", "", "the reason, in a line: it is what the next person on call reads")
+	cmd.Flags().DurationVar(&during, "for", 0, "end of the cordon, from now, such as 2h (default: none)")
+	addBy(cmd, &by)
+	return cmd
+}
+
+func newUncordon() *cobra.Command {
+	loader := newLoader()
+	var by string
+	cmd := &cobra.Command{
+		Use:   "uncordon DEVICE...",
+		Short: "Put cards or ports of this node back into service, at once",
+		Long: `Ends the cordons of cards or ports. DEVICE is what was cordoned: a card, or one
+port. A device that is well is offered again at once. It asks the daemon at its
+--socket, which only root may.`,
+		Example: `  accelerator-device-plugin uncordon 3b:00.0
+  kubectl -n kube-system exec POD -- accelerator-device-plugin uncordon 3b:00.0 --by alice`,
+		Args: deviceArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			socket, err := daemonSocket(cmd, loader)
+			if err != nil {
+				return err
+			}
+			daemon := control.Dial(socket)
+			ended, err := daemon.Uncordon(cmd.Context(), args, cmp.Or(by, userName()))
+			if err != nil {
+				return asFailure(err)
+			}
+			return asFailure(printCordons(cmd, daemon, ended, "ended: "))
+		},
+	}
+	addSocket(cmd, loader)
+	addBy(cmd, &by)
+	return cmd
+}
+
+// deviceArgs accepts entries for devices.
+func deviceArgs(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("found no DEVICE, want the PCI address of a card, such as 3b:00.0, or of one port of it, such as 3b:00.0-p1")
+	}
+	for _, arg := range args {
+		if _, err := sysfs.ParseDevice(arg); err != nil {
+			return fmt.Errorf("DEVICE: found %q, %w", arg, err)
+		}
+	}
+	return nil
+}
+
+// addSocket adds the flags that find the daemon's socket.
+func addSocket(cmd *cobra.Command, loader *config.Loader) {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	loader.AddFlags(all)
+	all.VisitAll(func(f *pflag.Flag) {
+		if askFlags[f.Name] {
+			cmd.Flags().AddFlag(f)
+		}
+	})
+}
+
+func addBy(cmd *cobra.Command, by *string) {
+	cmd.Flags().StringVar(by, "by", "", "who does this; to be given in a pod, where each user is root (default: the user's name, before sudo)")
+}
+
+// userName returns the name of the user who started this program, before sudo.
+func userName() string {
+	if name := os.Getenv("SUDO_USER"); name != "" {
+		return name
+	}
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "uid " + strconv.Itoa(os.Getuid())
+}
+
+// printCordons prints cordons with the devices that each one is about.
+func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.Cordon, prefix string) error {
+	state, err := daemon.State(cmd.Context())
+	if err != nil {
+		return err
+	}
+	var lines []string
+	for _, c := range cordons {
+		lines = append(lines, prefix+c.String())
+		known := false
+		for _, r := range state.Devices {
+			if cordon.Of([]cordon.Cordon{c}, r.ID) != nil {
+				known = true
+				lines = append(lines, "  "+r.ID+" is "+inService(r)+", "+holdersText(r))
+			}
+		}
+		if !known && prefix == "" {
+			lines = append(lines, "  no device of this node has this address now: the cordon holds for the card that comes")
+		}
+	}
+	return printLines(cmd.OutOrStdout(), lines)
+}
+
+// inService returns whether a device is in service, or what its health is.
+func inService(r view.Row) string {
+	if r.Cordon != nil {
+		return "out of service"
+	}
+	return strings.TrimSpace(r.Health + " " + strings.Join(r.Reasons, ","))
+}
+
+// holdersText returns who holds a device.
+func holdersText(r view.Row) string {
+	switch {
+	case len(r.Holder) > 0:
+		return "held by " + strings.Join(r.Holder, ", ") + ", which goes on"
+	case !r.HolderKnown:
+		return "who holds it is not known"
+	case r.Held != nil && *r.Held:
+		return "given to a container that the kubelet does not name yet"
+	}
+	return "free"
+}
+
+// printLines prints lines with texts of others.
+func printLines(w io.Writer, lines []string) error {
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(w, terminal.Escape(line)); err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+	}
+	return nil
+}
+
+// cordons answers the commands cordon and uncordon.
+type cordons struct {
+	book      *cordon.Book
+	inventory *inventory.Inventory
+}
+
+func (c cordons) add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]cordon.Cordon, error) {
+	made, err := c.book.Add(ctx, devices, by, why, during)
+	c.published(ctx)
+	return made, err
+}
+
+func (c cordons) remove(ctx context.Context, devices []string, by string) ([]cordon.Cordon, error) {
+	ended, err := c.book.Remove(ctx, devices, by)
+	c.published(ctx)
+	return ended, err
+}
+
+// published blocks until the published devices are those of the cordons in force, so that the
+// answer is true, or for a second.
+func (c cordons) published(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for {
+		snapshot, stale := c.inventory.Latest()
+		all := c.book.List()
+		if !slices.ContainsFunc(snapshot.Devices, func(d *inventory.Device) bool {
+			gone := slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).Tombstone })
+			return !gone && slices.Contains(d.Reasons, inventory.ReasonCordoned) != (cordon.Of(all, d.ID) != nil)
+		}) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-stale:
+		}
+	}
+}
