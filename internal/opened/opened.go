@@ -2,6 +2,7 @@ package opened
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,14 +124,14 @@ func (p Proc) look(pid int, devices []sysfs.DeviceNumber) (Process, error) {
 	for _, tid := range tids {
 		// Each thread has a directory here, though only processes are listed.
 		thread := filepath.Join(p.Root, strconv.Itoa(tid))
-		if _, fdErr := numbersOf(thread+"/fd", seen); err == nil {
-			err = fdErr
-		}
+		_, threadErr := numbersOf(thread+"/fd", seen)
 		if !mapped { // a first thread that has ended has no memory
 			n, mapErr := numbersOf(thread+"/map_files", seen)
-			if mapped = n > 0; err == nil {
-				err = mapErr
-			}
+			mapped, threadErr = n > 0, cmp.Or(threadErr, mapErr)
+		}
+		// The links of a thread that has just ended can be EACCES.
+		if _, ended := os.Lstat(thread); !errors.Is(ended, fs.ErrNotExist) {
+			err = cmp.Or(err, threadErr)
 		}
 	}
 	for _, d := range devices {

@@ -49,6 +49,7 @@ var holders = map[string]func(path string) error{
 	// Only a thread with a table of its own has the file.
 	"thread": func(path string) error {
 		opened := make(chan error)
+		runtime.LockOSThread() // the main thread is not to be the other one
 		go func() {
 			runtime.LockOSThread()
 			err := syscall.Unshare(syscall.CLONE_FILES)
@@ -255,6 +256,12 @@ func fake(t *testing.T, links map[string]string) (root string) {
 }
 
 func TestFakeProc(t *testing.T) {
+	block := filepath.Join(t.TempDir(), "block")
+	if os.Geteuid() == 0 {
+		if err := syscall.Mknod(block, syscall.S_IFBLK|0o600, 1<<8|3); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, test := range []struct {
 		name  string
 		links map[string]string
@@ -264,6 +271,7 @@ func TestFakeProc(t *testing.T) {
 		{"nothing", nil, nil, ""},
 		{"open", map[string]string{"fd/3": "/dev/null"}, []sysfs.DeviceNumber{null}, ""},
 		{"mapped", map[string]string{"map_files/1000-2000": "/dev/null"}, []sysfs.DeviceNumber{null}, ""},
+		{"a block device of this number", map[string]string{"fd/3": block}, nil, ""},
 		{"closed meanwhile", map[string]string{"fd/3": "gone", "fd/4": "/dev/null"}, []sysfs.DeviceNumber{null}, ""},
 		{"one cannot be looked at", map[string]string{"fd/3": "3", "fd/4": "/dev/null"}, []sysfs.DeviceNumber{null},
 			"7/fd/3: too many levels of symbolic links"},
