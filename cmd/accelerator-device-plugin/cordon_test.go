@@ -84,7 +84,7 @@ func TestCordon(t *testing.T) {
   3b:00.0-p1 is out of service, free
 `, 0, "cordon", "3b:00.0", "--why", "dust", "--by", "bob", "--for", "500ms")
 	d.await("over by itself", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	d.awaitLine("device.uncordoned", "3b:00.0", "by:bob", "reason:expired")
+	d.awaitLine("device.uncordoned", "3b:00.0", "why:dust", "reason:expired")
 
 	if _, code := d.ask("cordon", "5e:00.0", "--why", "x", "--by", "carol"); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -37,7 +37,7 @@ type daemon struct {
 	node    *simnode.Node
 	kubelet *simkubelet.Kubelet
 	pods    *simkubelet.PodResources
-	again   func() (config.Config, []string, error)
+	loader  *config.Loader
 	timing  func(*inventory.Config, *server.Config)
 	hangups chan os.Signal
 	logs    *observer.ObservedLogs
@@ -68,8 +68,8 @@ func prepareDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 	if adjust != nil {
 		adjust(&cfg)
 	}
-	d := &daemon{t: t, cfg: cfg, node: node, hangups: make(chan os.Signal)}
-	d.again = func() (config.Config, []string, error) { return d.cfg, nil, nil }
+	d := &daemon{t: t, cfg: cfg, node: node, hangups: make(chan os.Signal), loader: newLoader()}
+	d.loader.Config = cfg
 	d.timing = func(i *inventory.Config, _ *server.Config) { i.HoldersInterval = 50 * time.Millisecond }
 	d.startKubelet()
 	t.Cleanup(func() { d.kubelet.Stop() })
@@ -96,7 +96,7 @@ func (d *daemon) run() {
 	ended := make(chan error, 1)
 	s := &service{
 		cfg: d.cfg, log: zap.New(core), metrics: metrics.New(buildVersion()), timing: d.timing,
-		hangups: d.hangups, reload: func() (config.Config, []string, error) { return d.again() },
+		hangups: d.hangups, loader: d.loader,
 	}
 	go func() { ended <- s.serve(ctx) }()
 	var once bool

@@ -191,8 +191,9 @@ func TestHangupReadsTheFileAgain(t *testing.T) {
 	if err := loader.Load(os.LookupEnv); err != nil {
 		t.Fatal(err)
 	}
-	d := startDaemon(t, func(c *config.Config) { c.Exclude, c.Severity = loader.Config.Exclude, loader.Config.Severity })
-	d.again = loader.Again
+	d := prepareDaemon(t, func(c *config.Config) { c.Exclude, c.Severity = loader.Config.Exclude, loader.Config.Severity })
+	d.loader = loader
+	d.run()
 	d.do(d.node.Plug(cardA))
 	d.await("port 1 excluded", health{"3b:00.0": true, "3b:00.0-p1": false})
 

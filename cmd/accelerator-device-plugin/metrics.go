@@ -12,9 +12,9 @@ import (
 )
 
 // stateOf returns the functions that the gauges are read from.
-func stateOf(mode func() string, inv *inventory.Inventory, srv *server.Server) metrics.State {
+func stateOf(mode, config func() string, inv *inventory.Inventory, srv *server.Server) metrics.State {
 	return metrics.State{
-		Mode: mode,
+		Mode: mode, Config: config,
 		Devices: func() (uint64, []metrics.Device) {
 			snapshot, _ := inv.Latest()
 			all := make([]metrics.Device, len(snapshot.Devices))

@@ -69,7 +69,7 @@ func TestHangupInTheModeOfTheAnnotation(t *testing.T) {
 	c.awaitOffers("af", bothCards["af"])
 	const lab = "example.com/lab"
 	hangup := func(rules ...offer.Rule) {
-		c.cfg.Resources = rules
+		c.loader.Config.Resources = rules
 		c.hangups <- syscall.SIGHUP
 	}
 	hangup(offer.Rule{Resource: lab, Match: offer.Match{PCIAddress: "5e:00.0"}})

@@ -67,7 +67,7 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	}
 	s := &service{
 		cfg: cfg, log: log.Logger, metrics: counts, hangups: hangups, toggles: toggles, toggle: log.toggle,
-		reload: loader.Again,
+		loader: loader,
 	}
 	return s.live(cmd.Context(), log)
 }
@@ -78,10 +78,8 @@ type service struct {
 	log     *zap.Logger
 	metrics *metrics.Metrics
 
+	loader  *config.Loader   // that has loaded cfg; nil: there are no files
 	hangups <-chan os.Signal // SIGHUP; nil: there is none
-	// reload reads the settings again. It returns them, and the keys of changed settings that
-	// need a restart. Without hangups: not used.
-	reload func() (config.Config, []string, error)
 
 	toggles <-chan os.Signal // SIGUSR1; nil: there is none
 	toggle  func()           // of Debug. Without toggles: not used
@@ -107,7 +105,7 @@ func (s *service) live(ctx context.Context, log *daemonLog) error {
 // serve opens the parts of the daemon, starts their tasks and makes new policies until ctx
 // ends or a task fails.
 func (s *service) serve(ctx context.Context) (failed error) {
-	cfg, log := s.cfg, s.log // cfg changes with the mode and with each SIGHUP
+	cfg, log := s.cfg, s.log // cfg changes with the mode and with the files
 	defer backlog.FlushOnPanic(log)
 	settings := server.Defaults()
 	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
@@ -197,11 +195,12 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		return fail(err)
 	}
 	srv := server.New(settings, node.inventory, log)
-	s.metrics.Follow(stateOf(func() string { return mode.Load().(string) }, node.inventory, srv))
+	live := openSettings(s.loader, cfg, log, s.metrics)
+	s.metrics.Follow(stateOf(func() string { return mode.Load().(string) }, live.hash, node.inventory, srv))
 
 	inForce := latest.New(cfg)
 	shown := &stateSource{
-		started: time.Now(), inForce: inForce, settings: latest.New(control.Settings{Restart: []string{}}),
+		started: time.Now(), inForce: inForce, settings: live.state,
 		inventory: node.inventory, cordons: book, holders: shareHolders(ctx, source), changes: latest.NewSignal(),
 	}
 
@@ -210,6 +209,10 @@ func (s *service) serve(ctx context.Context) (failed error) {
 	task("server", srv.Run)
 	task("holders", source.confirm)
 	task("cordons", book.Run)
+	changed := make(chan config.Files)
+	if live.loader.Follows() {
+		task("settings", func(ctx context.Context) error { return live.follow(ctx, changed) })
+	}
 	if client != nil && cfg.Events {
 		events := recorder.New(recorder.Config{Node: cfg.NodeName, Client: client, Cordon: book.Of, Count: s.metrics.APIEvent}, log)
 		task("events", events.Run)
@@ -239,20 +242,23 @@ func (s *service) serve(ctx context.Context) (failed error) {
 			if change(asked) {
 				node.inventory.Use(devicePolicy(cfg, book.List()))
 			}
+		case files := <-changed:
+			if live.changed(&cfg, files) {
+				owned.add(cfg.Resources)
+				node.inventory.Use(devicePolicy(cfg, book.List()))
+			}
 		case <-cordoned:
 			cordoned = book.Changed()
 			node.inventory.Use(devicePolicy(cfg, book.List()))
 		case <-s.toggles:
 			s.toggle()
 		case <-s.hangups:
-			message, taken := "hangup received", s.reloadPolicy(&cfg)
-			if taken {
+			message := "hangup received, settings unchanged"
+			if live.take(&cfg, live.loader.Read()) {
+				message = "hangup received"
 				owned.add(cfg.Resources)
 				node.inventory.Use(devicePolicy(cfg, book.List()))
-			} else {
-				message = "hangup received, settings unchanged"
 			}
-			s.metrics.ConfigReload(taken)
 			log.Info(message, event.Reloaded, event.Devices(slices.Sorted(maps.Keys(cfg.Exclude))))
 			node.inventory.Hint(inventory.Hint{Source: "sighup", At: time.Now()})
 			srv.Reregister()
@@ -273,19 +279,4 @@ func (s *service) apiServer() (*apiserver.Client, error) {
 		return nil, fmt.Errorf("--node-name %s: %w", s.cfg.NodeName, err)
 	}
 	return client, nil
-}
-
-// reloadPolicy reads the settings again and copies those to cfg that need no restart. If they
-// are not valid, it logs that, leaves cfg as it is and returns false.
-func (s *service) reloadPolicy(cfg *config.Config) bool {
-	next, restart, err := s.reload()
-	if err != nil {
-		s.log.Error("configuration refused, the old one stays", event.ConfigRefused, event.Err(err))
-		return false
-	}
-	for _, flag := range restart {
-		s.log.Warn("changed setting needs a restart", event.ConfigNotice, event.Flag(flag))
-	}
-	cfg.Exclude, cfg.Severity, cfg.Resources = next.Exclude, next.Severity, next.Resources
-	return true
 }

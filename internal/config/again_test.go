@@ -83,7 +83,7 @@ func TestAgain(t *testing.T) {
 			l := start(t, noVariables, append(test.flags, "--config", path)...)
 			first := l.Config
 			rewrite(t, path, test.after)
-			got, others, err := l.Again()
+			got, others, err := l.Again(l.Read())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +126,7 @@ func TestAgainResources(t *testing.T) {
 				t.Fatalf("resources at first (-want +got):\n%s", diff)
 			}
 			rewrite(t, path, test.after)
-			got, others, err := l.Again()
+			got, others, err := l.Again(l.Read())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +156,7 @@ func TestAgainRefused(t *testing.T) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
-		}, "config file: read "},
+		}, "want a regular file"},
 		{"no YAML", func(t *testing.T, path string) { rewrite(t, path, "exclude: [\n") }, "not YAML"},
 		{"bad address", func(t *testing.T, path string) { rewrite(t, path, "exclude:\n- 3b:00.0\n- x\n") }, `config.yaml:3: exclude: found "x"`},
 		{"bad rule", func(t *testing.T, path string) {
@@ -171,7 +171,7 @@ func TestAgainRefused(t *testing.T) {
 			first := l.Config
 			test.spoil(t, path)
 			for range 2 {
-				got, others, err := l.Again()
+				got, others, err := l.Again(l.Read())
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Fatalf("error %v, want %q in it", err, test.want)
 				}
@@ -186,7 +186,7 @@ func TestAgainRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			rewrite(t, path, "exclude: [3b:00.0]\n")
-			if got, _, err := l.Again(); err != nil || !cmp.Equal(first, got) {
+			if got, _, err := l.Again(l.Read()); err != nil || !cmp.Equal(first, got) {
 				t.Errorf("mended: error %v, config (-want +got):\n%s", err, cmp.Diff(first, got))
 			}
 		})
@@ -204,14 +204,14 @@ func TestAgainFileGone(t *testing.T) {
 	path := write(t, "")
 	l := start(t, noVariables, "--config="+path)
 	remove(t, path)
-	if _, _, err := l.Again(); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := l.Again(l.Read()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want %v", err, fs.ErrNotExist)
 	}
 }
 
 func TestAgainWithoutFile(t *testing.T) {
 	l := start(t, noVariables, "--flap-limit=9")
-	got, others, err := l.Again()
+	got, others, err := l.Again(l.Read())
 	if diff := cmp.Diff(l.Config, got); err != nil || others != nil || diff != "" {
 		t.Errorf("others %q, error %v, config (-want +got):\n%s", others, err, diff)
 	}
@@ -226,7 +226,7 @@ func TestAgainVariables(t *testing.T) {
 	rewrite(t, path, "flapLimit: 4\nrecoveryHold: 9s\nflapWindow: 9s\nexclude: [3b:00.0]\n")
 	want := l.Config
 	want.FlapLimit, want.Exclude = 4, map[string]bool{"3b:00.0": true}
-	got, others, err := l.Again()
+	got, others, err := l.Again(l.Read())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestAgainRelativePath(t *testing.T) {
 	path := write(t, "")
 	l := start(t, noVariables, "--config="+path, "--sysfs-root=sys", "--dev-root=./dev/", "--kubeconfig=kube")
 	t.Chdir("/")
-	got, others, err := l.Again()
+	got, others, err := l.Again(l.Read())
 	if diff := cmp.Diff(l.Config, got); err != nil || others != nil || diff != "" {
 		t.Errorf("others %q, error %v, config (-want +got):\n%s", others, err, diff)
 	}

@@ -62,7 +62,12 @@ type Config struct {
 	// mode does; the first that matches counts. nil: none. It is read-only.
 	Resources []offer.Rule
 
-	File string // the YAML file, or ""
+	File      string // the YAML file, or ""
+	Overrides string // the YAML file whose settings come above those of File, or ""
+
+	// NodesUnused reports that the overrides have entries for nodes, which have no effect because
+	// there is no NodeName.
+	NodesUnused bool
 }
 
 // How bad a reason makes a device, for [Config.Severity].
@@ -78,8 +83,11 @@ func Defaults() (c Config) {
 	return c
 }
 
-// configFlag is the flag without a key: a file cannot name another file.
-const configFlag = "config"
+// The flags without a key: a file cannot name another file.
+const (
+	configFlag    = "config"
+	overridesFlag = "overrides"
+)
 
 // settings sets c to the defaults, and returns the table of all settings: one flag for each, which
 // sets the field of c.
@@ -146,6 +154,9 @@ func settings(c *Config) *pflag.FlagSet {
 	fs.Var(of(&c.LogFormat, "json", oneOf("json", "console")), "log-format", "json, or console for people")
 	fs.Var(of(&c.File, "", path), configFlag,
 		"YAML file with the same settings (resyncInterval: 60s), and with exclude, health.severity and resources")
+	fs.Var(of(&c.Overrides, "", path), overridesFlag,
+		"YAML file with exclude, health.severity and resources that are added to those of config, also for single nodes; "+
+			"it may be missing")
 	for _, name := range []string{"node-annotation", "events"} {
 		fs.Lookup(name).NoOptDefVal = "true" // of the flag without a value
 	}

@@ -8,8 +8,10 @@
 //
 // Three keys are in the file only, because they are not single values: exclude, the devices
 // that the administrator has taken out; health.severity, how bad a reason makes a device; and
-// resources, rules for names of resources. A running daemon takes them over when the file is
-// read again ([Loader.Again]); every other setting needs a restart.
+// resources, rules for names of resources. A second file, the overrides, has these three only,
+// for all nodes and for single ones, and comes above the first one. A running daemon takes them
+// over when the files have changed ([Loader.Read], [Loader.Again]); every other setting needs a
+// restart. Files are of bounded size, and so are their values and errors.
 //
 // The package owns no state: [New] returns a [Loader] whose [Config] is filled by Load and not
 // changed afterwards. Then several goroutines may read it. Nothing else in the program reads

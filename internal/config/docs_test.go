@@ -57,10 +57,10 @@ func TestDocumentedFiles(t *testing.T) {
 			}
 		},
 	}
-	if len(examples) != len(adjust) {
-		t.Fatalf("%d examples, want %d", len(examples), len(adjust))
+	if len(examples) != len(adjust)+1 {
+		t.Fatalf("%d examples, want %d", len(examples), len(adjust)+1)
 	}
-	for i, rest := range examples {
+	for i, rest := range examples[:len(adjust)] {
 		example, _, _ := strings.Cut(rest, "```\n")
 		got, err := load(t, nil, nil, example)
 		if err != nil {
@@ -72,5 +72,16 @@ func TestDocumentedFiles(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("example %d: config (-want +got):\n%s", i+1, diff)
 		}
+	}
+	example, _, _ := strings.Cut(examples[len(adjust)], "```\n")
+	l := overridden(t, "worker-3", "", example)
+	if err := l.Load(noVariables); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]bool{"5e:00.0": true, "3b:00.0": true}, l.Config.Exclude); diff != "" {
+		t.Errorf("example of overrides: exclude (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"power-throttled": "ignored"}, l.Config.Severity); diff != "" {
+		t.Errorf("example of overrides: severity (-want +got):\n%s", diff)
 	}
 }

@@ -1,12 +1,10 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,29 +20,53 @@ import (
 // value goes through the check of its flag; and the library's errors name Go types, while these
 // errors name the allowed values.
 //
-// Reading goes on after an error, so that an administrator gets all of them at once.
+// Reading goes on after an error, so that an administrator gets all of them at once, up to
+// mostErrors.
 type file struct {
-	name string
-	errs []error
+	name    string
+	vocab   Vocabulary
+	errs    []error
+	omitted int // errors after the first mostErrors
+	values  int // that were read
 }
 
-// readFile reads c.File into c. Settings that are changed in set keep their values; their values in
-// the file are checked, too.
-func (c *Config) readFile(set *pflag.FlagSet, v Vocabulary) error {
-	root, err := document(c.File)
+// Aliases let a short file have many values, and each may have an error.
+const (
+	mostErrors = 20
+	mostText   = 2000 // bytes of an error
+	mostValues = 100_000
+)
+
+// policy has the settings that can change while the daemon runs.
+type policy struct {
+	exclude   map[string]bool
+	severity  map[string]string
+	resources []offer.Rule
+}
+
+// policy returns the keys of p.
+func (f *file) policy(p *policy) fields {
+	return fields{
+		"exclude": func(where string, n *yaml.Node) { p.exclude = f.exclude(where, n) },
+		"health": func(where string, n *yaml.Node) {
+			f.mapping(where, n, fields{"severity": func(where string, n *yaml.Node) {
+				p.severity = f.severity(where, n, f.vocab.Rows)
+			}})
+		},
+		"resources": func(where string, n *yaml.Node) { p.resources = f.resources(where, n, f.vocab.Families) },
+	}
+}
+
+// readConfig reads the configuration file into c. Settings that are changed in set keep their
+// values; their values in the file are checked, too.
+func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) error {
+	root, err := from.document()
 	if err != nil || isNull(root) {
 		return err
 	}
-	f := &file{name: c.File}
-	known := fields{
-		"exclude": func(where string, n *yaml.Node) { c.Exclude = f.exclude(where, n) },
-		"health": func(where string, n *yaml.Node) {
-			f.mapping(where, n, fields{"severity": func(where string, n *yaml.Node) {
-				c.Severity = f.severity(where, n, v.Rows)
-			}})
-		},
-		"resources": func(where string, n *yaml.Node) { c.Resources = f.resources(where, n, v.Families) },
-	}
+	f := &file{name: from.path, vocab: v}
+	var p policy
+	known := f.policy(&p)
 	unused := settings(new(Config))
 	set.VisitAll(func(flag *pflag.Flag) {
 		to := flag.Value
@@ -61,7 +83,79 @@ func (c *Config) readFile(set *pflag.FlagSet, v Vocabulary) error {
 		}
 	})
 	delete(known, configFlag)
+	delete(known, overridesFlag)
 	f.mapping("", root, known)
+	c.Exclude, c.Severity, c.Resources = p.exclude, p.severity, p.resources
+	return f.err()
+}
+
+// readOverrides reads the overrides into c, those of the named node last. It checks those of
+// other nodes, too.
+func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
+	root, err := from.document()
+	if err != nil || isNull(root) {
+		return err
+	}
+	f := &file{name: from.path, vocab: v}
+	var all, own policy
+	known := f.policy(&all)
+	known["nodes"] = func(where string, n *yaml.Node) {
+		if n.Kind != yaml.MappingNode && !isNull(n) {
+			f.refuse(n, where, "a mapping from names of nodes")
+			return
+		}
+		c.NodesUnused = node == "" && len(n.Content) > 0
+		f.entries(where, n, func(path string, key, value *yaml.Node) {
+			if _, err := nodeName.parse(key.Value); err != nil {
+				f.errorf(key, "%s: found %q, %v", where, key.Value, err)
+				return
+			}
+			to := new(policy)
+			if key.Value == node {
+				to = &own
+			}
+			f.mapping(path, value, f.policy(to))
+		})
+	}
+	f.mapping("", root, known)
+	c.override(all)
+	c.override(own)
+	return f.err()
+}
+
+// override puts p above the settings of c. It makes new maps and a new list.
+func (c *Config) override(p policy) {
+	if p.exclude != nil {
+		c.Exclude = union(c.Exclude, p.exclude)
+	}
+	if p.severity != nil {
+		c.Severity = union(c.Severity, p.severity)
+	}
+	if p.resources == nil {
+		return
+	}
+	rules := slices.Clone(p.resources)
+	for _, below := range c.Resources { // a rule with the same match would never be used
+		if !slices.ContainsFunc(p.resources, func(r offer.Rule) bool { return r.Match == below.Match }) {
+			rules = append(rules, below)
+		}
+	}
+	c.Resources = rules
+}
+
+// union returns the entries of both maps; those of over win.
+func union[V any](under, over map[string]V) map[string]V {
+	all := make(map[string]V, len(under)+len(over))
+	maps.Copy(all, under)
+	maps.Copy(all, over)
+	return all
+}
+
+// err returns all errors, or nil.
+func (f *file) err() error {
+	if f.omitted > 0 {
+		return errors.Join(append(f.errs, fmt.Errorf("%s: and %d more errors", f.name, f.omitted))...)
+	}
 	return errors.Join(f.errs...)
 }
 
@@ -169,21 +263,20 @@ func (f *file) rule(where string, n *yaml.Node, families []string) (rule offer.R
 }
 
 // document returns the root of the one YAML document of a file.
-func document(name string) (*yaml.Node, error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("config file: %w", err)
+func (t contents) document() (*yaml.Node, error) {
+	if t.err != nil {
+		return nil, t.err
 	}
 	root := new(yaml.Node)
-	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
+	for decoder := yaml.NewDecoder(strings.NewReader(t.text)); ; {
 		var document yaml.Node
 		switch err := decoder.Decode(&document); {
 		case errors.Is(err, io.EOF):
 			return root, nil
 		case err != nil:
-			return nil, fmt.Errorf("%s: not YAML: %w", name, err)
+			return nil, fmt.Errorf("%s: not YAML: %w", t.path, err)
 		case root.Line > 0:
-			return nil, fmt.Errorf("%s:%d: found a second YAML document, want one", name, document.Line)
+			return nil, fmt.Errorf("%s:%d: found a second YAML document, want one", t.path, document.Line)
 		}
 		root = document.Content[0]
 	}
@@ -191,7 +284,14 @@ func document(name string) (*yaml.Node, error) {
 
 // errorf adds an error about the line of n. It begins with the path of n, which is "" for the root.
 func (f *file) errorf(n *yaml.Node, format string, args ...any) {
+	if len(f.errs) == mostErrors {
+		f.omitted++
+		return
+	}
 	text := strings.TrimPrefix(fmt.Sprintf(format, args...), ": ")
+	if len(text) > mostText { // a value may be as long as the file
+		text = strings.ToValidUTF8(text[:mostText], "") + "…"
+	}
 	f.errs = append(f.errs, fmt.Errorf("%s:%d: %s", f.name, n.Line, text))
 }
 
@@ -221,6 +321,9 @@ func (f *file) list(where string, n *yaml.Node, want string, take func(*yaml.Nod
 		return
 	}
 	for _, item := range n.Content {
+		if f.tooMany(item) {
+			return
+		}
 		take(resolve(item, item.Line))
 	}
 }
@@ -250,27 +353,49 @@ func (f *file) mapping(where string, n *yaml.Node, known fields, required ...str
 		f.refuse(n, where, "a mapping with "+want)
 		return
 	}
-	lines := make(map[string]int) // by key
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		read, ok := known[key.Value]
-		switch path := strings.TrimPrefix(where+"."+key.Value, "."); {
-		case key.Kind != yaml.ScalarNode: // the value of an alias would be its name, not its anchor's value
-			f.refuse(key, where, "a word as a key")
-		case !ok:
+	lines := f.entries(where, n, func(path string, key, value *yaml.Node) {
+		if read, ok := known[key.Value]; ok {
+			read(path, value)
+		} else {
 			f.errorf(key, "%s: found the key %q, want one of %s", where, key.Value, known.allowed(key.Value))
-		case lines[key.Value] > 0:
-			f.errorf(key, "%s: found twice, first on line %d, want it once", path, lines[key.Value])
-		default:
-			read(path, resolve(n.Content[i+1], key.Line))
 		}
-		lines[key.Value] = key.Line
-	}
+	})
 	for _, key := range required {
 		if lines[key] == 0 {
 			f.errorf(n, "%s: found no key %q, want %s", where, key, want)
 		}
 	}
+}
+
+// entries calls take for each entry of a mapping, with the path of its key, and the value with
+// the line of its key. It returns the lines of the keys.
+func (f *file) entries(where string, n *yaml.Node, take func(path string, key, value *yaml.Node)) map[string]int {
+	lines := make(map[string]int)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if f.tooMany(key) {
+			break
+		}
+		switch path := strings.TrimPrefix(where+"."+key.Value, "."); {
+		case key.Kind != yaml.ScalarNode: // the value of an alias would be its name, not its anchor's value
+			f.refuse(key, where, "a word as a key")
+		case lines[key.Value] > 0:
+			f.errorf(key, "%s: found twice, first on line %d, want it once", path, lines[key.Value])
+		default:
+			take(path, key, resolve(n.Content[i+1], key.Line))
+		}
+		lines[key.Value] = key.Line
+	}
+	return lines
+}
+
+// tooMany counts a value, and reports whether the file has more than mostValues.
+func (f *file) tooMany(n *yaml.Node) bool {
+	f.values++
+	if f.values == mostValues+1 {
+		f.errorf(n, "found more than %d values, each use of an alias counted, want fewer", mostValues)
+	}
+	return f.values > mostValues
 }
 
 // resolve returns the target of an alias, or the node itself, with this line number. The target cannot

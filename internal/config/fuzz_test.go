@@ -87,7 +87,7 @@ func FuzzFile(f *testing.F) {
 			t.Errorf("accepted: %+v", c)
 		}
 		checkRules(t, c.Resources)
-		again, others, err := l.Again()
+		again, others, err := l.Again(l.Read())
 		if diff := cmp.Diff(c, again); err != nil || others != nil || diff != "" {
 			t.Errorf("again: others %q, error %v, config (-first +again):\n%s", others, err, diff)
 		}

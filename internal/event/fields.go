@@ -51,6 +51,7 @@ var (
 	flag        = Field{"flag", Text, "", "a setting, as its flag is called, without dashes"}
 	gone        = Field{"gone", List, "", "those of `devices` that are no longer on the list"}
 	grace       = Field{"grace_ms", Decimal, milliseconds, "`--tombstone-grace`"}
+	hash        = Field{"hash", Text, "", "first 12 hex digits of the SHA-256 of the file of `--config` followed by that of `--overrides`; missing: there is neither"}
 	health      = Field{"health", Text, "", "`healthy`, `degraded` or `unhealthy`"}
 	holders     = Field{"holders", List, "", "who holds a device: `NAMESPACE/POD/CONTAINER`"}
 	interfaceID = Field{"interface", Text, "", "id of the interface that a region offers, 32 hex digits"}
@@ -105,6 +106,7 @@ func Family(name string) zap.Field      { return family.text(name) }
 func Flag(s string) zap.Field           { return flag.text(s) }
 func Gone(ids []string) zap.Field       { return gone.list(ids) }
 func Grace(d time.Duration) zap.Field   { return grace.duration(d) }
+func Hash(s string) zap.Field           { return hash.text(s) }
 func Health(s string) zap.Field         { return health.text(s) }
 func Holders(names []string) zap.Field  { return holders.list(names) }
 func Interface(id string) zap.Field     { return interfaceID.text(id) }

@@ -17,6 +17,7 @@ var (
 	DaemonRecovered = name("daemon.recovered")
 	ConfigNotice    = name("config.notice")
 	Reloaded        = name("daemon.reload")
+	ConfigApplied   = name("config.applied")
 	ConfigRefused   = name("config.refused")
 	ModeChanged     = name("mode.changed")
 

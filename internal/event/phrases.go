@@ -22,6 +22,7 @@ var phrases = map[string]string{
 	DaemonRecovered.String: "daemon has descriptors and memory again | after {lasted_ms}",
 	Reloaded.String:        "SIGHUP: settings read[; excluded: {devices}] | {message}",
 	ModeChanged.String:     "the node asks for another mode: {change}",
+	ConfigApplied.String:   "settings in force[: {hash}][; excluded: {devices}]",
 	ConfigRefused.String:   "settings refused, the old ones stay: {error}",
 	ConfigNotice.String:    "{message}[: --{flag}][: {devices}][: {reason}] | mode {mode} | node {node}",
 
@@ -34,7 +35,7 @@ var phrases = map[string]string{
 	DeviceReturned.String:    "is back[, held by {holders}] | was away for {lasted_ms}",
 	DeviceReleased.String:    "released: {reason} | listed as unhealthy for {lasted_ms}",
 	DeviceCordoned.String:    "cordoned by {by}[ until {until}]: {why} | {reason}",
-	DeviceUncordoned.String:  "uncordoned, {reason}[ by {by}] | cordoned because: {why}",
+	DeviceUncordoned.String:  "uncordoned[ by {by}]: {reason} | it was: {why}",
 	CordonUnavailable.String: "{message}: {error}",
 	HoldersUnknown.String:    "holders of devices are not known: {error} | removed devices stay listed for {grace_ms}",
 	HoldersKnown.String:      "holders of devices are known again",

@@ -36,9 +36,10 @@ func daemon() []row {
 			"after SIGHUP: `exclude`, `health` and `resources` of the YAML file were read again; cards are read and resources registered again; devices: the excluded ones",
 			nil, may(devices)},
 		{ModeChanged, levels(info), "the node's annotation has another mode: devices move to their resources of that mode", must(before, after), nil},
-		{ConfigRefused, levels(severe), "after SIGHUP: the YAML file cannot be read or is not valid; the old settings stay", must(trouble), nil},
+		{ConfigApplied, levels(info), "the files of `--config` and `--overrides` are in force: at the start, and each time that they have changed; devices: the excluded ones", nil, may(hash, devices)},
+		{ConfigRefused, levels(severe), "a file of settings has changed, or SIGHUP came, and it cannot be read or is not valid; the old settings stay", must(trouble), nil},
 		{ConfigNotice, levels(warn),
-			"a setting has no effect in this mode; a changed setting needs a restart; an excluded address has no device; the node's annotation is not a mode, or is not known at the start, so the mode is as set; the API server has no such node",
+			"a setting has no effect in this mode; a changed setting needs a restart; overrides of nodes have no effect without `--node-name`; an excluded address has no device; the node's annotation is not a mode, or is not known at the start, so the mode is as set; the API server has no such node",
 			nil, may(flag, mode, devices, node, reason)},
 	}
 }
@@ -63,8 +64,8 @@ func ofDevices() []row {
 			"a device that left is off the list; or a device that was to be offered as another resource is offered there now", must(device, reason, lasted), may(pci, resource)},
 		{DeviceCordoned, levels(info), "it is out of service: a [cordon](service.md) was added or renewed; device: the card or port; reason: `command`, or `file`: by another daemon of this node, or before this start",
 			must(device, by, why, reason), may(until)},
-		{DeviceUncordoned, levels(info), "its cordon has ended; by: who ended it; reason: `command`, `expired`, or `file`: by another daemon of this node; then, by: who had cordoned it",
-			must(device, by, why, reason), may(until)},
+		{DeviceUncordoned, levels(info), "its cordon has ended; reason: `command`, `expired`, or `file`: by another daemon of this node; by: who gave the command; why: it was cordoned",
+			must(device, why, reason), may(by, until)},
 		{CordonUnavailable, levels(warn.when("at the start: no cordon can be kept"), severe.when("else; those in force stay")),
 			"`--state-dir` or its `cordons.json` cannot be used; logged once for each error", must(trouble), nil},
 		{HoldersUnknown, levels(warn), "the pod-resources API does not answer: a removed device stays listed for `--tombstone-grace`", must(trouble, grace), nil},

@@ -18,8 +18,8 @@ type Metrics struct {
 	state      atomic.Pointer[State]
 
 	// Of the state, which [Metrics.Collect] reads at the time of a scrape.
-	modeInfo, devices, deviceHealth, deviceReason, deviceInfo, tombstones now
-	streams, resourceReady, snapshotVersion                               now
+	modeInfo, configInfo, devices, deviceHealth, deviceReason, deviceInfo, tombstones now
+	streams, resourceReady, snapshotVersion                                           now
 
 	transitions     *prometheus.CounterVec
 	identityChanges *prometheus.CounterVec
@@ -69,6 +69,10 @@ func New(version string) *Metrics {
 	m.gauges("accelerator_build_info", "Always 1; the labels say which version runs.", "version", "goversion").
 		WithLabelValues(version, runtime.Version()).Set(1)
 	m.modeInfo = m.now("accelerator_mode_info", "Always 1; the label says which mode runs.", "mode")
+	m.configInfo = m.now("accelerator_config_info",
+		"Always 1; the label is the hash of the files of settings in force: "+
+			"the first 12 hex digits of the SHA-256 of the file of --config followed by that of --overrides; \"\": no files.",
+		"hash")
 
 	m.devices = m.now("accelerator_devices",
 		"Devices by the resource that they are offered as, and by health; resource \"\": offered as nothing.",
@@ -155,7 +159,8 @@ func New(version string) *Metrics {
 		"Requests to the API server that failed and are made again; "+
 			"Events that it refuses for good count in accelerator_api_events_total.").WithLabelValues()
 	m.configReloads = m.counters("accelerator_config_reloads_total",
-		"Hangup signals after which the settings were read again, by result: ok or refused.", "result")
+		"Times that the files of settings were taken over or refused, after a hangup signal or because they changed, "+
+			"by result: ok or refused.", "result")
 	m.logDropped = m.counters("accelerator_log_dropped_total",
 		"Lines of the log that were dropped because its reader had stalled or they could not be written, by level.",
 		"level")

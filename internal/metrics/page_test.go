@@ -162,6 +162,7 @@ func TestAnotherMode(t *testing.T) {
 	mode, devices := "single", []metrics.Device{port0}
 	m.Follow(metrics.State{
 		Mode:      func() string { return mode },
+		Config:    func() string { return "" },
 		Devices:   func() (uint64, []metrics.Device) { return 42, devices },
 		Resources: func() []metrics.Resource { return nil },
 	})

@@ -12,6 +12,8 @@ import (
 type State struct {
 	// Mode returns the present mode.
 	Mode func() string
+	// Config returns the hash of the files of settings in force; "": there are none.
+	Config func() string
 	// Devices returns the newest list of devices and its version, which is 0 before the first
 	// list.
 	Devices func() (version uint64, devices []Device)
@@ -59,6 +61,7 @@ func (m *Metrics) collectState(s *State, to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(gauge.Desc, prometheus.GaugeValue, value, labels...)
 	}
 	show(m.modeInfo, 1, s.Mode())
+	show(m.configInfo, 1, s.Config())
 	// A resource without devices is shown with 0 until it is retired.
 	byHealth, byTombstone := make(map[string]map[string]int), make(map[[2]string]int)
 	for _, r := range s.Resources() {

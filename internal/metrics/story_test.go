@@ -31,6 +31,7 @@ var (
 func stateOf(resources []metrics.Resource, devices ...metrics.Device) metrics.State {
 	return metrics.State{
 		Mode:      func() string { return "single" },
+		Config:    func() string { return "1f3a9c2b77aa" },
 		Devices:   func() (uint64, []metrics.Device) { return 42, devices },
 		Resources: func() []metrics.Resource { return resources },
 	}

@@ -438,6 +438,7 @@ config: {resourceNamespace: example.com, httpAddress: ":9480", recoveryHold: 10s
 nodeAnnotation: true
 events: true
 kubelet: {rootDir: /a, devicePluginDir: /b}
+stateDir: /c
 simulatedNode: /a
 programming: {enabled: true, hostDir: /a, store: /b, seLinuxType: spc_t}
 serviceAccount: {annotations: {a: b}}

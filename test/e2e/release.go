@@ -54,7 +54,7 @@ func (s *scene) helm(command string, args ...string) (string, error) {
 func (s *scene) settings(values ...string) []string {
 	args := []string{s.chart(), "--wait", "--timeout", "1m"}
 	values = append([]string{
-		"simulatedNode=" + simulated, "config.resourceName=" + s.resource, "config.recoveryHold=1s", "minReadySeconds=0",
+		"simulatedNode=" + simulated, "stateDir=" + state, "config.resourceName=" + s.resource, "config.recoveryHold=1s", "minReadySeconds=0",
 	}, values...)
 	for _, value := range values {
 		args = append(args, "--set", value)

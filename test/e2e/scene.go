@@ -101,6 +101,7 @@ func (s *scene) try(tell func()) (err error) {
 // emptyNode makes a simulated node without cards.
 func (s *scene) emptyNode() {
 	s.check(os.RemoveAll(simulated))
+	s.check(os.RemoveAll(state))
 	s.check(os.MkdirAll(simulated, 0o755))
 	var err error
 	s.node, err = simnode.New(simulated)
@@ -110,6 +111,9 @@ func (s *scene) emptyNode() {
 
 // simulated is the directory of the simulated node.
 const simulated = cluster.Root + "/node"
+
+// state is the daemon's directory for its state.
+const state = cluster.Root + "/state"
 
 // step says what comes next, and how long what came before has taken.
 func (s *scene) step(format string, args ...any) {

@@ -44,6 +44,8 @@ var stories = []story{
 	{"credentials", credentials},
 	{"logs", readLogs},
 	{"pool", pool},
+	{"settings", settingsInService},
+	{"cordon", cordon},
 }
 
 // The cards of all stories are of one kind; their ids are 01:00.0 and so on.

@@ -52,7 +52,7 @@ func (s *scene) noPlugins() {
 // values returns the values with which a plugin serves the simulated node under the story's resource.
 func (s *scene) values() map[string]any {
 	return map[string]any{
-		"simulatedNode": simulated, "minReadySeconds": 0,
+		"simulatedNode": simulated, "stateDir": state, "minReadySeconds": 0,
 		"config": map[string]any{"mode": "single", "resourceName": s.resource, "recoveryHold": "1s"},
 	}
 }

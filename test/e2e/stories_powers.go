@@ -37,10 +37,11 @@ func powers(s *scene) {
 		s.check(err)
 		same(s, name+" namespace of its own", theirs != mine, own)
 	}
-	s.step("it may write to its sockets' directory and to nothing else of the host")
+	s.step("it may write to the directories of its sockets and of its state, and to nothing else of the host")
 	want := map[string]string{
 		"/": "ro", "/host/dev": "ro", "/host/sys": "ro", "/var/lib/kubelet/pod-resources": "ro", "/etc/accelerator-device-plugin": "ro",
-		"/var/lib/kubelet/device-plugins": "rw",
+		"/etc/accelerator-device-plugin-overrides": "ro",
+		"/var/lib/kubelet/device-plugins":          "rw", "/run/accelerator-device-plugin": "rw", state: "rw",
 	}
 	same(s, "mounts", s.mounts(slices.Collect(maps.Keys(want))...), want)
 	s.step("a card is plugged: heard, by inotify and not by the next scan")

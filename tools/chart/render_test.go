@@ -143,7 +143,11 @@ func writable(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 			t.Errorf("mount over %s: the runtime cannot start the container", m.MountPath)
 		}
 	}
-	want := []string{"device-plugins"}
+	want := []string{"run"}
+	if slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "state" }) {
+		want = append(want, "state")
+	}
+	want = append(want, "device-plugins")
 	for _, v := range pod.Volumes {
 		if mounted[v.Name] == (v.Name == "programming") { // that is the init container's
 			t.Errorf("volume %s: mounted by the daemon: %t", v.Name, mounted[v.Name])
@@ -193,6 +197,7 @@ func TestDaemonTakesConfig(t *testing.T) {
 		got := daemon(t, manifests)
 		want := config.Defaults()
 		want.File, want.DevRoot, want.HostDevRoot, want.HTTPAddress = got.File, "/host/dev", "/dev", ":9480"
+		want.Overrides, want.NodeName, want.NodeAnnotation = got.Overrides, "worker-3", false
 		switch filepath.Base(t.Name()) {
 		case "pool":
 			want.Mode, want.AccelNbUnits, want.ResourceName = "pool", 8, "example.com/unit"
@@ -203,9 +208,9 @@ func TestDaemonTakesConfig(t *testing.T) {
 			want.ProgrammingHook = "/opt/fpga/bin/accelerator-fpga"
 			want.ProgrammingHookArgs = []string{"--store=/srv/fpga", "--sysfs-root=/var/lib/simulated/sys", "--dev-root=/var/lib/simulated/dev", "--timeout=60s"}
 		case "events":
-			want.NodeName, want.NodeAnnotation, want.Events = "worker-3", false, true
+			want.Events = true
 		case "everything":
-			want.NodeName, want.Events = "worker-3", true
+			want.NodeAnnotation, want.Events = true, true
 			want.Mode, want.CDIDir, want.HTTPAddress, want.FlapLimit, want.ResyncInterval = "af", "/var/run/cdi", ":8080", 0, 30e9
 			want.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true, "10:00.0": true}
 			want.Severity = map[string]string{"port-mmio-timeout": "fatal", "power-throttled=1": "ignored"}
@@ -239,12 +244,39 @@ func daemon(t *testing.T, manifests string) config.Config {
 		t.Errorf("config at %q", at)
 	}
 	environment["ACCELERATOR_CONFIG"] = file
+	overrides(t, all, environment["ACCELERATOR_OVERRIDES"])
 	loader := newLoader()
 	err := loader.Load(func(name string) (string, bool) { v, ok := environment[name]; return v, ok })
 	if err != nil {
 		t.Fatal(err)
 	}
 	return loader.Config
+}
+
+// overrides checks that the file is in a directory with a ConfigMap that may be missing and is not
+// Helm's.
+func overrides(t *testing.T, all []runtime.Object, file string) {
+	ds := only[*appsv1.DaemonSet](t, all)
+	pod := ds.Spec.Template.Spec
+	want := corev1.VolumeMount{Name: "overrides", MountPath: filepath.Dir(file), ReadOnly: true}
+	for _, got := range pod.Containers[0].VolumeMounts {
+		if diff := cmp.Diff(want, got); got.Name == want.Name && diff != "" {
+			t.Errorf("mount of the overrides %s (-want +got):\n%s", file, diff)
+		}
+	}
+	for _, v := range pod.Volumes {
+		if v.Name != "overrides" {
+			continue
+		}
+		if m := v.ConfigMap; m == nil || m.Optional == nil || !*m.Optional || m.Name != ds.Name+"-overrides" {
+			t.Errorf("volume of the overrides: %+v", v)
+		}
+	}
+	for _, o := range all {
+		if m, ok := o.(*corev1.ConfigMap); ok && m.Name == ds.Name+"-overrides" {
+			t.Error("the overrides are Helm's")
+		}
+	}
 }
 
 // newLoader returns a loader that knows one of the daemon's families.
@@ -259,14 +291,14 @@ func newLoader() *config.Loader {
 
 // A path may have what means something to YAML.
 func TestOddPaths(t *testing.T) {
-	const values = "simulatedNode: '/a,b}'\nkubelet: {rootDir: '/c,d}', devicePluginDir: '/e,f}'}\nconfig: {cdiDir: '/g,h}'}\n"
+	const values = "simulatedNode: '/a,b}'\nkubelet: {rootDir: '/c,d}', devicePluginDir: '/e,f}'}\nconfig: {cdiDir: '/g,h}'}\nstateDir: '/i,j}'\n"
 	var got []string
 	for _, v := range only[*appsv1.DaemonSet](t, objects(t, plugin.rendered(t, values))).Spec.Template.Spec.Volumes {
 		if v.HostPath != nil {
 			got = append(got, v.HostPath.Path)
 		}
 	}
-	want := []string{"/a,b}/dev", "/a,b}/sys", "/e,f}", "/c,d}/pod-resources", "/g,h}"}
+	want := []string{"/i,j}", "/a,b}/dev", "/a,b}/sys", "/e,f}", "/c,d}/pod-resources", "/g,h}"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("paths of the host (-want +got):\n%s", diff)
 	}

@@ -94,7 +94,7 @@ func TestSchemaHasTheDaemonsValues(t *testing.T) {
 			t.Errorf("the daemon says %q, the schema %v %q", said, s.Type, bounds)
 		}
 	}
-	optional := []string{"nodeName", "kubeconfig", "sysfsRoot", "devRoot", "kubeletDir", "podResourcesSocket"} // any text may be one, or they are the chart's
+	optional := []string{"nodeName", "kubeconfig", "sysfsRoot", "devRoot", "kubeletDir", "podResourcesSocket", "socket", "stateDir"} // any text may be one, or they are the chart's
 	for key, s := range config.Properties {
 		if s.Type == "array" || s.Type == "object" || slices.Contains(optional, key) {
 			continue
@@ -205,7 +205,7 @@ func TestRefused(t *testing.T) {
 		{"chart's own: hostDevRoot", "config: {hostDevRoot: /dev}", "config.hostDevRoot: set by the chart: it is /dev"},
 		{"chart's own: kubeletDir", "config: {kubeletDir: /x}", "config.kubeletDir: set by the chart: want kubelet.devicePluginDir"},
 		{"chart's own: podResourcesSocket", "config: {podResourcesSocket: /x}", "config.podResourcesSocket: set by the chart: want kubelet.rootDir"},
-		{"chart's own: nodeName", "config: {nodeName: a}", "config.nodeName: set by the chart: want nodeAnnotation: true"},
+		{"chart's own: nodeName", "config: {nodeName: a}", "config.nodeName: set by the chart: it is the node of the pod"},
 		{"chart's own: kubeconfig", "config: {kubeconfig: /x}", "config.kubeconfig: set by the chart"},
 		{"chart's own: nodeAnnotation", "config: {nodeAnnotation: true}", "config.nodeAnnotation: set by the chart: want nodeAnnotation"},
 		{"chart's own: events", "config: {events: true}", "config.events: set by the chart: want events: true"},

@@ -90,6 +90,7 @@ func TestEveryValueCounts(t *testing.T) {
 		"events":                       {to: `true`},
 		"kubelet.rootDir":              {to: `"/x"`},
 		"kubelet.devicePluginDir":      {to: `"/x"`},
+		"stateDir":                     {to: `""`},
 		"simulatedNode":                {to: `"/x"`},
 		"serviceAccount.create":        {to: `false`, beside: `serviceAccount.name="x"`},
 		"serviceAccount.name":          {to: `"x"`},

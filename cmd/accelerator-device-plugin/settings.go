@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/event"
+	"b-com.com/accelerator-device-plugin/internal/filewatch"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+)
+
+// liveSettings takes over the YAML files while the daemon runs. It belongs to the loop of
+// serve; any goroutine may load state.
+type liveSettings struct {
+	loader  *config.Loader
+	read    config.Files // read last, also if they were refused
+	state   *latest.Value[control.Settings]
+	log     *zap.Logger
+	metrics *metrics.Metrics
+}
+
+// openSettings returns the settings that the loader has loaded; nil: there are no files.
+func openSettings(loader *config.Loader, cfg config.Config, log *zap.Logger, m *metrics.Metrics) *liveSettings {
+	if loader == nil {
+		loader = &config.Loader{Config: cfg}
+	}
+	l := &liveSettings{loader: loader, read: loader.Files, state: latest.New(control.Settings{}), log: log, metrics: m}
+	l.applied(cfg, nil)
+	return l
+}
+
+// follow sends the files when they may have changed, until ctx ends.
+func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error {
+	paths := slices.DeleteFunc([]string{l.loader.Config.File, l.loader.Config.Overrides}, func(p string) bool { return p == "" })
+	return filewatch.Run(ctx, paths, func() {
+		select {
+		case to <- l.loader.Read():
+		case <-ctx.Done():
+		}
+	}, l.log)
+}
+
+// changed is take for files that may be those that were read last. It returns false then.
+func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
+	return !files.Equal(l.read) && l.take(cfg, files)
+}
+
+// take copies those settings of the files to cfg that need no restart. If the files are not
+// valid, it logs that, leaves cfg as it is and returns false.
+func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
+	differ := !files.Equal(l.read)
+	l.read = files
+	next, restart, err := l.loader.Again(files)
+	l.metrics.ConfigReload(err == nil)
+	if err != nil {
+		l.log.Error("configuration refused, the old one stays", event.ConfigRefused, event.Err(err))
+		l.state.Update(func(s control.Settings) control.Settings {
+			s.Refused = err.Error()
+			return s
+		})
+		return false
+	}
+	for _, flag := range restart {
+		l.log.Warn("changed setting needs a restart", event.ConfigNotice, event.Flag(flag))
+	}
+	cfg.Exclude, cfg.Severity, cfg.Resources = next.Exclude, next.Severity, next.Resources
+	if differ {
+		l.applied(next, restart)
+	}
+	return true
+}
+
+// applied records that the files read last are in force.
+func (l *liveSettings) applied(cfg config.Config, restart []string) {
+	hash := l.read.Hash()
+	l.state.Store(control.Settings{Hash: hash, Applied: time.Now(), Restart: append([]string{}, restart...)})
+	if cfg.NodesUnused {
+		l.log.Warn("overrides of nodes have no effect without this setting", event.ConfigNotice, event.Flag("node-name"))
+	}
+	if l.loader.Follows() {
+		l.log.Info("settings applied", event.ConfigApplied, event.Hash(hash), event.Devices(slices.Sorted(maps.Keys(cfg.Exclude))))
+	}
+}
+
+// hash returns the hash of the files in force.
+func (l *liveSettings) hash() string {
+	s, _ := l.state.Load()
+	return s.Hash
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// Files are the two YAML files as they were read at one time.
+type Files struct{ config, overrides contents }
+
+// contents is a YAML file as it was read. The zero value is a file that is not used.
+type contents struct {
+	path  string
+	found bool
+	text  string
+	err   error
+}
+
+// mostBytes bounds a file. A YAML document takes up to a hundred times its size in memory.
+const mostBytes = 256 << 10
+
+// Read reads the files again. Their errors are returned by [Loader.Again].
+func (l *Loader) Read() Files {
+	files := Files{read("config", l.Config.File), read("overrides", l.Config.Overrides)}
+	if errors.Is(files.overrides.err, fs.ErrNotExist) {
+		files.overrides.err = nil
+	}
+	return files
+}
+
+// Follows reports whether there are files to read again.
+func (l *Loader) Follows() bool { return l.Config.File != "" || l.Config.Overrides != "" }
+
+func read(kind, path string) (t contents) {
+	if t.path = path; path == "" {
+		return t
+	}
+	content, err := readRegular(path)
+	if t.err = err; err != nil {
+		t.err = fmt.Errorf("%s file: %w", kind, err)
+		return t
+	}
+	t.found, t.text = true, string(content)
+	return t
+}
+
+// readRegular returns the contents of a regular file. A pipe has its contents only once, and
+// could block.
+func readRegular(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: found a file of mode %s, want a regular file", path, info.Mode())
+	}
+	content, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
+	if err == nil && len(content) > mostBytes {
+		err = fmt.Errorf("%s: found more than %d bytes, want at most that", path, mostBytes)
+	}
+	return content, err
+}
+
+// Equal reports whether both have the same contents, or the same errors.
+func (f Files) Equal(other Files) bool {
+	return f.config.equal(other.config) && f.overrides.equal(other.overrides)
+}
+
+func (t contents) equal(other contents) bool {
+	if t.err != nil || other.err != nil {
+		return t.err != nil && other.err != nil && t.err.Error() == other.err.Error()
+	}
+	return t.found == other.found && t.text == other.text
+}
+
+// Hash returns the first 12 hexadecimal digits of the SHA-256 of the configuration file followed
+// by the overrides; "" if there is neither.
+func (f Files) Hash() string {
+	if !f.config.found && !f.overrides.found {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(f.config.text + f.overrides.text))
+	return hex.EncodeToString(sum[:6])
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
+)
+
+// One card of a node is taken out of service and put back, with kubectl alone.
+func cordon(s *scene) {
+	aboutNode := corev1.ObjectReference{Kind: "Node", Name: cluster.NodeName}
+	s.plug(first, second)
+	s.step("helm install with events")
+	s.install("events=true", "minReadySeconds=5")
+	s.offers(s.resource, 2, 2)
+	s.user("user")
+	s.sees("user", holder(firstID, "dfl-port.0"))
+
+	s.step("kubectl exec: cordon: the card is out at once, its pod goes on, no new pod gets one")
+	told := s.exec("cordon", firstID, secondID, "--why", "replace the fan", "--by", "alice")
+	for _, words := range []string{
+		firstID + " cordoned by alice since ", ": replace the fan\n",
+		firstID + " is out of service, held by default/user/main, which goes on", secondID + " is out of service, free",
+	} {
+		if !strings.Contains(told, words) {
+			s.failf("cordon printed no %q:\n%s", words, told)
+		}
+	}
+	s.offers(s.resource, 2, 0)
+	s.user("next")
+	s.waits("next")
+	s.stays("user", corev1.PodRunning)
+	s.cordons(firstID+" alice replace the fan", secondID+" alice replace the fan")
+
+	s.step("log and Event have by whom and why")
+	s.logged("device.cordoned", line{"device": firstID, "by": "alice", "why": "replace the fan", "reason": "command"})
+	s.told(aboutNode, "DeviceCordoned", corev1.EventTypeNormal)
+	s.eventSays("DeviceCordoned", "cordoned by alice since ", ": replace the fan.", "The pod default/user holds it")
+
+	s.step("another pod of the daemon, and helm upgrade: still out")
+	s.restartDaemon()
+	s.logged("device.cordoned", line{"device": firstID, "by": "alice", "reason": "file"})
+	s.offers(s.resource, 2, 0)
+	old := s.daemon().Name
+	seen := s.sampled(0, func() {
+		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion, "--wait", "--timeout", "1m")
+		s.check(err)
+		await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
+	})
+	if seen.Node.Less+seen.Kubelet.Less > 0 {
+		s.failf("a cordoned card could be allocated: %+v", seen)
+	}
+	s.cordons(firstID+" alice replace the fan", secondID+" alice replace the fan")
+
+	s.step("two daemons, in an upgrade: what one is told acts in both")
+	pods := s.surge()
+	s.execIn(pods[0], "uncordon", firstID, "--by", "bob")
+	for _, pod := range pods {
+		await(s, "cordons in "+pod, func() ([]string, error) { return s.cordonsIn(pod) }, []string{secondID + " alice replace the fan"})
+	}
+	s.execIn(pods[1], "cordon", firstID, "--by", "bob", "--why", "dust")
+	for _, pod := range pods {
+		await(s, "cordons in "+pod, func() ([]string, error) { return s.cordonsIn(pod) },
+			[]string{firstID + " bob dust", secondID + " alice replace the fan"})
+	}
+	_, err := s.helm("rollback", "--wait", "--timeout", "1m")
+	s.check(err)
+	s.offers(s.resource, 2, 0)
+
+	s.step("uncordon: the card that is free is back, and the pod that waits gets it")
+	s.exec("uncordon", secondID, "--by", "alice")
+	s.sees("next", holder(secondID, "dfl-port.1"))
+	s.offers(s.resource, 2, 1)
+	s.logged("device.uncordoned", line{"device": secondID, "by": "alice", "reason": "command"})
+
+	s.step("a cordon with --for ends by itself")
+	s.exec("cordon", firstID, "--by", "bob", "--why", "a minute of rest", "--for", "5s")
+	s.offers(s.resource, 2, 2)
+	s.logged("device.uncordoned", line{"device": firstID, "why": "a minute of rest", "reason": "expired"})
+	s.cordons()
+	s.told(aboutNode, "DeviceRecovered", corev1.EventTypeNormal)
+}
+
+// surge begins an upgrade that does not end, since its new pod is never ready for long enough, and
+// returns the pods of both daemons.
+func (s *scene) surge() (pods []string) {
+	_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "minReadySeconds=3600", "--set", "podLabels.surge=yes")
+	s.check(err)
+	await(s, "two daemons, ready", func() (bool, error) {
+		all, err := s.daemons()
+		pods = nil
+		for _, pod := range all {
+			if ready(pod) && pod.DeletionTimestamp == nil {
+				pods = append(pods, pod.Name)
+			}
+		}
+		return len(pods) == 2, err
+	}, true)
+	return pods
+}
+
+// execIn is exec in one of several pods of the daemon.
+func (s *scene) execIn(pod string, args ...string) string {
+	out, err := s.Run(s.ctx, "kubectl", append([]string{"--namespace", namespace, "exec", pod, "--", "accelerator-device-plugin"}, args...)...)
+	s.check(err)
+	return out
+}
+
+// cordons waits until `devices` has these cordons of devices: ID BY WHY.
+func (s *scene) cordons(want ...string) {
+	pod := s.daemon().Name
+	await(s, "cordons", func() ([]string, error) { return s.cordonsIn(pod) }, want)
+}
+
+func (s *scene) cordonsIn(pod string) (got []string, err error) {
+	var devices []struct {
+		ID      string
+		Reasons []string
+		Cordon  *struct{ By, Why string }
+	}
+	if err := json.Unmarshal([]byte(s.execIn(pod, "devices", "-o", "json")), &devices); err != nil {
+		return nil, fmt.Errorf("devices: %w", err)
+	}
+	for _, d := range devices {
+		if d.Cordon != nil && len(d.Reasons) == 1 && d.Reasons[0] == "cordoned" {
+			got = append(got, strings.Join([]string{d.ID, d.Cordon.By, d.Cordon.Why}, " "))
+		}
+	}
+	return got, nil
+}
+
+// eventSays waits for an Event of the daemon about the node that has all of these words.
+func (s *scene) eventSays(reason string, words ...string) {
+	await(s, "words of event "+reason, func() (bool, error) {
+		list, err := s.Client.CoreV1().Events("").List(s.ctx, metav1.ListOptions{
+			FieldSelector: "reason=" + reason + ",involvedObject.name=" + cluster.NodeName,
+		})
+		if err != nil {
+			return false, err
+		}
+		for _, event := range list.Items {
+			all := true
+			for _, w := range words {
+				all = all && strings.Contains(event.Message, w)
+			}
+			if all {
+				return true, nil
+			}
+		}
+		return false, nil
+	}, true)
+}
