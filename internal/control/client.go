@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,9 +27,12 @@ type Client struct {
 
 // Dial returns a client of the daemon behind the socket at path. It does not connect yet.
 func Dial(path string) *Client {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return dialWith(path, func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
-	}
+	})
+}
+
+func dialWith(path string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Client {
 	return &Client{path: path, http: http.Client{Transport: &http.Transport{
 		DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: answerWithin,
 	}}}
@@ -90,7 +92,7 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 		return err
 	}
 	defer body.Close()
-	if err := json.NewDecoder(bufio.NewReader(body)).Decode(answer); err != nil {
+	if err := json.NewDecoder(body).Decode(answer); err != nil {
 		return fmt.Errorf("%s: answer of the daemon: %w", c.path, err)
 	}
 	return nil

@@ -37,8 +37,12 @@ const (
 // Run serves the socket at path until ctx ends; then it returns nil.
 func Run(ctx context.Context, path string, answers Answers, log *zap.Logger) error {
 	log = log.Named("control")
+	return run(ctx, path, func(ctx context.Context) (net.Listener, error) { return listen(ctx, path, log) }, answers, log)
+}
+
+func run(ctx context.Context, path string, listen func(context.Context) (net.Listener, error), answers Answers, log *zap.Logger) error {
 	return httpd.Keep(ctx, httpd.Address{
-		Listen:  func(ctx context.Context) (net.Listener, error) { return listen(ctx, path, log) },
+		Listen:  listen,
 		Handler: func(net.Addr) http.Handler { return answers.handler() },
 		Served:  func(net.Addr) { log.Info("socket served", event.ControlServed, event.Socket(path)) },
 		Failed: func(err error, retry time.Duration) {
@@ -58,8 +62,8 @@ func (a Answers) handler() http.Handler {
 	mux.HandleFunc("POST /cordon", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		during, err := time.ParseDuration(q.Get("for"))
-		if err != nil {
-			http.Error(w, fmt.Sprintf("for: found %q, want a duration such as 2h", q.Get("for")), http.StatusBadRequest)
+		if err != nil || during < 0 {
+			http.Error(w, fmt.Sprintf("for: found %q, want a duration such as 2h, or 0s", q.Get("for")), http.StatusBadRequest)
 			return
 		}
 		made, err := a.Cordon(r.Context(), q["device"], q.Get("by"), q.Get("why"), during)

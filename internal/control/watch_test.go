@@ -1,0 +1,177 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/view"
+)
+
+// pipes is a listener without a network: a write waits until it is read.
+type pipes struct {
+	conns chan net.Conn
+	ended context.Context
+	end   context.CancelFunc
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.ended.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.end(); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	p.conns <- theirs
+	return ours, nil
+}
+
+// rig is a daemon in a bubble, whose devices and holders a test changes.
+type rig struct {
+	*pipes
+	*control.Client
+	changed latest.Signal // of the devices
+	mode    atomic.Value
+	holder  atomic.Value
+	asked   atomic.Int64 // for its state
+	stop    context.CancelFunc
+}
+
+func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{pipes: &pipes{conns: make(chan net.Conn, 100)}, changed: latest.NewSignal()}
+		r.ended, r.end = context.WithCancel(t.Context())
+		r.Client = control.DialWith("daemon.sock", r.dial)
+		r.mode.Store("single")
+		r.holder.Store("")
+		var ctx context.Context
+		ctx, r.stop = context.WithCancel(t.Context())
+		answers := control.Answers{Changed: r.changed.Next, State: func(context.Context) control.State {
+			r.asked.Add(1)
+			return control.State{Mode: r.mode.Load().(string), Devices: []view.Row{{ID: "3b:00.0", Holder: []string{r.holder.Load().(string)}}}}
+		}}
+		var server sync.WaitGroup
+		server.Go(func() {
+			listen := func(context.Context) (net.Listener, error) { return r.pipes, nil }
+			if err := control.RunOn(ctx, "daemon.sock", listen, answers, zap.NewNop()); err != nil {
+				t.Errorf("Run = %v, want nil", err)
+			}
+		})
+		f(t, r)
+		r.stop()
+		server.Wait()
+	})
+}
+
+// The first state comes at once, then one with each change; a change of holders within a second.
+func TestWatch(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		begin := time.Now()
+		var got []string
+		ctx, cancel := context.WithCancel(t.Context())
+		var client sync.WaitGroup
+		client.Go(func() {
+			err := r.Watch(ctx, func(s control.State) error {
+				got = append(got, s.Mode+s.Devices[0].Holder[0]+" "+time.Since(begin).String())
+				return nil
+			})
+			if err != nil {
+				t.Errorf("Watch = %v after the end of its context, want nil", err)
+			}
+		})
+		time.Sleep(100 * time.Millisecond)
+		r.mode.Store("af")
+		r.changed.Raise()
+		time.Sleep(100 * time.Millisecond)
+		r.changed.Raise() // no change of what is shown
+		time.Sleep(100 * time.Millisecond)
+		r.holder.Store(" ns/pod/main")
+		time.Sleep(time.Second)
+		asked := r.asked.Load()
+		time.Sleep(time.Minute)
+		if n := r.asked.Load() - asked; n > 60 {
+			t.Errorf("the state was asked for %d times in a minute without changes, want 60 at most", n)
+		}
+		cancel()
+		client.Wait()
+		want := []string{"single 0s", "af 100ms", "af ns/pod/main 1.2s"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("states (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// The end of the daemon is an error; so is one of the function that gets the states.
+func TestWatchEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		full := errors.New("disk full")
+		if err := r.Watch(t.Context(), func(control.State) error { return full }); !errors.Is(err, full) {
+			t.Errorf("Watch = %v, want %v", err, full)
+		}
+		err := r.Watch(t.Context(), func(control.State) error { r.stop(); return nil })
+		if err == nil || !strings.Contains(err.Error(), "daemon.sock: the daemon has ended the connection") {
+			t.Errorf("Watch = %v after the end of the daemon, want that the connection has ended", err)
+		}
+	})
+}
+
+// A client that does not read is disconnected 5 s after a line that it would have got.
+func TestWatchUnread(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		conn, _ := r.dial(t.Context(), "", "")
+		if _, err := io.WriteString(conn, "GET /watch HTTP/1.1\r\nHost: daemon\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if n, err := conn.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("read %d bytes, %v after 5 s, want the end of the connection", n, err)
+		}
+		if _, err := r.State(t.Context()); err != nil {
+			t.Errorf("State = %v for another client, want none", err)
+		}
+	})
+}
+
+// A client that reads is not disconnected, however long nothing changes.
+func TestWatchOfAQuietNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		states := make(chan control.State)
+		ctx, cancel := context.WithCancel(t.Context())
+		var client sync.WaitGroup
+		client.Go(func() {
+			if err := r.Watch(ctx, func(s control.State) error { states <- s; return nil }); err != nil {
+				t.Errorf("Watch = %v, want nil", err)
+			}
+		})
+		<-states
+		time.Sleep(time.Hour)
+		r.mode.Store("af")
+		r.changed.Raise()
+		if s := <-states; s.Mode != "af" {
+			t.Errorf("mode %s after an hour, want af", s.Mode)
+		}
+		cancel()
+		client.Wait()
+	})
+}
