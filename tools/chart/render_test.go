@@ -202,7 +202,7 @@ func TestDaemonTakesConfig(t *testing.T) {
 		case "pool":
 			want.Mode, want.AccelNbUnits, want.ResourceName = "pool", 8, "example.com/unit"
 		case "least":
-			want.HTTPAddress = ""
+			want.HTTPAddress, want.StateDir = "", ""
 		case "programming":
 			want.Mode, want.CDIDir, want.SysfsRoot, want.HostDevRoot = "region", "/var/run/cdi", "/host/sys", "/var/lib/simulated/dev"
 			want.ProgrammingHook = "/opt/fpga/bin/accelerator-fpga"
@@ -249,6 +249,15 @@ func daemon(t *testing.T, manifests string) config.Config {
 	err := loader.Load(func(name string) (string, bool) { v, ok := environment[name]; return v, ok })
 	if err != nil {
 		t.Fatal(err)
+	}
+	mounts := make(map[string]string)
+	for _, m := range c.VolumeMounts {
+		mounts[m.Name] = m.MountPath
+	}
+	for name, path := range map[string]string{"run": filepath.Dir(loader.Config.Socket), "state": loader.Config.StateDir} {
+		if mounts[name] != path {
+			t.Errorf("mount %s at %q, and the daemon uses %q", name, mounts[name], path)
+		}
 	}
 	return loader.Config
 }
