@@ -57,7 +57,7 @@ never 'internal/timeline' 'watcher|inventory|server|cmd|internal/view'
 never 'internal/(latest|sysfs|terminal|trust|cordon|notify|filewatch|backoff|throttle|apiserver|metrics|pulse)' 'inventory'
 never 'internal/config' 'watcher|inventory|server/podresources|cmd'
 
-# Of the code that is no test, only the command `demo` knows the simulated node, kubelet and API server.
+# Of the code that is no test, only the commands `demo` and `simulate` know the simulated node, kubelet and API server.
 bad=$(go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}
 {{end}}' ./cmd/... ./watcher/... ./inventory/... ./server/... ./programming/... ./internal/... |
 	awk -v sim="^$module/internal/sim/" '$2 ~ sim && $1 !~ sim && $1 !~ /cmd\/accelerator-device-plugin$/')

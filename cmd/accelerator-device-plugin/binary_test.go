@@ -107,7 +107,7 @@ func TestExitCodes(t *testing.T) {
 		{"events without API server", []string{"--events", "--node-name=n", "--sysfs-root=/", "--kubelet-dir=/nonexistent"}, 1,
 			[]string{"no variable KUBERNETES_SERVICE_HOST", "want --kubeconfig"}},
 		{"bad format", []string{"devices", "-o", "xml"}, 2, []string{"xml", "json, yaml, wide"}},
-		{"no daemon", []string{"devices", "--socket", "/nonexistent/daemon.sock"}, 1, []string{"the daemon could not be asked: /nonexistent/daemon.sock: ", "no such file or directory (--scan looks by itself)"}},
+		{"no daemon", []string{"devices", "--socket", "/nonexistent/daemon.sock"}, 1, []string{"the daemon could not be asked: /nonexistent/daemon.sock: connect: no such file or directory (--scan looks by itself)"}},
 		{"no daemon for watch", []string{"watch", "--socket", "/nonexistent/daemon.sock"}, 1, []string{"the daemon could not be asked: /nonexistent/daemon.sock: ", "(--scan looks by itself)"}},
 		{"no socket", []string{"devices"}, 2, []string{"socket: found none", "--scan"}},
 		{"settings of the daemon", []string{"devices", "--mode=af"}, 2, []string{"found --mode without --scan, want both"}},

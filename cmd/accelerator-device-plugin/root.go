@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -41,7 +42,8 @@ const rootExamples = `  accelerator-device-plugin                          run t
   accelerator-device-plugin cordon 3b:00.0 --why "replace the fan"   no new pod gets it; uncordon brings it back
   accelerator-device-plugin can-pull 3b:00.0         may it be pulled, and if not, why
   accelerator-device-plugin logs daemon.log          what became of the devices, from a log
-  accelerator-device-plugin demo                     see it work, without card or cluster`
+  accelerator-device-plugin demo                     see it work, without card or cluster
+  accelerator-device-plugin simulate DIR             make a simulated node, to try the chart`
 
 func newRoot() *cobra.Command {
 	loader := newLoader()
@@ -66,7 +68,8 @@ func newRoot() *cobra.Command {
 	}
 	root.SuggestionsMinimumDistance = 2
 	loader.AddFlags(root.Flags())
-	root.AddCommand(newServe(), newDevices(), newWatch(), newCordon(), newUncordon(), newCanPull(), newLogs(), newDemo(), newVersion())
+	root.AddCommand(newServe(), newDevices(), newWatch(), newCordon(), newUncordon(), newCanPull(), newLogs(), newDemo(),
+		newSimulate(), newVersion(), newRefuse())
 	return root
 }
 
@@ -114,6 +117,17 @@ func newVersion() *cobra.Command {
 		Example: "  accelerator-device-plugin version",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return printVersion(cmd) },
+	}
+}
+
+// newRefuse returns the command by which the chart's test fails where it has nothing to test.
+func newRefuse() *cobra.Command {
+	return &cobra.Command{
+		Use:    "refuse REASON",
+		Short:  "Print a reason and fail",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE:   func(_ *cobra.Command, args []string) error { return failure{error: errors.New(args[0])} },
 	}
 }
 

@@ -110,6 +110,10 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values) 
 		if errors.As(err, &u) {
 			err = u.Err // the address in it is made up
 		}
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err // the path is named below
+		}
 		return nil, fmt.Errorf("%s: %w", c.path, err)
 	}
 	if answer.StatusCode != http.StatusOK {

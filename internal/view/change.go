@@ -71,7 +71,7 @@ func (c Change) Line(colour bool) string {
 		{"reasons", strings.Join(c.Reasons, ",")},
 		{"nodes", strings.Join(c.DeviceNodes, ",")},
 		{"afu", c.AFUID},
-		{"holder", strings.Join(c.Holder, ",")},
+		{"holder", c.holders()},
 	} {
 		if d.value != "" {
 			details = append(details, d.name+"="+terminal.Escape(d.value))

@@ -78,6 +78,14 @@ func (l List) row(d *inventory.Device) Row {
 	return r
 }
 
+// holders returns the holders in one text, as far as they are known.
+func (r Row) holders() string {
+	if len(r.Holder) == 0 && r.Held != nil && *r.Held {
+		return "not named yet"
+	}
+	return strings.Join(r.Holder, ",")
+}
+
 // vendorAndDevice returns the first two of the four numbers of a PCI id.
 func vendorAndDevice(pciID string) (vendor, device string) {
 	vendor, rest, _ := strings.Cut(pciID, ":")

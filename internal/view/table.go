@@ -47,13 +47,10 @@ var short = []column{
 	{"ID", func(r Row) string { return r.ID }},
 	{"HEALTH", func(r Row) string { return r.Health }},
 	{"HOLDER", func(r Row) string {
-		switch {
-		case !r.HolderKnown:
+		if !r.HolderKnown {
 			return "?"
-		case len(r.Holder) == 0 && r.Held != nil && *r.Held:
-			return "not named yet"
 		}
-		return strings.Join(r.Holder, ",")
+		return r.holders()
 	}},
 	{"REASONS", func(r Row) string { return strings.Join(r.Reasons, ",") }},
 	{"NODES", func(r Row) string { return strings.Join(r.DeviceNodes, ",") }},

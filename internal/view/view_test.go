@@ -192,7 +192,7 @@ func TestChanges(t *testing.T) {
 		{"added", view.List{}, list(a), []string{
 			"T  added    3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
 		{"removed and added", list(b), list(a), []string{
-			"T  removed  3b:00.0-p1      -          -  reasons=port-ap6,recovering=node-missing",
+			"T  removed  3b:00.0-p1      -          -  reasons=port-ap6,recovering=node-missing holder=not named yet",
 			"T  added    3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},
 		{"removed while held", list(a, b), list(b), []string{
 			"T  removed  3b:00.0         -          b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=default/pod/main"}},

@@ -4,8 +4,8 @@
 //	e2e -bin DIR -workload BINARY -dist DIR -version V -tree DIR -out DIR [-only PATTERN] [-keep]
 //	e2e -check
 //
-// The node has no card but those that the stories plug into a simulated one
-// (internal/sim/simnode), which the chart's value simulatedNode puts in place of /sys and
+// The node has no card but those that the stories plug into a simulated one, by the command
+// simulate, which the chart's value simulatedNode puts in place of /sys and
 // /dev; their nodes are true devices, without a driver. Everything else is what runs
 // anywhere: package cluster.
 //

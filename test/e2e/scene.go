@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
@@ -27,7 +26,6 @@ type scene struct {
 	options
 	*cluster.Cluster
 	ctx      context.Context
-	node     *simnode.Node
 	resource string // that the story's release offers
 	users    string // namespace of its pods
 
@@ -102,15 +100,8 @@ func (s *scene) try(tell func()) (err error) {
 func (s *scene) emptyNode() {
 	s.check(os.RemoveAll(simulated))
 	s.check(os.RemoveAll(state))
-	s.check(os.MkdirAll(simulated, 0o755))
-	var err error
-	s.node, err = simnode.New(simulated)
-	s.check(err)
-	s.node.Mknod = true
+	s.simulate()
 }
-
-// simulated is the directory of the simulated node.
-const simulated = cluster.Root + "/node"
 
 // state is the daemon's directory for its state.
 const state = cluster.Root + "/state"

@@ -1,7 +1,5 @@
 package main
 
-import "b-com.com/accelerator-device-plugin/internal/sim/simnode"
-
 // stories are told in this order.
 var stories = []story{
 	{"manifests", manifests},
@@ -46,6 +44,7 @@ var stories = []story{
 	{"pool", pool},
 	{"settings", settingsInService},
 	{"cordon", cordon},
+	{"simulate", simulate},
 }
 
 // The cards of all stories are of one kind; their ids are 01:00.0 and so on.
@@ -58,14 +57,3 @@ const (
 	interfaceID = "ce48969398f05f33946d560708be108a"
 	afResource  = "fpga.intel.com/af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs" // of the two
 )
-
-// plug puts cards into the node, one port each. The first port that the driver finds
-// is dfl-port.0.
-func (s *scene) plug(addresses ...string) {
-	for _, address := range addresses {
-		s.check(s.node.Plug(simnode.Card{Address: address, Ports: 1, AFUID: afuID, InterfaceID: interfaceID, NUMANode: -1}))
-	}
-}
-
-// pull takes a card out.
-func (s *scene) pull(address string) { s.check(s.node.Unplug(address)) }

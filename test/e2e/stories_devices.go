@@ -61,9 +61,7 @@ func health(s *scene) {
 		set  func(good bool) error
 	}{
 		{"power state AP6", s.power(first)},
-		{"catastrophic error of the FME", func(good bool) error {
-			return s.node.SetFME(first, "errors/catfatal_errors", map[bool]string{true: "0x0", false: "0x400"}[good])
-		}},
+		{"catastrophic error of the FME", s.breaks(first, "fme-fatal")},
 	} {
 		s.step("%s: allocatable falls, capacity stays", tt.what)
 		s.check(tt.set(false))
@@ -87,13 +85,6 @@ func health(s *scene) {
 	s.health("user", map[string]string{secondID: "Unhealthy"})
 	s.check(s.power(second)(true))
 	s.health("user", map[string]string{secondID: "Healthy"})
-}
-
-// power puts a card's port into power state AP6, or makes it good.
-func (s *scene) power(address string) func(good bool) error {
-	return func(good bool) error {
-		return s.node.Set(address, 0, "power_state", map[bool]string{true: "0x0", false: "0x6"}[good])
-	}
 }
 
 // A card is pulled that a pod holds.
@@ -141,7 +132,7 @@ func numbersAgain(s *scene, values ...string) {
 	s.offers(s.resource, 1, 0)
 	seen := s.sampled(0, func() {
 		s.plug(second)
-		same(s, "number of the other card", s.node.PortNode(second, 0), "dfl-port.0")
+		same(s, "number of the other card", s.portNode(second), "dfl-port.0")
 		s.reasons(map[string][]string{firstID: {"removed-in-use"}, secondID: {"node-in-use"}})
 		s.offers(s.resource, 2, 0)
 		s.step("a second pod waits")
@@ -149,7 +140,7 @@ func numbersAgain(s *scene, values ...string) {
 		s.waits("two")
 		s.step("the first card is back under another number")
 		s.plug(first)
-		same(s, "number of the first card", s.node.PortNode(first, 0), "dfl-port.1")
+		same(s, "number of the first card", s.portNode(first), "dfl-port.1")
 		s.reasons(map[string][]string{firstID: {"node-changed"}, secondID: {"node-in-use"}})
 		s.health("one", map[string]string{firstID: "Unhealthy"})
 	})

@@ -61,27 +61,50 @@ func refused(s *scene) {
 }
 
 // helm test starts a pod that asks for one unit: it ends well where one is free, and
-// not where none is.
+// not where none is, or where there is nothing to ask for.
 func helmTest(s *scene) {
+	s.cleanups = append(s.cleanups, func() {
+		_, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "delete", "job", "--ignore-not-found", "fpga-accelerator-device-plugin-test")
+		s.check(err)
+	})
 	s.step("helm install")
 	s.install()
-	s.step("helm test with no card waits in vain")
-	_, err := s.helm("test", "--timeout", "5s")
-	s.refused("helm test", err)
-	s.deleteTestPod()
-	s.step("helm test with a card")
+	s.step("helm test with no card ends by itself, and leaves no pod that waits")
+	_, err := s.helm("test")
+	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
+	s.noTestPods()
+	s.step("a card is plugged: it stays free, and helm test passes")
 	s.plug(first)
 	s.offers(s.resource, 1, 1)
-	_, err = s.helm("test", "--timeout", "1m")
+	_, err = s.helm("test")
 	s.check(err)
+	s.noTestPods()
 	s.step("the one unit is free again")
 	s.user("next")
 	s.sees("next", holder(firstID, "dfl-port.0"))
+	s.step("helm test with all cards taken ends by itself, and leaves no pod that waits")
+	_, err = s.helm("test")
+	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
+	s.noTestPods()
+	s.step("in mode af helm test fails without test.resource, and says so")
+	_, err = s.helm("upgrade", s.settings("config.mode=af")...)
+	s.check(err)
+	_, err = s.helm("test")
+	s.refused("helm test", err, "test.resource: found nothing", "in mode af")
 }
 
-func (s *scene) deleteTestPod() {
-	_, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "delete", "pod", "--ignore-not-found", "fpga-accelerator-device-plugin-test")
-	s.check(err)
+// noTestPods waits until no pod of helm test waits or runs.
+func (s *scene) noTestPods() {
+	await(s, "pods of helm test", func() (int, error) {
+		pods, err := s.Client.CoreV1().Pods(namespace).List(s.ctx, metav1.ListOptions{
+			LabelSelector: "app.kubernetes.io/name=accelerator-device-plugin-test",
+			FieldSelector: "status.phase!=Failed,status.phase!=Succeeded",
+		})
+		if err != nil {
+			return -1, err
+		}
+		return len(pods.Items), nil
+	}, 0)
 }
 
 // modeAnnotation of a node overrules the mode.

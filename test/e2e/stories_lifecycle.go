@@ -153,7 +153,7 @@ func statusOfFailed(s *scene) {
 	s.create(pod)
 	s.health("user", map[string]string{firstID: "Healthy"})
 	s.step("it breaks: pod status says so")
-	s.check(s.node.Set(first, 0, "power_state", "0x6"))
+	s.check(s.power(first)(false))
 	s.health("user", map[string]string{firstID: "Unhealthy"})
 }
 

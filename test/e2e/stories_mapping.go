@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/server/names"
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
@@ -78,7 +77,7 @@ func (s *scene) published() {
 // plugBoth plugs two cards, one with each AFU.
 func (s *scene) plugBoth() {
 	s.plug(first)
-	s.check(s.node.Plug(simnode.Card{Address: second, Ports: 1, AFUID: otherAFU, InterfaceID: interfaceID, NUMANode: -1}))
+	s.plugAFU(second, otherAFU)
 }
 
 // Pods ask for functions by the names of their namespace, and get cards that have them.
@@ -274,7 +273,7 @@ func mappingRegion(s *scene) {
 	s.step("an FpgaRegion is for mode regiondevel: no pair")
 	s.startFails(s.pod("region", domain+"card", 1), "no FPGA_REGION_n and FPGA_AFU_n in process.env")
 	s.step("two functions in one container: each card for its pair")
-	s.check(s.node.Plug(simnode.Card{Address: second, Ports: 1, AFUID: otherAFU, InterfaceID: interfaceID, NUMANode: -1}))
+	s.plugAFU(second, otherAFU)
 	s.offersSoon(region, 2, 2)
 	pod = s.pod("both", domain+"nlb0", 1)
 	pod.Spec.Containers[0].Resources.Limits[domain+"nlb3"] = *resource.NewQuantity(1, resource.DecimalSI)

@@ -144,11 +144,11 @@ func operatorInstalls(s *scene) {
 		s.fdpIs("fpga", accepted, available)
 	}))
 	s.step("a device breaks, and is healthy again")
-	s.check(s.node.Set(first, 0, "power_state", "0x6"))
+	s.check(s.power(first)(false))
 	await(s, "unhealthy", func() (string, error) {
 		return s.kubectl("", "get", "fdp", "fpga", "--output", "jsonpath={.status.devices} {.status.unhealthyDevices} {.status.nodeNames}")
 	}, `2 1 ["`+cluster.NodeName+`"]`)
-	s.check(s.node.Set(first, 0, "power_state", "0x0"))
+	s.check(s.power(first)(true))
 	s.offers(s.resource, 2, 2)
 	s.step("kubectl events shows the conditions")
 	await(s, "events", func() (bool, error) {

@@ -18,7 +18,6 @@ import (
 
 	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 
-	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
@@ -110,7 +109,7 @@ func programming(s *scene) {
 	s.sees("user", holder(firstID, "dfl-port.0"))
 	same(s, "hooks that had nothing to do", s.hooks("programming.present"), 2)
 
-	s.check(s.node.Plug(simnode.Card{Address: second, Ports: 1, AFUID: otherAFU, InterfaceID: interfaceID, NUMANode: -1}))
+	s.plugAFU(second, otherAFU)
 	s.offers(region, 2, 2)
 	s.step("a privileged pod beside it, which has all devices of the host, wants that AFU: not on the other pod's card")
 	s.hostNode("dfl-port.0")
@@ -187,7 +186,7 @@ func (s *scene) hooks(event string) int {
 // until the story ends.
 func (s *scene) hostNode(name string) {
 	var st syscall.Stat_t
-	s.check(syscall.Stat(filepath.Join(s.node.Dev, name), &st))
+	s.check(syscall.Stat(filepath.Join(simulated, "dev", name), &st))
 	path := filepath.Join("/dev", name)
 	s.check(syscall.Mknod(path, syscall.S_IFCHR|0o600, int(st.Rdev)))
 	s.cleanups = append(s.cleanups, func() { s.check(os.Remove(path)) })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -201,6 +202,8 @@ func TestDaemonTakesConfig(t *testing.T) {
 		switch filepath.Base(t.Name()) {
 		case "pool":
 			want.Mode, want.AccelNbUnits, want.ResourceName = "pool", 8, "example.com/unit"
+		case "af":
+			want.Mode, want.SysfsRoot, want.HostDevRoot = "af", "/host/sys", "/var/lib/accel-sim/dev"
 		case "least":
 			want.HTTPAddress, want.StateDir = "", ""
 		case "programming":
@@ -310,5 +313,52 @@ func TestOddPaths(t *testing.T) {
 	want := []string{"/i,j}", "/a,b}/dev", "/a,b}/sys", "/e,f}", "/c,d}/pod-resources", "/g,h}"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("paths of the host (-want +got):\n%s", diff)
+	}
+}
+
+// helm test asks for the resource of the mode, or fails and gives the reason. It ends by itself, and
+// takes its pod along.
+func TestHelmTest(t *testing.T) {
+	const pair = ", test: {interface: CE489693-98f0-5f33-946d-560708be108a, afu: d8424dc4a4a3c413f89e433683f9040b}"
+	for _, tt := range []struct {
+		values   string
+		resource string   // "": it fails
+		because  []string // in the reason
+		deadline int64    // in seconds
+	}{
+		{"{}", "b-com.com/accelerator", nil, 50},
+		{"{config: {mode: pool, resourceName: example.com/unit}}", "example.com/unit", nil, 50},
+		{"{config: {mode: af}}", "", []string{"test.resource: found nothing", "in mode af"}, 50},
+		{"{config: {mode: regiondevel}}", "", []string{"test.resource: found nothing", "in mode regiondevel"}, 50},
+		{"{nodeAnnotation: true}", "", []string{"test.resource: found nothing", "with nodeAnnotation"}, 50},
+		{"{config: {mode: region}, programming: {enabled: true}}", "", []string{"test.interface and test.afu"}, 50},
+		{"{config: {mode: af}, test: {resource: example.com/nlb}}", "example.com/nlb", nil, 50},
+		{"{config: {mode: region}, programming: {enabled: true}" + pair + "}", "fpga.intel.com/region-ce48969398f05f33946d560708be108a", nil, 170},
+	} {
+		job := only[*batchv1.Job](t, objects(t, plugin.rendered(t, tt.values)))
+		spec := job.Spec.Template.Spec
+		var limits []string
+		for name, n := range spec.Containers[0].Resources.Limits {
+			limits = append(limits, string(name)+": "+n.String())
+		}
+		want, args := []string{tt.resource + ": 1"}, spec.Containers[0].Args
+		if tt.resource == "" {
+			want = nil
+		}
+		if diff := cmp.Diff(want, limits); diff != "" {
+			t.Errorf("%s: limits (-want +got):\n%s", tt.values, diff)
+		}
+		if runs := args[0] == "version"; runs != (tt.resource != "") || !runs && (args[0] != "refuse" || len(args) != 2) {
+			t.Errorf("%s: runs %q", tt.values, args)
+		}
+		for _, words := range tt.because {
+			if !strings.Contains(args[1], words) {
+				t.Errorf("%s: reason %q, want %q in it", tt.values, args[1], words)
+			}
+		}
+		if *job.Spec.ActiveDeadlineSeconds != tt.deadline || *job.Spec.BackoffLimit != 0 || *job.Spec.TTLSecondsAfterFinished == 0 ||
+			job.Annotations["helm.sh/hook"] != "test" || spec.RestartPolicy != corev1.RestartPolicyNever || *spec.TerminationGracePeriodSeconds != 0 {
+			t.Errorf("%s: %+v", tt.values, job.Spec)
+		}
 	}
 }

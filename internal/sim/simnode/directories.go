@@ -6,20 +6,26 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 )
 
 // directories makes directories whose inode numbers no deleted directory had, as
 // in sysfs: by that number, inventory distinguishes a port from a later one of the same
-// name. Most file systems give the number of a deleted directory to the next one.
+// name. Most file systems give the number of a deleted directory to the next one; tmpfs does not.
 //
 // A directory is made in dir and then moved to its place. A directory that got the number
 // of a deleted one stays in dir, so that the number is not given again.
 type directories struct {
 	dir     string
-	deleted map[uint64]bool // inode numbers
+	deleted []uint64 // inode numbers, the oldest first
+	keep    int      // of deleted, at most
 }
+
+// maxDeleted is how many numbers of deleted directories are kept, those of some two hundred cards.
+// Older ones can be given again: inventory has forgotten the ports that had them.
+const maxDeleted = 4096
 
 // makeAll makes a directory and its parents, as far as they do not exist.
 func (d *directories) makeAll(path string) error {
@@ -30,8 +36,11 @@ func (d *directories) makeAll(path string) error {
 	if err := d.makeAll(filepath.Dir(path)); err != nil {
 		return err
 	}
+	made := filepath.Join(d.dir, "new")
+	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+		return err
+	}
 	for {
-		made := filepath.Join(d.dir, "new")
 		if err := os.Mkdir(made, 0o755); err != nil {
 			return err
 		}
@@ -39,29 +48,51 @@ func (d *directories) makeAll(path string) error {
 		if err != nil {
 			return err
 		}
-		if !d.deleted[number] {
+		if !slices.Contains(d.deleted, number) {
 			return os.Rename(made, path)
 		}
-		if err := os.Rename(made, filepath.Join(d.dir, strconv.FormatUint(number, 10))); err != nil {
+		if err := os.Rename(made, d.occupant(number)); err != nil {
 			return err
 		}
 	}
 }
 
+// occupant is the path of the directory that occupies a number, if it was given again.
+func (d *directories) occupant(number uint64) string {
+	return filepath.Join(d.dir, strconv.FormatUint(number, 10))
+}
+
 // removeAll deletes a file, or a directory and all that is in it.
 func (d *directories) removeAll(path string) error {
+	if err := d.retire(path); err != nil {
+		return err
+	}
+	return os.RemoveAll(path)
+}
+
+// retire keeps the inode numbers of a directory and of those in it from being given again, once
+// these are deleted.
+func (d *directories) retire(path string) error {
 	err := filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() {
 			return err
 		}
 		number, err := inode(path)
-		d.deleted[number] = true
+		if err == nil && !slices.Contains(d.deleted, number) {
+			d.deleted = append(d.deleted, number)
+		}
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.RemoveAll(path)
+	for len(d.deleted) > d.keep {
+		if err := os.Remove(d.occupant(d.deleted[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		d.deleted = d.deleted[1:]
+	}
+	return nil
 }
 
 func inode(path string) (uint64, error) {

@@ -3,7 +3,7 @@
 // plugged, pulled and broken. A card has every file that its health is judged by,
 // all good; the Set functions break them.
 //
-// It is for the command demo and for tests. It does not show how the kernel behaves:
+// It is for the commands demo and simulate, and for tests. It does not show how the kernel behaves:
 // inotify reports every change on a disk, but hardly any in a true sysfs; no uevent is
 // sent; and a read of a file cannot fail with EBUSY or hang. The tests in test/kernel
 // use a real kernel.
@@ -13,11 +13,13 @@
 // machines, since Linux 5.5, its inode numbers have 64 bits and only count up (commit
 // 40430452fd5d, "kernfs: use 64bit inos if ino_t is 64bit"; __kernfs_new_node in
 // fs/kernfs/dir.c). Older kernels have fewer bits, and reuse a number sooner. Files of a Node
-// may share numbers. Each unplugged card leaves up to 17 empty directories in the folder, which
-// occupy the numbers: it is a node for tests, not for weeks.
+// may share numbers. Empty directories in the folder occupy the numbers, at most those of the last
+// few thousand deleted directories.
 //
 // A [Node] owns the folder that it was made in, where it also has spare parts of its slots and
-// the directories that occupy numbers. It is not safe for concurrent use. Steps are in the
+// the directories that occupy numbers. It is not safe for concurrent use. A node of [Open] is saved in
+// the folder, too, before and after each card that is plugged or pulled, so that processes can use it
+// one after the other. Only Open blocks, while another process has the node. Steps are in the
 // order of the kernel: a card's attributes are made before its class link, its nodes are
 // removed before its directories.
 package simnode

@@ -9,27 +9,27 @@ import (
 // plugFME makes the FME in the order of the driver: manager, region, sensors,
 // errors, and last that it is bound.
 func (n *Node) plugFME(t *tree, c *plugged) {
-	name := "dfl-fme." + strconv.Itoa(c.fme)
+	name := "dfl-fme." + strconv.Itoa(c.FME)
 	fme := filepath.Join(n.regionDir(c), name)
 	_, major := n.majors()
-	t.attributes(fme, attribute{"dev", fmt.Sprintf("%d:%d", major, c.fme)},
+	t.attributes(fme, attribute{"dev", fmt.Sprintf("%d:%d", major, c.FME)},
 		attribute{"bitstream_id", "0x123000200000185"}, attribute{"ports_num", strconv.Itoa(c.Ports)})
 	n.plugManager(t, fme, c)
 	n.plugChild(t, fme, c)
 	for i, sensor := range sensors {
-		hwmon := "hwmon" + strconv.Itoa(c.hwmon[i])
+		hwmon := "hwmon" + strconv.Itoa(c.HWMon[i])
 		dir := filepath.Join(fme, "hwmon", hwmon)
 		t.attributes(dir, sensor...)
 		t.link(dir, n.sys(hwmonClass, hwmon))
 	}
 	t.attributes(filepath.Join(fme, "errors"), noErrors...)
 	t.link(n.sys(driverDir, "dfl-fme"), filepath.Join(fme, "driver"))
-	n.node(t, name, major, c.fme)
+	n.node(t, name, major, c.FME)
 }
 
 func (n *Node) plugManager(t *tree, fme string, c *plugged) {
-	fpga := "fpga" + strconv.Itoa(c.manager)
-	manager := filepath.Join(fme, "dfl-fme-mgr."+strconv.Itoa(c.fme), "fpga_manager", fpga)
+	fpga := "fpga" + strconv.Itoa(c.Manager)
+	manager := filepath.Join(fme, "dfl-fme-mgr."+strconv.Itoa(c.FME), "fpga_manager", fpga)
 	t.attributes(manager, attribute{"name", "DFL FME FPGA Manager"}, attribute{"state", "unknown"})
 	t.part(filepath.Join(manager, "status"), "") // no error, no line
 	t.link(manager, n.sys(managerClass, fpga))
@@ -37,8 +37,8 @@ func (n *Node) plugManager(t *tree, fme string, c *plugged) {
 
 // plugChild makes the region of the FME, that of port 0.
 func (n *Node) plugChild(t *tree, fme string, c *plugged) {
-	device := filepath.Join(fme, "dfl-fme-region."+strconv.Itoa(c.region))
-	child := "region" + strconv.Itoa(c.child)
+	device := filepath.Join(fme, "dfl-fme-region."+strconv.Itoa(c.Region))
+	child := "region" + strconv.Itoa(c.Child)
 	region := filepath.Join(device, "fpga_region", child)
 	t.attributes(region, attribute{"compat_id", c.InterfaceID})
 	t.link(device, filepath.Join(region, "device"))

@@ -5,9 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"b-com.com/accelerator-device-plugin/internal/trust"
 )
 
-// Node is a simulated node. Create it with [New].
+// Node is a simulated node. Create it with [New], or with [Open].
 type Node struct {
 	Sys string // root of the sysfs tree
 	Dev string // directory of the device nodes
@@ -21,6 +23,11 @@ type Node struct {
 	spares                                 string              // directory of spare parts, see tree.part
 	directories                            *directories
 	regions, fmes, ports, managers, hwmons numbers
+
+	// Of a node of Open.
+	state string // file that the node is saved in
+	lock  *trust.Lock
+	made  bool // all that a node without cards has is there
 }
 
 // Card describes a card with the in-tree DFL driver.
@@ -39,13 +46,14 @@ type Card struct {
 // plugged is a card and the numbers that the driver gave it.
 type plugged struct {
 	Card
-	region  int      // base region
-	fme     int      // this and the next three: of a card that is no virtual function
-	child   int      // region of the FME
-	manager int      // fpgaN
-	hwmon   [2]int   // thermal, power
-	ports   []int    // driver's number of each hardware port
-	afu     []string // what each hardware port was programmed with last
+	Region      int      // base region
+	FME         int      // this and the next three: of a card that is no virtual function
+	Child       int      // region of the FME
+	Manager     int      // fpgaN
+	HWMon       [2]int   // thermal, power
+	PortNumbers []int    // driver's number of each hardware port
+	AFUs        []string // what each hardware port was programmed with last
+	Partial     bool     // is being plugged or unplugged
 }
 
 const (
@@ -57,29 +65,46 @@ const (
 	bridge       = "0000:00:02.0" // the root port that all cards hang from
 )
 
-// New makes an empty node in dir, which must exist.
+// New makes an empty node in dir, which must exist. It is not saved.
 func New(dir string) (*Node, error) {
-	n := &Node{
+	n := in(dir)
+	if err := n.make(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+func in(dir string) *Node {
+	return &Node{
 		Sys:         filepath.Join(dir, "sys"),
 		Dev:         filepath.Join(dir, "dev"),
 		cards:       make(map[string]*plugged),
 		spares:      filepath.Join(dir, "spares"),
-		directories: &directories{dir: filepath.Join(dir, "directories"), deleted: make(map[uint64]bool)},
+		directories: &directories{dir: filepath.Join(dir, "directories"), keep: maxDeleted},
 	}
-	for _, d := range []string{
-		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
-		n.sys(driverDir, "dfl-port"), n.sys(driverDir, "dfl-fme"), n.sys("bus/pci/drivers/dfl-pci"),
-	} {
+}
+
+// make makes what a node without cards has.
+func (n *Node) make() error {
+	for _, d := range n.always() {
 		if err := os.MkdirAll(d, 0o755); err != nil {
-			return nil, fmt.Errorf("simulated node: %w", err)
+			return fmt.Errorf("simulated node: %w", err)
 		}
 	}
 	t := n.tree()
 	plugBridge(t, n.bridgeDir())
 	if t.err != nil {
-		return nil, fmt.Errorf("simulated node: %w", t.err)
+		return fmt.Errorf("simulated node: %w", t.err)
 	}
-	return n, nil
+	return nil
+}
+
+// always returns the directories that a node without cards has.
+func (n *Node) always() []string {
+	return []string{
+		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
+		n.sys(driverDir, "dfl-port"), n.sys(driverDir, "dfl-fme"), n.sys("bus/pci/drivers/dfl-pci"),
+	}
 }
 
 // tree returns a tree that makes directories as the node does.
@@ -99,22 +124,22 @@ func (n *Node) CardDir(address string) string {
 // PortDir is the directory of a hardware port of a plugged card.
 func (n *Node) PortDir(address string, port int) string {
 	c := n.cards[address]
-	return filepath.Join(n.regionDir(c), "dfl-port."+strconv.Itoa(c.ports[port]))
+	return filepath.Join(n.regionDir(c), "dfl-port."+strconv.Itoa(c.PortNumbers[port]))
 }
 
 // FMEDir is the directory of the FME of a plugged card.
 func (n *Node) FMEDir(address string) string {
 	c := n.cards[address]
-	return filepath.Join(n.regionDir(c), "dfl-fme."+strconv.Itoa(c.fme))
+	return filepath.Join(n.regionDir(c), "dfl-fme."+strconv.Itoa(c.FME))
 }
 
 func (n *Node) regionDir(c *plugged) string {
-	return filepath.Join(n.CardDir(c.Address), "fpga_region", "region"+strconv.Itoa(c.region))
+	return filepath.Join(n.CardDir(c.Address), "fpga_region", "region"+strconv.Itoa(c.Region))
 }
 
 // PortNode is the name of the device node of a hardware port of a plugged card.
 func (n *Node) PortNode(address string, port int) string {
-	return "dfl-port." + strconv.Itoa(n.cards[address].ports[port])
+	return "dfl-port." + strconv.Itoa(n.cards[address].PortNumbers[port])
 }
 
 // majors are those of the nodes of ports and FMEs.

@@ -1,35 +1,45 @@
 package simnode
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
-// Plug puts a card in. Its numbers are the lowest free ones, as in the kernel.
+// Plug puts a card in. Its numbers are the lowest free ones, as in the kernel. If that fails,
+// the card is taken out again.
 func (n *Node) Plug(card Card) error {
-	if n.cards[card.Address] != nil {
+	if c := n.cards[card.Address]; c != nil && c.Partial {
+		return fmt.Errorf("simulated node: %w", c.partial())
+	} else if c != nil {
 		return fmt.Errorf("simulated node: slot %s is taken", card.Address)
 	}
 	id, err := card.pciID()
 	if err != nil {
 		return fmt.Errorf("simulated node: plug %s: %w", card.Address, err)
 	}
-	c := &plugged{Card: card, region: n.regions.take()}
+	c := &plugged{Card: card, Region: n.regions.take(), Partial: true}
 	if card.PhysFn == "" {
-		c.fme, c.child, c.manager = n.fmes.take(), n.regions.take(), n.managers.take()
-		c.hwmon = [2]int{n.hwmons.take(), n.hwmons.take()}
+		c.FME, c.Child, c.Manager = n.fmes.take(), n.regions.take(), n.managers.take()
+		c.HWMon = [2]int{n.hwmons.take(), n.hwmons.take()}
 	}
 	for range card.Ports {
-		c.ports = append(c.ports, n.ports.take())
-		c.afu = append(c.afu, card.AFUID)
+		c.PortNumbers = append(c.PortNumbers, n.ports.take())
+		c.AFUs = append(c.AFUs, card.AFUID)
 	}
 	n.cards[card.Address] = c
-	if err := n.plug(c, id); err != nil {
-		return fmt.Errorf("simulated node: plug %s: %w", card.Address, err)
+	if err = n.save(); err == nil {
+		err = n.plug(c, id)
 	}
-	return nil
+	if err != nil {
+		return errors.Join(fmt.Errorf("simulated node: plug %s: %w", card.Address, err), n.Unplug(card.Address))
+	}
+	c.Partial = false
+	return n.save()
 }
 
 func (n *Node) plug(c *plugged, id pciID) error {
@@ -45,11 +55,11 @@ func (n *Node) plug(c *plugged, id pciID) error {
 
 	region := n.regionDir(c)
 	t.link(dir, filepath.Join(region, "device"))
-	t.link(region, n.sys(regionClass, "region"+strconv.Itoa(c.region)))
+	t.link(region, n.sys(regionClass, "region"+strconv.Itoa(c.Region)))
 	if c.PhysFn == "" {
 		n.plugFME(t, c)
 	}
-	for i, number := range c.ports {
+	for i, number := range c.PortNumbers {
 		n.plugPort(t, c, i, number)
 	}
 	return t.err
@@ -58,7 +68,7 @@ func (n *Node) plug(c *plugged, id pciID) error {
 func (n *Node) plugPort(t *tree, c *plugged, port, number int) {
 	dir := filepath.Join(n.regionDir(c), "dfl-port."+strconv.Itoa(number))
 	n.addPort(t, dir, number)
-	n.bind(t, dir, port, c.afu[port])
+	n.bind(t, dir, port, c.AFUs[port])
 }
 
 // addPort makes the files that a port has before a driver is bound.
@@ -80,36 +90,59 @@ func (n *Node) bind(t *tree, dir string, port int, afu string) {
 	t.link(n.sys(driverDir, "dfl-port"), filepath.Join(dir, "driver"))
 }
 
-// Unplug pulls a card out, in the order of the kernel: what is below the FME, the
-// FME, the ports, the card; of each the node and the links first.
+// Unplug pulls a card out, in the order of the kernel: its virtual functions, what is below the
+// FME, the FME, the ports, the card; of each the node and the links first.
 func (n *Node) Unplug(address string) error {
 	c := n.cards[address]
 	if c == nil {
 		return fmt.Errorf("simulated node: slot %s is empty", address)
 	}
+	for _, virtual := range slices.Sorted(maps.Keys(n.cards)) {
+		if n.cards[virtual].PhysFn == address {
+			if err := n.Unplug(virtual); err != nil {
+				return err
+			}
+		}
+	}
+	if err := n.unplug(c); err != nil {
+		return fmt.Errorf("simulated node: unplug %s: %w", address, err)
+	}
 	delete(n.cards, address)
+	if c.PhysFn == "" {
+		n.fmes.free(c.FME)
+		n.regions.free(c.Child)
+		n.managers.free(c.Manager)
+		n.hwmons.free(c.HWMon[:]...)
+	}
+	n.ports.free(c.PortNumbers...)
+	n.regions.free(c.Region)
+	return n.save()
+}
+
+func (n *Node) unplug(c *plugged) error {
+	c.Partial = true
+	if err := n.directories.retire(n.CardDir(c.Address)); err != nil {
+		return err
+	}
+	if err := n.save(); err != nil {
+		return err
+	}
 	var gone []string
 	if c.PhysFn == "" {
-		fme := "dfl-fme." + strconv.Itoa(c.fme)
+		fme := "dfl-fme." + strconv.Itoa(c.FME)
 		gone = append(gone,
-			n.sys(regionClass, "region"+strconv.Itoa(c.child)), n.sys(managerClass, "fpga"+strconv.Itoa(c.manager)),
-			n.sys(hwmonClass, "hwmon"+strconv.Itoa(c.hwmon[0])), n.sys(hwmonClass, "hwmon"+strconv.Itoa(c.hwmon[1])),
+			n.sys(regionClass, "region"+strconv.Itoa(c.Child)), n.sys(managerClass, "fpga"+strconv.Itoa(c.Manager)),
+			n.sys(hwmonClass, "hwmon"+strconv.Itoa(c.HWMon[0])), n.sys(hwmonClass, "hwmon"+strconv.Itoa(c.HWMon[1])),
 			filepath.Join(n.Dev, fme), filepath.Join(n.regionDir(c), fme))
-		n.fmes.free(c.fme)
-		n.regions.free(c.child)
-		n.managers.free(c.manager)
-		n.hwmons.free(c.hwmon[:]...)
 	}
-	for _, number := range c.ports {
+	for _, number := range c.PortNumbers {
 		port := "dfl-port." + strconv.Itoa(number)
 		gone = append(gone, filepath.Join(n.Dev, port), filepath.Join(n.regionDir(c), port))
 	}
-	n.ports.free(c.ports...)
-	n.regions.free(c.region)
-	gone = append(gone, n.sys(regionClass, "region"+strconv.Itoa(c.region)), n.sys(busDir, address), n.CardDir(address))
+	gone = append(gone, n.sys(regionClass, "region"+strconv.Itoa(c.Region)), n.sys(busDir, c.Address), n.CardDir(c.Address))
 	for _, path := range gone {
-		if err := n.directories.removeAll(path); err != nil {
-			return fmt.Errorf("simulated node: unplug %s: %w", address, err)
+		if err := os.RemoveAll(path); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -129,7 +162,7 @@ func (n *Node) Unbind(address string, port int) error {
 // Bind gives a port its driver back.
 func (n *Node) Bind(address string, port int) error {
 	t := n.tree()
-	n.bind(t, n.PortDir(address, port), port, n.cards[address].afu[port])
+	n.bind(t, n.PortDir(address, port), port, n.cards[address].AFUs[port])
 	return t.err
 }
 
@@ -151,7 +184,7 @@ func (n *Node) Release(address string, port int) error {
 // node and no driver.
 func (n *Node) Assign(address string, port int) error {
 	t := n.tree()
-	n.addPort(t, n.PortDir(address, port), n.cards[address].ports[port])
+	n.addPort(t, n.PortDir(address, port), n.cards[address].PortNumbers[port])
 	if t.err != nil {
 		return fmt.Errorf("simulated node: assign %s port %d: %w", address, port, t.err)
 	}

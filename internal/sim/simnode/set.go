@@ -11,7 +11,7 @@ import (
 // too.
 func (n *Node) Set(address string, port int, attribute, value string) error {
 	c := n.cards[address]
-	if c == nil || port < 0 || port >= len(c.ports) {
+	if c == nil || port < 0 || port >= len(c.PortNumbers) {
 		return fmt.Errorf("simulated node: slot %s has no port %d", address, port)
 	}
 	return n.SetFile(filepath.Join(n.PortDir(address, port), attribute), value+"\n")
@@ -24,7 +24,7 @@ func (n *Node) Reprogram(address string, port int, afu string) error {
 	if err := n.Set(address, port, "afu_id", afu); err != nil {
 		return err
 	}
-	n.cards[address].afu[port] = afu
+	n.cards[address].AFUs[port] = afu
 	return nil
 }
 

@@ -45,6 +45,10 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 		return
 	}
 	// Minors below 256 and these majors are numbered as ever: major<<8 | minor.
+	if minor > 255 {
+		t.err = fmt.Errorf("%s: no minor number is left, want fewer cards", name)
+		return
+	}
 	if err := syscall.Mknod(path, syscall.S_IFCHR|0o600, major<<8|minor); err != nil {
 		t.err = fmt.Errorf("mknod %s: %w", path, err)
 	}

@@ -86,7 +86,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{ . | replace "-" "" | lower }}
 {{- end }}
 
-{{- /* What the pod of helm test asks for, or nothing: in the other modes the hardware gives the names. */}}
+{{- /* What the pod of helm test asks for, or nothing: in the other modes the cards give the names. */}}
 {{- define "adp.test.resource" -}}
 {{- if .Values.test.resource }}
 {{- .Values.test.resource }}
@@ -95,4 +95,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- else if and (eq (default "single" .Values.config.mode) "region") .Values.test.interface (not .Values.nodeAnnotation) }}
 {{- printf "%s/region-%s" (default "fpga.intel.com" .Values.config.resourceNamespace) (include "adp.id" .Values.test.interface) }}
 {{- end }}
+{{- end }}
+
+{{- /* Why the test has nothing to ask for, and what to set. */}}
+{{- define "adp.test.refusal" -}}
+{{- $mode := default "single" .Values.config.mode }}
+{{- $why := .Values.nodeAnnotation | ternary "with nodeAnnotation a node's mode gives the names of its resources" (printf "in mode %s the cards give the names of the resources" $mode) }}
+{{- $also := .Values.programming.enabled | ternary ", and test.interface and test.afu" "" }}
+{{- printf "test.resource: found nothing, want a resource of the nodes%s, because %s" $also $why }}
+{{- end }}
+
+{{- /* Not the labels of the daemon's pods, which a policy cuts off. */}}
+{{- define "adp.test.labels" -}}
+app.kubernetes.io/name: {{ include "adp.chart" . | trunc 58 | trimSuffix "-" }}-test
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}

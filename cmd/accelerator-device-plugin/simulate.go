@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+)
+
+// simulation is the command line of simulate.
+type simulation struct {
+	board, address, afu, region string
+}
+
+func newSimulate() *cobra.Command {
+	var s simulation
+	var boards, breaks strings.Builder
+	for _, b := range simnode.Boards {
+		fmt.Fprintf(&boards, "  %-18s %s\n", b.Name, b.Text)
+	}
+	for _, b := range simnode.Breaks {
+		fmt.Fprintf(&breaks, "  %-18s %s\n", b.Reason, b.Text)
+	}
+	cmd := &cobra.Command{
+		Use:   "simulate DIR [plug ADDRESS | pull ADDRESS | break DEVICE [REASON] | heal DEVICE]",
+		Short: "Make a simulated node, to try the chart without a card",
+		Long: `Makes a simulated node in DIR, or opens the one that is there, and changes it:
+DIR/sys and DIR/dev are in the layout of the kernel's drivers, and the value
+simulatedNode of the chart puts them in place of /sys and /dev. Without a change
+it prints the devices. Run by root, it makes character devices, which the kubelet
+gives to pods, with numbers that no driver has: opening one fails. Run by another
+user, it makes regular files, which pods cannot get.
+
+ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F; DEVICE a card's address, and -pN for its
+port N. DIR is missing, empty, or a simulated node, and only the own user can change
+it. Remove it to end.
+
+Boards:
+` + boards.String() + `
+Reasons:
+` + strings.TrimSuffix(breaks.String(), "\n"),
+		Example: `  accelerator-device-plugin simulate /var/lib/accel-sim --board two-ports
+  accelerator-device-plugin simulate /var/lib/accel-sim plug 5e:00.0 --board pac-d5005
+  accelerator-device-plugin simulate /var/lib/accel-sim break 3b:00.0-p1
+  accelerator-device-plugin simulate /var/lib/accel-sim heal 3b:00.0-p1
+  accelerator-device-plugin simulate /var/lib/accel-sim pull 3b:00.0
+  accelerator-device-plugin simulate /var/lib/accel-sim`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			change, err := s.change(args)
+			if err != nil {
+				return err
+			}
+			return asFailure(simulate(cmd, args[0], change))
+		},
+	}
+	cmd.Flags().StringVar(&s.board, "board", "", "the board to plug (with plug: "+simnode.Boards[0].Name+")")
+	cmd.Flags().StringVar(&s.address, "address", "0000:3b:00.0", "the slot for --board, without plug")
+	cmd.Flags().StringVar(&s.afu, "afu", "", "AFU id of the board's ports (default: the board's)")
+	cmd.Flags().StringVar(&s.region, "interface", "", "interface id of the board (default: the board's)")
+	return cmd
+}
+
+// change returns what the words of the command line do to a node; nil: nothing.
+func (s simulation) change(args []string) (func(*simnode.Node) error, error) {
+	if len(args) == 0 {
+		return nil, errors.New("found no DIR, want the directory of a simulated node")
+	}
+	verb, words := "", args[1:]
+	if len(words) > 0 {
+		verb, words = words[0], words[1:]
+	}
+	most := map[string]int{"": 0, "plug": 1, "pull": 1, "break": 2, "heal": 1}
+	n, known := most[verb]
+	switch {
+	case !known:
+		return nil, fmt.Errorf("found %q after DIR, want plug, pull, break or heal", verb)
+	case len(words) > n, n > 0 && len(words) == 0:
+		return nil, fmt.Errorf("%s: found %d arguments, want %d%s", verb, len(words), min(n, 1), map[bool]string{true: " or 2"}[n == 2])
+	case s.board+s.afu+s.region != "" && verb != "" && verb != "plug":
+		return nil, fmt.Errorf("%s: found a flag of plug, want none", verb)
+	}
+	switch verb {
+	case "break":
+		return func(n *simnode.Node) error {
+			return n.Break(words[0], slices.Concat(words[1:], []string{simnode.Breaks[0].Reason})[0])
+		}, nil
+	case "heal":
+		return func(n *simnode.Node) error { return n.Heal(words[0]) }, nil
+	case "":
+		if s.board == "" {
+			if s.afu+s.region != "" {
+				return nil, errors.New("found --afu or --interface without --board")
+			}
+			return nil, nil
+		}
+		words = []string{s.address}
+	}
+	address, err := simnode.Address(words[0])
+	if err != nil {
+		return nil, err
+	}
+	if verb == "pull" {
+		return func(n *simnode.Node) error { return n.Unplug(address) }, nil
+	}
+	board, err := simnode.BoardNamed(cmp.Or(s.board, simnode.Boards[0].Name))
+	if err != nil {
+		return nil, err
+	}
+	board.Card.AFUID, board.Card.InterfaceID = cmp.Or(s.afu, board.Card.AFUID), cmp.Or(s.region, board.Card.InterfaceID)
+	if _, err := board.At(address); err != nil {
+		return nil, err
+	}
+	return func(n *simnode.Node) error { return n.PlugBoard(board, address) }, nil
+}
+
+// simulate changes the node in dir and prints its devices.
+func simulate(cmd *cobra.Command, dir string, change func(*simnode.Node) error) (err error) {
+	node, err := simnode.Open(cmd.Context(), dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, node.Close()) }()
+	if change != nil {
+		if err := change(node); err != nil {
+			return err
+		}
+	}
+	if !node.Mknod {
+		fmt.Fprintln(cmd.ErrOrStderr(), "accelerator-device-plugin: pods cannot get these devices: only root can make character devices, found another user: the nodes are regular files")
+	}
+	return printSimulated(cmd.OutOrStdout(), node)
+}
+
+func printSimulated(out io.Writer, node *simnode.Node) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tCARD\tNODE\tAFU")
+	for _, d := range node.Devices() {
+		fmt.Fprintf(w, "%s\t%s\t%s/%s\t%s%s\n", d.ID, d.Address, node.Dev, d.Node, d.AFUID,
+			map[bool]string{true: "\tplugged or pulled in part: pull it"}[d.Partial])
+	}
+	return w.Flush()
+}

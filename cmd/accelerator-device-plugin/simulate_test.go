@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+)
+
+// The commands of docs/install.md are taken.
+func TestSimulateAsDocumented(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "node")
+	commands := regexp.MustCompile("(?m)^    accelerator-device-plugin simulate ([^#\n]*)").FindAllStringSubmatch(read(t, "../../docs/install.md"), -1)
+	if len(commands) < 6 {
+		t.Fatalf("found %d commands in docs/install.md", len(commands))
+	}
+	for _, command := range commands {
+		var out, stderr bytes.Buffer
+		words := strings.Fields(strings.ReplaceAll(command[1], "/var/lib/accel-sim", dir))
+		if code := run(t.Context(), append([]string{"simulate"}, words...), &out, &stderr); code != 0 {
+			t.Errorf("%s: exit code %d, %s", command[0], code, &stderr)
+		}
+	}
+}
+
+// How the devices are after each step.
+func TestSimulate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "node")
+	health := func() string {
+		cfg := config.Defaults()
+		cfg.SysfsRoot, cfg.DevRoot = dir+"/sys", dir+"/dev"
+		snapshot, err := scanOnce(t.Context(), cfg, watching(cfg, metrics.New("test")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, d := range snapshot.Devices {
+			all = append(all, d.ID+" "+d.Health.String())
+		}
+		return strings.Join(all, ", ")
+	}
+	for _, step := range []struct{ words, want string }{
+		{"", ""},
+		{"--board two-ports", "3b:00.0 healthy, 3b:00.0-p1 healthy"},
+		{"break 3b:00.0-p1", "3b:00.0 healthy, 3b:00.0-p1 unhealthy"},
+		{"break 3b:00.0 power-throttled", "3b:00.0 unhealthy, 3b:00.0-p1 unhealthy"},
+		{"heal 3b:00.0-p1", "3b:00.0 unhealthy, 3b:00.0-p1 healthy"},
+		{"heal 3b:00.0", "3b:00.0 healthy, 3b:00.0-p1 healthy"},
+		{"plug 5e:00.0 --board vf", "3b:00.0 healthy, 3b:00.0-p1 healthy, 5e:00.0 healthy, 5e:00.1 healthy"},
+		{"pull 3b:00.0", "5e:00.0 healthy, 5e:00.1 healthy"},
+		{"pull 0000:5e:00.0", ""},
+	} {
+		var out, stderr bytes.Buffer
+		if code := run(t.Context(), append([]string{"simulate", dir}, strings.Fields(step.words)...), &out, &stderr); code != 0 {
+			t.Fatalf("%q: exit code %d, %s", step.words, code, &stderr)
+		}
+		if diff := cmp.Diff(step.want, health()); diff != "" {
+			t.Errorf("devices after %q (-want +got):\n%s", step.words, diff)
+		}
+		if lines := strings.Count(out.String(), "\n"); step.want == "" && lines != 1 || step.want != "" && lines != 2+strings.Count(step.want, ",") {
+			t.Errorf("%q: printed\n%s", step.words, &out)
+		}
+		if warned := strings.Contains(stderr.String(), "pods cannot get these devices"); warned == (os.Geteuid() == 0) {
+			t.Errorf("%q: stderr %q", step.words, &stderr)
+		}
+	}
+}
+
+// Ids of the command line are in the tree.
+func TestSimulateIDs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "node")
+	const afu, region = "00112233445566778899aabbccddeeff", "a1b2c3d4e5f60718293a4b5c6d7e8f90"
+	var out, stderr bytes.Buffer
+	args := []string{"simulate", dir, "plug", "01:00.0", "--afu", afu, "--interface", region}
+	if code := run(t.Context(), args, &out, &stderr); code != 0 || !strings.Contains(out.String(), afu) {
+		t.Fatalf("exit code %d, %s\n%s", code, &stderr, &out)
+	}
+	found, err := filepath.Glob(dir + "/sys/class/fpga_region/*/compat_id")
+	if err != nil || len(found) != 1 || read(t, found[0]) != region+"\n" {
+		t.Errorf("interface ids in %v, %v", found, err)
+	}
+}
+
+func TestSimulateRefuses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "node")
+	for _, tt := range []struct {
+		words string
+		code  int
+		want  string
+	}{
+		{"", 2, "found no DIR"},
+		{dir + " unplug 3b:00.0", 2, `found "unplug" after DIR, want plug, pull, break or heal`},
+		{dir + " pull", 2, "pull: found 0 arguments, want 1"},
+		{dir + " break", 2, "break: found 0 arguments, want 1 or 2"},
+		{dir + " heal 3b:00.0 5e:00.0", 2, "heal: found 2 arguments, want 1"},
+		{dir + " pull 3b:00.0 --board vf", 2, "found a flag of plug"},
+		{dir + " --afu " + strings.Repeat("0", 32), 2, "without --board"},
+		{dir + " plug 3b:00.0 --afu nlb0", 2, "want 32 hexadecimal digits"},
+		{dir + " --board a10", 2, `found "a10", want pac-a10, `},
+		{dir + " plug 3b:0", 2, `found "3b:0", want BB:DD.F`},
+		{"/dev/simulated", 1, "is in /dev"},
+		{dir + " pull 3b:00.0", 1, "slot 0000:3b:00.0 is empty"},
+	} {
+		var out, stderr bytes.Buffer
+		code := run(t.Context(), append([]string{"simulate"}, strings.Fields(tt.words)...), &out, &stderr)
+		if code != tt.code || !strings.Contains(stderr.String(), tt.want) {
+			t.Errorf("%q: exit code %d, %s; want %d and %q", tt.words, code, &stderr, tt.code, tt.want)
+		}
+	}
+}

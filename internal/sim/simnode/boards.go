@@ -1,0 +1,85 @@
+package simnode
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Board is a card that can be bought, or one to try what few cards have.
+type Board struct {
+	Name    string
+	Text    string // what it is, on one line
+	Card    Card   // without an address
+	Virtual bool   // it has a virtual function, function 1 of its slot, with a port of its own
+}
+
+// Ids of Intel's Acceleration Stack: interfaces of the releases 1.2 (Arria 10) and 2.0 (D5005), and
+// the AFUs of its loopback examples.
+const (
+	nlb0 = "d8424dc4a4a3c413f89e433683f9040b"
+	nlb3 = "f7df405cbd7acf7222f144b0b93acd18"
+
+	arria10 = "69528db6eb31577a8c3668f9faa081f6"
+	d5005   = "bfac4d851ee856fe8c95865ce1bbaa2d"
+)
+
+// Boards are those that can be plugged by name.
+var Boards = []Board{
+	{Name: "pac-a10", Text: "PAC with Arria 10 GX: one port with NLB mode 0",
+		Card: Card{Ports: 1, NUMANode: -1, AFUID: nlb0, InterfaceID: arria10}},
+	{Name: "pac-d5005", Text: "PAC D5005: one port with NLB mode 3",
+		Card: Card{Ports: 1, NUMANode: -1, AFUID: nlb3, InterfaceID: d5005, PCIID: "8086:0b2b:8086:138d"}},
+	{Name: "two-ports", Text: "PAC with Arria 10 GX and two ports",
+		Card: Card{Ports: 2, NUMANode: -1, AFUID: nlb0, InterfaceID: arria10}},
+	{Name: "vf", Text: "PAC with Arria 10 GX and a virtual function, one port each",
+		Card: Card{Ports: 1, NUMANode: -1, AFUID: nlb0, InterfaceID: arria10}, Virtual: true},
+}
+
+// BoardNamed returns the board with this name.
+func BoardNamed(name string) (Board, error) {
+	var names []string
+	for _, b := range Boards {
+		if b.Name == name {
+			return b, nil
+		}
+		names = append(names, b.Name)
+	}
+	return Board{}, fmt.Errorf("board: found %q, want %s", name, strings.Join(names, ", "))
+}
+
+// At returns the functions of the board in a slot, the physical one first.
+func (b Board) At(address string) ([]Card, error) {
+	c := b.Card
+	c.Address = address
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if !b.Virtual {
+		return []Card{c}, nil
+	}
+	slot, function, _ := strings.Cut(address, ".")
+	if function != "0" {
+		return nil, fmt.Errorf("address: found %q, want function 0 for a board with a virtual function", address)
+	}
+	virtual := c
+	virtual.Address, virtual.PhysFn, virtual.InterfaceID = slot+".1", address, ""
+	return []Card{c, virtual}, nil
+}
+
+// PlugBoard plugs the functions of a board, or none of them.
+func (n *Node) PlugBoard(b Board, address string) error {
+	cards, err := b.At(address)
+	if err != nil {
+		return err
+	}
+	for i, c := range cards {
+		if err := n.Plug(c); err != nil {
+			if i > 0 {
+				err = errors.Join(err, n.Unplug(address))
+			}
+			return err
+		}
+	}
+	return nil
+}

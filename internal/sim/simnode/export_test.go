@@ -1,0 +1,38 @@
+package simnode
+
+import (
+	"path/filepath"
+	"strconv"
+)
+
+// Restore returns the node that Open makes of the content of node.json.
+func Restore(dir string, text []byte) (*Node, error) {
+	n := in(dir)
+	s, err := parse(text)
+	if err == nil {
+		err = n.restore(s)
+	}
+	return n, err
+}
+
+// Saved returns what Open saves of a node.
+func (n *Node) Saved() ([]byte, error) { return n.marshal() }
+
+// Directories makes directories below dir and removes them.
+type Directories struct{ d *directories }
+
+// NewDirectories keeps so many numbers of deleted directories.
+func NewDirectories(dir string, keep int) Directories {
+	return Directories{&directories{dir: dir, keep: keep}}
+}
+
+// MakeAndRemove makes n directories and removes them.
+func (d Directories) MakeAndRemove(n int) error {
+	top := filepath.Join(d.d.dir, "top")
+	for i := range n {
+		if err := d.d.makeAll(filepath.Join(top, strconv.Itoa(i))); err != nil {
+			return err
+		}
+	}
+	return d.d.removeAll(top)
+}

@@ -1,0 +1,331 @@
+package simnode
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/trust"
+)
+
+// Names in the directory of a node that is saved.
+const (
+	stateFile = "node.json"
+	newState  = stateFile + ".new"
+	lockFile  = "lock"
+)
+
+// lockTimeout is how long Open waits for another process.
+const lockTimeout = 10 * time.Second
+
+// Open returns the node that is saved in dir. If dir is missing or empty, it makes an empty node there.
+// It keeps other processes out until Close. Only the effective user may be able to change dir; if that is
+// root, Mknod is set.
+//
+// Where a process was killed, Open finds the node as the process left it: a card that is plugged
+// or pulled in part can be unplugged.
+func Open(ctx context.Context, dir string) (*Node, error) {
+	root, err := openDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	lock, err := trust.AcquireLock(ctx, root, lockFile)
+	if err != nil {
+		return nil, err
+	}
+	n := in(root.Name())
+	n.Mknod, n.state, n.lock = os.Geteuid() == 0, filepath.Join(root.Name(), stateFile), lock
+	if err := n.load(root); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+// Close lets other processes open a node of [Open].
+func (n *Node) Close() error { return n.lock.Release() }
+
+// openDir opens the directory of a node, or makes it. A directory that has files of others is refused.
+func openDir(dir string) (*os.Root, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPlace(path); err != nil {
+		return nil, err
+	}
+	root, err := trust.OpenDir(path, true)
+	if err != nil {
+		return nil, err
+	}
+	if err = checkPlace(root.Name()); err == nil { // links lead there
+		err = checkContent(root)
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return root, nil
+}
+
+// checkPlace refuses directories in which the system has its own files.
+func checkPlace(path string) error {
+	for _, system := range []string{"/sys", "/dev", "/proc"} {
+		if path == system || strings.HasPrefix(path, system+"/") {
+			return fmt.Errorf("%s: is in %s, want a directory outside of /sys, /dev and /proc", path, system)
+		}
+	}
+	return nil
+}
+
+// checkContent refuses a directory that is not empty, unless it is that of a node.
+func checkContent(root *os.Root) error {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return trust.PathError(root.Name(), err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); name == lockFile || name == newState {
+			continue
+		}
+		if _, err := root.Lstat(stateFile); err != nil {
+			return fmt.Errorf("%s: found %s and no %s, want an empty directory, or that of a simulated node", root.Name(), e.Name(), stateFile)
+		}
+		break
+	}
+	return nil
+}
+
+// saved is the content of node.json.
+type saved struct {
+	Version int
+	Made    bool       // all that a node without cards has is there
+	Cards   []*plugged // sorted by address
+	Deleted []uint64   // see directories
+}
+
+// Limits of what is read from node.json. A node has up to 255 ports, 64 of each card.
+const (
+	maxState  = 1 << 20
+	maxNumber = 1 << 12
+	maxPorts  = 64
+	savedAs   = 1
+)
+
+// save writes the node to its file, if it has one.
+func (n *Node) save() error {
+	if n.state == "" {
+		return nil
+	}
+	text, err := n.marshal()
+	if err != nil {
+		return err
+	}
+	return n.SetFile(n.state, string(text)+"\n")
+}
+
+func (n *Node) marshal() ([]byte, error) {
+	s := saved{Version: savedAs, Made: n.made, Deleted: n.directories.deleted}
+	for _, address := range slices.Sorted(maps.Keys(n.cards)) {
+		s.Cards = append(s.Cards, n.cards[address])
+	}
+	return json.Marshal(s)
+}
+
+// load reads the node from its file. If there is none, it makes the file and then the node, so that a
+// directory with a part of a node has the file.
+func (n *Node) load(root *os.Root) error {
+	file, err := trust.OpenFile(root, stateFile, os.O_RDONLY)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = n.save()
+	case err == nil:
+		err = n.read(file)
+		file.Close()
+	}
+	if err == nil {
+		err = n.checkDirs()
+	}
+	if err != nil || n.made {
+		return err
+	}
+	if err := n.make(); err != nil {
+		return err
+	}
+	n.made = true
+	return n.save()
+}
+
+// checkDirs refuses links in place of the directories in which a node is changed, and directories of
+// other users, who can put links there. A node that was copied from elsewhere can have some, and what
+// they lead to would be written to or removed.
+func (n *Node) checkDirs() error {
+	dirs := append(n.always(), n.spares)
+	for address, c := range n.cards {
+		dirs = append(dirs, n.CardDir(address), n.regionDir(c), filepath.Join(n.spares, address))
+		for port := range c.Ports {
+			dirs = append(dirs, filepath.Join(n.PortDir(address, port), "errors"))
+		}
+		if c.PhysFn == "" {
+			dirs = append(dirs, filepath.Join(n.FMEDir(address), "errors"))
+		}
+	}
+	for _, dir := range dirs {
+		for ; dir != filepath.Dir(n.Sys); dir = filepath.Dir(dir) {
+			info, err := os.Lstat(dir)
+			switch {
+			case err != nil:
+			case !info.IsDir():
+				err = fmt.Errorf("%s: found %s, want a directory", dir, info.Mode())
+			case info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) || info.Mode().Perm()&0o022 != 0:
+				err = fmt.Errorf("%s: another user can change it, want only uid %d to: remove the node to begin anew", dir, os.Geteuid())
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (n *Node) read(file *os.File) error {
+	text, err := io.ReadAll(io.LimitReader(file, maxState+1))
+	if err != nil {
+		return err
+	}
+	s, err := parse(text)
+	if err == nil {
+		err = n.restore(s)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w; remove its directory to begin anew", n.state, err)
+	}
+	return nil
+}
+
+// parse returns what node.json says, if each part of it alone is possible.
+func parse(text []byte) (saved, error) {
+	var s saved
+	if len(text) > maxState {
+		return s, fmt.Errorf("found more than %d bytes", maxState)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return s, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return s, errors.New("found more than one object")
+	}
+	if s.Version != savedAs {
+		return s, fmt.Errorf("found version %d, want %d", s.Version, savedAs)
+	}
+	if len(s.Deleted) > maxDeleted {
+		return s, fmt.Errorf("found %d deleted directories, want at most %d", len(s.Deleted), maxDeleted)
+	}
+	for _, c := range s.Cards {
+		if c == nil {
+			return s, errors.New("found null, want a card")
+		}
+		if err := c.Check(); err != nil {
+			return s, err
+		}
+		if len(c.PortNumbers) != c.Ports || len(c.AFUs) != c.Ports {
+			return s, fmt.Errorf("%s: found %d numbers and %d AFUs, want %d", c.Address, len(c.PortNumbers), len(c.AFUs), c.Ports)
+		}
+		for _, afu := range c.AFUs {
+			if err := checkID("AFU id", afu); err != nil {
+				return s, fmt.Errorf("%s: %w", c.Address, err)
+			}
+		}
+	}
+	return s, nil
+}
+
+// restore puts the cards of the file into the node. No two cards have a number or an address.
+func (n *Node) restore(s saved) error {
+	n.made, n.directories.deleted = s.Made, s.Deleted
+	for _, c := range s.Cards {
+		if n.cards[c.Address] != nil {
+			return fmt.Errorf("%s: found twice", c.Address)
+		}
+		n.cards[c.Address] = c
+		ok := n.regions.mark(c.Region) && n.ports.mark(c.PortNumbers...)
+		if c.PhysFn == "" {
+			ok = ok && n.fmes.mark(c.FME) && n.regions.mark(c.Child) && n.managers.mark(c.Manager) && n.hwmons.mark(c.HWMon[:]...)
+		}
+		if !ok {
+			return fmt.Errorf("%s: found a number that another card has, or that is not from 0 to %d", c.Address, maxNumber)
+		}
+	}
+	for _, c := range s.Cards {
+		if p := n.cards[c.PhysFn]; c.PhysFn != "" && (p == nil || p.PhysFn != "") {
+			return fmt.Errorf("%s: physical function: found %s, want a card that is no virtual function", c.Address, c.PhysFn)
+		}
+	}
+	return nil
+}
+
+// mark marks numbers as used. It reports whether they were free.
+func (n *numbers) mark(all ...int) bool {
+	if *n == nil {
+		*n = numbers{}
+	}
+	for _, i := range all {
+		if i < 0 || i > maxNumber || (*n)[i] {
+			return false
+		}
+		(*n)[i] = true
+	}
+	return true
+}
+
+// Check returns an error unless a card like this can be plugged.
+func (c Card) Check() error {
+	if address, err := sysfs.ParsePCIAddress(c.Address); err != nil || address != c.Address {
+		return fmt.Errorf("address: found %q, want DDDD:BB:DD.F in lower case", c.Address)
+	}
+	if address, err := sysfs.ParsePCIAddress(c.PhysFn); c.PhysFn != "" && (err != nil || address != c.PhysFn) {
+		return fmt.Errorf("%s: physical function: found %q, want DDDD:BB:DD.F in lower case", c.Address, c.PhysFn)
+	}
+	if c.Ports < 0 || c.Ports > maxPorts {
+		return fmt.Errorf("%s: found %d ports, want 0 to %d", c.Address, c.Ports, maxPorts)
+	}
+	if err := checkID("AFU id", c.AFUID); err != nil {
+		return fmt.Errorf("%s: %w", c.Address, err)
+	}
+	if err := checkID("interface id", c.InterfaceID); err != nil && c.PhysFn == "" {
+		return fmt.Errorf("%s: %w", c.Address, err)
+	}
+	_, err := c.pciID()
+	return err
+}
+
+var id = regexp.MustCompile("^[0-9a-f]{32}$")
+
+func checkID(name, found string) error {
+	if !id.MatchString(found) {
+		return fmt.Errorf("%s: found %q, want 32 hexadecimal digits in lower case", name, found)
+	}
+	return nil
+}
+
+// partial is the error of what cannot be done with a card that is there in part.
+func (c *plugged) partial() error {
+	return fmt.Errorf("%s is plugged or pulled in part, because a process was ended: pull it first", c.Address)
+}
