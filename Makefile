@@ -19,7 +19,7 @@ RACE := $(shell command -v $${CC:-gcc} >/dev/null 2>&1 && echo -race)
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
 
-.PHONY: help build build-plugin build-operator generate-operator test-operator lint-operator demo test test-kernel test-kubelet test-prometheus e2e fixtures lint deps fuzz bench clean image chart manifests test-chart
+.PHONY: help build build-plugin build-operator generate-operator test-operator lint-operator demo test test-kernel test-kubelet test-prometheus test-logging e2e fixtures lint deps fuzz bench clean image chart manifests test-chart
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ test-kubelet: build-plugin ## run it against the real device managers of two kub
 
 test-prometheus: build-plugin ## have a real Prometheus scrape it; alert rules, dashboard (TESTS=pattern)
 	@test/prometheus/run.sh $(BINARY) '$(TESTS)'
+
+test-logging: build-plugin ## have a real OpenTelemetry Collector ship its log: docs/logs.md
+	@test/logging/run.sh $(BINARY)
 
 e2e: image-$(shell go env GOARCH) chart ## helm install on a real cluster of one node, as root (STORIES=pattern, KEEP=1)
 	@KEEP=$(KEEP) test/e2e/run.sh '$(VERSION)' '$(value STORIES)'

@@ -34,7 +34,7 @@ never() {
 }
 
 only '^github.com/pilebones/go-udev' 'watcher'
-only '^golang.org/x/sys' 'watcher'
+only '^golang.org/x/sys' 'watcher|internal/opened'
 only '^github.com/fsnotify/fsnotify' 'watcher|server|internal/(notify|filewatch)'
 only '^google.golang.org/grpc' 'server|internal/sim/simkubelet'
 only '^github.com/prometheus/' 'internal/metrics'
@@ -51,6 +51,8 @@ never 'server/names' 'watcher|inventory|programming|internal|server/[^n].*'
 never 'programming' 'watcher|inventory|server|cmd|internal/(apiserver|recorder)'
 never 'cmd/accelerator-fpga' 'watcher|inventory|server|internal/(apiserver|recorder)'
 never 'internal/(latest|event|sysfs|view|terminal|trust|cordon|httpd|control|sim/board|sim/simnode|notify|filewatch|backoff|throttle|apiserver|recorder|metrics|pulse)' 'watcher|server|cmd'
+never 'internal/opened' 'watcher|inventory|server|cmd'
+never 'internal/canpull' 'watcher|server|cmd|internal/control'
 never 'internal/timeline' 'watcher|inventory|server|cmd|internal/view'
 never 'internal/(latest|sysfs|terminal|trust|cordon|notify|filewatch|backoff|throttle|apiserver|metrics|pulse)' 'inventory'
 never 'internal/config' 'watcher|inventory|server/podresources|cmd'

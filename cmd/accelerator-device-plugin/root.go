@@ -40,6 +40,7 @@ const rootExamples = `  accelerator-device-plugin                          run t
   accelerator-device-plugin devices -o json | jq -r '.[] | select(.health != "healthy") | .id'
   accelerator-device-plugin watch                    one line per change, as it happens
   accelerator-device-plugin cordon 3b:00.0 --why "replace the fan"   no new pod gets it; uncordon brings it back
+  accelerator-device-plugin can-pull 3b:00.0         may it be pulled, and if not, why
   accelerator-device-plugin logs daemon.log          what became of the devices, from a log
   accelerator-device-plugin demo                     see it work, without card or cluster
   accelerator-device-plugin simulate DIR             make a simulated node, to try the chart`
@@ -67,7 +68,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SuggestionsMinimumDistance = 2
 	loader.AddFlags(root.Flags())
-	root.AddCommand(newServe(), newDevices(), newWatch(), newCordon(), newUncordon(), newLogs(), newDemo(),
+	root.AddCommand(newServe(), newDevices(), newWatch(), newCordon(), newUncordon(), newCanPull(), newLogs(), newDemo(),
 		newSimulate(), newVersion(), newRefuse())
 	return root
 }

@@ -38,9 +38,9 @@ func (r *rig) act(ctx context.Context, s story.Step) error {
 		return forge(s.Args[0] == "through", s.Args[1])
 	case "bitstream":
 		return writeBitstream(bitstreamDir, s.Bitstream())
-	case "tool", "container":
+	case "tool", "container", "plugin":
 		return r.run(ctx, s.Verb, "ok", s.Args)
-	case "toolfails", "containerfails":
+	case "toolfails", "containerfails", "pluginfails":
 		return r.run(ctx, strings.TrimSuffix(s.Verb, "fails"), "failed", s.Args)
 	case "begin":
 		return r.begin(s.Args[0], s.Args[1], s.Args[2:])

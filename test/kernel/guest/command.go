@@ -21,17 +21,19 @@ import (
 
 const (
 	tool         = "/bin/accelerator-fpga"
-	bitstreamDir = "/run/bitstreams" // the tool runs here
-	commandDir   = "/run/commands"   // the output of commands
+	pluginSocket = "/run/plugin/daemon.sock" // of a daemon that a story has told so
+	bitstreamDir = "/run/bitstreams"         // the tool runs here
+	commandDir   = "/run/commands"           // the output of commands
 	storeDir     = "/srv/intel.com/fpga"
 	lockDir      = "/run/accelerator-fpga"
 )
 
-// command is a process that a story began: the tool, or runc with a container.
+// command is a process that a story began: the tool, a command of the plugin, or runc with a
+// container.
 type command struct {
 	process        *exec.Cmd
 	stdout, stderr *os.File // not pipes: a hook that runc has left behind keeps those open
-	container      string   // its name for runc, "" for the tool
+	container      string   // its name for runc, "" for others
 	ended          chan struct{}
 }
 
@@ -57,7 +59,11 @@ func (r *rig) begin(name, kind string, args []string) error {
 		return fmt.Errorf("there is a command %s already", name)
 	}
 	c := &command{ended: make(chan struct{})}
-	if kind == "container" {
+	switch kind {
+	case "plugin":
+		c.process = exec.Command("/daemon", args...)
+		c.process.Env = []string{"ACCELERATOR_SOCKET=" + pluginSocket}
+	case "container":
 		c.container = name
 		bundle := filepath.Join(bundleDir, name)
 		if err := writeBundle(bundle, cdiDir, strings.Split(args[0], ","), args[1:]); err != nil {
@@ -65,7 +71,7 @@ func (r *rig) begin(name, kind string, args []string) error {
 		}
 		// An initramfs is no mount that a process could pivot from.
 		c.process = exec.Command("/bin/runc", "--root", "/run/runc", "run", "--no-pivot", "--bundle", bundle, name)
-	} else {
+	default:
 		c.process = exec.Command(tool, args...)
 		c.process.Dir = bitstreamDir
 	}
@@ -132,7 +138,7 @@ func (r *rig) ended(ctx context.Context, name, want string) error {
 	if got != states[want] {
 		return fmt.Errorf("%s: %s", got, r.said)
 	}
-	if want == "failed" && c.container == "" && bytes.Count(stderr, []byte("\n")) != 1 {
+	if want == "failed" && c.process.Path == tool && bytes.Count(stderr, []byte("\n")) != 1 {
 		return fmt.Errorf("stderr is %q, want one line", stderr)
 	}
 	return nil

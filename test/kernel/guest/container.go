@@ -61,11 +61,21 @@ func (r *rig) openNode(node string) error {
 	return err
 }
 
-// closeNode closes the node of this name that openNode opened last. Its card must not have
+// openOwn opens the container's node, as a process of the container does. It is kept open as by
+// openNode.
+func (r *rig) openOwn(node string) error {
+	f, err := os.OpenFile(filepath.Join(containerDir, node), os.O_RDWR, 0)
+	if err == nil {
+		r.kept = append(r.kept, f)
+	}
+	return err
+}
+
+// closeNode closes the node of this name that openNode or openOwn opened last. Its card must not have
 // left; that of an earlier one may have.
 func (r *rig) closeNode(node string) error {
 	for at, f := range slices.Backward(r.kept) {
-		if f.Name() == "/dev/"+node {
+		if filepath.Base(f.Name()) == node {
 			r.kept = slices.Delete(r.kept, at, at+1)
 			return f.Close()
 		}

@@ -126,6 +126,9 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 	case "exclusive":
 		return r.exclusive(s.Args[0])
 	case "open":
+		if len(s.Args) == 2 {
+			return r.openOwn(s.Args[0])
+		}
 		return r.openNode(s.Args[0])
 	case "close":
 		return r.closeNode(s.Args[0])

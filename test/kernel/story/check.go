@@ -166,6 +166,13 @@ func checkBegin(args []string) error {
 	return fmt.Errorf("%q, want tool or container", args[1])
 }
 
+func checkOpen(args []string) error {
+	if len(args) == 2 && args[1] != "own" {
+		return fmt.Errorf("%q, want own", args[1])
+	}
+	return nil
+}
+
 func checkKill(args []string) error {
 	if len(args) == 2 && args[1] != "hook" {
 		return fmt.Errorf("%q, want hook", args[1])

@@ -51,7 +51,7 @@ var grammars = map[string]grammar{
 	"host":    {1, -1, nil},
 
 	// a container
-	"open":           {1, 1, nil},
+	"open":           {1, 2, checkOpen},
 	"close":          {1, 1, nil},
 	"mknod":          {1, 1, nil},
 	"reaches":        {2, 2, nil},
@@ -81,6 +81,8 @@ var grammars = map[string]grammar{
 	"assign-port":  {2, 2, checkPort},
 	"tool":         {1, -1, nil},
 	"toolfails":    {1, -1, nil},
+	"plugin":       {1, -1, nil},
+	"pluginfails":  {1, -1, nil},
 	"bitstream":    {2, 4, checkBitstream},
 	"forge":        {2, 2, oneOf("multicast", "through")},
 	"settle":       {0, 0, nil},

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/canpull"
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/opened"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
+	"b-com.com/accelerator-device-plugin/internal/view"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// How long looking at the host's processes may take: at one, and at all.
+const (
+	processPatience   = 2 * time.Second
+	processesPatience = 30 * time.Second
+)
+
+func newCanPull() *cobra.Command {
+	loader := newLoader()
+	var format string
+	var scan bool
+	cmd := &cobra.Command{
+		Use:   "can-pull ADDRESS",
+		Short: "Answer whether a card may be pulled",
+		Long: `Answers whether a card may be pulled: yes, no or unknown, and one line for each
+reason, with what to do. The exit code is 0 for yes, else 1.
+
+It asks the daemon whether pods can still be given the card, and which
+containers hold it. It looks itself at sysfs, for virtual functions and other
+functions of the card, and at all processes of the host, for those that have a
+node of the card open, under any name. That takes root on the host; in a pod the
+answer is unknown, with the command for the node.
+
+With --scan it asks no daemon: it reads cards, cordons and the kubelet's
+pod-resources itself.`,
+		Example: `  accelerator-device-plugin can-pull 3b:00.0
+  accelerator-device-plugin can-pull 3b:00.0 && echo 1 > /sys/bus/pci/devices/0000:3b:00.0/remove`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			asJSON, err := wantsJSON(format)
+			if err != nil {
+				return err
+			}
+			address, err := canpull.ParseAddress(args[0])
+			if err != nil {
+				return err
+			}
+			if scan {
+				_, err = load(loader)
+			} else {
+				_, err = daemonSocket(cmd, loader)
+			}
+			if err != nil {
+				return err
+			}
+			answer := canpull.Judge(pullFacts(cmd.Context(), loader.Config, address, scan, "/proc"))
+			if err := printAnswer(cmd.OutOrStdout(), answer, asJSON); err != nil {
+				return asFailure(err)
+			}
+			if answer.Answer != canpull.Yes {
+				return failure{error: errors.New(answer.Answer), logged: true}
+			}
+			return nil
+		},
+	}
+	loader.AddFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&format, "output", "o", "", "json (default: text)")
+	addScan(cmd, &scan)
+	return cmd
+}
+
+// pullFacts collects the facts about a card. Processes come last: when the card is cordoned and
+// free, no new one may open it.
+func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool, procfs string) canpull.Facts {
+	f := canpull.Facts{Address: address}
+	f.Card, f.CardErr = canpull.Read(cfg.SysfsRoot, address)
+	if scan {
+		scanPull(ctx, cfg, &f)
+	} else {
+		state, err := control.Dial(cfg.Socket).State(ctx)
+		f.Rows, f.RowsErr, f.HoldersErr = state.Devices, err, state.HoldersError
+	}
+	if f.CardErr != nil || len(f.Card.Numbers()) == 0 {
+		return f
+	}
+	proc := opened.Proc{Root: procfs, Patience: processPatience}
+	if f.ProcessesErr = proc.SeesHost(); f.ProcessesErr == nil {
+		ctx, cancel := context.WithTimeoutCause(ctx, processesPatience, fmt.Errorf("it took longer than %s", processesPatience))
+		defer cancel()
+		f.Processes, f.ProcessesErr = proc.Find(ctx, f.Card.Numbers())
+	}
+	f.Look = fmt.Sprintf("on the node, as root: %s; or: kubectl debug node/%s --profile=sysadmin -it --image=IMAGE -- "+
+		"accelerator-device-plugin can-pull %s --scan --state-dir %s --pod-resources-socket %s",
+		canpull.LookCommand(f.Card.Numbers()), cmp.Or(cfg.NodeName, "NODE"), address,
+		filepath.Join("/host", cfg.StateDir), filepath.Join("/host", cfg.PodResourcesSocket))
+	return f
+}
+
+// scanPull collects what the daemon would answer.
+func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
+	cordons, err := readCordons(cfg.StateDir)
+	if err != nil {
+		f.RowsErr = err
+	} else {
+		var snapshot inventory.Snapshot
+		snapshot, f.RowsErr = scanOnce(ctx, cfg, watching(cfg, metrics.New(buildVersion())))
+		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Cordons: cordons}.Rows()
+	}
+	holders, err := askHolders(ctx, cfg.PodResourcesSocket, holdersPatient)
+	if err != nil {
+		f.HoldersErr = err.Error()
+		return
+	}
+	// All names are looked at: the scan may not have the settings of the daemon.
+	f.Holders = map[string][]string{}
+	for key := range holders {
+		f.Holders[key.ID] = append(f.Holders[key.ID], holders.of(key.Resource, key.ID)...)
+	}
+	for i := range f.Rows {
+		f.Rows[i].Held = new(bool)
+	}
+}
+
+// readCordons returns the cordons in a state directory, which it does not make.
+func readCordons(dir string) ([]cordon.Cordon, error) {
+	if _, err := os.Stat(dir); dir == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	book, err := cordon.Open(dir, zap.NewNop())
+	if err != nil {
+		return nil, err
+	}
+	return book.List(), nil
+}
+
+// printAnswer prints an answer: its word, and a line for each reason.
+func printAnswer(w io.Writer, answer canpull.Answer, asJSON bool) error {
+	if asJSON {
+		return terminal.WriteJSON(w, answer)
+	}
+	text := answer.Answer + "\n"
+	for _, r := range answer.Reasons {
+		text += terminal.Escape(r.What)
+		if r.Do != "" {
+			text += ": " + terminal.Escape(r.Do)
+		}
+		text += "\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}

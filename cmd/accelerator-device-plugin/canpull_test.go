@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/canpull"
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+)
+
+// fakeProc makes a procfs in which a process of the host has a file open, or none if file is "".
+func fakeProc(t *testing.T, file string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for _, dir := range []string{"self/ns", "7/task/7", "7/fd"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	links := map[string]string{"self/ns/pid": "pid:[4026531836]"}
+	if file != "" {
+		links["7/fd/3"] = file
+	}
+	for name, target := range links {
+		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "7/comm"), []byte("a\x1b[2J\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// asks returns the answer for card A: its word and its reasons.
+func asks(t *testing.T, cfg config.Config, scan bool, procfs string) string {
+	t.Helper()
+	var out strings.Builder
+	if err := printAnswer(&out, canpull.Judge(pullFacts(t.Context(), cfg, cardA.Address, scan, procfs)), false); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// The card is offered, held, free, and opened by a process; the daemon is asked, and then none.
+func TestCanPull(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes device nodes, and sees the processes of others")
+	}
+	d := prepareDaemon(t, nil)
+	d.node.Mknod = true
+	d.do(d.node.Plug(cardA))
+	d.run()
+	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
+	d.pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
+	node := filepath.Join(d.node.Dev, d.node.PortNode(cardA.Address, 1))
+	idle, busy := fakeProc(t, ""), fakeProc(t, node)
+	offered := "3b:00.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT\n"
+	held := "held by default/job/main: kubectl --namespace default delete pod job\n"
+	open := "process 7 (a\\x1b[2J) has dfl-port.1 (120:1) open: end it\n"
+	for _, step := range []struct {
+		name string
+		do   func()
+		proc string
+		want string
+	}{
+		{"offered and held", func() {}, idle, "no\n" + offered + held},
+		{"cordoned", func() {
+			_, err := control.Dial(d.cfg.Socket).Cordon(t.Context(), []string{"3b:00.0"}, "test", "to be pulled", 0)
+			d.do(err)
+		}, idle, "no\n" + held},
+		{"free", func() {
+			d.pods.Release("default", "job")
+			// The daemon keeps the kubelet's answer for holdersAge.
+			for late := time.After(20 * time.Second); asks(t, d.cfg, false, idle) != "yes\n"; {
+				select {
+				case <-late:
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+		}, idle, "yes\n"},
+		{"opened", func() {}, busy, "no\n" + open},
+	} {
+		step.do()
+		for _, scan := range []bool{false, true} {
+			if diff := cmp.Diff(step.want, asks(t, d.cfg, scan, step.proc)); diff != "" {
+				t.Errorf("%s, scan %t (-want +got):\n%s", step.name, scan, diff)
+			}
+		}
+	}
+	d.do(d.stop())
+	for _, test := range []struct {
+		name string
+		scan bool
+		want string
+	}{
+		{"the daemon has ended", false, "unknown\nthe devices of the card are not known: "},
+		{"the daemon has ended, scan", true, "yes\n"},
+	} {
+		if got := asks(t, d.cfg, test.scan, idle); !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s: %s", test.name, got)
+		}
+	}
+	d.pods.Stop()
+	if got := asks(t, d.cfg, true, idle); !strings.HasPrefix(got, "unknown\nthe containers that hold the card are not known: ") {
+		t.Errorf("no kubelet: %s", got)
+	}
+	d.do(os.WriteFile(filepath.Join(d.cfg.StateDir, "cordons.json"), []byte("rubbish"), 0o600))
+	if got := asks(t, d.cfg, true, idle); !strings.Contains(got, "the devices of the card are not known: ") || !strings.Contains(got, "cordons.json") {
+		t.Errorf("cordons that cannot be read: %s", got)
+	}
+}
+
+// Where the host's processes cannot be seen, the answer has the commands for the node.
+func TestCanPullInAPod(t *testing.T) {
+	node, err := simnode.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Plug(cardA); err != nil {
+		t.Fatal(err)
+	}
+	proc := fakeProc(t, "")
+	if err := os.Remove(filepath.Join(proc, "self/ns/pid")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("pid:[4026532911]", filepath.Join(proc, "self/ns/pid")); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Defaults()
+	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot, cfg.NodeName, cfg.Socket = node.Sys, node.Dev, "/dev", "worker-1", filepath.Join(t.TempDir(), "none.sock")
+	got := asks(t, cfg, false, proc)
+	for _, want := range []string{
+		"unknown\n", "the processes that have the card open are not all known: this process is in a PID namespace of its own: on the node, as root: find /proc/",
+		"(f6:0|f5:0|f5:1) '; or: kubectl debug node/worker-1 --profile=sysadmin -it --image=IMAGE -- accelerator-device-plugin can-pull 0000:3b:00.0 " +
+			"--scan --state-dir /host/var/lib/accelerator-device-plugin --pod-resources-socket /host/var/lib/kubelet/pod-resources/kubelet.sock\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("answer\n%s\nwant %q in it", got, want)
+		}
+	}
+}
+
+func TestCanPullCommand(t *testing.T) {
+	node, err := simnode.New(shortDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan := []string{"--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--state-dir", ""}
+	for _, test := range []struct {
+		args     []string
+		code     int
+		out, err string
+	}{
+		{append(scan, "3b:00.0"), 1, "unknown\nthe node has no PCI device 0000:3b:00.0: ", ""},
+		{append(scan, "3b:00.0", "-o", "json"), 1, "{\n  \"address\": \"0000:3b:00.0\",\n  \"answer\": \"unknown\",\n", ""},
+		{[]string{"3b:00.0", "--socket", filepath.Join(t.TempDir(), "s")}, 1, "unknown\n", ""},
+		{[]string{"3b:00.0-p1"}, 2, "", `"3b:00.0-p1" is not the address of a card, want BB:DD.F or DDDD:BB:DD.F in hexadecimal`},
+		{[]string{"3b:00.0", "-o", "yaml"}, 2, "", `-o "yaml": want json`},
+		{[]string{"3b:00.0", "--sysfs-root", node.Sys}, 2, "", "found --sysfs-root without --scan"},
+		{nil, 2, "", "accepts 1 arg(s), received 0"},
+	} {
+		stdout, stderr, code := output(t, append([]string{"can-pull"}, test.args...)...)
+		if code != test.code || !strings.HasPrefix(stdout, test.out) || !strings.Contains(stderr, test.err) || (test.err == "") != (stderr == "") {
+			t.Errorf("%q: exit code %d, stdout %q, stderr %q, want %d, %q, %q", test.args, code, stdout, stderr, test.code, test.out, test.err)
+		}
+		if strings.HasPrefix(stdout, "{") {
+			var answer canpull.Answer
+			if err := json.Unmarshal([]byte(stdout), &answer); err != nil || len(answer.Reasons) == 0 {
+				t.Errorf("%v: %s", err, fmt.Sprint(answer))
+			}
+		}
+	}
+}

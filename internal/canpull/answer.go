@@ -1,0 +1,242 @@
+package canpull
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/opened"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/view"
+	"b-com.com/accelerator-device-plugin/inventory"
+)
+
+// The words of an answer.
+const (
+	Yes     = "yes"
+	No      = "no"
+	Unknown = "unknown"
+)
+
+// Answer is the answer for one card. Its JSON keys are an interface.
+type Answer struct {
+	Address string   `json:"address"` // with domain
+	Answer  string   `json:"answer"`  // yes, no or unknown
+	Reasons []Reason `json:"reasons"` // those of no first, then those of unknown
+}
+
+// Reason is a reason of an answer, or something to know if the answer is yes.
+type Reason struct {
+	Answer string `json:"answer"` // no, unknown or yes
+	What   string `json:"what"`
+	Do     string `json:"do"` // "": nothing is to do
+}
+
+// Facts are what an answer is made of.
+type Facts struct {
+	Address string // with domain
+	Card    Card
+	CardErr error
+
+	Rows    []view.Row // all devices of the node
+	RowsErr error      // why Rows are not known
+	// Holders has the holders of devices by id, from the kubelet, beside those in Rows.
+	Holders    map[string][]string
+	HoldersErr string // why holders are not known; "": they are
+
+	Processes    []opened.Process
+	ProcessesErr error  // why not all processes are known
+	Look         string // the way to look at them elsewhere
+}
+
+// Judge returns the answer for a card.
+func Judge(f Facts) Answer {
+	a := Answer{Address: f.Address, Reasons: []Reason{}}
+	addresses := map[string]bool{f.Address: true}
+	for _, function := range f.Card.Functions {
+		addresses[function.Address] = true
+	}
+	switch {
+	case errors.Is(f.CardErr, fs.ErrNotExist):
+		a.unknown("the node has no PCI device "+f.Address, "compare the address with `devices -o wide`")
+	case f.CardErr != nil:
+		a.unknown("the card cannot be read: "+f.CardErr.Error(), "")
+	case f.Card.Address != f.Address:
+		a.add(Yes, fmt.Sprintf("%s is a virtual function of %s, which is asked for", short(f.Address), short(f.Card.Address)), "")
+	}
+	a.offers(f, addresses)
+	a.holders(f, addresses)
+	a.processes(f)
+	for _, function := range f.Card.Functions {
+		a.function(function, f.Card.Address)
+	}
+	a.Answer = Yes
+	order := []string{No, Unknown, Yes}
+	slices.SortStableFunc(a.Reasons, func(x, y Reason) int {
+		return slices.Index(order, x.Answer) - slices.Index(order, y.Answer)
+	})
+	if len(a.Reasons) > 0 {
+		a.Answer = a.Reasons[0].Answer
+	}
+	return a
+}
+
+func (a *Answer) add(answer, what, do string) {
+	a.Reasons = append(a.Reasons, Reason{answer, what, do})
+}
+
+func (a *Answer) no(what, do string)      { a.add(No, what, do) }
+func (a *Answer) unknown(what, do string) { a.add(Unknown, what, do) }
+
+// offers adds the devices of the card that a pod can still be given.
+func (a *Answer) offers(f Facts, addresses map[string]bool) {
+	if f.RowsErr != nil {
+		a.unknown("the devices of the card are not known: "+f.RowsErr.Error(), "ask where the daemon runs, or with --scan")
+		return
+	}
+	offered := map[string]bool{} // functions
+	known := false
+	for _, row := range f.Rows {
+		if !addresses[row.PCIAddress] {
+			continue
+		}
+		known = true
+		if row.Resource != "" && row.Cordon == nil && !slices.Contains(row.Reasons, inventory.ReasonExcluded) {
+			offered[short(row.PCIAddress)] = true
+		}
+		if slices.Contains(row.Reasons, inventory.ReasonNodeInUse) {
+			a.no(row.ID+" has a node that a container of another device may open",
+				"delete the pod of that device: `devices` shows it with removed-in-use or node-changed")
+		}
+	}
+	if !known {
+		a.unknown("the daemon has no device of the card", "see `devices -o wide`: is the address right, and has the card its driver?")
+	}
+	for _, address := range sorted(offered) {
+		a.no(address+" is not cordoned: a pod can be given it at any time",
+			"accelerator-device-plugin cordon "+address+" --why TEXT")
+	}
+}
+
+// holders adds the containers that hold devices of the card.
+func (a *Answer) holders(f Facts, addresses map[string]bool) {
+	if f.HoldersErr != "" {
+		a.unknown("the containers that hold the card are not known: "+f.HoldersErr,
+			"mend --pod-resources-socket, or the kubelet")
+	}
+	holders := map[string]bool{}
+	for id, names := range f.Holders {
+		card, _, _ := strings.Cut(id, "-p")
+		if address, err := ParseAddress(card); err == nil && addresses[address] {
+			for _, name := range names {
+				holders[name] = true
+			}
+		}
+	}
+	for _, row := range f.Rows {
+		if !addresses[row.PCIAddress] {
+			continue
+		}
+		for _, name := range row.Holder {
+			holders[name] = true
+		}
+		switch {
+		case row.Held == nil && f.HoldersErr == "":
+			a.unknown("it is not known whether a container holds "+row.ID, "ask again in a few seconds")
+		case row.Held != nil && *row.Held && len(row.Holder) == 0:
+			a.no(row.ID+" was given to a container that the kubelet does not name yet", "ask again in a few seconds")
+		}
+	}
+	for _, name := range sorted(holders) {
+		namespace, rest, _ := strings.Cut(name, "/")
+		pod, _, _ := strings.Cut(rest, "/")
+		a.no("held by "+name, fmt.Sprintf("kubectl --namespace %s delete pod %s", namespace, pod))
+	}
+}
+
+// mostProcesses limits the reasons, because anyone can start processes.
+const mostProcesses = 20
+
+// processes adds the processes that have a node of the card open.
+func (a *Answer) processes(f Facts) {
+	names := map[sysfs.DeviceNumber]string{}
+	for _, function := range f.Card.Functions {
+		for _, node := range function.Nodes {
+			names[node.Number] = node.Name
+		}
+	}
+	for i, p := range f.Processes {
+		if i == mostProcesses {
+			a.no(fmt.Sprintf("%d other processes have the card open", len(f.Processes)-i), "end them")
+			break
+		}
+		var open []string
+		for _, number := range p.Devices {
+			open = append(open, fmt.Sprintf("%s (%s)", names[number], number))
+		}
+		group := ""
+		if p.Group != "" {
+			group = " in " + p.Group
+		}
+		a.no(fmt.Sprintf("process %d (%s)%s has %s open", p.PID, p.Command, group, strings.Join(open, ", ")), "end it")
+	}
+	if f.ProcessesErr != nil && f.CardErr == nil {
+		a.unknown("the processes that have the card open are not all known: "+f.ProcessesErr.Error(), f.Look)
+	}
+}
+
+// fpgaDrivers have no users but those of their nodes, and pcieport has none.
+var fpgaDrivers = []string{"", "dfl-pci", "intel-fpga-pci", "pcieport"}
+
+// function adds a function that goes with the card.
+func (a *Answer) function(f Function, card string) {
+	with := short(f.Address) + " goes with the card"
+	if f.PhysFn != "" {
+		with += " as a virtual function"
+	}
+	if f.Driver != "" {
+		with += "; its driver is " + f.Driver
+	}
+	switch {
+	case !slices.Contains(fpgaDrivers, f.Driver) && !strings.Contains(f.Driver, "vfio"):
+		a.unknown(with+", and its users are not known",
+			fmt.Sprintf("end them, then: echo %s > /sys/bus/pci/drivers/%s/unbind", f.Address, f.Driver))
+	case f.Address != card:
+		a.add(Yes, with, "")
+	}
+}
+
+// Numbers returns the numbers of all nodes of the card.
+func (c Card) Numbers() []sysfs.DeviceNumber {
+	var all []sysfs.DeviceNumber
+	for _, f := range c.Functions {
+		for _, n := range f.Nodes {
+			all = append(all, n.Number)
+		}
+	}
+	return all
+}
+
+// LookCommand returns a shell command that prints the links, below /proc, to open files and
+// mappings of these devices.
+func LookCommand(numbers []sysfs.DeviceNumber) string {
+	var of []string
+	for _, n := range numbers {
+		of = append(of, fmt.Sprintf("%x:%x", n.Major, n.Minor))
+	}
+	return "find /proc/[0-9]*/task/[0-9]*/fd /proc/[0-9]*/map_files -type l -exec stat -L -c '%F %t:%T %n' {} + 2>/dev/null" +
+		" | grep -E '^character special file (" + strings.Join(of, "|") + ") '"
+}
+
+func short(address string) string { return strings.TrimPrefix(address, "0000:") }
+
+func sorted(set map[string]bool) []string {
+	var all []string
+	for name := range set {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,299 @@
+package canpull_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/internal/canpull"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/opened"
+	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/internal/view"
+)
+
+const address = "0000:3b:00.0"
+
+// link makes a link, and the directory that it is in.
+func link(t *testing.T, target, path string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(target, path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// function makes a function with a driver, which is no FPGA's.
+func function(t *testing.T, sys, address, driver string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(sys, "devices/pci0000:00", address)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if driver != "" {
+		link(t, "../../../../bus/pci/drivers/"+driver, dir+"/driver")
+	}
+	link(t, "../../../devices/pci0000:00/"+address, filepath.Join(sys, "bus/pci/devices", address))
+	return dir
+}
+
+// node returns a node with a card of two ports, a virtual function of it, other functions of the
+// same slot, and another card.
+func node(t *testing.T) *simnode.Node {
+	t.Helper()
+	n, err := simnode.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, card := range []simnode.Card{
+		{Address: address, Ports: 2, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32)},
+		{Address: "0000:3b:01.0", Ports: 1, AFUID: strings.Repeat("a", 32), PhysFn: address},
+		{Address: "0000:5e:00.0", Ports: 1, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32)},
+	} {
+		if err := n.Plug(card); err != nil {
+			t.Fatal(err)
+		}
+	}
+	vfio := function(t, n.Sys, "0000:3b:00.1", "vfio-pci")
+	link(t, "../../../kernel/iommu_groups/42", vfio+"/iommu_group")
+	write(t, n.Sys+"/class/vfio/42/dev", "235:7\n")
+	write(t, vfio+"/vfio-dev/vfio3/dev", "511:3\n")
+	network := function(t, n.Sys, "0000:3b:00.2", "i40e")
+	write(t, network+"/ptp/ptp0/dev", "248:0\n")
+	write(t, network+"/nvme/nvme0n1/dev", "259:0\n")
+	link(t, "../../../../../../class/block", network+"/nvme/nvme0n1/subsystem")
+	function(t, n.Sys, "0000:3b:00.3", "")
+	return n
+}
+
+func numbers(all ...string) (parsed []sysfs.DeviceNumber) {
+	for _, text := range all {
+		n, err := sysfs.ParseDeviceNumber(text)
+		if err != nil {
+			panic(err)
+		}
+		parsed = append(parsed, n)
+	}
+	return parsed
+}
+
+func TestRead(t *testing.T) {
+	n := node(t)
+	want := canpull.Card{Address: address, Functions: []canpull.Function{
+		{Address: address, Driver: "dfl-pci", Nodes: []canpull.Node{
+			{"dfl-fme.0", numbers("246:0")[0]}, {"dfl-port.0", numbers("245:0")[0]}, {"dfl-port.1", numbers("245:1")[0]}}},
+		{Address: "0000:3b:00.1", Driver: "vfio-pci", Nodes: []canpull.Node{
+			{"vfio3", numbers("511:3")[0]}, {"vfio/42", numbers("235:7")[0]}}},
+		{Address: "0000:3b:00.2", Driver: "i40e", Nodes: []canpull.Node{{"ptp0", numbers("248:0")[0]}}},
+		{Address: "0000:3b:00.3"},
+		{Address: "0000:3b:01.0", PhysFn: address, Driver: "dfl-pci", Nodes: []canpull.Node{{"dfl-port.2", numbers("245:2")[0]}}},
+	}}
+	for _, asked := range []string{address, "0000:3b:01.0", "0000:3b:00.3"} {
+		got, err := canpull.Read(n.Sys, asked)
+		if asked == "0000:3b:00.3" {
+			want.Address = asked
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", asked, err, diff)
+		}
+	}
+	if got, err := canpull.Read(n.Sys, "0000:77:00.0"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an empty slot: %+v, %v", got, err)
+	}
+	write(t, n.PortDir(address, 0)+"/dev", "rubbish\n")
+	if _, err := canpull.Read(n.Sys, address); err == nil || !strings.Contains(err.Error(), `dfl-port.0/dev: "rubbish"`) {
+		t.Errorf("a number that is none: %v", err)
+	}
+}
+
+// A function on vfio-pci whose group is not found could be opened under a number that is not known.
+func TestGroupNotFound(t *testing.T) {
+	sys := t.TempDir()
+	function(t, sys, address, "vfio-pci")
+	if _, err := canpull.Read(sys, address); err == nil || !strings.Contains(err.Error(), `is bound to vfio-pci, and `) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestParseAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"3b:00.0": address, "0000:3B:00.0": address, "10000:01:00.0": "10000:01:00.0",
+		"3b:00": "", "3b:00.0-p1": "", "": "", "3b:00.0\x1b[2J": "",
+	} {
+		if got, err := canpull.ParseAddress(text); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+func FuzzParseAddress(f *testing.F) {
+	f.Add("3b:00.0")
+	f.Add("10000:01:00.0")
+	f.Fuzz(func(t *testing.T, text string) {
+		address, err := canpull.ParseAddress(text)
+		if err != nil {
+			return
+		}
+		if again, err := canpull.ParseAddress(address); err != nil || again != address {
+			t.Errorf("%q: %q, again %q, %v", text, address, again, err)
+		}
+	})
+}
+
+// facts returns those of a free, cordoned card with one function.
+func facts() canpull.Facts {
+	no := false
+	return canpull.Facts{
+		Address: address,
+		Card: canpull.Card{Address: address, Functions: []canpull.Function{
+			{Address: address, Driver: "dfl-pci", Nodes: []canpull.Node{{"dfl-port.0", numbers("245:0")[0]}}},
+		}},
+		Rows: []view.Row{
+			{ID: "3b:00.0", Resource: "r", PCIAddress: address, Held: &no, Cordon: &cordon.Cordon{Device: "3b:00.0"}},
+			{ID: "5e:00.0", Resource: "r", PCIAddress: "0000:5e:00.0"},
+		},
+		Look: "LOOK",
+	}
+}
+
+func TestJudge(t *testing.T) {
+	yes := true
+	for _, test := range []struct {
+		name   string
+		change func(*canpull.Facts)
+		answer string
+		want   []string
+	}{
+		{"free", func(*canpull.Facts) {}, canpull.Yes, nil},
+		{"excluded", func(f *canpull.Facts) {
+			f.Rows[0].Cordon, f.Rows[0].Reasons = nil, []string{"excluded"}
+		}, canpull.Yes, nil},
+		{"not offered in this mode", func(f *canpull.Facts) {
+			f.Rows[0].Cordon, f.Rows[0].Resource = nil, ""
+		}, canpull.Yes, nil},
+		{"offered", func(f *canpull.Facts) { f.Rows[0].Cordon = nil }, canpull.No, []string{
+			"no: 3b:00.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
+		{"one port is offered, the other is held", func(f *canpull.Facts) {
+			row := f.Rows[0]
+			f.Rows[0].Holder = []string{"default/job/main"}
+			row.ID, row.Cordon = "3b:00.0-p1", nil
+			f.Rows = append(f.Rows, row)
+		}, canpull.No, []string{
+			"no: 3b:00.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT",
+			"no: held by default/job/main: kubectl --namespace default delete pod job"}},
+		{"held under any name", func(f *canpull.Facts) {
+			f.Holders = map[string][]string{
+				"0000:3b:00.0": {"a/b/c"}, "3b:00.0-p1": {"d/e/f", "a/b/c"}, "5e:00.0": {"x/y/z"}, "7": {"x/y/z"}}
+		}, canpull.No, []string{
+			"no: held by a/b/c: kubectl --namespace a delete pod b",
+			"no: held by d/e/f: kubectl --namespace d delete pod e"}},
+		{"given out", func(f *canpull.Facts) { f.Rows[0].Held = &yes }, canpull.No, []string{
+			"no: 3b:00.0 was given to a container that the kubelet does not name yet: ask again in a few seconds"}},
+		{"not known whether it is held", func(f *canpull.Facts) { f.Rows[0].Held = nil }, canpull.Unknown, []string{
+			"unknown: it is not known whether a container holds 3b:00.0: ask again in a few seconds"}},
+		{"holders not known", func(f *canpull.Facts) {
+			f.HoldersErr, f.Rows[0].Held = "no kubelet", nil
+		}, canpull.Unknown, []string{
+			"unknown: the containers that hold the card are not known: no kubelet: mend --pod-resources-socket, or the kubelet"}},
+		{"node in use", func(f *canpull.Facts) { f.Rows[0].Reasons = []string{"node-in-use"} }, canpull.No, []string{
+			"no: 3b:00.0 has a node that a container of another device may open: delete the pod of that device: `devices` shows it with removed-in-use or node-changed"}},
+		{"no daemon", func(f *canpull.Facts) { f.Rows, f.RowsErr = nil, errors.New("no daemon") }, canpull.Unknown, []string{
+			"unknown: the devices of the card are not known: no daemon: ask where the daemon runs, or with --scan"}},
+		{"no device of it", func(f *canpull.Facts) { f.Rows = f.Rows[1:] }, canpull.Unknown, []string{
+			"unknown: the daemon has no device of the card: see `devices -o wide`: is the address right, and has the card its driver?"}},
+		{"gone, and held", func(f *canpull.Facts) {
+			f.Card, f.CardErr = canpull.Card{}, fs.ErrNotExist
+			f.Rows[0].Holder = []string{"a/b/c"}
+		}, canpull.No, []string{
+			"no: held by a/b/c: kubectl --namespace a delete pod b",
+			"unknown: the node has no PCI device 0000:3b:00.0: compare the address with `devices -o wide`"}},
+		{"opened", func(f *canpull.Facts) {
+			f.Processes = []opened.Process{{PID: 7, Command: "job", Group: "cri-1.scope", Devices: numbers("245:0")}}
+			f.ProcessesErr = errors.New("process 1: permission denied")
+		}, canpull.No, []string{
+			"no: process 7 (job) in cri-1.scope has dfl-port.0 (245:0) open: end it",
+			"unknown: the processes that have the card open are not all known: process 1: permission denied: LOOK"}},
+		{"other functions", func(f *canpull.Facts) {
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "vfio-pci"},
+				canpull.Function{Address: "0000:3b:01.0", Driver: "dfl-pci", PhysFn: address})
+		}, canpull.Yes, []string{
+			"yes: 3b:00.1 goes with the card; its driver is vfio-pci: ",
+			"yes: 3b:01.0 goes with the card as a virtual function; its driver is dfl-pci: "}},
+		{"a network function", func(f *canpull.Facts) {
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "i40e"})
+		}, canpull.Unknown, []string{
+			"unknown: 3b:00.1 goes with the card; its driver is i40e, and its users are not known: " +
+				"end them, then: echo 0000:3b:00.1 > /sys/bus/pci/drivers/i40e/unbind"}},
+		{"a virtual function was asked for", func(f *canpull.Facts) { f.Address = "0000:3b:01.0" }, canpull.Yes, []string{
+			"yes: 3b:01.0 is a virtual function of 3b:00.0, which is asked for: "}},
+		{"a virtual function is held", func(f *canpull.Facts) {
+			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:5e:00.0", PhysFn: address})
+			f.Rows[1].Held = &yes
+			f.Rows[1].Holder = []string{"a/b/c"}
+		}, canpull.No, []string{
+			"no: 5e:00.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 5e:00.0 --why TEXT",
+			"no: held by a/b/c: kubectl --namespace a delete pod b",
+			"yes: 5e:00.0 goes with the card as a virtual function: "}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := facts()
+			test.change(&f)
+			a := canpull.Judge(f)
+			var got []string
+			for _, r := range a.Reasons {
+				got = append(got, fmt.Sprintf("%s: %s: %s", r.Answer, r.What, r.Do))
+			}
+			if a.Answer != test.answer {
+				t.Errorf("answer %s, want %s", a.Answer, test.answer)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// However many processes have the card open, the answer is short.
+func TestManyProcesses(t *testing.T) {
+	f := facts()
+	for pid := range 1000 {
+		f.Processes = append(f.Processes, opened.Process{PID: pid + 1, Devices: numbers("245:0")})
+	}
+	a := canpull.Judge(f)
+	if n := len(a.Reasons); n != 21 || a.Reasons[20].What != "980 other processes have the card open" {
+		t.Errorf("%d reasons, the last %+v", n, a.Reasons[n-1])
+	}
+}
+
+// The command that is shown where the host's processes cannot be seen finds an open device.
+func TestLookCommand(t *testing.T) {
+	f, err := os.Open("/dev/full")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	command := canpull.LookCommand(numbers("1:7", "245:0"))
+	out, err := exec.Command("sh", "-c", command).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	want := fmt.Sprintf("character special file 1:7 /proc/%d/task/%[1]d/fd/%d", os.Getpid(), f.Fd())
+	if !slices.Contains(strings.Split(string(out), "\n"), want) {
+		t.Errorf("%s\nprinted\n%s\nwant %s", command, out, want)
+	}
+}

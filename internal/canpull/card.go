@@ -1,0 +1,145 @@
+package canpull
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// Card is all that goes when a card is pulled.
+type Card struct {
+	Address   string     // of the function that was asked for, or of its physical function
+	Functions []Function // in the order of their addresses
+}
+
+// Function is a PCI function, also a virtual one.
+type Function struct {
+	Address string
+	PhysFn  string // of a virtual function, else ""
+	Driver  string // "": none is bound
+	Nodes   []Node
+}
+
+// Node is a character device of a function, or the VFIO group that the function is in.
+type Node struct {
+	Name   string // below /dev
+	Number sysfs.DeviceNumber
+}
+
+// ParseAddress parses BB:DD.F or DDDD:BB:DD.F and returns it with its domain.
+func ParseAddress(s string) (string, error) {
+	text := s
+	if strings.Count(s, ":") == 1 {
+		text = "0000:" + s
+	}
+	address, err := sysfs.ParsePCIAddress(text)
+	if err != nil {
+		return "", fmt.Errorf("%s is not the address of a card, want BB:DD.F or DDDD:BB:DD.F in hexadecimal", sysfs.Quote(s))
+	}
+	return address, nil
+}
+
+// Read returns the card with a function at this address, below a root of sysfs. The error wraps
+// fs.ErrNotExist if there is none.
+func Read(sys, address string) (Card, error) {
+	devices := filepath.Join(sys, "bus/pci/devices")
+	if _, err := os.Lstat(filepath.Join(devices, address)); err != nil {
+		return Card{}, err
+	}
+	entries, err := os.ReadDir(devices)
+	if err != nil {
+		return Card{}, err
+	}
+	physFn := map[string]string{}
+	for _, e := range entries {
+		physical, err := sysfs.PhysFn(filepath.Join(devices, e.Name()))
+		if err != nil {
+			return Card{}, err
+		}
+		physFn[e.Name()] = physical
+	}
+	card := Card{Address: address}
+	if physical := physFn[address]; physical != "" {
+		card.Address = physical
+	}
+	slot := card.Address[:len(card.Address)-1]
+	for _, e := range entries {
+		physical := physFn[e.Name()]
+		if physical == "" && strings.HasPrefix(e.Name(), slot) || strings.HasPrefix(physical, slot) {
+			f := Function{Address: e.Name(), PhysFn: physical}
+			if err := f.read(sys, filepath.Join(devices, e.Name())); err != nil {
+				return Card{}, err
+			}
+			card.Functions = append(card.Functions, f)
+		}
+	}
+	return card, nil
+}
+
+// read finds the driver and the nodes of the function at link.
+func (f *Function) read(sys, link string) error {
+	dir, err := filepath.EvalSymlinks(link)
+	if err != nil {
+		return err
+	}
+	if f.Driver, err = target(dir + "/driver"); err != nil {
+		return err
+	}
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case sysfs.Gone(err):
+			return nil // it has just left
+		case err != nil:
+			return err
+		case e.Name() != "dev" || e.IsDir():
+			return nil
+		}
+		if class, _ := target(filepath.Dir(path) + "/subsystem"); class == "block" {
+			return nil // block devices have numbers of their own
+		}
+		return f.add(filepath.Base(filepath.Dir(path)), path)
+	})
+	if err != nil || !strings.Contains(f.Driver, "vfio") {
+		return err
+	}
+	group, err := target(dir + "/iommu_group")
+	if err != nil {
+		return err
+	}
+	nodes := len(f.Nodes)
+	for _, name := range []string{group, "noiommu-" + group} {
+		if err := f.add("vfio/"+name, filepath.Join(sys, "class/vfio", name, "dev")); err != nil {
+			return err
+		}
+	}
+	if len(f.Nodes) == nodes {
+		return fmt.Errorf("%s: is bound to %s, and %s has no group %q", dir, f.Driver, filepath.Join(sys, "class/vfio"), group)
+	}
+	return nil
+}
+
+// add adds the node whose number is in a file, if there is one.
+func (f *Function) add(name, file string) error {
+	number, err := sysfs.ReadAs(file, sysfs.ParseDeviceNumber)
+	if sysfs.Gone(err) {
+		return nil
+	}
+	if err == nil {
+		f.Nodes = append(f.Nodes, Node{name, number})
+	}
+	return err
+}
+
+// target returns the last element of what a link leads to, or "" if there is no link.
+func target(link string) (string, error) {
+	path, err := os.Readlink(link)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return filepath.Base(path), err
+}

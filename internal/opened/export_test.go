@@ -1,0 +1,3 @@
+package opened
+
+var GroupOf = groupOf

@@ -1,0 +1,243 @@
+package opened
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+)
+
+// Proc is the mount of a procfs.
+type Proc struct {
+	Root     string
+	Patience time.Duration // how long looking at one process may take
+}
+
+// Process is a process that has a device open or mapped.
+type Process struct {
+	PID     int
+	Command string // as the process has named itself: at most 15 bytes of any kind
+	// Group is the last element of the longest path of its control groups: of a container a name with the
+	// container's id, of a service its unit. "": not known.
+	Group   string
+	Devices []sysfs.DeviceNumber // in the order of the question
+}
+
+// hostNamespace is the link of the initial PID namespace: PROC_PID_INIT_INO in
+// include/linux/proc_ns.h.
+const hostNamespace = "pid:[4026531836]"
+
+// SeesHost returns an error unless all processes of the host can be seen.
+func (p Proc) SeesHost() error {
+	namespace, err := os.Readlink(filepath.Join(p.Root, "self/ns/pid"))
+	switch {
+	case err != nil:
+		return err
+	case namespace != hostNamespace:
+		return errors.New("this process is in a PID namespace of its own")
+	case os.Geteuid() != 0:
+		return errors.New("this process is not root")
+	}
+	return nil
+}
+
+// Find returns the processes that have one of these character devices open or mapped, in the order
+// of their PIDs. If there is an error, the list may lack processes.
+func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber) ([]Process, error) {
+	pids, err := numbers(p.Root)
+	if err != nil {
+		return nil, err
+	}
+	var found []Process
+	var first error
+	failed := 0
+	for _, pid := range pids {
+		process, err := p.within(ctx, pid, devices)
+		if len(process.Devices) > 0 {
+			found = append(found, process)
+		}
+		if ctx.Err() != nil {
+			return found, fmt.Errorf("not all processes could be looked at: %w", context.Cause(ctx))
+		}
+		if err != nil {
+			failed++
+			if first == nil {
+				first = fmt.Errorf("process %d: %w", pid, err)
+			}
+		}
+	}
+	switch {
+	case failed > 1:
+		return found, fmt.Errorf("%w (and %d other processes)", first, failed-1)
+	default:
+		return found, first
+	}
+}
+
+// within looks at one process, for as long as Patience allows.
+func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber) (Process, error) {
+	type result struct {
+		process Process
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		process, err := p.look(pid, devices)
+		done <- result{process, err}
+	}()
+	patience := time.NewTimer(p.Patience)
+	defer patience.Stop()
+	select {
+	case r := <-done:
+		return r.process, r.err
+	case <-patience.C:
+		return Process{}, fmt.Errorf("looking at its files took longer than %s", p.Patience)
+	case <-ctx.Done():
+		return Process{}, ctx.Err()
+	}
+}
+
+// look looks at one process. It returns the first error; devices may be missing then.
+func (p Proc) look(pid int, devices []sysfs.DeviceNumber) (Process, error) {
+	process := Process{PID: pid}
+	dir := filepath.Join(p.Root, strconv.Itoa(pid))
+	tids, err := numbers(dir + "/task")
+	if err != nil {
+		return process, unlessGone(err)
+	}
+	seen := map[sysfs.DeviceNumber]bool{}
+	mapped := false // its memory has been looked at; all threads share it
+	for _, tid := range tids {
+		// Each thread has a directory here, though only processes are listed.
+		thread := filepath.Join(p.Root, strconv.Itoa(tid))
+		_, threadErr := numbersOf(thread+"/fd", seen)
+		if !mapped { // a first thread that has ended has no memory
+			n, mapErr := numbersOf(thread+"/map_files", seen)
+			mapped, threadErr = n > 0, cmp.Or(threadErr, mapErr)
+		}
+		// The links of a thread that has just ended can be EACCES.
+		if _, ended := os.Lstat(thread); !errors.Is(ended, fs.ErrNotExist) {
+			err = cmp.Or(err, threadErr)
+		}
+	}
+	for _, d := range devices {
+		if seen[d] && !slices.Contains(process.Devices, d) {
+			process.Devices = append(process.Devices, d)
+		}
+	}
+	if len(process.Devices) > 0 {
+		process.Command = string(bytes.TrimSuffix(head(dir+"/comm"), []byte("\n")))
+		process.Group = groupOf(head(dir + "/cgroup"))
+	}
+	return process, err
+}
+
+// numbersOf adds the numbers of the character devices that the links in dir lead to. It returns the
+// number of links.
+func numbersOf(dir string, seen map[sysfs.DeviceNumber]bool) (links int, err error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return 0, unlessGone(err)
+	}
+	defer d.Close()
+	for {
+		names, listErr := d.Readdirnames(1024)
+		links += len(names)
+		for _, name := range names {
+			number, ok, statErr := deviceAt(int(d.Fd()), name)
+			if statErr = unlessGone(statErr); statErr != nil && err == nil {
+				err = fmt.Errorf("%s/%s: %w", dir, name, statErr)
+			}
+			if ok {
+				seen[number] = true
+			}
+		}
+		if listErr != nil {
+			if err == nil && !errors.Is(listErr, io.EOF) {
+				err = unlessGone(listErr)
+			}
+			return links, err
+		}
+	}
+}
+
+// deviceAt returns the number of the character device that the link name in dir leads to. It
+// requests no attribute: those of which the kernel needs no file server, as type and number, are
+// given anyway, and a FUSE that is closed to root, on which no device can be opened, is no error.
+func deviceAt(dir int, name string) (sysfs.DeviceNumber, bool, error) {
+	for {
+		var st unix.Statx_t
+		err := unix.Statx(dir, name, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, 0, &st)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		return sysfs.DeviceNumber{Major: st.Rdev_major, Minor: st.Rdev_minor},
+			err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR, err
+	}
+}
+
+// numbers returns the entries of a directory whose names are decimal numbers, in their order.
+func numbers(dir string) ([]int, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	var all []int
+	for _, name := range names {
+		if n, err := strconv.Atoi(name); err == nil && n > 0 {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all, err
+}
+
+// unlessGone returns err unless it means that a process has ended, or has closed a file.
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// head returns the first bytes of a file that describes a process, or nothing: that is for people.
+func head(name string) []byte {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, 4<<10))
+	return text
+}
+
+// groupOf returns the last element of the longest path in /proc/PID/cgroup, whose lines are
+// ID:CONTROLLERS:PATH.
+func groupOf(text []byte) string {
+	var longest []byte
+	for line := range bytes.Lines(text) {
+		if parts := bytes.SplitN(bytes.TrimRight(line, "\n"), []byte(":"), 3); len(parts) == 3 && len(parts[2]) > len(longest) {
+			longest = parts[2]
+		}
+	}
+	if len(longest) <= len("/") {
+		return ""
+	}
+	return path.Base(string(longest))
+}

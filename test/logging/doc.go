@@ -1,0 +1,4 @@
+// Package logging tests the example in deploy/logging: a real OpenTelemetry Collector ships a
+// recorded log of the daemon, in the format of the container runtime, to an OTLP server of the test.
+// See run.sh.
+package logging
