@@ -78,6 +78,36 @@ func TestHoldersNamed(t *testing.T) {
 	})
 }
 
+// However many containers a kubelet names, the lines are short, and each holder has one.
+func TestTooManyHolders(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := newBench("dfl"), newDesk()
+		f.set(cardA, good(0, 0))
+		var all []string
+		for i := range 50_000 {
+			all = append(all, fmt.Sprintf("default/pod-%05d/main", i))
+		}
+		d.hold("3b:00.0", all...)
+		r := start(t, withDesk(d), f)
+		r.after(time.Minute)
+		d.hold("3b:00.0", all[1:]...)
+		r.after(time.Minute)
+		d.hold("3b:00.0", append(all[1:], all[1:]...)...) // named twice
+		r.after(time.Minute)
+		var got []string
+		for _, l := range r.logs.TakeAll() {
+			if m := l.ContextMap(); m["holders"] != nil {
+				names := m["holders"].([]any)
+				got = append(got, fmt.Sprint(m["event"], " ", names[0], " ", len(names), " ", names[len(names)-1]))
+			}
+		}
+		want := []string{"device.held default/pod-00000/main 9 and 49992 more", "device.freed default/pod-00000/main 1 default/pod-00000/main"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
 // While nothing is held, holders are asked for with each resync; while something is held, each
 // HoldersInterval.
 func TestQuestionsWhileHeld(t *testing.T) {

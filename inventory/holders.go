@@ -47,11 +47,14 @@ func (h *holders) of(id string) []Holding {
 
 // holder is a container that holds a device, by the answers.
 type holder struct {
-	as, name string
-	since    time.Time // the first answer that names it was asked for
-	logged   bool
-	gone     time.Time // the first answer that no longer names it was asked for; zero: the newest one names it
+	holderKey
+	since  time.Time // the first answer that names it was asked for
+	logged bool
+	gone   time.Time // the first answer that no longer names it was asked for; zero: the newest one names it
 }
+
+// holderKey is the name under which a container holds a device, and that of the container.
+type holderKey struct{ as, name string }
 
 const (
 	// confirmAfter is the time from an allocation to the question for its holder. The kubelet admits
@@ -164,25 +167,29 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 // ended. One answer that does not name a holder ends it if it names others, or if there is a claim;
 // otherwise two do, because a kubelet that has just started does not name all holders.
 func (n *node) takeHolders(s *slot, is []Holding, asked time.Time) {
-	var named []holder
+	known := make(map[holderKey]holder, len(s.holders))
+	for _, h := range s.holders {
+		known[h.holderKey] = h
+	}
+	var named, ended, unsure []holder
+	still := make(map[holderKey]bool, len(known))
 	for _, h := range is {
 		n.holders.awaited = n.holders.awaited || len(h.Holders) == 0
 		for _, name := range h.Holders {
-			named = append(named, holder{as: h.As, name: name, since: asked})
+			key := holderKey{h.As, name}
+			if still[key] {
+				continue
+			}
+			still[key] = true
+			named = append(named, holder{holderKey: key, since: asked})
+			if was, ok := known[key]; ok {
+				named[len(named)-1].since, named[len(named)-1].logged = was.since, was.logged
+			}
 		}
 	}
-	at := func(all []holder, h holder) int {
-		return slices.IndexFunc(all, func(o holder) bool { return o.as == h.as && o.name == h.name })
-	}
-	for i := range named {
-		if known := at(s.holders, named[i]); known >= 0 {
-			named[i].since, named[i].logged = s.holders[known].since, s.holders[known].logged
-		}
-	}
-	var ended, unsure []holder
 	for _, h := range s.holders {
 		switch {
-		case at(named, h) >= 0, !h.logged:
+		case still[h.holderKey], !h.logged:
 		case h.gone.IsZero() && len(named) == 0 && s.claim == nil:
 			h.gone = asked
 			unsure = append(unsure, h)

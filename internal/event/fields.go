@@ -1,6 +1,7 @@
 package event
 
 import (
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -53,7 +54,7 @@ var (
 	grace       = Field{"grace_ms", Decimal, milliseconds, "`--tombstone-grace`"}
 	hash        = Field{"hash", Text, "", "first 12 hex digits of the SHA-256 of the file of `--config` followed by that of `--overrides`; missing: there is neither"}
 	health      = Field{"health", Text, "", "`healthy`, `degraded` or `unhealthy`"}
-	holders     = Field{"holders", List, "", "who holds a device: `NAMESPACE/POD/CONTAINER`"}
+	holders     = Field{"holders", List, "", "containers that hold a device: `NAMESPACE/POD/CONTAINER`; of more than eight, eight and `and 3 more`"}
 	interfaceID = Field{"interface", Text, "", "id of the interface that a region offers, 32 hex digits"}
 	lasted      = Field{"lasted_ms", Decimal, milliseconds, "how long the state that ended has lasted, or how long the present one has so far"}
 	latency     = Field{"latency_ms", Decimal, milliseconds, "time since the hint that led to this; missing if no hint did"}
@@ -108,7 +109,7 @@ func Gone(ids []string) zap.Field       { return gone.list(ids) }
 func Grace(d time.Duration) zap.Field   { return grace.duration(d) }
 func Hash(s string) zap.Field           { return hash.text(s) }
 func Health(s string) zap.Field         { return health.text(s) }
-func Holders(names []string) zap.Field  { return holders.list(names) }
+func Holders(names []string) zap.Field  { return holders.list(shorten(names)) }
 func Interface(id string) zap.Field     { return interfaceID.text(id) }
 func Lasted(d time.Duration) zap.Field  { return lasted.duration(d) }
 func Latency(d time.Duration) zap.Field { return latency.duration(d) }
@@ -167,6 +168,17 @@ func (f Field) list(values []string) zap.Field {
 		return zap.Skip()
 	}
 	return zap.Strings(f.Key, values)
+}
+
+// maxNamed is the number of names in a field that is shortened.
+const maxNamed = 8
+
+// shorten returns the first names, and the number of the others.
+func shorten(names []string) []string {
+	if len(names) <= maxNamed {
+		return names
+	}
+	return append(names[:maxNamed:maxNamed], fmt.Sprintf("and %d more", len(names)-maxNamed))
 }
 
 // some returns a field with a number, or no field if the number is 0.
