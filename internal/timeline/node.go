@@ -210,14 +210,16 @@ func (d *device) follow(l *line, counted bool) {
 			d.RemovedHeld += one
 		}
 		d.removed, d.missed = false, false
-		d.hold(l)
+		d.hold(l.texts("holders"))
 	case event.DeviceReturned.String:
 		if d.free(); len(l.texts("holders")) > 0 {
-			d.hold(l)
+			d.hold(l.texts("holders"))
 		}
-	case event.DeviceHeld.String:
-		d.hold(l)
-	case event.DeviceFreed.String, event.DeviceReleased.String:
+	case event.DeviceHeld.String: // beside those of earlier lines
+		d.hold(slices.Concat(d.Holders, l.texts("holders")))
+	case event.DeviceFreed.String: // others may hold it still
+		d.end(l.texts("holders"))
+	case event.DeviceReleased.String:
 		d.free()
 	}
 	d.Events += one
@@ -226,13 +228,23 @@ func (d *device) follow(l *line, counted bool) {
 	}
 }
 
-// hold sets the holders of the device to those in a line.
-func (d *device) hold(l *line) {
-	names := holders(l)
+// hold sets the holders of the device.
+func (d *device) hold(all []string) {
+	names := shorten(all)
 	if slices.Equal(names, d.HeldBefore) {
 		d.HeldBefore = nil
 	}
 	d.Holders = names
+}
+
+// end ends the holding by these holders.
+func (d *device) end(names []string) {
+	left := slices.DeleteFunc(slices.Clone(d.Holders), func(name string) bool { return slices.Contains(names, name) })
+	if len(left) == 0 || isMore(left[0]) || left[0] == unknown {
+		d.free()
+	} else if len(left) < len(d.Holders) {
+		d.Holders, d.HeldBefore = left, shorten(names)
+	}
 }
 
 // free ends the holding of the device.
@@ -245,20 +257,30 @@ func (d *device) free() {
 // maxHolders is the number of holders of a device that are kept.
 const maxHolders = 3
 
-// holders returns the first holders in a line, and the number of the others.
-func holders(l *line) []string {
-	all := l.texts("holders")
-	if len(all) == 0 {
-		return []string{"unknown"}
-	}
+// unknown is in the place of holders that are not named.
+const unknown = "unknown"
+
+// shorten returns the first names, each once, and the number of the others.
+func shorten(all []string) []string {
 	var some []string
+	more := 0
 	for _, name := range all {
-		if len(some) < maxHolders && len(name) <= maxName {
+		n := 0
+		switch _, err := fmt.Sscanf(name, "and %d more", &n); {
+		case err == nil && isMore(name):
+			more += max(0, min(n, 1e9))
+		case name == unknown, slices.Contains(some, name):
+		case len(some) < maxHolders && len(name) <= maxName:
 			some = append(some, name)
+		default:
+			more++
 		}
 	}
-	if more := len(all) - len(some); more > 0 {
+	if more > 0 {
 		some = append(some, fmt.Sprintf("and %d more", more))
+	}
+	if len(some) == 0 {
+		return []string{unknown}
 	}
 	return some
 }

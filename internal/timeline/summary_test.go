@@ -178,6 +178,11 @@ func TestHolders(t *testing.T) {
 		{"given", added(0, "healthy") + given(1, "a/a/a"), "healthy [a/a/a] []"},
 		{"given, and free again", added(0, "healthy") + given(1, "a/a/a") + freed(2, "a/a/a"), "healthy [] [a/a/a]"},
 		{"given to the next one", added(0, "healthy") + given(1, "a/a/a") + freed(2, "a/a/a") + given(2, "b/b/b"), "healthy [b/b/b] [a/a/a]"},
+		{"two containers, one ends", added(0, "healthy") + given(1, "a/a/a") + given(1, "b/b/b") + freed(2, "a/a/a"), "healthy [b/b/b] [a/a/a]"},
+		{"two containers, both end", added(0, "healthy") + given(1, `a/a/a","b/b/b`) + freed(2, "a/a/a") + freed(3, "b/b/b"), "healthy [] [b/b/b]"},
+		{"many, in a short line", added(0, "healthy") + given(1, `a/a/a","b/b/b","c/c/c","d/d/d","and 3 more`), "healthy [a/a/a b/b/b c/c/c and 4 more] []"},
+		{"many, and all end", added(0, "healthy") + given(1, `a/a/a","b/b/b","c/c/c","d/d/d`) + freed(1, `a/a/a","b/b/b","c/c/c`), "healthy [] [a/a/a b/b/b c/c/c and 1 more]"},
+		{"named again while it is held", log + given(3, "a/a/a"), "gone [a/a/a b/b/b c/c/c and 2 more] []"},
 		{"still held when another daemon starts", added(0, "healthy") + given(1, "a/a/a") + in(2, "single") + added(3, "healthy") + given(3, "a/a/a"), "healthy [a/a/a] []"},
 	} {
 		out, _ := read(t, timeline.Options{Summary: true, JSON: true}, test.log)
