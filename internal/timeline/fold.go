@@ -24,8 +24,13 @@ const (
 	maxBursts       = 256
 	maxWaiting      = 1000
 	maxWaitingBytes = 1 << 20
-	maxSeen         = 6 // reasons that a folded line names
+	maxFirst        = 2 << 10 // bytes of the line that begins a burst
+	maxSeen         = 6       // reasons that a folded line names
 )
+
+// taken are the reasons of a device whose card is taken apart. Another one is news of its own: a card
+// that has failed may be removed at once, by the kernel or by a person.
+var taken = []string{"driver-unbound", "fme-unbound", "no-port", "node-mismatch", "node-missing", "port-missing", "recovering", "unreadable"}
 
 // burst is the lines of one device while its card is pulled or plugged in: the kernel takes it
 // apart, or puts it together, step by step.
@@ -80,22 +85,30 @@ func (f *folder) place(key string, l *line) (shown *line, of *burst) {
 	switch l.event {
 	case event.DeviceAdded.String:
 		f.end(key)
-		if worse || l.text("health") != "unhealthy" || recovers(l) {
+		if worse || l.text("health") != "unhealthy" || recovers(l) || len(l.json) > maxFirst {
 			return l, nil
 		}
 		return l, f.begin(key, l, true)
 	case event.DeviceIdentity.String:
-		if b == nil || !b.settled {
-			return l, b
+		if b == nil {
+			return l, nil
 		}
-		if old := l.text("old"); old == "" || old == "-1" { // its parts become known
+		side := "new" // a part of it is no longer known
+		if b.plug {
+			side = "old" // a part becomes known
+		}
+		if value := l.text(side); value != "" && value != "-1" {
+			return l, nil
+		}
+		if b.settled {
 			return nil, nil
 		}
+		return l, b
 	case event.DeviceHealth.String:
 		switch bad := l.text("new") == "unhealthy"; {
-		case bad && b != nil && (!b.plug || !worse && !b.settled):
+		case bad && b != nil && (!b.plug && takenApart(l) || b.plug && !worse && !b.settled):
 			return l, b
-		case bad && worse:
+		case bad && worse && takenApart(l) && len(l.json) <= maxFirst:
 			f.end(key)
 			return l, f.begin(key, l, false)
 		case !bad && !worse && b != nil && b.plug && !b.settled:
@@ -113,6 +126,15 @@ func (f *folder) place(key string, l *line) (shown *line, of *burst) {
 		return b.pulled(l), nil
 	}
 	return l, nil
+}
+
+// takenApart reports whether a line has only reasons of a device whose card is taken apart.
+func takenApart(l *line) bool {
+	reasons := l.texts("reasons")
+	return len(reasons) > 0 && !slices.ContainsFunc(reasons, func(reason string) bool {
+		name, _, _ := strings.Cut(reason, "=")
+		return !slices.Contains(taken, name)
+	})
 }
 
 // recovers reports whether a line has a device that must stay healthy before it is offered.

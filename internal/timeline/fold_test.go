@@ -52,6 +52,12 @@ func TestFold(t *testing.T) {
 			"00.000 e                     ! healthy → unhealthy: port-ap6 (was healthy for 9.00 s)", pulled, "00.600 r                       kubelet told the whole list (1 device in all)"}},
 		{"breaks, and is pulled two seconds later", fails + removed(2000, "d", "unhealthy"), []string{
 			failed, "02.000 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
+		{"breaks, and is removed at once", became(0, "warn", "d", "healthy", "unhealthy", `"fme-fatal"`) + removed(2, "d", "unhealthy"), []string{
+			"00.000 d                     ! healthy → unhealthy: fme-fatal (was healthy for 9.00 s)", "00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
+		{"breaks while it is taken apart", fails + became(1, "warn", "d", "unhealthy", "unhealthy", `"fme-unbound","fme-fatal"`) + removed(2, "d", "unhealthy"), []string{
+			failed, "00.001 d                     ! still unhealthy: fme-unbound, fme-fatal (was unhealthy for 9.00 s)", "00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
+		{"another AFU, and is pulled", fails + changed(1, "afu", "d842", "f7df") + removed(2, "d", "unhealthy"), []string{
+			"00.001 d                       changed: afu d842 → f7df", "00.002 d                       gone, held by default/pod/main (was healthy for 9.00 s; on the way: fme-unbound)"}},
 		{"breaks, and stays", fails, []string{failed}},
 		{"breaks, and heals", fails + became(2, "info", "d", "unhealthy", "healthy", "") + removed(3, "d", "healthy"), []string{
 			failed, "00.002 d                       unhealthy → healthy (was unhealthy for 9.00 s)", "00.003 d                       gone, held by default/pod/main (was healthy for 2.00 ms)"}},
@@ -119,7 +125,7 @@ func TestFoldOfALogThatIsFollowed(t *testing.T) {
 		in, log := io.Pipe()
 		done := make(chan error)
 		go func() { done <- reader.Read("the log", in) }()
-		fmt.Fprint(log, became(0, "warn", "d", "healthy", "unhealthy", `"port-ap6"`))
+		fmt.Fprint(log, became(0, "warn", "d", "healthy", "unhealthy", `"fme-unbound"`))
 		time.Sleep(499 * time.Millisecond)
 		synctest.Wait()
 		if out.String() != "" {
@@ -127,7 +133,7 @@ func TestFoldOfALogThatIsFollowed(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		if !strings.Contains(out.String(), "port-ap6") {
+		if !strings.Contains(out.String(), "fme-unbound") {
 			t.Errorf("not printed: %q", out.String())
 		}
 		fmt.Fprint(log, removed(1, "d", "unhealthy"))

@@ -119,7 +119,11 @@ func TestMemory(t *testing.T) {
 		{"ever new devices", remembers, device},
 		{"ever new devices in a summary", summary, device},
 		{"ever new devices that may be pulled next", timeline.Options{}, func() string {
-			return strings.Replace(device(), `"level":"info"`, `"level":"warn"`, 1)
+			return strings.NewReplacer(`"level":"info"`, `"level":"warn"`, `"old"`, `"reasons":["no-port"],"old"`).Replace(device())
+		}},
+		{"... in long lines", timeline.Options{}, func() string {
+			long := `"reasons":["no-port"],"a":[` + strings.Repeat(`[],`, 10_000) + `[]],"old"`
+			return strings.NewReplacer(`"level":"info"`, `"level":"warn"`, `"old"`, long).Replace(device())
 		}},
 		{"ever new pods", summary, func() string {
 			return "[pod/" + next() + "/plugin] " + entry(noon, "info", "device.added", `"device":"a"`)
