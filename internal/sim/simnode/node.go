@@ -20,7 +20,7 @@ type Node struct {
 	Mknod bool
 
 	cards                                  map[string]*plugged // by address
-	spares                                 string              // directory of spare parts, see tree.part
+	spares                                 string              // directory of spare parts, see tree.part; a node of Open has none
 	directories                            *directories
 	regions, fmes, ports, managers, hwmons numbers
 

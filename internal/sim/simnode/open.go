@@ -136,6 +136,9 @@ func (n *Node) save() error {
 	if err != nil {
 		return err
 	}
+	if len(text) >= maxState { // it could not be read
+		return fmt.Errorf("%s: no room is left, want fewer cards", n.state)
+	}
 	return n.SetFile(n.state, string(text)+"\n")
 }
 
@@ -175,9 +178,9 @@ func (n *Node) load(root *os.Root) error {
 // other users, who can put links there. A node that was copied from elsewhere can have some, and what
 // they lead to would be written to or removed.
 func (n *Node) checkDirs() error {
-	dirs := append(n.always(), n.spares)
+	dirs := n.always()
 	for address, c := range n.cards {
-		dirs = append(dirs, n.CardDir(address), n.regionDir(c), filepath.Join(n.spares, address))
+		dirs = append(dirs, n.CardDir(address), n.regionDir(c))
 		for port := range c.Ports {
 			dirs = append(dirs, filepath.Join(n.PortDir(address, port), "errors"))
 		}

@@ -112,6 +112,38 @@ func TestOpenAgain(t *testing.T) {
 		t.Errorf("all pulled (-want +got):\n%s", diff)
 	}
 	must(t, n.Close())
+	var left []string
+	for _, pattern := range []string{"*", "dev/*"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		must(t, err)
+		left = append(left, found...)
+	}
+	for i := range left {
+		left[i] = strings.TrimPrefix(left[i], dir+"/")
+	}
+	if diff := cmp.Diff([]string{"dev", "directories", "lock", "node.json", "sys"}, left); diff != "" {
+		t.Errorf("all pulled (-want +got):\n%s", diff)
+	}
+}
+
+// A file of a node is not written through a link, in a node that was copied from elsewhere.
+func TestWritesThroughNoLink(t *testing.T) {
+	for _, file := range []string{"node.json.new",
+		"sys/devices/pci0000:00/0000:00:02.0/" + address + "/fpga_region/region0/dfl-port.0/errors/errors.new"} {
+		dir := filepath.Join(t.TempDir(), "node")
+		n := open(t, dir)
+		must(t, n.PlugBoard(named("pac-a10"), address), n.Close())
+		letter := filepath.Join(t.TempDir(), "letter")
+		must(t, os.WriteFile(letter, []byte("dear"), 0o600), os.Symlink(letter, filepath.Join(dir, file)))
+		n = open(t, dir)
+		if err := errors.Join(n.Break(address, "port-ap6"), n.Unplug(address)); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s is a link: %v, want an error that names it", file, err)
+		}
+		must(t, n.Close())
+		if text, err := os.ReadFile(letter); err != nil || string(text) != "dear" {
+			t.Errorf("%s: found %q, %v in the file that it leads to", file, text, err)
+		}
+	}
 }
 
 // A directory of a node does not get the number of one that an earlier process has deleted.
@@ -270,7 +302,7 @@ func TestOpenRefuses(t *testing.T) {
 
 // A link in place of a directory of the node is not followed.
 func TestOpenRefusesLinks(t *testing.T) {
-	for _, place := range []string{"dev", "sys", "sys/class", "directories", "spares", "spares/" + address,
+	for _, place := range []string{"dev", "sys", "sys/class", "directories",
 		"sys/devices/pci0000:00/0000:00:02.0/" + address, "sys/devices/pci0000:00/0000:00:02.0/" + address + "/fpga_region/region0/dfl-port.0/errors"} {
 		dir := filepath.Join(t.TempDir(), "node")
 		n := open(t, dir)

@@ -45,7 +45,9 @@ func (n *Node) Plug(card Card) error {
 func (n *Node) plug(c *plugged, id pciID) error {
 	dir := n.CardDir(c.Address)
 	t := n.tree()
-	t.spares = filepath.Join(n.spares, c.Address)
+	if n.state == "" {
+		t.spares = filepath.Join(n.spares, c.Address)
+	}
 	plugPCI(t, dir, c, id)
 	t.link(n.sys("bus/pci/drivers/dfl-pci"), filepath.Join(dir, "driver"))
 	if c.PhysFn != "" {

@@ -38,7 +38,7 @@ func (n *Node) SetFME(address, attribute, value string) error {
 
 // SetFile gives the file at path this content.
 func (n *Node) SetFile(path, content string) error {
-	err := os.WriteFile(path+".new", []byte(content), 0o644)
+	err := writeFile(path+".new", content)
 	if err == nil {
 		err = os.Rename(path+".new", path)
 	}

@@ -1,6 +1,7 @@
 package simnode
 
 import (
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -30,8 +31,19 @@ func (t *tree) dir(path string) {
 func (t *tree) file(path, content string) {
 	t.dir(filepath.Dir(path))
 	if t.err == nil {
-		t.err = os.WriteFile(path, []byte(content), 0o644)
+		t.err = writeFile(path, content)
 	}
+}
+
+// writeFile writes a file, but not through a link: in a node that was copied from elsewhere, one may
+// lead out of it.
+func writeFile(path, content string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(content)
+	return errors.Join(err, file.Close())
 }
 
 // node makes a device node.
