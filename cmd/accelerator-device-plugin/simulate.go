@@ -67,7 +67,7 @@ Reasons:
 	return cmd
 }
 
-// change returns what the words of the command line do to a node; nil: nothing.
+// change returns the change of the node by the words of the command line; nil: none.
 func (s simulation) change(args []string) (func(*simnode.Node) error, error) {
 	if len(args) == 0 {
 		return nil, errors.New("found no DIR, want the directory of a simulated node")

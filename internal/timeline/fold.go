@@ -79,7 +79,7 @@ func (r *Reader) fold(l *line) {
 }
 
 // place returns the line to print for l, and the open burst that it belongs to, or nil. It returns
-// no line if l says nothing that a folded line has not said. The key is that of l's device.
+// no line if l is part of a folded line that was printed. The key is that of l's device.
 func (f *folder) place(key string, l *line) (shown *line, of *burst) {
 	b, worse := f.bursts[key], l.level >= zapcore.WarnLevel
 	switch l.event {

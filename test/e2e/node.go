@@ -13,8 +13,8 @@ import (
 // simulated is the directory of the simulated node.
 const simulated = cluster.Root + "/node"
 
-// simulate runs the command simulate of the binary in the image on the simulated node, and returns what
-// it prints.
+// simulate runs the command simulate of the binary in the image on the simulated node, and returns its
+// output.
 func (s *scene) simulate(args ...string) string {
 	out, err := s.trySimulate(args...)
 	s.check(err)

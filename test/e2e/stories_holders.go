@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The log and a metric name the pods that hold a device, and the command logs shows who had it.
+// The log and a metric name the pods that hold a device, and the command logs shows them.
 func holders(s *scene) {
 	s.plug(first)
 	s.install()
@@ -93,7 +93,7 @@ func (s *scene) measured(pod string, want bool) {
 	}, want)
 }
 
-// readsLogs is what the command logs makes of a log.
+// readsLogs returns the output of the command logs for a log.
 func (s *scene) readsLogs(text string, args ...string) []byte {
 	binary := filepath.Join(s.dist, "bin_"+runtime.GOARCH, "accelerator-device-plugin")
 	cmd := exec.CommandContext(s.ctx, binary, append([]string{"logs"}, args...)...)

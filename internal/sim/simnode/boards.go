@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Board is a card that can be bought, or one to try what few cards have.
+// Board is a card that can be bought, or one with a feature that few cards have.
 type Board struct {
 	Name    string
-	Text    string // what it is, on one line
+	Text    string // its description, on one line
 	Card    Card   // without an address
 	Virtual bool   // it has a virtual function, function 1 of its slot, with a port of its own
 }

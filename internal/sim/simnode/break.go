@@ -17,7 +17,7 @@ import (
 // Break is a way in which a device can break.
 type Break struct {
 	Reason string // that inventory finds
-	Text   string // what it is, on one line
+	Text   string // its description, on one line
 
 	file      string // of the port or the FME; "": no file's value does it
 	good, bad string
@@ -130,7 +130,7 @@ func (n *Node) Break(device, reason string) error {
 	return fmt.Errorf("reason: found %q, want %s", reason, strings.Join(names, ", "))
 }
 
-// Heal undoes what breaks a device, whatever it is.
+// Heal undoes all ways in which a device was broken.
 func (n *Node) Heal(device string) error {
 	c, port, err := n.device(device)
 	if err != nil {
@@ -145,7 +145,7 @@ func (n *Node) Heal(device string) error {
 		}
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "driver")); errors.Is(err, fs.ErrNotExist) {
-		if err := n.Unbind(c.Address, port); err != nil { // what a killed process left
+		if err := n.Unbind(c.Address, port); err != nil { // the rest, if a process was killed
 			return err
 		}
 		if err := n.Bind(c.Address, port); err != nil {

@@ -15,7 +15,7 @@ func Restore(dir string, text []byte) (*Node, error) {
 	return n, err
 }
 
-// Saved returns what Open saves of a node.
+// Saved returns the content of node.json.
 func (n *Node) Saved() ([]byte, error) { return n.marshal() }
 
 // Directories makes directories below dir and removes them.

@@ -52,7 +52,7 @@ type plugged struct {
 	Manager     int      // fpgaN
 	HWMon       [2]int   // thermal, power
 	PortNumbers []int    // driver's number of each hardware port
-	AFUs        []string // what each hardware port was programmed with last
+	AFUs        []string // those that each hardware port was programmed with last
 	Partial     bool     // is being plugged or unplugged
 }
 
@@ -84,7 +84,7 @@ func in(dir string) *Node {
 	}
 }
 
-// make makes what a node without cards has.
+// make makes a node without cards.
 func (n *Node) make() error {
 	for _, d := range n.always() {
 		if err := os.MkdirAll(d, 0o755); err != nil {

@@ -119,7 +119,7 @@ type saved struct {
 	Deleted []uint64   // see directories
 }
 
-// Limits of what is read from node.json. A node has up to 255 ports, 64 of each card.
+// Limits of node.json. A node has up to 255 ports, 64 of each card.
 const (
 	maxState  = 1 << 20
 	maxNumber = 1 << 12
@@ -175,8 +175,8 @@ func (n *Node) load(root *os.Root) error {
 }
 
 // checkDirs refuses links in place of the directories in which a node is changed, and directories of
-// other users, who can put links there. A node that was copied from elsewhere can have some, and what
-// they lead to would be written to or removed.
+// other users, who can put links there. A node that was copied from elsewhere can have some, and files
+// elsewhere would be written to or removed.
 func (n *Node) checkDirs() error {
 	dirs := n.always()
 	for address, c := range n.cards {
@@ -221,7 +221,7 @@ func (n *Node) read(file *os.File) error {
 	return nil
 }
 
-// parse returns what node.json says, if each part of it alone is possible.
+// parse returns the content of node.json, if each part of it alone is possible.
 func parse(text []byte) (saved, error) {
 	var s saved
 	if len(text) > maxState {
@@ -328,7 +328,7 @@ func checkID(name, found string) error {
 	return nil
 }
 
-// partial is the error of what cannot be done with a card that is there in part.
+// partial is the error for a card that is there in part.
 func (c *plugged) partial() error {
 	return fmt.Errorf("%s is plugged or pulled in part, because a process was ended: pull it first", c.Address)
 }
