@@ -46,6 +46,12 @@ func cordon(s *scene) {
 	s.restartDaemon()
 	s.logged("device.cordoned", line{"device": firstID, "by": "alice", "reason": "file"})
 	s.offers(s.resource, 2, 0)
+	// The DaemonSet controller looks once after minReadySeconds. If it still waits for the old pod
+	// then, it does not look again for the new one.
+	await(s, "available pods", func() (int32, error) {
+		set, err := s.Client.AppsV1().DaemonSets(namespace).Get(s.ctx, "fpga-accelerator-device-plugin", metav1.GetOptions{})
+		return set.Status.NumberAvailable, err
+	}, 1)
 	old := s.daemon().Name
 	seen := s.sampled(0, func() {
 		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion, "--wait", "--timeout", "1m")
