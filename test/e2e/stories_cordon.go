@@ -78,10 +78,12 @@ func cordon(s *scene) {
 	s.check(err)
 	s.offers(s.resource, 2, 0)
 
-	s.step("uncordon: the card that is free is back, and the pod that waits gets it")
-	s.exec("uncordon", secondID, "--by", "alice")
+	// Both, because the scheduler compares the requests of all pods with the healthy devices: while
+	// the card of a running pod is out, one more card is of no use.
+	s.step("uncordon: the cards are back, and the pod that waits gets the free one")
+	s.exec("uncordon", firstID, secondID, "--by", "alice")
 	s.sees("next", holder(secondID, "dfl-port.1"))
-	s.offers(s.resource, 2, 1)
+	s.offers(s.resource, 2, 2)
 	s.logged("device.uncordoned", line{"device": secondID, "by": "alice", "reason": "command"})
 
 	s.step("a cordon with --for ends by itself")
