@@ -96,7 +96,9 @@ func (b *Book) Add(ctx context.Context, devices []string, by, why string, during
 			}
 			i := slices.IndexFunc(all, func(c Cordon) bool { return c.Device == device })
 			if i >= 0 {
-				c.Since = all[i].Since
+				if all[i].Since.Before(now) { // else the clock was set back
+					c.Since = all[i].Since
+				}
 				all[i] = c
 			} else {
 				all = append(all, c)

@@ -137,6 +137,20 @@ func TestAddAndRemove(t *testing.T) {
 	}
 }
 
+// A cordon from before the clock was set back can be renewed.
+func TestClockSetBack(t *testing.T) {
+	dir := ownDir(t)
+	text := `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "since": "2199-01-01T00:00:00Z"}]}`
+	if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	book, _ := open(t, dir)
+	made, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", time.Hour)
+	if err != nil || made[0].Until.Sub(made[0].Since) != time.Hour {
+		t.Errorf("%v, %v, want it since now", made, err)
+	}
+}
+
 func TestAddRefuses(t *testing.T) {
 	dir := ownDir(t)
 	book, logs := open(t, dir)
