@@ -164,7 +164,7 @@ func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.C
 
 // inService returns whether a device is in service, or what its health is.
 func inService(r view.Row) string {
-	if r.Cordon != nil {
+	if r.Cordon != nil && r.Health == inventory.Unhealthy.String() {
 		return "out of service"
 	}
 	return strings.TrimSpace(r.Health + " " + strings.Join(r.Reasons, ","))
