@@ -151,29 +151,22 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	}
 }
 
-// podsGiven returns the pods of this node that the kubelet's checkpoint has devices given, by device. The
-// checkpoint also has pods that have ended; those have no directory any more.
+// podsGiven returns the UIDs of the pods in the kubelet's checkpoint by device, without pods that have ended:
+// those have no directory any more. Where the directories cannot be seen, as in the daemon's pod, it returns
+// all.
 func podsGiven(kubeletDir string) (map[string][]string, error) {
 	if err := sysfs.CheckDir(kubeletDir); err != nil {
 		return nil, err
 	}
 	given, err := checkpoint.Pods(kubeletDir)
-	if err != nil || len(given) == 0 {
-		return nil, err
-	}
 	dir := filepath.Join(filepath.Dir(filepath.Clean(kubeletDir)), "pods")
-	if err := sysfs.CheckDir(dir); err != nil {
-		return nil, err
+	if err != nil || sysfs.CheckDir(dir) != nil {
+		return given, err
 	}
 	for id, uids := range given {
-		for _, uid := range uids {
-			if uid == "" || !filepath.IsLocal(uid) {
-				return nil, fmt.Errorf("%s: found %.100q, want the UID of a pod", kubeletDir, uid)
-			}
-		}
 		given[id] = slices.DeleteFunc(uids, func(uid string) bool {
 			_, err := os.Lstat(filepath.Join(dir, uid))
-			return errors.Is(err, fs.ErrNotExist)
+			return filepath.IsLocal(uid) && errors.Is(err, fs.ErrNotExist)
 		})
 	}
 	return given, nil

@@ -98,7 +98,7 @@ func TestCanPull(t *testing.T) {
 			d.do(errors.Join(os.MkdirAll(pod, 0o755), os.WriteFile(filepath.Join(d.cfg.KubeletDir, checkpoint.File),
 				[]byte(`{"Data":{"PodDeviceEntries":[{"PodUID":"5e0b","DeviceIDs":{"-1":["3b:00.0-p1"]}}]}}`), 0o600)))
 		}, idle, "unknown\nby the kubelet's checkpoint the pod with the UID 5e0b has the card, and the kubelet does not name it: " +
-			"ask again in a few seconds, or find the pod with: kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name\n"},
+			"ask again in a few seconds; kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended\n"},
 		{"the pod has ended", func() { d.do(os.Remove(pod)) }, idle, "yes\n"},
 	} {
 		step.do()

@@ -209,8 +209,8 @@ func (a *Answer) given(f Facts, addresses map[string]bool) {
 	}
 	for _, uid := range sorted(pods) {
 		a.unknown("by the kubelet's checkpoint the pod with the UID "+uid+" has the card, and the kubelet does not name it",
-			"ask again in a few seconds, or find the pod with: kubectl get pods -A -o "+
-				"custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name")
+			"ask again in a few seconds; kubectl get pods -A -o "+
+				"custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended")
 	}
 }
 

@@ -211,7 +211,7 @@ func TestJudge(t *testing.T) {
 			f.Given = map[string][]string{"3b:00.0-p1": {"5e0b"}, "3b:00.0": {"5e0b"}, "5e:00.0": {"77"}}
 		}, canpull.Unknown, []string{
 			"unknown: by the kubelet's checkpoint the pod with the UID 5e0b has the card, and the kubelet does not name it: " +
-				"ask again in a few seconds, or find the pod with: kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name"}},
+				"ask again in a few seconds; kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended"}},
 		{"given by the checkpoint, and named", func(f *canpull.Facts) {
 			f.Given, f.Rows[0].Holder = map[string][]string{"3b:00.0": {"5e0b"}}, []string{"a/b/c"}
 		}, canpull.No, []string{"no: held by a/b/c: kubectl --namespace a delete pod b"}},
