@@ -166,7 +166,8 @@ func TestCanPullCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scan := []string{"--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--state-dir", ""}
+	scan := []string{"--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--state-dir", "",
+		"--kubelet-dir", t.TempDir(), "--pod-resources-socket", filepath.Join(t.TempDir(), "none")}
 	for _, test := range []struct {
 		args     []string
 		code     int
