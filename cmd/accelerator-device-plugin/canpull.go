@@ -46,10 +46,10 @@ func newCanPull() *cobra.Command {
 reason, with what to do. The exit code is 0 for yes, else 1.
 
 It asks the daemon whether pods can still be given the card, and which
-containers hold it. It looks itself at the kubelet's checkpoint, at sysfs, for virtual functions and other
-functions of the card, and at all processes of the host, for those that have a
-node of the card open, under any name. That takes root on the host; in a pod the
-answer is unknown, with the command for the node.
+containers hold it. It looks itself at the kubelet's checkpoint, at sysfs, for
+virtual functions and other functions of the card, and at all processes of the
+host, for those that have a node of the card open, under any name. That takes
+root on the host; in a pod the answer is unknown, with the command for the node.
 
 With --scan it asks no daemon: it reads cards, cordons and the kubelet's
 pod-resources itself.`,
