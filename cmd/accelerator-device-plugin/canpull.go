@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,9 +22,11 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/opened"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	"b-com.com/accelerator-device-plugin/internal/view"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server/checkpoint"
 )
 
 // How long looking at the host's processes may take: at one, and at all.
@@ -42,10 +46,10 @@ func newCanPull() *cobra.Command {
 reason, with what to do. The exit code is 0 for yes, else 1.
 
 It asks the daemon whether pods can still be given the card, and which
-containers hold it. It looks itself at sysfs, for virtual functions and other
-functions of the card, and at all processes of the host, for those that have a
-node of the card open, under any name. That takes root on the host; in a pod the
-answer is unknown, with the command for the node.
+containers hold it. It looks itself at the kubelet's checkpoint, at sysfs, for
+virtual functions and other functions of the card, and at all processes of the
+host, for those that have a node of the card open, under any name. That takes
+root on the host; in a pod the answer is unknown, with the command for the node.
 
 With --scan it asks no daemon: it reads cards, cordons and the kubelet's
 pod-resources itself.`,
@@ -87,15 +91,22 @@ pod-resources itself.`,
 
 // pullFacts collects the facts about a card. Processes come last: when the card is cordoned and
 // free, no new one may open it.
-func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool, procfs string) canpull.Facts {
-	f := canpull.Facts{Address: address}
+func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool, procfs string) (f canpull.Facts) {
+	f = canpull.Facts{Address: address}
 	f.Card, f.CardErr = canpull.Read(cfg.SysfsRoot, address)
+	defer func() {
+		if again, err := canpull.Read(cfg.SysfsRoot, address); f.CardErr == nil && (err != nil || !reflect.DeepEqual(again, f.Card)) {
+			f.CardErr = errors.New("its functions or nodes changed meanwhile, ask again")
+		}
+	}()
 	if scan {
 		scanPull(ctx, cfg, &f)
 	} else {
 		state, err := control.Dial(cfg.Socket).State(ctx)
-		f.Rows, f.RowsErr, f.HoldersErr = state.Devices, err, state.HoldersError
+		f.Rows, f.RowsErr, f.Cordons, f.HoldersErr = state.Devices, err, state.Cordons, state.HoldersError
+		cfg.KubeletDir = cmp.Or(state.KubeletDir, cfg.KubeletDir)
 	}
+	f.Given, f.GivenErr = podsGiven(cfg.KubeletDir)
 	if f.CardErr != nil || len(f.Card.Numbers()) == 0 {
 		return f
 	}
@@ -106,9 +117,9 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 		f.Processes, f.ProcessesErr = proc.Find(ctx, f.Card.Numbers())
 	}
 	f.Look = fmt.Sprintf("on the node, as root: %s; or: kubectl debug node/%s --profile=sysadmin -it --image=IMAGE -- "+
-		"accelerator-device-plugin can-pull %s --scan --state-dir %s --pod-resources-socket %s",
+		"accelerator-device-plugin can-pull %s --scan --state-dir %s --kubelet-dir %s --pod-resources-socket %s",
 		canpull.LookCommand(f.Card.Numbers()), cmp.Or(cfg.NodeName, "NODE"), address,
-		filepath.Join("/host", cfg.StateDir), filepath.Join("/host", cfg.PodResourcesSocket))
+		filepath.Join("/host", cfg.StateDir), filepath.Join("/host", cfg.KubeletDir), filepath.Join("/host", cfg.PodResourcesSocket))
 	return f
 }
 
@@ -118,8 +129,11 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	if err != nil {
 		f.RowsErr = err
 	} else {
+		f.Cordons = cordons
+		watched := watching(cfg, metrics.New(buildVersion()))
+		watched.Policy = devicePolicy(cfg, cordons)
 		var snapshot inventory.Snapshot
-		snapshot, f.RowsErr = scanOnce(ctx, cfg, watching(cfg, metrics.New(buildVersion())))
+		snapshot, f.RowsErr = scanOnce(ctx, cfg, watched)
 		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Cordons: cordons}.Rows()
 	}
 	holders, err := askHolders(ctx, cfg.PodResourcesSocket, holdersPatient)
@@ -135,6 +149,27 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	for i := range f.Rows {
 		f.Rows[i].Held = new(bool)
 	}
+}
+
+// podsGiven returns the UIDs of the pods in the kubelet's checkpoint by device, without pods that have ended:
+// those have no directory any more. Where the directories cannot be seen, as in the daemon's pod, it returns
+// all.
+func podsGiven(kubeletDir string) (map[string][]string, error) {
+	if err := sysfs.CheckDir(kubeletDir); err != nil {
+		return nil, err
+	}
+	given, err := checkpoint.Pods(kubeletDir)
+	dir := filepath.Join(filepath.Dir(filepath.Clean(kubeletDir)), "pods")
+	if err != nil || sysfs.CheckDir(dir) != nil {
+		return given, err
+	}
+	for id, uids := range given {
+		given[id] = slices.DeleteFunc(uids, func(uid string) bool {
+			_, err := os.Lstat(filepath.Join(dir, uid))
+			return filepath.IsLocal(uid) && errors.Is(err, fs.ErrNotExist)
+		})
+	}
+	return given, nil
 }
 
 // readCordons returns the cordons in a state directory, which it does not make.

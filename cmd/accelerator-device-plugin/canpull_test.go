@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/server/checkpoint"
 )
 
 // fakeProc makes a procfs in which a process of the host has a file open, or none if file is "".
@@ -63,6 +65,7 @@ func TestCanPull(t *testing.T) {
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 	d.pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
 	node := filepath.Join(d.node.Dev, d.node.PortNode(cardA.Address, 1))
+	pod := filepath.Join(filepath.Dir(d.cfg.KubeletDir), "pods/5e0b")
 	idle, busy := fakeProc(t, ""), fakeProc(t, node)
 	offered := "3b:00.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT\n"
 	held := "held by default/job/main: kubectl --namespace default delete pod job\n"
@@ -90,6 +93,13 @@ func TestCanPull(t *testing.T) {
 			}
 		}, idle, "yes\n"},
 		{"opened", func() {}, busy, "no\n" + open},
+		// As of an init container, or soon after a start of the kubelet.
+		{"given, and not named", func() {
+			d.do(errors.Join(os.MkdirAll(pod, 0o755), os.WriteFile(filepath.Join(d.cfg.KubeletDir, checkpoint.File),
+				[]byte(`{"Data":{"PodDeviceEntries":[{"PodUID":"5e0b","DeviceIDs":{"-1":["3b:00.0-p1"]}}]}}`), 0o600)))
+		}, idle, "unknown\nby the kubelet's checkpoint the pod with the UID 5e0b has the card, and the kubelet does not name it: " +
+			"ask again in a few seconds; kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended\n"},
+		{"the pod has ended", func() { d.do(os.Remove(pod)) }, idle, "yes\n"},
 	} {
 		step.do()
 		for _, scan := range []bool{false, true} {
@@ -143,7 +153,7 @@ func TestCanPullInAPod(t *testing.T) {
 	for _, want := range []string{
 		"unknown\n", "the processes that have the card open are not all known: this process is in a PID namespace of its own: on the node, as root: find /proc/",
 		"(f6:0|f5:0|f5:1) '; or: kubectl debug node/worker-1 --profile=sysadmin -it --image=IMAGE -- accelerator-device-plugin can-pull 0000:3b:00.0 " +
-			"--scan --state-dir /host/var/lib/accelerator-device-plugin --pod-resources-socket /host/var/lib/kubelet/pod-resources/kubelet.sock\n",
+			"--scan --state-dir /host/var/lib/accelerator-device-plugin --kubelet-dir /host/var/lib/kubelet/device-plugins --pod-resources-socket /host/var/lib/kubelet/pod-resources/kubelet.sock\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("answer\n%s\nwant %q in it", got, want)
@@ -156,7 +166,8 @@ func TestCanPullCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scan := []string{"--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--state-dir", ""}
+	scan := []string{"--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--state-dir", "",
+		"--kubelet-dir", t.TempDir(), "--pod-resources-socket", filepath.Join(t.TempDir(), "none")}
 	for _, test := range []struct {
 		args     []string
 		code     int

@@ -162,15 +162,15 @@ func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.C
 	return printLines(cmd.OutOrStdout(), lines)
 }
 
-// inService returns whether a device is in service, or what its health is.
+// inService returns "out of service" for a device whose cordon has taken effect, or else its health.
 func inService(r view.Row) string {
-	if r.Cordon != nil {
+	if r.Cordon != nil && r.Health == inventory.Unhealthy.String() {
 		return "out of service"
 	}
 	return strings.TrimSpace(r.Health + " " + strings.Join(r.Reasons, ","))
 }
 
-// holdersText returns who holds a device.
+// holdersText returns the holders of a device in words.
 func holdersText(r view.Row) string {
 	switch {
 	case len(r.Holder) > 0:

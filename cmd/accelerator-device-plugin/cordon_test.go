@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/view"
 )
 
 // times are those in the line about a cordon.
@@ -93,6 +95,15 @@ func TestCordon(t *testing.T) {
 	d.awaitLine("device.uncordoned", "5e:00.0", "by:dave", "reason:command")
 	expect("accelerator-device-plugin: SOCKET: 5e:00.0 is not cordoned, and no other device is\n", 1, "uncordon", "5e:00.0")
 	expect("accelerator-device-plugin: SOCKET: why: found \"a\\nb\", want printable characters\n", 1, "cordon", "5e:00.0", "--why", "a\nb")
+}
+
+// A cordon that the daemon has not published yet is not shown as in effect.
+func TestInService(t *testing.T) {
+	for health, want := range map[string]string{"unhealthy": "out of service", "healthy": "healthy"} {
+		if got := inService(view.Row{Health: health, Cordon: &cordon.Cordon{}}); got != want {
+			t.Errorf("%s: %s, want %s", health, got, want)
+		}
+	}
 }
 
 // The commands are refused before the daemon is asked.

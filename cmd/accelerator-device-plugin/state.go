@@ -61,7 +61,7 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	settings, _ := s.settings.Load()
 	list, err := s.list(ctx)
 	state := control.State{
-		Version: buildVersion(), PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, Settings: settings,
+		Version: buildVersion(), PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, KubeletDir: cfg.KubeletDir, Settings: settings,
 		Cordons: append([]cordon.Cordon{}, list.Cordons...), IdleRules: idleRules(policyOf(cfg), list.Devices),
 		Devices: list.Rows(),
 	}

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/opened"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/internal/view"
@@ -42,9 +45,15 @@ type Facts struct {
 
 	Rows    []view.Row // all devices of the node
 	RowsErr error      // why Rows are not known
+	Cordons []cordon.Cordon
 	// Holders has the holders of devices by id, from the kubelet, beside those in Rows.
 	Holders    map[string][]string
 	HoldersErr string // why holders are not known; "": they are
+
+	// Given has the UIDs of the node's pods by the ids of the devices that the kubelet's checkpoint has
+	// them given.
+	Given    map[string][]string
+	GivenErr error // why Given is not known
 
 	Processes    []opened.Process
 	ProcessesErr error  // why not all processes are known
@@ -96,29 +105,53 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		a.unknown("the devices of the card are not known: "+f.RowsErr.Error(), "ask where the daemon runs, or with --scan")
 		return
 	}
-	offered := map[string]bool{} // functions
-	known := false
+	open := map[string]bool{} // functions
+	listed := map[string]bool{}
+	ends := map[string]time.Time{} // cordons, by device
 	for _, row := range f.Rows {
 		if !addresses[row.PCIAddress] {
 			continue
 		}
-		known = true
-		if row.Resource != "" && row.Cordon == nil && !slices.Contains(row.Reasons, inventory.ReasonExcluded) {
-			offered[short(row.PCIAddress)] = true
+		listed[row.PCIAddress] = true
+		switch {
+		case slices.Contains(row.Reasons, inventory.ReasonExcluded):
+		case row.Cordon == nil: // also if it is not offered now: an AFU that is programmed may change that
+			open[short(row.PCIAddress)] = true
+		case row.Health != inventory.Unhealthy.String():
+			a.no(row.ID+" is cordoned, but still offered", "ask again in a second")
+		case !row.Cordon.Until.IsZero():
+			ends[row.Cordon.Device] = row.Cordon.Until
 		}
 		if slices.Contains(row.Reasons, inventory.ReasonNodeInUse) {
 			a.no(row.ID+" has a node that a container of another device may open",
 				"delete the pod of that device: `devices` shows it with removed-in-use or node-changed")
 		}
 	}
-	if !known {
+	if len(listed) == 0 {
 		a.unknown("the daemon has no device of the card", "see `devices -o wide`: is the address right, and has the card its driver?")
+		return
 	}
-	for _, address := range sorted(offered) {
+	for _, function := range f.Card.Functions { // devices that come next
+		if !listed[function.Address] && function.hasPort() && cordon.Of(f.Cordons, short(function.Address)) == nil {
+			open[short(function.Address)] = true
+		}
+	}
+	for _, address := range sorted(open) {
 		a.no(address+" is not cordoned: a pod can be given it at any time",
 			"accelerator-device-plugin cordon "+address+" --why TEXT")
 	}
+	for _, device := range slices.Sorted(maps.Keys(ends)) {
+		what := "the cordon of " + device + " ends at " + ends[device].Local().Format(time.DateTime)
+		if time.Until(ends[device]) < cordonLeft {
+			a.no(what, "accelerator-device-plugin cordon "+device+" --why TEXT")
+		} else {
+			a.add(Yes, what, "")
+		}
+	}
 }
+
+// cordonLeft is the time that a cordon must last, so that the card can be pulled meanwhile.
+const cordonLeft = 10 * time.Minute
 
 // holders adds the containers that hold devices of the card.
 func (a *Answer) holders(f Facts, addresses map[string]bool) {
@@ -149,10 +182,35 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 			a.no(row.ID+" was given to a container that the kubelet does not name yet", "ask again in a few seconds")
 		}
 	}
+	if f.GivenErr != nil {
+		a.unknown("the kubelet's checkpoint is not known: "+f.GivenErr.Error(), "with --scan: give --kubelet-dir")
+	}
+	if len(holders) == 0 {
+		a.given(f, addresses)
+	}
 	for _, name := range sorted(holders) {
 		namespace, rest, _ := strings.Cut(name, "/")
 		pod, _, _ := strings.Cut(rest, "/")
 		a.no("held by "+name, fmt.Sprintf("kubectl --namespace %s delete pod %s", namespace, pod))
+	}
+}
+
+// given adds the pods of the kubelet's checkpoint. The pod-resources API does not name all pods: those of
+// a kubelet that has just started, and those whose init containers alone have a device.
+func (a *Answer) given(f Facts, addresses map[string]bool) {
+	pods := map[string]bool{}
+	for id, uids := range f.Given {
+		card, _, _ := strings.Cut(id, "-p")
+		if address, err := ParseAddress(card); err == nil && addresses[address] {
+			for _, uid := range uids {
+				pods[uid] = true
+			}
+		}
+	}
+	for _, uid := range sorted(pods) {
+		a.unknown("by the kubelet's checkpoint the pod with the UID "+uid+" has the card, and the kubelet does not name it",
+			"ask again in a few seconds; kubectl get pods -A -o "+
+				"custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended")
 	}
 }
 

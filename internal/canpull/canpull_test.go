@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -164,12 +166,17 @@ func facts() canpull.Facts {
 			{Address: address, Driver: "dfl-pci", Nodes: []canpull.Node{{"dfl-port.0", numbers("245:0")[0]}}},
 		}},
 		Rows: []view.Row{
-			{ID: "3b:00.0", Resource: "r", PCIAddress: address, Held: &no, Cordon: &cordon.Cordon{Device: "3b:00.0"}},
+			{ID: "3b:00.0", Resource: "r", PCIAddress: address, Held: &no, Health: "unhealthy", Cordon: &cordon.Cordon{Device: "3b:00.0"}},
 			{ID: "5e:00.0", Resource: "r", PCIAddress: "0000:5e:00.0"},
 		},
 		Look: "LOOK",
 	}
 }
+
+var (
+	clock    = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
+	unlisted = canpull.Function{Address: "0000:3b:01.0", Driver: "dfl-pci", PhysFn: address, Nodes: []canpull.Node{{"dfl-port.1", numbers("245:1")[0]}}}
+)
 
 func TestJudge(t *testing.T) {
 	yes := true
@@ -183,9 +190,33 @@ func TestJudge(t *testing.T) {
 		{"excluded", func(f *canpull.Facts) {
 			f.Rows[0].Cordon, f.Rows[0].Reasons = nil, []string{"excluded"}
 		}, canpull.Yes, nil},
-		{"not offered in this mode", func(f *canpull.Facts) {
+		{"not offered now, but perhaps when it is programmed", func(f *canpull.Facts) {
 			f.Rows[0].Cordon, f.Rows[0].Resource = nil, ""
-		}, canpull.Yes, nil},
+		}, canpull.No, []string{
+			"no: 3b:00.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
+		{"cordoned just now", func(f *canpull.Facts) { f.Rows[0].Health = "healthy" }, canpull.No, []string{
+			"no: 3b:00.0 is cordoned, but still offered: ask again in a second"}},
+		{"the cordon ends soon", func(f *canpull.Facts) { f.Rows[0].Cordon.Until = time.Now().Add(time.Minute) }, canpull.No, []string{
+			"no: the cordon of 3b:00.0 ends at TIME: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
+		{"the cordon ends", func(f *canpull.Facts) { f.Rows[0].Cordon.Until = time.Now().Add(time.Hour) }, canpull.Yes, []string{
+			"yes: the cordon of 3b:00.0 ends at TIME: "}},
+		{"a port that is not listed yet", func(f *canpull.Facts) { f.Card.Functions = append(f.Card.Functions, unlisted) }, canpull.No, []string{
+			"no: 3b:01.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 3b:01.0 --why TEXT",
+			"yes: 3b:01.0 goes with the card as a virtual function; its driver is dfl-pci: "}},
+		{"a port that is not listed, and cordoned", func(f *canpull.Facts) {
+			f.Card.Functions = append(f.Card.Functions, unlisted)
+			f.Cordons = []cordon.Cordon{{Device: "3b:01.0"}}
+		}, canpull.Yes, []string{"yes: 3b:01.0 goes with the card as a virtual function; its driver is dfl-pci: "}},
+		{"given by the checkpoint", func(f *canpull.Facts) {
+			f.Given = map[string][]string{"3b:00.0-p1": {"5e0b"}, "3b:00.0": {"5e0b"}, "5e:00.0": {"77"}}
+		}, canpull.Unknown, []string{
+			"unknown: by the kubelet's checkpoint the pod with the UID 5e0b has the card, and the kubelet does not name it: " +
+				"ask again in a few seconds; kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended"}},
+		{"given by the checkpoint, and named", func(f *canpull.Facts) {
+			f.Given, f.Rows[0].Holder = map[string][]string{"3b:00.0": {"5e0b"}}, []string{"a/b/c"}
+		}, canpull.No, []string{"no: held by a/b/c: kubectl --namespace a delete pod b"}},
+		{"no checkpoint", func(f *canpull.Facts) { f.GivenErr = errors.New("none") }, canpull.Unknown, []string{
+			"unknown: the kubelet's checkpoint is not known: none: with --scan: give --kubelet-dir"}},
 		{"offered", func(f *canpull.Facts) { f.Rows[0].Cordon = nil }, canpull.No, []string{
 			"no: 3b:00.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
 		{"one port is offered, the other is held", func(f *canpull.Facts) {
@@ -256,7 +287,7 @@ func TestJudge(t *testing.T) {
 			a := canpull.Judge(f)
 			var got []string
 			for _, r := range a.Reasons {
-				got = append(got, fmt.Sprintf("%s: %s: %s", r.Answer, r.What, r.Do))
+				got = append(got, clock.ReplaceAllString(fmt.Sprintf("%s: %s: %s", r.Answer, r.What, r.Do), "TIME"))
 			}
 			if a.Answer != test.answer {
 				t.Errorf("answer %s, want %s", a.Answer, test.answer)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
@@ -23,6 +24,11 @@ type Function struct {
 	PhysFn  string // of a virtual function, else ""
 	Driver  string // "": none is bound
 	Nodes   []Node
+}
+
+// hasPort reports whether the function has the node of a port, which a device can have.
+func (f Function) hasPort() bool {
+	return slices.ContainsFunc(f.Nodes, func(n Node) bool { return strings.Contains(n.Name, "-port.") })
 }
 
 // Node is a character device of a function, or the VFIO group that the function is in.

@@ -15,6 +15,7 @@ type State struct {
 	PID          int             `json:"pid"`
 	Started      time.Time       `json:"started"`
 	Mode         string          `json:"mode"`
+	KubeletDir   string          `json:"kubeletDir"`
 	Settings     Settings        `json:"settings"`
 	HoldersError string          `json:"holdersError"` // why the holders are not known; "": they are
 	Cordons      []cordon.Cordon `json:"cordons"`

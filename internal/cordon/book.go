@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,7 +50,7 @@ func Open(dir string, log *zap.Logger) (*Book, error) {
 	if err == nil {
 		defer root.Close()
 		var all []Cordon
-		if all, err = read(root); err == nil {
+		if all, err = read(root); err == nil || errors.Is(err, fs.ErrNotExist) {
 			b.publish(all, fromFile, "")
 			return b, nil
 		}
@@ -96,7 +97,9 @@ func (b *Book) Add(ctx context.Context, devices []string, by, why string, during
 			}
 			i := slices.IndexFunc(all, func(c Cordon) bool { return c.Device == device })
 			if i >= 0 {
-				c.Since = all[i].Since
+				if all[i].Since.Before(now) { // else the clock was set back
+					c.Since = all[i].Since
+				}
 				all[i] = c
 			} else {
 				all = append(all, c)
@@ -177,6 +180,9 @@ func (b *Book) change(ctx context.Context, devices []string, by string, edit fun
 	}
 	defer lock.Release()
 	all, err := read(dir)
+	if errors.Is(err, fs.ErrNotExist) { // it is written again, if it was removed
+		all, err = b.List(), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +305,7 @@ func (b *Book) run(ctx context.Context, open func() (*notify.Instance, error)) e
 }
 
 // follow publishes the cordons that the file has now. If some have ended, it removes them from the
-// file. If the file cannot be read, the list stays, but for cordons that have ended.
+// file. If the file cannot be read, or was removed, the list stays, but for cordons that have ended.
 func (b *Book) follow(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -308,8 +314,11 @@ func (b *Book) follow(ctx context.Context) {
 	if err == nil {
 		defer dir.Close()
 		var found []Cordon
-		if found, err = read(dir); err == nil {
+		switch found, err = read(dir); {
+		case err == nil:
 			all = found
+		case errors.Is(err, fs.ErrNotExist) && len(all) == 0: // else it was removed: no daemon does so
+			err = nil
 		}
 	}
 	inForce := b.publish(all, fromFile, "")

@@ -137,6 +137,50 @@ func TestAddAndRemove(t *testing.T) {
 	}
 }
 
+// A removed file ends no cordon, and is written again with the next one.
+func TestRemovedFile(t *testing.T) {
+	dir := ownDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		book, logs := open(t, dir)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go book.RunUnwatched(ctx)
+		if _, err := book.Add(ctx, []string{"3b:00.0"}, "alice", "fan", 0); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := os.Remove(filepath.Join(dir, "cordons.json")); err != nil {
+			t.Fatal(err)
+		}
+		logs.TakeAll()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := logs.TakeAll(); len(got) != 1 || got[0].Level != zapcore.ErrorLevel || entries(book) != "3b:00.0 alice fan" {
+			t.Errorf("%v, and in the book %q", got, entries(book))
+		}
+		if _, err := book.Add(ctx, []string{"5e:00.0"}, "bob", "dust", 0); err != nil {
+			t.Fatal(err)
+		}
+		if again, _ := open(t, dir); entries(again) != "3b:00.0 alice fan; 5e:00.0 bob dust" {
+			t.Errorf("in the file: %q", entries(again))
+		}
+	})
+}
+
+// A cordon from before the clock was set back can be renewed.
+func TestClockSetBack(t *testing.T) {
+	dir := ownDir(t)
+	text := `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "since": "2199-01-01T00:00:00Z"}]}`
+	if err := os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	book, _ := open(t, dir)
+	made, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", time.Hour)
+	if err != nil || made[0].Until.Sub(made[0].Since) != time.Hour {
+		t.Errorf("%v, %v, want it since now", made, err)
+	}
+}
+
 func TestAddRefuses(t *testing.T) {
 	dir := ownDir(t)
 	book, logs := open(t, dir)

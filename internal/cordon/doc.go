@@ -9,8 +9,9 @@
 //
 // cordons.json in the state directory has them. In an upgrade two daemons share it: each write
 // happens under a lock file, and replaces the file by a rename. If a write fails, or the daemon
-// is killed in it, the old file stays. Directory and files must belong to the daemon's user and be
-// writable by no other, see package trust.
+// is killed in it, the old file stays. If the file is removed, the cordons in force stay until the
+// daemon ends. Directory and files must belong to the daemon's user and be writable by no other, see
+// package trust.
 //
 // # Who owns what, what may block
 //

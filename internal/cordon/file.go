@@ -20,14 +20,11 @@ const (
 	lockName = "cordons.lock"
 )
 
-// read returns the cordons in the file, none if there is no file.
+// read returns the cordons in the file. The error wraps fs.ErrNotExist if there is none.
 func read(dir *os.Root) ([]Cordon, error) {
 	file, err := trust.OpenFile(dir, fileName, os.O_RDONLY)
 	for errors.Is(err, trust.ErrReplaced) { // by another daemon
 		file, err = trust.OpenFile(dir, fileName, os.O_RDONLY)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
 	}
 	if err != nil {
 		return nil, err

@@ -21,7 +21,8 @@
 //
 // # What it cannot find
 //
-// It is no snapshot: a file that is passed from process to process at that moment may be missed.
+// It is no snapshot: a file that is passed from process to process at that moment may be missed. Processes
+// that start meanwhile are looked at, too, until there are no new ones.
 // It does not find files that no process has in its table: those on the way through a Unix socket,
 // those that io_uring has registered, and VFIO devices whose group has been closed.
 //

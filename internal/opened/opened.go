@@ -58,29 +58,38 @@ func (p Proc) SeesHost() error {
 // Find returns the processes that have one of these character devices open or mapped, in the order
 // of their PIDs. If there is an error, the list may lack processes.
 func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber) ([]Process, error) {
-	pids, err := numbers(p.Root)
-	if err != nil {
-		return nil, err
-	}
 	var found []Process
 	var first error
 	failed := 0
-	for _, pid := range pids {
-		process, err := p.within(ctx, pid, devices)
-		if len(process.Devices) > 0 {
-			found = append(found, process)
-		}
-		if ctx.Err() != nil {
-			return found, fmt.Errorf("not all processes could be looked at: %w", context.Cause(ctx))
-		}
-		if err != nil {
-			failed++
-			if first == nil {
-				first = fmt.Errorf("process %d: %w", pid, err)
+	looked := map[int]bool{}
+	// A process that has been looked at, or ends before, may have children that inherit its files.
+	next := func() ([]int, error) {
+		pids, err := numbers(p.Root)
+		return slices.DeleteFunc(pids, func(pid int) bool { return looked[pid] }), err
+	}
+	pids, err := next()
+	for ; len(pids) > 0; pids, err = next() {
+		for _, pid := range pids {
+			looked[pid] = true
+			process, err := p.within(ctx, pid, devices)
+			if len(process.Devices) > 0 {
+				found = append(found, process)
+			}
+			if ctx.Err() != nil {
+				return found, fmt.Errorf("not all processes could be looked at: %w", context.Cause(ctx))
+			}
+			if err != nil {
+				failed++
+				if first == nil {
+					first = fmt.Errorf("process %d: %w", pid, err)
+				}
 			}
 		}
 	}
+	slices.SortStableFunc(found, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
 	switch {
+	case err != nil:
+		return found, err
 	case failed > 1:
 		return found, fmt.Errorf("%w (and %d other processes)", first, failed-1)
 	default:

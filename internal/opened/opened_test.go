@@ -325,6 +325,27 @@ func TestPatience(t *testing.T) {
 	w.Close()
 }
 
+// A process that starts while others are looked at is found, because it may have inherited their files.
+func TestNewProcess(t *testing.T) {
+	root := fake(t, map[string]string{"fd/3": "/dev/null"})
+	child := filepath.Join(t.TempDir(), "5")
+	if err := errors.Join(os.MkdirAll(child+"/task/5", 0o755), os.Mkdir(child+"/fd", 0o755), os.Symlink("/dev/null", child+"/fd/0"),
+		syscall.Mkfifo(filepath.Join(root, "7/comm"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // while Find opens the FIFO of process 7
+		w, err := os.OpenFile(filepath.Join(root, "7/comm"), os.O_WRONLY, 0)
+		if err := errors.Join(err, os.Rename(child, filepath.Join(root, "5")), w.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	proc := opened.Proc{Root: root, Patience: time.Minute}
+	found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{null})
+	if err != nil || len(found) != 2 || found[0].PID != 5 || found[1].PID != 7 {
+		t.Errorf("found %+v, %v, want 5 and 7", found, err)
+	}
+}
+
 func TestNoProc(t *testing.T) {
 	proc := opened.Proc{Root: filepath.Join(t.TempDir(), "proc")}
 	if _, err := proc.Find(t.Context(), nil); !errors.Is(err, fs.ErrNotExist) {

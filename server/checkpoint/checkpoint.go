@@ -58,6 +58,7 @@ type file struct {
 
 // entry is one container's devices of one resource.
 type entry struct {
+	PodUID       string
 	ResourceName string
 	DeviceIDs    map[string][]string // by NUMA node
 	AllocResp    []byte              // a ContainerAllocateResponse
@@ -66,10 +67,47 @@ type entry struct {
 // Read reads the record in the kubelet's directory of device plugins. A directory
 // without one has an empty record.
 func Read(kubeletDir string) (Record, error) {
+	text, err := read(kubeletDir)
+	if text == nil {
+		return Record{}, err
+	}
+	record, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("kubelet's checkpoint %s: %w", filepath.Join(kubeletDir, File), err)
+	}
+	return record, nil
+}
+
+// Pods returns the UIDs of the pods in the record of the kubelet's directory, by the ids of their
+// devices. The kubelet removes a pod that has ended at the next allocation.
+func Pods(kubeletDir string) (map[string][]string, error) {
+	text, err := read(kubeletDir)
+	if text == nil {
+		return nil, err
+	}
+	entries, err := parseEntries(text)
+	if err != nil {
+		return nil, fmt.Errorf("kubelet's checkpoint %s: %w", filepath.Join(kubeletDir, File), err)
+	}
+	pods := map[string][]string{}
+	for _, e := range entries {
+		for _, ids := range e.DeviceIDs {
+			for _, id := range ids {
+				if !slices.Contains(pods[id], e.PodUID) {
+					pods[id] = append(pods[id], e.PodUID)
+				}
+			}
+		}
+	}
+	return pods, nil
+}
+
+// read returns the content of the checkpoint, or nil if there is none.
+func read(kubeletDir string) ([]byte, error) {
 	path := filepath.Join(kubeletDir, File)
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return Record{}, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kubelet's checkpoint: %w", err)
@@ -82,24 +120,17 @@ func Read(kubeletDir string) (Record, error) {
 	if len(text) > maxSize {
 		return nil, fmt.Errorf("kubelet's checkpoint %s: has more than %d bytes", path, maxSize)
 	}
-	record, err := parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("kubelet's checkpoint %s: %w", path, err)
-	}
-	return record, nil
+	return text, nil
 }
 
 // parse reads the content of a checkpoint.
 func parse(text []byte) (Record, error) {
-	var found file
-	if err := json.Unmarshal(text, &found); err != nil {
+	entries, err := parseEntries(text)
+	if err != nil {
 		return nil, err
 	}
-	if found.Data == nil {
-		return nil, errors.New("found no Data, want the format of Kubernetes 1.20 or newer")
-	}
 	record := Record{}
-	for _, e := range found.Data.PodDeviceEntries {
+	for _, e := range entries {
 		var answer v1beta1.ContainerAllocateResponse
 		// An answer that cannot be parsed may have any node.
 		readable := proto.Unmarshal(e.AllocResp, &answer) == nil
@@ -116,6 +147,17 @@ func parse(text []byte) (Record, error) {
 		}
 	}
 	return record, nil
+}
+
+func parseEntries(text []byte) ([]entry, error) {
+	var found file
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, err
+	}
+	if found.Data == nil {
+		return nil, errors.New("found no Data, want the format of Kubernetes 1.20 or newer")
+	}
+	return found.Data.PodDeviceEntries, nil
 }
 
 // given returns the nodes that an answer gave with a device, and reports whether they are

@@ -167,3 +167,28 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestPods(t *testing.T) {
+	dir := t.TempDir()
+	if pods, err := checkpoint.Pods(dir); len(pods) > 0 || err != nil {
+		t.Errorf("no file: %v, %v", pods, err)
+	}
+	path := filepath.Join(dir, checkpoint.File)
+	for text, want := range map[string]map[string][]string{
+		`{"Data":{"PodDeviceEntries":[
+			{"PodUID":"a","ContainerName":"init","DeviceIDs":{"-1":["3b:00.0"],"0":["5e:00.0"]}},
+			{"PodUID":"a","ContainerName":"main","DeviceIDs":{"-1":["3b:00.0"]}},
+			{"PodUID":"b","DeviceIDs":{"-1":["3b:00.0"]}}]}}`: {"3b:00.0": {"a", "b"}, "5e:00.0": {"a"}},
+		`{"Data":{}}`: {},
+		`{}`:          nil,
+		`{`:           nil,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		pods, err := checkpoint.Pods(dir)
+		if diff := cmp.Diff(want, pods); diff != "" || (err == nil) != (want != nil) {
+			t.Errorf("%s: %v (-want +got):\n%s", text, err, diff)
+		}
+	}
+}

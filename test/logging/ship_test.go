@@ -131,13 +131,13 @@ func start(t *testing.T, dir, endpoint string) (end func()) {
 extensions: {file_storage: {directory: %s/storage}}
 receivers:
   filelog/accelerator-device-plugin:
-    include: ["%[1]s/var/log/pods/*/accelerator-device-plugin/*.log"]
+    include: ["%[1]s/var/log/pods/kube-system_*/accelerator-device-plugin/*.log"]
 exporters: {otlphttp: {endpoint: %s, encoding: json, compression: none}}
 service: {telemetry: {metrics: {level: none}}}
 `, dir, endpoint))
 	cmd := exec.Command(*collector, "--config", config, "--config", ours)
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ service: {telemetry: {metrics: {level: none}}}
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Logf("the collector said:\n%s", said.String())
+			t.Logf("output of the collector:\n%s", output.String())
 		}
 	})
 }
@@ -215,13 +215,13 @@ func TestShip(t *testing.T) {
 	for _, r := range got {
 		shipped += r.Body + "\n"
 	}
-	if diff := cmp.Diff(told(t, strings.Join(lines, "\n")+"\n"), told(t, shipped)); diff != "" {
+	if diff := cmp.Diff(printed(t, strings.Join(lines, "\n")+"\n"), printed(t, shipped)); diff != "" {
 		t.Errorf("logs (-of the log +of the records):\n%s", diff)
 	}
 }
 
-// told returns what the command logs prints of a log.
-func told(t *testing.T, log string) string {
+// printed returns the output of the command logs for a log.
+func printed(t *testing.T, log string) string {
 	t.Helper()
 	cmd := exec.Command(*binary, "logs")
 	cmd.Stdin = strings.NewReader(log)
