@@ -1,0 +1,157 @@
+package trust_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/internal/trust"
+)
+
+// ownDir returns an empty directory that OpenDir accepts: those above it are of root or this user.
+func ownDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func check(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenDir(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		make   func(dir string) (path string, err error)
+		create bool
+		want   string // in the error; "": there is none
+	}{
+		{"own directory", func(dir string) (string, error) { return dir, nil }, false, ""},
+		{"missing", func(dir string) (string, error) { return dir + "/a/b", nil }, false, "/a: no such file or directory"},
+		{"missing, made", func(dir string) (string, error) { return dir + "/a/b", nil }, true, ""},
+		{"writable by others", func(dir string) (string, error) { return dir, os.Chmod(dir, 0o777) }, false, "want it not writable"},
+		{"sticky, as the last one", func(dir string) (string, error) {
+			return dir, os.Chmod(dir, 0o777|os.ModeSticky)
+		}, false, "want it not writable by group and others: chmod go-w"},
+		{"below a directory writable by others", func(dir string) (string, error) {
+			return dir + "/a", errors.Join(os.Mkdir(dir+"/a", 0o700), os.Chmod(dir, 0o777))
+		}, false, "or with the sticky bit"},
+		{"below a sticky directory", func(dir string) (string, error) {
+			return dir + "/a", errors.Join(os.Mkdir(dir+"/a", 0o700), os.Chmod(dir, 0o777|os.ModeSticky))
+		}, false, ""},
+		{"own link", func(dir string) (string, error) {
+			return dir + "/l", errors.Join(os.Mkdir(dir+"/a", 0o700), os.Symlink("../"+filepath.Base(dir)+"/a", dir+"/l"))
+		}, false, ""},
+		{"link to itself", func(dir string) (string, error) { return dir + "/l", os.Symlink("l", dir+"/l") }, false, "too many levels"},
+		{"file", func(dir string) (string, error) {
+			return dir + "/f", os.WriteFile(dir+"/f", nil, 0o600)
+		}, true, "want a directory"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path, err := tc.make(ownDir(t))
+			check(t, err)
+			dir, err := trust.OpenDir(path, tc.create)
+			if err == nil {
+				defer dir.Close()
+			}
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("error: %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// A directory, a file and a link of another user are refused.
+func TestOtherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	path := ownDir(t)
+	check(t, os.Mkdir(path+"/dir", 0o700), os.WriteFile(path+"/file", nil, 0o600), os.Symlink("own", path+"/link"), os.Mkdir(path+"/own", 0o700))
+	dir, err := trust.OpenDir(path, false)
+	check(t, err)
+	defer dir.Close()
+	for _, name := range []string{"dir", "file", "link"} {
+		check(t, os.Lchown(filepath.Join(path, name), 65534, 65534))
+	}
+	_, errDir := trust.OpenSub(dir, "dir")
+	_, errFile := trust.OpenFile(dir, "file", os.O_RDONLY)
+	_, errLink := trust.OpenDir(path+"/link", false)
+	for _, err := range []error{errDir, errFile, errLink} {
+		if err == nil || !strings.Contains(err.Error(), "owned by uid 65534, want 0") {
+			t.Errorf("error: %v, want the owner", err)
+		}
+	}
+}
+
+func TestOpenFile(t *testing.T) {
+	path := ownDir(t)
+	dir, err := trust.OpenDir(path, false)
+	check(t, err)
+	defer dir.Close()
+	check(t, os.WriteFile(path+"/file", []byte("x"), 0o600), os.Symlink("file", path+"/link"), os.Mkdir(path+"/dir", 0o700),
+		syscall.Mkfifo(path+"/fifo", 0o600), os.WriteFile(path+"/shared", nil, 0o600), os.Chmod(path+"/shared", 0o666))
+	for name, want := range map[string]string{
+		"file": "", "link": "want a regular file", "dir": "want a regular file", "fifo": "want a regular file",
+		"shared": "want it not writable", "missing": "no such file", "../file": "",
+	} {
+		file, err := trust.OpenFile(dir, name, os.O_RDONLY)
+		if err == nil {
+			file.Close()
+		}
+		switch {
+		case name == "../file": // leads out of the directory
+			if err == nil {
+				t.Errorf("%s: opened", name)
+			}
+		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: error %v, want one with %q", name, err, want)
+		}
+	}
+}
+
+// A lock keeps a second one out until it is released. The wait ends with the context.
+func TestLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, err := trust.OpenDir(ownDir(t), false)
+		check(t, err)
+		defer dir.Close()
+		first, err := trust.AcquireLock(t.Context(), dir, "lock")
+		check(t, err)
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := trust.AcquireLock(soon, dir, "lock"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error: %v, want %v", err, context.DeadlineExceeded)
+		}
+		got := make(chan error)
+		go func() {
+			second, err := trust.AcquireLock(t.Context(), dir, "lock")
+			if err == nil {
+				err = second.Release()
+			}
+			got <- err
+		}()
+		time.Sleep(time.Second) // of the bubble
+		select {
+		case err := <-got:
+			t.Errorf("locked twice: %v", err)
+		default:
+		}
+		check(t, first.Release())
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	})
+}
