@@ -33,7 +33,7 @@ func (s *stateSource) list(ctx context.Context) (view.List, error) {
 	snapshot := s.complete(ctx)
 	known, err := s.holders.latest(ctx)
 	return view.List{
-		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: known.held.lookup(), Given: known.gave,
+		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: known.held.lookup(), Given: known.gave, Unsure: known.unsure,
 		Cordons: s.cordons.List(),
 	}, err
 }
