@@ -17,7 +17,7 @@ func answers(n *node, srv *server.Server, shown *stateSource, m *metrics.Metrics
 		Alive:   func(ctx context.Context) error { return alive(ctx, n, srv) },
 		Ready:   func(ctx context.Context) error { return ready(ctx, n, srv) },
 		Devices: func(ctx context.Context) any {
-			list, _ := shown.list(ctx) // unknown holders are shown as none
+			list, _, _ := shown.list(ctx) // unknown holders are shown as none
 			return list.Rows()
 		},
 	}
