@@ -46,6 +46,12 @@ func cordon(s *scene) {
 	s.restartDaemon()
 	s.logged("device.cordoned", line{"device": firstID, "by": "alice", "reason": "file"})
 	s.offers(s.resource, 2, 0)
+	// The DaemonSet controller looks once after minReadySeconds. If it still waits for the old pod
+	// then, it does not look again for the new one.
+	await(s, "available pods", func() (int32, error) {
+		set, err := s.Client.AppsV1().DaemonSets(namespace).Get(s.ctx, "fpga-accelerator-device-plugin", metav1.GetOptions{})
+		return set.Status.NumberAvailable, err
+	}, 1)
 	old := s.daemon().Name
 	seen := s.sampled(0, func() {
 		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion, "--wait", "--timeout", "1m")
@@ -72,10 +78,12 @@ func cordon(s *scene) {
 	s.check(err)
 	s.offers(s.resource, 2, 0)
 
-	s.step("uncordon: the card that is free is back, and the pod that waits gets it")
-	s.exec("uncordon", secondID, "--by", "alice")
+	// Both, because the scheduler compares the requests of all pods with the healthy devices: while
+	// the card of a running pod is out, one more card is of no use.
+	s.step("uncordon: the cards are back, and the pod that waits gets the free one")
+	s.exec("uncordon", firstID, secondID, "--by", "alice")
 	s.sees("next", holder(secondID, "dfl-port.1"))
-	s.offers(s.resource, 2, 1)
+	s.offers(s.resource, 2, 2)
 	s.logged("device.uncordoned", line{"device": secondID, "by": "alice", "reason": "command"})
 
 	s.step("a cordon with --for ends by itself")
