@@ -17,7 +17,7 @@ func answers(n *node, srv *server.Server, shown *stateSource, m *metrics.Metrics
 		Alive:   func(ctx context.Context) error { return alive(ctx, n, srv) },
 		Ready:   func(ctx context.Context) error { return ready(ctx, n, srv) },
 		Devices: func(ctx context.Context) any {
-			list, _ := shown.list(ctx) // unknown holders are shown as none
+			list, _, _ := shown.list(ctx) // unknown holders are shown as none
 			return list.Rows()
 		},
 	}
@@ -36,8 +36,9 @@ const holdersAge = time.Second
 // holdings are the holders of devices, and the devices that were given to containers, also if the
 // kubelet does not name these yet.
 type holdings struct {
-	held  held            // nil: not known
-	given map[string]bool // by id
+	held   held            // nil: not known
+	given  map[string]bool // by id
+	unsure bool            // the kubelet has just started
 }
 
 // gave reports whether a device was given to a container.
@@ -46,21 +47,24 @@ func (h holdings) gave(id string) bool { return h.given[id] }
 // sharedHolders asks the kubelet for the holders of devices at most once in [holdersAge],
 // however many callers there are. It keeps an answer for that time, and an error too.
 type sharedHolders struct {
-	ask   func() (held, error)
-	owns  func(resource, id string) bool
-	given *server.Allocations
-	turn  chan struct{} // full while a caller uses the fields below
-	asked time.Time
-	held  held
-	err   error
+	ask    func() (held, error)
+	fresh  func() bool // whether the kubelet has just started
+	owns   func(resource, id string) bool
+	given  *server.Allocations
+	turn   chan struct{} // full while a caller uses the fields below
+	asked  time.Time
+	held   held
+	unsure bool
+	err    error
 }
 
 // shareHolders returns a sharedHolders for the kubelet of a source. A request ends with ctx, not
 // with the caller that made it: other callers wait for the same answer.
 func shareHolders(ctx context.Context, source holderSource) *sharedHolders {
 	return &sharedHolders{
-		ask:  func() (held, error) { return askHolders(ctx, source.socket, holdersSoon) },
-		owns: source.owns, given: source.given,
+		ask:   func() (held, error) { return askHolders(ctx, source.socket, holdersSoon) },
+		fresh: func() bool { return justStarted(source.socket) },
+		owns:  source.owns, given: source.given,
 		turn: make(chan struct{}, 1),
 	}
 }
@@ -75,7 +79,7 @@ func (s *sharedHolders) latest(ctx context.Context) (holdings, error) {
 	}
 	defer func() { <-s.turn }()
 	if s.asked.IsZero() || time.Since(s.asked) >= holdersAge {
-		s.asked = time.Now()
+		s.asked, s.unsure = time.Now(), s.fresh()
 		s.held, s.err = s.ask()
 	}
 	if s.err != nil {
@@ -88,5 +92,5 @@ func (s *sharedHolders) latest(ctx context.Context) (holdings, error) {
 	for _, a := range s.given.Compare(s.asked, s.held.names) {
 		given[a.ID] = true
 	}
-	return holdings{s.held, given}, nil
+	return holdings{s.held, given, s.unsure}, nil
 }

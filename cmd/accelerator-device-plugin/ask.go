@@ -73,6 +73,9 @@ func stateLine(s control.State) string {
 	if len(s.Settings.Restart) > 0 {
 		line += "; changed, but a restart is needed: " + strings.Join(s.Settings.Restart, ", ")
 	}
+	if s.Incomplete {
+		line += "; not all cards have been read yet"
+	}
 	return terminal.Escape(line)
 }
 

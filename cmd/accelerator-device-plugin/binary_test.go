@@ -237,7 +237,7 @@ func serveBinary(t *testing.T, more ...string) (*running, *simnode.Node, *simkub
 	args := append([]string{
 		"-log-level", "debug", "--sysfs-root", node.Sys, "--dev-root=" + node.Dev,
 		"--kubelet-dir", filepath.Join(dir, "kubelet"), "--http-address", "127.0.0.1:0", "--socket", filepath.Join(dir, "daemon.sock"),
-		"--state-dir", filepath.Join(dir, "state"),
+		"--state-dir", filepath.Join(dir, "state"), "--pod-resources-socket", filepath.Join(dir, "pods.sock"),
 	}, more...)
 	r := &running{Cmd: command(t, args...), t: t, lines: make(chan map[string]any, 10_000)}
 	read, write := io.Pipe()

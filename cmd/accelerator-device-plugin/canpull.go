@@ -136,6 +136,7 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		snapshot, f.RowsErr = scanOnce(ctx, cfg, watched)
 		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Cordons: cordons}.Rows()
 	}
+	unsure := justStarted(cfg.PodResourcesSocket)
 	holders, err := askHolders(ctx, cfg.PodResourcesSocket, holdersPatient)
 	if err != nil {
 		f.HoldersErr = err.Error()
@@ -147,7 +148,9 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		f.Holders[key.ID] = append(f.Holders[key.ID], holders.of(key.Resource, key.ID)...)
 	}
 	for i := range f.Rows {
-		f.Rows[i].Held = new(bool)
+		if !unsure {
+			f.Rows[i].Held = new(bool)
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ for resources by which no device is offered are named on stderr.
 
 HOLDER is the container that holds the device, as the kubelet says; "not named
 yet" if the device was given to a container that the kubelet does not name yet,
-and "?" if the kubelet could not be asked. Devices that are held though they are
+and "?" if the kubelet could not be asked, or has just started. Devices that are held though they are
 not on the node any more are listed, too.
 A card that is bad is printed as such; that is no failure.`,
 		Example: `  accelerator-device-plugin devices
@@ -133,7 +133,9 @@ func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bo
 	if unknown != nil && (insist || len(snapshot.Devices) > 0 || !errors.Is(unknown, fs.ErrNotExist)) {
 		state.HoldersError = unknown.Error()
 	}
-	state.Devices = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup()}.Rows()
+	state.Devices = view.List{
+		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: holders.lookup(), Unsure: justStarted(cfg.PodResourcesSocket),
+	}.Rows()
 	return printDevices(cmd, state, scanLine, format)
 }
 

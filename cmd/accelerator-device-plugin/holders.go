@@ -37,6 +37,20 @@ func askHolders(ctx context.Context, socket string, within time.Duration) (held,
 	return podresources.List(ctx, socket)
 }
 
+// kubeletSettles is the time after its start in which a kubelet may not name all holders: it gets
+// its pods from the API server.
+const kubeletSettles = 10 * time.Second
+
+// justStarted reports whether the kubelet has made its socket in the last [kubeletSettles].
+func justStarted(socket string) bool {
+	info, err := os.Stat(socket)
+	if err != nil {
+		return false
+	}
+	age := time.Since(info.ModTime()) // negative: the clock was set
+	return 0 <= age && age < kubeletSettles
+}
+
 // lookup returns a function that lists the holders of one device, or nil if they are not known.
 func (h held) lookup() func(resource, id string) []string {
 	if h == nil {

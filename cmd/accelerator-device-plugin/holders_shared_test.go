@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/server/podresources"
 )
@@ -22,7 +25,7 @@ func TestSharedHolders(t *testing.T) {
 		refused := errors.New("refused")
 		var questions int
 		var err error
-		shared := &sharedHolders{turn: make(chan struct{}, 1), owns: owns, given: server.NewAllocations(0), ask: func() (held, error) {
+		shared := &sharedHolders{turn: make(chan struct{}, 1), fresh: func() bool { return false }, owns: owns, given: server.NewAllocations(0), ask: func() (held, error) {
 			questions++
 			time.Sleep(holdersSoon)
 			if err != nil {
@@ -62,7 +65,7 @@ func TestSharedHolders(t *testing.T) {
 // A client that hangs up stops waiting for another client's request, and does not end it.
 func TestSharedHoldersWithACallerThatGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := &sharedHolders{turn: make(chan struct{}, 1), owns: owns, given: server.NewAllocations(0), ask: func() (held, error) {
+		shared := &sharedHolders{turn: make(chan struct{}, 1), fresh: func() bool { return false }, owns: owns, given: server.NewAllocations(0), ask: func() (held, error) {
 			time.Sleep(holdersSoon)
 			return held{}, nil
 		}}
@@ -82,4 +85,30 @@ func TestSharedHoldersWithACallerThatGoes(t *testing.T) {
 		}
 		callers.Wait()
 	})
+}
+
+// In the first seconds of a kubelet, a device that it does not name may be held.
+func TestKubeletThatHasJustStarted(t *testing.T) {
+	socket := filepath.Join(shortDir(t), "kubelet.sock")
+	pods, err := simkubelet.StartPodResources(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pods.Stop()
+	for _, test := range []struct {
+		age  time.Duration
+		want bool
+	}{{-time.Hour, false}, {0, true}, {kubeletSettles / 2, true}, {kubeletSettles, false}} {
+		at := time.Now().Add(-test.age)
+		if err := os.Chtimes(socket, at, at); err != nil {
+			t.Fatal(err)
+		}
+		shared := shareHolders(t.Context(), holderSource{socket: socket, owns: owns, given: server.NewAllocations(0)})
+		if got, err := shared.latest(t.Context()); err != nil || got.unsure != test.want {
+			t.Errorf("%s after its start: unsure %t, %v, want %t", test.age, got.unsure, err, test.want)
+		}
+	}
+	if justStarted("/nonexistent") {
+		t.Error("a kubelet that is not there has just started")
+	}
 }

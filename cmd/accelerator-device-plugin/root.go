@@ -101,7 +101,7 @@ func newServe() *cobra.Command {
 		Example: `  accelerator-device-plugin serve --mode pool --accel-nbunits 8
   accelerator-device-plugin serve --config /etc/accelerator-device-plugin.yaml
   accelerator-device-plugin serve --mode af --config /etc/accelerator-device-plugin.yaml
-  kill -HUP $(pidof accelerator-device-plugin)       read exclude, health and resources of the file, scan and register again
+  kill -HUP $(pidof accelerator-device-plugin)       read exclude, health and resources of the files, scan and register again
   kill -USR1 $(pidof accelerator-device-plugin)      log Debug, too; once more: as before`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveCommand(cmd, loader) },

@@ -47,9 +47,10 @@ func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error
 	}, l.log)
 }
 
-// changed is take for files that may be those that were read last. It returns false then.
+// changed is take for files that may be those that were read last, or older ones because SIGHUP
+// came between their reading and this call. It returns false then.
 func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
-	return !files.Equal(l.read) && l.take(cfg, files)
+	return !files.Before(l.read) && !files.Equal(l.read) && l.take(cfg, files)
 }
 
 // take copies those settings of the files to cfg that need no restart. If the files are not

@@ -160,6 +160,24 @@ func TestSettingsInForce(t *testing.T) {
 	})
 }
 
+// Files that were read before SIGHUP read newer ones do not come back.
+func TestFilesOlderThanSIGHUP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFiles(t, "exclude: [5e:00.0]\n")
+		loader := f.load()
+		cfg := loader.Config
+		l := openSettings(loader, cfg, zap.NewNop(), metrics.New("test"))
+		time.Sleep(time.Second)
+		f.write(f.config, "exclude: []\n")
+		older := loader.Read()
+		time.Sleep(time.Second)
+		f.write(f.config, "exclude: [3b:00.0]\n")
+		if !l.take(&cfg, loader.Read()) || l.changed(&cfg, older) || !cfg.Exclude["3b:00.0"] {
+			t.Errorf("exclude %v, want 3b:00.0", cfg.Exclude)
+		}
+	})
+}
+
 // Entries for nodes without the name of this one are mentioned, and the rest applies.
 func TestOverridesOfNodesWithoutName(t *testing.T) {
 	f := newFiles(t, "")

@@ -27,15 +27,16 @@ type stateSource struct {
 	changes   latest.Signal // raised by follow
 }
 
-// list returns the devices and their holders. If the error is not nil, the holders are not known.
-func (s *stateSource) list(ctx context.Context) (view.List, error) {
+// list returns the devices and their holders, and whether each card was read or given up. If the
+// error is not nil, the holders are not known.
+func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, err error) {
 	cfg, _ := s.inForce.Load()
 	snapshot := s.complete(ctx)
 	known, err := s.holders.latest(ctx)
 	return view.List{
-		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: known.held.lookup(), Given: known.gave,
+		Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, Holders: known.held.lookup(), Given: known.gave, Unsure: known.unsure,
 		Cordons: s.cordons.List(),
-	}, err
+	}, snapshot.Complete, err
 }
 
 // complete returns the newest snapshot. Soon after the start it blocks until each card has been read
@@ -59,11 +60,11 @@ func (s *stateSource) complete(ctx context.Context) inventory.Snapshot {
 func (s *stateSource) state(ctx context.Context) control.State {
 	cfg, _ := s.inForce.Load()
 	settings, _ := s.settings.Load()
-	list, err := s.list(ctx)
+	list, complete, err := s.list(ctx)
 	state := control.State{
 		Version: buildVersion(), PID: os.Getpid(), Started: s.started, Mode: cfg.Mode, KubeletDir: cfg.KubeletDir, Settings: settings,
 		Cordons: append([]cordon.Cordon{}, list.Cordons...), IdleRules: idleRules(policyOf(cfg), list.Devices),
-		Devices: list.Rows(),
+		Devices: list.Rows(), Incomplete: !complete,
 	}
 	if err != nil {
 		state.HoldersError = err.Error()

@@ -119,7 +119,8 @@ func settings(c *Config) *pflag.FlagSet {
 	fs.Var(of((*words)(&c.ProgrammingHookArgs), nil, arguments(&c.ProgrammingHookArgs)), "programming-hook-arg",
 		"further arguments of accelerator-fpga hook, separated by white space; may be given several times")
 	fs.Var(of(&c.NodeName, "", optional(nodeName)), "node-name",
-		"this node, as the API server knows it: for its annotation and events; empty: the API server is not used")
+		"this node, as the API server knows it: for its annotation, events and entries in overrides; "+
+			"empty: the API server is not used")
 	fs.Var(of(&c.NodeAnnotation, true, onOff), "node-annotation",
 		"the node's annotation fpga.intel.com/device-plugin-mode overrules the mode, with node-name")
 	fs.Var(of(&c.Events, false, onOff), "events",
@@ -133,7 +134,7 @@ func settings(c *Config) *pflag.FlagSet {
 	fs.Var(of(&c.HTTPAddress, "127.0.0.1:9480", optional(hostPort)), "http-address",
 		"where /metrics, /healthz, /readyz and /devices are served; empty: nowhere")
 	fs.Var(of(&c.Socket, "/run/accelerator-device-plugin/daemon.sock", optional(socketPath)), "socket",
-		"socket of the daemon, at which devices and watch ask it; only root may; empty: none")
+		"socket of the daemon, at which its commands ask it; only root may; empty: none")
 	fs.Var(of(&c.StateDir, "/var/lib/accelerator-device-plugin", optional(path)), "state-dir",
 		"directory of what survives a restart: the cordons; empty: no device can be cordoned")
 	fs.Var(of(&c.HolderMetrics, true, onOff), "holder-metrics",

@@ -9,10 +9,14 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 )
 
 // Files are the two YAML files as they were read at one time.
-type Files struct{ config, overrides contents }
+type Files struct {
+	config, overrides contents
+	at                time.Time // when the reading began
+}
 
 // contents is a YAML file as it was read. The zero value is a file that is not used.
 type contents struct {
@@ -27,7 +31,8 @@ const mostBytes = 256 << 10
 
 // Read reads the files again. Their errors are returned by [Loader.Again].
 func (l *Loader) Read() Files {
-	files := Files{read("config", l.Config.File), read("overrides", l.Config.Overrides)}
+	files := Files{at: time.Now()}
+	files.config, files.overrides = read("config", l.Config.File), read("overrides", l.Config.Overrides)
 	if errors.Is(files.overrides.err, fs.ErrNotExist) {
 		files.overrides.err = nil
 	}
@@ -71,6 +76,9 @@ func readRegular(path string) ([]byte, error) {
 	}
 	return content, err
 }
+
+// Before reports whether the reading of f began before that of other.
+func (f Files) Before(other Files) bool { return f.at.Before(other.at) }
 
 // Equal reports whether both have the same contents, or the same errors.
 func (f Files) Equal(other Files) bool {

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,11 +15,15 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
 // answerWithin is the time within which the daemon begins each answer, and ends each but that of
 // [Client.Watch].
 const answerWithin = 10 * time.Second
+
+// mostBytes bounds an answer, and a line of [Client.Watch]. A node of 10000 units takes a third of it.
+const mostBytes = 16 << 20
 
 // Client asks one daemon. Its errors name the socket.
 type Client struct {
@@ -55,18 +61,34 @@ func (c *Client) Watch(ctx context.Context, f func(State) error) error {
 		return err
 	}
 	defer body.Close()
-	for lines := json.NewDecoder(body); ; {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, mostBytes)
+	for lines.Scan() {
 		var state State
-		switch err := lines.Decode(&state); {
-		case ctx.Err() != nil:
+		if err := json.Unmarshal(lines.Bytes(), &state); err != nil && ctx.Err() == nil {
+			return c.unreadable(err)
+		}
+		if ctx.Err() != nil {
 			return nil
-		case err != nil:
-			return fmt.Errorf("%s: the daemon has ended the connection: %w", c.path, err)
 		}
 		if err := f(state); err != nil {
 			return err
 		}
 	}
+	switch err := lines.Err(); {
+	case ctx.Err() != nil:
+		return nil
+	case errors.Is(err, bufio.ErrTooLong):
+		return c.unreadable(errTooLong)
+	default:
+		return fmt.Errorf("%s: the daemon has ended the connection: %w", c.path, cmp.Or(err, io.EOF))
+	}
+}
+
+var errTooLong = fmt.Errorf("found more than %d bytes, want fewer", mostBytes)
+
+func (c *Client) unreadable(err error) error {
+	return fmt.Errorf("%s: answer of the daemon: %w", c.path, err)
 }
 
 // Cordon takes devices out of service, for a time or, if that is 0, until they are uncordoned. It
@@ -92,8 +114,15 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 		return err
 	}
 	defer body.Close()
-	if err := json.NewDecoder(body).Decode(answer); err != nil {
-		return fmt.Errorf("%s: answer of the daemon: %w", c.path, err)
+	text, err := io.ReadAll(io.LimitReader(body, mostBytes+1))
+	if err == nil && len(text) > mostBytes {
+		err = errTooLong
+	}
+	if err == nil {
+		err = json.Unmarshal(text, answer)
+	}
+	if err != nil {
+		return c.unreadable(err)
 	}
 	return nil
 }
@@ -119,7 +148,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values) 
 	if answer.StatusCode != http.StatusOK {
 		defer answer.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
-		return nil, fmt.Errorf("%s: %s", c.path, strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("%s: %s", c.path, terminal.Escape(strings.TrimSpace(string(text))))
 	}
 	return answer.Body, nil
 }

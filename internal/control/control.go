@@ -21,6 +21,7 @@ type State struct {
 	Cordons      []cordon.Cordon `json:"cordons"`
 	IdleRules    []string        `json:"idleRules"` // rules of resources that match no device
 	Devices      []view.Row      `json:"devices"`
+	Incomplete   bool            `json:"incomplete"` // soon after the start: cards are missing that are not read yet
 }
 
 // Settings are the files of settings that are in force.

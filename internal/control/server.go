@@ -60,6 +60,7 @@ func (a Answers) handler() http.Handler {
 	})
 	mux.HandleFunc("GET /watch", a.watch)
 	mux.HandleFunc("POST /cordon", func(w http.ResponseWriter, r *http.Request) {
+		patiently(w)
 		q := r.URL.Query()
 		during, err := time.ParseDuration(q.Get("for"))
 		if err != nil || during < 0 {
@@ -70,6 +71,7 @@ func (a Answers) handler() http.Handler {
 		writeCordons(w, made, err)
 	})
 	mux.HandleFunc("POST /uncordon", func(w http.ResponseWriter, r *http.Request) {
+		patiently(w)
 		q := r.URL.Query()
 		removed, err := a.Uncordon(r.Context(), q["device"], q.Get("by"))
 		writeCordons(w, removed, err)
@@ -77,15 +79,16 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
+// patiently extends the time limit of an answer to that of [Client]: on a slow disk, a cordon takes
+// longer than the server allows, and its client would take it for failed.
+func patiently(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
+}
+
 // watch writes a line at once, and one after each change until the client goes. A client that does
 // not read misses changes, never the newest state.
 func (a Answers) watch(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
-	// The limits of the server are for one short answer. Reading ends the request when the client
-	// goes.
-	if err := control.SetReadDeadline(time.Time{}); err != nil {
-		return
-	}
 	w.Header().Set("Content-Type", "application/jsonl")
 	var last []byte
 	for {

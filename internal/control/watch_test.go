@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/view"
 )
@@ -70,6 +71,10 @@ func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
 			r.asked.Add(1)
 			return control.State{Mode: r.mode.Load().(string), Devices: []view.Row{{ID: "3b:00.0", Holder: []string{r.holder.Load().(string)}}}}
 		}}
+		answers.Cordon = func(context.Context, []string, string, string, time.Duration) ([]cordon.Cordon, error) {
+			time.Sleep(9 * time.Second)
+			return cordons, nil
+		}
 		var server sync.WaitGroup
 		server.Go(func() {
 			listen := func(context.Context) (net.Listener, error) { return r.pipes, nil }
@@ -81,6 +86,42 @@ func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
 		r.stop()
 		server.Wait()
 	})
+}
+
+// A cordon may take as long as its client waits.
+func TestSlowCordon(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		if made, err := r.Cordon(t.Context(), []string{"3b:00.0"}, "jo", "fan", 0); err != nil || len(made) != 1 {
+			t.Errorf("Cordon = %v, %v, want the one that was made", made, err)
+		}
+	})
+}
+
+// The answer of a program that is no daemon is neither kept nor shown as it is.
+func TestAnswerOfAnother(t *testing.T) {
+	for _, test := range []struct{ name, status, body, want string }{
+		{"endless", "200 OK", `{"version": "` + strings.Repeat("x", 20<<20), "found more than 16777216 bytes, want fewer"},
+		{"no JSON", "200 OK", "hello\n", "answer of the daemon: invalid character 'h'"},
+		{"terminal codes", "400 Bad Request", "\x1b[2Jyes", `daemon.sock: \x1b[2Jyes`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := control.DialWith("daemon.sock", func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				go func() {
+					defer theirs.Close()
+					_, _ = theirs.Read(make([]byte, 4096))
+					_, _ = io.WriteString(theirs, "HTTP/1.1 "+test.status+"\r\n\r\n"+test.body)
+				}()
+				return ours, nil
+			})
+			_, err := c.State(t.Context())
+			for _, err := range []error{err, c.Watch(t.Context(), func(control.State) error { return nil })} {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%v, want %q", err, test.want)
+				}
+			}
+		})
+	}
 }
 
 // The first state comes at once, then one with each change; a change of holders within a second.

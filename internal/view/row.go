@@ -43,7 +43,10 @@ type List struct {
 	Holders func(resource, id string) []string
 	// Given reports whether a device was given to a container, under any name. It is used if
 	// Holders is not nil.
-	Given   func(id string) bool
+	Given func(id string) bool
+	// Unsure: a device without holder may have one, because the kubelet has just started.
+	Unsure bool
+
 	Cordons []cordon.Cordon
 }
 
@@ -73,14 +76,19 @@ func (l List) row(d *inventory.Device) Row {
 	if l.Holders != nil {
 		r.Holder = append(r.Holder, l.Holders(r.Resource, r.ID)...)
 		held := len(r.Holder) > 0 || l.Given != nil && l.Given(r.ID)
-		r.Held = &held
+		if r.HolderKnown = held || !l.Unsure; r.HolderKnown {
+			r.Held = &held
+		}
 	}
 	return r
 }
 
-// holders returns the holders in one text, as far as they are known.
+// holders returns the holders in one text: "?" if they are not known, "" if there are none.
 func (r Row) holders() string {
-	if len(r.Holder) == 0 && r.Held != nil && *r.Held {
+	switch {
+	case !r.HolderKnown:
+		return "?"
+	case len(r.Holder) == 0 && r.Held != nil && *r.Held:
 		return "not named yet"
 	}
 	return strings.Join(r.Holder, ",")

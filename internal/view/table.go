@@ -46,12 +46,7 @@ type column struct {
 var short = []column{
 	{"ID", func(r Row) string { return r.ID }},
 	{"HEALTH", func(r Row) string { return r.Health }},
-	{"HOLDER", func(r Row) string {
-		if !r.HolderKnown {
-			return "?"
-		}
-		return r.holders()
-	}},
+	{"HOLDER", Row.holders},
 	{"REASONS", func(r Row) string { return strings.Join(r.Reasons, ",") }},
 	{"NODES", func(r Row) string { return strings.Join(r.DeviceNodes, ",") }},
 	resource,

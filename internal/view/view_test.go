@@ -181,6 +181,8 @@ func TestChanges(t *testing.T) {
 	freed, unknown := list(a, b), list(a, b)
 	freed.Holders = func(string, string) []string { return nil }
 	unknown.Holders = nil
+	unsure := freed // "not named yet" is known all the same
+	unsure.Unsure = true
 	for _, test := range []struct {
 		name        string
 		before, now view.List
@@ -201,8 +203,10 @@ func TestChanges(t *testing.T) {
 		{"held no longer", list(a, b), freed, []string{
 			"T  changed  3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b"}},
 		{"holders not known any more", list(a, b), unknown, []string{
-			"T  changed  3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b",
-			"T  changed  3b:00.0-p1      unhealthy  -  reasons=port-ap6,recovering=node-missing"}},
+			"T  changed  3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=?",
+			"T  changed  3b:00.0-p1      unhealthy  -  reasons=port-ap6,recovering=node-missing holder=?"}},
+		{"the kubelet restarts", freed, unsure, []string{
+			"T  changed  3b:00.0         healthy    b-com.com/accelerator  nodes=/dev/dfl-port.0 afu=d8424dc4a4a3c413f89e433683f9040b holder=?"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/config"
+	"b-com.com/accelerator-device-plugin/internal/control"
+	"b-com.com/accelerator-device-plugin/internal/cordon"
+	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/metrics"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/server"
+)
+
+// While the cards are not read, the answer waits, and then says that cards are missing.
+func TestStateBeforeTheCardsAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config.Defaults()
+		book, err := cordon.Open("", zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		s := &stateSource{
+			started: begin, inForce: latest.New(cfg), settings: latest.New(control.Settings{}), cordons: book, // the inventory never runs
+			inventory: inventory.New(watching(cfg, metrics.New("test")), sysfs.Host{}, zap.NewNop()),
+			holders:   shareHolders(t.Context(), holderSource{socket: "/nonexistent", given: server.NewAllocations(0)}),
+		}
+		state := s.state(t.Context())
+		if took := time.Since(begin); took != readTimeout+time.Second || !state.Incomplete {
+			t.Errorf("incomplete: %t after %s, want true after %s", state.Incomplete, took, readTimeout+time.Second)
+		}
+		if line := stateLine(state); !strings.HasSuffix(line, "; not all cards have been read yet") {
+			t.Errorf("headline %q, want that cards are missing", line)
+		}
+	})
+}
