@@ -116,10 +116,14 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 		defer cancel()
 		f.Processes, f.ProcessesErr = proc.Find(ctx, f.Card.Numbers())
 	}
-	f.Look = fmt.Sprintf("on the node, as root: %s; or: kubectl debug node/%s --profile=sysadmin -it --image=IMAGE -- "+
-		"accelerator-device-plugin can-pull %s --scan --state-dir %s --kubelet-dir %s --pod-resources-socket %s",
-		canpull.LookCommand(f.Card.Numbers()), cmp.Or(cfg.NodeName, "NODE"), address,
-		filepath.Join("/host", cfg.StateDir), filepath.Join("/host", cfg.KubeletDir), filepath.Join("/host", cfg.PodResourcesSocket))
+	f.Look = "on the node, as root: " + canpull.LookCommand(f.Card.Numbers())
+	if !scan { // else this may be the pod of kubectl debug, where the paths are others
+		// Without -it: the answer may come before kubectl attaches, and is not shown then.
+		f.Look += fmt.Sprintf("; or, and then kubectl logs of the pod that it names: kubectl debug node/%s --profile=sysadmin --image=IMAGE -- "+
+			"accelerator-device-plugin can-pull %s --scan --state-dir %s --kubelet-dir %s --pod-resources-socket %s",
+			cmp.Or(cfg.NodeName, "NODE"), address,
+			filepath.Join("/host", cfg.StateDir), filepath.Join("/host", cfg.KubeletDir), filepath.Join("/host", cfg.PodResourcesSocket))
+	}
 	return f
 }
 

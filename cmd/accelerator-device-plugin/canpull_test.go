@@ -151,13 +151,17 @@ func TestCanPullInAPod(t *testing.T) {
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot, cfg.NodeName, cfg.Socket = node.Sys, node.Dev, "/dev", "worker-1", filepath.Join(t.TempDir(), "none.sock")
 	got := asks(t, cfg, false, proc)
 	for _, want := range []string{
-		"unknown\n", "the processes that have the card open are not all known: this process is in a PID namespace of its own: on the node, as root: find /proc/",
-		"(f6:0|f5:0|f5:1) '; or: kubectl debug node/worker-1 --profile=sysadmin -it --image=IMAGE -- accelerator-device-plugin can-pull 0000:3b:00.0 " +
+		"unknown\n", "the processes that have the card open are not all known: this process is in a PID namespace of its own: on the node, as root: LC_ALL=C find /proc/",
+		"(f6:0|f5:0|f5:1) |Permission denied'; or, and then kubectl logs of the pod that it names: " +
+			"kubectl debug node/worker-1 --profile=sysadmin --image=IMAGE -- accelerator-device-plugin can-pull 0000:3b:00.0 " +
 			"--scan --state-dir /host/var/lib/accelerator-device-plugin --kubelet-dir /host/var/lib/kubelet/device-plugins --pod-resources-socket /host/var/lib/kubelet/pod-resources/kubelet.sock\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("answer\n%s\nwant %q in it", got, want)
 		}
+	}
+	if got := asks(t, cfg, true, proc); !strings.Contains(got, "Permission denied'\n") {
+		t.Errorf("with --scan, as in the pod of kubectl debug: %s", got)
 	}
 }
 

@@ -128,7 +128,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		}
 	}
 	if len(listed) == 0 {
-		a.unknown("the daemon has no device of the card", "see `devices -o wide`: is the address right, and has the card its driver?")
+		a.unknown("no device of the card is listed", "see `devices -o wide`: is the address right, and has the card its driver?")
 		return
 	}
 	for _, function := range f.Card.Functions { // devices that come next
@@ -278,14 +278,15 @@ func (c Card) Numbers() []sysfs.DeviceNumber {
 }
 
 // LookCommand returns a shell command that prints the links, below /proc, to open files and
-// mappings of these devices.
+// mappings of these devices, and errors of processes that it may not look at. stat translates its
+// words in other locales than C.
 func LookCommand(numbers []sysfs.DeviceNumber) string {
 	var of []string
 	for _, n := range numbers {
 		of = append(of, fmt.Sprintf("%x:%x", n.Major, n.Minor))
 	}
-	return "find /proc/[0-9]*/task/[0-9]*/fd /proc/[0-9]*/map_files -type l -exec stat -L -c '%F %t:%T %n' {} + 2>/dev/null" +
-		" | grep -E '^character special file (" + strings.Join(of, "|") + ") '"
+	return "LC_ALL=C find /proc/[0-9]*/task/[0-9]*/fd /proc/[0-9]*/map_files -type l -exec stat -L -c '%F %t:%T %n' {} + 2>&1" +
+		" | grep -E '^character special file (" + strings.Join(of, "|") + ") |Permission denied'"
 }
 
 func short(address string) string { return strings.TrimPrefix(address, "0000:") }

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -246,7 +247,7 @@ func TestJudge(t *testing.T) {
 		{"no daemon", func(f *canpull.Facts) { f.Rows, f.RowsErr = nil, errors.New("no daemon") }, canpull.Unknown, []string{
 			"unknown: the devices of the card are not known: no daemon: ask where the daemon runs, or with --scan"}},
 		{"no device of it", func(f *canpull.Facts) { f.Rows = f.Rows[1:] }, canpull.Unknown, []string{
-			"unknown: the daemon has no device of the card: see `devices -o wide`: is the address right, and has the card its driver?"}},
+			"unknown: no device of the card is listed: see `devices -o wide`: is the address right, and has the card its driver?"}},
 		{"gone, and held", func(f *canpull.Facts) {
 			f.Card, f.CardErr = canpull.Card{}, fs.ErrNotExist
 			f.Rows[0].Holder = []string{"a/b/c"}
@@ -311,8 +312,20 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
-// The command that is shown where the host's processes cannot be seen finds an open device.
+// The command that is shown where the host's processes cannot be seen finds an open device, in any
+// locale, and does not keep silent about processes that it may not look at.
 func TestLookCommand(t *testing.T) {
+	stat, err := exec.LookPath("stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := t.TempDir() // with a stat that has other words than English unless the locale is C
+	script := "#!/bin/sh\n[ \"$LC_ALL\" = C ] || exit 0\nexec " + stat + " \"$@\"\n"
+	if err := errors.Join(os.Chmod(path, 0o755), os.WriteFile(path+"/stat", []byte(script), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", path+":"+os.Getenv("PATH"))
+	t.Setenv("LC_ALL", "de_DE.UTF-8")
 	f, err := os.Open("/dev/full")
 	if err != nil {
 		t.Fatal(err)
@@ -326,5 +339,13 @@ func TestLookCommand(t *testing.T) {
 	want := fmt.Sprintf("character special file 1:7 /proc/%d/task/%[1]d/fd/%d", os.Getpid(), f.Fd())
 	if !slices.Contains(strings.Split(string(out), "\n"), want) {
 		t.Errorf("%s\nprinted\n%s\nwant %s", command, out, want)
+	}
+	user := exec.Command("sh", "-c", command)
+	user.Dir = "/"
+	if os.Geteuid() == 0 {
+		user.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	if out, err := user.Output(); err != nil || !strings.Contains(string(out), "/proc/1/task/1/fd': Permission denied\n") {
+		t.Errorf("as another user than root: %v, printed\n%.500s", err, out)
 	}
 }
