@@ -14,7 +14,7 @@ import (
 // Files are the two YAML files as they were read at one time.
 type Files struct{ config, overrides contents }
 
-// contents is a YAML file as it was read. The zero value is a file that is not used.
+// contents is a YAML file as it was read. The zero value stands for no file.
 type contents struct {
 	path  string
 	found bool

@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/cordon"
 )
 
-// answerWithin is the time within which the daemon begins each answer, and ends each but that of
-// [Client.Watch].
+// answerWithin is the longest time to the beginning of an answer. All answers but that of
+// [Client.Watch] end within it, too.
 const answerWithin = 10 * time.Second
 
 // Client asks one daemon. Its errors name the socket.

@@ -17,7 +17,7 @@ type line struct {
 	level  zapcore.Level
 	event  string
 	fields map[string]any
-	aside  string // of a folded line: what else its phrase says
+	aside  string // of a folded line: words to add to its phrase
 }
 
 // Errors of parse for lines that are not broken, but cannot be used.
