@@ -152,7 +152,7 @@ func TestDevicesCommand(t *testing.T) {
 	}
 	stdout, stderr, code := output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
 	// Without a kubelet the holders are unknown, so none may be printed.
-	if !strings.HasPrefix(stderr, scanLine+"\naccelerator-device-plugin: who holds a device is not known: ") || strings.Count(stderr, "\n") != 2 || code != 0 {
+	if !strings.HasPrefix(stderr, scanLine+"\naccelerator-device-plugin: the holders of devices are not known: ") || strings.Count(stderr, "\n") != 2 || code != 0 {
 		t.Errorf("a bad card: stderr %q, exit code %d; want a line that holders are not known, 0", stderr, code)
 	}
 	var got []map[string]any

@@ -29,7 +29,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/checkpoint"
 )
 
-// How long looking at the host's processes may take: at one, and at all.
+// Limits for the search of the host's processes: for one process, and for all.
 const (
 	processPatience   = 2 * time.Second
 	processesPatience = 30 * time.Second
@@ -123,7 +123,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 	return f
 }
 
-// scanPull collects what the daemon would answer.
+// scanPull collects the daemon's part of the facts without the daemon.
 func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	cordons, err := readCordons(cfg.StateDir)
 	if err != nil {
@@ -142,7 +142,7 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		f.HoldersErr = err.Error()
 		return
 	}
-	// All names are looked at: the scan may not have the settings of the daemon.
+	// Under all names of resources: the scan may not have the settings of the daemon.
 	f.Holders = map[string][]string{}
 	for key := range holders {
 		f.Holders[key.ID] = append(f.Holders[key.ID], holders.of(key.Resource, key.ID)...)

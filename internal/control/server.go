@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 )
 
-// Answers are where the answers come from.
+// Answers has the functions that the server calls for its answers.
 type Answers struct {
 	State func(context.Context) State
 	// Changed returns a channel that is closed when the devices, the cordons or the settings have
@@ -29,8 +29,8 @@ type Answers struct {
 const (
 	// readWithin is the time for which a client may leave a line of /watch unread.
 	readWithin = 5 * time.Second
-	// holdersInterval is the time between two looks at the holders for /watch: no change of theirs
-	// is reported by [Answers.Changed].
+	// holdersInterval is the time between two calls of [Answers.State] for /watch, because
+	// [Answers.Changed] reports no changes of holders.
 	holdersInterval = time.Second
 )
 

@@ -1,5 +1,5 @@
-// Package cordon keeps the cordons of a node: the cards and ports that an administrator has taken
-// out of service, by whom, why, and until when.
+// Package cordon keeps the cordons of a node. A cordon takes a card or a port out of service, and has
+// the name of the administrator, the reason and, if it ends by itself, the time of its end.
 //
 //	book, err := cordon.Open("/var/lib/accelerator-device-plugin", log)
 //	go book.Run(ctx)                                       // follows the file, ends cordons
@@ -15,6 +15,7 @@
 //
 // # Who owns what, what may block
 //
-// Add, Remove and Run may be called by any goroutine, Run once. Add and Remove block for the lock
-// file and the disk. List and Changed do not block.
+// A [Book] owns the cordons in force, and reads and writes the file. Its methods are safe for
+// concurrent use; Run is called once. Add and Remove block for the lock file and the disk. List and
+// Changed do not block.
 package cordon
