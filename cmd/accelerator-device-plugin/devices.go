@@ -42,9 +42,9 @@ for resources by which no device is offered are named on stderr.
 
 HOLDER is the container that holds the device, by the kubelet's answer; "not named
 yet" if the device was given to a container that the kubelet does not name yet,
-and "?" if the kubelet could not be asked, or has just started. Devices that are held though they are
-not on the node any more are listed, too.
-A card that is bad is printed as such; that is no failure.`,
+and "?" if the kubelet could not be asked, or has just started. A device that has
+left the node is listed while a container holds it. Unhealthy devices are no
+failure: the exit code is 0.`,
 		Example: `  accelerator-device-plugin devices
   accelerator-device-plugin devices -o wide
   accelerator-device-plugin devices --scan --mode af

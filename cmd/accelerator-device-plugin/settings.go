@@ -47,8 +47,8 @@ func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error
 	}, l.log)
 }
 
-// changed is take for files that may be those that were read last, or older ones because SIGHUP
-// came between their reading and this call. It returns false then.
+// changed calls take if the files differ from those that were read last, and were not read before
+// them: SIGHUP may come between a reading and this call. It reports whether take has changed cfg.
 func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
 	return !files.Before(l.read) && !files.Equal(l.read) && l.take(cfg, files)
 }

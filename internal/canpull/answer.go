@@ -150,7 +150,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	}
 }
 
-// cordonLeft is the time that a cordon must last, so that the card can be pulled meanwhile.
+// cordonLeft is the least remaining time of a cordon that counts: the card is pulled within it.
 const cordonLeft = 10 * time.Minute
 
 // holders adds the containers that hold devices of the card.

@@ -134,7 +134,7 @@ func settings(c *Config) *pflag.FlagSet {
 	fs.Var(of(&c.HTTPAddress, "127.0.0.1:9480", optional(hostPort)), "http-address",
 		"where /metrics, /healthz, /readyz and /devices are served; empty: nowhere")
 	fs.Var(of(&c.Socket, "/run/accelerator-device-plugin/daemon.sock", optional(socketPath)), "socket",
-		"socket of the daemon, at which its commands ask it; only root may; empty: none")
+		"local socket, at which commands ask the daemon; for root only; empty: off")
 	fs.Var(of(&c.StateDir, "/var/lib/accelerator-device-plugin", optional(path)), "state-dir",
 		"state directory, for the list of cordoned devices; empty: no device can be cordoned")
 	fs.Var(of(&c.HolderMetrics, true, onOff), "holder-metrics",

@@ -304,8 +304,8 @@ func (b *Book) run(ctx context.Context, open func() (*notify.Instance, error)) e
 	}
 }
 
-// follow publishes the cordons that the file has now. If some have ended, it removes them from the
-// file. If the file cannot be read, or was removed, the list stays, but for cordons that have ended.
+// follow publishes the cordons in the file, and removes those that have ended from it. If the file
+// cannot be read, or was removed, the cordons in force stay until they end.
 func (b *Book) follow(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,11 +7,11 @@
 //
 // # The file
 //
-// cordons.json in the state directory has them. In an upgrade two daemons share it: each write
-// happens under a lock file, and replaces the file by a rename. If a write fails, or the daemon
-// is killed in it, the old file stays. If the file is removed, the cordons in force stay until the
-// daemon ends. Directory and files must belong to the daemon's user and be writable by no other, see
-// package trust.
+// The cordons are in cordons.json in the state directory. In an upgrade two daemons share the file:
+// each write happens under a lock file, and replaces the file by a rename. If a write fails, or the
+// daemon is killed during it, the old file stays. If the file is removed, the cordons in force stay
+// until the daemon ends. The directory and its files must belong to the daemon's user and be writable
+// by no other: see package trust.
 //
 // # Who owns what, what may block
 //

@@ -21,10 +21,10 @@
 //
 // # Limits
 //
-// It is no snapshot: a file that is passed from process to process at that moment may be missed. Processes
-// that start meanwhile are looked at, too, until there are no new ones.
-// It does not find files that no process has in its table: those on the way through a Unix socket,
-// those that io_uring has registered, and VFIO devices whose group has been closed.
+// The result is no snapshot: a file that is passed between processes during the search may be missed.
+// Processes that start during the search are read, too, until there are no new ones. Files that no
+// process has in its table are not found: those in transit through a Unix socket, those registered
+// with io_uring, and VFIO devices whose group has been closed.
 //
 // # Who owns what, what may block
 //
