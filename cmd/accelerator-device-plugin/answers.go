@@ -41,7 +41,7 @@ type holdings struct {
 	unsure bool            // the kubelet has just started
 }
 
-// gave reports whether a device was given to a container.
+// gave reports whether a device was given to a container, named or not.
 func (h holdings) gave(id string) bool { return h.given[id] }
 
 // sharedHolders asks the kubelet for the holders of devices at most once in [holdersAge],
@@ -58,8 +58,8 @@ type sharedHolders struct {
 	err    error
 }
 
-// shareHolders returns a sharedHolders for the kubelet of a source. A request ends with ctx, not
-// with the caller that made it: other callers wait for the same answer.
+// shareHolders returns a sharedHolders that asks the kubelet of a source. A request to the kubelet
+// ends with ctx, not with the caller that began it: other callers wait for the same answer.
 func shareHolders(ctx context.Context, source holderSource) *sharedHolders {
 	return &sharedHolders{
 		ask:   func() (held, error) { return askHolders(ctx, source.socket, holdersSoon) },

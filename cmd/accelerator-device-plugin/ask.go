@@ -15,19 +15,19 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// scanLine is the headline of what a command has found out by itself.
+// scanLine is the headline of a command with --scan.
 const scanLine = "scan of this moment, no daemon was asked: holds, quarantine and cordons are not known"
 
 func addScan(cmd *cobra.Command, scan *bool) {
-	cmd.Flags().BoolVar(scan, "scan", false, "look by itself, without the daemon, by the settings of flags, variables and file")
+	cmd.Flags().BoolVar(scan, "scan", false, "look without the daemon, by the settings of flags, variables and files")
 }
 
 // askFlags are the settings that have a meaning for a command that asks the daemon.
 var askFlags = map[string]bool{"socket": true, "config": true, "overrides": true}
 
-// daemonSocket returns the path of the daemon's socket. A file of settings that is not valid is
-// only noted: the daemon goes on with the former one, and must be asked then, too. It is an error
-// if the command line has other settings, which are those of the daemon.
+// daemonSocket returns the path of the daemon's local socket. A file of settings that is not valid
+// is noted on stderr and is no error: the daemon runs on with its former settings. Flags for settings
+// of the daemon are an error: they would have no effect on it.
 func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
 	var err error
 	settings := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -56,7 +56,7 @@ func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
 	return loader.Config.Socket, nil
 }
 
-// noDaemon adds to an error that the daemon could not be asked.
+// noDaemon returns an error that names --scan as the way to go on without the daemon.
 func noDaemon(err error) error {
 	return fmt.Errorf("the daemon could not be asked: %w (--scan looks by itself)", err)
 }

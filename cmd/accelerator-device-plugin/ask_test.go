@@ -216,7 +216,7 @@ func TestHeldAsSoonAsGiven(t *testing.T) {
 	d.pods.Stop()
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		stdout, stderr, code := output(t, "devices", "--socket", d.cfg.Socket)
-		if strings.Contains(stdout, " ?  ") && strings.Contains(stderr, "who holds a device is not known: ") && code == 0 {
+		if strings.Contains(stdout, " ?  ") && strings.Contains(stderr, "the holders of devices are not known: ") && code == 0 {
 			return
 		}
 		if time.Now().After(deadline) {

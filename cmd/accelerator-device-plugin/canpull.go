@@ -29,7 +29,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/checkpoint"
 )
 
-// How long looking at the host's processes may take: at one, and at all.
+// Limits for the search of the host's processes: for one process, and for all.
 const (
 	processPatience   = 2 * time.Second
 	processesPatience = 30 * time.Second
@@ -46,10 +46,11 @@ func newCanPull() *cobra.Command {
 reason, with what to do. The exit code is 0 for yes, else 1.
 
 It asks the daemon whether pods can still be given the card, and which
-containers hold it. It looks itself at the kubelet's checkpoint, at sysfs, for
-virtual functions and other functions of the card, and at all processes of the
-host, for those that have a node of the card open, under any name. That takes
-root on the host; in a pod the answer is unknown, with the command for the node.
+containers hold it. It reads the other functions of the card and its virtual
+functions from sysfs, and the pods with a device of the card from the kubelet's
+checkpoint. It searches all processes of the host for those that have a node of
+the card open, under any name. The search needs root on the host: in a pod the
+answer is "unknown", with the command to run on the node.
 
 With --scan it asks no daemon: it reads cards, cordons and the kubelet's
 pod-resources itself.`,
@@ -89,8 +90,8 @@ pod-resources itself.`,
 	return cmd
 }
 
-// pullFacts collects the facts about a card. Processes come last: when the card is cordoned and
-// free, no new one may open it.
+// pullFacts collects the facts about a card. It searches the processes last: once the card is
+// cordoned and free, no new process may open it.
 func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool, procfs string) (f canpull.Facts) {
 	f = canpull.Facts{Address: address}
 	f.Card, f.CardErr = canpull.Read(cfg.SysfsRoot, address)
@@ -127,7 +128,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 	return f
 }
 
-// scanPull collects what the daemon would answer.
+// scanPull collects the daemon's part of the facts without the daemon.
 func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	cordons, err := readCordons(cfg.StateDir)
 	if err != nil {
@@ -146,7 +147,7 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		f.HoldersErr = err.Error()
 		return
 	}
-	// All names are looked at: the scan may not have the settings of the daemon.
+	// Under all names of resources: the scan may not have the settings of the daemon.
 	f.Holders = map[string][]string{}
 	for key := range holders {
 		f.Holders[key.ID] = append(f.Holders[key.ID], holders.of(key.Resource, key.ID)...)

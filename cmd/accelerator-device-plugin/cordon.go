@@ -34,19 +34,19 @@ func newCordon() *cobra.Command {
 		Short: "Take cards or ports of this node out of service, at once",
 		Long: `Takes cards or ports out of service: no new pod gets them. Pods that hold one go
 on with it. DEVICE is a card, such as 3b:00.0 or 0001:3b:00.0, with all its ports,
-or one port of it, 3b:00.0-p0 to 3b:00.0-p3. It may be absent: the cordon holds
-for the card that comes.
+or one port of it, 3b:00.0-p0 to 3b:00.0-p3. The slot may be empty: the cordon
+holds for the next card in it.
 
-A cordon lasts until it is uncordoned or, with --for, ends by itself. It survives
-restarts and upgrades of the daemon. To cordon a device again renews why, by and
---for. It asks the daemon at its --socket, which only root may.`,
+A cordon lasts until uncordon or, with --for, ends by itself. It survives
+restarts and upgrades of the daemon. To cordon a device again replaces its --why,
+--by and --for. The command asks the daemon at --socket, which only root can use.`,
 		Example: `  accelerator-device-plugin cordon 3b:00.0 --why "replace the fan"
   accelerator-device-plugin cordon 3b:00.0-p1 5e:00.0 --why "link errors, ticket 4711" --for 2h
   kubectl -n kube-system exec POD -- accelerator-device-plugin cordon 3b:00.0 --why "replace the fan" --by alice`,
 		Args: deviceArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(why) == "" {
-				return errors.New("--why: found none, want the reason: it is what the next person on call reads")
+				return errors.New("--why: found none, want the reason, for the next person on call")
 			}
 			if during < 0 {
 				return fmt.Errorf("--for: found %s, want a duration such as 2h", during)
@@ -64,7 +64,7 @@ restarts and upgrades of the daemon. To cordon a device again renews why, by and
 		},
 	}
 	addSocket(cmd, loader)
-	cmd.Flags().StringVar(&why, "why", "", "the reason, in a line: it is what the next person on call reads")
+	cmd.Flags().StringVar(&why, "why", "", "the reason, in one line, for the next person on call")
 	cmd.Flags().DurationVar(&during, "for", 0, "end of the cordon, from now, such as 2h (default: none)")
 	addBy(cmd, &by)
 	return cmd
@@ -76,9 +76,9 @@ func newUncordon() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uncordon DEVICE...",
 		Short: "Put cards or ports of this node back into service, at once",
-		Long: `Ends the cordons of cards or ports. DEVICE is what was cordoned: a card, or one
-port. A device that is well is offered again at once. It asks the daemon at its
---socket, which only root may.`,
+		Long: `Ends the cordons of cards or ports. DEVICE is a card or a port, as it was
+cordoned. A healthy device is offered again at once. The command asks the daemon
+at --socket, which only root can use.`,
 		Example: `  accelerator-device-plugin uncordon 3b:00.0
   kubectl -n kube-system exec POD -- accelerator-device-plugin uncordon 3b:00.0 --by alice`,
 		Args: deviceArgs,
@@ -100,7 +100,7 @@ port. A device that is well is offered again at once. It asks the daemon at its
 	return cmd
 }
 
-// deviceArgs accepts entries for devices.
+// deviceArgs returns an error unless the arguments are entries for devices, one at least.
 func deviceArgs(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return errors.New("found no DEVICE, want the PCI address of a card, such as 3b:00.0, or of one port of it, such as 3b:00.0-p1")
@@ -113,7 +113,7 @@ func deviceArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// addSocket adds the flags that find the daemon's socket.
+// addSocket adds the flags by which the daemon's local socket is found.
 func addSocket(cmd *cobra.Command, loader *config.Loader) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	loader.AddFlags(all)
@@ -125,7 +125,7 @@ func addSocket(cmd *cobra.Command, loader *config.Loader) {
 }
 
 func addBy(cmd *cobra.Command, by *string) {
-	cmd.Flags().StringVar(by, "by", "", "who does this; to be given in a pod, where each user is root (default: the user's name, before sudo)")
+	cmd.Flags().StringVar(by, "by", "", "your name; give it in a pod, where each user is root (default: the user's name, before sudo)")
 }
 
 // userName returns the name of the user who started this program, before sudo.
@@ -139,7 +139,7 @@ func userName() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
-// printCordons prints cordons with the devices that each one is about.
+// printCordons prints cordons, and below each the devices that it applies to.
 func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.Cordon, prefix string) error {
 	state, err := daemon.State(cmd.Context())
 	if err != nil {
@@ -156,7 +156,7 @@ func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.C
 			}
 		}
 		if !known && prefix == "" {
-			lines = append(lines, "  no device of this node has this address now: the cordon holds for the card that comes")
+			lines = append(lines, "  no device of this node has this address now: the cordon holds for the next card there")
 		}
 	}
 	return printLines(cmd.OutOrStdout(), lines)
@@ -176,14 +176,14 @@ func holdersText(r view.Row) string {
 	case len(r.Holder) > 0:
 		return "held by " + strings.Join(r.Holder, ", ") + ", which goes on"
 	case !r.HolderKnown:
-		return "who holds it is not known"
+		return "its holder is not known"
 	case r.Held != nil && *r.Held:
 		return "given to a container that the kubelet does not name yet"
 	}
 	return "free"
 }
 
-// printLines prints lines with texts of others.
+// printLines prints lines, with control characters escaped.
 func printLines(w io.Writer, lines []string) error {
 	for _, line := range lines {
 		if _, err := fmt.Fprintln(w, terminal.Escape(line)); err != nil {
@@ -211,8 +211,8 @@ func (c cordons) remove(ctx context.Context, devices []string, by string) ([]cor
 	return ended, err
 }
 
-// published blocks until the published devices are those of the cordons in force, so that the
-// answer is true, or for a second.
+// published blocks until the snapshot has the cordons in force, or for a second at most: the command
+// then prints the devices of this snapshot.
 func (c cordons) published(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -29,22 +29,22 @@ func newDevices() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "Print the FPGA devices of this node",
-		Long: `Prints the FPGA devices of this node as the running daemon knows them: it asks
-the daemon at its --socket, which only root may. The first line names the daemon,
-its mode and its settings; with -o json and -o yaml it is on stderr.
+		Long: `Prints the FPGA devices of this node as the running daemon knows them. The command
+asks the daemon at --socket, which only root can use. The first line names the
+daemon, its mode and its settings; with -o json and -o yaml it is on stderr.
 
-With --scan it looks by itself, without a daemon, by the settings that it is
-given. That is one look, without history: it knows no holds, no quarantine, and
-no device that was cordoned.
+With --scan the command reads the cards itself, without the daemon, by the
+settings that it is given. A scan has no history: it knows no holds, no
+quarantine and no cordons.
 
 A device whose RESOURCE is "-" is not offered in this mode. With -o wide, rules
 for resources by which no device is offered are named on stderr.
 
-HOLDER is the container that holds the device, as the kubelet says; "not named
+HOLDER is the container that holds the device, by the kubelet's answer; "not named
 yet" if the device was given to a container that the kubelet does not name yet,
-and "?" if the kubelet could not be asked, or has just started. Devices that are held though they are
-not on the node any more are listed, too.
-A card that is bad is printed as such; that is no failure.`,
+and "?" if the kubelet could not be asked, or has just started. A device that has
+left the node is listed while a container holds it. Unhealthy devices are no
+failure: the exit code is 0.`,
 		Example: `  accelerator-device-plugin devices
   accelerator-device-plugin devices -o wide
   accelerator-device-plugin devices --scan --mode af
@@ -91,7 +91,7 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 	fmt.Fprintln(out, headline)
 	// If unknown holders were printed as none, a user might pull a card that a pod uses.
 	if state.HoldersError != "" {
-		note(cmd, "who holds a device is not known: "+state.HoldersError)
+		note(cmd, "the holders of devices are not known: "+state.HoldersError)
 	}
 	if err := view.Print(cmd.OutOrStdout(), state.Devices, format, terminal.Is(cmd.OutOrStdout())); err != nil {
 		return err
@@ -113,7 +113,8 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 	return nil
 }
 
-// scanDevices prints the devices that one look finds. insist: the kubelet must be there to be asked.
+// scanDevices prints the devices of one scan. With insist, a missing socket of the kubelet is noted
+// even if there are no devices.
 func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
 	policy := policyOf(cfg)
 	watched := watching(cfg, metrics.New(buildVersion()))

@@ -109,8 +109,8 @@ func TestHoldersOfDevicesCommand(t *testing.T) {
 		says   string // on stderr
 	}{
 		{"held", servePodResources(t, holdsPort("5e:00.0")), "default/pod/main", ""},
-		{"kubelet hangs", servePodResources(t, nil), "", "accelerator-device-plugin: who holds a device is not known: "},
-		{"no socket", "/nonexistent", "", "accelerator-device-plugin: who holds a device is not known: "},
+		{"kubelet hangs", servePodResources(t, nil), "", "accelerator-device-plugin: the holders of devices are not known: "},
+		{"no socket", "/nonexistent", "", "accelerator-device-plugin: the holders of devices are not known: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			stdout, stderr, code := output(t, "devices", "--scan", "-o", "json", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", test.socket)

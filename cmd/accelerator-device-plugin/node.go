@@ -111,7 +111,7 @@ func devicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	for entry := range cfg.Exclude {
 		p.Exclude[entry] = inventory.ReasonExcluded
 	}
-	for _, c := range cordons { // of an entry in both, the cordon is shown: it has a name and a reason
+	for _, c := range cordons { // it wins over an entry of exclude: it has a name and a reason
 		p.Exclude[c.Device] = inventory.ReasonCordoned
 	}
 	for row, severity := range cfg.Severity {

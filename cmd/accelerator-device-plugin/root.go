@@ -35,8 +35,8 @@ Exit codes: 0 fine, 1 failure, 2 usage.`
 
 const rootExamples = `  accelerator-device-plugin                          run the daemon on this node
   accelerator-device-plugin --log-format console     the same, with a log for people
-  accelerator-device-plugin devices                  what this node has, and who holds it, by the daemon
-  accelerator-device-plugin devices --scan --mode af what it would offer in another mode, without a daemon
+  accelerator-device-plugin devices                  the daemon's devices, their health and their holders
+  accelerator-device-plugin devices --scan --mode af the offer of this node in another mode, without the daemon
   accelerator-device-plugin devices -o json | jq -r '.[] | select(.health != "healthy") | .id'
   accelerator-device-plugin watch                    one line per change, as it happens
   accelerator-device-plugin cordon 3b:00.0 --why "replace the fan"   no new pod gets it; uncordon brings it back

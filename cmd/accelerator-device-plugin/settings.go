@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
-// liveSettings takes over the YAML files while the daemon runs. It belongs to the loop of
+// liveSettings applies changed YAML files while the daemon runs. It belongs to the goroutine of
 // serve; any goroutine may load state.
 type liveSettings struct {
 	loader  *config.Loader
@@ -36,7 +36,7 @@ func openSettings(loader *config.Loader, cfg config.Config, log *zap.Logger, m *
 	return l
 }
 
-// follow sends the files when they may have changed, until ctx ends.
+// follow reads and sends the files when they may have changed, until ctx ends.
 func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error {
 	paths := slices.DeleteFunc([]string{l.loader.Config.File, l.loader.Config.Overrides}, func(p string) bool { return p == "" })
 	return filewatch.Run(ctx, paths, func() {
@@ -47,14 +47,14 @@ func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error
 	}, l.log)
 }
 
-// changed is take for files that may be those that were read last, or older ones because SIGHUP
-// came between their reading and this call. It returns false then.
+// changed calls take if the files differ from those that were read last, and were not read before
+// them: SIGHUP may come between a reading and this call. It reports whether take has changed cfg.
 func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
 	return !files.Before(l.read) && !files.Equal(l.read) && l.take(cfg, files)
 }
 
-// take copies those settings of the files to cfg that need no restart. If the files are not
-// valid, it logs that, leaves cfg as it is and returns false.
+// take copies the settings that need no restart from the files to cfg, and returns true. If the files
+// are not valid, it logs that, leaves cfg as it is and returns false.
 func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	differ := !files.Equal(l.read)
 	l.read = files
@@ -78,7 +78,7 @@ func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	return true
 }
 
-// applied records that the files read last are in force.
+// applied records and logs that the files read last are in force.
 func (l *liveSettings) applied(cfg config.Config, restart []string) {
 	hash := l.read.Hash()
 	l.state.Store(control.Settings{Hash: hash, Applied: time.Now(), Restart: append([]string{}, restart...)})

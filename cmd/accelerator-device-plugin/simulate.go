@@ -38,9 +38,9 @@ it prints the devices. Run by root, it makes character devices, which the kubele
 gives to pods, with numbers that no driver has: opening one fails. Run by another
 user, it makes regular files, which pods cannot get.
 
-ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F; DEVICE a card's address, and -pN for its
-port N. DIR is missing, empty, or a simulated node, and only the own user can change
-it. Remove it to end.
+ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F. DEVICE is the address of a card, or
+ADDRESS-pN for its port N. DIR is missing, empty, or a simulated node, and no other
+user can write to it. To end, remove it.
 
 Boards:
 ` + boards.String() + `

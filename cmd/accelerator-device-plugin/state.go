@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// stateSource is what the daemon shows of itself, over HTTP and at its socket. It is safe for
-// concurrent use.
+// stateSource collects the daemon's answers to requests for its state, over HTTP and at the local
+// socket. It is safe for concurrent use.
 type stateSource struct {
 	started   time.Time
 	inForce   *latest.Value[config.Config]
@@ -56,7 +56,7 @@ func (s *stateSource) complete(ctx context.Context) inventory.Snapshot {
 	}
 }
 
-// state returns the answer for the daemon's socket.
+// state returns the answer for the local socket.
 func (s *stateSource) state(ctx context.Context) control.State {
 	cfg, _ := s.inForce.Load()
 	settings, _ := s.settings.Load()
@@ -72,7 +72,8 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	return state
 }
 
-// follow raises changes when a part of the state has changed, until ctx ends. Holders do not count.
+// follow raises changes when the devices, the mode, the settings or the cordons have changed, until
+// ctx ends. No change of holders is raised.
 func (s *stateSource) follow(ctx context.Context) error {
 	for {
 		_, devices := s.inventory.Latest()

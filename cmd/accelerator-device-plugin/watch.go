@@ -24,14 +24,14 @@ func newWatch() *cobra.Command {
 		Use:   "watch",
 		Short: "Print one line per change of the FPGA devices of this node",
 		Long: `Prints the FPGA devices of this node, then one line per change as it happens,
-until it is interrupted: changes of devices, of their holders and of cordons. It
-asks the running daemon at its --socket, which only root may, and fails when the
-daemon ends. A line that begins with "daemon" names the daemon, its mode and its
-settings, first and whenever these change; with -o json it is on stderr.
+until it is interrupted: changes of devices, of their holders and of cordons. The
+command asks the running daemon at --socket, which only root can use, and fails
+when the daemon ends. A line that begins with "daemon" names the daemon, its mode
+and its settings, first and whenever these change; with -o json it is on stderr.
 
-With --scan it watches by itself, without a daemon, by the settings that it is
-given, and has no history; holders are looked at when a device changes. The
-kubelet is not told anything.`,
+With --scan the command watches the cards itself, without the daemon, by the
+settings that it is given. It has no history, registers nothing at the kubelet,
+and asks for holders only when a device changes.`,
 		Example: `  accelerator-device-plugin watch
   accelerator-device-plugin watch -o json
   accelerator-device-plugin watch --scan --recovery-hold 0s`,

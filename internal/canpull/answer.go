@@ -23,21 +23,21 @@ const (
 	Unknown = "unknown"
 )
 
-// Answer is the answer for one card. Its JSON keys are an interface.
+// Answer is the answer for one card. Its JSON keys are an interface: `can-pull -o json` prints it.
 type Answer struct {
 	Address string   `json:"address"` // with domain
 	Answer  string   `json:"answer"`  // yes, no or unknown
 	Reasons []Reason `json:"reasons"` // those of no first, then those of unknown
 }
 
-// Reason is a reason of an answer, or something to know if the answer is yes.
+// Reason is a reason for an answer. Reasons for yes are notes, such as other functions of the card.
 type Reason struct {
 	Answer string `json:"answer"` // no, unknown or yes
 	What   string `json:"what"`
-	Do     string `json:"do"` // "": nothing is to do
+	Do     string `json:"do"` // "": nothing to do
 }
 
-// Facts are what an answer is made of.
+// Facts are the facts that [Judge] needs.
 type Facts struct {
 	Address string // with domain
 	Card    Card
@@ -57,7 +57,7 @@ type Facts struct {
 
 	Processes    []opened.Process
 	ProcessesErr error  // why not all processes are known
-	Look         string // the way to look at them elsewhere
+	Look         string // the command that finds them on the node
 }
 
 // Judge returns the answer for a card.
@@ -150,7 +150,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	}
 }
 
-// cordonLeft is the time that a cordon must last, so that the card can be pulled meanwhile.
+// cordonLeft is the least remaining time of a cordon that counts: the card is pulled within it.
 const cordonLeft = 10 * time.Minute
 
 // holders adds the containers that hold devices of the card.
@@ -245,7 +245,7 @@ func (a *Answer) processes(f Facts) {
 	}
 }
 
-// fpgaDrivers have no users but those of their nodes, and pcieport has none.
+// fpgaDrivers are the drivers without users other than the processes that have a node open.
 var fpgaDrivers = []string{"", "dfl-pci", "intel-fpga-pci", "pcieport"}
 
 // function adds a function that goes with the card.

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Card is all that goes when a card is pulled.
+// Card has all functions that leave the node when a card is pulled.
 type Card struct {
 	Address   string     // of the function that was asked for, or of its physical function
 	Functions []Function // in the order of their addresses
@@ -141,7 +141,7 @@ func (f *Function) add(name, file string) error {
 	return err
 }
 
-// target returns the last element of what a link leads to, or "" if there is no link.
+// target returns the last element of the path in a link, or "" if there is no link.
 func target(link string) (string, error) {
 	path, err := os.Readlink(link)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,12 +1,14 @@
 // Package canpull answers whether a card may be pulled.
 //
 //	card, err := canpull.Read("/sys", "0000:3b:00.0")
-//	…                       // ask the daemon, look at processes
+//	…                       // ask the daemon (package control), search processes (package opened)
 //	answer := canpull.Judge(facts)
 //
-// A card is pulled whole. So the question is asked for each function in its slot, and for their
-// virtual functions; if the address is that of a virtual function, for its physical one.
+// A pull takes the whole card: all functions in its slot, and their virtual functions. So all of them
+// are judged. The address of a virtual function stands for its physical one.
 //
-// An answer is yes only if nothing speaks against it and all that could is known. It owns no state.
-// Read blocks only for sysfs, and reads no file that the hardware answers.
+// The answer is yes only if all facts are known and none is against it.
+//
+// The package owns no state. Read blocks for sysfs only, and reads no file whose content comes from
+// the hardware. Judge does not block.
 package canpull

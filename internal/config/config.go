@@ -37,8 +37,8 @@ type Config struct {
 	KubeletDir         string
 	PodResourcesSocket string
 	HTTPAddress        string // host:port, or "" for off
-	Socket             string // the daemon's own, for its commands; "": off
-	StateDir           string // holds the cordons; "": there are none
+	Socket             string // the local socket, for commands; "": off
+	StateDir           string // the state directory: has the cordons; "": no device can be cordoned
 	HolderMetrics      bool   // the metrics name the containers that hold devices
 
 	ResyncInterval   time.Duration
@@ -134,9 +134,9 @@ func settings(c *Config) *pflag.FlagSet {
 	fs.Var(of(&c.HTTPAddress, "127.0.0.1:9480", optional(hostPort)), "http-address",
 		"where /metrics, /healthz, /readyz and /devices are served; empty: nowhere")
 	fs.Var(of(&c.Socket, "/run/accelerator-device-plugin/daemon.sock", optional(socketPath)), "socket",
-		"socket of the daemon, at which its commands ask it; only root may; empty: none")
+		"local socket, at which commands ask the daemon; for root only; empty: off")
 	fs.Var(of(&c.StateDir, "/var/lib/accelerator-device-plugin", optional(path)), "state-dir",
-		"directory of what survives a restart: the cordons; empty: no device can be cordoned")
+		"state directory, for the list of cordoned devices; empty: no device can be cordoned")
 	fs.Var(of(&c.HolderMetrics, true, onOff), "holder-metrics",
 		"/metrics names the containers that hold devices")
 	fs.Var(of(&c.ResyncInterval, time.Minute, duration(leastInterval)), "resync-interval",

@@ -11,7 +11,7 @@
 // resources, rules for names of resources. A second file, the overrides, has these three only,
 // for all nodes and for single ones, and comes above the first one. A running daemon takes them
 // over when the files have changed ([Loader.Read], [Loader.Again]); every other setting needs a
-// restart. Files are of bounded size, and so are their values and errors.
+// restart. The sizes of files, values and errors are bounded.
 //
 // The package owns no state: [New] returns a [Loader] whose [Config] is filled by Load and not
 // changed afterwards. Then several goroutines may read it. Nothing else in the program reads

@@ -18,7 +18,7 @@ type Files struct {
 	at                time.Time // when the reading began
 }
 
-// contents is a YAML file as it was read. The zero value is a file that is not used.
+// contents is a YAML file as it was read. The zero value stands for no file.
 type contents struct {
 	path  string
 	found bool

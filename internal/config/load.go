@@ -60,7 +60,7 @@ func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 }
 
 // Load does the same as [Loader.Variables], and then completes the configuration with the YAML file.
-// If only the file is not valid, Config has what flags and variables give.
+// If only the file is not valid, Config has the settings of flags and variables.
 func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	if err := l.Variables(lookup); err != nil {
 		return err

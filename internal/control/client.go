@@ -18,8 +18,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// answerWithin is the time within which the daemon begins each answer, and ends each but that of
-// [Client.Watch].
+// answerWithin is the longest time to the beginning of an answer. All answers but that of
+// [Client.Watch] end within it, too.
 const answerWithin = 10 * time.Second
 
 // mostBytes bounds an answer, and a line of [Client.Watch]. A node of 10000 units takes a third of it.

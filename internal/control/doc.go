@@ -1,5 +1,6 @@
-// Package control is the daemon's local socket: the commands of the same program ask it for the
-// daemon's view of the devices, and tell it to cordon a device. It is HTTP over a Unix socket:
+// Package control serves the daemon's local socket, and is its client. By it the commands of the same
+// program ask the daemon for its view of the devices, and to cordon devices. It is HTTP over a Unix
+// socket:
 //
 //	GET  /state     a [State]
 //	GET  /watch     a [State] at once, then one after each change, a line of JSON each
@@ -16,7 +17,7 @@
 //
 // # What blocks
 //
-// [Run] owns the listener and its connections, within the limits of package httpd. Clients never
-// block the daemon: a client that does not read its answer is disconnected after 5 s. The functions
-// in [Answers] are called by any number of connections at once.
+// [Run] owns the listener and its connections, within the limits of package httpd, and no other
+// state. Clients never block the daemon: a client that does not read its answer is disconnected after
+// 5 s. The functions in [Answers] are called by several connections at once.
 package control

@@ -25,8 +25,9 @@ type listener struct {
 	refused atomic.Bool
 }
 
-// listen makes the directory of the socket if it is missing, and listens. A socket that a dead
-// daemon has left is replaced; one that a daemon serves, and any other file, is an error.
+// listen makes the directory of the socket if it is missing, and listens. It replaces a socket that
+// nothing serves, as a killed daemon leaves it. A socket that is served, and any other file, is an
+// error.
 func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, error) {
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err

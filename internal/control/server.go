@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 )
 
-// Answers are where the answers come from.
+// Answers has the functions that the server calls for its answers.
 type Answers struct {
 	State func(context.Context) State
 	// Changed returns a channel that is closed when the devices, the cordons or the settings have
@@ -29,8 +29,8 @@ type Answers struct {
 const (
 	// readWithin is the time for which a client may leave a line of /watch unread.
 	readWithin = 5 * time.Second
-	// holdersInterval is the time between two looks at the holders for /watch: no change of theirs
-	// is reported by [Answers.Changed].
+	// holdersInterval is the time between two calls of [Answers.State] for /watch, because
+	// [Answers.Changed] reports no changes of holders.
 	holdersInterval = time.Second
 )
 
@@ -79,14 +79,14 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
-// patiently extends the time limit of an answer to that of [Client]: on a slow disk, a cordon takes
-// longer than the server allows, and its client would take it for failed.
+// patiently extends the write deadline of an answer to the time that [Client] waits. On a slow disk a
+// cordon takes longer than the deadline of the server, and the client would report a failure.
 func patiently(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
 }
 
-// watch writes a line at once, and one after each change until the client goes. A client that does
-// not read misses changes, never the newest state.
+// watch writes a line at once, and one after each change, until the client closes the connection. A
+// client that reads slowly misses states between, but not the newest one.
 func (a Answers) watch(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/jsonl")

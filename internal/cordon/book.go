@@ -23,7 +23,7 @@ import (
 
 const (
 	lockWithin = 3 * time.Second  // another daemon holds the lock for one write
-	recheck    = 30 * time.Second // between two readings of the file, for lost events and a clock that was set
+	recheck    = 30 * time.Second // longest time between two readings: for lost events, and a clock that was set
 )
 
 // Book has the cordons of a node. Create it with [Open].
@@ -33,14 +33,14 @@ type Book struct {
 	cordons *latest.Value[[]Cordon] // in force, sorted
 
 	mu    sync.Mutex // held while the file is read or written, until its cordons are published
-	fault string     // the error that was logged last, if it has not ended
+	fault string     // the error that was logged last; "": none since the last success
 }
 
-// Open reads the cordons in a state directory, which it makes when it is missing. "" is no
-// directory: then there are no cordons, and Add is refused.
+// Open reads the cordons in a state directory, which it makes when it is missing. If dir is "", there
+// are no cordons, and Add returns an error.
 //
-// If the directory cannot be used, Open logs that; each Add and Remove tries again. Only a file that
-// is there and cannot be read is an error: its cards would be offered.
+// If the directory cannot be used, Open logs that, and each Add and Remove tries again. Only a file
+// that exists and cannot be read is an error: without it, cordoned cards would be offered.
 func Open(dir string, log *zap.Logger) (*Book, error) {
 	b := &Book{dir: dir, log: log.Named("cordon"), cordons: latest.New[[]Cordon](nil)}
 	if dir == "" {
@@ -159,8 +159,8 @@ func parseDevices(devices []string) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// change edits the cordons in force and writes them. It returns the cordons of these devices, as
-// they are or, if they are none now, were.
+// change edits the cordons in force and writes them. It returns the cordons of these devices: the new
+// ones or, if there are none, those before.
 func (b *Book) change(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	if b.dir == "" {
 		return nil, errors.New("--state-dir is empty, want a directory: cordons are kept in it")
@@ -208,12 +208,12 @@ func (b *Book) change(ctx context.Context, devices []string, by string, edit fun
 // Reasons of the lines device.cordoned and device.uncordoned.
 const (
 	byCommand = "command"
-	fromFile  = "file" // which another daemon has written, or an earlier one
+	fromFile  = "file" // another daemon has changed the file, or it was so at the start
 	expired   = "expired"
 )
 
-// publish makes those cordons the list that have not ended, logs the differences, and returns the
-// list. by has ended cordons that are no longer there; "": it is not known.
+// publish puts the cordons that have not ended in force, logs the differences, and returns the
+// cordons in force. by is the name of the user who has removed cordons; "": it is not known.
 func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 	now := time.Now()
 	all = slices.DeleteFunc(slices.Clone(all), func(c Cordon) bool { return c.ended(now) })
@@ -267,7 +267,7 @@ func (b *Book) run(ctx context.Context, open func() (*notify.Instance, error)) e
 	defer timer.Stop()
 	for {
 		if watch == nil {
-			if opened, err := open(); err == nil { // else the file is read again at each recheck
+			if opened, err := open(); err == nil { // otherwise the file is read at each recheck
 				watch, events, failed = opened, opened.Events(), opened.Failed()
 			}
 		}
@@ -304,8 +304,8 @@ func (b *Book) run(ctx context.Context, open func() (*notify.Instance, error)) e
 	}
 }
 
-// follow publishes the cordons that the file has now. If some have ended, it removes them from the
-// file. If the file cannot be read, or was removed, the list stays, but for cordons that have ended.
+// follow publishes the cordons in the file, and removes those that have ended from it. If the file
+// cannot be read, or was removed, the cordons in force stay until they end.
 func (b *Book) follow(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -334,7 +334,7 @@ func (b *Book) follow(ctx context.Context) {
 	}
 }
 
-// clean removes cordons from the file that have ended. Another daemon may have done so.
+// clean removes cordons that have ended from the file, unless another daemon has done so.
 func (b *Book) clean(ctx context.Context, dir *os.Root) error {
 	ctx, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()

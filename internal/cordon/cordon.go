@@ -25,7 +25,7 @@ type Cordon struct {
 	Until  time.Time `json:"until,omitzero" yaml:"until,omitempty"` // zero: until it is uncordoned
 }
 
-// String returns the cordon in a line, with local times.
+// String returns the cordon on one line, with local times.
 func (c Cordon) String() string {
 	const day, clock = "2006-01-02", "15:04"
 	since, until := c.Since.Local(), c.Until.Local()
@@ -62,7 +62,7 @@ const (
 	maxWhy     = 256
 )
 
-// content is what the file has.
+// content is the JSON object in the file.
 type content struct {
 	Cordons []Cordon `json:"cordons"`
 }
@@ -120,7 +120,7 @@ func (c *Cordon) check() error {
 	return nil
 }
 
-// checkText refuses characters that could forge other lines of a log or a terminal.
+// checkText returns an error for characters that could forge lines of a log or of a terminal.
 func checkText(name, text string, most int) error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
 	switch {

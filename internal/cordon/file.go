@@ -45,8 +45,8 @@ func read(dir *os.Root) ([]Cordon, error) {
 	return all, nil
 }
 
-// write replaces the file in one step, and returns its cordons as read would. If it returns no
-// cordons, the file is as it was. Its caller holds the lock.
+// write replaces the file in one step, and returns its cordons as read would. If it returns nil, the
+// file is unchanged. The caller holds the lock.
 func write(dir *os.Root, all []Cordon) ([]Cordon, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -73,7 +73,7 @@ func write(dir *os.Root, all []Cordon) ([]Cordon, error) {
 	return all, nil
 }
 
-// fill writes the next file to the disk, in place of one that a killed writer left.
+// fill writes the next file to the disk. It replaces one that a killed writer has left.
 func fill(dir *os.Root, text []byte) error {
 	if err := dir.Remove(newName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -35,7 +35,7 @@ var (
 	address     = Field{"address", Text, "", "address of a listener: `HOST:PORT`, or the API server's URL"}
 	afu         = Field{"afu", Text, "", "id of the AFU in the port, 32 hex digits; of programming, that of the AFU that a container wants, or the hash of an AOCX"}
 	attribute   = Field{"attribute", Text, "", "the part of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
-	by          = Field{"by", Text, "", "who cordoned a device, or uncordoned it: a name that is not checked"}
+	by          = Field{"by", Text, "", "the user who cordoned a device, or uncordoned it: a name that is not checked"}
 	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}
 	container   = Field{"container", Text, "", "id of a container, as the container runtime knows it"}
 	count       = Field{"count", Whole, "", "a number of things; the event has which"}
@@ -84,7 +84,7 @@ var (
 	until       = Field{"until", Text, "", "end of a cordon: RFC 3339, UTC; missing: it has none"}
 	unhealthy   = Field{"unhealthy", List, "", "those of `devices` that are unhealthy on the list; on the first list of a stream, all that are unhealthy"}
 	version     = Field{"version", Text, "", "version of the daemon"}
-	why         = Field{"why", Text, "", "why a device is cordoned, in the words of who did it"}
+	why         = Field{"why", Text, "", "the reason of a cordon, in the words of the user"}
 )
 
 func Action(s string) zap.Field         { return action.text(s) }
@@ -140,7 +140,7 @@ func Unhealthy(ids []string) zap.Field  { return unhealthy.list(ids) }
 func Version(s string) zap.Field        { return version.text(s) }
 func Why(s string) zap.Field            { return why.text(s) }
 
-// Until is the end of a cordon; nothing if t is zero.
+// Until returns the field for the end of a cordon, or no field if t is zero.
 func Until(t time.Time) zap.Field {
 	if t.IsZero() {
 		return zap.Skip()

@@ -68,7 +68,7 @@ func ofDevices() []row {
 			"a device that left is off the list; or a device that was to be offered as another resource is offered there now", must(device, reason, lasted), may(pci, resource)},
 		{DeviceCordoned, levels(info), "it is out of service: a [cordon](service.md) was added or renewed; device: the card or port; reason: `command`, or `file`: by another daemon of this node, or before this start",
 			must(device, by, why, reason), may(until)},
-		{DeviceUncordoned, levels(info), "its cordon has ended; reason: `command`, `expired`, or `file`: by another daemon of this node; by: who gave the command; why: it was cordoned",
+		{DeviceUncordoned, levels(info), "its cordon has ended; reason: `command`, `expired`, or `file`: by another daemon of this node; by: the user of the command; why: the reason of the cordon",
 			must(device, why, reason), may(by, until)},
 		{CordonUnavailable, levels(warn.when("at the start: no cordon can be kept"), severe.when("else; those in force stay")),
 			"`--state-dir` or its `cordons.json` cannot be used; logged once for each error", must(trouble), nil},
@@ -179,9 +179,9 @@ func network() []row {
 		{EventRecorded, levels(debug), "an Event was written; reason: the Event's; count: how often it happened", must(reason, object, count), may(device)},
 		{HTTPServed, levels(info), "the HTTP address is served", must(address), nil},
 		{HTTPFailed, levels(warn), "the HTTP address cannot be served, or no longer; it is retried", must(address, retry, trouble), nil},
-		{ControlServed, levels(info), "the daemon's own socket is served: the commands `devices` and `watch` are answered", must(socket), nil},
-		{ControlFailed, levels(warn), "the daemon's own socket cannot be served, or no longer; it is retried", must(socket, retry, trouble), nil},
-		{ControlRefused, levels(warn), "another user than root and the daemon's has connected to the daemon's own socket, for the first time since it is served; the connection was closed", must(socket, trouble), nil},
+		{ControlServed, levels(info), "the daemon's local socket is served: commands such as `devices` are answered", must(socket), nil},
+		{ControlFailed, levels(warn), "the daemon's local socket cannot be served, or no longer; it is retried", must(socket, retry, trouble), nil},
+		{ControlRefused, levels(warn), "a user other than root and the daemon's has connected to the daemon's local socket; the connection was closed; logged once, until the socket is served anew", must(socket, trouble), nil},
 	}
 }
 

@@ -1,13 +1,14 @@
-// Package filewatch reports that files may have changed. It reads none of them: the receiver
-// reads a file and compares it.
+// Package filewatch reports that files may have changed. It does not read them: the receiver
+// reads the files and compares them. It is for the files of settings.
 //
 // It watches the directories of the files with inotify, so that it sees a file that is replaced,
 // removed or made again, and the link `..data` that Kubernetes swaps in the directory of a
-// ConfigMap. It reports events after [Settle] without further ones. A report each [Interval]
-// makes up for what inotify does not show: events that were lost, a file behind a link into
-// another directory, a directory whose parent was moved. While a directory is missing, or
-// inotify is refused, that is each [BlindInterval]; a refusal is logged once.
+// ConfigMap. It reports events after [Settle] without further ones.
 //
-// [Run] owns one inotify instance, and awaits its goroutines. It blocks in the receiver and in
-// the lookup of directories.
+// It also reports each [Interval], for changes without an event: lost events, a file behind a link
+// into another directory, a directory whose parent was moved. While a directory is missing, or
+// inotify is refused, it reports each [BlindInterval]. A refusal is logged once.
+//
+// [Run] owns one inotify instance (package notify), and awaits its goroutines. It blocks in the
+// receiver and in the lookup of directories.
 package filewatch

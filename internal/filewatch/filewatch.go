@@ -24,7 +24,7 @@ const (
 	Settle = 250 * time.Millisecond
 	// Interval is the longest time between two reports.
 	Interval = time.Minute
-	// BlindInterval is that time while a directory is not watched.
+	// BlindInterval replaces Interval while a directory is not watched.
 	BlindInterval = 10 * time.Second
 )
 

@@ -50,7 +50,7 @@ func run(ctx context.Context, address string, answers Answers, log *zap.Logger, 
 	}, retry)
 }
 
-// Address is where [Keep] serves.
+// Address is an address that [Keep] serves, such as a TCP port or a Unix socket.
 type Address struct {
 	Listen  func(context.Context) (net.Listener, error)
 	Handler func(net.Addr) http.Handler // for the address of the listener

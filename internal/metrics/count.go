@@ -67,7 +67,7 @@ func (m *Metrics) APIEvent(result string) { m.apiEvents.WithLabelValues(result).
 // APIFailed counts a request to the API server that failed and is made again.
 func (m *Metrics) APIFailed() { m.apiFailures.Inc() }
 
-// ConfigReload counts files of settings that were read again, by whether they were taken over.
+// ConfigReload counts a reload of the files of settings, which were applied (ok) or refused.
 func (m *Metrics) ConfigReload(taken bool) {
 	m.configReloads.WithLabelValues(result(taken, refused)).Inc()
 }

@@ -9,25 +9,25 @@
 // behind /proc/TID/fd/N, and of a mapping that of /proc/PID/map_files/RANGE. Each thread is looked
 // at, because threads may have tables of open files of their own.
 //
-// # What it may meet
+// # Safety
 //
-// It runs as root and looks at processes of others. It opens no file of theirs: a device that is
-// opened may be reset when it is closed, and a FIFO may block. It asks each file system only for
-// what the kernel has in memory (AT_STATX_DONT_SYNC), because a server of FUSE or NFS may be a
-// process of an attacker, or may not answer. It does not read a process's command line or mappings
-// as text, which can block while the process holds the lock of its memory. A process whose files
-// take longer than Patience is given up and reported as an error. A process that ends meanwhile is
-// no error.
+// The package runs as root and reads processes of other users. It opens none of their files: a
+// device that is opened may be reset when it is closed, and a FIFO may block. It asks file systems
+// only for attributes that the kernel has in memory (AT_STATX_DONT_SYNC), because a server of FUSE or
+// NFS may belong to an attacker, or may not answer. It does not read a process's command line or
+// mappings as text, because that can block while the process holds the lock of its memory. A process
+// whose files take longer than Patience is given up and reported as an error. A process that ends
+// during the search is no error.
 //
-// # What it cannot find
+// # Limits
 //
-// It is no snapshot: a file that is passed from process to process at that moment may be missed. Processes
-// that start meanwhile are looked at, too, until there are no new ones.
-// It does not find files that no process has in its table: those on the way through a Unix socket,
-// those that io_uring has registered, and VFIO devices whose group has been closed.
+// The result is no snapshot: a file that is passed between processes during the search may be missed.
+// Processes that start during the search are read, too, until there are no new ones. Files that no
+// process has in its table are not found: those in transit through a Unix socket, those registered
+// with io_uring, and VFIO devices whose group has been closed.
 //
-// # Who owns what
+// # Who owns what, what may block
 //
-// It owns no state. Find blocks until all processes have been looked at, or ctx ends. The goroutine
-// that looks at a process that was given up ends when the kernel lets it.
+// The package owns no state. Find blocks until all processes have been read, or ctx ends. The
+// goroutine for a process that was given up ends when its system call returns.
 package opened

@@ -24,17 +24,17 @@ import (
 // Proc is the mount of a procfs.
 type Proc struct {
 	Root     string
-	Patience time.Duration // how long looking at one process may take
+	Patience time.Duration // longest time for one process
 }
 
 // Process is a process that has a device open or mapped.
 type Process struct {
 	PID     int
-	Command string // as the process has named itself: at most 15 bytes of any kind
-	// Group is the last element of the longest path of its control groups: of a container a name with the
-	// container's id, of a service its unit. "": not known.
+	Command string // the name that the process gives itself: at most 15 bytes, not checked
+	// Group is the last element of the longest path of its control groups: for a container a name with
+	// the container's id, for a service its unit. "": not known.
 	Group   string
-	Devices []sysfs.DeviceNumber // in the order of the question
+	Devices []sysfs.DeviceNumber // in the order of the argument of Find
 }
 
 // hostNamespace is the link of the initial PID namespace: PROC_PID_INIT_INO in
@@ -97,7 +97,7 @@ func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber) ([]Process
 	}
 }
 
-// within looks at one process, for as long as Patience allows.
+// within reads one process, and gives it up after Patience.
 func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber) (Process, error) {
 	type result struct {
 		process Process
@@ -120,7 +120,7 @@ func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber)
 	}
 }
 
-// look looks at one process. It returns the first error; devices may be missing then.
+// look reads one process. After an error, which is the first one, devices may be missing.
 func (p Proc) look(pid int, devices []sysfs.DeviceNumber) (Process, error) {
 	process := Process{PID: pid}
 	dir := filepath.Join(p.Root, strconv.Itoa(pid))
@@ -185,8 +185,8 @@ func numbersOf(dir string, seen map[sysfs.DeviceNumber]bool) (links int, err err
 }
 
 // deviceAt returns the number of the character device that the link name in dir leads to. It
-// requests no attribute: those of which the kernel needs no file server, as type and number, are
-// given anyway, and a FUSE that is closed to root, on which no device can be opened, is no error.
+// requests no attribute: type and number are returned all the same, without a file server. So a FUSE
+// that is closed to root is no error; no device can be opened on it.
 func deviceAt(dir int, name string) (sysfs.DeviceNumber, bool, error) {
 	for {
 		var st unix.Statx_t
@@ -225,7 +225,8 @@ func unlessGone(err error) error {
 	return err
 }
 
-// head returns the first bytes of a file that describes a process, or nothing: that is for people.
+// head returns the first bytes of a file that describes a process, or nothing after an error: the
+// description is only for people.
 func head(name string) []byte {
 	f, err := os.Open(name)
 	if err != nil {

@@ -50,13 +50,13 @@ type folder struct {
 	bytes   int
 }
 
-// waiting is a line that is not printed yet, because it or one before it belongs to an open burst.
+// waiting is a line that is not printed yet: it, or a line before it, belongs to an open burst.
 type waiting struct {
 	text []byte
 	of   *burst // nil: of none
 }
 
-// fold prints a line, or has it wait, or leaves it out.
+// fold prints a line, keeps it waiting, or drops it.
 func (r *Reader) fold(l *line) {
 	f := &r.folder
 	l, of := f.place(l.origin+" "+l.text("device"), l)
@@ -148,13 +148,13 @@ func (f *folder) begin(key string, l *line, plug bool) *burst {
 		f.bursts = map[string]*burst{}
 	}
 	kept := *l
-	kept.json = nil // it is valid until the next line is read
+	kept.json = nil // the buffer is reused for the next line
 	b := &burst{first: &kept, plug: plug}
 	f.bursts[key] = b
 	return b
 }
 
-// end ends a burst: its lines that wait are printed.
+// end ends a burst: release prints its lines.
 func (f *folder) end(key string) {
 	if b := f.bursts[key]; b != nil {
 		b.ended = true
@@ -179,7 +179,7 @@ func (f *folder) drop(b *burst) {
 	})
 }
 
-// expire ends the bursts that began too long before t, or after it.
+// expire ends the bursts that began more than foldWithin before t, or after t.
 func (f *folder) expire(t time.Time) {
 	for key, b := range f.bursts {
 		if t.Sub(b.first.time).Abs() > foldWithin {
@@ -206,7 +206,7 @@ func (r *Reader) releaseAll() {
 	r.release()
 }
 
-// note adds the names of reasons to those that were seen.
+// note adds names of reasons to the seen ones.
 func (b *burst) note(reasons []string) {
 	for _, reason := range reasons {
 		name, _, _ := strings.Cut(reason, "=")
@@ -216,7 +216,7 @@ func (b *burst) note(reasons []string) {
 	}
 }
 
-// way returns the reasons that were seen in a burst, in words.
+// way returns the words for the reasons that were seen in a burst.
 func (b *burst) way() string {
 	seen := b.seen
 	if more := len(seen) - maxSeen; more > 0 {

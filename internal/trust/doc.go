@@ -2,6 +2,6 @@
 // against other processes. A program that runs as root keeps its state in such files: no other user
 // can redirect, replace or lock them.
 //
-// Nothing here runs in the background. Only [AcquireLock] blocks, until the lock is free or its
-// context ends.
+// The package owns no state and starts no goroutines. A [Lock] belongs to its caller. Beside the file
+// system only [AcquireLock] blocks: until the lock is free, or its context ends.
 package trust

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Lock keeps other processes out.
+// Lock is a lock that this process alone holds. See [AcquireLock].
 type Lock struct {
 	file *os.File
 }

@@ -97,7 +97,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end }}
 
-{{- /* Why the test has nothing to ask for, and what to set. */}}
+{{- /* The error of a test without a resource: the value to set, and the reason. */}}
 {{- define "adp.test.refusal" -}}
 {{- $mode := default "single" .Values.config.mode }}
 {{- $why := .Values.nodeAnnotation | ternary "with nodeAnnotation a node's mode gives the names of its resources" (printf "in mode %s the cards give the names of the resources" $mode) }}
@@ -105,7 +105,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- printf "test.resource: found nothing, want a resource of the nodes%s, because %s" $also $why }}
 {{- end }}
 
-{{- /* Not the labels of the daemon's pods, which a policy cuts off. */}}
+{{- /* Labels of the test. They differ from those of the daemon's pods, to which the NetworkPolicy applies. */}}
 {{- define "adp.test.labels" -}}
 app.kubernetes.io/name: {{ include "adp.chart" . | trunc 58 | trimSuffix "-" }}-test
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
