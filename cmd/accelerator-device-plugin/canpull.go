@@ -62,9 +62,9 @@ pod-resources itself.`,
 			if err != nil {
 				return err
 			}
-			address, err := canpull.ParseAddress(args[0])
+			address, err := sysfs.ParseAddress(args[0])
 			if err != nil {
-				return err
+				return fmt.Errorf("found %q, %w", args[0], err)
 			}
 			if scan {
 				_, err = load(loader)

@@ -180,7 +180,7 @@ func TestCanPullCommand(t *testing.T) {
 		{append(scan, "3b:00.0"), 1, "unknown\nthe node has no PCI device 0000:3b:00.0: ", ""},
 		{append(scan, "3b:00.0", "-o", "json"), 1, "{\n  \"address\": \"0000:3b:00.0\",\n  \"answer\": \"unknown\",\n", ""},
 		{[]string{"3b:00.0", "--socket", filepath.Join(t.TempDir(), "s")}, 1, "unknown\n", ""},
-		{[]string{"3b:00.0-p1"}, 2, "", `"3b:00.0-p1" is not the address of a card, want BB:DD.F or DDDD:BB:DD.F in hexadecimal`},
+		{[]string{"3b:00.0-p1"}, 2, "", `found "3b:00.0-p1", want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0`},
 		{[]string{"3b:00.0", "-o", "yaml"}, 2, "", `-o "yaml": want json`},
 		{[]string{"3b:00.0", "--sysfs-root", node.Sys}, 2, "", "found --sysfs-root without --scan"},
 		{nil, 2, "", "accepts 1 arg(s), received 0"},

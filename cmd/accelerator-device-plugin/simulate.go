@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
 // simulation is the command line of simulate.
@@ -102,9 +103,9 @@ func (s simulation) change(args []string) (func(*simnode.Node) error, error) {
 		}
 		words = []string{s.address}
 	}
-	address, err := simnode.Address(words[0])
+	address, err := sysfs.ParseAddress(words[0])
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("found %q, %w", words[0], err)
 	}
 	if verb == "pull" {
 		return func(n *simnode.Node) error { return n.Unplug(address) }, nil

@@ -162,7 +162,7 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	holders := map[string]bool{}
 	for id, names := range f.Holders {
 		card, _, _ := strings.Cut(id, "-p")
-		if address, err := ParseAddress(card); err == nil && addresses[address] {
+		if address, err := sysfs.ParseAddress(card); err == nil && addresses[address] {
 			for _, name := range names {
 				holders[name] = true
 			}
@@ -201,7 +201,7 @@ func (a *Answer) given(f Facts, addresses map[string]bool) {
 	pods := map[string]bool{}
 	for id, uids := range f.Given {
 		card, _, _ := strings.Cut(id, "-p")
-		if address, err := ParseAddress(card); err == nil && addresses[address] {
+		if address, err := sysfs.ParseAddress(card); err == nil && addresses[address] {
 			for _, uid := range uids {
 				pods[uid] = true
 			}

@@ -37,19 +37,6 @@ type Node struct {
 	Number sysfs.DeviceNumber
 }
 
-// ParseAddress parses BB:DD.F or DDDD:BB:DD.F and returns it with its domain.
-func ParseAddress(s string) (string, error) {
-	text := s
-	if strings.Count(s, ":") == 1 {
-		text = "0000:" + s
-	}
-	address, err := sysfs.ParsePCIAddress(text)
-	if err != nil {
-		return "", fmt.Errorf("%s is not the address of a card, want BB:DD.F or DDDD:BB:DD.F in hexadecimal", sysfs.Quote(s))
-	}
-	return address, nil
-}
-
 // Read returns the card with a function at this address, below a root of sysfs. The error wraps
 // fs.ErrNotExist if there is none.
 func Read(sys, address string) (Card, error) {

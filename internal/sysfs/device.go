@@ -23,6 +23,13 @@ func ParseDevice(s string) (string, error) {
 
 // ParseCard parses the PCI address of a card as ParseDevice does.
 func ParseCard(s string) (string, error) {
+	address, err := ParseAddress(s)
+	return strings.TrimPrefix(address, "0000:"), err
+}
+
+// ParseAddress parses the PCI address of a card as ParseDevice does, and returns it as sysfs names it:
+// in lower case, with the domain.
+func ParseAddress(s string) (string, error) {
 	s = strings.ToLower(s)
 	if strings.Count(s, ":") == 1 {
 		s = "0000:" + s
@@ -30,5 +37,5 @@ func ParseCard(s string) (string, error) {
 	if !isAddress(s) {
 		return "", errors.New("want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0")
 	}
-	return strings.TrimPrefix(s, "0000:"), nil
+	return s, nil
 }

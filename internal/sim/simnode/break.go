@@ -64,24 +64,11 @@ func (n *Node) Devices() []Device {
 	return all
 }
 
-// Address returns the PCI address of a card that is written BB:DD.F or DDDD:BB:DD.F.
-func Address(text string) (string, error) {
-	full := text
-	if strings.Count(text, ":") == 1 {
-		full = "0000:" + text
-	}
-	address, err := sysfs.ParsePCIAddress(full)
-	if err != nil {
-		return "", fmt.Errorf("address: found %q, want BB:DD.F or DDDD:BB:DD.F in hexadecimal", text)
-	}
-	return address, nil
-}
-
 // device returns the card and port of a device, as in the setting exclude: the card's address, and
 // -pN for port N.
 func (n *Node) device(text string) (*plugged, int, error) {
 	card, number, hasPort := strings.Cut(text, "-p")
-	address, err := Address(card)
+	address, err := sysfs.ParseAddress(card)
 	port := 0
 	if err == nil && hasPort {
 		port, err = strconv.Atoi(number)
