@@ -177,7 +177,7 @@ func TestCanPullCommand(t *testing.T) {
 		code     int
 		out, err string
 	}{
-		{append(scan, "3b:00.0"), 1, "unknown\nthe node has no PCI device 0000:3b:00.0: ", ""},
+		{append(scan, "3b:00.0"), 1, "unknown\nno PCI device 0000:3b:00.0: lstat ", ""},
 		{append(scan, "3b:00.0", "-o", "json"), 1, "{\n  \"address\": \"0000:3b:00.0\",\n  \"answer\": \"unknown\",\n", ""},
 		{[]string{"3b:00.0", "--socket", filepath.Join(t.TempDir(), "s")}, 1, "unknown\n", ""},
 		{[]string{"3b:00.0-p1"}, 2, "", `found "3b:00.0-p1", want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0`},

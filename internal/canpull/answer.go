@@ -69,7 +69,8 @@ func Judge(f Facts) Answer {
 	}
 	switch {
 	case errors.Is(f.CardErr, fs.ErrNotExist):
-		a.unknown("the node has no PCI device "+f.Address, "compare the address with `devices -o wide`")
+		a.unknown("no PCI device "+f.Address+": "+f.CardErr.Error(),
+			"compare the address with `devices -o wide`, and --sysfs-root with that of the daemon")
 	case f.CardErr != nil:
 		a.unknown("the card cannot be read: "+f.CardErr.Error(), "")
 	case f.Card.Address != f.Address:

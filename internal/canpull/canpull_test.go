@@ -228,7 +228,8 @@ func TestJudge(t *testing.T) {
 			f.Rows[0].Holder = []string{"a/b/c"}
 		}, canpull.No, []string{
 			"no: held by a/b/c: kubectl --namespace a delete pod b",
-			"unknown: the node has no PCI device 0000:3b:00.0: compare the address with `devices -o wide`"}},
+			"unknown: no PCI device 0000:3b:00.0: file does not exist: compare the address with `devices -o wide`," +
+				" and --sysfs-root with that of the daemon"}},
 		{"opened", func(f *canpull.Facts) {
 			f.Processes = []opened.Process{{PID: 7, Command: "job", Group: "cri-1.scope", Devices: numbers("245:0")}}
 			f.ProcessesErr = errors.New("process 1: permission denied")

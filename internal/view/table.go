@@ -56,12 +56,6 @@ var short = []column{
 var resource = column{"RESOURCE", func(r Row) string { return r.Resource }}
 
 var wide = append(short[:len(short)-1:len(short)-1],
-	column{"CORDON", func(r Row) string {
-		if r.Cordon == nil {
-			return ""
-		}
-		return r.Cordon.By + ": " + r.Cordon.Why
-	}},
 	column{"FAMILY", func(r Row) string { return r.Family }},
 	column{"PCI", func(r Row) string { return r.PCIAddress }},
 	column{"NUMA", func(r Row) string { return optional(r.NUMANode) }},
