@@ -58,11 +58,11 @@ func (c Credentials) write(pki string) error {
 	return nil
 }
 
-// UseCredentials restarts the API server, the controller manager and the kubelet with these
-// credentials. The kubelet, which has forgotten the tokens of its pods then, requests others.
-// It returns when the node is ready.
+// UseCredentials restarts the API server, the controller manager, the scheduler and the kubelet with
+// these credentials. The kubelet, which has forgotten the tokens of its pods then, requests others.
+// The scheduler would come back by itself, but up to a minute later. It returns when the node is ready.
 func (c *Cluster) UseCredentials(ctx context.Context, credentials Credentials) error {
-	for _, name := range []string{"kubelet", "kube-controller-manager", "kube-apiserver"} {
+	for _, name := range []string{"kubelet", "kube-scheduler", "kube-controller-manager", "kube-apiserver"} {
 		if err := c.stop(name); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (c *Cluster) UseCredentials(ctx context.Context, credentials Credentials) e
 	if err := c.await(ctx, "API server", c.apiServerReady); err != nil {
 		return err
 	}
-	if err := c.start("kube-controller-manager"); err != nil {
+	if err := c.start("kube-controller-manager", "kube-scheduler"); err != nil {
 		return err
 	}
 	want, err := os.ReadFile(dir("pki", "now-ca.crt"))
