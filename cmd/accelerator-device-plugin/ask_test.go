@@ -120,7 +120,7 @@ func TestOneTruth(t *testing.T) {
 		name   string
 		adjust func(*config.Config)
 		steps  []step
-		scan   string // what --scan prints of port 1 at the end
+		scan   string // the line of port 1 that --scan prints at the end
 	}{
 		{"hold", func(c *config.Config) { c.RecoveryHold = time.Hour }, []step{
 			{"plugged", func(d *daemon) { d.do(d.node.Plug(cardA)) }, well, ""},
@@ -298,7 +298,7 @@ func TestAskWithABadFile(t *testing.T) {
 	}
 }
 
-// Whatever ends the daemon ends watch, which fails and gives the reason.
+// When the daemon ends, watch ends too: it fails and gives the reason.
 func TestWatchOfADaemonThatEnds(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {

@@ -83,7 +83,7 @@ resources:
 	}
 }
 
-// The overrides are refused as the configuration is, with the line; also what is for other nodes.
+// Overrides are refused as a configuration is, with the line. Entries of other nodes are checked, too.
 func TestOverridesRefused(t *testing.T) {
 	for _, test := range []struct{ name, overrides, want string }{
 		{"no YAML", "exclude: [\n", "overrides.yaml: not YAML"},
@@ -218,8 +218,8 @@ func TestHashWithoutFiles(t *testing.T) {
 	}
 }
 
-// Overrides are whatever a user wrote. What is taken has the forms that the configuration may
-// have, and does not take long.
+// FuzzOverrides checks that accepted overrides have the forms of a valid configuration, and that
+// parsing is fast.
 func FuzzOverrides(f *testing.F) {
 	for _, seed := range []string{
 		"exclude: [3b:00.0]\nnodes:\n  n1: {exclude: [0000:5E:00.0-P1]}\n  n2: {}\n",

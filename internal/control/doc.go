@@ -10,12 +10,12 @@
 // Parameters are in the query; a request has no body. A refusal is a status of 400 or above and a
 // line of text.
 //
-// # Who may connect
+// # Access
 //
 // The socket has mode 0600, and the directory that the daemon makes for it 0700. The kernel reports
 // the user of each connection (SO_PEERCRED): only root and the daemon's own user are served.
 //
-// # What blocks
+// # What may block
 //
 // [Run] owns the listener and its connections, within the limits of package httpd, and no other
 // state. Clients never block the daemon: a client that does not read its answer is disconnected after

@@ -79,7 +79,7 @@ func state(context.Context) control.State {
 
 func never() <-chan struct{} { return nil }
 
-// What a client asks arrives, and so do the answers.
+// The server gets the parameters of a request, and the client gets the answer.
 func TestClient(t *testing.T) {
 	path := filepath.Join(shortDir(t), "run", "daemon.sock")
 	var asked []string

@@ -144,7 +144,7 @@ func TestWatch(t *testing.T) {
 		r.mode.Store("af")
 		r.changed.Raise()
 		time.Sleep(100 * time.Millisecond)
-		r.changed.Raise() // no change of what is shown
+		r.changed.Raise() // without a change of the state
 		time.Sleep(100 * time.Millisecond)
 		r.holder.Store(" ns/pod/main")
 		time.Sleep(time.Second)

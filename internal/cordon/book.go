@@ -186,7 +186,7 @@ func (b *Book) change(ctx context.Context, devices []string, by string, edit fun
 	if err != nil {
 		return nil, err
 	}
-	before := b.publish(all, fromFile, "") // what another daemon has changed
+	before := b.publish(all, fromFile, "") // changes by another daemon
 	after, err := edit(slices.Clone(before))
 	if err == nil {
 		after, err = write(dir, after)
@@ -242,8 +242,8 @@ func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 	return all
 }
 
-// Run ends cordons in time, and follows what other daemons write, until ctx ends; then it returns
-// nil.
+// Run ends cordons in time, and follows the changes of other daemons to the file, until ctx ends;
+// then it returns nil.
 func (b *Book) Run(ctx context.Context) error {
 	if b.dir == "" {
 		<-ctx.Done()

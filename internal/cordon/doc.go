@@ -13,7 +13,7 @@
 // until the daemon ends. The directory and its files must belong to the daemon's user and be writable
 // by no other: see package trust.
 //
-// # Who owns what, what may block
+// # Who owns what
 //
 // A [Book] owns the cordons in force, and reads and writes the file. Its methods are safe for
 // concurrent use; Run is called once. Add and Remove block for the lock file and the disk. List and

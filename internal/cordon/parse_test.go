@@ -53,7 +53,7 @@ func TestString(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that what is accepted is safe to print, sorted, and is read as it is written.
+// FuzzParse checks that accepted cordons are safe to print and sorted, and that a file of them parses to the same.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "since": "2026-11-22T10:22:00+01:00", "until": "2026-11-23T00:00:00Z"}]}`))
 	f.Add([]byte(`{"cordons": [{"device": "5e:00.0", "by": "a", "why": "w", "since": "2026-11-22T10:22:00Z"}, {"device": "10000:01:00.0-p3", "by": "é", "why": "<&>", "since": "2026-11-22T10:22:00.5Z"}]}`))

@@ -21,7 +21,7 @@ import (
 // seen by inotify.
 const patience = filewatch.BlindInterval - time.Second
 
-// watched is a file in a directory, and what Run reports of it.
+// watched is a file in a directory, with the reports of Run about it.
 type watched struct {
 	t         *testing.T
 	dir, file string
@@ -82,7 +82,7 @@ func (w *watched) await(want string) {
 	}
 }
 
-// step is a change, and what is reported then.
+// step is a change, and the expected report.
 type step struct {
 	want string
 	do   func(w *watched)

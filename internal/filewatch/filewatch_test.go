@@ -12,8 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/filewatch"
 )
 
-// A change is reported when the files have settled; without one, a report makes up for what
-// inotify did not show.
+// A change is reported when the files have settled. Without a change, a report comes at intervals,
+// because inotify may miss one.
 func TestAwait(t *testing.T) {
 	const ms = time.Millisecond
 	every := func(step, until time.Duration) (at []time.Duration) {

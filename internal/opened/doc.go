@@ -26,7 +26,7 @@
 // process has in its table are not found: those in transit through a Unix socket, those registered
 // with io_uring, and VFIO devices whose group has been closed.
 //
-// # Who owns what, what may block
+// # Who owns what
 //
 // The package owns no state. Find blocks until all processes have been read, or ctx ends. The
 // goroutine for a process that was given up ends when its system call returns.

@@ -109,7 +109,7 @@ func hold(t *testing.T, kind, path string, as *syscall.Credential) (*exec.Cmd, s
 	return cmd, strings.TrimSpace(line)
 }
 
-// of returns what was found of a process.
+// of returns the process with this id among those that were found.
 func of(found []opened.Process, pid int) opened.Process {
 	for _, p := range found {
 		if p.PID == pid {

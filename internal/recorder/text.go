@@ -54,7 +54,7 @@ const maxNamed = 8
 const releasedInPlace = "The device that was in the place of {device} is held no longer." +
 	" What is there now is {health} since {since}."
 
-// knowledge is what is known of the holders of a device.
+// knowledge is how much is known about the holders of a device.
 type knowledge uint8
 
 const (

@@ -78,7 +78,7 @@ func TestGivenToNoOther(t *testing.T) {
 	}
 }
 
-// The message has who cordoned the device, and why, unless the cordon has ended meanwhile.
+// The message has the administrator and the reason of the cordon, unless it has ended meanwhile.
 func TestCordoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)

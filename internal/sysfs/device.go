@@ -7,7 +7,7 @@ import (
 
 // ParseDevice parses a card or a port of it as an administrator writes it: [DDDD:]BB:DD.F[-pN], in
 // hexadecimal of either case, with N from 0 to 3, the hardware ports that a card can have. It
-// returns the form of device ids: lower case, without domain 0. The error has only what is allowed.
+// returns the form of device ids: lower case, without domain 0. The error names only the allowed form.
 func ParseDevice(s string) (string, error) {
 	address, port, hasPort := strings.Cut(s, "-")
 	address, err := ParseCard(address)

@@ -37,7 +37,7 @@ type record struct {
 	Pod                  string
 }
 
-// backend is an OTLP server that keeps what it gets.
+// backend is an OTLP server that keeps the received lines.
 type backend struct {
 	mu      sync.Mutex
 	records []record

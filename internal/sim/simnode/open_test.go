@@ -179,7 +179,7 @@ func TestDirectoriesAreBounded(t *testing.T) {
 	}
 }
 
-// What a killed process leaves can be opened and pulled.
+// A node can be opened after its process was killed, and its cards can be pulled.
 func TestKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	n := open(t, dir)
@@ -319,7 +319,7 @@ func TestOpenRefusesLinks(t *testing.T) {
 	}
 }
 
-// FuzzRestore: whatever is in node.json, a node of it stays in its directory.
+// FuzzRestore checks that a node that is opened from any node.json stays in its directory.
 func FuzzRestore(f *testing.F) {
 	n, err := simnode.New(f.TempDir())
 	if err != nil {

@@ -92,8 +92,8 @@ func (n *Node) bind(t *tree, dir string, port int, afu string) {
 	t.link(n.sys(driverDir, "dfl-port"), filepath.Join(dir, "driver"))
 }
 
-// Unplug pulls a card out, in the order of the kernel: its virtual functions, what is below the
-// FME, the FME, the ports, the card; of each the node and the links first.
+// Unplug pulls a card out, in the order of the kernel: its virtual functions, the devices below the
+// FME, the FME, the ports, the card. Of each it removes the node and the links first.
 func (n *Node) Unplug(address string) error {
 	c := n.cards[address]
 	if c == nil {
