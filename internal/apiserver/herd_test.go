@@ -23,7 +23,7 @@ const herdSize = 200
 // that number, counted from 1.
 func herd(t *testing.T, number int, serve http.HandlerFunc) (came []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
-		listener, start := newPipes(), time.Now()
+		listener, start := newNetwork(), time.Now()
 		var mu sync.Mutex
 		requests, all := map[string]int{}, make(chan struct{})
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -28,7 +28,7 @@ func heap() uint64 {
 // transports. Nothing of them is left some minutes later.
 func TestFailuresLeaveNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		listener := newPipes()
+		listener := newNetwork()
 		r := follow(t, listener, func(r *rig) { prepared(r); r.UseToken("token-2") })
 		after(10 * time.Minute)
 		before, connections := heap(), listener.count.Load()

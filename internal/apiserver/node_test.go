@@ -26,7 +26,7 @@ func prepared(r *rig) { r.Set(name, "uid-1", map[string]string{"mode": "af"}) }
 // FollowNode calls changed for each difference, once.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newPipes(), prepared)
+		r := follow(t, newNetwork(), prepared)
 		want := []apiserver.Node{node("uid-1", "mode", "af")}
 		r.expect(t, want...)
 		for range 10 {
@@ -86,7 +86,7 @@ func TestFollowOverTCP(t *testing.T) {
 // A node that is not there is an answer, too.
 func TestFollowNoNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newPipes(), func(*rig) {})
+		r := follow(t, newNetwork(), func(*rig) {})
 		r.expect(t, absent)
 		r.Set(name, "uid-1", map[string]string{})
 		r.expect(t, absent, node("uid-1"))
@@ -96,7 +96,7 @@ func TestFollowNoNode(t *testing.T) {
 // A watch that the server ends is followed by another one. A change in between is found.
 func TestWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newPipes(), prepared)
+		r := follow(t, newNetwork(), prepared)
 		after(time.Minute)
 		r.HangUp()
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
@@ -126,7 +126,7 @@ func TestWatchThatNeverSends(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
+				r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
 				after(61 * time.Minute)
 				if n := len(r.Requests()) / 2; n < 6 || n > 13 {
 					t.Errorf("%d watches in 61 minutes, want one for each 5 to 10", n)
@@ -149,7 +149,7 @@ func TestHistoryGone(t *testing.T) {
 				say(`{"type":"ERROR","object":{"kind":"Status","code":410}}`, nil)(w, r)
 			}
 		}
-		r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseFault(watches(say("", gone))) })
+		r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(watches(say("", gone))) })
 		after(time.Second)
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
 		after(2 * time.Minute)
@@ -163,7 +163,7 @@ func TestHistoryGone(t *testing.T) {
 // A rotated token is read again, before the old one expires.
 func TestTokenRotated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newPipes(), prepared)
+		r := follow(t, newNetwork(), prepared)
 		synctest.Wait()
 		for i := range 5 {
 			token := fmt.Sprint("token-", i+2)
@@ -187,7 +187,7 @@ func TestFilesUnreadable(t *testing.T) {
 		core, logs := eventtest.Observed(t)
 		apiserver.UseLogger(zap.New(core))
 		defer apiserver.UseLogger(zap.NewNop())
-		r := follow(t, newPipes(), prepared)
+		r := follow(t, newNetwork(), prepared)
 		synctest.Wait()
 		for _, file := range []string{"token", "ca.crt"} {
 			if err := os.Remove(filepath.Join(r.account, file)); err != nil {
@@ -235,7 +235,7 @@ func TestFilesHalfWritten(t *testing.T) {
 				core, logs := eventtest.Observed(t)
 				apiserver.UseLogger(zap.New(core))
 				defer apiserver.UseLogger(zap.NewNop())
-				r := follow(t, newPipes(), prepared)
+				r := follow(t, newNetwork(), prepared)
 				after(time.Minute)
 				r.write(t, "ca.crt", string(r.CA())+cert)
 				switch tc.text {
@@ -270,7 +270,7 @@ func TestFilesHalfWritten(t *testing.T) {
 // A token that is refused is said, and taken up when the kubelet has renewed it.
 func TestTokenRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseToken("token-2") })
+		r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseToken("token-2") })
 		after(10 * time.Minute)
 		r.expect(t)
 		if r.refusals.Load() == 0 {
@@ -292,7 +292,7 @@ func TestTokenRefused(t *testing.T) {
 func TestCARefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var good string
-		r := follow(t, newPipes(), func(r *rig) {
+		r := follow(t, newNetwork(), func(r *rig) {
 			prepared(r)
 			good = string(r.CA())
 			cert, _ := certificate(t)
@@ -328,7 +328,7 @@ func TestCARotated(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := follow(t, newPipes(), prepared)
+				r := follow(t, newNetwork(), prepared)
 				after(time.Minute)
 				change := func() { r.write(t, "ca.crt", string(r.CA())+cert) }
 				if tc.after == 0 {

@@ -18,6 +18,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
+	"b-com.com/accelerator-device-plugin/internal/sim/pipes"
 	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
@@ -37,9 +38,8 @@ type rig struct {
 
 const name = "worker-3"
 
-// follow begins to follow. The listener is nil for true TCP; in a bubble it is
-// pipes.
-func follow(t *testing.T, listener *pipes, prepare func(*rig)) *rig {
+// follow begins to follow. The listener is nil for true TCP; in a bubble it is a network.
+func follow(t *testing.T, listener *network, prepare func(*rig)) *rig {
 	t.Helper()
 	r := &rig{account: t.TempDir(), poke: make(chan struct{}, 1000)}
 	config := apiserver.Config{ServiceAccount: r.account}
@@ -141,17 +141,17 @@ func node(uid string, annotations ...string) apiserver.Node {
 
 var absent = apiserver.Node{Name: name}
 
-// pipes is a listener within the process that can cut its connections off.
-type pipes struct {
-	*simapiserver.Pipes
+// network is a listener within the process that can cut its connections off.
+type network struct {
+	*pipes.Listener
 	muted atomic.Int32 // connections up to this number carry nothing
 	count atomic.Int32
 	open  atomic.Int32 // connections that the client has not closed
 }
 
-func newPipes() *pipes { return &pipes{Pipes: simapiserver.NewPipes()} }
+func newNetwork() *network { return &network{Listener: pipes.Listen(0)} }
 
-func (p *pipes) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (p *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := p.Dial(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -161,11 +161,11 @@ func (p *pipes) dial(ctx context.Context, network, address string) (net.Conn, er
 }
 
 // mute makes all connections that there are swallow what they should carry.
-func (p *pipes) mute() { p.muted.Store(p.count.Load()) }
+func (p *network) mute() { p.muted.Store(p.count.Load()) }
 
 type deaf struct {
 	net.Conn
-	of     *pipes
+	of     *network
 	number int32
 	once   sync.Once
 }

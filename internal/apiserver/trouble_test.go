@@ -121,7 +121,7 @@ func TestMisdeeds(t *testing.T) {
 	for _, tc := range misdeeds {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
+				r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
 				minutes := 20
 				if strings.Contains(tc.name, "huge") {
 					minutes = 1 // is work enough for the processor
@@ -173,7 +173,7 @@ func TestEndsInTheMiddle(t *testing.T) {
 		for _, when := range []time.Duration{0, 10 * time.Second} {
 			t.Run(fmt.Sprintf("%s, after %s", tc.name, when), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					listener := newPipes()
+					listener := newNetwork()
 					r := follow(t, listener, func(r *rig) { prepared(r); r.UseFault(tc.fault) })
 					after(when)
 					begin := time.Now()
@@ -195,7 +195,7 @@ func TestEndsInTheMiddle(t *testing.T) {
 // once.
 func TestKindsOfTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newPipes(), prepared)
+		r := follow(t, newNetwork(), prepared)
 		after(time.Minute)
 		for _, f := range []simapiserver.Fault{
 			say("", cut), refuse(503, "starting"), refuse(500, "etcd"), refuse(403, "no"), say("", cut), refuse(429, "slow"), refuse(403, "no"),
@@ -221,7 +221,7 @@ func TestKindsOfTrouble(t *testing.T) {
 // After trouble that is over the next trouble is met with the first pause again.
 func TestPaceBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseFault(say("", cut)) })
+		r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(say("", cut)) })
 		after(20 * time.Minute)
 		r.UseFault(nil)
 		after(2 * time.Minute)
@@ -244,7 +244,7 @@ func TestRetryAfter(t *testing.T) {
 	}{{"50", 50 * time.Second, 75 * time.Second}, {"999999999999", time.Minute, 90 * time.Second}, {"-1", 0, time.Second}, {"soon", 0, time.Second}} {
 		t.Run(tc.header, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := follow(t, newPipes(), func(r *rig) { prepared(r); r.UseFault(refuse(429, "too many", "Retry-After", tc.header)) })
+				r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(refuse(429, "too many", "Retry-After", tc.header)) })
 				begin := time.Now()
 				for len(r.Requests()) < 2 {
 					after(10 * time.Millisecond)
@@ -260,7 +260,7 @@ func TestRetryAfter(t *testing.T) {
 // A network that swallows everything is found out by pings.
 func TestSilentNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		listener := newPipes()
+		listener := newNetwork()
 		r := follow(t, listener, prepared)
 		after(time.Minute)
 		listener.mute()
@@ -276,7 +276,7 @@ func TestSilentNetwork(t *testing.T) {
 // A server that is not there is no different.
 func TestNobodyListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		listener := newPipes()
+		listener := newNetwork()
 		r := follow(t, listener, func(r *rig) { prepared(r); listener.Close() })
 		after(20 * time.Minute)
 		r.expect(t)
@@ -307,7 +307,7 @@ func TestManyItems(t *testing.T) {
 func TestCodesOfTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		code := 0
-		r := follow(t, newPipes(), func(r *rig) {
+		r := follow(t, newNetwork(), func(r *rig) {
 			prepared(r)
 			r.UseFault(watches(func(w http.ResponseWriter, q *http.Request) bool {
 				code += 1000
@@ -325,7 +325,7 @@ func TestCodesOfTrouble(t *testing.T) {
 // the log learns why it is not over.
 func TestFilesMissingInTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newPipes(), func(r *rig) {
+		r := follow(t, newNetwork(), func(r *rig) {
 			prepared(r)
 			r.UseFault(func(w http.ResponseWriter, q *http.Request) bool { cut(w, q); return true })
 		})

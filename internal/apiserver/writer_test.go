@@ -13,20 +13,21 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
+	"b-com.com/accelerator-device-plugin/internal/sim/pipes"
 	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
 // writing is a stand-in, and a writer.
 func writing(t *testing.T, failed func()) (*simapiserver.Server, *apiserver.Writer) {
 	t.Helper()
-	pipes := simapiserver.NewPipes()
-	server := simapiserver.Start(pipes)
+	listener := pipes.Listen(0)
+	server := simapiserver.Start(listener)
 	t.Cleanup(server.Close)
 	account := &rig{account: t.TempDir()}
 	account.write(t, "ca.crt", string(server.CA()))
 	account.write(t, "token", "token-1\n")
 	client, err := apiserver.Open(apiserver.Config{
-		ServiceAccount: account.account, LookupEnv: inPod(t, server.Address()), UserAgent: "agent/1", Dial: pipes.Dial, Failed: failed,
+		ServiceAccount: account.account, LookupEnv: inPod(t, server.Address()), UserAgent: "agent/1", Dial: listener.Dial, Failed: failed,
 	}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)

@@ -18,37 +18,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/control"
 	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/latest"
+	"b-com.com/accelerator-device-plugin/internal/sim/pipes"
 	"b-com.com/accelerator-device-plugin/internal/view"
 )
 
-// pipes is a listener without a network: a write waits until it is read.
-type pipes struct {
-	conns chan net.Conn
-	ended context.Context
-	end   context.CancelFunc
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.ended.Done():
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.end(); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{} }
-
-func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	p.conns <- theirs
-	return ours, nil
-}
-
 // rig is a daemon in a bubble, whose devices and holders a test changes.
 type rig struct {
-	*pipes
+	listener *pipes.Listener
 	*control.Client
 	changed latest.Signal // of the devices
 	mode    atomic.Value
@@ -60,9 +36,8 @@ type rig struct {
 func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{pipes: &pipes{conns: make(chan net.Conn, 100)}, changed: latest.NewSignal()}
-		r.ended, r.end = context.WithCancel(t.Context())
-		r.Client = control.DialWith("daemon.sock", r.dial)
+		listener := pipes.Listen(100)
+		r := &rig{listener: listener, Client: control.DialWith("daemon.sock", listener.Dial), changed: latest.NewSignal()}
 		r.mode.Store("single")
 		r.holder.Store("")
 		var ctx context.Context
@@ -77,7 +52,7 @@ func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
 		}
 		var server sync.WaitGroup
 		server.Go(func() {
-			listen := func(context.Context) (net.Listener, error) { return r.pipes, nil }
+			listen := func(context.Context) (net.Listener, error) { return listener, nil }
 			if err := control.RunOn(ctx, "daemon.sock", listen, answers, zap.NewNop()); err != nil {
 				t.Errorf("Run = %v, want nil", err)
 			}
@@ -179,7 +154,7 @@ func TestWatchEnds(t *testing.T) {
 // A client that does not read is disconnected 5 s after a line that it would have got.
 func TestWatchUnread(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		conn, _ := r.dial(t.Context(), "", "")
+		conn, _ := r.listener.Dial(t.Context(), "", "")
 		if _, err := io.WriteString(conn, "GET /watch HTTP/1.1\r\nHost: daemon\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}

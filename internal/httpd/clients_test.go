@@ -17,31 +17,13 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
+	"b-com.com/accelerator-device-plugin/internal/sim/pipes"
 )
 
 const (
 	complete = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	withBody = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
 )
-
-// pipes is a listener without a network.
-type pipes struct {
-	conns chan net.Conn
-	ended context.Context
-	end   context.CancelFunc
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.ended.Done():
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.end(); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // peer is the client's end of a connection.
 type peer struct {
@@ -50,12 +32,14 @@ type peer struct {
 }
 
 // dial opens n connections that send this.
-func (p *pipes) dial(t *testing.T, n int, send string) []*peer {
+func dial(t *testing.T, l *pipes.Listener, n int, send string) []*peer {
 	all := make([]*peer, n)
 	for i := range all {
-		ours, theirs := net.Pipe()
-		p.conns <- theirs
-		all[i] = &peer{t, ours}
+		conn, err := l.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = &peer{t, conn}
 		all[i].send(send)
 	}
 	synctest.Wait()
@@ -102,25 +86,21 @@ func open(all []*peer) (n int) {
 }
 
 // inBubble runs f with a server that takes answering for each answer.
-func inBubble(t *testing.T, answering time.Duration, f func(t *testing.T, p *pipes)) {
+func inBubble(t *testing.T, answering time.Duration, f func(t *testing.T, l *pipes.Listener)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := &pipes{conns: make(chan net.Conn, 10_000)}
-		p.ended, p.end = context.WithCancel(t.Context())
+		l := pipes.Listen(10_000)
 		ctx, cancel := context.WithCancel(t.Context())
 		var server sync.WaitGroup
 		server.Go(func() {
-			_ = httpd.Serve(ctx, p, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_ = httpd.Serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				time.Sleep(answering)
 				fmt.Fprintln(w, "ok")
 			}), zap.NewNop())
 		})
-		f(t, p)
+		f(t, l)
 		cancel()
 		server.Wait()
-		for len(p.conns) > 0 { // never accepted
-			(<-p.conns).Close()
-		}
 	})
 }
 
@@ -135,11 +115,11 @@ func TestNewestClientIsServed(t *testing.T) {
 		"one that is none":             "HELO example.com\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 0, func(t *testing.T, p *pipes) {
+			inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
 				const flood = 300
 				begin := time.Now()
-				all := p.dial(t, flood, sent)
-				probe := p.dial(t, 1, complete)[0]
+				all := dial(t, l, flood, sent)
+				probe := dial(t, l, 1, complete)[0]
 				probe.answered("the newest", http.StatusOK, time.Second)
 				if took, most := time.Since(begin), httpd.Patience*(flood/httpd.MaxClients+1); took > most {
 					t.Errorf("the newest was answered after %s, want %s at most", took, most)
@@ -157,13 +137,13 @@ func TestNewestClientIsServed(t *testing.T) {
 
 // The oldest one is closed, and no more than that.
 func TestOldestIsClosed(t *testing.T) {
-	inBubble(t, 0, func(t *testing.T, p *pipes) {
-		all := p.dial(t, httpd.MaxClients, "")
+	inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
+		all := dial(t, l, httpd.MaxClients, "")
 		time.Sleep(time.Second)
 		if n := open(all); n != httpd.MaxClients {
 			t.Fatalf("found %d open connections after a second, want all %d", n, httpd.MaxClients)
 		}
-		p.dial(t, 1, complete)[0].answered("the newest", http.StatusOK, time.Nanosecond)
+		dial(t, l, 1, complete)[0].answered("the newest", http.StatusOK, time.Nanosecond)
 		if !all[0].isClosed() || open(all[1:]) != httpd.MaxClients-1 {
 			t.Errorf("first closed %t, of the others open %d, want the first alone to be closed", all[0].isClosed(), open(all[1:]))
 		}
@@ -172,13 +152,13 @@ func TestOldestIsClosed(t *testing.T) {
 
 // A connection that has ended takes no place.
 func TestEndedConnectionsMakeRoom(t *testing.T) {
-	inBubble(t, 0, func(t *testing.T, p *pipes) {
-		silent := p.dial(t, 1, "")[0]
+	inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
+		silent := dial(t, l, 1, "")[0]
 		for i := range 2 * httpd.MaxClients {
-			p.dial(t, 1, complete)[0].answered(fmt.Sprint("client ", i), http.StatusOK, time.Nanosecond)
+			dial(t, l, 1, complete)[0].answered(fmt.Sprint("client ", i), http.StatusOK, time.Nanosecond)
 		}
 		time.Sleep(httpd.Patience)
-		p.dial(t, 1, complete)[0].answered("the newest", http.StatusOK, time.Nanosecond)
+		dial(t, l, 1, complete)[0].answered("the newest", http.StatusOK, time.Nanosecond)
 		if silent.isClosed() {
 			t.Error("found the only open connection closed, want it open")
 		}
@@ -187,8 +167,8 @@ func TestEndedConnectionsMakeRoom(t *testing.T) {
 
 // Clients that send their requests soon are not closed, however many there are.
 func TestClientsHaveTimeToSend(t *testing.T) {
-	inBubble(t, 0, func(t *testing.T, p *pipes) {
-		all := p.dial(t, 2*httpd.MaxClients, "")
+	inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
+		all := dial(t, l, 2*httpd.MaxClients, "")
 		time.Sleep(httpd.Patience - time.Nanosecond)
 		for _, p := range all {
 			p.send(complete)
@@ -201,9 +181,9 @@ func TestClientsHaveTimeToSend(t *testing.T) {
 
 // A connection whose answer is being made is not closed: the next one waits.
 func TestAnswersAreFinished(t *testing.T) {
-	inBubble(t, time.Second, func(t *testing.T, p *pipes) {
-		all := p.dial(t, httpd.MaxClients, complete)
-		late := p.dial(t, 1, complete)[0]
+	inBubble(t, time.Second, func(t *testing.T, l *pipes.Listener) {
+		all := dial(t, l, httpd.MaxClients, complete)
+		late := dial(t, l, 1, complete)[0]
 		late.SetReadDeadline(time.Now().Add(time.Second - time.Nanosecond))
 		if n, err := late.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("the newest read %d bytes, %v while all answers are being made, want a timeout", n, err)
@@ -229,8 +209,8 @@ func TestTimeLimits(t *testing.T) {
 		{"an answer that is not read", complete, 5 * time.Second, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, 0, func(t *testing.T, p *pipes) {
-				client := p.dial(t, 1, test.sent)[0]
+			inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
+				client := dial(t, l, 1, test.sent)[0]
 				if test.answered {
 					client.answered("the client", http.StatusRequestEntityTooLarge, time.Nanosecond)
 				}

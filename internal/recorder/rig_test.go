@@ -23,6 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/cordon"
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 	"b-com.com/accelerator-device-plugin/internal/recorder"
+	"b-com.com/accelerator-device-plugin/internal/sim/pipes"
 	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 	"b-com.com/accelerator-device-plugin/inventory"
 )
@@ -85,7 +86,7 @@ type rig struct {
 	*simapiserver.Server
 	*shelf
 	t        *testing.T
-	pipes    *simapiserver.Pipes
+	pipes    *pipes.Listener
 	config   apiserver.Config
 	recorder *recorder.Recorder
 	logs     *observer.ObservedLogs
@@ -103,7 +104,7 @@ type rig struct {
 // start starts a recorder in a bubble.
 func start(t *testing.T, prepare ...func(*rig)) *rig {
 	t.Helper()
-	r := &rig{t: t, shelf: newShelf(), pipes: simapiserver.NewPipes(), held: map[string][]inventory.Holding{}, results: map[string]int{}}
+	r := &rig{t: t, shelf: newShelf(), pipes: pipes.Listen(0), held: map[string][]inventory.Holding{}, results: map[string]int{}}
 	r.Server = simapiserver.Start(r.pipes)
 	t.Cleanup(r.Close)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
