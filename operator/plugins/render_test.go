@@ -109,7 +109,7 @@ func TestRefused(t *testing.T) {
 		{"unknown mode", "values: {config: {mode: afu}}", "values: '/config/mode': value must be one of"},
 		{"two mistakes", "values: {config: {mode: afu}, events: 1}", "'/events': got number, want boolean"},
 		{"what the templates refuse", "values: {config: {events: true}}", "values: config.events: set by the chart: want events: true beside config"},
-		{"programming without its mode", "{mode: region, values: {config: {mode: af}}}", "values: programming.enabled: not with config.mode af"},
+		{"programming without its mode", "{mode: region, values: {config: {mode: af}}}", "values: programming.enabled: found true with config.mode af"},
 		{"name", "values: {fullnameOverride: x}", "spec.values.fullnameOverride: found, want none"},
 		{"short name", "values: {nameOverride: x}", "spec.values.nameOverride: found, want none"},
 		{"tag of the image", "image: 'x:a b'", "values: '/image/tag': 'a b' does not match pattern"},

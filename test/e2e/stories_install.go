@@ -90,7 +90,7 @@ func helmTest(s *scene) {
 	_, err = s.helm("upgrade", s.settings("config.mode=af")...)
 	s.check(err)
 	_, err = s.helm("test")
-	s.refused("helm test", err, "test.resource: found nothing", "in mode af")
+	s.refused("helm test", err, "test.resource: found none", "in mode af")
 }
 
 // noTestPods waits until no pod of helm test waits or runs.

@@ -173,7 +173,7 @@ func operatorValues(s *scene) {
 	for _, tt := range []struct{ name, key, value, message string }{
 		{"an unknown key", "colour", `"red"`, "additional properties 'colour' not allowed"},
 		{"a number of the wrong kind", "minReadySeconds", `"soon"`, "'/minReadySeconds': got string, want integer"},
-		{"what the templates refuse", "scrapers", `[{"podSelector":{}}]`, "scrapers: not with config.httpAddress empty"},
+		{"what the templates refuse", "scrapers", `[{"podSelector":{}}]`, "scrapers: found with config.httpAddress empty"},
 	} {
 		s.step("refused: %s", tt.name)
 		patch := map[string]any{tt.key: json.RawMessage(tt.value)}
