@@ -54,7 +54,7 @@ func (m mapping) resource() string {
 }
 
 // usable is the message of a mapping that is Ready.
-const usable = "pods of this namespace can ask for the name"
+const usable = "pods of this namespace can request the name"
 
 // published applies Intel's objects, and checks the output of kubectl get.
 func (s *scene) published() {
@@ -103,7 +103,7 @@ func mappings(s *scene) {
 	await(s, "kubectl get af short", func() (string, error) {
 		lines, err := s.table("af", "short", "--output", "wide", "--no-headers")
 		return strings.Join(lines, "\n"), err
-	}, "short af d8424dc4 "+interfaceID+` False AGE afuId is "d8424dc4" (8 characters), want in mode af the AFU id of a port: 32 hexadecimal digits `+
+	}, "short af d8424dc4 "+interfaceID+` False AGE afuId: found "d8424dc4" (8 characters), want in mode af the AFU id of a port: 32 hexadecimal digits `+
 		"in lower case, not all f; the hash of an AOCX is possible in mode region only")
 
 	s.step("two namespaces, one name, two functions: each pod gets its own")
@@ -292,25 +292,25 @@ func mappingDenied(s *scene) {
 	s.apply(mapping{"nlb0", "af", afuID, interfaceID}, mapping{"nlb3", "region", otherAFU, interfaceID}, mapping{"card", "", "", interfaceID},
 		mapping{"twice", "af", afuID, interfaceID}, mapping{"twice", "", "", interfaceID}, mapping{"short", "af", "d8424dc4", interfaceID})
 	s.mapped("af", "nlb0", "nlb3")
-	const known = "there are: card, nlb0, nlb3"
+	const known = "usable names: card, nlb0, nlb3"
 	for _, tt := range []struct {
 		name   string
 		change func(*corev1.Container) // of a container that asks for one nlb0
 		words  []string
 	}{
-		{"a name that no object has", limits("nlb9", "1"), []string{`resource "fpga.intel.com/nlb9": no AcceleratorFunction or FpgaRegion of this namespace has that name; ` + known}},
-		{"a name that two objects have", limits("twice", "1"), []string{`resource "fpga.intel.com/twice": both an AcceleratorFunction and an FpgaRegion have that name, want one`}},
-		{"an object that is not Ready", limits("short", "1"), []string{`resource "fpga.intel.com/short": AcceleratorFunction short cannot be used: afuId is "d8424dc4"`, known}},
+		{"a name that no object has", limits("nlb9", "1"), []string{`resource "fpga.intel.com/nlb9": found no AcceleratorFunction or FpgaRegion of that name in this namespace; ` + known}},
+		{"a name that two objects have", limits("twice", "1"), []string{`resource "fpga.intel.com/twice": found both an AcceleratorFunction and an FpgaRegion of that name, want one`}},
+		{"an object that is not Ready", limits("short", "1"), []string{`resource "fpga.intel.com/short": AcceleratorFunction short cannot be used: afuId: found "d8424dc4"`, known}},
 		{"limits and requests differ", func(c *corev1.Container) { c.Resources.Requests = asks(domain+"nlb0", 2) },
-			[]string{`resource "fpga.intel.com/nlb0": limits has 1 and requests 2, want the same number in both`}},
+			[]string{`resource "fpga.intel.com/nlb0": found 1 in limits and 2 in requests, want the same number in both`}},
 		{"only requests", func(c *corev1.Container) { c.Resources.Requests, c.Resources.Limits = c.Resources.Limits, nil },
 			[]string{`resource "fpga.intel.com/nlb0": limits has none and requests 1`}},
-		{"a number that is not whole", limits("nlb0", "1100m"), []string{`resource "fpga.intel.com/nlb0": 1100m units, want a whole number`}},
-		{"more than 1024 units", limits("nlb0", "1025"), []string{`resource "fpga.intel.com/nlb0": 1025 units, want at most 1024`}},
+		{"a number that is not whole", limits("nlb0", "1100m"), []string{`resource "fpga.intel.com/nlb0": found 1100m units, want a whole number`}},
+		{"more than 1024 units", limits("nlb0", "1025"), []string{`resource "fpga.intel.com/nlb0": found 1025 units, want at most 1024`}},
 		{"names of two modes", func(c *corev1.Container) { c.Resources.Limits[domain+"nlb3"] = resource.MustParse("1") },
-			[]string{`resource "fpga.intel.com/nlb0" is for nodes in mode af, "fpga.intel.com/nlb3" for mode region: want one mode in a container`}},
+			[]string{`resource "fpga.intel.com/nlb3": found mode region, and mode af for resource "fpga.intel.com/nlb0", want one mode in a container`}},
 		{"a resource that no object stands for", limits("region-"+otherInterface, "1"),
-			[]string{`resource "fpga.intel.com/region-` + otherInterface + `": no AcceleratorFunction or FpgaRegion of this namespace has that name; ` + known}},
+			[]string{`resource "fpga.intel.com/region-` + otherInterface + `": found no AcceleratorFunction or FpgaRegion of that name in this namespace; ` + known}},
 	} {
 		s.step("denied: %s", tt.name)
 		pod := s.pod("user", domain+"nlb0", 1)
@@ -319,7 +319,7 @@ func mappingDenied(s *scene) {
 	}
 	s.step("denied: the name of another namespace; an init container")
 	s.in("mapping-elsewhere", func() {
-		s.denied(s.pod("user", domain+"nlb0", 1), `container "main": resource "fpga.intel.com/nlb0": no `, "there are none")
+		s.denied(s.pod("user", domain+"nlb0", 1), `container "main": resource "fpga.intel.com/nlb0": found no `, "usable names: none")
 	})
 	pod := s.pod("user", domain+"nlb0", 1)
 	before := pod.Spec.Containers[0]
@@ -334,7 +334,7 @@ func mappingDenied(s *scene) {
 
 	s.step("a Deployment's pod: kubectl describe rs shows the reason")
 	s.deploy(s.pod("worker", domain+"late", 1))
-	s.describes(`container "main": resource "fpga.intel.com/late": no AcceleratorFunction or FpgaRegion of this namespace has that name; ` + known)
+	s.describes(`container "main": resource "fpga.intel.com/late": found no AcceleratorFunction or FpgaRegion of that name in this namespace; ` + known)
 	s.step("the object is created: so is the Deployment's pod")
 	s.apply(mapping{"late", "af", afuID, interfaceID})
 	s.deployed("worker", mapping{"late", "af", afuID, interfaceID}.resource())
@@ -454,7 +454,7 @@ func mappingIntel(s *scene) {
 	s.installOperator("--take-ownership", "--force-conflicts")
 	functions := []string{
 		"NAME MODE AFU INTERFACE READY AGE RESOURCE MESSAGE",
-		"odd af-old " + afuID + " " + interfaceID + ` False AGE mode is "af-old", want "af" or "region"`,
+		"odd af-old " + afuID + " " + interfaceID + ` False AGE mode: found "af-old", want "af" or "region"`,
 		"old af " + afuID + " " + interfaceID + " True AGE " + mapping{"old", "af", afuID, interfaceID}.resource() + " " + usable,
 	}
 	await(s, "kubectl get af", func() ([]string, error) { return s.table("af", "--output", "wide") }, functions)
