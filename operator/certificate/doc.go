@@ -1,7 +1,7 @@
 // Package certificate makes the serving certificates of a webhook, and writes their CA to the
 // webhook's configuration.
 //
-// # Who owns what
+// # State
 //
 // The CA is in a Secret. The authority of cert-manager's library, which each replica runs, makes
 // the Secret if it is missing. It makes a new CA after two thirds of a year, and if the Secret does

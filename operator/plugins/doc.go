@@ -10,7 +10,7 @@
 // both. An image without tag and digest gets the operator's version as its tag. The name of the
 // release is the name of the FpgaDevicePlugin.
 //
-// # Who owns what
+// # State
 //
 // The controller keeps no state: the FpgaDevicePlugins alone determine what is installed. Each
 // reconciliation of an FpgaDevicePlugin applies all its objects again (server-side apply, with

@@ -3,7 +3,7 @@
 //
 // This package connects the others. Only it handles signals and exits: 0 success, 1 failure, 2 usage.
 //
-// # Who owns what
+// # State
 //
 // controller-runtime's manager owns the caches, the webhook server, the lease and the goroutines.
 // Each replica answers the webhook, with a certificate of its own. Only the replica that holds the lease

@@ -103,7 +103,7 @@ func recordHost() (before, error) {
 	return b, os.WriteFile(dir("before.json"), text, 0o600)
 }
 
-// clean removes what a cluster left whose process was killed.
+// clean removes the remains of a cluster whose process was killed.
 func clean() error {
 	text, err := os.ReadFile(dir("before.json"))
 	if errors.Is(err, fs.ErrNotExist) {
