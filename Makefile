@@ -54,7 +54,8 @@ e2e: image-$(shell go env GOARCH) chart ## test images and charts on a real clus
 fixtures: build-plugin ## record the fixtures of unit tests on the kernel of test-kernel; then read `git diff`
 	@test/kernel/fixtures.sh $(BINARY)
 
-lint: deps ## run gofmt, go vet, staticcheck, and check the allowed imports
+lint: deps ## run gofmt, go vet, staticcheck, check the allowed imports; print indicators of plain words
+	@test/words.sh
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }
 	go vet ./...
 	$(STATICCHECK) ./...
