@@ -54,7 +54,8 @@ e2e: image-$(shell go env GOARCH) chart ## helm install on a real cluster of one
 fixtures: build-plugin ## record on that kernel what unit tests stand on
 	@test/kernel/fixtures.sh $(BINARY)
 
-lint: deps ## gofmt, go vet, staticcheck, package borders
+lint: deps ## gofmt, go vet, staticcheck, package borders; prints indicators of plain words
+	@test/words.sh
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }
 	go vet ./...
 	$(STATICCHECK) ./...

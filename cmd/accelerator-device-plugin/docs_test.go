@@ -127,3 +127,56 @@ func read(t *testing.T, file string) string {
 	}
 	return string(text)
 }
+
+// The links of the documents, and the pages of docs/ that other files name, exist with their headings.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s:]*)\)|\b(docs/[\w-]+\.md(?:#[\w-]+)?)`)
+	root := "../.."
+	links := 0
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "dist" || d.Name() == "bin"):
+			return filepath.SkipDir
+		case !d.Type().IsRegular() || !slices.Contains([]string{".md", ".go", ".yaml", ".tpl", ".txt", ".json", ".sh", ".service"}, filepath.Ext(path)):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			target, base := m[1], filepath.Dir(path)
+			if m[2] != "" {
+				target, base = m[2], root
+			} else if filepath.Ext(path) != ".md" {
+				continue
+			}
+			links++
+			file, anchor, _ := strings.Cut(target, "#")
+			if file = filepath.Join(base, file); target[0] == '#' {
+				file = path
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: link to %s: %v", path, target, err)
+			} else if anchor != "" && !slices.Contains(headings(t, file), anchor) {
+				t.Errorf("%s: link to %s: no such heading", path, target)
+			}
+		}
+		return nil
+	})
+	if err != nil || links < 200 {
+		t.Errorf("found %d links, error %v, want at least 200", links, err)
+	}
+}
+
+// headings returns the anchors of a document's headings, as GitHub makes them.
+func headings(t *testing.T, file string) []string {
+	var anchors []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(read(t, file), -1) {
+		anchor := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		anchors = append(anchors, strings.ReplaceAll(anchor, " ", "-"))
+	}
+	return anchors
+}
