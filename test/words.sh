@@ -13,7 +13,7 @@ if [ "${1:-}" = -l ]; then
 fi
 
 # Comment lines of Go: lines that begin with //, without directives and generated files.
-git ls-files -- "$@" | grep '\.go$' | grep -v 'zz_generated' | xargs -r awk -v list=$list '
+git ls-files -- "$@" | awk '/\.go$/ && !/zz_generated/' | xargs -r awk -v list=$list '
 	function count(name, line, regex, n) {
 		n = gsub(regex, "&", line)
 		if (n && list) printf "%s:%d: %s: %s\n", FILENAME, FNR, name, $0
@@ -41,7 +41,7 @@ git ls-files -- "$@" | grep '\.go$' | grep -v 'zz_generated' | xargs -r awk -v l
 	}'
 
 # Lines of documents, without tables and code.
-git ls-files -- "$@" | grep '\.md$' | xargs -r awk -v list=$list '
+git ls-files -- "$@" | awk '/\.md$/' | xargs -r awk -v list=$list '
 	FNR == 1 { code = 0 }
 	/^ *```/ { code = !code; next }
 	code || /^ *\|/ || /^    / || length($0) <= 120 { next }
