@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,7 +20,7 @@ import (
 // the error for overruling one explains that.
 func TestFoundByTheDaemonCannotBeOverruled(t *testing.T) {
 	_, second, _ := strings.Cut(read(t, "../../docs/health.md"), "## Found by the daemon")
-	second, _, _ = strings.Cut(second, "## Rules")
+	second, _, _ = strings.Cut(second, "\n## ")
 	var names []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)").FindAllStringSubmatch(second, -1) {
 		names = append(names, m[1])
@@ -43,7 +45,8 @@ func TestFoundByTheDaemonCannotBeOverruled(t *testing.T) {
 
 // docs/health.md has exactly the rows of the families' health tables, with their severities.
 func TestHealthTableIsExplained(t *testing.T) {
-	first, _, _ := strings.Cut(read(t, "../../docs/health.md"), "## Found by the daemon")
+	_, first, _ := strings.Cut(read(t, "../../docs/health.md"), "## Read from the hardware")
+	first, _, _ = strings.Cut(first, "## Found by the daemon")
 	severity := map[string]string{} // by reason, as documented
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\| (\\w+)").FindAllStringSubmatch(first, -1) {
 		name := ""
@@ -95,6 +98,36 @@ func TestFamiliesOfRules(t *testing.T) {
 		}
 	} else if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("run go test with -update (-want +values.schema.json):\n%s", diff)
+	}
+}
+
+// The package in docs/extending.md compiles, without a file of it in the tree.
+func TestExampleFamilyCompiles(t *testing.T) {
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for _, m := range regexp.MustCompile("(?s)```go\n// (inventory/xdma/\\w+\\.go)\n(.*?)```").FindAllStringSubmatch(read(t, "../../docs/extending.md"), -1) {
+		path, err := filepath.Abs("../../" + m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), filepath.Base(m[1]))
+		if err := os.WriteFile(file, []byte(m[2]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[path] = file
+	}
+	if len(overlay.Replace) != 2 {
+		t.Fatalf("docs/extending.md: found %d files of inventory/xdma, want 2", len(overlay.Replace))
+	}
+	text, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "overlay.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-overlay", file, "../../inventory/xdma").CombinedOutput(); err != nil {
+		t.Errorf("docs/extending.md: %v\n%s", err, out)
 	}
 }
 
