@@ -44,7 +44,7 @@ var phrases = map[string]string{
 	NodesUnknown.String:      "device nodes of held devices are not known, free devices are withheld: {devices}: {error}",
 	NodesKnown.String:        "device nodes of all held devices are known again",
 
-	ScanDone.String:      "all cards read for the first time: {count device}",
+	ScanDone.String:      "first snapshot: {count device}",
 	ScanFailed.String:    "{message}: {error} | {count time}",
 	ScanRecovered.String: "{message} | after {count failure}",
 	ReadTimeout.String:   "reading the card takes too long | {lasted_ms} so far",

@@ -101,7 +101,7 @@ func ofDevices() []row {
 
 func reading() []row {
 	return []row{
-		{ScanDone, levels(info), "All cards were read for the first time. count: devices.", must(count, rev), nil},
+		{ScanDone, levels(info), "The first snapshot of the devices was published. count: devices.", must(count, rev), nil},
 		{ScanFailed, levels(warn.when("the first and the third time"), debug.when("else")),
 			"A card could not be read; without `pci`: the cards could not be listed. count: failures in a row.", must(trouble), may(pci, count)},
 		{ScanRecovered, levels(info), "A card was read again; without `pci`: the cards were listed again.", nil, may(pci, count)},
