@@ -51,7 +51,7 @@ func TestStory(t *testing.T) {
 	r.until(func() bool { return r.sent() > before }, func() string { return "hint_to_send does not grow" })
 	r.awaitAlert(r.native, "AcceleratorDeviceUnhealthy", "pending")
 	alert := r.awaitAlert(r.classic, "AcceleratorDeviceUnhealthy", "firing")
-	if text := alert.Annotations["description"]; !strings.Contains(text, "3b:00.0-p1") || !strings.Contains(text, "because of: port-ap6 .") {
+	if text := alert.Annotations["description"]; !strings.Contains(text, "3b:00.0-p1") || !strings.Contains(text, "Reasons: port-ap6 .") {
 		t.Errorf("the alert says %q", text)
 	}
 	r.awaitBoth(`sum(accelerator_device_transitions_total{old="healthy", new="unhealthy", reason="port-ap6"})`, "1")
