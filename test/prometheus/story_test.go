@@ -170,14 +170,14 @@ func rules(t *testing.T, s *prometheus.Server) {
 
 // empty are panels in which nothing is seen where all is well, or on this node.
 var empty = map[string]string{
-	"Alerts that fire":                      "none does yet, where the rules wait for minutes",
-	"annotation Alerts":                     "the same",
-	"Nodes that do not":                     "all do",
-	"Resources not heard":                   "all are",
-	"Sources that are lost":                 "none is",
-	"API server":                            "it is not spoken to",
-	"Uevents of cards":                      "no kernel speaks of a simulated node",
-	"Events lost, forged or not understood": "inotify loses none",
+	"Firing alerts":                     "none does yet, where the rules wait for minutes",
+	"annotation Alerts":                 "the same",
+	"Nodes down":                        "all do",
+	"Resources without a stream":        "all are",
+	"Lost sources":                      "none is",
+	"API server":                        "it is not spoken to",
+	"Uevents of cards":                  "no kernel speaks of a simulated node",
+	"Lost, forged and malformed events": "inotify loses none",
 }
 
 // unseen are metrics that the daemon has no series of on this node, and their labels.
