@@ -176,8 +176,8 @@ var failures = []struct {
 	{"503 with 5 MiB", answer(503, strings.Repeat("x", 5<<20)), "503 Service Unavailable: xxx"},
 	{"pod: garbage", podAnswer("<html>"), "get pod work/job: API server https://127.0.0.1:6443: answer: invalid character"},
 	{"pod: huge", podAnswer(`{"x":"` + strings.Repeat("x", 5<<20)), "get pod work/job: API server https://127.0.0.1:6443: answer: larger than 4194304 bytes"},
-	{"pod: another one", podAnswer(`{"metadata":{"namespace":"work","name":"jab","uid":"u"}}`), `pod "jab" in "work", uid "u": want work/job, and its uid`},
-	{"pod: no uid", podAnswer(`{"metadata":{"namespace":"work","name":"job"}}`), "and its uid"},
+	{"pod: another one", podAnswer(`{"metadata":{"namespace":"work","name":"jab","uid":"u"}}`), `found pod "jab" in "work" with uid "u", want work/job with its uid`},
+	{"pod: no uid", podAnswer(`{"metadata":{"namespace":"work","name":"job"}}`), "with its uid"},
 }
 
 func podAnswer(text string) simapiserver.Fault {
