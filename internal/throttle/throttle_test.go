@@ -215,7 +215,7 @@ func TestLibrary(t *testing.T) {
 		r.after(time.Minute)
 		r.want(t, "Debug", "20 × debug library.log", "1 × warn log.suppressed of=library.log count=10 lasted_ms=60000")
 		for range 30 {
-			r.Error("spec could not be written", event.CDIFailed, event.Err(fmt.Errorf("disk full")))
+			r.Error("CDI spec could not be written", event.CDIFailed, event.Err(fmt.Errorf("disk full")))
 		}
 		r.after(time.Minute)
 		r.want(t, "Error", "20 × error cdi.failed", "1 × error log.suppressed of=cdi.failed count=10 lasted_ms=60000")

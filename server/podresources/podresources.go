@@ -16,8 +16,8 @@ import (
 // Timeout bounds one call.
 const Timeout = 10 * time.Second
 
-// maxAnswer is the size of the largest answer that is read, in bytes. The kubelet's own clients
-// have the same limit (defaultPodResourcesMaxSize).
+// maxAnswer is the maximum size of an answer, in bytes. The kubelet's own clients have the same limit
+// (defaultPodResourcesMaxSize).
 const maxAnswer = 16 << 20
 
 // Key names one device of one resource.
