@@ -265,7 +265,7 @@ func TestAskWithABadFile(t *testing.T) {
 		args             []string
 		code             int
 	}{
-		{"bad file", "mode: zen\n", "settings on disk, which are not used here: ", []string{"--socket", d.cfg.Socket}, 0},
+		{"bad file", "mode: zen\n", "settings on disk are not valid, and not used by this command: ", []string{"--socket", d.cfg.Socket}, 0},
 		{"socket of the file", "socket: " + d.cfg.Socket + "\n", "", nil, 0},
 		{"flag over file", "socket: /nonexistent\n", "", []string{"--socket", d.cfg.Socket}, 0},
 		{"socket of a bad file", "mode: zen\nsocket: " + d.cfg.Socket + "\n", "socket: found none", nil, 2}, // the variable is empty

@@ -152,7 +152,7 @@ func TestCanPullInAPod(t *testing.T) {
 	got := asks(t, cfg, false, proc)
 	for _, want := range []string{
 		"unknown\n", "the processes that have the card open are not all known: this process is in a PID namespace of its own: on the node, as root: LC_ALL=C find /proc/",
-		"(f6:0|f5:0|f5:1) |Permission denied'; or, and then kubectl logs of the pod that it names: " +
+		"(f6:0|f5:0|f5:1) |Permission denied'; or, followed by kubectl logs of the pod that kubectl debug creates: " +
 			"kubectl debug node/worker-1 --profile=sysadmin --image=IMAGE -- accelerator-device-plugin can-pull 0000:3b:00.0 " +
 			"--scan --state-dir /host/var/lib/accelerator-device-plugin --kubelet-dir /host/var/lib/kubelet/device-plugins --pod-resources-socket /host/var/lib/kubelet/pod-resources/kubelet.sock\n",
 	} {
@@ -181,8 +181,8 @@ func TestCanPullCommand(t *testing.T) {
 		{append(scan, "3b:00.0", "-o", "json"), 1, "{\n  \"address\": \"0000:3b:00.0\",\n  \"answer\": \"unknown\",\n", ""},
 		{[]string{"3b:00.0", "--socket", filepath.Join(t.TempDir(), "s")}, 1, "unknown\n", ""},
 		{[]string{"3b:00.0-p1"}, 2, "", `found "3b:00.0-p1", want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0`},
-		{[]string{"3b:00.0", "-o", "yaml"}, 2, "", `-o "yaml": want json`},
-		{[]string{"3b:00.0", "--sysfs-root", node.Sys}, 2, "", "found --sysfs-root without --scan"},
+		{[]string{"3b:00.0", "-o", "yaml"}, 2, "", `--output: found "yaml", want json`},
+		{[]string{"3b:00.0", "--sysfs-root", node.Sys}, 2, "", "--sysfs-root: found without --scan"},
 		{nil, 2, "", "accepts 1 arg(s), received 0"},
 	} {
 		stdout, stderr, code := output(t, append([]string{"can-pull"}, test.args...)...)
