@@ -41,7 +41,7 @@ func TestFold(t *testing.T) {
 	fails := became(0, "warn", "d", "healthy", "unhealthy", `"fme-unbound"`)
 	worse := became(1, "warn", "d", "unhealthy", "unhealthy", `"fme-unbound","node-missing","unreadable=id","recovering=x"`)
 	const failed, told1 = "00.000 d                     ! healthy → unhealthy: fme-unbound (was healthy for 9.00 s)", "00.001 r                       kubelet told the whole list (1 device in all)"
-	const pulled = "00.002 d                       gone, held by default/pod/main (was healthy for 9.00 s; on the way: fme-unbound, node-missing, unreadable)"
+	const pulled = "00.002 d                       gone, held by default/pod/main (was healthy for 9.00 s; steps: fme-unbound, node-missing, unreadable)"
 	for _, test := range []struct {
 		name, log string
 		want      []string
@@ -57,20 +57,20 @@ func TestFold(t *testing.T) {
 		{"breaks while it is taken apart", fails + became(1, "warn", "d", "unhealthy", "unhealthy", `"fme-unbound","fme-fatal"`) + removed(2, "d", "unhealthy"), []string{
 			failed, "00.001 d                     ! still unhealthy: fme-unbound, fme-fatal (was unhealthy for 9.00 s)", "00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
 		{"another AFU, and is pulled", fails + changed(1, "afu", "d842", "f7df") + removed(2, "d", "unhealthy"), []string{
-			"00.001 d                       changed: afu d842 → f7df", "00.002 d                       gone, held by default/pod/main (was healthy for 9.00 s; on the way: fme-unbound)"}},
+			"00.001 d                       changed: afu d842 → f7df", "00.002 d                       gone, held by default/pod/main (was healthy for 9.00 s; steps: fme-unbound)"}},
 		{"breaks, and stays", fails, []string{failed}},
 		{"breaks, and heals", fails + became(2, "info", "d", "unhealthy", "healthy", "") + removed(3, "d", "healthy"), []string{
 			failed, "00.002 d                       unhealthy → healthy (was unhealthy for 9.00 s)", "00.003 d                       gone, held by default/pod/main (was healthy for 2.00 ms)"}},
 		{"pulled, seen at once", removed(2, "d", "healthy"), []string{"00.002 d                       gone, held by default/pod/main (was healthy for 2.00 ms)"}},
 
 		{"plugged", isNew(0, "info", "unhealthy", `"driver-unbound"`) + changed(1, "port_id", "-1", "0") + became(2, "info", "d", "unhealthy", "healthy", "") + changed(2, "afu", "", "f7df"),
-			[]string{"00.002 d                       new, healthy; resource r (on the way: driver-unbound)"}},
+			[]string{"00.002 d                       new, healthy; resource r (steps: driver-unbound)"}},
 		{"plugged, and becomes another one", isNew(0, "info", "unhealthy", `"driver-unbound"`) + became(2, "info", "d", "unhealthy", "healthy", "") + changed(2, "afu", "d842", "f7df"),
-			[]string{"00.002 d                       new, healthy; resource r (on the way: driver-unbound)", "00.002 d                       changed: afu d842 → f7df"}},
+			[]string{"00.002 d                       new, healthy; resource r (steps: driver-unbound)", "00.002 d                       changed: afu d842 → f7df"}},
 		{"plugged, and bad", isNew(0, "info", "unhealthy", `"driver-unbound"`) + became(2, "warn", "d", "unhealthy", "unhealthy", `"afu-dead"`),
 			[]string{"00.000 d                       new, unhealthy: driver-unbound; resource r", "00.002 d                     ! still unhealthy: afu-dead (was unhealthy for 9.00 s)"}},
 		{"plugged, and bad a moment later", isNew(0, "info", "unhealthy", `"driver-unbound"`) + became(2, "info", "d", "unhealthy", "healthy", "") + became(3, "warn", "d", "healthy", "unhealthy", `"afu-dead"`),
-			[]string{"00.002 d                       new, healthy; resource r (on the way: driver-unbound)", "00.003 d                     ! healthy → unhealthy: afu-dead (was healthy for 9.00 s)"}},
+			[]string{"00.002 d                       new, healthy; resource r (steps: driver-unbound)", "00.003 d                     ! healthy → unhealthy: afu-dead (was healthy for 9.00 s)"}},
 		{"plugged, and pulled", isNew(0, "info", "unhealthy", `"driver-unbound"`) + removed(2, "d", "unhealthy"),
 			[]string{"00.000 d                       new, unhealthy: driver-unbound; resource r", "00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
 		{"slow", isNew(0, "info", "unhealthy", `"driver-unbound"`) + became(600, "info", "d", "unhealthy", "healthy", ""),

@@ -24,9 +24,9 @@ func TestPresence(t *testing.T) {
 	}{
 		{"a restart", both + again + both + daemon(4, "scan.done"), timeline.Filter{}, nil},
 		{"one is gone after it", both + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{},
-			[]string{"gone while no daemon watched, or not found by the newest one: e"}},
+			[]string{"removed while no daemon was running, or not found by the newest daemon: e"}},
 		{"it is asked for", both + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{Devices: []string{"e"}},
-			[]string{"gone while no daemon watched, or not found by the newest one: e"}},
+			[]string{"removed while no daemon was running, or not found by the newest daemon: e"}},
 		{"another is asked for", both + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{Devices: []string{"d"}}, nil},
 		{"it is not known yet", both + again + added(3, "healthy"), timeline.Filter{}, nil},
 		{"it was slow to answer", both + again + added(3, "healthy") + daemon(4, "scan.done") + e(added(5, "healthy")), timeline.Filter{}, nil},
@@ -35,14 +35,14 @@ func TestPresence(t *testing.T) {
 			timeline.Filter{}, nil},
 		{"it went before", both + e(device(1, "device.removed")) + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{}, nil},
 		{"another mode", both + daemon(2, "mode.changed") + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{},
-			[]string{"gone while no daemon watched, or not found by the newest one: e"}},
+			[]string{"removed while no daemon was running, or not found by the newest daemon: e"}},
 		{"restarted in another mode", in(0, "single") + both + in(3, "af") + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{}, nil},
 		{"restarted in the same one", in(0, "af") + both + in(3, "af") + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{},
-			[]string{"gone while no daemon watched, or not found by the newest one: e"}},
+			[]string{"removed while no daemon was running, or not found by the newest daemon: e"}},
 		{"the log begins later", health(1, "unhealthy", "healthy", 1) + again + daemon(4, "scan.done"), timeline.Filter{},
-			[]string{"gone while no daemon watched, or not found by the newest one: d"}},
+			[]string{"removed while no daemon was running, or not found by the newest daemon: d"}},
 		{"another node's restart", on("a", both) + on("b", both+again+added(3, "healthy")+daemon(4, "scan.done")), timeline.Filter{},
-			[]string{"gone while no daemon watched, or not found by the newest one: b e"}},
+			[]string{"removed while no daemon was running, or not found by the newest daemon: b e"}},
 		{"two nodes", on("a", both) + on("b", both), timeline.Filter{}, nil},
 		{"unplugged and plugged", both + device(1, "device.removed") + added(2, "healthy"), timeline.Filter{}, nil},
 	} {
@@ -50,7 +50,7 @@ func TestPresence(t *testing.T) {
 			_, notes := read(t, timeline.Options{Filter: test.f}, test.log)
 			var got []string
 			for _, n := range notes {
-				if !strings.HasPrefix(n, "time went backwards") {
+				if !strings.HasPrefix(n, "time went back") {
 					got = append(got, n)
 				}
 			}
@@ -68,7 +68,7 @@ func TestManyMissed(t *testing.T) {
 		log.WriteString(strings.ReplaceAll(added(0, "healthy"), `"d"`, fmt.Sprintf(`"d%02d"`, i)))
 	}
 	_, notes := read(t, timeline.Options{}, log.String()+daemon(1, "daemon.started")+daemon(2, "scan.done"))
-	want := []string{"gone while no daemon watched, or not found by the newest one: d00, d01, d02, d03, d04, d05, d06, d07, and 92 more"}
+	want := []string{"removed while no daemon was running, or not found by the newest daemon: d00, d01, d02, d03, d04, d05, d06, d07, and 92 more"}
 	if diff := cmp.Diff(want, notes); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}

@@ -91,7 +91,7 @@ func TestPrefixes(t *testing.T) {
 				t.Errorf("lines (-want +got):\n%s", diff)
 			}
 			for _, n := range notes {
-				if !strings.Contains(test.name, "pieces") || n != "passed over 43 lines of others" {
+				if !strings.Contains(test.name, "pieces") || n != "skipped 43 lines of other programs" {
 					t.Errorf("note: %s", n)
 				}
 			}
@@ -156,7 +156,7 @@ func TestPiecesOfTwoFiles(t *testing.T) {
 	if n := strings.Count(out.String(), "\n"); n != 1 {
 		t.Errorf("%d lines, want that of the second file:\n%s", n, &out)
 	}
-	if notes := reader.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "passed over 2 broken (first: line ") {
+	if notes := reader.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "skipped 2 broken lines (first: line ") {
 		t.Errorf("notes %q, want two broken lines", notes)
 	}
 }
@@ -164,14 +164,14 @@ func TestPiecesOfTwoFiles(t *testing.T) {
 func TestUnfinishedPieces(t *testing.T) {
 	const stamp = "2026-11-21T20:49:06.668788295Z "
 	line, _, _ := strings.Cut(load(t, "demo.log"), "\n")
-	const tooLong = "passed over 1 broken (first: line 17 of the log: longer than 256 KiB: "
+	const tooLong = "skipped 1 broken line (first: line 17 of the log: longer than 256 KiB: "
 	endless := strings.Repeat(stamp+"stderr P "+strings.Repeat("x", 16<<10)+"\n", 100)
 	for _, test := range []struct {
 		name, log string
 		lines     int
 		note      string
 	}{
-		{"the end is missing", stamp + "stderr P " + line + "\n", 0, "passed over 1 broken (first: line 1 of the log: its last piece is missing)"},
+		{"the end is missing", stamp + "stderr P " + line + "\n", 0, "skipped 1 broken line (first: line 1 of the log: last piece missing)"},
 		{"without end", endless + stamp + "stderr F x\n" + stamp + "stderr F " + line + "\n", 1, tooLong},
 		{"without end, the other stream", endless + stamp + "stdout F " + line + "\n", 1, tooLong},
 	} {

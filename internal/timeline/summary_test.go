@@ -126,7 +126,7 @@ func TestToldBeforeNew(t *testing.T) {
 // A summary of some lines would say what is not so.
 func TestNoSummaryOfSomeEvents(t *testing.T) {
 	for _, f := range []timeline.Filter{{Events: []string{"device.health"}}, {Level: level(zapcore.WarnLevel)}} {
-		if _, err := timeline.New(timeline.Options{Summary: true, Filter: f}, io.Discard); err == nil || !strings.Contains(err.Error(), "counts all lines") {
+		if _, err := timeline.New(timeline.Options{Summary: true, Filter: f}, io.Discard); err == nil || !strings.Contains(err.Error(), "want device, resource, since or until only") {
 			t.Errorf("%+v: %v, want that it is refused", f, err)
 		}
 	}

@@ -244,31 +244,31 @@ func TestNotes(t *testing.T) {
 		want      []string
 	}{
 		{"a sound line", sound, nil},
-		{"nothing", "", []string{"nothing in the log"}},
-		{"empty lines", "\n\n", []string{"passed over 2 lines of others", "no line of this program's log"}},
-		{"others", "hello\n" + sound + "{\"level\":\"info\",\"msg\":\"hi\"}\nI1121 klog.go:1] {}\n\n", []string{"passed over 4 lines of others"}},
+		{"nothing", "", []string{"the log is empty"}},
+		{"empty lines", "\n\n", []string{"skipped 2 lines of other programs", "no line of the daemon's log found"}},
+		{"others", "hello\n" + sound + "{\"level\":\"info\",\"msg\":\"hi\"}\nI1121 klog.go:1] {}\n\n", []string{"skipped 4 lines of other programs"}},
 		{"JSON of others", "{\"log\":\"hello\"}\n{\"log\":\"hello\"}\n{\"level\":\"debug\",\"time\":\"2026-11-21T12:00:00Z\",\"msg\":\"hi\"}\n" + sound,
-			[]string{"passed over 3 lines of others"}},
+			[]string{"skipped 3 lines of other programs"}},
 		{"a torn line", sound + sound[:100] + "\n" + sound + sound[:90],
-			[]string{"passed over 2 broken (first: line 2 of the log: no complete JSON object: " + sound[:60] + "…)"}},
+			[]string{"skipped 2 broken lines (first: line 2 of the log: no complete JSON object: " + sound[:60] + "…)"}},
 		{"a time that is none", strings.Replace(sound, "2026-", "2026+", 1) + sound,
-			[]string{"passed over 1 broken (first: line 1 of the log: no time: " +
+			[]string{"skipped 1 broken line (first: line 1 of the log: no time: " +
 				strings.Replace(sound, "2026-", "2026+", 1)[:60] + "…)"}},
 		{"an unknown level", strings.Replace(sound, "info", "loud", 1) + sound,
-			[]string{"passed over 1 broken (first: line 1 of the log: no level: " +
+			[]string{"skipped 1 broken line (first: line 1 of the log: no level: " +
 				strings.Replace(sound, "info", "loud", 1)[:60] + "…)"}},
 		{"no level", strings.Replace(sound, `"level":"info",`, "", 1) + sound,
-			[]string{"passed over 1 broken (first: line 1 of the log: no level: " +
+			[]string{"skipped 1 broken line (first: line 1 of the log: no level: " +
 				strings.Replace(sound, `"level":"info",`, "", 1)[:60] + "…)"}},
 		{"for people", "Nov 21 20:49:06.668\tinfo\twatcher\tsource opened\t{\"source\": \"uevent\", \"event\": \"source.opened\"}\n" + sound,
-			[]string{"passed over 1 line of --log-format console, which is for people: serve with json, to have it read here"}},
+			[]string{"skipped 1 line of --log-format console: run the daemon with --log-format json to read its log here"}},
 		{"back in time", lines[len(lines)-2] + sound,
-			[]string{"time went backwards 1 time (first: by 3.16 s at line 2 of the log): lines are printed as they come"}},
+			[]string{"time went back 1 time (first: by 3.16 s at line 2 of the log): lines are printed in the order of the log"}},
 		{"hardly back", lines[1] + sound, nil},
 		{"a long line", strings.Repeat("x", 10<<20) + "\n" + sound,
-			[]string{"passed over 1 broken (first: line 1 of the log: longer than 256 KiB: " + strings.Repeat("x", 60) + "…)"}},
+			[]string{"skipped 1 broken line (first: line 1 of the log: longer than 256 KiB: " + strings.Repeat("x", 60) + "…)"}},
 		{"a long line at the end", sound + "{" + strings.Repeat("x", 10<<20),
-			[]string{"passed over 1 broken (first: line 2 of the log: longer than 256 KiB: {" + strings.Repeat("x", 59) + "…)"}},
+			[]string{"skipped 1 broken line (first: line 2 of the log: longer than 256 KiB: {" + strings.Repeat("x", 59) + "…)"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, notes := read(t, timeline.Options{}, test.log)
