@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
-// What no line says of a device is said at the end.
-func TestPresence(t *testing.T) {
+// A note at the end lists the devices that were removed while no daemon was running: no line reports that.
+func TestMissedDevices(t *testing.T) {
 	e := func(log string) string { return strings.ReplaceAll(log, `"d"`, `"e"`) }
 	on := func(pod, log string) string {
 		return each(log, func(l string) string { return "[pod/" + pod + "/plugin] " + l })
@@ -23,21 +23,21 @@ func TestPresence(t *testing.T) {
 		want      []string
 	}{
 		{"a restart", both + again + both + daemon(4, "scan.done"), timeline.Filter{}, nil},
-		{"one is gone after it", both + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{},
+		{"a restart, and one is gone", both + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{},
 			[]string{"removed while no daemon was running, or not found by the newest daemon: e"}},
-		{"it is asked for", both + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{Devices: []string{"e"}},
+		{"it is selected", both + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{Devices: []string{"e"}},
 			[]string{"removed while no daemon was running, or not found by the newest daemon: e"}},
-		{"another is asked for", both + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{Devices: []string{"d"}}, nil},
-		{"it is not known yet", both + again + added(3, "healthy"), timeline.Filter{}, nil},
-		{"it was slow to answer", both + again + added(3, "healthy") + daemon(4, "scan.done") + e(added(5, "healthy")), timeline.Filter{}, nil},
-		{"it is said that it is held", both + again + added(3, "healthy") + daemon(4, "scan.done") + e(device(5, "device.tombstone")), timeline.Filter{}, nil},
-		{"it is held, as the first scan shows", both + again + added(3, "healthy") + e(device(4, "device.tombstone")) + daemon(4, "scan.done"),
+		{"another one is selected", both + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{Devices: []string{"d"}}, nil},
+		{"the first scan has not ended", both + again + added(3, "healthy"), timeline.Filter{}, nil},
+		{"its card was slow", both + again + added(3, "healthy") + daemon(4, "scan.done") + e(added(5, "healthy")), timeline.Filter{}, nil},
+		{"it is held, after the first scan", both + again + added(3, "healthy") + daemon(4, "scan.done") + e(device(5, "device.tombstone")), timeline.Filter{}, nil},
+		{"it is held, before the end of the first scan", both + again + added(3, "healthy") + e(device(4, "device.tombstone")) + daemon(4, "scan.done"),
 			timeline.Filter{}, nil},
-		{"it went before", both + e(device(1, "device.removed")) + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{}, nil},
+		{"it was removed before the restart", both + e(device(1, "device.removed")) + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{}, nil},
 		{"another mode", both + daemon(2, "mode.changed") + again + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{},
 			[]string{"removed while no daemon was running, or not found by the newest daemon: e"}},
 		{"restarted in another mode", in(0, "single") + both + in(3, "af") + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{}, nil},
-		{"restarted in the same one", in(0, "af") + both + in(3, "af") + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{},
+		{"restarted in the same mode", in(0, "af") + both + in(3, "af") + added(3, "healthy") + daemon(4, "scan.done"), timeline.Filter{},
 			[]string{"removed while no daemon was running, or not found by the newest daemon: e"}},
 		{"the log begins later", health(1, "unhealthy", "healthy", 1) + again + daemon(4, "scan.done"), timeline.Filter{},
 			[]string{"removed while no daemon was running, or not found by the newest daemon: d"}},
@@ -62,7 +62,7 @@ func TestPresence(t *testing.T) {
 }
 
 // A note has a bounded length.
-func TestManyMissed(t *testing.T) {
+func TestManyMissedDevices(t *testing.T) {
 	var log strings.Builder
 	for i := range 100 {
 		log.WriteString(strings.ReplaceAll(added(0, "healthy"), `"d"`, fmt.Sprintf(`"d%02d"`, i)))
