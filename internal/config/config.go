@@ -10,16 +10,16 @@ import (
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
-// Config is the daemon's configuration, checked. Paths are absolute, durations positive unless
-// said otherwise.
+// Config is the daemon's configuration, after the checks. Paths are absolute. Durations are positive
+// unless a comment says otherwise.
 type Config struct {
 	SysfsRoot   string
 	DevRoot     string
-	HostDevRoot string // never empty after Load: DevRoot where it was not set
+	HostDevRoot string // never empty after Load: DevRoot if it was not set
 
 	Mode              string // one of offer.Modes
 	ResourceName      string // in modes single and pool
-	ResourceNamespace string // of the resources that the other modes name
+	ResourceNamespace string // in the other modes
 	AccelNbUnits      int
 	AllocationPolicy  string // one of prefer.Policies
 	CDIDir            string // "": off
@@ -29,7 +29,7 @@ type Config struct {
 	ProgrammingHook     string
 	ProgrammingHookArgs []string // further arguments of its command hook
 
-	NodeName       string // as the API server knows it; "": the API server is not used
+	NodeName       string // in the API server; "": the API server is not used
 	NodeAnnotation bool   // the node's annotation may overrule the mode, if there is a NodeName
 	Events         bool   // Kubernetes Events are written; there is a NodeName then
 	Kubeconfig     string // "": the pod's service account
@@ -38,7 +38,7 @@ type Config struct {
 	PodResourcesSocket string
 	HTTPAddress        string // host:port, or "" for off
 	Socket             string // the local socket, for commands; "": off
-	StateDir           string // the state directory: has the cordons; "": no device can be cordoned
+	StateDir           string // directory of the cordons; "": no device can be cordoned
 	HolderMetrics      bool   // the metrics name the containers that hold devices
 
 	ResyncInterval   time.Duration
@@ -52,46 +52,46 @@ type Config struct {
 	LogLevel  string
 	LogFormat string
 
-	// Exclude has the cards and ports that the administrator has taken out: BB:DD.F, or
+	// Exclude has the cards and ports that the administrator has excluded: BB:DD.F, or
 	// DDDD:BB:DD.F outside domain 0, in lower-case hex; single ports end in -p0 to -p3. nil:
 	// none. It is read-only.
 	Exclude map[string]bool
-	// Severity has how bad a reason makes a device, where the administrator has overruled it:
-	// NAME or NAME=VALUE to Fatal, Degraded or Ignored. nil: none. It is read-only.
+	// Severity has the severities of reasons that the administrator has overridden: from NAME or
+	// NAME=VALUE to Fatal, Degraded or Ignored. nil: none. It is read-only.
 	Severity map[string]string
-	// Resources are the rules by which the administrator names resources otherwise than the
-	// mode does; the first that matches counts. nil: none. It is read-only.
+	// Resources has the administrator's rules for names of resources, in place of those of the
+	// mode. The first rule that matches a device counts. nil: none. It is read-only.
 	Resources []offer.Rule
 
 	File      string // the YAML file, or ""
-	Overrides string // the YAML file whose settings come above those of File, or ""
+	Overrides string // the YAML file whose settings take precedence over those of File, or ""
 
-	// NodesUnused reports that the overrides have entries for nodes, which have no effect because
-	// there is no NodeName.
+	// NodesUnused is true if the overrides have entries for nodes that have no effect, because
+	// NodeName is empty.
 	NodesUnused bool
 }
 
-// How bad a reason makes a device, for [Config.Severity].
+// Severities of a reason, for [Config.Severity].
 const (
-	Fatal    = "fatal"    // it is not offered
-	Degraded = "degraded" // it is offered, and shown as degraded
-	Ignored  = "ignored"  // as if the reason had not been read
+	Fatal    = "fatal"    // the device is not offered
+	Degraded = "degraded" // the device is offered, and shown as degraded
+	Ignored  = "ignored"  // the reason has no effect
 )
 
-// Defaults returns the configuration where nothing is set.
+// Defaults returns the configuration without flags, variables and files.
 func Defaults() (c Config) {
 	settings(&c)
 	return c
 }
 
-// The flags without a key: a file cannot name another file.
+// Flags that are no keys of a file: a file cannot refer to another file.
 const (
 	configFlag    = "config"
 	overridesFlag = "overrides"
 )
 
-// settings sets c to the defaults, and returns the table of all settings: one flag for each, which
-// sets the field of c.
+// settings sets c to the defaults and returns the table of all settings. Each is a flag that sets a
+// field of c.
 func settings(c *Config) *pflag.FlagSet {
 	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	fs.Var(of(&c.SysfsRoot, "/sys", path), "sysfs-root", "mount point of sysfs")
@@ -162,7 +162,7 @@ func settings(c *Config) *pflag.FlagSet {
 		"YAML file with exclude, health.severity and resources in addition to --config, for all nodes or for single ones; "+
 			"may be missing")
 	for _, name := range []string{"node-annotation", "events", "holder-metrics"} {
-		fs.Lookup(name).NoOptDefVal = "true" // of the flag without a value
+		fs.Lookup(name).NoOptDefVal = "true" // the value if the flag is given without one
 	}
 	return fs
 }
