@@ -321,7 +321,7 @@ func TestWatchOfADaemonThatEnds(t *testing.T) {
 			r.Process.Signal(signal)
 			<-w.ended
 			_ = w.Wait()
-			if want := "accelerator-device-plugin: " + socket + ": the daemon has ended the connection"; w.ProcessState.ExitCode() != 1 || !strings.Contains(w.stderr.String(), want) {
+			if want := "accelerator-device-plugin: " + socket + ": connection closed by the daemon"; w.ProcessState.ExitCode() != 1 || !strings.Contains(w.stderr.String(), want) {
 				t.Errorf("watch: exit code %d, stderr %q, want 1, %q", w.ProcessState.ExitCode(), w.stderr.String(), want)
 			}
 			for deadline := time.Now().Add(5 * time.Second); signal == syscall.SIGTERM; { // it is at its end

@@ -98,7 +98,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 	f.Card, f.CardErr = canpull.Read(cfg.SysfsRoot, address)
 	defer func() {
 		if again, err := canpull.Read(cfg.SysfsRoot, address); f.CardErr == nil && (err != nil || !reflect.DeepEqual(again, f.Card)) {
-			f.CardErr = errors.New("its functions or nodes changed during the check: run the command again")
+			f.CardErr = errors.New("its functions or nodes changed during the check: check again")
 		}
 	}()
 	if scan {
