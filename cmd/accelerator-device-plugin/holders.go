@@ -113,7 +113,7 @@ func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, 
 // that the answer lacks. asked is when the kubelet was asked.
 //
 // The nodes of devices that other or earlier daemons have given out are read from the
-// kubelet's checkpoint. The only errors are those of [sysfs.OwnTrouble]: the caller then keeps
+// kubelet's checkpoint. The only errors are those of [sysfs.IsShortage]: the caller then keeps
 // the previous answer.
 func (s holderSource) complete(ctx context.Context, asked time.Time, known held) (map[string][]inventory.Holding, error) {
 	all := known.ours(s.owns)
@@ -137,7 +137,7 @@ func (s holderSource) complete(ctx context.Context, asked time.Time, known held)
 	}
 	for again := false; len(others) > 0; again = true {
 		record, err := checkpoint.Read(s.kubeletDir)
-		if sysfs.OwnTrouble(err) {
+		if sysfs.IsShortage(err) {
 			return all, err
 		}
 		complete := true

@@ -108,9 +108,9 @@ func (f *findings) dead(l line, err error) {
 }
 
 // starve adds a condition if err is the daemon's own trouble, and ignores any other error.
-// The condition makes the whole reading void ([inventory.Reading.OwnTrouble]).
+// The condition makes the whole reading void ([inventory.Reading.Shortage]).
 func (f *findings) starve(err error) {
-	if sysfs.OwnTrouble(err) {
+	if sysfs.IsShortage(err) {
 		f.conditions = append(f.conditions, inventory.Condition{Reason: inventory.ReasonUnchecked, Health: fatal, Err: err})
 	}
 }

@@ -89,7 +89,7 @@ func (l Layout) readFME(e entry) fme {
 	f := fme{name: e.fme, findings: someFiles()}
 	top := listing{dir: e.dir + "/" + e.fme}
 	f.there(true)
-	f.observe(sysfs.ObserveThere(top.dir + "/" + attrDriver))
+	f.observe(sysfs.ObserveExists(top.dir + "/" + attrDriver))
 	bound, err := sysfs.Bound(top.dir, attrPorts, attrBitstream)
 	f.starve(err)
 	if !bound {

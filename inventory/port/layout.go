@@ -187,14 +187,14 @@ func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
 }
 
 // linked reports whether the class directory has a link NAME that leads to an
-// entry NAME of the card. The only errors are those of [sysfs.OwnTrouble].
+// entry NAME of the card. The only errors are those of [sysfs.IsShortage].
 func (l Layout) linked(host sysfs.Host, name, address string) (bool, error) {
 	target, err := host.ClassTarget(l.Class, name)
 	card := ""
 	if err == nil && target[strings.LastIndexByte(target, '/')+1:] == name {
 		card, err = host.ClassCard(l.Class, name)
 	}
-	if sysfs.OwnTrouble(err) {
+	if sysfs.IsShortage(err) {
 		return false, err
 	}
 	return err == nil && card == address, nil

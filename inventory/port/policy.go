@@ -225,7 +225,7 @@ var links = []link{
 	},
 	{
 		now: "pci/current_link_width", most: "pci/max_link_width", slot: "slot/max_link_width",
-		slow: line{"link-width", degraded}, parse: sysfs.ParseSmall, show: showWidth,
+		slow: line{"link-width", degraded}, parse: sysfs.ParseUint8, show: showWidth,
 		gone: 0x3f, // the field of the register, all ones
 		none: 0xff, // PCIE_LNK_WIDTH_UNKNOWN (include/linux/pci.h)
 	},

@@ -70,7 +70,7 @@ func starve(p *inventory.Unit, err error) bool {
 	f := findings{conditions: p.Conditions}
 	f.starve(err)
 	p.Conditions = f.conditions
-	return sysfs.OwnTrouble(err)
+	return sysfs.IsShortage(err)
 }
 
 // devNumber is the number of a node, from the attribute dev of its device. The driver core
@@ -115,7 +115,7 @@ func readUnbound(p *inventory.Unit, dir string) {
 func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev devNumber) []sysfs.Observation {
 	f := findings{conditions: p.Conditions, observed: make([]sysfs.Observation, 0, 8)}
 	f.observe(sysfs.ObserveEntry(dir)) // another port with this name may have the same values
-	f.observe(sysfs.ObserveThere(dir + "/" + attrDriver))
+	f.observe(sysfs.ObserveExists(dir + "/" + attrDriver))
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	if err != nil {
 		f.unreadable(attrID, unlisted, err)
@@ -183,7 +183,7 @@ var unlisted = line{health: fatal}
 const mostPorts = 4
 
 func parsePortID(s string) (int, error) {
-	id, err := sysfs.ParseSmall(s)
+	id, err := sysfs.ParseUint8(s)
 	if err == nil && id >= mostPorts {
 		err = fmt.Errorf("%q is not the number of a port, want 0 to %d", s, mostPorts-1)
 	}

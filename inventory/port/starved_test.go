@@ -56,7 +56,7 @@ func TestOwnTrouble(t *testing.T) {
 					var cards []string
 					var err error
 					accesses = sysfstest.Refuse(t, nth, func() { r, cards, err = call.do() })
-					if sysfs.OwnTrouble(err) && !sysfs.Gone(err) || sysfs.OwnTrouble(r.OwnTrouble()) {
+					if sysfs.IsShortage(err) && !sysfs.Gone(err) || sysfs.IsShortage(r.Shortage()) {
 						return "", accesses
 					}
 					r.Observed = nil // without an observation the next check is a reading
