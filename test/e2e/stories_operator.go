@@ -373,5 +373,5 @@ func operatorIntel(s *scene) {
 	s.sees("user", holder(firstID, "dfl-port.0"))
 	s.end("user")
 	s.offersSoon(region, 1, 1)
-	s.startFails(s.wants("none", 1), "no FPGA_REGION_n and FPGA_AFU_n in process.env")
+	s.startFails(s.wants("none", 1), "process.env: found no FPGA_REGION_n and FPGA_AFU_n")
 }
