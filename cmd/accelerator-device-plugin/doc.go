@@ -13,8 +13,8 @@
 //   - service.go joins the parts of the daemon, from top to bottom. node.go makes the watcher, the
 //     inventory and its policy; settings.go follows the files of settings, annotation.go the node's
 //     annotation; holders.go finds the holders of devices; logger.go has the log.
-//   - The daemon's answers: state.go for the local socket and HTTP, answers.go for HTTP (probes, and
-//     the holders of devices for both), metrics.go for the gauges.
+//   - The daemon's answers: state.go for the local socket and HTTP, answers.go for HTTP and its probes,
+//     metrics.go for the gauges.
 //
 // # Who owns what
 //

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -67,13 +64,4 @@ func measured(d *inventory.Device) metrics.Device {
 		m.Tombstone = d.Reasons[i]
 	}
 	return m
-}
-
-// alive returns an error if the main goroutine of the watcher, the inventory or the server hangs.
-func alive(ctx context.Context, n *node, srv *server.Server) error {
-	var loop error
-	if n.inventory.Alive(ctx) != nil {
-		loop = fmt.Errorf("inventory: %w", context.Cause(ctx))
-	}
-	return errors.Join(loop, n.watcher.Alive(), srv.Alive())
 }

@@ -132,8 +132,8 @@ func TestHookProcess(t *testing.T) {
 		{"loaded, without a look at nodes", bits.AFU, self, []string{"--device", "5e:00.0", "--dev-root", "/none"}, 0, "", "programming.present 5e:00.0\n"},
 		{"by the entry of config.json", bits.AFU, link, nil, 0, "", "programming.present 5e:00.0\n"},
 		{"another path", bits.AFU, "/none", nil, 0, "", "programming.present 3b:00.0\n"},
-		{"no bitstream", bits.OtherAFU, self, []string{"--device", "5e:00.0"}, 1, "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: no bitstream for interface " + bits.Interface + " and AFU " + bits.OtherAFU +
-			" (file does not exist), want STORE/" + bits.Interface + "/" + bits.OtherAFU + ".gbs or .aocx: accelerator-fpga install FILE\n", "programming.failed 5e:00.0\n"},
+		{"no bitstream", bits.OtherAFU, self, []string{"--device", "5e:00.0"}, 1, "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: bitstream for interface " + bits.Interface + " and AFU " + bits.OtherAFU +
+			": found none (file does not exist), want STORE/" + bits.Interface + "/" + bits.OtherAFU + ".gbs or .aocx: accelerator-fpga install FILE\n", "programming.failed 5e:00.0\n"},
 		{"--afu", bits.OtherAFU, self, []string{"--device", "5e:00.0", "--afu", bits.AFU}, 0, "", "programming.present 5e:00.0\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -272,7 +272,7 @@ func TestHookOrphaned(t *testing.T) {
 	}
 	held.Close()
 	text, err := io.ReadAll(stderr)
-	want := "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0, port 0: the container runtime has ended meanwhile, want it to wait for its hook: nothing was programmed\n"
+	want := "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0, port 0: the container runtime has ended meanwhile: nothing was programmed\n"
 	if diff := cmp.Diff(want, string(text)); diff != "" || err != nil {
 		t.Errorf("%v, stderr (-want +got):\n%s", err, diff)
 	}

@@ -122,7 +122,7 @@ func TestListRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout, _, code := n.run(t, "list --store STORE")
-	if want := "refused: " + file + ": mode 0666, want it not writable by group and others: chmod go-w " + file + "\n"; !strings.HasSuffix(stdout, want) || code != 0 {
+	if want := "refused: " + file + ": found mode 0666, want it not writable by group and others: chmod go-w " + file + "\n"; !strings.HasSuffix(stdout, want) || code != 0 {
 		t.Errorf("exit code %d, %q, want %q", code, stdout, want)
 	}
 	stdout, _, code = n.run(t, "list --store STORE -o json")
@@ -165,17 +165,17 @@ func TestErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		{"", 2, "accelerator-fpga: no command, want one (see accelerator-fpga --help)\n"},
+		{"", 2, "accelerator-fpga: command: found none, want one (see accelerator-fpga --help)\n"},
 		{"lst", 2, "accelerator-fpga: unknown command \"lst\", did you mean list? (see accelerator-fpga --help)\n"},
-		{"list x", 2, "accelerator-fpga list: argument \"x\", want none (see accelerator-fpga list --help)\n"},
-		{"info", 2, "accelerator-fpga info: 0 files, want one (see accelerator-fpga info --help)\n"},
-		{"install", 2, "accelerator-fpga install: 0 files, want one (see accelerator-fpga install --help)\n"},
-		{"install GBS AOCX", 2, "accelerator-fpga install: 2 files, want one (see accelerator-fpga install --help)\n"},
-		{"info GBS -o yaml", 2, "accelerator-fpga info: -o \"yaml\", want json (see accelerator-fpga info --help)\n"},
-		{"list --store=", 2, "accelerator-fpga list: --store \"\", want a directory (see accelerator-fpga list --help)\n"},
+		{"list x", 2, "accelerator-fpga list: argument: found \"x\", want none (see accelerator-fpga list --help)\n"},
+		{"info", 2, "accelerator-fpga info: FILE: found 0, want one (see accelerator-fpga info --help)\n"},
+		{"install", 2, "accelerator-fpga install: FILE: found 0, want one (see accelerator-fpga install --help)\n"},
+		{"install GBS AOCX", 2, "accelerator-fpga install: FILE: found 2, want one (see accelerator-fpga install --help)\n"},
+		{"info GBS -o yaml", 2, "accelerator-fpga info: --output: found \"yaml\", want json (see accelerator-fpga info --help)\n"},
+		{"list --store=", 2, "accelerator-fpga list: --store: found \"\", want a directory (see accelerator-fpga list --help)\n"},
 		{"list --device 3b:00.0", 2, "accelerator-fpga list: unknown flag: --device (see accelerator-fpga list --help)\n"},
 		{"info none.gbs", 1, "accelerator-fpga info: stat none.gbs: no such file or directory\n"},
-		{"info " + broken, 1, "accelerator-fpga info: " + broken + `: begins with "\x1b[31m\nred, and m", want "XeonFPGA\xb7GBSv001" as a GBS does` + "\n"},
+		{"info " + broken, 1, "accelerator-fpga info: " + broken + `: first bytes: found "\x1b[31m\nred, and m", want "XeonFPGA\xb7GBSv001" as in a GBS` + "\n"},
 		{"install --store STORE GBS", 1, "accelerator-fpga install: STORE/" + bits.Interface + "/" + bits.AFU + ".gbs: file already exists, want no file there: --force replaces it\n"},
 	} {
 		stdout, stderr, code := n.run(t, test.line)

@@ -251,10 +251,10 @@ func TestFailedWrite(t *testing.T) {
 		}, "cordons.json.new: permission denied", true},
 		{"the directory is writable by all users", func(t *testing.T, dir string) func() {
 			return chmod(t, dir, 0o777)
-		}, "state: mode 0777, want it not writable by group and others", false},
+		}, "state: found mode 0777, want it not writable by group and others", false},
 		{"the file is writable by all users", func(t *testing.T, dir string) func() {
 			return chmod(t, filepath.Join(dir, "cordons.json"), 0o666)
-		}, "cordons.json: mode 0666, want it not writable", false},
+		}, "cordons.json: found mode 0666, want it not writable", false},
 		{"a directory in the place of the new file", func(t *testing.T, dir string) func() {
 			next := filepath.Join(dir, "cordons.json.new")
 			if err := os.MkdirAll(filepath.Join(next, "x"), 0o700); err != nil {
@@ -268,7 +268,7 @@ func TestFailedWrite(t *testing.T) {
 				t.Fatal(err)
 			}
 			return func() { os.Remove(lock) }
-		}, "cordons.lock: L", false},
+		}, "cordons.lock: found a file of mode L", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.root && os.Geteuid() == 0 {
@@ -398,7 +398,7 @@ func TestOpen(t *testing.T) {
 		{"no file", "", 0o755, "", ""},
 		{"empty", " ", 0o700, "cordons.json: EOF, want", ""},
 		{"cut", good[:60], 0o700, "cordons.json: unexpected EOF", ""},
-		{"not trusted", good, 0o777, "state: mode 0777", ""},
+		{"not trusted", good, 0o777, "state: found mode 0777", ""},
 		{"not trusted, no file", "", 0o777, "", "cordon.unavailable"},
 		{"large", good + strings.Repeat(" ", 1<<20), 0o700, "cordons.json: found more than 1048576 bytes", ""},
 	} {

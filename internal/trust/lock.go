@@ -32,7 +32,7 @@ func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) 
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s: held by another process, want it free: fuser -v %[1]s: %w",
+			return nil, fmt.Errorf("%s: held by another process: fuser -v %[1]s: %w",
 				filepath.Join(dir.Name(), name), context.Cause(ctx))
 		}
 	}

@@ -120,7 +120,7 @@ func OpenSub(dir *os.Root, name string) (*os.Root, error) {
 func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.FileInfo) error) (*os.Root, error) {
 	path := filepath.Join(dir.Name(), name)
 	if !info.IsDir() {
-		return nil, fmt.Errorf("%s: %s, want a directory", path, info.Mode())
+		return nil, fmt.Errorf("%s: found a file of mode %s, want a directory", path, info.Mode())
 	}
 	if err := check(path, info); err != nil {
 		return nil, err
@@ -173,12 +173,12 @@ func OpenFile(dir *os.Root, name string, flag int) (*os.File, error) {
 }
 
 // ErrReplaced is the error for a file that another process has replaced while it was opened.
-var ErrReplaced = errors.New("replaced while it was opened, want it left alone")
+var ErrReplaced = errors.New("replaced while it was opened")
 
 // CheckRegular returns an error unless info describes a regular file.
 func CheckRegular(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: %s, want a regular file", path, info.Mode())
+		return fmt.Errorf("%s: found a file of mode %s, want a regular file", path, info.Mode())
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func checkOwn(path string, info fs.FileInfo) error {
 		return err
 	}
 	if mode := info.Mode(); mode.Perm()&0o022 != 0 {
-		return fmt.Errorf("%s: mode %#o, want it not writable by group and others: chmod go-w %[1]s", path, mode.Perm())
+		return fmt.Errorf("%s: found mode %#o, want it not writable by group and others: chmod go-w %[1]s", path, mode.Perm())
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func checkParent(path string, info fs.FileInfo) error {
 		return err
 	}
 	if mode := info.Mode(); mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0 {
-		return fmt.Errorf("%s: mode %#o, want it not writable by group and others, or with the sticky bit: chmod go-w %[1]s", path, mode.Perm())
+		return fmt.Errorf("%s: found mode %#o, want it not writable by group and others, or with the sticky bit: chmod go-w %[1]s", path, mode.Perm())
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func checkOwner(path string, info fs.FileInfo, uids ...int) error {
 		return nil
 	}
 	own := uids[len(uids)-1]
-	return fmt.Errorf("%s: owned by uid %d, want %d: chown -h %[3]d %[1]s", path, owner, own)
+	return fmt.Errorf("%s: found owner uid %d, want %d: chown -h %[3]d %[1]s", path, owner, own)
 }
 
 // PathError returns err with this path in place of the one in err. Errors of [os.Root] have only

@@ -90,7 +90,7 @@ func TestOtherUser(t *testing.T) {
 	_, errFile := trust.OpenFile(dir, "file", os.O_RDONLY)
 	_, errLink := trust.OpenDir(path+"/link", false)
 	for _, err := range []error{errDir, errFile, errLink} {
-		if err == nil || !strings.Contains(err.Error(), "owned by uid 65534, want 0") {
+		if err == nil || !strings.Contains(err.Error(), "found owner uid 65534, want 0") {
 			t.Errorf("error: %v, want the owner", err)
 		}
 	}

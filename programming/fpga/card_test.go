@@ -154,15 +154,15 @@ func TestFind(t *testing.T) {
 		host       fpga.Host
 		name, want string
 	}{
-		{h, "03:00.0", `no FPGA card "03:00.0", want one of 01:00.0, 02:00.0, 82:00.0`},
-		{h, "", `no FPGA card "", want one of 01:00.0`},
-		{h, "dfl-fme.7", `no FPGA card "dfl-fme.7"`},
+		{h, "03:00.0", `device "03:00.0": found no FPGA card of this name, want one of 01:00.0, 02:00.0, 82:00.0`},
+		{h, "", `device "": found no FPGA card of this name, want one of 01:00.0`},
+		{h, "dfl-fme.7", `device "dfl-fme.7": found no FPGA card`},
 		{h, "/dev/../dev/dfl-fme.0", "no FPGA card"},
 		{h, "01:00.0-p", "no FPGA card"},
 		{h, "01:00.0-p-1", "no FPGA card"},
-		{ports, "01:00.0-p2", "no port 2 of card 01:00.0, want one of its ports: 0, 1"},
-		{newHost(t, "kernel-6.1-no-driver"), "01:00.0", `no FPGA card of the drivers dfl-pci and intel-fpga, want "01:00.0": lspci -k`},
-		{newHost(t), "01:00.0", "no FPGA card of the drivers"},
+		{ports, "01:00.0-p2", "port 2 of card 01:00.0: found none, want one of its ports: 0, 1"},
+		{newHost(t, "kernel-6.1-no-driver"), "01:00.0", `device "01:00.0": found no FPGA card, want one with the driver dfl-pci or intel-fpga-pci: lspci -k`},
+		{newHost(t), "01:00.0", "found no FPGA card, want one with the driver"},
 	} {
 		if _, _, err := fpga.Find(test.host, test.name); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)

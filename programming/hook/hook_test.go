@@ -210,20 +210,20 @@ func TestRun(t *testing.T) {
 		{"no linux.devices, but entries", nil, without(container(want, nil, one), "linux", "devices"), "3b:00.0", "", "B A"},
 
 		{"config broken", nil, `{"process":`, "", "config.json: not the JSON of the OCI runtime specification: ", "A A"},
-		{"no process", nil, `{"linux":{"devices":[{"path":"/dev/dfl-port.0"}]}}`, "", "config.json: no process.env, want", "A A"},
-		{"no env", nil, without(container(want, port0), "process", "env"), "", "config.json: no process.env, want", "A A"},
-		{"no linux", nil, object{"process": object{"env": want}}, "", "config.json: no linux.devices, want", "A A"},
-		{"no devices", nil, without(container(want, port0), "linux", "devices"), "", "config.json: no linux.devices, want", "A A"},
-		{"no region", nil, container(want[1:], port0), "", "FPGA_AFU_1 without FPGA_REGION_1", "A A"},
-		{"no AFU", nil, container(want[:1], port0), "", "FPGA_REGION_1 without FPGA_AFU_1", "A A"},
-		{"region 2 without AFU 2", nil, container(append(want, pairEnv(2, "")[0]), both), "", "FPGA_REGION_2 without FPGA_AFU_2", "A A"},
-		{"no pair", nil, container([]string{"PATH=/bin"}, port0, one), "3b:00.0", "config.json: no FPGA_REGION_n and FPGA_AFU_n", "A A"},
-		{"no FPGA device", nil, container(want, []string{"/dev/null", "/dev/dfl-fme.0", "/mnt/dfl-port.0"}), "", "no FPGA port in linux.devices", "A A"},
-		{"block device of a pod", nil, object{"process": object{"env": want}, "linux": object{"devices": []object{{"path": "/dev/dfl-port.0", "type": "b"}}}}, "", "no FPGA port in linux.devices", "A A"},
-		{"a pair more than cards", nil, container(append(want, pairEnv(2, bits.AFU)...), port0), "", "FPGA_REGION_1, FPGA_AFU_1: no card is left for interface", "A A"},
+		{"no process", nil, `{"linux":{"devices":[{"path":"/dev/dfl-port.0"}]}}`, "", "config.json: process.env: found none, want", "A A"},
+		{"no env", nil, without(container(want, port0), "process", "env"), "", "config.json: process.env: found none, want", "A A"},
+		{"no linux", nil, object{"process": object{"env": want}}, "", "config.json: linux.devices: found none, want", "A A"},
+		{"no devices", nil, without(container(want, port0), "linux", "devices"), "", "config.json: linux.devices: found none, want", "A A"},
+		{"no region", nil, container(want[1:], port0), "", "FPGA_AFU_1: found without FPGA_REGION_1", "A A"},
+		{"no AFU", nil, container(want[:1], port0), "", "FPGA_REGION_1: found without FPGA_AFU_1", "A A"},
+		{"region 2 without AFU 2", nil, container(append(want, pairEnv(2, "")[0]), both), "", "FPGA_REGION_2: found without FPGA_AFU_2", "A A"},
+		{"no pair", nil, container([]string{"PATH=/bin"}, port0, one), "3b:00.0", "config.json: process.env: found no FPGA_REGION_n and FPGA_AFU_n", "A A"},
+		{"no FPGA device", nil, container(want, []string{"/dev/null", "/dev/dfl-fme.0", "/mnt/dfl-port.0"}), "", "linux.devices: found no FPGA port", "A A"},
+		{"block device of a pod", nil, object{"process": object{"env": want}, "linux": object{"devices": []object{{"path": "/dev/dfl-port.0", "type": "b"}}}}, "", "linux.devices: found no FPGA port", "A A"},
+		{"a pair more than cards", nil, container(append(want, pairEnv(2, bits.AFU)...), port0), "", "FPGA_REGION_1, FPGA_AFU_1: found no card left for interface", "A A"},
 		{"no card of the interface", nil, container([]string{"FPGA_REGION_1=69528db6eb31577a8c3668f9faa081f6", "FPGA_AFU_1=" + bits.AFU}, both), "", "which has 3b:00.0 (interface " + bits.Interface + "), 5e:00.0", "A A"},
-		{"no bitstream", nil, container(pairEnv(1, "69528db6eb31577a8c3668f9faa081f6"), port0), "", "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0: no bitstream for interface " + bits.Interface, "A A"},
-		{"no store", func(h *host) { h.store = "/none" }, container(want, port0), "", "no bitstream for interface", "A A"},
+		{"no bitstream", nil, container(pairEnv(1, "69528db6eb31577a8c3668f9faa081f6"), port0), "", "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0: bitstream for interface " + bits.Interface, "A A"},
+		{"no store", func(h *host) { h.store = "/none" }, container(want, port0), "", "bitstream for interface ", "A A"},
 		{"bitstream for another interface", func(h *host) {
 			h.install(bits.OtherAFU+".gbs", bits.GBS(bits.Metadata("69528db6eb31577a8c3668f9faa081f6", bits.OtherAFU), make([]byte, 64)))
 		}, container(want, port0), "", "for interface 69528db6eb31577a8c3668f9faa081f6, want", "A A"},
@@ -231,14 +231,14 @@ func TestRun(t *testing.T) {
 			if err := os.Chmod(string(h.store), 0o777); err != nil {
 				h.t.Fatal(err)
 			}
-		}, container(want, port0), "", "mode 0777, want it not writable by group and others", "A A"},
-		{"the node of another card", nil, container(want, port0, two), "5e:00.0", "FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: the container has /dev/dfl-port.0, want dfl-port.1: ", "A A"},
-		{"no such card", nil, container(want, port0, entry(self, "--device", "af:00.0")), "af:00.0", `no FPGA card "af:00.0", want one of 3b:00.0, 5e:00.0`, "A A"},
+		}, container(want, port0), "", "found mode 0777, want it not writable by group and others", "A A"},
+		{"the node of another card", nil, container(want, port0, two), "5e:00.0", "FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: found /dev/dfl-port.0 in the container, want dfl-port.1: ", "A A"},
+		{"no such card", nil, container(want, port0, entry(self, "--device", "af:00.0")), "af:00.0", `device "af:00.0": found no FPGA card of this name, want one of 3b:00.0, 5e:00.0`, "A A"},
 		{"card is not bound", func(h *host) {
 			if err := h.node.Unbind(first, 0); err != nil {
 				h.t.Fatal(err)
 			}
-		}, container(want, both, two, one), "3b:00.0", "card 3b:00.0: no port with a driver", ""},
+		}, container(want, both, two, one), "3b:00.0", "card 3b:00.0: found no port with a driver", ""},
 		{"entry of a later version", nil, container(want, port0, entry(self, "--device", "3b:00.0", "--later", "1")), "3b:00.0", "hooks.createRuntime[0].args: unknown flag: --later", "A A"},
 		{"text of the pod", nil, container([]string{"FPGA_REGION_1=\x1b[31m\nx\u202e", "FPGA_AFU_1=1"}, port0), "", `FPGA_REGION_1: found "\x1b[31m\nx\u202e"`, "A A"},
 	} {
@@ -278,7 +278,7 @@ func TestState(t *testing.T) {
 	h := newHost(t)
 	for stdin, want := range map[string]string{
 		`{"bundle":`:                        "OCI state on stdin: not the JSON of the OCI runtime specification",
-		`{"id":"c1"}`:                       "OCI state on stdin: bundle \"\", want",
+		`{"id":"c1"}`:                       "OCI state on stdin: bundle: found \"\", want",
 		`{"id":"c1","bundle":"/none/here"}`: "config.json: open /none/here/config.json: no such file or directory",
 	} {
 		k, lines := h.hook(hook.Flags{})
@@ -378,9 +378,9 @@ func TestAFU(t *testing.T) {
 		t.Errorf("%v, cards hold %s, log %q", err, h.afus(), lines())
 	}
 	for afu, want := range map[string]string{
-		"../../x":               `--afu: "../../x", want the 32 hex digits`,
-		strings.Repeat("f", 32): `--afu: "ffffffffffffffffffffffffffffffff", want an id that is not all f`,
-		bits.Interface:          "--afu: card 5e:00.0: no bitstream",
+		"../../x":               `--afu: found "../../x", want the 32 hex digits`,
+		strings.Repeat("f", 32): `--afu: found "ffffffffffffffffffffffffffffffff", want an id that is not all f`,
+		bits.Interface:          "--afu: card 5e:00.0: bitstream for interface",
 	} {
 		k, _ := h.hook(hook.Flags{Devices: []string{"5e:00.0"}, AFU: afu})
 		if err := k.Run(t.Context(), h.bundle("no JSON")); err == nil || !strings.Contains(err.Error(), want) {
@@ -448,7 +448,7 @@ func TestCardLeaves(t *testing.T) {
 	if err := h.node.Unplug(second); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.run(config, "5e:00.0"); err == nil || !strings.Contains(err.Error(), `no FPGA card "5e:00.0", want one of 3b:00.0`) {
+	if _, err := h.run(config, "5e:00.0"); err == nil || !strings.Contains(err.Error(), `device "5e:00.0": found no FPGA card of this name, want one of 3b:00.0`) {
 		t.Errorf("error %v", err)
 	}
 	if len(h.programmed) != 1 {

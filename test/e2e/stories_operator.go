@@ -374,5 +374,5 @@ func operatorIntel(s *scene) {
 	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	s.deletePods("user")
 	s.offersSoon(region, 1, 1)
-	s.startFails(s.podWithPairs("none", 1), "no FPGA_REGION_n and FPGA_AFU_n in process.env")
+	s.startFails(s.podWithPairs("none", 1), "process.env: found no FPGA_REGION_n and FPGA_AFU_n")
 }

@@ -115,7 +115,7 @@ func programming(s *scene) {
 	s.hostNode("dfl-port.0")
 	privileged, yes := s.podWithPairs("privileged", 1, interfaceID, afuID), true
 	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
-	s.startFails(privileged, "card "+secondID, "no bitstream for interface "+interfaceID+" and AFU "+afuID)
+	s.startFails(privileged, "card "+secondID, "bitstream for interface "+interfaceID+" and AFU "+afuID+": found none")
 	s.step("it requests two cards of the region, but has one")
 	privileged = s.podWithPairs("greedy", 1, interfaceID, otherAFU, interfaceID, afuID)
 	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
@@ -133,15 +133,15 @@ func programming(s *scene) {
 	s.offersSoon(region, 2, 2)
 
 	s.step("a pod without a pair does not start")
-	s.startFails(s.podWithPairs("none", 1), "no FPGA_REGION_n and FPGA_AFU_n in process.env")
+	s.startFails(s.podWithPairs("none", 1), "process.env: found no FPGA_REGION_n and FPGA_AFU_n")
 	s.step("nor a pod that requests another interface")
-	s.startFails(s.podWithPairs("interface", 1, otherInterface, otherAFU), "no card is left for interface "+otherInterface)
+	s.startFails(s.podWithPairs("interface", 1, otherInterface, otherAFU), "found no card left for interface "+otherInterface)
 	s.step("nor a pod whose bitstream in the store is for another interface")
 	const afu = "0123456789abcdef0123456789abcdef"
 	file := filepath.Join(store, interfaceID, afu+".gbs")
 	s.check(os.MkdirAll(filepath.Dir(file), 0o755))
 	s.check(os.WriteFile(file, bits.GBS(bits.Metadata(otherInterface, afu), make([]byte, 4096)), 0o644))
-	s.startFails(s.podWithPairs("wrong", 1, interfaceID, afu), file, "for interface "+otherInterface, "install the file anew")
+	s.startFails(s.podWithPairs("wrong", 1, interfaceID, afu), file, "for interface "+otherInterface, "install the file again")
 	s.step("nor a pod whose bitstream could be changed by other users")
 	s.check(os.Remove(file))
 	given := filepath.Join(cluster.Root, "programming", "given.gbs")
@@ -155,7 +155,7 @@ func programming(s *scene) {
 	s.step("the hook's log has all failures, and the command logs reads it")
 	text, err := os.ReadFile(hookLog)
 	s.check(err)
-	if out := s.logsCommand(string(text), "--device", secondID, "--event", "programming.*"); bytes.Count(out, []byte("\n")) < 4 || !bytes.Contains(out, []byte("no bitstream")) {
+	if out := s.logsCommand(string(text), "--device", secondID, "--event", "programming.*"); bytes.Count(out, []byte("\n")) < 4 || !bytes.Contains(out, []byte("found none")) {
 		s.failf("logs --device %s: found %s, want four failures", secondID, out)
 	}
 	s.step("the first pod still runs; then a pod gets both cards, each for its pair")

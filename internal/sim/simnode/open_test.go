@@ -289,7 +289,7 @@ func TestOpenRefuses(t *testing.T) {
 	if os.Geteuid() == 0 {
 		other := t.TempDir()
 		must(t, os.Chown(other, 65534, 65534))
-		if _, err := simnode.Open(t.Context(), other); err == nil || !strings.Contains(err.Error(), "owned by uid 65534") {
+		if _, err := simnode.Open(t.Context(), other); err == nil || !strings.Contains(err.Error(), "found owner uid 65534") {
 			t.Errorf("directory of another user: %v", err)
 		}
 		own := filepath.Join(t.TempDir(), "node")
