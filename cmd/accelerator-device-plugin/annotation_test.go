@@ -186,7 +186,7 @@ func TestAnnotation(t *testing.T) {
 	} {
 		c.ask(step.ask)
 		if step.name == "no mode" {
-			c.awaitLine("config.notice", "is no mode", "afu")
+			c.awaitLine("config.notice", "is not a mode", "afu")
 		} else { // two modes may offer the same
 			c.awaitLine("mode.changed", "new:"+step.want, "old:"+before)
 		}
@@ -277,7 +277,7 @@ func TestAPIServerIsDown(t *testing.T) {
 	if took := time.Since(begin); took < firstAnswer {
 		t.Errorf("the API server was waited for %s, want %s", took, firstAnswer)
 	}
-	c.awaitLine("config.notice", "the mode is as set", testNode)
+	c.awaitLine("config.notice", "mode of the settings used", testNode)
 	c.restartAPI()
 	c.ask("af")
 	c.awaitOffers("it has come", offers{afBb: {"5e:00.0": true}})
@@ -316,7 +316,7 @@ func TestAnnotationIsRefused(t *testing.T) {
 		t.Errorf("the API server was waited for %s", took)
 	}
 	c.awaitLine("api.lost", "api server refuses", "or --node-annotation=false")
-	c.awaitLine("config.notice", "the mode is as set", testNode)
+	c.awaitLine("config.notice", "mode of the settings used", testNode)
 	c.api.UseFault(nil)
 	c.awaitOffers("allowed", offers{afBb: {"5e:00.0": true}})
 	c.api.UseFault(refuse)

@@ -29,26 +29,26 @@ func ready(ctx context.Context, n *node, srv *server.Server) error {
 	return errors.Join(srv.Ready(), alive(ctx, n, srv))
 }
 
-// holdersAge is the greatest age of the kubelet's answer that is shown. The kubelet answers 100
+// holdersAge is the longest time for which an answer of the kubelet is used. The kubelet answers 100
 // requests a second, for all its clients together.
 const holdersAge = time.Second
 
-// holdings are the holders of devices, and the devices that were given to containers, also if the
-// kubelet does not name these yet.
+// holdings has the holders of devices, and the devices that were given to containers which the kubelet
+// may not name yet.
 type holdings struct {
 	held   held            // nil: not known
 	given  map[string]bool // by id
 	unsure bool            // the kubelet has just started
 }
 
-// gave reports whether a device was given to a container, named or not.
+// gave reports whether a device was given to a container, whether or not the kubelet names it.
 func (h holdings) gave(id string) bool { return h.given[id] }
 
-// sharedHolders asks the kubelet for the holders of devices at most once in [holdersAge],
-// however many callers there are. It keeps an answer for that time, and an error too.
+// sharedHolders asks the kubelet for the holders of devices at most once in [holdersAge], for any
+// number of callers. It keeps an answer or an error for that time.
 type sharedHolders struct {
 	ask    func() (held, error)
-	fresh  func() bool // whether the kubelet has just started
+	fresh  func() bool // reports whether the kubelet has just started
 	owns   func(resource, id string) bool
 	given  *server.Allocations
 	turn   chan struct{} // full while a caller uses the fields below
@@ -58,8 +58,8 @@ type sharedHolders struct {
 	err    error
 }
 
-// shareHolders returns a sharedHolders that asks the kubelet of a source. A request to the kubelet
-// ends with ctx, not with the caller that began it: other callers wait for the same answer.
+// shareHolders returns a sharedHolders for the kubelet of source. A request to the kubelet ends with
+// ctx and not with the caller that began it, because other callers wait for the same answer.
 func shareHolders(ctx context.Context, source holderSource) *sharedHolders {
 	return &sharedHolders{
 		ask:   func() (held, error) { return askHolders(ctx, source.socket, holdersSoon) },
@@ -69,8 +69,8 @@ func shareHolders(ctx context.Context, source holderSource) *sharedHolders {
 	}
 }
 
-// latest returns the holders of devices. It blocks while the kubelet is asked. A caller
-// that waits for the request of another one returns when ctx ends.
+// latest returns the holders of devices. It blocks while the kubelet is asked. A caller that waits for
+// another caller's request returns when ctx ends.
 func (s *sharedHolders) latest(ctx context.Context) (holdings, error) {
 	select {
 	case s.turn <- struct{}{}:

@@ -265,7 +265,7 @@ func TestAskWithABadFile(t *testing.T) {
 		args             []string
 		code             int
 	}{
-		{"bad file", "mode: zen\n", "settings on disk, which are not used here: ", []string{"--socket", d.cfg.Socket}, 0},
+		{"bad file", "mode: zen\n", "settings on disk are not valid, and not used by this command: ", []string{"--socket", d.cfg.Socket}, 0},
 		{"socket of the file", "socket: " + d.cfg.Socket + "\n", "", nil, 0},
 		{"flag over file", "socket: /nonexistent\n", "", []string{"--socket", d.cfg.Socket}, 0},
 		{"socket of a bad file", "mode: zen\nsocket: " + d.cfg.Socket + "\n", "socket: found none", nil, 2}, // the variable is empty
@@ -321,7 +321,7 @@ func TestWatchOfADaemonThatEnds(t *testing.T) {
 			r.Process.Signal(signal)
 			<-w.ended
 			_ = w.Wait()
-			if want := "accelerator-device-plugin: " + socket + ": the daemon has ended the connection"; w.ProcessState.ExitCode() != 1 || !strings.Contains(w.stderr.String(), want) {
+			if want := "accelerator-device-plugin: " + socket + ": connection closed by the daemon"; w.ProcessState.ExitCode() != 1 || !strings.Contains(w.stderr.String(), want) {
 				t.Errorf("watch: exit code %d, stderr %q, want 1, %q", w.ProcessState.ExitCode(), w.stderr.String(), want)
 			}
 			for deadline := time.Now().Add(5 * time.Second); signal == syscall.SIGTERM; { // it is at its end

@@ -14,7 +14,7 @@
 //     inventory and its policy; settings.go follows the files of settings, annotation.go the node's
 //     annotation; holders.go finds the holders of devices; logger.go has the log.
 //   - The daemon's answers: state.go for the local socket and HTTP, answers.go for HTTP (probes, and
-//     the holders for both), metrics.go for the gauges.
+//     the holders of devices for both), metrics.go for the gauges.
 //
 // # Who owns what
 //
@@ -37,8 +37,8 @@
 //
 // # What may block
 //
-// If the annotation is followed, the start waits for the API server for up to 3 s. The
-// question for holders waits for the kubelet, in goroutines of the inventory, of the recorder
-// and of requests, over HTTP and at the local socket. A request to cordon waits for the disk of
-// the state directory. Logging never blocks.
+// If the annotation is followed, the start waits up to 3 s for the API server. A request for the
+// holders of devices waits for the kubelet. It runs in goroutines of the inventory, of the recorder,
+// and of requests over HTTP and at the local socket. A request to cordon waits for the disk of the
+// state directory. Logging never blocks.
 package main

@@ -17,41 +17,40 @@ import (
 	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
-// How long the kubelet may take to answer the question for holders: in a command that needs
-// the answer, and in one that also works without it.
+// Timeouts of a request to the kubelet for holders.
 const (
-	holdersPatient = 2 * time.Second
-	holdersSoon    = 500 * time.Millisecond
+	holdersPatient = 2 * time.Second        // if the answer is needed
+	holdersSoon    = 500 * time.Millisecond // if the caller can do without it
 )
 
-// held has the holders of devices. It is nil if they are not known.
+// held is an answer of the kubelet: the holders of devices. It is nil if they are not known.
 type held map[podresources.Key][]podresources.Holder
 
 // askHolders asks the kubelet for the holders of devices.
 func askHolders(ctx context.Context, socket string, within time.Duration) (held, error) {
 	if _, err := os.Stat(socket); err != nil {
-		return nil, err // grpc would not say that it does not exist
+		return nil, err // the error of grpc would not be fs.ErrNotExist
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	return podresources.List(ctx, socket)
 }
 
-// kubeletSettles is the time after its start in which a kubelet may not name all holders: it gets
-// its pods from the API server.
+// kubeletSettles is the time after its start in which a kubelet may not name all holders, because it
+// first gets its pods from the API server.
 const kubeletSettles = 10 * time.Second
 
-// justStarted reports whether the kubelet has made its socket in the last [kubeletSettles].
+// justStarted reports whether the kubelet has created its socket within the last [kubeletSettles].
 func justStarted(socket string) bool {
 	info, err := os.Stat(socket)
 	if err != nil {
 		return false
 	}
-	age := time.Since(info.ModTime()) // negative: the clock was set
+	age := time.Since(info.ModTime()) // negative after the clock was set back
 	return 0 <= age && age < kubeletSettles
 }
 
-// lookup returns a function that lists the holders of one device, or nil if they are not known.
+// lookup returns a function that returns the holders of one device, or nil if the holders are not known.
 func (h held) lookup() func(resource, id string) []string {
 	if h == nil {
 		return nil
@@ -59,7 +58,7 @@ func (h held) lookup() func(resource, id string) []string {
 	return h.of
 }
 
-// names reports whether the answer has a holder of the device.
+// names reports whether the kubelet names a holder of the device.
 func (h held) names(resource, id string) bool {
 	return len(h[podresources.Key{Resource: resource, ID: id}]) > 0
 }
@@ -72,7 +71,7 @@ func (h held) of(resource, id string) []string {
 	return names
 }
 
-// ours returns the holdings under names of our resources, by device, in the order of the names.
+// ours returns the holdings under names of our resources by device id, sorted by the names.
 func (h held) ours(owns func(resource, id string) bool) map[string][]inventory.Holding {
 	all := make(map[string][]inventory.Holding)
 	for key := range h {
@@ -86,20 +85,20 @@ func (h held) ours(owns func(resource, id string) bool) map[string][]inventory.H
 	return all
 }
 
-// holderSource finds the holders of devices, and the nodes that the holders were given.
+// holderSource finds the holders of devices, and the device nodes that they were given.
 type holderSource struct {
 	socket     string // of the pod-resources API
-	kubeletDir string // of its checkpoint
+	kubeletDir string // has the kubelet's checkpoint
 	owns       func(resource, id string) bool
 	given      *server.Allocations
 }
 
-// rereadCheckpoint is the time within which the kubelet writes its checkpoint after an
-// allocation: it does so before anything else.
+// rereadCheckpoint is the time after which the checkpoint is read again for a missing entry. The kubelet
+// writes its checkpoint right after an allocation.
 const rereadCheckpoint = 100 * time.Millisecond
 
-// ask returns the holdings of devices, by id: those for which the kubelet names a holder, and
-// those that were given out so recently that the kubelet may not name a holder yet.
+// ask returns the holdings of devices by id: those with a holder in the kubelet's answer, and those so
+// recent that the kubelet may not name the holder yet.
 func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, error) {
 	asked := time.Now()
 	known, err := askHolders(ctx, s.socket, holdersPatient)
@@ -109,12 +108,11 @@ func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, 
 	return s.complete(ctx, asked, known)
 }
 
-// complete returns the holdings of a kubelet's answer, with the allocations and the nodes
-// that the answer lacks. asked is when the kubelet was asked.
+// complete returns the holdings of an answer of the kubelet. It adds allocations that the answer does not
+// have yet, and the device nodes of all holdings. asked is the time of the request.
 //
-// The nodes of devices that other or earlier daemons have given out are read from the
-// kubelet's checkpoint. The only errors are those of [sysfs.OwnTrouble]: the caller then keeps
-// the previous answer.
+// Device nodes that another or an earlier daemon has given out are read from the kubelet's checkpoint. The
+// only errors are those of [sysfs.IsShortage], after which the caller keeps its previous result.
 func (s holderSource) complete(ctx context.Context, asked time.Time, known held) (map[string][]inventory.Holding, error) {
 	all := known.ours(s.owns)
 	given := map[podresources.Key]bool{} // by this daemon
@@ -137,7 +135,7 @@ func (s holderSource) complete(ctx context.Context, asked time.Time, known held)
 	}
 	for again := false; len(others) > 0; again = true {
 		record, err := checkpoint.Read(s.kubeletDir)
-		if sysfs.OwnTrouble(err) {
+		if sysfs.IsShortage(err) {
 			return all, err
 		}
 		complete := true
@@ -163,8 +161,7 @@ var (
 	errNoNodes     = errors.New("the kubelet's checkpoint does not name the device's nodes")
 )
 
-// nodesErr returns the reason why the nodes that were given with a device are not known,
-// or nil if they are known.
+// nodesErr returns an error if it is not known which nodes were given with a device.
 func nodesErr(given checkpoint.Given, found bool, err error) error {
 	switch {
 	case err != nil:
@@ -177,8 +174,8 @@ func nodesErr(given checkpoint.Given, found bool, err error) error {
 	return nil
 }
 
-// record returns the holdings that the kubelet's checkpoint has at the start. It ignores an
-// error, because the first answer reports it if any device is held.
+// record returns the holdings in the kubelet's checkpoint, for the start. It ignores errors: if a device
+// is held, complete reports them.
 func (s holderSource) record() map[string][]inventory.Holding {
 	record, _ := checkpoint.Read(s.kubeletDir)
 	all := map[string][]inventory.Holding{}
@@ -190,15 +187,14 @@ func (s holderSource) record() map[string][]inventory.Holding {
 	return all
 }
 
-// ownership has the names of our resources: those that the policy gives in any mode, and those
-// of all rules since the start, because containers may still hold devices under them. It is
-// safe for concurrent use.
+// ownership has the names of our resources: the names in any mode, and the names in all rules since the
+// start, because containers may still hold devices under them. It is safe for concurrent use.
 type ownership struct {
-	policy offer.Policy // of the start
-	named  sync.Map     // names of the resources of later rules
+	policy offer.Policy // at the start
+	named  sync.Map     // resource names of later rules
 }
 
-// add adds the names of these rules. They stay until the daemon ends.
+// add adds the resource names of rules. They stay until the daemon ends.
 func (o *ownership) add(rules []offer.Rule) {
 	for _, r := range rules {
 		o.named.Store(r.Resource, true)

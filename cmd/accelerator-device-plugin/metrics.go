@@ -13,7 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// stateOf returns the functions that the gauges are read from. showHolders: with the holders of devices.
+// stateOf returns the functions that provide the values of the gauges. With showHolders they include the
+// holders of devices.
 func stateOf(mode, config func() string, inv *inventory.Inventory, srv *server.Server, showHolders bool) metrics.State {
 	s := metrics.State{
 		Mode: mode, Config: config,
@@ -56,7 +57,7 @@ func holdersOf(holdings map[string][]inventory.Holding) []metrics.Holder {
 	return all
 }
 
-// measured returns a device as the metrics show it.
+// measured converts a device to its form in the metrics.
 func measured(d *inventory.Device) metrics.Device {
 	m := metrics.Device{
 		ID: d.ID, PCI: d.PCIAddress, PCIID: d.PCIID, Family: d.Family, Resource: d.OfferedAs, NUMANode: d.NUMANode,
@@ -68,7 +69,7 @@ func measured(d *inventory.Device) metrics.Device {
 	return m
 }
 
-// alive returns an error if the goroutine of the watcher, the inventory or the server hangs.
+// alive returns an error if the main goroutine of the watcher, the inventory or the server hangs.
 func alive(ctx context.Context, n *node, srv *server.Server) error {
 	var loop error
 	if n.inventory.Alive(ctx) != nil {

@@ -95,13 +95,13 @@ func TestSimulateRefuses(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"", 2, "found no DIR"},
-		{dir + " unplug 3b:00.0", 2, `found "unplug" after DIR, want plug, pull, break or heal`},
+		{"", 2, "DIR: found none"},
+		{dir + " unplug 3b:00.0", 2, `argument after DIR: found "unplug", want plug, pull, break or heal`},
 		{dir + " pull", 2, "pull: found 0 arguments, want 1"},
 		{dir + " break", 2, "break: found 0 arguments, want 1 or 2"},
 		{dir + " heal 3b:00.0 5e:00.0", 2, "heal: found 2 arguments, want 1"},
-		{dir + " pull 3b:00.0 --board vf", 2, "found a flag of plug"},
-		{dir + " --afu " + strings.Repeat("0", 32), 2, "without --board"},
+		{dir + " pull 3b:00.0 --board vf", 2, "pull: found --board, --afu or --interface, want none"},
+		{dir + " --afu " + strings.Repeat("0", 32), 2, "--board: found none"},
 		{dir + " plug 3b:00.0 --afu nlb0", 2, "want 32 hexadecimal digits"},
 		{dir + " --board a10", 2, `found "a10", want one of pac-a10, `},
 		{dir + " plug 3b:0", 2, `found "3b:0", want the PCI address of a card`},

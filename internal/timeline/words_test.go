@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
-// What a line says that lacks fields, or has odd ones.
+// The text for lines with missing or unexpected fields.
 func TestOddLines(t *testing.T) {
 	long := strings.Repeat("é", 100)
 	for _, test := range []struct{ name, event, fields, want string }{
@@ -34,7 +34,7 @@ func TestOddLines(t *testing.T) {
 			"Kubernetes Event written: DeviceRemoved about Node/n (2 times)"},
 		{"other reasons", "device.health", `"device":"d","old":"degraded","new":"degraded","reasons":["a","b"],"lasted_ms":62000`,
 			"still degraded: a, b (was degraded for 1m2s)"},
-		{"a health of nothing", "device.health", `"device":"d"`, "none → none"},
+		{"a health line without fields", "device.health", `"device":"d"`, "none → none"},
 		{"a number as a text", "device.removed", `"device":"d","old":5,"lasted_ms":"long"`, "gone (was 5 for long)"},
 		{"a duration of years", "stream.closed", `"resource":"r","lasted_ms":1e300`, "stream to the kubelet closed: none (open for 876000h0m0s)"},
 		{"a negative one", "stream.closed", `"resource":"r","lasted_ms":-5`, "stream to the kubelet closed: none"},
