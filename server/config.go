@@ -13,7 +13,7 @@ import (
 // Config holds the settings of a server, which must be valid: package config has checked those of
 // the administrator. Start from [Defaults].
 type Config struct {
-	KubeletDir  string // directory of kubelet.sock and of our sockets
+	KubeletDir  string // directory of kubelet.sock and of the plugin's sockets
 	HostDevRoot string // directory of the device nodes on the host
 	// CDI is the spec from which containers get their nodes. If it is nil, they get them from
 	// the kubelet. The server writes it and does not close it.

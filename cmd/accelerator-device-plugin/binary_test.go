@@ -106,7 +106,7 @@ func TestExitCodes(t *testing.T) {
 		{"events without node", []string{"--events"}, 2, []string{"events: found true without node-name, want both: node-name is the name of this node in the API server"}},
 		{"hook without CDI", []string{"--mode=region", "--programming-hook=/opt/hook"}, 2, []string{`programming-hook: found \"/opt/hook\" without cdi-dir`}},
 		{"events without API server", []string{"--events", "--node-name=n", "--sysfs-root=/", "--kubelet-dir=/nonexistent"}, 1,
-			[]string{"variable KUBERNETES_SERVICE_HOST: found none", "or --kubeconfig"}},
+			[]string{"variable KUBERNETES_SERVICE_HOST: found none", "want --kubeconfig"}},
 		{"bad format", []string{"devices", "-o", "xml"}, 2, []string{"xml", "json, yaml, wide"}},
 		{"no daemon", []string{"devices", "--socket", "/nonexistent/daemon.sock"}, 1, []string{"the daemon could not be asked: /nonexistent/daemon.sock: connect: no such file or directory (--scan needs no daemon)"}},
 		{"no daemon for watch", []string{"watch", "--socket", "/nonexistent/daemon.sock"}, 1, []string{"the daemon could not be asked: /nonexistent/daemon.sock: ", "(--scan needs no daemon)"}},

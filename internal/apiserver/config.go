@@ -84,7 +84,7 @@ func inCluster(cfg Config) (*url.URL, transport.Config, error) {
 			address[i], _ = cfg.LookupEnv(name)
 		}
 		if address[i] == "" {
-			return nil, transport.Config{}, fmt.Errorf("API server: variable %s: found none, want it, as in a pod, or --kubeconfig", name)
+			return nil, transport.Config{}, fmt.Errorf("API server: variable %s: found none, want --kubeconfig outside of a pod", name)
 		}
 	}
 	dir := cfg.ServiceAccount

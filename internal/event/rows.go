@@ -44,8 +44,8 @@ func daemon() []row {
 		{ConfigRefused, levels(severe),
 			"A settings file cannot be read or is not valid, after a change or SIGHUP. The old settings stay.", must(trouble), nil},
 		{ConfigNotice, levels(warn),
-			"A setting has no effect in this mode or without `--node-name`, or needs a restart; an excluded address has no device; " +
-				"or the node or its annotation is unknown, and the mode stays.",
+			"A setting or the node's annotation is not used, or a changed setting needs a restart. " +
+				"See *Notices about settings* in logs.md.",
 			nil, may(flag, mode, devices, node, reason)},
 	}
 }

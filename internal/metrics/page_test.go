@@ -172,10 +172,10 @@ func TestRetired(t *testing.T) {
 	}
 }
 
-func grep(text, what string) []string {
+func grep(text, part string) []string {
 	var found []string
 	for line := range strings.Lines(text) {
-		if strings.Contains(line, what) {
+		if strings.Contains(line, part) {
 			found = append(found, line)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
 )
 
-var update = flag.Bool("update", false, "write what is compared with the golden files")
+var update = flag.Bool("update", false, "write the golden files")
 
 const (
 	accelerator = "b-com.com/accelerator"

@@ -14,7 +14,7 @@ import (
 // Any other file with the name of the spec is replaced, and no file outside of the directory is
 // modified.
 func TestForeignFile(t *testing.T) {
-	const untouched = "not ours"
+	const untouched = "another program"
 	for _, tc := range []struct {
 		name string
 		put  func(path, outside string) error

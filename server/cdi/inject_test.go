@@ -164,7 +164,7 @@ func TestIDsAndKinds(t *testing.T) {
 		{"port in a domain", kind, "0001:3b:00.0-p1", "0.5.0"},
 		{"letter first", kind, "d8:00.0-p3", "0.5.0"},
 		{"pool unit", kind, "0", "0.5.0"},
-		{"our namespace", "b-com.com/fpga", "3b:00.0", "0.5.0"},
+		{"namespace of this project", "b-com.com/fpga", "3b:00.0", "0.5.0"},
 		{"class with a dot", "b-com.com/fpga.v2", "3b:00.0", "0.6.0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -171,8 +171,8 @@ func TestOwns(t *testing.T) {
 		name, resource, id string
 		want               bool
 	}{
-		{"ours", resource, "3b:00.0", true},
-		{"ours, a unit of the pool", resource, "7", true},
+		{"of this plugin", resource, "3b:00.0", true},
+		{"of this plugin, a unit of the pool", resource, "7", true},
 		{"a rule's", "example.com/nlb", "3b:00.0", true},
 		{"of another mode", afName, "3b:00.0-p1", true},
 		{"of another mode, region", "fpga.intel.com/region-" + iface, "0001:3b:00.0", true},

@@ -37,7 +37,7 @@ type Holder struct {
 func (h Holder) String() string { return h.Namespace + "/" + h.Pod + "/" + h.Container }
 
 // List asks the kubelet behind the socket for the devices that containers hold and returns the
-// sorted holders of each. It has the devices of all resources of the node, not only ours.
+// sorted holders of each. It has the devices of all resources of the node, also of other plugins.
 func List(ctx context.Context, socket string) (map[Key][]Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
