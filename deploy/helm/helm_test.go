@@ -9,8 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/deploy/helm"
 )
 
-// Each file of the chart is embedded. Those that .helmignore names are left by editors and by
-// git, and no chart is packaged from the embedded files.
+// All files of the chart are embedded. .helmignore only lists files of editors and of git, and no
+// chart is packaged from the embedded files.
 func TestDevicePlugin(t *testing.T) {
 	const chart = "accelerator-device-plugin"
 	err := fs.WalkDir(os.DirFS("."), chart, func(name string, entry fs.DirEntry, err error) error {
