@@ -81,7 +81,7 @@ ACCELERATOR_E2E_BIN ?= $(firstword $(wildcard $(HOME)/.cache/accelerator-device-
 
 test-operator: ## test the operator, and that the generated files are up to date
 	cd operator && CONTROLLER_GEN='$(CONTROLLER_GEN)' ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test $(RACE) ./...
-	@test -n '$(ACCELERATOR_E2E_BIN)' || echo 'NOT RUN: TestAPIServer of operator/plugins: found no etcd and kube-apiserver, want those that make e2e builds'
+	@test -n '$(ACCELERATOR_E2E_BIN)' || echo 'NOT RUN: TestAPIServer of operator/plugins: no etcd and kube-apiserver; make e2e builds them'
 
 lint-operator: ## check go.mod, go vet, staticcheck, allowed imports of operator/ (make lint runs gofmt)
 	cd operator && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...

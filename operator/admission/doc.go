@@ -32,6 +32,6 @@
 // # What may block
 //
 // [Handler.Handle] waits until the cache has been filled, and for the API server if the cache lacks
-// a name, at most three seconds in total. At most four requests read from the API server at a time. Handle may
-// be called concurrently.
+// a name, at most three seconds in total. At most four requests read from the API server at
+// a time. Handle may be called concurrently.
 package admission

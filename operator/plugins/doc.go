@@ -26,6 +26,6 @@
 // # Trust
 //
 // An FpgaDevicePlugin may name an image and directories of the nodes, so a user with the right to
-// write one is root on the nodes. The API server lets the operator grant only rights that it has: its role has
-// each rule that the chart can grant.
+// write one is root on the nodes. The API server lets the operator grant only
+// rights that it has: its role has each rule that the chart can grant.
 package plugins

@@ -61,7 +61,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	}
 	chosen := choose(pattern)
 	if len(chosen) == 0 {
-		return false, fmt.Errorf("-only: found %q, want a part of the name of a story", o.only)
+		return false, fmt.Errorf("-only: found %q, want a pattern that matches the name of a story", o.only)
 	}
 	for _, path := range []*string{&o.bin, &o.workload, &o.dist, &o.tree, &o.out} {
 		if *path, err = filepath.Abs(*path); err != nil {

@@ -37,7 +37,7 @@ type Kubelet struct {
 
 	nodes   []cadvisor.Node
 	policy  string
-	current atomic.Pointer[devicemanager.ManagerImpl] // devices, for Advertised
+	current atomic.Pointer[devicemanager.ManagerImpl] // the device manager, for concurrent calls of Advertised
 
 	// The fields below are created by Start, Restart, Resume and Reboot, and valid until Stop.
 	devices  *devicemanager.ManagerImpl

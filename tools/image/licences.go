@@ -119,7 +119,7 @@ func moduleDirs(module string, info *buildinfo.BuildInfo) (map[string]string, er
 			return nil, fmt.Errorf("%s: found in go.mod, want the version that the binary was built with", key)
 		}
 		if m.Dir == "" {
-			return nil, fmt.Errorf("%s: found no directory, want the module downloaded: run `go mod download`", key)
+			return nil, fmt.Errorf("%s: module is not downloaded: run `go mod download`", key)
 		}
 		dirs[key] = m.Dir
 	}

@@ -15,7 +15,7 @@
 // Kubelet: an allocated device is listed as held only when the test calls Hold.
 //
 // [Kubelet] owns its socket, one connection to each registered plugin, and the received lists.
-// PodResources owns its socket and the held devices. All methods are safe for concurrent use. The methods Await… block until the awaited state, the
-// end of their context or the end of the stand-in; [Kubelet.Stop],
-// [Kubelet.Kill] and [PodResources.Stop] wait for every goroutine.
+// PodResources owns its socket and the held devices. All methods are safe for concurrent use. The
+// methods Await… block until the awaited state, the end of their context or the end of the stand-in;
+// [Kubelet.Stop], [Kubelet.Kill] and [PodResources.Stop] wait for every goroutine.
 package simkubelet

@@ -137,7 +137,7 @@ func (n *Node) save() error {
 		return err
 	}
 	if len(text) >= maxState { // load would refuse it
-		return fmt.Errorf("%s: found %d bytes, want fewer than %d: want fewer cards", n.state, len(text), maxState)
+		return fmt.Errorf("%s: found %d bytes, want fewer than %d: plug fewer cards", n.state, len(text), maxState)
 	}
 	return n.SetFile(n.state, string(text)+"\n")
 }
@@ -330,5 +330,5 @@ func checkID(name, found string) error {
 
 // partial returns the error for a card that is plugged or pulled in part.
 func (c *plugged) partial() error {
-	return fmt.Errorf("%s: found a card that is plugged or pulled in part, because a process was killed: pull it first", c.Address)
+	return fmt.Errorf("%s: card is plugged or pulled in part, because a process was killed: pull it first", c.Address)
 }

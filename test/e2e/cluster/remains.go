@@ -61,7 +61,7 @@ func CheckHost() error {
 	}
 	for _, pattern := range []string{"/sys/fs/cgroup/kubepods*", "/sys/fs/cgroup/*/kubepods*"} { // cgroup v2, v1
 		if pods, _ := filepath.Glob(pattern); len(pods) > 0 {
-			return fmt.Errorf("%s: found, want none: it belongs to another kubelet", pods[0])
+			return fmt.Errorf("%s: found a cgroup of another kubelet, want none", pods[0])
 		}
 	}
 	return nil

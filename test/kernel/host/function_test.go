@@ -208,11 +208,11 @@ func follow(t *testing.T, f *function, start uint64) []string {
 		case kind == featureHeader:
 			found = append(found, fmt.Sprintf("feature %#x", id))
 		default:
-			t.Fatalf("header %#x at %#x", h, at)
+			t.Fatalf("offset %#x: header %#x, want one of an FME, a port or a feature", at, h)
 		}
 		next := h >> 16 & 0xffffff
 		if end := h>>40&1 == 1; end != (next == 0) {
-			t.Fatalf("header %#x: end bit %v, next offset %#x", h, end, next)
+			t.Fatalf("header %#x: end bit %v, distance to the next header %#x, want 0 only with the end bit", h, end, next)
 		} else if end {
 			break
 		}
