@@ -241,5 +241,5 @@ func (d *daemon) resident() (float64, error) {
 			return kb / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("/proc/%d/status: found no VmRSS, want one", d.process.Process.Pid)
+	return 0, fmt.Errorf("/proc/%d/status: found no VmRSS", d.process.Process.Pid)
 }

@@ -349,6 +349,6 @@ func (s *scene) isDenied(pod *corev1.Pod, words ...string) {
 	_, err := s.kubectl(manifest(pod), "apply", "--filename", "-")
 	s.refused("pod "+pod.Name, err, append([]string{"denied the request: "}, words...)...)
 	if _, err := s.readPod(pod.Name); err == nil {
-		s.check(errors.New("pod " + pod.Name + ": found, want it denied"))
+		s.check(errors.New("pod " + pod.Name + " was created, want it denied"))
 	}
 }

@@ -324,7 +324,7 @@ func operatorUpgrade(s *scene) {
 		await(s, "image of the plugin", func() (string, error) {
 			_, pods := s.pluginObjects("fpga")
 			if len(pods) != 1 || !ready(pods[0]) {
-				return "", errors.New("found no single ready pod of the plugin, want one")
+				return "", errors.New("the plugin does not have exactly one ready pod")
 			}
 			return pods[0].Spec.Containers[0].Image, nil
 		}, "accelerator-device-plugin:"+nextVersion)

@@ -11,7 +11,7 @@ func simulate(s *scene) {
 	s.resource = "b-com.com/accelerator"
 	s.step("simulate DIR --board two-ports")
 	if out := s.simulate("--board", "two-ports"); !strings.Contains(out, "3b:00.0-p1 ") {
-		s.failf("output of simulate: found no second port, want one:\n%s", out)
+		s.failf("output of simulate: found no second port:\n%s", out)
 	}
 	s.step("helm install with simulatedNode: the node advertises both ports")
 	s.install("config.recoveryHold=10s")

@@ -184,7 +184,7 @@ func listening(ctx context.Context, log, pattern string) (string, error) {
 		file.Close()
 		pause()
 	}
-	return "", fmt.Errorf("%s: found no line that matches %s, want one: %w", log, pattern, ctx.Err())
+	return "", fmt.Errorf("%s: found no line that matches %s: %w", log, pattern, ctx.Err())
 }
 
 // pause waits between two polls of another process.

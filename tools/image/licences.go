@@ -43,7 +43,7 @@ func Licences(tree, module string, info *buildinfo.BuildInfo) (map[string][]byte
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%s: found no licence, want one in %s", where, dir)
+			return nil, fmt.Errorf("%s: found no licence in %s", where, dir)
 		}
 		for file, text := range found {
 			all[path.Join(where, file)] = text

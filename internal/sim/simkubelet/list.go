@@ -138,7 +138,7 @@ func (k *Kubelet) newest(resource string) (*plugin, error) {
 	defer k.mu.Unlock()
 	plugins := k.plugins[resource]
 	if len(plugins) == 0 {
-		return nil, fmt.Errorf("resource %s: found no registered plugin, want one", resource)
+		return nil, fmt.Errorf("resource %s: no plugin is registered", resource)
 	}
 	return plugins[len(plugins)-1], nil
 }

@@ -84,7 +84,7 @@ func (k *Kubelet) dial(ctx context.Context, endpoint string) (*plugin, error) {
 	p := &plugin{conn: conn, DevicePluginClient: v1beta1.NewDevicePluginClient(conn)}
 	options, err := p.GetDevicePluginOptions(ctx, &v1beta1.Empty{})
 	if err == nil && options == nil {
-		err = fmt.Errorf("GetDevicePluginOptions: found no options, want some")
+		err = fmt.Errorf("GetDevicePluginOptions: found no options")
 	}
 	if err != nil {
 		_ = conn.Close()

@@ -103,7 +103,7 @@ func inode(path string) (uint64, error) {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, fmt.Errorf("%s: found no inode number, want one", path)
+		return 0, fmt.Errorf("%s: found no inode number", path)
 	}
 	return st.Ino, nil
 }

@@ -97,7 +97,7 @@ func (n *Node) bind(t *tree, dir string, port int, afu string) {
 func (n *Node) Unplug(address string) error {
 	c := n.cards[address]
 	if c == nil {
-		return fmt.Errorf("simulated node: slot %s: found no card, want one", address)
+		return fmt.Errorf("simulated node: slot %s: found no card", address)
 	}
 	for _, virtual := range slices.Sorted(maps.Keys(n.cards)) {
 		if n.cards[virtual].PhysFn == address {

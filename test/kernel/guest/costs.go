@@ -48,7 +48,7 @@ func (r *rig) costs(ctx context.Context, n int, card []string) error {
 	}
 	ports, err := filepath.Glob("/sys/bus/pci/devices/" + address + "/fpga_region/region*/dfl-port.*")
 	if err == nil && len(ports) == 0 {
-		err = fmt.Errorf("%s: found no port, want at least one", address)
+		err = fmt.Errorf("%s: found no port", address)
 	}
 	if err == nil {
 		err = r.time(n, []step{
@@ -81,7 +81,7 @@ func (r *rig) kernelCosts(n int, address string, card []string) error {
 		bind, bound := r.uevents.first(begin, "bind", address, "dfl-port.")
 		first, last, _ := r.uevents.span(begin, address)
 		if !bound {
-			return fmt.Errorf("%s: found no uevent bind of a port, want one", address)
+			return fmt.Errorf("%s: found no uevent bind of a port", address)
 		}
 		r.steps.add("kernel, card in: first uevent → port's bind", bind.Sub(first))
 		r.steps.add("kernel, card in: port's bind → last uevent", last.Sub(bind))

@@ -76,7 +76,7 @@ func (j *journal) await(ctx context.Context, event string, fields map[string]str
 			return nil
 		}
 		if pause(ctx, 20*time.Millisecond) != nil {
-			return fmt.Errorf("log: found no such line, want one; lines with this event:\n%s", j.with(event))
+			return fmt.Errorf("log: found no such line; lines with this event:\n%s", j.with(event))
 		}
 	}
 }

@@ -86,7 +86,7 @@ func TestJournalAwait(t *testing.T) {
 			t.Error(err)
 		}
 		err := j.await(ctx, "a", map[string]string{"x": "2"})
-		want := "log: found no such line, want one; lines with this event:\n[event:a x:1]"
+		want := "log: found no such line; lines with this event:\n[event:a x:1]"
 		if err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}

@@ -44,7 +44,7 @@ func (o *opens) open(name string, flags int) (*os.File, error) {
 	if at := slices.Index(during, name); at >= 0 {
 		during = slices.Delete(during, at, at+1)
 	} else if err == nil {
-		err = fmt.Errorf("inotify: found no event for opening %s, want one", name)
+		err = fmt.Errorf("inotify: found no event for opening %s", name)
 	}
 	o.add(during)
 	if err != nil {
