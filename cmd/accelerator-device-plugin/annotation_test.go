@@ -273,7 +273,7 @@ func TestAPIServerIsDown(t *testing.T) {
 	c.do(c.node.Plug(cardB))
 	begin := time.Now()
 	c.run()
-	c.awaitOffers("nobody answers", offers{testResource: {"5e:00.0": true}})
+	c.awaitOffers("without the API server", offers{testResource: {"5e:00.0": true}})
 	if took := time.Since(begin); took < firstAnswer {
 		t.Errorf("the API server was waited for %s, want %s", took, firstAnswer)
 	}

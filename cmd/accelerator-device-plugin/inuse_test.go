@@ -40,7 +40,7 @@ func (d *daemon) awaitLine(event string, words ...string) {
 		}
 		select {
 		case <-deadline:
-			d.t.Fatalf("no line %s that says %q: %v", event, words, d.lines(event))
+			d.t.Fatalf("no line %s with %q: %v", event, words, d.lines(event))
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -154,7 +154,7 @@ func TestPodResourcesThatMisbehaves(t *testing.T) {
 		{"fails", simkubelet.PodBehaviour{Fail: "not now"}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
 		{"hangs up", simkubelet.PodBehaviour{Refuse: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
 		{"is not there", simkubelet.PodBehaviour{}, true, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
-		{"says that nobody holds anything", simkubelet.PodBehaviour{Nothing: true}, false, false, health{"5e:00.0": true}},
+		{"reports no holders", simkubelet.PodBehaviour{Nothing: true}, false, false, health{"5e:00.0": true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := startDaemon(t, nil)

@@ -78,7 +78,7 @@ func (d *daemon) awaitRefused(when, resource, id, why string) {
 		}
 		select {
 		case <-deadline:
-			d.t.Fatalf("%s: Allocate of %s %s = %v, want an error that says %q", when, resource, id, err, why)
+			d.t.Fatalf("%s: Allocate of %s %s = %v, want an error with %q", when, resource, id, err, why)
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -229,7 +229,7 @@ func TestWithoutName(t *testing.T) {
 			d.do(d.node.Plug(cardA))
 			d.awaitOffers("the physical function in", offers{test.a: in})
 			if n := len(d.lines("device.unoffered")); n != 1 {
-				t.Errorf("said %d times: %s", n, fmt.Sprint(d.lines("device.unoffered")))
+				t.Errorf("logged %d times: %s", n, fmt.Sprint(d.lines("device.unoffered")))
 			}
 		})
 	}

@@ -169,7 +169,7 @@ func TestOfferedBoards(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want, ok := boards[name]
 			if !ok {
-				t.Fatal("nobody says what this board has to offer")
+				t.Fatal("the test has no devices for this board")
 			}
 			want.check(t, unfold(t, name))
 		})

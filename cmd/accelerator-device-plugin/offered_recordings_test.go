@@ -120,7 +120,7 @@ func TestOfferedRecordings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want, ok := recordings[name]
 			if !ok {
-				t.Fatal("nobody says what this recording has to offer")
+				t.Fatal("the test has no devices for this recording")
 			}
 			root, err := board.Unpack(t.TempDir(), filepath.Join(recordingsDir, name+".tar.gz"))
 			if err != nil {

@@ -110,7 +110,7 @@ func TestStory(t *testing.T) {
 	s.startKubelet()
 	s.told(health{"3b:00.0": true, "3b:00.0-p1": true})
 	s.says("list.sent", "resource.registered")
-	s.play("the first card, which nobody holds, is pulled out", func() error { return s.node.Unplug(cardA.Address) })
+	s.play("the first card, without a holder, is pulled", func() error { return s.node.Unplug(cardA.Address) })
 	s.told(health{})
 	s.says(`"device":"3b:00.0-p1"`, `"count":0`)
 	s.begin("the daemon is stopped")
