@@ -43,7 +43,7 @@
 // readings may be started beside it, because the card may have left. The loop itself never
 // reads a file.
 //
-// A reading or a listing that fails with the daemon's own trouble ([sysfs.OwnTrouble]: no
+// A reading or a listing that fails with the daemon's own trouble ([sysfs.IsShortage]: no
 // descriptor, no memory) is discarded. Devices keep their state, and the reading is repeated
 // at the next health tick. The devices of a card that could not be read for that reason for
 // [Config.TombstoneGrace] become unhealthy ([ReasonUnchecked]).

@@ -30,7 +30,7 @@ type Family interface {
 	// returns an error that wraps fs.ErrNotExist. Any other error means that the card
 	// could not be read: its devices keep their state. Trouble with one unit is
 	// no error but a condition of that unit. If a reading fails with the daemon's own trouble
-	// ([sysfs.OwnTrouble]), Read returns that error, or a reading with it in the Err of a
+	// ([sysfs.IsShortage]), Read returns that error, or a reading with it in the Err of a
 	// condition. The whole reading is then discarded.
 	Read(host sysfs.Host, card string) (Reading, error)
 
@@ -72,12 +72,12 @@ type Reading struct {
 	Observed []sysfs.Observation
 }
 
-// OwnTrouble returns the first error among the conditions that is the daemon's own
+// IsShortage returns the first error among the conditions that is the daemon's own
 // trouble, not the card's, or nil if there is none.
-func (r Reading) OwnTrouble() error {
+func (r Reading) Shortage() error {
 	for _, u := range r.Units {
 		for _, c := range u.Conditions {
-			if sysfs.OwnTrouble(c.Err) {
+			if sysfs.IsShortage(c.Err) {
 				return c.Err
 			}
 		}

@@ -98,7 +98,7 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 		s.list(ctx, s.allAt)
 		return
 	}
-	starved := sysfs.OwnTrouble(found.err)
+	starved := sysfs.IsShortage(found.err)
 	s.shortage.listing = starved
 	if starved {
 		s.cfg.Metrics.ListingStarved()

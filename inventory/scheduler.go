@@ -270,7 +270,7 @@ func readCard(families []Family, host sysfs.Host, address string, read func(Fami
 	for _, f := range families {
 		reading, ferr := read(f, host, address)
 		if ferr == nil {
-			ferr = reading.OwnTrouble()
+			ferr = reading.Shortage()
 		}
 		switch {
 		case ferr == nil && len(reading.Units) > 0:
@@ -316,7 +316,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 			return
 		}
 		s.empty(j, now) // and read again
-	case sysfs.OwnTrouble(r.err):
+	case sysfs.IsShortage(r.err):
 		s.cfg.Metrics.ScanStarved(r.took)
 		s.starve(j, r.err, now)
 	case r.err != nil:

@@ -136,7 +136,7 @@ func TestLockOfKilled(t *testing.T) {
 func TestLockRefused(t *testing.T) {
 	dir := ownDir(t)
 	for _, name := range []string{"", "../x", "a/b", ".", "..", "\x00", "dfl-fme.0"} {
-		if _, err := programming.AcquireLock(t.Context(), dir, name); err == nil || !strings.Contains(err.Error(), "want DDDD:BB:DD.F") {
+		if _, err := programming.AcquireLock(t.Context(), dir, name); err == nil || !strings.Contains(err.Error(), "want a PCI address DDDD:BB:DD.F") {
 			t.Errorf("name %q: %v", name, err)
 		}
 	}

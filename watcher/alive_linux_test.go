@@ -14,42 +14,42 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// impatient is how long a source may be busy in these tests.
-const impatient = 50 * time.Millisecond
+// shortPatience is how long a source may be busy in these tests.
+const shortPatience = 50 * time.Millisecond
 
-// wedge is where a source gets stuck until it is released.
-type wedge struct {
-	in      chan struct{} // closed when somebody is in it
-	out     chan struct{}
-	enter   func() // closes in
-	release func() // closes out
+// blocker blocks a source until it is released.
+type blocker struct {
+	in      chan struct{} // closed when the source is blocked
+	out     chan struct{} // closed to release the source
+	enter   func()        // closes in
+	release func()        // closes out
 }
 
-func newWedge() *wedge {
-	w := &wedge{in: make(chan struct{}), out: make(chan struct{})}
+func newBlocker() *blocker {
+	w := &blocker{in: make(chan struct{}), out: make(chan struct{})}
 	w.enter = sync.OnceFunc(func() { close(w.in) })
 	w.release = sync.OnceFunc(func() { close(w.out) })
 	return w
 }
 
-func (w *wedge) stick() {
+func (w *blocker) block() {
 	w.enter()
 	<-w.out
 }
 
-// wedged runs a watcher on cfg that gets stuck with what it is told by cause, in
-// hint or, where inLog is given, in the log line of that event.
-func wedged(t *testing.T, cfg watcher.Config, inLog string, cause func()) (*watcher.Watcher, *wedge) {
+// runBlocked runs a watcher on cfg, calls cause, and waits until the event of cause blocks the
+// source: in the call of hint or, if inLog is not "", in the log line with this message.
+func runBlocked(t *testing.T, cfg watcher.Config, inLog string, cause func()) (*watcher.Watcher, *blocker) {
 	t.Helper()
-	stuck := newWedge()
-	hint := func(watcher.Hint) { stuck.stick() }
+	stuck := newBlocker()
+	hint := func(watcher.Hint) { stuck.block() }
 	core := zapcore.NewNopCore()
 	if inLog != "" {
 		hint = func(watcher.Hint) {}
-		core = &stickyCore{LevelEnabler: zap.DebugLevel, message: inLog, wedge: stuck}
+		core = &blockingCore{LevelEnabler: zap.DebugLevel, message: inLog, blocker: stuck}
 	}
 	w := watcher.New(cfg, zap.New(core))
-	w.LosePatience(impatient)
+	w.SetPatience(shortPatience)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx, hint) }()
@@ -61,40 +61,40 @@ func wedged(t *testing.T, cfg watcher.Config, inLog string, cause func()) (*watc
 		}
 	})
 	if err := w.Alive(); err != nil {
-		t.Errorf("before it hears anything: %v", err)
+		t.Errorf("before the first event: Alive() = %v, want nil", err)
 	}
 	cause()
 	select {
 	case <-stuck.in:
 	case <-time.After(patience):
-		t.Fatal("nothing was heard")
+		t.Fatal("no source was blocked: found no event")
 	}
 	return w, stuck
 }
 
-// stickyCore gets stuck in the line with a message.
-type stickyCore struct {
+// blockingCore blocks in the log line with a message.
+type blockingCore struct {
 	zapcore.LevelEnabler
 	message string
-	wedge   *wedge
+	blocker *blocker
 }
 
-func (c *stickyCore) With([]zapcore.Field) zapcore.Core { return c }
+func (c *blockingCore) With([]zapcore.Field) zapcore.Core { return c }
 
-func (c *stickyCore) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+func (c *blockingCore) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	return to.AddCore(e, c)
 }
 
-func (c *stickyCore) Write(e zapcore.Entry, _ []zapcore.Field) error {
+func (c *blockingCore) Write(e zapcore.Entry, _ []zapcore.Field) error {
 	if e.Message == c.message {
-		c.wedge.stick()
+		c.blocker.block()
 	}
 	return nil
 }
 
-func (c *stickyCore) Sync() error { return nil }
+func (c *blockingCore) Sync() error { return nil }
 
-// awaitAlive waits until what Alive says begins with want; "" is nil.
+// awaitAlive waits until the error of Alive begins with want, or is nil if want is "".
 func awaitAlive(t *testing.T, w *watcher.Watcher, want string) {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond)
@@ -116,8 +116,8 @@ func awaitAlive(t *testing.T, w *watcher.Watcher, want string) {
 	}
 }
 
-// A source that cannot get rid of what it has heard is stuck, and named; when it can,
-// it is well again. The others are not meant.
+// Alive names a source that is blocked in hint or in the log, and no other source. When the source
+// is released, Alive returns nil again.
 func TestStuckSource(t *testing.T) {
 	node := func(cfg watcher.Config) func() { return func() { write(t, "", cfg.Host.Dev, "dfl-port.0") } }
 	directory := func(cfg watcher.Config) func() { return func() { mkdir(t, cfg.Host.Sys, portDir) } }
@@ -135,7 +135,7 @@ func TestStuckSource(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := simulated(t)
-			w, stuck := wedged(t, cfg, test.inLog, test.cause(cfg))
+			w, stuck := runBlocked(t, cfg, test.inLog, test.cause(cfg))
 			awaitAlive(t, w, test.want)
 			stuck.release()
 			awaitAlive(t, w, "")
@@ -143,14 +143,14 @@ func TestStuckSource(t *testing.T) {
 	}
 }
 
-// The same with real netlink.
+// TestStuckUEvents is TestStuckSource with a real netlink socket.
 func TestStuckUEvents(t *testing.T) {
 	for _, test := range []struct{ name, inLog string }{{"in a hint", ""}, {"in the log", "uevent received"}} {
 		t.Run(test.name, func(t *testing.T) {
-			listening(t).Close() // or it is skipped
+			listening(t).Close() // skips the test if there are no uevents
 			cfg := simulated(t)
 			cfg.Subsystems = []string{"mem"}
-			w, stuck := wedged(t, cfg, test.inLog, func() { provoke(t, memNull, "change "+uuid) })
+			w, stuck := runBlocked(t, cfg, test.inLog, func() { provoke(t, memNull, "change "+uuid) })
 			awaitAlive(t, w, "watcher of uevent: stuck for ")
 			stuck.release()
 			awaitAlive(t, w, "")
@@ -158,18 +158,18 @@ func TestStuckUEvents(t *testing.T) {
 	}
 }
 
-// Who waits for news is well, however long it takes; so is a source that is lost and
-// tried again.
-func TestWaitingIsAlive(t *testing.T) {
+// A source that waits for events is alive, however long it waits, and so is a source that is lost
+// and waits to be opened again.
+func TestWaitingSourceIsAlive(t *testing.T) {
 	cfg := simulated(t)
-	h := newHeard(t, cfg)
-	h.LosePatience(10 * impatient)
+	h := newRecorder(t, cfg)
+	h.SetPatience(10 * shortPatience)
 	h.run(t)
 	must(t, os.Remove(cfg.Host.Dev))
 	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev})
-	look := time.NewTicker(impatient)
+	look := time.NewTicker(shortPatience)
 	defer look.Stop()
-	for range 25 { // for longer than anybody may be busy, and with one more attempt
+	for range 25 { // longer than a source may be busy, and with another attempt to open it
 		<-look.C
 		if err := h.Alive(); err != nil {
 			t.Fatalf("Alive() = %v", err)

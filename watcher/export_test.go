@@ -13,14 +13,14 @@ import (
 // Parsed is a uevent as text.
 type Parsed struct {
 	Action, Devpath string            // of the header
-	Env             map[string]string // what is extracted, where it is not empty
+	Env             map[string]string // the extracted variables that are not empty
 	Seqnum          uint64
 }
 
-// Extracted are the variables that parse keeps.
+// Extracted has the names of the variables that parse extracts.
 var Extracted = []string{"ACTION", "DEVPATH", "SUBSYSTEM", "SEQNUM", "DEVNAME", "ERROR_EVENT", "PCI_SLOT_NAME"}
 
-// Parse takes a message apart without checking that it is complete.
+// Parse parses a message, and does not check that it is complete.
 func Parse(raw []byte) (Parsed, error) {
 	ev, err := parse(raw)
 	if err != nil {
@@ -38,7 +38,8 @@ func Parse(raw []byte) (Parsed, error) {
 	return p, nil
 }
 
-// Judge makes what is done with a message of the kernel, logging apart.
+// Judge returns a func that parses, checks and filters a message of the kernel as the source does,
+// without logging.
 func Judge(subsystems ...string) func(raw []byte) (Hint, bool, error) {
 	f, m := newFilter(subsystems), metrics.New("test")
 	return func(raw []byte) (Hint, bool, error) {
@@ -59,8 +60,8 @@ func Judge(subsystems ...string) func(raw []byte) (Hint, bool, error) {
 	}
 }
 
-// Receive hands the source of uevents a message as if it had been received.
-// pid is the one of the credentials.
+// Receive passes a message to the source of uevents, as if its socket had received it. pid is that
+// of the credentials.
 func (w *Watcher) Receive(raw []byte, truncated bool, pid uint32, at time.Time, hint func(Hint)) {
 	w.uevents().take(message{
 		data: raw, truncated: truncated,
@@ -70,20 +71,21 @@ func (w *Watcher) Receive(raw []byte, truncated bool, pid uint32, at time.Time, 
 
 func FromKernel(from unix.Sockaddr, oob []byte) bool { return newSender(from, oob).kernel() }
 
-// ShrinkReceiveBuffer makes the socket's buffer small; before Run only.
+// ShrinkReceiveBuffer sets the size of the socket's buffer. It must be called before Run.
 func (w *Watcher) ShrinkReceiveBuffer(bytes int) error {
 	return w.control(func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bytes) })
 }
 
-// LosePatience makes the watcher call stuck what takes longer than d; before Run only.
-func (w *Watcher) LosePatience(d time.Duration) {
+// SetPatience sets the time after which a busy source counts as stuck. It must be called before
+// Run.
+func (w *Watcher) SetPatience(d time.Duration) {
 	for _, k := range w.sources {
 		k.pulse = pulse.New(d)
 	}
 }
 
-// UEventCloser returns a func that closes the socket under the reader; call
-// UEventCloser before Run, the func at any time.
+// UEventCloser returns a func that closes the socket while the source reads it. UEventCloser must
+// be called before Run; the func may be called at any time.
 func (w *Watcher) UEventCloser() func() error { return w.uevents().conn.file.Close }
 
 // UEventFlags returns the socket's descriptor and status flags.

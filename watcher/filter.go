@@ -13,12 +13,12 @@ func newFilter(more []string) filter {
 	return f
 }
 
-// match returns the hint of an event, without Source and At, or false if the event does not
-// matter.
+// match returns the hint of an event, without Source and At. It returns false if the event does
+// not concern a card.
 //
-// An event of a subsystem of FPGAs that names no card may concern any card. An event of
-// platform does not: every UART and regulator is a platform device, and ports and FMEs are
-// below their card. match allocates only the address.
+// An event of an FPGA subsystem that names no card may concern any card. An event of the
+// subsystem platform without a card concerns none: every UART and regulator is a platform device,
+// and the paths of ports and FMEs have their card. match allocates only the address.
 func (f filter) match(ev *uevent) (Hint, bool) {
 	if !f[string(ev.env.subsystem)] {
 		return Hint{}, false
@@ -30,12 +30,12 @@ func (f filter) match(ev *uevent) (Hint, bool) {
 	if card == "" && string(ev.env.subsystem) == "platform" {
 		return Hint{}, false
 	}
-	return Hint{Card: card, RecoveryFailed: card != "" && gaveUp(ev)}, true
+	return Hint{Card: card, RecoveryFailed: card != "" && isFailedRecovery(ev)}, true
 }
 
-// gaveUp reports whether the kernel could not recover a PCI device from an error
+// isFailedRecovery reports whether the kernel could not recover a PCI device from an error
 // (pci_uevent_ers, drivers/pci/pci-driver.c).
-func gaveUp(ev *uevent) bool {
+func isFailedRecovery(ev *uevent) bool {
 	return string(ev.env.errorEvent) == "FAILED_RECOVERY" &&
 		string(ev.env.subsystem) == "pci" && string(ev.action) == "change"
 }

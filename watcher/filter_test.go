@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// message is a uevent with the variables that the kernel always sends.
+// message returns a uevent with the variables that the kernel always sends.
 func message(action, devpath, subsystem string, more ...string) []byte {
 	raw := action + "@" + devpath + "\x00ACTION=" + action + "\x00DEVPATH=" + devpath + "\x00SUBSYSTEM=" + subsystem + "\x00"
 	for _, variable := range append(more, "SEQNUM=1") {
@@ -31,9 +31,9 @@ func TestJudge(t *testing.T) {
 		{"error recovery begun", message("change", "/devices/0000:02:00.0", "pci", "ERROR_EVENT=BEGIN_RECOVERY", "DEVICE_ONLINE=0"), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
 		{"error recovered", message("change", "/devices/0000:02:00.0", "pci", "ERROR_EVENT=SUCCESSFUL_RECOVERY", "DEVICE_ONLINE=1"), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
 		{"recovery failed", []byte(pciError), nil, true, watcher.Hint{Card: "0000:02:00.0", RecoveryFailed: true}},
-		{"recovery failed of something below a card", message("change", "/devices/0000:02:00.0/x", "fpga_region", "ERROR_EVENT=FAILED_RECOVERY"), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
-		{"recovery failed, but it is a remove", message("remove", "/devices/0000:02:00.0", "pci", "ERROR_EVENT=FAILED_RECOVERY"), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
-		{"recovery failed of nobody knows what", message("change", "/devices/virtual/x", "pci", "ERROR_EVENT=FAILED_RECOVERY"), nil, true, watcher.Hint{}},
+		{"recovery failed, device below a card", message("change", "/devices/0000:02:00.0/x", "fpga_region", "ERROR_EVENT=FAILED_RECOVERY"), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
+		{"recovery failed, action remove", message("remove", "/devices/0000:02:00.0", "pci", "ERROR_EVENT=FAILED_RECOVERY"), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
+		{"recovery failed, no card", message("change", "/devices/virtual/x", "pci", "ERROR_EVENT=FAILED_RECOVERY"), nil, true, watcher.Hint{}},
 		{"wakeup", []byte(wakeupAdd), nil, false, watcher.Hint{}},
 		{"opae class", message("add", "/devices/pci0000:ae/0000:af:00.0/fpga/intel-fpga-dev.0", "fpga"), nil, true, watcher.Hint{Card: "0000:af:00.0"}},
 		{"fpga manager of a SoC", []byte(socChange), nil, true, watcher.Hint{}},
@@ -41,7 +41,7 @@ func TestJudge(t *testing.T) {
 		{"platform without card", message("add", "/devices/platform/serial8250", "platform"), nil, false, watcher.Hint{}},
 		{"pci by slot name only", message("remove", "/devices/virtual/x", "pci", "PCI_SLOT_NAME=0000:02:00.0"), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
 		{"pci without address", message("add", "/devices/virtual/x", "pci"), nil, true, watcher.Hint{}},
-		{"action of a kernel to come", message("reset", "/devices/0000:02:00.0", "pci"), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
+		{"unknown action", message("reset", "/devices/0000:02:00.0", "pci"), nil, true, watcher.Hint{Card: "0000:02:00.0"}},
 		{"hwmon below a card", message("add", "/devices/0000:02:00.0/hwmon/hwmon0", "hwmon"), nil, false, watcher.Hint{}},
 		{"module", message("add", "/module/dfl_pci", "module"), nil, false, watcher.Hint{}},
 		{"subsystem of a family", message("add", "/devices/0000:02:00.0/drm/renderD128", "drm"), []string{"drm"}, true, watcher.Hint{Card: "0000:02:00.0"}},
@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The node's other uevents cost nothing but time.
+// A uevent that is filtered out causes no allocation.
 func TestJudgeAllocatesNothing(t *testing.T) {
 	judge := watcher.Judge("drm")
 	for _, raw := range [][]byte{[]byte(wakeupAdd), message("add", "/devices/platform/serial8250", "platform"), []byte("add@/x")} {

@@ -21,10 +21,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestFixtures hands every message that `make fixtures` heard a kernel say to the
-// source of uevents, as its socket would. What comes of each message stands in the
-// golden file beside the recording, a line each: action, subsystem, device, and "-"
-// where it is filtered out, or the card that is hinted at and the node that is named.
+// TestFixtures passes every message that `make fixtures` recorded to the source of uevents, as its
+// socket would. The golden file beside the recording has one line for each message: action,
+// subsystem, device, and "-" if the message is filtered out, or else the card and the node of the
+// hint.
 func TestFixtures(t *testing.T) {
 	files, err := filepath.Glob("testdata/uevents/*.txt")
 	if err != nil || len(files) == 0 {
@@ -50,8 +50,8 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// quoted reads the messages of a recording: Go strings, one a line, after a head of
-// comments.
+// quoted returns the messages of a recording, which has a quoted Go string in each line, after a
+// header of comments.
 func quoted(t testing.TB, file string) [][]byte {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -73,54 +73,53 @@ func quoted(t testing.TB, file string) [][]byte {
 	return messages
 }
 
-// hints says what comes of messages, a line each and a sum.
+// hints returns the content of a golden file: a line for each message, and the totals.
 func hints(t *testing.T, messages [][]byte) string {
 	t.Helper()
-	h := newHeard(t, simulated(t))
+	h := newRecorder(t, simulated(t))
 	var b strings.Builder
 	hinted := 0
 	for i, raw := range messages {
 		agree(t, raw)
 		at := time.Unix(int64(i), 0)
 		h.Receive(raw, false, 0, at, h.hint)
-		said, err := watcher.Parse(raw)
+		parsed, err := watcher.Parse(raw)
 		if err != nil {
 			t.Fatalf("%q: %v", raw, err)
 		}
 		verdict := "-"
 		if len(h.hints) > hinted {
-			verdict = believed(t, h, at, said)
+			verdict = checkHint(t, h, at, parsed)
 			hinted++
 		}
 		if len(h.hints) != hinted {
 			t.Fatalf("%q: more than one hint: %+v", raw, h.hints[hinted-1:])
 		}
-		fmt.Fprintf(&b, "%-7s %-12s %-21s %s\n", said.Action, said.Env["SUBSYSTEM"], path.Base(said.Devpath), verdict)
+		fmt.Fprintf(&b, "%-7s %-12s %-21s %s\n", parsed.Action, parsed.Env["SUBSYSTEM"], path.Base(parsed.Devpath), verdict)
 	}
 	fmt.Fprintf(&b, "\n%d messages: %d hints, %d filtered out\n", len(messages), hinted, len(messages)-hinted)
 	return b.String()
 }
 
-// believed checks the newest hint, and the line of the log that tells of it, and
-// returns both in short.
-func believed(t *testing.T, h *heard, at time.Time, said watcher.Parsed) string {
+// checkHint checks the newest hint and its log line, and returns a summary of both.
+func checkHint(t *testing.T, h *recorder, at time.Time, parsed watcher.Parsed) string {
 	t.Helper()
 	hint := h.hints[len(h.hints)-1]
 	want := watcher.Hint{Card: hint.Card, Source: watcher.SourceUEvent, At: at}
 	if diff := cmp.Diff(want, hint); diff != "" {
-		t.Errorf("%s@%s: hint (-want +got):\n%s", said.Action, said.Devpath, diff)
+		t.Errorf("%s@%s: hint (-want +got):\n%s", parsed.Action, parsed.Devpath, diff)
 	}
 	lines := h.lines(zapcore.DebugLevel, "uevent.received")
 	if len(lines) != len(h.hints) {
-		t.Fatalf("%s@%s: %d lines in the log, want %d", said.Action, said.Devpath, len(lines), len(h.hints))
+		t.Fatalf("%s@%s: %d lines in the log, want %d", parsed.Action, parsed.Devpath, len(lines), len(h.hints))
 	}
 	fields := lines[len(lines)-1].ContextMap()
 	logged := map[string]any{
-		"event": "uevent.received", "action": said.Action, "devpath": said.Devpath,
-		"subsystem": said.Env["SUBSYSTEM"], "seqnum": said.Seqnum, "pci": hint.Card,
+		"event": "uevent.received", "action": parsed.Action, "devpath": parsed.Devpath,
+		"subsystem": parsed.Env["SUBSYSTEM"], "seqnum": parsed.Seqnum, "pci": hint.Card,
 	}
 	text := "card " + hint.Card
-	if node := said.Env["DEVNAME"]; node != "" {
+	if node := parsed.Env["DEVNAME"]; node != "" {
 		logged["node"] = node
 		text += ", node " + node
 	}
@@ -129,14 +128,14 @@ func believed(t *testing.T, h *heard, at time.Time, said watcher.Parsed) string 
 		maps.DeleteFunc(logged, func(key string, _ any) bool { return key == "pci" })
 	}
 	if diff := cmp.Diff(logged, fields); diff != "" {
-		t.Errorf("%s@%s: log (-want +got):\n%s", said.Action, said.Devpath, diff)
+		t.Errorf("%s@%s: log (-want +got):\n%s", parsed.Action, parsed.Devpath, diff)
 	}
 	return text
 }
 
-// Each message has the next number, from 1: in the rig nothing else takes any, so
-// none was lost while it was recorded.
-func TestFixturesAreWhole(t *testing.T) {
+// The sequence numbers of a recording are 1, 2, 3 and so on: in the rig all uevents of the kernel
+// are recorded, so no message was lost.
+func TestFixturesAreComplete(t *testing.T) {
 	files, err := filepath.Glob("testdata/uevents/*.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -144,11 +143,11 @@ func TestFixturesAreWhole(t *testing.T) {
 	for _, file := range files {
 		var numbers, want []uint64
 		for i, raw := range quoted(t, file) {
-			said, err := watcher.Parse(raw)
+			parsed, err := watcher.Parse(raw)
 			if err != nil {
 				t.Fatalf("%s: %q: %v", file, raw, err)
 			}
-			numbers, want = append(numbers, said.Seqnum), append(want, uint64(i+1))
+			numbers, want = append(numbers, parsed.Seqnum), append(want, uint64(i+1))
 		}
 		if !slices.Equal(numbers, want) {
 			t.Errorf("%s: numbers %v, want 1 to %d", file, numbers, len(want))

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// kernelOOB is the control message with the credentials pid and uid.
+// kernelOOB returns a control message with the credentials pid and uid.
 func kernelOOB(pid, uid uint32) []byte {
 	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
 	copy(oob, unix.UnixCredentials(&unix.Ucred{Pid: int32(pid), Uid: uid}))
@@ -51,8 +51,8 @@ func TestFromKernel(t *testing.T) {
 	}
 }
 
-// forge sends a uevent that is not the kernel's: to the group itself, or to the
-// kernel, which passes it on.
+// forge sends a uevent as a process: directly to the group, or through the kernel, which passes it
+// on to the group.
 func forge(t *testing.T, raw []byte, through bool) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -94,10 +94,10 @@ func TestForged(t *testing.T) {
 			if how.through != (line["netlink_port"] == uint32(0)) || line["pid"] != int64(os.Getpid()) {
 				t.Errorf("sender: %v", line)
 			}
-			provoke(t, memNull, "change "+uuid) // comes after them
+			provoke(t, memNull, "change "+uuid) // is received after the forged ones
 			expectUEvent(t, h, map[string]any{"devpath": "/devices/virtual/mem/null"})
 			if h.any(func(hint watcher.Hint) bool { return strings.HasPrefix(hint.Card, "0000:fe:") }) {
-				t.Errorf("a forged uevent was believed")
+				t.Errorf("found a hint for a forged uevent, want none")
 			}
 			if n := len(h.lines(zap.WarnLevel, "uevent.forged")); n != 1 {
 				t.Errorf("warned %d times, want once", n)
@@ -106,9 +106,10 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// What the kernel says and we do not understand concerns everything; the warning
-// is thinned out, the hint is not. Forged ones are counted until the next minute.
-func TestNotUnderstood(t *testing.T) {
+// Each malformed message of the kernel causes a hint for everything, and each forged message is
+// dropped. There is at most one warning of each kind in a minute; it has the number of messages
+// since the last one.
+func TestMalformedAndForgedAreLimited(t *testing.T) {
 	h := listening(t)
 	start := time.Now()
 	for i, raw := range []string{"rubbish", "add@/x\x00", ""} {
@@ -121,7 +122,7 @@ func TestNotUnderstood(t *testing.T) {
 		h.Receive([]byte("rubbish"), false, 42, start.Add(time.Duration(i)*time.Second), h.hint)
 	}
 	if h.any(func(watcher.Hint) bool { return true }) {
-		t.Errorf("forged rubbish was believed")
+		t.Errorf("found a hint for a forged message, want none")
 	}
 	for event, want := range map[string][]map[string]any{
 		"uevent.malformed": {

@@ -16,14 +16,14 @@ const (
 	// A payload is at most 2048 bytes of variables (UEVENT_BUFFER_SIZE) and the
 	// header, whose path cannot be longer than a page.
 	messageSize = 8 << 10
-	// The kernel doubles it. The default holds about 256 small messages, and a card of
-	// 32 functions sends more.
+	// The kernel doubles this size. The default size holds about 256 small messages, and a card
+	// with 32 functions sends more.
 	receiveBuffer = 4 << 20
 	kernelGroup   = 1
 )
 
-// conn is the socket to which the kernel multicasts uevents. Only this file uses go-udev, and
-// of it only the connection: its monitor cannot be stopped, and its parser panics.
+// conn is the socket to which the kernel multicasts uevents. Only this file uses go-udev, and only
+// its connection: its monitor cannot be stopped, and its parser panics.
 type conn struct {
 	file     *os.File
 	raw      syscall.RawConn
@@ -41,7 +41,7 @@ type message struct {
 
 func dial() (*conn, error) {
 	var link netlink.UEventConn
-	// Connect does not set close-on-exec, so no process may be forked in between.
+	// Connect does not set close-on-exec. The lock prevents a fork before CloseOnExec.
 	syscall.ForkLock.RLock()
 	err := link.Connect(netlink.KernelEvent)
 	if err == nil {
@@ -82,8 +82,8 @@ func prepare(fd int) (size int, err error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
 		return 0, fmt.Errorf("SO_PASSCRED: %w", err)
 	}
-	// The first needs CAP_NET_ADMIN, the second is capped by rmem_max. A smaller buffer is no
-	// error; its size is logged.
+	// SO_RCVBUFFORCE needs CAP_NET_ADMIN, SO_RCVBUF is limited by rmem_max. A smaller buffer is
+	// no error; its size is logged.
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 	}
@@ -94,7 +94,7 @@ func prepare(fd int) (size int, err error) {
 	return size, nil
 }
 
-// receive blocks until the next message. ENOBUFS means that messages were lost.
+// receive blocks until there is a message, and returns it. ENOBUFS means that messages were lost.
 func (c *conn) receive() (message, error) { return c.read(true) }
 
 // drain empties the queue and returns the number of messages in it. After an overflow the
@@ -108,7 +108,7 @@ func (c *conn) drain() (n int, err error) {
 		case errors.Is(err, unix.EAGAIN):
 			return n, nil
 		case errors.Is(err, unix.ENOBUFS) && !lost:
-			lost = true // it was empty, and is full again
+			lost = true // the queue was empty, and is full again
 		default:
 			return n, err
 		}
@@ -139,16 +139,16 @@ func (c *conn) recvmsg(fd int) (message, error) {
 	}
 }
 
-// interrupt makes receive return at once, now and later.
+// interrupt makes the present and all later calls of receive return at once.
 func (c *conn) interrupt() { _ = c.file.SetReadDeadline(time.Unix(1, 0)) }
 
 func (c *conn) close() error { return c.file.Close() }
 
-// sender identifies the sender of a message, by the kernel.
+// sender identifies the sender of a message. The values come from the kernel.
 type sender struct {
 	port   uint32 // netlink port, 0 for the kernel
 	groups uint32 // multicast groups
-	known  bool   // there were credentials
+	known  bool   // the message has credentials: pid and uid
 	pid    uint32
 	uid    uint32
 }
@@ -175,8 +175,8 @@ func newSender(from unix.Sockaddr, oob []byte) sender {
 	return s
 }
 
-// kernel reports whether the kernel itself has sent the message. Both the port and the
-// credentials are needed: see the package documentation.
+// kernel reports whether the kernel itself sent the message. It checks both the port and the
+// credentials: see the package documentation.
 func (s sender) kernel() bool {
 	return s.port == 0 && s.groups == kernelGroup && s.known && s.pid == 0 && s.uid == 0
 }

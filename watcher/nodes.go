@@ -20,7 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// nodes is the source of news about device nodes. It has one watch, on their directory.
+// nodes is the source of events about device nodes. It has one watch, on their directory.
 type nodes struct {
 	dir      string
 	prefixes []string
@@ -59,7 +59,7 @@ func (n *nodes) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) err
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				return err
 			}
-			// The watch is still there, so nothing is opened again.
+			// The watch still exists, so the source need not be opened again.
 			n.metrics.InotifyLost(sourceNodes)
 			n.log.Warn("inotify events lost", event.InotifyOverflow, event.Path(n.dir))
 			hint(Hint{Source: SourceOverflow, At: at})
@@ -79,11 +79,11 @@ func (n *nodes) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) err
 func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	if ev.Name == n.dir {
 		if ev.Has(fsnotify.Remove | fsnotify.Rename) {
-			return fmt.Errorf("%s was removed: %w", n.dir, fs.ErrNotExist)
+			return fmt.Errorf("%s: directory was removed: %w", n.dir, fs.ErrNotExist)
 		}
 		return nil
 	}
-	// Before Linux 6.10 each write to /dev/null is an event of /dev, too.
+	// Writes are ignored: before Linux 6.10 each write to /dev/null causes an event of /dev.
 	if !ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename | fsnotify.Chmod) {
 		return nil
 	}

@@ -17,7 +17,7 @@ func node(name string) watcher.Hint {
 func TestNodes(t *testing.T) {
 	cfg := simulated(t)
 	write(t, "", cfg.Host.Dev, "dfl-port.7")
-	h := newHeard(t, cfg)
+	h := newRecorder(t, cfg)
 	write(t, "", cfg.Host.Dev, "dfl-port.0") // after New, before Run
 	h.run(t)
 	h.expect(t, node("dfl-port.0"))
@@ -28,7 +28,7 @@ func TestNodes(t *testing.T) {
 	h.expect(t, node("dfl-port.7"))
 
 	write(t, "", cfg.Host.Dev, "tty0")
-	write(t, "x", cfg.Host.Dev, "dfl-port.7") // a write to a node is no news
+	write(t, "x", cfg.Host.Dev, "dfl-port.7") // a write to a node causes no hint
 	mkdir(t, cfg.Host.Dev, "intel-fpga-port.0")
 	h.expect(t, node("intel-fpga-port.0"))
 	if err := os.Rename(cfg.Host.Dev+"/dfl-port.0", cfg.Host.Dev+"/dfl-port.1"); err != nil {
@@ -44,21 +44,21 @@ func TestNodes(t *testing.T) {
 	for _, line := range h.lines(zap.DebugLevel, "inotify.event") {
 		fields := line.ContextMap()
 		if fields["node"] == "tty0" || fields["node"] == "dfl-port.7" && fields["action"] != "CHMOD" {
-			t.Errorf("passed on: %v", fields)
+			t.Errorf("found a line of an event that is filtered out: %v", fields)
 		}
 	}
 }
 
-func TestNodesDirectoryComesLater(t *testing.T) {
+func TestNodesDirectoryMadeLater(t *testing.T) {
 	t.Parallel()
 	cfg := simulated(t)
 	if err := os.Remove(cfg.Host.Dev); err != nil {
 		t.Fatal(err)
 	}
-	h := newHeard(t, cfg)
+	h := newRecorder(t, cfg)
 	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev, "remaining": "uevents and resync"})
 	h.run(t)
-	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"path": cfg.Host.Dev}) // tried again, in vain
+	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"path": cfg.Host.Dev}) // the next attempt failed, too
 	mkdir(t, cfg.Host.Dev)
 	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
 	write(t, "", cfg.Host.Dev, "dfl-port.0")
@@ -87,7 +87,7 @@ func TestNodesDirectoryReturns(t *testing.T) {
 			t.Parallel()
 			cfg := simulated(t)
 			write(t, "", cfg.Host.Dev, "dfl-port.0")
-			h := newHeard(t, cfg)
+			h := newRecorder(t, cfg)
 			h.run(t)
 			if err := how.lose(cfg.Host.Dev); err != nil {
 				t.Fatal(err)
@@ -105,8 +105,8 @@ func TestNodesDirectoryReturns(t *testing.T) {
 	}
 }
 
-// More events than the kernel queues (fs.inotify.max_queued_events) while nobody
-// reads.
+// There are more events than the kernel queues (fs.inotify.max_queued_events) before Run reads
+// them.
 func TestInotifyOverflow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a kernel queue")
@@ -116,10 +116,10 @@ func TestInotifyOverflow(t *testing.T) {
 			cfg := simulated(t)
 			dir := filepath.Join(filepath.Dir(cfg.Host.Dev), where)
 			file := write(t, "", dir, "tty0")
-			h := newHeard(t, cfg)
+			h := newRecorder(t, cfg)
 			limit := queueLimit(t)
-			// fsnotify's reader takes some thousands before it waits for us. Two
-			// kinds in turn: the kernel merges equal neighbours.
+			// The goroutine of fsnotify reads some thousands before it waits for a receiver. The
+			// kernel merges equal events in a row, so there are two kinds in turn.
 			for range limit + 8192 {
 				for _, mode := range []os.FileMode{0o600, 0o644} {
 					if err := os.Chmod(file, mode); err != nil {

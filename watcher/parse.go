@@ -14,7 +14,7 @@ import (
 type uevent struct {
 	action  []byte // of the header
 	devpath []byte // of the header, without the mount point of sysfs
-	cut     bool   // the last variable has no end
+	cut     bool   // the last variable does not end with NUL
 
 	env struct {
 		action, devpath, subsystem, seqnum []byte // always sent
@@ -24,26 +24,27 @@ type uevent struct {
 	}
 }
 
-// Errors of messages that are malformed. They are made once, so that a message costs nothing.
+// Errors of malformed messages. They are variables, so that a malformed message causes no
+// allocation.
 var (
-	errNoEnd      = errors.New("uevent: no NUL")
-	errHeader     = errors.New("uevent: header is not ACTION@DEVPATH")
-	errVariable   = errors.New("uevent: variable without =")
-	errCut        = errors.New("uevent: last variable has no end")
-	errIncomplete = errors.New("uevent: ACTION, DEVPATH or SUBSYSTEM missing")
-	errMismatch   = errors.New("uevent: header and variables differ")
+	errNoEnd      = errors.New("uevent header: found no NUL, want one at the end")
+	errHeader     = errors.New("uevent header: found no action, want ACTION@DEVPATH")
+	errVariable   = errors.New("uevent variable: found no =, want KEY=VALUE")
+	errCut        = errors.New("last uevent variable: found no NUL, want one at the end")
+	errIncomplete = errors.New("uevent: found no ACTION, DEVPATH or SUBSYSTEM, want all three")
+	errMismatch   = errors.New("uevent: ACTION or DEVPATH differs from the header")
 	errTruncated  = errors.New("uevent: longer than the buffer")
 )
 
 // parse parses a message. It accepts all messages that go-udev's parser accepts, with the same
 // result, and also values with '=', paths with '@' and unknown actions. If a variable occurs
-// twice, the last counts. parse allocates nothing.
+// twice, the last value is used. parse does not allocate.
 func parse(raw []byte) (uevent, error) {
 	end := bytes.IndexByte(raw, 0)
 	if end < 0 {
 		return uevent{}, errNoEnd
 	}
-	// The first '@': no action has one, but a path may (soc@0).
+	// The first '@' is the separator: no action has one, but a path may (soc@0).
 	at := bytes.IndexByte(raw[:end], '@')
 	if at < 1 {
 		return uevent{}, errHeader
@@ -82,8 +83,8 @@ func (ev *uevent) set(key, value []byte) {
 	}
 }
 
-// check returns an error if this cannot be a message of the kernel, which always sends the
-// three variables, the first two equal to the header, and ends each with NUL.
+// check returns an error if the message cannot be one of the kernel. The kernel always sends
+// ACTION, DEVPATH and SUBSYSTEM, the first two equal to the header, and ends each variable with NUL.
 func (ev *uevent) check() error {
 	env := &ev.env
 	switch {

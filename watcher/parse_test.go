@@ -119,7 +119,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// goudev is go-udev's parser, without its panics.
+// goudev calls go-udev's parser, and returns false if it fails or panics.
 func goudev(raw []byte) (ev *netlink.UEvent, ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -130,8 +130,8 @@ func goudev(raw []byte) (ev *netlink.UEvent, ok bool) {
 	return ev, err == nil
 }
 
-// FuzzParse: what go-udev accepts in the kernel's format we accept, and agree on;
-// and nothing panics.
+// FuzzParse checks that Parse accepts each message of the kernel's format that go-udev accepts, with
+// the same result, and that it never panics.
 func FuzzParse(f *testing.F) {
 	for _, raw := range []string{pciAdd, portBind, regionAdd, wakeupAdd, synthetic, pciError, socChange} {
 		f.Add([]byte(raw))
@@ -154,7 +154,7 @@ func FuzzParse(f *testing.F) {
 		before := bytes.Clone(raw)
 		got, err := watcher.Parse(raw)
 		if _, _, judged := judge(raw); judged == nil && err != nil {
-			t.Errorf("judged although not parsed: %v", err)
+			t.Errorf("Judge accepts the message, Parse does not: %v", err)
 		}
 		if !bytes.Equal(before, raw) {
 			t.Errorf("the message was changed")

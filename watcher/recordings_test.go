@@ -13,13 +13,13 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// recordings are uevents of a real kernel with DFL cards, recorded by hand: each
-// message after its length, 32 bits little-endian. They are no part of the source:
-// the test runs where they stand beside it.
+// recordings is the directory of uevents of a real kernel with DFL cards, recorded by hand. In a
+// file, each message follows its length in 32 bits, little-endian. The recordings are not part of
+// the repository; without them the test is skipped.
 const recordings = "../../shared/recordings/kernel-6.1/uevents"
 
-// recorded says which cards a recording names, and how many messages concern them, of
-// those that show what `make fixtures` does not.
+// recorded has the number of messages for each card in a recording. It has the recordings of
+// situations that `make fixtures` does not record.
 var recorded = map[string]map[string]int{
 	"14-synthetic-uevent":   {"0000:01:00.0": 2},
 	"31-unplug-while-open":  {"0000:01:00.0": 15},
@@ -30,7 +30,7 @@ var recorded = map[string]map[string]int{
 
 func TestRecordings(t *testing.T) {
 	if _, err := os.Stat(recordings); errors.Is(err, fs.ErrNotExist) {
-		t.Skip("the recordings are not here")
+		t.Skip("found no recordings")
 	}
 	judge := watcher.Judge()
 	for name, want := range recorded {
@@ -68,7 +68,7 @@ func messages(t *testing.T, file string) [][]byte {
 	return list
 }
 
-// agree compares what we read in a message of the kernel with what go-udev does.
+// agree compares the result of Parse for a message of the kernel with that of go-udev.
 func agree(t *testing.T, raw []byte) {
 	t.Helper()
 	theirs, ok := goudev(raw)

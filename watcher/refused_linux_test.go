@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// refusal makes a system call fail, in the whole process and for good.
+// refusal makes a system call fail in the whole process, until it ends.
 type refusal struct {
 	call  uint32
 	arg   uint32 // refuse only with this first argument; 0: with any
@@ -48,31 +48,31 @@ func (r refusal) install() error {
 	return nil
 }
 
-// A source that is refused is one warning and no error, and the others go on.
-// Each refusal lasts as long as the process that meets it: a child of ours.
+// A source that cannot be opened causes one warning and no error, and the others continue. Each
+// refusal lasts until the end of its process, so each case runs in a child process.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
 		refusal
-		warnings []map[string]any // of the daemon's life
-		says     string           // each of them
-		hears    func(t *testing.T, h *heard, cfg watcher.Config)
+		warnings []map[string]any // all warnings
+		err      string           // part of the error of each
+		works    func(t *testing.T, h *recorder, cfg watcher.Config)
 	}{
 		{
 			"netlink", refusal{unix.SYS_SOCKET, unix.AF_NETLINK, unix.EPERM},
 			[]map[string]any{{"source": "uevent", "remaining": "inotify and resync"}},
-			"operation not permitted", hearsNode,
+			"operation not permitted", expectNodeHint,
 		},
 		{
 			"inotify instance", refusal{unix.SYS_INOTIFY_INIT1, 0, unix.EMFILE},
 			[]map[string]any{{"source": "inotify", "remaining": "uevents and resync"}, {"source": "inotify", "remaining": "resync"}},
-			"fs.inotify.max_user_instances", hearsUEvent,
+			"fs.inotify.max_user_instances", expectUEventHint,
 		},
 		{
 			"inotify watch", refusal{unix.SYS_INOTIFY_ADD_WATCH, 0, unix.ENOSPC},
 			[]map[string]any{{"source": "inotify", "remaining": "uevents and resync"}, {"remaining": "resync"}},
-			"fs.inotify.max_user_watches", hearsUEvent,
+			"fs.inotify.max_user_watches", expectUEventHint,
 		},
 	}
 	const child = "WATCHER_TEST_REFUSED"
@@ -84,43 +84,43 @@ func TestRefused(t *testing.T) {
 				return
 			}
 			if err := tt.install(); err != nil {
-				t.Skipf("nothing can be refused here: %v", err)
+				t.Skipf("seccomp filters cannot be installed here: %v", err)
 			}
 			cfg := simulated(t)
 			cfg.Subsystems = []string{"mem"}
 			mkdir(t, cfg.Host.Sys, portDir)
-			h := newHeard(t, cfg)
+			h := newRecorder(t, cfg)
 			h.run(t)
-			h.expectLine(t, zap.DebugLevel, "source.lost", nil) // tried again, in vain
-			tt.hears(t, h, cfg)
+			h.expectLine(t, zap.DebugLevel, "source.lost", nil) // the next attempt failed, too
+			tt.works(t, h, cfg)
 			lines := h.logs.FilterLevelExact(zap.WarnLevel).All()
 			if len(lines) != len(tt.warnings) {
 				t.Fatalf("%d warnings, want %d: %v", len(lines), len(tt.warnings), lines)
 			}
 			for i, line := range lines {
 				got := line.ContextMap()
-				if !contains(got, tt.warnings[i]) || got["event"] != "source.lost" || !strings.Contains(got["error"].(string), tt.says) {
-					t.Errorf("warning %d: %v, want %v saying %q", i, got, tt.warnings[i], tt.says)
+				if !contains(got, tt.warnings[i]) || got["event"] != "source.lost" || !strings.Contains(got["error"].(string), tt.err) {
+					t.Errorf("warning %d: %v, want %v with the error %q", i, got, tt.warnings[i], tt.err)
 				}
 			}
 		})
 	}
 }
 
-func hearsNode(t *testing.T, h *heard, cfg watcher.Config) {
+func expectNodeHint(t *testing.T, h *recorder, cfg watcher.Config) {
 	write(t, "", cfg.Host.Dev, "dfl-port.0")
 	h.expect(t, node("dfl-port.0"))
 }
 
-func hearsUEvent(t *testing.T, h *heard, _ watcher.Config) {
+func expectUEventHint(t *testing.T, h *recorder, _ watcher.Config) {
 	if os.Geteuid() != 0 {
-		return // only root makes the kernel send some
+		return // only root can make the kernel send uevents
 	}
 	provoke(t, memNull, "change "+uuid)
 	expectUEvent(t, h, map[string]any{"devpath": "/devices/virtual/mem/null"})
 }
 
-// inChild runs the running test in a process of its own.
+// inChild runs the present test in a child process.
 func inChild(t *testing.T, variable string) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
@@ -140,26 +140,26 @@ func inChild(t *testing.T, variable string) {
 	}
 }
 
-// Listening takes no privilege, only the large buffer does.
+// The source of uevents needs no privilege; only the large buffer does.
 func TestUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can provoke the uevent that nobody is to hear")
+		t.Skip("only root can make the kernel send uevents")
 	}
 	cfg := watcher.Config{Host: sysfs.Host{Sys: "/sys", Dev: "/dev"}, Subsystems: []string{"mem"}, Metrics: metrics.New("test")}
-	opened := make(chan *heard)
+	opened := make(chan *recorder)
 	go func() {
 		defer close(opened)
-		// The thread becomes nobody, and ends with this goroutine.
+		// The thread takes the uid of the user nobody, and ends with this goroutine.
 		runtime.LockOSThread()
 		const nobody = 65534
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
 			return
 		}
-		opened <- newHeard(t, cfg)
+		opened <- newRecorder(t, cfg)
 	}()
 	h, ok := <-opened
 	if !ok {
-		t.Skip("this root cannot become nobody")
+		t.Skip("the uid cannot be changed here")
 	}
 	if lost := h.lines(zap.WarnLevel, "source.lost"); len(lost) > 0 {
 		t.Skipf("a source is refused here: %v", lost[0].ContextMap()["error"])

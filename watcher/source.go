@@ -12,38 +12,38 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/pulse"
 )
 
-// The sources, by what they listen to.
+// The kinds of sources.
 const (
 	sourceUEvent = "uevent"
 	sourceNodes  = "nodes"
 	sourceTree   = "tree"
 )
 
-// source is a source of news: [uevents], [nodes] or [tree].
+// source is a source of events: [uevents], [nodes] or [tree].
 type source interface {
-	// open opens the source; the kernel queues all news from then on. The fields are for
+	// open opens the source; the kernel queues all events from then on. The fields are for
 	// the log.
 	open() ([]zap.Field, error)
-	// listen calls hint for all news until ctx ends or the source breaks. It marks in p
+	// listen calls hint for all events until ctx ends or the source fails. It marks in p
 	// when it works and when it waits.
 	listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) error
-	// close releases what open has opened, also after an open that failed.
+	// close closes the descriptors of the source, also after an open that failed.
 	close()
 }
 
-// keeper keeps a source open. It logs once that the source is lost, opens it again, and then
-// gives a hint for everything.
+// keeper keeps a source open. If the source is lost, it logs that once, opens the source again, and
+// then gives a hint for everything.
 type keeper struct {
-	kind      string // of the source: one of the constants above
-	name      string // in the log; the two of inotify differ in their path
-	path      string // that is watched, or ""
-	remaining string // sources that have the news while this one is lost
+	kind      string // one of the constants above
+	name      string // in the log; the two sources of inotify have the same name and differ in path
+	path      string // the watched path, or ""
+	remaining string // the sources that still find changes while this one is lost, for the log
 	retry     backoff.Backoff
 	src       source
 	log       *zap.Logger
 	metrics   *metrics.Metrics
-	pulse     *pulse.Pulse // of run
-	up        bool
+	pulse     *pulse.Pulse // of the goroutine of run
+	up        bool         // the source is open
 }
 
 // start opens the source for the first time.
@@ -70,7 +70,7 @@ func (k *keeper) run(ctx context.Context, hint func(Hint)) {
 		}
 		k.stop()
 		k.warn(err)
-		// The delay must grow if the source breaks as soon as it is open.
+		// The delay must grow if the source fails as soon as it is open.
 		if time.Since(since) > k.retry.Most {
 			k.retry.Reset()
 		}

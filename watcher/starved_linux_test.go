@@ -13,9 +13,9 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// A watcher that is made while the process is out of descriptors logs for each source once
-// that it is lost, and opens it when there are descriptors again. Not parallel: other tests
-// would have no descriptor either.
+// A watcher that is made while the process is out of descriptors logs once for each source that it
+// is lost, and opens the source when there are descriptors again. The test is not parallel, because
+// other tests would have no descriptors either.
 func TestOpenedOutOfDescriptors(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Host.Sys, "a/b")
@@ -31,12 +31,12 @@ func TestOpenedOutOfDescriptors(t *testing.T) {
 	}
 	defer setLimit(limit.Cur)
 	setLimit(3)
-	h := newHeard(t, cfg)
+	h := newRecorder(t, cfg)
 	h.run(t)
 	if n := len(h.lines(zap.WarnLevel, "source.lost")); n != 3 {
 		t.Errorf("%d warnings that a source is lost, want 3", n)
 	}
-	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"source": "uevent"}) // tried again, in vain
+	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"source": "uevent"}) // the next attempt failed, too
 	setLimit(limit.Cur)
 	for range 3 {
 		h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
@@ -50,9 +50,9 @@ func TestOpenedOutOfDescriptors(t *testing.T) {
 	h.expect(t, node("dfl-port.0"))
 }
 
-// A tree is watched completely or, where any access to it meets a shortage, lost and
-// opened again: an unwatched directory would stay unwatched.
-func TestTreeIsNotHalfWatched(t *testing.T) {
+// If any access to a tree fails because of a shortage, the source is lost and opened again:
+// otherwise a directory could stay unwatched.
+func TestTreeIsWatchedCompletelyOrLost(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Host.Sys, "a/b")
 	mkdir(t, cfg.Host.Sys, "c/d")

@@ -20,15 +20,15 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// tree is the source of news about a simulated sysfs tree. It has a watch on each of its
-// directories. Symlinks are not followed.
+// tree is the source of events about a simulated sysfs tree. It has a watch on each directory of
+// the tree and follows no symlinks.
 type tree struct {
 	root    string
 	log     *zap.Logger
 	metrics *metrics.Metrics
 	notify  *notify.Instance // nil while closed
 	seen    seen
-	broken  error // of a directory that cannot be watched: the tree must be opened again
+	broken  error // the error of a directory that cannot be watched: the tree must be opened again
 }
 
 func (t *tree) open() ([]zap.Field, error) {
@@ -45,7 +45,7 @@ func (t *tree) open() ([]zap.Field, error) {
 		return nil, t.broken
 	}
 	if !t.seen.dirs[t.root] {
-		return nil, fmt.Errorf("%s vanished: %w", t.root, fs.ErrNotExist)
+		return nil, fmt.Errorf("%s: directory was removed: %w", t.root, fs.ErrNotExist)
 	}
 	return []zap.Field{event.Count(len(t.seen.dirs))}, nil
 }
@@ -79,7 +79,7 @@ func (t *tree) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) erro
 				return fsnotify.ErrClosed
 			}
 			if ev.Name == t.root && ev.Has(fsnotify.Remove|fsnotify.Rename) {
-				return fmt.Errorf("%s was removed: %w", t.root, fs.ErrNotExist)
+				return fmt.Errorf("%s: directory was removed: %w", t.root, fs.ErrNotExist)
 			}
 			if err := t.take(ev, hint); err != nil {
 				return err
@@ -88,8 +88,8 @@ func (t *tree) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) erro
 	}
 }
 
-// reopen watches the whole tree again and gives a hint for everything, because it is not known
-// which directories were made, removed and moved.
+// reopen watches the whole tree again and gives a hint for everything, because the directories
+// that were made, removed or moved before are not known.
 func (t *tree) reopen(source string, hint func(Hint)) error {
 	at := time.Now()
 	t.close()
@@ -100,7 +100,7 @@ func (t *tree) reopen(source string, hint func(Hint)) error {
 	return nil
 }
 
-// take handles one event. Reading causes no events, so each is a change.
+// take handles one event. Each event is a change, because reads cause no events.
 func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	at := time.Now()
 	changed := cards{}
@@ -108,10 +108,10 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	if ev.Has(fsnotify.Remove | fsnotify.Rename) {
 		changed[t.seen.card(ev.Name)] = true
 		moved = ev.Has(fsnotify.Rename) && t.seen.dirs[ev.Name]
-		t.seen.forget(ev.Name)
+		t.seen.remove(ev.Name)
 	} else {
 		if old := t.seen.links[ev.Name]; old != "" {
-			changed[old] = true // a link that now leads elsewhere
+			changed[old] = true // the former target of a link that was replaced
 		}
 		fresh = t.arrived(ev)
 		changed[t.seen.card(ev.Name)] = true
@@ -120,13 +120,13 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	t.metrics.InotifyEvent(sourceTree)
 	t.log.Debug("tree event received", event.InotifyEvent, event.Path(ev.Name), event.Action(ev.Op.String()))
 	if moved {
-		// Its watches moved with it and have wrong names now. They cannot be removed
-		// one by one: fsnotify keeps watches by path, and panics if another directory
-		// has that path meanwhile.
+		// The watches moved with the directory and have wrong names now. They cannot be removed
+		// one by one: fsnotify keeps watches by path, and panics if another directory has that
+		// path by now.
 		return t.reopen(SourceInotify, hint)
 	}
 	if fresh {
-		// Again, and for all that is below: it may have been made before the watch.
+		// The entries of the directory may be older than its watch, so they need hints, too.
 		below := cards{}
 		t.walk(ev.Name, below)
 		below.hint(hint, at)
@@ -134,24 +134,24 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	return t.broken
 }
 
-// arrived reads the link at the event's path. It reports whether there is a directory that is
-// not watched: a new one, or one that became readable.
+// arrived stores the card of the link at the event's path, if it is a link. It reports whether the
+// path is a directory that is not watched: a new one, or one that became readable.
 func (t *tree) arrived(ev fsnotify.Event) bool {
 	if !ev.Has(fsnotify.Create | fsnotify.Chmod) {
 		return false
 	}
 	info, err := os.Lstat(ev.Name)
 	if err != nil {
-		return false // gone again: that is an event of its own
+		return false // the file was removed again, which causes another event
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		t.seen.learn(ev.Name)
+		t.seen.addLink(ev.Name)
 	}
 	return info.IsDir() && !t.seen.dirs[ev.Name]
 }
 
-// walk watches dir and all directories below it, each before it is read, and adds their cards
-// to found. Files that vanish meanwhile have their own events.
+// walk watches dir and all directories below it, and adds their cards to found. It watches each
+// directory before it reads the directory, so that the removal of an entry causes an event.
 func (t *tree) walk(dir string, found cards) {
 	found[t.seen.card(dir)] = true
 	if err := t.notify.Add(dir); err != nil {
@@ -169,14 +169,14 @@ func (t *tree) walk(dir string, found cards) {
 		case e.IsDir():
 			t.walk(path, found)
 		case e.Type()&fs.ModeSymlink != 0:
-			t.seen.learn(path)
+			t.seen.addLink(path)
 		}
 	}
 }
 
-// unwatched handles a directory that cannot be watched or read. If it vanished or denies access,
-// that is logged at Debug. Otherwise watches, descriptors or memory are used up, and the source
-// is lost until it can be opened again.
+// unwatched handles the error of a directory that cannot be watched or read. If the directory was
+// removed or denies access, the error is logged at Debug. Otherwise watches, descriptors or memory
+// are used up, and the source is lost until it can be opened again.
 func (t *tree) unwatched(dir string, err error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
 		t.log.Debug("directory not watched", event.SourceLost, event.Source("inotify"), event.Path(dir), event.Err(err))

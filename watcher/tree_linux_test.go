@@ -48,8 +48,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// barrier makes the tree say where one step ends, by a card of its own for each:
-// the events of a tree come in order.
+// barrier separates the hints of one step from those of the next: it adds a card at the end of each
+// step, and the events of a tree arrive in order.
 type barrier struct {
 	sys   string
 	steps int
@@ -57,8 +57,8 @@ type barrier struct {
 
 const beyond = "ffff0000:" // the domain of the barriers' cards
 
-// between returns the cards that do made the tree hint; "" is everything.
-func (b *barrier) between(t *testing.T, h *heard, do func() error) []string {
+// between calls do and returns the cards of the hints that follow; "" means everything.
+func (b *barrier) between(t *testing.T, h *recorder, do func() error) []string {
 	t.Helper()
 	must(t, do())
 	b.steps++
@@ -78,8 +78,7 @@ func (b *barrier) between(t *testing.T, h *heard, do func() error) []string {
 				found[hint.Card] = true
 			}
 			if hint.Card == "" {
-				// The tree may have started afresh, with our event among those
-				// that it did not read any more.
+				// The tree may have been opened again before it read the event of the barrier.
 				mode ^= 0o020
 				must(t, os.Chmod(dir, mode))
 			}
@@ -131,7 +130,7 @@ func TestTree(t *testing.T) {
 		{"bridge moved", func() error { return os.Rename(filepath.Join(sys, bridgeDir), filepath.Join(cfg.Host.Dev, "x")) }, []string{"", "0000:00:02.0"}},
 	}
 	b := &barrier{sys: sys}
-	h := newHeard(t, cfg)
+	h := newRecorder(t, cfg)
 	h.expectLine(t, zap.InfoLevel, "source.opened", map[string]any{"path": sys, "count": int64(13)})
 	h.run(t)
 	for _, step := range steps {
@@ -143,37 +142,37 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// What happens after New and before Run is not missed.
+// A change after New and before Run is not missed.
 func TestTreeListensBeforeRun(t *testing.T) {
 	cfg := simulated(t)
-	h := newHeard(t, cfg)
+	h := newRecorder(t, cfg)
 	mkdir(t, cfg.Host.Sys, cardDir)
 	h.run(t)
-	h.expect(t, everything) // the topmost new directory names no card
+	h.expect(t, everything) // the path of the topmost new directory has no card
 }
 
-// Links that stood there before New are known when they go.
-func TestTreeKnowsOldLinks(t *testing.T) {
+// The removal of a link that existed before New causes a hint for the card in its target.
+func TestTreeLinksFromBeforeStart(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Host.Sys, "class/fpga_region")
 	link := filepath.Join(cfg.Host.Sys, "class/fpga_region/region0")
 	must(t, os.Symlink("../../"+cardDir+"/fpga_region/region0", link))
-	h := newHeard(t, cfg)
+	h := newRecorder(t, cfg)
 	h.run(t)
 	must(t, os.Remove(link))
 	h.expect(t, card("0000:02:00.0"))
 }
 
-// A directory that appears full is watched to its end, and every card in it is
-// hinted.
-func TestTreeAppearsFull(t *testing.T) {
+// If a directory with entries is moved into the tree, all directories in it are watched, and there
+// is a hint for every card in it.
+func TestTreeMovedIn(t *testing.T) {
 	cfg := simulated(t)
 	outside := filepath.Join(t.TempDir(), "full")
 	for i := range 3 {
 		write(t, "", mkdir(t, outside, fmt.Sprintf("0000:0%d:00.0/fpga_region/region%d/dfl-port.%d", i+3, i, i)), "afu_id")
 	}
 	mkdir(t, cfg.Host.Sys, "devices/pci0000:00")
-	h := newHeard(t, cfg)
+	h := newRecorder(t, cfg)
 	h.run(t)
 	bridge := filepath.Join(cfg.Host.Sys, bridgeDir)
 	must(t, os.Rename(outside, bridge))
@@ -187,12 +186,12 @@ func TestTreeAppearsFull(t *testing.T) {
 	h.expect(t, card("0000:05:00.0"))
 }
 
-// A moved directory is another card, and is watched under its new name.
+// A directory that is moved becomes another card, and is watched under its new name.
 func TestTreeMoved(t *testing.T) {
 	cfg := simulated(t)
 	from, to := filepath.Join(cfg.Host.Sys, cardDir), filepath.Join(cfg.Host.Sys, bridgeDir, "0000:05:00.0")
 	mkdir(t, cfg.Host.Sys, portDir)
-	h := newHeard(t, cfg)
+	h := newRecorder(t, cfg)
 	h.run(t)
 	for range 20 {
 		must(t, os.Rename(from, to))
@@ -202,7 +201,7 @@ func TestTreeMoved(t *testing.T) {
 		h.expect(t, card(filepath.Base(to)))
 		from, to = to, from
 	}
-	// Moved out and deleted at once: nothing breaks.
+	// Moved out of the tree and deleted at once.
 	must(t, os.Rename(from, cfg.Host.Dev+"/gone"))
 	must(t, os.RemoveAll(cfg.Host.Dev+"/gone"))
 	h.expect(t, card(filepath.Base(from)))
@@ -218,7 +217,7 @@ func TestTreeRootReturns(t *testing.T) {
 	t.Parallel()
 	cfg := simulated(t)
 	mkdir(t, cfg.Host.Sys, portDir)
-	h := newHeard(t, cfg)
+	h := newRecorder(t, cfg)
 	h.run(t)
 	must(t, os.RemoveAll(cfg.Host.Sys))
 	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Sys, "remaining": "resync"})
@@ -231,19 +230,19 @@ func TestTreeRootReturns(t *testing.T) {
 	h.expect(t, card("0000:02:00.0"))
 }
 
-// A directory that keeps us out is watched as soon as it lets us in.
-func TestTreeKeepsUsOut(t *testing.T) {
+// A directory without permission is watched as soon as it is readable.
+func TestTreeWithoutPermission(t *testing.T) {
 	if os.Geteuid() == 0 {
-		t.Skip("root is kept out of nothing")
+		t.Skip("root may read every directory")
 	}
 	cfg := simulated(t)
 	port := mkdir(t, cfg.Host.Sys, portDir)
 	must(t, os.Chmod(port, 0))
-	h := newHeard(t, cfg)
+	h := newRecorder(t, cfg)
 	h.run(t)
 	must(t, os.Chmod(port, 0o755))
 	h.expect(t, card("0000:02:00.0"))
-	h.expect(t, card("0000:02:00.0")) // the second comes when the watch is there
+	h.expect(t, card("0000:02:00.0")) // again when the directory is watched
 	write(t, "x", port, "afu_id")
 	h.expect(t, card("0000:02:00.0"))
 }

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// After thousands of directories that came, went and moved faster than they
-// could be watched, each that is left is watched, under its right name.
+// Thousands of directories are made, removed and moved faster than they can be watched. In the end
+// each remaining directory is watched, under its right name.
 func TestTreeStress(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -20,7 +20,7 @@ func TestTreeStress(t *testing.T) {
 	cfg := simulated(t)
 	root := mkdir(t, cfg.Host.Sys, bridgeDir)
 	b := &barrier{sys: cfg.Host.Sys}
-	h := newHeard(t, cfg)
+	h := newRecorder(t, cfg)
 	h.run(t)
 
 	name := func() string { return fmt.Sprintf("0000:%02x:00.0", random.IntN(6)) }
@@ -33,7 +33,7 @@ func TestTreeStress(t *testing.T) {
 	}
 	b.between(t, h, func() error {
 		for range 3000 {
-			// What cannot be done, because something is or is not there, is not done.
+			// Errors are ignored: a path may or may not exist.
 			switch random.IntN(4) {
 			case 0, 1:
 				_ = os.MkdirAll(place(), 0o755)

@@ -24,17 +24,17 @@ type uevents struct {
 	malformed limiter
 }
 
-// quiet is the least time between two warnings of the same kind, which other processes could
-// cause at any rate.
+// quiet is the least time between two warnings of the same kind. Other processes can send messages
+// that cause these warnings, at any rate.
 const quiet = time.Minute
 
-// limiter counts occurrences of which only some are logged.
+// limiter counts events of which only some are logged.
 type limiter struct {
-	last time.Time // when one was logged
-	held int       // since then
+	last time.Time // when an event was logged
+	held int       // number of events since then
 }
 
-// count counts one occurrence. It returns the number to log now, or 0 to log nothing.
+// count counts one event. It returns the number of events to log now, or 0 if none is to be logged.
 func (l *limiter) count(now time.Time) int {
 	l.held++
 	if !l.last.IsZero() && now.Sub(l.last) < quiet {
@@ -56,7 +56,7 @@ func (u *uevents) open() ([]zap.Field, error) {
 
 func (u *uevents) close() {
 	if u.conn != nil {
-		_ = u.conn.close() // nothing was written, nothing can be lost
+		_ = u.conn.close() // nothing was written, so the error does not matter
 		u.conn = nil
 	}
 }
@@ -92,7 +92,7 @@ func (u *uevents) overflowed(at time.Time, hint func(Hint)) error {
 	u.log.Warn("uevents lost", event.UEventOverflow, event.Count(n))
 	hint(Hint{Source: SourceOverflow, At: at})
 	if n == 0 {
-		// The buffer was not full: the kernel had no memory. The source is opened again, with
+		// The buffer was not full, so the kernel had no memory. The source is opened again after
 		// a delay.
 		return unix.ENOBUFS
 	}
@@ -120,7 +120,7 @@ func (u *uevents) take(m message, at time.Time, hint func(Hint)) {
 		hint(Hint{Source: SourceMalformed, At: at})
 		u.metrics.UEventMalformed()
 		if n := u.malformed.count(at); n > 0 {
-			u.log.Warn("uevent not understood", event.UEventMalformed, event.Count(n), event.Bytes(len(m.data)), event.Err(err))
+			u.log.Warn("malformed uevent received", event.UEventMalformed, event.Count(n), event.Bytes(len(m.data)), event.Err(err))
 		}
 		return
 	}

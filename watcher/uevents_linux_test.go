@@ -14,29 +14,30 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// memNull is a device of every kernel; its uevents are made by writing to it.
+// memNull is the uevent file of a device that every kernel has. A write to it makes the kernel send
+// a uevent.
 const memNull = "/sys/class/mem/null/uevent"
 
-// listening returns a watcher that has a socket, for events of mem and block
-// beside the usual ones. Foreign events may come at any time.
-func listening(t *testing.T) *heard {
+// listening returns a watcher with an open socket, also for the events of mem and block. Events of
+// other devices may arrive at any time.
+func listening(t *testing.T) *recorder {
 	t.Helper()
 	cfg := simulated(t)
 	cfg.Host.Dev = "/dev"
 	cfg.Nodes = append(cfg.Nodes, "zram")
 	cfg.Subsystems = []string{"mem", "block"}
-	h := newHeard(t, cfg)
+	h := newRecorder(t, cfg)
 	if lost := h.lines(zap.WarnLevel, "source.lost"); len(lost) > 0 {
 		t.Skipf("a source is refused here: %v", lost[0].ContextMap()["error"])
 	}
 	return h
 }
 
-// provoke has the kernel send a uevent.
+// provoke makes the kernel send a uevent.
 func provoke(t *testing.T, file, text string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root makes the kernel send uevents")
+		t.Skip("only root can make the kernel send uevents")
 	}
 	err := os.WriteFile(file, []byte(text), 0)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EROFS) {
@@ -47,7 +48,7 @@ func provoke(t *testing.T, file, text string) {
 
 const uuid = "8a8e4d4e-5d6c-4b1f-9a51-3c4ad4d3b8c1"
 
-func expectUEvent(t *testing.T, h *heard, fields map[string]any) map[string]any {
+func expectUEvent(t *testing.T, h *recorder, fields map[string]any) map[string]any {
 	t.Helper()
 	return h.expectLine(t, zap.DebugLevel, "uevent.received", fields)
 }
@@ -80,7 +81,7 @@ func TestUEventOfCard(t *testing.T) {
 	expectUEvent(t, h, map[string]any{"action": "change", "pci": address, "subsystem": "pci"})
 }
 
-// A device that truly comes and goes, with its node.
+// A device is added and removed, with its node.
 func TestUEventOfHotplug(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root plugs devices")
@@ -103,12 +104,12 @@ func TestUEventOfHotplug(t *testing.T) {
 	h.expectLine(t, zap.DebugLevel, "inotify.event", map[string]any{"node": name, "action": "REMOVE"})
 }
 
-// After an overflow the queue is emptied, then everything is hinted, and later
-// events are heard again.
+// After an overflow the queue is emptied, there is a hint for everything, and later events are
+// received again.
 func TestUEventOverflow(t *testing.T) {
 	h := listening(t)
 	must(t, h.ShrinkReceiveBuffer(16<<10))
-	for range 500 { // nobody reads yet
+	for range 500 { // Run does not read yet
 		provoke(t, memNull, "change "+uuid)
 	}
 	h.run(t)

@@ -19,15 +19,15 @@ import (
 
 // Config has the directories, subsystems and nodes to listen for.
 type Config struct {
-	Host       sysfs.Host // its device directory may be made later
+	Host       sysfs.Host // its device directory need not exist yet
 	Subsystems []string   // uevent subsystems beside platform, pci, fpga_region, fpga_manager, fpga
 	Nodes      []string   // prefixes of the names of nodes that matter, e.g. "dfl-"
 
 	Metrics *metrics.Metrics // required
 }
 
-// Hint names the place where something may have changed. If Card and Node are empty, that is
-// everywhere.
+// Hint names the place where something may have changed: a card, a node or, if Card and Node are
+// empty, everything.
 type Hint struct {
 	Card   string    // PCI address DDDD:BB:DD.F in lower-case hex, or ""
 	Node   string    // name of a device node, if the address is not known, or ""
@@ -37,13 +37,13 @@ type Hint struct {
 	RecoveryFailed bool
 }
 
-// Where a hint comes from.
+// The sources of a hint.
 const (
 	SourceUEvent    = "uevent"    // the kernel named a device
 	SourceInotify   = "inotify"   // a node, or an entry of a simulated tree
 	SourceOverflow  = "overflow"  // events were lost in a full queue
-	SourceMalformed = "malformed" // a message of the kernel was not understood
-	SourceReopen    = "reopen"    // a source is open again; what happened meanwhile is not known
+	SourceMalformed = "malformed" // a message of the kernel could not be parsed
+	SourceReopen    = "reopen"    // a source is open again; changes before that may be missing
 )
 
 // Watcher listens to the sources. Make one with [New], and call Run or Close once.
@@ -51,8 +51,8 @@ type Watcher struct {
 	sources []*keeper
 }
 
-// New opens the sources, so that nothing that happens later is missed. A source that cannot
-// be opened is logged, and opened again by Run.
+// New opens the sources, so that no later change is missed. A source that cannot be opened is
+// logged, and opened again by Run.
 func New(cfg Config, log *zap.Logger) *Watcher {
 	log = log.Named("watcher")
 	w := &Watcher{}
@@ -79,7 +79,7 @@ func (w *Watcher) keep(src source, k keeper, m *metrics.Metrics, log *zap.Logger
 	w.sources = append(w.sources, &k)
 }
 
-// Run calls hint for all news until ctx ends, then closes the sources and returns nil. It
+// Run calls hint for all events until ctx ends, then closes the sources and returns nil. It
 // calls hint from several goroutines; hint must not block.
 func (w *Watcher) Run(ctx context.Context, hint func(Hint)) error {
 	var running sync.WaitGroup
@@ -93,8 +93,9 @@ func (w *Watcher) Run(ctx context.Context, hint func(Hint)) error {
 	return nil
 }
 
-// Alive returns an error that names the sources whose goroutine hangs. A source that waits for
-// news is alive, and so is one that is lost and tried again. Alive is safe for concurrent use.
+// Alive returns an error that names the sources whose goroutine hangs, or nil if none hangs. A
+// source that waits for events, or to be opened again, does not hang. Alive is safe for concurrent
+// use.
 func (w *Watcher) Alive() error {
 	var stuck []error
 	for _, k := range w.sources {
@@ -105,7 +106,7 @@ func (w *Watcher) Alive() error {
 	return errors.Join(stuck...)
 }
 
-// Close closes the sources of a Watcher that is not run.
+// Close closes the sources of a Watcher for which Run is not called.
 func (w *Watcher) Close() {
 	for _, k := range w.sources {
 		k.stop()

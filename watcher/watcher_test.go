@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// usage counts what a watcher may leave behind.
+// usage returns the numbers of open descriptors and of goroutines.
 func usage(t *testing.T) (descriptors, goroutines int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -23,8 +23,8 @@ func usage(t *testing.T) (descriptors, goroutines int) {
 	return len(entries), runtime.NumGoroutine()
 }
 
-// settle waits until no more descriptors and goroutines exist than before: a
-// goroutine that has closed its channel may still be on its way out.
+// settle waits until there are no more descriptors and goroutines than before: a goroutine that has
+// closed its channel may not have ended yet.
 func settle(t *testing.T, descriptors, goroutines int) {
 	t.Helper()
 	late := time.After(patience)
@@ -86,7 +86,7 @@ func TestNothingLeftBehind(t *testing.T) {
 		}},
 	}
 	// The first descriptor makes the runtime open its poller.
-	newHeard(t, simulated(t)).Close()
+	newRecorder(t, simulated(t)).Close()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := simulated(t)

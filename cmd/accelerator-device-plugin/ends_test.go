@@ -58,7 +58,7 @@ func TestLogReaderCloses(t *testing.T) {
 
 func TestDemoCommand(t *testing.T) {
 	stdout, stderr, code := output(t, "demo")
-	if code != 0 || !strings.Contains(stdout, "All 11 steps seen") || stderr != "" {
+	if code != 0 || !strings.Contains(stdout, "All 11 steps passed") || stderr != "" {
 		t.Errorf("demo: exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -83,7 +83,7 @@ func TestDemoFailsForShortHold(t *testing.T) {
 	cfg.RecoveryHold = 0
 	var out strings.Builder
 	err := demo.Run(t.Context(), &out, demo.Options{Resource: cfg.ResourceName, Hold: time.Second}, demoDaemon(cfg))
-	if err == nil || !strings.Contains(err.Error(), "it heals") || !strings.Contains(err.Error(), "before it had held") {
+	if err == nil || !strings.Contains(err.Error(), "it heals") || !strings.Contains(err.Error(), "want at least the hold") {
 		t.Errorf("demo without hold = %v, want that it heals too early\n%s", err, out.String())
 	}
 }

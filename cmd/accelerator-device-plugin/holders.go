@@ -112,7 +112,7 @@ func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, 
 // have yet, and the device nodes of all holdings. asked is the time of the request.
 //
 // Device nodes that another or an earlier daemon has given out are read from the kubelet's checkpoint. The
-// only errors are those of [sysfs.OwnTrouble], after which the caller keeps its previous result.
+// only errors are those of [sysfs.IsShortage], after which the caller keeps its previous result.
 func (s holderSource) complete(ctx context.Context, asked time.Time, known held) (map[string][]inventory.Holding, error) {
 	all := known.ours(s.owns)
 	given := map[podresources.Key]bool{} // by this daemon
@@ -135,7 +135,7 @@ func (s holderSource) complete(ctx context.Context, asked time.Time, known held)
 	}
 	for again := false; len(others) > 0; again = true {
 		record, err := checkpoint.Read(s.kubeletDir)
-		if sysfs.OwnTrouble(err) {
+		if sysfs.IsShortage(err) {
 			return all, err
 		}
 		complete := true

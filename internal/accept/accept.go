@@ -27,7 +27,7 @@ type patient struct{ net.Listener }
 func (p patient) Accept() (net.Conn, error) {
 	for {
 		conn, err := p.Listener.Accept()
-		if !sysfs.OwnTrouble(err) && !errors.Is(err, syscall.ENOBUFS) {
+		if !sysfs.IsShortage(err) && !errors.Is(err, syscall.ENOBUFS) {
 			return conn, err
 		}
 		<-time.After(retry)

@@ -119,7 +119,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("an empty slot: %+v, %v", got, err)
 	}
 	write(t, n.PortDir(address, 0)+"/dev", "rubbish\n")
-	if _, err := canpull.Read(n.Sys, address); err == nil || !strings.Contains(err.Error(), `dfl-port.0/dev: "rubbish"`) {
+	if _, err := canpull.Read(n.Sys, address); err == nil || !strings.Contains(err.Error(), `dfl-port.0/dev: found "rubbish"`) {
 		t.Errorf("an invalid number: %v", err)
 	}
 }

@@ -1,8 +1,8 @@
-// Package latest shares the newest value of something: one goroutine stores it, others read it and
-// wait until it is stale.
+// Package latest shares the newest value of a variable: one goroutine stores values, others load
+// the newest one and wait until it is stale.
 //
-// A reader may skip values and always ends on the newest one. No call blocks. Reading takes no
-// lock.
+// A reader may skip values, and always gets the newest one in the end. No call blocks. Load takes
+// no lock.
 package latest
 
 import (
@@ -21,7 +21,7 @@ type version[T any] struct {
 	stale chan struct{} // closed when the next version is stored
 }
 
-// New returns a Value that holds this value.
+// New returns a Value that holds value.
 func New[T any](value T) *Value[T] {
 	v := &Value[T]{}
 	v.current.Store(&version[T]{value, make(chan struct{})})
@@ -45,7 +45,7 @@ func (v *Value[T]) Update(change func(T) T) {
 	defer v.storing.Unlock()
 	old := v.current.Load()
 	v.current.Store(&version[T]{change(old.value), make(chan struct{})})
-	close(old.stale) // after the store: a reader that it wakes must find the new value
+	close(old.stale) // after the store, so that a reader that wakes finds the new value
 }
 
 // Signal is a Value without a value.
@@ -60,5 +60,5 @@ func (s Signal) Next() <-chan struct{} {
 	return stale
 }
 
-// Raise wakes all that wait.
+// Raise wakes all goroutines that wait for it.
 func (s Signal) Raise() { s.v.Store(struct{}{}) }

@@ -7,7 +7,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 )
 
-// A reader that waits for each stale value ends on the newest one, and every update counts.
+// A reader that waits until each value is stale gets the newest one in the end, and no update is
+// lost.
 func TestValue(t *testing.T) {
 	const writers, updates = 4, 1000
 	v := latest.New(0)
@@ -22,7 +23,7 @@ func TestValue(t *testing.T) {
 	for last := -1; last < writers*updates; {
 		n, stale := v.Load()
 		if n <= last {
-			t.Fatalf("found %d after %d was stale", n, last)
+			t.Fatalf("found %d when %d was stale, want a newer value", n, last)
 		}
 		if last = n; last < writers*updates {
 			<-stale

@@ -1,4 +1,4 @@
 package notify
 
-// Limit names the sysctl behind an error.
+// Limit adds the name of the sysctl to an error.
 var Limit = limit

@@ -12,7 +12,7 @@ import (
 // Instance is one inotify instance.
 type Instance struct {
 	fs      *fsnotify.Watcher
-	failed  chan error // of size one: a second error has no other consequence
+	failed  chan error // of size one: a receiver handles a second error as the first
 	running sync.WaitGroup
 }
 
@@ -29,14 +29,14 @@ func Open() (*Instance, error) {
 
 func (n *Instance) takeErrors() {
 	for err := range n.fs.Errors {
-		// fsnotify removes the watch of a directory that was moved. If the directory is
-		// deleted by now, the kernel has removed it already.
+		// fsnotify removes the watch of a directory that was moved. If the directory was deleted,
+		// the kernel has removed the watch already.
 		if errors.Is(err, syscall.EINVAL) {
 			continue
 		}
 		select {
 		case n.failed <- err:
-		default: // an earlier error waits
+		default: // an earlier error has not been received yet
 		}
 	}
 }
@@ -47,7 +47,7 @@ func (n *Instance) Close() {
 	n.running.Wait()
 }
 
-// Add watches a directory. It may be watched already.
+// Add watches a directory. The directory may be watched already.
 func (n *Instance) Add(dir string) error {
 	if err := n.fs.Add(dir); err != nil {
 		return fmt.Errorf("watch %s: %w", dir, limit(err))
@@ -55,8 +55,8 @@ func (n *Instance) Add(dir string) error {
 	return nil
 }
 
-// Watching reports whether any watch is left. The kernel removes the watch of a directory that
-// was deleted or unmounted, fsnotify that of a directory that was moved.
+// Watching reports whether a watch is left. The kernel removes the watch of a directory that was
+// deleted or unmounted; fsnotify removes the watch of a directory that was moved.
 func (n *Instance) Watching() bool { return len(n.fs.WatchList()) > 0 }
 
 // Event is an event of a watch.
@@ -65,8 +65,8 @@ type Event = fsnotify.Event
 // Events returns the channel of the events of all watches. Close closes it.
 func (n *Instance) Events() <-chan Event { return n.fs.Events }
 
-// Failed returns the channel of errors. After fsnotify.ErrEventOverflow, events were lost and
-// the watches continue; after any other error the instance must be closed.
+// Failed returns the channel of errors. fsnotify.ErrEventOverflow means that events were lost; the
+// watches continue. After any other error the instance must be closed.
 func (n *Instance) Failed() <-chan error { return n.failed }
 
 // limit adds the name of the sysctl to an error that lacks it.

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/notify"
 )
 
-// patience bounds every wait. Nothing is expected to take as long.
+// patience is the time after which a wait fails. Each wait normally takes a small fraction of it.
 const patience = 20 * time.Second
 
 func open(t *testing.T) *notify.Instance {
@@ -40,7 +40,7 @@ func expect(t *testing.T, n *notify.Instance, path string, op fsnotify.Op) {
 		case err := <-n.Failed():
 			t.Fatal(err)
 		case <-limit:
-			t.Fatalf("not heard: %v of %s", op, path)
+			t.Fatalf("found no event %v of %s in %v", op, path, patience)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestWatching(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			n := open(t)
 			if n.Watching() {
-				t.Error("a new instance watches something")
+				t.Error("a new instance has a watch")
 			}
 			dir := filepath.Join(t.TempDir(), "d")
 			if err := os.Mkdir(dir, 0o755); err != nil {
@@ -81,7 +81,7 @@ func TestWatching(t *testing.T) {
 			}
 			expect(t, n, dir, tc.op)
 			if n.Watching() {
-				t.Error("the directory is watched still")
+				t.Error("the directory is still watched")
 			}
 		})
 	}
@@ -92,12 +92,12 @@ func TestAddRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none")
 	err := n.Add(path)
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "watch "+path) {
-		t.Errorf("got %v, want the path and that it does not exist", err)
+		t.Errorf("error %v, want one with the path that wraps fs.ErrNotExist", err)
 	}
 }
 
-// Directories come, are watched, move and go faster than their events are
-// handled, and nobody looks at Failed: whoever adds watches is not held up.
+// Directories are made, watched, moved and removed faster than their events are handled, and no
+// goroutine receives from Failed. Add does not block.
 func TestChurn(t *testing.T) {
 	n := open(t)
 	root := t.TempDir()
@@ -113,7 +113,7 @@ func TestChurn(t *testing.T) {
 			}
 			return
 		case <-limit:
-			t.Fatal("adding a watch does not return")
+			t.Fatalf("churn has not ended after %v", patience)
 		}
 	}
 }
@@ -137,8 +137,8 @@ func churn(n *notify.Instance, dir, moved string) error {
 	return nil
 }
 
-// Events that nobody wants do not hold up the end.
-func TestCloseUnheard(t *testing.T) {
+// Close does not block if events have not been received.
+func TestCloseWithPendingEvents(t *testing.T) {
 	n, err := notify.Open()
 	if err != nil {
 		t.Fatal(err)

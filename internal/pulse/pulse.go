@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Patience is how long a piece of work may take before its goroutine counts as stuck. The work
-// that is watched takes less than milliseconds, but on a machine that is stopped for seconds it
-// takes seconds. Ten seconds are the period of the chart's liveness probe, which restarts the
-// daemon after six failures in a row.
+// Patience is how long a piece of work may take before its goroutine counts as stuck. The watched
+// work takes less than a millisecond, or seconds if the machine is stopped for seconds. Ten seconds
+// are also the period of the chart's liveness probe, which restarts the daemon after six failures
+// in a row.
 const Patience = 10 * time.Second
 
 // Pulse has the state of one goroutine, which alone calls Work and Rest. Make one with [New].
 type Pulse struct {
 	patience time.Duration
 	made     time.Time
-	busy     atomic.Int64 // since when it works, in nanoseconds after made; 0: it waits
+	busy     atomic.Int64 // begin of the work, in nanoseconds after made; 0: the goroutine waits
 }
 
-// New returns the Pulse of a goroutine that waits. It is stuck when a piece of work has taken
-// longer than patience.
+// New returns the Pulse of a goroutine that waits. The goroutine counts as stuck when a piece of
+// work has taken longer than patience.
 func New(patience time.Duration) *Pulse { return &Pulse{patience: patience, made: time.Now()} }
 
-// Work marks the beginning of work. Work that is under way goes on.
+// Work marks the beginning of work. It has no effect while work is under way.
 func (p *Pulse) Work() { p.WorkSince(time.Now()) }
 
-// WorkSince is Work for a caller that has the time.
+// WorkSince is Work with the time of the beginning.
 func (p *Pulse) WorkSince(at time.Time) {
 	if p.busy.Load() == 0 {
 		p.busy.Store(int64(max(at.Sub(p.made), 1)))

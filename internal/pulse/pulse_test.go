@@ -14,17 +14,17 @@ func TestAlive(t *testing.T) {
 		do   func(*pulse.Pulse)
 		want string
 	}{
-		{"one that waits is alive, however long", func(*pulse.Pulse) { time.Sleep(time.Hour) }, ""},
-		{"work may take its time", func(p *pulse.Pulse) { p.Work(); time.Sleep(pulse.Patience) }, ""},
-		{"but not for ever", func(p *pulse.Pulse) { p.Work(); time.Sleep(pulse.Patience + time.Second) }, "stuck for 11s"},
-		{"from the first moment on", func(p *pulse.Pulse) { p.WorkSince(time.Time{}); time.Sleep(time.Minute) }, "stuck for 1m0s"},
-		{"work within work is the same work", func(p *pulse.Pulse) {
+		{"waits for an hour", func(*pulse.Pulse) { time.Sleep(time.Hour) }, ""},
+		{"works as long as allowed", func(p *pulse.Pulse) { p.Work(); time.Sleep(pulse.Patience) }, ""},
+		{"works longer than allowed", func(p *pulse.Pulse) { p.Work(); time.Sleep(pulse.Patience + time.Second) }, "stuck for 11s"},
+		{"works since before New", func(p *pulse.Pulse) { p.WorkSince(time.Time{}); time.Sleep(time.Minute) }, "stuck for 1m0s"},
+		{"second Work has no effect", func(p *pulse.Pulse) {
 			p.Work()
 			time.Sleep(pulse.Patience)
 			p.Work()
 			time.Sleep(time.Second)
 		}, "stuck for 11s"},
-		{"it may have a rest", func(p *pulse.Pulse) {
+		{"rests in between", func(p *pulse.Pulse) {
 			p.Work()
 			time.Sleep(time.Hour)
 			p.Rest()

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Bound reports whether a driver is bound to the device at dir: a driver entry
-// exists (where it leads does not matter), or uevent names one, or, in trees
-// that have neither, one of the driver's own attributes is there. The only errors
-// are those of [OwnTrouble].
+// Bound reports whether a driver is bound to the device at dir: the entry driver exists (its
+// target does not matter), or the file uevent names a driver. A tree may have neither; then the
+// device is bound if it has one of the attributes own, which the driver makes. Bound returns no
+// other errors than those of [IsShortage].
 func Bound(dir string, own ...string) (bool, error) {
 	if there, err := exists(dir + "/driver"); there || err != nil {
 		return there, err
@@ -19,7 +19,7 @@ func Bound(dir string, own ...string) (bool, error) {
 		return namesDriver(uevent), nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return false, ownOnly(err) // uevent exists but cannot be read: there is no sign of a driver
+		return false, onlyShortage(err) // uevent exists but cannot be read: there is no sign of a driver
 	}
 	for _, name := range own {
 		if there, err := exists(dir + "/" + name); there || err != nil {
@@ -38,17 +38,17 @@ func namesDriver(uevent string) bool {
 	return false
 }
 
-// exists reports whether there is a file at path. The only errors are those of
-// [OwnTrouble].
+// exists reports whether there is a file at path. It returns no other errors than those of
+// [IsShortage].
 func exists(path string) (bool, error) {
 	_, err := lstat(path)
-	return err == nil, ownOnly(err)
+	return err == nil, onlyShortage(err)
 }
 
-// ownOnly returns err if it is the daemon's own trouble, else nil. Callers use it where
-// every other error is an answer.
-func ownOnly(err error) error {
-	if OwnTrouble(err) {
+// onlyShortage returns err if it is a shortage, else nil. Callers use it where any other error
+// means that the file does not exist or is not usable.
+func onlyShortage(err error) error {
+	if IsShortage(err) {
 		return err
 	}
 	return nil

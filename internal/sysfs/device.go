@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// ParseDevice parses a card or a port of it as an administrator writes it: [DDDD:]BB:DD.F[-pN], in
-// hexadecimal of either case, with N from 0 to 3, the hardware ports that a card can have. It
-// returns the form of device ids: lower case, without domain 0. The error names only the allowed form.
+// ParseDevice parses a card or a port of a card as an administrator writes it:
+// [DDDD:]BB:DD.F[-pN], in upper or lower case, with N from 0 to 3. It returns the form of device
+// ids: lower case, without domain 0. The error has only the allowed form, not the value that was
+// found.
 func ParseDevice(s string) (string, error) {
 	address, port, hasPort := strings.Cut(s, "-")
 	address, err := ParseCard(address)
@@ -27,7 +28,7 @@ func ParseCard(s string) (string, error) {
 	return strings.TrimPrefix(address, "0000:"), err
 }
 
-// ParseAddress parses the PCI address of a card as ParseDevice does, and returns it as sysfs names it:
+// ParseAddress parses the PCI address of a card as ParseDevice does, and returns it as in sysfs:
 // in lower case, with the domain.
 func ParseAddress(s string) (string, error) {
 	s = strings.ToLower(s)

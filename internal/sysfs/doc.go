@@ -1,9 +1,7 @@
-// Package sysfs reads a node's sysfs tree and device directory, and parses what
-// stands in them.
+// Package sysfs reads a node's sysfs tree and its device directory, and parses the values.
 //
-// It owns no state: a [Host] is two paths. Reading and parsing are kept apart:
-// parsers are pure and fuzzed. Every read may block for as long as the hardware
-// behind the attribute pleases; the caller decides in which goroutine that
-// happens. Nothing here ever opens a device node: an open makes O_EXCL openers
-// fail, and the last close resets the AFU under its tenant.
+// It owns no state: a [Host] is two paths. Reading is separate from parsing: the parsers are pure
+// functions, and fuzzed. A read may block as long as the hardware behind the attribute does not
+// answer, so the caller should read in a goroutine that may block. This package never opens a
+// device node: while a node is open, an open with O_EXCL fails, and its last close resets the AFU.
 package sysfs

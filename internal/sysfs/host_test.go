@@ -17,8 +17,8 @@ func TestCheckDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		path, says string
-		missing    bool
+		path, err string // part of the error, "" if there is none
+		missing   bool
 	}{
 		{dir, "", false},
 		{"", `"": found nothing, want a directory`, true},
@@ -26,9 +26,9 @@ func TestCheckDir(t *testing.T) {
 		{file, `/file": found a file of mode -rw-------, want a directory`, false},
 	} {
 		err := sysfs.CheckDir(test.path)
-		if errors.Is(err, fs.ErrNotExist) != test.missing || (err == nil) != (test.says == "") ||
-			err != nil && !strings.Contains(err.Error(), test.says) {
-			t.Errorf("CheckDir(%q) = %v, want %q", test.path, err, test.says)
+		if errors.Is(err, fs.ErrNotExist) != test.missing || (err == nil) != (test.err == "") ||
+			err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("CheckDir(%q) = %v, want %q", test.path, err, test.err)
 		}
 	}
 }

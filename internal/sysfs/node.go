@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// What CheckNode finds wrong.
+// Errors of [Host.CheckNode].
 var (
 	ErrNodeMissing  = errors.New("no device node")
 	ErrNodeMismatch = errors.New("not the node of this device")
 )
 
-// CheckNode checks that the node NAME in the device directory has the number want. devErr
-// is the error of reading that number. CheckNode never opens the node. On a simulated host
-// a regular file passes, with any number. The error wraps ErrNodeMissing or
+// CheckNode returns an error unless the file name in the device directory is a device node with the
+// number want. devErr is the error of reading want. On a simulated host a regular file is a node
+// with any number. CheckNode never opens the file. Its error wraps ErrNodeMissing or
 // ErrNodeMismatch, or is devErr.
 func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 	path := h.Dev + "/" + name
@@ -29,7 +29,7 @@ func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 			return devErr
 		}
 		if got := NodeNumber(uint64(st.Rdev)); got != want {
-			return fmt.Errorf("%s: %w: is %s, want %s", path, ErrNodeMismatch, got, want)
+			return fmt.Errorf("%s: found device number %s, want %s: %w", path, got, want, ErrNodeMismatch)
 		}
 		return nil
 	case syscall.S_IFREG:
@@ -37,12 +37,12 @@ func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: %w: mode %#o is no character device", path, ErrNodeMismatch, st.Mode)
+	return fmt.Errorf("%s: found mode %#o, want a character device: %w", path, st.Mode, ErrNodeMismatch)
 }
 
-// NodeNumber takes the kernel's dev_t of a node apart: 12 + 20 bits, the low ones of
-// both where they were when each had 8 (include/linux/kdev_t.h, new_encode_dev,
-// and its 64-bit form in glibc's sysmacros.h).
+// NodeNumber decodes the st_rdev of a node. The major number has 12 bits and the minor number 20;
+// their low 8 bits are where they were when each had 8 bits (include/linux/kdev_t.h,
+// new_encode_dev, and the 64-bit form in glibc's sysmacros.h).
 func NodeNumber(rdev uint64) DeviceNumber {
 	return DeviceNumber{
 		Major: uint32(rdev>>8&0xfff | rdev>>32&^0xfff),
@@ -50,9 +50,9 @@ func NodeNumber(rdev uint64) DeviceNumber {
 	}
 }
 
-// CardOfNode returns the PCI address of the card that the character device NAME
-// of the device directory belongs to, by its number (dev/char in sysfs). It
-// looks at links only. False where the node is none, or leads to no PCI device.
+// CardOfNode returns the PCI address of the card to which the character device name in the device
+// directory belongs, by the device number (dev/char in sysfs). It reads only links. It returns
+// false if there is no such node, or if the node does not belong to a PCI device.
 func (h Host) CardOfNode(name string) (string, bool) {
 	st, err := lstat(h.Dev + "/" + name)
 	if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFCHR {

@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// check checks a node against the number in the file dev.
+// check calls CheckNode with the device number in the file dev.
 func check(h sysfs.Host, name, dev string) error {
 	number, err := sysfs.ReadAs(dev, sysfs.ParseDeviceNumber)
 	return h.CheckNode(name, number, err)
@@ -39,11 +39,11 @@ func TestCheckNode(t *testing.T) {
 	}
 	h.Simulated = false
 	if err := check(h, "file", h.Sys+"/dev"); !errors.Is(err, sysfs.ErrNodeMismatch) {
-		t.Errorf("error %v, want that a file is no node", err)
+		t.Errorf("regular file on a true host: error %v, want %v", err, sysfs.ErrNodeMismatch)
 	}
 }
 
-// TestTrueNode compares with a node that every machine has: /dev/null is 1:3.
+// TestTrueNode uses a node that every machine has: /dev/null is 1:3.
 func TestTrueNode(t *testing.T) {
 	st, err := os.Lstat("/dev/null")
 	if err != nil || st.Mode()&fs.ModeCharDevice == 0 {
@@ -56,12 +56,12 @@ func TestTrueNode(t *testing.T) {
 		t.Error(err)
 	}
 	if err := check(h, "null", h.Sys+"/zero"); !errors.Is(err, sysfs.ErrNodeMismatch) {
-		t.Errorf("error %v, want a mismatch", err)
+		t.Errorf("error %v, want %v", err, sysfs.ErrNodeMismatch)
 	}
 	for _, dev := range []string{"garbage", "none"} {
 		err := check(h, "null", h.Sys+"/"+dev)
 		if err == nil || errors.Is(err, sysfs.ErrNodeMismatch) || errors.Is(err, sysfs.ErrNodeMissing) {
-			t.Errorf("%s: error %v, want that of reading it", dev, err)
+			t.Errorf("%s: error %v, want the error of reading %[1]s", dev, err)
 		}
 	}
 	if card, ok := h.CardOfNode("null"); card != "0000:3b:00.0" || !ok {
@@ -74,7 +74,7 @@ func TestTrueNode(t *testing.T) {
 	}
 }
 
-// TestDeviceNumbers makes nodes at the edges of the two fields.
+// TestDeviceNumbers makes nodes with the least and greatest values of both numbers.
 func TestDeviceNumbers(t *testing.T) {
 	for _, n := range []sysfs.DeviceNumber{{1, 0}, {245, 255}, {245, 256}, {511, 1<<20 - 1}, {4095, 0}, {256, 65535}} {
 		h := node(t, fmt.Sprintf("-- dev/ --\n-- sys/dev --\n%d:%d\n", n.Major, n.Minor))

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// Observation is the state of one path when it was read. To compare it with the present
-// state takes one access to that path: nothing is listed or parsed. An Observation has a
-// hash of the content, 64 bits with a seed of this process.
+// Observation is the state of one path when it was read. It has a hash of the content, 64 bits
+// with a seed of this process. A comparison with the present state accesses the path once, and
+// neither lists nor parses.
 type Observation struct {
 	path string
 	kind observed
@@ -19,10 +19,10 @@ type Observation struct {
 type observed uint8
 
 const (
-	attribute observed = iota // all of a file, as Read returns it
+	attribute observed = iota // the content of a file, as Read returns it
 	prefix                    // the first bytes of a binary file, as ReadFull returns them
-	identity                  // which file it is
-	there                     // that there is one
+	identity                  // the type, inode and device number of a file
+	existence                 // the existence of a file
 )
 
 var seed = maphash.MakeSeed()
@@ -32,25 +32,25 @@ func ObserveValue(path, value string) Observation {
 	return Observation{path: path, kind: attribute, sum: maphash.String(seed, value)}
 }
 
-// ObservePrefix returns the observation that [ReadFull] read these bytes at path, at most
-// 4096.
+// ObservePrefix returns the observation that [ReadFull] read these bytes at path. It accepts at
+// most 4096 bytes.
 func ObservePrefix(path string, p []byte) Observation {
 	return Observation{path: path, kind: prefix, size: uint16(len(p)), sum: maphash.Bytes(seed, p)}
 }
 
-// ObserveEntry returns an observation of which file is at path: a link, a device node or
-// nothing. It opens nothing. A caller that checks the file must make the observation
-// before the check: a later one could hide a change between the two.
+// ObserveEntry returns an observation of the type, inode and device number of the file at path,
+// or of its absence. It does not open the file. A caller that checks the file must make the
+// observation before the check: a later observation could hide a change between the two.
 func ObserveEntry(path string) Observation {
 	return Observation{path: path, kind: identity, sum: entrySum(path)}
 }
 
-// ObserveThere returns the observation that there is a file at path. It does not access
+// ObserveExists returns the observation that there is a file at path. It does not access
 // the file.
-func ObserveThere(path string) Observation { return Observation{path: path, kind: there} }
+func ObserveExists(path string) Observation { return Observation{path: path, kind: existence} }
 
-// Unchanged reports whether every observation still holds. It stops at the first that does
-// not hold or cannot be made again. It may block, as Read does.
+// Unchanged reports whether every observation still holds. It stops at the first one that does
+// not hold or that it cannot repeat. It may block, as Read does.
 func Unchanged(all []Observation) bool {
 	for i := range all {
 		if !all[i].holds() {
@@ -60,22 +60,23 @@ func Unchanged(all []Observation) bool {
 	return true
 }
 
-// longestChecked is the length of the longest value that can be found unchanged. The
-// longest values that are judged, the counts of PCI errors, have some 600 bytes.
+// longestChecked is the greatest length of a value that Unchanged compares; a longer value counts
+// as changed. The longest values of the health table, the counts of PCI errors, have some 600
+// bytes.
 const longestChecked = 1023
 
 func (o *Observation) holds() bool {
 	switch o.kind {
 	case identity:
 		return entrySum(o.path) == o.sum
-	case there:
-		is, _ := exists(o.path)
-		return is
+	case existence:
+		found, _ := exists(o.path)
+		return found
 	}
 	var buf [longestChecked + 1]byte
 	room := buf[:]
 	if o.kind == prefix {
-		room = room[:min(int(o.size), len(room))] // no byte more, as in ReadFull
+		room = room[:min(int(o.size), len(room))] // exactly these bytes, as in ReadFull
 	}
 	fd, err := open(o.path)
 	if err != nil {
@@ -92,7 +93,8 @@ func (o *Observation) holds() bool {
 	return n < len(room) && maphash.Bytes(seed, bytes.TrimRight(room[:n], "\n\x00")) == o.sum
 }
 
-// entrySum returns a hash of which file is at path, or 0 if there is none.
+// entrySum returns a hash of the type, inode and device number of the file at path, or 0 if there
+// is no file.
 func entrySum(path string) uint64 {
 	st, err := lstat(path)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// TestUnchanged makes an observation of a tree, changes the tree, and looks again.
+// TestUnchanged makes an observation of a tree, changes the tree, and repeats the observation.
 func TestUnchanged(t *testing.T) {
 	value := func(of string) func(dir string) sysfs.Observation {
 		return func(dir string) sysfs.Observation { return sysfs.ObserveValue(dir+"/file", of) }
 	}
 	prefix := func(dir string) sysfs.Observation { return sysfs.ObservePrefix(dir+"/file", []byte{0x86, 0x80}) }
-	there := func(dir string) sysfs.Observation { return sysfs.ObserveThere(dir + "/entry") }
+	there := func(dir string) sysfs.Observation { return sysfs.ObserveExists(dir + "/entry") }
 	entry := func(dir string) sysfs.Observation { return sysfs.ObserveEntry(dir + "/entry") }
 	write := func(content string) func(dir string) error {
 		return func(dir string) error { return os.WriteFile(dir+"/file", []byte(content), 0o600) }
@@ -27,7 +27,7 @@ func TestUnchanged(t *testing.T) {
 	link := func(target string) func(dir string) error {
 		return func(dir string) error { return os.Symlink(target, dir+"/entry") }
 	}
-	replace := func(dir string) error { // the new one is there first: its inode is another one
+	replace := func(dir string) error { // the new entry is made first, so that its inode differs
 		if err := os.Symlink("target", dir+"/new"); err != nil {
 			return err
 		}
@@ -66,9 +66,9 @@ func TestUnchanged(t *testing.T) {
 		{"entry appears", nil, entry, link("target"), false},
 		{"entry is gone", link("target"), entry, remove("entry"), false},
 		{"entry is another one", link("target"), entry, replace, false},
-		{"there", link("target"), there, nil, true},
-		{"there, another one", link("target"), there, replace, true},
-		{"there no more", link("target"), there, remove("entry"), false},
+		{"exists", link("target"), there, nil, true},
+		{"exists, another one", link("target"), there, replace, true},
+		{"exists no longer", link("target"), there, remove("entry"), false},
 		{"entry of another type", write(""), func(dir string) sysfs.Observation { return sysfs.ObserveEntry(dir + "/file") },
 			func(dir string) error { return os.Chmod(dir+"/file", 0o640) }, false},
 	} {
@@ -79,7 +79,7 @@ func TestUnchanged(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			first := sysfs.ObserveEntry(dir) // holds: all are looked at
+			first := sysfs.ObserveEntry(dir) // holds, so the next observation is compared, too
 			all := []sysfs.Observation{first, tt.observe(dir)}
 			if tt.after != nil {
 				if err := tt.after(dir); err != nil {
@@ -92,12 +92,12 @@ func TestUnchanged(t *testing.T) {
 		})
 	}
 	if !sysfs.Unchanged(nil) {
-		t.Error("no observation does not hold")
+		t.Error("no observations: unchanged false, want true")
 	}
 }
 
-// TestUnchangedStops shows that what comes after a difference is not looked at: a
-// FIFO would hold it up for good.
+// TestUnchangedStops checks that Unchanged reads nothing after the first difference: reading the
+// FIFO would block forever.
 func TestUnchangedStops(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(dir+"/hangs", 0o600); err != nil {

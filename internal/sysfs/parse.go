@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// ParsePCIAddress parses DDDD:BB:DD.F, in hexadecimal as the kernel prints it,
-// and returns it in lower case. The domain has four digits, or up to eight that
-// do not begin with 0 (VMD and Hyper-V domains are that large).
+// ParsePCIAddress parses a PCI address as the kernel prints it, DDDD:BB:DD.F in hexadecimal, and
+// returns it in lower case. The domain has four digits, or five to eight digits of which the
+// first is not 0 (the domains of VMD and Hyper-V).
 func ParsePCIAddress(s string) (string, error) {
 	if !isAddress(s) {
-		return "", fmt.Errorf("%s is not a PCI address, want DDDD:BB:DD.F in hexadecimal", Quote(s))
+		return "", fmt.Errorf("found %s, want a PCI address DDDD:BB:DD.F in hexadecimal", Quote(s))
 	}
 	return strings.ToLower(s), nil
 }
@@ -27,9 +27,9 @@ func isAddress[S string | []byte](s S) bool {
 		s[6] == '.' && '0' <= s[7] && s[7] <= '7'
 }
 
-// PCIAddressOf returns the deepest PCI address among the elements of a path, or
-// "" where there is none. Bridges come first in a device's path, so the deepest
-// is the card. It allocates nothing but the address.
+// PCIAddressOf returns the last PCI address among the elements of a path, or "" if there is none.
+// The bridges are before the card in the path of a device, so the last address is the card's. It
+// allocates only the address.
 func PCIAddressOf[S string | []byte](path S) string {
 	for end := len(path); end > 0; {
 		begin := end
@@ -44,22 +44,22 @@ func PCIAddressOf[S string | []byte](path S) string {
 	return ""
 }
 
-// ParseID parses the id of an AFU or an interface, 32 hex digits, and returns
-// it in lower case: some cards were recorded with capitals.
+// ParseID parses the id of an AFU or an interface, 32 hex digits, and returns it in lower case.
+// Some recorded cards have upper case.
 func ParseID(s string) (string, error) {
 	if len(s) != 32 || !isHex(s) {
-		return "", fmt.Errorf("%s is not an id, want 32 hex digits", Quote(s))
+		return "", fmt.Errorf("found %s, want an id of 32 hex digits", Quote(s))
 	}
 	return strings.ToLower(s), nil
 }
 
-// AllOnes says whether an id that ParseID returned is all f: what is read from
-// a card that does not answer.
+// AllOnes reports whether all digits of an id, as ParseID returns it, are f. A card that does not
+// answer has such an id.
 func AllOnes(id string) bool {
 	return id != "" && strings.Trim(id, "f") == ""
 }
 
-// ParseMask parses 0x%llx, or a plain 0.
+// ParseMask parses a value that the kernel printed with 0x%llx, or 0 without 0x.
 func ParseMask(s string) (uint64, error) {
 	digits, ok := strings.CutPrefix(s, "0x")
 	if s == "0" {
@@ -70,20 +70,19 @@ func ParseMask(s string) (uint64, error) {
 			return v, nil
 		}
 	}
-	return 0, fmt.Errorf("%s is not a mask, want 0x and up to 64 bits in hexadecimal", Quote(s))
+	return 0, fmt.Errorf("found %s, want 0x and up to 64 bits in hexadecimal", Quote(s))
 }
 
-// ParseSmall parses a decimal number from 0 to 255, e.g. a port's hardware
-// number.
-func ParseSmall(s string) (int, error) {
+// ParseUint8 parses a decimal number from 0 to 255, such as the hardware number of a port.
+func ParseUint8(s string) (int, error) {
 	v, err := strconv.ParseUint(s, 10, 8)
 	if err != nil {
-		return 0, fmt.Errorf("%s is not a small number, want 0 to 255 in decimal", Quote(s))
+		return 0, fmt.Errorf("found %s, want 0 to 255 in decimal", Quote(s))
 	}
 	return int(v), nil
 }
 
-// DeviceNumber is the number of a device node.
+// DeviceNumber is the device number of a node.
 type DeviceNumber struct{ Major, Minor uint32 }
 
 // String returns MAJOR:MINOR in decimal, as in the attribute dev.
@@ -102,10 +101,10 @@ func ParseDeviceNumber(s string) (DeviceNumber, error) {
 			return DeviceNumber{uint32(ma), uint32(mi)}, nil
 		}
 	}
-	return DeviceNumber{}, fmt.Errorf("%s is not a device number, want MAJOR:MINOR in decimal", Quote(s))
+	return DeviceNumber{}, fmt.Errorf("found %s, want a device number MAJOR:MINOR in decimal", Quote(s))
 }
 
-// isHex says whether s is hex digits and nothing else, and not empty.
+// isHex reports whether s has only hex digits, and at least one.
 func isHex[S string | []byte](s S) bool {
 	for i := range len(s) {
 		c := s[i] | 0x20
@@ -116,7 +115,8 @@ func isHex[S string | []byte](s S) bool {
 	return len(s) > 0
 }
 
-// Quote shows what was found, shortened: a value may be a page of rubbish.
+// Quote quotes a value for an error. It shortens long values: an attribute may have a page of
+// them.
 func Quote(s string) string {
 	const most = 40
 	if len(s) > most {
@@ -125,7 +125,7 @@ func Quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// Numbered reports whether the name of an entry is prefix and a decimal number.
+// Numbered reports whether name is prefix followed by a decimal number.
 func Numbered(name, prefix string) bool {
 	digits, ok := strings.CutPrefix(name, prefix)
 	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""

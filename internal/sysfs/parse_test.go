@@ -56,9 +56,9 @@ func TestPCIAddressOf(t *testing.T) {
 		{"relative", "devices/0000:01:00.0/uevent", "0000:01:00.0"},
 		{"alone", "0000:01:00.0", "0000:01:00.0"},
 		{"trailing slash", "/devices/0000:01:00.0/", "0000:01:00.0"},
-		{"port service is no card", "/devices/pci0000:00/0000:00:1c.0/0000:00:1c.0:pcie001", "0000:00:1c.0"},
-		{"host bridge is no card", "/devices/pci0000:00", ""},
-		{"bus is no card", "/devices/pci0000:00/pci_bus/0000:00", ""},
+		{"port service below a card", "/devices/pci0000:00/0000:00:1c.0/0000:00:1c.0:pcie001", "0000:00:1c.0"},
+		{"host bridge", "/devices/pci0000:00", ""},
+		{"bus", "/devices/pci0000:00/pci_bus/0000:00", ""},
 		{"soc", "/devices/platform/soc@0/ffd03000.fpga", ""},
 		{"function 8", "/devices/0000:01:00.8", ""},
 		{"device 20", "/devices/0000:01:20.0", ""},
@@ -115,8 +115,8 @@ func TestParseID(t *testing.T) {
 	}
 }
 
-// TestParseNumbers puts the parsers of numbers side by side: each case names
-// what each makes of it, "-" where it is refused.
+// TestParseNumbers calls all parsers of numbers with the same texts. A case has the wanted result
+// of each parser, or "-" if it refuses the text.
 func TestParseNumbers(t *testing.T) {
 	tests := []struct {
 		in                  string
@@ -160,9 +160,9 @@ func TestParseNumbers(t *testing.T) {
 			if got := show("%x", err, mask); got != tt.mask {
 				t.Errorf("mask %s, error %v; want %s", got, err, tt.mask)
 			}
-			small, err := sysfs.ParseSmall(tt.in)
+			small, err := sysfs.ParseUint8(tt.in)
 			if got := show("%d", err, small); got != tt.small {
-				t.Errorf("small number %s, error %v; want %s", got, err, tt.small)
+				t.Errorf("8-bit number %s, error %v; want %s", got, err, tt.small)
 			}
 			n, err := sysfs.ParseDeviceNumber(tt.in)
 			if got := show("%d:%d", err, n.Major, n.Minor); got != tt.device {
@@ -182,7 +182,7 @@ func TestParseErrors(t *testing.T) {
 		{"PCI address", func(s string) error { _, err := sysfs.ParsePCIAddress(s); return err }, "DDDD:BB:DD.F"},
 		{"id", func(s string) error { _, err := sysfs.ParseID(s); return err }, "32 hex digits"},
 		{"mask", func(s string) error { _, err := sysfs.ParseMask(s); return err }, "hexadecimal"},
-		{"small number", func(s string) error { _, err := sysfs.ParseSmall(s); return err }, "0 to 255"},
+		{"8-bit number", func(s string) error { _, err := sysfs.ParseUint8(s); return err }, "0 to 255"},
 		{"device number", func(s string) error { _, err := sysfs.ParseDeviceNumber(s); return err }, "MAJOR:MINOR"},
 		{"modalias", func(s string) error { _, err := sysfs.ParsePCIModalias(s); return err }, "pci:v…d…"},
 		{"link speed", func(s string) error { _, err := sysfs.ParseLinkSpeed(s); return err }, "GT/s"},
@@ -196,7 +196,7 @@ func TestParseErrors(t *testing.T) {
 				}
 			}
 			if len(got) > 200 {
-				t.Errorf("error of %d bytes", len(got))
+				t.Errorf("error of %d bytes, want 200 at most", len(got))
 			}
 		})
 	}
@@ -254,7 +254,7 @@ func FuzzParseID(f *testing.F) {
 	})
 }
 
-// FuzzParseNumbers checks that what the parsers accept is what they would print.
+// FuzzParseNumbers checks that the printed result of a parser is the accepted text.
 func FuzzParseNumbers(f *testing.F) {
 	for _, s := range []string{"0", "0x0", "0x4000000000000", "255", "245:0", "-1", "+1", "0x", ":", "1_0", ""} {
 		f.Add(s)
@@ -264,8 +264,8 @@ func FuzzParseNumbers(f *testing.F) {
 		if v, err := sysfs.ParseMask(s); err == nil && trim(fmt.Sprintf("%x", v)) != trim(strings.ToLower(strings.TrimPrefix(s, "0x"))) {
 			t.Errorf("mask %q: %#x", s, v)
 		}
-		if v, err := sysfs.ParseSmall(s); err == nil && (v < 0 || v > 255 || trim(fmt.Sprint(v)) != trim(s)) {
-			t.Errorf("small number %q: %d", s, v)
+		if v, err := sysfs.ParseUint8(s); err == nil && (v < 0 || v > 255 || trim(fmt.Sprint(v)) != trim(s)) {
+			t.Errorf("8-bit number %q: %d", s, v)
 		}
 		if n, err := sysfs.ParseDeviceNumber(s); err == nil {
 			major, minor, _ := strings.Cut(s, ":")

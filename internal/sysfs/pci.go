@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Upstream returns the directories of the PCI device above the one at dir (the
-// bridge or root port that it is plugged into) and of the topmost one above it
-// (the root port, of a device below switches). Both are "" where the device is on
-// the root bus. Only the path is looked at.
+// Upstream returns two directories of PCI devices above the device at dir: slot is the bridge or
+// root port directly above it, root is the topmost one. They differ for a device below a switch.
+// Both are "" if the device is on the root bus. Upstream uses only the path and reads no file.
 func Upstream(dir string) (slot, root string) {
 	for up := filepath.Dir(dir); isAddress(filepath.Base(up)); up = filepath.Dir(up) {
 		if slot == "" {
@@ -21,20 +20,19 @@ func Upstream(dir string) (slot, root string) {
 	return slot, root
 }
 
-// PCIID returns the ids of the PCI device at dir as VVVV:DDDD:SSSS:SSSS (vendor,
-// device, and those of the subsystem) in lower-case hex, or "" where they cannot
-// be read: they say who a device is, not how. The kernel keeps them from
-// enumeration on: nothing is asked of the device. The only errors are those of
-// [OwnTrouble].
+// PCIID returns the ids of the PCI device at dir as VVVV:DDDD:SSSS:SSSS (vendor, device, subsystem
+// vendor, subsystem device) in lower-case hex, or "" if they cannot be read: they are no part of
+// its health. The kernel keeps the ids since enumeration, so reading them does not access the
+// device. PCIID returns no other errors than those of [IsShortage].
 func PCIID(dir string) (string, error) {
-	if id, err := ReadAs(dir+"/modalias", ParsePCIModalias); err == nil || OwnTrouble(err) {
+	if id, err := ReadAs(dir+"/modalias", ParsePCIModalias); err == nil || IsShortage(err) {
 		return id, err
 	}
 	var id strings.Builder
 	for i, name := range []string{"vendor", "device", "subsystem_vendor", "subsystem_device"} {
 		v, err := ReadAs(dir+"/"+name, ParseMask)
 		if err != nil || v > 0xffff {
-			return "", ownOnly(err)
+			return "", onlyShortage(err)
 		}
 		if i > 0 {
 			id.WriteByte(':')
@@ -44,24 +42,24 @@ func PCIID(dir string) (string, error) {
 	return id.String(), nil
 }
 
-// ParsePCIModalias takes VVVV:DDDD:SSSS:SSSS, in lower case, out of the modalias
-// of a PCI device: pci:vVVVVVVVVdDDDDDDDDsvSSSSSSSSsdSSSSSSSSbc…
+// ParsePCIModalias parses the modalias of a PCI device, pci:vVVVVVVVVdDDDDDDDDsvSSSSSSSSsdSSSSSSSSbc…,
+// and returns VVVV:DDDD:SSSS:SSSS in lower case.
 func ParsePCIModalias(s string) (string, error) {
 	rest := s
 	var ids [4]string
 	for i, label := range []string{"pci:v", "d", "sv", "sd"} {
 		value, ok := strings.CutPrefix(rest, label+"0000")
 		if !ok || len(value) < 4 || !isHex(value[:4]) {
-			return "", fmt.Errorf("%s is not the modalias of a PCI device, want pci:v…d…sv…sd… with 8 hex digits each", Quote(s))
+			return "", fmt.Errorf("found %s, want a modalias pci:v…d…sv…sd… with 8 hex digits each", Quote(s))
 		}
 		ids[i], rest = value[:4], value[4:]
 	}
 	return strings.ToLower(strings.Join(ids[:], ":")), nil
 }
 
-// ParseLinkSpeed parses the speed of a PCIe link and returns it in tenths of
-// GT/s: "8.0 GT/s PCIe", in older kernels "8 GT/s". "Unknown", in older kernels
-// "Unknown speed", is 0 (pci_speed_string, drivers/pci/probe.c).
+// ParseLinkSpeed parses the speed of a PCIe link, "8.0 GT/s PCIe" or, in older kernels, "8 GT/s",
+// and returns it in tenths of GT/s. It returns 0 for "Unknown" or, in older kernels,
+// "Unknown speed" (pci_speed_string, drivers/pci/probe.c).
 func ParseLinkSpeed(s string) (tenths int, err error) {
 	if s == "Unknown" || s == "Unknown speed" {
 		return 0, nil
@@ -77,5 +75,5 @@ func ParseLinkSpeed(s string) (tenths int, err error) {
 			return int(v), nil
 		}
 	}
-	return 0, fmt.Errorf("%s is not the speed of a link, want N.N GT/s or Unknown", Quote(s))
+	return 0, fmt.Errorf("found %s, want a link speed N.N GT/s or Unknown", Quote(s))
 }

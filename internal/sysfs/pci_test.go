@@ -139,8 +139,7 @@ func FuzzParsePCIModalias(f *testing.F) {
 	})
 }
 
-// FuzzParseLinkSpeed checks that what is accepted is what the kernel, old or new,
-// would print of the result.
+// FuzzParseLinkSpeed checks that an accepted text is the result as an old or a new kernel prints it.
 func FuzzParseLinkSpeed(f *testing.F) {
 	for _, s := range []string{"8.0 GT/s PCIe", "16 GT/s", "2.5 GT/s", "Unknown", "Unknown speed", ".5 GT/s", ""} {
 		f.Add(s)

@@ -9,22 +9,20 @@ import (
 	"syscall"
 )
 
-// MaxValue is the longest value of an attribute in bytes: sysfs gives a driver
-// one page to fill.
+// MaxValue is the greatest length of an attribute's value in bytes: a driver fills at most one
+// page.
 const MaxValue = 4096
 
 var errTooLong = fmt.Errorf("value is longer than %d bytes", MaxValue)
 
-// Read returns the value of the attribute at path, without the newline that
-// ends it. Recorded trees pad values to a page with NULs, some with a newline
-// behind those: they are cut off too. NULs in the middle stay, for the parser to
-// refuse.
+// Read returns the value of the attribute at path, without the newline at its end. Recorded trees
+// pad values to a page with NULs, some with a newline after them; Read removes this padding. It
+// keeps NULs inside the value, which parsers refuse.
 //
-// It opens, reads once and closes, about half of what os.ReadFile costs: that
-// one asks for the size and registers with the poller. An attribute is never a
-// link, so none is followed. Errors are *fs.PathError and wrap the errno:
-// ENOENT, EISDIR, ELOOP for a link, whatever the driver answers, or a value
-// that is too long.
+// Read costs about half of os.ReadFile, which also asks for the size and registers with the
+// poller: it opens, reads once and closes. It follows no link, because an attribute is never a
+// link. An error is an *fs.PathError that wraps the errno (ENOENT, EISDIR, ELOOP for a link, or
+// any error of the driver), or reports that the value is too long.
 func Read(path string) (string, error) {
 	fd, err := open(path)
 	if err != nil {
@@ -32,7 +30,7 @@ func Read(path string) (string, error) {
 	}
 	var buf [MaxValue + 1]byte
 	n, err := read(fd, buf[:])
-	syscall.Close(fd) // nothing was written: its error says nothing about the value
+	syscall.Close(fd) // nothing was written, so its error does not concern the value
 	if err != nil {
 		return "", &fs.PathError{Op: "read", Path: path, Err: err}
 	}
@@ -43,10 +41,9 @@ func Read(path string) (string, error) {
 	return string(value), nil
 }
 
-// ReadFull fills p with the first bytes of the binary file at path, in one read
-// of just that length: where each byte is an access to a device, no other is
-// touched. Fewer bytes are an error (io.ErrUnexpectedEOF). Other errors are as
-// for Read.
+// ReadFull fills p with the first bytes of the binary file at path. It reads exactly len(p) bytes,
+// because each byte may be an access to a device. A shorter file is an error
+// (io.ErrUnexpectedEOF). Other errors are as for Read.
 func ReadFull(path string, p []byte) error {
 	fd, err := open(path)
 	if err != nil {
@@ -63,8 +60,8 @@ func ReadFull(path string, p []byte) error {
 	return nil
 }
 
-// ReadAs reads the attribute at path and parses its value. The error names the
-// file, and where parsing failed what was found and what is allowed.
+// ReadAs reads the attribute at path and parses its value. The error has the path, and that of
+// parse if the value is not valid.
 func ReadAs[T any](path string, parse func(string) (T, error)) (T, error) {
 	var none T
 	s, err := Read(path)
@@ -78,25 +75,24 @@ func ReadAs[T any](path string, parse func(string) (T, error)) (T, error) {
 	return v, nil
 }
 
-// Gone reports whether err means that the device is not there (any more): its
-// entry does not exist, or it is just being removed. It returns false for an error that
-// is also [OwnTrouble], which proves no absence.
+// Gone reports whether err means that the device does not exist (fs.ErrNotExist) or is being
+// removed (ENODEV). It returns false if err is also a shortage ([IsShortage]), which proves no
+// absence.
 func Gone(err error) bool {
-	return (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)) && !OwnTrouble(err)
+	return (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)) && !IsShortage(err)
 }
 
-// OwnTrouble reports whether err means that this process or the node is out of
-// file descriptors or memory. Such an error is no finding about the file that was asked
-// for, nor about the hardware behind it.
+// IsShortage reports whether err is a shortage: this process or the node is out of file descriptors
+// or memory. Such an error is no evidence about the file, nor about the hardware behind it.
 //
-// ENOBUFS is not among these errors: sockets return it, files do not, and the code that
-// opens sockets tries again after any error.
-func OwnTrouble(err error) bool {
+// ENOBUFS is not among these errors: sockets return it, files do not, and the code that opens
+// sockets tries again after any error.
+func IsShortage(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// open opens for reading. A signal may interrupt it where the file system does
-// not restart, so EINTR is tried again here and in read and lstat.
+// open opens a file for reading. On a file system that does not restart system calls a signal may
+// interrupt it, so open, read and lstat try again after EINTR.
 func open(path string) (int, error) {
 	for {
 		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)

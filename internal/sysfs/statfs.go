@@ -8,8 +8,7 @@ import (
 // sysfsMagic is SYSFS_MAGIC of include/uapi/linux/magic.h.
 const sysfsMagic = 0x62656572
 
-// IsSysfs says whether path is on a true sysfs. Where it is not, the host is a
-// simulated one.
+// IsSysfs reports whether path is on a true sysfs. If it is not, the host is a simulated one.
 func IsSysfs(path string) (bool, error) {
 	for {
 		var st syscall.Statfs_t

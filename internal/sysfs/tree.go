@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// ClassLinks returns the names of the links in a class directory, sorted. Only
-// links count: the kernel puts nothing else there. A class that does not exist
-// has none.
+// ClassLinks returns the names of the links in a class directory, sorted. It ignores other files,
+// which the kernel does not put there. A class that does not exist has no links.
 func (h Host) ClassLinks(class string) ([]string, error) {
 	entries, err := os.ReadDir(h.classPath(class))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -26,15 +25,14 @@ func (h Host) ClassLinks(class string) ([]string, error) {
 	return names, err
 }
 
-// ClassTarget returns where the link NAME of a class leads, as it stands there.
-// An entry that is not a link is an error (EINVAL).
+// ClassTarget returns the target of the link name of a class, unresolved. An entry that is not a
+// link is an error (EINVAL).
 func (h Host) ClassTarget(class, name string) (string, error) {
 	return os.Readlink(h.classPath(class) + "/" + name)
 }
 
-// ClassCard returns the PCI address that the device link of a class entry leads
-// to, "" where it leads to something else. The link is not followed further:
-// nothing is opened that a dead card could hold up.
+// ClassCard returns the PCI address in the target of the device link of a class entry, or "" if
+// the target is not a PCI device. It opens no file, because that could block on a dead card.
 func (h Host) ClassCard(class, name string) (string, error) {
 	target, err := os.Readlink(h.classPath(class) + "/" + name + "/device")
 	if err != nil {
@@ -47,18 +45,18 @@ func (h Host) ClassCard(class, name string) (string, error) {
 	return address, nil
 }
 
-// PCIDir returns the directory of the PCI device with this address, as
-// ParsePCIAddress gives it. Trees without bus/, or with an incomplete one
-// (recorded ones), are searched through the device links of class. The error wraps fs.ErrNotExist where there
-// is no such device; that the directory of a link exists is not checked.
+// PCIDir returns the directory of the PCI device with this address, which is in the form of
+// ParsePCIAddress. In a recorded tree, where bus/ may be missing or incomplete, it searches the
+// device links of class. The error wraps fs.ErrNotExist if there is no such device. PCIDir does
+// not check that the target of a link exists.
 func (h Host) PCIDir(address, class string) (string, error) {
 	devices := h.Sys + "/bus/pci/devices"
 	dir, err := resolve(devices + "/" + address)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}
-	// On a true sysfs a device that the bus does not know is gone, and the cost of
-	// a card that left must not grow with the number of those that stay.
+	// On a true sysfs the bus has all devices. The search below would make the cost of a card that
+	// left grow with the number of the other cards.
 	there, lerr := exists(devices)
 	if there && !h.Simulated || lerr != nil {
 		return "", errors.Join(lerr, err)
@@ -66,7 +64,7 @@ func (h Host) PCIDir(address, class string) (string, error) {
 	names, lerr := h.ClassLinks(class)
 	for _, name := range names {
 		card, cerr := h.ClassCard(class, name)
-		lerr = errors.Join(lerr, ownOnly(cerr))
+		lerr = errors.Join(lerr, onlyShortage(cerr))
 		if cerr == nil && card == address {
 			entry, err := resolve(h.classPath(class) + "/" + name)
 			if err != nil {
@@ -78,12 +76,12 @@ func (h Host) PCIDir(address, class string) (string, error) {
 	return "", errors.Join(lerr, err)
 }
 
-// PhysFn returns the PCI address of the physical function of the virtual one at
-// dir, "" where it is none. The only errors are those of [OwnTrouble].
+// PhysFn returns the PCI address of the physical function of the virtual function at dir, or "" if
+// the device is no virtual function. It returns no other errors than those of [IsShortage].
 func PhysFn(dir string) (string, error) {
 	target, err := os.Readlink(dir + "/physfn")
 	if err != nil {
-		return "", ownOnly(err)
+		return "", onlyShortage(err)
 	}
 	address, err := ParsePCIAddress(filepath.Base(target))
 	if err != nil {
@@ -92,13 +90,13 @@ func PhysFn(dir string) (string, error) {
 	return address, nil
 }
 
-// NUMANode returns the NUMA node of the PCI device at dir, -1 where there is
-// none or none that can be read: the node is advice, not health. The only errors
-// are those of [OwnTrouble].
+// NUMANode returns the NUMA node of the PCI device at dir, or -1 if it has none or the number
+// cannot be read: the NUMA node is no part of its health. It returns no other errors than those of
+// [IsShortage].
 func NUMANode(dir string) (int, error) {
 	n, err := ReadAs(dir+"/numa_node", strconv.Atoi)
 	if err != nil || n < 0 || n > maxNUMANode {
-		return -1, ownOnly(err)
+		return -1, onlyShortage(err)
 	}
 	return n, nil
 }
@@ -106,10 +104,9 @@ func NUMANode(dir string) (int, error) {
 // maxNUMANode is far above the kernel's own limit (1024 nodes).
 const maxNUMANode = 1<<16 - 1
 
-// Inode returns the inode number of the directory at path. In sysfs a number is never used
-// again, so it distinguishes a directory from a later one of the same name: since Linux
-// 5.5, on 64-bit machines, the numbers have 64 bits and only count up (kernfs_id_ino in
-// include/linux/kernfs.h).
+// Inode returns the inode number of the directory at path. sysfs never reuses a number, so it
+// distinguishes a directory from a later one of the same name: since Linux 5.5, on 64-bit
+// machines, the numbers have 64 bits and only count up (kernfs_id_ino in include/linux/kernfs.h).
 func Inode(path string) (uint64, error) {
 	st, err := lstat(path)
 	if err != nil {
@@ -123,9 +120,9 @@ func Inode(path string) (uint64, error) {
 
 func (h Host) classPath(class string) string { return h.Sys + "/class/" + class }
 
-// resolve returns where the link at path leads, one step; path itself where it
-// is no link. Links in sysfs are relative and lead to true directories, so the
-// path can be cleaned without asking the kernel.
+// resolve returns the path of the target of the link at path, or path itself if it is no link. It
+// resolves one link. A link in sysfs is relative and its target is no other link, so the path can
+// be cleaned without the file system.
 func resolve(path string) (string, error) {
 	target, err := os.Readlink(path)
 	switch {

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// node makes a node from the text of a board.
+// node unfolds the text of a board and returns its host.
 func node(t testing.TB, text string) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -76,14 +76,14 @@ func TestReadErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := h.Sys + "/" + tt.name
-			_, err := sysfs.ReadAs(path, sysfs.ParseSmall)
+			_, err := sysfs.ReadAs(path, sysfs.ParseUint8)
 			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), path) {
-				t.Errorf("error %v, want one of %s that wraps %v", err, path, tt.want)
+				t.Errorf("error %v, want one that has the path %s and wraps %v", err, path, tt.want)
 			}
 		})
 	}
-	_, err := sysfs.ReadAs(h.Sys+"/garbage", sysfs.ParseSmall)
-	if want := h.Sys + `/garbage: "x" is not a small number, want 0 to 255 in decimal`; err == nil || err.Error() != want {
+	_, err := sysfs.ReadAs(h.Sys+"/garbage", sysfs.ParseUint8)
+	if want := h.Sys + `/garbage: found "x", want 0 to 255 in decimal`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
@@ -109,7 +109,7 @@ func TestClass(t *testing.T) {
 		t.Errorf("absent class: %v, error %v", names, err)
 	}
 	if _, err := h.ClassLinks("fpga_region/file"); err == nil {
-		t.Error("a class that is a file gave no error")
+		t.Error("class that is a file: no error")
 	}
 	tests := []struct {
 		name string
@@ -156,7 +156,7 @@ func TestPCIDir(t *testing.T) {
 	}
 }
 
-// On a true sysfs the bus knows every device: one that it lacks is gone.
+// On a true sysfs a device that is not on the bus does not exist.
 func TestPCIDirOfTrueSysfs(t *testing.T) {
 	h := node(t, links+"-- sys/bus/pci/devices/ --\n")
 	h.Simulated = false

@@ -83,8 +83,8 @@ func TestDeviceOverARestart(t *testing.T) {
 	for l := range strings.Lines(out) {
 		got = append(got, strings.TrimSpace(l[50:]))
 	}
-	want := []string{"daemon started, version v1, mode af", "new, healthy; resource r", "kubelet told the whole list (1 device in all)", "daemon stopped", "daemon failed: no",
-		"the node asks for another mode: none → none"}
+	want := []string{"daemon started, version v1, mode af", "new, healthy; resource r", "list sent: complete (1 device in all)", "daemon stopped", "daemon failed: no",
+		"mode changed by the node's annotation: none → none"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}

@@ -40,7 +40,7 @@ func TestFold(t *testing.T) {
 	told := func(after int) string { return ms(after, "info", "list.sent", `"resource":"r","count":1`) }
 	fails := became(0, "warn", "d", "healthy", "unhealthy", `"fme-unbound"`)
 	worse := became(1, "warn", "d", "unhealthy", "unhealthy", `"fme-unbound","node-missing","unreadable=id","recovering=x"`)
-	const failed, told1 = "00.000 d                     ! healthy → unhealthy: fme-unbound (was healthy for 9.00 s)", "00.001 r                       kubelet told the whole list (1 device in all)"
+	const failed, told1 = "00.000 d                     ! healthy → unhealthy: fme-unbound (was healthy for 9.00 s)", "00.001 r                       list sent: complete (1 device in all)"
 	const pulled = "00.002 d                       gone, held by default/pod/main (was healthy for 9.00 s; steps: fme-unbound, node-missing, unreadable)"
 	for _, test := range []struct {
 		name, log string
@@ -49,7 +49,7 @@ func TestFold(t *testing.T) {
 		{"pulled", fails + worse + changed(1, "parent", "dfl-fme.0", "") + removed(2, "d", "unhealthy"), []string{pulled}},
 		{"other lines in between keep their order", fails + told(1) + worse + removed(2, "d", "unhealthy"), []string{told1, pulled}},
 		{"two devices, one breaks", became(0, "warn", "e", "healthy", "unhealthy", `"port-ap6"`) + fails + worse + removed(2, "d", "unhealthy") + told(600), []string{
-			"00.000 e                     ! healthy → unhealthy: port-ap6 (was healthy for 9.00 s)", pulled, "00.600 r                       kubelet told the whole list (1 device in all)"}},
+			"00.000 e                     ! healthy → unhealthy: port-ap6 (was healthy for 9.00 s)", pulled, "00.600 r                       list sent: complete (1 device in all)"}},
 		{"breaks, and is pulled two seconds later", fails + removed(2000, "d", "unhealthy"), []string{
 			failed, "02.000 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
 		{"breaks, and is removed at once", became(0, "warn", "d", "healthy", "unhealthy", `"fme-fatal"`) + removed(2, "d", "unhealthy"), []string{

@@ -269,7 +269,7 @@ func TestResourceOfAMovedDevice(t *testing.T) {
 		}
 	}
 	out, _ := read(t, timeline.Options{Filter: timeline.Filter{Devices: []string{"d"}}}, log)
-	if !strings.HasSuffix(out, "  s                       kubelet told the whole list (1 device in all)\n") {
+	if !strings.HasSuffix(out, "  s                       list sent: complete (1 device in all)\n") {
 		t.Errorf("want the first list of s at the end:\n%s", out)
 	}
 }

@@ -122,8 +122,8 @@ func TestWordsOfTheLog(t *testing.T) {
 	toggled := entry(noon, "warn", "log.level", `"old":"info","new":"debug"`)
 	dropped := entry(noon, "warn", "log.dropped", `"count":5,"dropped_info":5,"lasted_ms":1500,"error":"disk full"`)
 	out, _ := read(t, timeline.Options{}, suppressed+toggled+dropped)
-	want := `2026-11-21T12:00:00.000Z  r                     ! 41 lines of register.failed left out here, there were too many (in 1m0s)
-2026-11-21T12:00:00.000Z  -                     ! level of the log: info → debug
+	want := `2026-11-21T12:00:00.000Z  r                     ! 41 lines of register.failed suppressed, there were too many (in 1m0s)
+2026-11-21T12:00:00.000Z  -                     ! log level: info → debug
 2026-11-21T12:00:00.000Z  -                     ! 5 lines of the log dropped here, its reader stalled or failed: disk full (in 1.50 s)
 `
 	if diff := cmp.Diff(want, out); diff != "" {

@@ -190,7 +190,7 @@ func (p *printer) list(l *line) {
 		}
 	}
 	if before == ": " {
-		p.buf = append(p.buf, " the whole list"...)
+		p.buf = append(p.buf, ": complete"...)
 		p.names(", unhealthy: ", l.texts("unhealthy"))
 	}
 }

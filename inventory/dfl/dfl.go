@@ -8,7 +8,7 @@ import (
 
 // Family reads DFL cards, by ports or by regions.
 type Family struct {
-	Kind port.Kind // the kind of its units
+	Kind port.Kind // the kind of the units
 }
 
 var layout = port.Layout{
@@ -29,7 +29,7 @@ func (f Family) layout() port.Layout {
 // Name returns dfl.
 func (Family) Name() string { return "dfl" }
 
-// Signals returns the prefix of the nodes; the subsystems are among those that are always used.
+// Signals returns the prefix of the nodes. The subsystems of the driver are always used.
 func (Family) Signals() inventory.Signals {
 	return inventory.Signals{Nodes: []string{"dfl-"}}
 }

@@ -19,8 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// ignore leaves out what package port tests: the words behind a condition, and
-// what it means to lose a file.
+// ignore ignores fields that package port tests: the errors of conditions, and the properties of
+// lost files.
 var ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
 	cmpopts.IgnoreFields(inventory.Reading{}, "Observed"),
@@ -36,7 +36,7 @@ const (
 	pac  = "69528db6eb31577a8c3668f9faa081f6"
 )
 
-// node unfolds boards of testdata into a node of their own.
+// node unfolds boards of testdata into a new directory and returns the host.
 func node(t testing.TB, boards ...string) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -48,19 +48,19 @@ func node(t testing.TB, boards ...string) sysfs.Host {
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// unhealthy is a condition.
+// unhealthy returns an unhealthy condition.
 func unhealthy(reason string) inventory.Condition {
 	return inventory.Condition{Reason: reason, Health: inventory.Unhealthy}
 }
 
-// row is unhealthy, by the line of the health table that is named so.
+// row returns an unhealthy condition of the row with this name.
 func row(reason string) inventory.Condition {
 	c := unhealthy(reason)
 	c.Row = reason
 	return c
 }
 
-// Health files: of a port, of an FME, and of a card's PCI devices.
+// The health files of a port, of an FME, and of a card's PCI devices.
 var (
 	portFiles = []string{"afu_id", "errors/errors", "power_state"}
 	fmeFiles  = []string{
@@ -74,7 +74,7 @@ var (
 	}
 )
 
-// files are these health files, the last of which are absent.
+// files returns these health files, with the last ones marked as absent.
 func files(absent int, names ...[]string) []inventory.HealthFile {
 	var list []inventory.HealthFile
 	for _, name := range slices.Concat(names...) {
@@ -86,7 +86,7 @@ func files(absent int, names ...[]string) []inventory.HealthFile {
 	return list
 }
 
-// without makes files absent.
+// without marks files as absent.
 func without(names ...string) func(*inventory.Unit) {
 	return func(p *inventory.Unit) {
 		p.Files = slices.Clone(p.Files)
@@ -96,7 +96,7 @@ func without(names ...string) func(*inventory.Unit) {
 	}
 }
 
-// portOf is a healthy port below the FME dfl-fme.0, changed by each change.
+// portOf returns a healthy port below the FME dfl-fme.0, after the changes.
 func portOf(name string, id int, afu string, changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
 		Name: name, PortID: id, PortIDKnown: true, AFUID: afu, AFUIDKnown: true,
@@ -110,8 +110,8 @@ func portOf(name string, id int, afu string, changes ...func(*inventory.Unit)) i
 	return p
 }
 
-// asRecorded makes the port one of a board that `make fixtures` recorded: those have
-// hwmon, and counters of the slot and the root port, at 0.
+// asRecorded adds the properties of the boards that `make fixtures` recorded: hwmon, and counters of
+// the slot and the root port with the value 0.
 func asRecorded(p *inventory.Unit) {
 	p.PCIID = "8086:09c4:8086:0000"
 	for i, f := range p.Files {
@@ -127,7 +127,7 @@ func asRecorded(p *inventory.Unit) {
 	}
 }
 
-// d5005 makes the port that of the second card of the recorded boards.
+// d5005 sets the identity of the second card of the recorded boards.
 func d5005(p *inventory.Unit) {
 	p.PCIID, p.AFUID, p.InterfaceID = "8086:0b2b:8086:138d", afuB, "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 }
@@ -136,7 +136,7 @@ func fme(name string) func(*inventory.Unit) {
 	return func(p *inventory.Unit) { p.Parent, p.ParentNodes = name, []string{name} }
 }
 
-// withoutFME makes the FME one that is not there.
+// withoutFME removes the FME.
 func withoutFME(p *inventory.Unit) {
 	p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil
 	p.Files = files(1+len(pciFiles), portFiles, fmeFiles[:1], pciFiles)
@@ -147,8 +147,8 @@ func unbound(p *inventory.Unit) {
 	p.Conditions = []inventory.Condition{unhealthy("driver-unbound")}
 }
 
-// readAll reads every card that is listed. Incarnations are checked to be there
-// and then dropped: they differ from run to run.
+// readAll reads every listed card. It checks that units have an incarnation, and sets it to 0,
+// because incarnations differ from run to run.
 func readAll(t *testing.T, host sysfs.Host) map[string]inventory.Reading {
 	t.Helper()
 	cards, err := dfl.Family{}.Cards(host)
@@ -190,7 +190,7 @@ func TestBoards(t *testing.T) {
 	vf := one(portOf("dfl-port.1", 0, afuA))
 	vf.PhysFn = "0000:01:00.0"
 	tests := []struct {
-		board string // or two, both drivers on one node
+		board string // or two boards: both drivers on one node
 		want  cards
 	}{
 		{"kernel-6.1-one-card", cards{"0000:01:00.0": one(recorded)}},
@@ -220,8 +220,8 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// script changes a tree: each line is rm, mkdir, mv, write or link with paths
-// below the node's sysfs root; $SYS in a link is that root.
+// script changes a tree. Each line is rm, mkdir, mv, write or link, with paths below the sysfs root
+// of the host. $SYS in the target of a link is that root.
 func script(t *testing.T, host sysfs.Host, lines string) {
 	t.Helper()
 	for line := range strings.Lines(lines) {
@@ -324,7 +324,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestPortOrder puts the lower number into the later region.
+// TestPortOrder reads two regions, of which the second has the port with the lower number.
 func TestPortOrder(t *testing.T) {
 	host := node(t, "dfl-two-ports")
 	const regions = "devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/"
@@ -395,7 +395,7 @@ func TestReadOfNoCard(t *testing.T) {
 	} {
 		r, err := dfl.Family{}.Read(host, card)
 		if !errors.Is(err, fs.ErrNotExist) || len(r.Units) != 0 {
-			t.Errorf("%.20q: read %v, error %v; want one that is fs.ErrNotExist", card, r, err)
+			t.Errorf("%.20q: reading %v, error %v; want an error that wraps fs.ErrNotExist", card, r, err)
 		}
 	}
 	if _, err := (dfl.Family{}).Read(host, "0000:17:00.0"); err != nil {
@@ -408,7 +408,7 @@ func TestForeignRegion(t *testing.T) {
 	host := node(t, "kernel-6.1-two-cards")
 	script(t, host, "link devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/device ../../../0000:02:00.0")
 	if _, err := (dfl.Family{}).Read(host, "0000:01:00.0"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v, want one that is fs.ErrNotExist", err)
+		t.Errorf("error %v, want one that wraps fs.ErrNotExist", err)
 	}
 	if r, err := (dfl.Family{}).Read(host, "0000:02:00.0"); err != nil || len(r.Units) != 1 {
 		t.Errorf("the other card: %v, %v", r, err)
@@ -423,7 +423,7 @@ func TestUnreadableCard(t *testing.T) {
 		t.Errorf("cards (-want +got), error %v:\n%s", err, diff)
 	}
 	if _, err := (dfl.Family{}).Read(host, cards[0]); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v, want one that is not fs.ErrNotExist: the card is there", err)
+		t.Errorf("error %v, want one that does not wrap fs.ErrNotExist: the card exists", err)
 	}
 	if r, err := (dfl.Family{}).Read(host, cards[1]); err != nil || len(r.Units) != 1 {
 		t.Errorf("the other card: %v, %v", r, err)
@@ -437,13 +437,12 @@ func TestNoDriver(t *testing.T) {
 	}
 	script(t, host, "mkdir class\nwrite class/fpga_region x")
 	if cards, err := (dfl.Family{}).Cards(host); len(cards) != 0 || err == nil {
-		t.Errorf("cards %v, error %v; want one: the class is a file", cards, err)
+		t.Errorf("cards %v, error %v; want an error: the class is a file", cards, err)
 	}
 }
 
-// BenchmarkRead reads a healthy card with one port: one that has every file that
-// is judged, also as a region, and one of a virtual machine that lacks those of its
-// own link.
+// BenchmarkRead reads a healthy card with one port: a card with all health files, by ports and by
+// regions, and a card of a virtual machine without the files of the link.
 func BenchmarkRead(b *testing.B) {
 	for _, bb := range []struct {
 		name, board, card string

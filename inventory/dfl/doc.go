@@ -1,12 +1,11 @@
-// Package dfl is the family of cards driven by the kernel's own DFL driver
+// Package dfl is the family of cards with the in-tree DFL driver of the kernel
 // (drivers/fpga/dfl*.c).
 //
-// A card is a PCI function with a base region: an entry of class fpga_region
-// whose device link is the PCI device. The regions below an FME, one for each
-// port, are in the same class and are none. Several functions of one board are
-// several cards; one without a port has no device, unless it has an FME and is read
-// by regions.
+// A card is a PCI function with a base region: an entry of the class fpga_region whose device
+// link leads to the PCI device. The class also has a region for each port below an FME; these are
+// no base regions. Several functions of one board are several cards. A card without a port has no
+// device, unless it has an FME and is read by regions.
 //
-// The package owns no state. Listing cards reads links; reading one may block
-// for as long as the hardware behind an attribute pleases.
+// The package owns no state. Listing cards reads only links. Reading a card may block as long as
+// the hardware behind an attribute does not answer.
 package dfl

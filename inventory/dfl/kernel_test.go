@@ -11,14 +11,15 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// TestKernel looks at what a kernel really showed (`make fixtures`). Every such board
-// has its line here, written by hand: these are the promises of docs/health.md.
+// TestKernel compares the published devices of the boards that were recorded on a real kernel
+// (`make fixtures`). The expected devices are written by hand: they are the promises of
+// docs/health.md.
 func TestKernel(t *testing.T) {
 	const (
 		a10, d5005, a10VF = "8086:09c4:8086:0000", "8086:0b2b:8086:138d", "8086:09c5:8086:0000"
 		d5005Interface    = "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 	)
-	// first is the card of most boards, in the first slot, changed by each change.
+	// first returns the device of the card of most boards, in the first slot, after the changes.
 	first := func(health inventory.Health, reasons []string, changes ...func(*inventory.Device)) *inventory.Device {
 		d := &inventory.Device{
 			ID: "01:00.0", Family: "dfl", Health: health, Reasons: reasons,
@@ -84,10 +85,10 @@ func TestKernel(t *testing.T) {
 		t.Run(board, func(t *testing.T) {
 			want, ok := boards[strings.SplitN(board, "-", 3)[2]]
 			if !ok {
-				t.Fatal("nobody says what is on this board")
+				t.Fatal("found no expected devices for this board")
 			}
 			host, busy := recorded(t, board)
-			if diff := cmp.Diff(want, look(t, host, programmed{busy: busy}), cmpopts.IgnoreFields(inventory.Device{}, "NodeNumbers")); diff != "" {
+			if diff := cmp.Diff(want, publishedDevices(t, host, programmed{busy: busy}), cmpopts.IgnoreFields(inventory.Device{}, "NodeNumbers")); diff != "" {
 				t.Errorf("devices (-want +got):\n%s", diff)
 			}
 		})

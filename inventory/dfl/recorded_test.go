@@ -18,13 +18,13 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 )
 
-// remark is a line of the head of a board that `make fixtures` recorded: what an
-// attribute does that no text file can do.
+// remark matches a line in the header of a board that `make fixtures` recorded. Such a line
+// describes an attribute that cannot be a text file.
 var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (answers|begins|does not answer) ?(.*)$`)
 
-// recorded unfolds such a board, and makes what its head remarks: files that are not
-// text, and FIFOs, which do not answer either. Ports whose afu_id answers EBUSY are
-// returned; any other errno but ENOENT is a surprise.
+// recorded unfolds such a board, and makes the files of its header: binary files, and FIFOs for
+// attributes that do not answer. It returns the ports whose afu_id fails with EBUSY. Other errors
+// than ENOENT are not supported.
 func recorded(t testing.TB, board string) (host sysfs.Host, busy []string) {
 	t.Helper()
 	host = node(t, board)
@@ -43,7 +43,7 @@ func recorded(t testing.TB, board string) (host sysfs.Host, busy []string) {
 		case filepath.Base(path) == "afu_id" && m[3] == "EBUSY":
 			busy = append(busy, filepath.Base(filepath.Dir(path)))
 		case m[3] != "ENOENT":
-			t.Errorf("%s answers %s: not known here", m[1], m[3])
+			t.Errorf("%s: found answer %s, want EBUSY of an afu_id, or ENOENT", m[1], m[3])
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -52,8 +52,9 @@ func recorded(t testing.TB, board string) (host sysfs.Host, busy []string) {
 	return host, busy
 }
 
-// programmed is the family on a node where the afu_id of some ports answers EBUSY. No
-// plain file does, so what package port makes of that (its TestTakeAFU) is put in.
+// programmed is the family on a host where the afu_id of some ports fails with EBUSY. A plain file
+// cannot return that error, so Read changes the readings of these ports as package port would (see
+// its TestTakeAFU).
 type programmed struct {
 	dfl.Family
 	busy []string
@@ -72,7 +73,7 @@ func (f programmed) Read(host sysfs.Host, card string) (inventory.Reading, error
 	return r, err
 }
 
-// bytesOf reads hexadecimal bytes with blanks between them.
+// bytesOf parses hexadecimal bytes that are separated by blanks.
 func bytesOf(t testing.TB, hex string) []byte {
 	t.Helper()
 	var b []byte
@@ -86,8 +87,8 @@ func bytesOf(t testing.TB, hex string) []byte {
 	return b
 }
 
-// look is what an inventory publishes once it has seen the whole node.
-func look(t *testing.T, host sysfs.Host, family inventory.Family) []*inventory.Device {
+// publishedDevices returns the devices of the first complete snapshot of an inventory.
+func publishedDevices(t *testing.T, host sysfs.Host, family inventory.Family) []*inventory.Device {
 	t.Helper()
 	inv := inventory.New(inventory.Config{
 		ResyncInterval: time.Hour, HealthInterval: time.Hour, ReprogramTimeout: time.Hour, ReadTimeout: 2 * time.Second,

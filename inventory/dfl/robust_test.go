@@ -29,7 +29,7 @@ var (
 	pciIDPattern = regexp.MustCompile(`^([0-9a-f]{4}(:[0-9a-f]{4}){3})?$`)
 )
 
-// rows are the lines of the health table.
+// rows has the names of the rows of the health table.
 var rows = func() map[string]bool {
 	names := map[string]bool{}
 	for _, r := range (dfl.Family{}).Rows() {
@@ -38,21 +38,21 @@ var rows = func() map[string]bool {
 	return names
 }()
 
-// units are the ways to read a card.
+// units has all kinds of units.
 var units = []port.Kind{port.PerPort, port.PerFME, port.PerFMEWithNode}
 
-// check says what is wrong with a reading whatever the tree held.
-func check(r inventory.Reading, unit port.Kind) error {
+// checkReading returns an error if the reading breaks a rule that holds for every tree.
+func checkReading(r inventory.Reading, unit port.Kind) error {
 	for _, p := range r.Units {
 		switch {
-		case !named(p, unit):
-			return errors.New("a port or region without its name or nodes")
+		case !hasValidNames(p, unit):
+			return errors.New("a port or region with a wrong name or wrong nodes")
 		case p.Incarnation == 0:
 			return errors.New("a port without incarnation")
 		case !idPattern.MatchString(p.AFUID) || !idPattern.MatchString(p.InterfaceID):
-			return errors.New("an id that is none")
+			return errors.New("an id that is not valid")
 		case !p.AFUIDKnown && p.AFUID != "" || !p.InterfaceIDKnown && p.InterfaceID != "":
-			return errors.New("an id that is not known")
+			return errors.New("an id that is marked as not known")
 		case p.PortIDKnown != (p.PortID >= 0) || p.PortID > 255:
 			return errors.New("a port id out of range")
 		case p.NUMANode < -1 || p.NUMANode > 1<<16:
@@ -62,31 +62,31 @@ func check(r inventory.Reading, unit port.Kind) error {
 		case !p.PortIDKnown && len(p.Conditions) == 0:
 			return errors.New("healthy without a port id")
 		case !pciIDPattern.MatchString(p.PCIID):
-			return errors.New("a PCI id that is none")
+			return errors.New("a PCI id that is not valid")
 		}
-		said := map[string]bool{}
+		seen := map[string]bool{}
 		for _, c := range p.Conditions {
 			if c.Reason == "" || c.Health == inventory.Healthy {
-				return errors.New("a condition that says nothing")
+				return errors.New("a condition without reason or severity")
 			}
-			if said[c.Reason] || c.Row != "" && !rows[c.Row] {
-				return fmt.Errorf("a condition twice, or of no line: %+v", c)
+			if seen[c.Reason] || c.Row != "" && !rows[c.Row] {
+				return fmt.Errorf("a condition that occurs twice, or has no row: %+v", c)
 			}
-			said[c.Reason] = true
+			seen[c.Reason] = true
 		}
 		for _, f := range p.Files {
-			if said[f.Name] || f.Lost == inventory.Healthy || !rows[f.Row] {
-				return fmt.Errorf("a file twice, or of no line: %+v", f)
+			if seen[f.Name] || f.Lost == inventory.Healthy || !rows[f.Row] {
+				return fmt.Errorf("a file that occurs twice, or has no row: %+v", f)
 			}
-			said[f.Name] = true
+			seen[f.Name] = true
 		}
 	}
 	return nil
 }
 
-// named says whether name and nodes are right: a region may have no port left, and
-// none twice.
-func named(p inventory.Unit, unit port.Kind) bool {
+// hasValidNames reports whether the name and the nodes are valid. A region may have no ports, and
+// has no node twice.
+func hasValidNames(p inventory.Unit, unit port.Kind) bool {
 	if unit == port.PerPort {
 		return namePattern.MatchString(p.Name) && slices.Equal(p.Nodes, []string{p.Name})
 	}
@@ -101,12 +101,12 @@ func named(p inventory.Unit, unit port.Kind) bool {
 	return regionPattern.MatchString(p.Name) && p.PortID == 0 && nodes[p.Parent] == withNode
 }
 
-// cardsOfTree are the cards that the board dfl-vf had before it was broken.
+// cardsOfTree has the cards of the board dfl-vf before the test changes it.
 var cardsOfTree = []string{"0000:01:00.0", "0000:03:00.0"}
 
-// checkAll reads every card that is listed or was there. Errors are as good an
-// answer as any, but not beside ports.
-func checkAll(t *testing.T, host sysfs.Host) {
+// checkAllReadings reads every card that is listed or in cardsOfTree. A reading may fail, but then
+// it has no units.
+func checkAllReadings(t *testing.T, host sysfs.Host) {
 	t.Helper()
 	listed, _ := dfl.Family{}.Cards(host)
 	for _, card := range append(listed, cardsOfTree...) {
@@ -116,16 +116,16 @@ func checkAll(t *testing.T, host sysfs.Host) {
 		for _, unit := range units {
 			r, err := dfl.Family{Kind: unit}.Read(host, card)
 			if err != nil && len(r.Units) != 0 {
-				t.Errorf("%s: ports beside the error %v", card, err)
+				t.Errorf("%s: found units and the error %v, want one of them", card, err)
 			}
-			if err := check(r, unit); err != nil {
+			if err := checkReading(r, unit); err != nil {
 				t.Errorf("%s: %v: %+v", card, err, r)
 			}
 		}
 	}
 }
 
-// paths lists everything in the tree, links and directories too, shuffled.
+// paths returns the paths of all files, links and directories in the tree, shuffled.
 func paths(t *testing.T, root string, rnd *rand.Rand) []string {
 	t.Helper()
 	var all []string
@@ -151,18 +151,18 @@ func TestHalfRemovedTree(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i%4 == 0 {
-				checkAll(t, host)
+				checkAllReadings(t, host)
 			}
 		}
-		checkAll(t, host)
+		checkAllReadings(t, host)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
 }
 
-// TestRemovalWhileReading removes and puts things in the way while another
-// goroutine reads; the order of the two is left to the scheduler.
+// TestRemovalWhileReading removes and replaces files while another goroutine reads. The order is
+// left to the Go scheduler.
 func TestRemovalWhileReading(t *testing.T) {
 	for seed := range uint64(10) {
 		host := node(t, "dfl-vf")
@@ -173,7 +173,7 @@ func TestRemovalWhileReading(t *testing.T) {
 		breaker.Go(func() {
 			defer close(done)
 			for _, path := range all {
-				os.RemoveAll(path) // a parent may be gone or a file: what fails leaves as good a state
+				os.RemoveAll(path) // errors are ignored: a parent may be gone, or be a file
 				switch rnd.IntN(4) {
 				case 0:
 					os.Symlink(filepath.Base(path), path)
@@ -190,7 +190,7 @@ func TestRemovalWhileReading(t *testing.T) {
 				removed = true
 			default:
 			}
-			checkAll(t, host)
+			checkAllReadings(t, host)
 		}
 		breaker.Wait()
 	}
@@ -205,7 +205,7 @@ func FuzzRead(f *testing.F) {
 	host := node(f, "kernel-6.1-one-card")
 	card := filepath.Join(host.Sys, "devices/pci0000:00/0000:00:01.0/0000:01:00.0")
 	dir := card + "/fpga_region/region0/dfl-port.0/"
-	if err := os.Remove(dir + "driver"); err != nil { // uevent decides
+	if err := os.Remove(dir + "driver"); err != nil { // the file uevent decides whether the port is bound
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, id, afu, errors, power, dev, uevent, numa, compat string) {
@@ -223,14 +223,14 @@ func FuzzRead(f *testing.F) {
 			if err != nil || len(r.Units) != 1 {
 				t.Fatalf("reading %+v, error %v", r, err)
 			}
-			if err := check(r, unit); err != nil {
+			if err := checkReading(r, unit); err != nil {
 				t.Errorf("%v: %+v", err, r)
 			}
 		}
 	})
 }
 
-// FuzzReadShared reads a card with any content in what its ports share.
+// FuzzReadShared reads a card with any content in the files that its ports share.
 func FuzzReadShared(f *testing.F) {
 	f.Add("0x0\n", "unknown\n", "0\n", "8.0 GT/s PCIe\n", "16\n", "TOTAL_ERR_FATAL 0\n", "0\n", "\x86\x80\xc4\x09", "pci:v00008086")
 	f.Add("0xffffffffffffffff", "write error", "1", "Unknown", "63", "", "", "\xff\xff\xff\xff", "")
@@ -255,7 +255,7 @@ func FuzzReadShared(f *testing.F) {
 			if err != nil || len(r.Units) != 1 {
 				t.Fatalf("reading %+v, error %v", r, err)
 			}
-			if err := check(r, unit); err != nil {
+			if err := checkReading(r, unit); err != nil {
 				t.Errorf("%v: %+v", err, r)
 			}
 		}

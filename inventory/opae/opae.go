@@ -8,7 +8,7 @@ import (
 
 // Family reads cards of the intel-fpga driver, by ports or by regions.
 type Family struct {
-	Kind port.Kind // the kind of its units
+	Kind port.Kind // the kind of the units
 }
 
 const class = "fpga"
@@ -31,7 +31,8 @@ func (f Family) layout() port.Layout {
 // Name returns opae.
 func (Family) Name() string { return "opae" }
 
-// Signals returns the class, whose entries have the events of cards, and the prefix of the nodes.
+// Signals returns the class as a subsystem, because cards have their events in it, and the prefix
+// of the nodes.
 func (Family) Signals() inventory.Signals {
 	return inventory.Signals{Subsystems: []string{class}, Nodes: []string{"intel-fpga-"}}
 }

@@ -18,8 +18,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 )
 
-// ignore leaves out what package port tests: the words behind a condition, and
-// what it means to lose a file. Incarnations differ from run to run.
+// ignore ignores fields that package port tests: the errors of conditions, and the properties of
+// lost files. It ignores incarnations, which differ from run to run.
 var ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation"),
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
@@ -32,7 +32,7 @@ var _ inventory.Family = opae.Family{}
 
 const address = "0000:82:00.0"
 
-// node unfolds boards of testdata into a node of their own.
+// node unfolds boards of testdata into a new directory and returns the host.
 func node(t *testing.T, boards ...string) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -44,7 +44,7 @@ func node(t *testing.T, boards ...string) sysfs.Host {
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// portOf is the healthy port of the boards, changed by each change.
+// portOf returns the healthy port of the boards, after the changes.
 func portOf(changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
 		Name: "intel-fpga-port.0", PortIDKnown: true,
@@ -84,7 +84,7 @@ func portOf(changes ...func(*inventory.Unit)) inventory.Unit {
 
 func TestBoards(t *testing.T) {
 	tests := []struct {
-		board string           // or two, both drivers on one node
+		board string           // or two boards: both drivers on one node
 		want  []inventory.Unit // nil: no card
 	}{
 		{"opae-one-card", []inventory.Unit{portOf()}},
@@ -164,7 +164,7 @@ func TestReadOfNoCard(t *testing.T) {
 	host := node(t, "kernel-6.1-one-card", "opae-one-card")
 	for _, card := range []string{"0000:01:00.0", "0000:82:00.1", "pool"} {
 		if _, err := (opae.Family{}).Read(host, card); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: error %v, want one that is fs.ErrNotExist", card, err)
+			t.Errorf("%s: error %v, want one that wraps fs.ErrNotExist", card, err)
 		}
 	}
 }

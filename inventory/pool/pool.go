@@ -9,19 +9,19 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Pool has Units units.
+// Pool is a family with one card, which has the given number of units.
 type Pool struct{ Units int }
 
-// card is the name of the only card. It is no PCI address.
+// card is the name of the only card. It is not a PCI address.
 const card = "pool"
 
 // Name returns pool.
 func (Pool) Name() string { return "pool" }
 
-// Signals is empty: no event on the node concerns a pool.
+// Signals returns no sources: no event on the node concerns a pool.
 func (Pool) Signals() inventory.Signals { return inventory.Signals{} }
 
-// Rows is empty: no health file is read.
+// Rows returns nil: a pool has no health files.
 func (Pool) Rows() []inventory.Row { return nil }
 
 // Cards returns the only card.
@@ -30,7 +30,7 @@ func (Pool) Cards(sysfs.Host) ([]string, error) { return []string{card}, nil }
 // Read returns the units.
 func (p Pool) Read(_ sysfs.Host, name string) (inventory.Reading, error) {
 	if name != card {
-		return inventory.Reading{}, fmt.Errorf("card %q of a pool: %w", name, fs.ErrNotExist)
+		return inventory.Reading{}, fmt.Errorf("card of a pool: found %q, want %q: %w", name, card, fs.ErrNotExist)
 	}
 	units := make([]inventory.Unit, max(p.Units, 0))
 	for i := range units {
@@ -47,7 +47,7 @@ func (p Pool) Read(_ sysfs.Host, name string) (inventory.Reading, error) {
 	return inventory.Reading{Units: units}, nil
 }
 
-// Outline is the same as Read, which reads no files.
+// Outline returns the same as Read, which reads no files.
 func (p Pool) Outline(host sysfs.Host, name string) (inventory.Reading, error) {
 	return p.Read(host, name)
 }

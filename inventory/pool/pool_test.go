@@ -44,6 +44,6 @@ func TestPoolOfNone(t *testing.T) {
 
 func TestReadOfNoCard(t *testing.T) {
 	if _, err := (pool.Pool{Units: 2}).Read(sysfs.Host{}, "0000:01:00.0"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v, want one that is fs.ErrNotExist", err)
+		t.Errorf("error %v, want one that wraps fs.ErrNotExist", err)
 	}
 }

@@ -10,27 +10,27 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// decoder decodes the value of a file. This file has all kinds of decoders.
+// decoder decodes the value of a file. All kinds of decoders are in this file.
 type decoder interface {
-	// decode adds the conditions of the value to f. A value that is not valid is an error. dead
-	// reports whether the value is the one that a part returns which does not answer; then it has
-	// no other meaning.
+	// decode adds the conditions of the value to f. It returns an error if the value is not valid.
+	// dead reports that the value is that of a part that does not answer; such a value has no
+	// other meaning.
 	decode(value string, f *findings) (dead bool, err error)
 	// lines returns the lines of the table.
 	lines() []line
-	// worst returns the line for a file that cannot be read.
+	// worst returns the line that a file counts as if it cannot be read.
 	worst() line
 }
 
 // mask decodes a hexadecimal value of 64 bits. Each bit that is set is a condition.
 type mask struct {
 	bits  []field
-	other line   // NAME of the bits without one: NAME=0x…
+	other line   // for the bits without a line: NAME, to which =0x… is added
 	quiet uint64 // bits that have no meaning for health
 }
 
 type field struct {
-	set    uint64 // any of these
+	set    uint64 // the field is set if one of these bits is
 	reason string
 	health inventory.Health
 }
@@ -46,12 +46,12 @@ func (m mask) decode(s string, f *findings) (dead bool, err error) {
 			return false, nil
 		}
 		if value&b.set != 0 {
-			f.found(line{b.reason, b.health})
+			f.addLine(line{b.reason, b.health})
 			value &^= b.set
 		}
 	}
 	if value != 0 {
-		f.valued(m.other, fmt.Sprintf("%#x", value))
+		f.addValue(m.other, fmt.Sprintf("%#x", value))
 	}
 	return false, nil
 }
@@ -93,7 +93,7 @@ func (v values) decode(s string, f *findings) (dead bool, err error) {
 	}
 	for _, b := range v.bad {
 		if got == b.is {
-			f.found(line{b.reason, b.health})
+			f.addLine(line{b.reason, b.health})
 			return false, nil
 		}
 	}
@@ -128,7 +128,7 @@ type flag line
 func (l flag) decode(s string, f *findings) (dead bool, err error) {
 	set, err := parseFlag(s)
 	if set {
-		f.found(line(l))
+		f.addLine(line(l))
 	}
 	return false, err
 }
@@ -143,7 +143,7 @@ func parseFlag(s string) (bool, error) {
 	case "1":
 		return true, nil
 	}
-	return false, fmt.Errorf("%s is not a flag, want 0 or 1", sysfs.Quote(s))
+	return false, fmt.Errorf("found %s, want 0 or 1", sysfs.Quote(s))
 }
 
 // states decodes the name of a state. A state that ends in " error" is a failure.
@@ -157,9 +157,9 @@ func (st states) decode(s string, f *findings) (dead bool, err error) {
 	switch {
 	case slices.Contains(st.known, s), slices.Contains(st.busy, s):
 	case strings.HasSuffix(s, " error"):
-		f.found(st.failed)
+		f.addLine(st.failed)
 	default:
-		return false, fmt.Errorf("%s is not a state, want one of %q or one that ends in \" error\"", sysfs.Quote(s), slices.Concat(st.known, st.busy))
+		return false, fmt.Errorf("found %s, want one of %q or a state that ends in \" error\"", sysfs.Quote(s), slices.Concat(st.known, st.busy))
 	}
 	return false, nil
 }
@@ -180,5 +180,9 @@ func parseTotal(s, label string) (uint64, error) {
 		}
 		break
 	}
-	return 0, fmt.Errorf("%s has no count of errors, want %q and a decimal number", sysfs.Quote(s), label)
+	want := "a decimal number"
+	if label != "" {
+		want = strconv.Quote(label) + " and a decimal number"
+	}
+	return 0, fmt.Errorf("found %s, want %s", sysfs.Quote(s), want)
 }

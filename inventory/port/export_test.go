@@ -12,8 +12,8 @@ func Read(host sysfs.Host, dir string) (inventory.Unit, bool) {
 	return readPort(host, dir, new([]sysfs.Observation))
 }
 
-// TakeAFU judges what reading afu_id gave. No ordinary file answers EBUSY or
-// ENODEV, so these are tested here.
+// TakeAFU applies a result of reading afu_id, for tests of EBUSY and ENODEV, which no ordinary file
+// returns.
 func TakeAFU(p *inventory.Unit, id string, err error) (dead bool) {
 	var f findings
 	dead = f.takeAFU(p, id, err)
@@ -21,8 +21,8 @@ func TakeAFU(p *inventory.Unit, id string, err error) (dead bool) {
 	return dead
 }
 
-// Decoders are the decoders of all files, by the names of the files: what they
-// make of a value, and whether it is what a dead part reads.
+// Decoders returns the decoders of all files, by the names of the files. A decoder returns the
+// conditions of a value, and whether the value is that of a part that does not answer.
 func Decoders() map[string]func(value string) (found []inventory.Condition, dead bool, err error) {
 	all := map[string]func(string) ([]inventory.Condition, bool, error){}
 	for _, file := range slices.Concat(portFiles, DFL.errors, OPAE.errors, OPAE.alarms, []file{managerFile}) {
@@ -35,7 +35,7 @@ func Decoders() map[string]func(value string) (found []inventory.Condition, dead
 	return all
 }
 
-// Join is what several conditions of one region come to.
+// Join returns the conditions of a region to which these conditions are added.
 func Join(conditions ...inventory.Condition) []inventory.Condition {
 	var f findings
 	for _, c := range conditions {
@@ -44,5 +44,5 @@ func Join(conditions ...inventory.Condition) []inventory.Condition {
 	return f.conditions
 }
 
-// ParseTotal takes a count of errors out of a file.
+// ParseTotal returns a count of errors in the value of a file.
 var ParseTotal = parseTotal

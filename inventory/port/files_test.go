@@ -10,51 +10,51 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// judged are the health files of a card that has them all: name, how bad it is to
-// lose one, and the line that this comes from.
+// judged returns the health files of a card that has all of them: the name, the severity if the
+// file is lost, and the line of that severity.
 func judged(family string) []inventory.HealthFile {
-	of := func(name string, lost inventory.Health, row string) inventory.HealthFile {
+	healthFile := func(name string, lost inventory.Health, row string) inventory.HealthFile {
 		return inventory.HealthFile{Name: name, Lost: lost, Row: row}
 	}
 	interfaceID, errors := "fme/compat_id", "fme/errors/fme_errors"
-	alarms := []inventory.HealthFile{of("fme/hwmon", bad, "alarm-crit")}
+	alarms := []inventory.HealthFile{healthFile("fme/hwmon", bad, "alarm-crit")}
 	if family == "opae" {
 		interfaceID, errors = "fme/pr/interface_id", "fme/errors/fme-errors/errors"
 		alarms = []inventory.HealthFile{
-			of("fme/thermal_mgmt/threshold2_reached", bad, "alarm-crit=thermal"),
-			of("fme/thermal_mgmt/threshold1_reached", poor, "alarm-max=thermal"),
-			of("fme/power_mgmt/threshold2_status", bad, "alarm-crit=power"),
-			of("fme/power_mgmt/threshold1_status", poor, "alarm-max=power"),
+			healthFile("fme/thermal_mgmt/threshold2_reached", bad, "alarm-crit=thermal"),
+			healthFile("fme/thermal_mgmt/threshold1_reached", poor, "alarm-max=thermal"),
+			healthFile("fme/power_mgmt/threshold2_status", bad, "alarm-crit=power"),
+			healthFile("fme/power_mgmt/threshold1_status", poor, "alarm-max=power"),
 		}
 	}
 	return slices.Concat([]inventory.HealthFile{
-		of("afu_id", bad, "afu-dead"),
-		of("errors/errors", bad, "port-ap6"),
-		of("power_state", bad, "power-throttled=6"),
+		healthFile("afu_id", bad, "afu-dead"),
+		healthFile("errors/errors", bad, "port-ap6"),
+		healthFile("power_state", bad, "power-throttled=6"),
 		{Name: "fme/driver", Lost: bad, Row: "fme-unbound", Reason: "fme-unbound"},
-		of(interfaceID, poor, "fme-dead"),
-		of("fme/errors/catfatal_errors", bad, "fme-fatal"),
-		of("fme/errors/nonfatal_errors", bad, "fme-ap6"),
-		of("fme/manager", poor, "programming-failed"),
-		of(errors, poor, "fme-error"),
-		of("fme/errors/pcie0_errors", poor, "fme-pcie0"),
-		of("fme/errors/pcie1_errors", poor, "fme-pcie1"),
+		healthFile(interfaceID, poor, "fme-dead"),
+		healthFile("fme/errors/catfatal_errors", bad, "fme-fatal"),
+		healthFile("fme/errors/nonfatal_errors", bad, "fme-ap6"),
+		healthFile("fme/manager", poor, "programming-failed"),
+		healthFile(errors, poor, "fme-error"),
+		healthFile("fme/errors/pcie0_errors", poor, "fme-pcie0"),
+		healthFile("fme/errors/pcie1_errors", poor, "fme-pcie1"),
 	}, alarms, []inventory.HealthFile{
-		of("pci/config", bad, "pci-gone"),
-		of("pci/current_link_speed", bad, "pci-gone"),
-		of("pci/max_link_speed", poor, "link-speed"),
-		of("pci/current_link_width", bad, "pci-gone"),
-		of("pci/max_link_width", poor, "link-width"),
-		of("pci/aer_dev_fatal", bad, "aer-fatal"),
-		of("pci/aer_dev_nonfatal", poor, "aer-nonfatal"),
-		of("slot/aer_dev_fatal", bad, "slot-aer-fatal"),
-		of("slot/aer_dev_nonfatal", poor, "slot-aer-nonfatal"),
-		of("root/aer_rootport_total_err_fatal", bad, "root-aer-fatal"),
-		of("root/aer_rootport_total_err_nonfatal", poor, "root-aer-nonfatal"),
+		healthFile("pci/config", bad, "pci-gone"),
+		healthFile("pci/current_link_speed", bad, "pci-gone"),
+		healthFile("pci/max_link_speed", poor, "link-speed"),
+		healthFile("pci/current_link_width", bad, "pci-gone"),
+		healthFile("pci/max_link_width", poor, "link-width"),
+		healthFile("pci/aer_dev_fatal", bad, "aer-fatal"),
+		healthFile("pci/aer_dev_nonfatal", poor, "aer-nonfatal"),
+		healthFile("slot/aer_dev_fatal", bad, "slot-aer-fatal"),
+		healthFile("slot/aer_dev_nonfatal", poor, "slot-aer-nonfatal"),
+		healthFile("root/aer_rootport_total_err_fatal", bad, "root-aer-fatal"),
+		healthFile("root/aer_rootport_total_err_nonfatal", poor, "root-aer-nonfatal"),
 	})
 }
 
-// A healthy card with all files: the whole port.
+// TestAllFiles compares the whole unit of a healthy card that has all files.
 func TestAllFiles(t *testing.T) {
 	counter := func(name, row string, health inventory.Health) inventory.Counter {
 		return inventory.Counter{Name: name, Reason: row, Health: health, Row: row}
@@ -88,17 +88,17 @@ func TestAllFiles(t *testing.T) {
 	}
 }
 
-// TestFiles takes each file away, puts a directory in its place, and rubbish. A
-// file that is absent is not judged here; one that cannot be read, or holds what
-// it may not hold, is as bad as the reading says of its loss.
+// TestFiles removes each file, replaces it by a directory, and gives it content that is not valid.
+// A file that is absent causes no condition. A file that cannot be read, or whose value is not
+// valid, causes a condition with the severity of its loss.
 func TestFiles(t *testing.T) {
 	for _, family := range []string{"dfl", "opae"} {
 		r := newRig(t, family)
 		for _, f := range judged(family) {
 			if f.Name == "fme/driver" || f.Name == "fme/hwmon" {
-				continue // no files: TestFMEDriver, TestHWMon
+				continue // these are no files; see TestFMEDriver and TestHWMon
 			}
-			unreadable := []inventory.Condition{of(f.Row, "unreadable="+f.Name, f.Lost)}
+			unreadable := []inventory.Condition{withRow(f.Row, "unreadable="+f.Name, f.Lost)}
 			failing := unreadable
 			if strings.HasPrefix(f.Name, "pci/current_link") {
 				failing = []inventory.Condition{dead("pci-gone")}
@@ -136,7 +136,7 @@ func TestFiles(t *testing.T) {
 			}
 		}
 		if got := r.read(t).Conditions; got != nil {
-			t.Errorf("%s: all is good again, but conditions = %+v", family, got)
+			t.Errorf("%s: all files as before: conditions %+v, want none", family, got)
 		}
 	}
 }

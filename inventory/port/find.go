@@ -11,12 +11,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// pattern says where the file NAME is, or several that stand for it: path is
-// below a part's directory, and an element PREFIX* of it is every directory there
-// whose name begins so. It is for names that end in a number of the driver's.
+// pattern is the place of a health file. name is the name of the file in readings. path is relative
+// to the directory of its part; an element PREFIX* of path matches every directory whose name
+// begins with PREFIX, because the driver gives numbers to such directories. Several files may
+// match.
 type pattern struct{ name, path string }
 
-// listing is a directory that is listed when that is first needed, and once.
+// listing is a directory, which is listed at most once, when its entries are needed.
 type listing struct {
 	dir      string
 	listed   bool
@@ -32,10 +33,9 @@ func (l *listing) list() ([]fs.DirEntry, error) {
 	return l.children, l.err
 }
 
-// find returns the paths below l that match path, in the order of their names.
-// What stands before the first PREFIX* is not looked at where there is none:
-// then the only path may lead to nothing. Paths that could be found are returned
-// beside the error that hides others.
+// find returns the paths below l that match path, in the order of their names. A path without
+// PREFIX* is returned even if it does not exist. If a directory cannot be listed, find returns the
+// other paths and the error.
 func (l *listing) find(path string) ([]string, error) {
 	star := strings.IndexByte(path, '*')
 	if star < 0 {
@@ -66,13 +66,14 @@ func (l *listing) find(path string) ([]string, error) {
 	return paths, err
 }
 
-// notThere says whether err, of following a link, means that it leads nowhere.
-func notThere(err error) bool {
+// isDangling reports whether err, the error of following a link, means that the target does not
+// exist.
+func isDangling(err error) bool {
 	return sysfs.Gone(err) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) ||
 		errors.Is(err, syscall.EINVAL)
 }
 
-// absentIfGone makes every way in which a card can vanish wrap fs.ErrNotExist.
+// absentIfGone returns err, and makes it wrap fs.ErrNotExist if it means that the card is gone.
 func absentIfGone(err error) error {
 	if sysfs.Gone(err) && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)

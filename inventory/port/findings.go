@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// findings are what the files of one part say: of a port, its FME, or the PCI
-// devices that it is reached through.
+// findings are the results of reading the files of one part: of a port, of its FME, or of the PCI
+// devices from the root port to the card.
 type findings struct {
 	conditions []inventory.Condition
 	files      []inventory.HealthFile
@@ -19,29 +19,27 @@ type findings struct {
 	observed   []sysfs.Observation // for [inventory.Reading]
 }
 
-// someFiles is room for the health files of one part, so that the lists need not
-// grow.
-func someFiles() findings {
+// newFindings returns findings with capacity for the health files of one part.
+func newFindings() findings {
 	const most = 16
 	return findings{files: make([]inventory.HealthFile, 0, most), observed: make([]sysfs.Observation, 0, most)}
 }
 
-// file is a file that is judged: its name in readings, and what its value means.
+// file is a health file: its name in readings, and the decoder of its value.
 type file struct {
 	name string
 	decoder
 }
 
-// judge reads the file at path and takes in what it says. dead is as for
-// [decoder].
+// judge reads the file at path and adds its conditions. dead is as for [decoder].
 func (f *findings) judge(file file, path string) (dead bool) {
 	value, err := sysfs.Read(path)
-	return f.take(file, path, value, err)
+	return f.addResult(file, path, value, err)
 }
 
-// take takes in what reading the file at path gave.
-func (f *findings) take(file file, path, value string, err error) (dead bool) {
-	if f.asked(file.name, file.worst(), err) {
+// addResult adds the result of reading the file at path. dead is as for [decoder].
+func (f *findings) addResult(file file, path, value string, err error) (dead bool) {
+	if f.addFile(file.name, file.worst(), err) {
 		return false
 	}
 	if err == nil {
@@ -51,22 +49,22 @@ func (f *findings) take(file file, path, value string, err error) (dead bool) {
 		}
 	}
 	if err != nil {
-		f.unreadable(file.name, file.worst(), err)
+		f.addUnreadable(file.name, file.worst(), err)
 	}
 	return dead
 }
 
-// asked takes note that a file was asked for. The result is whether there is
-// none, by the error of reading it.
-func (f *findings) asked(name string, worst line, err error) (absent bool) {
+// addFile adds a health file, given the error of reading it, and reports whether the file is
+// absent. worst is the line that the file counts as if it is lost.
+func (f *findings) addFile(name string, worst line, err error) (absent bool) {
 	absent = errors.Is(err, fs.ErrNotExist)
 	f.files = append(f.files, inventory.HealthFile{Name: name, Absent: absent, Lost: worst.health, Row: worst.reason})
 	return absent
 }
 
-// lost takes back that a file is there: it holds nothing. Where it held something
-// once, the line holds.
-func (f *findings) lost(name string, l line) {
+// markAbsent marks a file of the findings as absent, because its value is unknown. If the value was
+// known before, l becomes a condition.
+func (f *findings) markAbsent(name string, l line) {
 	for i := range f.files {
 		if f.files[i].Name == name {
 			f.files[i].Absent, f.files[i].Reason = true, l.reason
@@ -85,38 +83,39 @@ func readAs[T any](f *findings, path string, parse func(string) (T, error)) (T, 
 	})
 }
 
-// add takes in a condition, once: two files may tell the same.
+// add adds a condition. It does nothing if there is one with the same reason: two files may have
+// the same condition.
 func (f *findings) add(c inventory.Condition) {
 	if !slices.ContainsFunc(f.conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason }) {
 		f.conditions = append(f.conditions, c)
 	}
 }
 
-// found takes in that a line of the table holds.
-func (f *findings) found(l line) {
+// addLine adds the condition of a line of the table.
+func (f *findings) addLine(l line) {
 	f.add(inventory.Condition{Reason: l.reason, Health: l.health, Row: l.reason})
 }
 
-// valued is found, with the value that a line leaves open.
-func (f *findings) valued(l line, value string) {
+// addValue adds the condition of a line whose reason has no value, with this value.
+func (f *findings) addValue(l line, value string) {
 	f.add(inventory.Condition{Reason: l.reason + "=" + value, Health: l.health, Row: l.reason})
 }
 
-// dead takes in a line that says that the part does not answer at all.
-func (f *findings) dead(l line, err error) {
+// addDead adds the condition of a line for a part that does not answer.
+func (f *findings) addDead(l line, err error) {
 	f.add(inventory.Condition{Reason: l.reason, Health: l.health, Row: l.reason, Dead: true, Err: err})
 }
 
-// starve adds a condition if err is the daemon's own trouble, and ignores any other error.
-// The condition makes the whole reading void ([inventory.Reading.OwnTrouble]).
-func (f *findings) starve(err error) {
-	if sysfs.OwnTrouble(err) {
+// addShortage adds a condition if err is a shortage ([sysfs.IsShortage]), and ignores any other
+// error. Because of the condition the whole reading is discarded ([inventory.Reading.Shortage]).
+func (f *findings) addShortage(err error) {
+	if sysfs.IsShortage(err) {
 		f.conditions = append(f.conditions, inventory.Condition{Reason: inventory.ReasonUnchecked, Health: fatal, Err: err})
 	}
 }
 
-// unreadable takes in that a file cannot be read, or holds what it may not hold.
-func (f *findings) unreadable(name string, worst line, err error) {
+// addUnreadable adds the condition of a file that cannot be read, or whose value is not valid.
+func (f *findings) addUnreadable(name string, worst line, err error) {
 	f.add(inventory.Condition{
 		Reason: inventory.ReasonUnreadable + "=" + name, Health: worst.health, Row: worst.reason, Err: err,
 	})

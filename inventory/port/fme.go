@@ -10,26 +10,26 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// FMETable has the files in which a driver shows the state of an FME: the part of the health
-// policy that differs between the drivers.
+// FMETable has the health files of an FME. This part of the health table differs between the
+// drivers.
 type FMETable struct {
 	interfaceID pattern
 	errors      []file
-	// locked has the files whose reading waits for the lock that the driver holds while it
-	// programs a port (pdata->lock of dfl-fme-pr.c and dfl-fme-error.c), for seconds. They are not
-	// read then.
+	// locked has the files that are not read while the driver programs a port: reading them would
+	// wait for seconds for a lock that the driver holds (pdata->lock of dfl-fme-pr.c and
+	// dfl-fme-error.c).
 	locked   []file
-	managers []pattern // places of the FPGA manager; the first one that exists is used
+	managers []pattern // places of the FPGA manager's state; the first file that exists is used
 	alarms   []file
 	hwmon    pattern // of the directories of hwmon devices
 }
 
-// fme is the state of a card's management engine that its units share.
+// fme is the state of an FME, which the units of a card share.
 type fme struct {
 	name        string // "" if there is none
 	interfaceID string
-	known       bool // the interface id is
-	bound       bool // has a driver
+	known       bool // the interface id is known
+	bound       bool // the FME has a driver
 	findings
 }
 
@@ -45,8 +45,8 @@ const (
 	attrBitstream = "bitstream_id"
 )
 
-// fmeOf reads the FME of a class entry. A virtual function has no FME: its ports belong to that of
-// the physical function.
+// fmeOf reads the FME of a class entry. A virtual function has no FME of its own: its ports belong
+// to the FME of the physical function.
 func (l Layout) fmeOf(host sysfs.Host, e entry, c *pciCard) fme {
 	if e.fme != "" {
 		return l.readFME(e)
@@ -57,7 +57,7 @@ func (l Layout) fmeOf(host sysfs.Host, e entry, c *pciCard) fme {
 	found, err := l.entries(host, c.dir, c.physfn)
 	if err != nil && !sysfs.Gone(err) {
 		var f fme
-		f.unreadable(fmeDriver, lineFMEUnbound, err)
+		f.addUnreadable(fmeDriver, lineFMEUnbound, err)
 		return f
 	}
 	for _, e := range found {
@@ -70,30 +70,30 @@ func (l Layout) fmeOf(host sysfs.Host, e entry, c *pciCard) fme {
 
 func noFME() fme {
 	f := fme{known: true}
-	f.there(false)
+	f.addDriver(false)
 	return f
 }
 
-// there records whether there is an FME.
-func (f *fme) there(is bool) {
+// addDriver adds the health file for the driver of the FME. It is absent if there is no FME.
+func (f *fme) addDriver(exists bool) {
 	f.files = append(f.files, inventory.HealthFile{
-		Name: fmeDriver, Absent: !is,
+		Name: fmeDriver, Absent: !exists,
 		Lost: lineFMEUnbound.health, Row: lineFMEUnbound.reason, Reason: lineFMEUnbound.reason,
 	})
 }
 
-// readFME reads the FME of e. Without a driver it has no attributes, or only some, so no other
-// file is read, and the health of the card is not known. The alarms of an FME that does not answer
-// are not read: they would all be set.
+// readFME reads the FME of e. An FME without a driver has no attributes, or only some, so no other
+// file is read, and the health of the card is not known. If the FME does not answer, its alarms are
+// not read: all of them would be set.
 func (l Layout) readFME(e entry) fme {
-	f := fme{name: e.fme, findings: someFiles()}
+	f := fme{name: e.fme, findings: newFindings()}
 	top := listing{dir: e.dir + "/" + e.fme}
-	f.there(true)
-	f.observe(sysfs.ObserveThere(top.dir + "/" + attrDriver))
+	f.addDriver(true)
+	f.observe(sysfs.ObserveExists(top.dir + "/" + attrDriver))
 	bound, err := sysfs.Bound(top.dir, attrPorts, attrBitstream)
-	f.starve(err)
+	f.addShortage(err)
 	if !bound {
-		f.found(lineFMEUnbound)
+		f.addLine(lineFMEUnbound)
 		return f
 	}
 	f.bound = true
@@ -107,7 +107,7 @@ func (l Layout) readFME(e entry) fme {
 		}
 	}
 	if dead {
-		f.dead(lineFMEDead, nil)
+		f.addDead(lineFMEDead, nil)
 		return f
 	}
 	for _, file := range l.Table.alarms {
@@ -119,12 +119,13 @@ func (l Layout) readFME(e entry) fme {
 	return f
 }
 
-// below returns the path of a file in dir. The first element of its name stands for dir.
+// below returns the path of the file with this name in dir, which replaces the first element of the
+// name.
 func below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
 
-// readInterfaceID reads the interface id. Each port may have a file, but the id belongs to the FME
-// (FME_PR_INTFC_ID, dfl-fme-pr.c): the first one that can be read is used. dead reports whether
-// the only value is the one of an FME that does not answer.
+// readInterfaceID reads the interface id. There may be a file for each port, but the id belongs to
+// the FME (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that there
+// is only the value of an FME that does not answer.
 func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	paths, err := top.find(p.path)
 	absent := err == nil
@@ -150,13 +151,13 @@ func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	case absent:
 		f.known = true // there is none
 	case err != nil:
-		f.unreadable(p.name, lineInterface, err)
+		f.addUnreadable(p.name, lineInterface, err)
 	}
 	return dead
 }
 
-// readManager judges the state of the FPGA manager, in the first of these places, and reports
-// whether it is programming.
+// readManager judges the state of the FPGA manager in the first place that exists, and reports
+// whether the manager is programming.
 func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	var path, value string
 	var err error = fs.ErrNotExist
@@ -175,11 +176,11 @@ func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 			break
 		}
 	}
-	f.take(managerFile, path, value, err)
+	f.addResult(managerFile, path, value, err)
 	return err == nil && slices.Contains(managerStates.busy, value)
 }
 
-// describe sets the parts of a unit that come from its FME.
+// describe sets the fields of a unit that come from its FME.
 func (f *fme) describe(u *inventory.Unit) {
 	u.InterfaceID, u.InterfaceIDKnown = f.interfaceID, f.known
 	if f.name != "" {

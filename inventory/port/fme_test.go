@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 )
 
-// asked are the health files of p whose names begin with part.
-func asked(p inventory.Unit, part string) []inventory.HealthFile {
+// filesOf returns the health files of p whose names begin with part.
+func filesOf(p inventory.Unit, part string) []inventory.HealthFile {
 	var files []inventory.HealthFile
 	for _, f := range p.Files {
 		if strings.HasPrefix(f.Name, part) {
@@ -22,7 +22,7 @@ func asked(p inventory.Unit, part string) []inventory.HealthFile {
 	return files
 }
 
-// Of an FME without driver that is all that is said, and nothing more is asked.
+// The only condition of an FME without a driver is that it has none. Its other files are not read.
 func TestFMEDriver(t *testing.T) {
 	for _, family := range []string{"dfl", "opae"} {
 		t.Run(family, func(t *testing.T) {
@@ -31,25 +31,25 @@ func TestFMEDriver(t *testing.T) {
 			r.put(t, "fme/errors/catfatal_errors", "0x400\n")
 			there := inventory.HealthFile{Name: "fme/driver", Lost: bad, Row: "fme-unbound", Reason: "fme-unbound"}
 			got := r.read(t)
-			if diff := cmp.Diff([]inventory.HealthFile{there}, asked(got, "fme/")); diff != "" {
+			if diff := cmp.Diff([]inventory.HealthFile{there}, filesOf(got, "fme/")); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff([]inventory.Condition{is("fme-unbound", bad)}, got.Conditions); diff != "" {
+			if diff := cmp.Diff([]inventory.Condition{ofRow("fme-unbound", bad)}, got.Conditions); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 			if got.InterfaceIDKnown || got.Parent == "" {
 				t.Errorf("%+v: want no interface id, and a parent", got)
 			}
 			r.put(t, "fme/uevent", driven)
-			if diff := cmp.Diff([]inventory.Condition{is("fme-fatal=thermal", bad)}, r.read(t).Conditions); diff != "" {
+			if diff := cmp.Diff([]inventory.Condition{ofRow("fme-fatal=thermal", bad)}, r.read(t).Conditions); diff != "" {
 				t.Errorf("bound again: conditions (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// An FME that does not answer is one condition, whatever of it says so, beside
-// what its other files say. Its alarms are not asked: they would all be set.
+// An FME that does not answer has one condition for that, whichever files show it, in addition to
+// the conditions of other files. Its alarms are not read: all of them would be set.
 func TestDeadFME(t *testing.T) {
 	r := newRig(t, "dfl")
 	for _, name := range []string{"catfatal_errors", "nonfatal_errors", "pcie0_errors", "pcie1_errors"} {
@@ -60,18 +60,19 @@ func TestDeadFME(t *testing.T) {
 	r.put(t, "fme/thermal/temp1_crit_alarm", "1\n")
 	r.put(t, "fme/manager", "write error\n")
 	got := r.read(t)
-	want := []inventory.Condition{is("programming-failed", poor), is("fme-error=fabric", poor), dead("fme-dead")}
+	want := []inventory.Condition{ofRow("programming-failed", poor), ofRow("fme-error=fabric", poor), dead("fme-dead")}
 	if diff := cmp.Diff(want, got.Conditions); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
-	if files := asked(got, "fme/hwmon"); files != nil || got.InterfaceIDKnown {
-		t.Errorf("asked for %+v, interface id known %v; want neither", files, got.InterfaceIDKnown)
+	if files := filesOf(got, "fme/hwmon"); files != nil || got.InterfaceIDKnown {
+		t.Errorf("files %+v, interface id known %v; want no alarms and no interface id", files, got.InterfaceIDKnown)
 	}
 }
 
-// While the driver programs a port it holds a lock that some files of the FME wait
-// for: they are not asked then. Directories in their place would be unreadable.
-func TestProgrammingHoldsUpNoReading(t *testing.T) {
+// While the driver programs a port it holds a lock, and reads of some files of the FME wait for it.
+// These files are not read then. The test puts directories in their places, which would cause
+// conditions if they were read.
+func TestLockedFilesAreSkippedWhileProgramming(t *testing.T) {
 	for family, errors := range map[string]string{"dfl": "fme/errors/fme_errors", "opae": "fme/errors/fme-errors/errors"} {
 		for _, state := range []string{"firmware request", "parse header", "write init", "write", "write complete"} {
 			t.Run(family+"/"+state, func(t *testing.T) {
@@ -83,12 +84,12 @@ func TestProgrammingHoldsUpNoReading(t *testing.T) {
 				r.put(t, "fme/errors/catfatal_errors", "0x400\n")
 				r.put(t, "fme/manager", state+"\n")
 				got := r.read(t)
-				if diff := cmp.Diff([]inventory.Condition{is("fme-fatal=thermal", bad)}, got.Conditions); diff != "" {
+				if diff := cmp.Diff([]inventory.Condition{ofRow("fme-fatal=thermal", bad)}, got.Conditions); diff != "" {
 					t.Errorf("conditions (-want +got):\n%s", diff)
 				}
 				for _, name := range locked {
-					if files := asked(got, name); files != nil {
-						t.Errorf("asked for %+v", files)
+					if files := filesOf(got, name); files != nil {
+						t.Errorf("files %+v, want none: they are locked", files)
 					}
 				}
 			})
@@ -114,21 +115,21 @@ func TestHWMon(t *testing.T) {
 			thermal + "/temp1_crit_alarm": "1\n", thermal + "/temp1_max_alarm": "1\n",
 			power + "/power1_crit_alarm": "1\n", power + "/power1_max_alarm": "1\n",
 		}, false, []inventory.Condition{
-			of("alarm-crit", "alarm-crit=temp1", bad), of("alarm-max", "alarm-max=temp1", poor),
-			of("alarm-crit", "alarm-crit=power1", bad), of("alarm-max", "alarm-max=power1", poor),
+			withRow("alarm-crit", "alarm-crit=temp1", bad), withRow("alarm-max", "alarm-max=temp1", poor),
+			withRow("alarm-crit", "alarm-crit=power1", bad), withRow("alarm-max", "alarm-max=power1", poor),
 		}},
 		{"the same sensor twice", map[string]string{thermal + "/temp1_crit_alarm": "1\n", power + "/temp1_crit_alarm": "1\n"},
-			false, []inventory.Condition{of("alarm-crit", "alarm-crit=temp1", bad)}},
+			false, []inventory.Condition{withRow("alarm-crit", "alarm-crit=temp1", bad)}},
 		{"alarms of other kinds", map[string]string{thermal + "/temp1_alarm": "1\n", thermal + "/temp1_min_alarm": "1\n",
 			thermal + "/_crit_alarm": "1\n"}, false, nil},
 		{"no such value", map[string]string{thermal + "/temp1_max_alarm": "2\n"}, false,
-			[]inventory.Condition{of("alarm-max", "unreadable=fme/hwmon/temp1_max_alarm", poor)}},
+			[]inventory.Condition{withRow("alarm-max", "unreadable=fme/hwmon/temp1_max_alarm", poor)}},
 		{"rubbish", map[string]string{thermal + "/temp1_crit_alarm": "on\n"}, false,
-			[]inventory.Condition{of("alarm-crit", "unreadable=fme/hwmon/temp1_crit_alarm", bad)}},
+			[]inventory.Condition{withRow("alarm-crit", "unreadable=fme/hwmon/temp1_crit_alarm", bad)}},
 		{"directory", map[string]string{power + "/power1_crit_alarm": directory}, false,
-			[]inventory.Condition{of("alarm-crit", "unreadable=fme/hwmon/power1_crit_alarm", bad)}},
+			[]inventory.Condition{withRow("alarm-crit", "unreadable=fme/hwmon/power1_crit_alarm", bad)}},
 		{"hwmon is a file", map[string]string{"fme/hwmon": "x"}, false,
-			[]inventory.Condition{of("alarm-crit", "unreadable=fme/hwmon", bad)}},
+			[]inventory.Condition{withRow("alarm-crit", "unreadable=fme/hwmon", bad)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -140,33 +141,33 @@ func TestHWMon(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got.Conditions, ignoreErr); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(file(tt.absent), asked(got, "fme/hwmon")); diff != "" {
+			if diff := cmp.Diff(file(tt.absent), filesOf(got, "fme/hwmon")); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// A hwmon device whose directory cannot be listed may have any alarm.
+// A hwmon device whose directory cannot be listed is a condition: it may have any alarm.
 func TestHWMonUnlistable(t *testing.T) {
 	if os.Geteuid() == 0 {
-		t.Skip("root may list anything")
+		t.Skip("root may list every directory")
 	}
 	r := newRig(t, "dfl")
 	if err := os.Chmod(r.path("fme/thermal"), 0); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Chmod(r.path("fme/thermal"), 0o755) }) // or it cannot be removed
-	want := []inventory.Condition{of("alarm-crit", "unreadable=fme/hwmon", bad)}
+	t.Cleanup(func() { os.Chmod(r.path("fme/thermal"), 0o755) }) // so that it can be removed
+	want := []inventory.Condition{withRow("alarm-crit", "unreadable=fme/hwmon", bad)}
 	if diff := cmp.Diff(want, r.read(t).Conditions, ignoreErr); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
 }
 
-// The manager stands at one of two places, and may be missing.
+// The manager is in one of two places, or is missing.
 func TestManager(t *testing.T) {
 	const usual, older = "fme/dfl-fme-mgr.0/fpga_manager/fpga0/state", "fme/fpga_manager/fpga7/state"
-	failed := []inventory.Condition{is("programming-failed", poor)}
+	failed := []inventory.Condition{ofRow("programming-failed", poor)}
 	tests := []struct {
 		name   string
 		edit   map[string]string
@@ -178,7 +179,7 @@ func TestManager(t *testing.T) {
 		{"older place", map[string]string{usual: absent, older: "write error\n"}, false, failed},
 		{"both", map[string]string{usual: "write error\n", older: "operating\n"}, false, failed},
 		{"place is a file", map[string]string{"fme/dfl-fme-mgr.0/fpga_manager": "x"}, false,
-			[]inventory.Condition{of("programming-failed", "unreadable=fme/manager", poor)}},
+			[]inventory.Condition{withRow("programming-failed", "unreadable=fme/manager", poor)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -193,16 +194,16 @@ func TestManager(t *testing.T) {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 			file := []inventory.HealthFile{{Name: "fme/manager", Absent: tt.absent, Lost: poor, Row: "programming-failed"}}
-			if diff := cmp.Diff(file, asked(got, "fme/manager")); diff != "" {
+			if diff := cmp.Diff(file, filesOf(got, "fme/manager")); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// What is said of the card is said of each of its ports, after what is its own,
-// and each has its own copy. An unbound port has it too.
-func TestCardWide(t *testing.T) {
+// The conditions of the card follow those of each of its ports, also of an unbound one. Each port
+// has its own copy.
+func TestSharedFindings(t *testing.T) {
 	host := node(t, "dfl-two-ports")
 	const card = "/devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0"
 	region := host.Sys + card + "/fpga_region/region0/"
@@ -215,16 +216,16 @@ func TestCardWide(t *testing.T) {
 	if err != nil || len(r.Units) != 2 {
 		t.Fatalf("reading %+v, error %v", r, err)
 	}
-	shared := []inventory.Condition{is("fme-nonfatal=port-fatal", poor), dead("pci-gone")}
+	shared := []inventory.Condition{ofRow("fme-nonfatal=port-fatal", poor), dead("pci-gone")}
 	for i, own := range []inventory.Condition{
 		{Reason: "driver-unbound", Health: bad},
-		is("port-tx=ch0-overflow", poor),
+		ofRow("port-tx=ch0-overflow", poor),
 	} {
 		if diff := cmp.Diff(append([]inventory.Condition{own}, shared...), r.Units[i].Conditions); diff != "" {
 			t.Errorf("%s: conditions (-want +got):\n%s", r.Units[i].Name, diff)
 		}
-		if len(asked(r.Units[i], "pci/")) == 0 || len(asked(r.Units[i], "fme/")) == 0 {
-			t.Errorf("%s: files %+v lack those of the card", r.Units[i].Name, r.Units[i].Files)
+		if len(filesOf(r.Units[i], "pci/")) == 0 || len(filesOf(r.Units[i], "fme/")) == 0 {
+			t.Errorf("%s: files %+v, want also those of the card", r.Units[i].Name, r.Units[i].Files)
 		}
 		clear(r.Units[i].Conditions) // the next port has its own
 	}

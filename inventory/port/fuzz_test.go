@@ -12,9 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// FuzzDecoders gives any value to the decoder of each file. What they say is in
-// the table, once; a value that is refused, or is that of a dead part, says
-// nothing else.
+// FuzzDecoders gives any value to the decoder of each file. The conditions are in the table, and
+// each occurs once. A value that is not valid, or is that of a dead part, has no conditions.
 func FuzzDecoders(f *testing.F) {
 	for _, s := range []string{
 		"0x0", "0", "1", "0x1", "0x6", "0xf", "0x4000000000000", "0xffffffffffffffff", "0xfffffffffffffffe",
@@ -31,20 +30,20 @@ func FuzzDecoders(f *testing.F) {
 		for file, decode := range decoders {
 			found, dead, err := decode(value)
 			if (dead || err != nil) && len(found) > 0 || dead && err != nil {
-				t.Errorf("%s = %q: found %+v beside dead %v, error %v", file, value, found, dead, err)
+				t.Errorf("%s = %q: conditions %+v, dead %v, error %v; want only one of them", file, value, found, dead, err)
 			}
-			said := map[string]bool{}
+			seen := map[string]bool{}
 			for _, c := range found {
-				if said[c.Reason] || rows[c.Row] != c.Health || c.Health == fine || !strings.HasPrefix(c.Reason, c.Row) {
-					t.Errorf("%s = %q: %+v is twice, or not in the table", file, value, c)
+				if seen[c.Reason] || rows[c.Row] != c.Health || c.Health == fine || !strings.HasPrefix(c.Reason, c.Row) {
+					t.Errorf("%s = %q: condition %+v occurs twice, or is not in the table", file, value, c)
 				}
-				said[c.Reason] = true
+				seen[c.Reason] = true
 			}
 		}
 	})
 }
 
-// FuzzParseTotal checks that a total that is found is there.
+// FuzzParseTotal checks that the text has the label and the total that ParseTotal returns.
 func FuzzParseTotal(f *testing.F) {
 	f.Add("DLP 0\nTOTAL_ERR_FATAL 1\n", "TOTAL_ERR_FATAL")
 	f.Add("12\n", "")

@@ -10,15 +10,15 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// hwmonAlarm is a kind of alarm: SENSOR and suffix are the name of its file, and
-// the sensor is the value of the reason.
+// hwmonAlarm is a kind of alarm. The name of its file is SENSOR followed by suffix, and SENSOR is
+// the value of the reason.
 type hwmonAlarm struct {
 	suffix string
 	line
 }
 
-// readHWMon judges the alarms of the hwmon devices below an FME. Which there are
-// is found by listing, under numbers that change: so they are one health file.
+// readHWMon judges the alarms of the hwmon devices below an FME. All alarms together are one health
+// file, because the numbers of hwmon devices change.
 func (f *fme) readHWMon(top *listing, p pattern) {
 	dirs, err := top.find(p.path)
 	absent := err == nil
@@ -36,11 +36,12 @@ func (f *fme) readHWMon(top *listing, p pattern) {
 	worst := hwmonAlarms[0].line
 	f.files = append(f.files, inventory.HealthFile{Name: p.name, Absent: absent, Lost: worst.health, Row: worst.reason})
 	if err != nil {
-		f.unreadable(p.name, worst, err)
+		f.addUnreadable(p.name, worst, err)
 	}
 }
 
-// readAlarm judges the file NAME of a hwmon device, if it is an alarm's.
+// readAlarm judges the file name of a hwmon device. It returns false if the file is no alarm or
+// does not exist.
 func (f *fme) readAlarm(hwmon, dir, name string) (read bool) {
 	for _, alarm := range hwmonAlarms {
 		sensor, ok := strings.CutSuffix(name, alarm.suffix)
@@ -52,9 +53,9 @@ func (f *fme) readAlarm(hwmon, dir, name string) (read bool) {
 		case errors.Is(err, fs.ErrNotExist):
 			return false
 		case err != nil:
-			f.unreadable(hwmon+"/"+name, alarm.line, err)
+			f.addUnreadable(hwmon+"/"+name, alarm.line, err)
 		case set:
-			f.valued(alarm.line, sensor)
+			f.addValue(alarm.line, sensor)
 		}
 		return true
 	}

@@ -28,9 +28,9 @@ type Layout struct {
 	Table FMETable // of the driver
 }
 
-// Cards lists the PCI addresses of the cards, sorted. An entry whose device link does not lead to
-// a PCI device (a region below an FME) is ignored. So is a dangling or circular link: its card
-// comes or goes.
+// Cards lists the PCI addresses of the cards, sorted. It ignores an entry whose device link does
+// not lead to a PCI device (a region below an FME), and a dangling or circular link (of a card that
+// is being added or removed).
 func (l Layout) Cards(host sysfs.Host) ([]string, error) {
 	names, err := host.ClassLinks(l.Class)
 	var cards []string
@@ -40,7 +40,7 @@ func (l Layout) Cards(host sysfs.Host) ([]string, error) {
 		}
 		card, cerr := host.ClassCard(l.Class, name)
 		switch {
-		case cerr != nil && !notThere(cerr):
+		case cerr != nil && !isDangling(cerr):
 			err = errors.Join(err, cerr)
 		case cerr == nil && card != "":
 			cards = append(cards, card)
@@ -50,8 +50,8 @@ func (l Layout) Cards(host sysfs.Host) ([]string, error) {
 	return slices.Compact(cards), err
 }
 
-// Read reads the card with this PCI address. Its cost does not depend on the
-// other cards of the node.
+// Read reads the card with this PCI address. The cost does not depend on the number of cards of the
+// node.
 func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	dir, found, err := l.find(host, card)
 	if err != nil {
@@ -91,7 +91,7 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	return r, nil
 }
 
-// join adds the findings of shared parts to a port. Each port gets its own copy.
+// join adds the findings of the shared parts to a port. Each port gets a copy of them.
 func join(p *inventory.Unit, f, c *findings) {
 	p.Conditions = slices.Concat(p.Conditions, f.conditions, c.conditions)
 	p.Files = slices.Concat(p.Files, f.files, c.files)
@@ -149,7 +149,7 @@ func (l Layout) find(host sysfs.Host, card string) (dir string, found []entry, e
 type entry struct {
 	dir   string
 	ports []string // names, in the order of their numbers
-	fme   string   // name, "" where there is none
+	fme   string   // name; "" if there is none
 }
 
 // entries returns the class entries of the card at dir. Directories without a class link are
@@ -181,20 +181,20 @@ func (l Layout) entries(host sysfs.Host, dir, address string) ([]entry, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s: no linked %sN: %w", dir, l.Entry, fs.ErrNotExist)
+		return nil, fmt.Errorf("%s: found no %sN with a class link: %w", dir, l.Entry, fs.ErrNotExist)
 	}
 	return found, nil
 }
 
-// linked reports whether the class directory has a link NAME that leads to an
-// entry NAME of the card. The only errors are those of [sysfs.OwnTrouble].
+// linked reports whether the class directory has a link name to the entry of this name of the card.
+// It returns no other errors than those of [sysfs.IsShortage].
 func (l Layout) linked(host sysfs.Host, name, address string) (bool, error) {
 	target, err := host.ClassTarget(l.Class, name)
 	card := ""
 	if err == nil && target[strings.LastIndexByte(target, '/')+1:] == name {
 		card, err = host.ClassCard(l.Class, name)
 	}
-	if sysfs.OwnTrouble(err) {
+	if sysfs.IsShortage(err) {
 		return false, err
 	}
 	return err == nil && card == address, nil
@@ -220,7 +220,7 @@ func (l Layout) entry(dir string) (entry, error) {
 	return e, nil
 }
 
-// compareNumbered orders names of one prefix by their numbers, however long.
+// compareNumbered compares names that have the same prefix by their numbers, of any length.
 func compareNumbered(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }

@@ -9,10 +9,10 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// merge combines the findings of a region: first its own conditions, then those of its ports in
-// order, then those of the shared parts. Each reason occurs once.
+// merge returns the findings of a region: its own conditions, then those of its ports in order,
+// then those of the shared parts. Each reason occurs once.
 func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*findings) findings {
-	all := someFiles()
+	all := newFindings()
 	for _, c := range own {
 		all.join(c)
 	}
@@ -29,9 +29,9 @@ func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*findings
 	return all
 }
 
-// takePort adds the findings of a port. The names of its files and counters have the port's
-// directory, even if there is only one port now, because ports come and go while the region stays.
-// Reasons do not name the port; if there are several ports, the errors do.
+// takePort adds the findings of a port. The names of its files and counters begin with the port's
+// directory, even if the region has only one port, because ports may be added and removed while the
+// region stays. Reasons do not name the port. If there are several ports, errors name it.
 func (f *findings) takePort(p *inventory.Unit, several bool) {
 	for _, c := range p.Conditions {
 		if several {
@@ -50,8 +50,8 @@ func (f *findings) takePort(p *inventory.Unit, several bool) {
 	}
 }
 
-// join adds a condition whose reason may exist already: the worst severity is kept, and Err has
-// all errors.
+// join adds a condition. If there is one with the same reason, the result has the worst severity
+// and all errors.
 func (f *findings) join(c inventory.Condition) {
 	i := slices.IndexFunc(f.conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason })
 	if i < 0 {

@@ -17,16 +17,16 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// rare are the judged files that a check does not look at. The reading at a hint and
-// at the resync does.
+// rare has the health files that a check does not compare. They are read at a hint and at the
+// resync.
 var rare = []string{"fme/compat_id", "fme/pr/interface_id", "pci/max_link_speed", "pci/max_link_width"}
 
-// in are the families, by the name of their boards, with these units.
+// in returns the families with this kind of unit, by the name of their boards.
 func in(unit port.Kind) map[string]inventory.Family {
 	return map[string]inventory.Family{"dfl": dfl.Family{Kind: unit}, "opae": opae.Family{Kind: unit}}
 }
 
-// observed returns the paths that a check of the rig's card reads.
+// observed returns the observations of the rig's card.
 func (r *rig) observed(t *testing.T) []sysfs.Observation {
 	t.Helper()
 	reading, err := r.family.Read(r.host, r.address)
@@ -36,14 +36,14 @@ func (r *rig) observed(t *testing.T) []sysfs.Observation {
 	return reading.Observed
 }
 
-// TestObserved changes each file that is judged, and takes it away: a check notices,
-// but for the rare ones.
+// TestObserved changes each health file, and removes it. A check finds the change, except in the
+// rare files.
 func TestObserved(t *testing.T) {
 	for _, unit := range []port.Kind{port.PerPort, port.PerFME, port.PerFMEWithNode} {
 		for name, family := range in(unit) {
 			r := newRig(t, name)
 			r.family = family
-			for _, driver := range []string{"driver", "fme/driver"} { // recorded trees may have none
+			for _, driver := range []string{"driver", "fme/driver"} { // a board may have no driver links
 				if err := os.Symlink("none", r.path(driver)); err != nil && !errors.Is(err, fs.ErrExist) {
 					t.Fatal(err)
 				}
@@ -98,7 +98,7 @@ func TestObserved(t *testing.T) {
 	}
 }
 
-// entries are the drivers and nodes that a check looks at.
+// entries returns the paths of the drivers and nodes that a check compares.
 func (r *rig) entries(unit port.Kind) []string {
 	dev := func(dir string) string { return filepath.Join(r.host.Dev, filepath.Base(dir)) }
 	all := []string{r.path("driver"), r.path("fme/driver"), dev(r.port)}
@@ -108,9 +108,9 @@ func (r *rig) entries(unit port.Kind) []string {
 	return all
 }
 
-// TestCheckSparesLockedFiles shows that a check, too, does not read files that hang while
-// a port is being programmed.
-func TestCheckSparesLockedFiles(t *testing.T) {
+// TestCheckSkipsLockedFiles checks that a check reads no files that are locked while a port is being
+// programmed.
+func TestCheckSkipsLockedFiles(t *testing.T) {
 	r := newRig(t, "dfl")
 	seen := r.observed(t)
 	r.put(t, "fme/manager", "write\n")
@@ -122,7 +122,7 @@ func TestCheckSparesLockedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if sysfs.Unchanged(seen) { // or it hangs
-		t.Error("unchanged, want changed: the manager writes")
+	if sysfs.Unchanged(seen) { // hangs if it reads a locked file
+		t.Error("unchanged, want changed: the state of the manager differs")
 	}
 }

@@ -8,30 +8,31 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// pciCard is the state of a card as a PCI device that its units share.
+// pciCard is the state of the PCI device of a card, which its units share.
 type pciCard struct {
 	dir    string // of the physical function
-	physfn string // its address, where the card is a virtual one; else ""
+	physfn string // address of the physical function if the card is a virtual function; else ""
 	pciID  string
 	numa   int
 	findings
 }
 
-// readCard reads the PCI side of the card at dir. The health of a virtual function is read at its
-// physical function: its own config space begins with ff and its link is Unknown, which is normal.
+// readCard reads the PCI device of the card at dir. For a virtual function it judges the physical
+// function: the config space of a virtual function begins with ff and its link is Unknown, which is
+// normal.
 func (l Layout) readCard(host sysfs.Host, dir, physfn string) *pciCard {
 	c := &pciCard{
-		dir: dir, physfn: physfn, findings: someFiles(),
+		dir: dir, physfn: physfn, findings: newFindings(),
 	}
 	var err error
 	c.pciID, err = sysfs.PCIID(dir)
-	c.starve(err)
+	c.addShortage(err)
 	c.numa, err = sysfs.NUMANode(dir)
-	c.starve(err)
+	c.addShortage(err)
 	if physfn != "" {
 		if c.dir, err = host.PCIDir(physfn, l.Class); err != nil {
-			c.starve(err)
-			// All readings there fail for the same reason, which becomes their condition.
+			c.addShortage(err)
+			// All reads there fail with the same error, which becomes a condition.
 			c.dir = host.Sys + "/bus/pci/devices/" + physfn
 		}
 	}
@@ -55,7 +56,7 @@ func (l Layout) readCard(host sysfs.Host, dir, physfn string) *pciCard {
 	return c
 }
 
-// describe sets the parts of a unit that come from its card.
+// describe sets the fields of a unit that come from its card.
 func (c *pciCard) describe(u *inventory.Unit) {
 	u.PCIID, u.NUMANode = c.pciID, c.numa
 }
@@ -63,18 +64,19 @@ func (c *pciCard) describe(u *inventory.Unit) {
 // configFile is the config space of a PCI device.
 const configFile = "pci/config"
 
-// readConfig reads vendor and device from config space. They are all ones if the device has left
-// the bus. It reads no other byte, because each dword is an access to the device.
+// readConfig reads the vendor and device ids in config space, and reports whether the device has
+// left the bus: then all bits are ones. It reads no other byte, because each dword is an access to
+// the device.
 func (c *pciCard) readConfig() (gone bool) {
 	var id [4]byte
 	path := below(c.dir, configFile)
 	err := sysfs.ReadFull(path, id[:])
 	switch {
-	case c.asked(configFile, linePCIGone, err):
+	case c.addFile(configFile, linePCIGone, err):
 	case err != nil:
-		c.unreadable(configFile, linePCIGone, err)
+		c.addUnreadable(configFile, linePCIGone, err)
 	case id == [4]byte{0xff, 0xff, 0xff, 0xff}:
-		c.dead(linePCIGone, nil)
+		c.addDead(linePCIGone, nil)
 		return true
 	default:
 		c.observe(sysfs.ObservePrefix(path, id[:]))
@@ -82,34 +84,33 @@ func (c *pciCard) readConfig() (gone bool) {
 	return false
 }
 
-// link is one measure of a PCIe link: its files, their values without a device or a link, and the
-// line for a value that is less than possible.
+// link is one property of a PCIe link, its speed or its width.
 type link struct {
-	now, most, slot string // present value, and the greatest of the device and of its slot
-	slow            line
+	now, most, slot string                    // files: present value, greatest of the device, greatest of its slot
+	slow            line                      // for a present value that is less than possible
 	parse           func(string) (int, error) // 0: unknown
 	show            func(int) string
-	gone            int // present value that means unknown, too
-	none            int // greatest value that means unknown, too
+	gone            int // the present value of a device that has left the bus
+	none            int // greatest value that means unknown, in addition to 0
 }
 
-// readLink compares one measure of the link with the lesser of the greatest values of the device
-// and its slot: a card with many lanes in a slot with few is as fast as it can be. A device whose
-// greatest value is unknown has no link (it is integrated into the root complex).
+// readLink compares one property of the link with the greatest value that both the device and its
+// slot support: a card with many lanes in a slot with few lanes is as fast as possible. A device
+// whose greatest value is unknown has no link: it is integrated into the root complex.
 func (c *pciCard) readLink(l *link, slot string) {
 	path := below(c.dir, l.now)
 	text, err := sysfs.Read(path)
-	if c.asked(l.now, linePCIGone, err) {
+	if c.addFile(l.now, linePCIGone, err) {
 		return
 	}
 	if err != nil {
-		c.dead(linePCIGone, err) // the kernel could not read the device (pci-sysfs.c)
+		c.addDead(linePCIGone, err) // the kernel could not read the device (pci-sysfs.c)
 		return
 	}
 	c.observe(sysfs.ObserveValue(path, text))
 	now, err := l.parse(text)
 	if err != nil {
-		c.unreadable(l.now, linePCIGone, fmt.Errorf("%s: %w", path, err))
+		c.addUnreadable(l.now, linePCIGone, fmt.Errorf("%s: %w", path, err))
 		return
 	}
 	most, ok := c.readMost(l, l.most, c.dir)
@@ -118,34 +119,34 @@ func (c *pciCard) readLink(l *link, slot string) {
 	}
 	switch now {
 	case 0:
-		// A value that was never known is normal: a virtual function in a guest has no physical
-		// function. A value that was known and is unknown now is a condition.
-		c.lost(l.now, linePCIGone)
+		// An unknown value is a condition only if it was known before. A virtual function in a
+		// guest has no physical function, so its value is never known.
+		c.markAbsent(l.now, linePCIGone)
 		return
 	case l.gone:
-		c.dead(linePCIGone, nil)
+		c.addDead(linePCIGone, nil)
 		return
 	}
-	// It is read only if needed, because it costs a read: a link that has the greatest value of
-	// the device is good in any slot.
+	// The value of the slot is read only if needed: a link with the greatest value of the device
+	// is good in any slot.
 	if now < most && slot != "" {
 		if limit, ok := c.readMost(l, l.slot, slot); ok {
 			most = min(most, limit)
 		}
 	}
 	if now < most {
-		c.valued(l.slow, l.show(now))
+		c.addValue(l.slow, l.show(now))
 	}
 }
 
-// readMost reads a greatest value. It returns false if there is none, or if it is unknown.
+// readMost reads a greatest value. It returns false if there is no file, or if the value is unknown.
 func (c *pciCard) readMost(l *link, name, dir string) (most int, ok bool) {
 	most, err := sysfs.ReadAs(below(dir, name), l.parse)
-	if c.asked(name, l.slow, err) {
+	if c.addFile(name, l.slow, err) {
 		return 0, false
 	}
 	if err != nil {
-		c.unreadable(name, l.slow, err)
+		c.addUnreadable(name, l.slow, err)
 		return 0, false
 	}
 	return most, most != 0 && most != l.none
@@ -154,16 +155,15 @@ func (c *pciCard) readMost(l *link, name, dir string) (most int, ok bool) {
 func showSpeed(tenths int) string { return fmt.Sprintf("%d.%d", tenths/10, tenths%10) }
 func showWidth(lanes int) string  { return strconv.Itoa(lanes) }
 
-// aerCounter is a count of PCI errors: its file, the label of the count in it ("": there is only
-// one number) and the line for a rise.
+// aerCounter is a count of PCI errors.
 type aerCounter struct {
 	of    part
-	name  string
-	label string
-	line
+	name  string // of the file
+	label string // of the count in the file; "": the file has only one number
+	line         // for a rise
 }
 
-// part is one of the PCI devices on the way to a card.
+// part is one of the PCI devices from the root port to a card.
 type part uint8
 
 const (
@@ -172,14 +172,14 @@ const (
 	ofRoot
 )
 
-// count reads a count of errors of the PCI device at dir, or none if dir is "".
+// count reads a count of errors of the PCI device at dir. It does nothing if dir is "".
 func (c *pciCard) count(a *aerCounter, dir string) {
 	if dir == "" {
 		return
 	}
 	path := below(dir, a.name)
 	text, err := sysfs.Read(path)
-	if c.asked(a.name, a.line, err) {
+	if c.addFile(a.name, a.line, err) {
 		return
 	}
 	var total uint64
@@ -190,7 +190,7 @@ func (c *pciCard) count(a *aerCounter, dir string) {
 		}
 	}
 	if err != nil {
-		c.unreadable(a.name, a.line, err)
+		c.addUnreadable(a.name, a.line, err)
 		return
 	}
 	c.counters = append(c.counters, inventory.Counter{

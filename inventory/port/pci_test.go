@@ -12,37 +12,37 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 )
 
-// TestLink tries what link and slot may say: files that differ from those of the
-// board (8.0 GT/s and 16 lanes everywhere).
+// TestLink changes the values of the link and of the slot. A case has the files that differ from
+// those of the board, which has 8.0 GT/s and 16 lanes everywhere.
 func TestLink(t *testing.T) {
 	gone := dead("pci-gone")
-	slow, narrow := of("link-speed", "link-speed=8.0", poor), of("link-width", "link-width=8", poor)
+	slow, narrow := withRow("link-speed", "link-speed=8.0", poor), withRow("link-width", "link-width=8", poor)
 	tests := []struct {
 		name  string
 		files map[string]string
 		want  []inventory.Condition
 	}{
-		{"as good as can be", nil, nil},
+		{"greatest values", nil, nil},
 		{"old kernels", map[string]string{"current_link_speed": "8 GT/s", "max_link_speed": "8 GT/s"}, nil},
 		{"slower than both", map[string]string{"max_link_speed": "16.0 GT/s PCIe", "slot/max_link_speed": "32.0 GT/s PCIe"},
 			[]inventory.Condition{slow}},
 		{"slow slot", map[string]string{"max_link_speed": "64.0 GT/s PCIe"}, nil},
 		{"slow slot, slower link", map[string]string{"max_link_speed": "64.0 GT/s PCIe", "current_link_speed": "2.5 GT/s PCIe"},
-			[]inventory.Condition{of("link-speed", "link-speed=2.5", poor)}},
-		{"slot does not know its speed", map[string]string{"max_link_speed": "16 GT/s", "slot/max_link_speed": "Unknown"},
+			[]inventory.Condition{withRow("link-speed", "link-speed=2.5", poor)}},
+		{"speed of the slot unknown", map[string]string{"max_link_speed": "16 GT/s", "slot/max_link_speed": "Unknown"},
 			[]inventory.Condition{slow}},
 		{"slot without speed", map[string]string{"max_link_speed": "16 GT/s", "slot/max_link_speed": absent},
 			[]inventory.Condition{slow}},
 		{"slot unreadable", map[string]string{"max_link_speed": "16 GT/s", "slot/max_link_speed": directory},
-			[]inventory.Condition{of("link-speed", "unreadable=slot/max_link_speed", poor), slow}},
-		{"slot is rubbish, and does not matter", map[string]string{"slot/max_link_speed": "fast"}, nil},
+			[]inventory.Condition{withRow("link-speed", "unreadable=slot/max_link_speed", poor), slow}},
+		{"slot not valid, not needed", map[string]string{"slot/max_link_speed": "fast"}, nil},
 		{"narrow slot", map[string]string{"current_link_width": "8", "slot/max_link_width": "8"}, nil},
 		{"narrow link", map[string]string{"current_link_width": "8"}, []inventory.Condition{narrow}},
 		{"narrow and slow", map[string]string{"current_link_width": "1", "current_link_speed": "5.0 GT/s PCIe"},
-			[]inventory.Condition{of("link-speed", "link-speed=5.0", poor), of("link-width", "link-width=1", poor)}},
-		{"slot does not know its width", map[string]string{"current_link_width": "8", "slot/max_link_width": "255"},
+			[]inventory.Condition{withRow("link-speed", "link-speed=5.0", poor), withRow("link-width", "link-width=1", poor)}},
+		{"width of the slot unknown", map[string]string{"current_link_width": "8", "slot/max_link_width": "255"},
 			[]inventory.Condition{narrow}},
-		{"wider than it can be", map[string]string{"max_link_width": "8"}, nil},
+		{"wider than the greatest width", map[string]string{"max_link_width": "8"}, nil},
 		{"no answer", map[string]string{"current_link_speed": "Unknown", "current_link_width": "63", "max_link_width": "63"},
 			[]inventory.Condition{gone}},
 		{"part of the root complex", map[string]string{
@@ -52,9 +52,9 @@ func TestLink(t *testing.T) {
 			"current_link_speed": "Unknown", "max_link_speed": "Unknown speed", "current_link_width": "0", "max_link_width": "0",
 		}, nil},
 		{"no link", map[string]string{"current_link_speed": absent, "current_link_width": absent}, nil},
-		{"gone by config, so the link is not asked", map[string]string{"config": "\xff\xff\xff\xff", "current_link_width": "1"},
+		{"gone by config, link not read", map[string]string{"config": "\xff\xff\xff\xff", "current_link_width": "1"},
 			[]inventory.Condition{gone}},
-		{"vendor alone is no proof", map[string]string{"config": "\xff\xff\xc4\x09"}, nil},
+		{"only the vendor all ones", map[string]string{"config": "\xff\xff\xc4\x09"}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// A link that is unknown is gone only where it was known once: a virtual function
-// in a guest shows none from the first, and has no physical one to ask.
+// An unknown link is a condition only if it was known before: a virtual function in a guest has no
+// physical function, and its link is never known.
 func TestLinkUnknown(t *testing.T) {
 	for _, tt := range []struct{ file, value string }{
 		{"pci/current_link_speed", "Unknown\n"}, {"pci/current_link_speed", "Unknown speed\n"}, {"pci/current_link_width", "0\n"},
@@ -86,7 +86,7 @@ func TestLinkUnknown(t *testing.T) {
 				t.Errorf("conditions = %+v, want none", got.Conditions)
 			}
 			want := []inventory.HealthFile{{Name: tt.file, Absent: true, Lost: bad, Row: "pci-gone", Reason: "pci-gone"}}
-			if diff := cmp.Diff(want, asked(got, tt.file)); diff != "" {
+			if diff := cmp.Diff(want, filesOf(got, tt.file)); diff != "" {
 				t.Errorf("file (-want +got):\n%s", diff)
 			}
 		})
@@ -109,12 +109,12 @@ func TestRootBus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]inventory.Condition{of("link-width", "link-width=4", poor)}, r.Units[0].Conditions); diff != "" {
+	if diff := cmp.Diff([]inventory.Condition{withRow("link-width", "link-width=4", poor)}, r.Units[0].Conditions); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
 	for _, f := range r.Units[0].Files {
 		if strings.HasPrefix(f.Name, "slot/") || strings.HasPrefix(f.Name, "root/") {
-			t.Errorf("%s was asked for, but there is none", f.Name)
+			t.Errorf("found file %s, want none: the device is on the root bus", f.Name)
 		}
 	}
 }
@@ -158,8 +158,8 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// TestVirtualFunction looks at the port of a virtual function: what is said of
-// FME and PCI device is that of the physical one.
+// TestVirtualFunction reads the port of a virtual function. The conditions of FME and PCI device
+// are those of the physical function.
 func TestVirtualFunction(t *testing.T) {
 	const pf, vf = "/devices/pci0000:00/0000:00:01.0/0000:01:00.0/", "/devices/pci0000:00/0000:00:03.0/0000:03:00.0/"
 	tests := []struct {
@@ -170,9 +170,9 @@ func TestVirtualFunction(t *testing.T) {
 		{"own config reads ff", vf + "config", gone, nil},
 		{"own link is unknown", vf + "current_link_speed", "Unknown\n", nil},
 		{"FME", pf + "fpga_region/region0/dfl-fme.0/errors/catfatal_errors", "0x400\n",
-			[]inventory.Condition{is("fme-fatal=thermal", bad)}},
+			[]inventory.Condition{ofRow("fme-fatal=thermal", bad)}},
 		{"own port", vf + "fpga_region/region2/dfl-port.1/errors/errors", "0x100000000\n",
-			[]inventory.Condition{is("port-mmio-timeout", poor)}},
+			[]inventory.Condition{ofRow("port-mmio-timeout", poor)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestVirtualFunction(t *testing.T) {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 			if id := got.Units[0].PCIID; id != "8086:09c5:8086:0000" {
-				t.Errorf("PCI id %q, want that of the virtual function", id)
+				t.Errorf("PCI id %q, want 8086:09c5:8086:0000 of the virtual function", id)
 			}
 		})
 	}

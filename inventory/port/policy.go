@@ -5,15 +5,15 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The health policy: every health file, the meaning of its values, and their severities.
-// This file has only the table; decode.go, fme.go and pci.go apply its lines.
+// The health table: every health file, the meaning of its values, and their severities. This file
+// has only the table; decode.go, fme.go and pci.go apply its lines.
 //
-// The name of a file is that of the readings: relative to the port, or below
-// fme/ (its FME), pci/ (the physical function), slot/ (the PCI device above that)
-// or root/ (the topmost one). It never contains a number that the driver gave.
+// The name of a file is that in readings: relative to the port, or below fme/ (the FME), pci/ (the
+// physical function), slot/ (the PCI device above the physical function) or root/ (the topmost PCI
+// device). A name never contains a number that the driver gave.
 //
-// A file that cannot be read has the severity of the worst of its lines, and is overruled
-// with that line.
+// A file that cannot be read counts as the worst of its lines: it has the severity of this line,
+// also if an administrator overrules it.
 
 const (
 	degraded = inventory.Degraded
@@ -21,31 +21,32 @@ const (
 )
 
 // line is one line of the table: a reason, NAME or NAME=VALUE, and its severity. If there are too
-// many values to list, it is NAME, and the reason gets the value that was found.
+// many values to list, the line has NAME, and the reason of a condition has the value that was
+// found.
 type line struct {
 	reason string
 	health inventory.Health
 }
 
-// The lines that are read from more than the value of one file.
+// The lines that do not come from the value of one file.
 var (
 	lineAFUDead       = line{"afu-dead", fatal}                 // afu_id: all f
-	lineReprogramming = line{"reprogramming", degraded}         // afu_id: fails with EBUSY; unhealthy when it lasts
+	lineReprogramming = line{"reprogramming", degraded}         // afu_id: fails with EBUSY; unhealthy after some time
 	linePortDead      = line{"port-dead", fatal}                // errors/errors: all ones; power_state: 0xf
 	lineFMEDead       = line{"fme-dead", fatal}                 // fme/errors/*: all ones; the interface id: all f
-	lineFMEUnbound    = line{inventory.ReasonFMEUnbound, fatal} // fme/driver: there is none; the FME was there and is gone
-	linePCIGone       = line{"pci-gone", fatal}                 // pci/config: ff ff ff ff; pci/current_link_*: fails, is all ones, or was known and is unknown
+	lineFMEUnbound    = line{inventory.ReasonFMEUnbound, fatal} // fme/driver: absent; or the FME no longer exists
+	linePCIGone       = line{"pci-gone", fatal}                 // pci/config: ff ff ff ff; pci/current_link_*: fails, is all ones, or is no longer known
 
-	// An interface id that cannot be read has no more than this severity, although it belongs to
-	// the line of a dead FME.
+	// An interface id that cannot be read has this severity, although it belongs to the line of a
+	// dead FME.
 	lineInterface = line{lineFMEDead.reason, degraded}
 )
 
-// otherLines has these lines.
+// otherLines has the lines above.
 var otherLines = []line{lineAFUDead, lineReprogramming, linePortDead, lineFMEDead, lineFMEUnbound, linePCIGone}
 
-// portFiles are read for every port with a driver. Bits of the errors:
-// drivers/fpga/dfl-afu-error.c of the kernel, and the table of OPAE's daemon
+// portFiles has the health files of a port with a driver. The bits of errors/errors are in
+// drivers/fpga/dfl-afu-error.c of the kernel, and in the table of OPAE's daemon
 // (tools/fpgad/errtable.c). power_state is a field of PORT_STS (drivers/fpga/dfl-afu.h): 1 and 2
 // are AP1 and AP2, throttled by 50 and 90 %; 6 is AP6, throttled completely.
 var portFiles = []file{
@@ -90,7 +91,8 @@ var portFiles = []file{
 	}}},
 }
 
-// The masks of an FME. Bits: drivers/fpga/dfl-fme-error.c, and the table of OPAE's daemon.
+// The masks of an FME. The bits are in drivers/fpga/dfl-fme-error.c, and in the table of OPAE's
+// daemon.
 var (
 	fmeFatal = mask{other: line{"fme-fatal", fatal}, bits: []field{
 		{1 << 0, "fme-fatal=link", fatal},
@@ -159,8 +161,8 @@ var (
 	}}
 )
 
-// DFL is the table of the in-tree driver. In its older versions the manager is directly below the
-// FME.
+// DFL is the table of the in-tree driver. In older versions of the driver the FPGA manager is
+// directly below the FME.
 var DFL = FMETable{
 	interfaceID: pattern{"fme/compat_id", "dfl-fme-region.*/fpga_region/*/compat_id"},
 	errors: []file{
@@ -200,15 +202,14 @@ var OPAE = FMETable{
 	},
 }
 
-// hwmonAlarms are the files of a hwmon device that are read, with any name before the suffix: the
-// name is the value of the reason. Worst first.
+// hwmonAlarms has the kinds of alarms that are read, worst first.
 var hwmonAlarms = []hwmonAlarm{
 	{"_crit_alarm", line{"alarm-crit", fatal}},
 	{"_max_alarm", line{"alarm-max", degraded}},
 }
 
-// managerFile is the state of the FPGA manager. The states are those of
-// drivers/fpga/fpga-mgr.c; any that ends in " error" is a failed programming.
+// managerFile is the state of the FPGA manager. The states are in drivers/fpga/fpga-mgr.c. A state
+// that ends in " error" means that programming failed.
 var managerFile = file{"fme/manager", managerStates}
 
 var managerStates = states{
@@ -217,7 +218,7 @@ var managerStates = states{
 	busy:   []string{"firmware request", "parse header", "write init", "write", "write complete"},
 }
 
-// links are the measures of a PCIe link.
+// links has the properties of a PCIe link.
 var links = []link{
 	{
 		now: "pci/current_link_speed", most: "pci/max_link_speed", slot: "slot/max_link_speed",
@@ -225,15 +226,15 @@ var links = []link{
 	},
 	{
 		now: "pci/current_link_width", most: "pci/max_link_width", slot: "slot/max_link_width",
-		slow: line{"link-width", degraded}, parse: sysfs.ParseSmall, show: showWidth,
+		slow: line{"link-width", degraded}, parse: sysfs.ParseUint8, show: showWidth,
 		gone: 0x3f, // the field of the register, all ones
 		none: 0xff, // PCIE_LNK_WIDTH_UNKNOWN (include/linux/pci.h)
 	},
 }
 
-// aerCounters are the counters of PCI error reporting (ABI:
-// testing/sysfs-bus-pci-devices-aer_stats). The total of a device is in a file with the counts of
-// each error, that of a root port in a file of its own.
+// aerCounters has the counters of PCI error reporting
+// (Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats). The total of a device is in a file
+// with the counts of each error. The total of a root port is in a separate file.
 var aerCounters = []aerCounter{
 	{ofCard, "pci/aer_dev_fatal", "TOTAL_ERR_FATAL", line{"aer-fatal", fatal}},
 	{ofCard, "pci/aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", line{"aer-nonfatal", degraded}},

@@ -21,8 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// ignoreErr leaves out the words behind a condition; TestConditionsSayWhy looks
-// at them.
+// ignoreErr ignores the errors of conditions, which TestConditionErrors checks.
 var ignoreErr = cmpopts.IgnoreFields(inventory.Condition{}, "Err")
 
 const (
@@ -30,7 +29,7 @@ const (
 	allF  = "ffffffffffffffffffffffffffffffff"
 )
 
-// node unfolds boards of testdata into a node of their own.
+// node unfolds boards of testdata into a new directory and returns the host.
 func node(t testing.TB, boards ...string) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -42,17 +41,17 @@ func node(t testing.TB, boards ...string) sysfs.Host {
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// portDir is the port of the board kernel-6.1-one-card.
+// portDir returns the directory of the port of the board kernel-6.1-one-card.
 func portDir(h sysfs.Host) string {
 	return h.Sys + "/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/dfl-port.0"
 }
 
-// What edit puts in place of a file when it is not content.
+// Values for edit that are no content.
 const (
 	absent    = "\x00absent"
 	directory = "\x00directory"
-	silent    = "\x00silent" // does not answer
-	linkTo    = "\x00link "  // and where it leads
+	silent    = "\x00silent" // a FIFO: reads block
+	linkTo    = "\x00link "  // followed by the target
 )
 
 // edit replaces files of the tree below dir.
@@ -86,7 +85,7 @@ func unhealthy(reasons ...string) []inventory.Condition {
 	return c
 }
 
-// files is the list of health files, those named absent marked so.
+// files returns the health files of a port, with these marked as absent.
 func files(absent ...string) []inventory.HealthFile {
 	list := judged("dfl")[:3]
 	for i := range list {
@@ -95,7 +94,7 @@ func files(absent ...string) []inventory.HealthFile {
 	return list
 }
 
-// good is the port of kernel-6.1-one-card as it is, changed by each change.
+// good returns the port of kernel-6.1-one-card after the changes.
 func good(changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
 		Name: "dfl-port.0", PortID: 0, PortIDKnown: true, AFUID: afuID, AFUIDKnown: true,
@@ -107,9 +106,9 @@ func good(changes ...func(*inventory.Unit)) inventory.Unit {
 	return p
 }
 
-// sick gives the port conditions: those of files that cannot be read, or lines of
+// withConditions sets the conditions of a port: those of files that cannot be read, or of lines of
 // the table.
-func sick(reasons ...string) func(*inventory.Unit) {
+func withConditions(reasons ...string) func(*inventory.Unit) {
 	return func(p *inventory.Unit) {
 		p.Conditions = nil
 		for _, reason := range reasons {
@@ -126,13 +125,13 @@ func condition(reason string) inventory.Condition {
 	case name == "unreadable":
 		list := judged("dfl")
 		i := slices.IndexFunc(list, func(f inventory.HealthFile) bool { return f.Name == file })
-		return of(list[i].Row, reason, list[i].Lost)
+		return withRow(list[i].Row, reason, list[i].Lost)
 	case strings.HasPrefix(reason, "port-error="):
-		return of(name, reason, poor)
+		return withRow(name, reason, poor)
 	case strings.HasSuffix(reason, "-dead"):
 		return dead(reason)
 	}
-	return is(reason, healthOf(reason))
+	return ofRow(reason, healthOf(reason))
 }
 
 func noPortID(p *inventory.Unit) { p.PortID, p.PortIDKnown = -1, false }
@@ -160,66 +159,66 @@ func TestRead(t *testing.T) {
 		{"driver in uevent only", map[string]string{"driver": absent}, good()},
 		{"no driver entry, no uevent", map[string]string{"driver": absent, "uevent": absent}, good()},
 		{"unbound", map[string]string{"driver": absent, "uevent": "MAJOR=245\nDEVNAME=dfl-port.0\n"},
-			good(sick("driver-unbound"), noAFU, none)},
+			good(withConditions("driver-unbound"), noAFU, none)},
 		{"unbound, with garbage", map[string]string{
 			"driver": absent, "uevent": directory, "afu_id": "x", "id": "x", "power_state": directory,
-		}, good(sick("driver-unbound"), noPortID, noAFU, none)},
+		}, good(withConditions("driver-unbound"), noPortID, noAFU, none)},
 		{"bare directory", map[string]string{
 			"driver": absent, "uevent": absent, "id": absent, "afu_id": absent, "power_state": absent,
-		}, good(sick("driver-unbound"), noPortID, noAFU, none)},
+		}, good(withConditions("driver-unbound"), noPortID, noAFU, none)},
 
-		{"no id", map[string]string{"id": absent}, good(sick("unreadable=id"), noPortID)},
-		{"id is garbage", map[string]string{"id": "-1\n"}, good(sick("unreadable=id"), noPortID)},
-		{"id is long", map[string]string{"id": strings.Repeat("1", 5000)}, good(sick("unreadable=id"), noPortID)},
+		{"no id", map[string]string{"id": absent}, good(withConditions("unreadable=id"), noPortID)},
+		{"id is garbage", map[string]string{"id": "-1\n"}, good(withConditions("unreadable=id"), noPortID)},
+		{"id is long", map[string]string{"id": strings.Repeat("1", 5000)}, good(withConditions("unreadable=id"), noPortID)},
 
 		{"no afu_id, no errors", map[string]string{"afu_id": absent, "errors": absent},
 			good(func(p *inventory.Unit) { p.AFUID = "" }, without("afu_id", "errors/errors"))},
-		{"afu_id is a directory", map[string]string{"afu_id": directory}, good(sick("unreadable=afu_id"), noAFU)},
+		{"afu_id is a directory", map[string]string{"afu_id": directory}, good(withConditions("unreadable=afu_id"), noAFU)},
 		{"afu_id is a dangling link", map[string]string{"afu_id": linkTo + "nowhere"},
-			good(sick("unreadable=afu_id"), noAFU)},
+			good(withConditions("unreadable=afu_id"), noAFU)},
 		{"afu_id is a circular link", map[string]string{"afu_id": linkTo + "afu_id"},
-			good(sick("unreadable=afu_id"), noAFU)},
-		{"afu_id is empty", map[string]string{"afu_id": ""}, good(sick("unreadable=afu_id"), noAFU)},
-		{"afu_id is short", map[string]string{"afu_id": afuID[1:] + "\n"}, good(sick("unreadable=afu_id"), noAFU)},
-		{"afu_id is long", map[string]string{"afu_id": afuID + "0\n"}, good(sick("unreadable=afu_id"), noAFU)},
+			good(withConditions("unreadable=afu_id"), noAFU)},
+		{"afu_id is empty", map[string]string{"afu_id": ""}, good(withConditions("unreadable=afu_id"), noAFU)},
+		{"afu_id is short", map[string]string{"afu_id": afuID[1:] + "\n"}, good(withConditions("unreadable=afu_id"), noAFU)},
+		{"afu_id is long", map[string]string{"afu_id": afuID + "0\n"}, good(withConditions("unreadable=afu_id"), noAFU)},
 		{"afu_id is a page", map[string]string{"afu_id": strings.Repeat("a", 5000)},
-			good(sick("unreadable=afu_id"), noAFU)},
+			good(withConditions("unreadable=afu_id"), noAFU)},
 		{"afu_id is dead", map[string]string{"afu_id": allF + "\n", "id": "3\n"},
-			good(sick("afu-dead"), noAFU, noPortID)},
+			good(withConditions("afu-dead"), noAFU, noPortID)},
 		{"all is dead", map[string]string{
 			"afu_id": strings.ToUpper(allF), "id": "3\n", "errors/errors": "0xffffffffffffffff\n", "power_state": "0xf\n",
-		}, good(sick("afu-dead"), noAFU, noPortID)},
+		}, good(withConditions("afu-dead"), noAFU, noPortID)},
 		{"dead and shut down", map[string]string{"afu_id": allF, "errors/errors": "0x4000000000000\n"},
-			good(sick("afu-dead", "port-ap6"), noAFU, noPortID)},
+			good(withConditions("afu-dead", "port-ap6"), noAFU, noPortID)},
 
-		{"error AP6", map[string]string{"errors/errors": "0x4000000000000\n"}, good(sick("port-ap6"))},
+		{"error AP6", map[string]string{"errors/errors": "0x4000000000000\n"}, good(withConditions("port-ap6"))},
 		{"error AP6 among others", map[string]string{"errors/errors": "0x5000000000001\n"},
-			good(sick("port-ap6", "port-tx=ch0-overflow", "port-page-fault"))},
+			good(withConditions("port-ap6", "port-tx=ch0-overflow", "port-page-fault"))},
 		{"errors without name", map[string]string{"errors/errors": "0xfff0000000000000\n"},
-			good(sick("port-error=0xfff0000000000000"))},
-		{"errors are all ones", map[string]string{"errors/errors": "0xffffffffffffffff\n"}, good(sick("port-dead"), noPortID)},
+			good(withConditions("port-error=0xfff0000000000000"))},
+		{"errors are all ones", map[string]string{"errors/errors": "0xffffffffffffffff\n"}, good(withConditions("port-dead"), noPortID)},
 		{"plain 0", map[string]string{"errors/errors": "0\n"}, good()},
 		{"errors is a directory", map[string]string{"errors/errors": directory},
-			good(sick("unreadable=errors/errors"))},
-		{"errors is garbage", map[string]string{"errors/errors": "0x0 0x0\n"}, good(sick("unreadable=errors/errors"))},
+			good(withConditions("unreadable=errors/errors"))},
+		{"errors is garbage", map[string]string{"errors/errors": "0x0 0x0\n"}, good(withConditions("unreadable=errors/errors"))},
 		{"errors has 65 bits", map[string]string{"errors/errors": "0x10000000000000000\n"},
-			good(sick("unreadable=errors/errors"))},
-		{"errors is in a file", map[string]string{"errors": "0x0\n"}, good(sick("unreadable=errors/errors"))},
+			good(withConditions("unreadable=errors/errors"))},
+		{"errors is in a file", map[string]string{"errors": "0x0\n"}, good(withConditions("unreadable=errors/errors"))},
 
-		{"wholly throttled", map[string]string{"power_state": "0x6\n"}, good(sick("power-throttled=6"))},
-		{"half throttled", map[string]string{"power_state": "0x1\n"}, good(sick("power-throttled=1"))},
-		{"power_state is garbage", map[string]string{"power_state": "six\n"}, good(sick("unreadable=power_state"))},
-		{"a power_state that there is not", map[string]string{"power_state": "0x7\n"}, good(sick("unreadable=power_state"))},
-		{"dead, and no AFU id to tell", map[string]string{"afu_id": absent, "errors": absent, "power_state": "0xf\n", "id": "3\n"},
-			good(sick("port-dead"), without("afu_id", "errors/errors"), noPortID, func(p *inventory.Unit) { p.AFUID = "" })},
-		{"dead by all that there is", map[string]string{"afu_id": absent, "errors/errors": "0xffffffffffffffff\n", "power_state": "0xf\n"},
-			good(sick("port-dead"), without("afu_id"), noPortID, func(p *inventory.Unit) { p.AFUID = "" })},
-		{"id beyond two bits", map[string]string{"id": "4\n"}, good(sick("unreadable=id"), noPortID)},
+		{"wholly throttled", map[string]string{"power_state": "0x6\n"}, good(withConditions("power-throttled=6"))},
+		{"half throttled", map[string]string{"power_state": "0x1\n"}, good(withConditions("power-throttled=1"))},
+		{"power_state is garbage", map[string]string{"power_state": "six\n"}, good(withConditions("unreadable=power_state"))},
+		{"unknown power_state", map[string]string{"power_state": "0x7\n"}, good(withConditions("unreadable=power_state"))},
+		{"dead, without AFU id", map[string]string{"afu_id": absent, "errors": absent, "power_state": "0xf\n", "id": "3\n"},
+			good(withConditions("port-dead"), without("afu_id", "errors/errors"), noPortID, func(p *inventory.Unit) { p.AFUID = "" })},
+		{"dead by all files", map[string]string{"afu_id": absent, "errors/errors": "0xffffffffffffffff\n", "power_state": "0xf\n"},
+			good(withConditions("port-dead"), without("afu_id"), noPortID, func(p *inventory.Unit) { p.AFUID = "" })},
+		{"id beyond two bits", map[string]string{"id": "4\n"}, good(withConditions("unreadable=id"), noPortID)},
 		{"no power_state", map[string]string{"power_state": absent}, good(without("power_state"))},
 
 		{"everything at once", map[string]string{
 			"id": directory, "afu_id": "\xff", "errors/errors": "\x00\x01", "power_state": "", "dev": "x",
-		}, good(sick("unreadable=id", "unreadable=afu_id", "unreadable=errors/errors", "unreadable=power_state"),
+		}, good(withConditions("unreadable=id", "unreadable=afu_id", "unreadable=errors/errors", "unreadable=power_state"),
 			noPortID, noAFU)},
 	}
 	for _, tt := range tests {
@@ -300,21 +299,21 @@ func TestReadCharacterNode(t *testing.T) {
 	}
 }
 
-func TestReadGone(t *testing.T) {
+func TestReadAbsentPort(t *testing.T) {
 	host := node(t, "kernel-6.1-one-card")
 	edit(t, portDir(host), map[string]string{".": absent})
 	if _, ok := port.Read(host, portDir(host)); ok {
-		t.Error("a port without directory was read")
+		t.Error("port without directory: found a port, want none")
 	}
 	edit(t, filepath.Dir(portDir(host)), map[string]string{"dfl-port.0": ""})
 	if _, ok := port.Read(host, portDir(host)); ok {
-		t.Error("a file was read as a port")
+		t.Error("file instead of a directory: found a port, want none")
 	}
 }
 
-// TestReadLeaving takes the port away while it is read. A FIFO in place of
-// afu_id stops the reader in the middle.
-func TestReadLeaving(t *testing.T) {
+// TestReadWhilePortLeaves removes or replaces the port while it is read. A FIFO in place of afu_id
+// stops the reading until the test writes to it.
+func TestReadWhilePortLeaves(t *testing.T) {
 	tests := []struct {
 		name string
 		then func(dir string) error
@@ -340,7 +339,7 @@ func TestReadLeaving(t *testing.T) {
 				_, ok := port.Read(host, dir)
 				result <- ok
 			}()
-			fifo, err := os.OpenFile(dir+"/afu_id", os.O_WRONLY, 0) // until the reader has opened it
+			fifo, err := os.OpenFile(dir+"/afu_id", os.O_WRONLY, 0) // blocks until readPort opens it
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -375,7 +374,7 @@ func TestTakeAFU(t *testing.T) {
 			var got inventory.Unit
 			err := fmt.Errorf("port: %w", &fs.PathError{Op: "read", Path: "afu_id", Err: tt.err})
 			if port.TakeAFU(&got, "", err) {
-				t.Error("taken for dead")
+				t.Error("dead is true, want false")
 			}
 			if diff := cmp.Diff(tt.want, got, ignoreErr); diff != "" {
 				t.Errorf("port (-want +got):\n%s", diff)
@@ -384,16 +383,16 @@ func TestTakeAFU(t *testing.T) {
 	}
 }
 
-// A condition of something unreadable says which file, what was found, and what
-// is allowed.
-func TestConditionsSayWhy(t *testing.T) {
+// The error of a file that cannot be read, or whose value is not valid, has the file, the value that
+// was found, and the allowed values.
+func TestConditionErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, content string
 		want                []string
 	}{
 		{"garbage", "errors/errors", "overheated\n", []string{"dfl-port.0/errors/errors", `"overheated"`, "in hexadecimal"}},
 		{"too short", "afu_id", "d8424dc4\n", []string{"dfl-port.0/afu_id", `"d8424dc4"`, "32 hex digits"}},
-		{"a page of it", "id", strings.Repeat("9", 4096), []string{"dfl-port.0/id", "4096 bytes", "0 to 255"}},
+		{"a page", "id", strings.Repeat("9", 4096), []string{"dfl-port.0/id", "4096 bytes", "0 to 255"}},
 		{"directory", "power_state", directory, []string{"dfl-port.0/power_state", "is a directory"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -405,14 +404,14 @@ func TestConditionsSayWhy(t *testing.T) {
 			}
 			for _, want := range tt.want {
 				if text := got.Conditions[0].Err.Error(); !strings.Contains(text, want) {
-					t.Errorf("error %q does not say %q", text, want)
+					t.Errorf("error %q, want one that contains %q", text, want)
 				}
 			}
 		})
 	}
 }
 
-// The outline of a card names the ports that reading it finds, and reads nothing.
+// The outline of a card has the same ports as its reading, and no attributes.
 func TestOutline(t *testing.T) {
 	for _, b := range []string{"dfl-two-ports", "dfl-vf", "dfl-multi-function", "kernel-6.1-one-card"} {
 		t.Run(b, func(t *testing.T) {
@@ -440,7 +439,7 @@ func TestOutline(t *testing.T) {
 				for _, p := range outline.Units {
 					got = append(got, fmt.Sprint(p.Name, p.Incarnation, p.Nodes))
 					if p.PortIDKnown || p.AFUIDKnown || p.InterfaceIDKnown {
-						t.Errorf("%s: the outline claims to know what it has not read: %+v", card, p)
+						t.Errorf("%s: outline %+v, want no known ids", card, p)
 					}
 				}
 				if diff := cmp.Diff(want, got); diff != "" {

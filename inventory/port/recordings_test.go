@@ -18,16 +18,16 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// recordings are trees recorded from real cards and kernels. They are no part
-// of the source: the test runs where they stand beside it.
+// recordings is the directory of trees that were recorded from real cards and kernels. They are
+// not part of the repository; without them the test is skipped.
 const recordings = "../../../shared/recordings"
 
 const nlbAFU, pacID, otherID = "d8424dc4a4a3c413f89e433683f9040b",
 	"69528db6eb31577a8c3668f9faa081f6", "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 
-// recorded is what each archive holds: a line for each port, and for each card
-// without one. Recordings of the kernel have no nodes: those are made first. The
-// N6000 can do more than its slot gives it, but of the slot nothing was recorded.
+// recorded has the expected summary of each archive: a line for each port, and for each card
+// without a port. Recordings of the kernel have no nodes; the test makes them. The link of the
+// N6000 is slower than the card because of its slot, which was not recorded.
 var recorded = map[string][]string{
 	"dfl-d5005.tar.gz": {
 		"dfl 0000:05:00.0 dfl-port.0 id=0 afu=f7df405cbd7acf7222f144b0b93acd18 if=9346116da52d5ca8b06aa9a389ef7c8d fme=dfl-fme.0"},
@@ -58,9 +58,8 @@ var recorded = map[string][]string{
 		kernelPort("03", 0, -1, ""), kernelPort("04", 2, 1, pacID)},
 }
 
-// recordedRegions are the same for mode region: names and nodes as the archives
-// list them, by what Intel's plugin makes of them. A virtual function has no FME of
-// its own, and so no interface id.
+// recordedRegions has the same in mode region. Names and nodes are those that Intel's plugin gives
+// for the archives. A virtual function has no FME, and so no interface id.
 var recordedRegions = map[string][]string{
 	"dfl-d5005.tar.gz": {
 		"dfl 0000:05:00.0 region0 id=0 afu=f7df405cbd7acf7222f144b0b93acd18 if=9346116da52d5ca8b06aa9a389ef7c8d fme=dfl-fme.0 nodes=dfl-port.0"},
@@ -92,7 +91,7 @@ var recordedRegions = map[string][]string{
 		kernelRegion("03", 0, -1, "", 0), kernelRegion("04", 2, 1, pacID, 2)},
 }
 
-// kernelRegion is the line of a healthy region of our own rig; fme -1 is none.
+// kernelRegion returns the line of a healthy region of our rig. fme is -1 if there is none.
 func kernelRegion(bus string, region, fme int, interfaceID string, port int) string {
 	parent := ""
 	if fme >= 0 {
@@ -101,7 +100,7 @@ func kernelRegion(bus string, region, fme int, interfaceID string, port int) str
 	return fmt.Sprintf("dfl 0000:%s:00.0 region%d id=0 afu=%s if=%s fme=%s nodes=dfl-port.%d", bus, region, nlbAFU, interfaceID, parent, port)
 }
 
-// withFMENodes is what the lines of regions are in mode regiondevel.
+// withFMENodes returns the lines of regions for mode regiondevel.
 func withFMENodes(lines []string) []string {
 	lines = slices.Clone(lines)
 	for i, line := range lines {
@@ -117,7 +116,7 @@ func withFMENodes(lines []string) []string {
 	return lines
 }
 
-// kernelPort is the line of a healthy port of our own rig; fme -1 is none.
+// kernelPort returns the line of a healthy port of our rig. fme is -1 if there is none.
 func kernelPort(bus string, port, fme int, interfaceID string) string {
 	parent := ""
 	if fme >= 0 {
@@ -128,7 +127,7 @@ func kernelPort(bus string, port, fme int, interfaceID string) string {
 
 func TestRecordings(t *testing.T) {
 	if _, err := os.Stat(recordings); err != nil {
-		t.Skip("no recordings beside the source")
+		t.Skip("found no recordings")
 	}
 	var found []string
 	for _, pattern := range []string{"*.tar.gz", "*/sysfs/*.tar.gz"} {
@@ -164,7 +163,7 @@ func TestRecordings(t *testing.T) {
 	}
 }
 
-// checkMissing checks that each bound port lacks its node.
+// checkMissing checks that each bound port has the condition node-missing.
 func checkMissing(t *testing.T, host sysfs.Host) {
 	t.Helper()
 	for _, line := range summary(t, host, port.PerPort) {
@@ -175,7 +174,7 @@ func checkMissing(t *testing.T, host sysfs.Host) {
 	}
 }
 
-// makeNodes makes a node for every port and FME there is.
+// makeNodes makes a node for every port and FME.
 func makeNodes(t *testing.T, host sysfs.Host) {
 	t.Helper()
 	if err := os.Mkdir(host.Dev, 0o755); err != nil {
@@ -192,7 +191,7 @@ func makeNodes(t *testing.T, host sysfs.Host) {
 	})
 }
 
-// each reads the node with both families.
+// each reads all cards of the host with both families.
 func each(t *testing.T, host sysfs.Host, unit port.Kind, do func(family, card string, r inventory.Reading)) {
 	t.Helper()
 	for _, f := range []inventory.Family{dfl.Family{Kind: unit}, opae.Family{Kind: unit}} {
@@ -210,7 +209,7 @@ func each(t *testing.T, host sysfs.Host, unit port.Kind, do func(family, card st
 	}
 }
 
-// summary gives a line for each port, or region, of the node.
+// summary returns a line for each unit of the host, and for each card without a unit.
 func summary(t *testing.T, host sysfs.Host, unit port.Kind) []string {
 	t.Helper()
 	var lines []string
@@ -225,7 +224,7 @@ func summary(t *testing.T, host sysfs.Host, unit port.Kind) []string {
 	return lines
 }
 
-// describe leaves out the nodes of a port: they are its name.
+// describe returns the summary of a unit. It omits the node of a port, which has the port's name.
 func describe(p inventory.Unit, unit port.Kind) string {
 	id, afu, iface := "?", "?", "?"
 	if p.PortIDKnown {

@@ -12,19 +12,19 @@ import (
 type Kind uint8
 
 const (
-	// PerPort: one port.
+	// PerPort means that a unit is one port.
 	PerPort Kind = iota
-	// PerFME: a region, that is an FME with all its ports and their nodes. A function that has
-	// ports but no FME is a region without interface id.
+	// PerFME means that a unit is a region: an FME with all its ports and their nodes. A function
+	// that has ports but no FME is a region without interface id.
 	PerFME
-	// PerFMEWithNode: the same, and the node of the FME after those of the ports.
+	// PerFMEWithNode is PerFME with the node of the FME after those of the ports.
 	PerFMEWithNode
 )
 
-// fmeDev is the name of an FME's dev in reasons.
+// fmeDev is the name of the file dev of an FME in reasons.
 const fmeDev = "fme/dev"
 
-// readRegions reads the card at dir, given its class entries, by its regions.
+// readRegions reads the regions of the card at dir, which has these class entries.
 func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir string, found []entry) {
 	var c *pciCard
 	for _, e := range found {
@@ -43,14 +43,14 @@ func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir str
 	sortUnits(reading.Units)
 }
 
-// readRegion reads the region of e. If its FME or its ports have changed after that, it reads the
-// region once more, because a card that comes or goes, or whose ports are released, would be
-// incomplete. The last result is false if the region has left.
+// readRegion reads the region of e. If its FME or its ports have changed during the reading, it
+// reads the region once more: otherwise the unit would be incomplete while a card is added or
+// removed, or while its ports are released. It returns false if the region no longer exists.
 func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Unit, []sysfs.Observation, bool) {
 	inode, err := sysfs.Inode(e.dir)
 	if err != nil {
 		var r inventory.Unit
-		starved := starve(&r, err)
+		starved := addShortage(&r, err)
 		return r, nil, starved
 	}
 	r, seen, ok := l.readAll(host, e, inode, c)
@@ -58,21 +58,21 @@ func (l Layout) readRegion(host sysfs.Host, e entry, c *pciCard) (inventory.Unit
 	if err == nil && !e.same(now) {
 		r, seen, ok = l.readAll(host, now, inode, c)
 	}
-	if starve(&r, err) {
+	if addShortage(&r, err) {
 		return r, seen, true
 	}
 	after, err := sysfs.Inode(e.dir)
-	if starve(&r, err) {
+	if addShortage(&r, err) {
 		return r, seen, true
 	}
 	return r, seen, ok && err == nil && after == inode
 }
 
-// same reports whether the FME and the ports have the same names.
+// same reports whether e and o have the same FME and ports, by name.
 func (e entry) same(o entry) bool { return e.fme == o.fme && slices.Equal(e.ports, o.ports) }
 
-// readAll reads the FME and the ports of the region of e. The last result is false if there are
-// none.
+// readAll reads the FME and the ports of the region of e. It returns false if the region has
+// neither.
 func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inventory.Unit, []sysfs.Observation, bool) {
 	f := l.fmeOf(host, e, c)
 	if l.Kind == PerFMEWithNode && e.fme != "" && f.bound {
@@ -88,7 +88,7 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inv
 	}
 	r := l.region(e, inode, ports)
 	has, err := e.portsNum(ports)
-	starve(&r, err)
+	addShortage(&r, err)
 	if err == nil {
 		r.AFUID, r.AFUIDKnown = onlyAFU(has, ports)
 		r.Partial = 0 < len(ports) && len(ports) < has
@@ -102,17 +102,17 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pciCard) (inv
 	return r, seen, e.fme != "" || len(ports) > 0
 }
 
-// region returns the region of e, as far as its directories show it, with these ports.
+// region returns the region of e with these ports, as far as its directories show it.
 //
-// It has the name and the inode of the class entry, not those of the FME: when a card is
-// pulled, the driver removes the FME before the ports, and the region would be another one
-// for a moment.
+// The unit has the name and the inode of the class entry. It does not have those of the FME: when a
+// card is pulled, the driver removes the FME before the ports, and for a moment the unit would be
+// another one.
 func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.Unit {
 	r := inventory.Unit{
 		Name: filepath.Base(e.dir), Incarnation: inode,
-		PortIDKnown: true, // 0: the id is the card's address alone
+		PortIDKnown: true, // port id 0: the device id is only the card's address
 		NUMANode:    -1,
-		// With the node of the FME, a container programs the card itself.
+		// A container that has the node of the FME programs the card itself.
 		ProgramAtStart: l.Kind == PerFME,
 	}
 	for _, p := range ports {
@@ -120,33 +120,34 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 		r.NodeNumbers = append(r.NodeNumbers, p.NodeNumbers...)
 	}
 	if e.fme == "" {
-		r.InterfaceIDKnown = true // there is none: the card cannot be programmed from here
+		r.InterfaceIDKnown = true // there is none: this function cannot program the card
 		return r
 	}
 	if len(ports) == 0 {
-		// Also with the node of the FME: a card that is being plugged in has that node before its
-		// ports, and must not be offered incomplete.
+		// This applies to PerFMEWithNode, too: a card that is being plugged in has the node of the
+		// FME before its ports, and must not be offered before it has them.
 		r.Conditions = []inventory.Condition{{Reason: inventory.ReasonNoPort, Health: fatal}}
 	}
 	if l.Kind == PerFMEWithNode {
 		r.Nodes = append(r.Nodes, e.fme)
 		dev := readDev(e.dir + "/" + e.fme)
 		r.NodeNumbers = dev.appendTo(r.NodeNumbers)
-		starve(&r, dev.err)
+		addShortage(&r, dev.err)
 	}
 	return r
 }
 
-// portsNum returns the number of ports of a region, from its FME. It includes ports that are
-// assigned to virtual functions.
+// portsNum returns the number of ports of a region, which it reads from the FME. It includes the
+// ports that are assigned to virtual functions.
 func (e entry) portsNum(ports []inventory.Unit) (int, error) {
 	if e.fme == "" {
 		return len(ports), nil
 	}
-	return sysfs.ReadAs(e.dir+"/"+e.fme+"/"+attrPorts, sysfs.ParseSmall)
+	return sysfs.ReadAs(e.dir+"/"+e.fme+"/"+attrPorts, sysfs.ParseUint8)
 }
 
-// onlyAFU returns the AFU of a region with one port. A region with several ports has no AFU.
+// onlyAFU returns the AFU id of a region that has one port. A region that has several ports has no
+// AFU id.
 func onlyAFU(has int, ports []inventory.Unit) (id string, known bool) {
 	switch {
 	case has > 1:
@@ -162,8 +163,8 @@ func (l Layout) outlineRegions(found []entry) []inventory.Unit {
 	var regions []inventory.Unit
 	for _, e := range found {
 		inode, err := sysfs.Inode(e.dir)
-		var own findings // the daemon's own trouble
-		own.starve(err)
+		var own findings // shortages
+		own.addShortage(err)
 		var ports []inventory.Unit
 		for _, name := range e.ports {
 			if p, _, ok := outline(e.dir + "/" + name); ok {

@@ -51,7 +51,7 @@ func d5005(p *inventory.Unit) {
 }
 func nodes(names ...string) []string { return names }
 
-// withFMENode returns the region as mode regiondevel has it.
+// withFMENode returns the region in mode regiondevel.
 func withFMENode(p inventory.Unit) inventory.Unit {
 	p.Nodes, p.ProgramAtStart = append(slices.Clone(p.Nodes), p.ParentNodes...), false
 	return p
@@ -61,8 +61,8 @@ func wrong(all ...inventory.Condition) func(*inventory.Unit) {
 	return func(p *inventory.Unit) { p.Conditions = all }
 }
 
-// Nodes and names are what Intel's plugin gives: of a region those of all its ports,
-// of a regiondevel that of the FME too. The id is ours: port 0, the card's address.
+// Nodes and names are those that Intel's plugin gives: a region has the nodes of all its ports, a
+// regiondevel also that of the FME. The device id is ours: that of port 0, the card's address.
 func TestRegion(t *testing.T) {
 	first := func(changes ...func(*inventory.Unit)) inventory.Unit { // the card of most boards
 		return region("region0", "dfl-fme.0", nodes("dfl-port.0"), append(changes, a10)...)
@@ -115,45 +115,45 @@ func TestRegion(t *testing.T) {
 
 		{"AP6 on one of two", "dfl-two-ports", "0001:3b:00.0",
 			map[string]map[string]string{twoPorts + "dfl-port.10": {"errors/errors": "0x4000000000000\n"}},
-			two(both, wrong(is("port-ap6", bad))), nil},
+			two(both, wrong(ofRow("port-ap6", bad))), nil},
 		{"the same error on both", "dfl-two-ports", "0001:3b:00.0", map[string]map[string]string{
 			twoPorts + "dfl-port.9":  {"errors/errors": "0x1\n"},
 			twoPorts + "dfl-port.10": {"errors/errors": "0x100000001\n"},
-		}, two(both, wrong(is("port-tx=ch0-overflow", poor), is("port-mmio-timeout", poor))), nil},
+		}, two(both, wrong(ofRow("port-tx=ch0-overflow", poor), ofRow("port-mmio-timeout", poor))), nil},
 		{"dead AFU and dead port", "dfl-two-ports", "0001:3b:00.0", map[string]map[string]string{
 			twoPorts + "dfl-port.9":  {"afu_id": allF + "\n"},
 			twoPorts + "dfl-port.10": {"power_state": "0xf\n"},
 		}, two(both, wrong(dead("afu-dead"), dead("port-dead"))), nil},
 
 		{"FME errors", "kernel-6.1-fme-errors", "0000:01:00.0", nil, first(withAFU, wrong(
-			is("fme-fatal=thermal", bad), is("fme-nonfatal=temperature-ap1", poor),
-			is("fme-error=fabric", poor), is("fme-error=fabric-fifo", poor), is("fme-pcie0=completion-timeout", poor),
+			ofRow("fme-fatal=thermal", bad), ofRow("fme-nonfatal=temperature-ap1", poor),
+			ofRow("fme-error=fabric", poor), ofRow("fme-error=fabric-fifo", poor), ofRow("fme-pcie0=completion-timeout", poor),
 		)), nil},
 		{"FME without driver", "kernel-6.1-fme-unbound", "0000:01:00.0", nil,
-			first(noAFU, noInterface, wrong(is("fme-unbound", bad))), nil},
+			first(noAFU, noInterface, wrong(ofRow("fme-unbound", bad))), nil},
 		{"FME without driver and node", "kernel-6.1-fme-unbound", "0000:01:00.0",
 			map[string]map[string]string{"../../dev": {"dfl-fme.0": absent}},
-			first(noAFU, noInterface, wrong(is("fme-unbound", bad))), nil},
+			first(noAFU, noInterface, wrong(ofRow("fme-unbound", bad))), nil},
 		{"interface all f", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {compat: allF + "\n"}},
 			first(withAFU, noInterface, wrong(dead("fme-dead"))), nil},
 		{"interface unreadable", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {compat: directory}},
 			first(withAFU, noInterface,
-				wrong(of("fme-dead", "unreadable=fme/compat_id", poor))), nil},
+				wrong(withRow("fme-dead", "unreadable=fme/compat_id", poor))), nil},
 		{"no interface", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"dfl-fme-region.1": absent}},
 			first(withAFU, func(p *inventory.Unit) { p.InterfaceID = "" }), nil},
-		{"how many ports unreadable", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"ports_num": directory}},
+		{"number of ports unreadable", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0": {"ports_num": directory}},
 			first(noAFU), nil},
-		// It says that it has 7 ports.
+		// The dead card reports 7 ports.
 		{"dead card", "kernel-6.1-dead-card", "0000:01:00.0", map[string]map[string]string{oneCard + "../..": {"config": gone}},
 			first(wrong(dead("afu-dead"), dead("fme-dead"), dead("pci-gone")), partial), nil},
 
-		// Where afu_id answered EBUSY the board has none: see TestTakeAFU.
+		// The board has no afu_id, because it failed with EBUSY: see TestTakeAFU.
 		{"programming", "kernel-6.1-programming", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0/errors": {
 			"first_error": silent, "fme_errors": silent, "inject_errors": silent, "next_error": silent,
 			"pcie0_errors": silent, "pcie1_errors": silent,
 		}}, first(), nil},
 		{"programming failed", "kernel-6.1-programming-failed", "0000:01:00.0", nil,
-			first(wrong(is("programming-failed", poor))), nil},
+			first(wrong(ofRow("programming-failed", poor))), nil},
 
 		{"FME's node missing", "kernel-6.1-one-card", "0000:01:00.0", map[string]map[string]string{"../../dev": {"dfl-fme.0": absent}},
 			first(withAFU), wrong(missing)},
@@ -214,13 +214,13 @@ func TestNoRegion(t *testing.T) {
 	}
 }
 
-// A region that changes while it is read is what it has become. A FIFO in place of
-// a file of the FME stops the reader in the middle.
-func TestRegionChanging(t *testing.T) {
+// The reading of a region that changes meanwhile has the new state. A FIFO in place of a file of the
+// FME stops the reading until the test writes to it.
+func TestRegionChangesDuringReading(t *testing.T) {
 	tests := []struct {
 		name string
 		then func(region string) error
-		want []string // its nodes; nil: there is none
+		want []string // the nodes of the region; nil: there is no region
 	}{
 		{"stays", func(string) error { return nil }, nodes("dfl-port.9")},
 		{"a port comes", func(region string) error { return os.Rename(region+"later", region+"dfl-port.10") },
@@ -255,11 +255,11 @@ func TestRegionChanging(t *testing.T) {
 				}
 				result <- nodes
 			}()
-			f, err := os.OpenFile(fifo, os.O_WRONLY, 0) // until the reader has opened it
+			f, err := os.OpenFile(fifo, os.O_WRONLY, 0) // blocks until Read opens it
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = errors.Join(os.Remove(fifo), tt.then(region)) // it may read again
+			err = errors.Join(os.Remove(fifo), tt.then(region)) // Read may read the FME again
 			_, werr := f.WriteString("0x0\n")
 			if err := errors.Join(err, werr, f.Close()); err != nil {
 				t.Error(err)
@@ -271,8 +271,8 @@ func TestRegionChanging(t *testing.T) {
 	}
 }
 
-// What is behind a reason says which of several ports it is about.
-func TestRegionSaysWhichPort(t *testing.T) {
+// If a region has several ports, the errors of conditions name the port.
+func TestRegionErrorsNamePort(t *testing.T) {
 	host := node(t, "dfl-two-ports")
 	region := host.Sys + "/devices/" + twoPorts
 	edit(t, region+"dfl-port.9", map[string]string{"errors/errors": "0x1\n", "power_state": directory, "id": "7\n"})
@@ -284,7 +284,7 @@ func TestRegionSaysWhichPort(t *testing.T) {
 		got = append(got, c.Reason+": "+words)
 	}
 	want := []string{
-		`unreadable=id: dfl-port.9: dfl-port.9/id: "7" is not the number of a port, want 0 to 3`,
+		`unreadable=id: dfl-port.9: dfl-port.9/id: found "7", want a port number from 0 to 3`,
 		"port-tx=ch0-overflow: dfl-port.9: port-tx=ch0-overflow\ndfl-port.10: port-tx=ch0-overflow",
 		"unreadable=power_state: dfl-port.9: read dfl-port.9/power_state: is a directory",
 		"node-missing: dfl-port.9: no device node: lstat dev/dfl-port.9: no such file or directory\n" +
@@ -294,23 +294,23 @@ func TestRegionSaysWhichPort(t *testing.T) {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
 
-	// Of the only port nothing more is said than in readings by port.
+	// If a region has one port, the errors do not name it.
 	edit(t, region, map[string]string{"dfl-port.10": absent})
 	for _, c := range readRegion(t, host, port.PerFME, "0001:3b:00.0").Conditions {
 		if c.Err != nil && strings.HasPrefix(c.Err.Error(), "dfl-port.9: ") {
-			t.Errorf("%s: %v names the only port", c.Reason, c.Err)
+			t.Errorf("%s: error %v, want one without the name of the only port", c.Reason, c.Err)
 		}
 	}
 }
 
-// Of several conditions with one reason the worst counts, wherever it stands, and a
-// part that does not answer is not forgotten for it.
+// Several conditions with the same reason become one. It has the worst severity, in any order, and
+// is dead if one of them is.
 func TestJoin(t *testing.T) {
-	silent, worse := is("fme-error", poor), is("fme-error", bad)
+	silent, worse := ofRow("fme-error", poor), ofRow("fme-error", bad)
 	silent.Dead = true
 	both := worse
 	both.Dead = true
-	other := is("port-ap6", bad)
+	other := ofRow("port-ap6", bad)
 	for name, order := range map[string][]inventory.Condition{
 		"worse last": {silent, other, worse}, "worse first": {worse, other, silent},
 	} {
@@ -320,8 +320,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// A port's files are known by its directory, the others stand there once. Their
-// loss reads as that of a port's.
+// The names of the files of a port begin with its directory, the other files occur once. The reason
+// of a lost file does not name the port.
 func TestRegionFiles(t *testing.T) {
 	r := newRig(t, "dfl")
 	got := readRegion(t, r.host, port.PerFME, r.address)
@@ -362,7 +362,7 @@ func TestRegionFiles(t *testing.T) {
 	}
 }
 
-// The outline of a card names the region that reading it finds, and reads nothing.
+// The outline of a card has the same region as its reading, and no attributes.
 func TestRegionOutline(t *testing.T) {
 	tests := []struct {
 		name, board, card string
@@ -402,7 +402,7 @@ func TestRegionOutline(t *testing.T) {
 	}
 }
 
-// The numbers of nodes are read beside their names, whatever else there is to read.
+// The numbers of the nodes are read for each kind of unit, also without a driver.
 func TestNodeNumbers(t *testing.T) {
 	for _, tt := range []struct {
 		name, board, card string

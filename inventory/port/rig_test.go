@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/opae"
 )
 
-// rig is a node with one card that has every file that is judged.
+// rig is a host with one card that has all health files.
 type rig struct {
 	family  inventory.Family
 	host    sysfs.Host
@@ -20,7 +20,7 @@ type rig struct {
 	pci     string            // directory of the card; slot and root are above it
 	port    string            // directory of the port, relative to pci
 	fme     string            // directory of the FME, relative to pci
-	numbers map[string]string // names below fme/ that leave the driver's numbers out
+	numbers map[string]string // names below fme/, which have no driver's numbers -> paths with them
 }
 
 // newRig unfolds the board of family, dfl or opae, and adds config.
@@ -50,10 +50,10 @@ func newRig(t testing.TB, family string) *rig {
 	return r
 }
 
-// What config begins with: vendor 8086, device 09c4; or nothing that answers.
+// The first bytes of config: vendor 8086, device 09c4; or all ones of a device that has left the bus.
 const alive, gone = "\x86\x80\xc4\x09\x06\x00\x10\x00", "\xff\xff\xff\xff\xff\xff\xff\xff"
 
-// path is where the file with this name of a reading stands.
+// path returns the path of the file that has this name in readings.
 func (r *rig) path(name string) string {
 	part, rest, _ := strings.Cut(name, "/")
 	switch part {
@@ -73,14 +73,14 @@ func (r *rig) path(name string) string {
 	return filepath.Join(r.pci, r.port, name)
 }
 
-// put puts content, or absent or directory, in place of a file.
+// put replaces a file by one with this content, or by absent or directory.
 func (r *rig) put(t testing.TB, name, content string) {
 	t.Helper()
 	path := r.path(name)
 	edit(t, filepath.Dir(path), map[string]string{filepath.Base(path): content})
 }
 
-// swap is put; it returns what was there.
+// swap is put, and returns the former content.
 func (r *rig) swap(t testing.TB, name, content string) string {
 	t.Helper()
 	old, err := os.ReadFile(r.path(name))
@@ -101,13 +101,13 @@ func (r *rig) read(t testing.TB) inventory.Unit {
 	return reading.Units[0]
 }
 
-// is is the condition of a line of the table whose value, if any, is listed there.
-func is(reason string, health inventory.Health) inventory.Condition {
+// ofRow returns the condition of a row whose name is the whole reason.
+func ofRow(reason string, health inventory.Health) inventory.Condition {
 	return inventory.Condition{Reason: reason, Health: health, Row: reason}
 }
 
-// of is a condition that comes from the line row.
-func of(row, reason string, health inventory.Health) inventory.Condition {
+// withRow returns a condition of row, to whose name the reason adds a value.
+func withRow(row, reason string, health inventory.Health) inventory.Condition {
 	return inventory.Condition{Reason: reason, Health: health, Row: row}
 }
 
@@ -115,12 +115,12 @@ func dead(reason string) inventory.Condition {
 	return inventory.Condition{Reason: reason, Health: inventory.Unhealthy, Row: reason, Dead: true}
 }
 
-// healthOf looks a reason up in spoken.
+// healthOf returns the severity of a reason in rowCases.
 func healthOf(reason string) inventory.Health {
-	for _, s := range spoken {
+	for _, s := range rowCases {
 		if s.reason == reason {
 			return s.health
 		}
 	}
-	panic(reason + " is not among the lines")
+	panic(reason + ": found none in rowCases")
 }

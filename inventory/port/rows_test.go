@@ -15,10 +15,9 @@ import (
 
 const fine, poor, bad = inventory.Healthy, inventory.Degraded, inventory.Unhealthy
 
-// spoken are the lines of the table by what makes them hold: a file, a value, and
-// what is said then, NAME or NAME=VALUE. A number is a bit. Written from the
-// documents, not from the code.
-var spoken = []struct {
+// rowCases has values of files, and the reason that each causes. A value that is a number is that of
+// a bit. The cases are written from the documents, not from the code.
+var rowCases = []struct {
 	file   string
 	value  any
 	health inventory.Health
@@ -156,8 +155,8 @@ var spoken = []struct {
 	{"pci/current_link_width", "8\n", poor, "link-width=8"},
 }
 
-// dying are the lines that say that something does not answer at all.
-var dying = []struct{ file, value, reason string }{
+// deadCases has the values of parts that do not answer.
+var deadCases = []struct{ file, value, reason string }{
 	{"afu_id", allF + "\n", "afu-dead"},
 	{"errors/errors", "0xffffffffffffffff\n", "port-dead"},
 	{"power_state", "0xf\n", "port-dead"},
@@ -172,15 +171,15 @@ var dying = []struct{ file, value, reason string }{
 	{"pci/current_link_width", "63\n", "pci-gone"},
 }
 
-// elsewhere are the lines that no value of a file makes hold: a failing read
-// (TestTakeAFU), a file that is gone (the inventory), a counter that rises.
-var elsewhere = []string{
+// rowsWithoutValue has the rows that no value of a file causes: a read that fails (TestTakeAFU), a
+// file that is gone (a test of package inventory), a counter that rises.
+var rowsWithoutValue = []string{
 	"reprogramming", "fme-unbound",
 	"aer-fatal", "aer-nonfatal", "slot-aer-fatal", "slot-aer-nonfatal", "root-aer-fatal", "root-aer-nonfatal",
 }
 
-// inDriver gives a file the name that it has with the family's driver; false
-// where there is none.
+// inDriver returns the name of a file with the family's driver, or false if the driver does not have
+// the file.
 func inDriver(family, file string) (string, bool) {
 	if family == "opae" && file == "fme/errors/fme_errors" {
 		return "fme/errors/fme-errors/errors", true
@@ -197,12 +196,12 @@ func inDriver(family, file string) (string, bool) {
 	return file, true
 }
 
-// TestRows makes each line of the table hold and not hold any more, with both
-// drivers, and sees that no line was left out.
+// TestRows causes the condition of each row and ends it, with both drivers, and checks that every
+// row has a case.
 func TestRows(t *testing.T) {
 	for _, family := range []string{"dfl", "opae"} {
 		seen := map[string]bool{}
-		for _, reason := range elsewhere {
+		for _, reason := range rowsWithoutValue {
 			seen[reason] = true
 		}
 		r := newRig(t, family)
@@ -214,11 +213,11 @@ func TestRows(t *testing.T) {
 				}
 				r.put(t, file, old)
 				if got := r.read(t).Conditions; got != nil {
-					t.Errorf("good again, but conditions = %+v", got)
+					t.Errorf("value as before: conditions %+v, want none", got)
 				}
 			})
 		}
-		for _, s := range spoken {
+		for _, s := range rowCases {
 			file, ok := inDriver(family, s.file)
 			if !ok {
 				continue
@@ -233,9 +232,9 @@ func TestRows(t *testing.T) {
 			}
 			row := rowOf(s.reason)
 			seen[row] = true
-			check(file, value, of(row, s.reason, s.health))
+			check(file, value, withRow(row, s.reason, s.health))
 		}
-		for _, d := range dying {
+		for _, d := range deadCases {
 			if file, ok := inDriver(family, d.file); ok {
 				seen[d.reason] = true
 				check(file, d.value, dead(d.reason))
@@ -243,17 +242,17 @@ func TestRows(t *testing.T) {
 		}
 		for _, row := range r.family.Rows() {
 			if !seen[row.Name] {
-				t.Errorf("%s: %s: no test of this line", family, row.Name)
+				t.Errorf("%s: row %s: found no case", family, row.Name)
 			}
 			delete(seen, row.Name)
 		}
 		for row := range seen {
-			t.Errorf("%s: %s is tested but is not in the table", family, row)
+			t.Errorf("%s: case of %s: found no such row in the table", family, row)
 		}
 	}
 }
 
-// rowOf is the line that a reason comes from: its name where the value is open.
+// rowOf returns the name of the row that a reason comes from.
 func rowOf(reason string) string {
 	for _, open := range []string{"=0x", "=temp1", "=power1", "=5.0", "=8"} {
 		if name, ok := strings.CutSuffix(reason, open); ok {
@@ -264,34 +263,34 @@ func rowOf(reason string) string {
 	return name
 }
 
-func TestRowsAreATable(t *testing.T) {
+func TestRowsAreSortedAndUnique(t *testing.T) {
 	for _, rows := range [][]inventory.Row{dfl.Family{}.Rows(), opae.Family{}.Rows()} {
 		if !slices.IsSortedFunc(rows, func(a, b inventory.Row) int { return strings.Compare(a.Name, b.Name) }) {
 			t.Error("not sorted")
 		}
 		for i, r := range rows {
 			if i > 0 && rows[i-1].Name == r.Name {
-				t.Errorf("%s: twice", r.Name)
+				t.Errorf("row %s occurs twice", r.Name)
 			}
 			if r.Health == fine {
-				t.Errorf("%s: %+v is no line", r.Name, r)
+				t.Errorf("row %s: found severity healthy, want degraded or unhealthy", r.Name)
 			}
 		}
 	}
 }
 
-// Several bits are several conditions, unnamed ones one; the worst is not first
-// by rule, but each has its own health.
+// Several bits are several conditions, each with its own severity. All bits without a line are one
+// condition.
 func TestManyBits(t *testing.T) {
 	r := newRig(t, "dfl")
 	r.put(t, "errors/errors", "0x8005000100000061\n")
 	r.put(t, "fme/errors/fme_errors", "0x30000d\n")
 	r.put(t, "fme/errors/pcie0_errors", "0xc000000000000c00\n")
 	want := []inventory.Condition{
-		is("port-ap6", bad), is("port-tx=ch0-overflow", poor), is("port-mmio-timeout", poor), is("port-page-fault", poor),
-		of("port-error", "port-error=0x8000000000000060", poor),
-		is("fme-error=fabric", poor), is("fme-error=kti-parity", poor), of("fme-error", "fme-error=0x300000", poor),
-		of("fme-pcie0", "fme-pcie0=0xc00", poor),
+		ofRow("port-ap6", bad), ofRow("port-tx=ch0-overflow", poor), ofRow("port-mmio-timeout", poor), ofRow("port-page-fault", poor),
+		withRow("port-error", "port-error=0x8000000000000060", poor),
+		ofRow("fme-error=fabric", poor), ofRow("fme-error=kti-parity", poor), withRow("fme-error", "fme-error=0x300000", poor),
+		withRow("fme-pcie0", "fme-pcie0=0xc00", poor),
 	}
 	if diff := cmp.Diff(want, r.read(t).Conditions); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)

@@ -14,9 +14,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// If any one access of a reading or a listing meets a shortage of descriptors or memory,
-// the result is that error, or the same as without the shortage.
-func TestOwnTrouble(t *testing.T) {
+// If one access of a reading or a listing fails because of a shortage of descriptors or memory, the
+// result is that error, or the same as without the shortage.
+func TestShortage(t *testing.T) {
 	for _, test := range []struct {
 		name, board, card string
 		family            inventory.Family
@@ -50,13 +50,13 @@ func TestOwnTrouble(t *testing.T) {
 					return inventory.Reading{}, cards, err
 				}},
 			} {
-				// text returns the result when the nth access is refused, "" for own trouble.
-				text := func(nth int) (says string, accesses int) {
+				// text returns the result if the nth access is refused, or "" if it is a shortage.
+				text := func(nth int) (result string, accesses int) {
 					var r inventory.Reading
 					var cards []string
 					var err error
 					accesses = sysfstest.Refuse(t, nth, func() { r, cards, err = call.do() })
-					if sysfs.OwnTrouble(err) && !sysfs.Gone(err) || sysfs.OwnTrouble(r.OwnTrouble()) {
+					if sysfs.IsShortage(err) && !sysfs.Gone(err) || sysfs.IsShortage(r.Shortage()) {
 						return "", accesses
 					}
 					r.Observed = nil // without an observation the next check is a reading
@@ -64,7 +64,7 @@ func TestOwnTrouble(t *testing.T) {
 				}
 				want, accesses := text(-1)
 				if want == "" || accesses == 0 {
-					t.Fatalf("%s: own trouble without a shortage, or no access (%d)", call.name, accesses)
+					t.Fatalf("%s: result %q with %d accesses, want at least one and no shortage", call.name, want, accesses)
 				}
 				met := 0
 				for nth := range accesses {
@@ -75,9 +75,9 @@ func TestOwnTrouble(t *testing.T) {
 						t.Errorf("%s with access %d of %d refused (-want +got):\n%s", call.name, nth, accesses, diff)
 					}
 				}
-				t.Logf("%s: %d accesses, %d of them void it", call.name, accesses, met)
+				t.Logf("%s: %d accesses, of which %d cause a shortage", call.name, accesses, met)
 				if met == 0 {
-					t.Errorf("%s: own trouble of no access out of %d is found", call.name, accesses)
+					t.Errorf("%s: found a shortage for none of %d accesses", call.name, accesses)
 				}
 			}
 		})

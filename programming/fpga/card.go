@@ -172,7 +172,7 @@ func parseAddress(name string) (address string, number int) {
 	if err != nil || !hasPort {
 		return address, -1
 	}
-	if number, err = sysfs.ParseSmall(digits); err != nil {
+	if number, err = sysfs.ParseUint8(digits); err != nil {
 		return "", -1
 	}
 	return address, number
@@ -288,7 +288,7 @@ func (p place) portDir(name string) string {
 
 func readPort(dir string) Port {
 	p := Port{Name: base(dir), Number: -1}
-	if n, err := sysfs.ReadAs(dir+"/id", sysfs.ParseSmall); err == nil {
+	if n, err := sysfs.ReadAs(dir+"/id", sysfs.ParseUint8); err == nil {
 		p.Number = n
 	}
 	p.AFUID, p.AFUErr = sysfs.ReadAs(dir+"/afu_id", sysfs.ParseID)

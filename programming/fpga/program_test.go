@@ -244,9 +244,9 @@ func TestProgramRefuses(t *testing.T) {
 		{"node of the port a link", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) {
 			os.Remove(r.host.Dev + "/dfl-port.0")
 			os.Symlink("/dev/null", r.host.Dev+"/dfl-port.0")
-		}, "DEV/dfl-port.0: not the node of this device"},
+		}, "DEV/dfl-port.0: found mode 0120777, want a character device"},
 		{"nodes no devices", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) { r.p.Host.Simulated = false },
-			"DEV/dfl-fme.0: not the node of this device"},
+			"DEV/dfl-fme.0: found mode 0100644, want a character device"},
 		{"lock in a directory of others", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) {
 			os.Mkdir(r.p.LockDir, 0o755)
 			os.Chmod(r.p.LockDir, 0o777)
@@ -541,8 +541,8 @@ func TestDeviceNodes(t *testing.T) {
 		want      string
 	}{
 		{"same number", "1:3", ""},
-		{"another number", "1:5", "not the node of this device: is 1:3, want 1:5"},
-		{"no number", "x", `dev: "x" is not a device number`},
+		{"another number", "1:5", "found device number 1:3, want 1:5: not the node of this device"},
+		{"no number", "x", `dev: found "x", want a device number`},
 	} {
 		r := newRig(t, "kernel-6.1-one-card")
 		r.p.Host.Simulated = false

@@ -98,7 +98,7 @@ func TestPairs(t *testing.T) {
 		{"number of 41 digits", []string{"FPGA_REGION_1=" + i, "FPGA_AFU_1=" + a, "FPGA_AFU_" + strings.Repeat("1", 41) + "=" + a}, nil, "FPGA_AFU_n: found an n of 41 digits, want at most 40"},
 		{"no env", nil, nil, "process.env: found none"},
 		{"region of 31 digits", []string{"FPGA_REGION_1=" + i[1:], "FPGA_AFU_1=" + a}, nil, "FPGA_REGION_1: "},
-		{"region is a path", []string{"FPGA_REGION_1=../../../etc/passwd", "FPGA_AFU_1=" + a}, nil, `FPGA_REGION_1: "../../../etc/passwd"`},
+		{"region is a path", []string{"FPGA_REGION_1=../../../etc/passwd", "FPGA_AFU_1=" + a}, nil, `FPGA_REGION_1: found "../../../etc/passwd"`},
 		{"AFU is a path", []string{"FPGA_REGION_1=" + i, "FPGA_AFU_1=../d8424dc4a4a3c413"}, nil, `FPGA_AFU_1: found "../d8424dc4a4a3c413"`},
 		{"AFU of 7 digits", []string{"FPGA_REGION_1=" + i, "FPGA_AFU_1=1234567"}, nil, `FPGA_AFU_1: found "1234567", want`},
 		{"AFU of 41 digits", []string{"FPGA_REGION_1=" + i, "FPGA_AFU_1=" + bits.Hash + "0"}, nil, "FPGA_AFU_1: "},

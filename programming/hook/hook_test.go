@@ -240,7 +240,7 @@ func TestRun(t *testing.T) {
 			}
 		}, container(want, both, two, one), "3b:00.0", "card 3b:00.0: found no port with a driver", ""},
 		{"entry of a later version", nil, container(want, port0, entry(self, "--device", "3b:00.0", "--later", "1")), "3b:00.0", "hooks.createRuntime[0].args: unknown flag: --later", "A A"},
-		{"text of the pod", nil, container([]string{"FPGA_REGION_1=\x1b[31m\nx\u202e", "FPGA_AFU_1=1"}, port0), "", `FPGA_REGION_1: "\x1b[31m\nx\u202e"`, "A A"},
+		{"text of the pod", nil, container([]string{"FPGA_REGION_1=\x1b[31m\nx\u202e", "FPGA_AFU_1=1"}, port0), "", `FPGA_REGION_1: found "\x1b[31m\nx\u202e"`, "A A"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := usual

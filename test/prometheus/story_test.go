@@ -53,7 +53,7 @@ func TestStory(t *testing.T) {
 	})
 	r.awaitAlert(r.native, "AcceleratorDeviceUnhealthy", "pending")
 	alert := r.awaitAlert(r.classic, "AcceleratorDeviceUnhealthy", "firing")
-	if text := alert.Annotations["description"]; !strings.Contains(text, "3b:00.0-p1") || !strings.Contains(text, "because of: port-ap6 .") {
+	if text := alert.Annotations["description"]; !strings.Contains(text, "3b:00.0-p1") || !strings.Contains(text, "Reasons: port-ap6 .") {
 		t.Errorf("description: found %q, want the device and its reason", text)
 	}
 	r.awaitBoth(`sum(accelerator_device_transitions_total{old="healthy", new="unhealthy", reason="port-ap6"})`, "1")
@@ -172,14 +172,14 @@ func rules(t *testing.T, s *prometheus.Server) {
 
 // empty maps the titles of panels that may have no data in this test to the reason.
 var empty = map[string]string{
-	"Alerts that fire":                      "with the unchanged rules, no alert fires within the test",
-	"annotation Alerts":                     "with the unchanged rules, no alert fires within the test",
-	"Nodes that do not":                     "there is no such node",
-	"Resources not heard":                   "there is no such resource",
-	"Sources that are lost":                 "there is no such source",
-	"API server":                            "the daemon has no connection to one",
-	"Uevents of cards":                      "the kernel sends no uevents of simulated cards",
-	"Events lost, forged or not understood": "inotify loses no events",
+	"Firing alerts":                     "with the unchanged rules, no alert fires within the test",
+	"annotation Alerts":                 "with the unchanged rules, no alert fires within the test",
+	"Nodes down":                        "there is no such node",
+	"Resources without a stream":        "there is no such resource",
+	"Lost sources":                      "there is no such source",
+	"API server":                        "the daemon has no connection to one",
+	"Uevents of cards":                  "the kernel sends no uevents of simulated cards",
+	"Lost, forged and malformed events": "inotify loses no events",
 }
 
 // unseen maps metrics without series on this node to their labels.

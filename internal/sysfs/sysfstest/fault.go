@@ -1,5 +1,5 @@
-// Package sysfstest makes the kernel refuse accesses to files, for tests of code that
-// must survive a shortage of descriptors or memory.
+// Package sysfstest makes the kernel refuse accesses to files, for tests of code that must handle
+// a shortage of descriptors or memory.
 //
 // It owns no state. It needs no privilege, but Linux 5.5 or newer
 // (SECCOMP_USER_NOTIF_FLAG_CONTINUE).
@@ -13,11 +13,11 @@ import (
 	"unsafe"
 )
 
-// Refuse runs work and makes the kernel refuse its nth access to a file, counted from
-// 0: open fails with EMFILE; lstat, readlink, getdents and read fail with ENOMEM. If nth
-// is negative, none is refused. Refuse returns the number of accesses.
+// Refuse runs work and makes the kernel refuse its nth access to a file, counted from 0: open fails
+// with EMFILE; lstat, readlink, getdents and read fail with ENOMEM. If nth is negative, the kernel
+// refuses no access. Refuse returns the number of accesses. It blocks until work returns.
 //
-// Only accesses of work's own goroutine count. Refuse blocks until work returns.
+// Accesses of goroutines that work starts do not count.
 func Refuse(t testing.TB, nth int, work func()) (accesses int) {
 	t.Helper()
 	type outcome struct {

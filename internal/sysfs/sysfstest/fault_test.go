@@ -43,7 +43,7 @@ func TestRefuse(t *testing.T) {
 		}
 	}
 	if fd, err := open(); err != nil {
-		t.Errorf("open of another goroutine: %v, want nil", err)
+		t.Errorf("open in another goroutine: %v, want nil", err)
 	} else {
 		syscall.Close(fd)
 	}

@@ -18,11 +18,11 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// patience bounds each wait; nothing is expected to take a fraction of it.
+// patience is the time after which a wait fails. Each wait normally takes a small fraction of it.
 const patience = 20 * time.Second
 
-// heard collects hints and log lines, and wakes whoever waits for some.
-type heard struct {
+// recorder is a watcher whose hints and log lines are recorded. It wakes the test after each.
+type recorder struct {
 	*watcher.Watcher
 	logs *observer.ObservedLogs
 
@@ -31,9 +31,9 @@ type heard struct {
 	news  chan struct{} // closed at the next hint or log line
 }
 
-func newHeard(t *testing.T, cfg watcher.Config) *heard {
+func newRecorder(t *testing.T, cfg watcher.Config) *recorder {
 	t.Helper()
-	h := &heard{news: make(chan struct{})}
+	h := &recorder{news: make(chan struct{})}
 	core, logs := eventtest.Observed(t)
 	h.logs = logs
 	h.Watcher = watcher.New(cfg, zap.New(core, zap.Hooks(func(zapcore.Entry) error {
@@ -44,8 +44,8 @@ func newHeard(t *testing.T, cfg watcher.Config) *heard {
 	return h
 }
 
-// run starts the watcher, and ends it with the test.
-func (h *heard) run(t *testing.T) (stop func()) {
+// run starts the watcher. It is stopped by stop, or at the end of the test.
+func (h *recorder) run(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -65,22 +65,22 @@ func (h *heard) run(t *testing.T) (stop func()) {
 	return stop
 }
 
-func (h *heard) hint(hint watcher.Hint) {
+func (h *recorder) hint(hint watcher.Hint) {
 	h.mu.Lock()
 	h.hints = append(h.hints, hint)
 	h.mu.Unlock()
 	h.wake()
 }
 
-func (h *heard) wake() {
+func (h *recorder) wake() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	close(h.news)
 	h.news = make(chan struct{})
 }
 
-// await waits until ok; it is asked after each hint and log line.
-func (h *heard) await(t *testing.T, what string, ok func() bool) {
+// await waits until ok returns true. It calls ok after each hint and log line.
+func (h *recorder) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	late := time.After(patience)
 	for {
@@ -95,16 +95,16 @@ func (h *heard) await(t *testing.T, what string, ok func() bool) {
 		case <-late:
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			t.Fatalf("%s: not seen; last hints: %+v", what, h.hints[max(0, len(h.hints)-10):])
+			t.Fatalf("%s: found none in %v; last hints: %+v", what, patience, h.hints[max(0, len(h.hints)-10):])
 		}
 	}
 }
 
-// expect waits for a hint that equals want but for its time, and forgets it and
-// all that came before.
-func (h *heard) expect(t *testing.T, want watcher.Hint) {
+// expect waits for a hint that equals want except for its time. It removes that hint and all
+// earlier ones.
+func (h *recorder) expect(t *testing.T, want watcher.Hint) {
 	t.Helper()
-	looked := 0 // so many are none; a test may make tens of thousands of them
+	looked := 0 // hints that were compared; a test may cause tens of thousands of them
 	h.await(t, "hint "+want.Source+" "+want.Card+want.Node, func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -123,8 +123,8 @@ func (h *heard) expect(t *testing.T, want watcher.Hint) {
 	})
 }
 
-// any says whether a hint since the last expected one fulfils f.
-func (h *heard) any(f func(watcher.Hint) bool) bool {
+// any reports whether f returns true for a hint after the last expected one.
+func (h *recorder) any(f func(watcher.Hint) bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, hint := range h.hints {
@@ -136,12 +136,13 @@ func (h *heard) any(f func(watcher.Hint) bool) bool {
 }
 
 // lines returns the log lines with this event name at this level.
-func (h *heard) lines(level zapcore.Level, event string) []observer.LoggedEntry {
+func (h *recorder) lines(level zapcore.Level, event string) []observer.LoggedEntry {
 	return h.logs.FilterLevelExact(level).FilterField(zap.String("event", event)).All()
 }
 
-// expectLine waits for such a line and returns its fields.
-func (h *heard) expectLine(t *testing.T, level zapcore.Level, event string, fields map[string]any) map[string]any {
+// expectLine waits for a log line with this event name, level and fields, and returns all its
+// fields.
+func (h *recorder) expectLine(t *testing.T, level zapcore.Level, event string, fields map[string]any) map[string]any {
 	t.Helper()
 	var found map[string]any
 	h.await(t, "log line "+event, func() bool {
