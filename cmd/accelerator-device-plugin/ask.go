@@ -18,8 +18,11 @@ import (
 // scanLine is the headline of a command with --scan.
 const scanLine = "scan without the daemon: recovery holds, quarantine and cordons are not known"
 
-func addScan(cmd *cobra.Command, scan *bool) {
-	cmd.Flags().BoolVar(scan, "scan", false, "read the cards without the daemon, with the settings of flags, variables and files")
+// addScan adds --scan and the flags of all settings. The help omits the settings that need --scan.
+func addScan(cmd *cobra.Command, loader *config.Loader, scan *bool) {
+	loader.AddFlags(cmd.Flags())
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = !askFlags[f.Name] })
+	cmd.Flags().BoolVar(scan, "scan", false, "read the cards without the daemon, with the settings of flags (those of serve --help), variables and files")
 }
 
 // askFlags are the flags of settings that apply to a command that asks the daemon.

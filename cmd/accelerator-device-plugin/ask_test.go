@@ -335,3 +335,27 @@ func TestWatchOfADaemonThatEnds(t *testing.T) {
 		})
 	}
 }
+
+// The help of commands that ask the daemon has their own flags, without the settings that need --scan.
+func TestHelpOfQuestions(t *testing.T) {
+	for command, want := range map[string]string{
+		"devices":  "config help output overrides scan socket",
+		"watch":    "config help output overrides scan socket",
+		"can-pull": "config help output overrides scan socket",
+	} {
+		var out bytes.Buffer
+		root := newRoot()
+		root.SetArgs([]string{command, "--help"})
+		root.SetOut(&out)
+		if err := root.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		var flags []string
+		for _, m := range regexp.MustCompile(`(?m)^ .*?--([a-z-]+) `).FindAllStringSubmatch(out.String()[strings.Index(out.String(), "\nFlags:"):], -1) {
+			flags = append(flags, m[1])
+		}
+		if got := strings.Join(flags, " "); got != want {
+			t.Errorf("flags in the help of %s: found %s, want %s", command, got, want)
+		}
+	}
+}

@@ -85,9 +85,8 @@ itself, without the daemon.`,
 			return nil
 		},
 	}
-	loader.AddFlags(cmd.Flags())
+	addScan(cmd, loader, &scan)
 	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json (default: text)")
-	addScan(cmd, &scan)
 	return cmd
 }
 

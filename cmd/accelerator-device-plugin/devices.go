@@ -69,8 +69,7 @@ The exit code is 0 even if devices are unhealthy.`,
 			return asFailure(scanDevices(cmd, cfg, format, loader.IsSet("pod-resources-socket")))
 		},
 	}
-	loader.AddFlags(cmd.Flags())
-	addScan(cmd, &scan)
+	addScan(cmd, loader, &scan)
 	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json, yaml or wide (default: a table)")
 	return cmd
 }

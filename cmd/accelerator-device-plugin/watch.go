@@ -56,8 +56,7 @@ and asks for holders only when a device changes.`,
 			return asFailure(scanChanges(p, cfg, loader.IsSet))
 		},
 	}
-	loader.AddFlags(cmd.Flags())
-	addScan(cmd, &scan)
+	addScan(cmd, loader, &scan)
 	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json, one object per line (default: text)")
 	return cmd
 }
