@@ -190,7 +190,7 @@ func (c *testCard) units(family string) (all []Unit) {
 func (w *world) read(i int) bool {
 	address, c := addresses[i], w.cards[i]
 	if c == nil {
-		w.n.remove(address, w.now, w.now)
+		w.n.removeCard(address, w.now, w.now)
 		return w.reconcile()
 	}
 	r := result{family: w.family, reading: Reading{Units: c.units(w.family)}, outline: c.dark}
