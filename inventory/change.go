@@ -13,9 +13,9 @@ type Change struct {
 	New *Device // nil: the device is no longer listed
 }
 
-// Changes compares two lists of devices, both sorted by id, and returns one change for each
-// device that differs, sorted by id. A reader that has skipped snapshots compares the newest
-// one with the last one that it has taken.
+// Changes compares two lists of devices, both sorted by id, and returns one change for each device
+// that differs, sorted by id. A reader that skips snapshots compares the newest one with the last
+// one that it has used.
 func Changes(before, after []*Device) []Change {
 	var all []Change
 	for len(before) > 0 || len(after) > 0 {

@@ -12,9 +12,9 @@ import (
 
 var slow = inventory.Condition{Reason: "link-width=4", Health: inventory.Degraded}
 
-// observing is a bench whose readings have one observation, of the file at path.
+// observing is a fakeFamily whose readings have one observation, of the file at path.
 type observing struct {
-	*bench
+	*fakeFamily
 	path string
 }
 
@@ -23,7 +23,7 @@ func (f observing) Read(host sysfs.Host, card string) (inventory.Reading, error)
 	if err != nil {
 		return inventory.Reading{}, err
 	}
-	r, err := f.bench.Read(host, card)
+	r, err := f.fakeFamily.Read(host, card)
 	r.Observed = []sysfs.Observation{sysfs.ObserveValue(f.path, text)}
 	return r, err
 }
@@ -35,13 +35,13 @@ func (f observing) write(t *testing.T, value string) {
 	}
 }
 
-// startObserving has card A with a good port.
+// startObserving runs an inventory with card A, which has a good port.
 func startObserving(t *testing.T) (*rig, observing) {
 	t.Helper()
-	f := observing{newBench("dfl"), filepath.Join(t.TempDir(), "observed")}
+	f := observing{newFakeFamily("dfl"), filepath.Join(t.TempDir(), "observed")}
 	f.write(t, "0")
 	f.set(cardA, good(0, 0))
-	return startFamilies(t, sysfs.Host{}, testConfig, f.bench, f), f
+	return startFamilies(t, sysfs.Host{}, testConfig, f.fakeFamily, f), f
 }
 
 func (f observing) readsOf(card string) int {
@@ -50,7 +50,7 @@ func (f observing) readsOf(card string) int {
 	return f.reads[card]
 }
 
-// wantReads compares how often card A has been read.
+// wantReads checks the number of readings of card A.
 func (f observing) wantReads(t *testing.T, when string, want int) {
 	t.Helper()
 	if got := f.readsOf(cardA); got != want {
@@ -60,7 +60,7 @@ func (f observing) wantReads(t *testing.T, when string, want int) {
 
 var allGood = map[string]string{"3b:00.0": "healthy[]"}
 
-// A card without conditions is read at the start, at the resync and at a hint; in between it is
+// A card without conditions is read at the start, at the resync and at a hint. In between it is
 // checked.
 func TestCheck(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestCheck(t *testing.T) {
 
 // A change of an observed file is found at the health interval. The card is read until it
 // is good again and the hold is over.
-func TestCheckFindsWhatIsObserved(t *testing.T) {
+func TestCheckFindsObservedChange(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
 		r.after(time.Millisecond)
@@ -93,7 +93,7 @@ func TestCheckFindsWhatIsObserved(t *testing.T) {
 		f.wantReads(t, "tick", 2)
 		r.after(10 * time.Second)
 		f.wantReads(t, "two ticks while it is wrong", 4)
-		f.set(cardA, good(0, 0)) // the file stays as it is: a card with a condition is not checked
+		f.set(cardA, good(0, 0)) // the observed file is unchanged, but a card with a condition is read
 		r.after(5 * time.Second)
 		r.want("over", map[string]string{"3b:00.0": "unhealthy[recovering=port-ap6]"})
 		f.wantReads(t, "over", 5)
@@ -107,7 +107,7 @@ func TestCheckFindsWhatIsObserved(t *testing.T) {
 
 // A change of a file that is not observed is found at the resync, or at once with a hint.
 // Its end is found at the health interval.
-func TestCheckLeavesOutWhatIsNotObserved(t *testing.T) {
+func TestUnobservedChange(t *testing.T) {
 	for name, hinted := range map[string]bool{"resync": false, "hint": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -127,9 +127,9 @@ func TestCheckLeavesOutWhatIsNotObserved(t *testing.T) {
 					r.after(5 * time.Second)
 					r.want("stays", found)
 				}
-				f.write(t, "1") // a change of content that is no condition
+				f.write(t, "1") // a change that is no condition
 				r.after(5 * time.Second)
-				r.want("stays all the same", found)
+				r.want("stays after a check", found)
 				f.set(cardA, good(0, 0))
 				r.after(5 * time.Second)
 				r.want("over", map[string]string{"3b:00.0": "degraded[recovering=link-width]"})
@@ -153,7 +153,7 @@ func TestCheckKeepsCounters(t *testing.T) {
 		f.set(cardA, counts(7))
 		r.hint(cardA)
 		r.after(20 * time.Second)
-		r.want("counted before we came", allGood)
+		r.want("counted before the start", allGood)
 		f.set(cardA, counts(8))
 		r.hint(cardA)
 		r.want("rose", map[string]string{"3b:00.0": "unhealthy[aer-fatal]"})
@@ -164,9 +164,9 @@ func TestCheckKeepsCounters(t *testing.T) {
 	})
 }
 
-// A card with an ignored reason is read, not checked: a file that cannot be read is not
+// A card with an ignored reason is read, not checked, because a file that cannot be read is not
 // among the observations.
-func TestNoCheckOfWhatIsIgnored(t *testing.T) {
+func TestNoCheckWithIgnoredReason(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
 		ignored := slow
@@ -181,7 +181,7 @@ func TestNoCheckOfWhatIsIgnored(t *testing.T) {
 	})
 }
 
-// During a recovery hold, and while it has no ports, a card is read.
+// A card is read, not checked, during a recovery hold and while it has no ports.
 func TestNoCheckInHoldOrWithoutPorts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -204,8 +204,8 @@ func TestNoCheckInHoldOrWithoutPorts(t *testing.T) {
 	})
 }
 
-// A card that has left does not come back because the observed file is still there.
-func TestCheckOfWhatHasLeft(t *testing.T) {
+// A card that has left is not listed again, although the observed file still exists.
+func TestCheckOfRemovedCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
 		f.pull(cardA)
@@ -219,8 +219,7 @@ func TestCheckOfWhatHasLeft(t *testing.T) {
 	})
 }
 
-// A card that cannot be read, and one that the kernel has given up, is read and not
-// checked.
+// A card that cannot be read, and a card that the kernel gave up recovering, is read, not checked.
 func TestNoCheckInTrouble(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -236,7 +235,7 @@ func TestNoCheckInTrouble(t *testing.T) {
 			r.want("last state", allGood)
 			r.after(5 * time.Second)
 		}
-		r.want("failed three times, the file being as it was", map[string]string{"3b:00.0": "unhealthy[scan-failed]"})
+		r.want("failed three times, the file is unchanged", map[string]string{"3b:00.0": "unhealthy[scan-failed]"})
 	})
 }
 

@@ -29,7 +29,7 @@ func TestCounter(t *testing.T) {
 		name  string
 		steps []step
 	}{
-		{"what it is at first is nobody's fault", []step{{7, fine, 0}, {7, fine, 0}}},
+		{"first value", []step{{7, fine, 0}, {7, fine, 0}}},
 		{"rises, and stays", []step{{7, fine, 0}, {8, bad, 0}, {8, over, 10 * time.Second}, {8, fine, 0}}},
 		{"goes on rising", []step{{0, fine, 0}, {1, bad, 4 * time.Second}, {2, bad, 4 * time.Second}, {3, bad, 0}, {3, over, 10 * time.Second}, {3, fine, 0}}},
 		{"rises again in the hold", []step{{0, fine, 0}, {1, bad, 0}, {1, over, 9 * time.Second}, {2, bad, 0}, {2, over, 9 * time.Second}, {2, over, 0}}},
@@ -37,7 +37,7 @@ func TestCounter(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newBench("dfl")
+				f := newFakeFamily("dfl")
 				f.set(cardA, counted(test.steps[0].count))
 				cfg := testConfig
 				cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
@@ -53,16 +53,16 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-func TestCounterSaysHowFarItRose(t *testing.T) {
+func TestCounterErrorHasBothValues(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, counted(7))
 		r := start(t, testConfig, f)
 		f.set(cardA, counted(9))
 		r.hint(cardA)
 		lines := r.logs.FilterMessage("device health changed").All()
 		if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()["error"]), "pci/aer_dev_fatal: rose from 7 to 9") {
-			t.Errorf("lines %v, want one that says from where to where it rose", lines)
+			t.Errorf("lines %v, want one with the values before and after the rise", lines)
 		}
 	})
 }
@@ -70,7 +70,7 @@ func TestCounterSaysHowFarItRose(t *testing.T) {
 // A port with a new directory has a new counter.
 func TestCounterOfAnotherDirectory(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, counted(7))
 		r := start(t, testConfig, f)
 		p := counted(9)
@@ -81,8 +81,8 @@ func TestCounterOfAnotherDirectory(t *testing.T) {
 	})
 }
 
-// A file that gives its reason when it is gone, and one that is not looked for.
-func TestFilesThatGo(t *testing.T) {
+// A lost file with a reason of its own, and a file that a reading does not have.
+func TestFileIsLost(t *testing.T) {
 	driver := inventory.HealthFile{Name: "fme/driver", Lost: inventory.Unhealthy, Row: "fme-unbound", Reason: "fme-unbound"}
 	errors := inventory.HealthFile{Name: "fme/errors/catfatal_errors", Lost: inventory.Unhealthy, Row: "fme-fatal"}
 	gone := func(f inventory.HealthFile) inventory.HealthFile { f.Absent = true; return f }
@@ -92,7 +92,7 @@ func TestFilesThatGo(t *testing.T) {
 		return p
 	}
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, port(gone(driver)))
 		r := start(t, testConfig, f)
 		r.want("was never there", map[string]string{"3b:00.0": "healthy[]"})
@@ -101,14 +101,14 @@ func TestFilesThatGo(t *testing.T) {
 		r.want("is there", map[string]string{"3b:00.0": "healthy[]"})
 		f.set(cardA, port(gone(driver)))
 		r.hint(cardA)
-		r.want("is gone, and the other is not asked for", map[string]string{"3b:00.0": "unhealthy[fme-unbound]"})
+		r.want("is gone, and the reading lacks the other", map[string]string{"3b:00.0": "unhealthy[fme-unbound]"})
 		f.set(cardA, port(driver, gone(errors)))
 		r.hint(cardA)
 		r.want("is back, and the other is gone", map[string]string{"3b:00.0": "unhealthy[unreadable=fme/errors/catfatal_errors recovering=fme-unbound]"})
 	})
 }
 
-// gaveUp hints that the kernel could not recover a card.
+// gaveUp sends a hint that the kernel could not recover a card.
 func (r *rig) gaveUp(card string) {
 	r.Hint(inventory.Hint{Card: card, Source: "test", At: time.Now(), RecoveryFailed: true})
 	r.after(0)
@@ -116,7 +116,7 @@ func (r *rig) gaveUp(card string) {
 
 func TestRecoveryFailed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0), good(1, 1))
 		f.set(cardB, good(2, 0))
 		r := start(t, testConfig, f)
@@ -129,20 +129,21 @@ func TestRecoveryFailed(t *testing.T) {
 		healthy := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]", "0001:5e:00.0": "healthy[]"}
 		r.want("it has answered for the hold time", healthy)
 		if first := history()[0]; !strings.Contains(first, "3b:00.0:unhealthy") {
-			t.Errorf("first news %s, want it to be bad", first)
+			t.Errorf("first change %s, want unhealthy", first)
 		}
 	})
 }
 
-// A card that was given up stays so until a later reading shows that it answers.
-func TestRecoveryFailedAndItDoesNotAnswer(t *testing.T) {
+// A card that the kernel gave up recovering stays unhealthy until a later reading shows that it
+// answers.
+func TestRecoveryFailedWithoutAnswer(t *testing.T) {
 	dead := inventory.Condition{Reason: "afu-dead", Health: inventory.Unhealthy, Dead: true}
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		release := f.hang(cardA)
-		r.hint(cardA) // a reading that begins before
+		r.hint(cardA) // this reading begins before the hint of the kernel
 		f.unhang(cardA)
 		f.set(cardA, good(0, 0, dead))
 		r.gaveUp(cardA)
@@ -168,7 +169,7 @@ func TestRecoveryFailedAndItDoesNotAnswer(t *testing.T) {
 // concerns no card.
 func TestRecoveryFailedElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.mu.Lock()
 		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Units: []inventory.Unit{good(0, 0)}}
 		f.mu.Unlock()
@@ -180,10 +181,10 @@ func TestRecoveryFailedElsewhere(t *testing.T) {
 	})
 }
 
-// If too many hints wait, the hint that a card was given up is not lost.
+// If too many hints wait, the hint that the kernel gave up recovering a card is not lost.
 func TestRecoveryFailedAmongMany(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		for i := range 20_000 {

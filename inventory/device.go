@@ -34,17 +34,17 @@ func (h Health) String() string {
 // Condition is one problem of a device, found by a reading.
 type Condition struct {
 	Reason string // NAME or NAME=VALUE
-	Health Health // how bad it makes the device: Degraded or Unhealthy
+	Health Health // severity: Degraded or Unhealthy
 	// Row is the name of the [Row] that Health comes from. An administrator may overrule Health by
-	// this name ([Policy.Severity]). "": Health cannot be overruled.
+	// this name ([Policy.Severity]). If Row is "", Health cannot be overruled.
 	Row string
-	// Passing marks a condition that is normal for a while: it makes the device
-	// Unhealthy once it has lasted for [Config.ReprogramTimeout].
+	// Passing marks a condition that is normal for some time: the device becomes Unhealthy
+	// when the condition has lasted for [Config.ReprogramTimeout].
 	Passing bool
 	// Dead means that the card, or this part of it, does not answer at all.
 	Dead bool
-	// Err is the error of a file that could not be read: its name, its content and what is
-	// allowed. It is logged; it is no part of the device.
+	// Err is the error of a file that could not be read, or whose value is not valid. It is logged
+	// and is not part of the device.
 	Err error
 }
 
@@ -57,25 +57,26 @@ type Device struct {
 	Family string // name of the family that reads it
 
 	Health  Health
-	Reasons []string // why it is not healthy, worst first; empty when healthy
+	Reasons []string // worst first; empty if the device is healthy
 
-	// OfferedAs is the name of the resource that the device belongs to, from [Policy.Name];
-	// "": it is not offered. A device that is held under another name keeps that name,
+	// OfferedAs is the name of the resource that the device belongs to, from [Policy.Name], or ""
+	// if the device is not offered. A device that is held under another name keeps that name,
 	// unhealthy, until it is free.
 	OfferedAs string
 
-	PCIAddress  string   // DDDD:BB:DD.F in lower-case hex; "" where there is none
-	PCIID       string   // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem in lower-case hex; "" where not known
+	PCIAddress  string   // DDDD:BB:DD.F in lower-case hex; "" if there is none
+	PCIID       string   // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem in lower-case hex; "" if not known
 	NUMANode    int      // -1: none
 	PortID      int      // hardware port number; -1: not known
-	AFUID       string   // 32 lower-case hex digits; "" where there is none
-	InterfaceID string   // 32 lower-case hex digits; "" where there is none
+	AFUID       string   // 32 lower-case hex digits; "" if there is none
+	InterfaceID string   // 32 lower-case hex digits; "" if there is none
 	Nodes       []string // names of its nodes below the device root, those of the ports first
-	NodeNumbers []string // MAJOR:MINOR of the nodes, as far as they are known
-	Parent      string   // name of the FME; "" where there is none
+	NodeNumbers []string // MAJOR:MINOR of the nodes whose numbers are known
+	Parent      string   // name of the FME; "" if there is none
 	ParentNodes []string // names of the FME's nodes below the device root
 
-	// ProgramAtStart: the device is programmed before each start of a container that has it.
+	// ProgramAtStart means that the device is programmed before each start of a container that
+	// has it.
 	ProgramAtStart bool
 }
 
@@ -88,7 +89,7 @@ func (d *Device) equal(o *Device) bool {
 		slices.Equal(d.Nodes, o.Nodes) && slices.Equal(d.NodeNumbers, o.NodeNumbers) && d.Parent == o.Parent && slices.Equal(d.ParentNodes, o.ParentNodes) && d.ProgramAtStart == o.ProgramAtStart
 }
 
-// deviceID returns the id of a hardware port: the address of the card without domain 0, and
+// deviceID returns the id of a hardware port: the address of the card, without domain 0, followed by
 // -pN if N is not 0.
 func deviceID(card string, port int) string {
 	id := strings.TrimPrefix(card, "0000:")
@@ -98,7 +99,7 @@ func deviceID(card string, port int) string {
 	return id
 }
 
-// IsAddress reports whether an id is that of a device in a PCI slot.
+// IsAddress reports whether id is that of a device in a PCI slot.
 func IsAddress(id string) bool { return addressOf(id) != "" }
 
 // addressOf returns the PCI address in an id, or "" if there is none.
@@ -114,7 +115,7 @@ func addressOf(id string) string {
 	return address
 }
 
-// portOf returns the number of the hardware port in an id.
+// portOf returns the number of the hardware port in an id, or 0 if there is none.
 func portOf(id string) int {
 	_, n, _ := strings.Cut(id, "-p")
 	port, err := strconv.Atoi(n)

@@ -1,17 +1,17 @@
 // Package inventory lists the FPGA devices of this node and judges their health.
 //
-// Its input are hints ("something may have changed on this card"), its output are
-// snapshots. A hint carries no state: the card that it names is read again through its
-// [Family], and the reading is compared with the last one.
+// Its input are hints, its output are snapshots. A hint means that a card may have changed; it has
+// no state of the card. The card is read again through its [Family], and the reading is compared
+// with the last one.
 //
 //	hints, ticks ─► scheduler ── readings ─┐
 //	holder poller ───────────── answers ───┼─► node ─► reconcile ─► snapshot, changes ─► log, metrics
 //	Use ─────────────────────── policy ────┘
 //
-// The scheduler decides when each card is read, and has no devices. The node has one slot for
-// each device id. A slot has the unit that is present, and the claim on a device that a
-// container holds or may hold. reconcile publishes each slot by one table (reconcile.go) and
-// returns the changes. The node reads no clock, writes no log and uses no channel.
+// The scheduler decides when each card is read. The node has one slot for each device id. A slot
+// has the unit that is present, and the claim on a device that a container holds or may hold.
+// reconcile publishes each slot by one table (reconcile.go) and returns the changes. The node reads
+// no clock, writes no log and uses no channel.
 //
 // # Who owns what
 //
@@ -30,36 +30,34 @@
 // # Readings and checks
 //
 // A hint, the resync and the start cause full readings of cards. In between, at each
-// [Config.HealthInterval], a card with which nothing is wrong is checked: the observations
-// of its last reading ([Reading.Observed]) are compared with the present state, and the
-// card is read only if one differs. A card with which something is wrong is read each time.
+// [Config.HealthInterval], a card without conditions is checked: the observations of its last
+// reading ([Reading.Observed]) are compared with the present state, and the card is read only if
+// one differs. A card with conditions is read each time.
 //
 // # What may block
 //
 // Reading sysfs may block, because an attribute may need MMIO, SPI or firmware. So each card
-// is read in a goroutine of its own. A reading that does not return within
-// [Config.ReadTimeout] makes the devices of that card unhealthy (read-timeout), and delays no
-// other card; its late result is discarded. When a hint for that card arrives, a few more
-// readings may be started beside it, because the card may have left. The loop itself never
-// reads a file.
+// is read in a separate goroutine. A reading that does not return within [Config.ReadTimeout]
+// makes the devices of that card unhealthy (read-timeout), and delays no other card; its late
+// result is discarded. When a hint for that card arrives, a few more readings of it may be started,
+// because the card may have been replaced. The loop itself never reads a file.
 //
-// A reading or a listing that fails with the daemon's own trouble ([sysfs.IsShortage]: no
-// descriptor, no memory) is discarded. Devices keep their state, and the reading is repeated
+// A reading or a listing that fails because of a shortage ([sysfs.IsShortage]: no descriptor, no
+// memory) is discarded. Devices keep their state, and the reading is repeated
 // at the next health tick. The devices of a card that could not be read for that reason for
 // [Config.TombstoneGrace] become unhealthy ([ReasonUnchecked]).
 //
-// [Config.Holders] may block too. It is called in a goroutine of its own, one call at a time:
-// with each resync, soon after devices were given out ([Config.Given]) until their holders are
-// named, and each [Config.HoldersInterval] while a device is held or waits for the answer.
+// [Config.Holders] may block, too. It is called in a separate goroutine, one call at a time: with
+// each resync; soon after devices were given out ([Config.Given]), until the answer names their
+// holders; and each [Config.HoldersInterval] while a device is held or waits for the answer.
 //
 // # A device that leaves
 //
 // A device that leaves is published as unhealthy at once. If it has no holder, it is removed
-// from the list. If it has one, or its holders are not known, a claim keeps it on the list
-// until it is free or returns. A device that is plugged into its place is compared with it:
-// the same device must stay healthy for the recovery hold, another device waits until the
-// holder is gone. Without [Config.Holders] there are no claims, and a device that leaves is
-// removed from the list at once.
+// from the list. If it has a holder, or its holders are not known, a claim keeps it on the list
+// until it is free or returns. A device that is plugged into its place is compared with it. The
+// same device is offered after the recovery hold, another device when the holder is gone. Without
+// [Config.Holders] there are no claims, and a device that leaves is removed from the list at once.
 //
 // # The mode
 //
@@ -77,8 +75,8 @@
 //
 // # Families
 //
-// A [Family] lists and reads the cards of one kind of driver. It is stateless: the last known
-// AFU, the health files that have existed, and the time since when a device is unhealthy are
-// kept by the node. A new family is one folder below this one and one line in the command's
-// list of families.
+// A [Family] lists and reads the cards of one kind of driver. It is stateless: the node keeps the
+// last known AFU, the health files that have existed, and the time since when a device is
+// unhealthy. A new family is one folder below this one and one line in the command's list of
+// families.
 package inventory

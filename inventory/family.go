@@ -28,15 +28,14 @@ type Family interface {
 
 	// Read reads one card. If the card does not exist or belongs to another family, it
 	// returns an error that wraps fs.ErrNotExist. Any other error means that the card
-	// could not be read: its devices keep their state. Trouble with one unit is
-	// no error but a condition of that unit. If a reading fails with the daemon's own trouble
-	// ([sysfs.IsShortage]), Read returns that error, or a reading with it in the Err of a
-	// condition. The whole reading is then discarded.
+	// could not be read: its devices keep their state. A problem of one unit is a condition of
+	// that unit, not an error. If a reading fails because of a shortage ([sysfs.IsShortage]), Read
+	// returns that error, or a reading that has the error in a condition. The whole reading is
+	// then discarded.
 	Read(host sysfs.Host, card string) (Reading, error)
 
-	// Outline returns the units of a card that cannot be read. It reads directories and links
-	// only, as Cards does, and leaves all that is in attributes unknown. Its errors are those
-	// of Read.
+	// Outline returns the units of a card that cannot be read. As Cards, it reads only directories
+	// and links; the values of attributes are marked as not known. Its errors are those of Read.
 	Outline(host sysfs.Host, card string) (Reading, error)
 }
 
@@ -50,8 +49,8 @@ type Signals struct {
 // Row is one line of a family's health table: a reason that the family reads from its
 // hardware. An administrator may overrule its severity ([Policy.Severity]).
 type Row struct {
-	Name   string // NAME=VALUE; NAME if there is no value, or any value
-	Health Health // how bad the reason makes a device
+	Name   string // NAME=VALUE, or NAME if the reason has no value or any value
+	Health Health // severity: Degraded or Unhealthy
 }
 
 // Reading is the result of reading one card.
@@ -61,19 +60,18 @@ type Reading struct {
 	PhysFn string
 	Units  []Unit // in the order of the driver's numbers
 
-	// Observed has the observations that a check of the card compares with the present
-	// state, in this order, at the health interval. While none differs, this reading is
-	// valid; at the first difference the card is read. A change of other files is found by
-	// the readings at a hint, at the resync, and while the card has a condition.
-	// If Observed is empty, the card is read instead of checked.
+	// Observed has the observations that a check of the card compares with the present state, in
+	// this order, at the health interval. If all hold, this reading is still valid; otherwise the
+	// card is read. Changes of other files are found by the readings at a hint, at the resync, and
+	// while the card has a condition. If Observed is empty, the card is read instead of checked.
 	//
 	// A file that may be read only while another file has a certain value must come after
 	// that file.
 	Observed []sysfs.Observation
 }
 
-// IsShortage returns the first error among the conditions that is the daemon's own
-// trouble, not the card's, or nil if there is none.
+// Shortage returns the first error of a condition that is a shortage ([sysfs.IsShortage]), or nil if
+// there is none.
 func (r Reading) Shortage() error {
 	for _, u := range r.Units {
 		for _, c := range u.Conditions {
@@ -102,16 +100,16 @@ type Unit struct {
 	// ID is the device's id if the family chooses it. Families with PCI
 	// cards leave it empty: the id is then made of the card's address and PortID.
 	ID string
-	// Name is the name of its directory, for people. It has the driver's running
-	// number, which is reused, so it identifies no device.
+	// Name is the name of the unit's directory, for display. It has the driver's running number,
+	// which is reused, so it does not identify a device.
 	Name string
-	// Incarnation is the inode number of the directory: it tells the directory from a later
-	// one of the same name.
+	// Incarnation is the inode number of the directory. A later directory of the same name has
+	// another one.
 	Incarnation uint64
 
 	PortID           int
 	PortIDKnown      bool
-	AFUID            string // "" with AFUIDKnown: there is none
+	AFUID            string // "" with AFUIDKnown: the unit has none
 	AFUIDKnown       bool
 	InterfaceID      string
 	InterfaceIDKnown bool
@@ -125,7 +123,7 @@ type Unit struct {
 
 	ProgramAtStart bool // as in [Device]
 
-	// Partial means that the unit has fewer ports than its FME can have: some belong to
+	// Partial means that the unit has fewer ports than its FME can have: the others belong to
 	// virtual functions, or have not been created yet.
 	Partial bool
 
@@ -135,23 +133,23 @@ type Unit struct {
 	Counters   []Counter
 }
 
-// HealthFile is a health file that the reading has looked for. A file that has never existed
-// is no condition; a file that existed and is gone is one. A file that is not in a reading was
-// not looked for, and its state does not change.
+// HealthFile is a health file that a reading has tried to read. A file that has never existed is no
+// condition. A file that existed and is gone is a condition. A file that is not in a reading keeps
+// its state.
 type HealthFile struct {
-	Name   string // e.g. errors/errors; unique among the unit's
+	Name   string // e.g. errors/errors; unique within the unit
 	Absent bool
 	Lost   Health // severity if the file existed and is gone
-	Row    string // that Lost comes from, as in [Condition]
-	Reason string // if the file is gone; "": unreadable=Name
+	Row    string // the row of Lost, as in [Condition]
+	Reason string // the reason if the file is gone; "": unreadable=Name
 }
 
-// Counter is a count of errors that the kernel never resets. Its first value is no condition;
-// a rise is one.
+// Counter is a count of errors that the kernel never resets. Its first value is no condition; a rise
+// is a condition.
 type Counter struct {
-	Name   string // unique among the unit's
+	Name   string // unique within the unit
 	Value  uint64
 	Reason string // of the condition
-	Health Health
-	Row    string // that Health comes from, as in [Condition]
+	Health Health // of the condition
+	Row    string // the row of Health, as in [Condition]
 }

@@ -24,14 +24,14 @@ func (r *rig) turn(bad ...inventory.Condition) {
 
 func TestFlapping(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, withFlaps(3), f)
 		r.turn(ap6)
 		r.turn()
 		r.turn(ap6) // third turn
 		r.turn()    // fourth
-		r.want("one turn more than is borne", map[string]string{"3b:00.0": "unhealthy[flapping]"})
+		r.want("one turn more than the limit", map[string]string{"3b:00.0": "unhealthy[flapping]"})
 		r.after(58 * time.Second)
 		r.want("not steady for a window yet", map[string]string{"3b:00.0": "unhealthy[flapping]"})
 		r.turn(ap6)
@@ -43,13 +43,13 @@ func TestFlapping(t *testing.T) {
 		r.want("steady", map[string]string{"3b:00.0": "healthy[]"})
 		r.turn(ap6)
 		r.turn()
-		r.want("the past is past", map[string]string{"3b:00.0": "healthy[]"})
+		r.want("turns before the quarantine do not count", map[string]string{"3b:00.0": "healthy[]"})
 	})
 }
 
-func TestQuarantineEndsThoughItIsBad(t *testing.T) {
+func TestQuarantineEndsWhileBad(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, withFlaps(1), f)
 		r.turn(ap6)
@@ -63,7 +63,7 @@ func TestQuarantineEndsThoughItIsBad(t *testing.T) {
 
 func TestTurnsThatAreFarApart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, withFlaps(3), f)
 		for range 20 {
@@ -76,7 +76,7 @@ func TestTurnsThatAreFarApart(t *testing.T) {
 	})
 }
 
-// Changes that are no turns, however often they happen.
+// Changes that are no turns do not cause a quarantine, however often they happen.
 func TestNoTurns(t *testing.T) {
 	warm := inventory.Condition{Reason: "alarm-max=temp1", Health: inventory.Degraded}
 	for _, test := range []struct {
@@ -96,7 +96,7 @@ func TestNoTurns(t *testing.T) {
 			r.Use(inventory.Policy{})
 			r.after(time.Second)
 		}},
-		{"twitches within one hold, which are one spell", func(r *rig) {
+		{"several changes within one hold", func(r *rig) {
 			for range 5 {
 				r.family.set(cardA, good(0, 0, ap6))
 				r.hint(cardA)
@@ -108,7 +108,7 @@ func TestNoTurns(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f, d := newBench("dfl"), newDesk()
+				f, d := newFakeFamily("dfl"), newFakeKubelet()
 				f.set(cardA, good(0, 0))
 				d.hold("3b:00.0", pod)
 				cfg := withFlaps(2)
@@ -126,7 +126,7 @@ func TestNoTurns(t *testing.T) {
 
 func TestFlapLimitOff(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, withFlaps(0), f)
 		for range 50 {

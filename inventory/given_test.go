@@ -13,11 +13,11 @@ import (
 // The beginning and the end of each holding are logged once, with the holders.
 func TestHoldersNamed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
 		f.set(cardB, good(1, 0))
 		d.hold("0001:5e:00.0", "default/old/main")
-		cfg := withDesk(d)
+		cfg := withKubelet(d)
 		given := make(chan struct{}, 1)
 		cfg.Given = given
 		r := start(t, cfg, f)
@@ -45,11 +45,11 @@ func TestHoldersNamed(t *testing.T) {
 		step("held before the daemon started", 0, "device.held 0001:5e:00.0 [default/old/main] reason=before the daemon started")
 		d.hold("3b:00.0")
 		given <- struct{}{}
-		step("given, the kubelet does not name the pod yet", 300*time.Millisecond)
+		step("given, the answer does not have the pod yet", 300*time.Millisecond)
 		d.hold("3b:00.0", pod)
-		step("a second later it does", time.Second, "device.held 3b:00.0 [default/job/main]")
+		step("a second later the answer has the pod", time.Second, "device.held 3b:00.0 [default/job/main]")
 		d.set(func() { d.empty = true })
-		step("a kubelet that restarts names none once", 10*time.Second)
+		step("one answer of a restarted kubelet has no holders", 10*time.Second)
 		d.set(func() { d.empty = false })
 		step("and then all again", 10*time.Second)
 		d.fail("restarts")
@@ -78,17 +78,17 @@ func TestHoldersNamed(t *testing.T) {
 	})
 }
 
-// However many containers a kubelet names, the lines are short, and each holder has one.
+// The lines are short even if an answer has many containers. Each holder has one line.
 func TestTooManyHolders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
 		var all []string
 		for i := range 50_000 {
 			all = append(all, fmt.Sprintf("default/pod-%05d/main", i))
 		}
 		d.hold("3b:00.0", all...)
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		r.after(time.Minute)
 		d.hold("3b:00.0", all[1:]...)
 		r.after(time.Minute)
@@ -108,8 +108,8 @@ func TestTooManyHolders(t *testing.T) {
 	})
 }
 
-// While nothing is held, holders are asked for with each resync; while something is held, each
-// HoldersInterval.
+// While no device is held, there is a question for holders with each resync. While a device is held,
+// there is a question each HoldersInterval.
 func TestQuestionsWhileHeld(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -118,13 +118,13 @@ func TestQuestionsWhileHeld(t *testing.T) {
 	}{{"idle", false, 10}, {"held", true, 60}} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f, d := newBench("dfl"), newDesk()
+				f, d := newFakeFamily("dfl"), newFakeKubelet()
 				f.set(cardA, good(0, 0))
 				if test.held {
 					d.hold("3b:00.0", pod)
 				}
 				begin := time.Now()
-				r := start(t, withDesk(d), f)
+				r := start(t, withKubelet(d), f)
 				r.after(10*time.Minute + time.Second)
 				if got := len(d.questions(begin)) - 1; got != test.want {
 					t.Errorf("%d questions in 10 minutes, want %d: %v", got, test.want, d.questions(begin))

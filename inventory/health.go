@@ -10,46 +10,46 @@ import (
 // health tracks the conditions of one device.
 type health struct {
 	conditions map[string]*tracked // by reason
-	// offered: the device has been published as healthy or degraded. Only such a device must
-	// pass the recovery hold: a new port is unbound for some milliseconds before its driver
-	// binds, and was not offered yet.
+	// offered: the device has been published as healthy or degraded. The recovery hold applies
+	// only to such a device. A new port, which was not offered yet, is unbound for some
+	// milliseconds before its driver binds.
 	offered bool
 	turns   turns
 }
 
-// tracked is a condition that a device has, or had until less than the hold time ago. It counts
-// at once, and until the device has been without it for the hold time.
+// tracked is a condition that a device has, or had during the last hold time. The condition has its
+// severity at once, and until the device has been without it for the hold time.
 type tracked struct {
 	Condition
-	present bool      // at the last call of judge
-	since   time.Time // first reading with it, of those in a row
-	healed  time.Time // first reading without it after that; zero while it is present
+	present bool      // in the last reading
+	since   time.Time // first of the uninterrupted readings with the condition
+	healed  time.Time // first reading without the condition; zero while it is present
 	worst   Health    // worst severity since then
 }
 
 // rules are times and limits.
 type rules struct {
 	hold       time.Duration // how long a device must stay healthy before it is offered again
-	reprogram  time.Duration // how long a passing condition has its own severity
-	flapLimit  int           // turns within flapWindow that are allowed; 0: any number
+	reprogram  time.Duration // how long a passing condition keeps its own severity
+	flapLimit  int           // allowed turns within flapWindow; 0: any number
 	flapWindow time.Duration
 
-	unnamed  time.Duration // after which it is logged why a device has no name
+	unnamed  time.Duration // how long a device may lack a name before that is logged
 	grace    time.Duration // how long a claim lasts without an answer about holders
 	interval time.Duration // between two questions for holders
 }
 
-// verdict is the judgement of one reading.
+// verdict is the health of a device by one reading.
 type verdict struct {
 	health  Health
 	reasons []string
-	// recheck is when time alone may change the verdict; zero: never. The card
-	// is read again then: only a fresh reading makes a device healthy.
+	// recheck is when the verdict may change without a new condition; zero: never. The card is
+	// read again then: only a new reading makes a device healthy.
 	recheck time.Time
 }
 
-// judge returns the health of a device with the conditions of one reading. The reasons are
-// those that are present, worst first, and then those that are over.
+// judge returns the health of a device with the conditions of one reading. The reasons of present
+// conditions come first, the worst one first, and then those of conditions that are over.
 func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	if h.conditions == nil && len(read) > 0 {
 		h.conditions = make(map[string]*tracked, len(read))
@@ -84,7 +84,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 			delete(h.conditions, reason)
 			continue
 		case !t.present:
-			// Without the value, which is no longer current.
+			// The value is omitted, because it is no longer current.
 			name, _, _ := strings.Cut(reason, "=")
 			over = append(over, ReasonRecovering+"="+name)
 			recheck(t.healed.Add(r.hold))
@@ -119,7 +119,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	return v
 }
 
-// clear removes conditions from which the hardware need not recover.
+// clear removes conditions without a recovery hold.
 func (h *health) clear(reasons ...string) {
 	for _, reason := range reasons {
 		delete(h.conditions, reason)
@@ -133,15 +133,15 @@ func (h *health) overrule(p Policy) {
 		switch severity := p.severity(t.Condition); severity {
 		case Healthy:
 			delete(h.conditions, reason)
-		case t.Health: // as before; a passing condition may have become worse
+		case t.Health: // unchanged; a passing condition keeps its worst severity
 		default:
 			t.worst = min(t.worst, severity)
 		}
 	}
 }
 
-// returned replaces the conditions of a device that has returned by the reason with which it
-// was listed while it was gone. That reason is over now.
+// returned replaces the conditions of a device that has returned by the reason of its claim, which is
+// over now.
 func (h *health) returned(now time.Time, reason string) {
 	h.turns.left()
 	h.conditions = map[string]*tracked{reason: {
@@ -149,19 +149,19 @@ func (h *health) returned(now time.Time, reason string) {
 	}}
 }
 
-// turns counts how often a device has changed between good and bad. A device that changes
-// too often is in quarantine, because a container that is given it would lose it again.
+// turns counts the changes of a device between good and bad. A device that changes too often is in
+// quarantine, because a container would lose it again.
 type turns struct {
-	// standing: the device has been good since it came. Earlier changes do not count: a card
-	// that is plugged in is unbound at first.
+	// standing: the device has been good since it was plugged in. Earlier changes do not count,
+	// because a card that is plugged in is unbound at first.
 	standing    bool
 	good        bool
-	at          []time.Time // of the latest turns, oldest first; at most limit+1
+	at          []time.Time // of the newest turns, oldest first; at most limit+1
 	quarantined bool
 }
 
-// take records whether the device is good now, after the recovery hold. It returns the end of
-// the quarantine if there are no more turns, or zero if there is no quarantine.
+// take updates the turns by the present state of the device, after the recovery hold. It returns the
+// end of the quarantine if there is no further turn, or zero if there is no quarantine.
 func (t *turns) take(now time.Time, good bool, limit int, window time.Duration) (until time.Time) {
 	if limit == 0 {
 		*t = turns{}
@@ -189,5 +189,5 @@ func (t *turns) take(now time.Time, good bool, limit int, window time.Duration) 
 	return t.at[len(t.at)-1].Add(window)
 }
 
-// left records that the device is gone: its state when it returns is no turn.
+// left handles the removal of the device: its state when it returns is no turn.
 func (t *turns) left() { t.standing = false }

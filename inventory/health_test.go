@@ -13,7 +13,7 @@ import (
 
 func TestBadAtOnceGoodAfterHold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 
@@ -33,7 +33,7 @@ func TestBadAtOnceGoodAfterHold(t *testing.T) {
 
 func TestRelapseStartsTheHoldAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		f.set(cardA, good(0, 0, ap6))
@@ -58,7 +58,7 @@ func TestHoldEndsWithAReading(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := testConfig
 		cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, cfg, f)
 		f.set(cardA, good(0, 0, ap6))
@@ -67,15 +67,15 @@ func TestHoldEndsWithAReading(t *testing.T) {
 		r.hint(cardA)
 		f.set(cardA, good(0, 0, ap6)) // without a hint
 		r.after(10 * time.Second)
-		r.want("broken again behind our back", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
+		r.want("broken again without a hint", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
 	})
 }
 
-// A new port is unbound for some milliseconds. It was not offered yet, so its first good reading
-// counts at once.
+// A new port is unbound for some milliseconds. It was not offered yet, so it is healthy at its first
+// good reading.
 func TestNewDeviceNeedsNoHold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		r := start(t, testConfig, f)
 		f.set(cardA, good(0, 0, unbound))
 		r.hint(cardA)
@@ -90,7 +90,7 @@ func TestNoHold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := testConfig
 		cfg.RecoveryHold = 0
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, cfg, f)
 		f.set(cardA, good(0, 0, ap6))
@@ -103,10 +103,10 @@ func TestNoHold(t *testing.T) {
 
 func TestHealthIsPolled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
-		f.set(cardA, good(0, 0, ap6)) // no event announces errors
+		f.set(cardA, good(0, 0, ap6)) // errors cause no event
 		r.after(5 * time.Second)
 		r.want("one health interval later", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
 	})
@@ -114,7 +114,7 @@ func TestHealthIsPolled(t *testing.T) {
 
 func TestReprogramming(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 
@@ -148,25 +148,25 @@ func TestHealthFileThatVanishes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		never, lost := good(0, 0), good(1, 1)
 		never.Files = []inventory.HealthFile{{Name: "errors/errors", Absent: true, Lost: inventory.Unhealthy}}
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, never, lost)
 		r := start(t, testConfig, f)
-		r.want("one lacks errors/ from the start", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"})
+		r.want("the first port never has errors/", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"})
 
 		lost.Files = []inventory.HealthFile{{Name: "afu_id"}, {Name: "errors/errors", Absent: true, Lost: inventory.Degraded}}
 		f.set(cardA, never, lost)
 		r.hint(cardA)
-		r.want("the other loses it", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "degraded[unreadable=errors/errors]"})
+		r.want("the second port loses errors/", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "degraded[unreadable=errors/errors]"})
 
 		lost.Incarnation++
 		f.set(cardA, never, lost)
 		r.hint(cardA)
 		r.after(10 * time.Second)
-		r.want("another directory never had it", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"})
+		r.want("a new directory never had errors/", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"})
 	})
 }
 
-// Every reason has its properties, and docs/health.md explains it.
+// Every reason has properties, and a row in docs/health.md.
 func TestReasonsAreExplained(t *testing.T) {
 	source, err := os.ReadFile("reason.go")
 	if err != nil {
@@ -190,7 +190,7 @@ func TestReasonsAreExplained(t *testing.T) {
 	}
 }
 
-// A change that needs action is logged at level warn, a normal one is not.
+// A change that needs action is logged at level warn, a normal change is not.
 func TestWarnings(t *testing.T) {
 	throttled := inventory.Condition{Reason: "power-throttled=6", Health: inventory.Unhealthy}
 	for _, test := range []struct {
@@ -201,8 +201,8 @@ func TestWarnings(t *testing.T) {
 	}{
 		{"plugged in", nil, []inventory.Unit{good(0, 0, unbound)}, 0},
 		{"plugged in, broken", nil, []inventory.Unit{good(0, 0, ap6)}, 1},
-		{"broken when we come", []inventory.Unit{good(0, 0, ap6)}, nil, 1},
-		{"unbound when we come", []inventory.Unit{good(0, 0, unbound)}, nil, 1},
+		{"broken at the start", []inventory.Unit{good(0, 0, ap6)}, nil, 1},
+		{"unbound at the start", []inventory.Unit{good(0, 0, unbound)}, nil, 1},
 		{"healthy", []inventory.Unit{good(0, 0)}, nil, 0},
 		{"breaks", []inventory.Unit{good(0, 0)}, []inventory.Unit{good(0, 0, ap6)}, 1},
 		{"more trouble", []inventory.Unit{good(0, 0, ap6)}, []inventory.Unit{good(0, 0, ap6, throttled)}, 2},
@@ -210,7 +210,7 @@ func TestWarnings(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newBench("dfl")
+				f := newFakeFamily("dfl")
 				if test.before != nil {
 					f.set(cardA, test.before...)
 				}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// maxPending bounds the hints that wait while the loop is busy. Beyond it they are replaced by
-// one hint for everything.
+// maxPending is the greatest number of hints that wait while the loop is busy. If there are more,
+// one hint for everything replaces them.
 const maxPending = 4096
 
 // hints merges the hints that the loop has not taken yet. It is safe for concurrent use; the
@@ -72,8 +72,8 @@ func (p *pending) merge(hint Hint) {
 	if len(p.cards)+len(p.nodes) > maxPending {
 		p.all(hint)
 		p.nodes = nil
-		// That the kernel gave a card up is kept, because a listing would not show it. There
-		// are no more such hints than PCI devices.
+		// A hint that the kernel gave up recovering a card is kept, because a listing would not
+		// show that. There are no more such hints than PCI devices.
 		maps.DeleteFunc(p.cards, func(_ string, h Hint) bool { return !h.RecoveryFailed })
 	}
 }

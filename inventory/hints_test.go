@@ -12,9 +12,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-func TestResyncFindsWhatNobodyAnnounced(t *testing.T) {
+func TestResyncFindsUnannouncedCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		r := start(t, testConfig, f)
 		f.set(cardA, good(0, 0))
 		r.after(time.Minute)
@@ -22,10 +22,11 @@ func TestResyncFindsWhatNobodyAnnounced(t *testing.T) {
 	})
 }
 
-// The FME of a virtual function belongs to the physical function: hints for that concern both.
+// The FME of a virtual function belongs to the physical function. A hint for the physical function
+// concerns both.
 func TestHintForThePhysicalFunctionReachesTheVirtualOne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		f.cards[cardB] = inventory.Reading{PhysFn: cardA, Units: []inventory.Unit{good(1, 0)}}
 		r := start(t, testConfig, f)
@@ -41,7 +42,7 @@ func TestHintForThePhysicalFunctionReachesTheVirtualOne(t *testing.T) {
 
 func TestNodeHintReachesItsCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		f.set(cardB, good(1, 0))
 		r := start(t, testConfig, f)
@@ -52,14 +53,14 @@ func TestNodeHintReachesItsCard(t *testing.T) {
 		r.want("only the node's card was read", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[port-ap6]"})
 		r.Hint(inventory.Hint{Node: "dfl-port.7", Source: "test", At: time.Now()})
 		synctest.Wait()
-		r.want("an unknown node may be anyone's", map[string]string{"3b:00.0": "unhealthy[port-ap6]", "0001:5e:00.0": "unhealthy[port-ap6]"})
+		r.want("an unknown node may belong to any card", map[string]string{"3b:00.0": "unhealthy[port-ap6]", "0001:5e:00.0": "unhealthy[port-ap6]"})
 	})
 }
 
-// After many hints the last reading has begun after the last hint, and there are few readings.
+// Many hints cause few readings, and the last reading begins after the last hint.
 func TestHintsAreMerged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		r := start(t, testConfig, f)
 		release := f.hang(cardA)
 		r.hint(cardA)
@@ -72,14 +73,14 @@ func TestHintsAreMerged(t *testing.T) {
 		synctest.Wait()
 		r.want("after the flood", map[string]string{"3b:00.0": "healthy[]"})
 		if n := f.reads[cardA]; n != 2 {
-			t.Errorf("%d readings for a flood of hints during one, want 2", n)
+			t.Errorf("%d readings for many hints during one reading, want 2", n)
 		}
 	})
 }
 
 func TestHintsForEndlessCardsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		f.set(cardA, good(0, 0, ap6))
@@ -92,7 +93,7 @@ func TestHintsForEndlessCardsAreBounded(t *testing.T) {
 	})
 }
 
-// Names of nodes are reused: the node of one card may belong to another one later.
+// Names of nodes are reused: the node of one card may belong to another card later.
 func TestNodeHintReachesItsNewCard(t *testing.T) {
 	host := sysfs.Host{Sys: t.TempDir(), Dev: t.TempDir()}
 	for _, err := range []error{
@@ -107,20 +108,20 @@ func TestNodeHintReachesItsNewCard(t *testing.T) {
 		t.Skipf("no device node can be made here: %v", err)
 	}
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := startOn(t, host, testConfig, f)
 		f.pull(cardA)
 		f.set(cardB, good(0, 0))
 		r.Hint(inventory.Hint{Node: "dfl-port.0", Source: "test", At: time.Now()})
 		synctest.Wait()
-		r.want("the old card was asked, and the new one", map[string]string{"0001:5e:00.0": "healthy[]"})
+		r.want("the old card was read, and the new one", map[string]string{"0001:5e:00.0": "healthy[]"})
 	})
 }
 
-// A card is pulled, and another one gets the name of its node. Both are being read
-// when the node of the new card is deleted, so the hint about the node names the
-// old card, and the reading of the new one may have found the node.
+// A card is pulled, and another card gets the name of its node. Both cards are being read when the
+// node of the new card is deleted. The hint about the node leads to the old card, and the reading of
+// the new card may have found the node.
 func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
 	ofFME := good(1, 0)
 	ofFME.ParentNodes = []string{"dfl-fme.0"}
@@ -135,11 +136,11 @@ func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
 		{"new card first", good(0, 0), "dfl-port.0", true, 2, "unhealthy[node-missing]"},
 		{"old card first", good(0, 0), "dfl-port.0", false, 2, "unhealthy[node-missing]"},
 		{"node of the FME", ofFME, "dfl-fme.0", false, 2, "unhealthy[node-missing]"},
-		{"a node that the new card has not", good(1, 0), "dfl-port.0", false, 1, "healthy[]"},
+		{"a node of neither reading", good(1, 0), "dfl-port.0", false, 1, "healthy[]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newBench("dfl")
+				f := newFakeFamily("dfl")
 				old := good(0, 0)
 				old.ParentNodes = []string{"dfl-fme.0"}
 				f.set(cardA, old)
@@ -172,11 +173,11 @@ func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
 	}
 }
 
-// Two cards have had the node: the old one is read again after the new one, and
-// finds what it found before. A hint about the node reaches both.
+// Two cards have had the node. The old card is read again after the new one, with the same result as
+// before. A hint about the node causes readings of both.
 func TestNodeHintReachesAllCardsThatHadTheNode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		f.set(cardB, good(0, 0))
 		r := start(t, testConfig, f)
@@ -188,10 +189,10 @@ func TestNodeHintReachesAllCardsThatHadTheNode(t *testing.T) {
 	})
 }
 
-// The node of a removed card has no card. Its name may be given to another card.
+// The node of a removed card leads to no card. Another card may get its name.
 func TestNodeOfACardThatLeft(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		f.pull(cardA)

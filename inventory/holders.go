@@ -11,10 +11,10 @@ import (
 
 // Holding is a device that is held under one name.
 type Holding struct {
-	As      string   // the name under which it was given out
-	Holders []string // namespace/pod/container; empty: given out, the container is not known yet
+	As      string   // the name under which the device was given out
+	Holders []string // namespace/pod/container; empty: the device was given out, and the container is not known yet
 	// Nodes has the names and numbers (MAJOR:MINOR) of the nodes that the holders were
-	// given. If they are not known, NodesErr is the reason.
+	// given. If they are not known, NodesErr has the error.
 	Nodes    []string
 	NodesErr error
 }
@@ -22,22 +22,22 @@ type Holding struct {
 // holders has the newest answer about the holders of devices.
 type holders struct {
 	held   map[string][]Holding // the newest answer; nil: none yet
-	heldAt time.Time            // when it was asked for
+	heldAt time.Time            // time of its question
 	err    string               // of the newest question; "": it was answered
-	blind  bool                 // by the newest answer, the nodes of a held device are not known
+	blind  bool                 // in the newest answer, the nodes of a held device are not known
 	record map[string][]Holding // holdings at the start, until there is an answer
 	began  time.Time            // the start
 
-	firstAt time.Time // when the first answer was asked for
-	awaited bool      // by the newest answer, a device was given out and its holder is not named yet
+	firstAt time.Time // time of the question of the first answer
+	awaited bool      // in the newest answer, the holder of a device is not known yet
 
 	ask      time.Time // when the next question is needed; zero: the node needs none
-	again    bool      // the newest answer is older than a claim that waits for it
-	askUntil time.Time // questions are repeated until then: a free device may turn out to be held
+	again    bool      // the newest answer is older than a claim that needs an answer
+	askUntil time.Time // questions are repeated until then, because a free device may turn out to be held
 }
 
-// of returns the holdings of the device with this id, by the newest answer, or by the
-// record until there is an answer.
+// of returns the holdings of the device with this id, from the newest answer, or from the record
+// until there is an answer.
 func (h *holders) of(id string) []Holding {
 	if h.held == nil {
 		return h.record[id]
@@ -48,12 +48,12 @@ func (h *holders) of(id string) []Holding {
 // holder is a container that holds a device, by the answers.
 type holder struct {
 	holderKey
-	since  time.Time // the first answer that names it was asked for
+	since  time.Time // time of the question of the first answer with the holder
 	logged bool
-	gone   time.Time // the first answer that no longer names it was asked for; zero: the newest one names it
+	gone   time.Time // time of the question of the first answer without it; zero: the newest answer has it
 }
 
-// holderKey is the name under which a container holds a device, and that of the container.
+// holderKey is the name under which a container holds a device, and the name of the container.
 type holderKey struct{ as, name string }
 
 const (
@@ -65,17 +65,17 @@ const (
 	answerWithin = 2 * time.Second
 	// untilAnswered is the longest time between two questions before the first answer.
 	untilAnswered = time.Second
-	// maxMissing bounds the claims on devices that this process has never read: the answer of
-	// a broken kubelet may have any number of them.
+	// maxMissing is the greatest number of waiting slots with which a claim begins on a device that
+	// this process has never read: the answer of a broken kubelet may have any number of such devices.
 	maxMissing = 1024
-	// maxID is the length in bytes of the longest id that is accepted: ours have 19 at most,
-	// the kubelet documents 63.
+	// maxID is the greatest length in bytes of an id that is accepted: ours have 19 at most, the
+	// kubelet documents 63.
 	maxID = 63
 )
 
 // takeAnswer applies an answer about holders. It ends the claims on devices that are free, and
-// begins claims on devices that are held and missing, or held under another name. asked is when
-// the question was asked: the answer does not cover later events.
+// begins claims on devices that are held and missing, or held under another name. asked is the time
+// of the question: the answer may lack later allocations.
 func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 	h := &n.holders
 	before := h.held
@@ -98,7 +98,7 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 			s := n.slot(id)
 			given := nodesGiven(was)
 			s.released = released{given, slices.Concat(given, s.lost.nodes), asked}
-			h.askOn(asked, n.rules.grace)
+			h.keepAsking(asked, n.rules.grace)
 		}
 	}
 	for id := range answer {
@@ -113,7 +113,7 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 			if len(is) > 0 || asked.Sub(s.released.since) >= releasedAfter*n.rules.interval {
 				s.released = released{}
 			}
-			changed = true // this answer may have been the second one
+			changed = true // this answer may be the second one without holders
 		}
 		if len(s.lost.nodes) > 0 && len(is) == 0 {
 			if s.lost.since.After(asked) {
@@ -134,7 +134,7 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 			case !c.free:
 				h.again = true
 			default:
-				h.askOn(asked, n.rules.grace)
+				h.keepAsking(asked, n.rules.grace)
 				if !n.isFormer(s) {
 					n.release(s, "free", now)
 				}
@@ -144,7 +144,7 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 		case s.claim != nil || len(is) == 0:
 		case s.unit == nil:
 			if n.complete {
-				n.raise(s, is[0], now)
+				n.claimMissing(s, is[0], now)
 			}
 		default:
 			if _, ok := heldAs(is, s.device.OfferedAs); !ok || s.device.OfferedAs == "" {
@@ -163,9 +163,10 @@ func (n *node) takeAnswer(answer map[string][]Holding, asked, now time.Time) {
 	}
 }
 
-// takeHolders updates the holders of a slot by an answer, and adds changes for those that have
-// ended. One answer that does not name a holder ends it if it names others, or if there is a claim;
-// otherwise two do, because a kubelet that has just started does not name all holders.
+// takeHolders updates the holders of a slot by an answer, and adds changes for the holders that have
+// ended. A holder has ended if one answer lacks it and has other holders, or if there is a claim.
+// Otherwise two answers must lack it: those of a kubelet that has just started do not have all
+// holders.
 func (n *node) takeHolders(s *slot, is []Holding, asked time.Time) {
 	known := make(map[holderKey]holder, len(s.holders))
 	for _, h := range s.holders {
@@ -208,7 +209,8 @@ func (n *node) takeHolders(s *slot, is []Holding, asked time.Time) {
 	n.noteHolders(s, deviceFreed, ended)
 }
 
-// noteHolders adds one change for the holders under each name of the device.
+// noteHolders adds changes of this kind for the holders: one for each name under which they hold the
+// device.
 func (n *node) noteHolders(s *slot, kind kind, all []holder) {
 	for len(all) > 0 {
 		first, rest := all[0], all[:0:0]
@@ -225,7 +227,8 @@ func (n *node) noteHolders(s *slot, kind kind, all []holder) {
 	}
 }
 
-// noteGiven adds changes for the holders that have not been logged. The device of the slot is listed.
+// noteGiven adds changes for the holders that have not been logged. The device of the slot must be
+// listed.
 func (n *node) noteGiven(s *slot) {
 	var fresh []holder
 	for i, h := range s.holders {
@@ -237,12 +240,13 @@ func (n *node) noteGiven(s *slot) {
 	n.noteHolders(s, deviceGiven, fresh)
 }
 
-// ending reports whether a holder of the slot is no longer named, and another answer must confirm it.
+// ending reports whether the newest answer lacks a holder of the slot, which another answer must
+// confirm.
 func (s *slot) ending() bool {
 	return slices.ContainsFunc(s.holders, func(h holder) bool { return !h.gone.IsZero() })
 }
 
-// namesOf returns the holders in all holdings of a device.
+// namesOf returns the names of the holders in all holdings of a device.
 func namesOf(holdings []Holding) (names []string) {
 	for _, h := range holdings {
 		names = append(names, h.Holders...)
@@ -250,19 +254,19 @@ func namesOf(holdings []Holding) (names []string) {
 	return names
 }
 
-// askOn has the question repeated for the grace time, and at least once, after an answer that a
-// device is free: a kubelet that has just started may not name all holders yet.
-func (h *holders) askOn(asked time.Time, grace time.Duration) {
+// keepAsking repeats the question for the grace time, and at least once, after an answer without
+// holders of a device: the answers of a kubelet that has just started may not have all holders.
+func (h *holders) keepAsking(asked time.Time, grace time.Duration) {
 	h.askUntil = asked.Add(max(grace, time.Nanosecond))
 }
 
-// raise begins a claim on a device that is held and missing.
-func (n *node) raise(s *slot, h Holding, now time.Time) {
+// claimMissing begins a claim on a device that is held and missing.
+func (n *node) claimMissing(s *slot, h Holding, now time.Time) {
 	address := addressOf(s.id)
 	if s.id == "" || len(s.id) > maxID || len(n.waiting) >= maxMissing {
 		return
 	}
-	if c := n.cards[address]; c != nil && !c.read { // its devices are not known yet
+	if c := n.cards[address]; c != nil && !c.read { // the devices of the card are not known yet
 		n.holders.ask = earlier(n.holders.ask, now.Add(n.rules.interval))
 		return
 	}
@@ -275,19 +279,19 @@ func (n *node) raise(s *slot, h Holding, now time.Time) {
 	n.confirm(s, h)
 }
 
-// finish records that each card has been read or given up, and begins claims on the devices
-// that are held and missing.
+// finish handles the end of the first listing, when each card has been read or given up. It begins
+// claims on the devices that are held and missing.
 func (n *node) finish(now time.Time) {
 	n.complete = true
 	for _, id := range slices.Sorted(maps.Keys(n.holders.held)) {
 		if s := n.slot(id); s.unit == nil && s.claim == nil && len(n.holders.held[id]) > 0 {
-			n.raise(s, n.holders.held[id][0], now)
+			n.claimMissing(s, n.holders.held[id][0], now)
 		}
 	}
 }
 
 // expiry returns the time at which a state that began at since, and waits for an answer, ends
-// without one.
+// without an answer.
 func (n *node) expiry(since time.Time) time.Time {
 	if n.holders.heldAt.After(since) {
 		since = n.holders.heldAt
@@ -353,10 +357,10 @@ type poller struct {
 	scheduler *scheduler // for its goroutines
 	answers   chan answer
 	asking    bool          // a question is under way
-	again     bool          // another one follows it
-	answered  bool          // a question that was asked after since was answered, or failed
+	again     bool          // another question follows the one under way
+	answered  bool          // a question after since was answered, or failed
 	since     time.Time     // the start, or the newest change of the families
-	next      time.Time     // when to ask again; zero: not planned
+	next      time.Time     // time of the next question; zero: not planned
 	wait      time.Duration // between the last two questions for the holder of a device that was given out
 }
 
@@ -367,7 +371,7 @@ type answer struct {
 	err   error
 }
 
-// ask asks in a goroutine of its own. If a question is under way, another one follows it.
+// ask asks a question in a new goroutine. If a question is under way, ask repeats it afterwards.
 func (p *poller) ask(ctx context.Context) {
 	p.next = time.Time{}
 	if p.cfg.Holders == nil {
@@ -391,9 +395,9 @@ func (p *poller) ask(ctx context.Context) {
 	})
 }
 
-// askIdly asks although no device waits for the answer, so that it is logged that a kubelet
-// does not answer before a card is pulled.
-func (p *poller) askIdly(ctx context.Context) {
+// askWhenIdle asks a question although no device needs the answer. So a kubelet that does not answer
+// is logged before a card is pulled.
+func (p *poller) askWhenIdle(ctx context.Context) {
 	if !p.asking && p.next.IsZero() && time.Since(p.node.holders.heldAt) >= p.cfg.HoldersInterval {
 		p.ask(ctx)
 	}
@@ -433,24 +437,24 @@ func (p *poller) take(ctx context.Context, a answer, now time.Time) {
 		p.ask(ctx)
 	} else {
 		plan := func(after time.Duration) { p.next = earlier(p.next, a.asked.Add(min(p.cfg.HoldersInterval, after))) }
-		if h.heldAt.IsZero() { // devices may be held under another name than theirs
+		if h.heldAt.IsZero() { // until the first answer, a device may be held under another name
 			plan(untilAnswered)
 		}
 		if a.err == nil && h.awaited {
 			p.wait = max(4*p.wait, confirmAfter)
 			plan(p.wait)
 		}
-		if a.asked.Before(h.askUntil) { // at least twice before a released device is offered
+		if a.asked.Before(h.askUntil) { // at least two questions before a released device is offered
 			plan(max(p.cfg.RecoveryHold/2, time.Second))
 		}
-		if h.blind || a.err != nil || len(h.held) > 0 { // the end of a holding is noticed
+		if h.blind || a.err != nil || len(h.held) > 0 { // to find the end of a holding
 			plan(p.cfg.HoldersInterval)
 		}
 	}
 	h.again = false
 }
 
-// logBlind logs that the nodes of held devices are not known, or known again.
+// logBlind logs that the nodes of held devices are not known, or that they are known again.
 func (p *poller) logBlind(h *holders) {
 	if !h.blind {
 		p.log.Info("nodes of held devices known", event.NodesKnown)
@@ -468,8 +472,8 @@ func (p *poller) logBlind(h *holders) {
 	p.log.Warn("nodes of held devices not known, free devices are withheld", event.NodesUnknown, event.Devices(slices.Compact(ids)), event.Err(why))
 }
 
-// follow plans the next question for the devices that wait for an answer.
-func (p *poller) follow(ctx context.Context, now time.Time) {
+// plan plans the next question for the devices that wait for an answer.
+func (p *poller) plan(ctx context.Context, now time.Time) {
 	h := &p.node.holders
 	switch want := h.ask; {
 	case !want.IsZero() && !want.After(now):
@@ -483,8 +487,8 @@ func (p *poller) follow(ctx context.Context, now time.Time) {
 	}
 }
 
-// takeTime ends expired claims, and asks if the next question is due.
-func (p *poller) takeTime(ctx context.Context, now time.Time) {
+// onTime ends expired claims, and asks the next question if it is due.
+func (p *poller) onTime(ctx context.Context, now time.Time) {
 	p.node.expire(now)
 	if !p.next.IsZero() && !now.Before(p.next) {
 		p.ask(ctx)

@@ -10,26 +10,26 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// A question that is under way when a device leaves may have an answer from before an allocation
-// of that moment.
+// A question is under way when a device leaves. Its answer may be older than an allocation of that
+// moment.
 func TestAnswerOlderThanTheRemoval(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
 		f.set(cardB, good(1, 0))
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		r.after(time.Second)
 		d.set(func() { d.takes = time.Second })
 		f.pull(cardB)
-		r.hint(cardB) // asks: no device is held
+		r.hint(cardB) // causes a question; no device is held
 		r.after(500 * time.Millisecond)
 		d.hold("3b:00.0", pod)
 		f.pull(cardA)
 		r.hint(cardA)
-		r.after(500 * time.Millisecond) // the answer of before
-		r.want("an answer of before", map[string]string{"3b:00.0": "unhealthy[removed]"})
+		r.after(500 * time.Millisecond) // the answer is older than the removal
+		r.want("an older answer", map[string]string{"3b:00.0": "unhealthy[removed]"})
 		r.after(time.Second)
-		r.want("an answer of now", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+		r.want("a newer answer", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
 	})
 }
 
@@ -48,12 +48,12 @@ func TestGrace(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f, d := newBench("dfl"), newDesk()
+				f, d := newFakeFamily("dfl"), newFakeKubelet()
 				if d.stall = test.stall; !test.stall {
 					d.fail("no such socket")
 				}
 				f.set(cardA, good(0, 0))
-				cfg := withDesk(d)
+				cfg := withKubelet(d)
 				cfg.TombstoneGrace = test.grace
 				r := start(t, cfg, f)
 				r.after(30 * time.Second)
@@ -66,21 +66,20 @@ func TestGrace(t *testing.T) {
 				}
 				r.want("after it", map[string]string{})
 				if n := r.logs.FilterMessage("holders not known, removed devices stay listed for the grace time").Len(); n != 1 {
-					t.Errorf("said %d times that nobody can tell, want once", n)
+					t.Errorf("%d lines that holders are not known, want 1", n)
 				}
 			})
 		})
 	}
 }
 
-// The grace time begins anew with each answer: while there are some, it is not
-// needed.
-func TestAnswersThatCease(t *testing.T) {
+// The grace time begins anew with each answer.
+func TestAnswersStop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
 		d.hold("3b:00.0", pod)
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		f.pull(cardA)
 		r.hint(cardA)
 		r.after(time.Hour)
@@ -96,12 +95,12 @@ func TestAnswersThatCease(t *testing.T) {
 	})
 }
 
-// A kubelet that has just started may not name all holders yet.
-func TestAnswerThatWasWrong(t *testing.T) {
+// The answers of a kubelet that has just started may not have all holders.
+func TestIncompleteAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		f.pull(cardA)
 		r.hint(cardA)
 		r.want("said to be free", map[string]string{})
@@ -112,13 +111,13 @@ func TestAnswerThatWasWrong(t *testing.T) {
 	})
 }
 
-// So may it be when two ports leave, one while it is asked after the other, and
-// without any grace.
-func TestAnswerThatWasWrongTwice(t *testing.T) {
+// The same with two ports, of which one leaves during the question for the other, and without a grace
+// time.
+func TestTwoIncompleteAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0), good(1, 1))
-		cfg := withDesk(d)
+		cfg := withKubelet(d)
 		cfg.TombstoneGrace = 0
 		r := start(t, cfg, f)
 		f.pull(cardA)
@@ -130,14 +129,14 @@ func TestAnswerThatWasWrongTwice(t *testing.T) {
 	})
 }
 
-// If holders were unknown for longer than the grace time, questions continue: a device whose claim
-// has ended meanwhile may be held.
+// Questions continue after holders were unknown for longer than the grace time: a device whose claim
+// has ended may still be held.
 func TestAnswerAfterTheGrace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
 		d.hold("3b:00.0", pod)
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		d.fail("no such socket")
 		f.pull(cardA)
 		r.hint(cardA)
@@ -147,15 +146,15 @@ func TestAnswerAfterTheGrace(t *testing.T) {
 		r.after(10 * time.Second)
 		r.want("held after all", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
 		if n := r.logs.FilterMessage("holders known again").Len(); n != 1 {
-			t.Errorf("said %d times that it is known again, want once", n)
+			t.Errorf("%d lines that holders are known again, want 1", n)
 		}
 	})
 }
 
-// After a restart, a device that is held and missing has left.
-func TestHeldBeforeWeCame(t *testing.T) {
+// A device that is held at the start and is missing is listed as removed.
+func TestHeldBeforeStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardB, good(0, 0))
 		d.hold("3b:00.0-p1", pod)
 		d.hold("0001:5e:00.0", pod)
@@ -163,13 +162,13 @@ func TestHeldBeforeWeCame(t *testing.T) {
 		d.hold("", pod)
 		d.hold(string(make([]byte, 10_000)), pod)
 		d.takes = 100 * time.Millisecond
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		if v := r.version(); v != 0 {
-			t.Errorf("version %d was published before it was known who holds what", v)
+			t.Errorf("version %d was published before the answer about holders, want 0", v)
 		}
 		r.after(100 * time.Millisecond)
 		if v := r.version(); v != 1 {
-			t.Errorf("version %d, want the first to have them all", v)
+			t.Errorf("version %d, want 1 with all devices", v)
 		}
 		want := map[string]string{
 			"0001:5e:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[removed-in-use]", "not an id of ours\x00": "unhealthy[removed-in-use]",
@@ -201,11 +200,11 @@ func TestHeldBeforeWeCame(t *testing.T) {
 // The first list does not wait long for an answer about holders.
 func TestFirstListWithoutAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		d.stall = true
 		f.set(cardA, good(0, 0))
 		d.hold("0001:5e:00.0", pod)
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		r.after(250 * time.Millisecond)
 		r.want("a quarter of a second later", map[string]string{"3b:00.0": "healthy[]"})
 		d.set(func() { d.stall = false })
@@ -214,13 +213,13 @@ func TestFirstListWithoutAnswer(t *testing.T) {
 	})
 }
 
-func TestThousandsThatWereNeverHere(t *testing.T) {
+func TestManyMissingDevices(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		for i := range 5000 {
 			d.hold(fmt.Sprint("id", i), pod)
 		}
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		if s, _ := r.Latest(); len(s.Devices) != 1024 {
 			t.Errorf("%d tombstones, want no more than 1024", len(s.Devices))
 		}
@@ -230,14 +229,14 @@ func TestThousandsThatWereNeverHere(t *testing.T) {
 	})
 }
 
-// However often the answer changes, there are no more tombstones than are borne.
-func TestEverOthersThatWereNeverHere(t *testing.T) {
+// The number of tombstones has a limit, however often the answer changes.
+func TestChangingMissingDevices(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		for i := range 1000 {
 			d.hold(fmt.Sprint("id", i), pod)
 		}
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		for i := range 1000 {
 			d.hold(fmt.Sprint("other", i), pod)
 		}
@@ -251,11 +250,11 @@ func TestEverOthersThatWereNeverHere(t *testing.T) {
 // The ports of a card that hangs from the start are not known: none of them is listed as removed.
 func TestHeldOnACardThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 1))
 		release := f.hang(cardA)
 		d.hold("3b:00.0-p1", pod)
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		r.after(20 * time.Second)
 		r.want("hangs", map[string]string{"3b:00.0": "unhealthy[read-timeout]"})
 		release()

@@ -2,9 +2,9 @@ package inventory
 
 import "cmp"
 
-// identity tells a unit from another one in the same slot. "" is a part that is not known or
-// does not exist: the two cannot be told apart while a card comes or goes, because the kernel
-// adds and removes it in steps.
+// identity distinguishes a unit from another unit in the same slot. A part is "" if it is not known
+// or does not exist. These two cases cannot be distinguished while a card is added or removed,
+// because the kernel does that in steps.
 type identity struct {
 	family string
 	pci    string // model of the card
@@ -12,7 +12,7 @@ type identity struct {
 	iface  string
 }
 
-// identityOf returns the identity that a device was published with.
+// identityOf returns the identity of a published device.
 func identityOf(d *Device) identity {
 	return identity{family: d.Family, pci: d.PCIID, afu: d.AFUID, iface: d.InterfaceID}
 }
@@ -29,17 +29,17 @@ func (i *identity) learn(r Unit, family string) {
 	}
 }
 
-// likeness is how two identities compare.
+// likeness is the result of comparing two identities.
 type likeness uint8
 
 const (
-	unknown likeness = iota // parts are missing that may still be read
+	unknown likeness = iota // the newer identity lacks parts, which may still be read
 	same
 	other
 )
 
-// compare compares two identities. A part that was not known before is ignored. With anyAFU
-// the AFU is ignored.
+// compare compares two identities. It ignores the parts that are not known in before, and the AFU if
+// anyAFU is true.
 func (before identity) compare(now identity, anyAFU bool) likeness {
 	if anyAFU {
 		before.afu = ""

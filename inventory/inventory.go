@@ -21,9 +21,9 @@ type Config struct {
 	HealthInterval   time.Duration // between two checks of the known cards
 	RecoveryHold     time.Duration // how long a device must stay healthy before it is offered again; may be 0
 	ReprogramTimeout time.Duration // how long a passing condition keeps its own severity, before it is unhealthy
-	ReadTimeout      time.Duration // after which a card that does not answer is unhealthy
+	ReadTimeout      time.Duration // after this time a card that does not answer is unhealthy
 
-	FlapLimit  int           // more turns than this within FlapWindow: quarantine; 0: none
+	FlapLimit  int           // allowed turns within FlapWindow; more: quarantine; 0: no quarantine
 	FlapWindow time.Duration // not used if FlapLimit is 0
 
 	// Holders returns the holdings of the devices that are held, by id; a device that is
@@ -31,16 +31,16 @@ type Config struct {
 	// that leaves stays listed, unhealthy, until it is free. If Holders is nil, a device
 	// that leaves is removed from the list at once.
 	Holders func(context.Context) (map[string][]Holding, error)
-	// Given has an element when devices were given out since it was read last: Holders is called
-	// soon, so that even the holder of a short-lived pod is named. nil: not used.
+	// Given receives an element after devices were given out. The inventory then calls Holders
+	// soon, to find the holder even of a short-lived pod. nil: not used.
 	Given <-chan struct{}
 	// Record has the holdings at the start, in the form of Holders' answers. It is used
 	// until Holders answers or TombstoneGrace is over, because a kubelet may answer late after
-	// its start. Only the nodes in it are used. The inventory does not change it.
+	// its start. The inventory uses only the nodes in it, and does not change it.
 	Record map[string][]Holding
 	// HoldersInterval is the time between two calls of Holders while a device is held, or waits
-	// for the answer. Otherwise Holders is called with each resync, so that it is known whether it
-	// fails. It is not used without Holders.
+	// for the answer. Otherwise Holders is called with each resync, to find out whether it fails.
+	// HoldersInterval is not used if Holders is nil.
 	HoldersInterval time.Duration
 	// TombstoneGrace is how long a device that has left, or has got another name, stays
 	// listed while Holders fails; may be 0. It is also how long a card keeps its state while
@@ -73,7 +73,7 @@ func New(cfg Config, host sysfs.Host, log *zap.Logger) *Inventory {
 	}
 }
 
-// Hint has a card, or all cards, read again because something may have changed. It never
+// Hint makes the inventory read a card, or all cards, again, because it may have changed. It never
 // blocks. Hints for the same card or node are merged until the loop takes them.
 func (inv *Inventory) Hint(h Hint) {
 	inv.hints.add(h)
@@ -88,8 +88,8 @@ func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 // Latest returns the newest snapshot and a channel that is closed when there is a newer one.
 func (inv *Inventory) Latest() (Snapshot, <-chan struct{}) { return inv.current.Load() }
 
-// Holdings returns the newest answer of [Config.Holders], or nil if there is none. It is
-// read-only.
+// Holdings returns the newest answer of [Config.Holders], or nil if there is none. The caller must
+// not change it.
 func (inv *Inventory) Holdings() map[string][]Holding {
 	if all := inv.holdings.Load(); all != nil {
 		return *all
@@ -97,7 +97,8 @@ func (inv *Inventory) Holdings() map[string][]Holding {
 	return nil
 }
 
-// Alive returns nil when the loop takes a ping, or ctx's error if ctx ends before.
+// Alive blocks until the loop receives a ping, and returns nil. If ctx ends before, it returns the
+// error of ctx.
 func (inv *Inventory) Alive(ctx context.Context) error {
 	select {
 	case inv.pings <- struct{}{}:
@@ -107,8 +108,8 @@ func (inv *Inventory) Alive(ctx context.Context) error {
 	}
 }
 
-// Run lists and reads the cards, follows hints and publishes until ctx ends; then it returns
-// nil. A reading that hangs is left behind after a second.
+// Run lists and reads the cards, handles hints and publishes snapshots until ctx ends; then it
+// returns nil. At the end it waits up to one second for readings that hang.
 func (inv *Inventory) Run(ctx context.Context) error {
 	resync := time.NewTicker(inv.cfg.ResyncInterval)
 	defer resync.Stop()
@@ -126,7 +127,7 @@ func (inv *Inventory) Run(ctx context.Context) error {
 		now := time.Now()
 		s.startReadings(ctx, now)
 		inv.publish(n, s, p, now)
-		p.follow(ctx, now)
+		p.plan(ctx, now)
 		if next := earlier(s.next(), earlier(p.next, n.nextExpiry())); next.IsZero() {
 			wake.Stop()
 		} else {
@@ -158,12 +159,12 @@ func (inv *Inventory) Run(ctx context.Context) error {
 			p.take(ctx, a, time.Now())
 		case <-resync.C:
 			s.list(ctx, time.Time{})
-			p.askIdly(ctx)
+			p.askWhenIdle(ctx)
 		case <-health.C:
 			s.tick(ctx)
 		case <-wake.C:
-			p.takeTime(ctx, time.Now())
-			s.takeTime(ctx, time.Now())
+			p.onTime(ctx, time.Now())
+			s.onTime(ctx, time.Now())
 		}
 	}
 }
@@ -173,8 +174,8 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 	hinted := inv.hints.take()
 	if policy := hinted.policy; policy != nil {
 		if now := time.Now(); !slices.Equal(policy.Families, s.families) {
-			// The devices are withheld before their holders are asked for: an allocation of this
-			// moment is either refused, or in the answer.
+			// The devices are withheld before the question for their holders, so an allocation of
+			// this moment is either refused or in the answer.
 			n.supersede(now)
 			inv.publish(n, s, p, now)
 			n.ready, n.complete = false, false
@@ -182,7 +183,7 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 			s.use(ctx, policy.Families, now)
 		}
 		n.usePolicy(*policy)
-		inv.logIdle(n)
+		inv.logUnmatched(n)
 	}
 	for _, h := range hinted.cards {
 		s.hintCard(h.Card, h)
@@ -203,35 +204,35 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 	changes := n.reconcile(now)
 	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)
 	if !n.ready && (s.first != nil && len(s.first) == 0 && p.answered || late) {
-		n.ready, n.news = true, true // an empty list is published, too
+		n.ready, n.changed = true, true // an empty list is published, too
 	}
 	finished := n.ready && !n.complete && s.first != nil && len(s.first) == 0
 	if finished {
 		n.finish(now)
-		n.news = true
+		n.changed = true
 		changes = append(changes, n.reconcile(now)...)
 	}
 	old, _ := inv.current.Load()
 	first := n.ready && old.Version == 0
-	if n.ready && n.news {
+	if n.ready && n.changed {
 		inv.current.Store(Snapshot{
 			Version: old.Version + 1, Devices: n.devices, Complete: n.complete, Generation: n.generation, Hinted: n.hinted,
 		})
-		n.copied, n.news, n.hinted = false, false, time.Time{}
+		n.copied, n.changed, n.hinted = false, false, time.Time{}
 	}
 	inv.report(changes, now)
 	if first {
-		inv.log.Info("first scan done", event.ScanDone, event.Count(len(n.devices)), event.Rev(old.Version+1))
+		inv.log.Info("first snapshot published", event.ScanDone, event.Count(len(n.devices)), event.Rev(old.Version+1))
 	}
 	if finished {
-		inv.logIdle(n)
+		inv.logUnmatched(n)
 	}
 }
 
-// logIdle warns of excluded addresses that no device has: after a typing error the intended
-// device is still offered.
-func (inv *Inventory) logIdle(n *node) {
-	if idle := n.policy.idle(n.devices); n.complete && len(idle) > 0 {
+// logUnmatched warns of excluded addresses that no device has: if an address was mistyped, the
+// intended device is still offered.
+func (inv *Inventory) logUnmatched(n *node) {
+	if idle := n.policy.unmatched(n.devices); n.complete && len(idle) > 0 {
 		inv.log.Warn("excluded address has no device", event.ConfigNotice, event.Devices(idle))
 	}
 }

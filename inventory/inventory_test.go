@@ -13,7 +13,7 @@ import (
 
 func TestPlugAndUnplug(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		r := start(t, testConfig, f)
 		first, stale := r.Latest()
 		if first.Version != 1 || len(first.Devices) != 0 {
@@ -25,7 +25,7 @@ func TestPlugAndUnplug(t *testing.T) {
 		select {
 		case <-stale:
 		default:
-			t.Error("the first snapshot's channel is open though a newer one is there")
+			t.Error("the channel of the first snapshot is open, want it closed by the second one")
 		}
 		r.want("plugged", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"})
 
@@ -41,7 +41,7 @@ func TestPlugAndUnplug(t *testing.T) {
 
 func TestDeviceFacts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		p := good(4, 2)
 		p.InterfaceID, p.NUMANode, p.Parent, p.ParentNodes = afu2, 1, "dfl-fme.0", []string{"dfl-fme.0"}
 		f.set(cardA, p)
@@ -55,7 +55,7 @@ func TestDeviceFacts(t *testing.T) {
 			t.Errorf("devices (-want +got):\n%s", diff)
 		}
 		if got.Device("3b:00.0-p2") == nil || got.Device("3b:00.0") != nil {
-			t.Error("Snapshot.Device does not find what is there, or finds what is not")
+			t.Error("Snapshot.Device does not find a listed device, or finds another one")
 		}
 	})
 }
@@ -84,12 +84,12 @@ func TestIdentity(t *testing.T) {
 			map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"}},
 		{"one number twice from the start", nil, []inventory.Unit{good(0, 1), good(1, 1)},
 			map[string]string{"3b:00.0-p1": "unhealthy[port-id-conflict]", "3b:00.0": "unhealthy[port-id-conflict]"}},
-		{"a newcomer claims the number of another", []inventory.Unit{good(5, 0)}, []inventory.Unit{good(2, 0), good(5, 0)},
+		{"a new port has the number of another", []inventory.Unit{good(5, 0)}, []inventory.Unit{good(2, 0), good(5, 0)},
 			map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[port-id-conflict]"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newBench("dfl")
+				f := newFakeFamily("dfl")
 				if test.before != nil {
 					f.set(cardA, test.before...)
 				}
@@ -106,7 +106,7 @@ func TestIdentity(t *testing.T) {
 
 func TestTwoFamilies(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		dfl, opae := newBench("dfl"), newBench("opae")
+		dfl, opae := newFakeFamily("dfl"), newFakeFamily("opae")
 		dfl.set(cardA, good(0, 0))
 		opae.set(cardB, good(0, 0))
 		r := start(t, testConfig, dfl, opae)
@@ -129,20 +129,20 @@ func TestTwoFamilies(t *testing.T) {
 
 func TestEqualReadingsPublishNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		before, _ := r.Latest()
 		r.after(time.Hour)
 		if after, _ := r.Latest(); after.Version != before.Version {
-			t.Errorf("version went from %d to %d though nothing changed", before.Version, after.Version)
+			t.Errorf("version %d after equal readings, want %d as before", after.Version, before.Version)
 		}
 	})
 }
 
 func TestSnapshotsAreImmutable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0), good(1, 1))
 		r := start(t, testConfig, f)
 		old, _ := r.Latest()

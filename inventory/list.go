@@ -15,7 +15,7 @@ import (
 type listing struct {
 	cards []string
 	epoch uint64
-	err   error // of the families that could not list their cards
+	err   error // of the families that could not list all their cards
 }
 
 // resolution is the result of finding the card of a node by the node's number.
@@ -25,10 +25,10 @@ type resolution struct {
 	address string   // the card that has it now, or ""
 }
 
-// hintNode has the cards read that had this node in their last readings, and finds the card of
-// the node's number. Drivers reuse names, lowest first, so the node may belong to
-// another card by now. A reading that is under way may have read the node before this
-// hint: if its result has the node, another reading of its card follows.
+// hintNode requests readings of the cards that had this node in their last readings, and finds the
+// card of the node's number: drivers reuse names, lowest first, so the node may belong to another
+// card by now. A reading that is under way may have read the node before this hint. If its result
+// has the node, the card is read again.
 func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
 	r := resolution{hint: h}
 	for address, j := range s.jobs {
@@ -51,8 +51,8 @@ func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
 	})
 }
 
-// takeResolution has the card of a node read. If neither the node nor a last reading leads to
-// a card, all cards are listed.
+// takeResolution requests a reading of the card of a node. If neither the number of the node nor the
+// last readings lead to a card, it lists all cards.
 func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
 	switch {
 	case r.address != "" && !slices.Contains(r.owners, r.address):
@@ -63,8 +63,8 @@ func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
 	}
 }
 
-// list starts a listing of all cards. If one is under way, another one follows it, because the
-// first may have read the place of the change already.
+// list starts a listing of all cards. If a listing is under way, another one follows it, because the
+// change may have happened after the first one read that directory.
 func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 	if s.allAt.IsZero() {
 		s.allAt = hinted
@@ -90,8 +90,8 @@ func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 	})
 }
 
-// takeListing has every card read that is listed or known. A known card that is not listed is
-// removed only if its reading does not find it, or if its reading hangs.
+// takeListing requests a reading of every card that is listed or known. A known card that is not
+// listed is removed only if its reading does not find it, or hangs.
 func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Time) {
 	s.listing = false
 	if found.epoch != s.epoch {
@@ -120,16 +120,16 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 	}
 	for _, j := range s.jobs {
 		if j.state == overdue && !listed[j.address] && found.err == nil {
-			s.forget(j, now)
+			s.removeJob(j, now)
 			continue
 		}
 		if j.hinted.IsZero() {
 			j.hinted = s.allAt
 		}
-		s.ask(j, how)
+		s.request(j, how)
 	}
 	s.allAt = time.Time{}
-	if s.first == nil && !starved { // if starved, the next listing is the first
+	if s.first == nil && !starved { // after a shortage, the next listing is the first
 		s.first, s.firstUntil = make(map[string]bool, len(s.jobs)), now.Add(firstGrace)
 		for address, j := range s.jobs {
 			s.first[address] = true
@@ -143,7 +143,7 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 	}
 }
 
-// logListing logs that cards could not be listed, or could be listed again; each once.
+// logListing logs once that cards could not be listed, and once that they could be listed again.
 func (s *scheduler) logListing(err error) {
 	now := ""
 	if err != nil {

@@ -18,7 +18,7 @@ func TestMetrics(t *testing.T) {
 		m := metrics.New("test")
 		cfg := testConfig
 		cfg.Metrics, cfg.RecoveryHold = m, 0
-		family := newBench("bench")
+		family := newFakeFamily("test")
 		family.set(cardA, good(0, 0))
 		family.set(cardB, good(1, 0, unbound))
 		r := start(t, cfg, family)
@@ -97,11 +97,11 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// It is known whether the kubelet answers before a device needs the answer.
+// The metric accelerator_holders_known is set before a device needs the answer about holders.
 func TestHoldersKnown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		m, d, f := metrics.New("test"), newDesk(), newBench("bench")
-		cfg := withDesk(d)
+		m, d, f := metrics.New("test"), newFakeKubelet(), newFakeFamily("test")
+		cfg := withKubelet(d)
 		cfg.Metrics = m
 		f.set(cardA, good(0, 0))
 		r := start(t, cfg, f)

@@ -9,15 +9,15 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// modeRig runs an inventory with the ports of one card, and returns the family of another mode
-// that reads a region there.
-func modeRig(t *testing.T, d *desk) (*rig, *bench) {
-	ports, regions := newBench("ports"), newBench("regions")
+// modeRig runs an inventory with the port of one card, and returns the family of another mode, which
+// reads a region of that card.
+func modeRig(t *testing.T, d *fakeKubelet) (*rig, *fakeFamily) {
+	ports, regions := newFakeFamily("ports"), newFakeFamily("regions")
 	ports.set(cardA, good(0, 0))
 	region := good(0, 0)
 	region.Name = "dfl-fme.0"
 	regions.set(cardA, region)
-	cfg := withDesk(d)
+	cfg := withKubelet(d)
 	cfg.Policy = modePolicy("single")
 	return start(t, cfg, ports), regions
 }
@@ -29,11 +29,11 @@ func modePolicy(name string, families ...inventory.Family) inventory.Policy {
 	}
 }
 
-// If the mode changes, the devices are withheld before it is asked who holds them: a container
-// that is given one after the question is not in the answer.
+// If the mode changes, the devices are withheld before the question for their holders: the answer
+// would not have a container that is given a device after the question.
 func TestModeChangeWithholdsFirst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		d := newDesk()
+		d := newFakeKubelet()
 		r, regions := modeRig(t, d)
 		r.want("before", map[string]string{"3b:00.0": "healthy[]"})
 		d.set(func() { d.takes = 100 * time.Millisecond })
@@ -41,25 +41,25 @@ func TestModeChangeWithholdsFirst(t *testing.T) {
 		synctest.Wait()
 		r.want("the mode has changed, holders are not known yet", map[string]string{"3b:00.0": "unhealthy[moving]"})
 		r.after(100 * time.Millisecond)
-		r.want("nobody holds it", map[string]string{"3b:00.0": "healthy[]"})
+		r.want("no holder", map[string]string{"3b:00.0": "healthy[]"})
 	})
 }
 
-// slowOutline is a family whose outlines take until its gate is closed.
+// slowOutline is a family whose outlines block until its gate is closed.
 type slowOutline struct {
-	*bench
+	*fakeFamily
 	gate chan struct{}
 }
 
 func (s slowOutline) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	<-s.gate
-	return s.bench.Outline(host, card)
+	return s.fakeFamily.Outline(host, card)
 }
 
-// The outline of a card by the families of the former mode does not count.
+// The outline of a card by the families of the former mode is discarded.
 func TestOutlineOfTheFormerMode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		ports, regions := newBench("ports"), newBench("regions")
+		ports, regions := newFakeFamily("ports"), newFakeFamily("regions")
 		ports.set(cardA, good(0, 0))
 		regions.set(cardA, good(0, 0))
 		answers := []func(){ports.hang(cardA), regions.hang(cardA)}
@@ -73,11 +73,11 @@ func TestOutlineOfTheFormerMode(t *testing.T) {
 		close(former.gate)
 		r.after(time.Second)
 		if s, _ := r.Latest(); s.Complete {
-			t.Errorf("snapshot %+v, want it not to be complete: the card has not answered", s)
+			t.Errorf("snapshot %+v, want one that is not complete: the card has not answered", s)
 		}
 		r.after(cfg.ReadTimeout)
 		if s, _ := r.Latest(); !s.Complete {
-			t.Errorf("snapshot %+v, want it to be complete: the card was given up", s)
+			t.Errorf("snapshot %+v, want one that is complete: the card was given up", s)
 		}
 		for _, answer := range answers {
 			answer()

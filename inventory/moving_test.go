@@ -20,27 +20,27 @@ func (r *rig) offered(id string) string {
 	return fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
 }
 
-// A device that was given out under another name before the start is never offered under its own,
-// however late it is read: because another card hangs, or its own.
-func TestHeldOtherwiseBeforeWeCame(t *testing.T) {
+// A device that was given out under another name before the start is never offered under its own
+// name while it is held, even if it is read late because a card hangs.
+func TestHeldUnderAnotherNameBeforeStart(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		hangs string
 		takes time.Duration // until the answer
 	}{
-		{"all is there", "", 0},
+		{"no card hangs", "", 0},
 		{"another card hangs", cardB, 0},
 		{"another card hangs, and the answer is late", cardB, 200 * time.Millisecond},
 		{"its card hangs", cardA, 100 * time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f, d := newBench("dfl"), newDesk()
+				f, d := newFakeFamily("dfl"), newFakeKubelet()
 				f.set(cardA, good(0, 1))
 				f.set(cardB, good(2, 0))
 				d.holdAs("old", "3b:00.0-p1", pod)
 				d.takes = test.takes
-				cfg := withDesk(d)
+				cfg := withKubelet(d)
 				cfg.Policy.Name = func(*inventory.Device) (string, error) { return "new", nil }
 				release := func() {}
 				if test.hangs != "" {
@@ -48,7 +48,7 @@ func TestHeldOtherwiseBeforeWeCame(t *testing.T) {
 				}
 				r := start(t, cfg, f)
 				seen := map[string]bool{}
-				for range 400 { // longer than a card is waited for
+				for range 400 { // longer than the inventory waits for a card
 					seen[r.offered("3b:00.0-p1")] = true
 					r.after(50 * time.Millisecond)
 				}
@@ -57,7 +57,7 @@ func TestHeldOtherwiseBeforeWeCame(t *testing.T) {
 					seen[r.offered("3b:00.0-p1")] = true
 					r.after(10 * time.Millisecond)
 				}
-				delete(seen, "gone") // not seen yet
+				delete(seen, "gone") // before the first reading
 				// While its card hung, the port was listed as port 0, with the same node.
 				delete(seen, "old unhealthy [node-in-use replaced-in-use]")
 				if diff := cmp.Diff(map[string]bool{"old unhealthy [replaced-in-use]": true}, seen); diff != "" {
@@ -76,7 +76,7 @@ func TestHeldOtherwiseBeforeWeCame(t *testing.T) {
 // Without Holders, a device changes its name at once.
 func TestMoveWithoutHolders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, cfg := newBench("dfl"), testConfig
+		f, cfg := newFakeFamily("dfl"), testConfig
 		cfg.Policy.Name = func(d *inventory.Device) (string, error) { return inShort(d.AFUID), nil }
 		p := good(0, 0)
 		f.set(cardA, p)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// node is the state of the cards of this node, of their devices and of the holders of these.
+// node is the state of the cards of this node, of their devices and of the holders of the devices.
 // Its methods read no clock, write no log and use no channel: the time is an argument, and
 // [node.reconcile] returns the changes. Only the loop uses it.
 type node struct {
@@ -17,7 +17,7 @@ type node struct {
 	generation uint64 // see [Snapshot.Generation]
 	asks       bool   // [Config.Holders] is set
 
-	ready    bool // a list has been published: a new unit has been plugged in
+	ready    bool // a list has been published, so later units have been plugged in
 	complete bool // each card has been read in this generation, or given up
 
 	cards   map[string]*card     // by address
@@ -32,20 +32,21 @@ type node struct {
 	changes []change             // since the last reconcile
 	devices []*Device            // to be published; sorted by id
 	copied  bool                 // devices is not the slice of the newest snapshot
-	news    bool                 // a snapshot is due
-	hinted  time.Time            // of the earliest hint behind the changes that are not published yet
+	changed bool                 // a new snapshot must be published
+	hinted  time.Time            // time of the earliest hint that caused an unpublished change
 }
 
 // card is the state of one card.
 type card struct {
 	units   []*unit             // in the order of the last reading
-	byDir   map[directory]*unit // the same
-	read    bool                // units are those of a reading, and not of an outline
-	former  bool                // units are those of an earlier generation
-	trouble []Condition         // of the whole card, in addition to those of its units
+	byDir   map[directory]*unit // the units by directory
+	read    bool                // the units come from a reading, not from an outline
+	former  bool                // the units are of an earlier generation
+	trouble []Condition         // conditions of the whole card, in addition to those of its units
 }
 
-// directory tells a unit's directory from a later one of the same name.
+// directory identifies the directory of a unit. A later directory of the same name differs in
+// incarnation.
 type directory struct {
 	name        string
 	incarnation uint64
@@ -60,36 +61,36 @@ type unit struct {
 	card   string // address
 	family string
 
-	portID   int // -1: never known
-	what     identity
-	seen     map[string]bool   // health files that have existed
-	counters map[string]uint64 // of the last reading
-	last     Unit              // of the last reading
-	wrong    []Condition       // of the last reading, with lost files and counters that rise
+	portID     int // -1: never known
+	identity   identity
+	seen       map[string]bool   // health files that have existed
+	counters   map[string]uint64 // of the last reading
+	last       Unit              // the last reading
+	conditions []Condition       // of the last reading, with lost files and counters that rise
 
-	came    time.Time // when it was plugged in; zero: before the first list, or it has been offered since
-	coming  bool      // it is still being plugged in: its conditions are normal, and logged at level info
-	device  *Device   // as published; nil before
-	unnamed time.Time // since when it has no name although it should; zero: it has one
-	noted   bool      // that was logged
+	added        time.Time // when it was plugged in; zero: before the first list, or it has been offered since
+	beingPlugged bool      // it is still being plugged in: its conditions are normal, and logged at level info
+	device       *Device   // as published; nil: not published yet
+	unnamed      time.Time // since when it lacks a name; zero: it has a name, or needs none
+	logged       bool      // the missing name has been logged
 }
 
 // slot is the place of one device: the unit that is present, and the claim on it.
 type slot struct {
 	id     string
-	unit   *unit  // nil: none is present
-	claim  *claim // nil: there is none
+	unit   *unit  // nil: no unit is present
+	claim  *claim // nil: there is no claim
 	free   bool   // a claim has just ended because the device is free: its name may change
 	health health // tracked conditions and turns; kept without a unit while there is a claim
 	device *Device
-	since  time.Time // of its health
+	since  time.Time // since when the device has its health
 
-	holders  []holder // that the newest answers name
-	nodes    []string // names and numbers of device nodes that the device has a right to
-	lost     lost     // of these: nodes that it has lost and holders may still open
-	released released // of these: nodes that were given to holders that are no longer named
-	conflict conflict // the worst since there was none
-	contends bool     // it waits for containers that have a right to its nodes to end
+	holders  []holder // in the newest answers
+	nodes    []string // names and numbers of device nodes to which the device has a right
+	lost     lost     // the part of nodes that the device no longer has
+	released released // the part of nodes that former holders were given
+	conflict conflict // the worst since the last time without a conflict
+	contends bool     // the device waits for the end of containers that have a right to its nodes
 }
 
 func newNode(cfg Config, now time.Time) *node {
@@ -110,7 +111,7 @@ func newNode(cfg Config, now time.Time) *node {
 	return n
 }
 
-// slot returns the slot with this id. It adds one if there is none.
+// slot returns the slot with this id. It adds the slot if there is none.
 func (n *node) slot(id string) *slot {
 	s := n.slots[id]
 	if s == nil {
@@ -120,8 +121,8 @@ func (n *node) slot(id string) *slot {
 	return s
 }
 
-// takeReading applies the reading, or the outline, of a card: its units stay, leave or come. A
-// unit whose directory is another one has left and come between two readings.
+// takeReading applies the reading, or the outline, of a card: it keeps, removes and adds units. A
+// unit with another directory than before was removed and added between two readings.
 func (n *node) takeReading(address string, r result, cause, now time.Time) {
 	c := n.cards[address]
 	if c == nil {
@@ -133,19 +134,19 @@ func (n *node) takeReading(address string, r result, cause, now time.Time) {
 	units := make([]*unit, len(ids))
 	for i, read := range r.reading.Units {
 		if conflicts[i] {
-			// The number is not kept as long as two units have it.
+			// While two units have the same number, it is not stored.
 			read.PortIDKnown = false
 			read.Conditions = append(slices.Clone(read.Conditions), Condition{Reason: ReasonPortIDConflict, Health: Unhealthy})
 		}
 		s := n.slot(ids[i])
 		was := s.unit
 		if was != nil && (c.former && was.swapped(read) || !c.former && was.directory != directoryOf(read)) {
-			n.leave(s, cause, now)
+			n.removeUnit(s, cause, now)
 		}
 		switch {
 		case s.unit == nil:
-			n.come(s, now)
-		case c.former: // another kind of unit of the same card: no device has left
+			n.addUnit(s, now)
+		case c.former: // another kind of unit of the same card, so no device has left
 			s.unit = &unit{portID: -1, device: was.device}
 		}
 		s.unit.id, s.unit.card = ids[i], address
@@ -154,7 +155,7 @@ func (n *node) takeReading(address string, r result, cause, now time.Time) {
 	}
 	for _, u := range c.units {
 		if !slices.Contains(ids, u.id) {
-			n.leave(n.slots[u.id], cause, now)
+			n.removeUnit(n.slots[u.id], cause, now)
 		}
 	}
 	c.units, c.byDir = units, make(map[directory]*unit, len(units))
@@ -181,23 +182,23 @@ func (n *node) setTrouble(address string, trouble []Condition, cause time.Time) 
 	}
 }
 
-// remove removes a card that is gone, and its units.
-func (n *node) remove(address string, cause, now time.Time) {
+// removeCard removes a card that is gone, and its units.
+func (n *node) removeCard(address string, cause, now time.Time) {
 	if c := n.cards[address]; c != nil {
 		for _, u := range c.units {
-			n.leave(n.slots[u.id], cause, now)
+			n.removeUnit(n.slots[u.id], cause, now)
 		}
 	}
 	delete(n.cards, address)
 	delete(n.recheck, address)
 }
 
-// come adds a unit to an empty slot. If there is a claim on the device that left the slot, the
-// new device must pass the recovery hold.
-func (n *node) come(s *slot, now time.Time) {
+// addUnit adds a unit to an empty slot. If there is a claim on the device that left the slot, the
+// recovery hold applies to the new device.
+func (n *node) addUnit(s *slot, now time.Time) {
 	s.unit, s.conflict = &unit{portID: -1}, noConflict
 	if n.ready {
-		s.unit.came = now
+		s.unit.added = now
 	}
 	if s.claim == nil {
 		s.health = health{}
@@ -207,8 +208,9 @@ func (n *node) come(s *slot, now time.Time) {
 	s.health.returned(now, s.claim.reason())
 }
 
-// leave removes the unit of a slot. A claim keeps its device listed until it is known to be free.
-func (n *node) leave(s *slot, cause, now time.Time) {
+// removeUnit removes the unit of a slot. A claim keeps its device listed until it is known to be
+// free.
+func (n *node) removeUnit(s *slot, cause, now time.Time) {
 	d, u := s.unit.device, s.unit
 	s.unit, s.contends = nil, false
 	n.mark(s.id, cause)
@@ -223,7 +225,7 @@ func (n *node) leave(s *slot, cause, now time.Time) {
 		s.lose(nodesOf(d), now)
 	}
 	if s.claim == nil {
-		s.claim = &claim{device: markerOf(d), what: u.what, since: now}
+		s.claim = &claim{device: tombstoneOf(d), identity: u.identity, since: now}
 	}
 	s.claim.renamed, s.claim.standing = false, absent
 	n.holders.ask = earlier(n.holders.ask, now)
@@ -241,15 +243,15 @@ func (n *node) wasRead(address string) bool {
 	return c != nil && c.read
 }
 
-// steady reports whether a check of a card is enough: its units had no conditions in the last
-// reading, not even ignored ones, and their devices are healthy.
+// steady reports whether a card may be checked instead of read: its units had no conditions in the
+// last reading, not even ignored ones, and their devices are healthy.
 func (n *node) steady(address string) bool {
 	return n.known(address) && !slices.ContainsFunc(n.cards[address].units, func(u *unit) bool {
-		return len(u.wrong) > 0 || u.device == nil || u.device.Health != Healthy
+		return len(u.conditions) > 0 || u.device == nil || u.device.Health != Healthy
 	})
 }
 
-// hasNode reports whether the last reading of a card has the device node of this name.
+// hasNode reports whether the last reading of a card has a device node with this name.
 func (n *node) hasNode(address, name string) bool {
 	c := n.cards[address]
 	return c != nil && slices.ContainsFunc(c.units, func(u *unit) bool {
@@ -260,10 +262,10 @@ func (n *node) hasNode(address, name string) bool {
 // identify returns the id of each unit of a reading, in order, and reports for each unit
 // whether another one has the same port number.
 //
-// A port number is read once and kept as long as the unit's directory exists, even if a new
-// unit has the same number. Units whose number is not known, or belongs to another unit, get
-// the lowest free number: on a card with one port it is the right one. They keep it until
-// their own number is known.
+// A port number is read once and kept as long as the unit's directory exists, even if a new unit
+// has the same number. A unit whose number is not known, or belongs to another unit, gets the
+// lowest free number, which is the right one on a card with one port. The unit keeps that number
+// until its own number is known.
 func (c *card) identify(address string, units []Unit) (ids []string, conflicts []bool) {
 	ids, conflicts = make([]string, len(units)), make([]bool, len(units))
 	taken := make(map[int]bool)
@@ -294,7 +296,7 @@ func (c *card) identify(address string, units []Unit) (ids []string, conflicts [
 		}
 	}
 	slices.Sort(open)
-	for _, i := range open { // the number that the unit had before, if it is free
+	for _, i := range open { // use the number that the unit had before, if it is free
 		if old := c.byDir[directoryOf(units[i])]; old != nil {
 			if number := portOf(old.id); !taken[number] {
 				take(i, number)
@@ -320,8 +322,8 @@ func (u *unit) learn(read Unit, family string) {
 	if read.PortIDKnown && u.portID < 0 {
 		u.portID = read.PortID
 	}
-	u.what.learn(read, family)
-	u.wrong = slices.Clone(read.Conditions)
+	u.identity.learn(read, family)
+	u.conditions = slices.Clone(read.Conditions)
 	for _, f := range read.Files {
 		switch {
 		case !f.Absent:
@@ -330,16 +332,16 @@ func (u *unit) learn(read Unit, family string) {
 			}
 			u.seen[f.Name] = true
 		case u.seen[f.Name]:
-			u.wrong = append(u.wrong, Condition{
+			u.conditions = append(u.conditions, Condition{
 				Reason: cmp.Or(f.Reason, ReasonUnreadable+"="+f.Name), Health: f.Lost, Row: f.Row,
-				Err: fmt.Errorf("%s: was there and is gone", f.Name),
+				Err: fmt.Errorf("%s: no longer exists", f.Name),
 			})
 		}
 	}
 	for _, c := range read.Counters {
-		// A counter that has fallen was reset with its device.
+		// A counter that is lower than before was reset with its device, and is no condition.
 		if before, known := u.counters[c.Name]; known && c.Value > before {
-			u.wrong = append(u.wrong, Condition{
+			u.conditions = append(u.conditions, Condition{
 				Reason: c.Reason, Health: c.Health, Row: c.Row,
 				Err: fmt.Errorf("%s: rose from %d to %d", c.Name, before, c.Value),
 			})
@@ -351,38 +353,38 @@ func (u *unit) learn(read Unit, family string) {
 	}
 }
 
-// swapped reports whether a unit of another kind in the same slot belongs to another card.
+// swapped reports whether read, a unit of another kind in the same slot, belongs to another card.
 func (u *unit) swapped(read Unit) bool {
 	var now identity
-	now.learn(read, u.what.family)
-	return u.what.compare(now, true) == other
+	now.learn(read, u.identity.family)
+	return u.identity.compare(now, true) == other
 }
 
 // describe returns the device of the unit, without its health and its name.
 func (u *unit) describe() *Device {
 	address := u.card
-	if u.last.ID != "" { // a unit that is in no PCI slot
+	if u.last.ID != "" { // the unit is not in a PCI slot
 		address = ""
 	}
 	return &Device{
 		ID: u.id, Family: u.family,
-		PCIAddress: address, PCIID: u.what.pci, NUMANode: u.last.NUMANode,
-		PortID: u.portID, AFUID: u.what.afu, InterfaceID: u.what.iface,
+		PCIAddress: address, PCIID: u.identity.pci, NUMANode: u.last.NUMANode,
+		PortID: u.portID, AFUID: u.identity.afu, InterfaceID: u.identity.iface,
 		Nodes: u.last.Nodes, NodeNumbers: u.last.NodeNumbers, Parent: u.last.Parent, ParentNodes: u.last.ParentNodes,
 		ProgramAtStart: u.last.ProgramAtStart,
 	}
 }
 
-// supersede begins a generation, in which other families read the cards. Until a card has been
-// read again, its devices stay listed. Those that are offered get a claim: they are unhealthy
-// until it is known that they have no holder.
+// supersede begins a generation, in which other families read the cards. The devices of a card stay
+// listed until it has been read again. The offered devices get a claim, so they are unhealthy until
+// it is known that they have no holder.
 func (n *node) supersede(now time.Time) {
 	for _, c := range n.cards {
 		c.former = true
 		for _, u := range c.units {
 			s := n.slots[u.id]
 			if s.claim == nil && n.asks && u.device != nil && u.device.OfferedAs != "" {
-				s.claim = &claim{device: markerOf(u.device), what: identityOf(u.device), since: now, renamed: true, standing: undecided}
+				s.claim = &claim{device: tombstoneOf(u.device), identity: identityOf(u.device), since: now, renamed: true, standing: undecided}
 				n.holders.ask = earlier(n.holders.ask, now)
 				n.mark(s.id, time.Time{})
 			}
@@ -390,11 +392,12 @@ func (n *node) supersede(now time.Time) {
 	}
 }
 
-// usePolicy replaces the policy and has all devices judged again by their last readings.
+// usePolicy replaces the policy, and marks all slots, so that all devices are judged again by their
+// last readings.
 func (n *node) usePolicy(p Policy) {
 	if p.Mode != n.policy.Mode {
 		n.generation++
-		n.news = true
+		n.changed = true
 	}
 	n.policy = p
 	for _, id := range slices.Sorted(maps.Keys(n.slots)) {

@@ -7,17 +7,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The log lines of a device are in the order of its changes, and the line for the first scan
-// follows those of all devices that it has found.
+// The log lines of a device are in the order of its changes. The line for the first snapshot follows
+// those of all devices in it.
 func TestOrderOfLines(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		first, second := good(7, 0), good(7, 0)
 		first.Incarnation, second.Incarnation = 1, 2
 		f.set(cardA, first)
 		d.hold("3b:00.0", pod)
-		r := start(t, withDesk(d), f)
-		f.set(cardA, second) // it went and came between two readings
+		r := start(t, withKubelet(d), f)
+		f.set(cardA, second) // pulled and plugged between two readings
 		r.hint(cardA)
 		r.after(10 * time.Second)
 		f.pull(cardA)

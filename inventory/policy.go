@@ -13,26 +13,26 @@ type Policy struct {
 	// Mode is the mode of the node. Another mode begins a new generation
 	// ([Snapshot.Generation]).
 	Mode string
-	// AnyAFU: a unit that returns with another AFU is the same device, because pods
+	// AnyAFU means that a unit that returns with another AFU is the same device, because pods
 	// program it.
 	AnyAFU bool
 	// Exclude has the cards (BB:DD.F, or DDDD:BB:DD.F outside domain 0) and the single
-	// ports (the same with -pN, also for port 0) that are given to no container, each with
+	// ports (a card with -pN, also for port 0) that are given to no container, each with
 	// the reason: [ReasonExcluded] or [ReasonCordoned].
 	Exclude map[string]string
-	// Severity overrules the severity of a condition, by its [Condition.Row] or the NAME
-	// of that. Healthy: the condition is ignored.
+	// Severity overrules the severity of a condition, by its [Condition.Row] or the NAME of that
+	// row. Healthy means that the condition is ignored.
 	Severity map[string]Health
 	// Name returns the name of the resource that a device belongs to. It must not use the
-	// device's health, reasons and OfferedAs. "": the device is not offered; the error is
-	// the reason, or nil if the policy offers no such devices. The loop calls it: it must
-	// not block, and must return the same name for the same device. nil: devices have no
-	// names.
+	// device's health, reasons and OfferedAs. If the name is "", the device is not offered; the
+	// error has the reason, or is nil if the policy offers no such devices. The loop calls Name,
+	// so it must not block. It must return the same name for the same device. If Name is nil,
+	// devices have no names.
 	Name func(*Device) (string, error)
 }
 
-// Entries returns the entries of [Policy.Exclude] that take out the device with this id: that of
-// its card, and that of itself.
+// Entries returns the two possible entries of [Policy.Exclude] for the device with this id: that of
+// its card and that of its port.
 func Entries(id string) [2]string {
 	if card := cardOf(id); id != card {
 		return [2]string{card, id}
@@ -40,7 +40,7 @@ func Entries(id string) [2]string {
 	return [2]string{id, id + "-p0"}
 }
 
-// excludes returns the reasons for which the device with this id is given to no container.
+// excludes returns the reasons of the entries in Exclude for the device with this id.
 func (p Policy) excludes(id string) (reasons []string) {
 	for _, entry := range Entries(id) {
 		if reason := p.Exclude[entry]; reason != "" && !slices.Contains(reasons, reason) {
@@ -50,9 +50,9 @@ func (p Policy) excludes(id string) (reasons []string) {
 	return reasons
 }
 
-// idle returns the entries with the reason excluded that match none of the devices, sorted. A
-// cordon may wait for its card.
-func (p Policy) idle(devices []*Device) []string {
+// unmatched returns the entries with the reason excluded that match none of the devices, sorted. It
+// ignores cordons, which may be older than their card.
+func (p Policy) unmatched(devices []*Device) []string {
 	named := make(map[string]bool)
 	for _, d := range devices {
 		for _, entry := range Entries(d.ID) {
@@ -75,8 +75,7 @@ func cardOf(id string) string {
 	return card
 }
 
-// apply sets the severities of the policy and removes ignored conditions. It changes the
-// slice.
+// apply sets the severities of the policy and removes ignored conditions. It changes read.
 func (p Policy) apply(read []Condition) []Condition {
 	if len(p.Severity) == 0 {
 		return read

@@ -31,7 +31,7 @@ func TestExclude(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newBench("dfl")
+				f := newFakeFamily("dfl")
 				f.set(cardA, good(0, 0), good(1, 1))
 				f.set(cardB, good(2, 0))
 				cfg := testConfig
@@ -46,7 +46,7 @@ func TestExclude(t *testing.T) {
 					idle = append(idle, line.ContextMap()["devices"].([]any)...)
 				}
 				if diff := cmp.Diff(test.idle, idle); diff != "" {
-					t.Errorf("said to be meant for nobody (-want +got):\n%s", diff)
+					t.Errorf("addresses without a device in the log (-want +got):\n%s", diff)
 				}
 
 				r.Use(inventory.Policy{})
@@ -70,7 +70,7 @@ func TestExclude(t *testing.T) {
 // Excluding a card that hangs needs no reading of it.
 func TestExcludeWhileItHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		release := f.hang(cardA)
@@ -87,7 +87,7 @@ func TestExcludeWhileItHangs(t *testing.T) {
 // A change of policy has no hint, so it has no latency.
 func TestPolicyHasNoLatency(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		r.hint(cardA)
@@ -97,10 +97,10 @@ func TestPolicyHasNoLatency(t *testing.T) {
 		r.want("excluded", map[string]string{"3b:00.0": "unhealthy[excluded]"})
 		lines := r.logs.FilterField(event.DeviceHealth).All()
 		if latency, ok := lines[len(lines)-1].ContextMap()["latency_ms"]; ok {
-			t.Errorf("the line has a latency of %v ms", latency)
+			t.Errorf("found a latency of %v ms in the line, want none", latency)
 		}
 		if snapshot, _ := r.Latest(); !snapshot.Hinted.IsZero() {
-			t.Errorf("the snapshot is said to answer a hint of %v", snapshot.Hinted)
+			t.Errorf("found a hint at %v in the snapshot, want none", snapshot.Hinted)
 		}
 	})
 }
@@ -123,12 +123,12 @@ func TestSeverity(t *testing.T) {
 		{"the value before the name", map[string]inventory.Health{"power-throttled": inventory.Unhealthy, "power-throttled=1": inventory.Healthy},
 			slow, "healthy[]"},
 		{"another value", map[string]inventory.Health{"power-throttled=2": inventory.Unhealthy}, slow, "degraded[power-throttled=1]"},
-		{"of what cannot be read", map[string]inventory.Health{"power-throttled=6": inventory.Degraded}, dark, "degraded[unreadable=power_state]"},
-		{"of what nobody may overrule", map[string]inventory.Health{"driver-unbound": inventory.Healthy, "": inventory.Healthy}, unbound, "unhealthy[driver-unbound]"},
+		{"of a file that cannot be read", map[string]inventory.Health{"power-throttled=6": inventory.Degraded}, dark, "degraded[unreadable=power_state]"},
+		{"of a reason that cannot be overruled", map[string]inventory.Health{"driver-unbound": inventory.Healthy, "": inventory.Healthy}, unbound, "unhealthy[driver-unbound]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newBench("dfl")
+				f := newFakeFamily("dfl")
 				f.set(cardA, good(0, 0, test.read))
 				cfg := testConfig
 				cfg.Policy.Severity = test.severity
@@ -144,7 +144,7 @@ func TestSeverity(t *testing.T) {
 func TestSeverityChanges(t *testing.T) {
 	hot := inventory.Condition{Reason: "alarm-crit=temp1", Row: "alarm-crit", Health: inventory.Unhealthy}
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		f.set(cardA, good(0, 0, hot))

@@ -38,10 +38,10 @@ type Reason struct {
 	// gets or loses it makes no turn ([Config.FlapLimit]).
 	Administrative bool
 	// Tombstone means that the device is listed because a container holds, or may hold, the
-	// device that was listed there before.
+	// former device with this id.
 	Tombstone bool
 	// WithholdsNodes means that a container that is started again gets no node of the device
-	// (CDI): it would share the device with another container, or get another device.
+	// (CDI): otherwise it would share the device with another container, or get another device.
 	WithholdsNodes bool
 }
 

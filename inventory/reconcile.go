@@ -26,13 +26,13 @@ import (
 
 // claim keeps a device listed under a name that a container holds, or may hold.
 type claim struct {
-	device   *Device   // as it was, for the list while no device is present
-	what     identity  // of the device; empty if only its name is known
-	since    time.Time // the claim began
+	device   *Device   // the former device, which is listed while no device is present
+	identity identity  // of the former device; empty if only its name is known
+	since    time.Time // when the claim began
 	renamed  bool      // the device has not left: its name has changed
-	held     bool      // by the newest answer
-	holders  []string  // by the same
-	free     bool      // an answer that was asked for since then has no holder
+	held     bool      // the newest answer has holders of the device
+	holders  []string  // in the newest answer
+	free     bool      // an answer to a question after since has no holder of the device
 	standing standing
 	// moved: the device has been renumbered since the claim began. Its holders may have any of
 	// the nodes that it has had since then.
@@ -44,13 +44,13 @@ type standing uint8
 
 const (
 	absent     standing = iota // no device is present
-	undecided                  // the identity or the name is not complete yet
+	undecided                  // the identity or the name of the present device is not complete yet
 	replaced                   // another device is present, or the same under another name
-	renumbered                 // the device is present, with other nodes than its holders were given
-	identical                  // the device is present
+	renumbered                 // the claimed device is present, with other nodes than its holders were given
+	identical                  // the claimed device is present
 )
 
-// reason returns the reason why the claimed device cannot be given to a container.
+// reason returns the reason for which the claimed device is unhealthy.
 func (c *claim) reason() string {
 	switch {
 	case c.renamed && !(c.standing == replaced && c.held):
@@ -65,15 +65,16 @@ func (c *claim) reason() string {
 	return ReasonRemoved
 }
 
-// markerOf returns the device that is listed for d when d has left.
-func markerOf(d *Device) *Device {
+// tombstoneOf returns the device that is listed for d when d has left.
+func tombstoneOf(d *Device) *Device {
 	m := *d
 	m.Health, m.Reasons = Unhealthy, nil
 	m.Nodes, m.NodeNumbers, m.Parent, m.ParentNodes, m.ProgramAtStart = nil, nil, "", nil, false
 	return &m
 }
 
-// mark has a slot reconciled. cause is the time of the hint; zero: there was none.
+// mark marks a slot, so that the next reconcile publishes it. cause is the time of the hint, or zero
+// if there was no hint.
 func (n *node) mark(id string, cause time.Time) {
 	before, marked := n.causes[id]
 	if !marked {
@@ -102,22 +103,22 @@ func (n *node) reconcile(now time.Time) []change {
 func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	before := s.device
 	former := n.isFormer(s)
-	if c := s.claim; c != nil && c.free && !former { // the answer arrived while the card was read again
+	if c := s.claim; c != nil && c.free && !former { // the answer arrived before the card was read again
 		n.release(s, "free", now)
 	}
 	switch u := s.unit; {
 	case u != nil:
 		d := u.describe()
-		if former { // it gets its name when it has been read through the families of this generation
+		if former { // the name is set when the card has been read through the families of this generation
 			d.OfferedAs = u.device.OfferedAs
 		} else {
 			n.settle(s, d, now)
 		}
-		conditions := n.policy.apply(slices.Clone(u.wrong))
-		if until := u.came.Add(portsComeWithin); u.last.Partial && now.Before(until) {
-			// The kernel adds and binds the ports of a card one after the other. A container must not
-			// get a part of them. A port that is still missing after portsComeWithin has been
-			// released for virtual functions.
+		conditions := n.policy.apply(slices.Clone(u.conditions))
+		if until := u.added.Add(portsTimeout); u.last.Partial && now.Before(until) {
+			// The kernel adds and binds the ports of a card one after the other, and a container
+			// must get all of them. A port that is still missing after portsTimeout has been released
+			// for virtual functions.
 			conditions = append(conditions, Condition{Reason: ReasonPortMissing, Health: Unhealthy})
 			n.recheckAt(u.card, until)
 		} else {
@@ -139,7 +140,7 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 		d.Health, d.Reasons = v.health, v.reasons
 		n.recheckAt(u.card, v.recheck)
 		if d.Health != Unhealthy {
-			u.came = time.Time{}
+			u.added = time.Time{}
 		}
 		if u.device != nil && u.device.equal(d) {
 			d = u.device
@@ -177,8 +178,8 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	}
 }
 
-// portsComeWithin is how long a new device waits for all ports of its card.
-const portsComeWithin = time.Second
+// portsTimeout is how long a new device waits for all ports of its card.
+const portsTimeout = time.Second
 
 // isFormer reports whether the unit in a slot is of an earlier generation.
 func (n *node) isFormer(s *slot) bool { return s.unit != nil && n.cards[s.unit.card].former }
@@ -204,7 +205,7 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 	case c != nil && c.renamed:
 		c.standing = replaced
 		if c.held {
-			s.health.clear(ReasonMoving) // the reason is replaced-in-use now
+			s.health.clear(ReasonMoving) // replaced by the reason replaced-in-use
 		}
 	case c != nil:
 		c.standing = n.compare(s, d, name)
@@ -220,16 +221,16 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 		// A device that was never offered and is not held changes its name at once: a rule for
 		// an AFU does not match a new port until its driver binds.
 		if _, held := heldAs(holdings, old.OfferedAs); held || s.health.offered {
-			s.claim = &claim{device: markerOf(old), what: identityOf(old), since: now, renamed: true, standing: undecided}
+			s.claim = &claim{device: tombstoneOf(old), identity: identityOf(old), since: now, renamed: true, standing: undecided}
 			if name != "" {
 				s.claim.standing = replaced
 			}
 		}
 		n.holders.ask = earlier(n.holders.ask, now)
 	case len(holdings) > 0 && (!heldByName || name == "") && (n.holders.err == "" || now.Before(n.expiry(n.holders.heldAt))):
-		// The device was given out under another name before this daemon began; only the name is
-		// known. While questions fail, the newest answer counts for the grace time.
-		s.claim = &claim{device: markerOf(d), since: now, renamed: true, standing: undecided}
+		// The device was given out under another name before this daemon started, so only that
+		// name is known. While questions fail, the newest answer is used for the grace time.
+		s.claim = &claim{device: tombstoneOf(d), since: now, renamed: true, standing: undecided}
 		s.claim.device.OfferedAs = holdings[0].As
 		if name != "" {
 			s.claim.standing = replaced
@@ -253,24 +254,24 @@ func heldAs(holdings []Holding, name string) (Holding, bool) {
 	return holdings[i], true
 }
 
-// compare compares d, which is present and has this name by the policy, with the device that
-// left the slot.
+// compare compares d, the present device, with the device that left the slot. name is the name of d
+// by the policy.
 func (n *node) compare(s *slot, d *Device, name string) standing {
-	like := s.claim.what.compare(s.unit.what, n.policy.AnyAFU)
+	like := s.claim.identity.compare(s.unit.identity, n.policy.AnyAFU)
 	switch {
-	case like == unknown, s.unit.guessed(d), like == same && n.policy.Name != nil && name == "": // the rest may still be read
+	case like == unknown, s.unit.guessed(d), like == same && n.policy.Name != nil && name == "": // a later reading may be complete
 		return undecided
 	case like == other, n.policy.Name != nil && name != s.claim.device.OfferedAs:
 		return replaced
 	case len(d.Nodes) == 0 && len(s.lost.nodes) > 0: // a region whose ports do not exist yet
 		return undecided
-	case s.cameBackElsewhere(n, nodesOf(d)):
+	case s.hasReplacedNodes(n, nodesOf(d)):
 		return renumbered
 	}
 	return identical
 }
 
-// endClaim ends the claim on a slot whose device has returned or has its old name again.
+// endClaim ends the claim on a slot whose device has returned, or has its old name again.
 func (n *node) endClaim(s *slot, as change, now time.Time) {
 	as.Change, as.lasted, as.holders = Change{ID: s.id, New: s.claim.device}, now.Sub(s.claim.since), s.claim.holders
 	n.changes = append(n.changes, as)
@@ -278,7 +279,7 @@ func (n *node) endClaim(s *slot, as change, now time.Time) {
 }
 
 // release ends the claim on a slot because the device has no holder, or because its holders
-// have been unknown for the grace time.
+// have been unknown for the grace time. why is the reason for the log.
 func (n *node) release(s *slot, why string, now time.Time) {
 	c := s.claim
 	s.claim, s.free, s.lost = nil, s.unit != nil, lost{}
@@ -287,14 +288,14 @@ func (n *node) release(s *slot, why string, now time.Time) {
 	}
 	n.changes = append(n.changes, change{
 		Change: Change{ID: s.id, New: c.device}, kind: deviceReleased, renamed: c.renamed, lasted: now.Sub(c.since), why: why,
-		// The device was free all the time, and its removal has been logged.
+		// The device was never held, and its removal has been logged.
 		quiet: !c.held && n.holders.err == "" && c.standing != renumbered && (c.standing != replaced || c.renamed),
 	})
 	n.mark(s.id, time.Time{})
 	n.claimNodes(s)
 }
 
-// confirm records the holders of a device on which there is a claim, if they have changed.
+// confirm updates the holders of a claimed device, if they have changed.
 func (n *node) confirm(s *slot, h Holding) {
 	if !s.claim.held || !slices.Equal(s.claim.holders, h.Holders) {
 		n.noteHeld(s, h)
@@ -305,7 +306,7 @@ func (n *node) confirm(s *slot, h Holding) {
 func (n *node) noteHeld(s *slot, h Holding) {
 	c := s.claim
 	c.held, c.holders = true, h.Holders
-	n.claimNodes(s) // devices that have its nodes now are judged again
+	n.claimNodes(s) // marks the devices that have its nodes now
 	n.changes = append(n.changes, change{
 		Change: Change{ID: s.id, New: c.device}, kind: deviceHeld, renamed: c.renamed, renumbered: c.standing == renumbered, holders: h.Holders,
 	})
@@ -316,53 +317,53 @@ func (n *node) noteHeld(s *slot, h Holding) {
 func (n *node) noteUnnamed(s *slot, lacks error, now time.Time) {
 	switch u := s.unit; {
 	case lacks == nil:
-		u.unnamed, u.noted = time.Time{}, false
+		u.unnamed, u.logged = time.Time{}, false
 	case u.unnamed.IsZero():
 		u.unnamed = now
-	case !u.noted && now.Sub(u.unnamed) >= n.rules.unnamed:
-		u.noted = true
+	case !u.logged && now.Sub(u.unnamed) >= n.rules.unnamed:
+		u.logged = true
 		n.changes = append(n.changes, change{Change: Change{ID: s.id}, kind: deviceUnoffered, why: lacks.Error()})
 	}
 }
 
-// note adds the change of a unit that is published with another state than before.
+// note adds the change of a unit whose published state differs from before.
 func (n *node) note(s *slot, u *unit, d *Device, cause, now time.Time) {
 	c := change{Change: Change{ID: s.id, Old: u.device, New: d}, kind: deviceListed, cause: cause, lasted: now.Sub(s.since), holders: namesOf(n.holders.of(s.id))}
 	if u.device == nil {
-		u.coming = n.ready && pluggedIn(d)
-		c.warn = d.Health == Unhealthy && !u.coming && hasNewTrouble(&Device{}, d)
+		u.beingPlugged = n.ready && pluggedIn(d)
+		c.warn = d.Health == Unhealthy && !u.beingPlugged && hasNewTrouble(&Device{}, d)
 	} else {
-		u.coming = u.coming && pluggedIn(d)
-		c.warn = !u.coming && (d.Health > u.device.Health || hasNewTrouble(u.device, d))
+		u.beingPlugged = u.beingPlugged && pluggedIn(d)
+		c.warn = !u.beingPlugged && (d.Health > u.device.Health || hasNewTrouble(u.device, d))
 	}
 	if u.device == nil || u.device.Health != d.Health {
 		s.since = now
 	}
 	var errs []error
-	for _, w := range u.wrong {
+	for _, w := range u.conditions {
 		errs = append(errs, w.Err)
 	}
 	c.err = errors.Join(errs...)
 	n.changes = append(n.changes, c)
 	if u.device != nil && n.asks && !s.free && s.mayBeGiven(u) {
 		gone := slices.DeleteFunc(nodesOf(u.device), func(node string) bool { return slices.Contains(nodesOf(d), node) })
-		s.lose(gone, now) // a region has lost a port
+		s.lose(gone, now) // nodes of a port that a region no longer has
 	}
 }
 
-// recheckAt has a card read again at t or earlier. It does nothing if t is zero.
+// recheckAt makes the scheduler read a card again at t or earlier. It does nothing if t is zero.
 func (n *node) recheckAt(address string, t time.Time) {
 	if !t.IsZero() {
 		n.recheck[address] = earlier(n.recheck[address], t)
 	}
 }
 
-// list adds the device of a slot to the list, replaces it, or removes it. The list is copied
-// first, because readers of the snapshot use the old one.
+// list adds the device of a slot to the list, replaces it, or removes it. It copies the list first,
+// because readers of the snapshot use the old list.
 func (n *node) list(s *slot) {
 	i, found := slices.BinarySearchFunc(n.devices, s.id, compareID)
 	if !n.copied {
-		n.devices, n.copied, n.news = slices.Clone(n.devices), true, true
+		n.devices, n.copied, n.changed = slices.Clone(n.devices), true, true
 	}
 	switch {
 	case s.device == nil && found:
@@ -385,11 +386,11 @@ func sameNodes(a, b *Device) bool {
 	return slices.Equal(before, after)
 }
 
-// plugging has the sets of reasons that a device has one after the other, for some milliseconds
-// each, when its card is plugged in: the kernel binds the FME, adds the ports, binds them.
+// plugging has the sets of reasons of a device while its card is being plugged in, each for some
+// milliseconds: the kernel binds the FME, adds the ports, and binds them.
 var plugging = [][]string{
 	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
-	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // of one with several ports
+	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // of a region with several ports
 	{ReasonDriverUnbound}, {noFilesYet},
 }
 
@@ -402,7 +403,7 @@ func pluggedIn(d *Device) bool {
 	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
 }
 
-// hasNewTrouble reports whether d has a reason that is present and that old did not have.
+// hasNewTrouble reports whether d has a reason, other than recovering, that old did not have.
 func hasNewTrouble(old, d *Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
 		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)

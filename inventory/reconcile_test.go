@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReconcile plays short histories, one for each place in the table of reconcile.go.
+// TestReconcile plays short histories, one for each cell of the table in reconcile.go.
 func TestReconcile(t *testing.T) {
 	const recovering = "one unhealthy[recovering="
 	for _, test := range []struct{ compared, history, want, changes string }{
 		{"present, no claim", "", "one healthy[] [port0]", "listed"},
-		{"present, no claim, bad", "sick0", "one unhealthy[sick] [port0]", "listed"},
+		{"present, no claim, bad", "bad0", "one unhealthy[bad] [port0]", "listed"},
 		{"absent, not known", "take0 pull0", "one unhealthy[removed] []", "removed"},
 		{"absent, held", "take0 pull0 answer", "one unhealthy[removed-in-use] []", "held"},
 		{"absent, free", "pull0 answer", "", "released"},
@@ -26,20 +26,20 @@ func TestReconcile(t *testing.T) {
 		{"same, held", "take0 pull0 answer plug0", recovering + "removed-in-use] [port0]", "returned listed"},
 		{"same, recovered", "take0 pull0 answer plug0 hold", "one healthy[] [port0]", "listed"},
 		{"same, seen in one reading", "plug0", recovering + "removed] [port0]", "removed returned listed"},
-		{"too little known, not known", "take0 pull0 vague0", "one unhealthy[removed] [port0]", "listed"},
-		{"too little known, held", "take0 pull0 vague0 answer", "one unhealthy[removed-in-use recovering=removed] [port0]", "held listed"},
-		{"too little known, free", "pull0 vague0 answer", recovering + "removed] [port0]", "released listed"},
-		{"too little known, grace over", "pull0 vague0 fail grace", recovering + "removed] [port0]", "released listed"},
-		{"too little known, then same", "pull0 vague0 clear0", recovering + "removed] [port0]", "returned listed"},
-		{"too little known, and bad", "pull0 vague0 sick0", "one unhealthy[removed sick] [port0]", "listed"},
+		{"too little known, not known", "take0 pull0 noafu0", "one unhealthy[removed] [port0]", "listed"},
+		{"too little known, held", "take0 pull0 noafu0 answer", "one unhealthy[removed-in-use recovering=removed] [port0]", "held listed"},
+		{"too little known, free", "pull0 noafu0 answer", recovering + "removed] [port0]", "released listed"},
+		{"too little known, grace over", "pull0 noafu0 fail grace", recovering + "removed] [port0]", "released listed"},
+		{"too little known, then same", "pull0 noafu0 afu0", recovering + "removed] [port0]", "returned listed"},
+		{"too little known, and bad", "pull0 noafu0 bad0", "one unhealthy[bad removed] [port0]", "listed"},
 		{"another one, not known", "take0 pull0 other0", "one unhealthy[replaced-in-use recovering=removed] [port0]", "listed"},
 		{"another one, held", "take0 pull0 answer other0", "one unhealthy[replaced-in-use recovering=removed-in-use] [port0]", "listed"},
 		{"another one, free", "pull0 other0 answer", "one unhealthy[recovering=removed recovering=replaced-in-use] [port0]", "released listed"},
 		{"another name, not known", "pull0 two plug0", "one unhealthy[replaced-in-use recovering=removed] [port0]", "listed"},
 		{"another name, free", "pull0 two plug0 answer", "two unhealthy[recovering=removed recovering=replaced-in-use] [port0]", "released listed"},
-		{"other nodes, not known", "take0 pull0 aside0", "one unhealthy[node-changed recovering=removed] [port1]", "listed"},
-		{"other nodes, held", "take0 pull0 aside0 answer", "one unhealthy[node-changed recovering=removed] [port1]", "held"},
-		{"other nodes, free", "pull0 aside0 answer", "one unhealthy[recovering=node-changed recovering=removed] [port1]", "released listed"},
+		{"other nodes, not known", "take0 pull0 renumbered0", "one unhealthy[node-changed recovering=removed] [port1]", "listed"},
+		{"other nodes, held", "take0 pull0 renumbered0 answer", "one unhealthy[node-changed recovering=removed] [port1]", "held"},
+		{"other nodes, free", "pull0 renumbered0 answer", "one unhealthy[recovering=node-changed recovering=removed] [port1]", "released listed"},
 
 		{"old name again, not known", "two one", "one healthy[] [port0]", "renamed-back listed"},
 		{"old name again, held", "take0 two answer one", "one healthy[] [port0]", "renamed-back listed"},
@@ -65,8 +65,8 @@ func TestReconcile(t *testing.T) {
 		{"other family, held", "take0 mode ready answer", "one unhealthy[replaced-in-use] [port0]", "held listed"},
 		{"other family, free", "mode ready answer", "region healthy[] [port0]", "released listed"},
 		{"other family, absent", "take0 mode pull0 ready", "one unhealthy[removed] []", ""},
-		{"other family, not readable", "take0 answer mode dark0 ready", "one unhealthy[moving scan-failed] [port0]", ""},
-		{"port of a region, not known", "pull0 answer pair0 take0 answer mode ready", "one unhealthy[moving node-in-use] [port0 port1], 3b:00.0-p1 one unhealthy[removed] []", "removed listed"},
+		{"other family, not readable", "take0 answer mode unreadable0 ready", "one unhealthy[moving scan-failed] [port0]", ""},
+		{"port of a region, not known", "pull0 answer twoports0 take0 answer mode ready", "one unhealthy[moving node-in-use] [port0 port1], 3b:00.0-p1 one unhealthy[removed] []", "removed listed"},
 
 		{"node of another one, not known", "take0 pull0 plug1", "one unhealthy[removed] [], 5e:00.0 one unhealthy[node-in-use] [port0]", "listed"},
 		{"node of another one, held", "take0 pull0 plug1 answer", "one unhealthy[removed-in-use] [], 5e:00.0 one unhealthy[node-in-use] [port0]", "held"},
@@ -91,15 +91,15 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("%s (%s): %v (-want +got):\n%s", test.compared, test.history, w.err, diff)
 		}
 		if !done && test.history != "" {
-			t.Errorf("%s (%s): the last operation could not be done", test.compared, test.history)
+			t.Errorf("%s (%s): the last operation was not possible", test.compared, test.history)
 		}
 	}
 }
 
-// TestReconcileAll plays all short sequences of some operations after some beginnings, the
-// shortest first.
+// TestReconcileAll plays all short sequences of some operations after some initial histories, the
+// shortest sequences first.
 func TestReconcileAll(t *testing.T) {
-	alphabet := strings.Fields(`plug0 other0 vague0 clear0 aside0 pull0 take0 sick0 dark0 light0 plug1 pull1 take1
+	alphabet := strings.Fields(`plug0 other0 noafu0 afu0 renumbered0 pull0 take0 bad0 unreadable0 readable0 plug1 pull1 take1
 		end ask arrive answer fail one two none hold grace`)
 	var histories [][]string
 	for begin := range strings.SplitSeq("/take0/take0 answer/take0 answer two/take0 answer pull0/plug1 take0 take1", "/") {
@@ -117,7 +117,7 @@ func TestReconcileAll(t *testing.T) {
 				longer = append(longer, history)
 				answers := len(longer)%2 == 0
 				if w.conclude(answers); w.err != nil {
-					t.Fatalf("%s, in the end answers %v: %v", strings.Join(history, " "), answers, w.err)
+					t.Fatalf("%s, with answers at the end %v: %v", strings.Join(history, " "), answers, w.err)
 				}
 			}
 		}
@@ -127,10 +127,10 @@ func TestReconcileAll(t *testing.T) {
 
 // TestReconcileRandom plays long sequences of all operations.
 func TestReconcileRandom(t *testing.T) {
-	names := strings.Fields(strings.Repeat("take0 take1 take0 take1 answer hold hold well0 light0 well1 light1 one end last ready ", 3) + `
+	names := strings.Fields(strings.Repeat("take0 take1 take0 take1 answer hold hold good0 readable0 good1 readable1 one end last ready ", 3) + `
 		ask arrive fail two none grace mode mode
-		plug0 vague0 clear0 other0 aside0 pair0 part0 pull0 sick0 dark0
-		plug1 vague1 clear1 other1 aside1 pair1 part1 pull1 sick1 dark1`)
+		plug0 noafu0 afu0 other0 renumbered0 twoports0 release0 pull0 bad0 unreadable0
+		plug1 noafu1 afu1 other1 renumbered1 twoports1 release1 pull1 bad1 unreadable1`)
 	for seed := range uint64(1000) {
 		random := rand.New(rand.NewPCG(seed, 15))
 		history := make([]string, 60)
@@ -145,16 +145,16 @@ func TestReconcileRandom(t *testing.T) {
 		if fails(history) == nil {
 			continue
 		}
-		for i := 0; i < len(history); i++ { // shorter
+		for i := 0; i < len(history); i++ { // remove the operations that are not needed
 			if less := slices.Delete(slices.Clone(history), i, i+1); fails(less) != nil {
 				history, i = less, -1
 			}
 		}
-		t.Fatalf("seed %d: %s, in the end answers %v: %v", seed, strings.Join(history, " "), seed%2 == 0, fails(history))
+		t.Fatalf("seed %d: %s, with answers at the end %v: %v", seed, strings.Join(history, " "), seed%2 == 0, fails(history))
 	}
 }
 
-// reconcile has the node publish, and checks the published devices.
+// reconcile calls reconcile of the node, and checks the changes and the published devices.
 func (w *world) reconcile() bool {
 	before := w.n.devices
 	changes := w.n.reconcile(w.now)
@@ -174,7 +174,7 @@ func (w *world) checkChanges(before []*Device, changes []change) {
 		switch c.kind {
 		case deviceListed, deviceRemoved:
 			if c.Old != w.shown[c.ID] || c.Old != nil && c.New != nil && c.Old.equal(c.New) {
-				w.wrong("change from %s, which was %s, to %s", show(c.Old), show(w.shown[c.ID]), show(c.New))
+				w.violated("change: found old %s and new %s, want old %s", show(c.Old), show(c.New), show(w.shown[c.ID]))
 			}
 			if w.shown[c.ID] = c.New; c.New == nil {
 				delete(w.shown, c.ID)
@@ -184,33 +184,33 @@ func (w *world) checkChanges(before []*Device, changes []change) {
 			}
 		case deviceHeld:
 			if !slices.ContainsFunc(w.n.holders.held[c.ID], func(h Holding) bool { return slices.Equal(h.Holders, c.holders) }) {
-				w.wrong("change: %s is held by %v", c.ID, c.holders)
+				w.violated("change: %s: found holders %v, want those of an answer", c.ID, c.holders)
 			}
 		case deviceGiven, deviceFreed:
 			for _, name := range c.holders {
 				holder := fmt.Sprint(c.ID, " as ", c.as, " by ", name)
 				named := slices.ContainsFunc(w.n.holders.held[c.ID], func(h Holding) bool { return h.As == c.as && slices.Contains(h.Holders, name) })
 				if given := c.kind == deviceGiven; named != given || w.holders[holder] == given {
-					w.wrong("change: %s, given %v, named %v, known %v", holder, given, named, w.holders[holder])
+					w.violated("change: %s: found given %v, but in the answer %v, in an earlier change %v", holder, given, named, w.holders[holder])
 				}
 				w.holders[holder] = c.kind == deviceGiven
 			}
 		case deviceReturned, deviceRenamedBack, deviceReleased:
 			if !w.claimed[c.ID] {
-				w.wrong("change: a claim on %s has ended, there was none", c.ID)
+				w.violated("change: %s: found the end of a claim, but no claim before", c.ID)
 			}
 			ended[c.ID] = true
 		}
 	}
 	for _, c := range Changes(before, w.n.devices) {
 		if !told[c.ID] {
-			w.wrong("%s has become %s, no change tells", show(c.Old), show(c.New))
+			w.violated("%s has become %s: found no change", show(c.Old), show(c.New))
 		}
 	}
 	present := map[string]*Device{}
 	for id := range w.claimed {
 		if s := w.n.slots[id]; (s == nil || s.claim == nil) && !ended[id] {
-			w.wrong("a claim on %s has ended, no change tells", id)
+			w.violated("the claim on %s has ended: found no change", id)
 		}
 	}
 	clear(w.claimed)
@@ -223,13 +223,13 @@ func (w *world) checkChanges(before []*Device, changes []change) {
 		}
 	}
 	if !maps.Equal(present, w.shown) {
-		w.wrong("present %v, by the changes %v", present, w.shown)
+		w.violated("present devices: found %v, want %v by the changes", present, w.shown)
 	}
 }
 
 // check compares the published devices with the world.
 func (w *world) check() {
-	if w.trusted {
+	if w.skipChecks {
 		return
 	}
 	w.checkRights()
@@ -238,7 +238,7 @@ func (w *world) check() {
 	}
 	units := map[string]Unit{}
 	for i, c := range w.cards {
-		if c != nil && !c.dark {
+		if c != nil && !c.unreadable {
 			for _, u := range c.units(w.family) {
 				units[deviceID(addresses[i], u.PortID)] = u
 			}
@@ -247,22 +247,22 @@ func (w *world) check() {
 	last := ""
 	for _, d := range w.n.devices {
 		if d.ID <= last || (d.Health == Healthy) != (len(d.Reasons) == 0) {
-			w.wrong("%s after %s", show(d), last)
+			w.violated("found %s after %s, want ids in order, and reasons only if not healthy", show(d), last)
 		}
 		last = d.ID
 		c := w.cards[slices.Index(addresses[:], d.PCIAddress)]
 		u, is := units[d.ID]
 		switch {
-		case d.Health != Unhealthy && (len(d.Nodes) == 0 || c == nil || c.dark || c.sick):
-			w.wrong("%s is gone, or bad", show(d))
-		case len(d.Nodes) > 0 && (c == nil || !c.dark && (!is || !slices.Equal(u.Nodes, d.Nodes))):
-			w.wrong("%s is listed, and is not there", show(d))
+		case d.Health != Unhealthy && (len(d.Nodes) == 0 || c == nil || c.unreadable || c.bad):
+			w.violated("found %s, want it unhealthy: the card is gone or bad", show(d))
+		case len(d.Nodes) > 0 && (c == nil || !c.unreadable && (!is || !slices.Equal(u.Nodes, d.Nodes))):
+			w.violated("found %s, want no such nodes: the card does not have them", show(d))
 		case len(d.Nodes) > 0:
 			delete(units, d.ID)
 		}
 	}
 	if len(units) > 0 {
-		w.wrong("not listed: %v", slices.Collect(maps.Keys(units)))
+		w.violated("found no devices of the units %v", slices.Collect(maps.Keys(units)))
 	}
 	for _, p := range w.pods {
 		if !p.forgotten {
@@ -275,18 +275,18 @@ func (w *world) check() {
 // and that no other container can be given the same device.
 func (w *world) checkPod(p *testPod) {
 	if d := (Snapshot{Devices: w.n.devices}).Device(p.id); d == nil || d.OfferedAs != p.as {
-		w.wrong("%s, held as %s, is %s", p.id, p.as, show(d))
+		w.violated("found %s, want %s listed as %s: it is held", show(d), p.id, p.as)
 	}
 	for _, d := range w.n.devices {
 		shares := share(nodesOf(d), p.nodes)
 		switch {
 		case d.Health == Unhealthy:
 		case d.ID != p.id && shares:
-			w.wrong("%s: a pod has %v of %s", show(d), p.nodes, p.id)
-		case d.ID == p.id && !shares && p.named: // else it may have been given those that the device had since
-			w.wrong("%s: the pod has %v", show(d), p.nodes)
+			w.violated("found %s, want it unhealthy: a pod has the nodes %v of %s", show(d), p.nodes, p.id)
+		case d.ID == p.id && !shares && p.named: // if it was not named, it may have been given later nodes
+			w.violated("found %s, want it unhealthy: its pod has the nodes %v", show(d), p.nodes)
 		case d.ID == p.id && w.cards[slices.Index(addresses[:], d.PCIAddress)].model != p.model:
-			w.wrong("%s: the pod has a card of model %s", show(d), p.model)
+			w.violated("found %s, want it unhealthy: its pod has a card of model %s", show(d), p.model)
 		}
 	}
 }
@@ -301,7 +301,7 @@ func (w *world) checkRights() {
 		}
 		slices.Sort(nodes)
 		if nodes = slices.Compact(nodes); !slices.Equal(nodes, s.nodes) {
-			w.wrong("%s has the right to %v, not %v", id, s.nodes, nodes)
+			w.violated("%s: found rights to %v, want %v", id, s.nodes, nodes)
 		}
 		for _, node := range nodes {
 			if rights[node] == nil {
@@ -311,17 +311,17 @@ func (w *world) checkRights() {
 		}
 	}
 	if !maps.EqualFunc(rights, w.n.rights, maps.Equal) {
-		w.wrong("rights by nodes %v, by slots %v", w.n.rights, rights)
+		w.violated("rights: found %v, want %v by the slots", w.n.rights, rights)
 	}
 }
 
-// conclude ends all pods, mends all cards and checks that all claims end: by answers, or after the
+// conclude ends all pods, repairs all cards and checks that all claims end: by answers, or after the
 // grace time without answers.
 func (w *world) conclude(answers bool) {
-	w.pods, w.question, w.trusted = nil, nil, false
+	w.pods, w.question, w.skipChecks = nil, nil, false
 	for i, c := range w.cards {
 		if c != nil {
-			c.vague, c.sick, c.dark = false, false, false
+			c.noAFU, c.bad, c.unreadable = false, false, false
 			w.read(i)
 		}
 	}
@@ -338,20 +338,20 @@ func (w *world) conclude(answers bool) {
 	w.checkClaims()
 	for id, s := range w.n.slots {
 		if s.unit == nil || w.n.waiting[id] {
-			w.wrong("in the end there is a slot %+v", s)
+			w.violated("at the end: found slot %+v, want it removed", s)
 		} else if name, _ := w.policy().Name(s.device); s.device.Health != Healthy || s.device.OfferedAs != name {
-			w.wrong("in the end %s is not healthy and %s", show(s.device), name)
+			w.violated("at the end: found %s, want it healthy with the name %s", show(s.device), name)
 		}
 	}
 	if len(w.n.waiting) > 0 {
-		w.wrong("in the end %v wait", w.n.waiting)
+		w.violated("at the end: found waiting slots %v, want none", w.n.waiting)
 	}
 }
 
 func (w *world) checkClaims() {
 	for id, s := range w.n.slots {
 		if s.claim != nil || len(s.lost.nodes) > 0 || !s.released.since.IsZero() {
-			w.wrong("in the end %s has a claim: %+v", id, s)
+			w.violated("at the end: %s: found a claim or rights %+v, want none", id, s)
 		}
 	}
 }

@@ -14,38 +14,38 @@ var reconcileConfig = Config{
 	Holders: func(context.Context) (map[string][]Holding, error) { return nil, errors.New("not called") },
 }
 
-// world is a host with two slots for cards, the pods that use them, and a node whose readings and
-// answers come from them. It changes by operations. After each one, the published devices are
-// compared with the world.
+// world is a host with two slots for cards, the pods that use the cards, and a node that gets readings
+// and answers from both. Operations change it. After each operation the published devices are compared
+// with the world.
 type world struct {
-	n        *node
-	now      time.Time
-	cards    [2]*testCard
-	minors   [2][]int // of the device nodes of the newest card in each slot
-	made     uint64   // directories so far
-	family   string   // port or region
-	name     string   // under which ports are offered
-	pods     []*testPod
-	started  int       // pods so far
-	question *question // nil: none is under way
-	heard    time.Time // when the newest answer was asked for, or the start
+	n          *node
+	now        time.Time
+	cards      [2]*testCard
+	minors     [2][]int // of the device nodes of the newest card in each slot
+	made       uint64   // directories so far
+	family     string   // port or region
+	name       string   // under which ports are offered
+	pods       []*testPod
+	started    int       // pods so far
+	question   *question // nil: no question is under way
+	answeredAt time.Time // time of the question of the newest answer, or of the start
 
-	shown   map[string]*Device // by the changes: the device of each unit that is present
-	holders map[string]bool    // by the changes: those that are named
-	claimed map[string]bool    // ids with a claim, after the newest reconcile
-	changes []change           // of the newest operation
-	trusted bool               // the snapshot has been checked before
-	err     error              // the first invariant that did not hold
+	shown      map[string]*Device // the device of each present unit, by the changes
+	holders    map[string]bool    // the holders in the newest answer, by the changes
+	claimed    map[string]bool    // ids with a claim, after the newest reconcile
+	changes    []change           // of the newest operation
+	skipChecks bool               // the published devices have been checked in an earlier history
+	err        error              // the first invariant that did not hold
 }
 
 // testCard is a card in a slot.
 type testCard struct {
-	model     string
-	minors    []int // of the device nodes of its ports
-	directory uint64
-	vague     bool // its AFU cannot be read
-	sick      bool // its units have an unhealthy condition
-	dark      bool // the card cannot be read
+	model      string
+	minors     []int // of the device nodes of its ports
+	directory  uint64
+	noAFU      bool // the AFU id cannot be read
+	bad        bool // the units have an unhealthy condition
+	unreadable bool // the card cannot be read
 }
 
 // testPod is a pod that was given a device.
@@ -53,8 +53,8 @@ type testPod struct {
 	name, id, as string
 	nodes        []string
 	model        string // of the card
-	named        bool   // by an answer: the nodes that it was given are known
-	// forgotten: the claim for the pod has ended, because no answer came for the grace time.
+	named        bool   // an answer had the pod, so the nodes that it was given are known
+	// forgotten: the claim for the pod has ended, because there was no answer for the grace time.
 	forgotten bool
 }
 
@@ -67,7 +67,7 @@ type question struct {
 
 var addresses = [2]string{"0000:3b:00.0", "0000:5e:00.0"}
 
-// operations change a world. They report whether they were possible.
+// operations has the operations that change a world. An operation reports whether it was possible.
 var operations = map[string]func(w *world) bool{
 	"end":    func(w *world) bool { return w.endPod(0) },
 	"last":   func(w *world) bool { return w.endPod(len(w.pods) - 1) },
@@ -86,24 +86,24 @@ var operations = map[string]func(w *world) bool{
 
 func init() {
 	for i := range addresses {
-		plug := func(name string, ports int, aside bool, c testCard) {
-			operations[fmt.Sprint(name, i)] = func(w *world) bool { return w.plug(i, ports, aside, c) && w.read(i) }
+		plug := func(name string, ports int, renumbered bool, c testCard) {
+			operations[fmt.Sprint(name, i)] = func(w *world) bool { return w.plug(i, ports, renumbered, c) && w.read(i) }
 		}
 		plug("plug", 1, false, testCard{model: "a"})
-		plug("vague", 1, false, testCard{model: "a", vague: true})
+		plug("noafu", 1, false, testCard{model: "a", noAFU: true})
 		plug("other", 1, false, testCard{model: "b"})
-		plug("aside", 1, true, testCard{model: "a"}) // under another node than the card before it
-		plug("pair", 2, false, testCard{model: "c"})
+		plug("renumbered", 1, true, testCard{model: "a"}) // with another node than the card before
+		plug("twoports", 2, false, testCard{model: "c"})
 		on := func(name string, do func(w *world, c *testCard) bool) {
 			operations[fmt.Sprint(name, i)] = func(w *world) bool { return w.cards[i] != nil && do(w, w.cards[i]) && w.read(i) }
 		}
 		on("pull", func(w *world, _ *testCard) bool { w.cards[i] = nil; return true })
-		on("part", func(_ *world, c *testCard) bool { c.minors = c.minors[:1]; return true }) // the other port is released
-		on("clear", func(_ *world, c *testCard) bool { return set(&c.vague, false) })
-		on("sick", func(_ *world, c *testCard) bool { return set(&c.sick, true) })
-		on("well", func(_ *world, c *testCard) bool { return set(&c.sick, false) })
-		on("dark", func(_ *world, c *testCard) bool { return set(&c.dark, true) })
-		on("light", func(_ *world, c *testCard) bool { return set(&c.dark, false) })
+		on("release", func(_ *world, c *testCard) bool { c.minors = c.minors[:1]; return true }) // the second port is released
+		on("afu", func(_ *world, c *testCard) bool { return set(&c.noAFU, false) })
+		on("bad", func(_ *world, c *testCard) bool { return set(&c.bad, true) })
+		on("good", func(_ *world, c *testCard) bool { return set(&c.bad, false) })
+		on("unreadable", func(_ *world, c *testCard) bool { return set(&c.unreadable, true) })
+		on("readable", func(_ *world, c *testCard) bool { return set(&c.unreadable, false) })
 		operations[fmt.Sprint("take", i)] = func(w *world) bool { return w.n.ready && w.startPod(i) }
 	}
 }
@@ -113,19 +113,19 @@ func set(flag *bool, to bool) (changed bool) {
 	return changed
 }
 
-// play does operations in a new world that has one card, and checks the published devices from the
-// operation with the given index on. Operations that are not possible are left out; done reports
-// whether the last one was possible.
+// play plays the operations of a history in a new world with one card, and checks the published devices
+// from the operation with the index from. It skips operations that are not possible. done reports
+// whether the last operation was possible.
 func play(history []string, from int) (w *world, done bool) {
 	w = &world{now: time.Unix(1e9, 0), family: "port", name: "one", shown: map[string]*Device{}, holders: map[string]bool{}, claimed: map[string]bool{}}
-	w.heard = w.now
+	w.answeredAt = w.now
 	cfg := reconcileConfig
 	cfg.Policy = w.policy()
 	w.n = newNode(cfg, w.now)
 	w.n.ready, w.n.complete = true, true
 	operations["plug0"](w)
 	for i, name := range history {
-		w.now, w.changes, w.trusted = w.now.Add(time.Millisecond), nil, i < from
+		w.now, w.changes, w.skipChecks = w.now.Add(time.Millisecond), nil, i < from
 		done = operations[name](w)
 		w.check()
 	}
@@ -145,17 +145,17 @@ func (w *world) policy() Policy {
 	}}
 }
 
-// plug puts a card into a slot, and removes the card that is there. Its device nodes get the
-// lowest numbers that are free.
-func (w *world) plug(i, ports int, aside bool, c testCard) bool {
+// plug puts a card into a slot, and removes the card that was there. The device nodes get the lowest
+// numbers that are free.
+func (w *world) plug(i, ports int, renumbered bool, c testCard) bool {
 	if w.cards[i] != nil && !w.n.ready {
-		return false // a card that replaces another one, unread while the mode changes, counts as the same
+		return false // a card that is replaced while the mode changes, before it is read, counts as the same
 	}
 	w.made++
 	c.directory = w.made
 	for minor := 0; len(c.minors) < ports; minor++ {
 		other := w.cards[1-i]
-		if (other == nil || !slices.Contains(other.minors, minor)) && !(aside && slices.Contains(w.minors[i], minor)) {
+		if (other == nil || !slices.Contains(other.minors, minor)) && !(renumbered && slices.Contains(w.minors[i], minor)) {
 			c.minors = append(c.minors, minor)
 		}
 	}
@@ -166,15 +166,15 @@ func (w *world) plug(i, ports int, aside bool, c testCard) bool {
 func (c *testCard) units(family string) (all []Unit) {
 	for port, minor := range c.minors {
 		u := Unit{
-			Name: "port", Incarnation: c.directory, PortID: port, PortIDKnown: true, AFUIDKnown: !c.vague,
+			Name: "port", Incarnation: c.directory, PortID: port, PortIDKnown: true, AFUIDKnown: !c.noAFU,
 			InterfaceIDKnown: true, PCIID: c.model, NUMANode: -1,
 			Nodes: []string{fmt.Sprint("port", minor)}, NodeNumbers: []string{fmt.Sprint("245:", minor)},
 		}
-		if !c.vague {
+		if !c.noAFU {
 			u.AFUID = c.model
 		}
-		if c.sick {
-			u.Conditions = []Condition{{Reason: "sick", Health: Unhealthy}}
+		if c.bad {
+			u.Conditions = []Condition{{Reason: "bad", Health: Unhealthy}}
 		}
 		if family == "region" && port > 0 {
 			all[0].Nodes, all[0].NodeNumbers = append(all[0].Nodes, u.Nodes...), append(all[0].NodeNumbers, u.NodeNumbers...)
@@ -186,26 +186,26 @@ func (c *testCard) units(family string) (all []Unit) {
 	return all
 }
 
-// read hands the state of the card in a slot to the node.
+// read applies the state of the card in a slot to the node.
 func (w *world) read(i int) bool {
 	address, c := addresses[i], w.cards[i]
 	if c == nil {
-		w.n.remove(address, w.now, w.now)
+		w.n.removeCard(address, w.now, w.now)
 		return w.reconcile()
 	}
-	r := result{family: w.family, reading: Reading{Units: c.units(w.family)}, outline: c.dark}
+	r := result{family: w.family, reading: Reading{Units: c.units(w.family)}, outline: c.unreadable}
 	var trouble []Condition
-	if c.dark {
+	if c.unreadable {
 		trouble = []Condition{{Reason: ReasonScanFailed, Health: Unhealthy}}
 	}
-	if !c.dark || !w.n.known(address) {
+	if !c.unreadable || !w.n.known(address) {
 		w.n.takeReading(address, r, w.now, w.now)
 	}
 	w.n.setTrouble(address, trouble, w.now)
 	return w.reconcile()
 }
 
-// wait lets time pass. A question is answered before, and cards are read again when they are due.
+// wait advances the time. It answers a question first, and reads cards again when they are due.
 func (w *world) wait(d time.Duration) bool {
 	if w.question != nil {
 		w.arrive()
@@ -231,7 +231,7 @@ func (w *world) wait(d time.Duration) bool {
 		}
 		w.expire()
 	}
-	return w.wrong("the node wants to be called at once, again and again")
+	return w.violated("found 50 timers in a row without an end")
 }
 
 // expire ends the claims and rights that have waited too long for an answer.
@@ -251,7 +251,7 @@ func (w *world) expire() bool {
 	}
 	w.n.expire(w.now)
 	for i, p := range w.pods {
-		p.forgotten = p.forgotten || claims(p) < before[i] && w.now.Sub(w.heard) >= reconcileConfig.TombstoneGrace
+		p.forgotten = p.forgotten || claims(p) < before[i] && w.now.Sub(w.answeredAt) >= reconcileConfig.TombstoneGrace
 	}
 	return w.reconcile()
 }
@@ -265,7 +265,7 @@ func (w *world) rename(name string) bool {
 	return w.reconcile()
 }
 
-// changeMode does the steps of the loop if the policy has other families: the devices are withheld
+// changeMode plays the steps of the loop when the policy has other families: the devices are withheld
 // first, and no list is published until all cards have been read.
 func (w *world) changeMode() bool {
 	w.n.supersede(w.now)
@@ -274,7 +274,7 @@ func (w *world) changeMode() bool {
 	}
 	for _, d := range w.n.devices {
 		if d.Health < Unhealthy && d.OfferedAs != "" {
-			return w.wrong("%s is offered while the mode changes", d.ID)
+			return w.violated("found %s offered while the mode changes, want it unhealthy", d.ID)
 		}
 	}
 	w.family = map[string]string{"port": "region", "region": "port"}[w.family]
@@ -292,8 +292,8 @@ func (w *world) finish() bool {
 	return w.reconcile()
 }
 
-// startPod gives a device of a slot to a pod, if the list has an offered one that, by the kubelet,
-// is not in use under this name.
+// startPod gives a device of a slot to a pod, if the list has an offered device that no pod uses under
+// its name.
 func (w *world) startPod(i int) bool {
 	for _, d := range w.n.devices {
 		used := slices.ContainsFunc(w.pods, func(p *testPod) bool { return p.id == d.ID && p.as == d.OfferedAs })
@@ -302,7 +302,7 @@ func (w *world) startPod(i int) bool {
 		}
 		w.started++
 		pod := &testPod{name: fmt.Sprint("default/pod", w.started, "/main"), id: d.ID, as: d.OfferedAs, nodes: nodesOf(d), model: w.cards[i].model}
-		pod.forgotten = slices.ContainsFunc(w.pods, func(p *testPod) bool { // there are two holders then
+		pod.forgotten = slices.ContainsFunc(w.pods, func(p *testPod) bool { // the device then has two holders
 			return p.forgotten && (p.id == pod.id || share(p.nodes, pod.nodes))
 		})
 		w.pods = append(w.pods, pod)
@@ -323,7 +323,7 @@ func (w *world) endPod(i int) bool {
 	return true
 }
 
-// ask begins a question. Its answer is the state of this moment.
+// ask begins a question. Its answer is the present state.
 func (w *world) ask() bool {
 	held := map[string][]Holding{}
 	for _, p := range w.pods {
@@ -341,7 +341,7 @@ func (w *world) ask() bool {
 
 func (w *world) arrive() bool {
 	q := w.question
-	w.question, w.heard, w.n.holders.err = nil, q.asked, ""
+	w.question, w.answeredAt, w.n.holders.err = nil, q.asked, ""
 	w.n.takeAnswer(q.held, q.asked, w.now)
 	for _, p := range q.pods {
 		p.named = true
@@ -354,7 +354,7 @@ func (w *world) fail() bool {
 	return w.expire()
 }
 
-func (w *world) wrong(format string, args ...any) bool {
+func (w *world) violated(format string, args ...any) bool {
 	if w.err == nil {
 		w.err = fmt.Errorf(format, args...)
 	}

@@ -13,17 +13,17 @@ import (
 type change struct {
 	Change
 	kind    kind
-	cause   time.Time     // when the hint behind it arrived; zero: there was none
-	lasted  time.Duration // how long the state before it lasted
-	warn    bool          // logged at level warn: the device has become worse
+	cause   time.Time     // when the hint that caused the change arrived; zero: there was no hint
+	lasted  time.Duration // how long the former state lasted
+	warn    bool          // logged at level warn, because the device has become worse
 	quiet   bool          // logged at level debug
 	err     error         // of the reading
 	holders []string
-	as      string // the name under which the holders got the device
+	as      string // the name under which the holders hold the device
 	found   bool   // the first answer already had the holders
-	why     string
+	why     string // the reason for the log
 
-	renamed, renumbered bool // of the claim
+	renamed, renumbered bool // the properties of the claim
 }
 
 // kind is the kind of a change.
@@ -37,17 +37,17 @@ const (
 	deviceRenamedBack             // a claim has ended: the device has its old name again
 	deviceReleased                // a claim has ended: the device has no holder
 	deviceUnoffered               // a device lacks something to be offered
-	deviceGiven                   // the kubelet names holders that it did not name before
-	deviceFreed                   // the kubelet no longer names holders
+	deviceGiven                   // the device has new holders
+	deviceFreed                   // holders of the device have ended
 )
 
-// report logs and counts changes. It is called after they have been published, so that logging
-// does not delay the kubelet's list.
+// report logs and counts changes. It is called after the snapshot has been published, so that
+// logging does not delay the readers of the snapshot.
 func (inv *Inventory) report(changes []change, now time.Time) {
 	if len(changes) == 0 {
 		return
 	}
-	runtime.Gosched() // readers of the snapshot go first
+	runtime.Gosched() // readers of the snapshot run first
 	for _, c := range changes {
 		latency := zap.Skip()
 		if !c.cause.IsZero() {
@@ -94,9 +94,9 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 			message := "removed device is held"
 			switch {
 			case c.renamed:
-				message = "device is held as something else"
+				message = "device is held under another name"
 			case c.renumbered:
-				message = "device is held under its former node"
+				message = "device is held with its former node"
 			}
 			inv.log.Warn(message, event.DeviceTombstone, event.Device(c.ID), event.PCI(d.PCIAddress),
 				event.Resource(d.OfferedAs), event.Holders(c.holders))
@@ -104,7 +104,7 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 			inv.log.Info("removed device returned", event.DeviceReturned, event.Device(c.ID), event.PCI(d.PCIAddress),
 				event.Lasted(c.lasted), event.Holders(c.holders))
 		case deviceRenamedBack:
-			claim("device is what it was", event.DeviceReturned, event.Device(c.ID), event.PCI(d.PCIAddress),
+			claim("device has its old name again", event.DeviceReturned, event.Device(c.ID), event.PCI(d.PCIAddress),
 				event.Resource(d.OfferedAs), event.Lasted(c.lasted), event.Holders(c.holders))
 		case deviceReleased:
 			message := "removed device released"
@@ -120,7 +120,7 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 			if c.found {
 				since = "before the daemon started"
 			}
-			inv.log.Info("holder of device named", event.DeviceHeld, event.Device(c.ID), event.PCI(d.PCIAddress),
+			inv.log.Info("device held", event.DeviceHeld, event.Device(c.ID), event.PCI(d.PCIAddress),
 				event.Resource(c.as), event.Holders(c.holders), event.Reason(since))
 		case deviceFreed:
 			inv.log.Info("device freed", event.DeviceFreed, event.Device(c.ID), event.Resource(c.as), event.Holders(c.holders), event.Lasted(c.lasted))
@@ -128,7 +128,7 @@ func (inv *Inventory) report(changes []change, now time.Time) {
 	}
 }
 
-// worst returns the first reason of a device, which is the worst one, or "" if it is healthy.
+// worst returns the worst reason of a device, which is the first one, or "" if it is healthy.
 func worst(d *Device) string {
 	if len(d.Reasons) == 0 {
 		return ""

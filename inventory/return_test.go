@@ -7,7 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// TestReturn plugs cards into the place of a tombstone.
+// TestReturn plugs cards into the slot of a tombstone.
 func TestReturn(t *testing.T) {
 	changed := func(change func(*inventory.Unit)) inventory.Unit {
 		p := good(7, 0)
@@ -28,7 +28,7 @@ func TestReturn(t *testing.T) {
 		{"the same", false, changed(func(*inventory.Unit) {}), "unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
 		{"another AFU", false, changed(func(p *inventory.Unit) { p.AFUID = afu2 }),
 			"unhealthy[replaced-in-use recovering=removed-in-use]", "unhealthy[replaced-in-use]", "healthy[]"},
-		{"another AFU, where that is the point", true, changed(func(p *inventory.Unit) { p.AFUID = afu2 }),
+		{"another AFU, mode with any AFU", true, changed(func(p *inventory.Unit) { p.AFUID = afu2 }),
 			"unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
 		{"another interface", true, changed(func(p *inventory.Unit) { p.InterfaceID = afu1 }),
 			"unhealthy[replaced-in-use recovering=removed-in-use]", "unhealthy[replaced-in-use]", "healthy[]"},
@@ -44,10 +44,10 @@ func TestReturn(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f, d := newBench("dfl"), newDesk()
+				f, d := newFakeFamily("dfl"), newFakeKubelet()
 				f.set(cardA, first)
 				d.hold("3b:00.0", pod)
-				cfg := withDesk(d)
+				cfg := withKubelet(d)
 				cfg.Policy.AnyAFU = test.anyAFU
 				r := start(t, cfg, f)
 				f.pull(cardA)
@@ -69,12 +69,12 @@ func TestReturn(t *testing.T) {
 }
 
 // A card that is plugged in again is unbound for a moment: its AFU is not known yet.
-func TestReturnByWayOfUnbound(t *testing.T) {
+func TestReturnUnbound(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
 		d.hold("3b:00.0", pod)
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		f.pull(cardA)
 		r.hint(cardA)
 		back := good(0, 0)
@@ -93,13 +93,13 @@ func TestReturnByWayOfUnbound(t *testing.T) {
 	})
 }
 
-// The card in its place may leave as well: the first one is still held.
+// If the replacement leaves, too, the first card is still held.
 func TestReplacementLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
 		d.hold("3b:00.0", pod)
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		f.pull(cardA)
 		r.hint(cardA)
 		p := good(0, 0)
@@ -116,9 +116,9 @@ func TestReplacementLeaves(t *testing.T) {
 	})
 }
 
-// The kernel adds and removes a card in steps: the region goes before the FME, that before the
-// ports. A part that is missing meanwhile does not change the identity.
-func TestReturnAfterBeingSeenGoing(t *testing.T) {
+// The kernel adds and removes a card in steps: it removes the region first, then the FME, then the
+// ports. Parts that are missing meanwhile do not change the identity.
+func TestReturnAfterPartialReading(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		going func(*inventory.Unit)
@@ -133,10 +133,10 @@ func TestReturnAfterBeingSeenGoing(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				whole := good(0, 0)
 				whole.InterfaceID = afu2
-				f, d := newBench("dfl"), newDesk()
+				f, d := newFakeFamily("dfl"), newFakeKubelet()
 				f.set(cardA, whole)
 				d.hold("3b:00.0", pod)
-				r := start(t, withDesk(d), f)
+				r := start(t, withKubelet(d), f)
 				going := whole
 				test.going(&going)
 				f.set(cardA, going)
@@ -153,13 +153,13 @@ func TestReturnAfterBeingSeenGoing(t *testing.T) {
 	}
 }
 
-// A card with another driver in the same place is another one.
+// A card with another driver in the same slot is another device.
 func TestReturnUnderAnotherDriver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, other, d := newBench("dfl"), newBench("opae"), newDesk()
+		f, other, d := newFakeFamily("dfl"), newFakeFamily("opae"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
 		d.hold("3b:00.0", pod)
-		r := start(t, withDesk(d), f, other)
+		r := start(t, withKubelet(d), f, other)
 		f.pull(cardA)
 		r.hint(cardA)
 		other.set(cardA, good(0, 0))
@@ -168,14 +168,14 @@ func TestReturnUnderAnotherDriver(t *testing.T) {
 	})
 }
 
-// A replacement whose identity cannot be read any more counts neither as the replacement nor as
-// the first card.
-func TestReplacementThatBecomesUnknown(t *testing.T) {
+// If the identity of a replacement can no longer be read, it counts neither as the replacement nor
+// as the first card.
+func TestReplacementBecomesUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
 		d.hold("3b:00.0", pod)
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		f.pull(cardA)
 		r.hint(cardA)
 		p := good(0, 0)
@@ -187,17 +187,17 @@ func TestReplacementThatBecomesUnknown(t *testing.T) {
 		f.set(cardA, p)
 		r.hint(cardA)
 		r.after(10 * time.Second)
-		r.want("who knows", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
+		r.want("identity unknown", map[string]string{"3b:00.0": "unhealthy[removed-in-use]"})
 	})
 }
 
-// The hold of a device that has waited ends on time, without a tick.
+// The recovery hold of a device that has waited ends in time, without a tick.
 func TestHoldAfterReleaseEndsOnTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
 		d.hold("3b:00.0", pod)
-		cfg := withDesk(d)
+		cfg := withKubelet(d)
 		cfg.HealthInterval, cfg.ResyncInterval = time.Hour, time.Hour
 		r := start(t, cfg, f)
 		f.pull(cardA)

@@ -28,8 +28,8 @@ const (
 	afu2  = "f7df405cbd7acf7222f144b0b93acd18"
 )
 
-// bench is a family with cards that a test defines in memory.
-type bench struct {
+// fakeFamily is a family whose cards a test defines in memory.
+type fakeFamily struct {
 	name string
 
 	mu      sync.Mutex
@@ -42,24 +42,24 @@ type bench struct {
 	onRead  func() // called once, in the next reading, with mu held
 }
 
-func newBench(name string) *bench {
-	return &bench{
+func newFakeFamily(name string) *fakeFamily {
+	return &fakeFamily{
 		name: name, cards: map[string]inventory.Reading{}, fails: map[string]error{},
 		hangs: map[string]chan struct{}{}, late: map[string]chan struct{}{}, reads: map[string]int{},
 	}
 }
 
-func (b *bench) Name() string               { return b.name }
-func (b *bench) Signals() inventory.Signals { return inventory.Signals{} }
-func (b *bench) Rows() []inventory.Row      { return nil }
+func (b *fakeFamily) Name() string               { return b.name }
+func (b *fakeFamily) Signals() inventory.Signals { return inventory.Signals{} }
+func (b *fakeFamily) Rows() []inventory.Row      { return nil }
 
-func (b *bench) Cards(sysfs.Host) ([]string, error) {
+func (b *fakeFamily) Cards(sysfs.Host) ([]string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Sorted(maps.Keys(b.cards)), b.listErr
 }
 
-func (b *bench) Read(_ sysfs.Host, card string) (inventory.Reading, error) {
+func (b *fakeFamily) Read(_ sysfs.Host, card string) (inventory.Reading, error) {
 	b.mu.Lock()
 	b.reads[card]++
 	if b.onRead != nil {
@@ -87,7 +87,7 @@ func (b *bench) Read(_ sysfs.Host, card string) (inventory.Reading, error) {
 	return r, nil
 }
 
-func (b *bench) Outline(_ sysfs.Host, card string) (inventory.Reading, error) {
+func (b *fakeFamily) Outline(_ sysfs.Host, card string) (inventory.Reading, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r, ok := b.cards[card]
@@ -101,25 +101,25 @@ func (b *bench) Outline(_ sysfs.Host, card string) (inventory.Reading, error) {
 	return inventory.Reading{Units: ports}, nil
 }
 
-func (b *bench) set(card string, ports ...inventory.Unit) {
+func (b *fakeFamily) set(card string, ports ...inventory.Unit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cards[card] = inventory.Reading{Units: ports}
 }
 
-func (b *bench) pull(card string) {
+func (b *fakeFamily) pull(card string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.cards, card)
 }
 
-func (b *bench) fail(card string, err error) {
+func (b *fakeFamily) fail(card string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fails[card] = err
 }
 
-func (b *bench) hang(card string) (release func()) {
+func (b *fakeFamily) hang(card string) (release func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := make(chan struct{})
@@ -130,8 +130,8 @@ func (b *bench) hang(card string) (release func()) {
 	}
 }
 
-// delay holds back the results of readings of a card from now on, until release.
-func (b *bench) delay(card string) (release func()) {
+// delay delays the results of readings of a card until release is called.
+func (b *fakeFamily) delay(card string) (release func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := make(chan struct{})
@@ -144,8 +144,8 @@ func (b *bench) delay(card string) (release func()) {
 	}
 }
 
-// unhang lets new readings through; those that hang still hang.
-func (b *bench) unhang(card string) {
+// unhang ends the hanging of new readings; those that hang already still hang.
+func (b *fakeFamily) unhang(card string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.hangs, card)
@@ -175,7 +175,7 @@ type rig struct {
 	*inventory.Inventory
 	families []inventory.Family
 	t        *testing.T
-	family   *bench
+	family   *fakeFamily
 	logs     *observer.ObservedLogs
 }
 
@@ -184,19 +184,19 @@ var testConfig = inventory.Config{
 	ReprogramTimeout: time.Minute, ReadTimeout: 2 * time.Second, Metrics: metrics.New("test"),
 }
 
-// start runs an inventory over the families; it ends with the test.
-func start(t *testing.T, cfg inventory.Config, family *bench, more ...inventory.Family) *rig {
+// start runs an inventory with these families until the end of the test.
+func start(t *testing.T, cfg inventory.Config, family *fakeFamily, more ...inventory.Family) *rig {
 	t.Helper()
 	return startOn(t, sysfs.Host{}, cfg, family, more...)
 }
 
-func startOn(t *testing.T, host sysfs.Host, cfg inventory.Config, family *bench, more ...inventory.Family) *rig {
+func startOn(t *testing.T, host sysfs.Host, cfg inventory.Config, family *fakeFamily, more ...inventory.Family) *rig {
 	t.Helper()
 	return startFamilies(t, host, cfg, family, append([]inventory.Family{family}, more...)...)
 }
 
-// startFamilies runs an inventory over the families, of which one is made of bench.
-func startFamilies(t *testing.T, host sysfs.Host, cfg inventory.Config, family *bench, families ...inventory.Family) *rig {
+// startFamilies runs an inventory with families, of which one is family or contains it.
+func startFamilies(t *testing.T, host sysfs.Host, cfg inventory.Config, family *fakeFamily, families ...inventory.Family) *rig {
 	t.Helper()
 	core, logs := eventtest.Observed(t)
 	cfg.Policy.Families = families
@@ -214,7 +214,7 @@ func startFamilies(t *testing.T, host sysfs.Host, cfg inventory.Config, family *
 	return &rig{inv, families, t, family, logs}
 }
 
-// Use hands over a policy with the families of before.
+// Use replaces the policy and keeps the families.
 func (r *rig) Use(p inventory.Policy) {
 	p.Families = r.families
 	r.Inventory.Use(p)

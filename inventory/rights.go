@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A container that was given a device node may open the node's number until the
-// container ends. When it is restarted, it may get the node that has the same name by
-// then. After a card has left, drivers give its names and numbers to the next card. So a
-// device is offered only while no other device has a right to its nodes.
+// A container that was given a device node may open the number of the node until the container
+// ends. When the container is restarted, it may get the node that has the same name by then. After
+// a card has left, drivers give its names and numbers to the next card. So a device is offered only
+// while no other device has a right to its nodes.
 //
-// A device has a right to the names and numbers of the nodes that it has, that it had when
-// it left, and that its holders were given.
+// A device has a right to the names and numbers of the nodes that it has, that it had when it left,
+// and that its holders were given.
 
-// conflict reports whether another device has a right to a device's nodes, and how certainly.
+// conflict is the certainty with which another device has a right to a device's nodes.
 type conflict uint8
 
 const (
@@ -23,22 +23,22 @@ const (
 	certain             // another device has a right, and is held
 )
 
-// lost has nodes that a device no longer has and that its holders may still open.
+// lost has the nodes that a device no longer has and that its holders may still open.
 type lost struct {
 	nodes []string  // names and numbers
-	since time.Time // when the newest of them was lost
+	since time.Time // when the device lost the newest of them
 }
 
-// released has the nodes of a device whose holders the newest answer no longer names.
+// released has the nodes of a device whose holders are no longer in the newest answer.
 type released struct {
 	given []string  // names and numbers of the nodes that the holders were given
-	nodes []string  // these, and those that the device has lost
-	since time.Time // the first answer that does not name the holders was asked for
+	nodes []string  // given, and the nodes that the device has lost
+	since time.Time // time of the question whose answer was the first without the holders
 }
 
-// releasedAfter is how long a released device keeps its right to nodes, against devices that
-// were never offered, as a multiple of the interval between two questions. A kubelet that has
-// just started does not name all holders.
+// releasedAfter is how long a released device keeps its right to nodes with respect to devices that
+// were never offered, as a multiple of the interval between two questions. The answers of a kubelet
+// that has just started do not have all holders.
 const releasedAfter = 3
 
 // nodesOf returns the names and numbers of the nodes of a device.
@@ -53,18 +53,18 @@ func nodesGiven(holdings []Holding) []string {
 }
 
 // mayBeGiven reports whether a container may have been given the nodes of u's device, which was
-// present in the slot. A port that is in the place of a claimed device by guess is not offered,
-// and a container that restarts gets none of its nodes.
+// present in the slot. If the id of a port is guessed, and is that of a claimed device, the port is
+// not offered, and a container that restarts gets none of its nodes.
 func (s *slot) mayBeGiven(u *unit) bool {
 	return s.claim == nil || s.claim.renamed || !u.guessed(u.device)
 }
 
-// guessed reports whether d, a device of the unit, has its id by guess: the id of a port follows
-// from its number, and d has none.
+// guessed reports whether the id of d, a device of the unit, is guessed: the id of a port follows
+// from its number, and the number of d is not known.
 func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
-// lose keeps the right of a device to nodes that it loses, until the answer to a later question
-// has no holder of it.
+// lose keeps the right of a device to nodes that it no longer has, until the answer to a later
+// question has no holder of the device.
 func (s *slot) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
 		all := slices.Concat(s.lost.nodes, nodes)
@@ -73,8 +73,8 @@ func (s *slot) lose(nodes []string, now time.Time) {
 	}
 }
 
-// claimNodes updates the rights of a device to nodes, and marks all devices whose conflicts may
-// have changed by that.
+// claimNodes updates the rights of a device to nodes, and marks all devices whose conflicts may have
+// changed.
 func (n *node) claimNodes(s *slot) {
 	nodes := slices.Concat(nodesGiven(n.holders.of(s.id)), s.lost.nodes, s.released.nodes)
 	if s.device != nil {
@@ -103,24 +103,24 @@ func (n *node) claimNodes(s *slot) {
 	}
 }
 
-// contend returns the conditions of d, which is present in the slot, that come from rights to
-// its nodes.
+// contend returns the conditions of d, the present device of the slot, that come from rights to its
+// nodes.
 func (n *node) contend(s *slot, d *Device) []Condition {
 	var all []Condition
 	if n.nodeChanged(s, d) {
-		s.health.offered = true // by an earlier process: the recovery hold applies
+		s.health.offered = true // by an earlier process, so the recovery hold applies
 		all = append(all, Condition{Reason: ReasonNodeChanged, Health: Unhealthy})
 	}
 	switch now := n.conflict(s, d); {
 	case now != noConflict:
 		s.conflict = max(s.conflict, now)
-		// A kubelet that has just started may not name all holders yet: the recovery hold
-		// applies even to a device that was never offered.
+		// The recovery hold applies even to a device that was never offered: the answers of a
+		// kubelet that has just started may not have all holders.
 		s.health.offered = s.health.offered || now == certain
 		all = append(all, Condition{Reason: ReasonNodeInUse, Health: Unhealthy})
 	default:
 		if s.conflict == possible {
-			s.health.clear(ReasonNodeInUse) // the other device had no holder
+			s.health.clear(ReasonNodeInUse) // without recovery hold: the other device had no holder
 		}
 		s.conflict = noConflict
 	}
@@ -132,7 +132,7 @@ func (n *node) contend(s *slot, d *Device) []Condition {
 func (n *node) conflict(s *slot, d *Device) conflict {
 	worst := noConflict
 	if !n.asks {
-		return worst // holders are never known
+		return worst // without [Config.Holders], holders are never known
 	}
 	mine := n.holders.of(s.id)
 	for _, node := range nodesOf(d) {
@@ -150,14 +150,14 @@ func (n *node) conflict(s *slot, d *Device) conflict {
 		}
 	}
 	if worst == noConflict && n.holders.blind && len(d.Nodes) > 0 && len(mine) == 0 {
-		return certain // any of the unknown nodes may be this one
+		return certain // the unknown nodes of a held device may be those of d
 	}
 	return worst
 }
 
-// isFree reports whether a device whose holders are no longer named counts as free for another
-// device: two answers agree, and offered is true, so that the other device must pass the recovery
-// hold.
+// isFree reports whether a device whose holders are no longer in the answers counts as free for
+// another device. It needs two such answers, and that the other device was offered before, so that
+// the recovery hold applies to it.
 func (n *node) isFree(s *slot, offered bool) bool {
 	return offered && n.holders.heldAt.After(s.released.since)
 }
@@ -166,7 +166,7 @@ func (n *node) isFree(s *slot, offered bool) bool {
 // other nodes than its holders were given.
 func (n *node) nodeChanged(s *slot, d *Device) bool {
 	if s.claim != nil && !s.claim.renamed {
-		return false // the claim has a reason of its own
+		return false // the reason of the claim is used instead
 	}
 	given := nodesGiven(n.holders.of(s.id))
 	if len(given) == 0 && !n.isFree(s, s.health.offered) {
@@ -175,10 +175,10 @@ func (n *node) nodeChanged(s *slot, d *Device) bool {
 	return replacedNodes(given, nodesOf(d))
 }
 
-// cameBackElsewhere reports whether a device that has returned to its slot has other nodes
-// than its holders were given. While the given nodes are not known, all nodes that it had
-// count as given. Once true, it stays true as long as one of the given nodes is missing.
-func (s *slot) cameBackElsewhere(n *node, now []string) bool {
+// hasReplacedNodes reports whether a device that has returned to its slot has other nodes than its
+// holders were given. If the given nodes are not known, it uses all nodes that the device had. Once
+// true, the result stays true as long as one of the given nodes is missing.
+func (s *slot) hasReplacedNodes(n *node, now []string) bool {
 	nodes := nodesGiven(n.holders.of(s.id))
 	if len(nodes) == 0 {
 		nodes = s.lost.nodes
@@ -186,8 +186,8 @@ func (s *slot) cameBackElsewhere(n *node, now []string) bool {
 	return replacedNodes(nodes, now) || s.claim.moved && lacks(now, nodes)
 }
 
-// replacedNodes reports whether some of the given nodes are missing now and there are new ones.
-// A region that has only lost or only gained a port has no replaced nodes.
+// replacedNodes reports whether some of the given nodes are missing and there are new nodes. A
+// region that has only lost or only gained a port has no replaced nodes.
 func replacedNodes(given, now []string) bool {
 	return len(given) > 0 && lacks(given, now) && lacks(now, given)
 }
@@ -197,8 +197,8 @@ func lacks(present, nodes []string) bool {
 	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(present, node) })
 }
 
-// sameHolders reports whether two devices are held by the same single container, which may open
-// the nodes of both.
+// sameHolders reports whether two devices are held by the same single container. Such a container
+// may open the nodes of both.
 func sameHolders(a, b []Holding) bool {
 	return len(a) == 1 && len(b) == 1 && len(a[0].Holders) == 1 && slices.Equal(a[0].Holders, b[0].Holders)
 }

@@ -11,10 +11,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Whatever happens to cards, pods, the daemon and the kubelet: a device that is offered has
-// no node that the container of another one may open, and a device that is held and
-// offered still has a node of its container. In the end, with no pod left, all devices are
-// healthy.
+// TestRightsToNodes changes cards, pods, the daemon and the kubelet at random. An offered device never
+// has a node that the container of another device may open, and an offered device that is held still
+// has a node of its container. In the end, without pods, all devices are healthy.
 func TestRightsToNodes(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4, 5, 6, 233, uint64(time.Now().UnixNano())} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -24,7 +23,7 @@ func TestRightsToNodes(t *testing.T) {
 	}
 }
 
-// The same while the mode changes, and cards do not answer.
+// TestRightsToNodesOverModes is TestRightsToNodes with changes of the mode and cards that hang.
 func TestRightsToNodesOverModes(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, uint64(time.Now().UnixNano())} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -34,32 +33,32 @@ func TestRightsToNodesOverModes(t *testing.T) {
 	}
 }
 
-// actors plays a random scenario and keeps the nodes that containers have the right to.
-type actors struct {
-	t       *testing.T
-	random  *rand.Rand
-	stage   *stage
-	story   []string
-	ports   map[string]int // of each card
-	plugged map[string]bool
-	modes   bool                // the mode changes, and cards hang
-	hung    map[string]bool     // they do not answer
-	rights  map[string][]string // names and numbers of nodes, by the id of the held device
-	failing time.Time           // since when the kubelet does not answer; zero: it does
+// randomScenario plays a random scenario and keeps the nodes to which containers have a right.
+type randomScenario struct {
+	t        *testing.T
+	random   *rand.Rand
+	scenario *scenario
+	steps    []string
+	ports    map[string]int // of each card
+	plugged  map[string]bool
+	modes    bool                // the mode changes, and cards hang
+	hung     map[string]bool     // cards that hang
+	rights   map[string][]string // names and numbers of nodes, by the id of the held device
+	failing  time.Time           // since when the kubelet does not answer; zero: it does
 }
 
 func playAtRandom(t *testing.T, random *rand.Rand, modes bool) {
-	a := &actors{
-		t: t, random: random, stage: newStage(t), modes: modes,
+	a := &randomScenario{
+		t: t, random: random, scenario: newScenario(t), modes: modes,
 		ports: map[string]int{}, plugged: map[string]bool{}, hung: map[string]bool{}, rights: map[string][]string{},
 	}
-	t.Cleanup(func() { // a story that failed: no reading is left behind
-		a.stage.family.mu.Lock()
-		defer a.stage.family.mu.Unlock()
-		for _, hang := range a.stage.family.hangs {
+	t.Cleanup(func() { // ends the hanging readings if the scenario failed
+		a.scenario.family.mu.Lock()
+		defer a.scenario.family.mu.Unlock()
+		for _, hang := range a.scenario.family.hangs {
 			close(hang)
 		}
-		clear(a.stage.family.hangs)
+		clear(a.scenario.family.hangs)
 	})
 	if mode := []string{"", "single", "af", "region", "regiondevel"}[random.IntN(5)]; mode != "" {
 		a.do("config mode %s", mode)
@@ -67,12 +66,12 @@ func playAtRandom(t *testing.T, random *rand.Rand, modes bool) {
 	cards := []string{"3b:00.0", "5f:00.0", "60:00.0"}
 	for i, card := range cards {
 		if a.ports[card] = 1 + random.IntN(2); i > 0 {
-			a.turnCard("", card)
+			a.togglePlug("", card)
 		}
 	}
 	a.do("start")
 	for range 60 {
-		a.turn(cards[random.IntN(len(cards))])
+		a.step(cards[random.IntN(len(cards))])
 		a.check()
 	}
 	for card, hung := range a.hung {
@@ -87,32 +86,32 @@ func playAtRandom(t *testing.T, random *rand.Rand, modes bool) {
 		a.do("free %s", id)
 	}
 	a.do("wait 30m")
-	snapshot, _ := a.stage.rig.Latest()
+	snapshot, _ := a.scenario.rig.Latest()
 	for _, d := range snapshot.Devices {
 		if d.Health != inventory.Healthy {
-			a.fatal("in the end %s is %s %v", d.ID, d.Health, d.Reasons)
+			a.fatal("at the end: found %s %s %v, want it healthy", d.ID, d.Health, d.Reasons)
 		}
 	}
 }
 
 // do plays one step of a scenario.
-func (a *actors) do(format string, args ...any) {
+func (a *randomScenario) do(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
-	a.story = append(a.story, line)
+	a.steps = append(a.steps, line)
 	step, err := parseStep(strings.Fields(line))
 	if err == nil {
-		err = a.stage.take(step)
+		err = a.scenario.take(step)
 	}
 	if err != nil {
 		a.fatal("%v", err)
 	}
 }
 
-func (a *actors) fatal(format string, args ...any) {
-	a.t.Fatalf("%s; the story:\n%s", fmt.Sprintf(format, args...), strings.Join(a.story, "\n"))
+func (a *randomScenario) fatal(format string, args ...any) {
+	a.t.Fatalf("%s; the scenario:\n%s", fmt.Sprintf(format, args...), strings.Join(a.steps, "\n"))
 }
 
-func (a *actors) turn(card string) {
+func (a *randomScenario) step(card string) {
 	r := a.random
 	// Holders may be unknown for no longer than the grace time of 5 minutes.
 	if !a.failing.IsZero() && time.Since(a.failing) > 3*time.Minute {
@@ -125,7 +124,7 @@ func (a *actors) turn(card string) {
 	}
 	switch r.IntN(turns) {
 	case 0, 1, 2:
-		a.turnCard([]string{"silently ", "", "", ""}[r.IntN(4)], card)
+		a.togglePlug([]string{"silently ", "", "", ""}[r.IntN(4)], card)
 	case 3:
 		a.do("wait %dms", r.IntN(3000))
 	case 4:
@@ -155,20 +154,20 @@ func (a *actors) turn(card string) {
 		}
 	case 13:
 		a.do("%s %s", []string{"exclude", "cordon"}[r.IntN(2)], []string{card, ""}[r.IntN(2)])
-	case 14, 15: // the kubelet restarts, and does not name its pods at first
+	case 14, 15: // the kubelet restarts, and its first answers have no holders
 		if !a.failing.IsZero() || len(a.rights) == 0 {
 			return
 		}
 		a.do("holders ok")
-		a.do("wait 61s") // it has named them before
+		a.do("wait 61s") // there is an answer with the holders before
 		a.do("holders empty")
-		a.turnCard("", card)
+		a.togglePlug("", card)
 		a.check()
 		a.do("wait %dms", r.IntN(4000))
 		a.check()
 		a.do("holders ok")
 	case 16, 17, 18:
-		if a.stage.mode != "" {
+		if a.scenario.mode != "" {
 			a.do("mode %s", []string{"single", "af", "region", "regiondevel"}[r.IntN(4)])
 			a.startPod()
 			a.check()
@@ -180,15 +179,15 @@ func (a *actors) turn(card string) {
 }
 
 // hang makes a card hang, or answer again.
-func (a *actors) hang(card string) {
+func (a *randomScenario) hang(card string) {
 	if !a.plugged[card] {
-		a.turnCard("", card)
+		a.togglePlug("", card)
 	}
 	a.do("%s %s", map[bool]string{false: "hang", true: "answer"}[a.hung[card]], card)
 	a.hung[card] = !a.hung[card]
 }
 
-func (a *actors) turnCard(how, card string) {
+func (a *randomScenario) togglePlug(how, card string) {
 	if a.plugged[card] {
 		a.do("%sunplug %s", how, card)
 	} else {
@@ -197,7 +196,7 @@ func (a *actors) turnCard(how, card string) {
 	a.plugged[card] = !a.plugged[card]
 }
 
-func (a *actors) answer(how string) {
+func (a *randomScenario) answer(how string) {
 	a.do("holders %s", how)
 	switch fails := strings.HasPrefix(how, "fail"); {
 	case !fails:
@@ -207,11 +206,11 @@ func (a *actors) answer(how string) {
 	}
 }
 
-// startPod gives a device that is on offer to a pod.
-func (a *actors) startPod() {
-	snapshot, _ := a.stage.rig.Latest()
+// startPod gives an offered device to a pod.
+func (a *randomScenario) startPod() {
+	snapshot, _ := a.scenario.rig.Latest()
 	free := slices.DeleteFunc(slices.Clone(snapshot.Devices), func(d *inventory.Device) bool {
-		return a.rights[d.ID] != nil || d.Health == inventory.Unhealthy || a.stage.mode != "" && d.OfferedAs == ""
+		return a.rights[d.ID] != nil || d.Health == inventory.Unhealthy || a.scenario.mode != "" && d.OfferedAs == ""
 	})
 	if len(free) == 0 {
 		return
@@ -221,9 +220,9 @@ func (a *actors) startPod() {
 	a.do("hold %s default/pod%d/main", d.ID, a.random.IntN(1000))
 }
 
-// check looks at every device that is on offer.
-func (a *actors) check() {
-	snapshot, _ := a.stage.rig.Latest()
+// check compares the nodes of every offered device with the rights of containers.
+func (a *randomScenario) check() {
+	snapshot, _ := a.scenario.rig.Latest()
 	for _, d := range snapshot.Devices {
 		if d.Health == inventory.Unhealthy {
 			continue
@@ -233,9 +232,9 @@ func (a *actors) check() {
 		for id, nodes := range a.rights {
 			switch open := slices.ContainsFunc(nodes, has); {
 			case id == d.ID && !open:
-				a.fatal("%s is %s with %v, its container has %v", d.ID, d.Health, now, nodes)
+				a.fatal("%s is %s: found nodes %v, want one of its container's %v", d.ID, d.Health, now, nodes)
 			case id != d.ID && open:
-				a.fatal("%s is %s with %v, the container of %s has %v", d.ID, d.Health, now, id, nodes)
+				a.fatal("%s is %s: found nodes %v, want none of %v of the container of %s", d.ID, d.Health, now, nodes, id)
 			}
 		}
 	}

@@ -20,8 +20,8 @@ import (
 )
 
 // programming is the family dfl on a node where ports can be under programming: their afu_id fails
-// with EBUSY. A plain file cannot return that error, so readings of such a port are changed as
-// inventory/port would (takeAFU), by its table.
+// with EBUSY. A plain file cannot return that error, so Read changes the readings of such a port as
+// inventory/port would (takeAFU), by its health table.
 type programming struct {
 	dfl.Family
 	*busyPorts
@@ -33,8 +33,8 @@ type busyPorts struct {
 
 	mu    sync.Mutex
 	ports map[portOfCard]bool
-	file  string                   // has the same in words, for checks
-	hangs map[string]chan struct{} // cards whose readings hang until it is closed
+	file  string                   // has ports as text, for observations
+	hangs map[string]chan struct{} // readings of a card hang until its channel is closed
 }
 
 func newProgramming(t *testing.T) *programming {
@@ -78,7 +78,7 @@ func (f *programming) Read(host sysfs.Host, card string) (inventory.Reading, err
 }
 
 // hang makes new readings of a card hang.
-func (s *stage) hang(st scenarioStep) error {
+func (s *scenario) hang(st scenarioStep) error {
 	s.family.mu.Lock()
 	defer s.family.mu.Unlock()
 	s.family.hangs[st.card] = make(chan struct{})
@@ -86,20 +86,20 @@ func (s *stage) hang(st scenarioStep) error {
 }
 
 // answer ends the hanging readings of a card.
-func (s *stage) answer(st scenarioStep) error {
+func (s *scenario) answer(st scenarioStep) error {
 	s.family.mu.Lock()
 	defer s.family.mu.Unlock()
 	if s.family.hangs[st.card] == nil {
-		return errors.New("it does not hang")
+		return errors.New("the card does not hang")
 	}
 	close(s.family.hangs[st.card])
 	delete(s.family.hangs, st.card)
 	return nil
 }
 
-func (s *stage) busy(st scenarioStep) error {
+func (s *scenario) busy(st scenarioStep) error {
 	if s.family.Kind != port.PerPort && st.port != 0 {
-		return errors.New("a region is busy as a whole: want p0")
+		return fmt.Errorf("found p%d, want p0: a region is busy as a whole", st.port)
 	}
 	s.family.mu.Lock()
 	defer s.family.mu.Unlock()
@@ -114,7 +114,7 @@ var names = map[string]string{
 	"a10":      "8086:09c4:8086:0000", "n3000": "8086:0b30:8086:0000",
 }
 
-// inFull returns the value of a name, or the word itself if it is no name.
+// inFull returns the long value of a name, or word if it is no name.
 func inFull(word string) string {
 	if full, ok := names[word]; ok {
 		return full
@@ -122,7 +122,7 @@ func inFull(word string) string {
 	return word
 }
 
-// inShort returns the name of a long value, or the value itself if it has none.
+// inShort returns the name of a long value, or value if it has no name.
 func inShort(value string) string {
 	for name, full := range names {
 		if full == value {
@@ -132,7 +132,7 @@ func inShort(value string) string {
 	return value
 }
 
-func (s *stage) plug(st scenarioStep) error {
+func (s *scenario) plug(st scenarioStep) error {
 	card := simnode.Card{Address: st.card, NUMANode: -1, AFUID: afu1, InterfaceID: names["interface1"]}
 	for _, word := range st.rest {
 		option, value, _ := strings.Cut(word, "=")
@@ -149,7 +149,7 @@ func (s *stage) plug(st scenarioStep) error {
 		case "vf-of":
 			card.PhysFn, err = parseCard(value)
 		default:
-			err = fmt.Errorf("unknown option %q, want ports, afu, interface, pci or vf-of", option)
+			err = fmt.Errorf("found option %q, want ports, afu, interface, pci or vf-of", option)
 		}
 		if err != nil {
 			return err
@@ -162,25 +162,25 @@ func (s *stage) plug(st scenarioStep) error {
 	return nil
 }
 
-func (s *stage) unplug(st scenarioStep) error {
+func (s *scenario) unplug(st scenarioStep) error {
 	delete(s.plugged, st.card)
 	return s.node.Unplug(st.card)
 }
 
-func (s *stage) editNode(st scenarioStep) error {
+func (s *scenario) editNode(st scenarioStep) error {
 	if st.rest[0] == "rm" {
 		return os.Remove(s.nodeOf(st))
 	}
 	return os.WriteFile(s.nodeOf(st), nil, 0o600)
 }
 
-func (s *stage) nodeOf(st scenarioStep) string {
+func (s *scenario) nodeOf(st scenarioStep) string {
 	return filepath.Join(s.node.Dev, s.node.PortNode(st.card, st.port))
 }
 
-// set writes a health file, by its name in docs/health.md. The slot of every card is the root
-// port. AER files get the number of errors, config gets its first bytes.
-func (s *stage) set(st scenarioStep) error {
+// set writes a health file, by its name in docs/health.md. The slot of every card is the root port.
+// The value of an AER file is the number of errors, that of config its first bytes in hexadecimal.
+func (s *scenario) set(st scenarioStep) error {
 	_, file, _ := strings.Cut(st.rest[0], "/")
 	value := inFull(strings.Join(st.rest[1:], " "))
 	if severity, ok := strings.CutPrefix(file, "aer_dev_"); ok {
@@ -202,7 +202,7 @@ func (s *stage) set(st scenarioStep) error {
 }
 
 // hide removes a file, show restores it.
-func (s *stage) hide(st scenarioStep) error {
+func (s *scenario) hide(st scenarioStep) error {
 	path, err := s.path(st)
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func (s *stage) hide(st scenarioStep) error {
 	return os.Rename(path, path+".hidden")
 }
 
-func (s *stage) show(st scenarioStep) error {
+func (s *scenario) show(st scenarioStep) error {
 	path, err := s.path(st)
 	if err != nil {
 		return err
@@ -218,8 +218,8 @@ func (s *stage) show(st scenarioStep) error {
 	return os.Rename(path+".hidden", path)
 }
 
-// path returns the path of a file of a card, by the same name as for set.
-func (s *stage) path(st scenarioStep) (string, error) {
+// path returns the path of a file of a card, by the name that set uses.
+func (s *scenario) path(st scenarioStep) (string, error) {
 	part, file, _ := strings.Cut(st.rest[0], "/")
 	if _, plugged := s.plugged[st.card]; !plugged {
 		return "", fmt.Errorf("slot %s is empty", st.card)

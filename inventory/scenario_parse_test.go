@@ -14,23 +14,23 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// scenarioCommand is one command of the language. Its usage says which words it
-// takes: ADDRESS and pN are a card and one of its ports, words in brackets may be
-// left out, and … is any number more.
+// scenarioCommand is one command of the language. Its usage has the words that follow the name:
+// ADDRESS and pN are a card and one of its ports, words in brackets may be omitted, and … means any
+// number of further words.
 type scenarioCommand struct {
 	kind  commandKind
 	usage string
-	do    func(*stage, scenarioStep) error
+	do    func(*scenario, scenarioStep) error
 }
 
 type commandKind uint8
 
 const (
-	acts    commandKind = iota // something happens
-	edits                      // something happens to a card
-	news                       // something happens to the daemon, which must have been started
-	settles                    // something is settled before it is
-	looks                      // nothing happens
+	action       commandKind = iota // something happens
+	edit                            // something happens to a card
+	daemonAction                    // something happens to the daemon, which must have been started
+	setup                           // something is settled before it is
+	check                           // nothing happens
 )
 
 // scenarioStep is one line of a scenario.
@@ -38,10 +38,10 @@ type scenarioStep struct {
 	line   int
 	name   string
 	silent bool
-	words  []string // after the name, as they were written
+	words  []string // the words after the name
 	scenarioCommand
 
-	card string   // ADDRESS with its domain, "" where there is none
+	card string   // ADDRESS with its domain, "" if there is none
 	port int      // N of pN
 	rest []string // the other words
 }
@@ -50,13 +50,13 @@ func (st scenarioStep) String() string {
 	return strings.Join(append([]string{st.name}, st.words...), " ")
 }
 
-// parseScenario reads a scenario. An error begins with the number of its line.
+// parseScenario parses a scenario. An error begins with the number of the line.
 func parseScenario(text string) ([]scenarioStep, error) {
 	var steps []scenarioStep
 	if !strings.HasPrefix(text, "# ") {
-		return nil, errors.New("1: want the story in words first, as a comment")
+		return nil, errors.New("1: found no description, want one in a comment")
 	}
-	looked := false
+	checked := false
 	for i, line := range strings.Split(text, "\n") {
 		words := strings.Fields(line)
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
@@ -67,11 +67,11 @@ func parseScenario(text string) ([]scenarioStep, error) {
 			return nil, fmt.Errorf("%d: %w", i+1, err)
 		}
 		step.line = i + 1
-		looked = looked || step.kind == looks
+		checked = checked || step.kind == check
 		steps = append(steps, step)
 	}
-	if !looked {
-		return nil, errors.New("1: nothing is expected")
+	if !checked {
+		return nil, errors.New("1: found no check, want at least one")
 	}
 	return steps, nil
 }
@@ -86,12 +86,12 @@ func parseStep(words []string) (scenarioStep, error) {
 		return st, fmt.Errorf("unknown command %q", st.name)
 	}
 	st.scenarioCommand = command
-	if st.silent && st.kind != edits {
-		return st, fmt.Errorf("%s is no edit of the node: nobody announces it", st.name)
+	if st.silent && st.kind != edit {
+		return st, fmt.Errorf("silently: found %s, want an edit of the node", st.name)
 	}
 	usage := strings.Fields(command.usage)
 	if least, most := wordsOf(usage); len(st.words) < least || len(st.words) > most {
-		return st, fmt.Errorf("%d words after %s, want: %s %s", len(st.words), st.name, st.name, command.usage)
+		return st, fmt.Errorf("%s: found %d words, want %s", st.name, len(st.words), command.usage)
 	}
 	for i, word := range st.words {
 		var err error
@@ -124,7 +124,7 @@ func wordsOf(usage []string) (least, most int) {
 	return least, most
 }
 
-// parseCard reads a card's address as people write it: domain 0 may be left out.
+// parseCard parses the address of a card, in which domain 0 may be omitted.
 func parseCard(word string) (string, error) {
 	if strings.Count(word, ":") == 1 {
 		word = "0000:" + word
@@ -135,23 +135,23 @@ func parseCard(word string) (string, error) {
 func parsePort(word string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimPrefix(word, "p"))
 	if err != nil || !strings.HasPrefix(word, "p") || n < 0 || n > 3 {
-		return 0, fmt.Errorf("%q is no port, want p0 to p3", word)
+		return 0, fmt.Errorf("found %q, want p0 to p3", word)
 	}
 	return n, nil
 }
 
-// A scenario with a wrong command is refused, with its line.
+// The error of a wrong command has the number of its line.
 func TestScenarioRefused(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
-		{"no story", "start\nexpect 3b:00.0 gone\n", "1: want the story in words first, as a comment"},
-		{"no expectation", "# story\nstart\n", "1: nothing is expected"},
-		{"unknown command", "# story\n\nexplode 3b:00.0\n", `3: unknown command "explode"`},
-		{"silently nothing", "# story\nsilently\n", `2: unknown command "silently"`},
-		{"silently no edit", "# story\nsilently wait 5s\n", "2: wait is no edit of the node: nobody announces it"},
-		{"too few words", "# story\nbind 3b:00.0\n", "2: 1 words after bind, want: bind ADDRESS pN"},
-		{"too many words", "# story\nunplug 3b:00.0 now\n", "2: 2 words after unplug, want: unplug ADDRESS"},
-		{"no word of many", "# story\nhold 3b:00.0\n", "2: 1 words after hold, want: hold ID POD…"},
-		{"no port", "# story\nbind 3b:00.0 1\n", `2: "1" is no port, want p0 to p3`},
+		{"no description", "start\nexpect 3b:00.0 gone\n", "1: found no description, want one in a comment"},
+		{"no check", "# text\nstart\n", "1: found no check, want at least one"},
+		{"unknown command", "# text\n\nexplode 3b:00.0\n", `3: unknown command "explode"`},
+		{"silently without a command", "# text\nsilently\n", `2: unknown command "silently"`},
+		{"silently with another command", "# text\nsilently wait 5s\n", "2: silently: found wait, want an edit of the node"},
+		{"too few words", "# text\nbind 3b:00.0\n", "2: bind: found 1 words, want ADDRESS pN"},
+		{"too many words", "# text\nunplug 3b:00.0 now\n", "2: unplug: found 2 words, want ADDRESS"},
+		{"no word of many", "# text\nhold 3b:00.0\n", "2: hold: found 1 words, want ID POD…"},
+		{"no port", "# text\nbind 3b:00.0 1\n", `2: found "1", want p0 to p3`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if _, err := parseScenario(test.text); err == nil || err.Error() != test.want {
@@ -159,12 +159,12 @@ func TestScenarioRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := parseScenario("# story\nunplug card\n"); err == nil || !strings.HasPrefix(err.Error(), "2: ") {
+	if _, err := parseScenario("# text\nunplug card\n"); err == nil || !strings.HasPrefix(err.Error(), "2: ") {
 		t.Errorf("address of a card: error %v, want one of line 2", err)
 	}
 }
 
-// Every command is used by a scenario, so that it is tested.
+// Every command is used by a scenario.
 func TestScenarioCommandsAreUsed(t *testing.T) {
 	files, _ := filepath.Glob("testdata/scenarios/*.txt")
 	var used []string

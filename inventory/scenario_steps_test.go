@@ -16,49 +16,51 @@ import (
 
 // scenarioCommands is the language of the scenarios.
 var scenarioCommands = map[string]scenarioCommand{
-	"config":  {settles, "SETTING VALUE", (*stage).configure}, // before start; the names of the flags
-	"start":   {settles, "", (*stage).start},
-	"restart": {news, "[MODE]", (*stage).restart}, // restarts the daemon, which has no state of its own
-	"wait":    {acts, "DURATION", (*stage).wait},
+	"config":  {setup, "SETTING VALUE", (*scenario).configure}, // before start; SETTING is the name of a flag
+	"start":   {setup, "", (*scenario).start},
+	"restart": {daemonAction, "[MODE]", (*scenario).restart}, // restarts the daemon, which stores no state
+	"wait":    {action, "DURATION", (*scenario).wait},
 
-	"plug":      {edits, "ADDRESS ports=N [OPTION=VALUE…]", (*stage).plug}, // afu= interface= pci= vf-of=
-	"unplug":    {edits, "ADDRESS", (*stage).unplug},
-	"bind":      {edits, "ADDRESS pN", func(s *stage, st scenarioStep) error { return s.node.Bind(st.card, st.port) }},
-	"unbind":    {edits, "ADDRESS pN", func(s *stage, st scenarioStep) error { return s.node.Unbind(st.card, st.port) }},
-	"release":   {edits, "ADDRESS pN", func(s *stage, st scenarioStep) error { return s.node.Release(st.card, st.port) }}, // the port, from its card, for a virtual function
-	"assign":    {edits, "ADDRESS pN", func(s *stage, st scenarioStep) error { return s.node.Assign(st.card, st.port) }},  // it back: the kernel does not bind it then
-	"node":      {edits, "ADDRESS pN rm|make", (*stage).editNode},
-	"set":       {edits, "ADDRESS FILE VALUE…", (*stage).set}, // FILE as in docs/health.md, with p0/ to p3/ before a port's
-	"hide":      {edits, "ADDRESS FILE", (*stage).hide},
-	"show":      {edits, "ADDRESS FILE", (*stage).show},
-	"reprogram": {edits, "ADDRESS pN AFU", func(s *stage, st scenarioStep) error { return s.node.Reprogram(st.card, st.port, inFull(st.rest[0])) }},
-	"busy":      {edits, "ADDRESS pN on|off", (*stage).busy}, // its afu_id fails with EBUSY
+	"plug":    {edit, "ADDRESS ports=N [OPTION=VALUE…]", (*scenario).plug}, // afu= interface= pci= vf-of=
+	"unplug":  {edit, "ADDRESS", (*scenario).unplug},
+	"bind":    {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Bind(st.card, st.port) }},
+	"unbind":  {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Unbind(st.card, st.port) }},
+	"release": {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Release(st.card, st.port) }}, // releases the port from its card, for a virtual function
+	"assign":  {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Assign(st.card, st.port) }},  // assigns the port to its card again; the kernel does not bind it
+	"node":    {edit, "ADDRESS pN rm|make", (*scenario).editNode},
+	"set":     {edit, "ADDRESS FILE VALUE…", (*scenario).set}, // FILE is as in docs/health.md, with p0/ to p3/ before a file of a port
+	"hide":    {edit, "ADDRESS FILE", (*scenario).hide},
+	"show":    {edit, "ADDRESS FILE", (*scenario).show},
+	"reprogram": {edit, "ADDRESS pN AFU", func(s *scenario, st scenarioStep) error {
+		return s.node.Reprogram(st.card, st.port, inFull(st.rest[0]))
+	}},
+	"busy": {edit, "ADDRESS pN on|off", (*scenario).busy}, // afu_id fails with EBUSY, or no longer
 
-	"hang":   {acts, "ADDRESS", (*stage).hang},    // readings of the card
-	"answer": {edits, "ADDRESS", (*stage).answer}, // ends the hanging readings
+	"hang":   {action, "ADDRESS", (*scenario).hang}, // new readings of the card hang
+	"answer": {edit, "ADDRESS", (*scenario).answer}, // ends the hanging readings
 
-	"hint":    {news, "ADDRESS|all", (*stage).hint},
-	"gave-up": {news, "ADDRESS", (*stage).gaveUp}, // uevent ERROR_EVENT=FAILED_RECOVERY
+	"hint":    {daemonAction, "ADDRESS|all", (*scenario).hint},
+	"gave-up": {daemonAction, "ADDRESS", (*scenario).gaveUp}, // uevent ERROR_EVENT=FAILED_RECOVERY
 
-	"hold":          {acts, "ID POD…", (*stage).hold},      // under the name that it is offered under
-	"hold-as":       {acts, "NAME ID POD…", (*stage).hold}, // under this name
-	"free":          {acts, "ID", func(s *stage, st scenarioStep) error { s.desk.free(st.rest[0]); return nil }},
-	"unknown-nodes": {acts, "ID", (*stage).unknownNodes},                          // those that its holders were given
-	"holders":       {acts, "ok|slow|stall|empty|fail [WORD…]", (*stage).holders}, // the form of the next answers about holders
-	"mode":          {acts, "MODE", (*stage).changeMode},                          // while the daemon runs
-	"exclude":       {acts, "[ID…]", (*stage).exclude},                            // these, and no others
-	"cordon":        {acts, "[ID…]", (*stage).cordon},                             // these, and no others
-	"severity":      {acts, "[ROW=SEVERITY…]", (*stage).severity},                 // these, and no others
-	"rules":         {acts, "[AFU=NAME…]", (*stage).rules},                        // these, and no others
+	"hold":          {action, "ID POD…", (*scenario).hold},      // holds the device under the name of its resource
+	"hold-as":       {action, "NAME ID POD…", (*scenario).hold}, // holds the device under this name
+	"free":          {action, "ID", func(s *scenario, st scenarioStep) error { s.kubelet.free(st.rest[0]); return nil }},
+	"unknown-nodes": {action, "ID", (*scenario).unknownNodes},                          // makes the nodes unknown that the holders were given
+	"holders":       {action, "ok|slow|stall|empty|fail [WORD…]", (*scenario).holders}, // the form of the next answers about holders
+	"mode":          {action, "MODE", (*scenario).changeMode},                          // while the daemon runs
+	"exclude":       {action, "[ID…]", (*scenario).exclude},                            // only these
+	"cordon":        {action, "[ID…]", (*scenario).cordon},                             // only these
+	"severity":      {action, "[ROW=SEVERITY…]", (*scenario).severity},                 // only these
+	"rules":         {action, "[AFU=NAME…]", (*scenario).rules},                        // only these
 
-	"expect": {looks, "ID healthy|degraded|unhealthy|gone|ATTRIBUTE=VALUE [REASON…]", (*stage).expect},
-	"list":   {looks, "[ID…]", (*stage).list},                    // the whole list
-	"log":    {looks, "EVENT [FIELD=VALUE…]", (*stage).logged},   // the last command has logged such a line
-	"no-log": {looks, "EVENT [FIELD=VALUE…]", (*stage).unlogged}, // no such line yet, except those that `log` has named
+	"expect": {check, "ID healthy|degraded|unhealthy|gone|ATTRIBUTE=VALUE [REASON…]", (*scenario).expect},
+	"list":   {check, "[ID…]", (*scenario).list},                    // the whole list
+	"log":    {check, "EVENT [FIELD=VALUE…]", (*scenario).logged},   // the last command has logged such a line
+	"no-log": {check, "EVENT [FIELD=VALUE…]", (*scenario).unlogged}, // no command has logged such a line, except lines that `log` has named
 }
 
 // configure sets a setting of the daemon, by the name of its flag.
-func (s *stage) configure(st scenarioStep) error {
+func (s *scenario) configure(st scenarioStep) error {
 	value := st.rest[1]
 	if st.rest[0] == "flap-limit" {
 		_, err := fmt.Sscan(value, &s.cfg.FlapLimit)
@@ -78,21 +80,21 @@ func (s *stage) configure(st scenarioStep) error {
 	}
 	setting := times[st.rest[0]]
 	if setting == nil {
-		return fmt.Errorf("unknown setting %q, want any-afu, flap-limit, mode or one of %v", st.rest[0], slices.Sorted(maps.Keys(times)))
+		return fmt.Errorf("found setting %q, want any-afu, flap-limit, mode or one of %v", st.rest[0], slices.Sorted(maps.Keys(times)))
 	}
 	*setting = d
 	return err
 }
 
 // setMode selects the kind of unit: regions, with any AFU, ports, or two units of a pool.
-func (s *stage) setMode(mode string) error {
+func (s *scenario) setMode(mode string) error {
 	families, anyAFU := []inventory.Family{pool.Pool{Units: 2}}, false
 	if mode != "pool" {
 		unit, ok := map[string]port.Kind{
 			"single": port.PerPort, "af": port.PerPort, "region": port.PerFME, "regiondevel": port.PerFMEWithNode,
 		}[mode]
 		if !ok {
-			return fmt.Errorf("unknown mode %q, want single, af, region, regiondevel or pool", mode)
+			return fmt.Errorf("found mode %q, want single, af, region, regiondevel or pool", mode)
 		}
 		if unit != s.family.Kind {
 			s.family = &programming{dfl.Family{Kind: unit}, s.family.busyPorts}
@@ -106,15 +108,14 @@ func (s *stage) setMode(mode string) error {
 }
 
 // changeMode changes the mode while the daemon runs.
-func (s *stage) changeMode(st scenarioStep) error {
+func (s *scenario) changeMode(st scenarioStep) error {
 	err := s.setMode(st.rest[0])
 	s.usePolicy()
 	return err
 }
 
-// nameOf returns the name of a device, in short: af-afu1, region-interface1. Rules for AFUs come
-// first.
-func (s *stage) nameOf(mode string, d *inventory.Device) (string, error) {
+// nameOf returns the short name of a device: af-afu1, region-interface1. Rules for AFUs come first.
+func (s *scenario) nameOf(mode string, d *inventory.Device) (string, error) {
 	afu, iface := inShort(d.AFUID), inShort(d.InterfaceID)
 	switch name := s.ruled.Load().(map[string]string)[afu]; {
 	case name != "":
@@ -126,15 +127,15 @@ func (s *stage) nameOf(mode string, d *inventory.Device) (string, error) {
 	case mode == "af" && afu != "":
 		return "af-" + afu, nil
 	}
-	return "", errors.New("what mode " + mode + " names it by is not known")
+	return "", errors.New("mode " + mode + ": found no id for a name")
 }
 
-func (s *stage) rules(st scenarioStep) error {
+func (s *scenario) rules(st scenarioStep) error {
 	named := map[string]string{}
 	for _, word := range st.rest {
 		afu, name, ok := strings.Cut(word, "=")
 		if !ok {
-			return fmt.Errorf("%q is no rule, want AFU=NAME", word)
+			return fmt.Errorf("found %q, want AFU=NAME", word)
 		}
 		named[afu] = name
 	}
@@ -143,8 +144,8 @@ func (s *stage) rules(st scenarioStep) error {
 	return nil
 }
 
-// hold makes pods hold a device: as NAME, or under the name that it is offered under.
-func (s *stage) hold(st scenarioStep) error {
+// hold makes pods hold a device under NAME, or under the name of its resource.
+func (s *scenario) hold(st scenarioStep) error {
 	name, rest := "b.com/fpga", st.rest
 	if st.name == "hold-as" {
 		name, rest = rest[0], rest[1:]
@@ -152,16 +153,16 @@ func (s *stage) hold(st scenarioStep) error {
 		snapshot, _ := s.rig.Latest()
 		d := snapshot.Device(rest[0])
 		if d == nil || d.OfferedAs == "" {
-			return fmt.Errorf("%s is not offered", rest[0])
+			return fmt.Errorf("%s: found no offered device, want one", rest[0])
 		}
 		name = d.OfferedAs
 	}
-	s.desk.give(name, rest[0], s.nodesOf(rest[0]), rest[1:]...)
+	s.kubelet.give(name, rest[0], s.nodesOf(rest[0]), rest[1:]...)
 	return nil
 }
 
-// nodesOf returns the names and numbers of the nodes that a pod would be given with a device now.
-func (s *stage) nodesOf(id string) []string {
+// nodesOf returns the names and numbers of the present nodes of a device.
+func (s *scenario) nodesOf(id string) []string {
 	if s.rig != nil {
 		snapshot, _ := s.rig.Latest()
 		if d := snapshot.Device(id); d != nil {
@@ -172,19 +173,19 @@ func (s *stage) nodesOf(id string) []string {
 }
 
 // unknownNodes makes the nodes that the holders of a device were given unknown.
-func (s *stage) unknownNodes(st scenarioStep) error {
-	s.desk.forgetNodes(st.rest[0], errors.New("checkpoint: permission denied"))
+func (s *scenario) unknownNodes(st scenarioStep) error {
+	s.kubelet.setNodesErr(st.rest[0], errors.New("checkpoint: permission denied"))
 	return nil
 }
 
-func (s *stage) wait(st scenarioStep) error {
+func (s *scenario) wait(st scenarioStep) error {
 	d, err := time.ParseDuration(st.rest[0])
 	time.Sleep(d) // in the bubble
 	return err
 }
 
-// hint sends the hint that silent edits lack.
-func (s *stage) hint(st scenarioStep) error {
+// hint sends a hint, for edits with the word silently.
+func (s *scenario) hint(st scenarioStep) error {
 	card := ""
 	if st.rest[0] != "all" {
 		var err error
@@ -196,12 +197,12 @@ func (s *stage) hint(st scenarioStep) error {
 	return nil
 }
 
-func (s *stage) gaveUp(st scenarioStep) error {
+func (s *scenario) gaveUp(st scenarioStep) error {
 	s.rig.Hint(inventory.Hint{Card: st.card, Source: "test", At: time.Now(), RecoveryFailed: true})
 	return nil
 }
 
-func (s *stage) holders(st scenarioStep) error {
+func (s *scenario) holders(st scenarioStep) error {
 	how, rest := st.rest[0], strings.Join(st.rest[1:], " ")
 	var takes time.Duration
 	var err error
@@ -210,26 +211,26 @@ func (s *stage) holders(st scenarioStep) error {
 		takes, err = time.ParseDuration(rest)
 	case (how == "ok" || how == "stall" || how == "empty") && rest == "", how == "fail" && rest != "":
 	default:
-		err = errors.New("want ok, stall, empty, slow and how long it takes, or fail and why")
+		err = fmt.Errorf("found %q, want ok, stall, empty, slow DURATION or fail ERROR", st.rest)
 	}
 	if how != "fail" {
 		rest = ""
 	}
-	s.desk.fail(rest)
-	s.desk.set(func() { s.desk.stall, s.desk.empty, s.desk.takes = how == "stall", how == "empty", takes })
+	s.kubelet.fail(rest)
+	s.kubelet.set(func() { s.kubelet.stall, s.kubelet.empty, s.kubelet.takes = how == "stall", how == "empty", takes })
 	return err
 }
 
-func (s *stage) exclude(st scenarioStep) error {
+func (s *scenario) exclude(st scenarioStep) error {
 	return s.takeOut(inventory.ReasonExcluded, st.rest)
 }
 
-func (s *stage) cordon(st scenarioStep) error {
+func (s *scenario) cordon(st scenarioStep) error {
 	return s.takeOut(inventory.ReasonCordoned, st.rest)
 }
 
-// takeOut replaces the entries with this reason.
-func (s *stage) takeOut(reason string, ids []string) error {
+// takeOut replaces the entries of Exclude that have this reason.
+func (s *scenario) takeOut(reason string, ids []string) error {
 	all := map[string]string{}
 	for id, r := range s.policy.Exclude {
 		if r != reason {
@@ -244,14 +245,14 @@ func (s *stage) takeOut(reason string, ids []string) error {
 	return nil
 }
 
-func (s *stage) severity(st scenarioStep) error {
+func (s *scenario) severity(st scenarioStep) error {
 	words := map[string]inventory.Health{"ignored": inventory.Healthy, "degraded": inventory.Degraded, "fatal": inventory.Unhealthy}
 	s.policy.Severity = map[string]inventory.Health{}
 	for _, word := range st.rest {
-		i := strings.LastIndex(word, "=") // a row may have a value, too
+		i := strings.LastIndex(word, "=") // the row may have a value
 		health, ok := words[word[i+1:]]
 		if i < 0 || !ok {
-			return fmt.Errorf("%q is no severity, want ROW=fatal, =degraded or =ignored", word)
+			return fmt.Errorf("found %q, want ROW=fatal, ROW=degraded or ROW=ignored", word)
 		}
 		s.policy.Severity[word[:i]] = health
 	}

@@ -24,12 +24,12 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// TestScenarios plays the files in testdata/scenarios. Each is a story in the language of
+// TestScenarios plays the files in testdata/scenarios. Each file is a scenario in the language of
 // scenarioCommands: changes of a simulated node, actions of the administrator and the kubelet, and the
-// list and the log that are expected. The inventory, the family and the files are real; time is
-// that of a bubble. A file begins with a description in comments (#); then each line is a command.
-// The daemon runs from `start` on. An edit of the node is followed by a hint for its card, as from
-// a kernel that announces everything; after the word `silently` only the ticks can find it.
+// expected list and log. The inventory, the family and the files are real; the time is that of a
+// synctest bubble. A file begins with a description in comments (#); then each line is a command. The
+// daemon runs after `start`. An edit of the node is followed by a hint for its card. After the word
+// `silently` there is no hint, and only the ticks can find the edit.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
 	if err != nil || len(files) == 0 {
@@ -52,10 +52,10 @@ func TestScenarios(t *testing.T) {
 }
 
 func play(t *testing.T, file string, steps []scenarioStep) {
-	s := newStage(t)
+	s := newScenario(t)
 	for _, step := range steps {
 		switch err := s.take(step); {
-		case errors.As(err, new(mismatch)): // the rest of the story has more about it
+		case errors.As(err, new(mismatch)): // the rest of the scenario may explain it
 			t.Errorf("%s:%d: %s: %v", file, step.line, step, err)
 		case err != nil:
 			t.Fatalf("%s:%d: %s: %v", file, step.line, step, err)
@@ -63,22 +63,22 @@ func play(t *testing.T, file string, steps []scenarioStep) {
 	}
 }
 
-// mismatch is an expectation that was not met: the value that was found instead.
+// mismatch is the error of a check: the value that was found, and the expected value.
 type mismatch string
 
 func (m mismatch) Error() string { return string(m) }
 
-// take plays one step, waits until all goroutines are blocked, and checks that the list is sound.
-func (s *stage) take(st scenarioStep) error {
+// take plays one step, waits until all goroutines are blocked, and checks the list.
+func (s *scenario) take(st scenarioStep) error {
 	if err := s.allows(st); err != nil {
 		return err
 	}
-	if st.kind == looks {
+	if st.kind == check {
 		return st.do(s, st)
 	}
 	s.acted = s.logs.Len()
 	err := st.do(s, st)
-	if err == nil && s.rig != nil && st.kind == edits && !st.silent {
+	if err == nil && s.rig != nil && st.kind == edit && !st.silent {
 		s.rig.hint(st.card)
 	}
 	synctest.Wait()
@@ -86,79 +86,80 @@ func (s *stage) take(st scenarioStep) error {
 }
 
 // allows returns an error if the object of a step does not exist.
-func (s *stage) allows(st scenarioStep) error {
+func (s *scenario) allows(st scenarioStep) error {
 	ports, plugged := s.plugged[st.card]
 	switch {
-	case s.rig == nil && (st.kind == looks || st.kind == news):
-		return errors.New("nothing has been started yet")
-	case s.rig != nil && st.kind == settles:
-		return errors.New("it has been started already")
-	case st.kind == edits && !plugged && st.name != "plug":
+	case s.rig == nil && (st.kind == check || st.kind == daemonAction):
+		return errors.New("the daemon has not been started yet")
+	case s.rig != nil && st.kind == setup:
+		return errors.New("the daemon has been started already")
+	case st.kind == edit && !plugged && st.name != "plug":
 		return fmt.Errorf("slot %s is empty", st.card)
-	case st.kind == edits && plugged && st.port >= ports:
+	case st.kind == edit && plugged && st.port >= ports:
 		return fmt.Errorf("slot %s has no port %d", st.card, st.port)
 	}
 	return nil
 }
 
-// sound returns an error if the list breaks a rule of all stories.
-func (s *stage) sound() error {
+// sound returns an error if the list breaks a rule of all scenarios.
+func (s *scenario) sound() error {
 	if s.rig == nil {
 		return nil
 	}
 	snapshot, _ := s.rig.Latest()
 	for _, d := range snapshot.Devices {
 		if (d.Health == inventory.Healthy) != (len(d.Reasons) == 0) {
-			return mismatch(fmt.Sprintf("%s is %s with the reasons %v", d.ID, d.Health, d.Reasons))
+			return mismatch(fmt.Sprintf("%s: found %s with the reasons %v, want reasons only if not healthy", d.ID, d.Health, d.Reasons))
 		}
 	}
 	return nil
 }
 
-// stage runs a scenario: a simulated node, the administrator, the holders, and the inventory.
-type stage struct {
-	t      *testing.T
-	node   *simnode.Node
-	family *programming
-	desk   *desk
-	cfg    inventory.Config
-	policy inventory.Policy
+// scenario has the state of a running scenario: a simulated node, the settings, the holders, and the
+// inventory.
+type scenario struct {
+	t       *testing.T
+	node    *simnode.Node
+	family  *programming
+	kubelet *fakeKubelet
+	cfg     inventory.Config
+	policy  inventory.Policy
 
 	mode    string         // "": devices have no names
-	ruled   atomic.Value   // names that the administrator gives: map[string]string, by AFU
+	ruled   atomic.Value   // names of the rules: map[string]string, by AFU
 	plugged map[string]int // cards, with the number of their ports
 
 	core zapcore.Core
 	logs *observer.ObservedLogs
 	rig  *rig   // nil before start
-	stop func() // of the same
+	stop func() // stops rig
 
-	acted int          // lines logged before the last command that is not a check
+	acted int          // number of lines before the last command that is not a check
 	named map[int]bool // lines that a check has named
 }
 
-// newStage returns a stage with the daemon's default times.
-func newStage(t *testing.T) *stage {
+// newScenario returns a scenario with the daemon's default times.
+func newScenario(t *testing.T) *scenario {
 	t.Helper()
 	node, err := simnode.New(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{
-		t: t, node: node, family: newProgramming(t), desk: newDesk(),
+	s := &scenario{
+		t: t, node: node, family: newProgramming(t), kubelet: newFakeKubelet(),
 		plugged: map[string]int{}, named: map[int]bool{},
 	}
 	s.ruled.Store(map[string]string{})
 	s.core, s.logs = eventtest.Observed(t)
-	s.cfg = withDesk(s.desk)
+	s.cfg = withKubelet(s.kubelet)
 	s.cfg.FlapLimit, s.cfg.FlapWindow = 5, 10*time.Minute
-	t.Cleanup(func() { time.Sleep(s.desk.takes) }) // for an answer about holders that is still under way
+	t.Cleanup(func() { time.Sleep(s.kubelet.takes) }) // waits for an answer about holders that is under way
 	return s
 }
 
-func (s *stage) start(scenarioStep) error {
+func (s *scenario) start(scenarioStep) error {
 	s.policy.Families = []inventory.Family{s.family}
-	s.cfg.Policy, s.cfg.Record = s.policy, s.desk.record()
+	s.cfg.Policy, s.cfg.Record = s.policy, s.kubelet.record()
 	host := sysfs.Host{Sys: s.node.Sys, Dev: s.node.Dev, Simulated: true}
 	inv := inventory.New(s.cfg, host, zap.New(s.core))
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -176,7 +177,7 @@ func (s *stage) start(scenarioStep) error {
 	return nil
 }
 
-func (s *stage) restart(st scenarioStep) error {
+func (s *scenario) restart(st scenarioStep) error {
 	s.stop()
 	s.rig = nil
 	if len(st.rest) > 0 {
@@ -187,8 +188,8 @@ func (s *stage) restart(st scenarioStep) error {
 	return s.start(st)
 }
 
-// usePolicy hands over the administrator's settings; before start it sets those of the start.
-func (s *stage) usePolicy() {
+// usePolicy replaces the policy of the inventory. Before start it does nothing: start uses the policy.
+func (s *scenario) usePolicy() {
 	if s.rig != nil {
 		s.rig.Inventory.Use(s.policy)
 	}

@@ -15,27 +15,27 @@ import (
 )
 
 const (
-	// firstGrace is how long the first snapshot of an epoch waits for all cards to be
-	// read: if the list grew card by card, pods that are re-admitted after a boot would lose
-	// their devices.
+	// firstGrace is how long the first snapshot of an epoch waits until all cards have been read.
+	// If the list grew card by card, pods that are re-admitted after a boot would lose their
+	// devices.
 	firstGrace = 250 * time.Millisecond
-	// maxRoutineReads bounds the cards of the routine queue that are read at the same time: a
-	// reading takes a thread while it waits for hardware, and a slow one has a hedged read
-	// beside it. Cards that are read at once do not count, nor do overdue readings.
+	// maxRoutineReads is the greatest number of cards of the routine queue that are read at the
+	// same time. A reading takes a thread while it waits for hardware, and two if it is slow and
+	// has a hedged read. Cards of the other queue and overdue readings do not count.
 	maxRoutineReads = 32
-	// maxStuck bounds the readings of one card that hang. When a hint arrives for a card
-	// whose newest reading hangs, another reading is started, because the card in the slot
-	// may have been replaced.
+	// maxStuck is the greatest number of readings of one card that hang. When a hint arrives for a
+	// card whose newest reading hangs, another reading is started, because the card in the slot may
+	// have been replaced.
 	maxStuck = 3
-	// failuresUntilUnhealthy is how many readings in a row must fail until the devices of
-	// the card are unhealthy.
+	// failuresUntilUnhealthy is the number of readings in a row that must fail before the devices
+	// of the card become unhealthy.
 	failuresUntilUnhealthy = 3
 	// leaveReadersAfter is how long Run waits at its end for readings that hang.
 	leaveReadersAfter = time.Second
 )
 
-// scheduler decides when each card is read, and hands the results to the node. It has no
-// devices itself. Only the loop uses it.
+// scheduler decides when each card is read, and applies the results to the node. It has no devices.
+// Only the loop uses it.
 type scheduler struct {
 	*Inventory
 	node     *node
@@ -55,55 +55,54 @@ type scheduler struct {
 	listed   chan listing
 	resolved chan resolution
 	listing  bool      // a listing is under way
-	relist   bool      // another one follows it
-	allAt    time.Time // of the first hint for everything since the last listing
+	relist   bool      // another listing follows the one under way
+	allAt    time.Time // time of the first hint for everything since the last listing
 	listErr  string    // last error of a listing, so that it is logged once
 
-	// first has the cards of the first listing of this epoch that have not been read
-	// yet; nil before that listing. Until firstUntil the first snapshot waits until it is
-	// empty.
+	// first has the cards of the first listing of this epoch that have not been read yet; nil
+	// before that listing. The first snapshot is published when first is empty, or at firstUntil.
 	first      map[string]bool
 	firstUntil time.Time
 
 	shortage shortage
 }
 
-// job is the reading of one card.
+// job has the state of reading one card.
 type job struct {
 	address string
 	physFn  string
 
 	want   want
-	queued want // the queue that it stands in
+	queued want // the queue that has the job; wantNothing: none
 
 	state   state
 	newest  int       // number of the newest reading
 	started time.Time // of the newest reading
-	hedged  bool      // the newest reading has a hedged read: a second one was started beside it
+	hedged  bool      // a hedged read was started for the newest reading
 	counted bool      // the newest reading counts in scheduler.busy
 	stuck   int       // readings under way whose results will be discarded: overdue, superseded, or the later of two
-	known   result    // the newest good reading; a check compares with it
+	known   result    // the newest good reading, which a check uses
 
 	hinted    time.Time       // first hint since the newest reading began; zero: none
-	answered  time.Time       // first hint before the newest reading, which is the cause of its changes
+	answered  time.Time       // first hint before the newest reading: the cause of its changes
 	nodeHints map[string]Hint // hints for nodes since the newest reading began, by name
 
 	failures int       // failed readings in a row, one per health interval at most
 	failedAt time.Time // when the last one was counted
-	starved  time.Time // since when each reading has failed with the daemon's own trouble; zero: the newest has not
-	// unchecked: each reading has failed with the daemon's own trouble for too long.
+	starved  time.Time // since when each reading has failed because of a shortage; zero: the newest has not
+	// unchecked: each reading has failed because of a shortage for too long.
 	unchecked bool
 
-	recoveryFailed bool // the kernel gave the card up, and the card has not answered a later reading
-	givenUpAt      int  // number of the newest reading when the kernel did
+	recoveryFailed bool // the kernel gave up recovering the card, and no later reading was good
+	givenUpAt      int  // number of the newest reading when the kernel gave up
 }
 
-// want is whether, and how soon, a card is to be read.
+// want is how soon a card must be read.
 type want uint8
 
 const (
 	wantNothing want = iota
-	wantCheck        // in turn, and only if it has changed since the last reading
+	wantCheck        // in turn, and only if the card has changed since the last reading
 	wantRoutine      // in turn
 	wantNow          // before the routine queue, and without a limit of readings
 )
@@ -120,13 +119,13 @@ const (
 // result is the result of one reading.
 type result struct {
 	job     *job
-	number  int    // of the reading, among the job's
-	epoch   uint64 // of the families that made it
+	number  int    // of the reading, counted for each job
+	epoch   uint64 // of the families that read the card
 	outline bool
 	family  string
 	reading Reading
 	took    time.Duration
-	err     error // errGone: no family has this card; otherwise it could not be read
+	err     error // errGone: no family has this card; any other error: the card could not be read
 }
 
 var errGone = fmt.Errorf("card is gone: %w", fs.ErrNotExist)
@@ -140,13 +139,13 @@ func newScheduler(inv *Inventory, n *node) *scheduler {
 	}
 }
 
-// use has all cards listed and read again through these families. The results of readings that
-// are under way will be discarded.
+// use lists all cards and reads them again through these families. The results of readings that are
+// under way will be discarded.
 func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.families = families
 	s.epoch++
 	for _, j := range s.jobs {
-		j.answered = time.Time{} // by readings that counted
+		j.answered = time.Time{}
 		if j.state != reading {
 			continue
 		}
@@ -161,7 +160,8 @@ func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.list(ctx, time.Time{})
 }
 
-// hintCard has a card read at once, and the virtual functions that share its FME.
+// hintCard requests a reading of a card and of the virtual functions that share its FME, before the
+// routine queue.
 func (s *scheduler) hintCard(address string, h Hint) {
 	s.log.Debug("hint received", event.HintReceived, event.PCI(address), event.Source(h.Source))
 	if s.jobs[address] == nil {
@@ -179,13 +179,13 @@ func (s *scheduler) hintCard(address string, h Hint) {
 			j.recoveryFailed, j.givenUpAt, j.answered = true, j.newest, h.At
 			s.node.setTrouble(j.address, j.trouble(s.node), h.At)
 		}
-		s.ask(j, wantNow)
+		s.request(j, wantNow)
 	}
 }
 
-// ask adds a card to a queue. A card that is being read is read again when that reading has
-// returned, because it may have read the place of the change already.
-func (s *scheduler) ask(j *job, w want) {
+// request adds a card to a queue. A card that is being read is read again when that reading has
+// returned, because the change may have happened after the reading of that file.
+func (s *scheduler) request(j *job, w want) {
 	j.want = max(j.want, w)
 	s.queue(j)
 }
@@ -242,8 +242,8 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	s.start(ctx, r, Family.Read)
 }
 
-// start reads in a goroutine of its own and sends the result to the loop. If r already has a
-// reading, that is checked first, and kept if it is still valid.
+// start reads a card in a new goroutine and sends the result to the loop. If r already has a
+// reading, the goroutine checks that reading first, and keeps it if it is still valid.
 func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
 	r.epoch = s.epoch
 	families, address := s.families, r.job.address
@@ -262,7 +262,7 @@ func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs
 	})
 }
 
-// readCard returns the reading of the first family that finds units, or else of the last that
+// readCard returns the reading of the first family that finds units, or else of the last family that
 // has the card.
 func readCard(families []Family, host sysfs.Host, address string, read func(Family, sysfs.Host, string) (Reading, error)) (family string, found Reading, err error) {
 	var trouble error
@@ -292,19 +292,19 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	j := r.job
 	switch {
 	case s.jobs[j.address] != j:
-		return // the card was given up; there may be another one in its slot
+		return // the card was removed; there may be another card in its slot
 	case r.outline && r.epoch != s.epoch:
 		return
 	case r.outline:
-		// It is used only if the card still cannot be read.
+		// The outline is used only if the card still cannot be read.
 		delete(s.first, j.address)
 		if r.err == nil && len(j.trouble(s.node)) > 0 && !s.node.known(j.address) {
-			s.relate(j, r.reading.PhysFn)
+			s.setPhysFn(j, r.reading.PhysFn)
 			s.node.takeReading(j.address, r, j.answered, now)
 		}
 		return
 	case r.number != j.newest || j.state != reading:
-		s.cameBack(j, r, now)
+		s.takeLate(j, r, now)
 		return
 	}
 	s.setState(j, idle)
@@ -312,10 +312,10 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	case errors.Is(r.err, errGone):
 		s.cfg.Metrics.ScanGone(r.took)
 		if j.want == wantNothing {
-			s.forget(j, now)
+			s.removeJob(j, now)
 			return
 		}
-		s.empty(j, now) // and read again
+		s.removeDevices(j, now) // and read again
 	case sysfs.IsShortage(r.err):
 		s.cfg.Metrics.ScanStarved(r.took)
 		s.starve(j, r.err, now)
@@ -333,7 +333,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 		j.known, j.failures = r, 0
 		j.starved, j.unchecked = time.Time{}, false
 		delete(s.first, j.address)
-		s.relate(j, r.reading.PhysFn)
+		s.setPhysFn(j, r.reading.PhysFn)
 		s.node.takeReading(j.address, r, j.answered, now)
 		s.node.setTrouble(j.address, j.trouble(s.node), j.answered)
 		for name, h := range j.nodeHints {
@@ -346,17 +346,17 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	s.queue(j) // another reading may be wanted
 }
 
-// cameBack handles a reading whose result is discarded, because it may be out of date. If there
+// takeLate handles a late reading, whose result is discarded because it may be out of date. If there
 // is no newer reading, the card is read again.
-func (s *scheduler) cameBack(j *job, r result, now time.Time) {
+func (s *scheduler) takeLate(j *job, r result, now time.Time) {
 	j.stuck--
 	if r.number == j.newest && j.state == overdue {
 		s.setState(j, idle)
-		s.log.Info("reading came back", event.ReadRecovered, event.PCI(j.address), event.Lasted(now.Sub(j.started)))
-		s.ask(j, wantNow)
+		s.log.Info("late reading returned", event.ReadRecovered, event.PCI(j.address), event.Lasted(now.Sub(j.started)))
+		s.request(j, wantNow)
 		return
 	}
-	s.queue(j) // a reading may be wanted that had to wait because too many hung
+	s.queue(j) // a request may have waited because too many readings hung
 }
 
 // setState sets the state of the newest reading, and updates the set of readings under way and
@@ -374,8 +374,8 @@ func (s *scheduler) setState(j *job, to state) {
 	}
 }
 
-// takeTime handles slow and overdue readings, and has the cards read whose recheck is due.
-func (s *scheduler) takeTime(ctx context.Context, now time.Time) {
+// onTime handles slow and overdue readings, and requests readings of the cards whose recheck is due.
+func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 	for j := range s.reading {
 		switch took := now.Sub(j.started); {
 		case took >= s.cfg.ReadTimeout:
@@ -388,9 +388,10 @@ func (s *scheduler) takeTime(ctx context.Context, now time.Time) {
 			s.markUnreadable(ctx, j)
 			s.queue(j)
 		case took >= s.cfg.ReadTimeout/2 && !j.hedged:
-			// A hedged read beside a slow one: the cause of the delay may have begun during the
-			// first, and a later one may avoid it. The kernel locks the errors of an FME while it
-			// programs, and they are not read then. The first result of the two is used.
+			// A slow reading gets a hedged read, which may avoid the cause of the delay: if the
+			// kernel begins to program after the first reading has begun, that reading waits for the
+			// locked errors of the FME, and a later reading does not read them. The first result of
+			// the two is used.
 			j.hedged = true
 			if j.stuck+1 < maxStuck {
 				j.stuck++ // the later result of the two is discarded
@@ -403,13 +404,13 @@ func (s *scheduler) takeTime(ctx context.Context, now time.Time) {
 			continue
 		}
 		delete(s.node.recheck, address)
-		if j := s.jobs[address]; j != nil && j.state != overdue { // an overdue card is read when its reading has returned
-			s.ask(j, wantNow)
+		if j := s.jobs[address]; j != nil && j.state != overdue { // after an overdue reading, the card is read anyway
+			s.request(j, wantNow)
 		}
 	}
 }
 
-// next returns the earliest time at which takeTime has something to do, or zero.
+// next returns the earliest time at which onTime has something to do, or zero.
 func (s *scheduler) next() (next time.Time) {
 	if !s.node.ready {
 		next = s.firstUntil
@@ -427,14 +428,14 @@ func (s *scheduler) next() (next time.Time) {
 	return next
 }
 
-// tick has every card checked, once per health interval. It also logs the end of a shortage,
-// when every card that failed for it has been read and the cards have been listed.
+// tick requests a check of every card, once per health interval. It also logs the end of a shortage:
+// when all cards have been listed, and read without a shortage.
 func (s *scheduler) tick(ctx context.Context) {
 	starved := s.shortage.listing
 	for _, j := range s.jobs {
 		starved = starved || !j.starved.IsZero()
-		s.ask(j, wantCheck)
-		if j.state == overdue && !s.node.known(j.address) { // the outline before met the daemon's own trouble
+		s.request(j, wantCheck)
+		if j.state == overdue && !s.node.known(j.address) { // the earlier outline failed
 			s.start(ctx, result{job: j, outline: true}, Family.Outline)
 		}
 	}
@@ -447,9 +448,9 @@ func (s *scheduler) tick(ctx context.Context) {
 	}
 }
 
-// failed counts a reading that failed. The devices of the card keep their state until
-// failuresUntilUnhealthy readings have failed. A burst of hints must not shorten that time, so
-// at most one failure is counted per health interval.
+// failed counts a failed reading. The devices of the card keep their state until
+// failuresUntilUnhealthy readings have failed. At most one failure is counted per health interval,
+// so that a burst of hints does not shorten that time.
 func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time) {
 	j.starved, j.unchecked = time.Time{}, false
 	counts := j.failures == 0 || now.Sub(j.failedAt) >= s.cfg.HealthInterval
@@ -466,8 +467,8 @@ func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time
 	}
 }
 
-// markUnreadable makes the devices of a card unhealthy because it cannot be read. If they are
-// not known, it starts an outline of the card.
+// markUnreadable makes the devices of a card unhealthy because the card cannot be read. If its
+// devices are not known, it starts an outline of the card.
 func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
 	s.node.setTrouble(j.address, j.trouble(s.node), j.answered)
 	if s.node.known(j.address) {
@@ -477,8 +478,8 @@ func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
 	s.start(ctx, result{job: j, outline: true}, Family.Outline)
 }
 
-// trouble returns the conditions of the whole card: that it cannot be read, and that the
-// kernel gave it up.
+// trouble returns the conditions of the whole card: that it cannot be read, and that the kernel gave
+// up recovering it.
 func (j *job) trouble(n *node) []Condition {
 	var all []Condition
 	switch {
@@ -505,8 +506,8 @@ func (s *scheduler) countUnreadable(j *job) {
 	s.cfg.Metrics.CardsUnreadable(len(s.unreadable))
 }
 
-// relate records the physical function of a card.
-func (s *scheduler) relate(j *job, physFn string) {
+// setPhysFn sets the physical function of a card.
+func (s *scheduler) setPhysFn(j *job, physFn string) {
 	if j.physFn == physFn {
 		return
 	}
@@ -524,25 +525,25 @@ func (s *scheduler) relate(j *job, physFn string) {
 	s.virtual[physFn][j.address] = true
 }
 
-// empty removes the devices of a card that is gone.
-func (s *scheduler) empty(j *job, now time.Time) {
-	s.relate(j, "")
+// removeDevices removes the devices of a card that is gone.
+func (s *scheduler) removeDevices(j *job, now time.Time) {
+	s.setPhysFn(j, "")
 	j.starved, j.unchecked = time.Time{}, false
-	s.node.remove(j.address, j.answered, now)
+	s.node.removeCard(j.address, j.answered, now)
 }
 
-// forget removes a card that is gone. The results of its readings that are under way will be
+// removeJob removes a card that is gone. The results of its readings that are under way will be
 // discarded.
-func (s *scheduler) forget(j *job, now time.Time) {
-	s.empty(j, now)
+func (s *scheduler) removeJob(j *job, now time.Time) {
+	s.removeDevices(j, now)
 	s.setState(j, idle)
 	delete(s.first, j.address)
 	delete(s.jobs, j.address)
 	s.countUnreadable(j)
 }
 
-// awaitReaders waits for the goroutines under way. A reading that hangs in the kernel
-// cannot be ended: it is left behind and logged after leaveReadersAfter.
+// awaitReaders waits for all goroutines. A reading that hangs in the kernel cannot be ended: after
+// leaveReadersAfter it is logged and abandoned.
 func (s *scheduler) awaitReaders() {
 	done := make(chan struct{})
 	go func() { s.readers.Wait(); close(done) }()
@@ -551,7 +552,7 @@ func (s *scheduler) awaitReaders() {
 	case <-time.After(leaveReadersAfter):
 		for _, j := range s.jobs {
 			if j.state == reading || j.stuck > 0 {
-				s.log.Warn("reading left behind", event.ReadTimeout, event.PCI(j.address), event.Lasted(time.Since(j.started)))
+				s.log.Warn("hanging reading abandoned", event.ReadTimeout, event.PCI(j.address), event.Lasted(time.Since(j.started)))
 			}
 		}
 	}

@@ -6,18 +6,18 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// shortage is a time in which readings and listings fail with the daemon's own trouble: it is
-// out of descriptors or memory.
+// shortage is a period in which readings and listings fail because the daemon or the node is out of
+// descriptors or memory ([sysfs.IsShortage]).
 type shortage struct {
-	since   time.Time // zero: there is none
-	last    time.Time // the newest reading or listing that failed for it
-	listing bool      // the newest listing failed for it, and is to be repeated
+	since   time.Time // zero: there is no shortage
+	last    time.Time // of the newest reading or listing that failed because of it
+	listing bool      // the newest listing failed because of it, and must be repeated
 }
 
-// starve handles a reading of a card that failed with the daemon's own trouble. It is no
-// evidence about the card, so the card keeps its last state. After too long without a
-// reading its devices become unhealthy, because they are not known to be healthy. The next
-// health tick reads the card again.
+// starve handles a reading of a card that failed because of a shortage. The error is no evidence
+// about the card, so the card keeps its last state. After too long without a reading its devices
+// become unhealthy, because they are not known to be healthy. The next health tick reads the card
+// again.
 func (s *scheduler) starve(j *job, err error, now time.Time) {
 	s.noteShortage(err, now)
 	if j.starved.IsZero() {

@@ -8,19 +8,19 @@ import (
 
 // Snapshot has the node's devices at one version. It is immutable, and so are its devices.
 type Snapshot struct {
-	// Version grows by one with each published change. 0: the first listing has not
-	// ended yet and no device is known.
+	// Version grows by one with each published change. 0 means that no snapshot has been
+	// published yet.
 	Version uint64
 	Devices []*Device // sorted by ID
-	// Complete: each card of the first listing of this generation has been read, or was given
-	// up. Until then the devices of slow cards are missing, or are those of the generation
-	// before.
+	// Complete means that each card of the first listing of this generation has been read, or was
+	// given up. Until then the devices of slow cards are missing, or are those of the former
+	// generation.
 	Complete bool
 	// Generation grows by one with each change of [Policy.Mode]. The differences between two
 	// generations are no changes of the hardware.
 	Generation uint64
-	// Hinted is the time of the earliest hint behind this version, for the latency;
-	// zero if there was none (a tick, a timer).
+	// Hinted is the time of the earliest hint that caused a change of this version, for the
+	// latency. It is zero if there was none (a tick, a timer).
 	Hinted time.Time
 }
 
@@ -35,15 +35,16 @@ func (s Snapshot) Device(id string) *Device {
 
 func compareID(d *Device, id string) int { return strings.Compare(d.ID, id) }
 
-// Hint names a place where something may have changed. The zero Hint means everywhere.
+// Hint names a card or a node that may have changed. The zero Hint means that everything may have
+// changed.
 type Hint struct {
 	Card string // PCI address DDDD:BB:DD.F, or "" for everything
 	// Node is the name of a device node that was added or removed, if the source has no
 	// address; "" otherwise. It is ignored if Card is set.
 	Node   string
 	Source string    // uevent, inotify, resync, …
-	At     time.Time // when it was received
-	// RecoveryFailed: the kernel gave up recovering Card from a PCI error. The card is
+	At     time.Time // when the event was received
+	// RecoveryFailed means that the kernel gave up recovering Card from a PCI error. The card is
 	// unhealthy until it has answered for the recovery hold.
 	RecoveryFailed bool
 }

@@ -25,7 +25,7 @@ func withGrace(grace time.Duration) inventory.Config {
 }
 
 // shortage makes every reading of these cards and every listing fail.
-func (b *bench) shortage(err error, cards ...string) {
+func (b *fakeFamily) shortage(err error, cards ...string) {
 	for _, card := range cards {
 		b.fail(card, err)
 	}
@@ -40,7 +40,7 @@ func TestShortageKeepsEverything(t *testing.T) {
 		m := metrics.New("test")
 		cfg := withGrace(5 * time.Minute)
 		cfg.Metrics = m
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0), good(1, 1, busy))
 		f.set(cardB, good(2, 0, ap6))
 		r := start(t, cfg, f)
@@ -55,7 +55,7 @@ func TestShortageKeepsEverything(t *testing.T) {
 		r.after(4*time.Minute + 59*time.Second)
 		r.want("all the time", before)
 		if now, _ := r.Latest(); now.Version != version.Version {
-			t.Errorf("version %d, want %d: nothing has changed", now.Version, version.Version)
+			t.Errorf("version %d, want %d as before", now.Version, version.Version)
 		}
 		f.shortage(nil, cardA, cardB)
 		f.set(cardB, good(2, 0))
@@ -67,7 +67,7 @@ func TestShortageKeepsEverything(t *testing.T) {
 		r.after(20 * time.Second)
 		r.want("held", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]", "0001:5e:00.0": "healthy[]"})
 		if began, ended := r.logs.FilterField(event.DaemonStarved).Len(), r.logs.FilterField(event.DaemonRecovered).Len(); began != 1 || ended != 1 {
-			t.Errorf("%d lines that the daemon is starved, %d that it has recovered; want one of each", began, ended)
+			t.Errorf("%d lines daemon.starved, %d lines daemon.recovered; want one of each", began, ended)
 		}
 		if n := r.logs.FilterField(event.ScanFailed).Len() + r.logs.FilterField(event.ScanRecovered).Len(); n != 0 {
 			t.Errorf("%d lines of cards that failed, want none", n)
@@ -85,13 +85,13 @@ func TestShortageKeepsEverything(t *testing.T) {
 	})
 }
 
-// A reading counts for nothing where one condition of one port is the daemon's own
-// trouble: not a port that is missing, not a file that is gone, not another AFU.
-func TestStarvedConditionVoidsTheReading(t *testing.T) {
+// A reading is discarded as a whole if the error of one condition is a shortage: also a missing port,
+// a lost file and another AFU in it.
+func TestShortageInConditionDiscardsReading(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		t.Run(errno.Error(), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newBench("dfl")
+				f := newFakeFamily("dfl")
 				f.set(cardA, good(0, 0), good(1, 1))
 				r := start(t, withGrace(5*time.Minute), f)
 				before := map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "healthy[]"}
@@ -103,10 +103,10 @@ func TestStarvedConditionVoidsTheReading(t *testing.T) {
 				half.AFUID, half.Files = "", []inventory.HealthFile{{Name: "afu_id", Lost: inventory.Unhealthy, Absent: true}}
 				f.set(cardA, half)
 				r.hint(cardA)
-				r.want("half of it", before)
+				r.want("a partial reading", before)
 				f.set(cardA, good(0, 0))
 				r.hint(cardA)
-				r.want("the same without trouble", map[string]string{"3b:00.0": "healthy[]"})
+				r.want("the same without the shortage", map[string]string{"3b:00.0": "healthy[]"})
 				if s, _ := r.Latest(); s.Device("3b:00.0").AFUID != afu1 {
 					t.Errorf("AFU id %q, want %q", s.Device("3b:00.0").AFUID, afu1)
 				}
@@ -118,7 +118,7 @@ func TestStarvedConditionVoidsTheReading(t *testing.T) {
 // A device that could not be checked for the grace time becomes unhealthy.
 func TestUnchecked(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		f.set(cardB, good(1, 0))
 		r := start(t, withGrace(5*time.Minute), f)
@@ -139,10 +139,10 @@ func TestUnchecked(t *testing.T) {
 	})
 }
 
-// Each reading that could be made begins the time anew; a finding ends it.
-func TestUncheckedIsOfTheNewestReadings(t *testing.T) {
+// The time begins anew with each reading without a shortage. A reading with another error ends it.
+func TestUncheckedNeedsUninterruptedFailures(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, withGrace(time.Minute), f)
 		for range 3 {
@@ -161,10 +161,10 @@ func TestUncheckedIsOfTheNewestReadings(t *testing.T) {
 	})
 }
 
-// A grace time of 0 takes no card away because of one reading.
+// With a grace time of 0, one failed reading does not make a device unhealthy.
 func TestUncheckedWithoutGrace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, withGrace(0), f)
 		f.fail(cardA, errOutOfDescriptors)
@@ -176,10 +176,10 @@ func TestUncheckedWithoutGrace(t *testing.T) {
 	})
 }
 
-// Cards that come and go in a shortage are found within a health interval of its end.
+// Cards that are plugged and pulled during a shortage are found within a health interval of its end.
 func TestCardsComeAndGoInAShortage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, withGrace(5*time.Minute), f)
 		f.shortage(errOutOfDescriptors, cardA, cardB)
@@ -197,10 +197,10 @@ func TestCardsComeAndGoInAShortage(t *testing.T) {
 	})
 }
 
-// A card without a hint is found by the listing, which is repeated as soon.
-func TestListingInAShortageIsMadeAgain(t *testing.T) {
+// A card without a hint is found by the listing, which is repeated at the next health tick.
+func TestListingIsRepeatedAfterShortage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		r := start(t, withGrace(5*time.Minute), f)
 		f.shortage(errOutOfDescriptors)
 		f.set(cardB, good(1, 0))
@@ -216,7 +216,7 @@ func TestListingInAShortageIsMadeAgain(t *testing.T) {
 // A daemon that starts in a shortage publishes nothing until it can list the cards.
 func TestStartInAShortage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		f.set(cardB, good(1, 0))
 		f.shortage(errOutOfDescriptors, cardA, cardB)
@@ -232,7 +232,7 @@ func TestStartInAShortage(t *testing.T) {
 		r.after(5 * time.Second)
 		r.want("both", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"})
 		if s, _ := r.Latest(); !s.Complete {
-			t.Error("snapshot is not complete though every card has answered")
+			t.Error("snapshot is not complete, want it complete: every card has answered")
 		}
 		if n := r.logs.FilterLevelExact(zapcore.WarnLevel).Len(); n != 1 {
 			t.Errorf("%d warnings, want one", n)

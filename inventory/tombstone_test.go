@@ -43,10 +43,10 @@ func (r *rig) history() func() []string {
 
 func TestRemovedWhileFree(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		d.takes = time.Millisecond
 		f.set(cardA, good(0, 0))
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		r.after(time.Second)
 		history := r.history()
 		f.pull(cardA)
@@ -60,18 +60,18 @@ func TestRemovedWhileFree(t *testing.T) {
 		}
 		s, _ := r.Latest()
 		if s.Device("3b:00.0") != nil {
-			t.Error("still in the snapshot")
+			t.Error("the device is still in the snapshot")
 		}
 	})
 }
 
 func TestRemovedInUse(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
 		f.set(cardB, good(1, 0))
 		d.hold("3b:00.0", pod)
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		f.pull(cardA)
 		r.hint(cardA)
 		r.want("pulled", map[string]string{"3b:00.0": "unhealthy[removed-in-use]", "0001:5e:00.0": "healthy[]"})
@@ -81,7 +81,7 @@ func TestRemovedInUse(t *testing.T) {
 		}
 		lines := r.logs.FilterMessage("removed device is held").All()
 		if len(lines) != 1 {
-			t.Fatalf("%d lines say that it is held, want 1", len(lines))
+			t.Fatalf("%d lines that the device is held, want 1", len(lines))
 		}
 		if diff := cmp.Diff([]any{pod}, lines[0].ContextMap()["holders"]); diff != "" {
 			t.Errorf("holders in the log (-want +got):\n%s", diff)
@@ -92,31 +92,32 @@ func TestRemovedInUse(t *testing.T) {
 		r.after(time.Hour)
 		r.want("an hour later", map[string]string{"3b:00.0": "unhealthy[removed-in-use]", "0001:5e:00.0": "healthy[]"})
 		if asked := len(d.questions(begin)) - before; asked != 360 {
-			t.Errorf("asked %d times in an hour, want every 10 s", asked)
+			t.Errorf("%d questions in an hour, want one every 10 s", asked)
 		}
 		d.free("3b:00.0")
 		r.after(10 * time.Second)
 		r.want("free", map[string]string{"0001:5e:00.0": "healthy[]"})
 		if n := r.logs.FilterMessage("removed device released").Len(); n != 1 {
-			t.Errorf("%d lines say that it was released, want 1", n)
+			t.Errorf("%d lines that the device was released, want 1", n)
 		}
 
-		// For the grace time more, in case that was a slip; then with each listing.
+		// Questions continue for the grace time, because the answer may have been incomplete; then
+		// there is one with each listing.
 		begin = time.Now()
 		before = len(d.questions(begin))
 		r.after(time.Hour)
 		if asked := len(d.questions(begin)) - before; asked != 60+55 {
-			t.Errorf("asked %d times without a tombstone, want every 5 s for 5 min, then every minute", asked)
+			t.Errorf("%d questions without a tombstone, want one every 5 s for 5 min, then one every minute", asked)
 		}
 	})
 }
 
 func TestReleasedPortOfACardThatStays(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0), good(1, 1))
 		d.hold("3b:00.0-p1", pod)
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		f.set(cardA, good(0, 0))
 		r.hint(cardA)
 		r.want("port 1 released", map[string]string{"3b:00.0": "healthy[]", "3b:00.0-p1": "unhealthy[removed-in-use]"})
@@ -126,13 +127,13 @@ func TestReleasedPortOfACardThatStays(t *testing.T) {
 	})
 }
 
-// A removal is published with its latency, like any other news.
+// A removal is published with its latency, as any other change.
 func TestRemovalIsTimed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f, d := newBench("dfl"), newDesk()
+		f, d := newFakeFamily("dfl"), newFakeKubelet()
 		f.set(cardA, good(0, 0))
 		d.stall = true
-		r := start(t, withDesk(d), f)
+		r := start(t, withKubelet(d), f)
 		r.after(time.Minute)
 		f.pull(cardA)
 		at := time.Now()

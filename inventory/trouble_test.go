@@ -18,7 +18,7 @@ import (
 
 func TestReadTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		f.set(cardB, good(1, 0))
 		r := start(t, testConfig, f)
@@ -34,7 +34,7 @@ func TestReadTimeout(t *testing.T) {
 
 		r.after(time.Hour)
 		if n := f.reads[cardA]; n != 3 {
-			t.Errorf("card that hangs was read %d times, want 3: twice when it hung, and ticks start no more", n)
+			t.Errorf("%d readings of a card that hangs, want 3: two when it hangs, and none at the ticks", n)
 		}
 		release()
 		r.after(0)
@@ -44,11 +44,11 @@ func TestReadTimeout(t *testing.T) {
 	})
 }
 
-// A reading may hang for a reason that a later reading avoids: the result of the later one is
+// A reading may hang for a reason that a later reading avoids. The result of the later reading is
 // used.
 func TestSecondReading(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		release := f.hang(cardA)
@@ -65,19 +65,19 @@ func TestSecondReading(t *testing.T) {
 		r.after(0)
 		r.want("the first one comes back", map[string]string{"3b:00.0": "unhealthy[port-ap6 recovering=reprogramming]"})
 		if n := f.reads[cardA]; n != reads {
-			t.Errorf("a late reading that nobody waits for led to %d more", n-reads)
+			t.Errorf("%d more readings after a late one whose result is discarded, want none", n-reads)
 		}
 		if n := r.logs.FilterField(event.ReadTimeout).Len() + r.logs.FilterField(event.ReadRecovered).Len(); n != 0 {
-			t.Errorf("%d lines about a reading that timed out", n)
+			t.Errorf("%d lines that a reading timed out, want none", n)
 		}
 	})
 }
 
-// A slow card is not read again and again: the first result of the two readings is used, even if
-// the second is still under way.
+// A slow card is not read again and again: the first result of the two readings is used, even if the
+// other reading is still under way.
 func TestSlowCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		for range 5 {
@@ -92,9 +92,9 @@ func TestSlowCard(t *testing.T) {
 }
 
 // The result of a late reading is out of date: the card is read once more.
-func TestLateReadingIsNotBelieved(t *testing.T) {
+func TestLateReadingIsDiscarded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		release := f.hang(cardA)
 		r := start(t, testConfig, f)
@@ -105,7 +105,7 @@ func TestLateReadingIsNotBelieved(t *testing.T) {
 		r.after(0)
 		r.want("read again", map[string]string{"3b:00.0": "unhealthy[port-ap6]"})
 		if n := r.logs.FilterField(zap.String("new", "healthy")).Len(); n != 0 {
-			t.Errorf("the late reading was believed for a moment: %v", r.logs.FilterField(zap.String("new", "healthy")).All())
+			t.Errorf("found lines of the late result: %v", r.logs.FilterField(zap.String("new", "healthy")).All())
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestLateReadingIsNotBelieved(t *testing.T) {
 // A card can leave, and another can be plugged into its slot, while a reading of it hangs.
 func TestCardThatHangsLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		release := f.hang(cardA)
@@ -135,9 +135,9 @@ func TestCardThatHangsLeaves(t *testing.T) {
 }
 
 // If new readings hang, too, the listing shows that the card has left.
-func TestCardThatHangsIsNotListedAnyMore(t *testing.T) {
+func TestHangingCardIsNoLongerListed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		release := f.hang(cardA)
@@ -146,7 +146,7 @@ func TestCardThatHangsIsNotListedAnyMore(t *testing.T) {
 			r.after(2 * time.Second)
 		}
 		if n := f.reads[cardA]; n != 1+3 {
-			t.Errorf("%d readings of a card that hangs, want the first and 3 more", n)
+			t.Errorf("%d readings of a card that hangs, want 4", n)
 		}
 		f.pull(cardA)
 		r.after(time.Minute)
@@ -157,18 +157,18 @@ func TestCardThatHangsIsNotListedAnyMore(t *testing.T) {
 	})
 }
 
-// A hint for a card of which too many readings hang does not wait for a tick: the card is read as
-// soon as one of them returns, even if a newer one still hangs.
-func TestNewsWaitsForTheFirstThatComesBack(t *testing.T) {
+// After a hint for a card of which too many readings hang, the card is read as soon as one of them
+// returns, even if a newer one still hangs. It does not wait for a tick.
+func TestHintWaitsForFirstReturn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := testConfig
 		cfg.RecoveryHold, cfg.HealthInterval = 0, time.Hour
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, cfg, f)
 		older := f.hang(cardA)
 		r.hint(cardA)
-		r.after(2 * time.Second) // it is read twice
+		r.after(2 * time.Second) // the card is read twice
 		newer := f.hang(cardA)
 		r.hint(cardA)
 		r.after(2 * time.Second)
@@ -184,9 +184,9 @@ func TestNewsWaitsForTheFirstThatComesBack(t *testing.T) {
 	})
 }
 
-func TestManyHangingCardsDelayNobody(t *testing.T) {
+func TestManyHangingCardsDelayNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		for i := range 64 {
 			address := fmt.Sprintf("0000:%02x:00.0", i)
 			f.set(address, good(i, 0))
@@ -204,31 +204,31 @@ func TestManyHangingCardsDelayNobody(t *testing.T) {
 		f.set("0000:3f:00.0", good(63, 0, ap6))
 		r.after(5 * time.Second)
 		if got := r.states()["3f:00.0"]; got != "unhealthy[port-ap6]" {
-			t.Errorf("the one that answers, polled: %s, want unhealthy[port-ap6]", got)
+			t.Errorf("the card that answers, after a tick: %s, want unhealthy[port-ap6]", got)
 		}
 	})
 }
 
-func TestFirstSnapshotWaitsForTheFirstScan(t *testing.T) {
+func TestFirstSnapshotWaitsForAllReadings(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		f.set(cardB, good(1, 0))
 		release := f.hang(cardA)
 		r := start(t, testConfig, f)
 		r.after(250*time.Millisecond - 1)
 		if s, _ := r.Latest(); s.Version != 0 {
-			t.Fatalf("version %d with %d devices while the first scan may still end soon, want 0", s.Version, len(s.Devices))
+			t.Fatalf("version %d with %d devices before all cards have been read, want 0", s.Version, len(s.Devices))
 		}
 		r.after(1)
 		r.want("waited long enough", map[string]string{"0001:5e:00.0": "healthy[]"})
 		if s, _ := r.Latest(); s.Complete {
-			t.Error("snapshot is complete though a card has not answered")
+			t.Error("snapshot is complete, want it not complete: a card has not answered")
 		}
 		r.after(2 * time.Second)
 		r.want("A timed out, and is listed", map[string]string{"3b:00.0": "unhealthy[read-timeout]", "0001:5e:00.0": "healthy[]"})
 		if s, _ := r.Latest(); !s.Complete {
-			t.Error("snapshot is not complete though the card that hangs was given up")
+			t.Error("snapshot is not complete, want it complete: the card that hangs was given up")
 		}
 		release()
 		r.after(0)
@@ -236,15 +236,15 @@ func TestFirstSnapshotWaitsForTheFirstScan(t *testing.T) {
 	})
 }
 
-func TestFailingReadKeepsTheLastStateForThreeScans(t *testing.T) {
+func TestFailingReadKeepsTheLastStateForThreeReadings(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		f.set(cardB, good(1, 0))
 		r := start(t, testConfig, f)
 		f.fail(cardA, errors.New("read region0: input/output error"))
 		healthy := map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}
-		for range 27 { // as many as the uevents of one plug
+		for range 27 { // the number of uevents when a card is plugged
 			r.hint(cardA)
 		}
 		r.want("a burst of hints", healthy)
@@ -267,14 +267,14 @@ func TestFailingReadKeepsTheLastStateForThreeScans(t *testing.T) {
 // A card that could never be read is listed, too.
 func TestCardThatFailsFromTheStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0), good(1, 1))
 		f.fail(cardA, errors.New("read region0: input/output error"))
 		r := start(t, testConfig, f)
 		failed := map[string]string{"3b:00.0": "unhealthy[scan-failed]", "3b:00.0-p1": "unhealthy[scan-failed]"}
 		r.want("no last state to keep", failed)
 		if s, _ := r.Latest(); !s.Complete {
-			t.Error("snapshot is not complete though every card has answered")
+			t.Error("snapshot is not complete, want it complete: every card has answered")
 		}
 		r.after(time.Minute)
 		r.want("a minute later", failed)
@@ -284,9 +284,9 @@ func TestCardThatFailsFromTheStart(t *testing.T) {
 	})
 }
 
-func TestFailingListingLosesNothing(t *testing.T) {
+func TestFailingListingKeepsCards(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		r := start(t, testConfig, f)
 		f.mu.Lock()
@@ -295,14 +295,14 @@ func TestFailingListingLosesNothing(t *testing.T) {
 		r.after(time.Hour)
 		r.want("listing fails", map[string]string{"3b:00.0": "healthy[]"})
 		if n := r.logs.FilterMessage("cards could not be listed").Len(); n != 1 {
-			t.Errorf("said %d times in an hour that cards could not be listed, want once", n)
+			t.Errorf("%d lines in an hour that cards could not be listed, want 1", n)
 		}
 	})
 }
 
 func TestEndDoesNotWaitForAHangingCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		f.set(cardA, good(0, 0))
 		cfg := testConfig
 		cfg.Policy.Families = []inventory.Family{f}
@@ -323,7 +323,7 @@ func TestEndDoesNotWaitForAHangingCard(t *testing.T) {
 
 func TestAlive(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("dfl")
+		f := newFakeFamily("dfl")
 		r := start(t, testConfig, f)
 		if err := r.Alive(t.Context()); err != nil {
 			t.Errorf("Alive of a running inventory: %v", err)
@@ -332,15 +332,15 @@ func TestAlive(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := idle.Alive(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Alive of one that does not run = %v, want deadline exceeded", err)
+			t.Errorf("Alive of an inventory that does not run = %v, want deadline exceeded", err)
 		}
 	})
 }
 
-// A card that was hinted and cannot be read is new since the hint.
+// The latency of a new card that cannot be read begins at its hint.
 func TestLatencyOfAnOutline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newBench("test")
+		f := newFakeFamily("test")
 		r := start(t, testConfig, f)
 		f.set(cardA, good(0, 0))
 		f.fail(cardA, errors.New("i/o error"))

@@ -34,7 +34,7 @@ func write(t *testing.T, path string, data []byte) string {
 	return path
 }
 
-// ownDir returns a directory that a store accepts, whatever the umask.
+// ownDir returns a directory that a store accepts, with any umask.
 func ownDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -164,7 +164,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Only a regular file is opened: a FIFO would block, and opening a device can have effects.
+// Only a regular file is opened: a FIFO would block, and opening a device can have side effects.
 func TestOpenNoFile(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "x.gbs")
@@ -237,8 +237,8 @@ func TestELFVariants(t *testing.T) {
 	}
 }
 
-// A large bitstream is mapped and unpacked without memory of its own, and a bomb is refused
-// before it costs any.
+// A large bitstream is mapped and unpacked with little memory. A compression bomb is refused before it needs
+// memory.
 func TestMemory(t *testing.T) {
 	const most = 16 << 20
 	const large = 128 << 20

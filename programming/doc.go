@@ -1,7 +1,7 @@
 // Package programming reads bitstreams for FPGA cards, keeps them in a store, and locks a
 // card while it is programmed.
 //
-// # Who owns what
+// # State
 //
 //   - The state is in the files of the store, which belong to the effective user. A [Store] is
 //     only a path: each operation opens and checks the directories and files again.

@@ -37,7 +37,7 @@ func filledStore(t *testing.T) string {
 	return dir
 }
 
-// mkdir makes directories with mode 0755, whatever the umask.
+// mkdir makes directories with mode 0755, with any umask.
 func mkdir(t *testing.T, dir string) {
 	t.Helper()
 	for _, err := range []error{os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)} {
@@ -117,7 +117,7 @@ func TestLookupWrongContent(t *testing.T) {
 	}
 }
 
-// A store is refused if another user could have put the file there. Each case first bytes: found a
+// A store is refused if another user could have put the file there. Each case starts with a
 // good store.
 func TestStoreRefused(t *testing.T) {
 	const stranger = 4242
@@ -135,7 +135,7 @@ func TestStoreRefused(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name  string
-		root  bool // needs root, to give files away
+		root  bool // needs root, to change owners
 		spoil func(t *testing.T, store, file string)
 		want  string // of the error; "": the store is good
 	}{
@@ -252,8 +252,8 @@ func TestStoreRefused(t *testing.T) {
 	}
 }
 
-// While a file is exchanged for a link to one beside it that others can write, a lookup gets
-// the good file or an error.
+// A file is replaced again and again by a link to a file that other users can write. A lookup always gets the
+// good file or an error.
 func TestLookupRace(t *testing.T) {
 	store := filledStore(t)
 	file := filepath.Join(store, gbsPath)
@@ -328,7 +328,7 @@ func TestInstall(t *testing.T) {
 	source := ownDir(t)
 	gbs := write(t, filepath.Join(source, "nlb.gbs"), good())
 	aocx := write(t, filepath.Join(source, "vadd.aocx"), opencl())
-	store := filepath.Join(ownDir(t), "srv", "intel.com", "fpga") // none of it is there
+	store := filepath.Join(ownDir(t), "srv", "intel.com", "fpga") // none of these directories exists
 
 	path, err := install(t, store, gbs, programming.InstallOptions{DryRun: true})
 	if err != nil || path != filepath.Join(store, gbsPath) {
@@ -377,7 +377,7 @@ func TestInstall(t *testing.T) {
 	if b, _ := lookup(store, bits.Interface, bits.AFU); b.Size != int64(len(raw)+len("longer")) {
 		t.Errorf("%d bytes after --force, want %d", b.Size, len(raw)+len("longer"))
 	}
-	// A reader of the replaced file still has it whole.
+	// A process that has the replaced file open can still read all of it.
 	mapped, err := before.Map(t.Context(), programming.Store(store))
 	if err != nil || string(mapped.Data) != string(raw) {
 		t.Fatalf("%v, want the bitstream that was opened", err)
@@ -456,7 +456,7 @@ func TestInstallFails(t *testing.T) {
 	}
 }
 
-// A link where the file goes is replaced, not followed.
+// A link at the path of the file is replaced, not followed.
 func TestInstallOverLink(t *testing.T) {
 	store := filledStore(t)
 	victim := write(t, filepath.Join(ownDir(t), "victim"), []byte("untouched"))

@@ -43,7 +43,7 @@ func fakeProc(t *testing.T, file string) (root string) {
 	return root
 }
 
-// asks returns the answer for card A: its word and its reasons.
+// asks returns the answer for card A and its reasons.
 func asks(t *testing.T, cfg config.Config, scan bool, procfs string) string {
 	t.Helper()
 	var out strings.Builder
@@ -53,7 +53,7 @@ func asks(t *testing.T, cfg config.Config, scan bool, procfs string) string {
 	return out.String()
 }
 
-// The card is offered, held, free, and opened by a process; the daemon is asked, and then none.
+// The card is offered, held, free, and opened by a process, each with the daemon and with --scan.
 func TestCanPull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes device nodes, and sees the processes of others")
@@ -93,7 +93,7 @@ func TestCanPull(t *testing.T) {
 			}
 		}, idle, "yes\n"},
 		{"opened", func() {}, busy, "no\n" + open},
-		// As of an init container, or soon after a start of the kubelet.
+		// As for an init container, or soon after the start of the kubelet.
 		{"given, and not named", func() {
 			d.do(errors.Join(os.MkdirAll(pod, 0o755), os.WriteFile(filepath.Join(d.cfg.KubeletDir, checkpoint.File),
 				[]byte(`{"Data":{"PodDeviceEntries":[{"PodUID":"5e0b","DeviceIDs":{"-1":["3b:00.0-p1"]}}]}}`), 0o600)))
@@ -131,7 +131,7 @@ func TestCanPull(t *testing.T) {
 	}
 }
 
-// Where the host's processes cannot be seen, the answer has the commands for the node.
+// If the host's processes cannot be seen, the answer has the commands to run on the node.
 func TestCanPullInAPod(t *testing.T) {
 	node, err := simnode.New(t.TempDir())
 	if err != nil {

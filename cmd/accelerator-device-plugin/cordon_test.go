@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/view"
 )
 
-// times are those in the line about a cordon.
+// times matches the times in the line of a cordon.
 var times = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d|until \d\d:\d\d`)
 
 // ask runs a command that asks the daemon, and returns its output with TIME for times.

@@ -16,7 +16,7 @@
 //   - The daemon's answers: state.go for the local socket and HTTP, answers.go for HTTP and its probes,
 //     metrics.go for the gauges.
 //
-// # Who owns what
+// # State
 //
 // There is one watcher, inventory, server, HTTP server and local socket for the life of the daemon.
 //

@@ -16,9 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// docs/health.md has exactly the reasons that the daemon itself gives. They have no severity, and
-// the error for overruling one explains that.
-func TestFoundByTheDaemonCannotBeOverruled(t *testing.T) {
+// docs/health.md has exactly the reasons of the daemon itself. Their severity cannot be overridden.
+func TestReasonsOfTheDaemon(t *testing.T) {
 	_, second, _ := strings.Cut(read(t, "../../docs/health.md"), "## Found by the daemon")
 	second, _, _ = strings.Cut(second, "\n## ")
 	var names []string

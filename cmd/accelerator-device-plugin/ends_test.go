@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
-// Who reads the log may go: the daemon stays and serves.
-func TestReaderOfTheLogGoes(t *testing.T) {
+// When the reader of the log closes the pipe, the daemon continues.
+func TestLogReaderCloses(t *testing.T) {
 	dir := shortDir(t)
 	node, err := simnode.New(dir)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestDemoCommand(t *testing.T) {
 	}
 }
 
-// Sockets of the daemon need more room in the path than that of the stand-in.
+// The paths of the daemon's sockets are longer than that of the simulated kubelet.
 func TestDemoInALongDirectory(t *testing.T) {
 	dir := t.TempDir() + strings.Repeat("/long", 8)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -78,7 +78,7 @@ func TestDemoInALongDirectory(t *testing.T) {
 }
 
 // The demo fails if a device is offered again too early.
-func TestDemoSeesHoldThatIsTooShort(t *testing.T) {
+func TestDemoFailsForShortHold(t *testing.T) {
 	cfg := config.Defaults()
 	cfg.RecoveryHold = 0
 	var out strings.Builder
@@ -88,7 +88,7 @@ func TestDemoSeesHoldThatIsTooShort(t *testing.T) {
 	}
 }
 
-// Whatever ends the demo, its directory goes with it.
+// The demo removes its directory in any case.
 func TestDemoLeavesNothing(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestDemoLeavesNothing(t *testing.T) {
 			cmd.Process.Signal(signal)
 			for lines.Scan() {
 			}
-			cmd.Wait() // it was stopped in the middle: that is a failure
+			cmd.Wait() // it returns an error, because the demo was interrupted
 			if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}

@@ -33,7 +33,7 @@ func TestLogsCommand(t *testing.T) {
 		stdin  string
 		code   int
 		lines  int    // on stdout
-		stderr string // how it begins
+		stderr string // beginning of stderr
 	}{
 		{"a file", []string{logFile}, "", 0, 47, ""},
 		{"stdin", []string{}, string(log), 0, 47, ""},
@@ -74,7 +74,7 @@ func TestLogsCommand(t *testing.T) {
 			if test.stdin == "none" {
 				cmd.Stdin = nil // the null device
 			}
-			_ = cmd.Run() // its exit code is looked at
+			_ = cmd.Run() // its exit code is checked below
 			if code, lines := cmd.ProcessState.ExitCode(), strings.Count(out.String(), "\n"); code != test.code || lines != test.lines {
 				t.Errorf("exit code %d and %d lines, want %d and %d\n%s%s", code, lines, test.code, test.lines, &out, &errs)
 			}
@@ -142,7 +142,7 @@ func TestLogsFollows(t *testing.T) {
 	}
 }
 
-// The reader of the output has gone, as after head: that is no failure.
+// If the reader of the output closes the pipe, as head does, the command succeeds.
 func TestLogsIntoHead(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {

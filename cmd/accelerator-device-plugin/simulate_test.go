@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
-// The commands of docs/install.md are taken.
+// The commands in docs/install.md work.
 func TestSimulateAsDocumented(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	commands := regexp.MustCompile("(?m)^    accelerator-device-plugin simulate ([^#\n]*)").FindAllStringSubmatch(read(t, "../../docs/install.md"), -1)
@@ -30,7 +30,7 @@ func TestSimulateAsDocumented(t *testing.T) {
 	}
 }
 
-// How the devices are after each step.
+// The devices after each step.
 func TestSimulate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	health := func() string {
@@ -73,7 +73,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// Ids of the command line are in the tree.
+// The tree has the ids of the command line.
 func TestSimulateIDs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	const afu, region = "00112233445566778899aabbccddeeff", "a1b2c3d4e5f60718293a4b5c6d7e8f90"

@@ -56,7 +56,7 @@ func TestInstallBinary(t *testing.T) {
 		wantInstalled(t, dir, self)
 	}
 	install()
-	// An installation that was killed has left a file; another version is there, and runs.
+	// A killed installation has left a file. Another version is installed, and is running.
 	if err := os.WriteFile(filepath.Join(dir, ".accelerator-fpga.KILLED"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestInstallBinary(t *testing.T) {
 	install()
 }
 
-// There is a whole program at each moment of repeated installations.
+// During repeated installations there is always a complete program.
 func TestInstallBinaryIsNeverMissing(t *testing.T) {
 	dir, self := hostDir(t)
 	if err := installBinary(dir); err != nil {
@@ -171,7 +171,7 @@ func TestInstallBinaryRefuses(t *testing.T) {
 	}
 }
 
-// On a file system that is mounted noexec no container could start.
+// A file system that is mounted noexec is refused, because no container could start.
 func TestInstallBinaryNoexec(t *testing.T) {
 	dir, _ := hostDir(t)
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_NOEXEC, "mode=755"); errors.Is(err, syscall.EPERM) {

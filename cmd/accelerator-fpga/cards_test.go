@@ -160,7 +160,7 @@ errors/first_error  0x0
   "programmed": false
 }
 `},
-		// As Intel's fpga_tool: flags with one dash, before the command.
+		// As for Intel's fpga_tool: flags with one dash, before the command.
 		{n, "-b new.gbs -d /dev/dfl-fme.0 -dry-run pr", "dry run, nothing changed: would program port 0 of card 01:00.0 with new.gbs: AFU f7df405cbd7acf7222f144b0b93acd18\n"},
 		{n, "-dry-run -q -b new.gbs -d /dev/dfl-fme.0 pr", ""},
 		{n, "-b new.gbs info", `File       new.gbs

@@ -16,7 +16,7 @@ import (
 	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 )
 
-// node is a directory with two bitstreams, and a store that is not there yet.
+// node is a directory with two bitstreams, and the path of a store that does not exist yet.
 type node struct {
 	store, gbs, aocx string
 }
@@ -38,7 +38,7 @@ func newNode(t *testing.T) node {
 	return n
 }
 
-// run runs a command line in which words stand for paths.
+// run runs a command line. Upper-case words in it stand for paths.
 func (n node) run(t *testing.T, line string) (stdout, stderr string, code int) {
 	t.Helper()
 	line = strings.NewReplacer("STORE", n.store, "GBS", n.gbs, "AOCX", n.aocx).Replace(line)
@@ -132,7 +132,7 @@ func TestListRefused(t *testing.T) {
 	}
 }
 
-// Text of a file and names of files reach a terminal escaped.
+// The contents and the names of files are escaped for a terminal.
 func TestEscapes(t *testing.T) {
 	n := newNode(t)
 	gbs := bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 2048))
@@ -152,7 +152,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// An error is one line on stderr that names the command and the input.
+// An error is one line on stderr with the command and the input.
 func TestErrors(t *testing.T) {
 	n := newNode(t)
 	n.run(t, "install --store STORE GBS")
@@ -198,7 +198,7 @@ func TestHelpHasExamples(t *testing.T) {
 	check(newRoot())
 }
 
-// The documentation's commands and flags exist.
+// The commands and flags in the documentation exist.
 func TestDocumentation(t *testing.T) {
 	text, err := os.ReadFile("../../docs/programming.md")
 	if err != nil {
@@ -229,7 +229,7 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// The binary is static and small, as it is installed on hosts by itself.
+// The binary is static and small, because it is installed alone on hosts.
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "accelerator-fpga")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=v1", "-o", path, ".")

@@ -99,7 +99,7 @@ func (r *rig) log(n int) {
 		if r.logged%7 == 6 {
 			r.Warn("reading timed out", event.ReadTimeout, event.PCI(fmt.Sprint(r.logged)), event.Lasted(0))
 		} else {
-			r.Info("reading came back", event.ReadRecovered, event.PCI(fmt.Sprint(r.logged)), event.Lasted(0))
+			r.Info("late reading returned", event.ReadRecovered, event.PCI(fmt.Sprint(r.logged)), event.Lasted(0))
 		}
 		r.logged++
 	}

@@ -13,7 +13,7 @@
 // until the daemon ends. The directory and its files must belong to the daemon's user, and no other user
 // may be able to write to them: see package trust.
 //
-// # Who owns what
+// # State
 //
 // A [Book] owns the cordons in force, and reads and writes the file. Its methods are safe for
 // concurrent use; Run is called once. Add and Remove block for the lock file and the disk. List and

@@ -25,7 +25,7 @@
 // in no process's table of open files are not found: files in transit through a Unix socket, files
 // registered with io_uring, and VFIO devices whose group has been closed.
 //
-// # Who owns what
+// # State
 //
 // The package owns no state. Find blocks until all processes have been searched, or ctx ends. The
 // goroutine for an abandoned process ends when its system call returns.

@@ -105,7 +105,7 @@ func TestSubjects(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for i := range 25 {
 			r.Warn("reading timed out", event.ReadTimeout, event.PCI("0000:3b:00.0"), event.Lasted(0))
-			r.Info("reading came back", event.ReadRecovered, event.PCI("0000:3b:00.0"), event.Lasted(0))
+			r.Info("late reading returned", event.ReadRecovered, event.PCI("0000:3b:00.0"), event.Lasted(0))
 			if i < 20 {
 				r.Warn("reading timed out", event.ReadTimeout, event.PCI("0000:5e:00.0"), event.Lasted(0))
 			}

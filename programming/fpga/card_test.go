@@ -23,10 +23,10 @@ const (
 	other    = "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 	otherAFU = "bfaf2ae94a5246e382fe38f0f9e17764"
 	boards   = "../../testdata/sysfs"
-	archives = "../../../shared/recordings" // of real cards; no part of the source
+	archives = "../../../shared/recordings" // of real cards; not a part of the source tree
 )
 
-// newHost unfolds boards into a host of their own.
+// newHost unfolds boards into a new host.
 func newHost(t *testing.T, boardNames ...string) fpga.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -88,7 +88,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// Recordings of real cards and kernels, where they stand beside the source.
+// Recordings of real cards and kernels, if they are beside the source tree.
 func TestRecordings(t *testing.T) {
 	if _, err := os.Stat(archives); err != nil {
 		t.Skip(err)
@@ -170,8 +170,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Find reads no attribute of other cards, since a card may not answer. A FIFO without writer
-// blocks an open for reading.
+// Find reads no attributes of other cards, because a card may not answer. The test uses a FIFO without a writer,
+// which blocks an open for reading.
 func TestFindReadsOneCard(t *testing.T) {
 	h := newHost(t, "kernel-6.1-one-card", "opae-one-card")
 	afuID := h.Sys + "/class/fpga/intel-fpga-dev.0/intel-fpga-port.0/afu_id"
@@ -183,7 +183,7 @@ func TestFindReadsOneCard(t *testing.T) {
 	}
 }
 
-// Broken entries are cards that come or go.
+// Broken entries belong to cards that appear or disappear.
 func TestCardsComeAndGo(t *testing.T) {
 	h := newHost(t, "kernel-6.1-one-card")
 	class := h.Sys + "/class/fpga_region"

@@ -1,7 +1,7 @@
 // Package fpga finds the cards of the drivers dfl (in the kernel) and opae (Intel's
 // out-of-tree intel-fpga) in sysfs, programs their ports, and releases and assigns ports.
 //
-// # Who owns what
+// # State
 //
 // The package keeps no state. The values of [Cards] and [Find] may be outdated at any time:
 // [Programmer] reads the card again once it has the lock of the card.

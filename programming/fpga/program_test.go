@@ -211,8 +211,7 @@ func TestProgramOtherPort(t *testing.T) {
 	}
 }
 
-// A refused programming sends no request; an error has one line, the card, the cause and the
-// remedy.
+// If programming is refused, no request is sent. The error has one line, with the card, the cause and the remedy.
 func TestProgramRefuses(t *testing.T) {
 	allF := strings.Repeat("f", 32)
 	r := newRig(t, "kernel-6.1-one-card")
@@ -283,8 +282,8 @@ func (r *rig) refused(err error, prefix, want string) {
 	}
 }
 
-// A port that was disabled by a failed programming is refused with the way back. A file cannot
-// answer EBUSY, so this does not read one.
+// A port that a failed programming has disabled is refused with the remedy. The test reads no file, because a
+// file cannot return EBUSY.
 func TestDisabledPort(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -339,7 +338,7 @@ func TestProgramFails(t *testing.T) {
 	}
 }
 
-// A card that takes the place of another while its bitstream is unpacked is not programmed.
+// If another card is plugged into the slot while the bitstream is unpacked, it is not programmed.
 func TestProgramCardReplacedMeanwhile(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -349,7 +348,7 @@ func TestProgramCardReplacedMeanwhile(t *testing.T) {
 	r.refused(r.p.Program(t.Context(), card, port, b), "card 01:00.0, port 0: ", "another card has taken its place")
 }
 
-// The request succeeds, and the port has another AFU, or is gone.
+// The request succeeds, but the port has another AFU, or has left.
 func TestProgramReadsBack(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -376,8 +375,8 @@ func TestProgramReadsBack(t *testing.T) {
 	})
 }
 
-// At its deadline Program returns, though the driver does not answer. The lock lasts as long
-// as the request.
+// Program returns at its deadline even if the driver does not answer. The lock is held until the request
+// returns.
 func TestProgramDeadline(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -469,7 +468,7 @@ func TestSimulatedCard(t *testing.T) {
 	r.refused(p.Program(t.Context(), card, port, r.gbs(pac, otherAFU)), "card 01:00.0, port 0: programming: ", "a simulated card cannot be programmed")
 }
 
-// Programming 128 MiB costs at most 16 MiB of anonymous memory, also while the driver reads it.
+// Programming 128 MiB needs at most 16 MiB of anonymous memory, even while the driver reads the data.
 func TestMemory(t *testing.T) {
 	const large, most = 128 << 20, 16 << 20
 	r := newRig(t, "kernel-6.1-one-card")
@@ -496,7 +495,7 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		debug.FreeOSMemory() // garbage of the test would hide the use of memory
+		debug.FreeOSMemory() // otherwise garbage of the test would hide the use of memory
 		before, during := rssAnon(t), int64(0)
 		r.p.SetIoctl(func(_ int, _ uintptr, arg unsafe.Pointer) error {
 			data := fpga.ProgramArgAt(arg).Data
@@ -535,7 +534,7 @@ func rssAnon(t *testing.T) int64 {
 	return n << 10
 }
 
-// On a true host a node must be a device that has the card's number. /dev/null is that device here.
+// On a real host a node must be a device with the card's number. The test uses /dev/null.
 func TestDeviceNodes(t *testing.T) {
 	for _, test := range []struct {
 		name, dev string // the number in sysfs

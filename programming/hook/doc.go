@@ -8,7 +8,7 @@
 // So that all invocations assign the same cards, the assignment is a pure function of the
 // configuration and of the AFUs that the cards have.
 //
-// # Who owns what
+// # State
 //
 // The package keeps no state. After a kill only the state of the card and the lock of its FME
 // remain, see [fpga.Programmer].

@@ -32,8 +32,8 @@ const (
 	self   = "/opt/accelerator-fpga"
 )
 
-// host is a simulated node with two cards of one interface that hold AFU, and with a store
-// that has a bitstream with OtherAFU.
+// host is a simulated node with two cards of the same interface with AFU, and with a store that has a bitstream
+// with OtherAFU.
 type host struct {
 	t          *testing.T
 	dir        string
@@ -46,7 +46,7 @@ func newHost(t *testing.T) *host {
 	t.Helper()
 	dir := t.TempDir()
 	node, err := simnode.New(dir)
-	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil { // whatever the umask is
+	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil { // independent of the umask
 		t.Fatal(err)
 	}
 	for _, address := range []string{first, second} {
@@ -99,7 +99,7 @@ func (h *host) hook(flags hook.Flags) (_ *hook.Hook, lines func() []string) {
 		}
 }
 
-// parse takes the --device and --afu of an entry.
+// parse parses the flags --device and --afu of an entry.
 func parse(args []string) (f hook.Flags, err error) {
 	for i := 2; i < len(args); i += 2 {
 		switch {
@@ -116,7 +116,7 @@ func parse(args []string) (f hook.Flags, err error) {
 	return f, nil
 }
 
-// container is a configuration: environment, paths of devices, entries of the hook.
+// container returns a configuration with an environment, paths of devices and entries of the hook.
 func container(env []string, devices []string, entries ...object) object {
 	var list []object
 	for _, d := range devices {
@@ -153,7 +153,7 @@ func (h *host) bundle(config any) io.Reader {
 	return strings.NewReader(fmt.Sprintf(`{"ociVersion":"1.1.0","id":"c1","status":"creating","pid":7,"bundle":%q}`, dir))
 }
 
-// run runs the hook with --device for each of own.
+// run runs the hook with a flag --device for each element of own.
 func (h *host) run(config any, own ...string) (lines []string, err error) {
 	h.t.Helper()
 	k, logged := h.hook(hook.Flags{Devices: own})
@@ -178,16 +178,16 @@ func without(config object, keys ...string) object {
 	return config
 }
 
-// The rows of a compatible hook, and its failures.
+// Configurations that work with Intel's hook, too, and failures.
 func TestRun(t *testing.T) {
 	port0, port1 := []string{"/dev/null", "/dev/dfl-port.0"}, []string{"/dev/dfl-port.1"}
 	both := slices.Concat(port0, port1)
 	want, have := pairEnv(1, bits.OtherAFU), pairEnv(1, bits.AFU)
 	one, two := entry(self, "--device", "3b:00.0"), entry(self, "--device", "5e:00.0")
-	usual := newHost(t) // shared, since making one takes time on a slow disk
+	usual := newHost(t) // shared, because it takes time to make one on a slow disk
 	for _, test := range []struct {
 		name    string
-		prepare func(*host) // a host of the row's own
+		prepare func(*host) // if set, the row has its own host
 		config  any
 		own     string // --device
 		err     string
@@ -288,8 +288,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// An entry may call the hook by a link, and the hook may have been replaced since it began:
-// then the path leads to another file than the one that runs.
+// The path of an entry may be a link to the hook. It may also lead to another file than the running one, if the
+// hook was replaced since its start.
 func TestSelf(t *testing.T) {
 	h := newHost(t)
 	program, link := filepath.Join(h.dir, "v2"), filepath.Join(h.dir, "link")
@@ -309,7 +309,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// The name of a port names that port, and a card with two ports gets one AFU.
+// The name of a port selects that port. A card with two ports gets one AFU.
 func TestPorts(t *testing.T) {
 	for _, test := range []struct {
 		names []string
@@ -329,8 +329,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// The record of a container with two cards, whose entries run one after the other, and of its
-// restart.
+// The log of a container with two cards, whose entries run one after the other, and of its restart.
 func TestEntries(t *testing.T) {
 	h := newHost(t)
 	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.AFU)...), nil,
@@ -340,7 +339,7 @@ func TestEntries(t *testing.T) {
 		own  string
 		want []string
 	}{
-		// The first card of the entries holds A, which the second pair wants.
+		// The first card of the entries has A, which the second pair requests.
 		{"5e:00.0", []string{"info programming.present device=5e:00.0" + ids(bits.AFU) + " container=c1"}},
 		{"3b:00.0", []string{"info programming.done device=3b:00.0" + ids(bits.OtherAFU) + " path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"}},
 		{"5e:00.0", []string{"info programming.present device=5e:00.0" + ids(bits.AFU) + " container=c1"}},
@@ -356,7 +355,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// An AOCX is named by its hash, and programmed each time.
+// An AOCX is selected by its hash, and programmed each time.
 func TestAOCX(t *testing.T) {
 	h := newHost(t)
 	h.install(bits.Hash+".aocx", bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 4096))))
@@ -370,7 +369,7 @@ func TestAOCX(t *testing.T) {
 	}
 }
 
-// With --afu the environment and config.json do not matter.
+// With --afu the environment and config.json are ignored.
 func TestAFU(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{Devices: []string{"5e:00.0", "0000:5e:00.0"}, AFU: strings.ToUpper(bits.OtherAFU)})
@@ -389,7 +388,7 @@ func TestAFU(t *testing.T) {
 	}
 }
 
-// With --afu each port that is named gets the AFU, also two of one card.
+// With --afu each selected port gets the AFU, even two ports of one card.
 func TestAFUOfPorts(t *testing.T) {
 	h := newHost(t)
 	if err := h.node.Plug(simnode.Card{Address: "0000:af:00.0", Ports: 2, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}); err != nil {
@@ -403,7 +402,7 @@ func TestAFUOfPorts(t *testing.T) {
 	}
 }
 
-// The error of programming is the hook's error, and in the record.
+// The hook returns and logs the error of programming.
 func TestProgrammingFails(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{})
@@ -437,7 +436,7 @@ func TestLoadedMeanwhile(t *testing.T) {
 	}
 }
 
-// A card that leaves while another is programmed is an error with its name.
+// If a card leaves while another one is programmed, the error has the card that has left.
 func TestCardLeaves(t *testing.T) {
 	h := newHost(t)
 	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.OtherAFU)...), nil,
@@ -456,7 +455,7 @@ func TestCardLeaves(t *testing.T) {
 	}
 }
 
-// Names of OPAE's ports, on a recorded board.
+// The names of ports of the driver opae, on a recorded board.
 func TestOPAE(t *testing.T) {
 	h := newHost(t)
 	root := t.TempDir()
@@ -471,7 +470,7 @@ func TestOPAE(t *testing.T) {
 	}
 }
 
-// A deadline or a signal ends the hook wherever it is, with the reason.
+// A deadline or a signal ends the hook in any step. The error has the reason.
 func TestEnds(t *testing.T) {
 	reason := errors.New("not done after 90s")
 	t.Run("a runtime that does not write", func(t *testing.T) {

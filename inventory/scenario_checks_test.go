@@ -10,49 +10,49 @@ import (
 )
 
 // expect compares one device: its whole health, or one attribute.
-func (s *stage) expect(st scenarioStep) error {
+func (s *scenario) expect(st scenarioStep) error {
 	id, state := st.rest[0], st.rest[1]
 	snapshot, _ := s.rig.Latest()
 	d := snapshot.Device(id)
 	if attribute, want, ok := strings.Cut(state, "="); ok {
 		if d == nil {
-			return mismatch("is gone, want " + state)
+			return mismatch("found gone, want " + state)
 		}
 		got, known := map[string]string{
 			"afu": d.AFUID, "interface": d.InterfaceID, "pci": d.PCIID, "as": d.OfferedAs, "node": strings.Join(d.Nodes, ","),
 		}[attribute]
 		if want = inFull(want); !known || got != want {
-			return mismatch(fmt.Sprintf("%s is %s, want %s", attribute, got, want))
+			return mismatch(fmt.Sprintf("%s: found %s, want %s", attribute, got, want))
 		}
 		return nil
 	}
 	if !slices.Contains([]string{"healthy", "degraded", "unhealthy", "gone"}, state) {
-		return fmt.Errorf("unknown state %q, want healthy, degraded, unhealthy or gone", state)
+		return fmt.Errorf("found state %q, want healthy, degraded, unhealthy or gone", state)
 	}
 	got, want := "gone", strings.TrimSpace(state+" "+strings.Join(st.rest[2:], " "))
 	if d != nil {
 		got = strings.TrimSpace(d.Health.String() + " " + strings.Join(d.Reasons, " "))
 	}
 	if got != want {
-		return mismatch(fmt.Sprintf("is %s, want %s", got, want))
+		return mismatch(fmt.Sprintf("found %s, want %s", got, want))
 	}
 	return nil
 }
 
-func (s *stage) list(st scenarioStep) error {
+func (s *scenario) list(st scenarioStep) error {
 	snapshot, _ := s.rig.Latest()
 	var got []string
 	for _, d := range snapshot.Devices {
 		got = append(got, d.ID)
 	}
 	if want := slices.Sorted(slices.Values(st.rest)); !slices.Equal(got, want) {
-		return mismatch(fmt.Sprintf("listed are %v, want %v", got, want))
+		return mismatch(fmt.Sprintf("found %v, want %v", got, want))
 	}
 	return nil
 }
 
-// logged looks for a line that the last command made.
-func (s *stage) logged(st scenarioStep) error {
+// logged checks that the last command has logged such a line.
+func (s *scenario) logged(st scenarioStep) error {
 	lines := s.lines()
 	for i := s.acted; i < len(lines); i++ {
 		if !s.named[i] && matches(lines[i], st.rest) {
@@ -60,22 +60,22 @@ func (s *stage) logged(st scenarioStep) error {
 			return nil
 		}
 	}
-	return mismatch("no such line; there are:\n\t" + strings.Join(lines[s.acted:], "\n\t"))
+	return mismatch("found no such line, but:\n\t" + strings.Join(lines[s.acted:], "\n\t"))
 }
 
-// unlogged looks for a line that has not been named, of any command so far.
-func (s *stage) unlogged(st scenarioStep) error {
+// unlogged checks that no command has logged such a line, except lines that `log` has named.
+func (s *scenario) unlogged(st scenarioStep) error {
 	for i, line := range s.lines() {
 		if !s.named[i] && matches(line, st.rest) {
-			return mismatch("there is: " + line)
+			return mismatch("found, want none: " + line)
 		}
 	}
 	return nil
 }
 
-// lines returns the log lines, as FIELD=VALUE, the event first, level= among the fields. They end
-// with a blank, so that the end of a field can be found.
-func (s *stage) lines() []string {
+// lines returns the log lines in the form FIELD=VALUE: the event first, then the fields with the
+// level. Each line ends with a blank, so that each field does.
+func (s *scenario) lines() []string {
 	var all []string
 	for _, entry := range s.logs.All() {
 		fields := entry.ContextMap()
@@ -90,7 +90,7 @@ func (s *stage) lines() []string {
 	return all
 }
 
-// shown returns the value of a field as scenarios write it: times in ms, lists with commas.
+// shown returns the value of a field in the form of scenarios: times in ms, lists with commas.
 func shown(value any) string {
 	switch v := value.(type) {
 	case float64:
@@ -105,7 +105,7 @@ func shown(value any) string {
 	return fmt.Sprint(value)
 }
 
-// matches reports whether a line is of an event and has these fields.
+// matches reports whether a line has this event and these fields.
 func matches(line string, words []string) bool {
 	if !strings.HasPrefix(line, "event="+words[0]+" ") {
 		return false
@@ -119,28 +119,28 @@ func matches(line string, words []string) bool {
 	return true
 }
 
-// The error of a scenario has the value that was found instead of the expected one, or the reason
-// why a step is not possible.
+// The error of a scenario has the value that was found and the expected value, or the reason why a
+// step is not possible.
 func TestScenarioFails(t *testing.T) {
 	for _, test := range []struct{ name, last, want string }{
-		{"health", "expect 3b:00.0 degraded link-width=4", "is healthy, want degraded link-width=4"},
-		{"reasons", "expect 3b:00.0 unhealthy", "is healthy, want unhealthy"},
-		{"gone", "expect 3b:00.0 gone", "is healthy, want gone"},
-		{"not there", "expect 5e:00.0 healthy", "is gone, want healthy"},
-		{"attribute", "expect 3b:00.0 afu=afu2", "afu is " + afu1 + ", want " + afu2},
-		{"listed", "list 5e:00.0", "listed are [3b:00.0], want [5e:00.0]"},
-		{"log", "log device.added device=5e:00.0", "no such line; there are:"},
-		{"no log", "no-log device.added", "there is: event=device.added"},
-		{"state", "expect 3b:00.0 fine", `unknown state "fine", want healthy, degraded, unhealthy or gone`},
+		{"health", "expect 3b:00.0 degraded link-width=4", "found healthy, want degraded link-width=4"},
+		{"reasons", "expect 3b:00.0 unhealthy", "found healthy, want unhealthy"},
+		{"gone", "expect 3b:00.0 gone", "found healthy, want gone"},
+		{"not there", "expect 5e:00.0 healthy", "found gone, want healthy"},
+		{"attribute", "expect 3b:00.0 afu=afu2", "afu: found " + afu1 + ", want " + afu2},
+		{"listed", "list 5e:00.0", "found [3b:00.0], want [5e:00.0]"},
+		{"log", "log device.added device=5e:00.0", "found no such line, but:"},
+		{"no log", "no-log device.added", "found, want none: event=device.added"},
+		{"state", "expect 3b:00.0 fine", `found state "fine", want healthy, degraded, unhealthy or gone`},
 		{"empty slot", "set 5e:00.0 p0/power_state 0x6", "slot 0000:5e:00.0 is empty"},
 		{"no such port", "unbind 3b:00.0 p1", "slot 0000:3b:00.0 has no port 1"},
 		{"no such port's file", "hide 3b:00.0 p1/afu_id", "slot 0000:3b:00.0 has no port 1"},
 		{"duration", "wait long", "time: invalid duration"},
-		{"too late", "config recovery-hold 1s", "it has been started already"},
+		{"too late", "config recovery-hold 1s", "the daemon has been started already"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				s := newStage(t)
+				s := newScenario(t)
 				var err error
 				for _, line := range []string{"plug 3b:00.0 ports=1", "start", test.last} {
 					step, perr := parseStep(strings.Fields(line))
