@@ -4,12 +4,12 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 BINARY  := bin/accelerator-device-plugin
 
-# grpcnotrace leaves a debug page out that grpc serves to nobody here, and with it
-# the templates that keep the linker from leaving methods out that nobody calls: of
-# 15.8 MB stay 13.2, and of what stays most is in memory.
+# grpcnotrace leaves out gRPC's debug page, which is not served here, and with it package
+# text/template, which keeps the linker from removing unused methods. The binary has 13.2 MB
+# instead of 15.8, and most of it is resident in memory.
 GO_BUILD := go build -tags grpcnotrace -trimpath
 
-# Tools have no place in go.mod: they are run at a fixed version.
+# These tools are not in go.mod: they are run at a fixed version.
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 
@@ -21,83 +21,84 @@ FUZZTIME ?= 10s
 
 .PHONY: help build build-plugin build-operator generate-operator test-operator lint-operator demo test test-kernel test-kubelet test-prometheus test-logging e2e fixtures lint deps fuzz bench clean image chart manifests test-chart
 
-help: ## print this help
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# go build knows what is up to date, the version included; make does not.
+# There are no file dependencies: go build itself detects what is up to date, the version included.
 build: build-plugin build-operator ## build all static binaries into bin/
 
 build-plugin: ## build the daemon and accelerator-fpga only
 	CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
 
-demo: build-plugin ## see it work: no card, no cluster, no root
+demo: build-plugin ## run the daemon on simulated cards; needs no card, no cluster, no root
 	$(BINARY) demo
 
 test: ## run every test that needs no root
 	go test $(RACE) ./...
 
-test-kernel: build-plugin ## plug cards into a real kernel under qemu (STORIES=pattern, KERNEL=6.12, COUNT=1)
+test-kernel: build-plugin ## test the daemon on a real kernel with emulated cards, under qemu (STORIES=pattern, KERNEL=6.12, COUNT=1)
 	@KERNEL=$(KERNEL) COUNT=$(COUNT) test/kernel/run.sh $(BINARY) $(STORIES)
 
-test-kubelet: build-plugin ## run it against the real device managers of two kubelets (TESTS=pattern)
+test-kubelet: build-plugin ## test the daemon against the real device managers of two kubelets (TESTS=pattern)
 	@test/kubelet/run.sh $(BINARY) '$(TESTS)'
 
-test-prometheus: build-plugin ## have a real Prometheus scrape it; alert rules, dashboard (TESTS=pattern)
+test-prometheus: build-plugin ## test metrics, alert rules and dashboard with a real Prometheus (TESTS=pattern)
 	@test/prometheus/run.sh $(BINARY) '$(TESTS)'
 
-test-logging: build-plugin ## have a real OpenTelemetry Collector ship its log: docs/logs.md
+test-logging: build-plugin ## ship a log with a real OpenTelemetry Collector: docs/logs.md
 	@test/logging/run.sh $(BINARY)
 
-e2e: image-$(shell go env GOARCH) chart ## helm install on a real cluster of one node, as root (STORIES=pattern, KEEP=1)
+e2e: image-$(shell go env GOARCH) chart ## test images and charts on a real cluster of one node, as root (STORIES=pattern, KEEP=1)
 	@KEEP=$(KEEP) test/e2e/run.sh '$(VERSION)' '$(value STORIES)'
 
-fixtures: build-plugin ## record on that kernel what unit tests stand on
+fixtures: build-plugin ## record the fixtures of unit tests on the kernel of test-kernel; then read `git diff`
 	@test/kernel/fixtures.sh $(BINARY)
 
-lint: deps ## gofmt, go vet, staticcheck, package borders
+lint: deps ## run gofmt, go vet, staticcheck, check the allowed imports; print indicators of plain words
+	@test/words.sh
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change: $$unformatted"; exit 1; }
 	go vet ./...
 	$(STATICCHECK) ./...
 
-deps: ## prove who may import what
+deps: ## check the allowed imports of packages
 	@test/deps.sh
 
 fuzz: ## fuzz every parser for FUZZTIME (10s)
 	@test/fuzz.sh $(FUZZTIME)
 	@cd operator && ../test/fuzz.sh $(FUZZTIME)
 
-bench: build-plugin ## measure latency, cost, memory, size: the table of the README (ROWS=pattern)
+bench: build-plugin ## measure latency, cost, memory, size for the table of the README (ROWS=pattern)
 	@go run ./test/bench $(BINARY) '$(ROWS)'
 
-build-operator: ## build accelerator-operator only: minutes, the first time
+build-operator: ## build accelerator-operator only; the first build takes minutes
 	cd operator && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
 
-generate-operator: ## write the CRDs and methods from operator/api; then read `git diff`
+generate-operator: ## generate the CRDs and methods from operator/api; then read `git diff`
 	cd operator && $(CONTROLLER_GEN) object crd paths=./api/... output:crd:dir=../deploy/helm/accelerator-operator/files/crds
 
-# etcd and kube-apiserver of make e2e, if it has built them.
+# The directory of etcd and kube-apiserver, if make e2e has built them.
 ACCELERATOR_E2E_BIN ?= $(firstword $(wildcard $(HOME)/.cache/accelerator-device-plugin/cluster-*))
 
-test-operator: ## test the operator, and that what is generated is up to date
+test-operator: ## test the operator, and that the generated files are up to date
 	cd operator && CONTROLLER_GEN='$(CONTROLLER_GEN)' ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test $(RACE) ./...
-	@test -n '$(ACCELERATOR_E2E_BIN)' || echo 'NOT RUN: TestAPIServer of operator/plugins: it wants etcd and kube-apiserver, which make e2e builds'
+	@test -n '$(ACCELERATOR_E2E_BIN)' || echo 'NOT RUN: TestAPIServer of operator/plugins: found no etcd and kube-apiserver, want those that make e2e builds'
 
-lint-operator: ## go.mod, go vet, staticcheck, package borders (make lint has gofmt)
+lint-operator: ## check go.mod, go vet, staticcheck, allowed imports of operator/ (make lint runs gofmt)
 	cd operator && go mod tidy -diff && go vet ./... && $(STATICCHECK) ./...
 	@cd operator && ! go list -deps ./... | grep -E '^b-com.com/accelerator-device-plugin/(inventory|watcher|programming|server$$)|pilebones'
 
-clean: ## remove what was built
+clean: ## remove the built files
 	rm -rf bin dist
 
-# The architectures of the images, and their time: that of the commit, so that the same
-# commit gives the same images.
+# The architectures of the images, and their creation time: the time of the commit, so that
+# images of the same commit are identical.
 ARCHES  ?= amd64 arm64
 CREATED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 image: $(ARCHES:%=image-%) ## build OCI archives and bills of materials into dist/ (ARCHES)
 
 IMAGE_BUILD = CGO_ENABLED=0 GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 $(GO_BUILD) -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
-# IMAGE is the command that writes the image of a name; each use adds arguments.
+# IMAGE is the command that writes the image with a name; each use appends arguments.
 IMAGE = go -C tools run ./image -name $(1) -version '$(VERSION)' -revision '$(shell git rev-parse HEAD 2>/dev/null)' -created $(CREATED) \
 	-out '../dist/$(1)_$(VERSION)_$*.tar' -sbom '../dist/$(1)_$(VERSION)_$*.cdx.json' -tree ..
 
@@ -112,10 +113,10 @@ image-%:
 chart: ## package the Helm charts into dist/, for the images of this version
 	@cd tools && GOFLAGS="$$GOFLAGS -trimpath" go tool helm package ../deploy/helm/*/ --app-version '$(VERSION)' --destination ../dist
 
-manifests: ## write what is made from the charts: deploy/manifests, tables of values in docs, golden files
+manifests: ## generate files from the charts: deploy/manifests, tables of values in docs, golden files
 	cd tools && go test -count=1 ./chart -update
 
-# What they test lies outside of their module, where go test does not notice that a
-# file has changed: -count=1.
-test-chart: ## test charts and image builder (builds helm: minutes, the first time)
+# -count=1, since go test's cache does not notice changes of the tested files, which are outside
+# of the module.
+test-chart: ## test charts and image builder; builds helm, which takes minutes the first time
 	cd tools && go vet ./... && go test -count=1 ./...

@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// An AOCX is an ELF file. Its section .acl.fpga.bin is an ELF file, too, whose section
-// .acl.gbs.gz is a GBS, compressed by gzip. Source: intel-device-plugins-for-kubernetes
+// An AOCX is an ELF file. Its section .acl.fpga.bin is also an ELF file, whose section
+// .acl.gbs.gz is a GBS compressed with gzip. Source: intel-device-plugins-for-kubernetes
 // pkg/fpga/bitstream/aocx.go, and the scripts of Intel's board support packages, which make
 // the inner file with `aocl binedit fpga.bin add .acl.gbs.gz`.
 const (
@@ -22,10 +22,10 @@ const (
 	sectionBoard = ".acl.board"
 )
 
-// OpenCL is the AFU id of all AOCX, whatever their kernels are.
+// OpenCL is the AFU id of all AOCX, regardless of their OpenCL kernels.
 const OpenCL = "18b79ffa2ee54aa096ef4230dafacb5f"
 
-// aocxParts are the texts of an AOCX and the place of its compressed GBS.
+// aocxParts has the texts of an AOCX and the position of its compressed GBS.
 type aocxParts struct {
 	hash, board string
 	gz          section
@@ -49,26 +49,26 @@ func readAOCX(r io.ReaderAt, size int64) (aocxParts, error) {
 	}
 	image, ok := outer[sectionImage]
 	if !ok {
-		return aocxParts{}, fmt.Errorf("no ELF section %s, want one", sectionImage)
+		return aocxParts{}, fmt.Errorf("ELF section %s: found none, want one", sectionImage)
 	}
 	inner, err := readSections(io.NewSectionReader(r, image.offset, image.size), image.size, sectionGBS)
 	if err != nil {
 		return aocxParts{}, fmt.Errorf("section %s: %w", sectionImage, err)
 	}
 	if p.gz, ok = inner[sectionGBS]; !ok {
-		return aocxParts{}, fmt.Errorf("section %s: no ELF section %s, want one", sectionImage, sectionGBS)
+		return aocxParts{}, fmt.Errorf("section %s: ELF section %s: found none, want one", sectionImage, sectionGBS)
 	}
 	p.gz.offset += image.offset
 	return p, nil
 }
 
-// readText returns the text of a section without the white space around it, or "" where there
-// is no such section.
+// readText returns the text of a section without surrounding white space, or "" if there is no
+// such section.
 func readText(r io.ReaderAt, sections map[string]section, name string) (string, error) {
 	const most = 256
 	s := sections[name]
 	if s.size > most {
-		return "", fmt.Errorf("section %s of %d bytes, want %d at most", name, s.size, most)
+		return "", fmt.Errorf("section %s: found %d bytes, want at most %d", name, s.size, most)
 	}
 	b := make([]byte, s.size)
 	if _, err := r.ReadAt(b, s.offset); err != nil && s.size > 0 {
@@ -77,17 +77,17 @@ func readText(r io.ReaderAt, sections map[string]section, name string) (string, 
 	return strings.Trim(string(b), "\x00 \t\r\n"), nil
 }
 
-// parseFileID parses an id that is the name of a file in the store: that of an AFU, or the hash
-// of an AOCX. The bounds are those of afuId in Intel's AcceleratorFunction.
+// parseFileID parses an id that is the name of a file in the store: the id of an AFU, or the hash
+// of an AOCX. The allowed lengths are those of afuId in Intel's AcceleratorFunction.
 func parseFileID(s string) (string, error) {
 	hash := strings.ToLower(s)
 	if len(hash) < 8 || len(hash) > 40 || strings.Trim(hash, "0123456789abcdef") != "" {
-		return "", fmt.Errorf("%s is not an id, want 8 to 40 hex digits", sysfs.Quote(s))
+		return "", fmt.Errorf("found %s, want an id of 8 to 40 hex digits", sysfs.Quote(s))
 	}
 	return hash, nil
 }
 
-// openGzip returns the header of the GBS in a gzip section, and a reader of its raw bitstream.
+// openGzip returns the header of the GBS in a gzip section, and a reader for its raw bitstream.
 func openGzip(r io.ReaderAt, gz section) (gbsHeader, io.Reader, error) {
 	in, err := gzip.NewReader(bufio.NewReaderSize(io.NewSectionReader(r, gz.offset, gz.size), 64<<10))
 	if err != nil {

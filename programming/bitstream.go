@@ -13,11 +13,11 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/trust"
 )
 
-// MaxSize bounds a file and the raw bitstream in it, in bytes. The largest known ones have
-// some 200 MiB.
+// MaxSize is the largest size of a file and of the raw bitstream in it, in bytes. The largest known
+// bitstreams have about 200 MiB.
 const MaxSize = 512 << 20
 
-// The formats of a bitstream. Each is the extension of its files, too.
+// The formats of a bitstream, which are also the extensions of the files.
 const (
 	GBS  = "gbs"
 	AOCX = "aocx"
@@ -28,25 +28,25 @@ type Bitstream struct {
 	Path        string
 	Format      string // GBS or AOCX
 	InterfaceID string // of the region that it fits, 32 lower-case hex digits
-	AFUID       string // that a port has when it is programmed, likewise
-	Size        int64  // of the raw bitstream, in bytes; of an AOCX 0 until Check or Map
+	AFUID       string // of a port that is programmed with it, 32 lower-case hex digits
+	Size        int64  // of the raw bitstream, in bytes; 0 for an AOCX until Check or Map
 	Hash        string // of an AOCX: 8 to 40 lower-case hex digits
 	Board       string // of an AOCX: any text, or ""
 
 	file     *os.File
 	fileSize int64
-	part     section // of the file: the raw bitstream, or that of an AOCX under gzip
+	part     section // the part of the file with the raw bitstream, which is compressed in an AOCX
 }
 
-// Open opens a bitstream and reads its ids. The format follows from the extension. The
-// compressed part of an AOCX is read by Check and Map. An error names the file.
+// Open opens a bitstream and reads its ids. The extension of the file determines the format. The
+// compressed part of an AOCX is only read by Check and Map. An error has the path of the file.
 func Open(path string) (*Bitstream, error) {
 	format, err := formatOf(path)
 	if err != nil {
 		return nil, err
 	}
-	// Only a regular file is opened: opening a device can have effects. If a FIFO has taken
-	// its place since, O_NONBLOCK keeps the open from blocking.
+	// Only a regular file is opened, because opening a device can have side effects. If a FIFO has
+	// replaced the file since, O_NONBLOCK prevents open from blocking.
 	info, err := os.Stat(path)
 	if err == nil {
 		err = trust.CheckRegular(path, info)
@@ -66,11 +66,11 @@ func formatOf(path string) (string, error) {
 	case "." + GBS, "." + AOCX:
 		return ext[1:], nil
 	default:
-		return "", fmt.Errorf("%s: extension %q, want .gbs or .aocx", path, ext)
+		return "", fmt.Errorf("%s: found extension %q, want .gbs or .aocx", path, ext)
 	}
 }
 
-// parse reads a bitstream. It takes over file, also where it fails.
+// parse reads a bitstream. It closes the file if it returns an error; otherwise the bitstream owns it.
 func parse(path, format string, file *os.File) (_ *Bitstream, err error) {
 	b := &Bitstream{Path: path, Format: format, file: file}
 	defer func() {
@@ -87,7 +87,7 @@ func parse(path, format string, file *os.File) (_ *Bitstream, err error) {
 	}
 	b.fileSize = info.Size()
 	if b.fileSize > MaxSize {
-		return nil, fmt.Errorf("%s: %d bytes, want %d at most", path, b.fileSize, MaxSize)
+		return nil, fmt.Errorf("%s: found %d bytes, want at most %d", path, b.fileSize, MaxSize)
 	}
 	var header gbsHeader
 	if format == GBS {
@@ -122,8 +122,8 @@ func (b *Bitstream) readAOCX() (gbsHeader, error) {
 	return header, err
 }
 
-// Check checks all of the file that can be checked without a card, and sets Size. It blocks
-// until it has unpacked an AOCX to its end, or ctx ends.
+// Check checks everything in the file that can be checked without a card, and sets Size. For an
+// AOCX it blocks until it has unpacked the file, or ctx ends.
 func (b *Bitstream) Check(ctx context.Context) error {
 	if b.Format == GBS {
 		return nil // a GBS has neither length nor checksum of its raw bitstream
@@ -138,7 +138,7 @@ func (b *Bitstream) Check(ctx context.Context) error {
 func (b *Bitstream) unpack(ctx context.Context, w io.Writer) error {
 	header, n, err := unpackAOCX(ctx, b.file, b.part, w)
 	if err == nil && (header.interfaceID != b.InterfaceID || header.afuID != b.AFUID) {
-		err = errors.New("changed while it was read, want it unchanged")
+		err = errors.New("changed while it was read")
 	}
 	b.Size = n
 	return err
@@ -146,16 +146,16 @@ func (b *Bitstream) unpack(ctx context.Context, w io.Writer) error {
 
 func checkSize(n int64) error {
 	if n < 1 {
-		return errors.New("no raw bitstream after the metadata, want one")
+		return errors.New("raw bitstream: found none after the metadata, want one")
 	}
 	if n > MaxSize {
-		return fmt.Errorf("raw bitstream of more than %d bytes, want %[1]d at most", MaxSize)
+		return fmt.Errorf("raw bitstream: found more than %d bytes, want at most %[1]d", MaxSize)
 	}
 	return nil
 }
 
-// ID returns the id that a pod asks for the bitstream by: the hash of an AOCX, and the AFU id
-// otherwise. AOCX share one AFU id, that of OpenCL.
+// ID returns the id by which a pod selects the bitstream: the hash of an AOCX, or else the AFU id.
+// All AOCX share one AFU id, [OpenCL].
 func (b *Bitstream) ID() string {
 	if b.Format == AOCX {
 		return b.Hash
@@ -170,15 +170,15 @@ func (b *Bitstream) Close() error {
 
 // Mapping is a raw bitstream, mapped from a file.
 type Mapping struct {
-	// Data holds the bytes, which are valid until Close. If another process truncates the
-	// file, reading them ends this process (SIGBUS), and an ioctl with them fails with
-	// EFAULT. [Store.Install] replaces files and never truncates one.
+	// Data has the bytes, which are valid until Close. If another process truncates the file,
+	// reading them ends this process (SIGBUS), and an ioctl with them fails with EFAULT.
+	// [Store.Install] replaces files and never truncates them.
 	Data  []byte
 	pages []byte
 }
 
-// Map maps the raw bitstream. That of an AOCX is first unpacked into an unlinked file in the
-// store, which is made when it is missing; that ends with ctx.
+// Map maps the raw bitstream. It first unpacks an AOCX into an unlinked file in the store, until ctx
+// ends. The store is created if it is missing.
 func (b *Bitstream) Map(ctx context.Context, s Store) (*Mapping, error) {
 	if b.Format == GBS {
 		return mapFile(b.Path, b.file, b.part)
@@ -187,14 +187,14 @@ func (b *Bitstream) Map(ctx context.Context, s Store) (*Mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer scratch.Close() // the mapping keeps it
+	defer scratch.Close() // the mapping remains valid
 	if err := b.unpack(ctx, scratch); err != nil {
 		return nil, fmt.Errorf("%s, unpacked into %s: %w", b.Path, string(s), err)
 	}
 	return mapFile(b.Path, scratch, section{0, b.Size})
 }
 
-// mapFile maps a part of a file. The kernel maps from the beginning of a page on only.
+// mapFile maps the file up to the end of a part, because a mapping must begin at a page boundary.
 func mapFile(path string, file *os.File, part section) (*Mapping, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -202,7 +202,7 @@ func mapFile(path string, file *os.File, part section) (*Mapping, error) {
 	}
 	end := part.offset + part.size
 	if info.Size() < end {
-		return nil, fmt.Errorf("%s: %d bytes, want %d as when it was opened", path, info.Size(), end)
+		return nil, fmt.Errorf("%s: found %d bytes, want %d as when it was opened", path, info.Size(), end)
 	}
 	pages, err := syscall.Mmap(int(file.Fd()), 0, int(end), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {

@@ -34,7 +34,7 @@ func write(t *testing.T, path string, data []byte) string {
 	return path
 }
 
-// ownDir returns a directory that a store accepts, whatever the umask.
+// ownDir returns a directory that a store accepts, with any umask.
 func ownDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -108,48 +108,48 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"other extension", "x.bin", good(), `extension ".bin", want .gbs or .aocx`},
 		{"no extension", "gbs", good(), `extension "", want`},
-		{"empty GBS", "x.gbs", nil, "header of 0 bytes, want 20"},
-		{"GBS of one byte", "x.gbs", []byte("X"), "header of 1 bytes, want 20"},
-		{"other magic", "x.gbs", []byte("PK and something more than that"), `begins with "PK and something", want "XeonFPGA`},
-		{"no metadata", "x.gbs", bits.Header(0, raw), "metadata of 0 bytes, want 1 to 4095"},
-		{"metadata of 4096 bytes", "x.gbs", bits.Header(4096, make([]byte, 5000)), "metadata of 4096 bytes, want 1 to 4095"},
-		{"metadata of 4 GiB", "x.gbs", bits.Header(1<<32-1, raw), "metadata of 4294967295 bytes, want 1 to 4095"},
-		{"cut off in the metadata", "x.gbs", good()[:100], "metadata of 80 bytes, want "},
-		{"cut off after the metadata", "x.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU), nil), "no raw bitstream after the metadata"},
+		{"empty GBS", "x.gbs", nil, "header: found 0 bytes, want 20"},
+		{"GBS of one byte", "x.gbs", []byte("X"), "header: found 1 bytes, want 20"},
+		{"other magic", "x.gbs", []byte("PK and something more than that"), `first bytes: found "PK and something", want "XeonFPGA`},
+		{"no metadata", "x.gbs", bits.Header(0, raw), "metadata: found 0 bytes, want 1 to 4095"},
+		{"metadata of 4096 bytes", "x.gbs", bits.Header(4096, make([]byte, 5000)), "metadata: found 4096 bytes, want 1 to 4095"},
+		{"metadata of 4 GiB", "x.gbs", bits.Header(1<<32-1, raw), "metadata: found 4294967295 bytes, want 1 to 4095"},
+		{"cut off in the metadata", "x.gbs", good()[:100], "metadata: found 80 bytes, want "},
+		{"cut off after the metadata", "x.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU), nil), "raw bitstream: found none after the metadata"},
 		{"metadata no JSON", "x.gbs", bits.GBS("{", raw), "not the JSON of a GBS: unexpected EOF"},
 		{"metadata of another type", "x.gbs", bits.GBS(`{"afu-image": 5}`, raw), "not the JSON of a GBS"},
-		{"no cluster", "x.gbs", bits.GBS(bits.Metadata(bits.Interface), raw), "0 accelerator-clusters in the metadata, want 1"},
-		{"two clusters", "x.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU, bits.OtherAFU), raw), "2 accelerator-clusters in the metadata, want 1"},
-		{"no interface", "x.gbs", bits.GBS(bits.Metadata("", bits.AFU), raw), "interface-uuid in the metadata"},
-		{"interface a path", "x.gbs", bits.GBS(bits.Metadata("../../../../../../etc/cron.d/xxx", bits.AFU), raw), "interface-uuid in the metadata"},
-		{"AFU too short", "x.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU[1:]), raw), "accelerator-type-uuid in the metadata"},
+		{"no cluster", "x.gbs", bits.GBS(bits.Metadata(bits.Interface), raw), "metadata: found 0 accelerator-clusters, want 1"},
+		{"two clusters", "x.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU, bits.OtherAFU), raw), "metadata: found 2 accelerator-clusters, want 1"},
+		{"no interface", "x.gbs", bits.GBS(bits.Metadata("", bits.AFU), raw), "metadata: interface-uuid: "},
+		{"interface a path", "x.gbs", bits.GBS(bits.Metadata("../../../../../../etc/cron.d/xxx", bits.AFU), raw), "metadata: interface-uuid: "},
+		{"AFU too short", "x.gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU[1:]), raw), "metadata: accelerator-type-uuid: "},
 
-		{"empty AOCX", "x.aocx", nil, `begins with "", want "\x7fELF"`},
+		{"empty AOCX", "x.aocx", nil, `first bytes: found "", want "\x7fELF"`},
 		{"AOCX of one byte", "x.aocx", []byte{0x7f}, `want "\x7fELF"`},
-		{"AOCX with a GBS", "x.aocx", good(), `begins with "Xeon", want "\x7fELF"`},
-		{"ELF header cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl)[:63], "ELF header of class 2 with 63 bytes"},
-		{"section table cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl)[:500], "ELF section table has 320 bytes at"},
-		{"section names without end", "x.aocx", endlessNames, "ELF section names has 9223372036854775807 bytes"},
-		{"no image", "x.aocx", bits.ELF(bits.Section{Name: ".acl.rand_hash", Data: []byte(bits.Hash)}), "no ELF section .acl.fpga.bin"},
-		{"no hash", "x.aocx", bits.ELF(bits.Section{Name: ".acl.fpga.bin", Data: bits.ELF(bits.Section{Name: ".acl.gbs.gz", Data: gz})}), `section .acl.rand_hash: "" is not an id, want 8 to 40 hex digits`},
-		{"hash a path", "x.aocx", bits.AOCX("../../../etc/cron.d/x", "", opencl), `"../../../etc/cron.d/x" is not an id, want 8 to 40 hex digits`},
-		{"hash too long", "x.aocx", bits.AOCX(strings.Repeat("a", 1<<20), "", opencl), "section .acl.rand_hash of 1048577 bytes, want 256 at most"},
-		{"image no ELF", "x.aocx", bits.ELF(bits.Section{Name: ".acl.rand_hash", Data: []byte(bits.Hash)}, bits.Section{Name: ".acl.fpga.bin", Data: raw}), "section .acl.fpga.bin: begins with"},
-		{"image twice", "x.aocx", bits.ELF(bits.Section{Name: ".acl.fpga.bin", Data: raw}, bits.Section{Name: ".acl.fpga.bin", Data: raw}), ".acl.fpga.bin occurs twice"},
-		{"no GBS", "x.aocx", inner(bits.Section{Name: ".acl.gbs", Data: gz}), "no ELF section .acl.gbs.gz"},
-		{"GBS section too long", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Size: 1 << 40}), ".acl.gbs.gz has 1099511627776 bytes at"},
-		{"GBS section outside", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 1 << 20}), "bytes at 1048576, want it inside"},
-		{"GBS section overflows", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 1<<64 - 8, Size: 16}), "want it inside"},
-		{"GBS section wraps around", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 64, Size: 1<<64 - 32}), "want it inside"},
-		{"GBS section without data", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Type: 8, Size: 100}), "empty or compressed by ELF"},
-		{"GBS section compressed by ELF", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Flags: 0x800}), "empty or compressed by ELF"},
+		{"AOCX with a GBS", "x.aocx", good(), `first bytes: found "Xeon", want "\x7fELF"`},
+		{"ELF header cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl)[:63], "ELF header: found class 2 with 63 bytes"},
+		{"section table cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl)[:500], "ELF section table: found 320 bytes at"},
+		{"section names without end", "x.aocx", endlessNames, "ELF section names: found 9223372036854775807 bytes"},
+		{"no image", "x.aocx", bits.ELF(bits.Section{Name: ".acl.rand_hash", Data: []byte(bits.Hash)}), "ELF section .acl.fpga.bin: found none"},
+		{"no hash", "x.aocx", bits.ELF(bits.Section{Name: ".acl.fpga.bin", Data: bits.ELF(bits.Section{Name: ".acl.gbs.gz", Data: gz})}), `section .acl.rand_hash: found "", want an id of 8 to 40 hex digits`},
+		{"hash a path", "x.aocx", bits.AOCX("../../../etc/cron.d/x", "", opencl), `found "../../../etc/cron.d/x", want an id of 8 to 40 hex digits`},
+		{"hash too long", "x.aocx", bits.AOCX(strings.Repeat("a", 1<<20), "", opencl), "section .acl.rand_hash: found 1048577 bytes, want at most 256"},
+		{"image no ELF", "x.aocx", bits.ELF(bits.Section{Name: ".acl.rand_hash", Data: []byte(bits.Hash)}, bits.Section{Name: ".acl.fpga.bin", Data: raw}), "section .acl.fpga.bin: first bytes: found"},
+		{"image twice", "x.aocx", bits.ELF(bits.Section{Name: ".acl.fpga.bin", Data: raw}, bits.Section{Name: ".acl.fpga.bin", Data: raw}), ".acl.fpga.bin: found twice"},
+		{"no GBS", "x.aocx", inner(bits.Section{Name: ".acl.gbs", Data: gz}), "ELF section .acl.gbs.gz: found none"},
+		{"GBS section too long", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Size: 1 << 40}), ".acl.gbs.gz: found 1099511627776 bytes at"},
+		{"GBS section outside", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 1 << 20}), "bytes at offset 1048576, want them within"},
+		{"GBS section overflows", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 1<<64 - 8, Size: 16}), "want them within"},
+		{"GBS section wraps around", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Offset: 64, Size: 1<<64 - 32}), "want them within"},
+		{"GBS section without data", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Type: 8, Size: 100}), "found no data or compressed data"},
+		{"GBS section compressed by ELF", "x.aocx", inner(bits.Section{Name: ".acl.gbs.gz", Data: gz, Flags: 0x800}), "found no data or compressed data"},
 		{"not compressed", "x.aocx", bits.AOCXOf(bits.Hash, "", opencl), "section .acl.gbs.gz: gzip: invalid header"},
 		{"compressed data cut off", "x.aocx", bits.AOCXOf(bits.Hash, "", gz[:len(gz)-9]), "compressed data ends too soon"},
 		{"compressed data damaged", "x.aocx", bits.AOCXOf(bits.Hash, "", append(gz[:len(gz)-5:len(gz)-5], 1, 2, 3, 4, 5)), "gzip: invalid checksum"},
 		{"compressed GBS with no JSON", "x.aocx", bits.AOCX(bits.Hash, "", bits.GBS("{", raw)), "not the JSON of a GBS: unexpected EOF"},
-		{"compressed GBS cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl[:50]), "metadata of 30 bytes, want"},
-		{"compressed GBS empty", "x.aocx", bits.AOCX(bits.Hash, "", nil), "header of 0 bytes, want 20"},
-		{"board too long", "x.aocx", bits.AOCX(bits.Hash, strings.Repeat("b", 300), opencl), "section .acl.board of 300 bytes, want 256 at most"},
+		{"compressed GBS cut off", "x.aocx", bits.AOCX(bits.Hash, "", opencl[:50]), "metadata: found 30 bytes, want"},
+		{"compressed GBS empty", "x.aocx", bits.AOCX(bits.Hash, "", nil), "header: found 0 bytes, want 20"},
+		{"board too long", "x.aocx", bits.AOCX(bits.Hash, strings.Repeat("b", 300), opencl), "section .acl.board: found 300 bytes, want at most 256"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := write(t, filepath.Join(t.TempDir(), test.file), test.data)
@@ -164,7 +164,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Only a regular file is opened: a FIFO would block, and opening a device can have effects.
+// Only a regular file is opened: a FIFO would block, and opening a device can have side effects.
 func TestOpenNoFile(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "x.gbs")
@@ -237,8 +237,8 @@ func TestELFVariants(t *testing.T) {
 	}
 }
 
-// A large bitstream is mapped and unpacked without memory of its own, and a bomb is refused
-// before it costs any.
+// A large bitstream is mapped and unpacked with little memory. A compression bomb is refused before it needs
+// memory.
 func TestMemory(t *testing.T) {
 	const most = 16 << 20
 	const large = 128 << 20
@@ -304,9 +304,9 @@ func TestMemory(t *testing.T) {
 	}{
 		{"GBS", func() { mapAll(sparse) }},
 		{"AOCX", func() { mapAll(packed) }},
-		{"bomb", func() { refuse(bomb, "raw bitstream of more than 536870912 bytes, want 536870912 at most") }},
+		{"bomb", func() { refuse(bomb, "raw bitstream: found more than 536870912 bytes, want at most 536870912") }},
 		{"bomb unpacked", unpackBomb},
-		{"too large", func() { refuse(tooLarge, "536870913 bytes, want 536870912 at most") }},
+		{"too large", func() { refuse(tooLarge, "found 536870913 bytes, want at most 536870912") }},
 	} {
 		runtime.GC()
 		rssBefore = rssAnon(t)

@@ -1,28 +1,28 @@
 // Package programming reads bitstreams for FPGA cards, keeps them in a store, and locks a
 // card while it is programmed.
 //
-// # Who owns what
+// # State
 //
-//   - The files of the store are the state, and they belong to the effective user. A
-//     [Store] is a path: each operation opens and checks the directories and files anew.
-//   - A [Bitstream] owns its open file until Close. A [Mapping] owns pages of a file, and
-//     outlives the Bitstream it came from.
-//   - A lock is a flock on a file in the lock directory. The kernel ends it with the
-//     process. The files stay: while one is held, another process that removes it lets a
-//     second holder in.
+//   - The state is in the files of the store, which belong to the effective user. A [Store] is
+//     only a path: each operation opens and checks the directories and files again.
+//   - A [Bitstream] owns its open file until Close. A [Mapping] owns pages of a file, and may
+//     be used after its Bitstream is closed.
+//   - A lock is a flock on a file in the lock directory. The kernel releases it when the process
+//     ends. The files are never removed: if the file of a held lock were removed, a second process
+//     could get the lock, too.
 //
-// Nothing here runs in the background, and nothing is kept in variables of the package.
+// The package runs nothing in the background, and keeps nothing in package variables.
 //
 // # Trust
 //
-// A bitstream is untrusted input. Reading one costs a few MiB of memory at most, whatever
-// sizes it claims. The raw bitstream of a GBS is mapped; that of an AOCX is unpacked into an
-// unlinked file in the store, never into memory. Only regular files are opened: opening the
-// device node of a port would reset its AFU.
+// A bitstream is untrusted input. Reading one needs a few MiB of memory at most, for any sizes in
+// its headers. The raw bitstream of a GBS is mapped. That of an AOCX is unpacked into an unlinked
+// file in the store, never into memory. Only regular files are opened: opening the device node of
+// a port would reset its AFU.
 //
 // # What may block
 //
 // Reading and copying block as long as the file system does. [Bitstream.Check] and
-// [Bitstream.Map] unpack an AOCX to its end, [MaxSize] at most, or until their context ends.
-// [AcquireLock] blocks until the lock is free or its context ends.
+// [Bitstream.Map] block until they have unpacked an AOCX, at most [MaxSize] bytes, or their context
+// ends. [AcquireLock] blocks until the lock is free or its context ends.
 package programming

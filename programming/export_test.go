@@ -16,7 +16,7 @@ func ReadSections(r io.ReaderAt, size int64, names ...string) (map[string]Part, 
 
 type Part struct{ Offset, Size int64 }
 
-// ReadGBS returns the ids of a GBS, and how many bytes stand before the raw bitstream.
+// ReadGBS returns the ids of a GBS, and the number of bytes before the raw bitstream.
 func ReadGBS(r io.Reader) (interfaceID, afuID string, length int64, err error) {
 	h, err := readGBSHeader(r)
 	return h.interfaceID, h.afuID, h.length, err

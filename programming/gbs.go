@@ -17,7 +17,7 @@ import (
 // opae-sdk tools/extra/packager/metadata.
 const (
 	gbsMagic    = "XeonFPGA\xb7GBSv001"
-	maxMetadata = 4095 // of OPAE and of Intel's tool
+	maxMetadata = 4095 // the limit of OPAE and of Intel's tool
 )
 
 // gbsHeader is the part of a GBS before the raw bitstream.
@@ -26,30 +26,30 @@ type gbsHeader struct {
 	length             int64 // of magic, length and metadata, in bytes
 }
 
-// readGBSHeader reads a GBS up to the raw bitstream, and not a byte further.
+// readGBSHeader reads a GBS exactly up to the raw bitstream.
 func readGBSHeader(r io.Reader) (gbsHeader, error) {
 	fixed := make([]byte, len(gbsMagic)+4)
 	if n, err := io.ReadFull(r, fixed); err != nil {
-		return gbsHeader{}, ends(err, "header of %d bytes, want %d", n, len(fixed))
+		return gbsHeader{}, ends(err, "header: found %d bytes, want %d", n, len(fixed))
 	}
 	if magic := fixed[:len(gbsMagic)]; string(magic) != gbsMagic {
-		return gbsHeader{}, fmt.Errorf("begins with %q, want %q as a GBS does", magic, gbsMagic)
+		return gbsHeader{}, fmt.Errorf("first bytes: found %q, want %q as in a GBS", magic, gbsMagic)
 	}
 	length := binary.LittleEndian.Uint32(fixed[len(gbsMagic):])
 	if length < 1 || length > maxMetadata {
-		return gbsHeader{}, fmt.Errorf("metadata of %d bytes, want 1 to %d", length, maxMetadata)
+		return gbsHeader{}, fmt.Errorf("metadata: found %d bytes, want 1 to %d", length, maxMetadata)
 	}
 	text := make([]byte, length)
 	if n, err := io.ReadFull(r, text); err != nil {
-		return gbsHeader{}, ends(err, "metadata of %d bytes, want %d as the header announces", n, length)
+		return gbsHeader{}, ends(err, "metadata: found %d bytes, want %d as the header announces", n, length)
 	}
 	h, err := parseMetadata(text)
 	h.length = int64(len(fixed)) + int64(length)
 	return h, err
 }
 
-// parseMetadata takes the first JSON value of text. What follows it is ignored, as OPAE and
-// Intel's tool do.
+// parseMetadata parses the first JSON value in text. It ignores the rest, as OPAE and Intel's tool
+// do.
 func parseMetadata(text []byte) (gbsHeader, error) {
 	var m struct {
 		Image struct {
@@ -60,31 +60,31 @@ func parseMetadata(text []byte) (gbsHeader, error) {
 		} `json:"afu-image"`
 	}
 	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&m); err != nil {
-		// Not %w: the end of the JSON is not that of the file.
-		return gbsHeader{}, fmt.Errorf("metadata is not the JSON of a GBS: %v", err)
+		// Not %w: io.EOF here is not the end of the file.
+		return gbsHeader{}, fmt.Errorf("metadata: not the JSON of a GBS: %v", err)
 	}
 	if n := len(m.Image.Clusters); n != 1 {
-		return gbsHeader{}, fmt.Errorf("%d accelerator-clusters in the metadata, want 1", n)
+		return gbsHeader{}, fmt.Errorf("metadata: found %d accelerator-clusters, want 1", n)
 	}
 	var h gbsHeader
 	var err error
 	if h.interfaceID, err = ParseID(m.Image.InterfaceUUID); err != nil {
-		return gbsHeader{}, fmt.Errorf("interface-uuid in the metadata: %w", err)
+		return gbsHeader{}, fmt.Errorf("metadata: interface-uuid: %w", err)
 	}
 	if h.afuID, err = ParseID(m.Image.Clusters[0].TypeUUID); err != nil {
-		return gbsHeader{}, fmt.Errorf("accelerator-type-uuid in the metadata: %w", err)
+		return gbsHeader{}, fmt.Errorf("metadata: accelerator-type-uuid: %w", err)
 	}
 	return h, nil
 }
 
-// ParseID parses the id of an AFU or an interface as people and packagers write it, with
-// dashes or without, and returns 32 lower-case hex digits.
+// ParseID parses the id of an AFU or an interface, with or without dashes, and returns 32
+// lower-case hex digits.
 func ParseID(s string) (string, error) {
 	return sysfs.ParseID(strings.ReplaceAll(s, "-", ""))
 }
 
-// ends returns err, the error of a read, or one of the format in its place if the read
-// reached the end of the data.
+// ends returns err, the error of a read. If err means the end of the data, it returns an error with
+// the format instead.
 func ends(err error, format string, args ...any) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf(format, args...)

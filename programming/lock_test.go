@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// lockIn names the directory in which the test binary holds a lock, as another process.
+// lockIn is the variable with the directory in which the test binary holds a lock, as a second process.
 const lockIn = "PROGRAMMING_TEST_LOCK_IN"
 
 // card is the address of the FME that tests lock.
@@ -104,7 +104,7 @@ func TestLockWaits(t *testing.T) {
 	})
 }
 
-// The lock dies with its holder.
+// The lock ends when its process is killed.
 func TestLockOfKilled(t *testing.T) {
 	dir := filepath.Join(ownDir(t), "run")
 	holder := exec.CommandContext(t.Context(), os.Args[0])
@@ -136,7 +136,7 @@ func TestLockOfKilled(t *testing.T) {
 func TestLockRefused(t *testing.T) {
 	dir := ownDir(t)
 	for _, name := range []string{"", "../x", "a/b", ".", "..", "\x00", "dfl-fme.0"} {
-		if _, err := programming.AcquireLock(t.Context(), dir, name); err == nil || !strings.Contains(err.Error(), "want DDDD:BB:DD.F") {
+		if _, err := programming.AcquireLock(t.Context(), dir, name); err == nil || !strings.Contains(err.Error(), "want a PCI address DDDD:BB:DD.F") {
 			t.Errorf("name %q: %v", name, err)
 		}
 	}
@@ -155,7 +155,7 @@ func TestLockRefused(t *testing.T) {
 	}
 }
 
-// A lock file that other users can open gets mode 0600, since they could hold the lock.
+// A lock file that other users can open gets mode 0600, because they could hold the lock.
 func TestLockFileOfOthers(t *testing.T) {
 	dir := ownDir(t)
 	path := write(t, filepath.Join(dir, card+".lock"), nil)
@@ -170,7 +170,7 @@ func TestLockFileOfOthers(t *testing.T) {
 	}
 }
 
-// A lock on a removed file does not count: another process can lock the new file in its place.
+// The lock on a removed file is not used, because another process can lock a new file at its path.
 func TestLockFileRemoved(t *testing.T) {
 	dir := ownDir(t)
 	now, cancel := context.WithCancel(t.Context())

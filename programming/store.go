@@ -18,15 +18,14 @@ import (
 
 // Store is the path of a directory with bitstreams: INTERFACE/AFU.gbs, INTERFACE/HASH.aocx.
 //
-// A user who can write to the store decides which bitstreams root programs. So its
-// directories and files are refused unless they belong to the effective user, and no other
-// user can write to them; the directories above may belong to root. Owner and mode are
-// checked on the open descriptor, and so hold for hard links, too. Symbolic links in the
-// store are refused.
+// A user who can write to the store decides which bitstreams root programs. So its directories
+// and files must belong to the effective user, and no other user may be able to write to them;
+// the directories above may belong to root. Owner and mode are checked on the open descriptor, so
+// hard links are checked, too. Symbolic links in the store are refused.
 type Store string
 
-// Lookup opens the bitstream for an interface, as [Open] does. The id is that of an AFU, or the
-// hash of an AOCX. An error with [fs.ErrNotExist] is returned when there is none.
+// Lookup opens the bitstream for an interface, as [Open] does. id is the id of an AFU, or the hash
+// of an AOCX. If there is none, the error wraps [fs.ErrNotExist].
 func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 	region, err := ParseID(interfaceID)
 	if err != nil {
@@ -51,7 +50,7 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no bitstream for interface %s and AFU %s (%w), want %s.gbs or .aocx: accelerator-fpga install FILE",
+		return nil, fmt.Errorf("bitstream for interface %s and AFU %s: found none (%w), want %s.gbs or .aocx: accelerator-fpga install FILE",
 			region, id, fs.ErrNotExist, filepath.Join(string(s), region, id))
 	}
 	return nil, err
@@ -84,7 +83,7 @@ func openStored(region *os.Root, interfaceID, name string) (*Bitstream, error) {
 	}
 	if b.InterfaceID != interfaceID || b.fileName() != name {
 		b.Close()
-		return nil, fmt.Errorf("%s: holds %s for interface %s, want %s for interface %s: install the file anew",
+		return nil, fmt.Errorf("%s: found %s for interface %s, want %s for interface %s: install the file again",
 			path, b.fileName(), b.InterfaceID, name, interfaceID)
 	}
 	return b, nil
@@ -101,9 +100,9 @@ type InstallOptions struct {
 }
 
 // Install copies the file of b into the store and returns the path of the copy. It creates
-// missing directories. The file is there whole or not at all, also after a crash. The copy is
-// parsed again, since the original can have changed after [Open]. Without Force, an existing
-// file is an error with [fs.ErrExist].
+// missing directories. The file appears atomically, so it is complete even after a crash. The copy
+// is parsed again, because the original may have changed since [Open]. Without Force, the error
+// for an existing file wraps [fs.ErrExist].
 func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (string, error) {
 	path := filepath.Join(string(s), b.InterfaceID, b.fileName())
 	if err := b.Check(ctx); err != nil {
@@ -139,7 +138,7 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 		return path, nil
 	}
 
-	temporary := ".install-" + rand.Text() // a name of its own: another Install may be under way
+	temporary := ".install-" + rand.Text() // a unique name, because another Install may be running
 	if err := b.copyTo(ctx, region, temporary); err != nil {
 		return path, err
 	}
@@ -163,7 +162,7 @@ func errExists(path string) error {
 	return fmt.Errorf("%s: %w, want no file there: --force replaces it", path, fs.ErrExist)
 }
 
-// copyTo copies the file to a new one and leaves none behind when it fails.
+// copyTo copies the file to a new file. It removes the new file if it fails.
 func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err error) {
 	path := filepath.Join(dir.Name(), name)
 	file, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
@@ -192,7 +191,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 		return err
 	}
 	if copied.Size != b.Size || copied.InterfaceID != b.InterfaceID || copied.fileName() != b.fileName() {
-		return fmt.Errorf("%s: changed while it was copied, want it unchanged", b.Path)
+		return fmt.Errorf("%s: changed while it was copied", b.Path)
 	}
 	return nil
 }
@@ -206,7 +205,7 @@ func syncDir(dir *os.Root) error {
 	return d.Sync()
 }
 
-// scratch returns a new file in the store, without a name.
+// scratch returns a new file in the store that has no name any more.
 func (s Store) scratch() (*os.File, error) {
 	dir, err := trust.OpenDir(string(s), true)
 	if err != nil {
@@ -228,11 +227,11 @@ func (s Store) scratch() (*os.File, error) {
 type Entry struct {
 	Path      string
 	Bitstream *Bitstream // closed; nil if the file is refused
-	Err       error      // the reason
+	Err       error      // the reason for the refusal, or nil
 }
 
-// List returns the files of the store with the extension of a bitstream, sorted by path, and
-// the directories of interfaces that are refused. A missing store has none.
+// List returns, sorted by path, the files in the store with the extension of a bitstream, and the
+// directories of interfaces that are refused. For a missing store it returns nil.
 func (s Store) List(ctx context.Context) ([]Entry, error) {
 	store, err := trust.OpenDir(string(s), false)
 	if errors.Is(err, fs.ErrNotExist) {

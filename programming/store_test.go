@@ -37,7 +37,7 @@ func filledStore(t *testing.T) string {
 	return dir
 }
 
-// mkdir makes directories with mode 0755, whatever the umask.
+// mkdir makes directories with mode 0755, with any umask.
 func mkdir(t *testing.T, dir string) {
 	t.Helper()
 	for _, err := range []error{os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)} {
@@ -103,9 +103,9 @@ func TestLookupWrongContent(t *testing.T) {
 		want       string
 	}{
 		{"other interface", gbsPath, bits.GBS(bits.Metadata(strings.Repeat("1", 32), bits.AFU), raw), "for interface 11111111111111111111111111111111, want "},
-		{"other AFU", gbsPath, bits.GBS(bits.Metadata(bits.Interface, bits.OtherAFU), raw), "holds " + bits.OtherAFU + ".gbs"},
-		{"other hash", aocxPath, bits.AOCX("aaaaaaaa", "", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), raw)), "holds aaaaaaaa.aocx"},
-		{"GBS of one byte", gbsPath, []byte("X"), "header of 1 bytes"},
+		{"other AFU", gbsPath, bits.GBS(bits.Metadata(bits.Interface, bits.OtherAFU), raw), "found " + bits.OtherAFU + ".gbs"},
+		{"other hash", aocxPath, bits.AOCX("aaaaaaaa", "", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), raw)), "found aaaaaaaa.aocx"},
+		{"GBS of one byte", gbsPath, []byte("X"), "header: found 1 bytes"},
 		{"empty AOCX", aocxPath, nil, `want "\x7fELF"`},
 	} {
 		dir := filledStore(t)
@@ -117,7 +117,7 @@ func TestLookupWrongContent(t *testing.T) {
 	}
 }
 
-// A store is refused if another user could have put the file there. Each case begins with a
+// A store is refused if another user could have put the file there. Each case starts with a
 // good store.
 func TestStoreRefused(t *testing.T) {
 	const stranger = 4242
@@ -135,7 +135,7 @@ func TestStoreRefused(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name  string
-		root  bool // needs root, to give files away
+		root  bool // needs root, to change owners
 		spoil func(t *testing.T, store, file string)
 		want  string // of the error; "": the store is good
 	}{
@@ -147,25 +147,25 @@ func TestStoreRefused(t *testing.T) {
 		{"store writable, sticky", false, func(t *testing.T, store, _ string) { chmod(t, store, 0o777|fs.ModeSticky) }, "chmod go-w STORE"},
 		{"parent writable", false, func(t *testing.T, store, _ string) { chmod(t, filepath.Dir(store), 0o777) }, "or with the sticky bit"},
 		{"parent writable, sticky", false, func(t *testing.T, store, _ string) { chmod(t, filepath.Dir(store), 0o777|fs.ModeSticky) }, ""},
-		{"file of a stranger", true, func(t *testing.T, _, file string) { give(t, file) }, "FILE: owned by uid 4242, want 0: chown -h 0 FILE"},
-		{"directory of a stranger", true, func(t *testing.T, _, file string) { give(t, filepath.Dir(file)) }, "owned by uid 4242"},
-		{"store of a stranger", true, func(t *testing.T, store, _ string) { give(t, store) }, "STORE: owned by uid 4242, want 0"},
-		{"parent of a stranger", true, func(t *testing.T, store, _ string) { give(t, filepath.Dir(store)) }, "owned by uid 4242, want 0"},
+		{"file of a stranger", true, func(t *testing.T, _, file string) { give(t, file) }, "FILE: found owner uid 4242, want 0: chown -h 0 FILE"},
+		{"directory of a stranger", true, func(t *testing.T, _, file string) { give(t, filepath.Dir(file)) }, "found owner uid 4242"},
+		{"store of a stranger", true, func(t *testing.T, store, _ string) { give(t, store) }, "STORE: found owner uid 4242, want 0"},
+		{"parent of a stranger", true, func(t *testing.T, store, _ string) { give(t, filepath.Dir(store)) }, "found owner uid 4242, want 0"},
 		{"file a link to a good one", false, func(t *testing.T, store, file string) {
 			other := write(t, filepath.Join(filepath.Dir(store), "other.gbs"), good())
 			link(t, other, file)
-		}, "FILE: Lrwxrwxrwx, want a regular file"},
+		}, "FILE: found a file of mode Lrwxrwxrwx, want a regular file"},
 		{"file a link in its directory", false, func(t *testing.T, _, file string) {
 			write(t, filepath.Join(filepath.Dir(file), "other.gbs"), good())
 			link(t, "other.gbs", file)
-		}, "FILE: Lrwxrwxrwx, want a regular file"},
+		}, "FILE: found a file of mode Lrwxrwxrwx, want a regular file"},
 		{"hard link to a stranger's file", true, func(t *testing.T, store, file string) {
 			other := write(t, filepath.Join(filepath.Dir(store), "other.gbs"), good())
 			give(t, other)
 			if err := errors.Join(os.Remove(file), os.Link(other, file)); err != nil {
 				t.Fatal(err)
 			}
-		}, "FILE: owned by uid 4242"},
+		}, "FILE: found owner uid 4242"},
 		{"directory of the interface a link", false, func(t *testing.T, store, file string) {
 			other := filepath.Join(filepath.Dir(store), "other")
 			if err := os.Rename(filepath.Dir(file), other); err != nil {
@@ -192,7 +192,7 @@ func TestStoreRefused(t *testing.T) {
 			if err := os.Truncate(file, programming.MaxSize+1); err != nil {
 				t.Fatal(err)
 			}
-		}, "want 536870912 at most"},
+		}, "want at most 536870912"},
 		{"store a link", false, func(t *testing.T, store, _ string) {
 			if err := os.Rename(store, store+".moved"); err != nil {
 				t.Fatal(err)
@@ -220,7 +220,7 @@ func TestStoreRefused(t *testing.T) {
 			}
 			link(t, parent+".moved", parent)
 			give(t, parent)
-		}, "owned by uid 4242"},
+		}, "found owner uid 4242"},
 		{"links in a circle", false, func(t *testing.T, store, _ string) { link(t, store, store) }, "too many levels of symbolic links"},
 		{"store a file", false, func(t *testing.T, store, _ string) {
 			if err := os.RemoveAll(store); err != nil {
@@ -252,8 +252,8 @@ func TestStoreRefused(t *testing.T) {
 	}
 }
 
-// While a file is exchanged for a link to one beside it that others can write, a lookup gets
-// the good file or an error.
+// A file is replaced again and again by a link to a file that other users can write. A lookup always gets the
+// good file or an error.
 func TestLookupRace(t *testing.T) {
 	store := filledStore(t)
 	file := filepath.Join(store, gbsPath)
@@ -328,7 +328,7 @@ func TestInstall(t *testing.T) {
 	source := ownDir(t)
 	gbs := write(t, filepath.Join(source, "nlb.gbs"), good())
 	aocx := write(t, filepath.Join(source, "vadd.aocx"), opencl())
-	store := filepath.Join(ownDir(t), "srv", "intel.com", "fpga") // none of it is there
+	store := filepath.Join(ownDir(t), "srv", "intel.com", "fpga") // none of these directories exists
 
 	path, err := install(t, store, gbs, programming.InstallOptions{DryRun: true})
 	if err != nil || path != filepath.Join(store, gbsPath) {
@@ -377,7 +377,7 @@ func TestInstall(t *testing.T) {
 	if b, _ := lookup(store, bits.Interface, bits.AFU); b.Size != int64(len(raw)+len("longer")) {
 		t.Errorf("%d bytes after --force, want %d", b.Size, len(raw)+len("longer"))
 	}
-	// A reader of the replaced file still has it whole.
+	// A process that has the replaced file open can still read all of it.
 	mapped, err := before.Map(t.Context(), programming.Store(store))
 	if err != nil || string(mapped.Data) != string(raw) {
 		t.Fatalf("%v, want the bitstream that was opened", err)
@@ -408,7 +408,7 @@ func TestInstallFails(t *testing.T) {
 		{"source damaged", true, func(t *testing.T, _, source string) context.Context {
 			write(t, source, []byte("PK, twenty bytes and more"))
 			return t.Context()
-		}, `begins with "PK, twenty bytes`},
+		}, `first bytes: found "PK, twenty bytes`},
 		{"source shorter", true, func(t *testing.T, _, source string) context.Context {
 			write(t, source, good()[:len(good())-1])
 			return t.Context()
@@ -416,7 +416,7 @@ func TestInstallFails(t *testing.T) {
 		{"source cut off", true, func(t *testing.T, _, source string) context.Context {
 			write(t, source, nil)
 			return t.Context()
-		}, "header of 0 bytes"},
+		}, "header: found 0 bytes"},
 		{"place taken by a directory", true, func(t *testing.T, store, _ string) context.Context {
 			path := filepath.Join(store, gbsPath)
 			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o755)); err != nil {
@@ -456,7 +456,7 @@ func TestInstallFails(t *testing.T) {
 	}
 }
 
-// A link where the file goes is replaced, not followed.
+// A link at the path of the file is replaced, not followed.
 func TestInstallOverLink(t *testing.T) {
 	store := filledStore(t)
 	victim := write(t, filepath.Join(ownDir(t), "victim"), []byte("untouched"))
@@ -538,9 +538,9 @@ func TestList(t *testing.T) {
 		got = append(got, line)
 	}
 	want := []string{
-		other + "/" + bits.AFU + ".gbs: header of 1 bytes, want 20",
-		other + "/nlb.gbs: holds " + bits.AFU + ".gbs for interface " + other + ", want nlb.gbs for interface " + other + ": install the file anew",
-		writable + ": mode 0777, want it not writable by group and others: chmod go-w " + filepath.Join(store, writable),
+		other + "/" + bits.AFU + ".gbs: header: found 1 bytes, want 20",
+		other + "/nlb.gbs: found " + bits.AFU + ".gbs for interface " + other + ", want nlb.gbs for interface " + other + ": install the file again",
+		writable + ": found mode 0777, want it not writable by group and others: chmod go-w " + filepath.Join(store, writable),
 		aocxPath + " aocx",
 		gbsPath + " gbs",
 	}

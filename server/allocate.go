@@ -26,32 +26,32 @@ const (
 	envDevices = checkpoint.EnvDevices
 )
 
-// annotationHook is the annotation by which Intel's programming hook finds its containers. Its
-// value does not follow the namespace of the resources, because the hook has it built in.
+// annotationHook is the annotation by which Intel's programming hook recognizes its containers. Its
+// value does not follow the namespace of the resources, because it is a constant in that hook.
 const annotationHook = "com.intel.fpga.mode"
 
 // Allocate gives each container its devices, or refuses them all. An error is
 // final for the pod, and the kubelet sets no time limit. Allocate blocks only on the disk, for
 // a second at most, and only if CDI is on.
 //
-// Errors: InvalidArgument if a request has no device or one twice, NotFound if a device is not
+// Errors: InvalidArgument if a request has no device or a device twice, NotFound if a device is not
 // listed (any more), FailedPrecondition if one is unhealthy, Unavailable if the CDI spec cannot be
 // written.
 func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
-	var asked []string
+	var requested []string
 	for _, c := range r.GetContainerRequests() {
-		asked = append(asked, c.GetDevicesIds()...)
+		requested = append(requested, c.GetDevicesIds()...)
 	}
 	e := p.endpoint
-	cfg, log := e.server.cfg, e.log.With(event.Devices(shorten(asked)), event.Count(len(asked)))
+	cfg, log := e.server.cfg, e.log.With(event.Devices(shorten(requested)), event.Count(len(requested)))
 	defer backlog.FlushOnPanic(log)
-	newest, err := cfg.Allocations.add(e, r.GetContainerRequests(), asked)
+	newest, err := cfg.Allocations.add(e, r.GetContainerRequests(), requested)
 	answer := &v1beta1.AllocateResponse{}
 	if err == nil {
 		for _, request := range r.GetContainerRequests() {
 			var c *v1beta1.ContainerAllocateResponse
-			if c, err = e.give(newest, request.GetDevicesIds()); err != nil {
-				cfg.Allocations.remove(e.resource, asked)
+			if c, err = e.respond(newest, request.GetDevicesIds()); err != nil {
+				cfg.Allocations.remove(e.resource, requested)
 				break
 			}
 			answer.ContainerResponses = append(answer.ContainerResponses, c)
@@ -62,13 +62,13 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 		log.Warn("allocate refused", event.AllocateRefused, event.Reason(status.Convert(err).Message()))
 		return nil, err
 	}
-	cfg.Metrics.AllocateServed(e.resource, len(asked))
+	cfg.Metrics.AllocateServed(e.resource, len(requested))
 	log.Info("allocate served", event.AllocateServed)
 	return answer, nil
 }
 
-// give returns the answer for a container that is given these devices, which are listed.
-func (e *endpoint) give(newest *list, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
+// respond returns the answer for a container that gets these devices, which must be listed.
+func (e *endpoint) respond(newest *list, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
 	joined := strings.Join(ids, ",")
 	answer := &v1beta1.ContainerAllocateResponse{
 		Envs:        map[string]string{envUnits: joined, envDevices: joined},
@@ -109,10 +109,10 @@ func (e *endpoint) give(newest *list, ids []string) (*v1beta1.ContainerAllocateR
 // worst problem. Its length is bounded.
 func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequest) error {
 	if len(requests) == 0 {
-		return status.Error(codes.InvalidArgument, "no container asks for a device")
+		return status.Error(codes.InvalidArgument, "no container requests a device")
 	}
-	// The inventory withholds a device before it asks for its holders, but the conductor may
-	// wait for the kubelet or the end of another endpoint: the list may be older than that.
+	// The inventory withholds a device before it asks for its holders. The list may be older,
+	// because the conductor may be waiting for the kubelet or the end of another endpoint.
 	snapshot, _ := e.server.devices.Latest()
 	device := func(id string) *inventory.Device {
 		d := newest.Device(id)
@@ -144,9 +144,9 @@ func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequ
 	}
 	code, problems := codes.OK, []string(nil)
 	if empty {
-		code, problems = codes.InvalidArgument, []string{"a container asks for no device"}
+		code, problems = codes.InvalidArgument, []string{"a container requests no device"}
 	}
-	add := func(as codes.Code, what string, ids []string) {
+	add := func(as codes.Code, problem string, ids []string) {
 		if len(ids) == 0 {
 			return
 		}
@@ -160,17 +160,17 @@ func (e *endpoint) check(newest *list, requests []*v1beta1.ContainerAllocateRequ
 			}
 			return fmt.Sprintf("%q (%s)", cut(id), strings.Join(shorten(d.Reasons), ", "))
 		})
-		problems = append(problems, what+": "+strings.Join(named, ", "))
+		problems = append(problems, problem+": "+strings.Join(named, ", "))
 	}
-	add(codes.InvalidArgument, "asked for twice", twice)
+	add(codes.InvalidArgument, "requested twice", twice)
 	add(codes.NotFound, "not listed", absent)
 	add(codes.FailedPrecondition, "unhealthy", sick)
 	return status.Error(code, strings.Join(problems, "; "))
 }
 
 const (
-	maxNamed = 8   // ids of a long list that are named
-	maxID    = 100 // bytes of a long id that are shown; the kubelet allows 63
+	maxNamed = 8   // most ids of a list that are logged
+	maxID    = 100 // most bytes of an id that are logged; the kubelet allows 63
 )
 
 // shorten bounds a list for logs: it returns the first maxNamed ids, each cut to maxID bytes,

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// request asks for devices, one list per container.
+// request returns a request for devices, one list per container.
 func request(containers ...[]string) *v1beta1.AllocateRequest {
 	r := &v1beta1.AllocateRequest{}
 	for _, ids := range containers {
@@ -41,13 +41,13 @@ func node(name string) *v1beta1.DeviceSpec {
 }
 
 func TestAllocate(t *testing.T) {
-	tired := port("b")
-	tired.Health, tired.Reasons = inventory.Degraded, []string{"power-throttled=1"}
-	double := port("d")
-	double.Nodes, double.NodeNumbers = []string{"dfl-port.4", "dfl-fme.0"}, []string{"245:4", "246:0"}
-	bare := port("e")
-	bare.Nodes = nil
-	list := []*inventory.Device{port("a"), tired, sick("c", "afu-dead", "port-ap6"), double, bare}
+	degraded := port("b")
+	degraded.Health, degraded.Reasons = inventory.Degraded, []string{"power-throttled=1"}
+	twoNodes := port("d")
+	twoNodes.Nodes, twoNodes.NodeNumbers = []string{"dfl-port.4", "dfl-fme.0"}, []string{"245:4", "246:0"}
+	noNode := port("e")
+	noNode.Nodes = nil
+	list := []*inventory.Device{port("a"), degraded, sick("c", "afu-dead", "port-ap6"), twoNodes, noNode}
 	r, k := started(t, append(list, port("f"))...)
 	r.devices.set(list...)
 	r.awaitList(k)
@@ -73,16 +73,16 @@ func TestAllocate(t *testing.T) {
 			{Envs: envs("b"), Annotations: nodesOf("b"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.b")}},
 			{Envs: envs("e,a"), Annotations: nodesOf("a"), Devices: []*v1beta1.DeviceSpec{node("dfl-port.a")}},
 		}}},
-		{name: "no container", ask: request(), code: codes.InvalidArgument, text: "no container asks for a device"},
-		{name: "no device", ask: request([]string{"a"}, nil), code: codes.InvalidArgument, text: "a container asks for no device"},
-		{name: "twice", ask: request([]string{"a", "a"}), code: codes.InvalidArgument, text: `asked for twice: "a"`},
-		{name: "twice in two containers", ask: request([]string{"a"}, []string{"a"}), code: codes.InvalidArgument, text: `asked for twice: "a"`},
+		{name: "no container", ask: request(), code: codes.InvalidArgument, text: "no container requests a device"},
+		{name: "no device", ask: request([]string{"a"}, nil), code: codes.InvalidArgument, text: "a container requests no device"},
+		{name: "twice", ask: request([]string{"a", "a"}), code: codes.InvalidArgument, text: `requested twice: "a"`},
+		{name: "twice in two containers", ask: request([]string{"a"}, []string{"a"}), code: codes.InvalidArgument, text: `requested twice: "a"`},
 		{name: "unknown", ask: request([]string{"a", "0000:3b:00.0"}), code: codes.NotFound, text: `not listed: "0000:3b:00.0"`},
 		{name: "empty id", ask: request([]string{""}), code: codes.NotFound, text: `not listed: ""`},
 		{name: "gone", ask: request([]string{"f"}), code: codes.NotFound, text: `not listed: "f"`},
 		{name: "unhealthy", ask: request([]string{"c"}), code: codes.FailedPrecondition, text: `unhealthy: "c" (afu-dead, port-ap6)`},
 		{name: "everything", ask: request([]string{"c", "f", "g", "g"}, nil), code: codes.InvalidArgument,
-			text: `a container asks for no device; asked for twice: "g"; not listed: "f", "g"; unhealthy: "c" (afu-dead, port-ap6)`},
+			text: `a container requests no device; requested twice: "g"; not listed: "f", "g"; unhealthy: "c" (afu-dead, port-ap6)`},
 		{name: "a long id", ask: request([]string{long}), code: codes.NotFound, text: `not listed: "` + long[:100] + `…"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -117,15 +117,15 @@ func TestAllocateTenThousand(t *testing.T) {
 	}
 	line := r.lines("allocate.refused")[0].ContextMap()
 	if n := len(line["devices"].([]any)); n != 9 || line["count"] != int64(10000) {
-		t.Errorf("log names %d devices of %v, want 9 of 10000", n, line["count"])
+		t.Errorf("log: found %d devices of %v, want 9 of 10000", n, line["count"])
 	}
-	// More than a message may hold is refused by the library.
+	// The library refuses a message of more than maxMessage bytes.
 	_, err = k.Allocate(r.ctx, resource, strings.Repeat("x", 5<<20))
 	if s := status.Convert(err); s.Code() != codes.ResourceExhausted {
-		t.Errorf("five MiB: %v", s)
+		t.Errorf("request of 5 MiB: found %v, want ResourceExhausted", s)
 	}
 	if _, err = k.Allocate(r.ctx, resource, "a"); err != nil {
-		t.Errorf("the device that is there: %v", err)
+		t.Errorf("listed device: found %v, want no error", err)
 	}
 }
 
@@ -142,9 +142,9 @@ func TestOtherCalls(t *testing.T) {
 }
 
 func TestPreferredAllocation(t *testing.T) {
-	tired := port("b")
-	tired.Health = inventory.Degraded
-	r, k := started(t, port("a"), tired, port("c"), sick("d", "afu-dead"), port("e"))
+	degraded := port("b")
+	degraded.Health = inventory.Degraded
+	r, k := started(t, port("a"), degraded, port("c"), sick("d", "afu-dead"), port("e"))
 	plugin, err := k.Plugin(resource)
 	if err != nil {
 		t.Fatal(err)
@@ -164,8 +164,8 @@ func TestPreferredAllocation(t *testing.T) {
 		{name: "more than there are", available: []string{"b", "a"}, size: 9, want: []string{"a", "b"}},
 		{name: "degraded after healthy", available: []string{"a", "b", "c", "e"}, size: 3, want: []string{"a", "c", "e"}},
 		{name: "unlisted last", available: []string{"0", "b"}, size: 1, want: []string{"b"}},
-		{name: "not what is unhealthy by now", available: []string{"a", "d"}, size: 2, want: []string{"a"}},
-		{name: "doubles", available: []string{"a", "a", "c"}, must: []string{"c", "c"}, size: 2, want: []string{"a", "c"}},
+		{name: "not those that are unhealthy now", available: []string{"a", "d"}, size: 2, want: []string{"a"}},
+		{name: "duplicates", available: []string{"a", "a", "c"}, must: []string{"c", "c"}, size: 2, want: []string{"a", "c"}},
 		{name: "nothing", available: []string{"a"}, size: 0},
 		{name: "more must than size", available: []string{"a", "b"}, must: []string{"a", "b"}, size: 1, code: codes.InvalidArgument},
 		{name: "negative", available: []string{"a"}, size: -1, code: codes.InvalidArgument},

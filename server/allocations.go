@@ -12,10 +12,10 @@ import (
 )
 
 // Allocations has the devices that Allocate has given to containers and that the kubelet's
-// pod-resources API may not show yet: the kubelet names a holder only when the pod has
-// been admitted, some time after Allocate has returned. An allocation counts until an answer
-// to a later question has a holder and the answer to a still later question has none. If no
-// answer ever has a holder, the allocation counts for the grace time.
+// pod-resources API may not show yet: that API names a holder only when the pod has
+// been admitted, some time after Allocate has returned. An allocation counts until the answer
+// to a later request names a holder and the answer to a still later request names none. If no
+// answer ever names a holder, the allocation counts for the grace time.
 //
 // An allocation outlives its resource. Allocations is safe for concurrent use. Its size is
 // bounded by the number of devices that were ever listed.
@@ -38,7 +38,7 @@ type deviceKey struct{ resource, id string }
 
 type allocation struct {
 	at    time.Time // of the last request for it
-	named time.Time // when the newest answer with a holder was asked for; zero: there is none
+	named time.Time // when the newest answer with a holder was requested; zero: there is none
 	nodes []string
 }
 
@@ -48,12 +48,12 @@ func NewAllocations(grace time.Duration) *Allocations {
 	return &Allocations{grace: grace, added: make(chan struct{}, 1), served: map[deviceKey]allocation{}}
 }
 
-// Added returns a channel that has an element if there are allocations that were made
-// since the channel was read last.
+// Added returns a channel that has an element if an allocation was added since the last read of
+// the channel.
 func (a *Allocations) Added() <-chan struct{} { return a.added }
 
-// add records allocations of these ids, unless the endpoint refuses the requests by its newest
-// list, which is returned. Both are under the lock: when a device becomes unhealthy or leaves the
+// add adds allocations of these ids, unless the endpoint refuses the requests by its newest list,
+// which is returned. The lock is held for both steps: when a device becomes unhealthy or leaves the
 // list, the inventory asks for its holders, and must find this allocation unless it is refused.
 func (a *Allocations) add(e *endpoint, requests []*v1beta1.ContainerAllocateRequest, ids []string) (*list, error) {
 	a.mu.Lock()
@@ -63,7 +63,7 @@ func (a *Allocations) add(e *endpoint, requests []*v1beta1.ContainerAllocateRequ
 		return nil, err
 	}
 	now := time.Now()
-	a.forget(now)
+	a.expire(now)
 	for _, id := range ids {
 		d := newest.Device(id)
 		a.served[deviceKey{e.resource, id}] = allocation{at: now, nodes: slices.Concat(d.Nodes, d.NodeNumbers)}
@@ -85,12 +85,12 @@ func (a *Allocations) remove(resource string, ids []string) {
 }
 
 // Compare compares the allocations with an answer of the pod-resources API and returns
-// those that still count, sorted. asked is the time of the question; named reports whether
+// those that still count, sorted. asked is the time of the request; named reports whether
 // the answer names a holder of a device. Answers may be compared in any order.
 func (a *Allocations) Compare(asked time.Time, named func(resource, id string) bool) []Allocation {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.forget(time.Now())
+	a.expire(time.Now())
 	var all []Allocation
 	for key, was := range a.served {
 		switch is := named(key.resource, key.id); {
@@ -110,8 +110,8 @@ func (a *Allocations) Compare(asked time.Time, named func(resource, id string) b
 	return all
 }
 
-// forget removes the allocations that had no holder in any answer within the grace time.
-func (a *Allocations) forget(now time.Time) {
+// expire removes the allocations that had no holder in any answer within the grace time.
+func (a *Allocations) expire(now time.Time) {
 	maps.DeleteFunc(a.served, func(_ deviceKey, was allocation) bool {
 		return was.named.IsZero() && now.Sub(was.at) > a.grace
 	})

@@ -24,8 +24,8 @@ import (
 
 const other = "b-com.com/other"
 
-// quiet returns a server that is never run.
-func quiet(t *testing.T) *server.Server {
+// newServer returns a server that is not run.
+func newServer(t *testing.T) *server.Server {
 	t.Helper()
 	cfg := server.Defaults()
 	cfg.Metrics = metrics.New("test")
@@ -35,9 +35,9 @@ func quiet(t *testing.T) *server.Server {
 }
 
 // If no answer of the kubelet names a holder, an allocation counts for a minute.
-func TestAllocatedLasts(t *testing.T) {
+func TestAllocationWithoutHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := quiet(t)
+		s := newServer(t)
 		allocate := s.Offer(t.Context(), resource, port("a"), port("b"), port("c"), sick("d"))
 		allocateOther := s.Offer(t.Context(), other, port("a"))
 		begin := time.Now()
@@ -81,7 +81,7 @@ func TestAllocatedLasts(t *testing.T) {
 
 // The returned value belongs to the caller.
 func TestAllocatedIsACopy(t *testing.T) {
-	s := quiet(t)
+	s := newServer(t)
 	if err := s.Offer(t.Context(), resource, port("a"))("a"); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestAllocatedAtOnce(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("%s was given away, but is not among the allocated", d.ID)
+			t.Errorf("allocated: found no %s, want it: Allocate has returned", d.ID)
 		})
 	}
 	tasks.Wait()
@@ -118,7 +118,7 @@ func TestAllocatedAtOnce(t *testing.T) {
 	}
 }
 
-// An allocation counts while Allocate waits for the disk: a device that gets another resource
+// An allocation counts while Allocate waits for the disk, so a device that moves to another resource
 // meanwhile is not free. A refused device does not count.
 func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	dir := t.TempDir()
@@ -140,7 +140,7 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	for !cmp.Equal(want, s.Allocated()) {
 		select {
 		case err := <-answered:
-			t.Fatalf("answered %v before it was among the allocated", err)
+			t.Fatalf("Allocate returned %v before the allocation counted", err)
 		default:
 			runtime.Gosched()
 		}
@@ -153,14 +153,14 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := allocate("b"); err == nil {
-		t.Error("a name was given away that is in no spec")
+		t.Error("Allocate of a device that is not in the spec: found no error, want one")
 	}
 	if diff := cmp.Diff(want, s.Allocated()); diff != "" {
 		t.Errorf("allocated (-want +got):\n%s", diff)
 	}
 }
 
-// lockOut creates a lock file and holds its lock until release.
+// lockOut creates a lock file and holds its lock until release is called.
 func lockOut(t *testing.T, path string) (release func()) {
 	t.Helper()
 	if err := os.Remove(path); err != nil {
@@ -188,7 +188,7 @@ func TestAllocatedOutlivesItsResource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := k.Allocate(r.ctx, resource, "b"); err == nil {
-		t.Fatal("a device that is not there was given away")
+		t.Fatal("Allocate of a device that is not listed: found no error, want one")
 	}
 	want := map[string][]string{resource: {"a"}}
 	r.devices.set()
@@ -207,8 +207,8 @@ func TestAllocatedOutlivesItsResource(t *testing.T) {
 	}
 }
 
-// An allocation counts until an answer that was asked for after it has a holder, and a later one
-// has none.
+// An allocation counts until the answer to a later request names a holder, and the answer to a
+// still later one names none.
 func TestAllocationsCompare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given := server.NewAllocations(time.Minute)
@@ -226,25 +226,25 @@ func TestAllocationsCompare(t *testing.T) {
 			name     string
 			now      int // seconds since the beginning
 			allocate bool
-			asked    int // when the question was asked that is answered now
+			asked    int // when the answer of this step was requested
 			named    bool
 			want     []server.Allocation
 		}{
-			{name: "asked before it was given", now: 10, allocate: true, asked: 9, want: counts},
+			{name: "requested before the allocation", now: 10, allocate: true, asked: 9, want: counts},
 			{name: "not admitted yet", now: 11, asked: 11, want: counts},
 			{name: "admitted", now: 13, asked: 13, named: true, want: counts},
-			{name: "an older answer comes late", now: 14, asked: 12, want: counts},
+			{name: "an older answer arrives late", now: 14, asked: 12, want: counts},
 			{name: "admitted, for longer than the grace time", now: 200, asked: 200, named: true, want: counts},
-			{name: "an older answer names it", now: 201, asked: 199, named: true, want: counts},
+			{name: "an older answer names a holder", now: 201, asked: 199, named: true, want: counts},
 			{name: "the pod has ended", now: 202, asked: 202},
-			{name: "an older answer names it late", now: 203, asked: 200, named: true},
-			{name: "given again", now: 210, allocate: true, asked: 209, want: counts},
+			{name: "an older answer names a holder late", now: 203, asked: 200, named: true},
+			{name: "allocated again", now: 210, allocate: true, asked: 209, want: counts},
 			{name: "the last pod is still named", now: 211, asked: 208, named: true, want: counts},
 			{name: "not admitted for the grace time", now: 270, asked: 270, want: counts},
 			{name: "nor after it", now: 271, asked: 271},
-			{name: "admitted, given again before it was known to have ended", now: 300, allocate: true, asked: 301, named: true, want: counts},
-			{name: "given again", now: 310, allocate: true, asked: 309, want: counts},
-			{name: "not admitted yet, and named before", now: 312, asked: 311, want: counts},
+			{name: "admitted, allocated again before an answer without a holder", now: 300, allocate: true, asked: 301, named: true, want: counts},
+			{name: "allocated again", now: 310, allocate: true, asked: 309, want: counts},
+			{name: "not admitted yet, and a holder named before", now: 312, asked: 311, want: counts},
 		} {
 			time.Sleep(time.Until(at(step.now))) // fake
 			if step.allocate {
@@ -260,14 +260,14 @@ func TestAllocationsCompare(t *testing.T) {
 	})
 }
 
-// Expired allocations are deleted even without questions: new allocations delete them.
+// Expired allocations are deleted without a call of Compare, by new allocations.
 func TestAllocatedIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := quiet(t)
-		for turn := range 10 {
+		s := newServer(t)
+		for round := range 10 {
 			var list []*inventory.Device
 			for i := range 100 {
-				list = append(list, port(fmt.Sprintf("%02d-%02d", turn, i)))
+				list = append(list, port(fmt.Sprintf("%02d-%02d", round, i)))
 			}
 			allocate := s.Offer(t.Context(), resource, list...)
 			for _, d := range list {
@@ -275,8 +275,8 @@ func TestAllocatedIsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n := s.Remembered(); n != 100 {
-				t.Errorf("turn %d: %d remembered, want 100", turn, n)
+			if n := s.AllocationCount(); n != 100 {
+				t.Errorf("round %d: found %d allocations, want 100", round, n)
 			}
 			time.Sleep(2 * time.Minute) // fake
 		}

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// From a snapshot's change to its list at the kubelet's end of the wire.
+// The time from a new snapshot until the kubelet has received its list.
 func BenchmarkChangeToList(b *testing.B) {
 	for _, n := range []int{1, 32, 1024} {
 		b.Run(fmt.Sprintf("devices=%d", n), func(b *testing.B) {

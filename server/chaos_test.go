@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// Whatever happens, the kubelet's last list is the last snapshot.
+// After any sequence of faults, the kubelet's last list has the devices of the last snapshot.
 func TestChaos(t *testing.T) {
 	const steps = 3000
 	seed := rand.Uint64()
@@ -49,7 +49,7 @@ func TestChaos(t *testing.T) {
 			k.Behave(simkubelet.Behaviour{})
 		}
 		if random.IntN(20) == 0 {
-			breathe(r, k)
+			pause(r, k)
 		}
 	}
 	// The kubelet works again, and gets the right list without a restart.
@@ -59,7 +59,7 @@ func TestChaos(t *testing.T) {
 	k = r.kubelet(simkubelet.Behaviour{})
 	converge(r, k, random, pool)
 	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("%d registrations after the storm, want 1", n)
+		t.Errorf("found %d registrations after the faults, want 1", n)
 	}
 }
 
@@ -75,15 +75,15 @@ func converge(r *rig, k *simkubelet.Kubelet, random *rand.Rand, pool []*inventor
 	}
 }
 
-// breathe lets the others catch up, where the kubelet is in the mood, for a moment.
-func breathe(r *rig, k *simkubelet.Kubelet) {
+// pause blocks until the kubelet has the newest list, for 10 ms at most.
+func pause(r *rig, k *simkubelet.Kubelet) {
 	ctx, cancel := context.WithTimeout(r.ctx, 10*time.Millisecond)
 	defer cancel()
 	snapshot, _ := r.devices.Latest()
 	_, _ = k.AwaitList(ctx, resource, func(l simkubelet.List) bool { return same(l, snapshot) })
 }
 
-// some returns a random part of the pool, some of it unhealthy.
+// some returns a random part of the pool, with some unhealthy devices.
 func some(random *rand.Rand, pool []*inventory.Device) []*inventory.Device {
 	var list []*inventory.Device
 	for _, d := range pool {

@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// The directory comes, moves and goes faster than it can be watched: the watch
-// neither deadlocks nor panics, and is on the last one.
+// The directory is created, renamed and removed faster than it can be watched: the watch
+// neither deadlocks nor panics, and watches the last directory.
 func TestDirectoryChurn(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.PollInterval = time.Millisecond })
 	r.run()
@@ -33,13 +33,12 @@ func TestDirectoryChurn(t *testing.T) {
 	}
 	r.awaitEvent("socket.lost", 1)
 	if took := r.stop(); took > 2*time.Second {
-		t.Errorf("stopping took %v", took)
+		t.Errorf("stop: took %v, want at most 2s", took)
 	}
 }
 
-// churn makes the directory and has it gone again, right after more events that
-// concern us than can be handled meanwhile: the watch is not there any more when
-// that of the move is.
+// churn creates the directory, causes more relevant events than can be handled at once, and renames
+// and removes the directory. So the watch is gone when the event of the renaming is handled.
 func churn(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err

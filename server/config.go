@@ -13,9 +13,9 @@ import (
 // Config holds the settings of a server, which must be valid: package config has checked those of
 // the administrator. Start from [Defaults].
 type Config struct {
-	KubeletDir  string // directory of kubelet.sock and of our sockets
+	KubeletDir  string // directory of kubelet.sock and of the plugin's sockets
 	HostDevRoot string // directory of the device nodes on the host
-	// CDI is the spec by which containers get their nodes. If it is nil, they get them from
+	// CDI is the spec from which containers get their nodes. If it is nil, they get them from
 	// the kubelet. The server writes it and does not close it.
 	CDI *cdi.Spec
 	// ProgrammingHook is the program accelerator-fpga on the host and further arguments of its
@@ -26,10 +26,10 @@ type Config struct {
 	AllocationPolicy prefer.Policy
 
 	RetireAfter     time.Duration // how long a resource without devices stays registered
-	RegisterTimeout time.Duration // for connecting to the kubelet, and for its answer
-	StreamTimeout   time.Duration // from the answer to the first stream
-	BackoffMin      time.Duration // before the first repetition after a failure
-	BackoffMax      time.Duration // between later ones
+	RegisterTimeout time.Duration // limit for connecting to the kubelet, and for its answer
+	StreamTimeout   time.Duration // limit from the answer to the first stream
+	BackoffMin      time.Duration // wait before the first attempt after a failure
+	BackoffMax      time.Duration // longest wait before later attempts
 	PollInterval    time.Duration // between two checks of the kubelet's directory without an event
 
 	Allocations *Allocations // the record of the devices that are given out

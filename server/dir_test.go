@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// Changes of the kubelet's directory itself while a resource is registered.
+// The kubelet's directory itself is replaced while a resource is registered.
 func TestDirectoryReplaced(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -23,12 +23,12 @@ func TestDirectoryReplaced(t *testing.T) {
 	}{
 		{"removed", removeAll, pollOften, "kubelet.absent"},
 		{"moved away", func(dir string) error { return os.Rename(dir, dir+".old") }, pollOften, "kubelet.absent"},
-		{"removed and made again", func(dir string) error {
+		{"removed and created again", func(dir string) error {
 			if err := removeAll(dir); err != nil {
 				return err
 			}
 			return os.Mkdir(dir, 0o755)
-		}, time.Hour, "kubelet.absent"}, // the new watch must do
+		}, time.Hour, "kubelet.absent"}, // found by the new watch, not by polling
 		{"a file in its place", func(dir string) error {
 			if err := removeAll(dir); err != nil {
 				return err
@@ -68,7 +68,7 @@ func TestDirectoryReplaced(t *testing.T) {
 }
 
 func TestReadOnlyDirectory(t *testing.T) {
-	unlessRoot(t)
+	skipRoot(t)
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{})
 	if err := os.Chmod(r.cfg.KubeletDir, 0o555); err != nil {
@@ -78,10 +78,10 @@ func TestReadOnlyDirectory(t *testing.T) {
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 2)
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "socket for the kubelet: ") || !strings.Contains(err.Error(), "permission denied") {
-		t.Errorf("ready says %v", err)
+		t.Errorf("Ready: found %v, want another error", err)
 	}
 	if n := k.Registrations(resource); n != 0 {
-		t.Errorf("%d registrations without a socket", n)
+		t.Errorf("found %d registrations without a socket", n)
 	}
 	if err := os.Chmod(r.cfg.KubeletDir, 0o755); err != nil {
 		t.Fatal(err)
@@ -90,9 +90,9 @@ func TestReadOnlyDirectory(t *testing.T) {
 	r.awaitReady()
 }
 
-// Where inotify is refused, changes are found by looking.
+// If inotify is refused, changes are found by polling.
 func TestWatchRefused(t *testing.T) {
-	unlessRoot(t)
+	skipRoot(t)
 	r := newRig(t, func(c *server.Config) { c.PollInterval = 20 * time.Millisecond })
 	k := r.kubelet(simkubelet.Behaviour{})
 	// A directory that may not be read cannot be watched either.
@@ -109,7 +109,7 @@ func TestWatchRefused(t *testing.T) {
 	r.awaitEvent("resource.registered", 2)
 	r.awaitReady()
 	if n := r.events("source.lost"); n != 1 {
-		t.Errorf("the refusal was logged %d times, want once", n)
+		t.Errorf("source.lost: found %d lines, want 1", n)
 	}
 	if err := os.Chmod(r.cfg.KubeletDir, 0o755); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestWatchRefused(t *testing.T) {
 	r.awaitEvent("source.recovered", 1)
 }
 
-func TestNoSocketButAFile(t *testing.T) {
+func TestFileInsteadOfSocket(t *testing.T) {
 	r := newRig(t, nil)
 	path := filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -126,8 +126,8 @@ func TestNoSocketButAFile(t *testing.T) {
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 1)
-	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "is a file of another kind") {
-		t.Errorf("ready says %v", err)
+	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "want a socket") {
+		t.Errorf("Ready: found %v, want another error", err)
 	}
 	r.expectWarning(path)
 	if err := os.Remove(path); err != nil {
@@ -136,9 +136,9 @@ func TestNoSocketButAFile(t *testing.T) {
 	r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 }
 
-// An error while looking for the kubelet's socket does not mean that there is no kubelet.
-func TestKubeletNotToBeSeen(t *testing.T) {
-	t.Run("a file for a directory", func(t *testing.T) {
+// An error other than a missing file does not mean that there is no kubelet.
+func TestKubeletSocketUnreadable(t *testing.T) {
+	t.Run("a file instead of the directory", func(t *testing.T) {
 		r := newRig(t, nil)
 		if err := os.Remove(r.cfg.KubeletDir); err != nil {
 			t.Fatal(err)
@@ -156,7 +156,7 @@ func TestKubeletNotToBeSeen(t *testing.T) {
 		r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 	})
 	t.Run("permission denied", func(t *testing.T) {
-		unlessRoot(t)
+		skipRoot(t)
 		r := newRig(t, nil)
 		if err := os.Chmod(r.cfg.KubeletDir, 0); err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestKubeletNotToBeSeen(t *testing.T) {
 	})
 }
 
-// expectWarning waits for the warning that kubelet.sock cannot be used.
+// expectWarning blocks until the warning that kubelet.sock cannot be used, and checks its text.
 func (r *rig) expectWarning(text string) {
 	r.Helper()
 	r.awaitEvent("register.failed", 1)
@@ -180,12 +180,12 @@ func (r *rig) expectWarning(text string) {
 		r.Errorf("%v %q, want a warning with %q", line.Level, got, text)
 	}
 	if n := r.events("kubelet.absent"); n > 0 {
-		r.Errorf("the kubelet was called absent %d times", n)
+		r.Errorf("kubelet.absent: found %d lines, want none", n)
 	}
 }
 
-// removeAll removes the directory, the kubelet's socket first: else a new socket
-// of ours may come in between.
+// removeAll removes the directory. It removes the kubelet's socket first: otherwise the server could
+// make a new socket meanwhile.
 func removeAll(dir string) error {
 	if err := os.Remove(filepath.Join(dir, simkubelet.Socket)); err != nil {
 		return err
@@ -193,9 +193,9 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-func unlessRoot(t *testing.T) {
+func skipRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() == 0 {
-		t.Skip("root is refused nothing")
+		t.Skip("permissions do not apply to root")
 	}
 }

@@ -25,8 +25,8 @@ import (
 // watched, because it does not exist or inotify is refused.
 const blindInterval = time.Second
 
-// directory watches the kubelet's directory. It reports only that something may
-// have changed: a reader takes the channel first and then checks the files.
+// directory watches the kubelet's directory. It reports only that the directory may have
+// changed: a reader takes the channel first and then checks the files.
 type directory struct {
 	path    string
 	kubelet string // path of kubelet.sock
@@ -68,7 +68,7 @@ func (d *directory) run(ctx context.Context) {
 	}
 }
 
-// await blocks until something has changed, at most for wait.
+// await blocks until a relevant file has changed, for wait at most.
 func (d *directory) await(ctx context.Context, wait time.Duration) {
 	over := time.After(wait)
 	var events <-chan fsnotify.Event
@@ -96,8 +96,8 @@ func (d *directory) await(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// concerns reports whether the event is about the kubelet's socket, one of ours, or the
-// directory itself. It ignores the kubelet's checkpoint, which the kubelet writes there after
+// concerns reports whether the event is about the kubelet's socket, a socket of this plugin, or
+// the directory itself. It ignores the kubelet's checkpoint, which the kubelet writes there after
 // each list.
 func (d *directory) concerns(e fsnotify.Event) bool {
 	name := filepath.Base(e.Name)
@@ -105,7 +105,7 @@ func (d *directory) concerns(e fsnotify.Event) bool {
 		(name == kubeletSocket || strings.HasPrefix(name, peers.Prefix) || e.Name == d.path)
 }
 
-// attach watches the present directory. It fails if there is none, or inotify is refused.
+// attach watches the present directory. It returns an error if there is none, or inotify is refused.
 func (d *directory) attach() error {
 	present, err := identify(d.path, fs.ModeDir)
 	if err != nil {
@@ -118,7 +118,7 @@ func (d *directory) attach() error {
 		return nil
 	}
 	d.detach()
-	n, err := notify.Open() // a watch cannot be removed from the present instance
+	n, err := notify.Open() // a new instance: a watch cannot be removed from the old one
 	if err == nil {
 		if err = n.Add(d.path); err != nil {
 			n.Close()
@@ -136,7 +136,7 @@ func (d *directory) attach() error {
 		d.refused = false
 		d.log.Info("kubelet directory watched again", event.SourceRecovered, event.Source("inotify"), event.Path(d.path))
 	}
-	// If the directory was replaced meanwhile, the next attach watches again.
+	// If the directory was replaced meanwhile, the next attach watches the new one.
 	d.notify, d.watched = n, present
 	return nil
 }
@@ -149,21 +149,23 @@ func (d *directory) detach() {
 	d.notify, d.watched = nil, identity{}
 }
 
-// identity tells files apart that have the same path one after the other. It has the time of
+// identity distinguishes files that had the same path one after the other. It has the time of
 // modification because inode numbers are reused; for directories the time is zero.
 type identity struct {
 	device, inode uint64
 	modified      time.Time
 }
 
-// identify returns the identity of a file, which must be of this type.
+// identify returns the identity of a file. It returns an error unless the file is of this type,
+// a socket or a directory.
 func identify(path string, kind fs.FileMode) (identity, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return identity{}, err
 	}
 	if info.Mode().Type() != kind {
-		return identity{}, fmt.Errorf("%s is a file of another kind (%v)", path, info.Mode())
+		want := map[fs.FileMode]string{fs.ModeSocket: "a socket", fs.ModeDir: "a directory"}[kind]
+		return identity{}, fmt.Errorf("%s: found %v, want %s", path, info.Mode(), want)
 	}
 	stat := info.Sys().(*syscall.Stat_t)
 	id := identity{device: uint64(stat.Dev), inode: stat.Ino}
@@ -173,8 +175,8 @@ func identify(path string, kind fs.FileMode) (identity, error) {
 	return id, nil
 }
 
-// missing reports whether the error means that there is no such file. ENOTDIR is returned
-// if the directory was replaced by a file.
+// missing reports whether the error means that the file does not exist. The error is ENOTDIR if
+// its directory was replaced by a file.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

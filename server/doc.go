@@ -4,11 +4,11 @@
 // It never judges health and never reads sysfs. The order of its steps follows from the
 // kubelet's device manager, pkg/kubelet/cm/devicemanager of Kubernetes (1.26 to 1.37).
 //
-// # Who owns what
+// # Goroutines and their state
 //
 //   - The conductor, the goroutine of [Server.Run], follows [Devices.Latest],
 //     sorts the devices by [inventory.Device.OfferedAs], and hands each endpoint its
-//     list through a [latest.Value]. An equal list is not handed on. A device that moves to another
+//     list through a [latest.Value]. An unchanged list is not handed over. A device that moves to another
 //     resource leaves the list of the first before it enters that of the second; a change
 //     of mode moves many devices in the same way. The conductor alone creates endpoints
 //     (with the first device of a resource) and retires them: after [Config.RetireAfter]
@@ -25,26 +25,26 @@
 //     pod-resources API may not show yet. It belongs to the caller, and outlives endpoints.
 //     The inventory decides when such a device may be offered under another name. Until
 //     then the device is unhealthy there, and Allocate refuses it.
-//   - The package peers reports when another daemon of ours has gone that registered after a
-//     session.
-//   - The directory watch signals all endpoints that something in the kubelet's
-//     directory may have changed. An endpoint takes the channel first and then
-//     checks the files, so it misses no change.
+//   - Package peers reports that another daemon of this plugin has ended that had registered
+//     later than the session.
+//   - The directory watch signals to all endpoints that the kubelet's directory may have
+//     changed. An endpoint takes the channel first and then checks the files, so it misses no
+//     change.
 //
 // # A session
 //
 // A session connects to kubelet.sock, listens, serves, registers, and then waits for a
-// reason to end. It connects first for two reasons: no socket is made for a dead kubelet;
-// and a kubelet deletes all sockets in its directory before it listens, so a kubelet that
+// reason to end. It connects first for two reasons. No socket is made while the kubelet is down.
+// And a kubelet deletes all sockets in its directory before it listens, so a kubelet that
 // accepts the connection will not delete the socket that is made next. Streams are
 // ended and awaited before the next session begins, because a kubelet up to 1.36 drops a
 // new registration when an older stream of the same resource ends.
 //
-// There is one exception. A kubelet up to 1.36 drops a session for good when another daemon
-// registers after it and then ends; a kubelet of 1.37 does not. The versions cannot be told
-// apart. So such a session, the superseded one, keeps serving until the next one has its
-// stream. With 1.37 there is no gap then; with earlier ones, its end costs one more
-// registration.
+// There is one exception. A kubelet up to 1.36 drops a session for good if another daemon
+// registers later and then ends; a kubelet of 1.37 does not. The daemon cannot distinguish the
+// versions. So such a session, the superseded one, keeps serving until the next one has its
+// stream. Then there is no gap with 1.37; with earlier versions, the end of the superseded
+// session costs one more registration.
 //
 // # What may block
 //

@@ -19,12 +19,12 @@ import (
 
 // endpoint is one resource: its list of devices, and its registration with the kubelet.
 type endpoint struct {
-	server   *Server // its settings and parts that all endpoints share
+	server   *Server // the settings and parts that all endpoints share
 	resource string
 	log      *zap.Logger
 
 	lists   *latest.Value[*list]
-	sent    *latest.Value[*list]    // the newest that a stream has sent, or has skipped because it shows no change
+	sent    *latest.Value[*list]    // the newest list that a stream has sent, or has skipped because the kubelet sees no change
 	current atomic.Pointer[session] // nil: none
 	problem atomic.Pointer[error]   // reason why there is no session
 
@@ -34,10 +34,10 @@ type endpoint struct {
 	done       chan struct{}
 
 	// The rest belongs to run.
-	absent     bool           // it was logged that there is no kubelet
-	met        identity       // the kubelet.sock of the last connection
+	absent     bool           // kubelet.absent was logged
+	kubelet    identity       // the kubelet.sock of the last connection
 	superseded *session       // ended by errPeerGone, and serves until it is replaced; nil: none
-	ends       sync.WaitGroup // of such sessions
+	ends       sync.WaitGroup // of superseded sessions
 }
 
 func newEndpoint(s *Server, resource string) *endpoint {
@@ -49,7 +49,7 @@ func newEndpoint(s *Server, resource string) *endpoint {
 		sent:     latest.New[*list](nil),
 		done:     make(chan struct{}),
 	}
-	e.fail(errors.New("not registered yet"))
+	e.setProblem(errors.New("not registered yet"))
 	return e
 }
 
@@ -112,12 +112,12 @@ func (e *endpoint) ready() error {
 	return *e.problem.Load()
 }
 
-func (e *endpoint) fail(err error) { e.problem.Store(&err) }
+func (e *endpoint) setProblem(err error) { e.problem.Store(&err) }
 
-// settled is how long a session must have lasted for the next one to begin without a backoff
-// after the loss of its socket or stream. So a program that deletes our sockets as soon as they
+// steadyAfter is how long a session must have lasted so that the next one begins without a backoff
+// after the loss of its socket or stream. So a program that deletes the sockets as soon as they
 // are made, or a kubelet that closes each stream at once, causes no storm of registrations.
-const settled = time.Second
+const steadyAfter = time.Second
 
 // run runs one session after the other until ctx ends.
 func (e *endpoint) run(ctx context.Context) {
@@ -130,7 +130,7 @@ func (e *endpoint) run(ctx context.Context) {
 		if !e.awaitDevices(ctx) {
 			return
 		}
-		// After the waiting: this session covers the calls of Reregister until now.
+		// Read after awaitDevices: this session satisfies the calls of Reregister until now.
 		reregister := e.server.reregister.Next()
 		began := time.Now()
 		replacing := e.superseded != nil
@@ -138,11 +138,11 @@ func (e *endpoint) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		e.fail(err)
+		e.setProblem(err)
 		lived := time.Since(began)
 		atOnce := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errPeerGone) ||
-			(lived >= settled || replacing) && (errors.Is(err, errSocketLost) || errors.Is(err, errStreamsEnded))
-		if atOnce || lived >= max(settled, e.server.cfg.BackoffMax) {
+			(lived >= steadyAfter || replacing) && (errors.Is(err, errSocketLost) || errors.Is(err, errStreamsEnded))
+		if atOnce || lived >= max(steadyAfter, e.server.cfg.BackoffMax) {
 			retry.Reset()
 		}
 		var wait time.Duration
@@ -164,7 +164,7 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	case errors.Is(err, errSocketLost):
 		e.log.Warn("socket lost", event.SocketLost, event.Retry(wait))
 	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded),
-		errors.Is(err, errHungUp), errors.Is(err, errPeerGone):
+		errors.Is(err, errConnClosed), errors.Is(err, errPeerGone):
 		e.log.Info("registration ended", event.RegistrationEnded, event.Reason(err.Error()), event.Retry(wait))
 	case errors.Is(err, errNoKubelet):
 		if !e.absent {
@@ -177,17 +177,18 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	}
 }
 
-// meet records the kubelet of a connection, and logs that it has restarted if it is another one.
-func (e *endpoint) meet(kubelet identity) {
-	if e.met != kubelet && e.met != (identity{}) {
+// noteKubelet records the kubelet of a connection, and logs a restart if it differs from the last
+// one.
+func (e *endpoint) noteKubelet(kubelet identity) {
+	if e.kubelet != kubelet && e.kubelet != (identity{}) {
 		e.server.cfg.Metrics.KubeletRestarted(e.resource)
 		e.log.Info("kubelet restarted", event.KubeletRestarted)
 	}
-	e.met = kubelet
+	e.kubelet = kubelet
 	e.absent = false
 }
 
-// awaitDevices blocks until the endpoint has devices. It returns false if ctx ends before.
+// awaitDevices blocks until the endpoint has devices. It returns false if ctx ends first.
 func (e *endpoint) awaitDevices(ctx context.Context) bool {
 	for {
 		l, stale := e.lists.Load()
@@ -202,8 +203,8 @@ func (e *endpoint) awaitDevices(ctx context.Context) bool {
 	}
 }
 
-// pause blocks for a backoff. It returns true early if there is another kubelet.sock than the
-// one that was tried, or if Reregister is called.
+// pause blocks for a backoff. It returns true early if kubelet.sock is no longer the file that was
+// tried, or if Reregister is called.
 func (e *endpoint) pause(ctx context.Context, wait time.Duration, tried identity, reregister <-chan struct{}) bool {
 	if wait == 0 {
 		return false

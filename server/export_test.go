@@ -33,8 +33,8 @@ func (s *Server) Offer(ctx context.Context, resource string, devices ...*invento
 	}
 }
 
-// Remembered returns the number of allocations that are kept.
-func (s *Server) Remembered() int {
+// AllocationCount returns the number of allocations that are kept.
+func (s *Server) AllocationCount() int {
 	s.cfg.Allocations.mu.Lock()
 	defer s.cfg.Allocations.mu.Unlock()
 	return len(s.cfg.Allocations.served)
@@ -50,8 +50,8 @@ func (s *Server) Allocated() map[string][]string {
 	return all
 }
 
-// LosePatience sets the time after which the server counts as stuck. It must be called before Run.
-func (s *Server) LosePatience(d time.Duration) { s.pulse = pulse.New(d) }
+// SetStuckAfter sets the time after which the server counts as stuck. It must be called before Run.
+func (s *Server) SetStuckAfter(d time.Duration) { s.pulse = pulse.New(d) }
 
 // Injection is the injection of a server, without the server.
 type Injection struct{ *injection }

@@ -13,11 +13,11 @@ func UseLogger(log *zap.Logger) {
 	grpclog.SetLoggerV2(newLibraryLog(log))
 }
 
-// libraryLog is grpc's logger. The library warns of connections that end, as they do at each
-// restart and each stop; the server logs these itself. So the library's information and
+// libraryLog is grpc's logger. The library warns of each connection that ends, which is normal at a
+// restart or stop, and the server logs that itself. So the library's information and
 // warnings are logged at level debug, its errors at level warn.
 type libraryLog struct {
-	*zap.SugaredLogger // for fatal errors
+	*zap.SugaredLogger // has the methods for fatal errors
 }
 
 func newLibraryLog(log *zap.Logger) libraryLog {

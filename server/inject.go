@@ -19,8 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// injection writes the CDI spec file, by which the container runtime gives containers their
-// nodes. The conductor sets the wanted content. A goroutine writes it, so that no list waits
+// injection writes the CDI spec file, from which the container runtime reads the nodes of a
+// container. The conductor sets the wanted content. A goroutine writes it, so that no list waits
 // for a slow disk. Allocate does the same before it returns a CDI name.
 type injection struct {
 	spec    *cdi.Spec
@@ -50,7 +50,7 @@ func (i *injection) want(resources []offer.Resource) {
 		for _, d := range r.Devices {
 			nodes := d.Nodes
 			if slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes }) {
-				nodes = nil // a container that restarts would share the device, or get another device
+				nodes = nil // a container that restarts would share the device with another, or get another device
 			}
 			device := cdi.Device{ID: d.ID, Nodes: nodes}
 			if i.hook != nil && d.ProgramAtStart {
@@ -68,39 +68,39 @@ func (i *injection) want(resources []offer.Resource) {
 // run writes the wanted content whenever it changes, until ctx ends. At each interval it
 // writes again if another process has changed the file.
 func (i *injection) run(ctx context.Context, every time.Duration) {
-	look := time.NewTicker(every)
-	defer look.Stop()
+	check := time.NewTicker(every)
+	defer check.Stop()
 	for {
 		_, stale := i.wanted.Load()
-		_ = i.settle() // an error has been logged
+		_ = i.settle() // logs its error
 		select {
 		case <-ctx.Done():
 			return
 		case <-stale:
-		case <-look.C:
+		case <-check.C:
 		}
 	}
 }
 
 // settle writes the wanted content. If the content has changed meanwhile, settle writes again,
 // because the other goroutine may have written the newer content first. It logs an error
-// once, and its end.
+// once, and the recovery.
 func (i *injection) settle() error {
 	for {
 		devices, stale := i.wanted.Load()
 		if devices == nil {
-			return nil // no content yet: the file may be that of a peer
+			return nil // no content yet: the file may have the content of a peer
 		}
 		err := i.spec.Write(devices)
 		i.metrics.CDI(err)
 		if err != nil {
 			if was := i.problem.Swap(&err); was == nil || (*was).Error() != err.Error() {
-				i.log.Error("spec could not be written", event.CDIFailed, event.Err(err))
+				i.log.Error("CDI spec could not be written", event.CDIFailed, event.Err(err))
 			}
 			return err
 		}
 		if i.problem.Swap(nil) != nil {
-			i.log.Info("spec could be written again", event.CDIRecovered)
+			i.log.Info("CDI spec could be written again", event.CDIRecovered)
 		}
 		select {
 		case <-stale:
@@ -121,7 +121,7 @@ func (i *injection) ready() error {
 	return nil
 }
 
-var errNotInSpec = errors.New("the CDI spec does not have it yet")
+var errNotInSpec = errors.New("not in the CDI spec yet")
 
 // names writes the wanted content and returns the CDI names of these devices. A device without
 // nodes has none.

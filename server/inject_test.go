@@ -46,7 +46,7 @@ func injecting(t *testing.T, list ...*inventory.Device) (*rig, *simkubelet.Kubel
 	return r, k, filepath.Join(dir, "fpga.intel.com-fpga.json")
 }
 
-func TestAllocateByName(t *testing.T) {
+func TestAllocateWithCDI(t *testing.T) {
 	unit := port("b")
 	unit.Nodes = nil
 	r, k, file := injecting(t, port("a"), unit, port("c"))
@@ -69,9 +69,9 @@ func TestAllocateByName(t *testing.T) {
 	}
 }
 
-// Devices that are programmed at the start of a container have the hook with their own id; in
-// other modes there is none, with the same nodes or not.
-func TestSpecHasTheHook(t *testing.T) {
+// Devices that are programmed at the start of a container have the hook with their own id. Other
+// devices have no hook.
+func TestHookInSpec(t *testing.T) {
 	programmed := func(id string) *inventory.Device {
 		d := port(id)
 		d.ProgramAtStart = true
@@ -88,26 +88,26 @@ func TestSpecHasTheHook(t *testing.T) {
 		}
 		return found
 	}
-	await := func(what string, want ...string) {
+	await := func(wanted string, want ...string) {
 		t.Helper()
-		r.awaitText(file, what, func(text string) bool { return slices.Equal(hooks(text), want) })
+		r.awaitText(file, wanted, func(text string) bool { return slices.Equal(hooks(text), want) })
 	}
 	hook := func(id string) []string {
 		return []string{`"name": "` + id + `"`, `"path": "/opt/bin/accelerator-fpga"`, `"--device"`, `"--store=/s"`}
 	}
 	await("the hook", append(hook("a"), `"name": "b"`)...)
 	if text := read(t, file); !strings.Contains(text, "\"--device\",\n              \"a\",\n") {
-		t.Errorf("the hook is not of this device: %s", text)
+		t.Errorf("hook: found the id of another device, want a: %s", text)
 	}
 	r.devices.set(port("a"), programmed("b"))
-	await("the other one's", append([]string{`"name": "a"`}, hook("b")...)...)
+	await("the hook of the other device", append([]string{`"name": "a"`}, hook("b")...)...)
 	r.devices.set(port("a"), port("b"))
-	await("none", `"name": "a"`, `"name": "b"`)
+	await("no hook", `"name": "a"`, `"name": "b"`)
 }
 
 // A card that returns with another device number is in the spec with that number, without an
 // allocation. A card that is gone is not in the spec.
-func TestSpecFollows(t *testing.T) {
+func TestSpecFollowsDevices(t *testing.T) {
 	r, _, file := injecting(t, port("a"))
 	moved := port("a")
 	moved.Nodes = []string{"dfl-port.7"}
@@ -117,7 +117,7 @@ func TestSpecFollows(t *testing.T) {
 	})
 	other := sick("a", "replaced-in-use")
 	r.devices.set(other, port("b"))
-	r.awaitText(file, "no node of one in the place of one that is held", func(text string) bool {
+	r.awaitText(file, "no node of a device that replaces a held one", func(text string) bool {
 		return strings.Contains(text, "dfl-port.b") && !strings.Contains(text, "dfl-port.a")
 	})
 	r.devices.set(port("b"))
@@ -125,11 +125,11 @@ func TestSpecFollows(t *testing.T) {
 		return strings.Contains(text, "dfl-port.b") && !strings.Contains(text, "dfl-port.7")
 	})
 	r.devices.set()
-	r.awaitText(file, "nothing", func(text string) bool { return text == "" })
+	r.awaitText(file, "no file", func(text string) bool { return text == "" })
 }
 
 // A spec that is deleted or overwritten is written again at the next check.
-func TestSpecIsKept(t *testing.T) {
+func TestSpecRestored(t *testing.T) {
 	r, k, file := injecting(t, port("a"))
 	r.awaitText(file, "the device", func(text string) bool { return strings.Contains(text, "dfl-port.a") })
 	whole := read(t, file)
@@ -144,7 +144,7 @@ func TestSpecIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if read(t, file) != whole {
-		t.Error("a name was given away that the runtime does not find")
+		t.Error("spec after Allocate: found other content, want the device")
 	}
 }
 
@@ -157,7 +157,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(file+"/x", 0o700); err != nil { // a directory that is not empty: not even root can overwrite it
+	if err := os.MkdirAll(file+"/x", 0o700); err != nil { // not even root can overwrite a directory that is not empty
 		t.Fatal(err)
 	}
 	r.devices.set(port("a"), port("b"))
@@ -168,7 +168,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	}
 	r.awaitEvent("cdi.failed", 1)
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("ready says %v, want the path", err)
+		t.Errorf("Ready: found %v, want an error with the path", err)
 	}
 	if err := os.RemoveAll(file); err != nil {
 		t.Fatal(err)
@@ -179,13 +179,13 @@ func TestSpecCannotBeWritten(t *testing.T) {
 		t.Error(err)
 	}
 	if n := r.events("cdi.failed"); n != 1 {
-		t.Errorf("said %d times, want once", n)
+		t.Errorf("cdi.failed: found %d lines, want 1", n)
 	}
 }
 
-// An Allocate that began with the old nodes does not write them after the new ones were written:
-// the file would be checked much later.
-func TestSpecIsNotSetBack(t *testing.T) {
+// An Allocate that began with the old nodes does not write them after the new ones were written. The
+// next check of the file would come much later.
+func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 	dir := t.TempDir()
 	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev")
 	if err != nil {
@@ -211,18 +211,18 @@ func TestSpecIsNotSetBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := read(t, filepath.Join(dir, "fpga.intel.com-fpga.json")); !strings.Contains(text, `"new"`) {
-			t.Fatalf("the old spec has been put back: %.200s …", text)
+			t.Fatalf("spec: found the old content, want the new device: %.200s …", text)
 		}
 	}
 }
 
-// awaitText blocks until the content of a file, which may be missing, is wanted.
-func (r *rig) awaitText(file, what string, wanted func(string) bool) {
+// awaitText blocks until has returns true for the content of a file, which may be missing.
+func (r *rig) awaitText(file, wanted string, has func(string) bool) {
 	r.Helper()
-	for !wanted(read(r, file)) {
+	for !has(read(r, file)) {
 		select {
 		case <-r.ctx.Done():
-			r.Fatalf("not seen in %s: %s; it has: %s", file, what, read(r, file))
+			r.Fatalf("%s: found %s, want %s", file, read(r, file), wanted)
 		default:
 		}
 	}

@@ -23,7 +23,7 @@ func listenUnix(t testing.TB, path string) *net.UnixListener {
 	return l
 }
 
-func TestKubeletComesLater(t *testing.T) {
+func TestKubeletStartsLater(t *testing.T) {
 	r := newRig(t, nil)
 	if err := os.Remove(r.cfg.KubeletDir); err != nil {
 		t.Fatal(err)
@@ -38,15 +38,15 @@ func TestKubeletComesLater(t *testing.T) {
 	r.awaitList(k)
 	r.awaitReady()
 	if n := r.events("kubelet.absent"); n != 1 {
-		t.Errorf("its absence was logged %d times", n)
+		t.Errorf("kubelet.absent: found %d lines, want 1", n)
 	}
 	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("%d registrations, want 1", n)
+		t.Errorf("found %d registrations, want 1", n)
 	}
 }
 
-// A kubelet deletes our socket and makes a new kubelet.sock: both are reasons to
-// register again, and only one registration may come of it.
+// A kubelet deletes the plugin's socket and makes a new kubelet.sock. Both are reasons to register
+// again, and must cause only one registration.
 func TestKubeletRestartsRegisterOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -54,29 +54,29 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 	}{
 		{"stopped", (*simkubelet.Kubelet).Stop},
 		{"killed", (*simkubelet.Kubelet).Kill},
-		{"overlapping", nil}, // the new one is there before the old one is gone
+		{"overlapping", nil}, // the new kubelet starts before the old one ends
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, func(c *server.Config) { c.PollInterval = time.Hour }) // inotify alone must do
+			r := newRig(t, func(c *server.Config) { c.PollInterval = time.Hour }) // only inotify finds the changes
 			r.run()
 			k := r.kubelet(simkubelet.Behaviour{})
 			for i := range 20 {
 				r.devices.set(port("a"), port(fmt.Sprintf("b%02d", i)))
 				r.awaitList(k)
 				r.awaitReady()
-				// A list over the stream that is there: no other is needed.
+				// A list on the existing stream needs no registration.
 				r.devices.set(port("a"))
 				r.awaitList(k)
 				if n := k.Registrations(resource); n != 1 {
-					t.Fatalf("%d registrations with kubelet %d, want 1", n, i)
+					t.Fatalf("found %d registrations with kubelet %d, want 1", n, i)
 				}
 				old := k
 				if tc.end != nil {
 					tc.end(old)
-					// An old kubelet that still lives would be asked once more, in the
-					// moment when only our socket is deleted yet.
+					// If the old kubelet still ran, the plugin would register there once more when
+					// its socket is deleted.
 					if n := old.Registrations(resource); n != 1 {
-						t.Fatalf("%d registrations with kubelet %d at its end, want 1", n, i)
+						t.Fatalf("found %d registrations with kubelet %d at its end, want 1", n, i)
 					}
 				}
 				k = r.kubelet(simkubelet.Behaviour{})
@@ -88,13 +88,13 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 			r.awaitList(k)
 			r.awaitReady()
 			if n := k.Registrations(resource); n != 1 {
-				t.Errorf("%d registrations with the last kubelet, want 1", n)
+				t.Errorf("found %d registrations with the last kubelet, want 1", n)
 			}
 			if n := r.events("register.failed"); tc.end != nil && n > 0 {
-				t.Errorf("%d registrations failed", n)
+				t.Errorf("register.failed: found %d lines, want none", n)
 			}
 			if n := r.events("kubelet.restarted"); n != 20 {
-				t.Errorf("%d restarts in the log, want 20", n)
+				t.Errorf("kubelet.restarted: found %d lines, want 20", n)
 			}
 		})
 	}
@@ -127,11 +127,11 @@ func TestRegisterRefused(t *testing.T) {
 	r.awaitReady()
 }
 
-// A new kubelet.sock is reason enough, also where our socket is spared.
+// A new kubelet.sock causes a registration, even if the plugin's socket is not deleted.
 func TestKubeletSocketReplaced(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
-		behaviour simkubelet.Behaviour // of the kubelet before
+		behaviour simkubelet.Behaviour // of the old kubelet
 		abandoned int
 	}{
 		{"with a stream open", simkubelet.Behaviour{}, 0},
@@ -148,7 +148,7 @@ func TestKubeletSocketReplaced(t *testing.T) {
 			if tc.behaviour == (simkubelet.Behaviour{}) {
 				r.awaitReady()
 			}
-			// It is born elsewhere, so that it deletes nothing here.
+			// The new kubelet starts in another directory, so that it deletes no socket here.
 			elsewhere := filepath.Join(filepath.Dir(r.cfg.KubeletDir), "e")
 			other, err := simkubelet.Start(context.WithoutCancel(r.ctx), elsewhere, simkubelet.Behaviour{})
 			if err != nil {
@@ -163,23 +163,23 @@ func TestKubeletSocketReplaced(t *testing.T) {
 			}
 			r.awaitEvent("kubelet.restarted", 1)
 			if n := r.events("register.abandoned"); n != tc.abandoned {
-				t.Errorf("%d abandoned, want %d", n, tc.abandoned)
+				t.Errorf("register.abandoned: found %d lines, want %d", n, tc.abandoned)
 			}
 		})
 	}
 }
 
-// A backoff is not waited out when there is news.
+// A backoff ends early if the kubelet restarts or Reregister is called.
 func TestBackoffEndsEarly(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		news func(*rig, *simkubelet.Kubelet) *simkubelet.Kubelet // returns the kubelet that is there then
+		act  func(*rig, *simkubelet.Kubelet) *simkubelet.Kubelet // returns the kubelet that runs then
 	}{
 		{"kubelet restarted", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
 			k.Stop()
 			return r.kubelet(simkubelet.Behaviour{})
 		}},
-		{"asked to register again", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
+		{"Reregister is called", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
 			k.Behave(simkubelet.Behaviour{})
 			r.Reregister()
 			return k
@@ -191,15 +191,15 @@ func TestBackoffEndsEarly(t *testing.T) {
 			r.run()
 			r.devices.set(port("a"))
 			r.awaitEvent("register.failed", 1)
-			k = tc.news(r, k)
+			k = tc.act(r, k)
 			r.awaitList(k)
 			r.awaitReady()
 		})
 	}
 }
 
-// A kubelet takes a while from bind to listen; its socket refuses until then.
-func TestKubeletDoesNotListenYet(t *testing.T) {
+// The socket of a kubelet refuses connections between bind and listen.
+func TestKubeletBetweenBindAndListen(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = time.Hour, time.Hour })
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -212,7 +212,7 @@ func TestKubeletDoesNotListenYet(t *testing.T) {
 	}
 	r.run()
 	r.devices.set(port("a"))
-	<-time.After(50 * time.Millisecond) // the kubelet's while
+	<-time.After(50 * time.Millisecond) // the time between bind and listen
 	if err := syscall.Listen(fd, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -221,14 +221,14 @@ func TestKubeletDoesNotListenYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_ = l.(*net.UnixListener).SetDeadline(time.Now().Add(patience))
+	_ = l.(*net.UnixListener).SetDeadline(time.Now().Add(testTimeout))
 	conn, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
 	if n := r.events("kubelet.absent"); n > 0 {
-		t.Errorf("the kubelet was called absent %d times", n)
+		t.Errorf("kubelet.absent: found %d lines, want none", n)
 	}
 }
 
@@ -245,6 +245,6 @@ func TestReregisterWithoutKubelet(t *testing.T) {
 	r.devices.set(port("b"))
 	r.awaitList(k)
 	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("%d registrations, want 1", n)
+		t.Errorf("found %d registrations, want 1", n)
 	}
 }

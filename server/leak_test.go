@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// noLeaks fails the test when goroutines or descriptors are left at its end.
+// noLeaks fails the test if goroutines or descriptors are left at its end.
 func noLeaks(t testing.TB) {
 	goroutines, files := runtime.NumGoroutine(), descriptors(t)
 	t.Cleanup(func() {
 		again := time.NewTicker(5 * time.Millisecond)
 		defer again.Stop()
-		limit := time.NewTimer(patience)
+		limit := time.NewTimer(testTimeout)
 		defer limit.Stop()
 		for runtime.NumGoroutine() > goroutines || descriptors(t) > files {
 			select {
 			case <-again.C:
 			case <-limit.C:
 				stacks := make([]byte, 1<<20)
-				t.Errorf("goroutines: %d, before %d; descriptors: %d, before %d\n%s", runtime.NumGoroutine(), goroutines,
+				t.Errorf("goroutines: found %d, want %d; descriptors: found %d, want %d\n%s", runtime.NumGoroutine(), goroutines,
 					descriptors(t), files, stacks[:runtime.Stack(stacks, true)])
 				return
 			}
@@ -30,7 +30,7 @@ func noLeaks(t testing.TB) {
 	})
 }
 
-// descriptors counts the open files that are not the runtime's own.
+// descriptors returns the number of open files, without those of the Go runtime.
 func descriptors(t testing.TB) int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 type list struct {
 	inventory.Snapshot
 	message *v1beta1.ListAndWatchResponse
-	timed   atomic.Bool // the latency was taken
+	timed   atomic.Bool // latency was called
 }
 
 // newList returns the list of these devices of the snapshot, which must be sorted by id.
@@ -44,7 +44,7 @@ func visible(c inventory.Change) bool {
 		unhealthy(c.Old) != unhealthy(c.New) || max(c.Old.NUMANode, -1) != max(c.New.NUMANode, -1)
 }
 
-// latency returns the time since the hint behind the list. It returns false if there was no
+// latency returns the time since the hint that led to the list. It returns false if there was no
 // hint, and from the second call on: the age of a list that a later stream sends is no latency.
 func (l *list) latency() (time.Duration, bool) {
 	if l.Hinted.IsZero() || l.timed.Swap(true) {

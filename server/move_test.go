@@ -34,8 +34,8 @@ func (r *rig) sent(since int) []string {
 	return all
 }
 
-// A device that moves leaves its old list before it enters the new one. Other changes are not
-// delayed.
+// A device that moves is removed from its old list before it is added to the new one. Other changes
+// are not delayed.
 func TestMove(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -51,7 +51,7 @@ func TestMove(t *testing.T) {
 		{"a swap", []*inventory.Device{port("a"), as(otherResource, port("b"))},
 			[]*inventory.Device{as(otherResource, port("a")), port("b")},
 			[]string{resource + " 0", resource + " 1", otherResource + " 0", otherResource + " 1"}},
-		{"while another one comes", []*inventory.Device{port("a"), as(otherResource, port("c"))},
+		{"while another one is added", []*inventory.Device{port("a"), as(otherResource, port("c"))},
 			[]*inventory.Device{as(otherResource, port("a")), port("b"), as(otherResource, port("c"))},
 			[]string{resource + " 1", otherResource + " 2"}},
 		{"another mode: one of two ports has the id of the region", []*inventory.Device{port("a"), port("a-p1"), as(otherResource, port("c"))},
@@ -70,7 +70,7 @@ func TestMove(t *testing.T) {
 			got := r.sent(begin)
 			if tc.name == "a swap" { // the order of the two does not matter
 				if !slices.Equal([]bool{got[0][len(got[0])-1] == '0', got[1][len(got[1])-1] == '0'}, []bool{true, true}) {
-					t.Errorf("sent %v: both must leave before either comes", got)
+					t.Errorf("sent: found %v, want both empty lists before the others", got)
 				}
 				slices.Sort(got)
 				slices.Sort(tc.want)
@@ -83,7 +83,7 @@ func TestMove(t *testing.T) {
 }
 
 // A kubelet that does not read the old list does not prevent the move.
-func TestMoveFromDeafKubelet(t *testing.T) {
+func TestMoveWithBlockedStream(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{NoRead: true})
 	r.run()
@@ -97,7 +97,7 @@ func TestMoveFromDeafKubelet(t *testing.T) {
 }
 
 // Allocate of the old resource refuses a device that has moved.
-func TestMovedIsGone(t *testing.T) {
+func TestMovedDeviceRefused(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
@@ -108,10 +108,10 @@ func TestMovedIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := k.Allocate(r.ctx, resource, "b"); err == nil {
-		t.Error("the old resource gave away what has moved")
+		t.Error("Allocate of the old resource: found no error, want one")
 	}
 	if _, err := k.Allocate(r.ctx, otherResource, "b"); err != nil {
-		t.Errorf("the new one: %v", err)
+		t.Errorf("Allocate of the new resource: %v", err)
 	}
 }
 
@@ -134,8 +134,8 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// A device that was given out a moment ago is refused under its next name as long as the inventory
-// lists it there as unhealthy, and stays allocated even if its old resource is retired.
+// A device that was just given out is refused under its new name while the inventory lists it there as
+// unhealthy, and stays allocated even if its old resource is retired.
 func TestAllocatedThenMoved(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
 	k := r.kubelet(simkubelet.Behaviour{})
@@ -150,7 +150,7 @@ func TestAllocatedThenMoved(t *testing.T) {
 		name   string
 		device *inventory.Device
 		then   map[string][]string // allocated after the request for it
-		text   string              // of the refusal; "": it is given
+		text   string              // of the refusal; "": none
 	}{
 		{"not known whether it is held", sick("a", "moving"), want, `unhealthy: "a" (moving)`},
 		{"held", sick("a", "replaced-in-use"), want, `unhealthy: "a" (replaced-in-use)`},
@@ -158,8 +158,8 @@ func TestAllocatedThenMoved(t *testing.T) {
 	} {
 		r.devices.set(as(otherResource, step.device))
 		healthy := step.device.Health == inventory.Healthy
-		told := func(l simkubelet.List) bool { return len(l.Devices) == 1 && l.Devices[0].Healthy == healthy }
-		if _, err := k.AwaitList(r.ctx, otherResource, told); err != nil {
+		matches := func(l simkubelet.List) bool { return len(l.Devices) == 1 && l.Devices[0].Healthy == healthy }
+		if _, err := k.AwaitList(r.ctx, otherResource, matches); err != nil {
 			t.Fatal(err)
 		}
 		r.awaitEvent("resource.retired", 1)
@@ -176,8 +176,8 @@ func TestAllocatedThenMoved(t *testing.T) {
 	}
 }
 
-// A device that is withheld by the newest snapshot is refused, even if the conductor waits for
-// the end of another resource and has not handed that snapshot on.
+// A device that the newest snapshot withholds is refused, even if the conductor waits for the end
+// of another resource and has not handed over that snapshot.
 func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{})
@@ -190,7 +190,7 @@ func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
 	}
 	r.devices.set(as(otherResource, port("c")))
 	await(otherResource, 1)
-	// A client that does not hang up, as kubelets up to 1.36 that notice the end late.
+	// A client that keeps its connection open, like a kubelet up to 1.36 that handles the end late.
 	if _, err := r.client().GetDevicePluginOptions(r.ctx, &v1beta1.Empty{}); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
 	r.devices.generation++
 	r.devices.set(list...)
 	await(otherResource, 0)
-	// The resource comes back while it ends: the conductor waits for that.
+	// The resource is offered again while it ends: the conductor waits for its end.
 	r.devices.set(port("a"), port("b"), as(otherResource, port("c")), port("d"), port("e"), port("f"))
 	await(resource, 5)
 	r.devices.set(sick("a", "moving"), as(otherResource, port("b")), port("e"))

@@ -36,7 +36,7 @@ func (r *rig) another() (s *server.Server, end func()) {
 	return s, end
 }
 
-// awaitOther blocks until a server that is not the rig's is ready.
+// awaitOther blocks until another server than the rig's is ready.
 func (r *rig) awaitOther(s *server.Server) {
 	r.Helper()
 	for s.Ready() != nil {
@@ -70,7 +70,7 @@ func (*crashing) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 // crashing starts and registers a second daemon. It ends at the end of the test.
 func (r *rig) crashing(name string) *crashing {
 	r.Helper()
-	// The time-out closes silent connections again and again.
+	// ConnectionTimeout closes each silent connection after this time.
 	c := &crashing{
 		path:   filepath.Join(r.cfg.KubeletDir, name),
 		server: grpc.NewServer(grpc.ConnectionTimeout(50 * time.Millisecond)),
@@ -120,7 +120,7 @@ func (r *rig) awaitAllocation(k *simkubelet.Kubelet) {
 		case <-time.After(time.Millisecond):
 		case <-r.ctx.Done():
 			r.dump()
-			r.Fatalf("Allocate answers with %v, %v", given, err)
+			r.Fatalf("Allocate: found %v, %v; want the answer of this server", given, err)
 		}
 	}
 }
@@ -129,10 +129,10 @@ func (r *rig) awaitAllocation(k *simkubelet.Kubelet) {
 // dropped the first one then; every kubelet has a list all the time.
 func TestPeerGone(t *testing.T) {
 	for _, tc := range []struct {
-		name     string
-		kubelet  simkubelet.Behaviour
-		gap      bool // there is no plugin to ask, for a while
-		vanishes func(r *rig, k *simkubelet.Kubelet)
+		name    string
+		kubelet simkubelet.Behaviour
+		gap     bool // the kubelet has no plugin for a while
+		end     func(r *rig, k *simkubelet.Kubelet)
 	}{
 		{"1.36: ended", simkubelet.Behaviour{OnePlugin: true}, true, endSecond},
 		{"1.36: killed", simkubelet.Behaviour{OnePlugin: true}, true, killSecond},
@@ -153,17 +153,17 @@ func TestPeerGone(t *testing.T) {
 					gaps++
 				}
 			})
-			tc.vanishes(r, k)
+			tc.end(r, k)
 			r.awaitEvent("registration.ended", 1)
-			want := "another daemon has gone that registered after us"
+			want := "a daemon that registered later has ended"
 			if got := r.lines("registration.ended")[0].ContextMap()["reason"]; got != want {
-				t.Errorf("the registration ended because %q, want %q", got, want)
+				t.Errorf("reason of registration.ended: found %q, want %q", got, want)
 			}
 			if tc.gap {
 				// The end of the first stream closes the connection to the second daemon, once.
 				r.awaitEvent("registration.ended", 2)
 				if wait := r.lines("registration.ended")[1].ContextMap()["retry_ms"]; wait != 0.0 {
-					t.Errorf("the next registration waits for %v ms, want 0", wait)
+					t.Errorf("retry_ms of the next registration: found %v, want 0", wait)
 				}
 			}
 			r.awaitReady()
@@ -172,14 +172,14 @@ func TestPeerGone(t *testing.T) {
 			r.awaitList(k)
 			k.Follow(nil)
 			if (gaps > 0) != tc.gap {
-				t.Errorf("%d times there was no list, want some: %t", gaps, tc.gap)
+				t.Errorf("times without a list: found %d, want some: %t", gaps, tc.gap)
 			}
 		})
 	}
 }
 
-// With a kubelet that has not dropped it, the first session keeps serving until the next
-// registration has a stream, however long that takes.
+// If the kubelet has not dropped the first session, the session keeps serving until the next
+// registration has a stream, regardless of how long that takes.
 func TestPeerGoneAndRefused(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{})
@@ -220,7 +220,7 @@ func endSecond(r *rig, k *simkubelet.Kubelet) {
 	end()
 }
 
-// missSecond has a second daemon end before a connection to it is possible.
+// missSecond starts a second daemon and ends it before a connection to it is possible.
 func missSecond(r *rig, _ *simkubelet.Kubelet) {
 	r.Helper()
 	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
@@ -235,20 +235,20 @@ func killSecond(r *rig, _ *simkubelet.Kubelet) {
 	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
 	<-time.After(200 * time.Millisecond)
 	if n := r.events("registration.ended"); n > 0 {
-		r.Errorf("it lives, and registrations have ended: %d", n)
+		r.Errorf("registration.ended while the second daemon runs: found %d lines, want none", n)
 	}
 	c.crash()
 }
 
-// The end of a daemon that registered before this one has no effect, because the old daemon ends
-// in each upgrade. Neither has the end of another plugin.
-func TestNobodyThatMattersGone(t *testing.T) {
+// The end of a daemon that registered earlier than this one has no effect, because the old daemon
+// ends in each upgrade. The end of another plugin has no effect either.
+func TestUnrelatedPeerGone(t *testing.T) {
 	for _, tc := range []struct {
 		name, socket string
 		age          time.Duration
 	}{
-		{"it was there before us", "accelerator-zzzzzzaaaaaaa.sock", time.Minute},
-		{"it is none of ours", "accelerator-others.sock", 0},
+		{"registered earlier", "accelerator-zzzzzzaaaaaaa.sock", time.Minute},
+		{"another plugin", "accelerator-others.sock", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -265,7 +265,7 @@ func TestNobodyThatMattersGone(t *testing.T) {
 			c.crash()
 			<-time.After(time.Second)
 			if n := k.Registrations(resource); n != 2 {
-				t.Errorf("%d registrations, want 2: its own and ours", n)
+				t.Errorf("found %d registrations, want 2: one of each daemon", n)
 			}
 			r.awaitAllocation(k)
 			_ = os.Remove(c.path)
@@ -275,14 +275,14 @@ func TestNobodyThatMattersGone(t *testing.T) {
 
 // Two daemons that serve the same devices do not disturb each other, even if one of them registers
 // again.
-func TestPeersInPeace(t *testing.T) {
+func TestPeersUndisturbed(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		kubelet simkubelet.Behaviour
-		most    int // registrations after each of them was asked to register again
+		most    int // registrations after a call of Reregister on each of them
 	}{
 		// The end of the first daemon's stream closes the connection to the second, which
-		// registers again and may meet the same once more.
+		// registers again, and this may happen once more.
 		{"1.36", simkubelet.Behaviour{OnePlugin: true}, 7},
 		{"1.37", simkubelet.Behaviour{}, 4},
 	} {
@@ -294,7 +294,7 @@ func TestPeersInPeace(t *testing.T) {
 			r.awaitList(k)
 			r.awaitReady()
 			second, _ := r.another()
-			rest := func(least, most int) {
+			awaitStable := func(least, most int) {
 				t.Helper()
 				if err := k.AwaitRegistrations(r.ctx, resource, least); err != nil {
 					t.Fatal(err)
@@ -303,18 +303,18 @@ func TestPeersInPeace(t *testing.T) {
 				before := k.Registrations(resource)
 				<-time.After(time.Second)
 				if after := k.Registrations(resource); after != before || after > most {
-					t.Errorf("%d registrations and %d a second later, want the same and at most %d", before, after, most)
+					t.Errorf("found %d registrations and %d a second later, want the same number and at most %d", before, after, most)
 				}
 				r.awaitReady()
 				if err := second.Ready(); err != nil {
-					t.Errorf("the second one: %v", err)
+					t.Errorf("second daemon: %v", err)
 				}
 			}
-			rest(2, 2)
+			awaitStable(2, 2)
 			second.Reregister()
-			rest(3, 3)
+			awaitStable(3, 3)
 			r.Reregister()
-			rest(4, tc.most)
+			awaitStable(4, tc.most)
 		})
 	}
 }
@@ -322,7 +322,7 @@ func TestPeersInPeace(t *testing.T) {
 // A silent connection of a peer does not delay the end of a daemon.
 func TestPeerEndsAtOnce(t *testing.T) {
 	r, _ := started(t, port("a"))
-	fastest := patience
+	fastest := testTimeout
 	for range 5 {
 		second, end := r.another()
 		r.awaitOther(second)
@@ -331,17 +331,17 @@ func TestPeerEndsAtOnce(t *testing.T) {
 		fastest = min(fastest, time.Since(began))
 	}
 	if fastest > 200*time.Millisecond {
-		t.Errorf("ending took %v at least", fastest)
+		t.Errorf("end: took %v at least, want at most 200ms", fastest)
 	}
 }
 
 // A session ends if the kubelet closes the connection before it has opened a stream.
-func TestHungUpWithoutStream(t *testing.T) {
+func TestConnectionClosedWithoutStream(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{HangUp: true})
 	r.run()
 	r.devices.set(port("a"))
-	r.awaitEvent("registration.ended", 3) // within patience, which is less than StreamTimeout
+	r.awaitEvent("registration.ended", 3) // within testTimeout, which is less than StreamTimeout
 	k.Behave(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()

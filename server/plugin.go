@@ -73,11 +73,11 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 	}
 }
 
-// logSent counts and logs a list that was sent. changes are those since the previous list of
-// the stream; for its first list they have all devices.
+// logSent counts and logs a list that was sent. changes has the changes since the previous list of
+// the stream; for the first list it has all devices.
 func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	latency, known := l.latency()
-	// Let grpc write the list first, and the inventory log its changes.
+	// Let grpc write the list first, and let the inventory log its changes.
 	runtime.Gosched()
 	e.server.cfg.Metrics.ListSent(e.resource, latency, known)
 	line := e.log.Check(zap.InfoLevel, "list sent")

@@ -17,7 +17,7 @@ import (
 )
 
 // A socket exists (bind) for a short time before it accepts connections (listen). So a socket
-// that refuses and is younger than listenGrace is tried again after dialRetry.
+// that refuses a connection and is younger than listenGrace is tried again after dialRetry.
 const (
 	listenGrace = time.Second
 	dialRetry   = 5 * time.Millisecond
@@ -62,7 +62,7 @@ func noKubelet(err error) error {
 	return fmt.Errorf("connecting to the kubelet: %w", err)
 }
 
-// register registers our socket for a resource with the kubelet behind the connection. It
+// register registers a socket for a resource with the kubelet behind the connection. It
 // blocks until the kubelet has answered or ctx ends, and closes the connection.
 func register(ctx context.Context, conn net.Conn, resource, socket string) error {
 	client, err := grpc.NewClient("passthrough:///kubelet",
@@ -86,7 +86,7 @@ func register(ctx context.Context, conn net.Conn, resource, socket string) error
 }
 
 // once returns a dialer that returns the connection the first time and then fails, because grpc
-// would connect again by itself, and perhaps to another kubelet.
+// would reconnect by itself, perhaps to another kubelet.
 func once(conn net.Conn) func(context.Context, string) (net.Conn, error) {
 	var used atomic.Bool
 	return func(context.Context, string) (net.Conn, error) {

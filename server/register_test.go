@@ -15,11 +15,11 @@ import (
 func TestRegisterHangs(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		// disturb ends the wait; it returns the kubelet that is there then.
+		// disturb ends the wait, and returns the kubelet that runs then.
 		disturb func(*rig, *simkubelet.Kubelet) *simkubelet.Kubelet
 		event   string
 	}{
-		{"our socket is deleted", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
+		{"the plugin's socket is removed", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
 			k.Behave(simkubelet.Behaviour{})
 			if err := os.Remove(r.sockets()[0]); err != nil {
 				r.Fatal(err)
@@ -29,7 +29,7 @@ func TestRegisterHangs(t *testing.T) {
 		{"the kubelet is replaced", func(r *rig, _ *simkubelet.Kubelet) *simkubelet.Kubelet {
 			return r.kubelet(simkubelet.Behaviour{})
 		}, "register.abandoned"},
-		{"asked to register again", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
+		{"Reregister is called", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
 			k.Behave(simkubelet.Behaviour{})
 			r.Reregister()
 			return k
@@ -55,13 +55,13 @@ func TestRegisterHangs(t *testing.T) {
 	}
 }
 
-func TestKubeletVanishesInRegister(t *testing.T) {
+func TestKubeletEndsDuringRegister(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{Vanish: true})
 	r.run()
 	r.devices.set(port("a"))
 	if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
-		t.Log(err) // it may be gone before we look
+		t.Log(err) // the kubelet may have ended already
 	}
 	r.awaitEvent("register.failed", 1)
 	k = r.kubelet(simkubelet.Behaviour{})
@@ -87,23 +87,23 @@ func TestNoStream(t *testing.T) {
 	r.devices.set(port("a"))
 	r.awaitEvent("register.failed", 2)
 	if n := k.Registrations(resource); n < 2 {
-		t.Errorf("%d registrations, want 2 at least", n)
+		t.Errorf("found %d registrations, want at least 2", n)
 	}
 	k.Behave(simkubelet.Behaviour{})
 	r.awaitList(k)
 	r.awaitReady()
 }
 
-func TestNoKubeletBehindTheSocket(t *testing.T) {
+func TestOtherServerOnKubeletSocket(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		answer string
 		close  bool
 	}{
-		{"rubbish", "HTTP/1.1 400 go away\r\n\r\n\x00\xff\xfe", true},
-		{"a lot of rubbish", strings.Repeat("\xff\x00rubbish", 10000), false},
-		{"nothing", "", false},
-		{"the end", "", true},
+		{"garbage", "HTTP/1.1 400 go away\r\n\r\n\x00\xff\xfe", true},
+		{"much garbage", strings.Repeat("\xff\x00rubbish", 10000), false},
+		{"no data", "", false},
+		{"closed connection", "", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.RegisterTimeout = 200 * time.Millisecond })

@@ -26,8 +26,8 @@ import (
 
 const resource = "b-com.com/accelerator"
 
-// patience bounds every wait of a test. It is longer than any of them should take.
-const patience = 20 * time.Second
+// testTimeout bounds each wait of a test. It is longer than any wait should take.
+const testTimeout = 20 * time.Second
 
 // pollOften is the poll interval of most tests.
 const pollOften = 50 * time.Millisecond
@@ -80,7 +80,7 @@ func sick(id string, reasons ...string) *inventory.Device {
 type rig struct {
 	testing.TB
 	*server.Server
-	ctx     context.Context // ends after patience
+	ctx     context.Context // ends after testTimeout
 	cfg     server.Config
 	devices *devices
 	logs    *observer.ObservedLogs
@@ -113,17 +113,17 @@ func newRig(t testing.TB, edit func(*server.Config)) *rig {
 		edit(&cfg)
 	}
 	r := &rig{TB: t, cfg: cfg, devices: &devices{stale: make(chan struct{})}, logged: make(chan struct{})}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	r.ctx = ctx
 	core, logs := eventtest.Observed(t)
 	r.logs = logs
-	log := zap.New(zapcore.RegisterHooks(core, func(zapcore.Entry) error { r.line(); return nil }))
+	log := zap.New(zapcore.RegisterHooks(core, func(zapcore.Entry) error { r.noteLine(); return nil }))
 	r.Server = server.New(cfg, r.devices, log)
 	return r
 }
 
-func (r *rig) line() {
+func (r *rig) noteLine() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	close(r.logged)
@@ -144,11 +144,11 @@ func (r *rig) run() {
 			if err != nil {
 				r.Errorf("Run: %v", err)
 			}
-		case <-time.After(patience):
-			r.Errorf("Run does not return")
+		case <-time.After(testTimeout):
+			r.Errorf("Run: found no return within %v, want one", testTimeout)
 		}
 		if left := r.sockets(); len(left) > 0 {
-			r.Errorf("sockets left behind: %v", left)
+			r.Errorf("sockets after Run: found %v, want none", left)
 		}
 		return time.Since(began)
 	})
@@ -167,7 +167,7 @@ func (r *rig) kubelet(b simkubelet.Behaviour) *simkubelet.Kubelet {
 }
 
 // await blocks until the condition is true. The condition is checked after each log line.
-func (r *rig) await(what string, condition func() bool) {
+func (r *rig) await(wanted string, condition func() bool) {
 	r.Helper()
 	for {
 		r.mu.Lock()
@@ -180,7 +180,7 @@ func (r *rig) await(what string, condition func() bool) {
 		case <-logged:
 		case <-r.ctx.Done():
 			r.dump()
-			r.Fatalf("not seen: %s", what)
+			r.Fatalf("found no %s within %v, want it", wanted, testTimeout)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func same(l simkubelet.List, s inventory.Snapshot) bool {
 	return true
 }
 
-// sockets returns our sockets in the kubelet's directory.
+// sockets returns the plugin's sockets in the kubelet's directory.
 func (r *rig) sockets() []string {
 	list, err := filepath.Glob(filepath.Join(r.cfg.KubeletDir, "accelerator-*.sock"))
 	if err != nil {
@@ -247,7 +247,7 @@ func (r *rig) sockets() []string {
 func (r *rig) socket() string {
 	r.Helper()
 	var path string
-	r.await("its socket", func() bool {
+	r.await("socket of a registration", func() bool {
 		lines := r.lines("resource.registered")
 		if len(lines) == 0 {
 			return false
@@ -259,7 +259,7 @@ func (r *rig) socket() string {
 	return path
 }
 
-// client returns a client of our socket, as a second kubelet would have.
+// client returns a client of the present socket, as a second kubelet would have.
 func (r *rig) client() v1beta1.DevicePluginClient {
 	r.Helper()
 	path := r.socket()

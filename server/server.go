@@ -36,8 +36,8 @@ type Server struct {
 	injection  *injection   // nil: off
 	pulse      *pulse.Pulse // the conductor's
 	generation uint64       // of the newest snapshot; the conductor's
-	// retiring has, by resource, the channel that is closed when the endpoint that was retired
-	// last has ended. The conductor's.
+	// retiring has, by resource, the channel that is closed when the last retired endpoint has
+	// ended. The conductor's.
 	retiring map[string]chan struct{}
 	ends     sync.WaitGroup // of endpoints
 
@@ -148,7 +148,7 @@ func (s *Server) conduct(ctx context.Context) {
 		snapshot, stale := s.devices.Latest()
 		if snapshot.Version != seen { // 0: no snapshot yet
 			seen = snapshot.Version
-			s.hand(ctx, snapshot)
+			s.handOver(ctx, snapshot)
 		}
 		wait := s.retire(time.Now())
 		s.pulse.Rest()
@@ -161,13 +161,13 @@ func (s *Server) conduct(ctx context.Context) {
 	}
 }
 
-// hand gives each endpoint its list of the snapshot, and creates the endpoints of new
+// handOver gives each endpoint its list of the snapshot, and creates the endpoints of new
 // resources. A new endpoint gets its list before Ready and Resources can return it, because an
 // endpoint without devices counts as ready.
-func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
+func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 	resources := offer.Resources(snapshot.Devices)
 	s.injection.want(resources)
-	s.takeAway(ctx, snapshot, resources)
+	s.withdrawMoving(ctx, snapshot, resources)
 	for _, e := range s.endpoints {
 		e.former = e.former || snapshot.Generation != s.generation
 	}
@@ -179,7 +179,7 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 		e, ok := s.endpoints[r.Name]
 		if !ok {
 			if ended := s.retiring[r.Name]; ended != nil {
-				<-ended // a kubelet takes the end of its streams for the end of the resource
+				<-ended // for a kubelet, the end of a stream is the end of the resource
 				delete(s.retiring, r.Name)
 			}
 			e = newEndpoint(s, r.Name)
@@ -200,7 +200,7 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 			e.emptySince = time.Now()
 		}
 		e.offer(snapshot, nil)
-		if e.former { // it is about to end: without the empty list, the kubelet would show its devices for minutes
+		if e.former { // e ends soon: without the empty list, the kubelet would show its devices for minutes
 			e.awaitSent(moved)
 		}
 	}
@@ -216,14 +216,14 @@ func (s *Server) hand(ctx context.Context, snapshot inventory.Snapshot) {
 }
 
 // moveTimeout is how long the list of a new resource waits until the list of the old one,
-// without the device that moves, has been sent. Other changes wait with it.
+// without the device that moves, has been sent. Other changes wait for the same time.
 const moveTimeout = 100 * time.Millisecond
 
-// takeAway removes the devices that move to another resource from their present lists, and
-// blocks for up to moveTimeout until these lists have been sent: a device must not be on two
-// lists at once. The new lists have the devices of the snapshot, without those that move
-// there.
-func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, resources []offer.Resource) {
+// withdrawMoving removes the devices that move to another resource from their present lists, and
+// blocks for up to moveTimeout until these lists have been sent, because a device must not be on
+// two lists at once. The reduced lists have the devices of the snapshot, without those that move
+// to that resource.
+func (s *Server) withdrawMoving(ctx context.Context, snapshot inventory.Snapshot, resources []offer.Resource) {
 	if len(s.endpoints) == 1 && len(resources) == 1 && s.endpoints[resources[0].Name] != nil {
 		return // nothing can move
 	}
@@ -259,8 +259,8 @@ func (s *Server) takeAway(ctx context.Context, snapshot inventory.Snapshot, reso
 	}
 }
 
-// retire ends the endpoints that have been without devices for [Config.RetireAfter], or are
-// without devices and of an earlier generation. It returns the time until the next may be due.
+// retire ends the endpoints that have been without devices for [Config.RetireAfter], or that have no
+// devices and belong to an earlier generation. It returns the time until the next call is due.
 func (s *Server) retire(now time.Time) time.Duration {
 	wait := s.cfg.RetireAfter
 	for _, e := range s.endpoints {
@@ -276,7 +276,7 @@ func (s *Server) retire(now time.Time) time.Duration {
 		s.mu.Unlock()
 		ended := make(chan struct{})
 		s.retiring[e.resource] = ended
-		s.ends.Go(func() { // it may take as long as drainTimeout, and other devices have news
+		s.ends.Go(func() { // may take drainTimeout, which must not delay other lists
 			defer close(ended)
 			e.end()
 			s.cfg.Metrics.ResourceRetired(e.resource)

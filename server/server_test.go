@@ -30,7 +30,7 @@ func TestDevicesReachTheKubelet(t *testing.T) {
 	r.awaitList(k)
 	r.awaitReady()
 	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("%d registrations, want 1", n)
+		t.Errorf("found %d registrations, want 1", n)
 	}
 	socket := r.socket()
 	if took := r.stop(); took > time.Second {
@@ -41,25 +41,25 @@ func TestDevicesReachTheKubelet(t *testing.T) {
 	}
 }
 
-func TestNothingToOffer(t *testing.T) {
+func TestNoDevices(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{})
 	if err := r.Ready(); err == nil {
-		t.Errorf("ready before the start")
+		t.Errorf("Ready before the start: found no error, want one")
 	}
 	r.run()
 	if err := r.Ready(); err == nil || err.Error() != "the first scan has not ended yet" {
-		t.Errorf("before the first scan: ready says %v", err)
+		t.Errorf("Ready before the first scan: found %v", err)
 	}
 	r.devices.set()
 	for r.Ready() != nil && r.ctx.Err() == nil {
 		runtime.Gosched()
 	}
 	if err := r.Ready(); err != nil {
-		t.Errorf("without devices: ready says %v", err)
+		t.Errorf("Ready without devices: found %v, want none", err)
 	}
 	if n := k.Registrations(resource); n != 0 {
-		t.Errorf("%d registrations without devices", n)
+		t.Errorf("found %d registrations without devices, want none", n)
 	}
 	r.devices.set(port("a"))
 	r.awaitList(k)
@@ -68,8 +68,8 @@ func TestNothingToOffer(t *testing.T) {
 	}
 }
 
-// At the start, Ready never returns nil too early.
-func TestReadyIsNeverEarly(t *testing.T) {
+// Ready does not return nil before the kubelet has opened a stream.
+func TestReadyNotEarly(t *testing.T) {
 	for range 20 {
 		r := newRig(t, nil) // no kubelet
 		r.run()
@@ -77,36 +77,36 @@ func TestReadyIsNeverEarly(t *testing.T) {
 		for {
 			err := r.Ready()
 			if err == nil {
-				t.Fatal("ready without a kubelet")
+				t.Fatal("Ready without a kubelet: found no error, want one")
 			}
 			if strings.Contains(err.Error(), "there is no kubelet") {
 				break
 			}
 			if r.ctx.Err() != nil {
-				t.Fatalf("ready says %v", err)
+				t.Fatalf("Ready: found %v, want no kubelet", err)
 			}
 		}
 		r.stop()
 	}
 }
 
-func TestReadySaysWhatIsMissing(t *testing.T) {
+func TestReadyReasons(t *testing.T) {
 	r := newRig(t, nil)
 	r.run()
 	r.devices.set(port("a"))
 	r.awaitEvent("kubelet.absent", 1)
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), resource+": there is no kubelet: ") {
-		t.Errorf("without kubelet: ready says %v", err)
+		t.Errorf("Ready without a kubelet: found %v", err)
 	}
-	k := r.kubelet(simkubelet.Behaviour{Refuse: "wrong moon"})
+	k := r.kubelet(simkubelet.Behaviour{Refuse: "test refusal"})
 	r.await("the refusal", func() bool {
 		err := r.Ready()
-		return err != nil && strings.Contains(err.Error(), resource+": register with the kubelet: ") && strings.Contains(err.Error(), "wrong moon")
+		return err != nil && strings.Contains(err.Error(), resource+": register with the kubelet: ") && strings.Contains(err.Error(), "test refusal")
 	})
 	k.Behave(simkubelet.Behaviour{NoStream: true})
 	r.awaitEvent("resource.registered", 1)
 	if err := r.Ready(); err == nil || err.Error() != resource+": the kubelet has opened no stream" {
-		t.Errorf("without stream: ready says %v", err)
+		t.Errorf("Ready without a stream: found %v", err)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestRetire(t *testing.T) {
 		r.awaitList(k)
 	}
 	if n := k.Registrations(resource); n != 1 {
-		t.Errorf("%d registrations after a short absence, want 1", n)
+		t.Errorf("found %d registrations after a short absence, want 1", n)
 	}
 	// The device does not return in time.
 	r.devices.set()
@@ -143,22 +143,22 @@ func TestRetire(t *testing.T) {
 	r.devices.set(port("b"))
 	r.awaitList(k)
 	if n := k.Registrations(resource); n != 2 {
-		t.Errorf("%d registrations after a long absence, want 2", n)
+		t.Errorf("found %d registrations after a long absence, want 2", n)
 	}
 }
 
-// A resource of an earlier generation ends as soon as it is empty. One that is still used ends as
-// any other.
+// A resource of an earlier generation is retired as soon as it is empty. If the new generation uses
+// it too, it is retired after RetireAfter like any other.
 func TestRetireAfterGeneration(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = time.Hour })
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
-	told := func(n int) func(simkubelet.List) bool {
+	hasDevices := func(n int) func(simkubelet.List) bool {
 		return func(l simkubelet.List) bool { return len(l.Devices) == n }
 	}
 	await := func(name string, n int) {
 		t.Helper()
-		if _, err := k.AwaitList(r.ctx, name, told(n)); err != nil {
+		if _, err := k.AwaitList(r.ctx, name, hasDevices(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -176,7 +176,7 @@ func TestRetireAfterGeneration(t *testing.T) {
 	await(otherResource, 0)
 	r.awaitReady()
 	if n := len(r.sockets()); n != 1 || r.events("resource.retired") != 1 {
-		t.Errorf("%d sockets, retired %d times; want the socket of the resource that went on, and 1", n, r.events("resource.retired"))
+		t.Errorf("%d sockets, retired %d times; want the socket of the resource that is still used, and 1", n, r.events("resource.retired"))
 	}
 }
 
@@ -207,9 +207,9 @@ func TestLeftovers(t *testing.T) {
 		l.SetUnlinkOnClose(false)
 		_ = l.Close()
 	}
-	twin := filepath.Join(r.cfg.KubeletDir, "accelerator-twin.sock")
-	defer listenUnix(t, twin).Close()
-	defer listenUnix(t, filepath.Join(r.cfg.KubeletDir, "accelerator-twin2.sock")).Close()
+	peer := filepath.Join(r.cfg.KubeletDir, "accelerator-peer.sock")
+	defer listenUnix(t, peer).Close()
+	defer listenUnix(t, filepath.Join(r.cfg.KubeletDir, "accelerator-peer2.sock")).Close()
 	plain := filepath.Join(r.cfg.KubeletDir, "accelerator-notes.sock")
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -218,15 +218,15 @@ func TestLeftovers(t *testing.T) {
 	r.awaitEvent("socket.removed", 1)
 	r.awaitEvent("socket.twin", 1)
 	lines := r.lines("socket.twin")
-	if line := lines[0]; len(lines) != 1 || line.Level != zap.WarnLevel || !strings.Contains(line.ContextMap()["socket"].(string), "accelerator-twin") {
-		t.Errorf("%d lines about a twin, the first %v %v; want one warning with its socket", len(lines), line.Level, line.ContextMap())
+	if line := lines[0]; len(lines) != 1 || line.Level != zap.WarnLevel || !strings.Contains(line.ContextMap()["socket"].(string), "accelerator-peer") {
+		t.Errorf("found %d lines about a peer, the first %v %v; want one warning with its socket", len(lines), line.Level, line.ContextMap())
 	}
-	for path, want := range map[string]bool{dead: false, foreign: true, twin: true, plain: true} {
+	for path, want := range map[string]bool{dead: false, foreign: true, peer: true, plain: true} {
 		if _, err := os.Lstat(path); (err == nil) != want {
-			t.Errorf("%s: %v, want it to be there: %t", path, err, want)
+			t.Errorf("%s: %v, want it to exist: %t", path, err, want)
 		}
 	}
-	_ = os.Remove(twin)
-	_ = os.Remove(filepath.Join(r.cfg.KubeletDir, "accelerator-twin2.sock"))
+	_ = os.Remove(peer)
+	_ = os.Remove(filepath.Join(r.cfg.KubeletDir, "accelerator-peer2.sock"))
 	_ = os.Remove(plain)
 }

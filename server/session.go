@@ -18,12 +18,12 @@ import (
 
 // The reasons why a session ends. After some of them [endpoint.run] begins the next one at once.
 var (
-	errReregister      = errors.New("asked to register again")
+	errReregister      = errors.New("re-registration requested")
 	errKubeletReplaced = errors.New("the kubelet was restarted")
-	errSocketLost      = errors.New("our socket is gone")
-	errPeerGone        = errors.New("another daemon has gone that registered after us")
+	errSocketLost      = errors.New("the plugin's socket was removed")
+	errPeerGone        = errors.New("a daemon that registered later has ended")
 	errStreamsEnded    = errors.New("the kubelet has ended the stream")
-	errHungUp          = errors.New("the kubelet has hung up without opening a stream")
+	errConnClosed      = errors.New("the kubelet has closed the connection without opening a stream")
 	errNoStream        = errors.New("the kubelet has opened no stream")
 	errNoKubelet       = errors.New("there is no kubelet")
 )
@@ -34,33 +34,33 @@ const (
 	// maxStreams bounds the calls that one connection may have open.
 	maxStreams = 64
 	// drainTimeout is how long calls in flight may take when a session ends. An
-	// interrupted Allocate fails its pod for good.
+	// interrupted Allocate makes its pod fail for good.
 	drainTimeout = 250 * time.Millisecond
 )
 
 // session is one registration: a socket, the server on it, and its streams.
 type session struct {
 	endpoint   *endpoint
-	path       string    // of our socket
-	made       time.Time // when that was made
+	path       string    // of the socket
+	made       time.Time // when the socket was made
 	listener   *listener
 	server     *grpc.Server
 	served     chan error    // what Serve returned
-	ending     chan struct{} // closed when streams shall end
+	ending     chan struct{} // closed when the streams must end
 	streams    *latest.Value[streams]
 	registered atomic.Bool
 }
 
 // streams counts the ListAndWatch streams of a session.
 type streams struct {
-	opened int // ever
+	opened int // since the session began
 	open   int // now
 }
 
-// session registers once and serves until the registration ends. It returns the kubelet.sock
-// and the reason, which is never nil. All parts of the session have ended by then, except after
-// errPeerGone: then the session is superseded, and keeps serving until a later one has its
-// stream or the kubelet is gone.
+// session registers once and serves until the registration ends. It returns the identity of
+// kubelet.sock and the reason, which is never nil. All parts of the session have ended when it
+// returns, except after errPeerGone: then the session is superseded, and keeps serving until a
+// later one has its stream or the kubelet is gone.
 func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (identity, error) {
 	conn, kubelet, err := e.connect(ctx)
 	if errors.Is(err, errNoKubelet) {
@@ -70,7 +70,7 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 		return kubelet, err
 	}
 	defer conn.Close()
-	e.meet(kubelet)
+	e.noteKubelet(kubelet)
 	if e.superseded != nil && e.superseded.lost(kubelet) != nil {
 		e.replace(nil)
 	}
@@ -97,7 +97,7 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 		cancel()
 		<-done
 	}()
-	err = s.hold(ctx, kubelet, reregister, answer, func() { e.replace(nil) })
+	err = s.await(ctx, kubelet, reregister, answer, func() { e.replace(nil) })
 	switch {
 	case errors.Is(err, errPeerGone):
 		e.replace(s)
@@ -107,7 +107,7 @@ func (e *endpoint) session(ctx context.Context, reregister <-chan struct{}) (ide
 	abandoned := errors.Is(err, errReregister) || errors.Is(err, errKubeletReplaced) || errors.Is(err, errSocketLost)
 	if abandoned && !s.registered.Load() {
 		e.server.cfg.Metrics.RegistrationAbandoned(e.resource)
-		e.log.Info("register abandoned", event.RegisterAbandoned, event.Reason(err.Error()))
+		e.log.Info("registration abandoned", event.RegisterAbandoned, event.Reason(err.Error()))
 	}
 	return kubelet, err
 }
@@ -148,9 +148,9 @@ func (e *endpoint) serve() (*session, error) {
 	return s, nil
 }
 
-// hold blocks until the kubelet has answered, then until it has opened a stream, and calls up.
+// await blocks until the kubelet has answered, then until it has opened a stream, and calls up.
 // Then it blocks until there is a reason to end the session, and returns it.
-func (s *session) hold(
+func (s *session) await(
 	ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error, up func(),
 ) error {
 	e := s.endpoint
@@ -172,10 +172,10 @@ func (s *session) hold(
 		if answer == nil && gone {
 			return errPeerGone
 		}
-		// A kubelet up to 1.36 that handles the end of the previous stream late closes this
+		// If a kubelet up to 1.36 handles the end of the previous stream late, it closes this
 		// connection, even before it has opened a stream.
 		if open, closed := s.listener.active(); answer == nil && count.opened == 0 && closed && open == 0 {
-			return errHungUp
+			return errConnClosed
 		}
 		select {
 		case <-changed:
@@ -206,7 +206,7 @@ func (s *session) hold(
 	}
 }
 
-// lost returns an error if the kubelet was replaced or our socket is gone.
+// lost returns an error if kubelet.sock was replaced or the session's socket was removed.
 func (s *session) lost(kubelet identity) error {
 	if present, err := identify(s.endpoint.server.directory.kubelet, fs.ModeSocket); err == nil && present != kubelet {
 		return errKubeletReplaced
@@ -235,13 +235,13 @@ func (s *session) ready() error {
 //
 // If a kubelet up to 1.36 handles the end of a stream after the next registration of that
 // resource, it closes the connection of the new one. So end waits until the kubelet has closed
-// the old connection. Calls that arrive meanwhile are answered, and have drainTimeout of their
-// own; end takes twice that at most.
+// the old connection. Calls that arrive meanwhile are answered, and have their own drainTimeout,
+// so end takes twice drainTimeout at most.
 func (s *session) end() {
 	close(s.ending)
 	s.listener.awaitClosed(time.After(drainTimeout))
-	_ = s.listener.Close() // a connection that is cut now cannot be made again
-	s.listener.cut(false)
+	_ = s.listener.Close() // a connection that is closed now cannot be opened again
+	s.listener.closeConns(false)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -250,7 +250,7 @@ func (s *session) end() {
 	select {
 	case <-stopped:
 	case <-time.After(drainTimeout):
-		s.listener.cut(true) // Stop waits for clients that have sent the beginning of a message
+		s.listener.closeConns(true) // Stop waits for clients that have sent only the beginning of a message
 		s.server.Stop()
 		<-stopped
 	}

@@ -18,7 +18,7 @@ type listener struct {
 	net.Listener
 	mu     sync.Mutex
 	conns  map[*accepted]bool
-	left   latest.Signal // one was closed
+	left   latest.Signal // raised when a connection was closed
 	closed bool          // an active connection was closed
 }
 
@@ -93,8 +93,8 @@ func (l *listener) awaitClosed(until <-chan time.Time) {
 	}
 }
 
-// cut closes the connections that are not active, or all.
-func (l *listener) cut(all bool) {
+// closeConns closes all connections, or only those that are not active.
+func (l *listener) closeConns(all bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {

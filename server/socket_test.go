@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-func TestSocketPathsAreNeverUsedAgain(t *testing.T) {
+func TestSocketPathsUnique(t *testing.T) {
 	r := newRig(t, nil)
 	r.run()
 	k := r.kubelet(simkubelet.Behaviour{})
@@ -31,7 +31,7 @@ func TestSocketPathsAreNeverUsedAgain(t *testing.T) {
 	}
 	r.awaitEvent("resource.registered", 6)
 	if n := k.Registrations(resource); n != 6 {
-		t.Errorf("%d registrations after 5 requests for another, want 6", n)
+		t.Errorf("found %d registrations after 5 calls of Reregister, want 6", n)
 	}
 }
 
@@ -48,16 +48,16 @@ func TestSocketLost(t *testing.T) {
 	}
 	r.awaitEvent("resource.registered", 2)
 	if r.socket() == lost {
-		t.Errorf("registered on the lost path again")
+		t.Errorf("socket: found the lost path, want a new one")
 	}
 	r.awaitReady()
 	if n := r.events("socket.lost"); n != 1 {
-		t.Errorf("socket.lost was logged %d times", n)
+		t.Errorf("socket.lost: found %d lines, want 1", n)
 	}
 }
 
-// A program that deletes our socket as soon as it is made causes no storm of registrations.
-func TestSocketLostAgainAndAgain(t *testing.T) {
+// A program that deletes the socket as soon as it is made causes no storm of registrations.
+func TestSocketLostRepeatedly(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = 50*time.Millisecond, time.Hour })
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
@@ -72,17 +72,17 @@ func TestSocketLostAgainAndAgain(t *testing.T) {
 	r.awaitEvent("socket.lost", 2)
 	// The waits are 25 ms at least, then 50, 100, 200 and 400.
 	if n := k.Registrations(resource); n > 7 {
-		t.Errorf("%d registrations in a second, want a few", n)
+		t.Errorf("found %d registrations in a second, want at most 7", n)
 	}
 	if n := r.events("socket.lost"); n > 7 {
-		t.Errorf("socket.lost was logged %d times in a second, want a few", n)
+		t.Errorf("socket.lost: found %d lines in a second, want at most 7", n)
 	}
 	r.Reregister() // ends the wait
 	r.awaitReady()
 }
 
-// A session that has lived for a while is followed by the next at once.
-func TestLostLate(t *testing.T) {
+// After a session that has lasted for steadyAfter, the next one begins without backoff.
+func TestLostAfterSteady(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		lose func(*rig, *simkubelet.Kubelet) error
@@ -107,8 +107,8 @@ func TestLostLate(t *testing.T) {
 	}
 }
 
-// A client that begins to speak and stalls does not hold up the end of a session, although grpc
-// waits for the rest of its first message.
+// A client that sends the beginning of a message and stalls does not delay the end of a session,
+// although grpc waits for the rest of the message.
 func TestStalledClient(t *testing.T) {
 	r, _ := started(t, port("a"))
 	conn, err := net.Dial("unix", r.socket())
@@ -119,7 +119,7 @@ func TestStalledClient(t *testing.T) {
 	if _, err := conn.Write([]byte("PRI")); err != nil {
 		t.Fatal(err)
 	}
-	<-time.After(50 * time.Millisecond) // until it has been read
+	<-time.After(50 * time.Millisecond) // until the server has read it
 	if took := r.stop(); took > 2*time.Second {
 		t.Errorf("stopping took %v", took)
 	}

@@ -13,18 +13,18 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// A conductor that gets nowhere with a snapshot is stuck, until it does.
+// A conductor that does not finish with a snapshot is stuck, until it finishes.
 func TestStuckConductor(t *testing.T) {
 	r := newRig(t, nil)
-	r.LosePatience(50 * time.Millisecond)
+	r.SetStuckAfter(50 * time.Millisecond)
 	r.devices.set(ports(1)...)
 	r.run()
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
 	if err := r.Alive(); err != nil {
-		t.Errorf("while it waits: %v", err)
+		t.Errorf("Alive while the conductor waits: found %v, want nil", err)
 	}
-	r.devices.mu.Lock() // whoever asks for the newest snapshot from now on has to wait
+	r.devices.mu.Lock() // from now on Latest blocks
 	close(r.devices.stale)
 	r.devices.stale = make(chan struct{})
 	awaitAlive(r, func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "server: stuck for ") })
@@ -34,18 +34,18 @@ func TestStuckConductor(t *testing.T) {
 
 func awaitAlive(r *rig, met func(error) bool) {
 	r.Helper()
-	look := time.NewTicker(time.Millisecond)
-	defer look.Stop()
+	check := time.NewTicker(time.Millisecond)
+	defer check.Stop()
 	for !met(r.Alive()) {
 		select {
-		case <-look.C:
+		case <-check.C:
 		case <-r.ctx.Done():
 			r.Fatalf("Alive() = %v", r.Alive())
 		}
 	}
 }
 
-// Lists, streams and registrations are counted, and the state of resources can be queried.
+// Lists, streams and registrations are counted, and Resources returns the state of resources.
 func TestMetrics(t *testing.T) {
 	m := metrics.New("test")
 	r := newRig(t, func(c *server.Config) { c.Metrics, c.RetireAfter = m, 10*time.Millisecond })
@@ -60,8 +60,8 @@ func TestMetrics(t *testing.T) {
 	if _, err := k.Allocate(r.ctx, resource, ports(2)[0].ID, ports(2)[1].ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Allocate(r.ctx, resource, "nobody"); err == nil {
-		t.Fatal("nobody was given away")
+	if _, err := k.Allocate(r.ctx, resource, "no-such-id"); err == nil {
+		t.Fatal("Allocate of an unknown device: found no error, want one")
 	}
 	k.Stop()
 	k = r.kubelet(simkubelet.Behaviour{})
@@ -85,6 +85,6 @@ func TestMetrics(t *testing.T) {
 	r.devices.set()
 	r.awaitEvent("resource.retired", 1)
 	if page := metricstest.Page(t, m); strings.Contains(page, resource) {
-		t.Errorf("page still knows of the resource that was retired:\n%s", page)
+		t.Errorf("page after the retirement: found the resource, want no series of it:\n%s", page)
 	}
 }

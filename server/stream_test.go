@@ -52,11 +52,11 @@ func started(t testing.TB, list ...*inventory.Device) (*rig, *simkubelet.Kubelet
 }
 
 func TestMessage(t *testing.T) {
-	near := port("a")
-	near.NUMANode = 0
-	tired := port("b")
-	tired.Health, tired.Reasons = inventory.Degraded, []string{"power-throttled=1"}
-	r, _ := started(t, near, tired, sick("c", "afu-dead"))
+	local := port("a")
+	local.NUMANode = 0
+	degraded := port("b")
+	degraded.Health, degraded.Reasons = inventory.Degraded, []string{"power-throttled=1"}
+	r, _ := started(t, local, degraded, sick("c", "afu-dead"))
 	want := &v1beta1.ListAndWatchResponse{Devices: []*v1beta1.Device{
 		{ID: "a", Health: "Healthy", Topology: &v1beta1.TopologyInfo{Nodes: []*v1beta1.NUMANode{{ID: 0}}}},
 		{ID: "b", Health: "Healthy"},
@@ -86,12 +86,12 @@ func TestEqualListIsNotSent(t *testing.T) {
 	}
 	r.devices.set(port("a"), port("b"))
 	if got := len(r.receive(stream).Devices); got != 2 {
-		t.Errorf("second message has %d devices, want the 2 of the first true change", got)
+		t.Errorf("second message: found %d devices, want the 2 of the first visible change", got)
 	}
 }
 
-// awaitNode asks for the device until it comes with this node: the one way to
-// see a change that is not sent.
+// awaitNode calls Allocate until the device has this node. A change that is not sent is visible only
+// in the answer of Allocate.
 func (r *rig) awaitNode(k *simkubelet.Kubelet, id, node string) {
 	r.Helper()
 	for {
@@ -105,7 +105,7 @@ func (r *rig) awaitNode(k *simkubelet.Kubelet, id, node string) {
 	}
 }
 
-// Streams come and go at their own pace; each gets no equal list, and the last.
+// Several streams read at the same time. None gets two equal lists, and each gets the last list.
 func TestSeveralStreams(t *testing.T) {
 	r, k := started(t, port("a"))
 	const rounds = 200
@@ -150,7 +150,7 @@ func readUntil(stream grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse], 
 	}
 }
 
-// A kubelet that does not read holds up neither other streams nor the end.
+// A kubelet that does not read delays neither other streams nor the end of the server.
 func TestSlowReader(t *testing.T) {
 	r := newRig(t, nil)
 	r.kubelet(simkubelet.Behaviour{NoRead: true})
@@ -174,14 +174,14 @@ func TestSlowReader(t *testing.T) {
 		}
 	}
 	if n := r.events("list.sent"); n > 51+40 {
-		t.Errorf("%d lists sent: the other stream was not blocked", n)
+		t.Errorf("found %d lists sent, want at most 91: the other stream must be blocked", n)
 	}
 	if took := r.stop(); took > 2*time.Second {
-		t.Errorf("stopping took %v", took)
+		t.Errorf("stop: took %v, want at most 2s", took)
 	}
 }
 
-// A silent connection does not delay the end either.
+// A silent connection does not delay the end of the server.
 func TestSilentConnection(t *testing.T) {
 	r, _ := started(t, port("a"))
 	conn, err := net.Dial("unix", r.socket())
@@ -189,18 +189,18 @@ func TestSilentConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	r.receive(r.stream(r.ctx)) // connections are accepted in turn: the silent one has been
+	r.receive(r.stream(r.ctx)) // the silent connection was accepted: connections are accepted in order
 	if took := r.stop(); took > 2*time.Second {
-		t.Errorf("stopping took %v", took)
+		t.Errorf("stop: took %v, want at most 2s", took)
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	_ = conn.SetReadDeadline(time.Now().Add(testTimeout))
 	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("connection is open still")
+		t.Errorf("connection after the end: found it open, want it closed")
 	}
 }
 
-// Nor does it hold up the news while resources retire, however many these are.
-func TestSilentConnectionsOfRetiring(t *testing.T) {
+// Silent connections do not delay other lists while resources retire, regardless of their number.
+func TestSilentConnectionsDuringRetirement(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 100 * time.Millisecond })
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.run()
@@ -223,10 +223,10 @@ func TestSilentConnectionsOfRetiring(t *testing.T) {
 	began := time.Now()
 	r.awaitEvent("resource.retired", len(list))
 	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("retiring %d resources took %v, and all news waited for it", len(list), took)
+		t.Errorf("retirement of %d resources: took %v, want at most 2s", len(list), took)
 	}
 	if took := r.stop(); took > 2*time.Second {
-		t.Errorf("stopping took %v", took)
+		t.Errorf("stop: took %v, want at most 2s", took)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestStopDuringHungRegister(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took := r.stop(); took > 2*time.Second {
-		t.Errorf("stopping took %v", took)
+		t.Errorf("stop: took %v, want at most 2s", took)
 	}
 }
 
@@ -258,9 +258,9 @@ func TestStreamLogs(t *testing.T) {
 		got = append(got, fmt.Sprintf("%v %v rev=%v count=%v devices=%v unhealthy=%v timed=%t reason=%v", line.Level, m["resource"], m["rev"], m["count"], m["devices"], m["unhealthy"], timed, m["reason"]))
 	}
 	want := []string{
-		"info b-com.com/accelerator rev=1 count=1 devices=<nil> unhealthy=<nil> timed=true reason=<nil>", // all of a first list is new
+		"info b-com.com/accelerator rev=1 count=1 devices=<nil> unhealthy=<nil> timed=true reason=<nil>", // devices of a first list are not logged
 		"info b-com.com/accelerator rev=2 count=1 devices=[a b] unhealthy=[b] timed=true reason=<nil>",
-		"info b-com.com/accelerator rev=2 count=1 devices=<nil> unhealthy=[b] timed=false reason=<nil>", // old news on a new stream
+		"info b-com.com/accelerator rev=2 count=1 devices=<nil> unhealthy=[b] timed=false reason=<nil>", // an old list on a new stream
 		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> unhealthy=<nil> timed=false reason=ended by the kubelet",
 		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> unhealthy=<nil> timed=false reason=ended by us",
 	}
@@ -269,12 +269,12 @@ func TestStreamLogs(t *testing.T) {
 	}
 }
 
-// The log has exactly the devices that a list changes for its reader.
-func TestListNews(t *testing.T) {
+// The log has exactly the devices that differ for the kubelet.
+func TestListSentFields(t *testing.T) {
 	numa := func(d *inventory.Device, node int) *inventory.Device { d.NUMANode = node; return d }
 	degraded := port("b")
 	degraded.Health, degraded.Reasons = inventory.Degraded, []string{"port-ap1"}
-	many := ports(10) // eight are named
+	many := ports(10) // eight are logged
 	for _, tc := range []struct {
 		name          string
 		before, after []*inventory.Device
@@ -284,27 +284,27 @@ func TestListNews(t *testing.T) {
 			[]*inventory.Device{port("a"), port("b"), port("c"), port("d"), port("e")}, "[a c e] <nil> <nil>"},
 		{"gone: first, between, last", []*inventory.Device{port("a"), port("b"), port("c"), port("d"), port("e")},
 			[]*inventory.Device{port("b"), port("d")}, "[a c e] <nil> [a c e]"},
-		{"another one in its place", []*inventory.Device{port("a"), port("c")}, []*inventory.Device{port("a"), port("b")}, "[b c] <nil> [c]"},
-		{"ill", []*inventory.Device{port("a"), port("b")}, []*inventory.Device{port("a"), sick("b", "port-ap6")}, "[b] [b] <nil>"},
-		{"well", []*inventory.Device{port("a"), sick("b", "port-ap6")}, []*inventory.Device{port("a"), port("b")}, "[b] <nil> <nil>"},
-		{"ill for another reason, beside one that is new", []*inventory.Device{sick("b", "port-ap6")},
+		{"replaced by another one", []*inventory.Device{port("a"), port("c")}, []*inventory.Device{port("a"), port("b")}, "[b c] <nil> [c]"},
+		{"unhealthy", []*inventory.Device{port("a"), port("b")}, []*inventory.Device{port("a"), sick("b", "port-ap6")}, "[b] [b] <nil>"},
+		{"healthy again", []*inventory.Device{port("a"), sick("b", "port-ap6")}, []*inventory.Device{port("a"), port("b")}, "[b] <nil> <nil>"},
+		{"unhealthy for another reason, and a new one", []*inventory.Device{sick("b", "port-ap6")},
 			[]*inventory.Device{sick("b", "port-error"), sick("c", "port-ap6")}, "[c] [c] <nil>"},
-		{"degraded, which the kubelet is not told, beside one that is new", []*inventory.Device{port("b")},
+		{"degraded, which is not sent, and a new one", []*inventory.Device{port("b")},
 			[]*inventory.Device{degraded, port("c")}, "[c] <nil> <nil>"},
 		{"moved to another NUMA node", []*inventory.Device{numa(port("a"), 0), port("b")}, []*inventory.Device{numa(port("a"), 1), port("b")}, "[a] <nil> <nil>"},
 		{"the last one gone", []*inventory.Device{port("a")}, nil, "[a] <nil> [a]"},
-		{"more than are named", nil, many,
+		{"more than maxNamed", nil, many,
 			"[0000 0001 0002 0003 0004 0005 0006 0007 and 2 more] <nil> <nil>"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r, k := started(t, append([]*inventory.Device{port("-")}, tc.before...)...) // one that stays
+			r, k := started(t, append([]*inventory.Device{port("-")}, tc.before...)...) // with a device that stays
 			r.devices.set(append([]*inventory.Device{port("-")}, tc.after...)...)
 			r.awaitList(k)
 			r.awaitEvent("list.sent", 2)
 			lines := r.lines("list.sent")
 			first, last := lines[0].ContextMap(), lines[len(lines)-1].ContextMap()
 			if first["devices"] != nil || first["gone"] != nil {
-				t.Errorf("the first list names %v, gone %v; want none", first["devices"], first["gone"])
+				t.Errorf("first list: found devices %v, gone %v; want none", first["devices"], first["gone"])
 			}
 			if got := fmt.Sprint(last["devices"], last["unhealthy"], last["gone"]); got != tc.want {
 				t.Errorf("devices, unhealthy, gone = %s, want %s", got, tc.want)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Proves the borders between packages: who may import what. Prints each breach.
+# Checks the allowed imports of packages, and prints each violation.
 set -euo pipefail
 
 module=b-com.com/accelerator-device-plugin
-breaches=0
+violations=0
 
 # Lines "importer import", direct imports only, tests included.
 imports=$(go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}
@@ -11,25 +11,25 @@ imports=$(go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}
 {{end}}{{range .XTestImports}}{{$p}} {{.}}
 {{end}}' ./... | sort -u)
 
-# only IMPORT-REGEX IMPORTER-REGEX: nobody else imports it.
+# only IMPORT-REGEX IMPORTER-REGEX: no other package may import it.
 only() {
 	local bad
 	bad=$(awk -v import="$1" -v importer="^$module/($2)(/|\$)" '$2 ~ import && $1 !~ importer' <<<"$imports")
 	if [ -n "$bad" ]; then
 		echo "only $2 may import $1:"
 		sed 's/^/  /' <<<"$bad"
-		breaches=1
+		violations=1
 	fi
 }
 
-# never IMPORTER-REGEX IMPORT-REGEX
+# never IMPORTER-REGEX IMPORT-REGEX: the importer may not import it.
 never() {
 	local bad
 	bad=$(awk -v importer="^$module/($1)(/|\$)" -v import="^$module/($2)(/|\$)" '$1 ~ importer && $2 ~ import' <<<"$imports")
 	if [ -n "$bad" ]; then
 		echo "$1 may not import $2:"
 		sed 's/^/  /' <<<"$bad"
-		breaches=1
+		violations=1
 	fi
 }
 
@@ -57,40 +57,40 @@ never 'internal/timeline' 'watcher|inventory|server|cmd|internal/view'
 never 'internal/(latest|sysfs|terminal|trust|cordon|notify|filewatch|backoff|throttle|apiserver|metrics|pulse)' 'inventory'
 never 'internal/config' 'watcher|inventory|server/podresources|cmd'
 
-# Of the code that is no test, only the commands `demo` and `simulate` know the simulated node, kubelet and API server.
+# Except tests, only the commands `demo` and `simulate` may import the simulated node, kubelet and API server.
 bad=$(go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}
 {{end}}' ./cmd/... ./watcher/... ./inventory/... ./server/... ./programming/... ./internal/... |
 	awk -v sim="^$module/internal/sim/" '$2 ~ sim && $1 !~ sim && $1 !~ /cmd\/accelerator-device-plugin$/')
 if [ -n "$bad" ]; then
-	echo "imports of internal/sim by code that is no test:"
+	echo "only tests and cmd/accelerator-device-plugin may import internal/sim:"
 	sed 's/^/  /' <<<"$bad"
-	breaches=1
+	violations=1
 fi
 
-# The GPL stays behind one file.
+# Only one file may import go-udev, which is under the GPL.
 files=$(grep -rl --include='*.go' 'pilebones/go-udev' . | grep -v _test.go || true)
 if [ "$(wc -l <<<"$files")" -ne 1 ]; then
-	echo "go-udev is imported by more than one file:"
+	echo "only one file may import go-udev:"
 	sed 's/^/  /' <<<"$files"
-	breaches=1
+	violations=1
 fi
 
-# accelerator-fpga is conveyed under Apache-2.0 (NOTICE), through no package.
+# accelerator-fpga is distributed under Apache-2.0 (NOTICE): it must not link go-udev through any package.
 if go list -deps ./cmd/accelerator-fpga | grep 'pilebones/go-udev'; then
-	echo "accelerator-fpga links go-udev, which is under the GPL"
-	breaches=1
+	echo "accelerator-fpga may not link go-udev, which is under the GPL"
+	violations=1
 fi
 
-# Who links templates keeps every exported method: 2.6 MB, and 1.5 MiB of memory.
+# A binary that calls methods of text/template keeps every exported method: 2.6 MB, and 1.5 MiB of memory.
 binary=$(mktemp)
 trap 'rm -f "$binary"' EXIT
 for command in accelerator-device-plugin accelerator-fpga; do
 	CGO_ENABLED=0 go build -tags grpcnotrace -o "$binary" "./cmd/$command"
 	if go tool nm "$binary" | grep ' text/template\.(\*Template)\.Execute$' >/dev/null; then
-		echo "$command links text/template; who calls it: go build -tags grpcnotrace -ldflags -dumpdep ./cmd/$command 2>&1 | grep -- '-> text/template'"
-		breaches=1
+		echo "$command may not link text/template; to find the caller: go build -tags grpcnotrace -ldflags -dumpdep ./cmd/$command 2>&1 | grep -- '-> text/template'"
+		violations=1
 	fi
 done
 
-[ $breaches -eq 0 ] && echo "package borders hold"
-exit $breaches
+[ $violations -eq 0 ] && echo "imports: ok"
+exit $violations

@@ -13,11 +13,11 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// annotationMode is the annotation of a node that overrules --mode. It is that of Intel's
+// annotationMode is the annotation of a node that overrides --mode. Its name is that of Intel's
 // plugin.
 const annotationMode = "fpga.intel.com/device-plugin-mode"
 
-// firstAnswer is how long the start waits for the API server. A refusal is an answer.
+// firstAnswer is the longest time that the start waits for the API server. A refusal is an answer.
 const firstAnswer = 3 * time.Second
 
 // modeSelector chooses the mode by the annotation of a node. It belongs to the goroutine that
@@ -25,13 +25,13 @@ const firstAnswer = 3 * time.Second
 type modeSelector struct {
 	setting  string      // --mode, which is used without an annotation
 	mode     string      // chosen last
-	modes    chan string // of size 1: holds the chosen mode until it is taken over
-	answered bool        // the API server has answered, perhaps with a refusal
+	modes    chan string // of size 1: holds the chosen mode until serve receives it
+	answered bool        // the API server has answered, even if with a refusal
 	log      *zap.Logger
 }
 
-// changed chooses the mode for the present state of the node. An annotation that is not a mode
-// is logged and ignored.
+// changed chooses the mode for the current state of the node. It logs and ignores an annotation that
+// is not a mode.
 func (m *modeSelector) changed(n apiserver.Node) {
 	m.answered = true
 	asked, ok := n.Annotations[annotationMode]
@@ -42,15 +42,15 @@ func (m *modeSelector) changed(n apiserver.Node) {
 	case !ok:
 		m.mode = m.setting
 	case !slices.Contains(offer.Modes(), asked):
-		m.log.Warn("annotation is no mode, the old one stays", event.ConfigNotice, event.Node(n.Name), event.Mode(m.mode),
-			event.Reason(fmt.Sprintf("%s: %.100q is not one of %s", annotationMode, asked, strings.Join(offer.Modes(), ", "))))
+		m.log.Warn("annotation is not a mode, previous mode kept", event.ConfigNotice, event.Node(n.Name), event.Mode(m.mode),
+			event.Reason(fmt.Sprintf("%s: found %.100q, want one of %s", annotationMode, asked, strings.Join(offer.Modes(), ", "))))
 	default:
 		m.mode = asked
 	}
 	m.choose()
 }
 
-// refused keeps the mode, because the API server refuses to return the node.
+// refused handles a refusal of the API server to return the node: the mode stays the same.
 func (m *modeSelector) refused(node string) {
 	if !m.answered {
 		m.answered = true
@@ -59,7 +59,7 @@ func (m *modeSelector) refused(node string) {
 	m.choose()
 }
 
-// choose replaces a mode that has not been taken over yet. It does not block.
+// choose sends the mode, in place of one that was not received yet. It does not block.
 func (m *modeSelector) choose() {
 	select {
 	case <-m.modes:
@@ -68,7 +68,7 @@ func (m *modeSelector) choose() {
 	m.modes <- m.mode
 }
 
-// logUnknownMode logs that the daemon starts although the annotation is not known.
+// logUnknownMode logs that the daemon starts in the mode of the settings, because the annotation is not known.
 func logUnknownMode(log *zap.Logger, node, mode string) {
-	log.Warn("annotation is not known, the mode is as set", event.ConfigNotice, event.Node(node), event.Mode(mode))
+	log.Warn("annotation not known, mode of the settings used", event.ConfigNotice, event.Node(node), event.Mode(mode))
 }

@@ -44,7 +44,7 @@ users: [{name: u, user: {token: token-1}}]
 	return c
 }
 
-// restartAPI starts an API server at the address of the first one.
+// restartAPI starts a new API server at the address of the former one.
 func (c *cluster) restartAPI() {
 	c.t.Helper()
 	l, err := net.Listen("tcp", c.api.Address())
@@ -72,7 +72,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// probe keeps no connection open, as the probes of a kubelet.
+// probe keeps no connection open, as a kubelet's probes.
 var probe = http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
 
 // awaitAlive blocks until /healthz and /readyz answer 200.
@@ -98,7 +98,7 @@ func (c *cluster) awaitAlive(when string) {
 	}
 }
 
-// awaitGoroutines blocks until there are at most so many goroutines.
+// awaitGoroutines blocks until the number of goroutines is most or lower.
 func awaitGoroutines(t *testing.T, most int) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)
@@ -112,8 +112,8 @@ func awaitGoroutines(t *testing.T, most int) {
 	}
 }
 
-// awaitSockets blocks until there is one socket for each of so many resources. The socket of a
-// retired resource is removed after its stream has ended.
+// awaitSockets blocks until the number of sockets, one for each resource, is want. The socket of a retired resource is
+// removed after its stream has ended.
 func (c *cluster) awaitSockets(when string, want int) {
 	c.t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -130,8 +130,8 @@ func (c *cluster) awaitSockets(when string, want int) {
 	}
 }
 
-// awaitGiven waits until Allocate of a device gives so many nodes. The offers of two modes may be
-// equal; Allocate refuses those of the former mode.
+// awaitGiven blocks until Allocate of a device gives this number of nodes. Two modes may have the same lists; Allocate shows
+// that the new mode is in force.
 func (c *cluster) awaitGiven(when, resource, id string, nodes int) {
 	c.t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -157,7 +157,7 @@ var bothCards = map[string]offers{
 	"pool":        {testResource: {"0": true, "1": true}},
 }
 
-// The daemon follows the annotation from one mode to the next. An annotation that is no mode is
+// The daemon follows the annotation from one mode to the next. An annotation that is not a mode is
 // ignored, and without the annotation the setting is used. No goroutine, socket or resource of an
 // earlier mode is left.
 func TestAnnotation(t *testing.T) {
@@ -186,8 +186,8 @@ func TestAnnotation(t *testing.T) {
 	} {
 		c.ask(step.ask)
 		if step.name == "no mode" {
-			c.awaitLine("config.notice", "is no mode", "afu")
-		} else { // two modes may offer the same
+			c.awaitLine("config.notice", "is not a mode", "afu")
+		} else { // the two modes may have the same lists
 			c.awaitLine("mode.changed", "new:"+step.want, "old:"+before)
 		}
 		before = step.want
@@ -211,9 +211,9 @@ func TestAnnotation(t *testing.T) {
 	}
 }
 
-// A device that is held under a name of the former mode stays there, unhealthy, until it is free.
-// So does a device that was given out just before the mode changed.
-func TestAnnotationMovesNothingHeld(t *testing.T) {
+// A device that is held under a resource of the former mode stays in that resource, unhealthy, until it is
+// free. So does a device that was given out just before the mode changed.
+func TestAnnotationWithHeldDevices(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
 	c.shorten(0)
@@ -244,7 +244,7 @@ func TestAnnotationMovesNothingHeld(t *testing.T) {
 
 // A device that was given out just before the mode changed, and never gets a holder, moves after
 // the grace time.
-func TestAnnotationMovesAllocatedInTheEnd(t *testing.T) {
+func TestAnnotationWithAllocatedDevice(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
 	const grace = 700 * time.Millisecond
@@ -264,8 +264,8 @@ func TestAnnotationMovesAllocatedInTheEnd(t *testing.T) {
 	}
 }
 
-// The daemon waits for an API server that is down at the start, but not for long, and follows it
-// when it starts. When the API server stops later, the devices stay.
+// At the start the daemon waits a short time for an API server that is down. It follows the annotation once
+// the API server starts. When the API server stops later, the devices stay.
 func TestAPIServerIsDown(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
@@ -273,15 +273,15 @@ func TestAPIServerIsDown(t *testing.T) {
 	c.do(c.node.Plug(cardB))
 	begin := time.Now()
 	c.run()
-	c.awaitOffers("nobody answers", offers{testResource: {"5e:00.0": true}})
+	c.awaitOffers("without the API server", offers{testResource: {"5e:00.0": true}})
 	if took := time.Since(begin); took < firstAnswer {
 		t.Errorf("the API server was waited for %s, want %s", took, firstAnswer)
 	}
-	c.awaitLine("config.notice", "the mode is as set", testNode)
+	c.awaitLine("config.notice", "mode of the settings used", testNode)
 	c.restartAPI()
 	c.ask("af")
 	c.awaitOffers("it has come", offers{afBb: {"5e:00.0": true}})
-	tried := len(c.lines("api.retried")) // the loss has been logged before
+	tried := len(c.lines("api.retried")) // the loss was logged before
 	c.api.Close()
 	for deadline := time.After(20 * time.Second); len(c.lines("api.retried")) == tried; {
 		select {
@@ -316,7 +316,7 @@ func TestAnnotationIsRefused(t *testing.T) {
 		t.Errorf("the API server was waited for %s", took)
 	}
 	c.awaitLine("api.lost", "api server refuses", "or --node-annotation=false")
-	c.awaitLine("config.notice", "the mode is as set", testNode)
+	c.awaitLine("config.notice", "mode of the settings used", testNode)
 	c.api.UseFault(nil)
 	c.awaitOffers("allowed", offers{afBb: {"5e:00.0": true}})
 	c.api.UseFault(refuse)
@@ -335,8 +335,8 @@ func TestAnnotationIsRefused(t *testing.T) {
 	}
 }
 
-// If modes change faster than the daemon can take them over, the last one is used. The daemon can
-// end in the middle of a change.
+// If the annotation changes faster than the daemon can apply it, the last mode is used. The daemon can end in
+// the middle of a change.
 func TestAnnotationFlaps(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)

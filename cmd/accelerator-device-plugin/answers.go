@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
@@ -23,74 +23,17 @@ func answers(n *node, srv *server.Server, shown *stateSource, m *metrics.Metrics
 	}
 }
 
-// ready returns nil when the first scan is done, each resource has a stream, and nothing
-// is stuck.
+// ready returns nil when the first scan is done, each resource has a stream, and no main goroutine
+// hangs.
 func ready(ctx context.Context, n *node, srv *server.Server) error {
 	return errors.Join(srv.Ready(), alive(ctx, n, srv))
 }
 
-// holdersAge is the greatest age of the kubelet's answer that is shown. The kubelet answers 100
-// requests a second, for all its clients together.
-const holdersAge = time.Second
-
-// holdings are the holders of devices, and the devices that were given to containers, also if the
-// kubelet does not name these yet.
-type holdings struct {
-	held   held            // nil: not known
-	given  map[string]bool // by id
-	unsure bool            // the kubelet has just started
-}
-
-// gave reports whether a device was given to a container, named or not.
-func (h holdings) gave(id string) bool { return h.given[id] }
-
-// sharedHolders asks the kubelet for the holders of devices at most once in [holdersAge],
-// however many callers there are. It keeps an answer for that time, and an error too.
-type sharedHolders struct {
-	ask    func() (held, error)
-	fresh  func() bool // whether the kubelet has just started
-	owns   func(resource, id string) bool
-	given  *server.Allocations
-	turn   chan struct{} // full while a caller uses the fields below
-	asked  time.Time
-	held   held
-	unsure bool
-	err    error
-}
-
-// shareHolders returns a sharedHolders that asks the kubelet of a source. A request to the kubelet
-// ends with ctx, not with the caller that began it: other callers wait for the same answer.
-func shareHolders(ctx context.Context, source holderSource) *sharedHolders {
-	return &sharedHolders{
-		ask:   func() (held, error) { return askHolders(ctx, source.socket, holdersSoon) },
-		fresh: func() bool { return justStarted(source.socket) },
-		owns:  source.owns, given: source.given,
-		turn: make(chan struct{}, 1),
+// alive returns an error if the main goroutine of the watcher, the inventory or the server hangs.
+func alive(ctx context.Context, n *node, srv *server.Server) error {
+	var loop error
+	if n.inventory.Alive(ctx) != nil {
+		loop = fmt.Errorf("inventory: %w", context.Cause(ctx))
 	}
-}
-
-// latest returns the holders of devices. It blocks while the kubelet is asked. A caller
-// that waits for the request of another one returns when ctx ends.
-func (s *sharedHolders) latest(ctx context.Context) (holdings, error) {
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
-		return holdings{}, ctx.Err()
-	}
-	defer func() { <-s.turn }()
-	if s.asked.IsZero() || time.Since(s.asked) >= holdersAge {
-		s.asked, s.unsure = time.Now(), s.fresh()
-		s.held, s.err = s.ask()
-	}
-	if s.err != nil {
-		return holdings{}, s.err
-	}
-	given := map[string]bool{}
-	for key := range s.held {
-		given[key.ID] = given[key.ID] || s.owns(key.Resource, key.ID)
-	}
-	for _, a := range s.given.Compare(s.asked, s.held.names) {
-		given[a.ID] = true
-	}
-	return holdings{s.held, given, s.unsure}, nil
+	return errors.Join(loop, n.watcher.Alive(), srv.Alive())
 }

@@ -16,25 +16,28 @@ import (
 )
 
 // scanLine is the headline of a command with --scan.
-const scanLine = "scan of this moment, no daemon was asked: holds, quarantine and cordons are not known"
+const scanLine = "scan without the daemon: recovery holds, quarantine and cordons are not known"
 
-func addScan(cmd *cobra.Command, scan *bool) {
-	cmd.Flags().BoolVar(scan, "scan", false, "look without the daemon, by the settings of flags, variables and files")
+// addScan adds --scan and the flags of all settings. The help omits the settings that need --scan.
+func addScan(cmd *cobra.Command, loader *config.Loader, scan *bool) {
+	loader.AddFlags(cmd.Flags())
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = !askFlags[f.Name] })
+	cmd.Flags().BoolVar(scan, "scan", false, "read the cards without the daemon, with the settings of flags (those of serve --help), variables and files")
 }
 
-// askFlags are the settings that have a meaning for a command that asks the daemon.
+// askFlags are the flags of settings that apply to a command that asks the daemon.
 var askFlags = map[string]bool{"socket": true, "config": true, "overrides": true}
 
-// daemonSocket returns the path of the daemon's local socket. A file of settings that is not valid
-// is noted on stderr and is no error: the daemon runs on with its former settings. Flags for settings
-// of the daemon are an error: they would have no effect on it.
+// daemonSocket returns the path of the daemon's local socket. An invalid file of settings is only noted
+// on stderr, because the daemon continues with its former settings. A flag for a setting of the daemon
+// is an error, because it would have no effect.
 func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
 	var err error
 	settings := pflag.NewFlagSet("", pflag.ContinueOnError)
 	newLoader().AddFlags(settings)
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && settings.Lookup(f.Name) != nil && !askFlags[f.Name] {
-			err = fmt.Errorf("found --%s without --scan, want both: the daemon that is asked has its own settings", f.Name)
+			err = fmt.Errorf("--%s: found without --scan, want both or neither: the daemon has settings of its own", f.Name)
 		}
 	})
 	if err == nil {
@@ -44,34 +47,34 @@ func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
 		return "", err
 	}
 	if err := loader.Load(os.LookupEnv); err != nil {
-		note(cmd, "settings on disk, which are not used here: "+err.Error())
+		note(cmd, "settings on disk are not valid, and not used by this command: "+err.Error())
 	}
 	if loader.Config.Socket == "" {
 		want := "want the path of the daemon's socket"
 		if cmd.Flags().Lookup("scan") != nil {
-			want += ", or --scan to look without the daemon"
+			want += ", or --scan to read the cards without the daemon"
 		}
 		return "", errors.New("socket: found none, " + want)
 	}
 	return loader.Config.Socket, nil
 }
 
-// noDaemon returns an error that names --scan as the way to go on without the daemon.
+// noDaemon adds to an error that --scan works without the daemon.
 func noDaemon(err error) error {
-	return fmt.Errorf("the daemon could not be asked: %w (--scan looks by itself)", err)
+	return fmt.Errorf("the daemon could not be asked: %w (--scan needs no daemon)", err)
 }
 
-// stateLine returns the headline of the daemon's state.
+// stateLine returns the headline for a state of the daemon.
 func stateLine(s control.State) string {
 	line := fmt.Sprintf("daemon %s since %s, mode %s", s.Version, s.Started.Local().Format(time.DateTime), s.Mode)
 	if s.Settings.Hash != "" {
 		line += ", settings " + s.Settings.Hash
 	}
 	if s.Settings.Refused != "" {
-		line += "; the files on disk are refused: " + s.Settings.Refused
+		line += "; the settings on disk are refused: " + s.Settings.Refused
 	}
 	if len(s.Settings.Restart) > 0 {
-		line += "; changed, but a restart is needed: " + strings.Join(s.Settings.Restart, ", ")
+		line += "; restart needed for changes of " + strings.Join(s.Settings.Restart, ", ")
 	}
 	if s.Incomplete {
 		line += "; not all cards have been read yet"

@@ -23,7 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/view"
 )
 
-// watchCommand is `watch -o json` that runs, and the devices by its lines.
+// watchCommand is a running `watch -o json`, with the devices according to its lines.
 type watchCommand struct {
 	*exec.Cmd
 	stderr bytes.Buffer
@@ -54,7 +54,7 @@ func startWatch(t *testing.T, socket string) *watchCommand {
 	return w
 }
 
-// take takes one line. Each must fit those before it.
+// take applies one line, which must fit the lines before it.
 func (w *watchCommand) take(line []byte) {
 	var c view.Change
 	err := json.Unmarshal(line, &c)
@@ -73,8 +73,8 @@ func (w *watchCommand) take(line []byte) {
 	}
 }
 
-// await waits until the devices by the lines are those of `devices`: an answer of the kubelet may be a
-// second old.
+// await blocks until the devices according to the lines are those of `devices`. It may take a second,
+// because the daemon uses an answer of the kubelet for that long.
 func (w *watchCommand) await(d *daemon, when string) {
 	t := d.t
 	t.Helper()
@@ -104,9 +104,9 @@ func (d *daemon) asked(when string) []view.Row {
 	return rows
 }
 
-// `devices` and `watch` agree with each other and with the kubelet's list, also where a look of one's
-// own sees another thing: that is how they differ from --scan.
-func TestOneTruth(t *testing.T) {
+// `devices` and `watch` agree with each other and with the kubelet's list, even if --scan, which has no
+// history, shows something else.
+func TestDevicesAndWatchAgree(t *testing.T) {
 	bad := func(d *daemon) { d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000")) }
 	good := func(d *daemon) { d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x0")) }
 	well, ill := health{"3b:00.0": true, "3b:00.0-p1": true}, health{"3b:00.0": true, "3b:00.0-p1": false}
@@ -179,8 +179,7 @@ func TestOneTruth(t *testing.T) {
 	}
 }
 
-// A device counts as held as soon as it is given out, and watch prints a new holder, though the
-// device is as it was.
+// A device counts as held as soon as it is given out. watch prints a change of the holder alone.
 func TestHeldAsSoonAsGiven(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardB))
@@ -225,7 +224,7 @@ func TestHeldAsSoonAsGiven(t *testing.T) {
 	}
 }
 
-// The headline names the daemon; it is not a part of JSON and YAML.
+// The headline has the daemon's version and mode. With JSON and YAML it is on stderr.
 func TestHeadline(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte("resources: [{name: example.com/lab, match: {pciAddress: \"3b:00.0\"}}]\n"), 0o600); err != nil {
@@ -252,8 +251,8 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// A bad file keeps neither command from asking the daemon. The socket is that of the file where the
-// file is good.
+// With an invalid file of settings, the commands still ask the daemon. A valid file may have the path of
+// the socket.
 func TestAskWithABadFile(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.awaitLine("control.served")
@@ -265,7 +264,7 @@ func TestAskWithABadFile(t *testing.T) {
 		args             []string
 		code             int
 	}{
-		{"bad file", "mode: zen\n", "settings on disk, which are not used here: ", []string{"--socket", d.cfg.Socket}, 0},
+		{"bad file", "mode: zen\n", "settings on disk are not valid, and not used by this command: ", []string{"--socket", d.cfg.Socket}, 0},
 		{"socket of the file", "socket: " + d.cfg.Socket + "\n", "", nil, 0},
 		{"flag over file", "socket: /nonexistent\n", "", []string{"--socket", d.cfg.Socket}, 0},
 		{"socket of a bad file", "mode: zen\nsocket: " + d.cfg.Socket + "\n", "socket: found none", nil, 2}, // the variable is empty
@@ -298,7 +297,7 @@ func TestAskWithABadFile(t *testing.T) {
 	}
 }
 
-// When the daemon ends, watch ends too: it fails and gives the reason.
+// When the daemon ends, watch fails with the reason.
 func TestWatchOfADaemonThatEnds(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -321,10 +320,10 @@ func TestWatchOfADaemonThatEnds(t *testing.T) {
 			r.Process.Signal(signal)
 			<-w.ended
 			_ = w.Wait()
-			if want := "accelerator-device-plugin: " + socket + ": the daemon has ended the connection"; w.ProcessState.ExitCode() != 1 || !strings.Contains(w.stderr.String(), want) {
+			if want := "accelerator-device-plugin: " + socket + ": connection closed by the daemon"; w.ProcessState.ExitCode() != 1 || !strings.Contains(w.stderr.String(), want) {
 				t.Errorf("watch: exit code %d, stderr %q, want 1, %q", w.ProcessState.ExitCode(), w.stderr.String(), want)
 			}
-			for deadline := time.Now().Add(5 * time.Second); signal == syscall.SIGTERM; { // it is at its end
+			for deadline := time.Now().Add(5 * time.Second); signal == syscall.SIGTERM; { // the daemon has not ended yet
 				if _, err := os.Lstat(socket); os.IsNotExist(err) {
 					break
 				}
@@ -334,5 +333,29 @@ func TestWatchOfADaemonThatEnds(t *testing.T) {
 				<-time.After(time.Millisecond)
 			}
 		})
+	}
+}
+
+// The help of commands that ask the daemon has their own flags, without the settings that need --scan.
+func TestHelpOfQuestions(t *testing.T) {
+	for command, want := range map[string]string{
+		"devices":  "config help output overrides scan socket",
+		"watch":    "config help output overrides scan socket",
+		"can-pull": "config help output overrides scan socket",
+	} {
+		var out bytes.Buffer
+		root := newRoot()
+		root.SetArgs([]string{command, "--help"})
+		root.SetOut(&out)
+		if err := root.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		var flags []string
+		for _, m := range regexp.MustCompile(`(?m)^ .*?--([a-z-]+) `).FindAllStringSubmatch(out.String()[strings.Index(out.String(), "\nFlags:"):], -1) {
+			flags = append(flags, m[1])
+		}
+		if got := strings.Join(flags, " "); got != want {
+			t.Errorf("flags in the help of %s: found %s, want %s", command, got, want)
+		}
 	}
 }

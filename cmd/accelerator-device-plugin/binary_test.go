@@ -65,7 +65,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output runs the program to its end.
+// output runs the program until it ends, and returns its output.
 func output(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := command(t, args...)
@@ -103,15 +103,15 @@ func TestExitCodes(t *testing.T) {
 		{"bad value, log for programs", []string{"--resync-interval=1"}, 2, []string{`"event":"daemon.failed"`}},
 		{"bad value, log for people", []string{"serve", "--log-format", "console", "--mode=zen"}, 2, []string{"accelerator-device-plugin: ", "Run 'accelerator-device-plugin serve --help'"}},
 		{"kubelet dir too long", []string{"--kubelet-dir", "/" + strings.Repeat("k", 100)}, 2, []string{"kubelet-dir", "want at most 76"}},
-		{"events without node", []string{"--events"}, 2, []string{"events: found true without node-name, want both: the name of this node at the API server"}},
+		{"events without node", []string{"--events"}, 2, []string{"events: found true without node-name, want both: node-name is the name of this node in the API server"}},
 		{"hook without CDI", []string{"--mode=region", "--programming-hook=/opt/hook"}, 2, []string{`programming-hook: found \"/opt/hook\" without cdi-dir`}},
 		{"events without API server", []string{"--events", "--node-name=n", "--sysfs-root=/", "--kubelet-dir=/nonexistent"}, 1,
-			[]string{"no variable KUBERNETES_SERVICE_HOST", "want --kubeconfig"}},
+			[]string{"variable KUBERNETES_SERVICE_HOST: found none", "want --kubeconfig"}},
 		{"bad format", []string{"devices", "-o", "xml"}, 2, []string{"xml", "json, yaml, wide"}},
-		{"no daemon", []string{"devices", "--socket", "/nonexistent/daemon.sock"}, 1, []string{"the daemon could not be asked: /nonexistent/daemon.sock: connect: no such file or directory (--scan looks by itself)"}},
-		{"no daemon for watch", []string{"watch", "--socket", "/nonexistent/daemon.sock"}, 1, []string{"the daemon could not be asked: /nonexistent/daemon.sock: ", "(--scan looks by itself)"}},
+		{"no daemon", []string{"devices", "--socket", "/nonexistent/daemon.sock"}, 1, []string{"the daemon could not be asked: /nonexistent/daemon.sock: connect: no such file or directory (--scan needs no daemon)"}},
+		{"no daemon for watch", []string{"watch", "--socket", "/nonexistent/daemon.sock"}, 1, []string{"the daemon could not be asked: /nonexistent/daemon.sock: ", "(--scan needs no daemon)"}},
 		{"no socket", []string{"devices"}, 2, []string{"socket: found none", "--scan"}},
-		{"settings of the daemon", []string{"devices", "--mode=af"}, 2, []string{"found --mode without --scan, want both"}},
+		{"settings of the daemon", []string{"devices", "--mode=af"}, 2, []string{"--mode: found without --scan, want both or neither"}},
 		{"bad value for the daemon", []string{"watch", "--socket", "/" + strings.Repeat("s", 107)}, 2, []string{"a path of 108 bytes, want at most 107"}},
 		{"no config file", []string{"--config", "/nonexistent.yaml"}, 2, []string{"/nonexistent.yaml"}},
 		{"no sysfs", []string{"devices", "--scan", "--sysfs-root", "/nonexistent"}, 1, noSysfs},
@@ -142,12 +142,12 @@ func TestDevicesCommand(t *testing.T) {
 	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--host-dev-root", "/dev"}
 	stdout, stderr, code := output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
 	if _, err := os.Stat(config.Defaults().PodResourcesSocket); err == nil {
-		stderr = scanLine + "\n" // the kubelet of this machine adds lines of its own
+		stderr = scanLine + "\n" // a kubelet on this machine may cause further lines
 	}
 	if stdout != "[]\n" || stderr != scanLine+"\n" || code != 0 {
 		t.Errorf("no card: stdout %q, stderr %q, exit code %d; want [], the headline, 0", stdout, stderr, code)
 	}
-	roots = append(roots, "--pod-resources-socket", "/nonexistent/kubelet.sock") // whoever else is on this machine
+	roots = append(roots, "--pod-resources-socket", "/nonexistent/kubelet.sock") // not that of a kubelet on this machine
 	card := cardA
 	card.Address, card.NUMANode = "0001:3b:00.0", -1
 	for _, err := range []error{node.Plug(card), node.Set(card.Address, 1, "errors/errors", "0x4000000000000")} {
@@ -156,7 +156,7 @@ func TestDevicesCommand(t *testing.T) {
 		}
 	}
 	stdout, stderr, code = output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
-	// Without a kubelet the holders are unknown, so none may be printed.
+	// Without a kubelet the holders are unknown, and must not be printed as none.
 	if !strings.HasPrefix(stderr, scanLine+"\naccelerator-device-plugin: the holders of devices are not known: ") || strings.Count(stderr, "\n") != 2 || code != 0 {
 		t.Errorf("a bad card: stderr %q, exit code %d; want a line that holders are not known, 0", stderr, code)
 	}
@@ -186,7 +186,7 @@ func TestDevicesCommand(t *testing.T) {
 	}
 }
 
-// A card that hangs is printed as such: it is no reason to leave it out.
+// A card whose read hangs is printed with that reason, not left out.
 func TestDevicesCommandWithACardThatHangs(t *testing.T) {
 	node, err := simnode.New(shortDir(t))
 	if err != nil {
@@ -223,7 +223,7 @@ type running struct {
 	t     *testing.T
 	lines chan map[string]any // its log; closed at its end
 	early []map[string]any    // lines that were not awaited yet
-	bad   []string            // lines that are none
+	bad   []string            // output that is not a line of the log
 }
 
 // serveBinary starts the daemon on a simulated node with a kubelet.
@@ -246,7 +246,7 @@ func serveBinary(t *testing.T, more ...string) (*running, *simnode.Node, *simkub
 	}, more...)
 	r := &running{Cmd: command(t, args...), t: t, lines: make(chan map[string]any, 10_000)}
 	read, write := io.Pipe()
-	r.Stdout, r.Stderr = write, write // both: neither may hold anything but lines
+	r.Stdout, r.Stderr = write, write // both, because neither may have anything but lines of the log
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -330,8 +330,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A card that hangs holds up the end for a second. Who cannot wait for that
-// signals again.
+// A read that hangs delays the end by a second. A second signal ends the daemon at once.
 func TestSecondSignalKills(t *testing.T) {
 	r, node, _ := serveBinary(t)
 	if err := node.Plug(cardB); err != nil {
@@ -354,7 +353,7 @@ func TestSecondSignalKills(t *testing.T) {
 		state, err := r.Process.Wait()
 		ended <- end{state, err}
 	}()
-	again := time.NewTicker(time.Millisecond) // it may come too early to be the second one
+	again := time.NewTicker(time.Millisecond) // repeated, because it may arrive before the first one is handled
 	defer again.Stop()
 	var state *os.ProcessState
 	for state == nil {
@@ -454,7 +453,7 @@ func TestWatchCommand(t *testing.T) {
 	}
 }
 
-// watch does not log the changes that it prints.
+// watch prints changes and does not log them, too.
 func TestWatchIsQuiet(t *testing.T) {
 	node, err := simnode.New(shortDir(t))
 	if err != nil {

@@ -29,10 +29,9 @@ import (
 	"b-com.com/accelerator-device-plugin/server/checkpoint"
 )
 
-// Limits for the search of the host's processes: for one process, and for all.
 const (
-	processPatience   = 2 * time.Second
-	processesPatience = 30 * time.Second
+	processPatience   = 2 * time.Second  // longest time to search one process
+	processesPatience = 30 * time.Second // longest time to search all processes of the host
 )
 
 func newCanPull() *cobra.Command {
@@ -41,30 +40,32 @@ func newCanPull() *cobra.Command {
 	var scan bool
 	cmd := &cobra.Command{
 		Use:   "can-pull ADDRESS",
-		Short: "Answer whether a card may be pulled",
-		Long: `Answers whether a card may be pulled: yes, no or unknown, and one line for each
-reason, with what to do. The exit code is 0 for yes, else 1.
+		Short: "Check whether a card may be pulled",
+		Long: `Check whether a card may be pulled. Print yes, no or unknown, and one line for
+each reason, with a remedy. The exit code is 0 for yes, else 1.
 
-It asks the daemon whether pods can still be given the card, and which
-containers hold it. It reads the other functions of the card and its virtual
-functions from sysfs, and the pods with a device of the card from the kubelet's
-checkpoint. It searches all processes of the host for those that have a node of
-the card open, under any name. The search needs root on the host: in a pod the
-answer is "unknown", with the command to run on the node.
+The command combines these sources:
+  - the daemon: whether a new pod can get the card, and the containers that hold it
+  - sysfs: all functions of the card, virtual ones included
+  - the kubelet's checkpoint: the pods with a device of the card
+  - /proc: the processes of the host that have a node of the card open, under any name
 
-With --scan it asks no daemon: it reads cards, cordons and the kubelet's
-pod-resources itself.`,
+The search of processes needs root on the host. In a pod the answer is "unknown",
+with the command to run on the node.
+
+With --scan the command reads cards, cordons and the kubelet's pod-resources API
+itself, without the daemon.`,
 		Example: `  accelerator-device-plugin can-pull 3b:00.0
   accelerator-device-plugin can-pull 3b:00.0 && echo 1 > /sys/bus/pci/devices/0000:3b:00.0/remove`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			asJSON, err := wantsJSON(format)
+			asJSON, err := parseJSON(format)
 			if err != nil {
 				return err
 			}
 			address, err := sysfs.ParseAddress(args[0])
 			if err != nil {
-				return fmt.Errorf("found %q, %w", args[0], err)
+				return fmt.Errorf("ADDRESS: found %q, %w", args[0], err)
 			}
 			if scan {
 				_, err = load(loader)
@@ -84,9 +85,8 @@ pod-resources itself.`,
 			return nil
 		},
 	}
-	loader.AddFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&format, "output", "o", "", "json (default: text)")
-	addScan(cmd, &scan)
+	addScan(cmd, loader, &scan)
+	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json (default: text)")
 	return cmd
 }
 
@@ -97,7 +97,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 	f.Card, f.CardErr = canpull.Read(cfg.SysfsRoot, address)
 	defer func() {
 		if again, err := canpull.Read(cfg.SysfsRoot, address); f.CardErr == nil && (err != nil || !reflect.DeepEqual(again, f.Card)) {
-			f.CardErr = errors.New("its functions or nodes changed meanwhile, ask again")
+			f.CardErr = errors.New("its functions or nodes changed during the check: check again")
 		}
 	}()
 	if scan {
@@ -113,14 +113,14 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 	}
 	proc := opened.Proc{Root: procfs, Patience: processPatience}
 	if f.ProcessesErr = proc.SeesHost(); f.ProcessesErr == nil {
-		ctx, cancel := context.WithTimeoutCause(ctx, processesPatience, fmt.Errorf("it took longer than %s", processesPatience))
+		ctx, cancel := context.WithTimeoutCause(ctx, processesPatience, fmt.Errorf("the search took longer than %s", processesPatience))
 		defer cancel()
 		f.Processes, f.ProcessesErr = proc.Find(ctx, f.Card.Numbers())
 	}
 	f.Look = "on the node, as root: " + canpull.LookCommand(f.Card.Numbers())
-	if !scan { // else this may be the pod of kubectl debug, where the paths are others
-		// Without -it: the answer may come before kubectl attaches, and is not shown then.
-		f.Look += fmt.Sprintf("; or, and then kubectl logs of the pod that it names: kubectl debug node/%s --profile=sysadmin --image=IMAGE -- "+
+	if !scan { // with --scan this may be the pod of kubectl debug, which has other paths
+		// Not -it: kubectl shows no output that was written before it attached.
+		f.Look += fmt.Sprintf("; or, followed by kubectl logs of the pod that kubectl debug creates: kubectl debug node/%s --profile=sysadmin --image=IMAGE -- "+
 			"accelerator-device-plugin can-pull %s --scan --state-dir %s --kubelet-dir %s --pod-resources-socket %s",
 			cmp.Or(cfg.NodeName, "NODE"), address,
 			filepath.Join("/host", cfg.StateDir), filepath.Join("/host", cfg.KubeletDir), filepath.Join("/host", cfg.PodResourcesSocket))
@@ -128,7 +128,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 	return f
 }
 
-// scanPull collects the daemon's part of the facts without the daemon.
+// scanPull collects, without the daemon, the facts that the daemon would report.
 func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	cordons, err := readCordons(cfg.StateDir)
 	if err != nil {
@@ -147,7 +147,7 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		f.HoldersErr = err.Error()
 		return
 	}
-	// Under all names of resources: the scan may not have the settings of the daemon.
+	// All resource names count: the daemon may have other settings than this command.
 	f.Holders = map[string][]string{}
 	for key := range holders {
 		f.Holders[key.ID] = append(f.Holders[key.ID], holders.of(key.Resource, key.ID)...)
@@ -159,9 +159,9 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	}
 }
 
-// podsGiven returns the UIDs of the pods in the kubelet's checkpoint by device, without pods that have ended:
-// those have no directory any more. Where the directories cannot be seen, as in the daemon's pod, it returns
-// all.
+// podsGiven returns the UIDs of the pods in the kubelet's checkpoint by device. It leaves out pods without
+// a directory, which have ended. If the directories of pods cannot be seen, as in the daemon's pod, it
+// returns all pods.
 func podsGiven(kubeletDir string) (map[string][]string, error) {
 	if err := sysfs.CheckDir(kubeletDir); err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func podsGiven(kubeletDir string) (map[string][]string, error) {
 	return given, nil
 }
 
-// readCordons returns the cordons in a state directory, which it does not make.
+// readCordons returns the cordons in a state directory. It does not create the directory.
 func readCordons(dir string) ([]cordon.Cordon, error) {
 	if _, err := os.Stat(dir); dir == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -192,7 +192,7 @@ func readCordons(dir string) ([]cordon.Cordon, error) {
 	return book.List(), nil
 }
 
-// printAnswer prints an answer: its word, and a line for each reason.
+// printAnswer prints yes, no or unknown, and a line for each reason.
 func printAnswer(w io.Writer, answer canpull.Answer, asJSON bool) error {
 	if asJSON {
 		return terminal.WriteJSON(w, answer)

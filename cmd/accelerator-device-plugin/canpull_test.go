@@ -43,7 +43,7 @@ func fakeProc(t *testing.T, file string) (root string) {
 	return root
 }
 
-// asks returns the answer for card A: its word and its reasons.
+// asks returns the answer for card A and its reasons.
 func asks(t *testing.T, cfg config.Config, scan bool, procfs string) string {
 	t.Helper()
 	var out strings.Builder
@@ -53,7 +53,7 @@ func asks(t *testing.T, cfg config.Config, scan bool, procfs string) string {
 	return out.String()
 }
 
-// The card is offered, held, free, and opened by a process; the daemon is asked, and then none.
+// The card is offered, held, free, and opened by a process, each with the daemon and with --scan.
 func TestCanPull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes device nodes, and sees the processes of others")
@@ -67,7 +67,7 @@ func TestCanPull(t *testing.T) {
 	node := filepath.Join(d.node.Dev, d.node.PortNode(cardA.Address, 1))
 	pod := filepath.Join(filepath.Dir(d.cfg.KubeletDir), "pods/5e0b")
 	idle, busy := fakeProc(t, ""), fakeProc(t, node)
-	offered := "3b:00.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT\n"
+	offered := "3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT\n"
 	held := "held by default/job/main: kubectl --namespace default delete pod job\n"
 	open := "process 7 (a\\x1b[2J) has dfl-port.1 (120:1) open: end it\n"
 	for _, step := range []struct {
@@ -93,12 +93,12 @@ func TestCanPull(t *testing.T) {
 			}
 		}, idle, "yes\n"},
 		{"opened", func() {}, busy, "no\n" + open},
-		// As of an init container, or soon after a start of the kubelet.
+		// As for an init container, or soon after the start of the kubelet.
 		{"given, and not named", func() {
 			d.do(errors.Join(os.MkdirAll(pod, 0o755), os.WriteFile(filepath.Join(d.cfg.KubeletDir, checkpoint.File),
 				[]byte(`{"Data":{"PodDeviceEntries":[{"PodUID":"5e0b","DeviceIDs":{"-1":["3b:00.0-p1"]}}]}}`), 0o600)))
-		}, idle, "unknown\nby the kubelet's checkpoint the pod with the UID 5e0b has the card, and the kubelet does not name it: " +
-			"ask again in a few seconds; kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended\n"},
+		}, idle, "unknown\nthe pod with the UID 5e0b has the card in the kubelet's checkpoint, but the kubelet does not name it: " +
+			"check again in a few seconds; kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended\n"},
 		{"the pod has ended", func() { d.do(os.Remove(pod)) }, idle, "yes\n"},
 	} {
 		step.do()
@@ -131,7 +131,7 @@ func TestCanPull(t *testing.T) {
 	}
 }
 
-// Where the host's processes cannot be seen, the answer has the commands for the node.
+// If the host's processes cannot be seen, the answer has the commands to run on the node.
 func TestCanPullInAPod(t *testing.T) {
 	node, err := simnode.New(t.TempDir())
 	if err != nil {
@@ -151,8 +151,8 @@ func TestCanPullInAPod(t *testing.T) {
 	cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot, cfg.NodeName, cfg.Socket = node.Sys, node.Dev, "/dev", "worker-1", filepath.Join(t.TempDir(), "none.sock")
 	got := asks(t, cfg, false, proc)
 	for _, want := range []string{
-		"unknown\n", "the processes that have the card open are not all known: this process is in a PID namespace of its own: on the node, as root: LC_ALL=C find /proc/",
-		"(f6:0|f5:0|f5:1) |Permission denied'; or, and then kubectl logs of the pod that it names: " +
+		"unknown\n", "not all processes that have the card open are known: this process is in a PID namespace of its own: on the node, as root: LC_ALL=C find /proc/",
+		"(f6:0|f5:0|f5:1) |Permission denied'; or, followed by kubectl logs of the pod that kubectl debug creates: " +
 			"kubectl debug node/worker-1 --profile=sysadmin --image=IMAGE -- accelerator-device-plugin can-pull 0000:3b:00.0 " +
 			"--scan --state-dir /host/var/lib/accelerator-device-plugin --kubelet-dir /host/var/lib/kubelet/device-plugins --pod-resources-socket /host/var/lib/kubelet/pod-resources/kubelet.sock\n",
 	} {
@@ -181,8 +181,8 @@ func TestCanPullCommand(t *testing.T) {
 		{append(scan, "3b:00.0", "-o", "json"), 1, "{\n  \"address\": \"0000:3b:00.0\",\n  \"answer\": \"unknown\",\n", ""},
 		{[]string{"3b:00.0", "--socket", filepath.Join(t.TempDir(), "s")}, 1, "unknown\n", ""},
 		{[]string{"3b:00.0-p1"}, 2, "", `found "3b:00.0-p1", want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0`},
-		{[]string{"3b:00.0", "-o", "yaml"}, 2, "", `-o "yaml": want json`},
-		{[]string{"3b:00.0", "--sysfs-root", node.Sys}, 2, "", "found --sysfs-root without --scan"},
+		{[]string{"3b:00.0", "-o", "yaml"}, 2, "", `--output: found "yaml", want json`},
+		{[]string{"3b:00.0", "--sysfs-root", node.Sys}, 2, "", "--sysfs-root: found without --scan"},
 		{nil, 2, "", "accepts 1 arg(s), received 0"},
 	} {
 		stdout, stderr, code := output(t, append([]string{"can-pull"}, test.args...)...)

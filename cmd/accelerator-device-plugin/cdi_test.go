@@ -15,8 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
-// injected are the nodes below /dev that the CDI spec gives, by device id; nil: there
-// is no spec.
+// injected has the nodes below /dev that the CDI spec gives, by device id. nil: there is no spec.
 type injected map[string][]string
 
 // withCDI turns CDI on.
@@ -59,7 +58,7 @@ func (d *daemon) spec() (injected, error) {
 	return nodes, nil
 }
 
-// awaitSpec waits until the CDI spec is this one.
+// awaitSpec blocks until the CDI spec is want.
 func (d *daemon) awaitSpec(when string, want injected) {
 	d.t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -83,7 +82,7 @@ func (d *daemon) awaitSpec(when string, want injected) {
 func TestCDIOfModes(t *testing.T) {
 	for i, test := range []struct {
 		mode           string
-		first, swapped injected // the cards having come in this order, and in the other one
+		first, swapped injected // after the cards were plugged in this order, and in the other one
 	}{
 		{"af", injected{"3b:00.0": {"dfl-port.0"}, "3b:00.0-p1": {"dfl-port.1"}, "5e:00.0": {"dfl-port.2"}},
 			injected{"3b:00.0": {"dfl-port.1"}, "3b:00.0-p1": {"dfl-port.2"}, "5e:00.0": {"dfl-port.0"}}},
@@ -132,8 +131,7 @@ func (d *daemon) checkNamed(when, resource string, annotations map[string]string
 	}
 }
 
-// The spec is that of the mode, and between two modes it is never away: containers may
-// start meanwhile.
+// The spec follows the mode. It is never missing during a change, because containers may start at any time.
 func TestCDIFollowsTheMode(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, withCDI(t))
@@ -177,9 +175,9 @@ func TestCDIFollowsTheMode(t *testing.T) {
 	c.awaitSpec("single", ports)
 }
 
-// During an upgrade with surge the second daemon starts, then the first one stops. The spec is
-// right all the time, and is removed with the last daemon.
-func TestCDIOfTwins(t *testing.T) {
+// During an upgrade with surge, the second daemon starts before the first one stops. The spec is correct all
+// the time, and is removed when the last daemon ends.
+func TestCDIDuringUpgrade(t *testing.T) {
 	t.Parallel()
 	d := inMode(t, "af", withCDI(t))
 	d.do(d.node.Plug(cardB))

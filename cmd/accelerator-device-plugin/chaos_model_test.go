@@ -23,18 +23,18 @@ import (
 type model struct {
 	d         *daemon
 	inventory *inventory.Inventory
-	slots     []simnode.Card         // as they are plugged
-	ports     map[string][]portState // of the cards that are in, by address
-	pods      int                    // that there have been
+	slots     []simnode.Card         // cards that can be plugged
+	ports     map[string][]portState // of the plugged cards, by address
+	pods      int                    // number of pods so far
 	held      map[string]grant       // by device ID
 }
 
 // portState is the state of a hardware port.
 type portState struct {
 	broken, unbound, nodeless bool
-	released                  bool   // from its card; it has no directory then
+	released                  bool   // from the physical function; the port has no directory then
 	afu                       string // that the port is programmed with
-	seen                      bool   // the daemon has read it since it came and since it was programmed
+	seen                      bool   // the daemon has read it since it was plugged and since it was programmed
 }
 
 func (s portState) good() bool { return !s.broken && !s.unbound && !s.nodeless }
@@ -44,17 +44,17 @@ type grant struct {
 	pod, resource string
 	kind          string   // of the device that the pod was given, see modelDevice
 	given         []string // names of the nodes that the pod was given
-	owed          []string // and of those that the device had since, and lost
+	owed          []string // names of nodes that the device has had since, and lost
 }
 
 // modelDevice is a device that is present.
 type modelDevice struct {
 	id, resource string
 	kind         string // a device of another kind with the same ID is another device
-	good         bool   // nothing is wrong with its ports
+	good         bool   // its ports have no fault
 	afu          string // that a driver shows, or ""
 	nodes        []string
-	numbered     []string // the same with those of released ports, which keep their numbers
+	numbered     []string // nodes, and nodes of released ports, which keep their numbers
 }
 
 func newModel(d *daemon, inventory *inventory.Inventory) *model {
@@ -68,7 +68,7 @@ func newModel(d *daemon, inventory *inventory.Inventory) *model {
 	return m
 }
 
-// devices returns the devices of the cards that are in, as the mode makes them.
+// devices returns the devices of the plugged cards in the current mode.
 func (m *model) devices() []modelDevice {
 	var all []modelDevice
 	for _, c := range m.slots {
@@ -128,10 +128,9 @@ func portID(c simnode.Card, port int) string {
 	return id
 }
 
-// want returns the lists that the kubelet must get. A device that is held stays in the
-// resource as which it was given out, and is unhealthy there unless it is in its
-// place, of the same kind and under the same nodes. A device is unhealthy while a pod
-// that holds another one may have one of its nodes.
+// want returns the lists that the kubelet must get. A held device stays in the resource under which it was
+// given out. It is unhealthy there unless it is present, of the same kind and with the same nodes. A device
+// is also unhealthy while a pod with another device may have one of its nodes.
 func (m *model) want() offers {
 	want := offers{}
 	list := func(resource, id string, healthy bool) {
@@ -157,14 +156,13 @@ func (m *model) want() offers {
 	return want
 }
 
-// among reports whether all of some are among others.
+// among reports whether others has all elements of some.
 func among(some, others []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(others, s) })
 }
 
-// givenNodes returns the nodes that pods may still have, each with the IDs of the
-// devices as part of which they were given out: a container keeps the right to a
-// device number until it ends, whatever card has the number by then.
+// givenNodes returns the nodes that pods may still have, each with the IDs of the devices with which they
+// were given out. A container may use a device number until it ends, even if another card has the number.
 func (m *model) givenNodes() map[string][]string {
 	given := map[string][]string{}
 	for _, id := range slices.Sorted(maps.Keys(m.held)) {
@@ -189,7 +187,7 @@ func (m *model) turn(random *rand.Rand) {
 	switch random.IntN(6) {
 	case 0:
 		m.unplug(c)
-	case 1: // out and in again at once: it may go unnoticed, its state may not
+	case 1: // unplugged and plugged at once: the daemon may miss that, but not the new state
 		m.unplug(c)
 		m.plug(c)
 	default:
@@ -197,7 +195,7 @@ func (m *model) turn(random *rand.Rand) {
 	}
 }
 
-// turnPort changes one port of a card that is in.
+// turnPort changes one port of a plugged card.
 func (m *model) turnPort(random *rand.Rand, c simnode.Card, port int) {
 	mode, node := m.d.cfg.Mode, m.d.node
 	states := m.ports[c.Address]
@@ -206,7 +204,7 @@ func (m *model) turnPort(random *rand.Rand, c simnode.Card, port int) {
 	case s.released:
 		m.d.do(node.Assign(c.Address, port))
 		s.released, s.unbound = false, true
-	case s.unbound: // it has no attributes: it can only be bound again
+	case s.unbound: // without attributes, the only possible change is to bind it
 		m.d.do(node.Bind(c.Address, port))
 		s.unbound, s.broken = false, false
 	case turn == 0:
@@ -226,17 +224,17 @@ func (m *model) turnPort(random *rand.Rand, c simnode.Card, port int) {
 			m.d.do(node.Unbind(c.Address, port))
 			s.unbound = true
 		}
-	case turn == 4 && mode != offer.Single: // there, another AFU makes a device another one only when it comes back
+	case turn == 4 && mode != offer.Single: // in mode single a device with another AFU is another device only after it was unplugged
 		s.afu, s.seen = otherOf(s.afu, cardA.AFUID, cardB.AFUID), false
 		m.d.do(node.Reprogram(c.Address, port, s.afu))
-	case turn == 5 && mode == offer.Region && !s.nodeless && s.seen: // else it looks like one that came back without the port
+	case turn == 5 && mode == offer.Region && !s.nodeless && s.seen: // otherwise it looks like a card that returned without the port
 		m.owe(portID(c, 0), node.PortNode(c.Address, port))
 		m.d.do(node.Release(c.Address, port))
 		*s = portState{released: true, afu: s.afu}
 	}
 }
 
-// owe notes that a device loses nodes which its holder may have, if it is held.
+// owe records that a held device loses nodes, which its holder may still have.
 func (m *model) owe(id string, nodes ...string) {
 	if h, held := m.held[id]; held && !among(nodes, h.given) {
 		h.owed = append(h.owed, nodes...)
@@ -244,14 +242,14 @@ func (m *model) owe(id string, nodes ...string) {
 	}
 }
 
-// seen reports whether the daemon has read a card since it came.
+// seen reports whether the daemon has read a card since it was plugged.
 func (m *model) seen(c simnode.Card) bool {
 	return !slices.ContainsFunc(m.ports[c.Address], func(s portState) bool { return !s.seen && !s.released })
 }
 
-// mayUnbind reports whether the truth about a port is still known when it has no
-// driver. A port that was never read bound has the port number that is left: only
-// one of a card can have that. In mode af its AFU must be known, too.
+// mayUnbind reports whether the model can predict the device of a port that loses its driver. A port that
+// the daemon has never read while bound gets the remaining port number, which works for only one port of a
+// card. In mode af its AFU must be known, too.
 func (m *model) mayUnbind(states []portState, s portState) bool {
 	if m.d.cfg.Mode == offer.AF && !s.seen {
 		return false
@@ -272,8 +270,8 @@ func (m *model) plug(c simnode.Card) {
 	m.ports[c.Address] = slices.Repeat([]portState{{afu: c.AFUID}}, c.Ports)
 }
 
-// unplug pulls a card. A holder may still open the nodes that its device has lost, if the
-// daemon has seen them: unplug gives the daemon the time to see them.
+// unplug pulls a card, after the daemon had the time to read its nodes: a holder may still open the nodes
+// that its device has lost, and the daemon must know them.
 func (m *model) unplug(c simnode.Card) {
 	m.d.t.Helper()
 	for _, d := range m.devices() {
@@ -290,8 +288,8 @@ func (m *model) unplug(c simnode.Card) {
 	delete(m.ports, c.Address)
 }
 
-// swap puts another card in the place of one, after the daemon has seen that one go: a
-// swap that the daemon does not see changes nothing for it.
+// swap replaces a card by another one, after the daemon has removed the first: the daemon could not notice
+// a faster swap.
 func (m *model) swap(random *rand.Rand, when string) {
 	m.d.t.Helper()
 	c := &m.slots[random.IntN(len(m.slots))]
@@ -311,7 +309,7 @@ func (m *model) swap(random *rand.Rand, when string) {
 	m.settle(when + ", in")
 }
 
-// turnPod ends a pod, or starts one that asks for a healthy device.
+// turnPod ends a pod, or starts one that requests a healthy device.
 func (m *model) turnPod(random *rand.Rand) {
 	if ids := slices.Sorted(maps.Keys(m.held)); len(ids) > 4 || len(ids) > 0 && random.IntN(3) == 0 {
 		m.release(ids[random.IntN(len(ids))])
@@ -333,8 +331,8 @@ func (m *model) turnPod(random *rand.Rand) {
 	}
 }
 
-// start starts a pod if the daemon gives it its device. The daemon may refuse: the list
-// that the kubelet has may be out of date.
+// start starts a pod if the daemon gives it the device. The daemon may refuse, because the kubelet's list may
+// be out of date.
 func (m *model) start(resource, id string) {
 	m.pods++
 	pod := fmt.Sprint("pod", m.pods)
@@ -353,7 +351,7 @@ func (m *model) start(resource, id string) {
 	m.held[id] = h
 }
 
-// slot returns the card, in or out, that a device is a part of.
+// slot returns the card of a device, plugged or not.
 func (m *model) slot(id string) simnode.Card {
 	address, _, _ := strings.Cut("0000:"+id, "-p")
 	return m.slots[slices.IndexFunc(m.slots, func(c simnode.Card) bool { return c.Address == address })]
@@ -363,7 +361,7 @@ func (m *model) release(id string) {
 	m.d.pods.Release("default", m.held[id].pod)
 	owed := m.held[id].owed
 	delete(m.held, id)
-	if len(owed) > 0 { // before another pod gets it: the nodes of that pod would not be known
+	if len(owed) > 0 { // before another pod gets the device, whose nodes would then not be known
 		m.settle("a pod has ended that was owed nodes")
 	}
 }
@@ -385,7 +383,7 @@ func (m *model) settle(when string) {
 	_, err := m.d.kubelet.AwaitLists(ctx, func(lists map[string]simkubelet.List) bool {
 		got = offers{}
 		for resource, list := range lists {
-			if len(list.Devices) > 0 { // one without devices is retired after a while
+			if len(list.Devices) > 0 { // a resource without devices is retired later
 				got[resource] = told(list)
 			}
 		}
@@ -400,7 +398,7 @@ func (m *model) settle(when string) {
 			if found == nil || !slices.Equal(slices.Sorted(slices.Values(found.Nodes)), slices.Sorted(slices.Values(d.nodes))) {
 				return fmt.Errorf("found device %s as %+v, want the nodes %v", d.id, found, d.nodes)
 			}
-			// The lists do not show that of a device that is held as something else.
+			// The lists do not show this for a device that is held under another resource.
 			if d.afu != "" && found.AFUID != d.afu {
 				return fmt.Errorf("found device %s as %+v, want the AFU %s", d.id, found, d.afu)
 			}
@@ -414,8 +412,8 @@ func (m *model) settle(when string) {
 	}
 }
 
-// awaitGone blocks until the daemon has removed a card. The lists do not show that: a held device
-// that was unhealthy before stays as it was.
+// awaitGone blocks until the daemon has removed a card. The lists may not show this, because a held device
+// that was unhealthy before stays unhealthy.
 func (m *model) awaitGone(when, address string) {
 	m.d.t.Helper()
 	m.awaitSnapshot(when, func(s inventory.Snapshot) error {
@@ -429,7 +427,7 @@ func (m *model) awaitGone(when, address string) {
 	})
 }
 
-// awaitSnapshot waits until the newest snapshot passes the check.
+// awaitSnapshot blocks until the newest snapshot passes the check.
 func (m *model) awaitSnapshot(when string, check func(inventory.Snapshot) error) {
 	m.d.t.Helper()
 	deadline := time.After(20 * time.Second)

@@ -45,7 +45,7 @@ func TestChaos(t *testing.T) {
 					d := &daemon{t: t, cfg: config.Defaults()}
 					d.cfg.Mode = mode
 					d.cfg.ResyncInterval, d.cfg.HealthInterval, d.cfg.RecoveryHold = hearing.resync, hearing.health, 10*time.Millisecond
-					d.cfg.FlapLimit = 0 // it flaps, and every turn of it is to be seen
+					d.cfg.FlapLimit = 0 // otherwise the random changes would cause quarantine
 					var ear ear = goodEar
 					if hearing.bad {
 						ear = (&badEar{random: rand.New(rand.NewPCG(seed, 1))}).hear
@@ -95,7 +95,7 @@ func chaos(d *daemon, ear ear, random *rand.Rand, turns int) {
 			truth.settle(fmt.Sprintf("in the middle, turn %d", turn))
 		case 5, 6:
 			truth.swap(random, fmt.Sprintf("card swapped, turn %d", turn))
-		case 7, 8, 9: // wrong answers are used only for a short time, so there are none
+		case 7, 8, 9: // not with wrong answers, which the daemon uses only for a short time
 			d.pods.Behave([]simkubelet.PodBehaviour{{Stall: true}, {Fail: "not now"}, {Refuse: true}, {Garbage: true}}[random.IntN(4)])
 		case 10, 11, 12:
 			d.pods.Behave(simkubelet.PodBehaviour{})
@@ -106,12 +106,12 @@ func chaos(d *daemon, ear ear, random *rand.Rand, turns int) {
 	truth.settle("without pods")
 }
 
-// ear passes a hint on, or does not.
+// ear passes a hint to the inventory, or drops it.
 type ear func(h watcher.Hint, to func(inventory.Hint))
 
 func goodEar(h watcher.Hint, to func(inventory.Hint)) { to(inventory.Hint(h)) }
 
-// lastWords returns a checked log, the end of which is printed if the test fails.
+// lastWords returns a checked log. If the test fails, the end of the log is printed.
 func lastWords(t *testing.T) *zap.Logger {
 	core, logs := eventtest.Observed(t)
 	t.Cleanup(func() {
@@ -144,7 +144,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	}
 	settings.KubeletDir, settings.HostDevRoot = cfg.KubeletDir, cfg.HostDevRoot
 	settings.BackoffMax = time.Second
-	// A stream that is cut before it arrives looks like none that was opened.
+	// A stream that is closed before it arrives looks as if none had been opened.
 	settings.StreamTimeout = time.Second
 	settings.RetireAfter = 200 * time.Millisecond
 	srv := server.New(settings, node.inventory, log)
@@ -163,8 +163,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	}
 }
 
-// badEar loses one hint in four, doubles one in four, and keeps one in four back
-// until a later one.
+// badEar drops one hint in four, doubles one in four, and delays one in four until a later hint.
 type badEar struct {
 	mu     sync.Mutex // the watcher hints from several goroutines
 	random *rand.Rand

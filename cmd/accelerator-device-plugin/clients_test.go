@@ -25,7 +25,7 @@ func TestHalfOpenClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.await("stream.opened")
-	for _, path := range []string{"/metrics", "/devices", "/healthz"} { // the cost of the first answers is not growth
+	for _, path := range []string{"/metrics", "/devices", "/healthz"} { // the memory for the first answers does not count
 		if _, code := get(t, "http://"+address+path); code != 200 {
 			t.Fatalf("%s = %d, want 200", path, code)
 		}
@@ -45,7 +45,7 @@ func TestHalfOpenClients(t *testing.T) {
 			}
 			conns = append(conns, conn)
 			if i%2 == 0 {
-				fmt.Fprint(conn, "GET /devices HTTP/1.1\r\nHost: ") // fails where the daemon has closed it already
+				fmt.Fprint(conn, "GET /devices HTTP/1.1\r\nHost: ") // fails if the daemon has closed the connection
 			}
 		}
 	}()
@@ -120,7 +120,7 @@ func (r *running) resident() int {
 	return 0
 }
 
-// descriptors returns how many the daemon has open.
+// descriptors returns the number of the daemon's open descriptors.
 func (r *running) descriptors() int {
 	r.t.Helper()
 	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.Process.Pid))
@@ -130,7 +130,7 @@ func (r *running) descriptors() int {
 	return len(all)
 }
 
-// However often /devices is read, the kubelet is asked once a second.
+// The kubelet is asked at most once a second, for any number of requests for /devices.
 func TestManyReadersOfDevices(t *testing.T) {
 	socket := shortDir(t) + "/kubelet.sock"
 	pods, err := simkubelet.StartPodResources(t.Context(), socket)
@@ -152,7 +152,7 @@ func TestManyReadersOfDevices(t *testing.T) {
 			t.Fatalf("/devices = %d, held by %q, want 200, default/pod/main", code, got)
 		}
 	}
-	// The inventory asks, too: at changes, and every 10 s.
+	// The inventory also asks, at changes and every 10 s.
 	if asked, most := pods.Asked()-before, 10+int(time.Since(begin)/time.Second); asked > most {
 		t.Errorf("300 GETs of /devices in %s asked the kubelet %d times, want at most %d", time.Since(begin), asked, most)
 	} else {

@@ -31,22 +31,22 @@ func newCordon() *cobra.Command {
 	var during time.Duration
 	cmd := &cobra.Command{
 		Use:   "cordon DEVICE... --why TEXT",
-		Short: "Take cards or ports of this node out of service, at once",
-		Long: `Takes cards or ports out of service: no new pod gets them. Pods that hold one go
-on with it. DEVICE is a card, such as 3b:00.0 or 0001:3b:00.0, with all its ports,
-or one port of it, 3b:00.0-p0 to 3b:00.0-p3. The slot may be empty: the cordon
-holds for the next card in it.
+		Short: "Take cards or ports of this node out of service",
+		Long: `Take cards or ports out of service at once: no new pod gets them. Pods that hold
+one keep it. DEVICE is a card with all its ports, such as 3b:00.0 or 0001:3b:00.0,
+or one port, 3b:00.0-p0 to 3b:00.0-p3. The slot may be empty: the cordon then
+applies to the next card in it.
 
-A cordon lasts until uncordon or, with --for, ends by itself. It survives
-restarts and upgrades of the daemon. To cordon a device again replaces its --why,
---by and --for. The command asks the daemon at --socket, which only root can use.`,
+A cordon lasts until uncordon, or for the time of --for. It survives restarts and
+upgrades of the daemon. Cordoning a device again replaces --why, --by and --for.
+The command asks the daemon at --socket, which only root can use.`,
 		Example: `  accelerator-device-plugin cordon 3b:00.0 --why "replace the fan"
   accelerator-device-plugin cordon 3b:00.0-p1 5e:00.0 --why "link errors, ticket 4711" --for 2h
   kubectl -n kube-system exec POD -- accelerator-device-plugin cordon 3b:00.0 --why "replace the fan" --by alice`,
 		Args: deviceArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(why) == "" {
-				return errors.New("--why: found none, want the reason, for the next person on call")
+				return errors.New("--why: found none, want the reason for the cordon")
 			}
 			if during < 0 {
 				return fmt.Errorf("--for: found %s, want a duration such as 2h", during)
@@ -64,8 +64,8 @@ restarts and upgrades of the daemon. To cordon a device again replaces its --why
 		},
 	}
 	addSocket(cmd, loader)
-	cmd.Flags().StringVar(&why, "why", "", "the reason, in one line, for the next person on call")
-	cmd.Flags().DurationVar(&during, "for", 0, "end of the cordon, from now, such as 2h (default: none)")
+	cmd.Flags().StringVar(&why, "why", "", "reason for the cordon, a `TEXT` of one line; required")
+	cmd.Flags().DurationVar(&during, "for", 0, "duration of the cordon, such as 2h (default: until uncordon)")
 	addBy(cmd, &by)
 	return cmd
 }
@@ -75,10 +75,10 @@ func newUncordon() *cobra.Command {
 	var by string
 	cmd := &cobra.Command{
 		Use:   "uncordon DEVICE...",
-		Short: "Put cards or ports of this node back into service, at once",
-		Long: `Ends the cordons of cards or ports. DEVICE is a card or a port, as it was
-cordoned. A healthy device is offered again at once. The command asks the daemon
-at --socket, which only root can use.`,
+		Short: "Put cards or ports of this node back into service",
+		Long: `End the cordons of cards or ports. DEVICE is a card or a port, as in the command
+cordon. A healthy device is offered again at once. The command asks the daemon at
+--socket, which only root can use.`,
 		Example: `  accelerator-device-plugin uncordon 3b:00.0
   kubectl -n kube-system exec POD -- accelerator-device-plugin uncordon 3b:00.0 --by alice`,
 		Args: deviceArgs,
@@ -100,10 +100,10 @@ at --socket, which only root can use.`,
 	return cmd
 }
 
-// deviceArgs returns an error unless the arguments are entries for devices, one at least.
+// deviceArgs returns an error unless there is at least one argument and all are valid devices.
 func deviceArgs(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return errors.New("found no DEVICE, want the PCI address of a card, such as 3b:00.0, or of one port of it, such as 3b:00.0-p1")
+		return errors.New("DEVICE: found none, want the PCI address of a card, such as 3b:00.0, or of one port of it, such as 3b:00.0-p1")
 	}
 	for _, arg := range args {
 		if _, err := sysfs.ParseDevice(arg); err != nil {
@@ -113,7 +113,7 @@ func deviceArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// addSocket adds the flags by which the daemon's local socket is found.
+// addSocket adds the flags that locate the daemon's local socket.
 func addSocket(cmd *cobra.Command, loader *config.Loader) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	loader.AddFlags(all)
@@ -125,7 +125,7 @@ func addSocket(cmd *cobra.Command, loader *config.Loader) {
 }
 
 func addBy(cmd *cobra.Command, by *string) {
-	cmd.Flags().StringVar(by, "by", "", "your name; give it in a pod, where each user is root (default: the user's name, before sudo)")
+	cmd.Flags().StringVar(by, "by", "", "your `NAME`, needed in a pod, where every user is root (default: the user's name, before sudo)")
 }
 
 // userName returns the name of the user who started this program, before sudo.
@@ -139,7 +139,7 @@ func userName() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
-// printCordons prints cordons, and below each the devices that it applies to.
+// printCordons prints cordons, and below each cordon its devices.
 func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.Cordon, prefix string) error {
 	state, err := daemon.State(cmd.Context())
 	if err != nil {
@@ -156,13 +156,13 @@ func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.C
 			}
 		}
 		if !known && prefix == "" {
-			lines = append(lines, "  no device of this node has this address now: the cordon holds for the next card there")
+			lines = append(lines, "  no device has this address now: the cordon applies to the next card in this slot")
 		}
 	}
 	return printLines(cmd.OutOrStdout(), lines)
 }
 
-// inService returns "out of service" for a device whose cordon has taken effect, or else its health.
+// inService returns "out of service" for a device whose cordon is in effect, or else its health.
 func inService(r view.Row) string {
 	if r.Cordon != nil && r.Health == inventory.Unhealthy.String() {
 		return "out of service"
@@ -174,9 +174,9 @@ func inService(r view.Row) string {
 func holdersText(r view.Row) string {
 	switch {
 	case len(r.Holder) > 0:
-		return "held by " + strings.Join(r.Holder, ", ") + ", which goes on"
+		return "held by " + strings.Join(r.Holder, ", ") + ", which keeps it"
 	case !r.HolderKnown:
-		return "its holder is not known"
+		return "holder unknown"
 	case r.Held != nil && *r.Held:
 		return "given to a container that the kubelet does not name yet"
 	}
@@ -193,7 +193,7 @@ func printLines(w io.Writer, lines []string) error {
 	return nil
 }
 
-// cordons answers the commands cordon and uncordon.
+// cordons serves the commands cordon and uncordon.
 type cordons struct {
 	book      *cordon.Book
 	inventory *inventory.Inventory
@@ -211,7 +211,7 @@ func (c cordons) remove(ctx context.Context, devices []string, by string) ([]cor
 	return ended, err
 }
 
-// published blocks until the snapshot has the cordons in force, or for a second at most: the command
+// published blocks until the snapshot has the cordons in force, but for at most one second. The command
 // then prints the devices of this snapshot.
 func (c cordons) published(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)

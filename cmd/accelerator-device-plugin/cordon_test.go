@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/view"
 )
 
-// times are those in the line about a cordon.
+// times matches the times in the line of a cordon.
 var times = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d|until \d\d:\d\d`)
 
 // ask runs a command that asks the daemon, and returns its output with TIME for times.
@@ -42,10 +42,10 @@ func TestCordon(t *testing.T) {
 		}
 	}
 	expect(`3b:00.0 cordoned by alice since TIME: replace the fan
-  3b:00.0 is out of service, held by default/job/main, which goes on
+  3b:00.0 is out of service, held by default/job/main, which keeps it
   3b:00.0-p1 is out of service, free
 5e:00.0 cordoned by alice since TIME: replace the fan
-  no device of this node has this address now: the cordon holds for the next card there
+  no device has this address now: the cordon applies to the next card in this slot
 `, 0, "cordon", "3B:00.0", "5e:00.0", "--why", "replace the fan", "--by", "alice")
 	d.await("cordoned", health{"3b:00.0": false, "3b:00.0-p1": false})
 	if _, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1"); err == nil || !strings.Contains(err.Error(), "cordoned") {
@@ -61,7 +61,7 @@ func TestCordon(t *testing.T) {
 	if below != want || strings.Count(table, " unhealthy ") != 3 {
 		t.Errorf("devices prints\n%s", table)
 	}
-	expect("accelerator-device-plugin: SOCKET: 3b:00.0-p1 is cordoned by the entry of its card, want 3b:00.0 uncordoned\n", 1,
+	expect("accelerator-device-plugin: SOCKET: device: found 3b:00.0-p1, want 3b:00.0: the whole card is cordoned\n", 1,
 		"uncordon", "3b:00.0-p1")
 
 	// Another daemon, as in an upgrade, and then a restart.
@@ -82,7 +82,7 @@ func TestCordon(t *testing.T) {
 	d.await("after a restart", health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true})
 
 	expect(`3b:00.0 cordoned by bob since TIME TIME: dust
-  3b:00.0 is out of service, held by default/job/main, which goes on
+  3b:00.0 is out of service, held by default/job/main, which keeps it
   3b:00.0-p1 is out of service, free
 `, 0, "cordon", "3b:00.0", "--why", "dust", "--by", "bob", "--for", "500ms")
 	d.await("over by itself", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
@@ -93,7 +93,7 @@ func TestCordon(t *testing.T) {
 	}
 	expect("ended: 5e:00.0 cordoned by carol since TIME: x\n  5e:00.0 is healthy, free\n", 0, "uncordon", "5e:00.0", "--by", "dave")
 	d.awaitLine("device.uncordoned", "5e:00.0", "by:dave", "reason:command")
-	expect("accelerator-device-plugin: SOCKET: 5e:00.0 is not cordoned, and no other device is\n", 1, "uncordon", "5e:00.0")
+	expect("accelerator-device-plugin: SOCKET: device: found 5e:00.0, want none: no device is cordoned\n", 1, "uncordon", "5e:00.0")
 	expect("accelerator-device-plugin: SOCKET: why: found \"a\\nb\", want printable characters\n", 1, "cordon", "5e:00.0", "--why", "a\nb")
 }
 
@@ -114,8 +114,8 @@ func TestCordonUsage(t *testing.T) {
 		want string
 		code int
 	}{
-		{"no reason", []string{"cordon", "3b:00.0"}, "--why: found none, want the reason, for the next person on call", 2},
-		{"no device", []string{"cordon", "--why", "x"}, "found no DEVICE, want the PCI address of a card", 2},
+		{"no reason", []string{"cordon", "3b:00.0"}, "--why: found none, want the reason for the cordon", 2},
+		{"no device", []string{"cordon", "--why", "x"}, "DEVICE: found none, want the PCI address of a card", 2},
 		{"another card", []string{"uncordon", "card1"}, `DEVICE: found "card1", want the PCI address of a card`, 2},
 		{"backwards", []string{"cordon", "3b:00.0", "--why", "x", "--for", "-1s"}, "--for: found -1s, want a duration", 2},
 		{"days", []string{"cordon", "3b:00.0", "--why", "x", "--for", "2d"}, `invalid argument "2d" for "--for" flag`, 2},

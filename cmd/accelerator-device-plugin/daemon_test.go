@@ -29,8 +29,7 @@ var (
 	cardB = simnode.Card{Address: "0000:5e:00.0", Ports: 1, NUMANode: 1, AFUID: "f7df405cbd7acf7222f144b0b93acd18", InterfaceID: "9346116da52d5ca8b06aa9a389ef7c8d"}
 )
 
-// daemon is the whole daemon on a simulated node, with a stand-in for the kubelet. All other parts
-// are real.
+// daemon is the whole daemon on a simulated node, with a simulated kubelet. All other parts are real.
 type daemon struct {
 	t       *testing.T
 	cfg     config.Config
@@ -44,7 +43,7 @@ type daemon struct {
 	stop    func() error // ends the daemon; a second call does nothing
 }
 
-// startDaemon starts a daemon with short times.
+// startDaemon starts a daemon with short intervals.
 func startDaemon(t *testing.T, adjust func(*config.Config)) *daemon {
 	t.Helper()
 	d := prepareDaemon(t, adjust)
@@ -146,7 +145,7 @@ func (d *daemon) restartKubelet() {
 	d.startKubelet()
 }
 
-// health has whether each device of a list is healthy, by id.
+// health has the health of the devices in a list, by id; true: healthy.
 type health map[string]bool
 
 func told(l simkubelet.List) health {
@@ -157,7 +156,7 @@ func told(l simkubelet.List) health {
 	return h
 }
 
-// await blocks until the kubelet's newest list is this one.
+// await blocks until the kubelet's newest list is want.
 func (d *daemon) await(when string, want health) simkubelet.List {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
@@ -177,8 +176,8 @@ func (d *daemon) do(err error) {
 	}
 }
 
-// makeFIFO replaces a file by a pipe without a writer, so that opening it for reading hangs.
-// release ends that and restores the file.
+// makeFIFO replaces a file by a pipe without a writer, so that opening it for reading blocks. release ends
+// the block and restores the file.
 func (d *daemon) makeFIFO(path string) (release func()) {
 	d.t.Helper()
 	content, err := os.ReadFile(path)

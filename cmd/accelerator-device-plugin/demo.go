@@ -24,22 +24,22 @@ func newDemo() *cobra.Command {
 	var interactive bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "See it work, without card, cluster or root",
-		Long: `Runs the daemon on a simulated node in a temporary directory, with a stand-in
-for the kubelet that speaks the real protocol; plugs cards in, breaks, heals and
-pulls them, restarts the kubelet, and shows what the kubelet was told and how
-soon. Fails if something was not told.`,
+		Short: "Run a demonstration without a card, a cluster or root",
+		Long: `Run the daemon on a simulated node in a temporary directory, with a simulated
+kubelet that speaks the real protocol. The demonstration plugs, breaks, heals and
+pulls cards, restarts the kubelet, and prints each list that the kubelet receives
+and its latency. It fails if the kubelet does not receive an expected list.`,
 		Example: `  accelerator-device-plugin demo
-  accelerator-device-plugin demo --interactive      then play with the directory that it prints`,
+  accelerator-device-plugin demo --interactive      then change files in the directory that it prints`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg := config.Defaults()
-			cfg.RecoveryHold = time.Second // instead of 10 s, which is long for a demo
+			cfg.RecoveryHold = time.Second // the default of 10 s is long for a demonstration
 			cfg.FlapWindow = 20 * time.Second
-			// This must be called before gRPC is used. The library would mix the lines of the daemon
-			// with those of the stand-in kubelet.
+			// The daemon and the simulated kubelet share the gRPC library, which would mix their lines.
+			// UseLogger must be called before gRPC is used.
 			server.UseLogger(zap.NewNop())
-			// A signal must not leave the directory behind.
+			// After a signal the directory must still be removed.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGQUIT)
 			signal.Ignore(syscall.SIGPIPE)
 			defer stop()
@@ -50,11 +50,11 @@ soon. Fails if something was not told.`,
 		},
 	}
 	cmd.Flags().BoolVar(&interactive, "interactive", false,
-		"keep the node afterwards, and show what the kubelet is told, until interrupted")
+		"keep the node at the end, and print the lists that the kubelet receives, until interrupted")
 	return cmd
 }
 
-// demoDaemon returns the daemon as serve runs it, on a simulated node.
+// demoDaemon returns a function that runs the daemon, as serve does, on a simulated node.
 func demoDaemon(cfg config.Config) demo.Daemon {
 	return func(ctx context.Context, node *simnode.Node, paths demo.Paths, log io.Writer) error {
 		cfg.SysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Dev, node.Dev

@@ -29,22 +29,23 @@ func newDevices() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "Print the FPGA devices of this node",
-		Long: `Prints the FPGA devices of this node as the running daemon knows them. The command
-asks the daemon at --socket, which only root can use. The first line names the
-daemon, its mode and its settings; with -o json and -o yaml it is on stderr.
+		Long: `Print the FPGA devices of this node, as the running daemon sees them. The command
+asks the daemon at --socket, which only root can use. The first line shows the
+daemon's version, mode and settings; with -o json and -o yaml it is on stderr.
 
-With --scan the command reads the cards itself, without the daemon, by the
-settings that it is given. A scan has no history: it knows no holds, no
-quarantine and no cordons.
+With --scan the command reads the cards itself, without the daemon, with the
+settings of its own flags. A scan has no history: recovery holds, quarantine and
+cordons are not known.
 
-A device whose RESOURCE is "-" is not offered in this mode. With -o wide, rules
-for resources by which no device is offered are named on stderr.
+A device whose RESOURCE is "-" is not offered in this mode. With -o wide, the
+command lists on stderr the rules for resources that apply to no device.
 
-HOLDER is the container that holds the device, by the kubelet's answer; "not named
-yet" if the device was given to a container that the kubelet does not name yet,
-and "?" if the kubelet could not be asked, or has just started. A device that has
-left the node is listed while a container holds it. Unhealthy devices are no
-failure: the exit code is 0.`,
+HOLDER is the container that holds the device, according to the kubelet. It is
+"not named yet" if the device was given to a container that the kubelet does not
+name yet, and "?" if the kubelet could not be asked or has just started. A device
+that has left the node is listed while a container holds it.
+
+The exit code is 0 even if devices are unhealthy.`,
 		Example: `  accelerator-device-plugin devices
   accelerator-device-plugin devices -o wide
   accelerator-device-plugin devices --scan --mode af
@@ -52,7 +53,7 @@ failure: the exit code is 0.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "" && !slices.Contains(view.Formats, format) {
-				return fmt.Errorf("-o %q: want one of %s", format, strings.Join(view.Formats, ", "))
+				return fmt.Errorf("--output: found %q, want one of %s", format, strings.Join(view.Formats, ", "))
 			}
 			if !scan {
 				socket, err := daemonSocket(cmd, loader)
@@ -68,9 +69,8 @@ failure: the exit code is 0.`,
 			return asFailure(scanDevices(cmd, cfg, format, loader.IsSet("pod-resources-socket")))
 		},
 	}
-	loader.AddFlags(cmd.Flags())
-	addScan(cmd, &scan)
-	cmd.Flags().StringVarP(&format, "output", "o", "", "json, yaml or wide (default: a table)")
+	addScan(cmd, loader, &scan)
+	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json, yaml or wide (default: a table)")
 	return cmd
 }
 
@@ -89,7 +89,7 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 		out = cmd.ErrOrStderr()
 	}
 	fmt.Fprintln(out, headline)
-	// If unknown holders were printed as none, a user might pull a card that a pod uses.
+	// Without this note, a user might take unknown holders for none, and pull a card that a pod uses.
 	if state.HoldersError != "" {
 		note(cmd, "the holders of devices are not known: "+state.HoldersError)
 	}
@@ -113,8 +113,8 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 	return nil
 }
 
-// scanDevices prints the devices of one scan. With insist, a missing socket of the kubelet is noted
-// even if there are no devices.
+// scanDevices scans once and prints the devices. If insist is true, it notes a missing socket of the
+// kubelet even if there are no devices.
 func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
 	policy := policyOf(cfg)
 	watched := watching(cfg, metrics.New(buildVersion()))
@@ -140,16 +140,16 @@ func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bo
 	return printDevices(cmd, state, scanLine, format)
 }
 
-// scanOnce blocks until each card has been read or given up, and returns the devices.
+// scanOnce returns the devices after one scan. It blocks until each card has been read or has timed out.
 func scanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) (inventory.Snapshot, error) {
 	host, err := openHost(cfg)
 	if err != nil {
 		return inventory.Snapshot{}, err
 	}
-	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // longer than scanOnce takes
+	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // never: scanOnce takes seconds
 	inv := inventory.New(watched, host, zap.NewNop())
 
-	// Longer than any reading may take. A directory that cannot be listed by then hangs.
+	// Longer than the read of a card may take. Only the list of a directory can block for so long.
 	ctx, cancel := context.WithTimeout(ctx, readTimeout+time.Second)
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return inv.Run(ctx) })
@@ -162,7 +162,7 @@ func scanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) 
 		}
 	}
 	if err = ctx.Err(); err != nil {
-		err = fmt.Errorf("%s: not all cards could be looked at: %w", cfg.SysfsRoot, err)
+		err = fmt.Errorf("%s: not all cards could be read: %w", cfg.SysfsRoot, err)
 	}
 	cancel()
 	return snapshot, errors.Join(err, tasks.Wait())

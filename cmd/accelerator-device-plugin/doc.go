@@ -13,10 +13,10 @@
 //   - service.go joins the parts of the daemon, from top to bottom. node.go makes the watcher, the
 //     inventory and its policy; settings.go follows the files of settings, annotation.go the node's
 //     annotation; holders.go finds the holders of devices; logger.go has the log.
-//   - The daemon's answers: state.go for the local socket and HTTP, answers.go for HTTP (probes, and
-//     the holders for both), metrics.go for the gauges.
+//   - The daemon's answers: state.go for the local socket and HTTP, answers.go for HTTP and its probes,
+//     metrics.go for the gauges.
 //
-// # Who owns what
+// # State
 //
 // There is one watcher, inventory, server, HTTP server and local socket for the life of the daemon.
 //
@@ -37,8 +37,8 @@
 //
 // # What may block
 //
-// If the annotation is followed, the start waits for the API server for up to 3 s. The
-// question for holders waits for the kubelet, in goroutines of the inventory, of the recorder
-// and of requests, over HTTP and at the local socket. A request to cordon waits for the disk of
-// the state directory. Logging never blocks.
+// If the annotation is followed, the start waits up to 3 s for the API server. A request for the
+// holders of devices waits for the kubelet. It runs in goroutines of the inventory, of the recorder,
+// and of requests over HTTP and at the local socket. A request to cordon waits for the disk of the
+// state directory. Logging never blocks.
 package main

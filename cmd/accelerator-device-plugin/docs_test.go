@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,11 +16,10 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// docs/health.md has exactly the reasons that the daemon itself gives. They have no severity, and
-// the error for overruling one explains that.
-func TestFoundByTheDaemonCannotBeOverruled(t *testing.T) {
+// docs/health.md has exactly the reasons of the daemon itself. Their severity cannot be overridden.
+func TestReasonsOfTheDaemon(t *testing.T) {
 	_, second, _ := strings.Cut(read(t, "../../docs/health.md"), "## Found by the daemon")
-	second, _, _ = strings.Cut(second, "## Rules")
+	second, _, _ = strings.Cut(second, "\n## ")
 	var names []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)").FindAllStringSubmatch(second, -1) {
 		names = append(names, m[1])
@@ -43,7 +44,8 @@ func TestFoundByTheDaemonCannotBeOverruled(t *testing.T) {
 
 // docs/health.md has exactly the rows of the families' health tables, with their severities.
 func TestHealthTableIsExplained(t *testing.T) {
-	first, _, _ := strings.Cut(read(t, "../../docs/health.md"), "## Found by the daemon")
+	_, first, _ := strings.Cut(read(t, "../../docs/health.md"), "## Read from the hardware")
+	first, _, _ = strings.Cut(first, "## Found by the daemon")
 	severity := map[string]string{} // by reason, as documented
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\| (\\w+)").FindAllStringSubmatch(first, -1) {
 		name := ""
@@ -98,6 +100,36 @@ func TestFamiliesOfRules(t *testing.T) {
 	}
 }
 
+// The package in docs/extending.md compiles, without a file of it in the tree.
+func TestExampleFamilyCompiles(t *testing.T) {
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for _, m := range regexp.MustCompile("(?s)```go\n// (inventory/xdma/\\w+\\.go)\n(.*?)```").FindAllStringSubmatch(read(t, "../../docs/extending.md"), -1) {
+		path, err := filepath.Abs("../../" + m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), filepath.Base(m[1]))
+		if err := os.WriteFile(file, []byte(m[2]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[path] = file
+	}
+	if len(overlay.Replace) != 2 {
+		t.Fatalf("docs/extending.md: found %d files of inventory/xdma, want 2", len(overlay.Replace))
+	}
+	text, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "overlay.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-overlay", file, "../../inventory/xdma").CombinedOutput(); err != nil {
+		t.Errorf("docs/extending.md: %v\n%s", err, out)
+	}
+}
+
 // The alerts have only reasons that exist, and AcceleratorDeviceUnhealthy leaves out the devices
 // that are withheld only because of a container.
 func TestReasonsOfAlerts(t *testing.T) {
@@ -125,4 +157,57 @@ func read(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// The links of the documents, and the pages of docs/ that other files name, exist with their headings.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s:]*)\)|\b(docs/[\w-]+\.md(?:#[\w-]+)?)`)
+	root := "../.."
+	links := 0
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "dist" || d.Name() == "bin"):
+			return filepath.SkipDir
+		case !d.Type().IsRegular() || !slices.Contains([]string{".md", ".go", ".yaml", ".tpl", ".txt", ".json", ".sh", ".service"}, filepath.Ext(path)):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			target, base := m[1], filepath.Dir(path)
+			if m[2] != "" {
+				target, base = m[2], root
+			} else if filepath.Ext(path) != ".md" {
+				continue
+			}
+			links++
+			file, anchor, _ := strings.Cut(target, "#")
+			if file = filepath.Join(base, file); target[0] == '#' {
+				file = path
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: link to %s: %v", path, target, err)
+			} else if anchor != "" && !slices.Contains(headings(t, file), anchor) {
+				t.Errorf("%s: link to %s: no such heading", path, target)
+			}
+		}
+		return nil
+	})
+	if err != nil || links < 200 {
+		t.Errorf("found %d links, error %v, want at least 200", links, err)
+	}
+}
+
+// headings returns the anchors of a document's headings, as GitHub makes them.
+func headings(t *testing.T, file string) []string {
+	var anchors []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(read(t, file), -1) {
+		anchor := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		anchors = append(anchors, strings.ReplaceAll(anchor, " ", "-"))
+	}
+	return anchors
 }

@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
-// Who reads the log may go: the daemon stays and serves.
-func TestReaderOfTheLogGoes(t *testing.T) {
+// When the reader of the log closes the pipe, the daemon continues.
+func TestLogReaderCloses(t *testing.T) {
 	dir := shortDir(t)
 	node, err := simnode.New(dir)
 	if err != nil {
@@ -58,12 +58,12 @@ func TestReaderOfTheLogGoes(t *testing.T) {
 
 func TestDemoCommand(t *testing.T) {
 	stdout, stderr, code := output(t, "demo")
-	if code != 0 || !strings.Contains(stdout, "All 11 steps seen") || stderr != "" {
+	if code != 0 || !strings.Contains(stdout, "All 11 steps passed") || stderr != "" {
 		t.Errorf("demo: exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
 
-// Sockets of the daemon need more room in the path than that of the stand-in.
+// The paths of the daemon's sockets are longer than that of the simulated kubelet.
 func TestDemoInALongDirectory(t *testing.T) {
 	dir := t.TempDir() + strings.Repeat("/long", 8)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -78,17 +78,17 @@ func TestDemoInALongDirectory(t *testing.T) {
 }
 
 // The demo fails if a device is offered again too early.
-func TestDemoSeesHoldThatIsTooShort(t *testing.T) {
+func TestDemoFailsForShortHold(t *testing.T) {
 	cfg := config.Defaults()
 	cfg.RecoveryHold = 0
 	var out strings.Builder
 	err := demo.Run(t.Context(), &out, demo.Options{Resource: cfg.ResourceName, Hold: time.Second}, demoDaemon(cfg))
-	if err == nil || !strings.Contains(err.Error(), "it heals") || !strings.Contains(err.Error(), "before it had held") {
+	if err == nil || !strings.Contains(err.Error(), "it heals") || !strings.Contains(err.Error(), "want at least the hold") {
 		t.Errorf("demo without hold = %v, want that it heals too early\n%s", err, out.String())
 	}
 }
 
-// Whatever ends the demo, its directory goes with it.
+// The demo removes its directory in any case.
 func TestDemoLeavesNothing(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestDemoLeavesNothing(t *testing.T) {
 			cmd.Process.Signal(signal)
 			for lines.Scan() {
 			}
-			cmd.Wait() // it was stopped in the middle: that is a failure
+			cmd.Wait() // it returns an error, because the demo was interrupted
 			if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}

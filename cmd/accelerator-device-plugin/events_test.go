@@ -12,8 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/recorder"
 )
 
-// withEvents is prepareCluster of a daemon that writes Events and does nothing else
-// at the API server.
+// withEvents is prepareCluster for a daemon that uses the API server only for Events.
 func withEvents(t *testing.T) *cluster {
 	t.Helper()
 	c := prepareCluster(t, func(cfg *config.Config) {
@@ -33,7 +32,7 @@ func (c *cluster) awaitEvents(when string, want ...string) {
 		var got []string
 		for _, e := range c.api.Events() {
 			if e.Reason == string(recorder.DeviceMoving) {
-				continue // an Event only if it lasts longer than the settling time
+				continue // a short change may cause no Event
 			}
 			device, _, _ := strings.Cut(e.Message[strings.Index(e.Message, "FPGA device ")+len("FPGA device "):], " ")
 			got = append(got, strings.Join([]string{e.Metadata.Namespace, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, e.InvolvedObject.UID, e.Type, e.Reason, device}, " "))
@@ -91,11 +90,11 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Without the annotation no node is listed: the account needs no right to.
-func TestEventsAlone(t *testing.T) {
+// Without the annotation the daemon does not list nodes, so the account needs no permission for that.
+func TestEventsWithoutAnnotation(t *testing.T) {
 	t.Parallel()
 	c := withEvents(t)
-	c.ask("af") // which the daemon does not follow
+	c.ask("af") // the daemon does not follow the annotation
 	c.do(c.node.Plug(cardA))
 	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
 	c.run()
@@ -110,7 +109,7 @@ func TestEventsAlone(t *testing.T) {
 }
 
 // An API server that is down delays no other part.
-func TestEventsNobodyTakes(t *testing.T) {
+func TestEventsWithoutAPIServer(t *testing.T) {
 	t.Parallel()
 	c := withEvents(t)
 	c.api.Close()

@@ -17,41 +17,40 @@ import (
 	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
-// How long the kubelet may take to answer the question for holders: in a command that needs
-// the answer, and in one that also works without it.
+// Timeouts of a request to the kubelet for holders.
 const (
-	holdersPatient = 2 * time.Second
-	holdersSoon    = 500 * time.Millisecond
+	holdersPatient = 2 * time.Second        // if the answer is needed
+	holdersSoon    = 500 * time.Millisecond // if the caller can do without it
 )
 
-// held has the holders of devices. It is nil if they are not known.
+// held is an answer of the kubelet: the holders of devices. It is nil if they are not known.
 type held map[podresources.Key][]podresources.Holder
 
 // askHolders asks the kubelet for the holders of devices.
 func askHolders(ctx context.Context, socket string, within time.Duration) (held, error) {
 	if _, err := os.Stat(socket); err != nil {
-		return nil, err // grpc would not say that it does not exist
+		return nil, err // the error of grpc would not be fs.ErrNotExist
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	return podresources.List(ctx, socket)
 }
 
-// kubeletSettles is the time after its start in which a kubelet may not name all holders: it gets
-// its pods from the API server.
+// kubeletSettles is the time after its start in which a kubelet may not name all holders, because it
+// first gets its pods from the API server.
 const kubeletSettles = 10 * time.Second
 
-// justStarted reports whether the kubelet has made its socket in the last [kubeletSettles].
+// justStarted reports whether the kubelet has created its socket within the last [kubeletSettles].
 func justStarted(socket string) bool {
 	info, err := os.Stat(socket)
 	if err != nil {
 		return false
 	}
-	age := time.Since(info.ModTime()) // negative: the clock was set
+	age := time.Since(info.ModTime()) // negative after the clock was set back
 	return 0 <= age && age < kubeletSettles
 }
 
-// lookup returns a function that lists the holders of one device, or nil if they are not known.
+// lookup returns a function that returns the holders of one device, or nil if the holders are not known.
 func (h held) lookup() func(resource, id string) []string {
 	if h == nil {
 		return nil
@@ -59,7 +58,7 @@ func (h held) lookup() func(resource, id string) []string {
 	return h.of
 }
 
-// names reports whether the answer has a holder of the device.
+// names reports whether the kubelet names a holder of the device.
 func (h held) names(resource, id string) bool {
 	return len(h[podresources.Key{Resource: resource, ID: id}]) > 0
 }
@@ -72,7 +71,7 @@ func (h held) of(resource, id string) []string {
 	return names
 }
 
-// ours returns the holdings under names of our resources, by device, in the order of the names.
+// ours returns the holdings under names of our resources by device id, sorted by the names.
 func (h held) ours(owns func(resource, id string) bool) map[string][]inventory.Holding {
 	all := make(map[string][]inventory.Holding)
 	for key := range h {
@@ -86,20 +85,20 @@ func (h held) ours(owns func(resource, id string) bool) map[string][]inventory.H
 	return all
 }
 
-// holderSource finds the holders of devices, and the nodes that the holders were given.
+// holderSource finds the holders of devices, and the device nodes that they were given.
 type holderSource struct {
 	socket     string // of the pod-resources API
-	kubeletDir string // of its checkpoint
+	kubeletDir string // has the kubelet's checkpoint
 	owns       func(resource, id string) bool
 	given      *server.Allocations
 }
 
-// rereadCheckpoint is the time within which the kubelet writes its checkpoint after an
-// allocation: it does so before anything else.
+// rereadCheckpoint is the time after which the checkpoint is read again for a missing entry. The kubelet
+// writes its checkpoint right after an allocation.
 const rereadCheckpoint = 100 * time.Millisecond
 
-// ask returns the holdings of devices, by id: those for which the kubelet names a holder, and
-// those that were given out so recently that the kubelet may not name a holder yet.
+// ask returns the holdings of devices by id: those with a holder in the kubelet's answer, and those so
+// recent that the kubelet may not name the holder yet.
 func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, error) {
 	asked := time.Now()
 	known, err := askHolders(ctx, s.socket, holdersPatient)
@@ -109,12 +108,11 @@ func (s holderSource) ask(ctx context.Context) (map[string][]inventory.Holding, 
 	return s.complete(ctx, asked, known)
 }
 
-// complete returns the holdings of a kubelet's answer, with the allocations and the nodes
-// that the answer lacks. asked is when the kubelet was asked.
+// complete returns the holdings of an answer of the kubelet. It adds allocations that the answer does not
+// have yet, and the device nodes of all holdings. asked is the time of the request.
 //
-// The nodes of devices that other or earlier daemons have given out are read from the
-// kubelet's checkpoint. The only errors are those of [sysfs.IsShortage]: the caller then keeps
-// the previous answer.
+// Device nodes that another or an earlier daemon has given out are read from the kubelet's checkpoint. The
+// only errors are those of [sysfs.IsShortage], after which the caller keeps its previous result.
 func (s holderSource) complete(ctx context.Context, asked time.Time, known held) (map[string][]inventory.Holding, error) {
 	all := known.ours(s.owns)
 	given := map[podresources.Key]bool{} // by this daemon
@@ -163,8 +161,7 @@ var (
 	errNoNodes     = errors.New("the kubelet's checkpoint does not name the device's nodes")
 )
 
-// nodesErr returns the reason why the nodes that were given with a device are not known,
-// or nil if they are known.
+// nodesErr returns an error if it is not known which nodes were given with a device.
 func nodesErr(given checkpoint.Given, found bool, err error) error {
 	switch {
 	case err != nil:
@@ -177,8 +174,8 @@ func nodesErr(given checkpoint.Given, found bool, err error) error {
 	return nil
 }
 
-// record returns the holdings that the kubelet's checkpoint has at the start. It ignores an
-// error, because the first answer reports it if any device is held.
+// record returns the holdings in the kubelet's checkpoint, for the start. It ignores errors: if a device
+// is held, complete reports them.
 func (s holderSource) record() map[string][]inventory.Holding {
 	record, _ := checkpoint.Read(s.kubeletDir)
 	all := map[string][]inventory.Holding{}
@@ -190,15 +187,14 @@ func (s holderSource) record() map[string][]inventory.Holding {
 	return all
 }
 
-// ownership has the names of our resources: those that the policy gives in any mode, and those
-// of all rules since the start, because containers may still hold devices under them. It is
-// safe for concurrent use.
+// ownership has the names of our resources: the names in any mode, and the names in all rules since the
+// start, because containers may still hold devices under them. It is safe for concurrent use.
 type ownership struct {
-	policy offer.Policy // of the start
-	named  sync.Map     // names of the resources of later rules
+	policy offer.Policy // at the start
+	named  sync.Map     // resource names of later rules
 }
 
-// add adds the names of these rules. They stay until the daemon ends.
+// add adds the resource names of rules. They stay until the daemon ends.
 func (o *ownership) add(rules []offer.Rule) {
 	for _, r := range rules {
 		o.named.Store(r.Resource, true)
@@ -208,4 +204,70 @@ func (o *ownership) add(rules []offer.Rule) {
 func (o *ownership) owns(resource, id string) bool {
 	_, named := o.named.Load(resource)
 	return named || o.policy.Owns(resource, id)
+}
+
+// holdersAge is the longest time for which an answer of the kubelet is used. The kubelet answers 100
+// requests a second, for all its clients together.
+const holdersAge = time.Second
+
+// holdings has the holders of devices, and the devices that were given to containers which the kubelet
+// may not name yet.
+type holdings struct {
+	held   held            // nil: not known
+	given  map[string]bool // by id
+	unsure bool            // the kubelet has just started
+}
+
+// gave reports whether a device was given to a container, whether or not the kubelet names it.
+func (h holdings) gave(id string) bool { return h.given[id] }
+
+// sharedHolders asks the kubelet for the holders of devices at most once in [holdersAge], for any
+// number of callers. It keeps an answer or an error for that time.
+type sharedHolders struct {
+	ask    func() (held, error)
+	fresh  func() bool // reports whether the kubelet has just started
+	owns   func(resource, id string) bool
+	given  *server.Allocations
+	turn   chan struct{} // full while a caller uses the fields below
+	asked  time.Time
+	held   held
+	unsure bool
+	err    error
+}
+
+// shareHolders returns a sharedHolders for the kubelet of source. A request to the kubelet ends with
+// ctx and not with the caller that began it, because other callers wait for the same answer.
+func shareHolders(ctx context.Context, source holderSource) *sharedHolders {
+	return &sharedHolders{
+		ask:   func() (held, error) { return askHolders(ctx, source.socket, holdersSoon) },
+		fresh: func() bool { return justStarted(source.socket) },
+		owns:  source.owns, given: source.given,
+		turn: make(chan struct{}, 1),
+	}
+}
+
+// latest returns the holders of devices. It blocks while the kubelet is asked. A caller that waits for
+// another caller's request returns when ctx ends.
+func (s *sharedHolders) latest(ctx context.Context) (holdings, error) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return holdings{}, ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	if s.asked.IsZero() || time.Since(s.asked) >= holdersAge {
+		s.asked, s.unsure = time.Now(), s.fresh()
+		s.held, s.err = s.ask()
+	}
+	if s.err != nil {
+		return holdings{}, s.err
+	}
+	given := map[string]bool{}
+	for key := range s.held {
+		given[key.ID] = given[key.ID] || s.owns(key.Resource, key.ID)
+	}
+	for _, a := range s.given.Compare(s.asked, s.held.names) {
+		given[a.ID] = true
+	}
+	return holdings{s.held, given, s.unsure}, nil
 }

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
-// owns is true of resource r.
+// owns returns true for resource r.
 func owns(resource, _ string) bool { return resource == "r" }
 
 func TestSharedHolders(t *testing.T) {
@@ -62,8 +62,8 @@ func TestSharedHolders(t *testing.T) {
 	})
 }
 
-// A client that hangs up stops waiting for another client's request, and does not end it.
-func TestSharedHoldersWithACallerThatGoes(t *testing.T) {
+// A caller that disconnects stops waiting for the request of another caller, and does not end that request.
+func TestSharedHoldersCallerDisconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &sharedHolders{turn: make(chan struct{}, 1), fresh: func() bool { return false }, owns: owns, given: server.NewAllocations(0), ask: func() (held, error) {
 			time.Sleep(holdersSoon)

@@ -55,7 +55,7 @@ func servePodResources(t *testing.T, message []byte) (socket string) {
 	return socket
 }
 
-// holdersIn are the holders of the first device in an answer.
+// holdersIn returns the holders of the first device in an answer.
 func holdersIn(t *testing.T, answer string) string {
 	t.Helper()
 	var rows []struct{ Holder []string }

@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 )
 
-// hooked are the command lines of the hooks in a CDI spec, by device id; "": none.
+// hooked has the command lines of the hooks in a CDI spec, by device id; "": none.
 type hooked map[string]string
 
 // hooksIn reads the hooks of the CDI spec in dir.
@@ -54,7 +54,7 @@ func hooksIn(t *testing.T, dir string) hooked {
 	return hooks
 }
 
-// awaitHooks waits until the CDI spec in dir has these hooks.
+// awaitHooks blocks until the CDI spec in dir has these hooks.
 func awaitHooks(t *testing.T, when, dir string, want hooked) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -71,8 +71,8 @@ func awaitHooks(t *testing.T, when, dir string, want hooked) {
 	}
 }
 
-// The devices of mode region carry the hook and no others do, whatever the mode was before. The
-// answer of Allocate is as without the hook.
+// Only devices of mode region have the hook, with any former mode. The answer of Allocate does not depend on
+// the hook.
 func TestHookFollowsTheMode(t *testing.T) {
 	t.Parallel()
 	on := withCDI(t)
@@ -98,7 +98,7 @@ func TestHookFollowsTheMode(t *testing.T) {
 }
 
 // The flags turn the hook on. A change in the file needs a restart, also of the hook alone: until
-// then, the spec is as it was.
+// then the spec does not change.
 func TestHookByFlag(t *testing.T) {
 	dir := shortDir(t)
 	file, specs := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "cdi")

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
-// lines are those of the log with this event.
+// lines returns the lines of the log with this event.
 func (d *daemon) lines(event string) []observer.LoggedEntry {
 	return d.logs.FilterField(zap.String("event", event)).All()
 }
@@ -40,14 +40,13 @@ func (d *daemon) awaitLine(event string, words ...string) {
 		}
 		select {
 		case <-deadline:
-			d.t.Fatalf("no line %s that says %q: %v", event, words, d.lines(event))
+			d.t.Fatalf("no line %s with %q: %v", event, words, d.lines(event))
 		case <-time.After(time.Millisecond):
 		}
 	}
 }
 
-// hold has a pod hold devices of a resource of ours. The daemon is asked for them first,
-// as by the kubelet.
+// hold makes a pod hold devices of a resource of ours. It first calls Allocate, as the kubelet does.
 func (d *daemon) hold(pod, resource string, ids ...string) {
 	d.t.Helper()
 	_, err := d.kubelet.Allocate(d.t.Context(), resource, ids...)
@@ -55,15 +54,14 @@ func (d *daemon) hold(pod, resource string, ids ...string) {
 	d.pods.Hold("default", pod, "main", resource, ids...)
 }
 
-// A device that is pulled out from under a pod stays on the kubelet's list,
-// unhealthy, until the pod is gone.
+// A device that is pulled while a pod holds it stays in the kubelet's list, unhealthy, until the pod ends.
 func TestRemovedInUse(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardA))
 	d.do(d.node.Plug(cardB))
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	d.hold("job", testResource, "3b:00.0-p1")
-	d.pods.Hold("default", "other", "main", "example.com/other", "5e:00.0") // of another plugin's
+	d.pods.Hold("default", "other", "main", "example.com/other", "5e:00.0") // of another plugin
 	d.do(d.node.Unplug(cardA.Address))
 	d.await("first card pulled", health{"3b:00.0-p1": false, "5e:00.0": true})
 	d.awaitLine("device.tombstone", "3b:00.0-p1", "default/job/main")
@@ -74,8 +72,8 @@ func TestRemovedInUse(t *testing.T) {
 	d.awaitLine("device.released", "3b:00.0-p1")
 }
 
-// A device is free as soon as its pod has ended, also when the pod was short-lived and
-// nothing else made the daemon ask for holders meanwhile.
+// A device is free as soon as its pod has ended, even if the pod was short-lived and the daemon had no other
+// reason to ask for holders meanwhile.
 func TestFreeAfterAShortPod(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardB))
@@ -83,7 +81,7 @@ func TestFreeAfterAShortPod(t *testing.T) {
 	asked := d.pods.Asked()
 	d.hold("job", testResource, "5e:00.0")
 	d.do(d.pods.AwaitAsked(t.Context(), asked+1))
-	for range 3 { // answers take their time: that one has come when later ones have
+	for range 3 { // an answer takes time: once later ones have arrived, that one has, too
 		_, err := askHolders(t.Context(), d.cfg.PodResourcesSocket, holdersPatient)
 		d.do(err)
 	}
@@ -92,8 +90,8 @@ func TestFreeAfterAShortPod(t *testing.T) {
 	d.await("pulled after the pod has ended", health{}) // within 20 s
 }
 
-// The kubelet is asked until it names the holder of a device that was given out: a card that is
-// pulled within a minute of that, after its pod has ended, is not in use.
+// The daemon asks the kubelet until it names the holder of a device that was given out. So a card that is pulled
+// within a minute of that, after its pod has ended, is not in use.
 func TestFreeAfterAPodThatIsNamedLate(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardB))
@@ -113,7 +111,7 @@ func TestFreeAfterAPodThatIsNamedLate(t *testing.T) {
 	}
 }
 
-// A device that is held at the start and missing was pulled before.
+// A device that is held and missing at the start was pulled before.
 func TestRemovedInUseBeforeTheStart(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.stop())
@@ -125,8 +123,8 @@ func TestRemovedInUseBeforeTheStart(t *testing.T) {
 	d.await("back", health{"3b:00.0": true, "3b:00.0-p1": true})
 }
 
-// A container that an earlier release gave two devices has a claim with each on its own
-// node: they are not in each other's way after the upgrade.
+// If an earlier release gave a container two devices, each holds only its own node. After the upgrade neither
+// device makes the other unhealthy.
 func TestTwoDevicesOfAnEarlierRelease(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardA))
@@ -143,21 +141,20 @@ func TestTwoDevicesOfAnEarlierRelease(t *testing.T) {
 	}
 }
 
-// Whatever the pod-resources API does, a card that is pulled is bad at once, and
-// nothing else suffers.
+// Even if the pod-resources API misbehaves, a pulled card is unhealthy at once, and all other devices work.
 func TestPodResourcesThatMisbehaves(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		behaviour simkubelet.PodBehaviour
 		stop      bool
-		unknown   bool // the log has that holders are not known
+		unknown   bool // the log has a line that holders are not known
 		want      health
 	}{
 		{"stalls", simkubelet.PodBehaviour{Stall: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
 		{"fails", simkubelet.PodBehaviour{Fail: "not now"}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
 		{"hangs up", simkubelet.PodBehaviour{Refuse: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
 		{"is not there", simkubelet.PodBehaviour{}, true, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
-		{"says that nobody holds anything", simkubelet.PodBehaviour{Nothing: true}, false, false, health{"5e:00.0": true}},
+		{"reports no holders", simkubelet.PodBehaviour{Nothing: true}, false, false, health{"5e:00.0": true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := startDaemon(t, nil)
@@ -183,9 +180,9 @@ func TestPodResourcesThatMisbehaves(t *testing.T) {
 	}
 }
 
-// Invalid entries from the pod-resources API make no device, or a tombstone like any other; the
-// valid entries beside them are used.
-func TestPodResourcesThatSpeaksRubbish(t *testing.T) {
+// Invalid entries from the pod-resources API are ignored, or make a tombstone like any other. The valid entries
+// in the same answer are used.
+func TestPodResourcesInvalid(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.do(d.node.Plug(cardB))
 	d.await("plugged", health{"5e:00.0": true})
@@ -198,7 +195,7 @@ func TestPodResourcesThatSpeaksRubbish(t *testing.T) {
 	d.await("the pod is gone", health{})
 }
 
-// SIGHUP takes over the administrator's settings for devices; invalid settings change nothing.
+// SIGHUP applies changed settings for devices. Invalid settings change nothing.
 func TestHangupReadsTheFileAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(text string) {

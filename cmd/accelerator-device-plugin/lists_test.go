@@ -13,15 +13,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
-// overlapAtMost is how long a device that moves may be healthy on two lists: the kubelet
-// reads each from a stream of its own, and may be slower with the one that is older. On
-// an idle machine it never is.
+// overlapAtMost is the longest time for which a device that moves may be healthy in two lists. The kubelet reads
+// each list from its own stream, and may be late with the older one, but not on an idle machine.
 const overlapAtMost = 500 * time.Millisecond
 
-// soundLists returns a function that fails the test if the lists that a kubelet has at one moment
-// cannot be right.
+// soundLists returns a function that fails the test if the lists of a kubelet at one time contradict each other.
 func soundLists(t testing.TB) func(map[string]simkubelet.List) {
-	since := map[string]time.Time{} // by id of devices that are healthy on two lists
+	since := map[string]time.Time{} // by id, for devices that are healthy in two lists
 	return func(lists map[string]simkubelet.List) {
 		healthyOn := map[string]int{} // lists, by id
 		for resource, list := range lists {
@@ -57,11 +55,10 @@ func soundLists(t testing.TB) func(map[string]simkubelet.List) {
 	}
 }
 
-// offers are the lists of all resources, short.
+// offers has the lists of all resources, in a short form.
 type offers map[string]health
 
-// awaitOffers waits until these are the newest lists of all resources whose streams
-// are open.
+// awaitOffers blocks until these are the newest lists of all resources with an open stream.
 func (d *daemon) awaitOffers(when string, want offers) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)

@@ -15,18 +15,18 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/throttle"
 )
 
-// newLogger returns a logger that writes lines to w, each a JSON object, or text for people.
-// Logging blocks until the line is written.
+// newLogger returns a logger that writes lines to w, as JSON objects or as text. Logging blocks until
+// the line is written.
 func newLogger(cfg config.Config, w io.Writer) *zap.Logger {
 	return newZap(zapcore.NewCore(newEncoder(cfg, w), zapcore.Lock(zapcore.AddSync(w)), levelOf(cfg)))
 }
 
-// daemonLog is the log of serve. Repeated warnings are counted, level debug can be switched
-// while it runs, and logging never blocks.
+// daemonLog is the log of serve. It counts repeated warnings instead of writing them, level debug can
+// be switched at any time, and logging never blocks.
 type daemonLog struct {
 	*zap.Logger
 	level zap.AtomicLevel
-	usual zapcore.Level // while Debug is off
+	usual zapcore.Level // the level while debug is off
 	limit *throttle.Core
 	lines *backlog.Core
 }
@@ -44,12 +44,12 @@ func openLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *daemonLog {
 	return l
 }
 
-// close blocks until all lines are written, or for half a second if the reader has
-// stalled. Lines that are logged later are dropped.
+// close blocks until all lines are written, or for half a second if the reader of the log has
+// stalled. Later lines are dropped.
 func (l *daemonLog) close() { l.lines.Close() }
 
-// toggle switches level debug on or off. It logs the change while debug is on, so that the line
-// is written whatever the level is.
+// toggle switches level debug on or off. It logs the change while debug is on, so that the line is
+// written at any level.
 func (l *daemonLog) toggle() {
 	old, next := l.level.Level(), zapcore.DebugLevel
 	if old == zapcore.DebugLevel {
@@ -60,11 +60,11 @@ func (l *daemonLog) toggle() {
 	l.level.SetLevel(next)
 }
 
-// endCounts logs the number of lines that were counted and not logged. Later lines are logged.
+// endCounts logs the numbers of repeated lines that were counted. Later lines are no longer counted.
 func (l *daemonLog) endCounts() { l.limit.Close() }
 
 func newZap(core zapcore.Core) *zap.Logger {
-	// An error of the log cannot be logged.
+	// Errors of the log itself are discarded: there is no other log.
 	return zap.New(core, zap.ErrorOutput(zapcore.AddSync(io.Discard)))
 }
 
@@ -83,7 +83,7 @@ func newEncoder(cfg config.Config, w io.Writer) zapcore.Encoder {
 func levelOf(cfg config.Config) zapcore.Level {
 	level, err := zapcore.ParseLevel(cfg.LogLevel)
 	if err != nil {
-		return zapcore.InfoLevel // config has checked the name
+		return zapcore.InfoLevel // not reached: package config has checked the name
 	}
 	return level
 }

@@ -60,7 +60,7 @@ func TestDebugIsToggled(t *testing.T) {
 	}
 }
 
-// wantNone fails the test if a line that was not awaited has this level.
+// wantNone fails the test if any other line has this level.
 func (r *running) wantNone(level string) {
 	r.t.Helper()
 	for _, line := range r.early {
@@ -76,7 +76,7 @@ type clock struct{ time.Time }
 func (c clock) Now() time.Time                         { return c.Time }
 func (c clock) NewTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
 
-// A line's time has nine digits after the point and the offset to UTC, in any time zone.
+// The time of a line has nine decimal digits and the offset to UTC, in any time zone.
 func TestTime(t *testing.T) {
 	at := time.Date(2026, 11, 21, 20, 56, 34, 460_000_000, time.UTC)
 	for _, test := range []struct {
@@ -98,9 +98,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// Repeated trouble is counted in the log of the daemon, and the count is logged before its last
-// line.
-func TestRepeatedTroubleIsCounted(t *testing.T) {
+// Repeated warnings are counted, and the counts are logged before the last line.
+func TestRepeatedWarningsAreCounted(t *testing.T) {
 	var out bytes.Buffer
 	log := openLog(config.Defaults(), &out, metrics.New("test"))
 	for range 50 {

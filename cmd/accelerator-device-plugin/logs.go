@@ -18,29 +18,34 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
-const logsHelp = `Reads the log of the daemon from files, or from stdin (-), and prints what became
-of the devices: a line for each event, with what the kubelet was told and how soon.
+const logsHelp = `Print the history of the devices from logs of the daemon: one line for each event,
+with the lists that the kubelet received and their latency. The command reads files,
+one after the other, or stdin (-).
 
-The log may come from kubectl logs (also with --prefix and --timestamps), stern,
-journalctl, docker or /var/log/containers, compressed by gzip, mixed with lines
-of others. Several files are read one after the other. Lines that kubectl logs
---prefix, stern or journalctl mark with a pod or host are shown with it, and their
-devices are told apart. Lines that were passed over are counted at the end on stderr,
-and devices named that went while no daemon watched.
+A log may come from kubectl logs (also with --prefix and --timestamps), stern,
+journalctl, docker or /var/log/containers, compressed with gzip or not. Other
+programs may have written to it, too. If kubectl logs --prefix, stern or journalctl
+has put a pod or a host before a line, the line is shown with it, and devices of
+different pods or hosts are kept apart. At the end, stderr has the number of skipped
+lines, and the devices that were removed while no daemon was running.
 
-Without --event and --level it prints what concerns devices, and all trouble. The
-lines of a device while its card is pulled or plugged in, within half a second, are
-one line then, which names the reasons that were seen on the way; --all prints each.
-"!" marks warnings and errors. --since and --until take a time of day as the lines
-show it (03:12, the last that was), with a date (2026-11-21T03:12), with a zone
+Without --event and --level the command prints lines about devices, and all warnings
+and errors, which "!" marks. When a card is pulled or plugged, the lines of a device
+within half a second are combined into one, which lists the reasons in between;
+--all prints each line.
+
+--since and --until take a time of day in the zone of the log (03:12, the last one
+before now), a date and a time (2026-11-21T03:12), a time with a zone
 (2026-11-21T03:12:00Z), or a duration before now (90m).
 
---summary prints, for each device, how it was last and since when, how often it
-turned between healthy or degraded and unhealthy, how often it was removed and how
-often a container held it then, and how long it took at worst until the daemon had
-noticed and the kubelet was told; and counts for each resource. It counts lines from
---since to --until; how a device is comes from the lines before as well. --device and
---resource choose rows.`
+--summary prints one row for each device and each resource. The row of a device has
+  LAST, SINCE   its last health, or "gone", and the time of that change
+  TURNS         changes between healthy or degraded, and unhealthy
+  REMOVED       removals; HELD THEN: those while a container held the device
+  NOTICED       longest time from a hint (mostly a kernel event) until the card was read
+  TOLD          longest time from a hint until the kubelet had the new list
+Only lines from --since to --until are counted, but LAST and SINCE also use earlier
+lines. --device and --resource select rows.`
 
 const logsExamples = `  kubectl -n kube-system logs ds/fpga-accelerator-device-plugin | accelerator-device-plugin logs
   kubectl -n kube-system logs -f POD | accelerator-device-plugin logs --device 3b:00.0
@@ -53,12 +58,12 @@ func newLogs() *cobra.Command {
 	var level, format, since, until string
 	cmd := &cobra.Command{
 		Use:     "logs [FILE ... | -]",
-		Short:   "Tell from the daemon's log what became of the devices",
+		Short:   "Print the history of the devices from the daemon's log",
 		Long:    logsHelp,
 		Example: logsExamples,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			var err error
-			if o.JSON, err = wantsJSON(format); err == nil {
+			if o.JSON, err = parseJSON(format); err == nil {
 				o.Level, err = parseLevel(level)
 			}
 			if err == nil {
@@ -68,7 +73,7 @@ func newLogs() *cobra.Command {
 				return err
 			}
 			if len(files) == 0 {
-				if err := wantsLog(os.Stdin); err != nil {
+				if err := checkStdin(os.Stdin); err != nil {
 					return err
 				}
 				files = []string{"-"}
@@ -83,33 +88,34 @@ func newLogs() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&o.Devices, "device", nil,
-		"only what concerns this device, or this card: its `ID` or address (repeatable; -p0: the first port alone)")
-	flags.StringArrayVar(&o.Events, "event", nil, "only these events: a `NAME`, or a pattern like device.* (repeatable)")
-	flags.StringVar(&o.Resource, "resource", "", "only what concerns the resource of this `NAME`, and its devices")
-	flags.StringVar(&level, "level", "", "all events of this `LEVEL` or a graver one: debug, info, warn, error")
-	flags.StringVar(&since, "since", "", "only from this `TIME` on")
-	flags.StringVar(&until, "until", "", "only before this `TIME`")
-	flags.BoolVar(&o.All, "all", false, "print each line, also those of one pull or plug")
+		"only lines about this device or card: its `ID` or PCI address; repeatable (-p0 selects the first port alone)")
+	flags.StringArrayVar(&o.Events, "event", nil, "only these events: a `NAME`, or a pattern such as device.*; repeatable")
+	flags.StringVar(&o.Resource, "resource", "", "only lines about the resource of this `NAME` and its devices")
+	flags.StringVar(&level, "level", "", "all events of this `LEVEL` and more severe ones: debug, info, warn, error")
+	flags.StringVar(&since, "since", "", "only lines from this `TIME` on")
+	flags.StringVar(&until, "until", "", "only lines before this `TIME`")
+	flags.BoolVar(&o.All, "all", false, "do not combine the lines of a pull or a plug")
 	flags.BoolVar(&o.Summary, "summary", false, "print a summary instead of lines")
-	flags.StringVarP(&format, "output", "o", "", "`json`: lines as they were written, without prefixes (default: text)")
+	flags.StringVarP(&format, "output", "o", "", "output `format`: json, the lines as they were written, without prefixes (default: text)")
 	return cmd
 }
 
-// wantsLog returns an error if stdin is a terminal or, as under cron, the null device.
-func wantsLog(stdin *os.File) error {
+// checkStdin returns an error if stdin is a terminal, or the null device, as it is under cron.
+func checkStdin(stdin *os.File) error {
 	if !terminal.Is(stdin) {
 		return nil
 	}
 	in, err := stdin.Stat()
 	if null, e := os.Stat(os.DevNull); err == nil && e == nil && os.SameFile(in, null) {
-		return errors.New("nothing on stdin: want files, or a log on stdin")
+		return errors.New("stdin: found the null device, want FILE arguments or a log on stdin")
 	}
-	return errors.New("want files, - for stdin, or a log on stdin")
+	return errors.New("stdin: found a terminal, want FILE arguments, - for stdin, or a log on stdin")
 }
 
-func wantsJSON(format string) (bool, error) {
+// parseJSON reports whether the value of --output is json. Any value other than json and "" is an error.
+func parseJSON(format string) (bool, error) {
 	if format != "" && format != "json" {
-		return false, fmt.Errorf("-o %q: want json", format)
+		return false, fmt.Errorf("--output: found %q, want json", format)
 	}
 	return format == "json", nil
 }
@@ -120,7 +126,7 @@ func parseLevel(name string) (*zapcore.Level, error) {
 	}
 	level, err := zapcore.ParseLevel(name)
 	if err != nil || level > zapcore.ErrorLevel {
-		return nil, fmt.Errorf("--level %q: want one of debug, info, warn, error", name)
+		return nil, fmt.Errorf("--level: found %q, want one of debug, info, warn, error", name)
 	}
 	return &level, nil
 }
@@ -129,19 +135,19 @@ func parseBounds(f *timeline.Filter, since, until string) (err error) {
 	now := time.Now()
 	if since != "" {
 		if f.Since, err = timeline.ParseBound(since, now); err != nil {
-			return fmt.Errorf("--since %w", err)
+			return fmt.Errorf("--since: %w", err)
 		}
 	}
 	if until != "" {
 		if f.Until, err = timeline.ParseBound(until, now); err != nil {
-			return fmt.Errorf("--until %w", err)
+			return fmt.Errorf("--until: %w", err)
 		}
 	}
 	return nil
 }
 
-// logs reads the files in turn, as far as they can be read. It returns no error if the reader
-// of the output has closed its end, as head does.
+// logs reads the files one after the other, and continues after a file that cannot be read. If the
+// output is a pipe whose reader has closed it, as head does, logs ends without an error.
 func logs(cmd *cobra.Command, reader *timeline.Reader, files []string) error {
 	signal.Ignore(syscall.SIGPIPE)
 	var failed error
@@ -154,7 +160,7 @@ func logs(cmd *cobra.Command, reader *timeline.Reader, files []string) error {
 			failed = err
 			break
 		}
-		if cmd.Context().Err() == nil { // interrupted in the middle is no error of the file
+		if cmd.Context().Err() == nil { // an interrupt is not an error of the file
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -180,8 +186,8 @@ func readLog(ctx context.Context, reader *timeline.Reader, name string) error {
 		defer file.Close()
 		in, from = file, name
 	}
-	// At the end of ctx the lines that were read are still printed. A read of a terminal or a
-	// pipe cannot be interrupted: it is left behind, because the process ends next.
+	// When ctx ends, the lines read so far are still printed. A read of a terminal or a pipe cannot
+	// be interrupted: its goroutine is not awaited, because the process ends next.
 	out, to := io.Pipe()
 	defer out.Close()
 	go func() {

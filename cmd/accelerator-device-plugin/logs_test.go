@@ -33,38 +33,38 @@ func TestLogsCommand(t *testing.T) {
 		stdin  string
 		code   int
 		lines  int    // on stdout
-		stderr string // how it begins
+		stderr string // beginning of stderr
 	}{
 		{"a file", []string{logFile}, "", 0, 47, ""},
 		{"stdin", []string{}, string(log), 0, 47, ""},
 		{"stdin, named", []string{"-"}, string(log), 0, 47, ""},
-		{"two files", []string{logFile, logFile}, "", 0, 94, us + "time went backwards 1 time (first: by "},
-		{"a file and stdin", []string{logFile, "-"}, "hello\n", 0, 47, us + "passed over 1 line of others\n"},
-		{"a torn file", []string{half}, "", 0, bytes.Count(log[:whole], []byte("\n")), us + "passed over 1 broken (first: line "},
-		{"nothing on stdin", []string{"-"}, "", 0, 0, us + "nothing on stdin\n"},
+		{"two files", []string{logFile, logFile}, "", 0, 94, us + "time went back 1 time (first: by "},
+		{"a file and stdin", []string{logFile, "-"}, "hello\n", 0, 47, us + "skipped 1 line of other programs\n"},
+		{"a torn file", []string{half}, "", 0, bytes.Count(log[:whole], []byte("\n")), us + "skipped 1 broken line (first: line "},
+		{"nothing on stdin", []string{"-"}, "", 0, 0, us + "stdin is empty\n"},
 		{"a device", []string{logFile, "--device", "5e:00.0", "--event", "device.removed"}, "", 0, 2, ""},
 		{"JSON", []string{logFile, "-o", "json", "--level", "warn"}, "", 0, bytes.Count(log, []byte(`"level":"warn"`)), ""},
-		{"none wanted", []string{logFile, "--since", "0s"}, "", 0, 0, us + "nothing from "},
+		{"none wanted", []string{logFile, "--since", "0s"}, "", 0, 0, us + "no lines from "},
 		{"until", []string{logFile, "--until", "2000-01-01"}, "", 0, 0,
-			us + "nothing before 2000-01-01T00:00:00Z: the log is from 2026-11-22T18:36:28Z to 2026-11-22T18:36:29Z\n"},
+			us + "no lines before 2000-01-01T00:00:00Z: the log is from 2026-11-22T18:36:28Z to 2026-11-22T18:36:29Z\n"},
 		{"no such device", []string{logFile, "--device", "dfl-port.1", "--event", "device.*"}, "", 0, 0,
 			us + "no device dfl-port.1 in this log; there are 3b:00.0, 3b:00.0-p1, 5e:00.0\n"},
 		{"a level in capitals", []string{logFile, "--level", "WARN"}, "", 0, bytes.Count(log, []byte(`"level":"warn"`)), ""},
 		{"resource", []string{logFile, "--resource", "b-com.com/accelerator", "--event", "list.sent"}, "", 0, bytes.Count(log, []byte(`"list.sent"`)), ""},
 		{"summary", []string{logFile, "--summary"}, "", 0, 9, ""},
-		{"summary of warnings", []string{logFile, "--summary", "--level", "warn"}, "", 2, 0, us + "summary with event or level: "},
-		{"summary of some events", []string{logFile, "--summary", "--event", "device.*"}, "", 2, 0, us + "summary with event or level: "},
+		{"summary of warnings", []string{logFile, "--summary", "--level", "warn"}, "", 2, 0, us + "summary: found with event or level, want "},
+		{"summary of some events", []string{logFile, "--summary", "--event", "device.*"}, "", 2, 0, us + "summary: found with event or level, want "},
 		{"no such file", []string{"/nonexistent.log", logFile}, "", 1, 47, us + "open /nonexistent.log: no such file or directory\n"},
 		{"nothing but no file", []string{"/nonexistent.log"}, "", 1, 0, us + "open /nonexistent.log: no such file or directory\n"},
 		{"a directory", []string{"."}, "", 1, 0, us + ".: is a directory\n"},
-		{"nothing", []string{}, "none", 2, 0, us + "nothing on stdin: want files, or a log on stdin\nRun 'accelerator-device-plugin logs --help' for usage.\n"},
-		{"bad format", []string{logFile, "-o", "yaml"}, "", 2, 0, us + "-o \"yaml\": want json\n"},
-		{"bad level", []string{logFile, "--level", "loud"}, "", 2, 0, us + "--level \"loud\": want one of debug, info, warn, error\n"},
-		{"a level that no line has", []string{logFile, "--level", "fatal"}, "", 2, 0, us + "--level \"fatal\": want one of debug, info, warn, error\n"},
-		{"bad since", []string{logFile, "--since", "lunch"}, "", 2, 0, us + "--since \"lunch\": want a time (03:12, "},
-		{"bad until", []string{logFile, "--until", "25:00"}, "", 2, 0, us + "--until \"25:00\": want a time (03:12, "},
-		{"bad event", []string{logFile, "--event", "[a"}, "", 2, 0, us + "event \"[a\": want a name"},
-		{"no such event", []string{logFile, "--event", "device.gone"}, "", 2, 0, us + "event \"device.gone\": there is none; want one of device.added, "},
+		{"nothing", []string{}, "none", 2, 0, us + "stdin: found the null device, want FILE arguments or a log on stdin\nRun 'accelerator-device-plugin logs --help' for usage.\n"},
+		{"bad format", []string{logFile, "-o", "yaml"}, "", 2, 0, us + "--output: found \"yaml\", want json\n"},
+		{"bad level", []string{logFile, "--level", "loud"}, "", 2, 0, us + "--level: found \"loud\", want one of debug, info, warn, error\n"},
+		{"a level that no line has", []string{logFile, "--level", "fatal"}, "", 2, 0, us + "--level: found \"fatal\", want one of debug, info, warn, error\n"},
+		{"bad since", []string{logFile, "--since", "lunch"}, "", 2, 0, us + "--since: found \"lunch\", want a time (03:12, "},
+		{"bad until", []string{logFile, "--until", "25:00"}, "", 2, 0, us + "--until: found \"25:00\", want a time (03:12, "},
+		{"bad event", []string{logFile, "--event", "[a"}, "", 2, 0, us + "event: found \"[a\", want a name"},
+		{"no such event", []string{logFile, "--event", "device.gone"}, "", 2, 0, us + "event: found \"device.gone\", want one of device.added, "},
 		{"bad flag", []string{logFile, "--colour"}, "", 2, 0, us + "unknown flag: --colour\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestLogsCommand(t *testing.T) {
 			if test.stdin == "none" {
 				cmd.Stdin = nil // the null device
 			}
-			_ = cmd.Run() // its exit code is looked at
+			_ = cmd.Run() // its exit code is checked below
 			if code, lines := cmd.ProcessState.ExitCode(), strings.Count(out.String(), "\n"); code != test.code || lines != test.lines {
 				t.Errorf("exit code %d and %d lines, want %d and %d\n%s%s", code, lines, test.code, test.lines, &out, &errs)
 			}
@@ -142,7 +142,7 @@ func TestLogsFollows(t *testing.T) {
 	}
 }
 
-// The reader of the output has gone, as after head: that is no failure.
+// If the reader of the output closes the pipe, as head does, the command succeeds.
 func TestLogsIntoHead(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {

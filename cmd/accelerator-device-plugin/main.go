@@ -42,15 +42,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	if (cmd == root || cmd.Name() == "serve") && !forPeople(args, stderr) && !errors.As(err, new(unknownCommand)) {
-		logUsage(stderr, err) // programs read the output of serve, line by line
+		logUsage(stderr, err) // programs read the output of serve, one JSON object per line
 		return 2
 	}
 	fmt.Fprintf(stderr, "accelerator-device-plugin: %v\nRun '%s --help' for usage.\n", err, cmd.CommandPath())
 	return 2
 }
 
-// forPeople reports whether the output of serve is for people. It searches the words of the
-// command line, because that could not be parsed.
+// forPeople reports whether the output of serve is for people. It searches the arguments for
+// --log-format console, because the command line could not be parsed.
 func forPeople(args []string, stderr io.Writer) bool {
 	return terminal.Is(stderr) || strings.Contains(" "+strings.ReplaceAll(strings.Join(args, " "), "=", " ")+" ", " --log-format console ")
 }
@@ -58,13 +58,13 @@ func forPeople(args []string, stderr io.Writer) bool {
 // failure is an error of a command that was called correctly.
 type failure struct {
 	error
-	logged bool // in the log already, where it belongs
+	logged bool // already in the log, or printed
 }
 
 func (f failure) Unwrap() error { return f.error }
 
-// doubleDashes adds a dash to the flags of the original that have one: -log-level and
-// -accel-nbunits.
+// doubleDashes adds a second dash to -log-level and -accel-nbunits: in the original plugin these
+// flags have one.
 func doubleDashes(args []string) []string {
 	out := make([]string, len(args))
 	for i, a := range args {
@@ -77,8 +77,8 @@ func doubleDashes(args []string) []string {
 	return out
 }
 
-// oneDash returns an error that explains that flags need two dashes, if a flag has one dash, as
-// those of other plugins have. The parser takes each of its letters for a flag.
+// oneDash adds to err that flags need two dashes, if the user gave a known flag with one dash, as
+// other plugins have them. The parser takes each letter after a single dash for a flag.
 func oneDash(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,7 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// stateOf returns the functions that the gauges are read from. showHolders: with the holders of devices.
+// stateOf returns the functions that provide the values of the gauges. With showHolders they include the
+// holders of devices.
 func stateOf(mode, config func() string, inv *inventory.Inventory, srv *server.Server, showHolders bool) metrics.State {
 	s := metrics.State{
 		Mode: mode, Config: config,
@@ -56,7 +54,7 @@ func holdersOf(holdings map[string][]inventory.Holding) []metrics.Holder {
 	return all
 }
 
-// measured returns a device as the metrics show it.
+// measured converts a device to its form in the metrics.
 func measured(d *inventory.Device) metrics.Device {
 	m := metrics.Device{
 		ID: d.ID, PCI: d.PCIAddress, PCIID: d.PCIID, Family: d.Family, Resource: d.OfferedAs, NUMANode: d.NUMANode,
@@ -66,13 +64,4 @@ func measured(d *inventory.Device) metrics.Device {
 		m.Tombstone = d.Reasons[i]
 	}
 	return m
-}
-
-// alive returns an error if the goroutine of the watcher, the inventory or the server hangs.
-func alive(ctx context.Context, n *node, srv *server.Server) error {
-	var loop error
-	if n.inventory.Alive(ctx) != nil {
-		loop = fmt.Errorf("inventory: %w", context.Cause(ctx))
-	}
-	return errors.Join(loop, n.watcher.Alive(), srv.Alive())
 }

@@ -54,8 +54,8 @@ func (d *daemon) awaitSeries(line string) string {
 	}
 }
 
-// varies matches the metrics whose values differ from run to run or from machine to machine: the
-// number of readings, unrelated uevents, and the states of a card while it is removed.
+// varies matches the metrics whose values differ between runs or machines: the number of reads, unrelated
+// uevents, and the states of a card while it is removed.
 var varies = regexp.MustCompile(`^(accelerator_(uevent|inotify|hint|scan|list|snapshot|source_up|device_transitions)[a-z_]*).*\n`)
 
 // mayBe matches metrics that are missing in some runs.
@@ -78,8 +78,8 @@ func steady(page string) string {
 	return regexp.MustCompile(`goversion="[^"]*",version="[^"]*"`).ReplaceAllString(b.String(), `goversion="GO",version="test"`)
 }
 
-// The page of a whole story: two cards, one breaks and heals, a pod is given a port,
-// another one is refused, a card is pulled from under a pod, the kubelet restarts.
+// The page after a whole story: one of two cards breaks and heals, a pod gets a port, another one is refused, a
+// card is pulled while a pod holds it, and the kubelet restarts.
 func TestMetricsOfAStory(t *testing.T) {
 	d := prepareDaemon(t, func(c *config.Config) { c.HTTPAddress = freeAddress(t) })
 	d.do(d.node.Plug(cardA))
@@ -96,7 +96,7 @@ func TestMetricsOfAStory(t *testing.T) {
 		`accelerator_device_transitions_total{new="healthy",old="absent",reason=""} 3`,
 		`accelerator_hint_to_send_seconds_count 1`,
 	} {
-		d.awaitSeries(line) // a counter counts when the list is on its way
+		d.awaitSeries(line) // the counter changes after the list was sent
 	}
 	d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x0"))
 	d.await("healed", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
@@ -126,7 +126,7 @@ func TestMetricsOfAStory(t *testing.T) {
 }
 
 // Counters keep their values when the mode changes; gauges are those of the new mode.
-func TestMetricsOutliveAMode(t *testing.T) {
+func TestMetricsAfterModeChange(t *testing.T) {
 	c := prepareCluster(t, func(cfg *config.Config) { cfg.HTTPAddress = freeAddress(t) })
 	c.ask("")
 	c.do(c.node.Plug(cardB))
@@ -149,7 +149,7 @@ func TestMetricsOutliveAMode(t *testing.T) {
 }
 
 // Both probes name the part that hangs.
-func TestProbesNameWhatIsStuck(t *testing.T) {
+func TestProbesNameHangingPart(t *testing.T) {
 	d := prepareDaemon(t, nil)
 	n, err := openNode(d.cfg, watching(d.cfg, metrics.New("test")), zap.NewNop(), zap.NewNop())
 	d.do(err)
@@ -159,7 +159,7 @@ func TestProbesNameWhatIsStuck(t *testing.T) {
 	srv := server.New(settings, n.inventory, zap.NewNop())
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no answer within 1s"))
-	// The inventory does not run, so its loop takes no ping.
+	// The inventory does not run, so it does not answer pings.
 	if err := alive(ctx, n, srv); err == nil || err.Error() != "inventory: no answer within 1s" {
 		t.Errorf("alive() = %v, want that the inventory does not answer", err)
 	}
@@ -168,7 +168,7 @@ func TestProbesNameWhatIsStuck(t *testing.T) {
 	}
 }
 
-// Without --holder-metrics the page names no pod.
+// Without --holder-metrics the page has no names of pods.
 func TestMetricsWithoutHolders(t *testing.T) {
 	d := prepareDaemon(t, func(c *config.Config) { c.HTTPAddress, c.HolderMetrics = freeAddress(t), false })
 	d.do(d.node.Plug(cardB))

@@ -8,9 +8,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// The mode changes in the moment in which a device is given out. Until the allocation has expired,
-// because no container holds the device in the end, the device is not given out again, and neither
-// is another one with the same node.
+// The mode changes while a device is given out, and no container holds the device in the end. Until the
+// allocation has expired, neither the device nor another one with the same node is given out.
 func TestNotGivenTwiceOverAModeChange(t *testing.T) {
 	type unit struct{ mode, resource, id string }
 	for _, test := range []struct {

@@ -47,7 +47,7 @@ func inMode(t *testing.T, mode string, adjust func(*config.Config)) *daemon {
 	return d
 }
 
-// shorten overrides times: an allocation counts for the grace time; 0: as long as outside tests.
+// shorten sets short intervals. An allocation counts for the grace time; 0: as long as outside tests.
 func (d *daemon) shorten(grace time.Duration) {
 	d.timing = func(i *inventory.Config, s *server.Config) {
 		i.HoldersInterval = 20 * time.Millisecond
@@ -58,13 +58,12 @@ func (d *daemon) shorten(grace time.Duration) {
 	}
 }
 
-// awaitAsked blocks until the kubelet has answered a question for holders that was asked after
-// now.
+// awaitAsked blocks until the kubelet has answered a request for holders that was sent after this call.
 func (d *daemon) awaitAsked() {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
 	defer cancel()
-	d.do(d.pods.AwaitAsked(ctx, d.pods.Asked()+2)) // one question at a time
+	d.do(d.pods.AwaitAsked(ctx, d.pods.Asked()+2)) // there is one request at a time
 }
 
 // awaitRefused blocks until Allocate of a device that is not offered returns an error with this
@@ -79,7 +78,7 @@ func (d *daemon) awaitRefused(when, resource, id, why string) {
 		}
 		select {
 		case <-deadline:
-			d.t.Fatalf("%s: Allocate of %s %s = %v, want an error that says %q", when, resource, id, err, why)
+			d.t.Fatalf("%s: Allocate of %s %s = %v, want an error with %q", when, resource, id, err, why)
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -99,7 +98,7 @@ var perMode = []struct {
 	mode        string
 	a, b        string // their resources
 	ids         []string
-	nodes       []string // that a container with ids[0] gets, card A being first
+	nodes       []string // of a container with ids[0], if card A was plugged first
 	annotations map[string]string
 }{
 	{"af", afAa, afBb, []string{"3b:00.0", "3b:00.0-p1"}, nodesOf("dfl-port.0"), nil},
@@ -155,8 +154,8 @@ func TestHotPlugOfModes(t *testing.T) {
 	}
 }
 
-// A card that a pod holds is pulled out and replaced by another one. The device of the pod stays
-// in its resource until the pod has ended.
+// A card is pulled and replaced by another one while a pod holds it. The device of the pod stays in its
+// resource until the pod has ended.
 func TestReplacedInUseOfModes(t *testing.T) {
 	for _, test := range perMode {
 		t.Run(test.mode, func(t *testing.T) {
@@ -230,7 +229,7 @@ func TestWithoutName(t *testing.T) {
 			d.do(d.node.Plug(cardA))
 			d.awaitOffers("the physical function in", offers{test.a: in})
 			if n := len(d.lines("device.unoffered")); n != 1 {
-				t.Errorf("said %d times: %s", n, fmt.Sprint(d.lines("device.unoffered")))
+				t.Errorf("logged %d times: %s", n, fmt.Sprint(d.lines("device.unoffered")))
 			}
 		})
 	}

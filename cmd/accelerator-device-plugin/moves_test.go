@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
-// The lists of card A in mode af, while port 1 is given another AFU.
+// The lists of card A in mode af, while port 1 gets another AFU.
 var (
 	unmoved = offers{afAa: {"3b:00.0": true, "3b:00.0-p1": true}}
 	moving  = offers{afAa: {"3b:00.0": true, "3b:00.0-p1": false}}
@@ -75,7 +75,7 @@ func TestAllocatedPortStays(t *testing.T) {
 }
 
 // A port that was given out, and never gets a holder, moves after the grace time.
-func TestAllocatedPortMovesInTheEnd(t *testing.T) {
+func TestAllocatedPortMovesAfterGrace(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, func(c *config.Config) { c.Mode = "af" })
 	const grace = 500 * time.Millisecond
@@ -122,13 +122,13 @@ func TestHeldPortMovesWhenFree(t *testing.T) {
 	d.awaitOffers("the pod has ended", moved)
 }
 
-// A kubelet that restarts in the middle of a move gets the present lists, and the later ones.
+// A kubelet that restarts during a move gets the current lists, and then the later ones.
 func TestKubeletRestartsDuringMove(t *testing.T) {
 	d := inModeAF(t, nil)
 	d.pods.Behave(simkubelet.PodBehaviour{Stall: true})
 	d.reprogram(cardB.AFUID)
-	d.awaitOffers("nobody says who holds it", moving)
-	d.awaitRefused("nobody says who holds it", afAa, "3b:00.0-p1", "moving")
+	d.awaitOffers("holders not known", moving)
+	d.awaitRefused("holders not known", afAa, "3b:00.0-p1", "moving")
 	d.restartKubelet()
 	d.awaitOffers("the kubelet has restarted", moving)
 	d.pods.Behave(simkubelet.PodBehaviour{})

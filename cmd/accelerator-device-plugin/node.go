@@ -23,15 +23,15 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// readTimeout is how long a reading of a card may take. A healthy card takes
+// readTimeout is the longest time that the read of one card may take. A healthy card takes
 // microseconds, a card behind a slow BMC some tens of milliseconds.
 const readTimeout = 2 * time.Second
 
-// holdersInterval is the time between two questions for holders while a device waits for the
-// answer.
+// holdersInterval is the time between two requests for holders while the state of a device depends on
+// the answer.
 const holdersInterval = 10 * time.Second
 
-// families returns the families of a mode. A new family is one line here.
+// families returns the families of a mode. A new family needs one line here.
 func families(cfg config.Config) []inventory.Family {
 	if cfg.Mode == offer.Pool {
 		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}
@@ -42,7 +42,7 @@ func families(cfg config.Config) []inventory.Family {
 	}
 }
 
-// kindOf has the kind of unit that is one device, by mode. In other modes it is a port.
+// kindOf has the kind of unit that a device is, by mode. In the other modes a device is a port.
 var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
 
 // signals returns the signals of the families of all modes, because the mode may change while
@@ -71,8 +71,8 @@ type node struct {
 	inventory *inventory.Inventory
 }
 
-// openNode opens the watcher and creates the inventory. Events are kept from then on, even if
-// the inventory is run later. The watcher and the inventory may have different logs.
+// openNode opens the event sources of a watcher, and returns it with a new inventory. No event after that is
+// missed, even if the inventory is run later. The two may have different logs.
 func openNode(cfg config.Config, watched inventory.Config, watcherLog, inventoryLog *zap.Logger) (*node, error) {
 	host, err := openHost(cfg)
 	if err != nil {
@@ -90,7 +90,7 @@ func (n *node) watch(ctx context.Context) error {
 	return n.watcher.Run(ctx, func(h watcher.Hint) { n.inventory.Hint(inventory.Hint(h)) })
 }
 
-// watching returns the settings of the inventory without Holders, which the caller sets.
+// watching returns the configuration of the inventory, except Holders.
 func watching(cfg config.Config, m *metrics.Metrics) inventory.Config {
 	return inventory.Config{
 		Metrics:        m,
@@ -111,7 +111,7 @@ func devicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	for entry := range cfg.Exclude {
 		p.Exclude[entry] = inventory.ReasonExcluded
 	}
-	for _, c := range cordons { // it wins over an entry of exclude: it has a name and a reason
+	for _, c := range cordons { // a cordon takes precedence over exclude: it has a name and a reason
 		p.Exclude[c.Device] = inventory.ReasonCordoned
 	}
 	for row, severity := range cfg.Severity {

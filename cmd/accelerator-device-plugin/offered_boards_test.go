@@ -28,7 +28,7 @@ var boards = map[string]byMode{
 		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0"), well("02:00.0", regionD5005, "dfl-port.1")},
 		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), well("02:00.0", regionD5005, "dfl-port.1", "dfl-fme.1")},
 	},
-	// The driver's numbers have changed places; ids and resources have not.
+	// The driver's numbers are swapped; ids and resources are not.
 	"kernel-6.1-two-cards-renumbered": {
 		single:      []offered{well("01:00.0", testResource, "dfl-port.1"), well("02:00.0", testResource, "dfl-port.0")},
 		af:          []offered{well("01:00.0", nlbOnPAC, "dfl-port.1"), well("02:00.0", dmaOnD5005, "dfl-port.0")},
@@ -51,7 +51,7 @@ var boards = map[string]byMode{
 	"opae-one-card":  opaeAt("82:00.0"),
 	"opae-all-files": opaeAt("83:00.0"),
 
-	// A port without AFU id has no name in mode af; functions without port are nothing.
+	// A port without AFU id has no name in mode af. A function without port is no device.
 	"dfl-multi-function": {
 		single:      []offered{well("17:00.0", testResource, "dfl-port.0")},
 		af:          []offered{well("17:00.0", notOffered, "dfl-port.0")},
@@ -59,7 +59,7 @@ var boards = map[string]byMode{
 		regiondevel: []offered{well("17:00.0", regionMulti, "dfl-port.0", "dfl-fme.0")},
 	},
 	// A virtual function has no FME, and so is no region. Its port belongs to the FME of
-	// its physical function, where that is to be seen: physfn leads there.
+	// its physical function, if the link physfn leads to that.
 	"kernel-6.1-virtual-function": withVirtual("02:00.0", notOffered),
 	"dfl-vf":                      withVirtual("03:00.0", nlbOnPAC),
 
@@ -91,17 +91,17 @@ var boards = map[string]byMode{
 		region:      []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "fme-unbound")},
 		regiondevel: []offered{bad(well("01:00.0", notOffered, "dfl-port.0", "dfl-fme.0"), "fme-unbound")},
 	},
-	// Its AFU is all f: that names nothing, and one look has no last resource. The
-	// driver has kept the interface id from when the card lived.
+	// Its AFU is all f, which gives no name, and a single scan has no former resource. The
+	// driver has kept the interface id that it read before the card died.
 	"kernel-6.1-dead-card": {
 		single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
 		af:          []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
 		region:      []offered{bad(well("01:00.0", regionPAC, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
 		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), "afu-dead", "fme-dead", "pci-gone")},
 	},
-	// The kernel answered EBUSY for afu_id, which no file on a disk does: there is none
-	// here, and "reprogramming" is missing. In the modes of regions a card that is
-	// programmed stays what it is.
+	// The kernel answered EBUSY for afu_id. A file on a disk cannot, so the file is missing
+	// here, and so is the reason "reprogramming". In the modes of regions, programming does
+	// not change the device.
 	"kernel-6.1-programming": {
 		single:      []offered{well("01:00.0", testResource, "dfl-port.0")},
 		af:          []offered{well("01:00.0", notOffered, "dfl-port.0")},
@@ -169,15 +169,15 @@ func TestOfferedBoards(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want, ok := boards[name]
 			if !ok {
-				t.Fatal("nobody says what this board has to offer")
+				t.Fatal("the test has no devices for this board")
 			}
 			want.check(t, unfold(t, name))
 		})
 	}
 }
 
-// remark is a line of the head of a recorded board (docs/testing.md): what no text
-// file can be. What answers an error is not in the tree.
+// remark is a line in the head of a recorded board (docs/testing.md). It describes a file that is not a text
+// file. A file whose read is an error is not in the tree.
 var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (begins|does not answer) ?(.*)$`)
 
 // unfold creates the tree of a board, with the remarks in its head.
@@ -206,7 +206,7 @@ func unfold(t *testing.T, name string) (root string) {
 	return root
 }
 
-// bytesOf reads hexadecimal bytes with blanks between them.
+// bytesOf parses hexadecimal bytes that are separated by spaces.
 func bytesOf(t *testing.T, digits string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))

@@ -18,13 +18,13 @@ type holding struct{ resource, id string }
 // job is the container that holds all held devices.
 const job = "default/job/main"
 
-// kept returns a device that a container holds under another name than its own.
+// kept returns a device that a container holds under another resource.
 func kept(id, resource string, nodes ...string) offered {
 	return heldBy(bad(well(id, resource, nodes...), "replaced-in-use"), job)
 }
 
-// heldCase is a board some of whose devices were given out: by us before a restart in
-// another mode or with other rules, or by another plugin.
+// heldCase is a board with devices that were given out: by us before a restart in another mode or with other
+// rules, or by another plugin.
 type heldCase struct {
 	name, board, mode string
 	rules             string // below resources:
@@ -76,7 +76,7 @@ var heldCases = []heldCase{
 	{"a virtual function, single became af", "kernel-6.1-virtual-function", "af", "", []holding{{testResource, "02:00.0"}},
 		[]offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), heldBy(bad(well("02:00.0", testResource, "dfl-port.1"), "moving"), job)}},
 
-	// Intel's plugin beside us: its names, its ids.
+	// Intel's plugin on the same node, with its own names and ids.
 	{"Intel's port, while we have mode single", "kernel-6.1-one-card", "single", "", []holding{{nlbOnPAC, "dfl-port.0"}},
 		[]offered{well("01:00.0", testResource, "dfl-port.0")}},
 	{"Intel's port, while we have mode af", "kernel-6.1-one-card", "af", "", []holding{{nlbOnPAC, "dfl-port.0"}},
@@ -91,13 +91,13 @@ var heldCases = []heldCase{
 		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
 }
 
-// nodesOnBoards are the nodes that holders of a port were given, on whatever board.
+// nodesOnBoards has the nodes that holders of a port were given, on any board.
 var nodesOnBoards = map[string][]string{
 	"01:00.0": {"dfl-port.0"}, "02:00.0": {"dfl-port.1"}, "0001:3b:00.0": {"dfl-port.9"}, "0001:3b:00.0-p1": {"dfl-port.10"},
 }
 
-// prepare creates the board, with a kubelet that answers who holds devices, and returns the
-// arguments of our commands.
+// prepare creates the board, with a kubelet that returns the holders of devices, and returns the arguments of
+// our commands.
 func (c heldCase) prepare(t *testing.T) (pods *simkubelet.PodResources, root string, args []string) {
 	t.Helper()
 	root = unfold(t, c.board)
@@ -125,8 +125,8 @@ func (c heldCase) prepare(t *testing.T) (pods *simkubelet.PodResources, root str
 	return pods, root, args
 }
 
-// A device that a container holds under another name of ours stays there, unhealthy, until it is
-// free, also for a command that has never read it before. Devices of another plugin are not ours.
+// A device that a container holds under another resource of ours stays in that resource, unhealthy, until it is
+// free. A command that has never read the device shows the same. Devices of another plugin do not count.
 func TestOfferedWhileHeld(t *testing.T) {
 	for _, tt := range heldCases {
 		t.Run(tt.name, func(t *testing.T) {

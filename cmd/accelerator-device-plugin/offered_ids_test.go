@@ -21,7 +21,7 @@ const (
 func write(path, content string) func(root string) error {
 	return func(root string) error {
 		if _, err := os.Stat(root + path); err != nil {
-			return err // a slip of the pen would change nothing
+			return err // a wrong path would change nothing
 		}
 		return os.WriteFile(root+path, []byte(content), 0o644)
 	}
@@ -34,8 +34,8 @@ func remove(path string) func(root string) error {
 	}
 }
 
-// without is the card of kernel-6.1-one-card where mode af has no name for it, and
-// the modes of regions have this one.
+// without is the card of kernel-6.1-one-card without a name in mode af, and with this name in the modes of
+// regions.
 func without(region string, change func(offered) offered) byMode {
 	return byMode{
 		single:      []offered{change(well("01:00.0", testResource, "dfl-port.0"))},
@@ -50,7 +50,7 @@ func without(region string, change func(offered) offered) byMode {
 func TestOfferedByIDs(t *testing.T) {
 	as := func(d offered) offered { return d }
 	is := func(reason string) func(offered) offered { return func(d offered) offered { return bad(d, reason) } }
-	unknown := func(d offered) offered { return poor(d, "unreadable=fme/compat_id") } // the rest of the card is well
+	unknown := func(d offered) offered { return poor(d, "unreadable=fme/compat_id") } // the other attributes of the card are readable
 	allF := strings.Repeat("f", 32) + "\n"
 	for _, tt := range []struct {
 		name, board string
@@ -84,7 +84,7 @@ func TestOfferedByIDs(t *testing.T) {
 	}
 }
 
-// The domain of the names is the administrator's, in the modes that name.
+// In the modes that make names, the administrator chooses the domain.
 func TestOfferedInNamespace(t *testing.T) {
 	root := unfold(t, "kernel-6.1-one-card")
 	_, socket := servePods(t)

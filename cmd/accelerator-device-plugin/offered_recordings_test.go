@@ -12,8 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/board"
 )
 
-// recordingsDir holds trees recorded from real cards and kernels. It is no part of
-// the source, but stands beside it where we work.
+// recordingsDir has trees recorded from real cards and kernels. It is not a part of the source tree, but may be
+// beside it.
 const recordingsDir = "../../../shared/recordings"
 
 // recordings has the devices of each recording in each mode, written by hand. The recordings of
@@ -32,8 +32,8 @@ var recordings = map[string]byMode{
 		region:      []offered{well("05:00.0", "fpga.intel.com/region-a5d72a3cc8b04939912cf715e5dc10ca", "dfl-port.0")},
 		regiondevel: []offered{well("05:00.0", "fpga.intel.com/region-a5d72a3cc8b04939912cf715e5dc10ca", "dfl-port.0", "dfl-fme.0")},
 	},
-	// No afu_id. Its other functions have neither port nor FME. The card can do more
-	// than its slot gives it, but of the slot nothing was recorded.
+	// No afu_id. Its other functions have neither port nor FME. The link is slower than the
+	// card allows, but the slot was not recorded.
 	"dfl-n6000-ofs": {
 		single:      []offered{slow(well("01:00.0", testResource, "dfl-port.0"))},
 		af:          []offered{slow(well("01:00.0", notOffered, "dfl-port.0"))},
@@ -107,7 +107,7 @@ func pacA10(port, fme string) byMode {
 }
 
 // TestOfferedRecordings prints every recording in every mode. It is skipped only
-// where the recordings do not stand beside the source at all.
+// if there are no recordings beside the source tree.
 func TestOfferedRecordings(t *testing.T) {
 	if _, err := os.Stat(recordingsDir); errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("no recordings in %s beside the source", recordingsDir)
@@ -120,7 +120,7 @@ func TestOfferedRecordings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want, ok := recordings[name]
 			if !ok {
-				t.Fatal("nobody says what this recording has to offer")
+				t.Fatal("the test has no devices for this recording")
 			}
 			root, err := board.Unpack(t.TempDir(), filepath.Join(recordingsDir, name+".tar.gz"))
 			if err != nil {
@@ -132,7 +132,7 @@ func TestOfferedRecordings(t *testing.T) {
 	}
 }
 
-// archives lists the recordings of trees, without the end of their names.
+// archives returns the names of the recorded trees, without their suffix.
 func archives(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -152,8 +152,8 @@ func archives(t *testing.T) []string {
 // nodeName matches the name of a device that has a node of the same name, bound or not.
 var nodeName = regexp.MustCompile(`^(dfl|intel-fpga)-(port|fme)\.[0-9]+$`)
 
-// makeNodes makes the nodes that the kernel has made where they were recorded; a
-// plain file passes for one in a simulated tree.
+// makeNodes makes the nodes that the recorded kernel had made. In a simulated tree a regular file counts as a
+// node.
 func makeNodes(t *testing.T, root string) {
 	t.Helper()
 	if err := os.MkdirAll(root+"/dev", 0o755); err != nil {

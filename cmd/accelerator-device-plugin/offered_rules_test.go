@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Rules for resources, each tried on a board in a mode: the first that matches names
-// the device, the mode names the rest, and -o wide names rules that name nothing.
+// Rules for resources, on a board in a mode. The first rule that matches gives a device its resource, the mode
+// gives it to the rest, and -o wide lists rules that apply to no device.
 func TestOfferedByRules(t *testing.T) {
 	const idle = "accelerator-device-plugin: no device is offered by rule "
 	for _, tt := range []struct {
@@ -96,7 +96,7 @@ func TestOfferedByRules(t *testing.T) {
 	}
 }
 
-// In mode pool rules name nothing.
+// In mode pool, rules have no effect.
 func TestOfferedByRulesInPool(t *testing.T) {
 	root := unfold(t, "kernel-6.1-one-card")
 	_, socket := servePods(t)

@@ -11,13 +11,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
-// The resources of the boards and recordings. No code of ours made these names, but
-// what Intel's plugin documents of them: of the interface id I and the AFU id A
+// The resources of the boards and recordings. These names were not made by our code, but as Intel's plugin
+// documents them. For the interface id I and the AFU id A it is the output of
 //
 //	printf $I$A | xxd -r -p | base64 -w0 | tr +/ -_ | tr -d =
 //
-// behind the first three digits of each. A name of mode af is nick-named after
-// its AFU and the card's interface.
+// after the first three digits of each. A constant for a name of mode af has a short name for the AFU and for
+// the card's interface.
 const (
 	nlbOnPAC     = "fpga.intel.com/af-695.d84.aVKNtusxV3qMNmj5-qCB9thCTcSko8QT-J5DNoP5BAs" // 69528db6eb31577a8c3668f9faa081f6 d8424dc4a4a3c413f89e433683f9040b
 	dmaOnPAC     = "fpga.intel.com/af-695.bfa.aVKNtusxV3qMNmj5-qCB9r-vKulKUkbjgv448Pnhd2Q" // 69528db6eb31577a8c3668f9faa081f6 bfaf2ae94a5246e382fe38f0f9e17764
@@ -104,7 +104,7 @@ func rowsIn(t *testing.T, stdout string) []offered {
 	return rows
 }
 
-// servePods starts a kubelet that answers the question for holders: none at first.
+// servePods starts a kubelet that answers requests for holders, without holders at first.
 func servePods(t *testing.T) (pods *simkubelet.PodResources, socket string) {
 	t.Helper()
 	socket = filepath.Join(shortDir(t), "pods.sock")

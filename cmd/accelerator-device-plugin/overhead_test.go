@@ -20,9 +20,9 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// BenchmarkTelling measures the time that log lines, at the default level, as JSON, to a real file
-// descriptor, add between a hint and the kubelet's end of the stream. Two daemons take turns, one
-// of them without a log. It compares the medians.
+// BenchmarkTelling measures the time that the log adds between a hint and the kubelet's end of the stream, at the
+// default level, as JSON, to a real file descriptor. It runs two daemons in turn, one without a log, and compares
+// the medians.
 func BenchmarkTelling(b *testing.B) {
 	mute := newPath(b, metrics.New("mute"), zap.NewNop())
 	devNull, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -47,7 +47,7 @@ func BenchmarkTelling(b *testing.B) {
 	b.ReportMetric(float64(m)/1e3, "mute-median-µs")
 	b.ReportMetric(float64(t)/1e3, "telling-median-µs")
 	b.ReportMetric(float64(t)/float64(m), "telling/mute")
-	b.ReportMetric(0, "ns/op") // it would count the change of the tree, too
+	b.ReportMetric(0, "ns/op") // it would include the change of the tree
 }
 
 func median(all []time.Duration) time.Duration {

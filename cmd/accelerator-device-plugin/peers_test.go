@@ -15,8 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
-// peer is another daemon on the same node, beside the same pods, with a kubelet of its
-// own, that has not been started yet.
+// peer is another daemon on the same node with the same pods. It has its own kubelet, and is not started yet.
 func (d *daemon) peer() *daemon {
 	d.t.Helper()
 	peer := *d
@@ -26,7 +25,7 @@ func (d *daemon) peer() *daemon {
 	return &peer
 }
 
-// lists are the newest lists of all resources.
+// lists returns the newest lists of all resources.
 func (d *daemon) lists() map[string][]simkubelet.Device {
 	d.t.Helper()
 	lists, err := d.kubelet.AwaitLists(d.t.Context(), func(map[string]simkubelet.List) bool { return true })
@@ -38,14 +37,13 @@ func (d *daemon) lists() map[string][]simkubelet.Device {
 	return devices
 }
 
-// alike compares what two daemons on one node say of a device. Health may differ; and of
-// what has left its slot, one that came later knows no NUMA node.
+// alike compares a device in two daemons on one node. The health may differ. The NUMA node of a device that has
+// left is not known to a daemon that has started later.
 var alike = cmp.Comparer(func(a, b simkubelet.Device) bool {
 	return a.ID == b.ID && (a.NUMANode == b.NUMANode || !a.Healthy || !b.Healthy)
 })
 
-// awaitAlike waits until all say the same resources, and the same devices in the same
-// order.
+// awaitAlike blocks until all daemons have the same resources, and the same devices in the same order.
 func awaitAlike(when string, daemons ...*daemon) {
 	d := daemons[0]
 	d.t.Helper()
@@ -66,8 +64,8 @@ func awaitAlike(when string, daemons ...*daemon) {
 	}
 }
 
-// Two daemons on one node say the same when nothing happens any more, whatever has
-// happened; and so does one that has seen nothing of it.
+// After any changes, two daemons on one node have the same lists once the changes end. So does a daemon that
+// starts after the changes.
 func TestPeers(t *testing.T) {
 	for _, mode := range []string{"single", "af", "region", "regiondevel"} {
 		for _, seed := range []uint64{1, uint64(time.Now().UnixNano())} {
@@ -102,7 +100,7 @@ type churn struct {
 	slots  []string
 	in     map[string]simnode.Card
 	pods   int
-	held   []string // pods that hold something
+	held   []string // pods that hold devices
 }
 
 func newChurn(d *daemon, random *rand.Rand) *churn {
@@ -137,7 +135,7 @@ func (n *churn) turn() {
 
 func (n *churn) afu() string { return []string{cardA.AFUID, cardB.AFUID}[n.random.IntN(2)] }
 
-// hold has a pod hold a device that is on offer.
+// hold makes a pod hold an offered device.
 func (n *churn) hold() {
 	lists := n.d.lists()
 	for _, resource := range slices.Sorted(maps.Keys(lists)) {

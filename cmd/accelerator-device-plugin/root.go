@@ -16,34 +16,35 @@ import (
 // version is set by the Makefile.
 var version = ""
 
-const rootHelp = `Tells the kubelet which FPGA cards this node has, and follows them as they are
-plugged, pulled, reprogrammed and broken.
+const rootHelp = `Run the Kubernetes device plugin for FPGA cards on this node. It reports the
+cards to the kubelet, and updates the report when a card is plugged, pulled or
+reprogrammed, fails or recovers.
 
-Without a command it runs the daemon (serve). Every setting has a flag
-(--resync-interval), a variable (ACCELERATOR_RESYNC_INTERVAL) and a key in the
-YAML file given with --config (resyncInterval). Flags win over variables,
-variables over the file.
+Without a command it runs the daemon (serve). Each setting has a flag
+(--resync-interval), an environment variable (ACCELERATOR_RESYNC_INTERVAL) and a
+key in the YAML file of --config (resyncInterval). Flags take precedence over
+variables, and variables over the file.
 
---mode says what a unit is, and which resource offers it:
-  single       a port; all of one resource (--resource-name)
-  af           a port; a resource for each AFU: fpga.intel.com/af-…
-  region       a card with all its ports; a resource for each interface: fpga.intel.com/region-…
-  regiondevel  the same, and the FME's node
-  pool         a number, without hardware behind it (--accel-nbunits)
+--mode selects what is offered as one device, and the name of its resource:
+  single       a port; all ports have one resource (--resource-name)
+  af           a port; one resource for each AFU: fpga.intel.com/af-…
+  region       a card with all its ports; one resource for each interface: fpga.intel.com/region-…
+  regiondevel  as region, with the device node of the card's FME
+  pool         a number without hardware (--accel-nbunits)
 
-Exit codes: 0 fine, 1 failure, 2 usage.`
+Exit codes: 0 success, 1 failure, 2 usage error.`
 
 const rootExamples = `  accelerator-device-plugin                          run the daemon on this node
-  accelerator-device-plugin --log-format console     the same, with a log for people
+  accelerator-device-plugin --log-format console     the same, with the log as text
   accelerator-device-plugin devices                  the daemon's devices, their health and their holders
-  accelerator-device-plugin devices --scan --mode af the offer of this node in another mode, without the daemon
+  accelerator-device-plugin devices --scan --mode af the devices of this node in another mode, without the daemon
   accelerator-device-plugin devices -o json | jq -r '.[] | select(.health != "healthy") | .id'
-  accelerator-device-plugin watch                    one line per change, as it happens
-  accelerator-device-plugin cordon 3b:00.0 --why "replace the fan"   no new pod gets it; uncordon brings it back
-  accelerator-device-plugin can-pull 3b:00.0         may it be pulled, and if not, why
-  accelerator-device-plugin logs daemon.log          what became of the devices, from a log
-  accelerator-device-plugin demo                     see it work, without card or cluster
-  accelerator-device-plugin simulate DIR             make a simulated node, to try the chart`
+  accelerator-device-plugin watch                    one line for each change, until interrupted
+  accelerator-device-plugin cordon 3b:00.0 --why "replace the fan"   give the card to no new pod; uncordon ends this
+  accelerator-device-plugin can-pull 3b:00.0         whether the card may be pulled, and the reasons
+  accelerator-device-plugin logs daemon.log          the history of the devices, from a log
+  accelerator-device-plugin demo                     a demonstration without a card or a cluster
+  accelerator-device-plugin simulate DIR             a simulated node, to try the chart`
 
 func newRoot() *cobra.Command {
 	loader := newLoader()
@@ -73,7 +74,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// unknownCommand is the error for a word that is not one of our commands.
+// unknownCommand is the error for a word that is not a command of this program.
 type unknownCommand struct {
 	word    string
 	similar []string
@@ -97,12 +98,12 @@ func newServe() *cobra.Command {
 	loader := newLoader()
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the daemon (what happens without a command, too)",
+		Short: "Run the daemon (the default command)",
 		Example: `  accelerator-device-plugin serve --mode pool --accel-nbunits 8
   accelerator-device-plugin serve --config /etc/accelerator-device-plugin.yaml
   accelerator-device-plugin serve --mode af --config /etc/accelerator-device-plugin.yaml
-  kill -HUP $(pidof accelerator-device-plugin)       read exclude, health and resources of the files, scan and register again
-  kill -USR1 $(pidof accelerator-device-plugin)      log Debug, too; once more: as before`,
+  kill -HUP $(pidof accelerator-device-plugin)       reload exclude, health and resources from the files, scan and register again
+  kill -USR1 $(pidof accelerator-device-plugin)      switch log level debug on, or off again`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveCommand(cmd, loader) },
 	}
@@ -120,7 +121,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// newRefuse returns the command by which the chart's test fails where it has nothing to test.
+// newRefuse returns a command that always fails. The chart's test runs it if there is nothing to test.
 func newRefuse() *cobra.Command {
 	return &cobra.Command{
 		Use:    "refuse REASON",
@@ -137,7 +138,7 @@ func printVersion(cmd *cobra.Command) error {
 	return asFailure(err)
 }
 
-// buildVersion returns the version that the Makefile has set, or that of go install.
+// buildVersion returns the version that the Makefile sets, or the version of the module for go install.
 func buildVersion() string {
 	if version != "" {
 		return version
@@ -148,7 +149,7 @@ func buildVersion() string {
 	return "(devel)"
 }
 
-// newLoader returns a loader with the names of families and rows that settings may have.
+// newLoader returns a loader with the names of families and health rows that are valid in settings.
 func newLoader() *config.Loader {
 	var v config.Vocabulary
 	for _, f := range families(config.Defaults()) {
@@ -160,7 +161,7 @@ func newLoader() *config.Loader {
 	return config.New(v)
 }
 
-// load returns the configuration of a command whose flags were parsed.
+// load returns the configuration of a command. It must be called after the flags are parsed.
 func load(loader *config.Loader) (config.Config, error) {
 	err := loader.Load(os.LookupEnv)
 	return loader.Config, err

@@ -120,7 +120,7 @@ func TestKubeletRestart(t *testing.T) {
 	}
 }
 
-// The kubelet and its directory may start hours after the daemon.
+// The kubelet may start, and create its directory, hours after the daemon.
 func TestKubeletComesLater(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.kubelet.Stop()
@@ -254,8 +254,8 @@ func TestKubeletThatMisbehaves(t *testing.T) {
 	}
 }
 
-// A kubelet whose answers are no valid gRPC.
-func TestKubeletThatSpeaksRubbish(t *testing.T) {
+// A kubelet whose answers are not valid gRPC.
+func TestKubeletInvalidMessages(t *testing.T) {
 	d := startDaemon(t, nil)
 	d.kubelet.Stop()
 	listener, err := net.Listen("unix", filepath.Join(d.cfg.KubeletDir, simkubelet.Socket))

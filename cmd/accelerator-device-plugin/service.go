@@ -39,7 +39,7 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	if err != nil {
 		return err
 	}
-	// If the reader of the log closes its end, lines are lost; the daemon goes on.
+	// If the reader of the log closes the pipe, lines are lost, but the daemon must continue.
 	signal.Ignore(syscall.SIGPIPE)
 	counts := metrics.New(buildVersion())
 	log := openLog(cfg, cmd.ErrOrStderr(), counts)
@@ -60,8 +60,8 @@ func serveCommand(cmd *cobra.Command, loader *config.Loader) error {
 	defer signal.Stop(hangups)
 	defer signal.Stop(toggles)
 
-	// Few objects live long here, so a small heap costs next to nothing: about 2 MiB
-	// less stay resident. A GOGC that is set takes precedence.
+	// Few objects live long, so frequent collections cost little: resident memory is about 2 MiB
+	// smaller. A GOGC in the environment takes precedence.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}
@@ -78,17 +78,17 @@ type service struct {
 	log     *zap.Logger
 	metrics *metrics.Metrics
 
-	loader  *config.Loader   // that has loaded cfg; nil: there are no files
-	hangups <-chan os.Signal // SIGHUP; nil: there is none
+	loader  *config.Loader   // has loaded cfg; nil: there are no files
+	hangups <-chan os.Signal // SIGHUP; nil: not handled
 
-	toggles <-chan os.Signal // SIGUSR1; nil: there is none
-	toggle  func()           // of Debug. Without toggles: not used
+	toggles <-chan os.Signal // SIGUSR1; nil: not handled
+	toggle  func()           // switches level debug; not used if toggles is nil
 
-	// timing overrides times that are not settings; nil outside tests.
+	// timing changes intervals and timeouts that are not settings. It is nil outside tests.
 	timing func(*inventory.Config, *server.Config)
 }
 
-// live runs the daemon until ctx ends, and logs its beginning and its end.
+// live runs the daemon until ctx ends, and logs its start and its end.
 func (s *service) live(ctx context.Context, log *daemonLog) error {
 	s.log.Info("daemon started", event.DaemonStarted, event.Version(buildVersion()),
 		event.PID(os.Getpid()), event.Mode(s.cfg.Mode), event.Node(s.cfg.NodeName))
@@ -140,7 +140,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 			return nil
 		})
 	}
-	fail := func(err error) error { // ends the tasks that run already
+	fail := func(err error) error { // ends the tasks that were started
 		tasks.Go(func() error { return err })
 		return tasks.Wait()
 	}
@@ -150,8 +150,8 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		return nil
 	})
 
-	// The mode is chosen before the first card is read. If the daemon started in one mode and
-	// changed to another, the kubelet would get the resources of both.
+	// The mode is chosen before the first card is read: after a change of the mode, the kubelet would
+	// have the resources of both modes.
 	var mode atomic.Value
 	mode.Store(cfg.Mode)
 	change := func(asked string) (changed bool) {
@@ -162,7 +162,7 @@ func (s *service) serve(ctx context.Context) (failed error) {
 		}
 		return changed
 	}
-	var modes chan string // nil: the mode is as set
+	var modes chan string // nil: the mode is that of the settings
 	if client != nil && cfg.NodeAnnotation {
 		modes = make(chan string, 1)
 		selector := modeSelector{setting: cfg.Mode, mode: cfg.Mode, modes: modes, log: log}

@@ -20,13 +20,13 @@ import (
 // serve; any goroutine may load state.
 type liveSettings struct {
 	loader  *config.Loader
-	read    config.Files // read last, also if they were refused
+	read    config.Files // the files read last, valid or not
 	state   *latest.Value[control.Settings]
 	log     *zap.Logger
 	metrics *metrics.Metrics
 }
 
-// openSettings returns the settings that the loader has loaded; nil: there are no files.
+// openSettings returns the settings that the loader has loaded. A nil loader means that there are no files.
 func openSettings(loader *config.Loader, cfg config.Config, log *zap.Logger, m *metrics.Metrics) *liveSettings {
 	if loader == nil {
 		loader = &config.Loader{Config: cfg}
@@ -36,7 +36,7 @@ func openSettings(loader *config.Loader, cfg config.Config, log *zap.Logger, m *
 	return l
 }
 
-// follow reads and sends the files when they may have changed, until ctx ends.
+// follow reads the files and sends them to the channel whenever they may have changed, until ctx ends.
 func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error {
 	paths := slices.DeleteFunc([]string{l.loader.Config.File, l.loader.Config.Overrides}, func(p string) bool { return p == "" })
 	return filewatch.Run(ctx, paths, func() {
@@ -47,21 +47,21 @@ func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error
 	}, l.log)
 }
 
-// changed calls take if the files differ from those that were read last, and were not read before
-// them: SIGHUP may come between a reading and this call. It reports whether take has changed cfg.
+// changed calls take if the files differ from the files read last, and are not older: because of SIGHUP,
+// newer files may have been read since. It reports whether take has changed cfg.
 func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
 	return !files.Before(l.read) && !files.Equal(l.read) && l.take(cfg, files)
 }
 
 // take copies the settings that need no restart from the files to cfg, and returns true. If the files
-// are not valid, it logs that, leaves cfg as it is and returns false.
+// are not valid, it logs the error, leaves cfg unchanged and returns false.
 func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	differ := !files.Equal(l.read)
 	l.read = files
 	next, restart, err := l.loader.Again(files)
 	l.metrics.ConfigReload(err == nil)
 	if err != nil {
-		l.log.Error("configuration refused, the old one stays", event.ConfigRefused, event.Err(err))
+		l.log.Error("configuration refused, previous one kept", event.ConfigRefused, event.Err(err))
 		l.state.Update(func(s control.Settings) control.Settings {
 			s.Refused = err.Error()
 			return s
@@ -78,7 +78,7 @@ func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	return true
 }
 
-// applied records and logs that the files read last are in force.
+// applied stores and logs that the files read last are in force.
 func (l *liveSettings) applied(cfg config.Config, restart []string) {
 	hash := l.read.Hash()
 	l.state.Store(control.Settings{Hash: hash, Applied: time.Now(), Restart: append([]string{}, restart...)})

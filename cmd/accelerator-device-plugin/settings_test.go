@@ -48,8 +48,8 @@ func (f files) load() *config.Loader {
 	return l
 }
 
-// Changed files are taken over without SIGHUP: the overrides of this node take a card out, and
-// bring it back when they are removed. Files that are refused change nothing.
+// Changed files are applied without SIGHUP: the overrides of this node exclude a card, and their removal ends
+// that. Files that are refused change nothing.
 func TestFilesAreFollowed(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, "nodeName: n1\nexclude: [5e:00.0]\n")
@@ -78,8 +78,8 @@ func TestFilesAreFollowed(t *testing.T) {
 	d.await("the configuration changes", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 }
 
-// The state and the log say which files are in force. The same bytes are taken, or refused, once;
-// SIGHUP takes them again.
+// The state and the log show which files are in force. The same content is applied, or refused, only once, and
+// again after SIGHUP.
 func TestSettingsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFiles(t, "exclude: [5e:00.0]\n")
@@ -160,7 +160,7 @@ func TestSettingsInForce(t *testing.T) {
 	})
 }
 
-// Files that were read before SIGHUP read newer ones do not come back.
+// Files that were read before those of SIGHUP are not applied after them.
 func TestFilesOlderThanSIGHUP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFiles(t, "exclude: [5e:00.0]\n")
@@ -178,7 +178,7 @@ func TestFilesOlderThanSIGHUP(t *testing.T) {
 	})
 }
 
-// Entries for nodes without the name of this one are mentioned, and the rest applies.
+// Entries for nodes have no effect without --node-name, which is logged. The other settings apply.
 func TestOverridesOfNodesWithoutName(t *testing.T) {
 	f := newFiles(t, "")
 	f.write(f.overrides, "exclude: [3b:00.0]\nnodes: {n1: {exclude: [5e:00.0]}}\n")

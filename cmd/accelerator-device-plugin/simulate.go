@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// simulation is the command line of simulate.
+// simulation has the flags of simulate.
 type simulation struct {
 	board, address, afu, region string
 }
@@ -31,17 +31,18 @@ func newSimulate() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "simulate DIR [plug ADDRESS | pull ADDRESS | break DEVICE [REASON] | heal DEVICE]",
-		Short: "Make a simulated node, to try the chart without a card",
-		Long: `Makes a simulated node in DIR, or opens the one that is there, and changes it:
-DIR/sys and DIR/dev are in the layout of the kernel's drivers, and the value
-simulatedNode of the chart puts them in place of /sys and /dev. Without a change
-it prints the devices. Run by root, it makes character devices, which the kubelet
-gives to pods, with numbers that no driver has: opening one fails. Run by another
-user, it makes regular files, which pods cannot get.
+		Short: "Create or change a simulated node, to try the chart without a card",
+		Long: `Create a simulated node in DIR, or change the one in it, and print its devices.
+DIR/sys and DIR/dev have the layout of the kernel's drivers. The value
+simulatedNode of the chart uses them instead of /sys and /dev.
+
+Run by root, the command creates character devices, which the kubelet can give to
+pods. No driver has their numbers, so opening one fails. Run by another user, it
+creates regular files, which pods cannot get.
 
 ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F. DEVICE is the address of a card, or
-ADDRESS-pN for its port N. DIR is missing, empty, or a simulated node, and no other
-user can write to it. To end, remove it.
+ADDRESS-pN for its port N. DIR must be missing, empty, or a simulated node, and
+writable by no other user. Remove DIR to delete the node.
 
 Boards:
 ` + boards.String() + `
@@ -61,17 +62,17 @@ Reasons:
 			return asFailure(simulate(cmd, args[0], change))
 		},
 	}
-	cmd.Flags().StringVar(&s.board, "board", "", "the board to plug (with plug: "+simnode.Boards[0].Name+")")
-	cmd.Flags().StringVar(&s.address, "address", "0000:3b:00.0", "the slot for --board, without plug")
-	cmd.Flags().StringVar(&s.afu, "afu", "", "AFU id of the board's ports (default: the board's)")
-	cmd.Flags().StringVar(&s.region, "interface", "", "interface id of the board (default: the board's)")
+	cmd.Flags().StringVar(&s.board, "board", "", "`NAME` of the board to plug (default with plug: "+simnode.Boards[0].Name+")")
+	cmd.Flags().StringVar(&s.address, "address", "0000:3b:00.0", "`ADDRESS` of the slot for --board, if the command is not plug")
+	cmd.Flags().StringVar(&s.afu, "afu", "", "AFU `ID` of the board's ports (default: that of the board's model)")
+	cmd.Flags().StringVar(&s.region, "interface", "", "interface `ID` of the board (default: that of the board's model)")
 	return cmd
 }
 
-// change returns the change of the node by the words of the command line; nil: none.
+// change returns the change that the arguments request, or nil if they request none.
 func (s simulation) change(args []string) (func(*simnode.Node) error, error) {
 	if len(args) == 0 {
-		return nil, errors.New("found no DIR, want the directory of a simulated node")
+		return nil, errors.New("DIR: found none, want the directory of a simulated node")
 	}
 	verb, words := "", args[1:]
 	if len(words) > 0 {
@@ -81,11 +82,11 @@ func (s simulation) change(args []string) (func(*simnode.Node) error, error) {
 	n, known := most[verb]
 	switch {
 	case !known:
-		return nil, fmt.Errorf("found %q after DIR, want plug, pull, break or heal", verb)
+		return nil, fmt.Errorf("argument after DIR: found %q, want plug, pull, break or heal", verb)
 	case len(words) > n, n > 0 && len(words) == 0:
 		return nil, fmt.Errorf("%s: found %d arguments, want %d%s", verb, len(words), min(n, 1), map[bool]string{true: " or 2"}[n == 2])
 	case s.board+s.afu+s.region != "" && verb != "" && verb != "plug":
-		return nil, fmt.Errorf("%s: found a flag of plug, want none", verb)
+		return nil, fmt.Errorf("%s: found --board, --afu or --interface, want none of them", verb)
 	}
 	switch verb {
 	case "break":
@@ -97,7 +98,7 @@ func (s simulation) change(args []string) (func(*simnode.Node) error, error) {
 	case "":
 		if s.board == "" {
 			if s.afu+s.region != "" {
-				return nil, errors.New("found --afu or --interface without --board")
+				return nil, errors.New("--board: found none, want a board for --afu and --interface")
 			}
 			return nil, nil
 		}
@@ -105,7 +106,7 @@ func (s simulation) change(args []string) (func(*simnode.Node) error, error) {
 	}
 	address, err := sysfs.ParseAddress(words[0])
 	if err != nil {
-		return nil, fmt.Errorf("found %q, %w", words[0], err)
+		return nil, fmt.Errorf("ADDRESS: found %q, %w", words[0], err)
 	}
 	if verb == "pull" {
 		return func(n *simnode.Node) error { return n.Unplug(address) }, nil
@@ -134,7 +135,7 @@ func simulate(cmd *cobra.Command, dir string, change func(*simnode.Node) error) 
 		}
 	}
 	if !node.Mknod {
-		fmt.Fprintln(cmd.ErrOrStderr(), "accelerator-device-plugin: pods cannot get these devices: only root can make character devices, found another user: the nodes are regular files")
+		fmt.Fprintln(cmd.ErrOrStderr(), "accelerator-device-plugin: pods cannot get these devices: the nodes are regular files, because only root can create character devices")
 	}
 	return printSimulated(cmd.OutOrStdout(), node)
 }

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
-// The commands of docs/install.md are taken.
+// The commands in docs/install.md work.
 func TestSimulateAsDocumented(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	commands := regexp.MustCompile("(?m)^    accelerator-device-plugin simulate ([^#\n]*)").FindAllStringSubmatch(read(t, "../../docs/install.md"), -1)
@@ -30,7 +30,7 @@ func TestSimulateAsDocumented(t *testing.T) {
 	}
 }
 
-// How the devices are after each step.
+// The devices after each step.
 func TestSimulate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	health := func() string {
@@ -73,7 +73,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// Ids of the command line are in the tree.
+// The tree has the ids of the command line.
 func TestSimulateIDs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	const afu, region = "00112233445566778899aabbccddeeff", "a1b2c3d4e5f60718293a4b5c6d7e8f90"
@@ -95,18 +95,18 @@ func TestSimulateRefuses(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"", 2, "found no DIR"},
-		{dir + " unplug 3b:00.0", 2, `found "unplug" after DIR, want plug, pull, break or heal`},
+		{"", 2, "DIR: found none"},
+		{dir + " unplug 3b:00.0", 2, `argument after DIR: found "unplug", want plug, pull, break or heal`},
 		{dir + " pull", 2, "pull: found 0 arguments, want 1"},
 		{dir + " break", 2, "break: found 0 arguments, want 1 or 2"},
 		{dir + " heal 3b:00.0 5e:00.0", 2, "heal: found 2 arguments, want 1"},
-		{dir + " pull 3b:00.0 --board vf", 2, "found a flag of plug"},
-		{dir + " --afu " + strings.Repeat("0", 32), 2, "without --board"},
+		{dir + " pull 3b:00.0 --board vf", 2, "pull: found --board, --afu or --interface, want none"},
+		{dir + " --afu " + strings.Repeat("0", 32), 2, "--board: found none"},
 		{dir + " plug 3b:00.0 --afu nlb0", 2, "want 32 hexadecimal digits"},
-		{dir + " --board a10", 2, `found "a10", want pac-a10, `},
+		{dir + " --board a10", 2, `found "a10", want one of pac-a10, `},
 		{dir + " plug 3b:0", 2, `found "3b:0", want the PCI address of a card`},
-		{"/dev/simulated", 1, "is in /dev"},
-		{dir + " pull 3b:00.0", 1, "slot 0000:3b:00.0 is empty"},
+		{"/dev/simulated", 1, "found in /dev"},
+		{dir + " pull 3b:00.0", 1, "slot 0000:3b:00.0: found no card"},
 	} {
 		var out, stderr bytes.Buffer
 		code := run(t.Context(), append([]string{"simulate"}, strings.Fields(tt.words)...), &out, &stderr)

@@ -29,7 +29,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// stalled is the program as a daemon whose stderr is not read any more after the start.
+// stalled is a daemon whose stderr is no longer read after the start.
 type stalled struct {
 	*exec.Cmd
 	t       *testing.T
@@ -38,7 +38,7 @@ type stalled struct {
 	log     *bufio.Reader
 	lines   []stalledLine // read so far
 	address string        // of HTTP
-	bad     [16]bool      // the ports with an error; the last one stays well
+	bad     [16]bool      // the ports with an error; the last one never has one
 }
 
 // stalledLine is a line of its log.
@@ -164,9 +164,8 @@ func (d *stalled) stop() {
 	}
 }
 
-// While its log is not read, the daemon sends the kubelet every change, answers requests, and ends
-// on SIGTERM.
-func TestStalledLogHoldsNothingUp(t *testing.T) {
+// While its log is not read, the daemon sends each change to the kubelet, answers requests, and ends on SIGTERM.
+func TestStalledLogBlocksNothing(t *testing.T) {
 	d := stall(t)
 	var worst time.Duration
 	for i := range 80 {
@@ -181,9 +180,8 @@ func TestStalledLogHoldsNothingUp(t *testing.T) {
 	d.stop()
 }
 
-// When the reader reads again, the log has the number and the place of missing lines: each line is
-// written, in order, or counted.
-func TestStalledLogIsAccountedFor(t *testing.T) {
+// When the reader continues, each line is written in order, or counted at its place.
+func TestStalledLogCountsMissingLines(t *testing.T) {
 	d := stall(t)
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}
 	for d.sum("accelerator_log_dropped_total") < 100 {
@@ -196,8 +194,8 @@ func TestStalledLogIsAccountedFor(t *testing.T) {
 	}
 	d.turn(all...)
 
-	// Except at the start, the lines are one for each transition, list and allocation that
-	// was counted.
+	// Except for the start, there is one line for each transition, list and allocation that the
+	// metrics have counted.
 	const warn, info = 0, 1
 	written, produced := [2]int{}, [2]int{}
 	count := func() {
@@ -290,7 +288,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 	d.stop()
 }
 
-// crashIn is the environment variable that makes this program a daemon that panics.
+// crashIn is the environment variable that makes the test binary a daemon that panics.
 const crashIn = "ACCELERATOR_TEST_CRASH"
 
 // liveCrash is a daemon in which a goroutine panics right after it has logged.

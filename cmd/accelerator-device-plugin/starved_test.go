@@ -16,8 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// limitFiles sets how many descriptors the daemon may have, as ulimit -S -n does, and
-// returns the limit of before. Descriptors that are open beyond the limit stay open.
+// limitFiles sets the limit of descriptors of the daemon, as ulimit -S -n does, and returns the former limit.
+// Open descriptors above the limit stay open.
 func (r *running) limitFiles(n uint64) (was uint64) {
 	r.t.Helper()
 	var old syscall.Rlimit
@@ -53,9 +53,8 @@ func connect(t *testing.T, address string, n int) (hangUp func()) {
 	return hangUp
 }
 
-// Connections take every descriptor that the daemon may have: no device turns unhealthy,
-// devices are given out, and one line is logged. Changes of a card are found when the
-// connections are closed.
+// If connections use up all descriptors of the daemon, no device becomes unhealthy, devices are given out, and
+// one line is logged. Changes of a card are found when the connections are closed.
 func TestOutOfDescriptors(t *testing.T) {
 	const every = 100 * time.Millisecond
 	r, node, kubelet := serveBinary(t, "--health-interval", every.String(), "--recovery-hold=0s", "--log-level=info", "--cdi-dir", t.TempDir())
@@ -144,8 +143,8 @@ func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 }
 
 // If the kubelet's checkpoint cannot be read for lack of a descriptor, the whole answer is not
-// known: if only the nodes were unknown, all free devices would be withheld. Not parallel: no
-// other test has a descriptor meanwhile.
+// known: if only the nodes were unknown, all free devices would be withheld. The test is not parallel: no
+// other test can open a descriptor meanwhile.
 func TestCheckpointOutOfDescriptors(t *testing.T) {
 	source := holderSource{
 		kubeletDir: t.TempDir(), given: server.NewAllocations(0), owns: func(string, string) bool { return true },

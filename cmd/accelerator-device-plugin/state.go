@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// stateSource collects the daemon's answers to requests for its state, over HTTP and at the local
-// socket. It is safe for concurrent use.
+// stateSource answers requests for the daemon's state, over HTTP and at the local socket. It is safe
+// for concurrent use.
 type stateSource struct {
 	started   time.Time
 	inForce   *latest.Value[config.Config]
@@ -27,8 +27,8 @@ type stateSource struct {
 	changes   latest.Signal // raised by follow
 }
 
-// list returns the devices and their holders, and whether each card was read or given up. If the
-// error is not nil, the holders are not known.
+// list returns the devices and their holders, and reports whether each card was read or has timed out.
+// If the error is not nil, the holders are not known.
 func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, err error) {
 	cfg, _ := s.inForce.Load()
 	snapshot := s.complete(ctx)
@@ -40,7 +40,7 @@ func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, 
 }
 
 // complete returns the newest snapshot. Soon after the start it blocks until each card has been read
-// or given up: a list without the cards would be wrong.
+// or has timed out, because cards would be missing in an earlier snapshot.
 func (s *stateSource) complete(ctx context.Context) inventory.Snapshot {
 	ctx, cancel := context.WithDeadline(ctx, s.started.Add(readTimeout+time.Second))
 	defer cancel()
@@ -72,15 +72,15 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	return state
 }
 
-// follow raises changes when the devices, the mode, the settings or the cordons have changed, until
-// ctx ends. No change of holders is raised.
+// follow raises the signal changes when the devices, the mode, the settings or the cordons have
+// changed, until ctx ends. It does not raise it for holders.
 func (s *stateSource) follow(ctx context.Context) error {
 	for {
 		_, devices := s.inventory.Latest()
 		_, policy := s.inForce.Load()
 		_, settings := s.settings.Load()
 		cordons := s.cordons.Changed()
-		s.changes.Raise() // after the loads: for a change before them, too
+		s.changes.Raise() // after the loads, so that no change before them is missed
 		select {
 		case <-ctx.Done():
 			return nil
@@ -92,8 +92,8 @@ func (s *stateSource) follow(ctx context.Context) error {
 	}
 }
 
-// idleRules returns the rules that apply to no device: the rule is wrong, there is no such card, or
-// an earlier rule matches the same devices.
+// idleRules returns the rules that apply to no device. Such a rule is wrong, has no card on this node,
+// or comes after a rule that matches the same devices.
 func idleRules(policy offer.Policy, devices []*inventory.Device) []string {
 	used := make(map[int]bool)
 	for _, d := range devices {

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// While the cards are not read, the answer waits, and then says that cards are missing.
+// While cards have not been read, the answer waits. After the timeout it reports that cards are missing.
 func TestStateBeforeTheCardsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config.Defaults()
@@ -28,7 +28,7 @@ func TestStateBeforeTheCardsAreRead(t *testing.T) {
 		}
 		begin := time.Now()
 		s := &stateSource{
-			started: begin, inForce: latest.New(cfg), settings: latest.New(control.Settings{}), cordons: book, // the inventory never runs
+			started: begin, inForce: latest.New(cfg), settings: latest.New(control.Settings{}), cordons: book, // the inventory is not run
 			inventory: inventory.New(watching(cfg, metrics.New("test")), sysfs.Host{}, zap.NewNop()),
 			holders:   shareHolders(t.Context(), holderSource{socket: "/nonexistent", given: server.NewAllocations(0)}),
 		}

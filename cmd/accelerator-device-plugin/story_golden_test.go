@@ -30,7 +30,7 @@ func (s *story) compare(golden, raw string) {
 	}
 }
 
-// onAnyNode puts the paths of a real node in the place of the test's.
+// onAnyNode replaces the paths of the test by those of a real node.
 func (s *story) onAnyNode(text string) string {
 	return strings.NewReplacer(s.dir+"/kubelet", "/var/lib/kubelet/device-plugins", s.dir+"/", "/").Replace(text)
 }
@@ -88,8 +88,8 @@ func inOrder(lines []line) []line {
 	return lines
 }
 
-// oneList makes one of the lists that are sent in a step, with all the news: whether
-// those before the last are sent or skipped is a matter of microseconds.
+// oneList merges the lists that are sent in a step into one with all changes. Whether a list before the last one
+// is sent or skipped depends on microseconds.
 func oneList(lines []line) []line {
 	var news []string
 	last := -1
@@ -124,7 +124,7 @@ func (l line) String() string {
 		switch {
 		case slices.Contains([]string{"level", "event", "time", "logger", "message"}, key):
 			continue
-		case key == "latency_ms": // none where a reading that was under way saw it first
+		case key == "latency_ms": // missing if a read that was in progress found the change
 			continue
 		case strings.HasSuffix(key, "_ms") || slices.Contains([]string{"pid", "rev", "socket", "version"}, key):
 			value = "…"

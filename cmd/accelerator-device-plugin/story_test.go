@@ -110,7 +110,7 @@ func TestStory(t *testing.T) {
 	s.startKubelet()
 	s.told(health{"3b:00.0": true, "3b:00.0-p1": true})
 	s.says("list.sent", "resource.registered")
-	s.play("the first card, which nobody holds, is pulled out", func() error { return s.node.Unplug(cardA.Address) })
+	s.play("the first card, without a holder, is pulled", func() error { return s.node.Unplug(cardA.Address) })
 	s.told(health{})
 	s.says(`"device":"3b:00.0-p1"`, `"count":0`)
 	s.begin("the daemon is stopped")
@@ -120,11 +120,11 @@ func TestStory(t *testing.T) {
 	s.compare("testdata/story.golden", "../../internal/timeline/testdata/hotplug.log")
 }
 
-// storyIn is the environment variable that makes this program the daemon of a story.
+// storyIn is the environment variable that makes the test binary the daemon of a story.
 const storyIn = "ACCELERATOR_TEST_STORY"
 
-// liveStory is the daemon in a process of its own, which can be stopped and continued. Times that
-// are no settings are short.
+// liveStory is a daemon in its own process, which can be stopped and continued. Intervals that are not settings
+// are short.
 func liveStory(dir string) (exitCode int) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -190,8 +190,8 @@ func (s *story) begin(what string) {
 	s.steps = append(s.steps, step{what, len(s.log.String())})
 }
 
-// play changes the node while the program is stopped: the change takes the kernel microseconds,
-// but the simulation so long that the daemon would read it half done.
+// play changes the node while the program is stopped. The kernel needs microseconds for a change, but the
+// simulation so long that the daemon would read a part of it.
 func (s *story) play(what string, change func() error) {
 	s.t.Helper()
 	s.begin(what)
@@ -218,8 +218,8 @@ func (s *story) await(what string, met func() bool) {
 	}
 }
 
-// says blocks until the log of this step has all of these words. Concurrent lines may be in any
-// order, so all of them must be awaited.
+// says blocks until the log of this step has all of these words. All must be awaited, because concurrent lines
+// may be in any order.
 func (s *story) says(words ...string) {
 	s.t.Helper()
 	since := s.steps[len(s.steps)-1].since
@@ -228,7 +228,7 @@ func (s *story) says(words ...string) {
 	}
 }
 
-// told blocks until the kubelet's newest list is this one.
+// told blocks until the kubelet's newest list is want.
 func (s *story) told(want health) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)

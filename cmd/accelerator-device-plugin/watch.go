@@ -22,22 +22,22 @@ func newWatch() *cobra.Command {
 	var scan bool
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Print one line per change of the FPGA devices of this node",
-		Long: `Prints the FPGA devices of this node, then one line per change as it happens,
-until it is interrupted: changes of devices, of their holders and of cordons. The
-command asks the running daemon at --socket, which only root can use, and fails
-when the daemon ends. A line that begins with "daemon" names the daemon, its mode
-and its settings, first and whenever these change; with -o json it is on stderr.
+		Short: "Print the FPGA devices of this node, and each change",
+		Long: `Print the FPGA devices of this node, then one line for each change of a device,
+its holder or its cordon, until interrupted. The command asks the running daemon
+at --socket, which only root can use, and fails when the daemon ends. A line that
+begins with "daemon" shows the daemon's version, mode and settings: at the start
+and after each change of them. With -o json it is on stderr.
 
-With --scan the command watches the cards itself, without the daemon, by the
-settings that it is given. It has no history, registers nothing at the kubelet,
+With --scan the command watches the cards itself, without the daemon, with the
+settings of its own flags. It has no history, registers nothing with the kubelet,
 and asks for holders only when a device changes.`,
 		Example: `  accelerator-device-plugin watch
   accelerator-device-plugin watch -o json
   accelerator-device-plugin watch --scan --recovery-hold 0s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			asJSON, err := wantsJSON(format)
+			asJSON, err := parseJSON(format)
 			if err != nil {
 				return err
 			}
@@ -56,9 +56,8 @@ and asks for holders only when a device changes.`,
 			return asFailure(scanChanges(p, cfg, loader.IsSet))
 		},
 	}
-	loader.AddFlags(cmd.Flags())
-	addScan(cmd, &scan)
-	cmd.Flags().StringVarP(&format, "output", "o", "", "json: one object per line (default: text)")
+	addScan(cmd, loader, &scan)
+	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json, one object per line (default: text)")
 	return cmd
 }
 
@@ -72,8 +71,8 @@ func askChanges(p *changePrinter, socket string) error {
 	return err
 }
 
-// scanChanges runs the watcher and the inventory of the daemon, without a server, and prints the
-// changes. By default it logs only warnings of the watcher, as text on stderr.
+// scanChanges runs a watcher and an inventory without a server, and prints the changes until the
+// command's context ends. By default it logs only warnings of the watcher, as text on stderr.
 func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) error {
 	if !isSet("log-format") {
 		cfg.LogFormat = "console"
@@ -111,11 +110,11 @@ func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) e
 	return tasks.Wait()
 }
 
-// changePrinter prints the changes between the lists that it is given.
+// changePrinter prints the changes from each list of devices to the next.
 type changePrinter struct {
 	cmd      *cobra.Command
 	asJSON   bool
-	headline string // the last one; "": nothing was printed yet
+	headline string // printed last; "": none was printed yet
 	before   []view.Row
 }
 

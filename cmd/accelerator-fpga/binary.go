@@ -17,20 +17,20 @@ import (
 // binaryName is the name of the program on the host.
 const binaryName = "accelerator-fpga"
 
-// newInstallBinary returns the command of the chart's init container, whose image has no shell.
+// newInstallBinary returns the command for the chart's init container, whose image has no shell.
 func newInstallBinary() *cobra.Command {
 	return &cobra.Command{
 		Use:    "install-binary DIRECTORY",
-		Short:  "Put this program into a directory of the host",
+		Short:  "Install this program in a directory of the host",
 		Hidden: true,
-		Long: `Copies this program to DIRECTORY/accelerator-fpga, in place of the one that is there.
-At each moment there is a whole one, also after a crash; processes that run the old
-one continue. The directory must belong to the effective user, and no other user may be able
-to write to it: container runtimes run the program as root.`,
+		Long: `Copy this program to DIRECTORY/accelerator-fpga. An existing program is replaced
+atomically, so there is a complete one even after a crash. Processes that run the old
+one continue. The directory must belong to the effective user, and no other user may be
+able to write to it, because container runtimes run the program as root.`,
 		Example: "  accelerator-fpga install-binary /opt/accelerator-fpga/bin",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("%d directories, want one", len(args))
+				return fmt.Errorf("DIRECTORY: found %d, want one", len(args))
 			}
 			return nil
 		},
@@ -44,7 +44,7 @@ to write to it: container runtimes run the program as root.`,
 	}
 }
 
-// installBinary copies the running program into dir, under its name.
+// installBinary copies the running program to the file binaryName in dir.
 func installBinary(dir string) error {
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -64,13 +64,13 @@ func installBinary(dir string) error {
 	if err := checkHostDir(dir, here); err != nil {
 		return err
 	}
-	// Rename would replace a link and not follow it. But an administrator may rely on it.
+	// Rename would replace a link, which an administrator may have made on purpose.
 	switch old, err := root.Lstat(binaryName); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
 	case !old.Mode().IsRegular():
-		return fmt.Errorf("%s: %s, want a regular file or none: remove it", filepath.Join(dir, binaryName), old.Mode().Type())
+		return fmt.Errorf("%s: found a file of mode %s, want a regular file or none: remove it", filepath.Join(dir, binaryName), old.Mode().Type())
 	}
 	if err := removeTemporary(root, here); err != nil {
 		return err
@@ -81,7 +81,7 @@ func installBinary(dir string) error {
 		err = root.Rename(temp, binaryName)
 	}
 	if err != nil {
-		_ = root.Remove(temp) // or the next installation removes it
+		_ = root.Remove(temp) // if this fails, the next installation removes it
 		return err
 	}
 	return here.Sync()
@@ -89,8 +89,8 @@ func installBinary(dir string) error {
 
 const tempPrefix = "." + binaryName + "."
 
-// removeTemporary removes the files of installations that were killed. One that is still
-// running fails then; the kubelet starts it again.
+// removeTemporary removes the temporary files of killed installations. An installation that is still
+// running then fails, and the kubelet starts it again.
 func removeTemporary(root *os.Root, here *os.File) error {
 	names, err := here.Readdirnames(-1)
 	if err != nil {
@@ -107,8 +107,8 @@ func removeTemporary(root *os.Root, here *os.File) error {
 	return nil
 }
 
-// copyFile makes a program with this content. It is closed when copyFile returns: a file that is
-// open for writing cannot be run.
+// copyFile creates an executable file with this content. The file is closed when copyFile returns,
+// because a file that is open for writing cannot be run.
 func copyFile(root *os.Root, name string, from io.Reader) error {
 	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -116,7 +116,7 @@ func copyFile(root *os.Root, name string, from io.Reader) error {
 	}
 	_, err = io.Copy(to, from)
 	if err == nil {
-		err = to.Chmod(0o755) // whatever the umask
+		err = to.Chmod(0o755) // independent of the umask
 	}
 	if err == nil {
 		err = to.Sync()
@@ -124,18 +124,18 @@ func copyFile(root *os.Root, name string, from io.Reader) error {
 	return errors.Join(err, to.Close())
 }
 
-// checkHostDir returns an error unless the effective user alone can change the directory, and
-// programs in it can be run.
+// checkHostDir returns an error unless only the effective user can change the directory, and programs
+// in it can be run.
 func checkHostDir(dir string, open *os.File) error {
 	info, err := open.Stat()
 	if err != nil {
 		return err
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != uint32(os.Geteuid()) {
-		return fmt.Errorf("%s: owned by uid %d, want %d: programs in it run as root", dir, owner, os.Geteuid())
+		return fmt.Errorf("%s: found owner uid %d, want %d: programs in it run as root", dir, owner, os.Geteuid())
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("%s: mode %#o, want it not writable by group and others (chmod go-w): programs in it run as root", dir, mode)
+		return fmt.Errorf("%s: found mode %#o, want it not writable by group and others (chmod go-w): programs in it run as root", dir, mode)
 	}
 	const noexec = 0x8 // ST_NOEXEC of statfs(2)
 	var s syscall.Statfs_t
@@ -143,7 +143,7 @@ func checkHostDir(dir string, open *os.File) error {
 		return &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
 	if s.Flags&noexec != 0 {
-		return fmt.Errorf("%s: on a file system that is mounted noexec, want one that programs can be run from", dir)
+		return fmt.Errorf("%s: found a file system that is mounted noexec, want one without noexec", dir)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestInstallBinary(t *testing.T) {
 		wantInstalled(t, dir, self)
 	}
 	install()
-	// An installation that was killed has left a file; another version is there, and runs.
+	// A killed installation has left a file. Another version is installed, and is running.
 	if err := os.WriteFile(filepath.Join(dir, ".accelerator-fpga.KILLED"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestInstallBinary(t *testing.T) {
 	install()
 }
 
-// There is a whole program at each moment of repeated installations.
+// During repeated installations there is always a complete program.
 func TestInstallBinaryIsNeverMissing(t *testing.T) {
 	dir, self := hostDir(t)
 	if err := installBinary(dir); err != nil {
@@ -134,8 +134,8 @@ func TestInstallBinaryRefuses(t *testing.T) {
 	}{
 		{"no directory", func(dir, _ string) error { return os.Remove(dir) }, "no such file or directory"},
 		{"a file", func(dir, _ string) error { return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o644)) }, "not a directory"},
-		{"writable by the group", func(dir, _ string) error { return os.Chmod(dir, 0o775) }, "mode 0775, want it not writable by group and others (chmod go-w)"},
-		{"writable by all, sticky", func(dir, _ string) error { return os.Chmod(dir, 0o777|fs.ModeSticky) }, "mode 0777, want it not writable by group and others"},
+		{"writable by the group", func(dir, _ string) error { return os.Chmod(dir, 0o775) }, "found mode 0775, want it not writable by group and others (chmod go-w)"},
+		{"writable by all, sticky", func(dir, _ string) error { return os.Chmod(dir, 0o777|fs.ModeSticky) }, "found mode 0777, want it not writable by group and others"},
 		{"a link", func(_, path string) error { return os.Symlink("/bin/true", path) }, "L---------, want a regular file or none: remove it"},
 		{"a link to nothing", func(_, path string) error { return os.Symlink("none", path) }, "want a regular file or none"},
 		{"a directory", func(_, path string) error { return os.Mkdir(path, 0o755) }, "d---------, want a regular file or none"},
@@ -145,7 +145,7 @@ func TestInstallBinaryRefuses(t *testing.T) {
 				return errors.ErrUnsupported
 			}
 			return os.Chown(dir, 65534, 65534)
-		}, "owned by uid 65534, want 0"},
+		}, "found owner uid 65534, want 0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir, _ := hostDir(t)
@@ -166,12 +166,12 @@ func TestInstallBinaryRefuses(t *testing.T) {
 		})
 	}
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"install-binary"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), "0 directories, want one") {
+	if code := run(t.Context(), []string{"install-binary"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), "DIRECTORY: found 0, want one") {
 		t.Errorf("exit code %d, printed %q, want 2", code, errs.String())
 	}
 }
 
-// On a file system that is mounted noexec no container could start.
+// A file system that is mounted noexec is refused, because no container could start.
 func TestInstallBinaryNoexec(t *testing.T) {
 	dir, _ := hostDir(t)
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_NOEXEC, "mode=755"); errors.Is(err, syscall.EPERM) {

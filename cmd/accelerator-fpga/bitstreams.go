@@ -12,15 +12,15 @@ import (
 // file is the bitstream that a command works on.
 type file struct{ path string }
 
-// addTo makes a command take FILE, or -b FILE as Intel's tool has it.
+// addTo adds the argument FILE to a command, and -b FILE, as in Intel's tool.
 func (f *file) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.path, "bitstream", "b", "", "the `FILE`, as Intel's fpga_tool names it")
+	cmd.Flags().StringVarP(&f.path, "bitstream", "b", "", "`FILE`, for compatibility with Intel's fpga_tool")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if f.path != "" {
 			args = append(args, f.path)
 		}
 		if len(args) != 1 {
-			return fmt.Errorf("%d files, want one", len(args))
+			return fmt.Errorf("FILE: found %d, want one", len(args))
 		}
 		f.path = args[0]
 		return nil
@@ -32,8 +32,8 @@ func newInfo(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info FILE",
 		Short: "Show the ids and the size of a bitstream",
-		Long: `Shows the format of a bitstream (.gbs or .aocx), the interface that it fits, its AFU
-and its size. It checks the whole file, and needs neither card nor root.`,
+		Long: `Show the format of a bitstream (.gbs or .aocx), the interface that it fits, its AFU
+and its size. The command checks the whole file, and needs neither a card nor root.`,
 		Example: `  accelerator-fpga info nlb_400.gbs
   accelerator-fpga info -o json nlb_400.gbs | jq -r .interfaceId`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,14 +61,15 @@ func newInstall(s *settings) *cobra.Command {
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "install FILE",
-		Short: "Put a bitstream into the store",
-		Long: `Copies a bitstream to STORE/INTERFACE/AFU.gbs or STORE/INTERFACE/HASH.aocx, where
-INTERFACE, AFU and HASH are the ids in the file. Missing directories are made. The
-store and its files must belong to the effective user, and no other user may be able
-to write to them: a user who can decides which bitstreams are programmed.`,
+		Short: "Install a bitstream in the store",
+		Long: `Copy a bitstream to STORE/INTERFACE/AFU.gbs or STORE/INTERFACE/HASH.aocx, where
+INTERFACE, AFU and HASH are the ids in the file. The command creates missing
+directories. The store and its files must belong to the effective user, and no other
+user may be able to write to them: such a user could choose the bitstreams that root
+programs.`,
 		Example: `  accelerator-fpga install nlb_400.gbs
-  accelerator-fpga install --dry-run nlb_400.gbs        check everything, print the place
-  accelerator-fpga install --force nlb_400.gbs          replace the one that is there`,
+  accelerator-fpga install --dry-run nlb_400.gbs        check everything, print the path
+  accelerator-fpga install --force nlb_400.gbs          replace an existing file`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := programming.Open(f.path)
 			if err != nil {
@@ -84,8 +85,8 @@ to write to them: a user who can decides which bitstreams are programmed.`,
 	}
 	f.addTo(cmd)
 	addQuiet(cmd, &quiet)
-	cmd.Flags().BoolVar(&o.Force, "force", false, "replace the file that is there")
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "check everything and change nothing")
+	cmd.Flags().BoolVar(&o.Force, "force", false, "replace an existing file")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "check everything without changing anything")
 	return cmd
 }
 
@@ -93,8 +94,8 @@ func newList(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the bitstreams in the store",
-		Long: `Lists the bitstreams in the store. Each file is checked as it is before a card is
-programmed with it; one that would be refused is listed with the reason.`,
+		Long: `List the bitstreams in the store. Each file is checked in the same way as before it is
+programmed. A file that would be refused is listed with the reason.`,
 		Example: `  accelerator-fpga list
   accelerator-fpga list -o json | jq -r '.[] | select(.error) | .path'`,
 		Args: noArgument,

@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// cardRow is a card in JSON. Keys that accelerator-device-plugin devices has, too, have the
-// same meaning there.
+// cardRow is a card in JSON. Keys that are also in the output of accelerator-device-plugin devices have
+// the same meaning there.
 type cardRow struct {
 	ID         string    `json:"id"`
 	PCIAddress string    `json:"pciAddress"`
@@ -31,7 +31,7 @@ type fmeRow struct {
 	PCIAddress  string            `json:"pciAddress"` // of the function that has the FME
 	InterfaceID string            `json:"interfaceId"`
 	Error       string            `json:"error,omitempty"` // of reading InterfaceID
-	Ports       []string          `json:"ports"`           // of the card, which for a virtual function is another one
+	Ports       []string          `json:"ports"`           // of the card
 	Attributes  map[string]string `json:"attributes,omitempty"`
 
 	attributes []fpga.Attribute
@@ -71,7 +71,7 @@ func portRowOf(c fpga.Card, p fpga.Port, attributes []fpga.Attribute) portRow {
 	if p.Number >= 0 {
 		r.PortID = &p.Number
 	}
-	if p.Number > 0 { // as the daemon has it
+	if p.Number > 0 { // as in the daemon's ids
 		r.ID += "-p" + strconv.Itoa(p.Number)
 	}
 	if p.AFUErr != nil && !errors.Is(p.AFUErr, fs.ErrNotExist) {

@@ -9,18 +9,18 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// device names a card, and maybe one of its ports.
+// device has the flags that select a card and perhaps one of its ports.
 type device struct {
 	name string
 	port int
 }
 
-// addTo makes a command take --device.
+// addTo adds the flag --device to a command.
 func (d *device) addTo(cmd *cobra.Command) {
 	cmd.Flags().VarP(&once{value: &d.name}, "device", "d", "`card`: a PCI address, an FME or a port")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if d.name == "" {
-			return errors.New("no --device, want a card: accelerator-fpga list-port")
+			return errors.New("--device: found none, want a card: accelerator-fpga list-port")
 		}
 		return noArgument(nil, args)
 	}
@@ -28,10 +28,10 @@ func (d *device) addTo(cmd *cobra.Command) {
 
 func (d *device) addPortTo(cmd *cobra.Command) {
 	cmd.Flags().IntVarP(&d.port, "port", "p", -1, "`number` of the port, unless --device is a port")
-	cmd.Flags().Lookup("port").DefValue = "0" // the help shows no default
+	cmd.Flags().Lookup("port").DefValue = "0" // so that the help shows no default
 }
 
-// once is a flag that may be given once. Of two cards, only one would be programmed.
+// once is a flag that may be given only once. If there were two cards, only one would be programmed.
 type once struct {
 	value *string
 	set   bool
@@ -48,13 +48,13 @@ func (o *once) Type() string { return "string" }
 
 func (o *once) Set(s string) error {
 	if o.set {
-		return fmt.Errorf("a second one after %q, want one", *o.value)
+		return fmt.Errorf("found a second one after %q, want one", *o.value)
 	}
 	*o.value, o.set = s, true
 	return nil
 }
 
-// find returns the card, and the port if --device or --port is one.
+// find returns the card, and the port if --device or --port selects one.
 func (d *device) find(s *settings) (fpga.Host, fpga.Card, *fpga.Port, error) {
 	host, err := s.host()
 	if err != nil {
@@ -73,12 +73,13 @@ func (d *device) find(s *settings) (fpga.Host, fpga.Card, *fpga.Port, error) {
 	return host, card, port, err
 }
 
-// differs returns the error of a --port that is not the port of --device.
+// differs returns the error for a --port that is not the port of --device.
 func (d *device) differs(port fpga.Port) error {
-	return fmt.Errorf("--port %d with --device %s, want %d or none", d.port, d.name, port.Number)
+	return fmt.Errorf("--port: found %d with --device %s, want %d or none", d.port, d.name, port.Number)
 }
 
-// findPort returns the card and its port, which --port must name only if there are several.
+// findPort returns the card and its port. If the card has several ports, --device or --port must select
+// one.
 func (d *device) findPort(s *settings) (fpga.Host, fpga.Card, fpga.Port, error) {
 	host, card, port, err := d.find(s)
 	switch {
@@ -88,7 +89,7 @@ func (d *device) findPort(s *settings) (fpga.Host, fpga.Card, fpga.Port, error) 
 	case len(card.Ports) == 1:
 		return host, card, card.Ports[0], nil
 	default:
-		err = fmt.Errorf("card %s has %d ports, want one of them: --port NUMBER: accelerator-fpga list-port", card.ID(), len(card.Ports))
+		err = fmt.Errorf("--port: found none, want one of the %d ports of card %s: accelerator-fpga list-port", len(card.Ports), card.ID())
 	}
 	return host, card, fpga.Port{}, err
 }
@@ -97,8 +98,8 @@ func newListFME(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list-fme",
 		Short: "List the management engines (FME) of the cards",
-		Long: `Lists the FMEs of this node's cards: the PCI address of the card, the interface that
-bitstreams for it must have, and its ports.`,
+		Long: `List the FMEs of this node's cards, with the PCI address and the ports of the card, and
+the interface that bitstreams for it must have.`,
 		Example: `  accelerator-fpga list-fme
   accelerator-fpga list-fme -o json | jq -r '.[].interfaceId'`,
 		Args: noArgument,
@@ -122,9 +123,9 @@ func newListPort(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list-port",
 		Short: "List the ports of the cards, with their AFU",
-		Long: `Lists the ports of this node's cards: the AFU that each has now, its FME, and the
-interface that bitstreams for it must have. A port whose AFU is "disabled" is being
-programmed, or a programming has failed.`,
+		Long: `List the ports of this node's cards, with the current AFU, the FME, and the interface
+that bitstreams must have. If the AFU is "disabled", the port is being programmed, or
+a programming has failed.`,
 		Example: `  accelerator-fpga list-port
   accelerator-fpga list-port -o json | jq -r '.[] | [.id, .afuId] | @tsv'`,
 		Args: noArgument,
@@ -144,7 +145,7 @@ programmed, or a programming has failed.`,
 	}
 }
 
-// cards returns the cards of the node. With an error, it returns those that could be read.
+// cards returns the cards of the node. With an error, it returns the cards that could be read.
 func (s *settings) cards() ([]fpga.Card, error) {
 	host, err := s.host()
 	if err != nil {
@@ -158,7 +159,7 @@ func newFPGAInfo(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fpgainfo --device CARD",
 		Short: "Show a card: its FME and its ports",
-		Long:  `Shows the FME and the ports of a card, as sysfs has them: ids, state and errors.`,
+		Long:  `Show the FME and the ports of a card from sysfs: ids, state and errors.`,
 		Example: `  accelerator-fpga fpgainfo --device 3b:00.0
   accelerator-fpga fpgainfo --device /dev/dfl-fme.0 -o json | jq -r '.ports[].afuId'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -196,8 +197,8 @@ func newFMEInfo(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fmeinfo --device CARD",
 		Short: "Show the management engine (FME) of a card",
-		Long: `Shows the FME of a card, as sysfs has it. ports_num counts released ports, too; "manager
-state" is the result of the last programming.`,
+		Long: `Show the FME of a card from sysfs. ports_num includes released ports. "manager state" is
+the result of the last programming.`,
 		Example: `  accelerator-fpga fmeinfo --device dfl-fme.0
   accelerator-fpga fmeinfo --device 3b:00.0 -o json | jq -r .interfaceId`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -206,7 +207,7 @@ state" is the result of the last programming.`,
 				return asFailure(err)
 			}
 			if card.FME == "" {
-				return asFailure(fmt.Errorf("card %s: no FME, want one: its physical function is not on this node", card.ID()))
+				return asFailure(fmt.Errorf("card %s: FME: found none, want one: the physical function is not on this node", card.ID()))
 			}
 			attributes, err := fpga.FMEAttributes(host, card)
 			if err != nil {
@@ -225,8 +226,8 @@ func newPortInfo(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "portinfo --device CARD [--port N]",
 		Short: "Show a port of a card",
-		Long: `Shows a port, as sysfs has it: its AFU, its power state and its errors. The port is not
-opened: closing it would reset the AFU.`,
+		Long: `Show a port from sysfs: its AFU, its power state and its errors. The command does not
+open the port, because closing it would reset the AFU.`,
 		Example: `  accelerator-fpga portinfo --device dfl-port.0
   accelerator-fpga portinfo --device 3b:00.0 --port 1 -o json | jq -r .afuId`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -143,7 +143,7 @@ ltr                 0
 errors/errors       0x0
 errors/first_error  0x0
 `},
-		{n, "pr --device 01:00.0 same.gbs", "port 0 of card 01:00.0 has AFU d8424dc4a4a3c413f89e433683f9040b already, nothing changed: --force programs it anew\n"},
+		{n, "pr --device 01:00.0 same.gbs", "port 0 of card 01:00.0 has AFU d8424dc4a4a3c413f89e433683f9040b already, nothing changed: --force programs it again\n"},
 		{n, "program new.gbs --device 01:00.0 --dry-run", "dry run, nothing changed: would program port 0 of card 01:00.0 with new.gbs: AFU f7df405cbd7acf7222f144b0b93acd18\n"},
 		{n, "program new.gbs --device 01:00.0 --dry-run --quiet", ""},
 		{two, "pr new.aocx --device dfl-port.1 --dry-run -o json", `{
@@ -160,7 +160,7 @@ errors/first_error  0x0
   "programmed": false
 }
 `},
-		// As Intel's fpga_tool: flags with one dash, before the command.
+		// As for Intel's fpga_tool: flags with one dash, before the command.
 		{n, "-b new.gbs -d /dev/dfl-fme.0 -dry-run pr", "dry run, nothing changed: would program port 0 of card 01:00.0 with new.gbs: AFU f7df405cbd7acf7222f144b0b93acd18\n"},
 		{n, "-dry-run -q -b new.gbs -d /dev/dfl-fme.0 pr", ""},
 		{n, "-b new.gbs info", `File       new.gbs
@@ -237,33 +237,33 @@ func TestCardErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		{n, "pr", 2, "pr: no --device, want a card: accelerator-fpga list-port; 0 files, want one (see accelerator-fpga pr --help)"},
-		{n, "pr --device 01:00.0", 2, "pr: 0 files, want one (see accelerator-fpga pr --help)"},
-		{n, "pr new.gbs", 2, "pr: no --device, want a card: accelerator-fpga list-port (see accelerator-fpga pr --help)"},
-		{n, "pr new.gbs -b same.gbs --device 01:00.0", 2, "pr: 2 files, want one (see accelerator-fpga pr --help)"},
-		{n, "pr -dryrun new.gbs -d 01:00.0", 2, `pr: invalid argument "01:00.0" for "-d, --device" flag: a second one after "ryrun", want one (see accelerator-fpga pr --help)`},
-		{n, "fpgainfo", 2, "fpgainfo: no --device, want a card: accelerator-fpga list-port (see accelerator-fpga fpgainfo --help)"},
-		{n, "fmeinfo", 2, "fmeinfo: no --device, want a card: accelerator-fpga list-port (see accelerator-fpga fmeinfo --help)"},
-		{n, "portinfo", 2, "portinfo: no --device, want a card: accelerator-fpga list-port (see accelerator-fpga portinfo --help)"},
-		{n, "release --port 0", 2, "release: no --device, want a card: accelerator-fpga list-port (see accelerator-fpga release --help)"},
-		{n, "assign --port 0", 2, "assign: no --device, want a card: accelerator-fpga list-port (see accelerator-fpga assign --help)"},
-		{n, "assign --device 01:00.0", 2, "assign: no --port, want the number of a port: accelerator-fpga list-port (see accelerator-fpga assign --help)"},
-		{two, "release --device dfl-port.1 --port 0", 2, "release: --port 0 with --device dfl-port.1, want 1 or none (see accelerator-fpga release --help)"},
-		{two, "portinfo --device dfl-port.1 --port 0", 1, "portinfo: --port 0 with --device dfl-port.1, want 1 or none"},
-		{two, "portinfo --device 01:00.0", 1, "portinfo: card 01:00.0 has 2 ports, want one of them: --port NUMBER: accelerator-fpga list-port"},
-		{two, "pr new.gbs --device 01:00.0", 1, "pr: card 01:00.0 has 2 ports, want one of them: --port NUMBER: accelerator-fpga list-port"},
-		{two, "pr new.gbs --device 01:00.0 --port 2", 1, "pr: no port 2 of card 01:00.0, want one of its ports: 0, 1"},
-		{n, "portinfo --device 02:00.0", 1, `portinfo: no FPGA card "02:00.0", want one of 01:00.0`},
-		{vf, "fmeinfo --device 02:00.0", 1, "fmeinfo: card 02:00.0: no FME, want one: its physical function is not on this node"},
-		{n, "list-port --timeout 0s", 2, "list-port: --timeout 0s, want more than 0s (see accelerator-fpga list-port --help)"},
-		{n, "list-port --lock-dir=", 2, `list-port: --lock-dir "", want a directory (see accelerator-fpga list-port --help)`},
+		{n, "pr", 2, "pr: --device: found none, want a card: accelerator-fpga list-port; FILE: found 0, want one (see accelerator-fpga pr --help)"},
+		{n, "pr --device 01:00.0", 2, "pr: FILE: found 0, want one (see accelerator-fpga pr --help)"},
+		{n, "pr new.gbs", 2, "pr: --device: found none, want a card: accelerator-fpga list-port (see accelerator-fpga pr --help)"},
+		{n, "pr new.gbs -b same.gbs --device 01:00.0", 2, "pr: FILE: found 2, want one (see accelerator-fpga pr --help)"},
+		{n, "pr -dryrun new.gbs -d 01:00.0", 2, `pr: invalid argument "01:00.0" for "-d, --device" flag: found a second one after "ryrun", want one (see accelerator-fpga pr --help)`},
+		{n, "fpgainfo", 2, "fpgainfo: --device: found none, want a card: accelerator-fpga list-port (see accelerator-fpga fpgainfo --help)"},
+		{n, "fmeinfo", 2, "fmeinfo: --device: found none, want a card: accelerator-fpga list-port (see accelerator-fpga fmeinfo --help)"},
+		{n, "portinfo", 2, "portinfo: --device: found none, want a card: accelerator-fpga list-port (see accelerator-fpga portinfo --help)"},
+		{n, "release --port 0", 2, "release: --device: found none, want a card: accelerator-fpga list-port (see accelerator-fpga release --help)"},
+		{n, "assign --port 0", 2, "assign: --device: found none, want a card: accelerator-fpga list-port (see accelerator-fpga assign --help)"},
+		{n, "assign --device 01:00.0", 2, "assign: --port: found none, want the number of a port: accelerator-fpga list-port (see accelerator-fpga assign --help)"},
+		{two, "release --device dfl-port.1 --port 0", 2, "release: --port: found 0 with --device dfl-port.1, want 1 or none (see accelerator-fpga release --help)"},
+		{two, "portinfo --device dfl-port.1 --port 0", 1, "portinfo: --port: found 0 with --device dfl-port.1, want 1 or none"},
+		{two, "portinfo --device 01:00.0", 1, "portinfo: --port: found none, want one of the 2 ports of card 01:00.0: accelerator-fpga list-port"},
+		{two, "pr new.gbs --device 01:00.0", 1, "pr: --port: found none, want one of the 2 ports of card 01:00.0: accelerator-fpga list-port"},
+		{two, "pr new.gbs --device 01:00.0 --port 2", 1, "pr: port 2 of card 01:00.0: found none, want one of its ports: 0, 1"},
+		{n, "portinfo --device 02:00.0", 1, `portinfo: device "02:00.0": found no FPGA card of this name, want one of 01:00.0`},
+		{vf, "fmeinfo --device 02:00.0", 1, "fmeinfo: card 02:00.0: FME: found none, want one: the physical function is not on this node"},
+		{n, "list-port --timeout 0s", 2, "list-port: --timeout: found 0s, want more than 0s (see accelerator-fpga list-port --help)"},
+		{n, "list-port --lock-dir=", 2, `list-port: --lock-dir: found "", want a directory (see accelerator-fpga list-port --help)`},
 		{none, "list-port", 1, "list-port: statfs sys: no such file or directory"},
-		{n, "pr other.gbs --device 01:00.0", 1, "pr: card 01:00.0, port 0: other.gbs: for interface " + bits.Interface + ", want " + pac + " of the card: a bitstream that was built for it"},
-		{n, "pr other.gbs --device 01:00.0 --dry-run", 1, "pr: card 01:00.0, port 0: other.gbs: for interface " + bits.Interface + ", want " + pac + " of the card: a bitstream that was built for it"},
-		{n, "pr new.gbs --device 01:00.0", 1, "pr: card 01:00.0, port 0: programming: inappropriate ioctl for device: no node of a driver, want one: a simulated card cannot be programmed"},
-		{n, "pr same.gbs --device 01:00.0 --force", 1, "pr: card 01:00.0, port 0: programming: inappropriate ioctl for device: no node of a driver, want one: a simulated card cannot be programmed"},
-		{two, "release --device dfl-port.1", 1, "release: card 01:00.0, port 1: release: inappropriate ioctl for device: no node of a driver, want one: a simulated card cannot be programmed"},
-		{n, "assign --device dfl-fme.0 -p 1", 1, "assign: card 01:00.0, port 1: assign: inappropriate ioctl for device: no node of a driver, want one: a simulated card cannot be programmed"},
+		{n, "pr other.gbs --device 01:00.0", 1, "pr: card 01:00.0, port 0: other.gbs: found interface " + bits.Interface + ", want " + pac + " of the card"},
+		{n, "pr other.gbs --device 01:00.0 --dry-run", 1, "pr: card 01:00.0, port 0: other.gbs: found interface " + bits.Interface + ", want " + pac + " of the card"},
+		{n, "pr new.gbs --device 01:00.0", 1, "pr: card 01:00.0, port 0: programming: inappropriate ioctl for device: not the node of a driver: a simulated card cannot be programmed"},
+		{n, "pr same.gbs --device 01:00.0 --force", 1, "pr: card 01:00.0, port 0: programming: inappropriate ioctl for device: not the node of a driver: a simulated card cannot be programmed"},
+		{two, "release --device dfl-port.1", 1, "release: card 01:00.0, port 1: release: inappropriate ioctl for device: not the node of a driver: a simulated card cannot be programmed"},
+		{n, "assign --device dfl-fme.0 -p 1", 1, "assign: card 01:00.0, port 1: assign: inappropriate ioctl for device: not the node of a driver: a simulated card cannot be programmed"},
 	} {
 		stdout, stderr, code := test.node.run(t, test.line)
 		if diff := cmp.Diff("accelerator-fpga "+test.want+"\n", stderr); diff != "" || code != test.code || stdout != "" {
@@ -283,7 +283,7 @@ func TestMoved(t *testing.T) {
 	}{
 		{released, false, "released port 1 of card 01:00.0\n"},
 		{bound, false, "assigned port 1 of card 01:00.0\n"},
-		{assigned, false, "assigned port 1 of card 01:00.0\nthe port has no driver until that of the card is bound anew: " +
+		{assigned, false, "assigned port 1 of card 01:00.0\nthe port has no driver until the driver of the card is bound again: " +
 			"for f in unbind bind; do echo 0000:01:00.0 > /sys/bus/pci/drivers/dfl-pci/$f; done\n"},
 		{assigned, true, "{\n  \"pciAddress\": \"0000:01:00.0\",\n  \"portId\": 1,\n  \"done\": \"assigned\",\n  \"bound\": false\n}\n"},
 	} {

@@ -20,30 +20,32 @@ func newHook(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hook [--device ID]... [--afu ID]",
 		Short: "Program the cards of a container before it starts",
-		Long: `Programs the cards of a container. Container runtimes run this command as a
-createRuntime hook, which a CDI specification names. It reads the OCI state on stdin and the container's config.json. For each pair of
-environment variables FPGA_REGION_n (id of an interface) and FPGA_AFU_n (id of an
-AFU, or hash of an AOCX) one of the container's cards gets that AFU. If the
-command fails, the container does not start.
+		Long: `Program the cards of a container. Container runtimes run this command as a
+createRuntime hook, which a CDI specification defines. The command reads the OCI
+state on stdin and the container's config.json. For each pair of environment
+variables FPGA_REGION_n (id of an interface) and FPGA_AFU_n (id of an AFU, or hash
+of an AOCX) it programs one of the container's cards with that AFU. If the command
+fails, the container does not start.
 
-The container's cards are those that the hook's entries in config.json name with
---device. An invocation with --device programs only these cards; without, all. If no
-entry has --device, the container's cards are the ports in linux.devices.
+The container's cards are the cards of all --device flags in the entries of this
+hook in config.json. If no entry has --device, they are the ports in linux.devices.
+An invocation with --device programs only the cards of its own --device flags, one
+without programs all cards of the container.
 
-With --afu, each --device gets that AFU, and the environment is not looked at.
+With --afu, each --device gets that AFU, and the environment is ignored.
 
-A card that has its AFU already is left as it is. The result is logged to syslog or the
-journal (accelerator-fpga), or to a file if there is neither.`,
+A card that has its AFU already is not programmed. The command logs its result to
+syslog or the journal (as accelerator-fpga), or to a file if there is neither.`,
 		Example: `  accelerator-fpga hook --device 3b:00.0 < state.json
   accelerator-fpga hook --device 3b:00.0 --afu d8424dc4a4a3c413f89e433683f9040b < state.json
   journalctl -t accelerator-fpga -o cat | accelerator-device-plugin logs --device 3b:00.0`,
 		Args: noArgument,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("afu") && (flags.AFU == "" || len(flags.Devices) == 0) {
-				return fmt.Errorf("--afu %q with %d --device, want an id and one card or more", flags.AFU, len(flags.Devices))
+				return fmt.Errorf("--afu: found %q with %d --device, want an id and at least one card", flags.AFU, len(flags.Devices))
 			}
-			// The kernel's path of this file, without links. os.Executable takes off the
-			// " (deleted)" of a file that an upgrade has replaced.
+			// The path of this program without links. os.Executable removes the suffix " (deleted)" that
+			// the kernel adds after an upgrade has replaced the file.
 			self, err := os.Executable()
 			if err != nil {
 				return asFailure(err)
@@ -53,7 +55,7 @@ journal (accelerator-fpga), or to a file if there is neither.`,
 			if err != nil {
 				return asFailure(err)
 			}
-			// The runtime kills the hook after 110 s, without a reason.
+			// The runtime kills the hook after 110 s, and its error would not have the reason.
 			s.timeout = min(s.timeout, 100*time.Second)
 			ctx, cancel := s.deadline(cmd.Context())
 			defer cancel()
@@ -61,10 +63,10 @@ journal (accelerator-fpga), or to a file if there is neither.`,
 			h := hook.Hook{
 				Flags: flags, Self: self, Parse: parseHook, Host: host, Store: store,
 				Program: fpga.Programmer{Host: host, LockDir: s.lockDir, Store: store, Begin: func() error {
-					// A hook outlives its killed runtime, and the card may be another pod's by the time the
-					// hook has the lock.
+					// If the runtime is killed, the hook continues, and another pod may have the card by the
+					// time the hook has the lock.
 					if os.Getppid() != parent {
-						return errors.New("the container runtime has ended meanwhile, want it to wait for its hook: nothing was programmed")
+						return errors.New("the container runtime has ended meanwhile: nothing was programmed")
 					}
 					return nil
 				}}.Program,
@@ -74,13 +76,13 @@ journal (accelerator-fpga), or to a file if there is neither.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&flags.Devices, "device", nil, "`card` to program: its id, or the name of its FME or port; repeatable")
-	cmd.Flags().StringVar(&flags.AFU, "afu", "", "`id` of the AFU, or hash of the AOCX, that the cards get")
-	cmd.Flags().StringVar(&logFile, "log-file", "/var/log/accelerator-fpga.log", "`file` for the log if there is no syslog; of 1 MiB, with one old one beside it")
+	cmd.Flags().StringVar(&flags.AFU, "afu", "", "`id` of the AFU, or hash of the AOCX, for all --device")
+	cmd.Flags().StringVar(&logFile, "log-file", "/var/log/accelerator-fpga.log", "log `file` if there is no syslog; rotated at 1 MiB, with one old file")
 	return cmd
 }
 
-// parseHook parses the arguments of an entry in config.json as main does. Another command has
-// none of the flags.
+// parseHook parses the arguments of an entry in config.json as main does. For a command other than hook
+// it returns no flags.
 func parseHook(args []string) (hook.Flags, error) {
 	var flags hook.Flags
 	cmd, rest, err := newRoot().Find(withLongFlags(args[min(1, len(args)):]))

@@ -22,7 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/hook"
 )
 
-// The test binary is the program if it is called by the program's name.
+// The test binary runs the program if it is called by the name of the program.
 func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case "accelerator-fpga":
@@ -49,14 +49,14 @@ func program(t *testing.T) string {
 	return path
 }
 
-// hookHost is a simulated node with two cards that hold AFU, and a bundle.
+// hookHost is a simulated node with two cards that have AFU, and a bundle.
 type hookHost struct {
 	*simnode.Node
 	dir, bundle, log string
 }
 
-// newHookHost makes a node and the bundle of a container that wants an AFU, with a hook entry that has
-// the path and names the second card.
+// newHookHost makes a node and the bundle of a container that requests an AFU. The bundle has a hook entry with
+// the path and the second card.
 func newHookHost(t *testing.T, afu, path string) *hookHost {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,7 +77,7 @@ func newHookHost(t *testing.T, afu, path string) *hookHost {
 	})
 	h := &hookHost{node, dir, filepath.Join(dir, "bundle"), filepath.Join(dir, "log")}
 	if err == nil {
-		err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(h.bundle, 0o711)) // whatever the umask is
+		err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(h.bundle, 0o711)) // independent of the umask
 	}
 	if err == nil {
 		err = os.WriteFile(filepath.Join(h.bundle, "config.json"), config, 0o600)
@@ -88,7 +88,7 @@ func newHookHost(t *testing.T, afu, path string) *hookHost {
 	return h
 }
 
-// command is the hook as a runtime runs it: without environment, in the bundle.
+// command returns the hook as a runtime runs it: without environment, in the directory of the bundle.
 func (h *hookHost) command(path string, flags ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
 	args := append([]string{"hook", "--sysfs-root", h.Sys, "--dev-root", h.Dev, "--store", h.dir + "/store", "--lock-dir", h.dir + "/locks", "--log-file", h.log}, flags...)
 	cmd, stderr = exec.Command(path), &bytes.Buffer{}
@@ -132,8 +132,8 @@ func TestHookProcess(t *testing.T) {
 		{"loaded, without a look at nodes", bits.AFU, self, []string{"--device", "5e:00.0", "--dev-root", "/none"}, 0, "", "programming.present 5e:00.0\n"},
 		{"by the entry of config.json", bits.AFU, link, nil, 0, "", "programming.present 5e:00.0\n"},
 		{"another path", bits.AFU, "/none", nil, 0, "", "programming.present 3b:00.0\n"},
-		{"no bitstream", bits.OtherAFU, self, []string{"--device", "5e:00.0"}, 1, "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: no bitstream for interface " + bits.Interface + " and AFU " + bits.OtherAFU +
-			" (file does not exist), want STORE/" + bits.Interface + "/" + bits.OtherAFU + ".gbs or .aocx: accelerator-fpga install FILE\n", "programming.failed 5e:00.0\n"},
+		{"no bitstream", bits.OtherAFU, self, []string{"--device", "5e:00.0"}, 1, "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: bitstream for interface " + bits.Interface + " and AFU " + bits.OtherAFU +
+			": found none (file does not exist), want STORE/" + bits.Interface + "/" + bits.OtherAFU + ".gbs or .aocx: accelerator-fpga install FILE\n", "programming.failed 5e:00.0\n"},
 		{"--afu", bits.OtherAFU, self, []string{"--device", "5e:00.0", "--afu", bits.AFU}, 0, "", "programming.present 5e:00.0\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestHookProcess(t *testing.T) {
 	}
 }
 
-// An upgrade renames the new program over the one that runs.
+// An upgrade replaces the running program with a rename.
 func TestHookReplaced(t *testing.T) {
 	data, err := os.ReadFile(program(t))
 	if err != nil {
@@ -181,7 +181,7 @@ func TestHookReplaced(t *testing.T) {
 	}
 }
 
-// A signal, or the time-out, ends a hook that waits for a card, with a line that names it.
+// A signal or the timeout ends a hook that waits for a card. Its error has the card.
 func TestHookEnds(t *testing.T) {
 	for _, test := range []struct {
 		name, timeout string
@@ -226,8 +226,7 @@ func TestHookEnds(t *testing.T) {
 	}
 }
 
-// The hook of a runtime that was killed does not begin to program: the card may be that of
-// another pod by then.
+// After its runtime was killed, a hook does not begin to program, because another pod may have the card.
 func TestHookOrphaned(t *testing.T) {
 	self := program(t)
 	h := newHookHost(t, bits.OtherAFU, self)
@@ -272,7 +271,7 @@ func TestHookOrphaned(t *testing.T) {
 	}
 	held.Close()
 	text, err := io.ReadAll(stderr)
-	want := "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0, port 0: the container runtime has ended meanwhile, want it to wait for its hook: nothing was programmed\n"
+	want := "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0, port 0: the container runtime has ended meanwhile: nothing was programmed\n"
 	if diff := cmp.Diff(want, string(text)); diff != "" || err != nil {
 		t.Errorf("%v, stderr (-want +got):\n%s", err, diff)
 	}

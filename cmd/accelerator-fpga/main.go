@@ -17,7 +17,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// A second signal finds the default action again, and kills.
+	// A second signal has the default action: it kills.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -32,7 +32,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	// One line, whatever is in file names and files: the events of pods show it.
+	// The error must be one line, because Kubernetes Events of pods show it. File names and the
+	// contents of files may have line breaks.
 	if errors.As(err, new(failure)) {
 		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), terminal.Escape(err.Error()))
 		return 1
@@ -41,9 +42,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// withLongFlags returns the arguments with the switches of Intel's fpga_tool, which have one
-// dash, as ours, which have two: -dry-run would be -d with a value. They get a value of their
-// own, so that the word that follows, which may be the command, is not taken for it.
+// withLongFlags returns the arguments with a second dash for the flags of Intel's fpga_tool, which
+// have one: -dry-run would be -d with a value. It adds the value true, so that the next word, which
+// may be the command, is not parsed as the value.
 func withLongFlags(args []string) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {
@@ -60,7 +61,7 @@ func withLongFlags(args []string) []string {
 	return args
 }
 
-// failure is an error of the work, as opposed to one of the command line.
+// failure is an error of a command whose command line was valid.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }

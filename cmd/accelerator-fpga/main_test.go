@@ -16,7 +16,7 @@ import (
 	bits "b-com.com/accelerator-device-plugin/programming/bitstreamtest"
 )
 
-// node is a directory with two bitstreams, and a store that is not there yet.
+// node is a directory with two bitstreams, and the path of a store that does not exist yet.
 type node struct {
 	store, gbs, aocx string
 }
@@ -38,7 +38,7 @@ func newNode(t *testing.T) node {
 	return n
 }
 
-// run runs a command line in which words stand for paths.
+// run runs a command line. Upper-case words in it stand for paths.
 func (n node) run(t *testing.T, line string) (stdout, stderr string, code int) {
 	t.Helper()
 	line = strings.NewReplacer("STORE", n.store, "GBS", n.gbs, "AOCX", n.aocx).Replace(line)
@@ -122,7 +122,7 @@ func TestListRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout, _, code := n.run(t, "list --store STORE")
-	if want := "refused: " + file + ": mode 0666, want it not writable by group and others: chmod go-w " + file + "\n"; !strings.HasSuffix(stdout, want) || code != 0 {
+	if want := "refused: " + file + ": found mode 0666, want it not writable by group and others: chmod go-w " + file + "\n"; !strings.HasSuffix(stdout, want) || code != 0 {
 		t.Errorf("exit code %d, %q, want %q", code, stdout, want)
 	}
 	stdout, _, code = n.run(t, "list --store STORE -o json")
@@ -132,7 +132,7 @@ func TestListRefused(t *testing.T) {
 	}
 }
 
-// Text of a file and names of files reach a terminal escaped.
+// The contents and the names of files are escaped for a terminal.
 func TestEscapes(t *testing.T) {
 	n := newNode(t)
 	gbs := bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 2048))
@@ -152,7 +152,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// An error is one line on stderr that names the command and the input.
+// An error is one line on stderr with the command and the input.
 func TestErrors(t *testing.T) {
 	n := newNode(t)
 	n.run(t, "install --store STORE GBS")
@@ -165,17 +165,17 @@ func TestErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		{"", 2, "accelerator-fpga: no command, want one (see accelerator-fpga --help)\n"},
+		{"", 2, "accelerator-fpga: command: found none, want one (see accelerator-fpga --help)\n"},
 		{"lst", 2, "accelerator-fpga: unknown command \"lst\", did you mean list? (see accelerator-fpga --help)\n"},
-		{"list x", 2, "accelerator-fpga list: argument \"x\", want none (see accelerator-fpga list --help)\n"},
-		{"info", 2, "accelerator-fpga info: 0 files, want one (see accelerator-fpga info --help)\n"},
-		{"install", 2, "accelerator-fpga install: 0 files, want one (see accelerator-fpga install --help)\n"},
-		{"install GBS AOCX", 2, "accelerator-fpga install: 2 files, want one (see accelerator-fpga install --help)\n"},
-		{"info GBS -o yaml", 2, "accelerator-fpga info: -o \"yaml\", want json (see accelerator-fpga info --help)\n"},
-		{"list --store=", 2, "accelerator-fpga list: --store \"\", want a directory (see accelerator-fpga list --help)\n"},
+		{"list x", 2, "accelerator-fpga list: argument: found \"x\", want none (see accelerator-fpga list --help)\n"},
+		{"info", 2, "accelerator-fpga info: FILE: found 0, want one (see accelerator-fpga info --help)\n"},
+		{"install", 2, "accelerator-fpga install: FILE: found 0, want one (see accelerator-fpga install --help)\n"},
+		{"install GBS AOCX", 2, "accelerator-fpga install: FILE: found 2, want one (see accelerator-fpga install --help)\n"},
+		{"info GBS -o yaml", 2, "accelerator-fpga info: --output: found \"yaml\", want json (see accelerator-fpga info --help)\n"},
+		{"list --store=", 2, "accelerator-fpga list: --store: found \"\", want a directory (see accelerator-fpga list --help)\n"},
 		{"list --device 3b:00.0", 2, "accelerator-fpga list: unknown flag: --device (see accelerator-fpga list --help)\n"},
 		{"info none.gbs", 1, "accelerator-fpga info: stat none.gbs: no such file or directory\n"},
-		{"info " + broken, 1, "accelerator-fpga info: " + broken + `: begins with "\x1b[31m\nred, and m", want "XeonFPGA\xb7GBSv001" as a GBS does` + "\n"},
+		{"info " + broken, 1, "accelerator-fpga info: " + broken + `: first bytes: found "\x1b[31m\nred, and m", want "XeonFPGA\xb7GBSv001" as in a GBS` + "\n"},
 		{"install --store STORE GBS", 1, "accelerator-fpga install: STORE/" + bits.Interface + "/" + bits.AFU + ".gbs: file already exists, want no file there: --force replaces it\n"},
 	} {
 		stdout, stderr, code := n.run(t, test.line)
@@ -198,7 +198,7 @@ func TestHelpHasExamples(t *testing.T) {
 	check(newRoot())
 }
 
-// The documentation's commands and flags exist.
+// The commands and flags in the documentation exist.
 func TestDocumentation(t *testing.T) {
 	text, err := os.ReadFile("../../docs/programming.md")
 	if err != nil {
@@ -229,7 +229,7 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// The binary is static and small, as it is installed on hosts by itself.
+// The binary is static and small, because it is installed alone on hosts.
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "accelerator-fpga")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=v1", "-o", path, ".")

@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// row is a bitstream as programs see it.
+// row is a bitstream in JSON.
 type row struct {
 	Format      string  `json:"format,omitempty"`
 	InterfaceID string  `json:"interfaceId,omitempty"`

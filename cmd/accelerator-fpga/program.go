@@ -22,17 +22,17 @@ func newProgram(s *settings) *cobra.Command {
 		Use:     "pr --device CARD [--port N] FILE",
 		Aliases: []string{"program"},
 		Short:   "Program a port of a card with a bitstream",
-		Long: `Programs a port of a card, and returns when the card has the bitstream's AFU. It needs
-root. It does nothing if the port has that AFU already. It refuses a bitstream for another
-interface, a port that a process has open, and a port that a failed programming has left
-disabled.
+		Long: `Program a port of a card, and wait until the port has the bitstream's AFU. The command
+needs root. It does nothing if the port has that AFU already. It fails for a bitstream
+with another interface, for a port that a process has open, and for a port that is
+disabled after a failed programming.
 
-Programming takes seconds. One process at a time programs a card, the others wait. Once the
-card's driver has begun it cannot be stopped: after --timeout the command fails, and its process
-stays until the driver is done.`,
+Programming takes seconds. Only one process at a time programs a card, the others wait.
+The card's driver cannot be interrupted: after --timeout the command fails, but its
+process stays until the driver has finished.`,
 		Example: `  accelerator-fpga pr --device 3b:00.0 nlb_400.gbs
   accelerator-fpga pr --device 3b:00.0 --port 1 nlb_400.gbs
-  accelerator-fpga pr --device /dev/dfl-fme.0 --dry-run nlb_400.gbs     only check whether they fit`,
+  accelerator-fpga pr --device /dev/dfl-fme.0 --dry-run nlb_400.gbs     only check whether the card fits`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := programming.Open(f.path)
 			if err != nil {
@@ -78,8 +78,8 @@ stays until the driver is done.`,
 	}
 	d.addPortTo(cmd)
 	addQuiet(cmd, &quiet)
-	cmd.Flags().BoolVar(&force, "force", false, "program the port also if it has the AFU already")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check file and card, and change nothing")
+	cmd.Flags().BoolVar(&force, "force", false, "program the port even if it has the AFU already")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check file and card without changing anything")
 	return cmd
 }
 
@@ -88,7 +88,7 @@ func (s *settings) deadline(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("not done after %s (--timeout)", s.timeout))
 }
 
-// addQuiet makes a command take --quiet.
+// addQuiet adds the flag --quiet to a command.
 func addQuiet(cmd *cobra.Command, quiet *bool) {
 	cmd.Flags().BoolVarP(quiet, "quiet", "q", false, "print nothing but errors")
 }
@@ -101,8 +101,8 @@ func stdout(cmd *cobra.Command, quiet bool) io.Writer {
 	return cmd.OutOrStdout()
 }
 
-// progress shows a text and the elapsed time in a line of a terminal, until the function that
-// it returns is called.
+// progress shows a text and the elapsed time on a line of a terminal, until the returned function is
+// called.
 func progress(w io.Writer, show bool, text string) (done func()) {
 	if !show {
 		return func() {}
@@ -118,7 +118,7 @@ func progress(w io.Writer, show bool, text string) (done func()) {
 			select {
 			case <-tick.C:
 			case <-stop:
-				fmt.Fprint(w, "\r\x1b[K") // the line is empty again
+				fmt.Fprint(w, "\r\x1b[K") // clears the line
 				return
 			}
 		}
@@ -132,7 +132,7 @@ type programmedRow struct {
 	PCIAddress string `json:"pciAddress"`
 	Port       string `json:"port"`
 	PortID     int    `json:"portId"`
-	Programmed bool   `json:"programmed"` // false: it has the AFU already, or a dry run
+	Programmed bool   `json:"programmed"` // false: the port has the AFU already, or it was a dry run
 }
 
 func printProgrammed(w io.Writer, card fpga.Card, port fpga.Port, b *programming.Bitstream, asJSON, there, dryRun bool) error {
@@ -145,7 +145,7 @@ func printProgrammed(w io.Writer, card fpga.Card, port fpga.Port, b *programming
 	text := fmt.Sprintf("programmed %s with %s: AFU %s", where, b.Path, b.AFUID)
 	switch {
 	case there:
-		text = fmt.Sprintf("%s has AFU %s already, nothing changed: --force programs it anew", where, b.AFUID)
+		text = fmt.Sprintf("%s has AFU %s already, nothing changed: --force programs it again", where, b.AFUID)
 	case dryRun:
 		text = fmt.Sprintf("dry run, nothing changed: would program %s with %s: AFU %s", where, b.Path, b.AFUID)
 	}
@@ -156,10 +156,11 @@ func printProgrammed(w io.Writer, card fpga.Card, port fpga.Port, b *programming
 func newRelease(s *settings) *cobra.Command {
 	return newMove(s, &cobra.Command{
 		Use:   "release --device CARD --port N",
-		Short: "Take a port from the physical function, for a virtual one",
-		Long: `Releases a port: the physical function and /dev no longer have it. To make virtual functions,
-release one port for each, and write their number to sriov_numvfs of the card. It needs root,
-and a port that no process has open.`,
+		Short: "Release a port of the physical function for a virtual function",
+		Long: `Release a port, so that a virtual function can have it. The physical function and /dev
+no longer have the port. To create virtual functions, release one port for each, and
+write their number to sriov_numvfs of the card. The command needs root. It fails if a
+process has the port open.`,
 		Example: `  accelerator-fpga release --device 3b:00.0 --port 1
   echo 1 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs`,
 	}, "released", fpga.Programmer.Release)
@@ -168,9 +169,9 @@ and a port that no process has open.`,
 func newAssign(s *settings) *cobra.Command {
 	return newMove(s, &cobra.Command{
 		Use:   "assign --device CARD --port N",
-		Short: "Give a released port back to the physical function",
-		Long: `Assigns a released port to the physical function again. It needs root. Remove the virtual
-functions first.`,
+		Short: "Assign a released port to the physical function",
+		Long: `Assign a released port to the physical function again. The command needs root. Remove
+the virtual functions first.`,
 		Example: `  echo 0 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs
   accelerator-fpga assign --device 3b:00.0 --port 1`,
 	}, "assigned", fpga.Programmer.Assign)
@@ -181,7 +182,7 @@ type movedRow struct {
 	PCIAddress string `json:"pciAddress"`
 	PortID     int    `json:"portId"`
 	Done       string `json:"done"`  // released or assigned
-	Bound      bool   `json:"bound"` // the port is there, with a driver
+	Bound      bool   `json:"bound"` // the physical function has the port, and a driver is bound to it
 }
 
 // newMove completes a command that releases or assigns a port.
@@ -202,8 +203,8 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 			return d.differs(*port)
 		case port != nil:
 			d.port = port.Number
-		case d.port < 0: // a released port is not there: its number must be given
-			return errors.New("no --port, want the number of a port: accelerator-fpga list-port")
+		case d.port < 0: // a released port cannot be found, so its number is needed
+			return errors.New("--port: found none, want the number of a port: accelerator-fpga list-port")
 		}
 		ctx, cancel := s.deadline(cmd.Context())
 		defer cancel()
@@ -211,7 +212,7 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 		if err := move(p, ctx, card, d.port); err != nil {
 			return asFailure(err)
 		}
-		// Linux 6.1 binds no driver to a port that was assigned.
+		// Linux 6.1 does not bind a driver to an assigned port.
 		if now, _, err := fpga.Find(host, card.Address); err == nil {
 			card = now
 		}
@@ -229,7 +230,7 @@ func printMoved(w io.Writer, card fpga.Card, r movedRow, asJSON bool) error {
 	}
 	text := fmt.Sprintf("%s port %d of card %s\n", r.Done, r.PortID, card.ID())
 	if r.Done == "assigned" && !r.Bound {
-		text += "the port has no driver until that of the card is bound anew: " + card.Rebind() + "\n"
+		text += "the port has no driver until the driver of the card is bound again: " + card.Rebind() + "\n"
 	}
 	_, err := io.WriteString(w, text)
 	return err

@@ -17,16 +17,17 @@ import (
 // version is set by the Makefile.
 var version = ""
 
-const rootHelp = `Keeps the bitstreams of this node, shows its FPGA cards (drivers dfl-pci and intel-fpga),
-and programs them.
+const rootHelp = `Manage the bitstreams of this node, show its FPGA cards (drivers dfl-pci and
+intel-fpga-pci), and program them.
 
-A card (--device) is named by its PCI address, its FME or one of its ports, as the
-lists show them: 3b:00.0, 3b:00.0-p1, dfl-fme.0, /dev/dfl-port.0. The commands that show
-cards read sysfs and open no device, so they do not disturb programs that use a card.
+--device selects a card by its PCI address, its FME or one of its ports, as shown by
+list-fme and list-port: 3b:00.0, 3b:00.0-p1, dfl-fme.0, /dev/dfl-port.0. The commands
+that show cards read sysfs and open no device, so they do not disturb programs that
+use a card.
 
-Flags stand before or after FILE. With -o json the output is for programs.
+Flags may be before or after FILE. With -o json the output is JSON.
 
-Exit codes: 0 fine, 1 failure, 2 usage.`
+Exit codes: 0 success, 1 failure, 2 usage error.`
 
 const rootExamples = `  accelerator-fpga info nlb_400.gbs
   accelerator-fpga install nlb_400.gbs
@@ -34,7 +35,7 @@ const rootExamples = `  accelerator-fpga info nlb_400.gbs
   accelerator-fpga list-port
   accelerator-fpga pr --device 3b:00.0 nlb_400.gbs`
 
-// settings are the flags that commands share.
+// settings has the global flags.
 type settings struct {
 	store   string
 	output  string
@@ -46,7 +47,7 @@ type settings struct {
 
 func (s *settings) json() bool { return s.output == "json" }
 
-// host returns the node whose cards the commands show and program.
+// host returns the node of the commands, by --sysfs-root and --dev-root.
 func (s *settings) host() (fpga.Host, error) {
 	isSysfs, err := sysfs.IsSysfs(s.sysfs)
 	return fpga.Host{Sys: s.sysfs, Dev: s.dev, Simulated: !isSysfs}, err
@@ -56,7 +57,7 @@ func newRoot() *cobra.Command {
 	var s settings
 	root := &cobra.Command{
 		Use:               "accelerator-fpga",
-		Short:             "Bitstreams and FPGA cards",
+		Short:             "Manage bitstreams and program FPGA cards",
 		Long:              rootHelp,
 		Example:           rootExamples,
 		Args:              noUnknownCommand,
@@ -65,32 +66,32 @@ func newRoot() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if s.output != "" && s.output != "json" {
-				return fmt.Errorf("-o %q, want json", s.output)
+				return fmt.Errorf("--output: found %q, want json", s.output)
 			}
 			for flag, value := range map[string]string{"store": s.store, "sysfs-root": s.sysfs, "dev-root": s.dev, "lock-dir": s.lockDir} {
 				if value == "" {
-					return fmt.Errorf(`--%s "", want a directory`, flag)
+					return fmt.Errorf(`--%s: found "", want a directory`, flag)
 				}
 			}
 			if s.timeout <= 0 {
-				return fmt.Errorf("--timeout %s, want more than 0s", s.timeout)
+				return fmt.Errorf("--timeout: found %s, want more than 0s", s.timeout)
 			}
 			return nil
 		},
-		RunE: func(*cobra.Command, []string) error { return errors.New("no command, want one") },
+		RunE: func(*cobra.Command, []string) error { return errors.New("command: found none, want one") },
 	}
 	root.SuggestionsMinimumDistance = 2
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.store, "store", "/srv/intel.com/fpga", "`directory` with the bitstreams of this node")
-	flags.StringVar(&s.sysfs, "sysfs-root", "/sys", "`directory` of sysfs")
+	flags.StringVar(&s.sysfs, "sysfs-root", "/sys", "mount point of sysfs, a `directory`")
 	flags.StringVar(&s.dev, "dev-root", "/dev", "`directory` of the device nodes")
-	flags.StringVar(&s.lockDir, "lock-dir", "/run/accelerator-fpga", "`directory` with a lock for each FME")
-	flags.DurationVar(&s.timeout, "timeout", 90*time.Second, "`time` after which programming is given up")
-	flags.StringVarP(&s.output, "output", "o", "", "`json` (default: text)")
+	flags.StringVar(&s.lockDir, "lock-dir", "/run/accelerator-fpga", "`directory` of the lock files, one for each FME")
+	flags.DurationVar(&s.timeout, "timeout", 90*time.Second, "longest `time` for programming, releasing or assigning")
+	flags.StringVarP(&s.output, "output", "o", "", "output `format`: json (default: text)")
 	root.AddCommand(newInfo(&s), newInstall(&s), newList(&s))
 	root.AddCommand(newListFME(&s), newListPort(&s), newFPGAInfo(&s), newFMEInfo(&s), newPortInfo(&s))
 	root.AddCommand(newProgram(&s), newRelease(&s), newAssign(&s), newHook(&s), newVersion())
-	root.AddCommand(newInstallBinary()) // of the chart, hidden
+	root.AddCommand(newInstallBinary()) // hidden; for the chart
 	return root
 }
 
@@ -106,7 +107,7 @@ func noUnknownCommand(cmd *cobra.Command, args []string) error {
 
 func noArgument(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("argument %q, want none", args[0])
+		return fmt.Errorf("argument: found %q, want none", args[0])
 	}
 	return nil
 }
@@ -125,7 +126,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// buildVersion returns the version that the Makefile has set, or that of go install.
+// buildVersion returns the version that the Makefile sets, or the version of the module for go install.
 func buildVersion() string {
 	if version != "" {
 		return version

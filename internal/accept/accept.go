@@ -1,9 +1,9 @@
-// Package accept accepts connections through a shortage of descriptors or memory.
+// Package accept lets a listener survive a shortage of descriptors or memory.
 //
 // Without it, net/http logs each accept(2) that fails, and both net/http and gRPC end
-// the server when accept(2) fails with ENOMEM or ENOBUFS, though the shortage passes.
+// the server if accept(2) fails with ENOMEM or ENOBUFS, although the shortage is temporary.
 //
-// The package owns no state. Accept blocks, as that of any listener does.
+// The package owns no state. Accept blocks, as for any listener.
 package accept
 
 import (
@@ -18,9 +18,8 @@ import (
 // retry is the time between two attempts.
 const retry = 50 * time.Millisecond
 
-// Patiently returns a listener like l, whose Accept tries again for as long as the
-// process or the node is out of descriptors or memory. After Close it returns within
-// 50 ms.
+// Patiently returns a listener that wraps l. Its Accept tries again while the process or the
+// node is out of descriptors or memory, and returns within 50 ms after Close.
 func Patiently(l net.Listener) net.Listener { return patient{l} }
 
 type patient struct{ net.Listener }

@@ -14,33 +14,33 @@ import (
 
 // Config selects the API server and the account.
 type Config struct {
-	// Kubeconfig is the path of a kubeconfig file; its current context is used.
-	// Empty: the service account of the pod in which this process runs.
+	// Kubeconfig is the path of a kubeconfig file, whose current context is used. If it is
+	// empty, the service account of this process's pod is used.
 	Kubeconfig string
 
 	// ServiceAccount is the directory with the token and ca.crt of the service
-	// account. Empty: where the kubelet puts it.
+	// account. Empty: the directory in which the kubelet puts them.
 	ServiceAccount string
 
-	// LookupEnv is [os.LookupEnv]: the kubelet sets variables with the address of the
-	// API server in each pod. It is not used with a Kubeconfig.
+	// LookupEnv is [os.LookupEnv], for the variables with the address of the API server that
+	// the kubelet sets in each pod. It is not used with a Kubeconfig.
 	LookupEnv func(string) (string, bool)
 
-	// UserAgent is in the audit log of the API server.
+	// UserAgent is the HTTP header, which the audit log of the API server has.
 	UserAgent string
 
-	// Dial connects; nil: over the network.
+	// Dial opens a connection; nil: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Failed is called for each request that failed and is repeated, from several
-	// goroutines; may be nil.
+	// Failed is called for each request that failed and is made again. It must be safe for
+	// concurrent use, and may be nil.
 	Failed func()
 }
 
-// Client knows how to reach the API server. Make it with [Open].
+// Client has the address of the API server and the credentials. Create it with [Open].
 type Client struct {
 	server *url.URL
-	config transport.Config // as read; transport.New fills in the contents of files, so it gets a copy
+	config transport.Config // as read; transport.New gets a copy, because it fills in the contents of files
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	log    *zap.Logger
 	failed func()
@@ -66,9 +66,9 @@ func Open(cfg Config, log *zap.Logger) (*Client, error) {
 	tls := c.config.TLS
 	switch {
 	case (len(tls.CertData) > 0 || tls.CertFile != "") != (len(tls.KeyData) > 0 || tls.KeyFile != ""):
-		return nil, errors.New("API server: a client certificate without key, or a key without certificate; want both")
+		return nil, errors.New("API server: client certificate: found only one of certificate and key, want both")
 	case c.server.Scheme != "https" && (c.config.HasTokenAuth() || c.config.HasCertAuth()):
-		return nil, fmt.Errorf("API server %s: a token or certificate is only sent over https", c.server)
+		return nil, fmt.Errorf("API server: found %s with a token or certificate, want https", c.server)
 	}
 	if _, err := c.transport(c.dial); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func inCluster(cfg Config) (*url.URL, transport.Config, error) {
 			address[i], _ = cfg.LookupEnv(name)
 		}
 		if address[i] == "" {
-			return nil, transport.Config{}, fmt.Errorf("API server: no variable %s: not in a pod; want --kubeconfig", name)
+			return nil, transport.Config{}, fmt.Errorf("API server: variable %s: found none, want --kubeconfig outside of a pod", name)
 		}
 	}
 	dir := cfg.ServiceAccount

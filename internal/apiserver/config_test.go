@@ -21,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/apiserver"
 )
 
-// certificate makes one, and its key, in PEM.
+// certificate returns a new certificate and its key in PEM.
 func certificate(t testing.TB) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -50,7 +50,7 @@ func certificate(t testing.TB) (cert, key string) {
 	return text("CERTIFICATE", der), text("PRIVATE KEY", pkcs8)
 }
 
-// kubeconfig is a file with one context; lines of cluster and user are added.
+// kubeconfig returns a file with one context and these fields of its cluster and user.
 func kubeconfig(cluster, user string) string {
 	return "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nclusters:\n- name: k\n  cluster: {" + cluster +
 		"}\nusers:\n- name: other\n- name: u\n  user: {" + user + "}\n"
@@ -82,38 +82,38 @@ func TestKubeconfig(t *testing.T) {
 		{"client certificate files", kubeconfig(server, "client-certificate: ca.crt, client-key: key"), ""},
 		{"client certificate data", kubeconfig(server, "client-certificate-data: "+b64(cert)+", client-key-data: "+b64(key)), ""},
 		{"insecure", kubeconfig(server+"insecure-skip-tls-verify: true", ""), ""},
-		{"a proxy of kubectl", kubeconfig("server: 'http://127.0.0.1:8001'", ""), ""},
+		{"kubectl proxy", kubeconfig("server: 'http://127.0.0.1:8001'", ""), ""},
 
-		{"empty", "", `no context ""`},
+		{"empty", "", `current-context: found ""`},
 		{"not YAML", "a: [", "not a kubeconfig"},
 		{"a list", "- a", "not a kubeconfig"},
-		{"no context", strings.Replace(kubeconfig(server, ""), "current-context: c", "current-context: d", 1), `current-context: no context "d"`},
-		{"no cluster", strings.Replace(kubeconfig(server, ""), "cluster: k", "cluster: l", 1), `context "c": no cluster "l"`},
-		{"no user", strings.Replace(kubeconfig(server, ""), "user: u}", "user: v}", 1), `context "c": no user "v"`},
-		{"no server", kubeconfig("", ""), `server "": want https://HOST:PORT`},
+		{"no context", strings.Replace(kubeconfig(server, ""), "current-context: c", "current-context: d", 1), `current-context: found "d", want the name of one of contexts`},
+		{"no cluster", strings.Replace(kubeconfig(server, ""), "cluster: k", "cluster: l", 1), `context "c": cluster: found "l", want the name of one of clusters`},
+		{"no user", strings.Replace(kubeconfig(server, ""), "user: u}", "user: v}", 1), `context "c": user: found "v", want the name of one of users`},
+		{"no server", kubeconfig("", ""), `server: found "", want https://HOST:PORT`},
 		{"server without scheme", kubeconfig("server: '10.0.0.1:6443'", ""), "want https://HOST:PORT"},
 		{"server with another scheme", kubeconfig("server: 'ftp://a'", ""), "want https://HOST:PORT"},
 		{"server with a password", kubeconfig("server: 'https://a:b@c'", ""), "want https://HOST:PORT"},
-		{"exec", kubeconfig(server, "exec: {command: aws}"), "user: exec is not supported; want token"},
-		{"auth provider", kubeconfig(server, "auth-provider: {name: gcp}"), "auth-provider is not supported"},
-		{"user name", kubeconfig(server, "username: a"), "user: username is not supported"},
-		{"impersonation", kubeconfig(server, "as: a"), "user: as is not supported"},
-		{"proxy", kubeconfig(server+"proxy-url: 'http://p'", ""), "proxy-url is not supported"},
-		{"token over http", kubeconfig("server: 'http://a'", "token: t"), "only sent over https"},
-		{"token file that is not there", kubeconfig(server, "tokenFile: nothing"), "no such file"},
-		{"token file that is empty", kubeconfig(server, "tokenFile: empty"), "read empty token"},
+		{"exec", kubeconfig(server, "exec: {command: aws}"), "user: exec: found it, want token"},
+		{"auth provider", kubeconfig(server, "auth-provider: {name: gcp}"), "auth-provider: found it, want"},
+		{"user name", kubeconfig(server, "username: a"), "user: username: found it, want"},
+		{"impersonation", kubeconfig(server, "as: a"), "user: as: found it, want"},
+		{"proxy", kubeconfig(server+"proxy-url: 'http://p'", ""), "proxy-url: found it, want"},
+		{"token over http", kubeconfig("server: 'http://a'", "token: t"), "with a token or certificate, want https"},
+		{"missing token file", kubeconfig(server, "tokenFile: nothing"), "no such file"},
+		{"empty token file", kubeconfig(server, "tokenFile: empty"), "read empty token"},
 		{"CA that is not base64", kubeconfig(server+"certificate-authority-data: '%'", ""), "certificate-authority-data: illegal base64"},
-		{"CA that is none", kubeconfig(server+"certificate-authority: token", ""), "unable to parse bytes as PEM block"},
-		{"CA that is empty", kubeconfig(server+"certificate-authority: nothing-in-it", ""), "nothing-in-it is empty, want"},
+		{"invalid CA", kubeconfig(server+"certificate-authority: token", ""), "unable to parse bytes as PEM block"},
+		{"empty CA", kubeconfig(server+"certificate-authority: blank", ""), "blank: found an empty file, want"},
 		{"CA and insecure", kubeconfig(server+"insecure-skip-tls-verify: true, certificate-authority: ca.crt", ""), "with the insecure flag is not allowed"},
-		{"CA that is not there", kubeconfig(server+"certificate-authority: nothing", ""), "nothing: no such file"},
+		{"missing CA", kubeconfig(server+"certificate-authority: nothing", ""), "nothing: no such file"},
 		{"certificate without key", kubeconfig(server, "client-certificate: ca.crt"), "want both"},
-		{"key that is none", kubeconfig(server, "client-certificate: ca.crt, client-key: token"), "client certificate: tls:"},
-		{"key data that is none", kubeconfig(server, "client-certificate-data: "+b64(cert)+", client-key-data: "+b64("t")), "client certificate: tls:"},
+		{"invalid key", kubeconfig(server, "client-certificate: ca.crt, client-key: token"), "client certificate: tls:"},
+		{"invalid key data", kubeconfig(server, "client-certificate-data: "+b64(cert)+", client-key-data: "+b64("t")), "client certificate: tls:"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
-			for file, text := range map[string]string{"kubeconfig": tc.text, "ca.crt": cert, "key": key, "token": "t\n", "empty": "\n", "nothing-in-it": ""} {
+			for file, text := range map[string]string{"kubeconfig": tc.text, "ca.crt": cert, "key": key, "token": "t\n", "empty": "\n", "blank": ""} {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -140,11 +140,11 @@ func TestServiceAccount(t *testing.T) {
 	}{
 		{"complete", "10.0.0.1:443", full, ""},
 		{"IPv6", "[fd00::1]:443", full, ""},
-		{"no variable", ":443", full, "no variable KUBERNETES_SERVICE_HOST: not in a pod"},
-		{"no port", "10.0.0.1:", full, "no variable KUBERNETES_SERVICE_PORT"},
+		{"no variable", ":443", full, "variable KUBERNETES_SERVICE_HOST: found none"},
+		{"no port", "10.0.0.1:", full, "variable KUBERNETES_SERVICE_PORT: found none"},
 		{"no token", "10.0.0.1:443", map[string]string{"ca.crt": cert}, "token: no such file"},
 		{"no CA", "10.0.0.1:443", map[string]string{"token": "t"}, "ca.crt: no such file"},
-		{"CA that is none", "10.0.0.1:443", map[string]string{"token": "t", "ca.crt": "-"}, "unable to parse bytes as PEM block"},
+		{"invalid CA", "10.0.0.1:443", map[string]string{"token": "t", "ca.crt": "-"}, "unable to parse bytes as PEM block"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -9,12 +9,12 @@ import (
 // component is the source of the Events.
 const component = "accelerator-device-plugin"
 
-// Event has the fields of an Event of core/v1 that are written.
+// Event has those fields of an Event of core/v1 that are written.
 type Event struct {
 	Name        string // DNS name, unique in the namespace of the object
 	Object      Object
-	Host        string // the node on which it happened
-	Warning     bool   // else Normal
+	Host        string // name of the node
+	Warning     bool   // false: Normal
 	Reason      string // CamelCase
 	Message     string
 	First, Last time.Time
@@ -24,9 +24,9 @@ type Event struct {
 // Object is the object of an Event.
 type Object struct {
 	Kind      string // Node or Pod
-	Namespace string // "" of a node
+	Namespace string // "" for a node
 	Name      string
-	UID       string // kubectl describe finds Events by it; "": not known
+	UID       string // kubectl describe finds Events by the uid; "": not known
 }
 
 // namespace returns the namespace of the object's Events: those of nodes are in default
@@ -42,7 +42,7 @@ func (o Object) namespace() string {
 func (e Event) path() (string, error) {
 	for _, name := range []string{e.Object.namespace(), e.Object.Name, e.Name} {
 		if !dnsName.MatchString(name) {
-			return "", fmt.Errorf("event %s: %q: want a DNS name in lower case: %w", e.Reason, clip(name), ErrRefused)
+			return "", fmt.Errorf("event %s: found the name %q, want a DNS name in lower case: %w", e.Reason, clip(name), ErrRefused)
 		}
 	}
 	return "/api/v1/namespaces/" + e.Object.namespace() + "/events", nil
@@ -60,7 +60,7 @@ func (e Event) kind() string {
 	return "Normal"
 }
 
-// whole returns the Event as it is created. The fields are those that client-go's
+// whole returns the body of the request that creates the Event. The fields are those that client-go's
 // recorder of core/v1 sets (makeEvent, tools/record/event.go).
 func (e Event) whole() []byte {
 	object := fields{"apiVersion": "v1", "kind": e.Object.Kind, "name": e.Object.Name}
@@ -83,7 +83,7 @@ func (e Event) whole() []byte {
 	})
 }
 
-// growth returns the fields that change when it happens again.
+// growth returns the body of the request that updates the Event after a repetition.
 func (e Event) growth() []byte {
 	return encode(fields{"type": e.kind(), "message": e.Message, "lastTimestamp": timestamp(e.Last), "count": e.Count})
 }
@@ -91,7 +91,7 @@ func (e Event) growth() []byte {
 func encode(f fields) []byte {
 	data, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // texts, numbers, and objects of them
+		panic(err) // cannot happen: there are only texts, numbers and objects of these
 	}
 	return data
 }

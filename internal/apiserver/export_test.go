@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// The parsers, for fuzz tests.
+// The parsers are exported for fuzz tests.
 var (
 	ParseKubeconfig = parseKubeconfig
 	ParseRefusal    = parseRefusal

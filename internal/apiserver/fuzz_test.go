@@ -25,11 +25,11 @@ func FuzzList(f *testing.F) {
 func valid(t *testing.T, n apiserver.Node) {
 	t.Helper()
 	if n.Name != name || n.Exists != (n.UID != "") || !n.Exists && n.Annotations != nil {
-		t.Errorf("node %+v", n)
+		t.Errorf("node: found %+v, want a valid one", n)
 	}
 }
 
-// Events are the same however the bytes arrive.
+// Events do not depend on how the bytes are split into reads.
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte(`{"type":"MODIFIED","object":` + item + `}}}` + "\n" + `{"type":"ERROR","object":{"kind":"Status","code":410}}`))
 	f.Add([]byte(`{"type":"ERROR","object":{"kind":"Status","code":500}}` + "\n\n{"))
@@ -60,7 +60,7 @@ func FuzzRefusal(f *testing.F) {
 	f.Add(503, []byte(strings.Repeat("ü", 400)))
 	f.Fuzz(func(t *testing.T, code int, body []byte) {
 		if text := apiserver.ParseRefusal(code, body).Error(); len(text) > 400 || strings.ContainsAny(text, "\n\r") {
-			t.Errorf("%d bytes: %q", len(text), text)
+			t.Errorf("text: found %d bytes: %q", len(text), text)
 		}
 	})
 }
@@ -72,7 +72,7 @@ func FuzzPod(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		uid, err := apiserver.ParsePod(data, "work", "job")
 		if err == nil && (uid == "" || len(uid) > 256) {
-			t.Errorf("uid %q, %v", uid, err)
+			t.Errorf("uid: found %q, %v", uid, err)
 		}
 	})
 }

@@ -19,9 +19,9 @@ import (
 const herdSize = 200
 
 // herd runs FollowNode for all nodes of a cluster against one server at the same time. It
-// returns, for each node, the time from the first request of all to the node's request of
-// that number, counted from 1.
-func herd(t *testing.T, number int, serve http.HandlerFunc) (came []time.Duration) {
+// returns, for each node, the time from the start until the node's request with this number,
+// counted from 1.
+func herd(t *testing.T, number int, serve http.HandlerFunc) (arrived []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		listener, start := newNetwork(), time.Now()
 		var mu sync.Mutex
@@ -30,7 +30,7 @@ func herd(t *testing.T, number int, serve http.HandlerFunc) (came []time.Duratio
 			mu.Lock()
 			node := r.FormValue("fieldSelector")
 			if requests[node]++; requests[node] == number {
-				if came = append(came, time.Since(start)); len(came) == herdSize {
+				if arrived = append(arrived, time.Since(start)); len(arrived) == herdSize {
 					close(all)
 				}
 			}
@@ -59,41 +59,40 @@ func herd(t *testing.T, number int, serve http.HandlerFunc) (came []time.Duratio
 		<-all
 		t.Cleanup(followers.Wait) // after the test's context has ended
 	})
-	return came
+	return arrived
 }
 
-// spread fails the test unless all requests came between begin and end, evenly: in each
+// spread fails the test unless all requests arrived evenly between begin and end: in each
 // tenth of that time 20 are expected, with a standard deviation of 4.2.
-func spread(t *testing.T, came []time.Duration, begin, end time.Duration) {
+func spread(t *testing.T, arrived []time.Duration, begin, end time.Duration) {
 	t.Helper()
 	var tenths [10]int
-	for _, at := range came {
+	for _, at := range arrived {
 		if at < begin || at > end {
-			t.Errorf("one came after %s, want %s to %s", at, begin, end)
+			t.Errorf("arrival: found %s, want %s to %s", at, begin, end)
 			continue
 		}
 		tenths[min(9, 10*(at-begin)/(end-begin))]++
 	}
 	for i, n := range tenths {
 		if n < 1 || n > 55 {
-			t.Errorf("%d of %d came in tenth %d of %s to %s: %v", n, herdSize, i, begin, end, tenths)
+			t.Errorf("found %d of %d arrivals in tenth %d of %s to %s: %v", n, herdSize, i, begin, end, tenths)
 		}
 	}
 }
 
-// Nodes that were asked to wait for the same time do not come back at the same time,
-// and none comes before.
+// Nodes with the same Retry-After do not return at the same time, and none returns earlier.
 func TestHerdRetryAfter(t *testing.T) {
-	came := herd(t, 2, func(w http.ResponseWriter, _ *http.Request) {
+	arrived := herd(t, 2, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "10")
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
-	spread(t, came, 10*time.Second, 15*time.Second)
+	spread(t, arrived, 10*time.Second, 15*time.Second)
 }
 
-// A server that ends ends all watches at once. They do not all begin again at once.
+// All watches end when a server stops, and do not begin again at the same time.
 func TestHerdWatchEnds(t *testing.T) {
-	came := herd(t, 3, func(w http.ResponseWriter, r *http.Request) { // a list, a watch, and the next one
+	arrived := herd(t, 3, func(w http.ResponseWriter, r *http.Request) { // a list, a watch, and the next one
 		w.Header().Set("Content-Type", "application/json")
 		if r.FormValue("watch") == "" {
 			fmt.Fprint(w, `{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"9"},"items":[]}`)
@@ -105,5 +104,5 @@ func TestHerdWatchEnds(t *testing.T) {
 		case <-time.After(time.Minute):
 		}
 	})
-	spread(t, came, time.Minute, time.Minute+time.Second)
+	spread(t, arrived, time.Minute, time.Minute+time.Second)
 }

@@ -20,7 +20,7 @@ type kubeconfig struct {
 	Contexts, Clusters, Users []entry
 }
 
-// entry is an element of one of the lists. It has one of the three.
+// entry is an element of one of the three lists. It has one of the three fields.
 type entry struct {
 	Name    string
 	Context struct{ Cluster, User string }
@@ -59,23 +59,23 @@ func readKubeconfig(path string) (*url.URL, transport.Config, error) {
 }
 
 // parseKubeconfig returns the settings of the current context. Paths in the file are relative
-// to dir. Data in the file is used before a file, and a token file before a token, as by kubectl.
+// to dir. As in kubectl, data in the file takes precedence over a path, and a token file over a token.
 func parseKubeconfig(data []byte, dir string) (server *url.URL, config transport.Config, err error) {
 	var file kubeconfig
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		return nil, config, fmt.Errorf("not a kubeconfig: %w", err)
 	}
-	context, err := find(file.Contexts, file.CurrentContext)
+	context, err := find(file.Contexts, file.CurrentContext, "contexts")
 	if err != nil {
-		return nil, config, fmt.Errorf("current-context: no context %w", err)
+		return nil, config, fmt.Errorf("current-context: %w", err)
 	}
-	cluster, err := find(file.Clusters, context.Context.Cluster)
+	cluster, err := find(file.Clusters, context.Context.Cluster, "clusters")
 	if err != nil {
-		return nil, config, fmt.Errorf("context %q: no cluster %w", context.Name, err)
+		return nil, config, fmt.Errorf("context %q: cluster: %w", context.Name, err)
 	}
-	user, err := find(file.Users, context.Context.User)
+	user, err := find(file.Users, context.Context.User, "users")
 	if err != nil {
-		return nil, config, fmt.Errorf("context %q: no user %w", context.Name, err)
+		return nil, config, fmt.Errorf("context %q: user: %w", context.Name, err)
 	}
 	c, u := cluster.Cluster, user.User
 	const credentials = "token, tokenFile or client-certificate"
@@ -91,12 +91,12 @@ func parseKubeconfig(data []byte, dir string) (server *url.URL, config transport
 		{"cluster: proxy-url", c.Proxy != "", "the variable HTTPS_PROXY"},
 	} {
 		if field.set {
-			return nil, config, fmt.Errorf("%s is not supported; want %s", field.name, field.want)
+			return nil, config, fmt.Errorf("%s: found it, want %s instead", field.name, field.want)
 		}
 	}
 	server, err = url.Parse(c.Server)
 	if err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http" || server.User != nil {
-		return nil, config, fmt.Errorf("cluster: server %q: want https://HOST:PORT", c.Server)
+		return nil, config, fmt.Errorf("cluster: server: found %q, want https://HOST:PORT", c.Server)
 	}
 	config.BearerToken = u.Token
 	tls := &config.TLS
@@ -124,11 +124,11 @@ func parseKubeconfig(data []byte, dir string) (server *url.URL, config transport
 	return server, config, nil
 }
 
-// find returns the entry of that name. The error is the name.
-func find(entries []entry, name string) (entry, error) {
+// find returns the entry with this name in the list of entries called list.
+func find(entries []entry, name, list string) (entry, error) {
 	i := slices.IndexFunc(entries, func(e entry) bool { return e.Name == name })
 	if i < 0 {
-		return entry{}, fmt.Errorf("%q", name)
+		return entry{}, fmt.Errorf("found %q, want the name of one of %s", name, list)
 	}
 	return entries[i], nil
 }

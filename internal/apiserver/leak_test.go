@@ -25,7 +25,7 @@ func heap() uint64 {
 }
 
 // Each answer 401 takes a new connection and a new transport of client-go, whose cache keeps
-// transports. Nothing of them is left some minutes later.
+// transports. Their memory is free some minutes later.
 func TestFailuresLeaveNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := newNetwork()
@@ -35,12 +35,12 @@ func TestFailuresLeaveNoMemory(t *testing.T) {
 		after(time.Hour)
 		grown, failures := int64(heap())-int64(before), int64(listener.count.Load()-connections)
 		if failures < 100 || grown > failures*4<<10 {
-			t.Errorf("%d bytes more after %d failures", grown, failures)
+			t.Errorf("found %d more bytes after %d failures", grown, failures)
 		}
 		r.end()
 		synctest.Wait()
 		if n := listener.open.Load(); n != 0 {
-			t.Errorf("%d connections are left", n)
+			t.Errorf("found %d open connections, want none", n)
 		}
 	})
 }
@@ -68,13 +68,13 @@ func TestFailuresLeaveNoGoroutines(t *testing.T) {
 	w := client.Writer(t.Context(), name)
 	for range 50 {
 		if err := w.Create(onNode); err == nil {
-			t.Fatal("an Event was written without a server")
+			t.Fatal("Create without a server: found no error, want one")
 		}
 	}
 	w.Close()
 	for limit := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines; runtime.GC() {
 		if time.Now().After(limit) {
-			t.Fatalf("%d goroutines, before %d", runtime.NumGoroutine(), goroutines)
+			t.Fatalf("found %d goroutines, want %d", runtime.NumGoroutine(), goroutines)
 		}
 	}
 }

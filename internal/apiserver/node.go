@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	watchFor     = 5 * time.Minute  // to twice as long: the server is asked to end a watch then
-	tooBrief     = 5 * time.Second  // a watch that ends before has failed
-	steadyAfter  = 45 * time.Second // a watch that has lasted so long ends trouble
-	reopenWithin = time.Second      // after the end of a watch that has not failed
+	watchFor     = 5 * time.Minute  // a watch is requested for this time to twice this time
+	tooBrief     = 5 * time.Second  // a watch that ends earlier has failed
+	steadyAfter  = 45 * time.Second // a watch that has lasted for this time counts as recovery
+	reopenWithin = time.Second      // longest wait after the end of a watch that has not failed
 )
 
 // Node is the metadata of a Node object.
 type Node struct {
 	Name        string
-	UID         string            // another one: deleted and made again
-	Annotations map[string]string // not to be changed
+	UID         string            // differs after the node was deleted and created again
+	Annotations map[string]string // must not be modified
 	Exists      bool              // false: the API server has no such node; only Name is set
 }
 
@@ -33,7 +33,7 @@ func (n Node) equal(other Node) bool {
 	return n.UID == other.UID && n.Exists == other.Exists && maps.Equal(n.Annotations, other.Annotations)
 }
 
-// object is an object's PartialObjectMetadata, or a Status.
+// object is the PartialObjectMetadata of an object, or a Status.
 type object struct {
 	Kind     string
 	Metadata struct {
@@ -41,22 +41,22 @@ type object struct {
 		Annotations                           map[string]string
 	}
 
-	// Of a Status.
+	// The fields of a Status.
 	Code    int
 	Message string
 }
 
-// node returns the object as the existing node of that name.
+// node returns the object as a node. It returns an error unless the object is the node with this name.
 func (o object) node(name string) (Node, error) {
 	m := o.Metadata
 	if m.Name != name || m.UID == "" {
-		return Node{}, fmt.Errorf("node %q, uid %q: want node %q, and its uid", clip(m.Name), clip(m.UID), name)
+		return Node{}, fmt.Errorf("found node %q with uid %q, want node %q with its uid", clip(m.Name), clip(m.UID), name)
 	}
 	return Node{Name: name, UID: m.UID, Annotations: m.Annotations, Exists: true}, nil
 }
 
-// nodeList is the answer to a list of one name. Of more than two items only two are kept: a list
-// of empty objects takes 100 times its size in memory.
+// nodeList is the answer to a list of one name. It keeps only two items: a list of many empty objects
+// takes 100 times its size in memory.
 type nodeList struct {
 	object
 	Items [2]json.RawMessage // nil: none
@@ -64,16 +64,16 @@ type nodeList struct {
 
 // node returns the listed node.
 func (l nodeList) node(name string) (Node, error) {
-	// An answer that only lacks items is not a node that does not exist.
+	// Other answers without items do not mean that the node does not exist.
 	if l.Kind != "PartialObjectMetadataList" || l.Metadata.ResourceVersion == "" {
-		return Node{}, fmt.Errorf("not a list of nodes: kind %q, resourceVersion %q",
+		return Node{}, fmt.Errorf("found kind %q with resourceVersion %q, want a list of nodes",
 			clip(l.Kind), clip(l.Metadata.ResourceVersion))
 	}
 	switch {
 	case l.Items[0] == nil:
 		return Node{Name: name}, nil
 	case l.Items[1] != nil:
-		return Node{}, errors.New("list of several nodes, want at most one: the server ignores the field selector")
+		return Node{}, errors.New("found several nodes, want at most one: the server ignores the field selector")
 	}
 	var item object
 	if err := json.Unmarshal(l.Items[0], &item); err != nil {
@@ -88,7 +88,7 @@ type watchEvent struct {
 	Object object
 }
 
-// errExpired is the error of an event ERROR with code 410: the API server has no longer the
+// errExpired is the error of an event ERROR with code 410: the API server no longer has the
 // history that the watch needs.
 var errExpired = errors.New("resourceVersion is too old")
 
@@ -110,23 +110,23 @@ func (e watchEvent) node(name string) (Node, error) {
 		}
 		return Node{}, &refusal{code: e.Object.Code, words: clip(e.Object.Message)}
 	}
-	return Node{}, fmt.Errorf("event of the type %q", clip(e.Type))
+	return Node{}, fmt.Errorf("type: found %q, want ADDED, MODIFIED, DELETED or ERROR", clip(e.Type))
 }
 
-// dnsName matches DNS subdomains: the names that objects can have. Nothing else may get into a
-// path or a field selector.
+// dnsName matches DNS subdomains, which are the names that objects can have. Only such names may be
+// used in a path or a field selector.
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 
 // FollowNode follows a Node object until ctx ends; then it returns nil. It calls changed with the
 // first state that the API server returns, also if there is no such node, and whenever
 // annotations, UID or existence differ from the last call. It may skip states that did not last,
-// but not the last one. It calls refused for each answer 401 or 403, after that was logged: an
+// but not the last one. It calls refused for each answer 401 or 403 after logging it, because the
 // account may never get the right.
 //
-// The only error is a name that no node can have.
+// It returns an error only for a name that no node can have.
 func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node), refused func()) error {
 	if !dnsName.MatchString(name) {
-		return fmt.Errorf("node name %q: want a DNS name in lower case", name)
+		return fmt.Errorf("node name: found %q, want a DNS name in lower case", name)
 	}
 	f := &follower{session: session{Client: c}, name: name, changed: changed, trouble: c.trouble(name)}
 	defer f.close()
@@ -138,7 +138,7 @@ func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)
 		// When an API server stops, the watches of all nodes end at the same time.
 		wait := rand.N(reopenWithin)
 		if err != nil {
-			wait = f.trouble.met(err)
+			wait = f.trouble.failure(err)
 		}
 		if errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrForbidden) {
 			refused()
@@ -151,16 +151,17 @@ func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)
 	return nil
 }
 
-// follower is the state of one FollowNode, of its goroutine alone.
+// follower is the state of one call of FollowNode. It belongs to that goroutine.
 type follower struct {
 	session
 	name    string
 	changed func(Node)
 	trouble trouble
-	last    *Node // given to changed; nil: none so far
+	last    *Node // argument of the last call of changed; nil: none
 }
 
-// observe calls changed if the node differs. A node's status changes every few minutes.
+// observe calls changed if the node differs from the last one. Most events do not differ: a node's
+// status changes every few minutes.
 func (f *follower) observe(node Node) {
 	if f.last == nil || !f.last.equal(node) {
 		f.last = &node
@@ -168,8 +169,8 @@ func (f *follower) observe(node Node) {
 	}
 }
 
-// listAndWatch lists the node, and follows it until a watch ends. The list is that of now: it has
-// no resourceVersion, so it is not older than an earlier answer.
+// listAndWatch lists the node, and follows it until a watch ends. The request of the list has no
+// resourceVersion, so the answer is not older than an earlier one.
 func (f *follower) listAndWatch(ctx context.Context) error {
 	version, err := f.list(ctx)
 	if err != nil {
@@ -202,7 +203,7 @@ func (f *follower) list(ctx context.Context) (version string, err error) {
 }
 
 // watch follows the node from version on until the watch ends. API servers end watches at any
-// time, and connections break: that is an error only if it happens at once.
+// time, and connections break. The end is an error only within tooBrief of the beginning.
 func (f *follower) watch(ctx context.Context, version string) error {
 	lasts := watchFor + rand.N(watchFor)
 	ctx, cancel := context.WithTimeout(ctx, lasts+requestWithin)
@@ -224,7 +225,7 @@ func (f *follower) watch(ctx context.Context, version string) error {
 	began, passed := time.Now(), make(chan struct{})
 	steady := time.AfterFunc(steadyAfter, func() {
 		defer close(passed)
-		f.trouble.passed() // this goroutine does not use it meanwhile
+		f.trouble.success() // this goroutine does not use trouble meanwhile
 	})
 	defer func() {
 		if !steady.Stop() {

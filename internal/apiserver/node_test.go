@@ -23,7 +23,7 @@ import (
 
 func prepared(r *rig) { r.Set(name, "uid-1", map[string]string{"mode": "af"}) }
 
-// FollowNode calls changed for each difference, once.
+// FollowNode calls changed once for each difference.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newNetwork(), prepared)
@@ -44,19 +44,19 @@ func TestFollow(t *testing.T) {
 		r.Set(name, "uid-2", map[string]string{})
 		want = append(want, node("uid-2"))
 		r.expect(t, want...)
-		r.Set(name, "uid-3", map[string]string{}) // made again before the watch has seen that it was gone
+		r.Set(name, "uid-3", map[string]string{}) // created again before the watch has its removal
 		want = append(want, node("uid-3"))
 		r.expect(t, want...)
 		if diff := cmp.Diff([]string{"list", "watch"}, r.Requests()); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		if lines := r.lines(); lines != nil {
-			t.Errorf("log: %v, want nothing", lines)
+			t.Errorf("log: found %v, want none", lines)
 		}
 	})
 }
 
-// The same over TCP, where the kernel and not a pipe carries it.
+// FollowNode works over TCP as well as over pipes.
 func TestFollowOverTCP(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	protocols := make(chan string, 10)
@@ -72,18 +72,18 @@ func TestFollowOverTCP(t *testing.T) {
 	r.end()
 	r.same(t, []apiserver.Node{node("uid-1", "mode", "af"), node("uid-1", "mode", "region"), absent})
 	if protocol := <-protocols; protocol != "HTTP/2.0" {
-		t.Errorf("spoke %s, want HTTP/2.0: its pings find a dead network", protocol)
+		t.Errorf("protocol: found %s, want HTTP/2.0, whose pings detect a dead network", protocol)
 	}
 	r.Close()
-	// Those of net/http end on their own, soon after their connection.
+	// The goroutines of net/http end soon after their connection.
 	for limit := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines; runtime.Gosched() {
 		if time.Now().After(limit) {
-			t.Fatalf("%d goroutines, before %d", runtime.NumGoroutine(), goroutines)
+			t.Fatalf("found %d goroutines, want %d", runtime.NumGoroutine(), goroutines)
 		}
 	}
 }
 
-// A node that is not there is an answer, too.
+// A missing node is also passed to changed.
 func TestFollowNoNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newNetwork(), func(*rig) {})
@@ -93,7 +93,7 @@ func TestFollowNoNode(t *testing.T) {
 	})
 }
 
-// A watch that the server ends is followed by another one. A change in between is found.
+// After the server has ended a watch, another one begins. A change in between is found.
 func TestWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newNetwork(), prepared)
@@ -107,55 +107,55 @@ func TestWatchEnds(t *testing.T) {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		if lines := r.lines(); lines != nil {
-			t.Errorf("log: %v, want nothing", lines)
+			t.Errorf("log: found %v, want none", lines)
 		}
 	})
 }
 
 // A watch without a complete event is ended within 11 minutes, by the server or by the client.
 // Then a list returns the state.
-func TestWatchThatNeverSends(t *testing.T) {
+func TestSilentWatch(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		fault simapiserver.Fault
 	}{
 		{"server ends it", nil},
-		{"server does not", watches(say("", hang))},
-		{"half an event", watches(say(`{"type":"MODIFIED","object":`+item, hang))},
-		{"event that drips", watches(say(`{"type":"MODIFIED","object":`+item+`,"x":"`, drip))},
+		{"server does not", watches(send("", hang))},
+		{"half an event", watches(send(`{"type":"MODIFIED","object":`+item, hang))},
+		{"event of one byte a second", watches(send(`{"type":"MODIFIED","object":`+item+`,"x":"`, drip))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
 				after(61 * time.Minute)
 				if n := len(r.Requests()) / 2; n < 6 || n > 13 {
-					t.Errorf("%d watches in 61 minutes, want one for each 5 to 10", n)
+					t.Errorf("found %d watches in 61 minutes, want one for each 5 to 10", n)
 				}
 				if lines := r.lines(); lines != nil {
-					t.Errorf("log: %v, want nothing", lines)
+					t.Errorf("log: found %v, want none", lines)
 				}
 			})
 		})
 	}
 }
 
-// A watch whose history is no longer there ends, and is no trouble.
-func TestHistoryGone(t *testing.T) {
+// A watch whose history has expired ends, and is not a failure.
+func TestHistoryExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gone := func(w http.ResponseWriter, r *http.Request) {
+		expire := func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
 			case <-time.After(time.Minute):
-				say(`{"type":"ERROR","object":{"kind":"Status","code":410}}`, nil)(w, r)
+				send(`{"type":"ERROR","object":{"kind":"Status","code":410}}`, nil)(w, r)
 			}
 		}
-		r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(watches(say("", gone))) })
+		r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(watches(send("", expire))) })
 		after(time.Second)
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
 		after(2 * time.Minute)
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
 		if n := len(r.Requests()); n > 6 || r.lines() != nil {
-			t.Errorf("requests %v, log %v; want few, and nothing", r.Requests(), r.lines())
+			t.Errorf("found requests %v and log %v, want at most 6 requests and no log", r.Requests(), r.lines())
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestTokenRotated(t *testing.T) {
 		synctest.Wait()
 		for i := range 5 {
 			token := fmt.Sprint("token-", i+2)
-			r.write(t, "token", token) // as the kubelet does, at 80 % of the token's life
+			r.write(t, "token", token) // the kubelet does this at 80 % of the token's lifetime
 			after(2 * time.Minute)
 			r.UseToken(token)
 			r.HangUp()
@@ -176,7 +176,7 @@ func TestTokenRotated(t *testing.T) {
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
 		if lines := r.lines(); lines != nil {
-			t.Errorf("log: %v, want nothing", lines)
+			t.Errorf("log: found %v, want none", lines)
 		}
 	})
 }
@@ -200,7 +200,7 @@ func TestFilesUnreadable(t *testing.T) {
 		r.Set(name, "uid-1", map[string]string{"mode": "region"})
 		r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
 		if lines := r.lines(); lines != nil {
-			t.Errorf("log: %v, want nothing", lines)
+			t.Errorf("log: found %v, want none", lines)
 		}
 		var messages []string
 		for _, l := range logs.FilterField(event.LibraryLog).FilterLevelExact(zap.WarnLevel).All() {
@@ -213,8 +213,8 @@ func TestFilesUnreadable(t *testing.T) {
 	})
 }
 
-// A file that is missing, empty or half written while the server returns with another certificate
-// costs no more than the next attempt after it is whole.
+// If a file is missing, empty or half written while the server restarts with another certificate,
+// the next attempt after the file is complete succeeds.
 func TestFilesHalfWritten(t *testing.T) {
 	cert, key := certificate(t)
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
@@ -260,21 +260,21 @@ func TestFilesHalfWritten(t *testing.T) {
 				after(46 * time.Second)
 				lines := r.lines()
 				if n := len(lines); n < 2 || n > 3 || lines[n-1] != "api.recovered" || logs.Len() > 2 {
-					t.Errorf("log %v, and %d lines of client-go", lines, logs.Len())
+					t.Errorf("log: found %v and %d lines of client-go, want api.recovered at the end and at most 2", lines, logs.Len())
 				}
 			})
 		})
 	}
 }
 
-// A token that is refused is said, and taken up when the kubelet has renewed it.
+// A refused token is logged, and a renewed one is used.
 func TestTokenRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseToken("token-2") })
 		after(10 * time.Minute)
 		r.expect(t)
 		if r.refusals.Load() == 0 {
-			t.Error("was not told of a refusal")
+			t.Error("refused: found no call, want one")
 		}
 		r.write(t, "token", "token-2")
 		after(time.Hour)
@@ -282,13 +282,13 @@ func TestTokenRefused(t *testing.T) {
 		if diff := cmp.Diff([]string{"api.lost", "api.recovered"}, r.lines()); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
-		if said := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()["error"].(string); !strings.Contains(said, "401 Unauthorized: Unauthorized (the token or certificate is not accepted)") {
-			t.Errorf("error: %s", said)
+		if text := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()["error"].(string); !strings.Contains(text, "401 Unauthorized: Unauthorized (the token or certificate is not accepted)") {
+			t.Errorf("error: found %s, want 401", text)
 		}
 	})
 }
 
-// A CA that did not sign the server's certificate is logged, and replaced while it runs.
+// A CA that did not sign the server's certificate is logged. A new CA file is used without a restart.
 func TestCARefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var good string
@@ -309,8 +309,8 @@ func TestCARefused(t *testing.T) {
 	})
 }
 
-// A server has a certificate of another CA after a restart. If both CAs are in the file by then,
-// that is not noticed; else it works again soon after the file has been replaced.
+// A server has a certificate of another CA after a restart. If the client has read both CAs before,
+// there is no failure. Otherwise requests succeed soon after the file was replaced.
 func TestCARotated(t *testing.T) {
 	cert, key := certificate(t)
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
@@ -319,7 +319,7 @@ func TestCARotated(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name          string
-		before, after time.Duration // the restart of the server: time since the change of the file, or until it
+		before, after time.Duration // time of the restart of the server after, or before, the change of the file
 		want          []string
 	}{
 		{"long before the restart", 6 * time.Minute, 0, nil},

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	maxRefusal = 64 << 10    // bytes of the body of a refusal that are read
-	maxWords   = 300         // bytes of it that are logged
-	maxRetry   = time.Minute // the longest Retry-After that is obeyed
+	maxRefusal = 64 << 10    // most bytes of the body of a refusal that are read
+	maxWords   = 300         // most bytes of the body that are logged
+	maxRetry   = time.Minute // longest Retry-After that is followed
 )
 
-// These are the kinds of errors of a [Writer], for [errors.Is].
+// The kinds of errors of a [Writer], for [errors.Is].
 var (
 	ErrNotFound     = errors.New("no such object")
 	ErrExists       = errors.New("an object of that name exists")
-	ErrUnauthorized = errors.New("the token or certificate is not accepted") // it may be renewed
-	ErrForbidden    = errors.New("the account has no right to do this")      // it may get it
+	ErrUnauthorized = errors.New("the token or certificate is not accepted") // it may be renewed later
+	ErrForbidden    = errors.New("the account has no right to do this")      // it may get the right later
 	ErrEnding       = errors.New("the namespace is being deleted")
-	ErrRefused      = errors.New("refused, and will be refused at each attempt")
+	ErrRefused      = errors.New("refused for good")
 )
 
 // refusal is an answer other than 200 and 201.
 type refusal struct {
 	code   int
-	ending bool          // because the namespace is being deleted
-	words  string        // the server's message
-	needs  string        // what the account needs
+	ending bool          // the namespace is being deleted
+	words  string        // message of the server
+	needs  string        // the right that the account needs
 	retry  time.Duration // the server's Retry-After
 }
 
@@ -48,13 +48,13 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// final are the codes of answers that do not depend on the time.
+// final has the codes of answers that will be the same at each attempt.
 var final = []int{
 	http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusGone,
 	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
 }
 
-// Is reports whether the refusal is of the kind of target.
+// Is reports whether the refusal is of the kind target.
 func (r *refusal) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -75,7 +75,7 @@ func (r *refusal) Is(target error) bool {
 
 // readRefusal reads the answer to c: a Status object or, from a proxy, text.
 func readRefusal(answer *http.Response, c call) *refusal {
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // the part that arrived is enough
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // a part of the body suffices
 	r := parseRefusal(answer.StatusCode, body)
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		r.retry = min(time.Duration(min(seconds, 3600))*time.Second, maxRetry)
@@ -108,7 +108,7 @@ func parseRefusal(code int, body []byte) *refusal {
 	return r
 }
 
-// clip returns the beginning of a text from the server, on one line.
+// clip returns the first maxWords bytes of a text from the server, on one line.
 func clip(text string) string {
 	if len(text) > maxWords {
 		text = strings.ToValidUTF8(text[:maxWords], "") + " …"

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	requestWithin = 30 * time.Second // connect; the header of an answer; a whole list
-	maxAnswer     = 4 << 20          // bytes of an answer or an event; etcd holds objects up to 1.5 MiB
+	requestWithin = 30 * time.Second // limit for connecting, for the header of an answer, and for a whole list
+	maxAnswer     = 4 << 20          // most bytes of an answer or an event; etcd stores objects up to 1.5 MiB
 )
 
 // errTooLarge is the error of an answer or an event of more than [maxAnswer] bytes.
@@ -34,12 +34,12 @@ func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error
 	if err := checkCertificate(config); err != nil {
 		return nil, fmt.Errorf("API server %s: %w: %w", c.server, errFiles, err)
 	}
-	// The holder is part of the key under which client-go caches transports. A new one makes
-	// it read the files again.
+	// The holder is part of the key under which client-go caches transports. With a new holder,
+	// client-go reads the files again.
 	config.DialHolder = &transport.DialHolder{Dial: dial}
 	made, err := transport.New(&config)
 	if err == nil && config.TLS.CAFile != "" && len(config.TLS.CAData) == 0 {
-		err = fmt.Errorf("%s is empty, want certificates of a CA", config.TLS.CAFile)
+		err = fmt.Errorf("%s: found an empty file, want certificates of a CA", config.TLS.CAFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("API server %s: %w: %w", c.server, errFiles, err)
@@ -47,8 +47,8 @@ func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error
 	return made, nil
 }
 
-// checkCertificate returns an error unless the client certificate, if there is one, fits its key.
-// client-go's transport would log that many times in a minute.
+// checkCertificate returns an error if there is a client certificate that does not match its key.
+// client-go's transport would log that many times a minute.
 func checkCertificate(config transport.Config) error {
 	made, err := transport.TLSConfigFor(&config)
 	if err == nil && made != nil && made.GetClientCertificate != nil {
@@ -57,14 +57,14 @@ func checkCertificate(config transport.Config) error {
 	return err
 }
 
-// session is a user's own connections to the API server. It belongs to one goroutine.
+// session has the connections of one FollowNode or Writer. It belongs to one goroutine.
 type session struct {
 	*Client
-	transport http.RoundTripper // nil: to be made
+	transport http.RoundTripper // nil: not created yet
 	conns     *connrotation.Dialer
 }
 
-// close closes the connections. The next request makes a transport and connections anew.
+// close closes the connections. The next request creates a new transport and new connections.
 func (s *session) close() {
 	s.transport = nil
 	if s.conns != nil {
@@ -74,21 +74,21 @@ func (s *session) close() {
 
 // call is a request.
 type call struct {
-	verb     string // of the RBAC rule that allows it
-	resource string // likewise
+	verb     string // verb of the RBAC rule that allows the request
+	resource string // resource of that rule
 	path     string
 	query    url.Values
 	body     []byte
 }
 
-// methods are those of the verbs.
+// methods has the HTTP methods of the verbs.
 var methods = map[string]string{
 	"list": http.MethodGet, "watch": http.MethodGet, "get": http.MethodGet,
 	"create": http.MethodPost, "patch": http.MethodPatch,
 }
 
 // do makes a request, and returns an answer 200 or 201, whose body the caller closes. For other
-// answers the error is a [*refusal]. It does not follow a redirect, which would get the token.
+// answers the error is a [*refusal]. It does not follow redirects, because their target would get the token.
 func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
 	if s.transport == nil {
 		s.conns = connrotation.NewDialer(s.dial)
@@ -115,7 +115,7 @@ func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
 	request.Header.Set("Accept", "application/json;as="+kind+";g=meta.k8s.io;v=v1")
 	answer, err := s.transport.RoundTrip(request)
 	if err != nil {
-		s.close() // a CA or a certificate may have been replaced
+		s.close() // the CA or the client certificate may have been replaced
 		return nil, fmt.Errorf("API server %s: %w", s.server, err)
 	}
 	if answer.StatusCode == http.StatusOK || answer.StatusCode == http.StatusCreated {
@@ -129,8 +129,8 @@ func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
 	return nil, refused
 }
 
-// ask makes a request that may take so long, and reads the JSON object of the answer into to,
-// unless that is nil.
+// ask makes a request with a time limit, and decodes the JSON object of the answer into to, unless to
+// is nil.
 func (s *session) ask(ctx context.Context, within time.Duration, c call, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -140,7 +140,7 @@ func (s *session) ask(ctx context.Context, within time.Duration, c call, to any)
 	}
 	defer answer.Body.Close()
 	if to == nil {
-		_, _ = io.CopyN(io.Discard, answer.Body, maxRefusal) // after that the connection can be used again
+		_, _ = io.CopyN(io.Discard, answer.Body, maxRefusal) // so that the connection can be used again
 		return nil
 	}
 	if err := newDecoder(answer.Body).decode(to); err != nil {
@@ -169,7 +169,7 @@ func (d decoder) decode(to any) error {
 	return err
 }
 
-// isMalformed reports whether err is of a text that arrived and is not the wanted JSON object.
+// isMalformed reports whether err means that the received text is not the expected JSON object.
 func isMalformed(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, kind := errors.AsType[*json.UnmarshalTypeError](err)

@@ -22,23 +22,23 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
-// rig is a stand-in, and a client that follows the node "worker-3" there.
+// rig is a simulated API server, and a client that follows the node "worker-3" there.
 type rig struct {
 	*simapiserver.Server
 	account string // directory of the service account
 	logs    *observer.ObservedLogs
 	end     func() // ends FollowNode and waits for it
 
-	mu   sync.Mutex
-	told []apiserver.Node
-	poke chan struct{}
+	mu    sync.Mutex
+	calls []apiserver.Node // arguments of changed
+	poke  chan struct{}
 
-	refusals atomic.Int32 // that FollowNode told of
+	refusals atomic.Int32 // calls of refused
 }
 
 const name = "worker-3"
 
-// follow begins to follow. The listener is nil for true TCP; in a bubble it is a network.
+// follow starts FollowNode. The listener is nil for TCP, and a network in a bubble.
 func follow(t *testing.T, listener *network, prepare func(*rig)) *rig {
 	t.Helper()
 	r := &rig{account: t.TempDir(), poke: make(chan struct{}, 1000)}
@@ -76,16 +76,16 @@ func follow(t *testing.T, listener *network, prepare func(*rig)) *rig {
 
 func (r *rig) changed(n apiserver.Node) {
 	if !r.mu.TryLock() {
-		panic("changed is called concurrently, or while the test looks")
+		panic("changed is called concurrently")
 	}
 	defer r.mu.Unlock()
-	r.told = append(r.told, n)
+	r.calls = append(r.calls, n)
 	r.poke <- struct{}{}
 }
 
 func (r *rig) refused() { r.refusals.Add(1) }
 
-// expect compares all that was told so far.
+// expect compares the arguments of all calls of changed.
 func (r *rig) expect(t *testing.T, want ...apiserver.Node) {
 	t.Helper()
 	synctest.Wait()
@@ -96,12 +96,12 @@ func (r *rig) same(t *testing.T, want []apiserver.Node) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if diff := cmp.Diff(want, r.told); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, r.calls); diff != "" {
+		t.Errorf("calls of changed (-want +got):\n%s", diff)
 	}
 }
 
-// lines are the events of the log at Info and above.
+// lines returns the events of the log lines at level info and above.
 func (r *rig) lines() []string {
 	var lines []string
 	for _, l := range r.logs.All() {
@@ -141,10 +141,10 @@ func node(uid string, annotations ...string) apiserver.Node {
 
 var absent = apiserver.Node{Name: name}
 
-// network is a listener within the process that can cut its connections off.
+// network is a listener within the process that can stop the traffic of its connections.
 type network struct {
 	*pipes.Listener
-	muted atomic.Int32 // connections up to this number carry nothing
+	muted atomic.Int32 // connections up to this number transfer no data
 	count atomic.Int32
 	open  atomic.Int32 // connections that the client has not closed
 }
@@ -157,25 +157,25 @@ func (p *network) dial(ctx context.Context, network, address string) (net.Conn, 
 		return nil, err
 	}
 	p.open.Add(1)
-	return &deaf{Conn: conn, of: p, number: p.count.Add(1)}, nil
+	return &mutable{Conn: conn, of: p, number: p.count.Add(1)}, nil
 }
 
-// mute makes all connections that there are swallow what they should carry.
+// mute makes all present connections drop their data.
 func (p *network) mute() { p.muted.Store(p.count.Load()) }
 
-type deaf struct {
+type mutable struct {
 	net.Conn
 	of     *network
 	number int32
 	once   sync.Once
 }
 
-func (d *deaf) Close() error {
+func (d *mutable) Close() error {
 	d.once.Do(func() { d.of.open.Add(-1) })
 	return d.Conn.Close()
 }
 
-func (d *deaf) Read(b []byte) (int, error) {
+func (d *mutable) Read(b []byte) (int, error) {
 	for {
 		n, err := d.Conn.Read(b)
 		if err != nil || d.number > d.of.muted.Load() {
@@ -184,15 +184,15 @@ func (d *deaf) Read(b []byte) (int, error) {
 	}
 }
 
-func (d *deaf) Write(b []byte) (int, error) {
+func (d *mutable) Write(b []byte) (int, error) {
 	if d.number > d.of.muted.Load() {
 		return d.Conn.Write(b)
 	}
 	return len(b), nil
 }
 
-// after lets time pass and all come to rest.
+// after advances the fake time by d, and blocks until all other goroutines are blocked.
 func after(d time.Duration) {
-	time.Sleep(d) // of the bubble
+	time.Sleep(d) // fake
 	synctest.Wait()
 }

@@ -16,9 +16,9 @@ type trouble struct {
 	log    *zap.Logger
 	count  func() // called for each failure; may be nil
 	pause  backoff.Backoff
-	failed int // failures since all was well
+	failed int // failures since the last success
 	since  time.Time
-	logged map[int]bool // kinds since then
+	logged map[int]bool // kinds that were logged since then
 }
 
 func (c *Client) trouble(node string) trouble {
@@ -28,9 +28,9 @@ func (c *Client) trouble(node string) trouble {
 	}
 }
 
-// met notes a failure, and returns the time to wait before the next attempt. A failure of
-// another kind is logged, too: when the network is mended, a right may still be missing.
-func (t *trouble) met(err error) time.Duration {
+// failure records a failure, and returns the time to wait before the next attempt. It logs the first
+// failure of each kind: when the network works again, a right may still be missing.
+func (t *trouble) failure(err error) time.Duration {
 	if t.failed == 0 {
 		t.since, t.logged = time.Now(), map[int]bool{}
 	}
@@ -38,14 +38,14 @@ func (t *trouble) met(err error) time.Duration {
 	if t.count != nil {
 		t.count()
 	}
-	kind, asked := 0, time.Duration(0) // of all that is no answer
+	kind, asked := 0, time.Duration(0) // kind 0: no answer
 	message := "api server lost, trying again"
 	if errors.Is(err, errFiles) {
 		kind = -1
 	}
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		asked = refused.retry
-		kind = min(max(0, refused.code/100), 9) // an event ERROR can have any code
+		kind = min(max(0, refused.code/100), 9) // an event ERROR may have any code
 		if kind == 4 {
 			message = "api server refuses, trying again"
 		}
@@ -58,13 +58,13 @@ func (t *trouble) met(err error) time.Duration {
 		t.logged[kind] = true
 		t.log.Warn(message, event.APILost, event.Retry(wait), event.Err(err))
 	} else {
-		t.log.Debug("api server tried again", event.APIRetried, event.Count(t.failed), event.Retry(wait), event.Err(err))
+		t.log.Debug("api server retry failed", event.APIRetried, event.Count(t.failed), event.Retry(wait), event.Err(err))
 	}
 	return wait
 }
 
-// passed notes that all is well.
-func (t *trouble) passed() {
+// success records a success, and logs the recovery after failures.
+func (t *trouble) success() {
 	t.pause.Reset()
 	if t.failed > 0 {
 		t.log.Info("api server recovered", event.APIRecovered, event.Count(t.failed), event.Lasted(time.Since(t.since)))

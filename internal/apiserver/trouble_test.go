@@ -19,8 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
-// say answers with these bytes, and then does what is left to do.
-func say(text string, then func(http.ResponseWriter, *http.Request)) simapiserver.Fault {
+// send returns a fault that answers with this text and then calls then, unless then is nil.
+func send(text string, then func(http.ResponseWriter, *http.Request)) simapiserver.Fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, text)
@@ -58,7 +58,7 @@ func refuse(code int, message string, header ...string) simapiserver.Fault {
 	}
 }
 
-// watches is a fault of watches only.
+// watches returns a fault that affects only watches.
 func watches(f simapiserver.Fault) simapiserver.Fault {
 	return func(w http.ResponseWriter, r *http.Request) bool { return r.FormValue("watch") != "" && f(w, r) }
 }
@@ -70,61 +70,61 @@ const (
 
 var huge = strings.Repeat("x", 5<<20)
 
-// misdeeds are what a server can do, and what is said about it. All but those of
-// watches keep us from any answer.
-var misdeeds = []struct {
+// faults has faults of a server and parts of the logged errors. With those of watches, lists still
+// succeed.
+var faults = []struct {
 	name  string
 	fault simapiserver.Fault
 	want  string // of the error
 }{
 	{"hangs", func(w http.ResponseWriter, r *http.Request) bool { hang(w, r); return true }, "list node worker-3: API server https://127.0.0.1:6443: "},
-	{"hangs up", func(w http.ResponseWriter, r *http.Request) bool { cut(w, r); return true }, "list node worker-3: API server https://127.0.0.1:6443: "},
+	{"closes the connection", func(w http.ResponseWriter, r *http.Request) bool { cut(w, r); return true }, "list node worker-3: API server https://127.0.0.1:6443: "},
 	{"403", refuse(403, "nodes is forbidden"), "list node worker-3: 403 Forbidden: nodes is forbidden (the account needs the verb list on nodes, in a ClusterRole, or --node-annotation=false)"},
 	{"404", refuse(404, "not here"), "404 Not Found: not here"},
 	{"429", refuse(429, "too many", "Retry-After", "50"), "429 Too Many Requests: too many"},
 	{"429 for ever", refuse(429, "too many", "Retry-After", "999999999999"), "429 Too Many Requests"},
-	{"503 that is text", func(w http.ResponseWriter, _ *http.Request) bool {
+	{"503 with text", func(w http.ResponseWriter, _ *http.Request) bool {
 		http.Error(w, "upstream\n\tgone "+huge, http.StatusServiceUnavailable)
 		return true
 	}, "503 Service Unavailable: upstream gone xxx"},
-	{"503 that drips", func(w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(503); drip(w, r); return true }, "503 Service Unavailable: xxx"},
-	{"status of its own", refuse(599, "odd"), "599: odd"},
+	{"503 of one byte a second", func(w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(503); drip(w, r); return true }, "503 Service Unavailable: xxx"},
+	{"unknown status", refuse(599, "odd"), "599: odd"},
 	{"redirect", refuse(302, "", "Location", "https://elsewhere/"), "302 Found"},
-	{"garbage", say("<html>", nil), "answer: invalid character"},
-	{"nothing", say("", nil), "answer: EOF"},
-	{"empty object", say("{}", nil), `not a list of nodes: kind ""`},
-	{"another list", say(`{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[]}`, nil), `not a list of nodes: kind "PodList"`},
-	{"wrong shape", say(`{"kind":7}`, nil), "answer: json: cannot unmarshal"},
-	{"another node", say(head+strings.ReplaceAll(item, "worker-3", "worker-4")+"}}}]}", nil), `node "worker-4", uid "u": want node "worker-3"`},
-	{"two nodes", say(head+item+"}}},"+item+"}}}]}", nil), "ignores the field selector"},
-	{"half a list", say(head, cut), "API server https://127.0.0.1:6443: answer: "},
-	{"half a list, then hangs", say(head, hang), "API server https://127.0.0.1:6443: answer: context deadline exceeded"},
-	{"list that drips", say(head+`{"x":"`, drip), "API server https://127.0.0.1:6443: answer: context deadline exceeded"},
-	{"huge list", say(head+`{"x":"`+huge, nil), "answer: larger than 4194304 bytes"},
+	{"garbage", send("<html>", nil), "answer: invalid character"},
+	{"no body", send("", nil), "answer: EOF"},
+	{"empty object", send("{}", nil), `found kind "" with resourceVersion "", want a list of nodes`},
+	{"another list", send(`{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[]}`, nil), `found kind "PodList"`},
+	{"wrong shape", send(`{"kind":7}`, nil), "answer: json: cannot unmarshal"},
+	{"another node", send(head+strings.ReplaceAll(item, "worker-3", "worker-4")+"}}}]}", nil), `found node "worker-4" with uid "u", want node "worker-3"`},
+	{"two nodes", send(head+item+"}}},"+item+"}}}]}", nil), "ignores the field selector"},
+	{"half a list", send(head, cut), "API server https://127.0.0.1:6443: answer: "},
+	{"half a list, then hangs", send(head, hang), "API server https://127.0.0.1:6443: answer: context deadline exceeded"},
+	{"list of one byte a second", send(head+`{"x":"`, drip), "API server https://127.0.0.1:6443: answer: context deadline exceeded"},
+	{"huge list", send(head+`{"x":"`+huge, nil), "answer: larger than 4194304 bytes"},
 
 	{"watch: hangs", watches(func(w http.ResponseWriter, r *http.Request) bool { hang(w, r); return true }), "watch node worker-3: API server https://127.0.0.1:6443: "},
 	{"watch: 403", watches(refuse(403, "no")), "watch node worker-3: 403 Forbidden: no (the account needs the verb watch on nodes, in a ClusterRole, or --node-annotation=false)"},
-	{"watch: ends at once", watches(say("", nil)), "watch node worker-3: API server https://127.0.0.1:6443: ended after 0s: EOF"},
-	{"watch: hangs up", watches(say("", cut)), "ended after 0s: "},
-	{"watch: garbage", watches(say("<html>\n", hang)), "event: invalid character"},
-	{"watch: wrong shape", watches(say("[]\n", hang)), "event: json: cannot unmarshal"},
-	{"watch: half an event", watches(say(`{"type":"MODIFIED","object":`+item, cut)), "ended after 0s: "},
-	{"watch: huge event", watches(say(`{"type":"MODIFIED","object":`+item+`,"x":"`+huge, hang)), "event: larger than 4194304 bytes"},
-	{"watch: another node", watches(say(`{"type":"DELETED","object":`+strings.ReplaceAll(item, "worker-3", "worker-4")+"}}}}", hang)), `event DELETED: node "worker-4"`},
-	{"watch: event of no type", watches(say(`{"object":`+item+"}}}}", hang)), `event of the type ""`},
-	{"watch: ERROR", watches(say(`{"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}}`, hang)), "500 Internal Server Error: etcd"},
+	{"watch: ends at once", watches(send("", nil)), "watch node worker-3: API server https://127.0.0.1:6443: ended after 0s: EOF"},
+	{"watch: closes the connection", watches(send("", cut)), "ended after 0s: "},
+	{"watch: garbage", watches(send("<html>\n", hang)), "event: invalid character"},
+	{"watch: wrong shape", watches(send("[]\n", hang)), "event: json: cannot unmarshal"},
+	{"watch: half an event", watches(send(`{"type":"MODIFIED","object":`+item, cut)), "ended after 0s: "},
+	{"watch: huge event", watches(send(`{"type":"MODIFIED","object":`+item+`,"x":"`+huge, hang)), "event: larger than 4194304 bytes"},
+	{"watch: another node", watches(send(`{"type":"DELETED","object":`+strings.ReplaceAll(item, "worker-3", "worker-4")+"}}}}", hang)), `event DELETED: found node "worker-4"`},
+	{"watch: event of no type", watches(send(`{"object":`+item+"}}}}", hang)), `type: found ""`},
+	{"watch: ERROR", watches(send(`{"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}}`, hang)), "500 Internal Server Error: etcd"},
 }
 
-// Whatever the server does: nothing is told that it did not say, it is logged
-// once, the attempts are paced, and when it is well again so are we.
-func TestMisdeeds(t *testing.T) {
-	for _, tc := range misdeeds {
+// For each fault of the server, changed gets no wrong state, the failure is logged once, attempts are
+// paced, and FollowNode recovers with the server.
+func TestFaults(t *testing.T) {
+	for _, tc := range faults {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
 				minutes := 20
 				if strings.Contains(tc.name, "huge") {
-					minutes = 1 // is work enough for the processor
+					minutes = 1 // more would take too long
 				}
 				after(time.Duration(minutes) * time.Minute)
 				var want []apiserver.Node
@@ -133,7 +133,7 @@ func TestMisdeeds(t *testing.T) {
 				}
 				r.expect(t, want...)
 				if n := len(r.Requests()); n < 1+minutes/2 || n > 10+10*minutes {
-					t.Errorf("%d requests in %d minutes, want one or two for each 15 to 60 seconds", n, minutes)
+					t.Errorf("found %d requests in %d minutes, want one or two for each 15 to 60 seconds", n, minutes)
 				}
 				r.UseFault(nil)
 				r.Set(name, "uid-1", map[string]string{"mode": "region"})
@@ -148,28 +148,28 @@ func TestMisdeeds(t *testing.T) {
 					message = "api server refuses, trying again"
 				}
 				if line.Message != message {
-					t.Errorf("message %q, want %q", line.Message, message)
+					t.Errorf("message: found %q, want %q", line.Message, message)
 				}
 				forbidden := strings.HasSuffix(tc.name, "403")
 				if n := r.refusals.Load(); (n > 0) != forbidden {
-					t.Errorf("told of %d refusals", n)
+					t.Errorf("found %d calls of refused, want some: %t", n, forbidden)
 				}
 				lost := line.ContextMap()
-				if said := lost["error"].(string); !strings.Contains(said, tc.want) || len(said) > 600 {
-					t.Errorf("error: %s\nwant %q in it", said, tc.want)
+				if text := lost["error"].(string); !strings.Contains(text, tc.want) || len(text) > 600 {
+					t.Errorf("error: found %s\nwant %q in it", text, tc.want)
 				}
 				if lost["node"] != name || lost["address"] != "https://127.0.0.1:6443" || lost["retry_ms"] == nil {
-					t.Errorf("fields %v", lost)
+					t.Errorf("fields: found %v, want node, address and retry_ms", lost)
 				}
 			})
 		})
 	}
 }
 
-// The context may end in the middle of anything: FollowNode returns at once. That
-// nothing of it is left, the end of the bubble proves.
-func TestEndsInTheMiddle(t *testing.T) {
-	for _, tc := range misdeeds {
+// FollowNode returns at once when the context ends, at any time. The end of the bubble proves that no
+// goroutine of it is left.
+func TestEndsAtAnyTime(t *testing.T) {
+	for _, tc := range faults {
 		for _, when := range []time.Duration{0, 10 * time.Second} {
 			t.Run(fmt.Sprintf("%s, after %s", tc.name, when), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -179,11 +179,11 @@ func TestEndsInTheMiddle(t *testing.T) {
 					begin := time.Now()
 					r.end()
 					if took := time.Since(begin); took != 0 {
-						t.Errorf("took %s", took)
+						t.Errorf("end: took %s, want 0s", took)
 					}
 					synctest.Wait()
 					if n := listener.open.Load(); n != 0 {
-						t.Errorf("%d connections are left", n)
+						t.Errorf("found %d open connections, want none", n)
 					}
 				})
 			})
@@ -191,14 +191,13 @@ func TestEndsInTheMiddle(t *testing.T) {
 	}
 }
 
-// While the server is gone, what it said last holds; each kind of trouble is said
-// once.
-func TestKindsOfTrouble(t *testing.T) {
+// While the server is down, the last state stays, and each kind of failure is logged once.
+func TestKindsOfFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newNetwork(), prepared)
 		after(time.Minute)
 		for _, f := range []simapiserver.Fault{
-			say("", cut), refuse(503, "starting"), refuse(500, "etcd"), refuse(403, "no"), say("", cut), refuse(429, "slow"), refuse(403, "no"),
+			send("", cut), refuse(503, "starting"), refuse(500, "etcd"), refuse(403, "no"), send("", cut), refuse(429, "slow"), refuse(403, "no"),
 		} {
 			r.UseFault(f)
 			r.HangUp()
@@ -213,30 +212,30 @@ func TestKindsOfTrouble(t *testing.T) {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 		if n := r.logs.FilterField(zap.String("event", "api.retried")).Len(); n < 20 {
-			t.Errorf("%d lines at Debug, want one for each attempt", n)
+			t.Errorf("found %d lines at level debug, want one for each attempt", n)
 		}
 	})
 }
 
-// After trouble that is over the next trouble is met with the first pause again.
-func TestPaceBeginsAgain(t *testing.T) {
+// After a recovery, the backoff begins again with the first pause.
+func TestBackoffReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(say("", cut)) })
+		r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(send("", cut)) })
 		after(20 * time.Minute)
 		r.UseFault(nil)
 		after(2 * time.Minute)
-		r.UseFault(say("", cut))
+		r.UseFault(send("", cut))
 		r.HangUp()
 		synctest.Wait()
 		before := len(r.Requests())
 		after(2 * time.Second)
 		if n := len(r.Requests()) - before; n < 2 {
-			t.Errorf("%d attempts in two seconds, want those after half a second and a second", n)
+			t.Errorf("found %d attempts in two seconds, want those after half a second and a second", n)
 		}
 	})
 }
 
-// A Retry-After is heeded, up to a minute, and half as much again at random.
+// A Retry-After is followed, up to a minute, plus up to half of it at random.
 func TestRetryAfter(t *testing.T) {
 	for _, tc := range []struct {
 		header   string
@@ -250,14 +249,14 @@ func TestRetryAfter(t *testing.T) {
 					after(10 * time.Millisecond)
 				}
 				if took := time.Since(begin); took < tc.min || took > tc.max+20*time.Millisecond {
-					t.Errorf("tried again after %s, want %s to %s", took, tc.min, tc.max)
+					t.Errorf("next attempt: found %s, want %s to %s", took, tc.min, tc.max)
 				}
 			})
 		})
 	}
 }
 
-// A network that swallows everything is found out by pings.
+// A network that drops all data is detected by pings.
 func TestSilentNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := newNetwork()
@@ -273,8 +272,8 @@ func TestSilentNetwork(t *testing.T) {
 	})
 }
 
-// A server that is not there is no different.
-func TestNobodyListens(t *testing.T) {
+// A server that does not listen is logged like one that does not answer.
+func TestNotListening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := newNetwork()
 		r := follow(t, listener, func(r *rig) { prepared(r); listener.Close() })
@@ -288,7 +287,7 @@ func TestNobodyListens(t *testing.T) {
 }
 
 // An answer of the permitted size takes little memory, also if the server ignores the field
-// selector or sends nonsense.
+// selector or sends invalid items.
 func TestManyItems(t *testing.T) {
 	list := []byte(head + strings.Repeat("{},", 1<<20) + "{}]}")
 	var before, after runtime.MemStats
@@ -296,34 +295,34 @@ func TestManyItems(t *testing.T) {
 	_, err := apiserver.ParseList(list, name)
 	runtime.ReadMemStats(&after)
 	if err == nil || !strings.Contains(err.Error(), "ignores the field selector") {
-		t.Errorf("error %v", err)
+		t.Errorf("error: found %v, want another one", err)
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 32<<20 {
 		t.Errorf("%d bytes were allocated for an answer of %d", took, len(list))
 	}
 }
 
-// A server that sends ERROR events of ever other codes does not fill the log.
-func TestCodesOfTrouble(t *testing.T) {
+// ERROR events with always different codes do not fill the log.
+func TestManyErrorCodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		code := 0
 		r := follow(t, newNetwork(), func(r *rig) {
 			prepared(r)
 			r.UseFault(watches(func(w http.ResponseWriter, q *http.Request) bool {
 				code += 1000
-				return say(fmt.Sprintf(`{"type":"ERROR","object":{"kind":"Status","code":%d}}`, code*code), hang)(w, q)
+				return send(fmt.Sprintf(`{"type":"ERROR","object":{"kind":"Status","code":%d}}`, code*code), hang)(w, q)
 			}))
 		})
 		after(time.Hour)
 		if lines := r.lines(); len(lines) != 1 {
-			t.Errorf("%d lines: %v, want one", len(lines), lines)
+			t.Errorf("found %d lines: %v, want one", len(lines), lines)
 		}
 	})
 }
 
-// Files that cannot be read after the server was away are trouble of another kind: the reader of
-// the log learns why it is not over.
-func TestFilesMissingInTrouble(t *testing.T) {
+// Files that cannot be read after the server was down are a failure of another kind, which is
+// logged.
+func TestFilesMissingAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newNetwork(), func(r *rig) {
 			prepared(r)

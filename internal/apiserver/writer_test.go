@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simapiserver"
 )
 
-// writing is a stand-in, and a writer.
+// writing returns a simulated API server and a writer.
 func writing(t *testing.T, failed func()) (*simapiserver.Server, *apiserver.Writer) {
 	t.Helper()
 	listener := pipes.Listen(0)
@@ -47,7 +47,7 @@ var (
 	onPod = apiserver.Event{Name: "job.1", Object: apiserver.Object{Kind: "Pod", Namespace: "work", Name: "job", UID: "u"}, Reason: "DeviceRecovered", Count: 1}
 )
 
-// What goes over the wire, byte for byte.
+// The requests, byte for byte.
 func TestWriterRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, w := writing(t, nil)
@@ -63,7 +63,7 @@ func TestWriterRequests(t *testing.T) {
 			func() error { return w.Create(onPod) },
 			func() error { _, err := w.PodUID("work", "job"); return err },
 		} {
-			_ = do() // the fault has read the body; what is answered is looked at elsewhere
+			_ = do() // the fault has read the body; TestWriterErrors checks the answers
 		}
 		want := []string{
 			`POST /api/v1/namespaces/default/events application/json agent/1 {"apiVersion":"v1","count":2,"firstTimestamp":"2026-11-21T21:00:00Z",` +
@@ -85,7 +85,7 @@ func TestWriterRequests(t *testing.T) {
 	})
 }
 
-// What the answers mean for a caller.
+// The errors for the answers of the server.
 func TestWriterErrors(t *testing.T) {
 	kinds := map[string]error{
 		"not found": apiserver.ErrNotFound, "exists": apiserver.ErrExists, "forbidden": apiserver.ErrForbidden,
@@ -115,7 +115,7 @@ func TestWriterErrors(t *testing.T) {
 	}
 	refused := func(code int) func(*simapiserver.Server, *apiserver.Writer) error {
 		return func(s *simapiserver.Server, w *apiserver.Writer) error {
-			s.UseFault(refuse(code, "so it is"))
+			s.UseFault(refuse(code, "test"))
 			return w.Create(onNode)
 		}
 	}
@@ -127,11 +127,11 @@ func TestWriterErrors(t *testing.T) {
 		name string
 		do   func(*simapiserver.Server, *apiserver.Writer) error
 		is   []string
-		says string
+		want string
 	}{
-		{"well", create(onNode), nil, ""},
+		{"success", create(onNode), nil, ""},
 		{"twice", twice, []string{"exists"}, "create event worker-3.1: 409 Conflict"},
-		{"grown, and not there", grow, []string{"not found", "refused"}, "patch event worker-3.1: 404 Not Found"},
+		{"update of a missing Event", grow, []string{"not found", "refused"}, "patch event worker-3.1: 404 Not Found"},
 		{"no pod", pod("job"), []string{"not found", "refused"}, "get pod work/job: 404 Not Found"},
 		{"no namespace", without((*simapiserver.Server).DeleteNamespace), []string{"not found", "refused"}, `namespaces "work" not found`},
 		{"namespace is ending", without((*simapiserver.Server).EndNamespace), []string{"ending", "refused"},
@@ -142,9 +142,9 @@ func TestWriterErrors(t *testing.T) {
 		{"422", refused(422), []string{"refused"}, "422 Unprocessable Entity"},
 		{"429", refused(429), nil, "429 Too Many Requests"},
 		{"500", refused(500), nil, "500 Internal Server Error"},
-		{"name that is none", create(odd), []string{"refused"}, `event DeviceUnhealthy: "../x": want a DNS name in lower case`},
-		{"namespace that is none", create(elsewhere), []string{"refused"}, `"a/b": want a DNS name`},
-		{"pod that is none", pod("a/log"), []string{"refused"}, "get pod work/a/log: want DNS names"},
+		{"invalid name", create(odd), []string{"refused"}, `event DeviceUnhealthy: found the name "../x", want a DNS name in lower case`},
+		{"invalid namespace", create(elsewhere), []string{"refused"}, `"a/b", want a DNS name`},
+		{"invalid name of a pod", pod("a/log"), []string{"refused"}, "get pod work/a/log: found other names, want DNS names"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -157,17 +157,17 @@ func TestWriterErrors(t *testing.T) {
 					}
 				}
 				if diff := cmp.Diff(tc.is, is); diff != "" {
-					t.Errorf("is (-want +got):\n%s", diff)
+					t.Errorf("kinds (-want +got):\n%s", diff)
 				}
-				if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
-					t.Errorf("error %v, want one with %q", err, tc.says)
+				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("error %v, want one with %q", err, tc.want)
 				}
 			})
 		})
 	}
 }
 
-// Waits grow, and begin again; a Retry-After is heeded; each failure is counted.
+// Waits grow, and are reset by a success. A Retry-After is followed. Each failure is counted.
 func TestWriterPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := 0
@@ -180,14 +180,14 @@ func TestWriterPace(t *testing.T) {
 			}
 		}
 		if wait := w.Failed(slow); wait < 45*time.Second || wait > 45*time.Second*3/2 {
-			t.Errorf("wait %s, want 45s to 67.5s", wait)
+			t.Errorf("wait: found %s, want 45s to 67.5s", wait)
 		}
 		w.Passed(true)
 		if wait := w.Failed(errors.New("x")); wait > 500*time.Millisecond {
-			t.Errorf("wait %s after all was well", wait)
+			t.Errorf("wait after a success: found %s, want at most 500ms", wait)
 		}
 		if count != 5 {
-			t.Errorf("%d failures counted, want 5", count)
+			t.Errorf("found %d failures, want 5", count)
 		}
 	})
 }

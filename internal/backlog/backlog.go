@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// size bounds the bytes of the lines that wait: some 3000 lines.
+	// size bounds the bytes of the lines that wait: about 3000 lines.
 	size = 1 << 20
-	// flushTimeout bounds the time for which the process, when it ends, waits for a reader
-	// that has stalled. A pipe takes 64 KiB at once, so a reader that reads causes no wait.
+	// flushTimeout bounds the wait for a stalled reader when the process ends. A pipe buffers
+	// 64 KiB, so a reader that reads causes no wait.
 	flushTimeout = 500 * time.Millisecond
 )
 
@@ -28,7 +28,7 @@ type Core struct {
 	queue   *queue
 }
 
-// New returns a core that writes to w, and starts its goroutine, which [Core.Close] ends.
+// New returns a core that writes to w, and starts its goroutine, which ends with [Core.Close].
 // dropped is called for each line that is dropped, with its level, and must not block.
 func New(encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, dropped func(zapcore.Level)) *Core {
 	return newCore(encoder, w, level, dropped, size)
@@ -43,7 +43,7 @@ func newCore(
 	return &Core{LevelEnabler: level, encoder: encoder, queue: q}
 }
 
-// Level returns the least level that is enabled.
+// Level returns the lowest enabled level.
 func (c *Core) Level() zapcore.Level { return zapcore.LevelOf(c.LevelEnabler) }
 
 // With returns a core that adds these fields to its lines and shares the queue.
@@ -91,7 +91,7 @@ func (c *Core) Close() { c.queue.flush(true) }
 // again with the same value. It must be deferred itself, not called by a deferred func.
 func FlushOnPanic(log *zap.Logger) {
 	if v := recover(); v != nil {
-		_ = log.Sync() // there is nowhere to report an error
+		_ = log.Sync() // an error cannot be reported
 		panic(v)
 	}
 }
@@ -111,21 +111,21 @@ type queue struct {
 	closed  bool
 
 	// The rest belongs to run.
-	lost gap   // dropped, and not reported by a line yet
+	lost gap   // dropped lines that no line has reported yet
 	err  error // of the last failed write since the last report, or nil
 	torn bool  // only a part of the last line was written
 }
 
-// line is a line of the log, or stands for lines that were dropped, or for a flush.
+// line is a line of the log, or a gap of dropped lines, or a request to flush.
 type line struct {
 	level   zapcore.Level
 	text    []byte
-	dropped *gap
+	dropped *gap          // nil: not a gap
 	written chan struct{} // closed when the lines before it are written
 }
 
-// add adds a line, or drops it. After the first line that does not fit, it drops all lines until run
-// takes the lines that wait.
+// add adds a line, or drops it. After the first line that does not fit, add drops all lines until run
+// takes the waiting lines.
 func (q *queue) add(l line) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -147,7 +147,7 @@ func (q *queue) add(l line) {
 	q.dropped(l.level)
 }
 
-// put is called with mu held.
+// put adds a line. The caller must hold mu.
 func (q *queue) put(l line) {
 	q.waiting = append(q.waiting, l)
 	q.bytes += len(l.text)
@@ -201,7 +201,7 @@ func (q *queue) take() []line {
 	q.taken = 0
 	for len(q.waiting) == 0 && !q.closed {
 		q.more.Wait()
-		// On a single processor, the goroutine that sends a list to the kubelet runs before
+		// On a single processor, let the goroutine that sends a list to the kubelet run before
 		// the lines about that list are written.
 		q.mu.Unlock()
 		runtime.Gosched()
@@ -236,8 +236,8 @@ func (q *queue) report() bool {
 	return true
 }
 
-// write writes one line, and reports whether it was written. A full disk may have taken only
-// a part of the previous line: then write begins a new line.
+// write writes one line, and reports whether it succeeded. If only a part of the previous line was
+// written, because of a full disk, write begins a new line.
 func (q *queue) write(text []byte) bool {
 	if q.torn {
 		text = append([]byte{'\n'}, text...)
@@ -253,7 +253,7 @@ func (q *queue) write(text []byte) bool {
 
 // gap counts lines that were dropped.
 type gap struct {
-	since  time.Time // the first of them; zero: there are none
+	since  time.Time // when the first line was dropped; zero: none
 	counts [4]int    // debug, info, warn, error
 }
 
@@ -266,7 +266,7 @@ func (g *gap) add(level zapcore.Level) {
 	g.counts[level-zapcore.DebugLevel]++
 }
 
-// merge adds lines that were dropped later.
+// merge adds the lines of a later gap.
 func (g *gap) merge(later gap) {
 	if !g.open() {
 		g.since = later.since

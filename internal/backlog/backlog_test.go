@@ -20,11 +20,11 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 )
 
-// reader is the other end of the log.
+// reader is the writer of the core. It simulates a reader that stalls, or a full disk.
 type reader struct {
 	mu      sync.Mutex
-	stalled chan struct{} // Write blocks until it is closed; nil: it does not
-	room    int           // bytes until the disk is full; negative: it never is
+	stalled chan struct{} // Write blocks until stalled is closed; nil: Write does not block
+	room    int           // bytes until the disk is full; negative: no limit
 	got     bytes.Buffer
 }
 
@@ -51,7 +51,7 @@ func (r *reader) Write(line []byte) (int, error) {
 	return n, nil
 }
 
-// stall makes the reader stall, until resume is called.
+// stall makes Write block until resume is called.
 func (r *reader) stall() (resume func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +65,7 @@ func (r *reader) stall() (resume func()) {
 	}
 }
 
-// fill leaves so many bytes on the disk.
+// fill sets the free space of the disk.
 func (r *reader) fill(room int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +78,7 @@ type rig struct {
 	core    *backlog.Core
 	reader  *reader
 	logged  int
-	dropped [4]atomic.Int64 // by level, as the metric has them
+	dropped [4]atomic.Int64 // by level, as in the metric
 }
 
 func newRig() *rig {
@@ -93,8 +93,8 @@ func newRig() *rig {
 	return r
 }
 
-// say logs n lines with the numbers that follow. Each seventh is a warning.
-func (r *rig) say(n int) {
+// log logs n lines with the next numbers. Each seventh line is a warning.
+func (r *rig) log(n int) {
 	for range n {
 		if r.logged%7 == 6 {
 			r.Warn("reading timed out", event.ReadTimeout, event.PCI(fmt.Sprint(r.logged)), event.Lasted(0))
@@ -105,11 +105,10 @@ func (r *rig) say(n int) {
 	}
 }
 
-// account checks what was written: every line is whole, the numbers are in order, and each
-// gap between them is as long as the line log.dropped at its place says. It returns how
-// many such lines there are, and how many lines there are in all gaps. Lines that were torn
-// by a full disk are left out where torn is set.
-func (r *rig) account(t *testing.T, torn bool) (gaps, lost int) {
+// check checks the written lines: each is complete, the numbers are in order, and each gap between
+// them has the length in its line log.dropped. It returns the number of gaps, and the number of
+// lines in all gaps. If torn is true, it ignores incomplete lines, which a full disk causes.
+func (r *rig) check(t *testing.T, torn bool) (gaps, lost int) {
 	t.Helper()
 	next, gap := 0, 0
 	byLevel := [4]int{}
@@ -135,16 +134,16 @@ func (r *rig) account(t *testing.T, torn bool) (gaps, lost int) {
 			continue
 		}
 		if l.PCI != next+gap {
-			t.Fatalf("line %d after line %d, and a gap of %d", l.PCI, next-1, gap)
+			t.Fatalf("found line %d after line %d and a gap of %d", l.PCI, next-1, gap)
 		}
 		next, lost, gap = l.PCI+1, lost+gap, 0
 	}
 	if next += gap; next != r.logged {
-		t.Errorf("%d lines logged, %d written or reported as dropped", r.logged, next)
+		t.Errorf("found %d lines written or reported as dropped, want %d", next, r.logged)
 	}
 	for i := range byLevel {
 		if n := int(r.dropped[i].Load()); n != byLevel[i] {
-			t.Errorf("level %s: %d dropped, %d reported", zapcore.Level(i-1), n, byLevel[i])
+			t.Errorf("level %s: found %d lines reported as dropped, want %d", zapcore.Level(i-1), byLevel[i], n)
 		}
 	}
 	return gaps, lost + gap
@@ -154,60 +153,59 @@ func TestLinesAreWrittenInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
 		for range 10 {
-			r.say(100)
+			r.log(100)
 			synctest.Wait()
 		}
-		r.say(100)
+		r.log(100)
 		began := time.Now()
 		r.core.Close()
 		if took := time.Since(began); took != 0 {
-			t.Errorf("Close took %s with a reader that is alive, want none", took)
+			t.Errorf("Close: took %s with a reader that reads, want 0s", took)
 		}
-		if gaps, lost := r.account(t, false); gaps != 0 || lost != 0 {
-			t.Errorf("%d gaps with %d lines, want none", gaps, lost)
+		if gaps, lost := r.check(t, false); gaps != 0 || lost != 0 {
+			t.Errorf("found %d gaps with %d lines, want none", gaps, lost)
 		}
 	})
 }
 
-// While the reader is stalled, logging goes on: some lines wait, the newest are dropped.
-// When it is back, the log says so where they are missing.
+// While the reader stalls, logging does not block: some lines wait, and the newest are dropped. When
+// the reader resumes, the log has a line log.dropped in place of the missing lines.
 func TestStalledReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
 		for i := 1; i <= 3; i++ {
 			resume := r.reader.stall()
-			r.say(1)
-			synctest.Wait() // the writer has that one
+			r.log(1)
+			synctest.Wait() // the writer has taken this line
 			began := time.Now()
-			r.say(1000)
+			r.log(1000)
 			time.Sleep(time.Hour)
-			r.say(10)
+			r.log(10)
 			if took := time.Since(began); took != time.Hour {
-				t.Fatalf("logging took %s, want no time", took-time.Hour)
+				t.Fatalf("logging: took %s, want 0s", took-time.Hour)
 			}
 			resume()
 			synctest.Wait()
-			r.say(10)
+			r.log(10)
 			synctest.Wait()
-			gaps, lost := r.account(t, false)
+			gaps, lost := r.check(t, false)
 			if kept := 1000 - lost/i; gaps != i || kept < 80 || kept > 130 {
-				t.Errorf("%d gaps, %d lines kept each time; want %d about 100 of 160 bytes in 16 KiB", gaps, kept, i)
+				t.Errorf("found %d gaps and %d lines kept each time; want %d gaps, and about 100 lines of 160 bytes in 16 KiB", gaps, kept, i)
 			}
 		}
 		if !strings.Contains(r.reader.got.String(), `,"lasted_ms":3600000}`) {
-			t.Error("no gap lasted an hour")
+			t.Error("gaps: found none of an hour, want one")
 		}
 		r.core.Close()
 	})
 }
 
-// Close and Sync wait for a stalled reader for half a second; what is logged later is
-// dropped.
+// Close and Sync wait for a stalled reader for half a second. Later lines are dropped.
 func TestCloseIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
 		resume := r.reader.stall()
-		for _, wait := range []func(){func() { _ = r.Sync() }, func() { r.say(5); _ = r.Sync() }, r.core.Close} {
+		for _, wait := range []func(){func() { _ = r.Sync() }, func() { r.log(5); _ = r.Sync() }, r.core.Close} {
 			began, lines := time.Now(), r.logged
 			wait()
 			want := backlog.FlushTimeout
@@ -215,48 +213,48 @@ func TestCloseIsBounded(t *testing.T) {
 				want = 0
 			}
 			if took := time.Since(began); took != want {
-				t.Errorf("waited for %s, want %s", took, want)
+				t.Errorf("wait: found %s, want %s", took, want)
 			}
 		}
 		r.Error("daemon failed", event.DaemonFailed, event.Err(errFull))
 		if n := r.dropped[3].Load(); n != 1 {
-			t.Errorf("%d errors dropped after Close, want 1", n)
+			t.Errorf("found %d dropped errors after Close, want 1", n)
 		}
 		resume()
 		synctest.Wait()
 		r.dropped[3].Store(0)
-		r.account(t, false)
+		r.check(t, false)
 	})
 }
 
-// A disk that is full loses lines; when it has room again the log says how many, on a line
-// of its own.
+// Lines are dropped while the disk is full. When it has space again, a line log.dropped on a line of its
+// own has their number.
 func TestFullDisk(t *testing.T) {
 	for _, room := range []int{0, 1, 10, 117, 200, 1000} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig()
-			r.say(3)
+			r.log(3)
 			synctest.Wait()
 			r.reader.fill(room)
-			r.say(100)
+			r.log(100)
 			synctest.Wait()
-			r.say(100)
+			r.log(100)
 			synctest.Wait()
 			r.reader.fill(-1)
-			r.say(3)
+			r.log(3)
 			r.core.Close()
-			gaps, lost := r.account(t, true)
+			gaps, lost := r.check(t, true)
 			if gaps != 1 || lost < 190 {
-				t.Errorf("room %d: %d gaps with %d lines, want one with more than 190", room, gaps, lost)
+				t.Errorf("room %d: found %d gaps with %d lines, want one with at least 190", room, gaps, lost)
 			}
 			if !strings.Contains(r.reader.got.String(), `"error":"no space left on device"`) {
-				t.Error("the log does not say why")
+				t.Error("log: found no error of the disk, want one")
 			}
 		})
 	}
 }
 
-// A core made by With has its fields, and its lines are in order with those of the others.
+// A core made by With adds its fields, and its lines are in order with those of other cores.
 func TestWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
@@ -274,28 +272,28 @@ func TestWith(t *testing.T) {
 			got = append(got, l.Resource)
 		}
 		if want := "[example.com/b example.com/a example.com/c]"; fmt.Sprint(got) != want {
-			t.Errorf("resources %v, want %s", got, want)
+			t.Errorf("resources: found %v, want %s", got, want)
 		}
 	})
 }
 
-// A line above error is written when the call returns: zap ends the process then.
+// A line above level error is written before the call returns, because zap ends the process next.
 func TestFatalIsWritten(t *testing.T) {
 	r := newRig()
 	defer r.core.Close()
-	entry := zapcore.Entry{Level: zapcore.FatalLevel, Message: "library gave up"}
+	entry := zapcore.Entry{Level: zapcore.FatalLevel, Message: "library failed"}
 	if err := r.core.Write(entry, []zapcore.Field{event.LibraryLog}); err != nil {
 		t.Fatal(err)
 	}
 	r.reader.mu.Lock()
 	defer r.reader.mu.Unlock()
-	if got := r.reader.got.String(); !strings.Contains(got, "library gave up") {
-		t.Errorf("written: %q, want the line", got)
+	if got := r.reader.got.String(); !strings.Contains(got, "library failed") {
+		t.Errorf("found %q, want the line", got)
 	}
 }
 
-// Many goroutines log, the reader stalls now and then: nothing is written twice, and what
-// is not written is counted.
+// Several goroutines log while the reader stalls repeatedly: no line is written twice, and each line
+// that is not written is counted.
 func TestConcurrent(t *testing.T) {
 	r := newRig()
 	const writers, each = 8, 1000
@@ -314,13 +312,13 @@ func TestConcurrent(t *testing.T) {
 	r.core.Close()
 	written := strings.Count(r.reader.got.String(), "resource.retired")
 	if dropped := int(r.dropped[1].Load()); written+dropped != writers*each {
-		t.Errorf("%d lines written, %d dropped, want %d in all", written, dropped, writers*each)
+		t.Errorf("found %d lines written and %d dropped, want %d in all", written, dropped, writers*each)
 	}
 }
 
 // With random stalls and failures of the reader, each line is written, in order, or
 // reported as dropped.
-func FuzzAllIsAccountedFor(f *testing.F) {
+func FuzzAllLinesCounted(f *testing.F) {
 	f.Add([]byte{0x7f, 0x80, 0x7f, 0x7f, 0x81, 0x05})
 	f.Add([]byte{0x01, 0xc0, 0x7f, 0xff, 0x01, 0xd0, 0x05, 0x05, 0xff})
 	f.Add([]byte{0x80, 0x7f, 0x7f, 0x7f, 0xc3, 0x81, 0x10, 0xff, 0x01})
@@ -337,7 +335,7 @@ func FuzzAllIsAccountedFor(f *testing.F) {
 					resume()
 					resume = r.reader.stall()
 				case b < 0x80:
-					r.say(int(b))
+					r.log(int(b))
 				case b == 0xff:
 					r.reader.fill(-1)
 				case b >= 0xc0:
@@ -351,9 +349,9 @@ func FuzzAllIsAccountedFor(f *testing.F) {
 			resume()
 			r.reader.fill(-1)
 			synctest.Wait()
-			r.say(1) // after which all is reported
+			r.log(1) // before this line, all gaps are reported
 			r.core.Close()
-			r.account(t, true)
+			r.check(t, true)
 		})
 	})
 }

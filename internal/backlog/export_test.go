@@ -2,5 +2,5 @@ package backlog
 
 const FlushTimeout = flushTimeout
 
-// NewSized is [New] with a buffer of another size.
+// NewSized is [New] with another size of the queue.
 var NewSized = newCore

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Backoff returns the times between attempts. The bound doubles from First to Most, and each
-// time is a random one from the upper half, so that the nodes of a cluster do not retry at the
-// same moment. First must be above 0.
+// Backoff computes the waits between attempts. Their upper bound doubles from First to Most. Each wait
+// is random, from half the bound to the bound, so that the nodes of a cluster do not retry at the
+// same time. First must be above 0.
 type Backoff struct {
 	First, Most time.Duration
 	last        time.Duration // the last bound; zero: no attempt yet
@@ -19,12 +19,11 @@ func (b *Backoff) Next() time.Duration {
 	return b.last/2 + rand.N(b.last/2+1)
 }
 
-// NextAfter returns the time to wait when the other side has asked for a time: a random
-// time between asked and one and a half times asked, or the result of Next if that is
-// longer.
+// NextAfter returns the time to wait if the server has requested a wait: a random time between asked
+// and one and a half times asked, or the result of Next if that is longer.
 func (b *Backoff) NextAfter(asked time.Duration) time.Duration {
 	return max(b.Next(), asked+rand.N(asked/2+1))
 }
 
-// Reset begins again with First.
+// Reset sets the bound back to First.
 func (b *Backoff) Reset() { b.last = 0 }

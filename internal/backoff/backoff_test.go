@@ -12,7 +12,7 @@ func TestBackoff(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		first, most time.Duration
-		want        []time.Duration // before the draw
+		want        []time.Duration // upper bounds
 	}{
 		{"doubles", 100, 3000, []time.Duration{100, 200, 400, 800, 1600, 3000, 3000, 3000}},
 		{"stays", 1000, 1000, []time.Duration{1000, 1000, 1000}},
@@ -33,21 +33,21 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// Two that fail together do not go on together.
-func TestDraw(t *testing.T) {
+// Waits are random, so that clients that fail together do not retry together.
+func TestRandom(t *testing.T) {
 	b := backoff.Backoff{First: time.Second, Most: time.Second}
 	seen := map[time.Duration]bool{}
 	for range 100 {
 		seen[b.Next()] = true
 	}
 	if len(seen) < 50 {
-		t.Errorf("%d different waits of 100", len(seen))
+		t.Errorf("found %d different waits of 100, want at least 50", len(seen))
 	}
 }
 
-// A server that asks many to wait gets them back one after the other, and none
-// before the time. The draws are even: each decile is where it should be within 4 %
-// of the range, which is eight standard deviations.
+// Clients with the same requested wait return one after the other, and none before that time. The
+// waits are evenly distributed: each decile differs by at most 4 % of the range, which is eight
+// standard deviations.
 func TestNextAfter(t *testing.T) {
 	const asked, draws = 10 * time.Second, 10000
 	waits := make([]time.Duration, draws)
@@ -57,25 +57,25 @@ func TestNextAfter(t *testing.T) {
 	}
 	slices.Sort(waits)
 	if waits[0] < asked || waits[draws-1] > asked+asked/2 {
-		t.Errorf("waits from %s to %s, want %s to %s", waits[0], waits[draws-1], asked, asked+asked/2)
+		t.Errorf("waits: found %s to %s, want %s to %s", waits[0], waits[draws-1], asked, asked+asked/2)
 	}
 	for i := range 9 {
 		got, want := waits[(i+1)*draws/10], asked+asked/2*time.Duration(i+1)/10
 		if off := (got - want).Abs(); off > asked/2/25 {
-			t.Errorf("%d0 %% of the waits are below %s, want %s", i+1, got, want)
+			t.Errorf("quantile of %d0 %%: found %s, want %s", i+1, got, want)
 		}
 	}
 }
 
-func TestNextAfterLess(t *testing.T) {
+func TestNextAfterShort(t *testing.T) {
 	b := backoff.Backoff{First: time.Minute, Most: time.Hour}
 	for _, asked := range []time.Duration{0, time.Second} {
 		b.Reset()
 		if got := b.NextAfter(asked); got < 30*time.Second || got > time.Minute {
-			t.Errorf("asked for %s: %s, want what Next returns, 30s to 1m", asked, got)
+			t.Errorf("NextAfter(%s): found %s, want the result of Next, 30s to 1m", asked, got)
 		}
 		if got := b.NextAfter(asked); got < time.Minute || got > 2*time.Minute {
-			t.Errorf("asked for %s: %s, want twice as long the second time", asked, got)
+			t.Errorf("second NextAfter(%s): found %s, want 1m to 2m", asked, got)
 		}
 	}
 }

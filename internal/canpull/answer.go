@@ -16,14 +16,14 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The words of an answer.
+// Values of [Answer.Answer] and [Reason.Answer].
 const (
 	Yes     = "yes"
 	No      = "no"
 	Unknown = "unknown"
 )
 
-// Answer is the answer for one card. Its JSON keys are an interface: `can-pull -o json` prints it.
+// Answer is the answer for one card. Programs rely on its JSON keys: `can-pull -o json` prints it.
 type Answer struct {
 	Address string   `json:"address"` // with domain
 	Answer  string   `json:"answer"`  // yes, no or unknown
@@ -34,30 +34,30 @@ type Answer struct {
 type Reason struct {
 	Answer string `json:"answer"` // no, unknown or yes
 	What   string `json:"what"`
-	Do     string `json:"do"` // "": nothing to do
+	Do     string `json:"do"` // remedy; "": none
 }
 
-// Facts are the facts that [Judge] needs.
+// Facts is the input of [Judge].
 type Facts struct {
 	Address string // with domain
 	Card    Card
 	CardErr error
 
 	Rows    []view.Row // all devices of the node
-	RowsErr error      // why Rows are not known
+	RowsErr error      // Rows are not known
 	Cordons []cordon.Cordon
-	// Holders has the holders of devices by id, from the kubelet, beside those in Rows.
+	// Holders has holders of devices by id, from the kubelet, in addition to those in Rows.
 	Holders    map[string][]string
-	HoldersErr string // why holders are not known; "": they are
+	HoldersErr string // the reason why holders are not known; "": they are known
 
-	// Given has the UIDs of the node's pods by the ids of the devices that the kubelet's checkpoint has
-	// them given.
+	// Given has, by device id, the UIDs of the pods that were given the device according to the kubelet's
+	// checkpoint.
 	Given    map[string][]string
-	GivenErr error // why Given is not known
+	GivenErr error // Given is not known
 
 	Processes    []opened.Process
-	ProcessesErr error  // why not all processes are known
-	Look         string // the command that finds them on the node
+	ProcessesErr error  // not all processes are known
+	Look         string // the command that finds the processes on the node
 }
 
 // Judge returns the answer for a card.
@@ -74,7 +74,7 @@ func Judge(f Facts) Answer {
 	case f.CardErr != nil:
 		a.unknown("the card cannot be read: "+f.CardErr.Error(), "")
 	case f.Card.Address != f.Address:
-		a.add(Yes, fmt.Sprintf("%s is a virtual function of %s, which is asked for", short(f.Address), short(f.Card.Address)), "")
+		a.add(Yes, fmt.Sprintf("%s is a virtual function of %s, which was checked", short(f.Address), short(f.Card.Address)), "")
 	}
 	a.offers(f, addresses)
 	a.holders(f, addresses)
@@ -100,10 +100,10 @@ func (a *Answer) add(answer, what, do string) {
 func (a *Answer) no(what, do string)      { a.add(No, what, do) }
 func (a *Answer) unknown(what, do string) { a.add(Unknown, what, do) }
 
-// offers adds the devices of the card that a pod can still be given.
+// offers adds the devices of the card that a new pod can get.
 func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	if f.RowsErr != nil {
-		a.unknown("the devices of the card are not known: "+f.RowsErr.Error(), "ask where the daemon runs, or with --scan")
+		a.unknown("the devices of the card are not known: "+f.RowsErr.Error(), "run the command where the daemon runs, or with --scan")
 		return
 	}
 	open := map[string]bool{} // functions
@@ -116,29 +116,29 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		listed[row.PCIAddress] = true
 		switch {
 		case slices.Contains(row.Reasons, inventory.ReasonExcluded):
-		case row.Cordon == nil: // also if it is not offered now: an AFU that is programmed may change that
+		case row.Cordon == nil: // even if it is not offered now: programming another AFU may change that
 			open[short(row.PCIAddress)] = true
 		case row.Health != inventory.Unhealthy.String():
-			a.no(row.ID+" is cordoned, but still offered", "ask again in a second")
+			a.no(row.ID+" is cordoned, but still offered", "check again in a second")
 		case !row.Cordon.Until.IsZero():
 			ends[row.Cordon.Device] = row.Cordon.Until
 		}
 		if slices.Contains(row.Reasons, inventory.ReasonNodeInUse) {
-			a.no(row.ID+" has a node that a container of another device may open",
-				"delete the pod of that device: `devices` shows it with removed-in-use or node-changed")
+			a.no(row.ID+" has a device node that a container with another device may open",
+				"delete the pod of the device that `devices` shows with removed-in-use or node-changed")
 		}
 	}
 	if len(listed) == 0 {
-		a.unknown("no device of the card is listed", "see `devices -o wide`: is the address right, and has the card its driver?")
+		a.unknown("no device of the card is listed", "check the address and the driver of the card with `devices -o wide`")
 		return
 	}
-	for _, function := range f.Card.Functions { // devices that come next
+	for _, function := range f.Card.Functions { // functions whose device is not listed yet
 		if !listed[function.Address] && function.hasPort() && cordon.Of(f.Cordons, short(function.Address)) == nil {
 			open[short(function.Address)] = true
 		}
 	}
 	for _, address := range sorted(open) {
-		a.no(address+" is not cordoned: a pod can be given it at any time",
+		a.no(address+" is not cordoned: a new pod can get it at any time",
 			"accelerator-device-plugin cordon "+address+" --why TEXT")
 	}
 	for _, device := range slices.Sorted(maps.Keys(ends)) {
@@ -151,14 +151,14 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	}
 }
 
-// cordonLeft is the least remaining time of a cordon that counts: the card is pulled within it.
+// cordonLeft is the least remaining time of a cordon that counts. It must suffice to pull the card.
 const cordonLeft = 10 * time.Minute
 
 // holders adds the containers that hold devices of the card.
 func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	if f.HoldersErr != "" {
 		a.unknown("the containers that hold the card are not known: "+f.HoldersErr,
-			"mend --pod-resources-socket, or the kubelet")
+			"check --pod-resources-socket and the kubelet")
 	}
 	holders := map[string]bool{}
 	for id, names := range f.Holders {
@@ -178,13 +178,13 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 		}
 		switch {
 		case row.Held == nil && f.HoldersErr == "":
-			a.unknown("it is not known whether a container holds "+row.ID, "ask again in a few seconds")
+			a.unknown("it is not known whether a container holds "+row.ID, "check again in a few seconds")
 		case row.Held != nil && *row.Held && len(row.Holder) == 0:
-			a.no(row.ID+" was given to a container that the kubelet does not name yet", "ask again in a few seconds")
+			a.no(row.ID+" was given to a container that the kubelet does not name yet", "check again in a few seconds")
 		}
 	}
 	if f.GivenErr != nil {
-		a.unknown("the kubelet's checkpoint is not known: "+f.GivenErr.Error(), "with --scan: give --kubelet-dir")
+		a.unknown("the kubelet's checkpoint is not known: "+f.GivenErr.Error(), "with --scan, set --kubelet-dir")
 	}
 	if len(holders) == 0 {
 		a.given(f, addresses)
@@ -196,8 +196,8 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	}
 }
 
-// given adds the pods of the kubelet's checkpoint. The pod-resources API does not name all pods: those of
-// a kubelet that has just started, and those whose init containers alone have a device.
+// given adds the pods in the kubelet's checkpoint. The pod-resources API may lack pods: for some seconds
+// after the start of the kubelet, and pods in which only init containers have a device.
 func (a *Answer) given(f Facts, addresses map[string]bool) {
 	pods := map[string]bool{}
 	for id, uids := range f.Given {
@@ -209,13 +209,13 @@ func (a *Answer) given(f Facts, addresses map[string]bool) {
 		}
 	}
 	for _, uid := range sorted(pods) {
-		a.unknown("by the kubelet's checkpoint the pod with the UID "+uid+" has the card, and the kubelet does not name it",
-			"ask again in a few seconds; kubectl get pods -A -o "+
+		a.unknown("the pod with the UID "+uid+" has the card in the kubelet's checkpoint, but the kubelet does not name it",
+			"check again in a few seconds; kubectl get pods -A -o "+
 				"custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended")
 	}
 }
 
-// mostProcesses limits the reasons, because anyone can start processes.
+// mostProcesses limits the number of reasons: any user can start many processes.
 const mostProcesses = 20
 
 // processes adds the processes that have a node of the card open.
@@ -242,16 +242,16 @@ func (a *Answer) processes(f Facts) {
 		a.no(fmt.Sprintf("process %d (%s)%s has %s open", p.PID, p.Command, group, strings.Join(open, ", ")), "end it")
 	}
 	if f.ProcessesErr != nil && f.CardErr == nil {
-		a.unknown("the processes that have the card open are not all known: "+f.ProcessesErr.Error(), f.Look)
+		a.unknown("not all processes that have the card open are known: "+f.ProcessesErr.Error(), f.Look)
 	}
 }
 
-// fpgaDrivers are the drivers without users other than the processes that have a node open.
+// fpgaDrivers are the drivers whose only users are the processes that have a node open.
 var fpgaDrivers = []string{"", "dfl-pci", "intel-fpga-pci", "pcieport"}
 
-// function adds a function that goes with the card.
+// function adds a function that leaves the node together with the card.
 func (a *Answer) function(f Function, card string) {
-	with := short(f.Address) + " goes with the card"
+	with := short(f.Address) + " is pulled with the card"
 	if f.PhysFn != "" {
 		with += " as a virtual function"
 	}
@@ -260,7 +260,7 @@ func (a *Answer) function(f Function, card string) {
 	}
 	switch {
 	case !slices.Contains(fpgaDrivers, f.Driver) && !strings.Contains(f.Driver, "vfio"):
-		a.unknown(with+", and its users are not known",
+		a.unknown(with+", whose users are not known",
 			fmt.Sprintf("end them, then: echo %s > /sys/bus/pci/drivers/%s/unbind", f.Address, f.Driver))
 	case f.Address != card:
 		a.add(Yes, with, "")
@@ -278,9 +278,9 @@ func (c Card) Numbers() []sysfs.DeviceNumber {
 	return all
 }
 
-// LookCommand returns a shell command that prints the links, below /proc, to open files and
-// mappings of these devices, and errors of processes that it may not look at. stat translates its
-// words in other locales than C.
+// LookCommand returns a shell command that prints the links below /proc to open files and mappings of these
+// devices, and an error for each process that it may not read. It sets LC_ALL=C, because stat translates its
+// output.
 func LookCommand(numbers []sysfs.DeviceNumber) string {
 	var of []string
 	for _, n := range numbers {

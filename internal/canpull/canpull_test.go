@@ -41,7 +41,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// function makes a function with a driver, which is no FPGA's.
+// function makes a PCI function with a driver that is not that of an FPGA.
 func function(t *testing.T, sys, address, driver string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(sys, "devices/pci0000:00", address)
@@ -55,8 +55,8 @@ func function(t *testing.T, sys, address, driver string) (dir string) {
 	return dir
 }
 
-// node returns a node with a card of two ports, a virtual function of it, other functions of the
-// same slot, and another card.
+// node returns a node with a card of two ports, its virtual function, other functions in the same slot,
+// and another card.
 func node(t *testing.T) *simnode.Node {
 	t.Helper()
 	n, err := simnode.New(t.TempDir())
@@ -119,12 +119,13 @@ func TestRead(t *testing.T) {
 		t.Errorf("an empty slot: %+v, %v", got, err)
 	}
 	write(t, n.PortDir(address, 0)+"/dev", "rubbish\n")
-	if _, err := canpull.Read(n.Sys, address); err == nil || !strings.Contains(err.Error(), `dfl-port.0/dev: "rubbish"`) {
-		t.Errorf("a number that is none: %v", err)
+	if _, err := canpull.Read(n.Sys, address); err == nil || !strings.Contains(err.Error(), `dfl-port.0/dev: found "rubbish"`) {
+		t.Errorf("an invalid number: %v", err)
 	}
 }
 
-// A function on vfio-pci whose group is not found could be opened under a number that is not known.
+// If the group of a function on vfio-pci is not found, Read fails: the function might be open under an
+// unknown number.
 func TestGroupNotFound(t *testing.T) {
 	sys := t.TempDir()
 	function(t, sys, address, "vfio-pci")
@@ -133,7 +134,7 @@ func TestGroupNotFound(t *testing.T) {
 	}
 }
 
-// facts returns those of a free, cordoned card with one function.
+// facts returns the facts of a free, cordoned card with one function.
 func facts() canpull.Facts {
 	no := false
 	return canpull.Facts{
@@ -166,42 +167,42 @@ func TestJudge(t *testing.T) {
 		{"excluded", func(f *canpull.Facts) {
 			f.Rows[0].Cordon, f.Rows[0].Reasons = nil, []string{"excluded"}
 		}, canpull.Yes, nil},
-		{"not offered now, but perhaps when it is programmed", func(f *canpull.Facts) {
+		{"not offered, but perhaps after programming", func(f *canpull.Facts) {
 			f.Rows[0].Cordon, f.Rows[0].Resource = nil, ""
 		}, canpull.No, []string{
-			"no: 3b:00.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
+			"no: 3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
 		{"cordoned just now", func(f *canpull.Facts) { f.Rows[0].Health = "healthy" }, canpull.No, []string{
-			"no: 3b:00.0 is cordoned, but still offered: ask again in a second"}},
+			"no: 3b:00.0 is cordoned, but still offered: check again in a second"}},
 		{"the cordon ends soon", func(f *canpull.Facts) { f.Rows[0].Cordon.Until = time.Now().Add(time.Minute) }, canpull.No, []string{
 			"no: the cordon of 3b:00.0 ends at TIME: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
 		{"the cordon ends", func(f *canpull.Facts) { f.Rows[0].Cordon.Until = time.Now().Add(time.Hour) }, canpull.Yes, []string{
 			"yes: the cordon of 3b:00.0 ends at TIME: "}},
 		{"a port that is not listed yet", func(f *canpull.Facts) { f.Card.Functions = append(f.Card.Functions, unlisted) }, canpull.No, []string{
-			"no: 3b:01.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 3b:01.0 --why TEXT",
-			"yes: 3b:01.0 goes with the card as a virtual function; its driver is dfl-pci: "}},
+			"no: 3b:01.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:01.0 --why TEXT",
+			"yes: 3b:01.0 is pulled with the card as a virtual function; its driver is dfl-pci: "}},
 		{"a port that is not listed, and cordoned", func(f *canpull.Facts) {
 			f.Card.Functions = append(f.Card.Functions, unlisted)
 			f.Cordons = []cordon.Cordon{{Device: "3b:01.0"}}
-		}, canpull.Yes, []string{"yes: 3b:01.0 goes with the card as a virtual function; its driver is dfl-pci: "}},
-		{"given by the checkpoint", func(f *canpull.Facts) {
+		}, canpull.Yes, []string{"yes: 3b:01.0 is pulled with the card as a virtual function; its driver is dfl-pci: "}},
+		{"given according to the checkpoint", func(f *canpull.Facts) {
 			f.Given = map[string][]string{"3b:00.0-p1": {"5e0b"}, "3b:00.0": {"5e0b"}, "5e:00.0": {"77"}}
 		}, canpull.Unknown, []string{
-			"unknown: by the kubelet's checkpoint the pod with the UID 5e0b has the card, and the kubelet does not name it: " +
-				"ask again in a few seconds; kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended"}},
-		{"given by the checkpoint, and named", func(f *canpull.Facts) {
+			"unknown: the pod with the UID 5e0b has the card in the kubelet's checkpoint, but the kubelet does not name it: " +
+				"check again in a few seconds; kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name shows the pod, if it has not ended"}},
+		{"given according to the checkpoint, and named", func(f *canpull.Facts) {
 			f.Given, f.Rows[0].Holder = map[string][]string{"3b:00.0": {"5e0b"}}, []string{"a/b/c"}
 		}, canpull.No, []string{"no: held by a/b/c: kubectl --namespace a delete pod b"}},
 		{"no checkpoint", func(f *canpull.Facts) { f.GivenErr = errors.New("none") }, canpull.Unknown, []string{
-			"unknown: the kubelet's checkpoint is not known: none: with --scan: give --kubelet-dir"}},
+			"unknown: the kubelet's checkpoint is not known: none: with --scan, set --kubelet-dir"}},
 		{"offered", func(f *canpull.Facts) { f.Rows[0].Cordon = nil }, canpull.No, []string{
-			"no: 3b:00.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
+			"no: 3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
 		{"one port is offered, the other is held", func(f *canpull.Facts) {
 			row := f.Rows[0]
 			f.Rows[0].Holder = []string{"default/job/main"}
 			row.ID, row.Cordon = "3b:00.0-p1", nil
 			f.Rows = append(f.Rows, row)
 		}, canpull.No, []string{
-			"no: 3b:00.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT",
+			"no: 3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT",
 			"no: held by default/job/main: kubectl --namespace default delete pod job"}},
 		{"held under any name", func(f *canpull.Facts) {
 			f.Holders = map[string][]string{
@@ -210,19 +211,19 @@ func TestJudge(t *testing.T) {
 			"no: held by a/b/c: kubectl --namespace a delete pod b",
 			"no: held by d/e/f: kubectl --namespace d delete pod e"}},
 		{"given out", func(f *canpull.Facts) { f.Rows[0].Held = &yes }, canpull.No, []string{
-			"no: 3b:00.0 was given to a container that the kubelet does not name yet: ask again in a few seconds"}},
+			"no: 3b:00.0 was given to a container that the kubelet does not name yet: check again in a few seconds"}},
 		{"not known whether it is held", func(f *canpull.Facts) { f.Rows[0].Held = nil }, canpull.Unknown, []string{
-			"unknown: it is not known whether a container holds 3b:00.0: ask again in a few seconds"}},
+			"unknown: it is not known whether a container holds 3b:00.0: check again in a few seconds"}},
 		{"holders not known", func(f *canpull.Facts) {
 			f.HoldersErr, f.Rows[0].Held = "no kubelet", nil
 		}, canpull.Unknown, []string{
-			"unknown: the containers that hold the card are not known: no kubelet: mend --pod-resources-socket, or the kubelet"}},
+			"unknown: the containers that hold the card are not known: no kubelet: check --pod-resources-socket and the kubelet"}},
 		{"node in use", func(f *canpull.Facts) { f.Rows[0].Reasons = []string{"node-in-use"} }, canpull.No, []string{
-			"no: 3b:00.0 has a node that a container of another device may open: delete the pod of that device: `devices` shows it with removed-in-use or node-changed"}},
+			"no: 3b:00.0 has a device node that a container with another device may open: delete the pod of the device that `devices` shows with removed-in-use or node-changed"}},
 		{"no daemon", func(f *canpull.Facts) { f.Rows, f.RowsErr = nil, errors.New("no daemon") }, canpull.Unknown, []string{
-			"unknown: the devices of the card are not known: no daemon: ask where the daemon runs, or with --scan"}},
+			"unknown: the devices of the card are not known: no daemon: run the command where the daemon runs, or with --scan"}},
 		{"no device of it", func(f *canpull.Facts) { f.Rows = f.Rows[1:] }, canpull.Unknown, []string{
-			"unknown: no device of the card is listed: see `devices -o wide`: is the address right, and has the card its driver?"}},
+			"unknown: no device of the card is listed: check the address and the driver of the card with `devices -o wide`"}},
 		{"gone, and held", func(f *canpull.Facts) {
 			f.Card, f.CardErr = canpull.Card{}, fs.ErrNotExist
 			f.Rows[0].Holder = []string{"a/b/c"}
@@ -235,28 +236,28 @@ func TestJudge(t *testing.T) {
 			f.ProcessesErr = errors.New("process 1: permission denied")
 		}, canpull.No, []string{
 			"no: process 7 (job) in cri-1.scope has dfl-port.0 (245:0) open: end it",
-			"unknown: the processes that have the card open are not all known: process 1: permission denied: LOOK"}},
+			"unknown: not all processes that have the card open are known: process 1: permission denied: LOOK"}},
 		{"other functions", func(f *canpull.Facts) {
 			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "vfio-pci"},
 				canpull.Function{Address: "0000:3b:01.0", Driver: "dfl-pci", PhysFn: address})
 		}, canpull.Yes, []string{
-			"yes: 3b:00.1 goes with the card; its driver is vfio-pci: ",
-			"yes: 3b:01.0 goes with the card as a virtual function; its driver is dfl-pci: "}},
+			"yes: 3b:00.1 is pulled with the card; its driver is vfio-pci: ",
+			"yes: 3b:01.0 is pulled with the card as a virtual function; its driver is dfl-pci: "}},
 		{"a network function", func(f *canpull.Facts) {
 			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:3b:00.1", Driver: "i40e"})
 		}, canpull.Unknown, []string{
-			"unknown: 3b:00.1 goes with the card; its driver is i40e, and its users are not known: " +
+			"unknown: 3b:00.1 is pulled with the card; its driver is i40e, whose users are not known: " +
 				"end them, then: echo 0000:3b:00.1 > /sys/bus/pci/drivers/i40e/unbind"}},
-		{"a virtual function was asked for", func(f *canpull.Facts) { f.Address = "0000:3b:01.0" }, canpull.Yes, []string{
-			"yes: 3b:01.0 is a virtual function of 3b:00.0, which is asked for: "}},
+		{"the address of a virtual function", func(f *canpull.Facts) { f.Address = "0000:3b:01.0" }, canpull.Yes, []string{
+			"yes: 3b:01.0 is a virtual function of 3b:00.0, which was checked: "}},
 		{"a virtual function is held", func(f *canpull.Facts) {
 			f.Card.Functions = append(f.Card.Functions, canpull.Function{Address: "0000:5e:00.0", PhysFn: address})
 			f.Rows[1].Held = &yes
 			f.Rows[1].Holder = []string{"a/b/c"}
 		}, canpull.No, []string{
-			"no: 5e:00.0 is not cordoned: a pod can be given it at any time: accelerator-device-plugin cordon 5e:00.0 --why TEXT",
+			"no: 5e:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 5e:00.0 --why TEXT",
 			"no: held by a/b/c: kubectl --namespace a delete pod b",
-			"yes: 5e:00.0 goes with the card as a virtual function: "}},
+			"yes: 5e:00.0 is pulled with the card as a virtual function: "}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := facts()
@@ -276,7 +277,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// However many processes have the card open, the answer is short.
+// If many processes have the card open, the answer is short.
 func TestManyProcesses(t *testing.T) {
 	f := facts()
 	for pid := range 1000 {
@@ -288,14 +289,14 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
-// The command that is shown where the host's processes cannot be seen finds an open device, in any
-// locale, and does not keep silent about processes that it may not look at.
+// The command of LookCommand finds an open device in any locale, and prints an error for each process that
+// it may not read.
 func TestLookCommand(t *testing.T) {
 	stat, err := exec.LookPath("stat")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := t.TempDir() // with a stat that has other words than English unless the locale is C
+	path := t.TempDir() // with a stat whose output is English only in the locale C
 	script := "#!/bin/sh\n[ \"$LC_ALL\" = C ] || exit 0\nexec " + stat + " \"$@\"\n"
 	if err := errors.Join(os.Chmod(path, 0o755), os.WriteFile(path+"/stat", []byte(script), 0o755)); err != nil {
 		t.Fatal(err)

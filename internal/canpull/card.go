@@ -14,7 +14,7 @@ import (
 
 // Card has all functions that leave the node when a card is pulled.
 type Card struct {
-	Address   string     // of the function that was asked for, or of its physical function
+	Address   string     // of the function passed to [Read], or of its physical function
 	Functions []Function // in the order of their addresses
 }
 
@@ -26,7 +26,7 @@ type Function struct {
 	Nodes   []Node
 }
 
-// hasPort reports whether the function has the node of a port, which a device can have.
+// hasPort reports whether the function has the node of a port.
 func (f Function) hasPort() bool {
 	return slices.ContainsFunc(f.Nodes, func(n Node) bool { return strings.Contains(n.Name, "-port.") })
 }
@@ -86,7 +86,7 @@ func (f *Function) read(sys, link string) error {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case sysfs.Gone(err):
-			return nil // it has just left
+			return nil // it has just been removed
 		case err != nil:
 			return err
 		case e.Name() != "dev" || e.IsDir():

@@ -4,10 +4,10 @@
 //	…                       // ask the daemon (package control), search processes (package opened)
 //	answer := canpull.Judge(facts)
 //
-// A pull takes the whole card: all functions in its slot, and their virtual functions. So all of them
-// are judged. The address of a virtual function stands for its physical one.
+// A pull removes all functions in the slot and their virtual functions, so the answer is about all of
+// them. The address of a virtual function stands for its physical function.
 //
-// The answer is yes only if all facts are known and none is against it.
+// The answer is yes only if all facts are known and none speaks against a pull.
 //
 // The package owns no state. Read blocks for sysfs only, and reads no file whose content comes from
 // the hardware. Judge does not block.

@@ -31,7 +31,7 @@ func rewrite(t *testing.T, path, content string) {
 	}
 }
 
-// start loads what a daemon would, with flags of a command that has others, too.
+// start loads a configuration as the daemon does. The command has flags of its own, too.
 func start(t *testing.T, lookup func(string) (string, bool), flags ...string) *config.Loader {
 	t.Helper()
 	l := config.New(vocabulary)
@@ -53,7 +53,7 @@ func TestAgain(t *testing.T) {
 		name   string
 		flags  []string
 		after  string
-		adjust func(*config.Config) // from what was loaded first to what is wanted
+		adjust func(*config.Config) // changes the configuration of the start to the wanted one
 		others []string
 	}{
 		{"nothing changed", nil, before, func(*config.Config) {}, nil},
@@ -75,7 +75,7 @@ func TestAgain(t *testing.T) {
 		{"all gone", nil, "", func(c *config.Config) { c.Exclude, c.Severity, c.FlapLimit = nil, nil, 5 }, []string{"flap-limit"}},
 		{"flag wins", []string{"--flap-limit=9", "--resync-interval=90s"}, "flapLimit: 4\nresyncInterval: 7s\n" + "exclude: [5e:00.0]\n",
 			func(c *config.Config) { c.Exclude, c.Severity = map[string]bool{"5e:00.0": true}, nil }, nil},
-		{"root with what follows it", nil, before + "devRoot: /other\n",
+		{"root, and the default that depends on it", nil, before + "devRoot: /other\n",
 			func(c *config.Config) { c.DevRoot, c.HostDevRoot = "/other", "/other" }, []string{"dev-root", "host-dev-root"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -102,8 +102,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// Rules are taken over whatever becomes of them, and are not among what needs a
-// restart.
+// Any change of rules is applied, and needs no restart.
 func TestAgainResources(t *testing.T) {
 	a := offer.Rule{Resource: "a.com/x", Match: offer.Match{PCIVendor: "10ee"}}
 	b := offer.Rule{Resource: "b.com/y", Match: offer.Match{Family: "dfl"}}
@@ -143,7 +142,7 @@ func TestAgainResources(t *testing.T) {
 	}
 }
 
-// A bad file is refused as at the start, a second time too, until it is mended.
+// An invalid file is refused, as at the start, each time until it is corrected.
 func TestAgainRefused(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -162,7 +161,7 @@ func TestAgainRefused(t *testing.T) {
 		{"bad rule", func(t *testing.T, path string) {
 			rewrite(t, path, "exclude: [3b:00.0]\nresources:\n- {name: a.com/x, match: {family: dfl}}\n- {name: nlb, match: {family: opae}}\n")
 		}, `config.yaml:4: resources.name: found "nlb"`},
-		{"bad setting that a flag wins over", func(t *testing.T, path string) { rewrite(t, path, "mode: zen\n") }, `config.yaml:1: mode: found "zen"`},
+		{"bad setting that a flag overrides", func(t *testing.T, path string) { rewrite(t, path, "mode: zen\n") }, `config.yaml:1: mode: found "zen"`},
 		{"path too long", func(t *testing.T, path string) { rewrite(t, path, "kubeletDir: /"+strings.Repeat("k", 76)+"\n") }, "kubelet-dir"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -217,7 +216,7 @@ func TestAgainWithoutFile(t *testing.T) {
 	}
 }
 
-// Variables keep their place between flags and file, and may name the file.
+// Variables rank between flags and file, and one may have the path of the file.
 func TestAgainVariables(t *testing.T) {
 	path := write(t, "flapLimit: 3\n")
 	variables := map[string]string{"ACCELERATOR_CONFIG": path, "ACCELERATOR_RECOVERY_HOLD": "3s", "ACCELERATOR_FLAP_WINDOW": "2s"}
@@ -238,7 +237,7 @@ func TestAgainVariables(t *testing.T) {
 	}
 }
 
-// What was given relative to the place of the start stays there.
+// A relative path stays relative to the working directory of the start.
 func TestAgainRelativePath(t *testing.T) {
 	t.Chdir(t.TempDir())
 	path := write(t, "")

@@ -10,16 +10,16 @@ import (
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
-// Config is the daemon's configuration, checked. Paths are absolute, durations positive unless
-// said otherwise.
+// Config is the daemon's configuration, after the checks. Paths are absolute. Durations are positive
+// unless a comment says otherwise.
 type Config struct {
 	SysfsRoot   string
 	DevRoot     string
-	HostDevRoot string // never empty after Load: DevRoot where it was not set
+	HostDevRoot string // never empty after Load: DevRoot if it was not set
 
 	Mode              string // one of offer.Modes
 	ResourceName      string // in modes single and pool
-	ResourceNamespace string // of the resources that the other modes name
+	ResourceNamespace string // in the other modes
 	AccelNbUnits      int
 	AllocationPolicy  string // one of prefer.Policies
 	CDIDir            string // "": off
@@ -29,7 +29,7 @@ type Config struct {
 	ProgrammingHook     string
 	ProgrammingHookArgs []string // further arguments of its command hook
 
-	NodeName       string // as the API server knows it; "": the API server is not used
+	NodeName       string // in the API server; "": the API server is not used
 	NodeAnnotation bool   // the node's annotation may overrule the mode, if there is a NodeName
 	Events         bool   // Kubernetes Events are written; there is a NodeName then
 	Kubeconfig     string // "": the pod's service account
@@ -38,7 +38,7 @@ type Config struct {
 	PodResourcesSocket string
 	HTTPAddress        string // host:port, or "" for off
 	Socket             string // the local socket, for commands; "": off
-	StateDir           string // the state directory: has the cordons; "": no device can be cordoned
+	StateDir           string // directory of the cordons; "": no device can be cordoned
 	HolderMetrics      bool   // the metrics name the containers that hold devices
 
 	ResyncInterval   time.Duration
@@ -52,117 +52,117 @@ type Config struct {
 	LogLevel  string
 	LogFormat string
 
-	// Exclude has the cards and ports that the administrator has taken out: BB:DD.F, or
+	// Exclude has the cards and ports that the administrator has excluded: BB:DD.F, or
 	// DDDD:BB:DD.F outside domain 0, in lower-case hex; single ports end in -p0 to -p3. nil:
 	// none. It is read-only.
 	Exclude map[string]bool
-	// Severity has how bad a reason makes a device, where the administrator has overruled it:
-	// NAME or NAME=VALUE to Fatal, Degraded or Ignored. nil: none. It is read-only.
+	// Severity has the severities of reasons that the administrator has overridden: from NAME or
+	// NAME=VALUE to Fatal, Degraded or Ignored. nil: none. It is read-only.
 	Severity map[string]string
-	// Resources are the rules by which the administrator names resources otherwise than the
-	// mode does; the first that matches counts. nil: none. It is read-only.
+	// Resources has the administrator's rules for names of resources, in place of those of the
+	// mode. The first rule that matches a device counts. nil: none. It is read-only.
 	Resources []offer.Rule
 
 	File      string // the YAML file, or ""
-	Overrides string // the YAML file whose settings come above those of File, or ""
+	Overrides string // the YAML file whose settings take precedence over those of File, or ""
 
-	// NodesUnused reports that the overrides have entries for nodes, which have no effect because
-	// there is no NodeName.
+	// NodesUnused is true if the overrides have entries for nodes that have no effect, because
+	// NodeName is empty.
 	NodesUnused bool
 }
 
-// How bad a reason makes a device, for [Config.Severity].
+// Severities of a reason, for [Config.Severity].
 const (
-	Fatal    = "fatal"    // it is not offered
-	Degraded = "degraded" // it is offered, and shown as degraded
-	Ignored  = "ignored"  // as if the reason had not been read
+	Fatal    = "fatal"    // the device is not offered
+	Degraded = "degraded" // the device is offered, and shown as degraded
+	Ignored  = "ignored"  // the reason has no effect
 )
 
-// Defaults returns the configuration where nothing is set.
+// Defaults returns the configuration without flags, variables and files.
 func Defaults() (c Config) {
 	settings(&c)
 	return c
 }
 
-// The flags without a key: a file cannot name another file.
+// Flags that are no keys of a file: a file cannot refer to another file.
 const (
 	configFlag    = "config"
 	overridesFlag = "overrides"
 )
 
-// settings sets c to the defaults, and returns the table of all settings: one flag for each, which
-// sets the field of c.
+// settings sets c to the defaults and returns the table of all settings. Each is a flag that sets a
+// field of c.
 func settings(c *Config) *pflag.FlagSet {
 	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
-	fs.Var(of(&c.SysfsRoot, "/sys", path), "sysfs-root", "root of the sysfs tree")
-	fs.Var(of(&c.DevRoot, "/dev", path), "dev-root", "directory of the device nodes, as this program sees it")
+	fs.Var(of(&c.SysfsRoot, "/sys", path), "sysfs-root", "mount point of sysfs")
+	fs.Var(of(&c.DevRoot, "/dev", path), "dev-root", "directory of the device nodes, as seen by this program")
 	fs.Var(of(&c.HostDevRoot, "", absolute("/dev")), "host-dev-root",
-		"the same directory as the host sees it (default: dev-root)")
+		"directory of the device nodes, as seen by the host (default: the value of --dev-root)")
 	fs.Var(of(&c.Mode, offer.Single, oneOf(offer.Modes()...)), "mode",
-		"what is offered as what: single (ports, under one name), af (ports, by AFU), region (cards, by interface), "+
-			"regiondevel (the same, with the nodes to program them by), pool (numbers)")
+		"devices and their resources: single (ports, one resource), af (ports, one resource per AFU), "+
+			"region (cards, one resource per interface), regiondevel (as region, with the FME's node), pool (numbers)")
 	fs.Var(of(&c.ResourceName, "b-com.com/accelerator", resourceName), "resource-name",
-		"name of the resource, in modes single and pool")
+		"name of the resource in modes single and pool")
 	domain := name("domain", "a domain", names.ValidateNamespace)
 	fs.Var(of(&c.ResourceNamespace, "fpga.intel.com", domain), "resource-namespace",
-		"domain of the resources that modes af, region and regiondevel name, and of CDI devices")
-	fs.Var(of(&c.AccelNbUnits, 40, number(1, 10_000)), "accel-nbunits", "number of units, in mode pool")
+		"domain of the resources in modes af, region and regiondevel, and of CDI devices")
+	fs.Var(of(&c.AccelNbUnits, 40, number(1, 10_000)), "accel-nbunits", "number of units in mode pool")
 	fs.Var(of(&c.AllocationPolicy, string(prefer.Packed), oneOf(prefer.Policies()...)), "allocation-policy",
-		"which devices a container gets that asks for several: packed (few cards), spread (many)")
+		"devices for a container that requests several: packed (on few cards), spread (on many cards)")
 	fs.Var(of(&c.CDIDir, "", optional(absolute("/var/run/cdi"))), "cdi-dir",
-		"directory for a CDI spec, such as /var/run/cdi: containers get their nodes by that; "+
+		"directory for the CDI spec, such as /var/run/cdi, through which containers get their device nodes; "+
 			"empty: they get them from the kubelet")
 	hook := optional(absolute("/opt/accelerator-fpga/bin/accelerator-fpga"))
 	fs.Var(of(&c.ProgrammingHook, "", hook), "programming-hook",
-		"path of accelerator-fpga on the host: in mode region it programs the cards of a container before it starts; "+
-			"wants cdi-dir; empty: off")
+		"path of accelerator-fpga on the host, which programs the cards of a container before it starts, in mode region; "+
+			"requires --cdi-dir; empty: off")
 	fs.Var(of((*words)(&c.ProgrammingHookArgs), nil, arguments(&c.ProgrammingHookArgs)), "programming-hook-arg",
-		"further arguments of accelerator-fpga hook, separated by white space; may be given several times")
+		"additional arguments of accelerator-fpga hook, separated by white space; repeatable")
 	fs.Var(of(&c.NodeName, "", optional(nodeName)), "node-name",
-		"this node, as the API server knows it: for its annotation, events and entries in overrides; "+
+		"name of this node in the API server, for its annotation, its Events and its entries in --overrides; "+
 			"empty: the API server is not used")
 	fs.Var(of(&c.NodeAnnotation, true, onOff), "node-annotation",
-		"the node's annotation fpga.intel.com/device-plugin-mode overrules the mode, with node-name")
+		"let the node's annotation fpga.intel.com/device-plugin-mode override --mode, if --node-name is set")
 	fs.Var(of(&c.Events, false, onOff), "events",
-		"write Kubernetes Events on the node, and on pods whose device fails or leaves; wants node-name")
+		"write Kubernetes Events for the node, and for pods whose device fails or leaves; requires --node-name")
 	fs.Var(of(&c.Kubeconfig, "", optional(path)), "kubeconfig",
-		"file that says how to reach the API server, with node-name; empty: as the pod's service account")
+		"kubeconfig file for the API server, if --node-name is set; empty: the pod's service account")
 	fs.Var(of(&c.KubeletDir, "/var/lib/kubelet/device-plugins", path), "kubelet-dir",
-		"the kubelet's directory of device plugin sockets")
+		"directory of the kubelet's device plugin sockets")
 	fs.Var(of(&c.PodResourcesSocket, "/var/lib/kubelet/pod-resources/kubelet.sock", path), "pod-resources-socket",
-		"the kubelet's socket that tells which container holds what")
+		"socket of the kubelet's pod-resources API, which lists the devices of containers")
 	fs.Var(of(&c.HTTPAddress, "127.0.0.1:9480", optional(hostPort)), "http-address",
-		"where /metrics, /healthz, /readyz and /devices are served; empty: nowhere")
+		"address of /metrics, /healthz, /readyz and /devices; empty: off")
 	fs.Var(of(&c.Socket, "/run/accelerator-device-plugin/daemon.sock", optional(socketPath)), "socket",
-		"local socket, at which commands ask the daemon; for root only; empty: off")
+		"local socket of the daemon for the commands of this program, for root only; empty: off")
 	fs.Var(of(&c.StateDir, "/var/lib/accelerator-device-plugin", optional(path)), "state-dir",
-		"state directory, for the list of cordoned devices; empty: no device can be cordoned")
+		"state directory, which has the cordons; empty: no device can be cordoned")
 	fs.Var(of(&c.HolderMetrics, true, onOff), "holder-metrics",
-		"/metrics names the containers that hold devices")
+		"show the containers that hold devices in /metrics")
 	fs.Var(of(&c.ResyncInterval, time.Minute, duration(leastInterval)), "resync-interval",
-		"time between two listings of all cards, with a full reading of each")
+		"time between two resyncs, which list all cards and read each of them")
 	fs.Var(of(&c.HealthInterval, 5*time.Second, duration(leastInterval)), "health-interval",
-		"time between two checks of the known cards")
+		"time between two health checks of the known cards")
 	fs.Var(of(&c.RecoveryHold, 10*time.Second, duration(0)), "recovery-hold",
-		"how long a device must stay healthy before it is offered again; 0s: not at all")
+		"time for which a device must stay healthy before it is offered again; 0s: offered at once")
 	fs.Var(of(&c.TombstoneGrace, 5*time.Minute, duration(0)), "tombstone-grace",
-		"how long a removed device stays listed while its holder cannot be asked for; 0s: not at all")
+		"time for which a removed device stays listed while its holders are unknown; 0s: not listed")
 	fs.Var(of(&c.ReprogramTimeout, time.Minute, duration(leastInterval)), "reprogram-timeout",
-		"how long a port may be reprogrammed before it is unhealthy")
+		"time for which a port may be reprogrammed before it is unhealthy")
 	fs.Var(of(&c.FlapLimit, 5, number(0, 1000)), "flap-limit",
-		"a device whose health turns more often than this within flap-window is quarantined; 0: none is")
+		"allowed changes between healthy and unhealthy within --flap-window; after more, a device is quarantined; 0: no limit")
 	fs.Var(of(&c.FlapWindow, 10*time.Minute, duration(leastInterval)), "flap-window",
-		"see flap-limit; also how long a quarantined device must have been steady")
+		"time window of --flap-limit; also the time for which a quarantined device must be steady")
 	fs.Var(of(&c.LogLevel, "info", oneOf("debug", "info", "warn", "error")), "log-level",
-		"least severe lines to log: debug, info, warn, error")
-	fs.Var(of(&c.LogFormat, "json", oneOf("json", "console")), "log-format", "json, or console for people")
+		"lowest level that is logged: debug, info, warn, error")
+	fs.Var(of(&c.LogFormat, "json", oneOf("json", "console")), "log-format", "format of the log: json, or console for text")
 	fs.Var(of(&c.File, "", path), configFlag,
-		"YAML file with the same settings (resyncInterval: 60s), and with exclude, health.severity and resources")
+		"YAML file with settings (resyncInterval: 60s), also exclude, health.severity and resources")
 	fs.Var(of(&c.Overrides, "", path), overridesFlag,
-		"YAML file with exclude, health.severity and resources that are added to those of config, also for single nodes; "+
-			"it may be missing")
+		"YAML file with exclude, health.severity and resources in addition to --config, for all nodes or for single ones; "+
+			"may be missing")
 	for _, name := range []string{"node-annotation", "events", "holder-metrics"} {
-		fs.Lookup(name).NoOptDefVal = "true" // of the flag without a value
+		fs.Lookup(name).NoOptDefVal = "true" // the value if the flag is given without one
 	}
 	return fs
 }

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/peers"
 )
 
-// rows are some of a health table, with a value that is given and one that is open.
+// rows are some rows of a health table: one has a value, one allows any value.
 var rows = []string{"afu-dead", "link-speed", "port-mmio-timeout", "power-throttled=1", "power-throttled=2", "power-throttled=6"}
 
 var vocabulary = config.Vocabulary{Families: []string{"dfl", "opae"}, Rows: rows}
@@ -64,8 +64,8 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// Every setting can be given in all three ways, and means the same.
-func TestEverySettingThreeWays(t *testing.T) {
+// Each setting can be given by each of the three sources, with the same result.
+func TestSettingsFromEachSource(t *testing.T) {
 	want := config.Config{
 		SysfsRoot: "/a", DevRoot: "/b", HostDevRoot: "/c", Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
 		AllocationPolicy: "spread", CDIDir: "/f", ProgrammingHook: "/h", ProgrammingHookArgs: []string{"--store=/s", "--timeout", "80s"}, NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
@@ -142,7 +142,7 @@ func TestHostDevRootFollowsDevRoot(t *testing.T) {
 	}
 }
 
-// The daemon may be started anywhere: paths are those of its start.
+// Relative paths are relative to the working directory of the start.
 func TestRelativePaths(t *testing.T) {
 	t.Chdir("/tmp")
 	got, err := load(t, []string{
@@ -159,7 +159,7 @@ func TestRelativePaths(t *testing.T) {
 	}
 }
 
-// What may be empty is off then, and what is longest or oddest is taken.
+// Empty values, longest values and unusual values that are valid.
 func TestEdges(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -199,18 +199,18 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// A directory is allowed if a socket of ours fits in.
+// A kubelet directory is allowed if the path of a socket in it is not too long.
 func TestLongestKubeletDir(t *testing.T) {
 	dir := "/" + strings.Repeat("k", peers.MaxDir-1)
 	if _, err := load(t, []string{"--kubelet-dir=" + dir}, nil, ""); err != nil {
 		t.Error(err)
 	}
 	if _, err := load(t, []string{"--kubelet-dir=" + dir + "k"}, nil, ""); err == nil {
-		t.Error("a longer one is allowed")
+		t.Error("a longer path is accepted")
 	}
 }
 
-// A refusal names the setting, the value and what is allowed.
+// An error has the setting, the value that was found and the allowed values.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -248,7 +248,7 @@ func TestRefusals(t *testing.T) {
 		{"argument that is a list", nil, nil, "programmingHookArgs: [--a, [--b]]\n", []string{"config.yaml:1", "programmingHookArgs", "one value", "a list"}},
 		{"arguments that are a mapping", nil, nil, "programmingHookArgs: {store: /s}\n", []string{"config.yaml:1", "programmingHookArgs", "one value", "a mapping"}},
 		{"key of the arguments in the singular", nil, nil, "programmingHookArg: --a\n", []string{`found the key "programmingHookArg"`, "programmingHookArgs"}},
-		{"events without node name", []string{"--events"}, nil, "", []string{"events: found true without node-name, want both: the name of this node at the API server"}},
+		{"events without node name", []string{"--events"}, nil, "", []string{"events: found true without node-name, want both: node-name is the name of this node in the API server"}},
 		{"events of the file without node name", nil, map[string]string{"ACCELERATOR_NODE_NAME": ""}, "events: true\n", []string{"events: found true without node-name"}},
 		{"events that are a word", nil, map[string]string{"ACCELERATOR_EVENTS": "on"}, "", []string{"ACCELERATOR_EVENTS", `"on"`, "true or false"}},
 		{"node annotation that is a word", nil, nil, "nodeAnnotation: no\n", []string{"config.yaml:1", "nodeAnnotation", `"no"`, "true or false"}},

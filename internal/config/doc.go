@@ -1,19 +1,19 @@
-// Package config has the daemon's settings: their defaults, their allowed values, and the sources of
-// their values.
+// Package config loads the daemon's settings. It has their defaults, their allowed values and their
+// sources.
 //
-// Every setting has a flag (--resync-interval), an environment variable
-// (ACCELERATOR_RESYNC_INTERVAL) and a key in the YAML file (resyncInterval). Flags win over
-// variables, variables over the file, the file over defaults. One table has them all
-// (settings), and one check for each setting serves the three sources.
+// Each setting has a flag (--resync-interval), an environment variable
+// (ACCELERATOR_RESYNC_INTERVAL) and a key in the YAML file (resyncInterval). Flags take precedence
+// over variables, variables over the file, and the file over defaults. The function settings has the
+// table of all settings. Each setting has one check for the three sources.
 //
-// Three keys are in the file only, because they are not single values: exclude, the devices
-// that the administrator has taken out; health.severity, how bad a reason makes a device; and
-// resources, rules for names of resources. A second file, the overrides, has these three only,
-// for all nodes and for single ones, and comes above the first one. A running daemon takes them
-// over when the files have changed ([Loader.Read], [Loader.Again]); every other setting needs a
-// restart. The sizes of files, values and errors are bounded.
+// Three keys are in the file only, because they are not single values: exclude, the devices that the
+// administrator has excluded; health.severity, the severities of reasons; and resources, the rules for
+// names of resources. A second file, the overrides, has only these three keys, for all nodes and for
+// single ones, and takes precedence over the first file. When the files have changed, a running daemon
+// applies these keys ([Loader.Read], [Loader.Again]); every other setting needs a restart. The sizes of
+// files, values and errors are bounded.
 //
-// The package owns no state: [New] returns a [Loader] whose [Config] is filled by Load and not
-// changed afterwards. Then several goroutines may read it. Nothing else in the program reads
-// the environment.
+// The package owns no state: [New] returns a [Loader]. Load fills its [Config], which does not change
+// afterwards and may be read by several goroutines. The package does not read the environment itself:
+// Load gets a function for that.
 package config

@@ -32,7 +32,7 @@ func TestDocumentation(t *testing.T) {
 	})
 }
 
-// The example files of the documentation are taken.
+// The example files in the documentation are valid.
 func TestDocumentedFiles(t *testing.T) {
 	text, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
@@ -51,9 +51,9 @@ func TestDocumentedFiles(t *testing.T) {
 				{Resource: "example.com/lab", Match: offer.Match{PCIAddress: "3b:00.0"}},
 				{Resource: "example.com/nlb", Match: offer.Match{PCIVendor: "8086", PCIDevice: "09c4", AFUID: nlb}},
 			}
-			// What `devices -o wide` says of the second.
+			// The note of `devices -o wide` about the second rule.
 			if idle := "no device is offered by rule 2 of resources: " + c.Resources[1].String() + "\n"; !strings.Contains(string(text), idle) {
-				t.Errorf("docs/configuration.md does not say %q", idle)
+				t.Errorf("docs/configuration.md: found no %q", idle)
 			}
 		},
 	}

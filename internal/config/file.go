@@ -15,36 +15,35 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// file is a YAML file. It is read as nodes and not into a struct, for three reasons: the text of a
-// value counts, as in flags and variables, and not its YAML type (1e10 may be four hex digits); a
-// value goes through the check of its flag; and the library's errors name Go types, while these
-// errors name the allowed values.
+// file is a YAML file. It is parsed into nodes and not into a struct, for three reasons. The text of a
+// value counts, as in flags and variables, and not its YAML type (1e10 may be four hex digits). A value
+// has the same check as its flag. And errors have the allowed values, where the library's errors have Go
+// types.
 //
-// Reading goes on after an error, so that an administrator gets all of them at once, up to
-// mostErrors.
+// Parsing continues after an error, so that an administrator gets all errors at once, up to mostErrors.
 type file struct {
 	name    string
 	vocab   Vocabulary
 	errs    []error
-	omitted int // errors after the first mostErrors
-	values  int // that were read
+	omitted int // number of errors after the first mostErrors
+	values  int // number of values so far
 }
 
-// Aliases let a short file have many values, and each may have an error.
+// Limits for a file. With aliases a short file can have many values, and each may have an error.
 const (
 	mostErrors = 20
 	mostText   = 2000 // bytes of an error
 	mostValues = 100_000
 )
 
-// policy has the settings that can change while the daemon runs.
+// policy has the settings that can change without a restart of the daemon.
 type policy struct {
 	exclude   map[string]bool
 	severity  map[string]string
 	resources []offer.Rule
 }
 
-// policy returns the keys of p.
+// policy returns the fields that fill p.
 func (f *file) policy(p *policy) fields {
 	return fields{
 		"exclude": func(where string, n *yaml.Node) { p.exclude = f.exclude(where, n) },
@@ -57,8 +56,8 @@ func (f *file) policy(p *policy) fields {
 	}
 }
 
-// readConfig reads the configuration file into c. Settings that are changed in set keep their
-// values; their values in the file are checked, too.
+// readConfig parses the configuration file into c. A setting that is already changed in set keeps its
+// value; its value in the file is only checked.
 func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) error {
 	root, err := from.document()
 	if err != nil || isNull(root) {
@@ -89,8 +88,8 @@ func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) err
 	return f.err()
 }
 
-// readOverrides reads the overrides into c, those of the named node last. It checks those of
-// other nodes, too.
+// readOverrides parses the overrides into c: first those of all nodes, then those of the named node. The
+// overrides of other nodes are only checked.
 func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 	root, err := from.document()
 	if err != nil || isNull(root) {
@@ -123,7 +122,7 @@ func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 	return f.err()
 }
 
-// override puts p above the settings of c. It makes new maps and a new list.
+// override applies p with precedence over the settings of c. It makes new maps and a new list.
 func (c *Config) override(p policy) {
 	if p.exclude != nil {
 		c.Exclude = union(c.Exclude, p.exclude)
@@ -135,7 +134,7 @@ func (c *Config) override(p policy) {
 		return
 	}
 	rules := slices.Clone(p.resources)
-	for _, below := range c.Resources { // a rule with the same match would never be used
+	for _, below := range c.Resources { // without rules that would never be used, as p has the same match
 		if !slices.ContainsFunc(p.resources, func(r offer.Rule) bool { return r.Match == below.Match }) {
 			rules = append(rules, below)
 		}
@@ -143,7 +142,7 @@ func (c *Config) override(p policy) {
 	c.Resources = rules
 }
 
-// union returns the entries of both maps; those of over win.
+// union returns the entries of both maps. If both have a key, the value is that of over.
 func union[V any](under, over map[string]V) map[string]V {
 	all := make(map[string]V, len(under)+len(over))
 	maps.Copy(all, under)
@@ -159,7 +158,8 @@ func (f *file) err() error {
 	return errors.Join(f.errs...)
 }
 
-// keyOf turns resync-interval into resyncInterval. The key of a list is a plural.
+// keyOf returns the key of a flag, such as resyncInterval for resync-interval. The key of a list is a
+// plural.
 func keyOf(f *pflag.Flag) string {
 	words := strings.Split(f.Name, "-")
 	for i, w := range words[1:] {
@@ -172,7 +172,7 @@ func keyOf(f *pflag.Flag) string {
 	return key
 }
 
-// exclude reads a list of cards and ports.
+// exclude parses a list of cards and ports.
 func (f *file) exclude(where string, n *yaml.Node) (excluded map[string]bool) {
 	lines := make(map[string]int) // by address
 	f.list(where, n, "a list of PCI addresses", func(n *yaml.Node) {
@@ -193,19 +193,19 @@ func (f *file) exclude(where string, n *yaml.Node) (excluded map[string]bool) {
 	return excluded
 }
 
-// severity reads a mapping from reasons, rows or the NAMEs of rows, to severities.
+// severity parses a mapping from reasons to severities. A reason is a row, or the NAME of rows.
 func (f *file) severity(where string, n *yaml.Node, rows []string) (severity map[string]string) {
 	known := make(fields)
 	for _, row := range rows {
 		name, _, _ := strings.Cut(row, "=")
 		for _, reason := range []string{name, row} {
 			known[reason] = func(where string, n *yaml.Node) {
-				var how string
-				f.value(where, n, value[string]{&how, oneOf(Fatal, Degraded, Ignored)})
+				var text string
+				f.value(where, n, value[string]{&text, oneOf(Fatal, Degraded, Ignored)})
 				if severity == nil {
 					severity = make(map[string]string)
 				}
-				severity[reason] = how
+				severity[reason] = text
 			}
 		}
 	}
@@ -213,8 +213,8 @@ func (f *file) severity(where string, n *yaml.Node, rows []string) (severity map
 	return severity
 }
 
-// resources reads the rules for names of resources, in their order: the first one that matches
-// a device names its resource.
+// resources parses the rules for names of resources. Their order matters: the first rule that matches a
+// device names its resource.
 func (f *file) resources(where string, n *yaml.Node, families []string) (rules []offer.Rule) {
 	lines := make(map[offer.Match]int)
 	f.list(where, n, "a list of rules with name and match", func(n *yaml.Node) {
@@ -223,8 +223,8 @@ func (f *file) resources(where string, n *yaml.Node, families []string) (rules [
 		if len(f.errs) > before {
 			return
 		}
-		// A rule that matches less than an earlier one is accepted: the earlier one may be
-		// removed some day. `devices -o wide` names rules that offer no device.
+		// A rule that matches only devices of an earlier rule is accepted: the earlier one may be
+		// removed later. `devices -o wide` lists rules that apply to no device.
 		if line, twice := lines[rule.Match]; twice {
 			f.errorf(n, "%s: found the match twice, first on line %d, want it once: this rule is never used", where, line)
 			return
@@ -235,13 +235,13 @@ func (f *file) resources(where string, n *yaml.Node, families []string) (rules [
 	return rules
 }
 
-// rule reads one rule, which is of no use if there was an error.
+// rule parses one rule. It is not valid if an error was added.
 func (f *file) rule(where string, n *yaml.Node, families []string) (rule offer.Rule) {
 	m := &rule.Match
 	text := func(p *string, k kind[string]) func(string, *yaml.Node) {
 		return func(where string, n *yaml.Node) { f.value(where, n, value[string]{p, k}) }
 	}
-	match := fields{ // by the keys of `devices -o json`, where it has them
+	match := fields{ // with the keys of `devices -o json`, as far as that has them
 		"afuId":       text(&m.AFUID, guid),
 		"family":      text(&m.Family, oneOf(families...)),
 		"interfaceId": text(&m.InterfaceID, guid),
@@ -262,7 +262,7 @@ func (f *file) rule(where string, n *yaml.Node, families []string) (rule offer.R
 	return rule
 }
 
-// document returns the root of the one YAML document of a file.
+// document returns the root of the YAML document in a file. More than one document is an error.
 func (t contents) document() (*yaml.Node, error) {
 	if t.err != nil {
 		return nil, t.err
@@ -282,7 +282,7 @@ func (t contents) document() (*yaml.Node, error) {
 	}
 }
 
-// errorf adds an error about the line of n. It begins with the path of n, which is "" for the root.
+// errorf adds an error about the line of n. The text begins with the path of n, which is "" for the root.
 func (f *file) errorf(n *yaml.Node, format string, args ...any) {
 	if len(f.errs) == mostErrors {
 		f.omitted++
@@ -295,7 +295,7 @@ func (f *file) errorf(n *yaml.Node, format string, args ...any) {
 	f.errs = append(f.errs, fmt.Errorf("%s:%d: %s", f.name, n.Line, text))
 }
 
-// refuse adds an error: n was found, and something else is wanted.
+// refuse adds the error that n was found instead of want.
 func (f *file) refuse(n *yaml.Node, where, want string) {
 	f.errorf(n, "%s: found %s, want %s", where, found(n), want)
 }
@@ -313,8 +313,8 @@ func (f *file) value(where string, n *yaml.Node, to pflag.Value) bool {
 	return err == nil
 }
 
-// list calls take for each item of a list. A key without a value is an empty list, or an empty
-// mapping: that is how a file looks after its last item was removed.
+// list calls take for each item of a list. A key without a value counts as an empty list, because it is
+// left when the last item of a list is removed. The same holds for mappings.
 func (f *file) list(where string, n *yaml.Node, want string, take func(*yaml.Node)) {
 	if n.Kind != yaml.SequenceNode && !isNull(n) {
 		f.refuse(n, where, want)
@@ -328,12 +328,12 @@ func (f *file) list(where string, n *yaml.Node, want string, take func(*yaml.Nod
 	}
 }
 
-// fields has a function for each key that a mapping may have. It gets the path of the key, and
-// the value with the line of the key.
+// fields has a function for each key that a mapping may have. The function gets the path of the key, and
+// the value with the line number of the key.
 type fields map[string]func(where string, n *yaml.Node)
 
-// allowed returns the allowed keys for an error about this key, or about a missing one. Of the many
-// values of reasons, it returns only those of the reason in the key.
+// allowed returns the allowed keys for an error about a key, or about a missing key (""). Of keys of the
+// form REASON=VALUE it returns only those with the reason in key, because there are many.
 func (known fields) allowed(key string) string {
 	reason, _, _ := strings.Cut(key, "=")
 	var keys []string
@@ -346,7 +346,7 @@ func (known fields) allowed(key string) string {
 	return strings.Join(keys, ", ")
 }
 
-// mapping reads a mapping with these fields, of which some are required.
+// mapping parses a mapping with these fields. Some of them may be required.
 func (f *file) mapping(where string, n *yaml.Node, known fields, required ...string) {
 	want := known.allowed("")
 	if n.Kind != yaml.MappingNode && !(isNull(n) && required == nil) {
@@ -367,8 +367,8 @@ func (f *file) mapping(where string, n *yaml.Node, known fields, required ...str
 	}
 }
 
-// entries calls take for each entry of a mapping, with the path of its key, and the value with
-// the line of its key. It returns the lines of the keys.
+// entries calls take for each entry of a mapping, with the path of its key, the key, and the value with
+// the line number of the key. It returns the line numbers of the keys.
 func (f *file) entries(where string, n *yaml.Node, take func(path string, key, value *yaml.Node)) map[string]int {
 	lines := make(map[string]int)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -377,7 +377,7 @@ func (f *file) entries(where string, n *yaml.Node, take func(path string, key, v
 			break
 		}
 		switch path := strings.TrimPrefix(where+"."+key.Value, "."); {
-		case key.Kind != yaml.ScalarNode: // the value of an alias would be its name, not its anchor's value
+		case key.Kind != yaml.ScalarNode: // key.Value of an alias is its name, not the value of its anchor
 			f.refuse(key, where, "a word as a key")
 		case lines[key.Value] > 0:
 			f.errorf(key, "%s: found twice, first on line %d, want it once", path, lines[key.Value])
@@ -393,13 +393,13 @@ func (f *file) entries(where string, n *yaml.Node, take func(path string, key, v
 func (f *file) tooMany(n *yaml.Node) bool {
 	f.values++
 	if f.values == mostValues+1 {
-		f.errorf(n, "found more than %d values, each use of an alias counted, want fewer", mostValues)
+		f.errorf(n, "found more than %d values (each use of an alias counts), want at most %[1]d", mostValues)
 	}
 	return f.values > mostValues
 }
 
-// resolve returns the target of an alias, or the node itself, with this line number. The target cannot
-// be an alias.
+// resolve returns the target of an alias, or the node itself, with this line number. The target is never
+// an alias.
 func resolve(n *yaml.Node, line int) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias

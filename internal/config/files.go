@@ -15,7 +15,7 @@ import (
 // Files are the two YAML files as they were read at one time.
 type Files struct {
 	config, overrides contents
-	at                time.Time // when the reading began
+	at                time.Time // of the call of Read
 }
 
 // contents is a YAML file as it was read. The zero value stands for no file.
@@ -26,10 +26,10 @@ type contents struct {
 	err   error
 }
 
-// mostBytes bounds a file. A YAML document takes up to a hundred times its size in memory.
+// mostBytes is the largest size of a file. In memory, a YAML document needs up to a hundred times its size.
 const mostBytes = 256 << 10
 
-// Read reads the files again. Their errors are returned by [Loader.Again].
+// Read reads the files. Errors are kept in the result, and returned by [Loader.Load] and [Loader.Again].
 func (l *Loader) Read() Files {
 	files := Files{at: time.Now()}
 	files.config, files.overrides = read("config", l.Config.File), read("overrides", l.Config.Overrides)
@@ -55,8 +55,8 @@ func read(kind, path string) (t contents) {
 	return t
 }
 
-// readRegular returns the contents of a regular file. A pipe has its contents only once, and
-// could block.
+// readRegular returns the contents of a regular file. It refuses a pipe, whose contents can be read only
+// once, and which could block.
 func readRegular(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -72,12 +72,12 @@ func readRegular(path string) ([]byte, error) {
 	}
 	content, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
 	if err == nil && len(content) > mostBytes {
-		err = fmt.Errorf("%s: found more than %d bytes, want at most that", path, mostBytes)
+		err = fmt.Errorf("%s: found more than %d bytes, want at most %[2]d", path, mostBytes)
 	}
 	return content, err
 }
 
-// Before reports whether the reading of f began before that of other.
+// Before reports whether Read was called for f before it was called for other.
 func (f Files) Before(other Files) bool { return f.at.Before(other.at) }
 
 // Equal reports whether both have the same contents, or the same errors.

@@ -16,18 +16,18 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// excluded is the one form of an address that may come out.
+// excluded matches the form of addresses in Config.Exclude.
 var excluded = regexp.MustCompile(`^(([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7](-p[0-3])?$`)
 
-// What a rule may match by, in the spelling of devices; "" is anything.
+// The forms of the values in a rule, as devices have them; "" matches any device.
 var (
 	fourDigits  = regexp.MustCompile(`^([0-9a-f]{4})?$`)
 	id          = regexp.MustCompile(`^([0-9a-f]{32})?$`)
 	cardAddress = regexp.MustCompile(`^((([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7])?$`)
 )
 
-// A file is whatever somebody wrote: it is taken or refused, and what is taken
-// stays within what flags would allow. Read again it says the same.
+// Any file is accepted or refused. An accepted file has only values that flags allow, and the same result
+// when it is read again.
 func FuzzFile(f *testing.F) {
 	for _, seed := range []string{
 		"resyncInterval: 60s\nflapLimit: 3\n",
@@ -94,8 +94,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// checkRules fails the test unless each rule is one that may come out, and none is
-// there twice.
+// checkRules fails the test unless each rule has the valid form, and no rule occurs twice.
 func checkRules(t *testing.T, rules []offer.Rule) {
 	t.Helper()
 	matches := make(map[offer.Match]bool)

@@ -13,19 +13,19 @@ import (
 // Loader fills a [Config] from flags, variables and a file.
 type Loader struct {
 	Config     Config
-	Files      Files // that Config was read from
+	Files      Files // the files of Config
 	vocabulary Vocabulary
-	flags      *pflag.FlagSet // of Config; changed: given by a flag or a variable
-	set        *pflag.FlagSet // of the Config that was read last; changed: given at all
+	flags      *pflag.FlagSet // of Config; Changed: by a flag or a variable
+	set        *pflag.FlagSet // of the Config that was loaded last; Changed: by any source
 }
 
-// Vocabulary has the names that a file may have.
+// Vocabulary has the names that are valid in a file.
 type Vocabulary struct {
 	Families []string // for rules for resources
-	Rows     []string // of the families' health tables, NAME or NAME=VALUE, whose severity may be overruled
+	Rows     []string // of the families' health tables, NAME or NAME=VALUE, whose severity may be overridden
 }
 
-// New returns a loader that has the defaults.
+// New returns a loader with the default configuration.
 func New(v Vocabulary) *Loader {
 	l := &Loader{vocabulary: v}
 	l.flags = settings(&l.Config)
@@ -37,12 +37,11 @@ func New(v Vocabulary) *Loader {
 // use the same flags with each command.
 func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
 
-// IsSet reports whether a setting, by the name of its flag, was given a value.
+// IsSet reports whether any source has set the setting with this flag.
 func (l *Loader) IsSet(name string) bool { return l.set.Changed(name) }
 
-// Variables completes the configuration after the flags were parsed: with variables from lookup
-// (os.LookupEnv), for settings that were not given before. An error names the source, the setting,
-// the value that was found and the values that are allowed.
+// Variables sets, after the flags were parsed, the settings without a flag from variables. lookup is
+// os.LookupEnv. An error has the variable, the value that was found and the allowed values.
 func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	var errs []error
 	l.flags.VisitAll(func(f *pflag.Flag) {
@@ -59,8 +58,8 @@ func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	return errors.Join(errs...)
 }
 
-// Load does the same as [Loader.Variables], and then completes the configuration with the YAML file.
-// If only the file is not valid, Config has the settings of flags and variables.
+// Load calls [Loader.Variables], and then applies the YAML files. If only a file is not valid, Config has
+// the settings of flags and variables.
 func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	if err := l.Variables(lookup); err != nil {
 		return err
@@ -76,13 +75,13 @@ func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	return err
 }
 
-// Again returns the configuration that a start would have with these files, with the flags and
-// variables of [Loader.Load]. l stays as it is. A running daemon takes over Exclude, Severity
-// and Resources; the list has the flags of all other settings that differ from l.Config,
-// sorted: those need a restart. Entries for nodes are those of the node of l.Config. Without a
-// file l.Config is returned.
+// Again returns the configuration that a new start would have with these files, and with the flags and
+// variables of [Loader.Load]. It does not change l. A running daemon can apply Exclude, Severity and
+// Resources. The returned list has the sorted flags of all other settings that differ from l.Config: they
+// need a restart. The node for entries of nodes is that of l.Config. Without files Again returns
+// l.Config.
 //
-// On an error, which is one of Load, the Config is empty: go on with the old one.
+// Errors are those of Load. With an error the Config is empty, and the caller keeps its old one.
 func (l *Loader) Again(files Files) (Config, []string, error) {
 	if !l.Follows() {
 		return l.Config, nil, nil
@@ -103,8 +102,8 @@ func (l *Loader) Again(files Files) (Config, []string, error) {
 	return config, differing, nil
 }
 
-// parse returns a new configuration, without overrides: defaults, overruled by the file,
-// overruled by flags and variables.
+// parse returns a new configuration from defaults, the configuration file, and the flags and variables
+// of l, without overrides.
 func (l *Loader) parse(files Files) (c Config, set *pflag.FlagSet, err error) {
 	set = settings(&c)
 	c.File, c.Overrides = l.Config.File, l.Config.Overrides
@@ -122,15 +121,14 @@ func (l *Loader) parse(files Files) (c Config, set *pflag.FlagSet, err error) {
 	return c, set, err
 }
 
-// validate checks settings that depend on each other, and completes them.
+// validate checks settings that depend on each other, and sets those that follow from others.
 func (c *Config) validate() error {
 	if c.HostDevRoot == "" {
 		c.HostDevRoot = c.DevRoot
 	}
-	// A namespace begins with a letter or a digit; as the vendor of CDI devices it may not
-	// begin with a digit.
+	// A namespace may begin with a digit, but the vendor of CDI devices may not.
 	if c.CDIDir != "" && c.ResourceNamespace < "a" {
-		return fmt.Errorf("resource-namespace: found %q, want a letter first, which CDI requires, or no cdi-dir",
+		return fmt.Errorf("resource-namespace: found %q, want a letter first, as CDI requires, or no cdi-dir",
 			c.ResourceNamespace)
 	}
 	if c.ProgrammingHook != "" && c.CDIDir == "" {
@@ -142,14 +140,14 @@ func (c *Config) validate() error {
 	}
 	for _, arg := range c.ProgrammingHookArgs {
 		if name, _, _ := strings.Cut(arg, "="); name == "--device" || name == "--afu" {
-			return fmt.Errorf("programming-hook-arg: found %q, want flags that hold for all containers, such as --store", arg)
+			return fmt.Errorf("programming-hook-arg: found %q, want flags that are the same for all containers, such as --store", arg)
 		}
 	}
 	if c.Events && c.NodeName == "" {
-		return errors.New("events: found true without node-name, want both: the name of this node at the API server")
+		return errors.New("events: found true without node-name, want both: node-name is the name of this node in the API server")
 	}
 	if n := len(c.KubeletDir); n > peers.MaxDir {
-		return fmt.Errorf("kubelet-dir: found %q, a path of %d bytes, want at most %d: sockets in it have no room for more",
+		return fmt.Errorf("kubelet-dir: found %q, a path of %d bytes, want at most %d: the paths of sockets in it are limited",
 			c.KubeletDir, n, peers.MaxDir)
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a value may not be, and how it is named in the refusal.
+// Invalid values of a match, and their text in the error.
 func TestMatchRefusals(t *testing.T) {
 	type bad struct{ yaml, found string }
 	everywhere := []bad{{"''", `""`}, {"true", `"true"`}, {"1", `"1"`}, {"*alias", `"info"`}}

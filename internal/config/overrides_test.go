@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/offer"
 )
 
-// overridden returns a loader of a node with these two files, which is not loaded yet.
+// overridden returns a loader for a node with these two files. The caller calls Load.
 func overridden(t *testing.T, node, file, overrides string) *config.Loader {
 	t.Helper()
 	l := config.New(vocabulary)
@@ -83,7 +83,8 @@ resources:
 	}
 }
 
-// Overrides are refused as a configuration is, with the line. Entries of other nodes are checked, too.
+// Invalid overrides are refused, as an invalid configuration is, with the line. Entries of other nodes are
+// checked, too.
 func TestOverridesRefused(t *testing.T) {
 	for _, test := range []struct{ name, overrides, want string }{
 		{"no YAML", "exclude: [\n", "overrides.yaml: not YAML"},
@@ -98,7 +99,7 @@ func TestOverridesRefused(t *testing.T) {
 		{"a long value", "exclude: [" + strings.Repeat("x", 100_000) + "]\n", "x…"},
 		{"too many values", "exclude: &e [" + strings.Repeat("1:0.0,", 1000) + "]\nnodes:\n" + nodes(1000, "{exclude: *e}"), "more errors"},
 		{"too many values without an error", "nodes:\n  a: &a {exclude: ['01:00.0', '02:00.0', '03:00.0', '04:00.0', '05:00.0', '06:00.0', '07:00.0', '08:00.0']}\n" + nodes(12_000, "*a"),
-			"found more than 100000 values, each use of an alias counted, want fewer"},
+			"found more than 100000 values (each use of an alias counts), want at most 100000"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := overridden(t, "n1", "", test.overrides).Load(noVariables)
@@ -112,7 +113,7 @@ func TestOverridesRefused(t *testing.T) {
 	}
 }
 
-// nodes returns entries for so many nodes.
+// nodes returns entries for n nodes.
 func nodes(n int, entry string) string {
 	var all strings.Builder
 	for i := range n {
@@ -121,7 +122,7 @@ func nodes(n int, entry string) string {
 	return all.String()
 }
 
-// Overrides may come and go while the daemon runs.
+// The overrides may be created and removed while the daemon runs.
 func TestAgainOverrides(t *testing.T) {
 	l := overridden(t, "n1", "exclude: [3b:00.0]\n", "nodes: {n1: {exclude: [5e:00.0]}}\n")
 	if err := l.Load(noVariables); err != nil {
@@ -172,7 +173,7 @@ func TestAgainOverrides(t *testing.T) {
 	}
 }
 
-// The node is the one that the daemon runs with until it is restarted.
+// A new node name needs a restart: until then the overrides of the former node apply.
 func TestAgainOverridesOfTheRunningNode(t *testing.T) {
 	path := write(t, "nodeName: n1\n")
 	overrides := filepath.Join(filepath.Dir(path), "overrides.yaml")
@@ -191,7 +192,7 @@ func TestAgainOverridesOfTheRunningNode(t *testing.T) {
 	}
 }
 
-// The same error of reading is the same state, another one is not.
+// Files with the same read error are equal, files with different ones are not.
 func TestFilesWithErrors(t *testing.T) {
 	l := overridden(t, "n1", "", "")
 	if err := l.Load(noVariables); err != nil {

@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/config"
 )
 
-// policy is what the file alone can say.
+// policy has the settings that only a file can have.
 type policy struct {
 	Exclude  map[string]bool
 	Severity map[string]string
@@ -63,7 +63,7 @@ const (
 	wantReason  = ", want one of afu-dead, link-speed, port-mmio-timeout, power-throttled"
 )
 
-// A refusal is one line for each thing that is wrong, and says where.
+// An error has one line for each mistake, with its place.
 func TestPolicyRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name, yaml string
@@ -73,7 +73,7 @@ func TestPolicyRefusals(t *testing.T) {
 		{"exclude is a mapping", "exclude: {3b:00.0: true}\n", []string{"1: exclude: found a mapping, want a list of PCI addresses"}},
 		{"exclude twice", "exclude: []\nexclude: []\n", []string{"2: exclude: found twice, first on line 1, want it once"}},
 		{"exclude is an alias of a word", "logLevel: &l info\nexclude: *l\n", []string{`2: exclude: found "info", want a list of PCI addresses`}},
-		{"exclude holds itself", "exclude: &l\n- *l\n", []string{"2: exclude: found a list, want one value"}},
+		{"exclude contains itself", "exclude: &l\n- *l\n", []string{"2: exclude: found a list, want one value"}},
 		{"entries of all kinds", "exclude:\n- 3b:00.0\n-\n- [5e:00.0]\n- 5e:00.0: p1\n- ~\n- ''\n", []string{
 			"3: exclude: found nothing, want one value",
 			"4: exclude: found a list, want one value",
@@ -89,21 +89,21 @@ func TestPolicyRefusals(t *testing.T) {
 		{"unknown key of health", "health:\n  severity: {}\n  sevirity: {}\n", []string{`3: health: found the key "sevirity", want one of severity`}},
 		{"severity twice", "health:\n  severity: {}\n  severity: {}\n", []string{"3: health.severity: found twice, first on line 2, want it once"}},
 		{"severity is a list", "health:\n  severity: [afu-dead]\n", []string{`2: health.severity: found a list, want a mapping with afu-dead, link-speed, port-mmio-timeout, power-throttled`}},
-		{"severity holds itself", "health: &h\n  severity: *h\n", []string{`2: health.severity: found the key "severity"` + wantReason}},
+		{"severity contains itself", "health: &h\n  severity: *h\n", []string{`2: health.severity: found the key "severity"` + wantReason}},
 
 		{"reason twice", "health:\n  severity:\n    afu-dead: fatal\n    'afu-dead': fatal\n", []string{"4: health.severity.afu-dead: found twice, first on line 3, want it once"}},
-		{"reason is no word", "health:\n  severity:\n    ? {a: b}\n    : fatal\n", []string{"3: health.severity: found a mapping, want a word as a key"}},
+		{"reason is not a word", "health:\n  severity:\n    ? {a: b}\n    : fatal\n", []string{"3: health.severity: found a mapping, want a word as a key"}},
 		{"reason misspelt", "health:\n  severity:\n    port-mmio-timeot: fatal\n", []string{
 			`3: health.severity: found the key "port-mmio-timeot"` + wantReason}},
 		{"value that no row has", "health: {severity: {power-throttled=5: fatal}}\n", []string{
 			`1: health.severity: found the key "power-throttled=5"` + wantReason + ", power-throttled=1, power-throttled=2, power-throttled=6"}},
 		{"value of an open row", "health: {severity: {link-speed=8.0: ignored}}\n", []string{
 			`1: health.severity: found the key "link-speed=8.0"` + wantReason}},
-		{"reason of the daemon's", "health: {severity: {flapping: ignored}}\n", []string{
+		{"reason of the daemon itself", "health: {severity: {flapping: ignored}}\n", []string{
 			`1: health.severity: found the key "flapping"` + wantReason}},
 		{"reason of a file", "health: {severity: {unreadable=afu_id: ignored}}\n", []string{
 			`1: health.severity: found the key "unreadable=afu_id"` + wantReason}},
-		{"reason out of the blue", "health: {severity: {rust: fatal}}\n", []string{`1: health.severity: found the key "rust"` + wantReason}},
+		{"unknown reason", "health: {severity: {rust: fatal}}\n", []string{`1: health.severity: found the key "rust"` + wantReason}},
 		{"reason with capitals", "health: {severity: {Afu-dead: fatal}}\n", []string{`1: health.severity: found the key "Afu-dead"` + wantReason}},
 		{"unknown severities", "health:\n  severity:\n    afu-dead: bad\n    link-speed: Fatal\n    port-mmio-timeout:\n    power-throttled: [fatal]\n", []string{
 			`3: health.severity.afu-dead: found "bad", want one of fatal, degraded, ignored`,
@@ -114,7 +114,7 @@ func TestPolicyRefusals(t *testing.T) {
 		{"null that looks like a severity", "health: {severity: {afu-dead: !!null fatal}}\n", []string{
 			"1: health.severity.afu-dead: found nothing, want one value"}},
 		{"null that looks like an address", "exclude: [!!null 3b:00.0]\n", []string{"1: exclude: found nothing, want one value"}},
-		{"much at once", "exclude: [x]\nmode: zen\nhealth: {severity: {afu-dead: x}}\n", []string{
+		{"several mistakes", "exclude: [x]\nmode: zen\nhealth: {severity: {afu-dead: x}}\n", []string{
 			`1: exclude: found "x", ` + wantAddress,
 			`2: mode: found "zen", want one of single, af, region, regiondevel, pool`,
 			`3: health.severity.afu-dead: found "x", want one of fatal, degraded, ignored`,
@@ -139,7 +139,7 @@ func TestExcludedAddresses(t *testing.T) {
 	}
 }
 
-// Without a table no reason can be overruled.
+// Without a health table no severity can be overridden.
 func TestNoRows(t *testing.T) {
 	l := config.New(config.Vocabulary{})
 	l.Config.File = write(t, "health: {severity: {afu-dead: fatal}}\n")
@@ -148,7 +148,7 @@ func TestNoRows(t *testing.T) {
 	}
 }
 
-// Whoever writes a novel as a key has meant none of the reasons.
+// The error for a long unknown key has the allowed keys, as for a short one.
 func TestLongReason(t *testing.T) {
 	_, err := load(t, nil, nil, "health: {severity: {"+strings.Repeat("afu-dead", 100)+": fatal}}\n")
 	if err == nil || !strings.HasSuffix(err.Error(), `"`+wantReason) {

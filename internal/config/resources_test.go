@@ -40,7 +40,7 @@ func TestResources(t *testing.T) {
 			named(offer.Match{AFUID: nlb, InterfaceID: iface})},
 		{"domain 0", one("pciAddress: 0000:3b:00.0"), named(offer.Match{PCIAddress: "3b:00.0"})},
 		{"long domain", one("pciAddress: 10000:01:00.0"), named(offer.Match{PCIAddress: "10000:01:00.0"})},
-		// What is written counts, not what YAML takes it for.
+		// The text of a value counts, not its YAML type.
 		{"whole numbers", one("pciVendor: 8086, pciDevice: 0010"), named(offer.Match{PCIVendor: "8086", PCIDevice: "0010"})},
 		{"numbers with exponent", one("pciVendor: 1e10, pciDevice: 0e00"), named(offer.Match{PCIVendor: "1e10", PCIDevice: "0e00"})},
 		{"number of 32 digits", one("afuId: 00000000000000000000000000000001"), named(offer.Match{AFUID: strings.Repeat("0", 31) + "1"})},
@@ -55,7 +55,7 @@ func TestResources(t *testing.T) {
 				{Resource: "a.com/z", Match: offer.Match{Family: "dfl"}},
 				{Resource: "z.com/a", Match: offer.Match{PCIVendor: "10ee"}},
 			}},
-		{"one that takes all of a later one", "resources:\n" +
+		{"a rule that matches all devices of a later one", "resources:\n" +
 			"- {name: a.com/all, match: {family: dfl}}\n- {name: a.com/some, match: {family: dfl, pciAddress: 3b:00.0}}\n",
 			[]offer.Rule{
 				{Resource: "a.com/all", Match: offer.Match{Family: "dfl"}},
@@ -89,7 +89,7 @@ const (
 	wantCard  = "want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0"
 )
 
-// A refusal is one line for each thing that is wrong, and says where.
+// An error has one line for each mistake, with its place.
 func TestResourcesRefusals(t *testing.T) {
 	const name = "resources:\n- name: example.com/nlb\n"
 	for _, test := range []struct {
@@ -179,7 +179,7 @@ func TestResourcesRefusals(t *testing.T) {
 		{"twice, but the first was refused", "resources:\n- {name: nlb, match: {family: dfl}}\n- {name: a.com/y, match: {family: dfl}}\n", []string{
 			`2: resources.name: found "nlb", want DOMAIN/NAME, such as example.com/nlb: resource name "nlb" is not of the form DOMAIN/NAME`}},
 
-		{"much at once", "mode: zen\nresources:\n- name: nlb\n  match:\n    pciVendor: 0x8086\n    afuId: nlb\n- name: a.com/x\nexclude: [x]\n", []string{
+		{"several mistakes", "mode: zen\nresources:\n- name: nlb\n  match:\n    pciVendor: 0x8086\n    afuId: nlb\n- name: a.com/x\nexclude: [x]\n", []string{
 			`1: mode: found "zen", want one of single, af, region, regiondevel, pool`,
 			`3: resources.name: found "nlb", want DOMAIN/NAME, such as example.com/nlb: resource name "nlb" is not of the form DOMAIN/NAME`,
 			"5: resources.match.pciVendor: found " + `"0x8086", ` + wantPCI,
@@ -192,7 +192,7 @@ func TestResourcesRefusals(t *testing.T) {
 	}
 }
 
-// wantRefusal loads a file that is to be refused, with those lines.
+// wantRefusal checks that a file is refused, with these lines of an error.
 func wantRefusal(t *testing.T, yaml string, want []string) {
 	t.Helper()
 	_, err := load(t, nil, nil, yaml)

@@ -17,20 +17,20 @@ import (
 	"b-com.com/accelerator-device-plugin/server/names"
 )
 
-// kind is a kind of values: its name in the help, and the function that parses it. The error of
-// parse has the allowed values.
+// kind is a kind of values: its name in the help, and its parser. An error of parse has the form "want
+// ALLOWED VALUES".
 type kind[T any] struct {
 	name  string
 	parse func(string) (T, error)
 }
 
-// value is a variable that is set from text, a [pflag.Value].
+// value is a [pflag.Value] for a variable.
 type value[T any] struct {
 	p *T
 	kind[T]
 }
 
-// of returns a value for a variable, which it sets to the default.
+// of sets a variable to its default and returns a value for it.
 func of[T any](p *T, initial T, k kind[T]) value[T] {
 	*p = initial
 	return value[T]{p, k}
@@ -45,7 +45,7 @@ func (v value[T]) Set(s string) error {
 }
 
 func (v value[T]) String() string {
-	if v.p == nil { // pflag asks a zero value, too
+	if v.p == nil { // pflag calls String for a zero value
 		return ""
 	}
 	return fmt.Sprint(*v.p)
@@ -85,7 +85,7 @@ var path = kind[string]{"path", func(s string) (string, error) {
 	return filepath.Abs(s)
 }}
 
-// socketPath is the path of a Unix socket: the kernel has room for 108 bytes with a zero at the end.
+// socketPath is the path of a Unix socket. The kernel's limit is 108 bytes, with a zero byte at the end.
 var socketPath = kind[string]{"path", func(s string) (string, error) {
 	s, err := path.parse(s)
 	if err == nil && len(s) > maxSocketPath {
@@ -96,15 +96,15 @@ var socketPath = kind[string]{"path", func(s string) (string, error) {
 
 const maxSocketPath = 107
 
-// absolute is a path below another root.
+// absolute is a path that may be below another root than that of this process.
 func absolute(example string) kind[string] {
 	return text("path", "an absolute path, such as "+example, func(s string) bool {
 		return filepath.IsAbs(s) && !strings.ContainsRune(s, 0)
 	})
 }
 
-// nodeForm is the form of the names of nodes: IsDNS1123Subdomain in
-// k8s.io/apimachinery/pkg/util/validation, of 253 characters at most.
+// nodeForm is the form of names of nodes, which have at most 253 characters. Source: IsDNS1123Subdomain
+// in k8s.io/apimachinery/pkg/util/validation.
 var nodeForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 var nodeName = text("name", "the name of a node, a lower-case DNS name of at most 253 characters",
@@ -124,7 +124,7 @@ var hostPort = text("host:port", "host:port with a port from 0 to 65535, such as
 
 var resourceName = name("domain/name", "DOMAIN/NAME, such as example.com/nlb", names.Validate)
 
-// name returns a kind of names. check returns an error without the form of a name.
+// name returns a kind of names. check returns an error for a name that is not valid.
 func name(kindOf, want string, check func(string) error) kind[string] {
 	return kind[string]{kindOf, func(s string) (string, error) {
 		if err := check(s); err != nil {
@@ -151,7 +151,7 @@ var onOff = kind[bool]{"bool", func(s string) (bool, error) {
 	return s == "true", nil
 }}
 
-// leastInterval keeps a typing error from becoming a busy loop.
+// leastInterval prevents a busy loop after a typing error.
 const leastInterval = 50 * time.Millisecond
 
 func duration(least time.Duration) kind[time.Duration] {
@@ -164,7 +164,7 @@ func duration(least time.Duration) kind[time.Duration] {
 	}}
 }
 
-// words is a list that is shown as it is given.
+// words is a list whose text has spaces between the elements.
 type words []string
 
 func (w words) String() string { return strings.Join(w, " ") }
@@ -172,8 +172,8 @@ func (w words) String() string { return strings.Join(w, " ") }
 // listType is the name of the kind of a flag that can be given several times.
 const listType = "list"
 
-// arguments are those of a program, with white space between them in all three sources. They
-// are added to those of p.
+// arguments are arguments of a program, separated by white space in all three sources. They are appended
+// to those in p.
 func arguments(p *[]string) kind[words] {
 	return kind[words]{listType, func(s string) (words, error) {
 		fields := strings.Fields(s)
@@ -190,7 +190,7 @@ var (
 	card   = kind[string]{"address", sysfs.ParseCard}
 )
 
-// matching is text in the form of an expression. It is read to the spelling of devices: lower case,
+// matching is a text that matches an expression. Its value is in the form that devices have: lower case,
 // without dashes.
 func matching(form, want string) kind[string] {
 	expression := regexp.MustCompile(form)
@@ -203,8 +203,8 @@ func matching(form, want string) kind[string] {
 }
 
 var (
-	// fourDigits are those of a PCI vendor or device. A program that rewrote the file may have
-	// taken 0010 or 1e10 for a number, hence the quotes.
+	// fourDigits is the id of a PCI vendor or device. The error asks for quotes, because a program that
+	// rewrites the file may take 0010 or 1e10 for a number.
 	fourDigits = matching(`^[0-9A-Fa-f]{4}$`, `four hexadecimal digits in quotes, without 0x, such as "09c4"`)
 	// guid is the id of an AFU or an interface: with all four dashes, or with none.
 	guid = matching(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`,

@@ -18,20 +18,21 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// answerWithin is the longest time to the beginning of an answer. All answers but that of
-// [Client.Watch] end within it, too.
+// answerWithin is the longest time until an answer begins. Except for [Client.Watch], it is also the
+// longest time until the answer ends.
 const answerWithin = 10 * time.Second
 
-// mostBytes bounds an answer, and a line of [Client.Watch]. A node of 10000 units takes a third of it.
+// mostBytes is the largest size of an answer, and of a line of [Client.Watch]. The state of a node with
+// 10000 units has a third of it.
 const mostBytes = 16 << 20
 
-// Client asks one daemon. Its errors name the socket.
+// Client sends requests to one daemon. Its errors have the path of the socket.
 type Client struct {
 	path string
 	http http.Client
 }
 
-// Dial returns a client of the daemon behind the socket at path. It does not connect yet.
+// Dial returns a client for the daemon's socket at path. It does not connect yet.
 func Dial(path string) *Client {
 	return dialWith(path, func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
@@ -81,11 +82,11 @@ func (c *Client) Watch(ctx context.Context, f func(State) error) error {
 	case errors.Is(err, bufio.ErrTooLong):
 		return c.unreadable(errTooLong)
 	default:
-		return fmt.Errorf("%s: the daemon has ended the connection: %w", c.path, cmp.Or(err, io.EOF))
+		return fmt.Errorf("%s: connection closed by the daemon: %w", c.path, cmp.Or(err, io.EOF))
 	}
 }
 
-var errTooLong = fmt.Errorf("found more than %d bytes, want fewer", mostBytes)
+var errTooLong = fmt.Errorf("found more than %d bytes, want at most %[1]d", mostBytes)
 
 func (c *Client) unreadable(err error) error {
 	return fmt.Errorf("%s: answer of the daemon: %w", c.path, err)
@@ -137,11 +138,11 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values) 
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {
-			err = u.Err // the address in it is made up
+			err = u.Err // without the made-up address in u
 		}
 		var op *net.OpError
 		if errors.As(err, &op) {
-			err = op.Err // the path is named below
+			err = op.Err // without the path, which is added below
 		}
 		return nil, fmt.Errorf("%s: %w", c.path, err)
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // State is the daemon's view of its devices and settings at one time. Its JSON keys are an
-// interface between daemons and commands of different versions: keys may be added, none is renamed
-// or dropped.
+// interface between daemons and commands of different versions: keys may be added, but never renamed
+// or removed.
 type State struct {
 	Version      string          `json:"version"` // of the daemon
 	PID          int             `json:"pid"`
@@ -17,11 +17,11 @@ type State struct {
 	Mode         string          `json:"mode"`
 	KubeletDir   string          `json:"kubeletDir"`
 	Settings     Settings        `json:"settings"`
-	HoldersError string          `json:"holdersError"` // why the holders are not known; "": they are
+	HoldersError string          `json:"holdersError"` // the reason why holders are not known; "": they are known
 	Cordons      []cordon.Cordon `json:"cordons"`
-	IdleRules    []string        `json:"idleRules"` // rules of resources that match no device
+	IdleRules    []string        `json:"idleRules"` // rules for resources that apply to no device
 	Devices      []view.Row      `json:"devices"`
-	Incomplete   bool            `json:"incomplete"` // soon after the start: cards are missing that are not read yet
+	Incomplete   bool            `json:"incomplete"` // soon after the start: not all cards have been read yet
 }
 
 // Settings are the files of settings that are in force.
@@ -30,6 +30,6 @@ type Settings struct {
 	// "" without files.
 	Hash    string    `json:"hash"`
 	Applied time.Time `json:"applied"`
-	Refused string    `json:"refused"` // the error of the files on disk; "": they are in force
-	Restart []string  `json:"restart"` // flags whose change in the file needs a restart
+	Refused string    `json:"refused"` // the error of the files on disk; "": they are valid
+	Restart []string  `json:"restart"` // flags of changed settings that need a restart
 }

@@ -1,19 +1,19 @@
-// Package control serves the daemon's local socket, and is its client. By it the commands of the same
-// program ask the daemon for its view of the devices, and to cordon devices. It is HTTP over a Unix
+// Package control has the server and the client of the daemon's local socket. The commands of the program
+// use it to get the daemon's view of the devices, and to cordon devices. The protocol is HTTP over a Unix
 // socket:
 //
 //	GET  /state     a [State]
 //	GET  /watch     a [State] at once, then one after each change, a line of JSON each
-//	POST /cordon    device (repeated), by, why, for: the cordons that it made
-//	POST /uncordon  device (repeated), by: the cordons that it removed
+//	POST /cordon    device (repeated), by, why, for; returns the new cordons
+//	POST /uncordon  device (repeated), by; returns the removed cordons
 //
-// Parameters are in the query; a request has no body. A refusal is a status of 400 or above and a
+// Parameters are in the query; a request has no body. An error is a status of 400 or above and a
 // line of text.
 //
 // # Access
 //
-// The socket has mode 0600, and the directory that the daemon makes for it 0700. The kernel reports
-// the user of each connection (SO_PEERCRED): only root and the daemon's own user are served.
+// The socket has mode 0600, and its directory, if the daemon creates it, 0700. The kernel reports the
+// user of each connection (SO_PEERCRED): the daemon serves only root and its own user.
 //
 // # What may block
 //

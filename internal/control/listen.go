@@ -25,9 +25,9 @@ type listener struct {
 	refused atomic.Bool
 }
 
-// listen makes the directory of the socket if it is missing, and listens. It replaces a socket that
-// nothing serves, as a killed daemon leaves it. A socket that is served, and any other file, is an
-// error.
+// listen creates the directory of the socket if it is missing, and listens. It replaces a socket that no
+// process serves, as a killed daemon leaves one. A socket that a process serves, or another file at its
+// path, is an error.
 func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, error) {
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -35,8 +35,8 @@ func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, er
 	if err := removeLeftover(ctx, path); err != nil {
 		return nil, err
 	}
-	// The mode that the descriptor has before bind(2) is that of the file: there is no moment in
-	// which the file has another one.
+	// bind(2) creates the file with the mode of the descriptor, so the file has mode 0600 from the
+	// beginning.
 	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
 		controlErr := conn.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) })
 		return errors.Join(controlErr, err)
@@ -46,7 +46,7 @@ func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, er
 		return nil, err
 	}
 	unix := l.(*net.UnixListener)
-	unix.SetUnlinkOnClose(false) // it would remove the socket of another daemon, too
+	unix.SetUnlinkOnClose(false) // it would also remove a socket of another daemon at the path
 	made, err := os.Lstat(path)
 	if err != nil {
 		l.Close()
@@ -69,14 +69,14 @@ func removeLeftover(ctx context.Context, path string) error {
 	switch {
 	case err == nil:
 		conn.Close()
-		return fmt.Errorf("%s: found the socket of another daemon that runs", path)
+		return fmt.Errorf("%s: found the socket of another running daemon, want none", path)
 	case !errors.Is(err, syscall.ECONNREFUSED):
 		return err
 	}
 	return os.Remove(path)
 }
 
-// Accept returns the next connection of a user that may connect.
+// Accept returns the next connection of an allowed user, and closes all others.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.AcceptUnix()
@@ -94,8 +94,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// checkPeer returns an error unless the client had the uid 0 or that of this process when it
-// connected.
+// checkPeer returns an error unless the uid of the client, when it connected, was 0 or that of this
+// process.
 func checkPeer(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -117,7 +117,7 @@ func checkPeer(conn *net.UnixConn) error {
 // Close ends listening and removes the socket, unless another daemon has replaced it.
 func (l *listener) Close() error {
 	if found, err := os.Lstat(l.path); err == nil && os.SameFile(found, l.made) {
-		_ = os.Remove(l.path) // a leftover is replaced
+		_ = os.Remove(l.path) // if this fails, the next daemon replaces the socket
 	}
 	return l.UnixListener.Close()
 }

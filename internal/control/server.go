@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 )
 
-// Answers has the functions that the server calls for its answers.
+// Answers has the functions that provide the server's answers.
 type Answers struct {
 	State func(context.Context) State
 	// Changed returns a channel that is closed when the devices, the cordons or the settings have
@@ -27,10 +27,10 @@ type Answers struct {
 }
 
 const (
-	// readWithin is the time for which a client may leave a line of /watch unread.
+	// readWithin is the longest time for which a client may leave a line of /watch unread.
 	readWithin = 5 * time.Second
-	// holdersInterval is the time between two calls of [Answers.State] for /watch, because
-	// [Answers.Changed] reports no changes of holders.
+	// holdersInterval is the longest time between two calls of [Answers.State] for /watch: changes of
+	// holders are not reported by [Answers.Changed].
 	holdersInterval = time.Second
 )
 
@@ -80,13 +80,13 @@ func (a Answers) handler() http.Handler {
 }
 
 // patiently extends the write deadline of an answer to the time that [Client] waits. On a slow disk a
-// cordon takes longer than the deadline of the server, and the client would report a failure.
+// cordon may take longer than the server's deadline, and the client would report a failure.
 func patiently(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
 }
 
-// watch writes a line at once, and one after each change, until the client closes the connection. A
-// client that reads slowly misses states between, but not the newest one.
+// watch writes a line at once, and one after each change, until the client closes the connection. A slow
+// client may miss states, but not the newest one.
 func (a Answers) watch(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/jsonl")
@@ -125,5 +125,5 @@ func writeCordons(w http.ResponseWriter, cordons []cordon.Cordon, err error) {
 
 func writeJSON(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // a client that has gone needs no answer
+	_ = json.NewEncoder(w).Encode(answer) // an error means that the client has disconnected
 }

@@ -116,8 +116,8 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// Only the owner may open the socket, whatever the umask. The daemon removes it at its end, unless it
-// is another one's by then.
+// Only the owner may open the socket, with any umask. The daemon removes it at its end, unless another
+// process has replaced it.
 func TestModes(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(shortDir(t), "run")
@@ -165,7 +165,7 @@ func TestListen(t *testing.T) {
 			mkdir(t, filepath.Dir(path))
 			l := listenUnix(t, path)
 			t.Cleanup(func() { l.Close() })
-		}, "found the socket of another daemon that runs"},
+		}, "found the socket of another running daemon"},
 		{"file", func(t *testing.T, path string) { mkdir(t, filepath.Dir(path)); write(t, path) }, "found a file of mode -rw"},
 		{"directory in its place", func(t *testing.T, path string) { mkdir(t, filepath.Dir(path)); mkdir(t, path) }, "found a file of mode drwx"},
 		{"link to a socket", func(t *testing.T, path string) {
@@ -222,12 +222,12 @@ func listenUnix(t *testing.T, path string) *net.UnixListener {
 	return l
 }
 
-// An address that cannot be served is one line of the log, and is served as soon as it can be.
+// If the socket cannot be served, one line is logged, and the daemon tries again until it can.
 func TestRunTriesAgain(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
 	l := listenUnix(t, path)
 	logs := serve(t, path, control.Answers{State: state, Changed: never})
-	if line := await(t, logs, "control.failed"); !strings.Contains(line, "found the socket of another daemon that runs") {
+	if line := await(t, logs, "control.failed"); !strings.Contains(line, "found the socket of another running daemon") {
 		t.Errorf("control.failed: %s, want the other daemon", line)
 	}
 	l.Close() // the other daemon is killed
@@ -267,9 +267,9 @@ func connectAs(uid int, path string) (answer string, err error) {
 	return answer, err
 }
 
-// Root and the daemon's user may connect. Another user cannot open the socket, and is refused where it
-// can.
-func TestWhoMayConnect(t *testing.T) {
+// Root and the daemon's user may connect. Another user cannot open the socket, and is refused at a socket
+// with other permissions.
+func TestAllowedUsers(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
 	logs := serve(t, path, control.Answers{State: state, Changed: never})
 	await(t, logs, "control.served")
@@ -304,7 +304,7 @@ func TestWhoMayConnect(t *testing.T) {
 	}
 }
 
-// Clients that hang cost a bounded number of connections, and others are answered.
+// Clients that hang use a bounded number of connections, and other clients are answered.
 func TestHungClients(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
 	await(t, serve(t, path, control.Answers{State: state, Changed: never}), "control.served")
@@ -358,7 +358,7 @@ func openFiles(t *testing.T) int {
 	return len(all) - 1 // that of the directory
 }
 
-// Requests that are none of ours are refused, and change nothing.
+// Invalid requests are refused, and change nothing.
 func TestGarbage(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
 	var mu sync.Mutex
@@ -400,8 +400,8 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// A server that speaks nonsense is an error that names the socket.
-func TestClientOfNonsense(t *testing.T) {
+// An invalid answer is an error with the path of the socket.
+func TestInvalidAnswer(t *testing.T) {
 	for _, answer := range []string{"", "nonsense\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\n{\"pid\":\"x\"}", "HTTP/1.0 200 OK\r\n\r\n[", "HTTP/1.0 500 No\r\n\r\nno\x1b[2J"} {
 		path := filepath.Join(shortDir(t), "daemon.sock")
 		l := listenUnix(t, path)

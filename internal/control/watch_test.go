@@ -22,14 +22,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/view"
 )
 
-// rig is a daemon in a bubble, whose devices and holders a test changes.
+// rig is a daemon in a synctest bubble, whose devices and holders a test can change.
 type rig struct {
 	listener *pipes.Listener
 	*control.Client
 	changed latest.Signal // of the devices
 	mode    atomic.Value
 	holder  atomic.Value
-	asked   atomic.Int64 // for its state
+	asked   atomic.Int64 // calls of State
 	stop    context.CancelFunc
 }
 
@@ -63,7 +63,7 @@ func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
 	})
 }
 
-// A cordon may take as long as its client waits.
+// The server answers a slow cordon for as long as the client waits.
 func TestSlowCordon(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		if made, err := r.Cordon(t.Context(), []string{"3b:00.0"}, "jo", "fan", 0); err != nil || len(made) != 1 {
@@ -72,10 +72,10 @@ func TestSlowCordon(t *testing.T) {
 	})
 }
 
-// The answer of a program that is no daemon is neither kept nor shown as it is.
-func TestAnswerOfAnother(t *testing.T) {
+// The answer of another program is limited in size, and escaped.
+func TestAnswerOfAnotherProgram(t *testing.T) {
 	for _, test := range []struct{ name, status, body, want string }{
-		{"endless", "200 OK", `{"version": "` + strings.Repeat("x", 20<<20), "found more than 16777216 bytes, want fewer"},
+		{"endless", "200 OK", `{"version": "` + strings.Repeat("x", 20<<20), "found more than 16777216 bytes, want at most 16777216"},
 		{"no JSON", "200 OK", "hello\n", "answer of the daemon: invalid character 'h'"},
 		{"terminal codes", "400 Bad Request", "\x1b[2Jyes", `daemon.sock: \x1b[2Jyes`},
 	} {
@@ -99,7 +99,8 @@ func TestAnswerOfAnother(t *testing.T) {
 	}
 }
 
-// The first state comes at once, then one with each change; a change of holders within a second.
+// The first state is sent at once, and another one with each change. A change of holders is sent within
+// a second.
 func TestWatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		begin := time.Now()
@@ -137,7 +138,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// The end of the daemon is an error; so is one of the function that gets the states.
+// The end of the daemon is an error. Watch also returns the error of its function.
 func TestWatchEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		full := errors.New("disk full")
@@ -145,13 +146,13 @@ func TestWatchEnds(t *testing.T) {
 			t.Errorf("Watch = %v, want %v", err, full)
 		}
 		err := r.Watch(t.Context(), func(control.State) error { r.stop(); return nil })
-		if err == nil || !strings.Contains(err.Error(), "daemon.sock: the daemon has ended the connection") {
+		if err == nil || !strings.Contains(err.Error(), "daemon.sock: connection closed by the daemon") {
 			t.Errorf("Watch = %v after the end of the daemon, want that the connection has ended", err)
 		}
 	})
 }
 
-// A client that does not read is disconnected 5 s after a line that it would have got.
+// A client that does not read is disconnected 5 s after the next line.
 func TestWatchUnread(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		conn, _ := r.listener.Dial(t.Context(), "", "")
@@ -169,7 +170,7 @@ func TestWatchUnread(t *testing.T) {
 	})
 }
 
-// A client that reads is not disconnected, however long nothing changes.
+// A client is not disconnected during a long time without changes.
 func TestWatchOfAQuietNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		states := make(chan control.State)

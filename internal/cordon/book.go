@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	lockWithin = 3 * time.Second  // another daemon holds the lock for one write
-	recheck    = 30 * time.Second // longest time between two readings: for lost events, and a clock that was set
+	lockWithin = 3 * time.Second  // longest wait for the lock, which another daemon holds for one write only
+	recheck    = 30 * time.Second // longest time between two reads of the file, in case of lost events or a set clock
 )
 
 // Book has the cordons of a node. Create it with [Open].
@@ -32,15 +32,15 @@ type Book struct {
 	log     *zap.Logger
 	cordons *latest.Value[[]Cordon] // in force, sorted
 
-	mu    sync.Mutex // held while the file is read or written, until its cordons are published
-	fault string     // the error that was logged last; "": none since the last success
+	mu    sync.Mutex // held from the read or the write of the file until its cordons are published
+	fault string     // the error that was logged last; "": no error since the last success
 }
 
-// Open reads the cordons in a state directory, which it makes when it is missing. If dir is "", there
-// are no cordons, and Add returns an error.
+// Open reads the cordons in a state directory. It creates the directory if it is missing. If dir is "",
+// there are no cordons, and Add returns an error.
 //
-// If the directory cannot be used, Open logs that, and each Add and Remove tries again. Only a file
-// that exists and cannot be read is an error: without it, cordoned cards would be offered.
+// If the directory cannot be used, Open logs a warning, and each Add and Remove tries again. Open returns
+// an error only for a file that exists and cannot be read: cordoned cards would be offered.
 func Open(dir string, log *zap.Logger) (*Book, error) {
 	b := &Book{dir: dir, log: log.Named("cordon"), cordons: latest.New[[]Cordon](nil)}
 	if dir == "" {
@@ -59,7 +59,7 @@ func Open(dir string, log *zap.Logger) (*Book, error) {
 		return nil, err
 	}
 	b.fault = err.Error()
-	b.log.Warn("cordons cannot be kept, none is in force", event.CordonUnavailable, event.Err(err))
+	b.log.Warn("cordons cannot be stored, none is in force", event.CordonUnavailable, event.Err(err))
 	return b, nil
 }
 
@@ -69,17 +69,17 @@ func (b *Book) List() []Cordon {
 	return all
 }
 
-// Of returns the cordon of the device with this id, or of its card, or nil.
+// Of returns the cordon of the device with this id or of its card, or nil if there is none.
 func (b *Book) Of(id string) *Cordon { return Of(b.List(), id) }
 
-// Changed returns a channel that is closed when the result of a later List is stale.
+// Changed returns a channel that is closed when the list has changed since this call.
 func (b *Book) Changed() <-chan struct{} {
 	_, stale := b.cordons.Load()
 	return stale
 }
 
-// Add cordons devices, for a time or, if that is 0, until they are uncordoned, and returns their
-// cordons. A cordoned device keeps its Since. On an error nothing has changed.
+// Add cordons devices for a time, or until they are uncordoned if during is 0. It returns their cordons. A
+// device that is cordoned already keeps its Since. After an error nothing has changed.
 func (b *Book) Add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err != nil {
@@ -97,7 +97,7 @@ func (b *Book) Add(ctx context.Context, devices []string, by, why string, during
 			}
 			i := slices.IndexFunc(all, func(c Cordon) bool { return c.Device == device })
 			if i >= 0 {
-				if all[i].Since.Before(now) { // else the clock was set back
+				if all[i].Since.Before(now) { // otherwise the clock was set back
 					c.Since = all[i].Since
 				}
 				all[i] = c
@@ -112,7 +112,7 @@ func (b *Book) Add(ctx context.Context, devices []string, by, why string, during
 	})
 }
 
-// Remove ends the cordons of devices and returns them. On an error nothing has changed.
+// Remove ends the cordons of devices and returns them. After an error nothing has changed.
 func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err == nil {
@@ -131,11 +131,11 @@ func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordo
 			switch {
 			case slices.Contains(entries, device):
 			case slices.Contains(entries, card):
-				return nil, fmt.Errorf("%s is cordoned by the entry of its card, want %s uncordoned", device, card)
+				return nil, fmt.Errorf("device: found %s, want %s: the whole card is cordoned", device, card)
 			case len(entries) == 0:
-				return nil, fmt.Errorf("%s is not cordoned, and no other device is", device)
+				return nil, fmt.Errorf("device: found %s, want none: no device is cordoned", device)
 			default:
-				return nil, fmt.Errorf("%s is not cordoned, want one of %s", device, strings.Join(entries, ", "))
+				return nil, fmt.Errorf("device: found %s, want one that is cordoned: %s", device, strings.Join(entries, ", "))
 			}
 		}
 		return slices.DeleteFunc(all, func(c Cordon) bool { return slices.Contains(devices, c.Device) }), nil
@@ -145,13 +145,13 @@ func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordo
 // parseDevices returns the entries for devices, sorted, each once.
 func parseDevices(devices []string) ([]string, error) {
 	if len(devices) == 0 {
-		return nil, errors.New("found no device, want the PCI address of a card, such as 3b:00.0, or of a port, 3b:00.0-p1")
+		return nil, errors.New("device: found none, want the PCI address of a card, such as 3b:00.0, or of a port, 3b:00.0-p1")
 	}
 	var all []string
 	for _, text := range devices {
 		device, err := sysfs.ParseDevice(text)
 		if err != nil {
-			return nil, fmt.Errorf("found %.100q, %w", text, err)
+			return nil, fmt.Errorf("device: found %.100q, %w", text, err)
 		}
 		all = append(all, device)
 	}
@@ -159,11 +159,11 @@ func parseDevices(devices []string) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// change edits the cordons in force and writes them. It returns the cordons of these devices: the new
-// ones or, if there are none, those before.
+// change edits the cordons in force and writes them. It returns the cordons of these devices, or for a
+// device whose cordon was removed the former one.
 func (b *Book) change(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	if b.dir == "" {
-		return nil, errors.New("--state-dir is empty, want a directory: cordons are kept in it")
+		return nil, errors.New("--state-dir: found none, want a directory for the cordons")
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,13 +180,13 @@ func (b *Book) change(ctx context.Context, devices []string, by string, edit fun
 	}
 	defer lock.Release()
 	all, err := read(dir)
-	if errors.Is(err, fs.ErrNotExist) { // it is written again, if it was removed
+	if errors.Is(err, fs.ErrNotExist) { // a removed file is written again
 		all, err = b.List(), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	before := b.publish(all, fromFile, "") // changes by another daemon
+	before := b.publish(all, fromFile, "") // with changes by another daemon
 	after, err := edit(slices.Clone(before))
 	if err == nil {
 		after, err = write(dir, after)
@@ -205,15 +205,15 @@ func (b *Book) change(ctx context.Context, devices []string, by string, edit fun
 	return changed, err
 }
 
-// Reasons of the lines device.cordoned and device.uncordoned.
+// Values of the field reason of device.cordoned and device.uncordoned.
 const (
 	byCommand = "command"
-	fromFile  = "file" // another daemon has changed the file, or it was so at the start
+	fromFile  = "file" // the cordon was in the file at the start, or another daemon has changed the file
 	expired   = "expired"
 )
 
-// publish puts the cordons that have not ended in force, logs the differences, and returns the
-// cordons in force. by is the name of the user who has removed cordons; "": it is not known.
+// publish puts the cordons in force that have not ended, logs the differences, and returns the cordons in
+// force. by is the name of the user who has removed cordons; "": not known.
 func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 	now := time.Now()
 	all = slices.DeleteFunc(slices.Clone(all), func(c Cordon) bool { return c.ended(now) })
@@ -226,12 +226,12 @@ func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 		if _, still := slices.BinarySearchFunc(all, c, byDevice); still {
 			continue
 		}
-		how, who := reason, by
+		reason, by := reason, by
 		if c.ended(now) {
-			how, who = expired, ""
+			reason, by = expired, ""
 		}
-		b.log.Info("device uncordoned", event.DeviceUncordoned, event.Device(c.Device), event.By(who), event.Why(c.Why),
-			event.Until(c.Until), event.Reason(how))
+		b.log.Info("device uncordoned", event.DeviceUncordoned, event.Device(c.Device), event.By(by), event.Why(c.Why),
+			event.Until(c.Until), event.Reason(reason))
 	}
 	for _, c := range all {
 		if !slices.Contains(old, c) {
@@ -242,8 +242,8 @@ func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 	return all
 }
 
-// Run ends cordons in time, and follows the changes of other daemons to the file, until ctx ends;
-// then it returns nil.
+// Run ends cordons that expire, and applies changes of other daemons to the file, until ctx ends. Then it
+// returns nil.
 func (b *Book) Run(ctx context.Context) error {
 	if b.dir == "" {
 		<-ctx.Done()
@@ -267,7 +267,7 @@ func (b *Book) run(ctx context.Context, open func() (*notify.Instance, error)) e
 	defer timer.Stop()
 	for {
 		if watch == nil {
-			if opened, err := open(); err == nil { // otherwise the file is read at each recheck
+			if opened, err := open(); err == nil { // on an error, only the timer leads to a read of the file
 				watch, events, failed = opened, opened.Events(), opened.Failed()
 			}
 		}
@@ -295,7 +295,7 @@ func (b *Book) run(ctx context.Context, open func() (*notify.Instance, error)) e
 			case <-failed:
 				end()
 				break wait
-			case <-changed: // a command: the timer is stale
+			case <-changed: // by a command: the timer must be set again
 				break wait
 			case <-timer.C:
 				break wait
@@ -304,8 +304,8 @@ func (b *Book) run(ctx context.Context, open func() (*notify.Instance, error)) e
 	}
 }
 
-// follow publishes the cordons in the file, and removes those that have ended from it. If the file
-// cannot be read, or was removed, the cordons in force stay until they end.
+// follow publishes the cordons in the file, and removes expired cordons from it. If the file cannot be read
+// or was removed, the cordons in force remain until they expire.
 func (b *Book) follow(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -317,7 +317,7 @@ func (b *Book) follow(ctx context.Context) {
 		switch found, err = read(dir); {
 		case err == nil:
 			all = found
-		case errors.Is(err, fs.ErrNotExist) && len(all) == 0: // else it was removed: no daemon does so
+		case errors.Is(err, fs.ErrNotExist) && len(all) == 0: // otherwise the file was removed, which no daemon does
 			err = nil
 		}
 	}
@@ -330,11 +330,11 @@ func (b *Book) follow(ctx context.Context) {
 		b.fault = ""
 	case err.Error() != b.fault:
 		b.fault = err.Error()
-		b.log.Error("cordons cannot be read, those in force stay", event.CordonUnavailable, event.Err(err))
+		b.log.Error("cordons cannot be read, those in force kept", event.CordonUnavailable, event.Err(err))
 	}
 }
 
-// clean removes cordons that have ended from the file, unless another daemon has done so.
+// clean removes expired cordons from the file, unless another daemon has removed them.
 func (b *Book) clean(ctx context.Context, dir *os.Root) error {
 	ctx, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()

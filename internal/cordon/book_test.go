@@ -24,7 +24,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/cordon"
 )
 
-// ownDir returns a directory that the package accepts, whatever the umask is.
+// ownDir returns a directory that the package accepts, with any umask.
 func ownDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "state")
@@ -116,11 +116,11 @@ func TestAddAndRemove(t *testing.T) {
 	}
 
 	for device, want := range map[string]string{
-		"3b:00.0-p1": "3b:00.0-p1 is cordoned by the entry of its card, want 3b:00.0 uncordoned",
-		"5e:00.0":    "5e:00.0 is not cordoned, want one of 3b:00.0, 5e:00.0-p1",
-		"card1":      `found "card1", want the PCI address of a card`,
+		"3b:00.0-p1": "device: found 3b:00.0-p1, want 3b:00.0: the whole card is cordoned",
+		"5e:00.0":    "device: found 5e:00.0, want one that is cordoned: 3b:00.0, 5e:00.0-p1",
+		"card1":      `device: found "card1", want the PCI address of a card`,
 	} {
-		// All or nothing: the other one stays.
+		// After an error no device is uncordoned.
 		if _, err := book.Remove(t.Context(), []string{"5e:00.0-p1", device}, "eve"); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", device, err, want)
 		}
@@ -137,7 +137,7 @@ func TestAddAndRemove(t *testing.T) {
 	}
 }
 
-// A removed file ends no cordon, and is written again with the next one.
+// The removal of the file ends no cordon. The file is written again with the next change.
 func TestRemovedFile(t *testing.T) {
 	dir := ownDir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -189,8 +189,8 @@ func TestAddRefuses(t *testing.T) {
 		during                time.Duration
 		want                  string
 	}{
-		{"no device", "", "a", "w", 0, `found "", want the PCI address`},
-		{"a path", "../3b:00.0", "a", "w", 0, `found "../3b:00.0", want`},
+		{"no device", "", "a", "w", 0, `device: found "", want the PCI address`},
+		{"a path", "../3b:00.0", "a", "w", 0, `device: found "../3b:00.0", want`},
 		{"no name", "3b:00.0", "", "w", 0, "by: found none"},
 		{"no reason", "3b:00.0", "a", " ", 0, "why: found none"},
 		{"a line feed", "3b:00.0", "a", "w\n5e:00.0 cordoned", 0, `why: found "w\n5e:00.0 cordoned", want printable`},
@@ -249,13 +249,13 @@ func TestFailedWrite(t *testing.T) {
 		{"the directory is read only", func(t *testing.T, dir string) func() {
 			return chmod(t, dir, 0o500)
 		}, "cordons.json.new: permission denied", true},
-		{"the directory is everybody's", func(t *testing.T, dir string) func() {
+		{"the directory is writable by all users", func(t *testing.T, dir string) func() {
 			return chmod(t, dir, 0o777)
-		}, "state: mode 0777, want it not writable by group and others", false},
-		{"the file is everybody's", func(t *testing.T, dir string) func() {
+		}, "state: found mode 0777, want it not writable by group and others", false},
+		{"the file is writable by all users", func(t *testing.T, dir string) func() {
 			return chmod(t, filepath.Join(dir, "cordons.json"), 0o666)
-		}, "cordons.json: mode 0666, want it not writable", false},
-		{"a directory in the place of the next file", func(t *testing.T, dir string) func() {
+		}, "cordons.json: found mode 0666, want it not writable", false},
+		{"a directory in the place of the new file", func(t *testing.T, dir string) func() {
 			next := filepath.Join(dir, "cordons.json.new")
 			if err := os.MkdirAll(filepath.Join(next, "x"), 0o700); err != nil {
 				t.Fatal(err)
@@ -268,7 +268,7 @@ func TestFailedWrite(t *testing.T) {
 				t.Fatal(err)
 			}
 			return func() { os.Remove(lock) }
-		}, "cordons.lock: L", false},
+		}, "cordons.lock: found a file of mode L", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.root && os.Geteuid() == 0 {
@@ -328,8 +328,8 @@ func chmod(t *testing.T, path string, mode fs.FileMode) func() {
 	}
 }
 
-// fullIn names the directory in which the test binary adds a cordon, as another process that has no
-// room on the disk.
+// fullIn is the variable with the directory in which the test binary adds a cordon, as a second process
+// without room on the disk.
 const fullIn = "CORDON_TEST_FULL_IN"
 
 func TestMain(m *testing.M) {
@@ -367,7 +367,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A writer that was killed leaves its next file, and no lock.
+// A killed writer leaves its new file, and no lock.
 func TestKilledWriter(t *testing.T) {
 	dir := ownDir(t)
 	book, _ := open(t, dir)
@@ -398,7 +398,7 @@ func TestOpen(t *testing.T) {
 		{"no file", "", 0o755, "", ""},
 		{"empty", " ", 0o700, "cordons.json: EOF, want", ""},
 		{"cut", good[:60], 0o700, "cordons.json: unexpected EOF", ""},
-		{"not trusted", good, 0o777, "state: mode 0777", ""},
+		{"not trusted", good, 0o777, "state: found mode 0777", ""},
 		{"not trusted, no file", "", 0o777, "", "cordon.unavailable"},
 		{"large", good + strings.Repeat(" ", 1<<20), 0o700, "cordons.json: found more than 1048576 bytes", ""},
 	} {
@@ -432,7 +432,7 @@ func TestOpen(t *testing.T) {
 	})
 	t.Run("off", func(t *testing.T) {
 		book, logs := open(t, "")
-		if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || !strings.Contains(err.Error(), "--state-dir is empty") {
+		if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || !strings.Contains(err.Error(), "--state-dir: found none") {
 			t.Errorf("%v, want it refused", err)
 		}
 		if len(book.List())+logs.Len() > 0 {
@@ -448,7 +448,7 @@ func TestOpen(t *testing.T) {
 		if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || !strings.Contains(err.Error(), "want a directory") {
 			t.Errorf("%v, want it refused", err)
 		}
-		if logs.FilterMessage("cordons cannot be kept, none is in force").Len() != 1 {
+		if logs.FilterMessage("cordons cannot be stored, none is in force").Len() != 1 {
 			t.Error("not logged")
 		}
 	})
@@ -471,7 +471,7 @@ func TestExpiry(t *testing.T) {
 		if _, err := one.Add(ctx, []string{"5e:00.0"}, "alice", "dust", 0); err != nil {
 			t.Fatal(err)
 		}
-		// Without inotify the other daemon follows within half a minute.
+		// Without inotify the other daemon reads the file within half a minute.
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		if diff := cmp.Diff(one.List(), two.List()); diff != "" || len(two.List()) != 2 {
@@ -500,7 +500,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// A cordon ends in time although the file cannot be read, and stays for as long as it should.
+// If the file cannot be read, a cordon stays until its end, and ends in time.
 func TestBadFileWhileRunning(t *testing.T) {
 	dir := ownDir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -524,7 +524,7 @@ func TestBadFileWhileRunning(t *testing.T) {
 		if got := logs.TakeAll(); len(got) != 1 || got[0].Level != zapcore.ErrorLevel {
 			t.Errorf("%d lines %v, want one error", len(got), got)
 		}
-		if _, err := book.Add(ctx, []string{"5e:00.0"}, "bob", "w", 0); err == nil || !strings.Contains(err.Error(), "found more after the object") {
+		if _, err := book.Add(ctx, []string{"5e:00.0"}, "bob", "w", 0); err == nil || !strings.Contains(err.Error(), "found text after the JSON object") {
 			t.Errorf("%v, want the file's error", err)
 		}
 		time.Sleep(time.Second)
@@ -535,7 +535,7 @@ func TestBadFileWhileRunning(t *testing.T) {
 	})
 }
 
-// Two daemons have the same cordons at once, by inotify.
+// With inotify, a change of one daemon reaches the other at once.
 func TestTwoDaemons(t *testing.T) {
 	dir := ownDir(t)
 	one, _ := open(t, dir)

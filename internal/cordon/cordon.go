@@ -40,7 +40,7 @@ func (c Cordon) String() string {
 	return text + ": " + c.Why
 }
 
-// Of returns the cordon of the device with this id, or of its card, or nil.
+// Of returns the cordon of the device with this id or of its card, or nil if there is none.
 func Of(all []Cordon, id string) *Cordon {
 	card, _, isPort := strings.Cut(id, "-p")
 	for i, c := range all {
@@ -54,12 +54,12 @@ func Of(all []Cordon, id string) *Cordon {
 // ended reports whether the cordon has expired.
 func (c Cordon) ended(now time.Time) bool { return !c.Until.IsZero() && !now.Before(c.Until) }
 
-// Bounds of a file, in bytes, and of its content.
+// Limits for a file.
 const (
-	maxFile    = 1 << 20
+	maxFile    = 1 << 20 // bytes
 	maxCordons = 256
-	maxBy      = 64 // characters
-	maxWhy     = 256
+	maxBy      = 64  // characters
+	maxWhy     = 256 // characters
 )
 
 // content is the JSON object in the file.
@@ -76,7 +76,7 @@ func parse(text []byte) ([]Cordon, error) {
 		return nil, fmt.Errorf(`%w, want {"cordons": [...]}`, err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("found more after the object, want nothing")
+		return nil, errors.New("found text after the JSON object, want none")
 	}
 	if n := len(c.Cordons); n > maxCordons {
 		return nil, fmt.Errorf("found %d cordons, want at most %d", n, maxCordons)
@@ -89,7 +89,7 @@ func parse(text []byte) ([]Cordon, error) {
 	slices.SortFunc(c.Cordons, byDevice)
 	for i, next := range c.Cordons[min(1, len(c.Cordons)):] {
 		if next.Device == c.Cordons[i].Device {
-			return nil, fmt.Errorf("found %s twice, want it once", next.Device)
+			return nil, fmt.Errorf("found device %q twice, want it once", next.Device)
 		}
 	}
 	return c.Cordons, nil
@@ -97,7 +97,7 @@ func parse(text []byte) ([]Cordon, error) {
 
 func byDevice(a, b Cordon) int { return cmp.Compare(a.Device, b.Device) }
 
-// check returns an error unless the cordon is one that Add could have made. It makes the times UTC.
+// check returns an error unless the cordon has the form that Add makes. It converts the times to UTC.
 func (c *Cordon) check() error {
 	if device, err := sysfs.ParseDevice(c.Device); err != nil {
 		return fmt.Errorf("device: found %q, %w", c.Device, err)
@@ -114,13 +114,15 @@ func (c *Cordon) check() error {
 		return errors.New("since: found none, want a time")
 	}
 	if c.ended(c.Since) {
-		return fmt.Errorf("until: found %s, want a time after since", c.Until.Format(time.RFC3339))
+		return fmt.Errorf("until: found %s, want a time later than \"since\" (%s)",
+			c.Until.Format(time.RFC3339), c.Since.Format(time.RFC3339))
 	}
 	c.Since, c.Until = c.Since.UTC(), c.Until.UTC()
 	return nil
 }
 
-// checkText returns an error for characters that could forge lines of a log or of a terminal.
+// checkText returns an error unless a text is not empty, not too long, and without characters that could
+// forge lines of a log or control a terminal.
 func checkText(name, text string, most int) error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
 	switch {

@@ -16,7 +16,7 @@ import (
 // Names in the state directory.
 const (
 	fileName = "cordons.json"
-	newName  = "cordons.json.new" // of the next file; only the owner of the lock writes it
+	newName  = "cordons.json.new" // of a new file before its rename; only the holder of the lock writes it
 	lockName = "cordons.lock"
 )
 
@@ -36,7 +36,7 @@ func read(dir *os.Root) ([]Cordon, error) {
 		return nil, trust.PathError(path, err)
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s: found more than %d bytes, want less", path, maxFile)
+		return nil, fmt.Errorf("%s: found more than %d bytes, want at most %[2]d", path, maxFile)
 	}
 	all, err := parse(text)
 	if err != nil {
@@ -45,8 +45,8 @@ func read(dir *os.Root) ([]Cordon, error) {
 	return all, nil
 }
 
-// write replaces the file in one step, and returns its cordons as read would. If it returns nil, the
-// file is unchanged. The caller holds the lock.
+// write replaces the file atomically, and returns the cordons as read does. If the returned slice is nil,
+// the file is unchanged. The caller holds the lock.
 func write(dir *os.Root, all []Cordon) ([]Cordon, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -68,12 +68,12 @@ func write(dir *os.Root, all []Cordon) ([]Cordon, error) {
 		return nil, trust.PathError(filepath.Join(dir.Name(), fileName), err)
 	}
 	if err := syncDir(dir); err != nil {
-		return all, fmt.Errorf("written, but not yet on the disk: %w", trust.PathError(dir.Name(), err))
+		return all, fmt.Errorf("written, but perhaps not on the disk: %w", trust.PathError(dir.Name(), err))
 	}
 	return all, nil
 }
 
-// fill writes the next file to the disk. It replaces one that a killed writer has left.
+// fill writes the new file to the disk. It replaces a new file that a killed writer has left.
 func fill(dir *os.Root, text []byte) error {
 	if err := dir.Remove(newName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -22,12 +22,12 @@ func TestParse(t *testing.T) {
 		{"list", `[]`, `want {"cordons": [...]}`},
 		{"unknown key", `{"cordon": []}`, `unknown field "cordon"`},
 		{"unknown key of one", `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "who": "", ` + since + `}]}`, `unknown field "who"`},
-		{"two", `{"cordons": []} {}`, "found more after the object"},
+		{"two", `{"cordons": []} {}`, "found text after the JSON object"},
 		{"capitals", `{"cordons": [{"device": "3B:00.0", "by": "a", "why": "w", ` + since + `}]}`, `cordons[0]: device: found "3B:00.0", want "3b:00.0"`},
 		{"no device", `{"cordons": [{"by": "a", "why": "w", ` + since + `}]}`, `cordons[0]: device: found "", want the PCI address`},
 		{"no since", `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w"}]}`, "cordons[0]: since: found none"},
 		{"until before since", `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "until": "2026-11-22T10:21:00Z", ` + since + `}]}`, "cordons[0]: until: found 2026-11-22T10:21:00Z"},
-		{"twice", `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", ` + since + `}, {"device": "3b:00.0", "by": "b", "why": "w", ` + since + `}]}`, "found 3b:00.0 twice"},
+		{"twice", `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", ` + since + `}, {"device": "3b:00.0", "by": "b", "why": "w", ` + since + `}]}`, `found device "3b:00.0" twice`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := cordon.Parse([]byte(tc.text))

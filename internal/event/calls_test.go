@@ -19,21 +19,21 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// ofZap is what anybody may use of package zap. Fields are made by package event alone.
+// ofZap has the names of package zap that other packages may use. Only package event makes fields.
 var ofZap = map[string]bool{
 	"AtomicLevel": true, "DebugLevel": true, "ErrorLevel": true, "ErrorOutput": true, "Field": true, "IncreaseLevel": true, "InfoLevel": true,
 	"Logger": true, "New": true, "NewAtomicLevelAt": true, "NewNop": true, "NewStdLog": true, "Skip": true, "WarnLevel": true, "WrapCore": true,
 }
 
-// libraries pass on lines that are not ours.
+// libraries has the files that pass on the lines of libraries.
 var libraries = map[string]bool{"server/grpclog.go": true, "internal/apiserver/klog.go": true}
 
-// Each call that logs has a constant message, exactly one event, a level that this
-// may have, and fields that are declared for it. What reading the source cannot tell,
-// the fields of With above all, is checked as lines are written: package eventtest.
+// Each call that logs has a constant message, exactly one event, one of the event's levels, and
+// fields that are declared for the event. Package eventtest checks the rest,
+// such as the fields of With, when lines are written.
 func TestCalls(t *testing.T) {
 	declared := readDeclarations(t)
-	said := map[string]bool{}
+	found := map[string]bool{}
 	for _, files := range sources(t, "../..") {
 		p := &goPackage{declared: declared, functions: map[string][]*ast.FuncDecl{}}
 		for name, file := range files {
@@ -53,7 +53,7 @@ func TestCalls(t *testing.T) {
 			for _, d := range file.Decls {
 				if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
 					for _, l := range p.lines(file, f) {
-						said[l.name] = true
+						found[l.name] = true
 						for _, problem := range l.problems(declared) {
 							t.Errorf("%s: %s", parsed.Position(l.at), problem)
 						}
@@ -64,13 +64,13 @@ func TestCalls(t *testing.T) {
 	}
 	for _, e := range event.Events() {
 		ofCores := []string{event.LibraryLog.String, event.LogSuppressed.String, event.LogDropped.String}
-		if !said[e.Name] && !slices.Contains(ofCores, e.Name) {
-			t.Errorf("no call was found that logs %s", e.Name)
+		if !found[e.Name] && !slices.Contains(ofCores, e.Name) {
+			t.Errorf("%s: found no call that logs it, want one", e.Name)
 		}
 	}
 }
 
-// declarations are those of package event, by their names in Go.
+// declarations has the events and fields of package event, by their Go names.
 type declarations struct {
 	events map[string]event.Event
 	fields map[string]string // keys
@@ -93,7 +93,7 @@ func readDeclarations(t *testing.T) *declarations {
 	for name, text := range match("names.go", `(?m)^\t(\w+)\s+= name\("(.+)"\)`) {
 		i := slices.IndexFunc(event.Events(), func(e event.Event) bool { return e.Name == text })
 		if i < 0 {
-			t.Fatalf("event %s is not in the catalogue", text)
+			t.Fatalf("%s: found in names.go, want it in the catalogue", text)
 		}
 		d.events[name] = event.Events()[i]
 	}
@@ -115,12 +115,12 @@ func readDeclarations(t *testing.T) *declarations {
 		})
 	}
 	if len(d.fields) != len(keys) {
-		t.Fatalf("%d functions make fields, %d fields are declared: %v", len(d.fields), len(keys), d.fields)
+		t.Fatalf("functions that make fields: found %d, want %d, one for each field: %v", len(d.fields), len(keys), d.fields)
 	}
 	return d
 }
 
-// sources parses the module's Go files, but for tests and package event: by
+// sources parses the module's Go files, without tests and package event. It returns them by
 // directory, then by path.
 func sources(t *testing.T, root string) map[string]map[string]*ast.File {
 	t.Helper()
@@ -151,7 +151,7 @@ func sources(t *testing.T, root string) map[string]map[string]*ast.File {
 	return all
 }
 
-// checkZap looks for what a file may not use of zap.
+// checkZap fails the test if a file uses a name of package zap that is not in ofZap.
 func checkZap(t *testing.T, file *ast.File) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		s, ok := n.(*ast.SelectorExpr)
@@ -159,44 +159,44 @@ func checkZap(t *testing.T, file *ast.File) {
 			return true
 		}
 		if x, ok := s.X.(*ast.Ident); ok && x.Name == "zap" && !ofZap[s.Sel.Name] || s.Sel.Name == "Sugar" {
-			t.Errorf("%s: %s: fields are made by package event", parsed.Position(s.Pos()), types.ExprString(s))
+			t.Errorf("%s: %s: found outside of package event, want a function of it", parsed.Position(s.Pos()), types.ExprString(s))
 		}
 		return true
 	})
 }
 
-// line is one call that logs, as the source has it.
+// line is one call that logs, in the source.
 type line struct {
 	at       token.Pos
-	levels   []string // that it may have: debug …
-	constant bool     // its message
-	names    []string // of events, as in Go
+	levels   []string // the levels that it may have: debug …
+	constant bool     // the message is constant
+	names    []string // Go names of its events
 	name     string   // of the first event
-	fields   []string // as in Go
-	unclear  []string // what cannot be understood
+	fields   []string // Go names of its fields
+	unclear  []string // expressions that cannot be analysed
 }
 
 func (l *line) problems(d *declarations) []string {
 	var all []string
 	for _, u := range l.unclear {
-		all = append(all, "cannot tell which fields these are: "+u)
+		all = append(all, "found "+u+", want fields of package event")
 	}
 	if !l.constant {
-		all = append(all, "message is no constant")
+		all = append(all, "message: found an expression, want a constant")
 	}
 	if len(l.names) != 1 {
-		return append(all, fmt.Sprintf("line has the events %v, want one", l.names))
+		return append(all, fmt.Sprintf("events: found %v, want one", l.names))
 	}
 	e := d.events[l.names[0]]
 	for _, level := range l.levels {
 		if !slices.ContainsFunc(e.Levels, func(have event.Level) bool { return have.String() == level }) {
-			all = append(all, fmt.Sprintf("%s has no level %s", e.Name, level))
+			all = append(all, fmt.Sprintf("%s: found level %s, want one of its levels", e.Name, level))
 		}
 	}
 	for _, f := range l.fields {
 		key := d.fields[f]
 		if !slices.Contains(append(keys(e.Must), keys(e.May)...), key) {
-			all = append(all, fmt.Sprintf("%s has no field %s (%s)", e.Name, f, strconv.Quote(key)))
+			all = append(all, fmt.Sprintf("%s: found field %s (%s), want one of its fields", e.Name, f, strconv.Quote(key)))
 		}
 	}
 	return all

@@ -18,7 +18,7 @@ type Event struct {
 	May    []Field // fields that a line may have
 }
 
-// Level is a level that lines of an event may have.
+// Level is a level of some or all lines of an event.
 type Level struct {
 	zapcore.Level
 	When string // when a line has this level; "": in all other cases
@@ -31,14 +31,14 @@ var (
 	severe = Level{zapcore.ErrorLevel, ""}
 )
 
-// when is the level for lines of which more can be said.
+// when returns the level with the condition under which lines have it.
 func (l Level) when(text string) Level { return Level{l.Level, text} }
 
 func levels(all ...Level) []Level { return all }
 func must(all ...Field) []Field   { return all }
 func may(all ...Field) []Field    { return all }
 
-// row is an event in a table of its part.
+// row is an event without the title of its part.
 type row struct {
 	name   zap.Field
 	levels []Level
@@ -47,7 +47,7 @@ type row struct {
 	may    []Field
 }
 
-// Events is the catalogue: each event of the log, in the order of the documentation.
+// Events returns the catalogue: all events of the log, in the order of the documentation.
 func Events() []Event {
 	var all []Event
 	for _, part := range parts() {
@@ -58,7 +58,7 @@ func Events() []Event {
 	return all
 }
 
-// Fields are those of all events, sorted by key.
+// Fields returns the fields of all events, without the common ones, sorted by key.
 func Fields() []Field {
 	var all []Field
 	for _, e := range Events() {
@@ -68,15 +68,14 @@ func Fields() []Field {
 	return slices.Compact(all)
 }
 
-// Common are the fields that a line has whatever its event is; of these logger may be
-// missing.
+// Common returns the fields of all lines, regardless of the event. Only logger may be missing.
 func Common() []Field {
 	return []Field{
-		{"time", Text, "", "when: ISO 8601 with nanoseconds and the offset to UTC"},
+		{"time", Text, "", "time of the line: ISO 8601 with nanoseconds and the offset to UTC"},
 		{"level", Text, "", "`debug`, `info`, `warn`, `error`"},
-		{"message", Text, "", "what happened, for people: constant, for select by `event`"},
-		{"event", Text, "", "the stable name to select by"},
-		{"logger", Text, "", "the part that speaks; the daemon as a whole has none"},
+		{"message", Text, "", "what happened: a constant text. Select lines by `event`, because messages may change"},
+		{"event", Text, "", "stable name of the event"},
+		{"logger", Text, "", "part of the daemon that logged the line; missing for the daemon as a whole"},
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-var update = flag.Bool("update", false, "write what is generated in docs/logs.md, and docs/logs.schema.json")
+var update = flag.Bool("update", false, "write the generated parts of docs/logs.md, and docs/logs.schema.json")
 
-// docs/logs.md has the catalogue, as tables.
+// docs/logs.md has the catalogue as tables.
 func TestDocumentation(t *testing.T) {
 	const file = "../../docs/logs.md"
 	text, err := os.ReadFile(file)
@@ -33,24 +33,24 @@ func TestDocumentation(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(string(text), "\n")); diff != "" {
-		t.Errorf("docs/logs.md is not what `go test ./internal/event -update` writes (-want +got):\n%s", diff)
+		t.Errorf("docs/logs.md: found other tables than `go test ./internal/event -update` writes (-want +got):\n%s", diff)
 	}
 }
 
-// between puts something between the marks with this name.
-func between(t *testing.T, text, name, what string) string {
+// between returns text with new content between the marks of this name.
+func between(t *testing.T, text, name, content string) string {
 	t.Helper()
 	begin := fmt.Sprintf("<!-- %s: written by go test ./internal/event -update -->\n", name)
 	end := fmt.Sprintf("<!-- end of %s -->\n", name)
 	head, rest, begun := strings.Cut(text, begin)
 	_, tail, ended := strings.Cut(rest, end)
 	if !begun || !ended {
-		t.Fatalf("docs/logs.md lacks the marks of %s: %s … %s", name, begin, end)
+		t.Fatalf("docs/logs.md: found no marks of %s, want %s … %s", name, begin, end)
 	}
-	return head + begin + what + end + tail
+	return head + begin + content + end + tail
 }
 
-// events are the events, a table for each part.
+// events returns the tables of events, one for each part.
 func events() string {
 	var b strings.Builder
 	part := ""
@@ -80,7 +80,7 @@ func levels(all []event.Level) string {
 	return strings.Join(parts, "; ")
 }
 
-// carries are the fields of an event: those that it may lack in italics.
+// carries returns the fields of an event, the optional ones in italics.
 func carries(e event.Event) string {
 	var parts []string
 	if len(e.Must) > 0 {
@@ -116,9 +116,9 @@ func fields() string {
 	return b.String() + "\n"
 }
 
-// The catalogue has each event and field of names.go and fields.go once, with all that a table of
-// the documentation needs.
-func TestCatalogueIsWhole(t *testing.T) {
+// The catalogue has each event of names.go and each field of fields.go once, with all texts that the
+// tables of the documentation need.
+func TestCatalogueComplete(t *testing.T) {
 	declared := func(file, pattern string) []string {
 		source, err := os.ReadFile(file)
 		if err != nil {
@@ -135,12 +135,12 @@ func TestCatalogueIsWhole(t *testing.T) {
 	for _, e := range event.Events() {
 		names = append(names, e.Name)
 		if seen[e.Name] || e.Part == "" || len(e.Levels) == 0 || e.When == "" {
-			t.Errorf("event %+v is there twice, or lacks something", e)
+			t.Errorf("event %+v: found twice or incomplete, want it once with all parts", e)
 		}
 		seen[e.Name] = true
 		for _, f := range append(append([]event.Field(nil), e.Must...), e.May...) {
 			if seen[e.Name+" "+f.Key] {
-				t.Errorf("%s has the field %s twice", e.Name, f.Key)
+				t.Errorf("%s: found the field %s twice, want it once", e.Name, f.Key)
 			}
 			seen[e.Name+" "+f.Key] = true
 		}
@@ -148,7 +148,7 @@ func TestCatalogueIsWhole(t *testing.T) {
 	for _, f := range event.Fields() {
 		known = append(known, f.Key)
 		if f.Means == "" || seen["field "+f.Key] {
-			t.Errorf("field %+v is there twice, or lacks its meaning", f)
+			t.Errorf("field %+v: found twice or without a meaning, want it once with a meaning", f)
 		}
 		seen["field "+f.Key] = true
 	}

@@ -7,12 +7,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// Field is a field that a line may carry beside the common ones. It means the same
-// wherever it stands, and never changes its type.
+// Field is a field of log lines. It has the same meaning and type in all lines.
 type Field struct {
 	Key   string
 	Type  Type
-	Unit  string // "" where there is none
+	Unit  string // "": none
 	Means string
 }
 
@@ -29,62 +28,62 @@ const (
 
 const milliseconds = "ms"
 
-// The fields. An empty text or list is left out unless its description says otherwise.
+// The fields. An empty text or list is omitted unless its description allows it.
 var (
-	action      = Field{"action", Text, "", "of a uevent: `add`, `remove`, `change` …; of inotify: `CREATE`, `REMOVE` …"}
+	action      = Field{"action", Text, "", "action of a uevent: `add`, `remove`, `change` …; or operation of an inotify event: `CREATE`, `REMOVE` …"}
 	address     = Field{"address", Text, "", "address of a listener: `HOST:PORT`, or the API server's URL"}
-	afu         = Field{"afu", Text, "", "id of the AFU in the port, 32 hex digits; of programming, that of the AFU that a container wants, or the hash of an AOCX"}
-	attribute   = Field{"attribute", Text, "", "the part of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
-	by          = Field{"by", Text, "", "the user who cordoned a device, or uncordoned it: a name that is not checked"}
+	afu         = Field{"afu", Text, "", "id of the AFU in the port, 32 hex digits; in `programming.*`: id of the AFU that a container requests, or hash of an AOCX"}
+	attribute   = Field{"attribute", Text, "", "attribute of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
+	by          = Field{"by", Text, "", "user who cordoned or uncordoned a device; the name is not verified"}
 	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}
 	container   = Field{"container", Text, "", "id of a container, as the container runtime knows it"}
-	count       = Field{"count", Whole, "", "a number of things; the event has which"}
-	device      = Field{"device", Text, "", "id of a device, as the kubelet knows it: `3b:00.0`, `3b:00.0-p1`"}
-	devices     = Field{"devices", List, "", "ids of devices; of more than eight, eight and `and 3 more`"}
+	count       = Field{"count", Whole, "", "a number; the event has its meaning"}
+	device      = Field{"device", Text, "", "id of a device, as sent to the kubelet: `3b:00.0`, `3b:00.0-p1`"}
+	devices     = Field{"devices", List, "", "ids of devices; if there are more than eight, the first eight and `and 3 more`"}
 	devpath     = Field{"devpath", Text, "", "path of a uevent's device below /sys"}
 	lostDebug   = Field{"dropped_debug", Whole, "", "number of dropped lines of level debug; missing: none"}
 	lostError   = Field{"dropped_error", Whole, "", "number of dropped lines of level error; missing: none"}
 	lostInfo    = Field{"dropped_info", Whole, "", "number of dropped lines of level info; missing: none"}
 	lostWarn    = Field{"dropped_warn", Whole, "", "number of dropped lines of level warn; missing: none"}
-	trouble     = Field{"error", Text, "", "what went wrong, in words"}
+	trouble     = Field{"error", Text, "", "text of an error"}
 	expires     = Field{"expires", Text, "", "end of a certificate's validity: RFC 3339, UTC"}
 	family      = Field{"family", Text, "", "driver family, such as `dfl`"}
-	flag        = Field{"flag", Text, "", "a setting, as its flag is called, without dashes"}
-	gone        = Field{"gone", List, "", "those of `devices` that are no longer on the list"}
+	flag        = Field{"flag", Text, "", "name of a setting: that of its flag, without dashes"}
+	gone        = Field{"gone", List, "", "the ids of `devices` that are no longer on the list"}
 	grace       = Field{"grace_ms", Decimal, milliseconds, "`--tombstone-grace`"}
-	hash        = Field{"hash", Text, "", "first 12 hex digits of the SHA-256 of the file of `--config` followed by that of `--overrides`; missing: there is neither"}
+	hash        = Field{"hash", Text, "", "first 12 hex digits of the SHA-256 of the file of `--config` followed by that of `--overrides`; missing if there is neither"}
 	health      = Field{"health", Text, "", "`healthy`, `degraded` or `unhealthy`"}
-	holders     = Field{"holders", List, "", "containers that hold a device: `NAMESPACE/POD/CONTAINER`; of more than eight, eight and `and 3 more`"}
-	interfaceID = Field{"interface", Text, "", "id of the interface that a region offers, 32 hex digits"}
-	lasted      = Field{"lasted_ms", Decimal, milliseconds, "how long the state that ended has lasted, or how long the present one has so far"}
-	latency     = Field{"latency_ms", Decimal, milliseconds, "time since the hint that led to this; missing if no hint did"}
+	holders     = Field{"holders", List, "", "containers that hold a device: `NAMESPACE/POD/CONTAINER`; if there are more than eight, the first eight and `and 3 more`"}
+	interfaceID = Field{"interface", Text, "", "id of the interface of a region, 32 hex digits"}
+	lasted      = Field{"lasted_ms", Decimal, milliseconds, "duration of the state that ended, or of the present one so far"}
+	latency     = Field{"latency_ms", Decimal, milliseconds, "time since the hint that caused this; missing if none did"}
 	mode        = Field{"mode", Text, "", "mode of the daemon, see `--mode`"}
 	netlinkPort = Field{"netlink_port", Whole, "", "netlink port of the sender of a uevent"}
-	after       = Field{"new", Text, "", "the value after a change; may be empty"}
-	node        = Field{"node", Text, "", "name of a device node below /dev; in events about the API server: name of the Kubernetes node"}
+	after       = Field{"new", Text, "", "value after a change; may be empty"}
+	node        = Field{"node", Text, "", "name of a device node below /dev; in events about the API server or settings: name of the Kubernetes node"}
 	nodes       = Field{"nodes", List, "", "names of device nodes below /dev"}
-	object      = Field{"object", Text, "", "object of the Kubernetes API: `Node/NAME`, `Pod/NAMESPACE/NAME`; of a Kubernetes Event, its subject"}
-	of          = Field{"of", Text, "", "the event whose lines were left out"}
-	before      = Field{"old", Text, "", "the value before a change; may be empty"}
-	parent      = Field{"parent", Text, "", "name of the FME above a port: `dfl-fme.0`"}
-	path        = Field{"path", Text, "", "file or directory"}
+	object      = Field{"object", Text, "", "object of the Kubernetes API: `Node/NAME`, `Pod/NAMESPACE/NAME`; in `recorder.*`: object of the Event"}
+	of          = Field{"of", Text, "", "the event whose lines were suppressed"}
+	before      = Field{"old", Text, "", "value before a change; may be empty"}
+	parent      = Field{"parent", Text, "", "name of the FME of a port: `dfl-fme.0`"}
+	path        = Field{"path", Text, "", "path of a file or directory"}
 	pci         = Field{"pci", Text, "", "address of a card with its domain: `0000:3b:00.0`"}
 	pid         = Field{"pid", Whole, "", "process id of the daemon, or of the sender of a forged uevent"}
-	reason      = Field{"reason", Text, "", "why, in words"}
-	reasons     = Field{"reasons", List, "", "why a device is not healthy, see [health.md](health.md); may be empty"}
-	remaining   = Field{"remaining", Text, "", "what still finds changes while a source is lost"}
+	reason      = Field{"reason", Text, "", "reason, as text"}
+	reasons     = Field{"reasons", List, "", "reasons why a device is not healthy, see [health.md](health.md); may be empty"}
+	remaining   = Field{"remaining", Text, "", "the means that still find changes while a source is lost"}
 	resource    = Field{"resource", Text, "", "name of a resource: `b-com.com/accelerator`"}
 	retry       = Field{"retry_ms", Decimal, milliseconds, "time until the next attempt"}
 	rev         = Field{"rev", Whole, "", "version of the snapshot of all devices"}
-	seqnum      = Field{"seqnum", Whole, "", "number of a uevent"}
+	seqnum      = Field{"seqnum", Whole, "", "sequence number of a uevent"}
 	socket      = Field{"socket", Text, "", "path of a unix socket"}
 	source      = Field{"source", Text, "", "source of hints: `uevent`, `inotify`; of a hint also `overflow`, `malformed`, `reopen`, `sighup`"}
 	subsystem   = Field{"subsystem", Text, "", "subsystem of a uevent's device"}
 	uid         = Field{"uid", Whole, "", "user id of the sender of a forged uevent"}
-	until       = Field{"until", Text, "", "end of a cordon: RFC 3339, UTC; missing: it has none"}
-	unhealthy   = Field{"unhealthy", List, "", "those of `devices` that are unhealthy on the list; on the first list of a stream, all that are unhealthy"}
-	version     = Field{"version", Text, "", "version of the daemon"}
-	why         = Field{"why", Text, "", "the reason of a cordon, in the words of the user"}
+	until       = Field{"until", Text, "", "end of a cordon: RFC 3339, UTC; missing if it has none"}
+	unhealthy   = Field{"unhealthy", List, "", "the ids of `devices` that are unhealthy on the list; for the first list of a stream, all unhealthy ones"}
+	version     = Field{"version", Text, "", "version of the program"}
+	why         = Field{"why", Text, "", "reason of a cordon, as the user wrote it"}
 )
 
 func Action(s string) zap.Field         { return action.text(s) }
@@ -148,7 +147,7 @@ func Until(t time.Time) zap.Field {
 	return zap.String(until.Key, t.UTC().Format(time.RFC3339))
 }
 
-// Err is what went wrong; nothing where err is nil.
+// Err returns the field for an error, or no field if err is nil.
 func Err(err error) zap.Field {
 	if err == nil {
 		return zap.Skip()
@@ -173,7 +172,7 @@ func (f Field) list(values []string) zap.Field {
 // maxNamed is the number of names in a field that is shortened.
 const maxNamed = 8
 
-// shorten returns the first names, and the number of the others.
+// shorten returns the first maxNamed names and the number of the others.
 func shorten(names []string) []string {
 	if len(names) <= maxNamed {
 		return names

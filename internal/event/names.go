@@ -7,7 +7,7 @@ func name(s string) zap.Field { return zap.String(key, s) }
 // key is the key of the field that names the event.
 const key = "event"
 
-// Names of events. Each log line carries exactly one; [Events] says what they mean.
+// Names of events. Each log line has exactly one; [Events] has their descriptions.
 var (
 	DaemonStarted   = name("daemon.started")
 	DaemonStopping  = name("daemon.stopping")
@@ -110,6 +110,6 @@ var (
 	LibraryLog    = name("library.log")
 )
 
-// EndedByUs is the reason of a stream.closed that is no outage: the daemon ends, or
-// registers again.
+// EndedByUs is the reason of a stream.closed that the daemon has caused, because it ends or registers
+// again.
 const EndedByUs = "ended by us"

@@ -1,16 +1,16 @@
 package event
 
-// Phrase returns the words with which the command logs shows an event, or "" for an event
+// Phrase returns the text with which the command logs shows an event, or "" for an event
 // that is not in the catalogue.
 //
-//	{field}        the value; of a list its elements, of a field in ms a duration; none if it is missing or empty
-//	{field noun}   a number of things: 1 device, 2 devices
-//	{change}       the fields old and new: old → new, or still new where they are equal
-//	{list}         the fields devices, unhealthy and gone: the health of each device that a list tells the kubelet
-//	[text]         is left out where a field in it is missing, empty or a duration of 0
-//	text | aside   asides follow in parentheses, and are left out in the same way
+//	{field}        the value; for a list its elements, for a field in ms a duration; none if it is missing or empty
+//	{field noun}   a number with a noun: 1 device, 2 devices
+//	{change}       the fields old and new: old → new, or still new if they are equal
+//	{list}         the fields devices, unhealthy and gone: the health of each device on the list that was sent
+//	[text]         is omitted if a field in it is missing, empty or a duration of 0
+//	text | aside   asides follow in parentheses, and are omitted under the same conditions
 //
-// Where an event comes with more than one message, its phrase has the {message}.
+// If lines of an event have different messages, the phrase has the {message}.
 func Phrase(name string) string { return phrases[name] }
 
 var phrases = map[string]string{
@@ -21,9 +21,9 @@ var phrases = map[string]string{
 	DaemonStarved.String:   "daemon out of descriptors or memory, devices keep their state: {error}",
 	DaemonRecovered.String: "daemon has descriptors and memory again | after {lasted_ms}",
 	Reloaded.String:        "SIGHUP: settings read[; excluded: {devices}] | {message}",
-	ModeChanged.String:     "the node asks for another mode: {change}",
+	ModeChanged.String:     "mode changed by the node's annotation: {change}",
 	ConfigApplied.String:   "settings in force[: {hash}][; excluded: {devices}]",
-	ConfigRefused.String:   "settings refused, the old ones stay: {error}",
+	ConfigRefused.String:   "settings refused, the old ones stay in force: {error}",
 	ConfigNotice.String:    "{message}[: --{flag}][: {devices}][: {reason}] | mode {mode} | node {node}",
 
 	DeviceAdded.String:       "new, {health}[: {reasons}][; resource {resource}][; {error}] | noticed in {latency_ms}",
@@ -33,56 +33,56 @@ var phrases = map[string]string{
 	DeviceRemoved.String:     "gone[, held by {holders}] | was {old} for {lasted_ms} | noticed in {latency_ms}",
 	DeviceHeld.String:        "given to {holders} | {reason}",
 	DeviceFreed.String:       "free again after {lasted_ms} | held by {holders}",
-	DeviceTombstone.String:   "held[ by {holders}][ as {resource}]: stays on the list, unhealthy, until it is free",
-	DeviceReturned.String:    "is back[, held by {holders}] | was away for {lasted_ms}",
+	DeviceTombstone.String:   "held[ by {holders}][ as {resource}]: stays listed as unhealthy until it is free",
+	DeviceReturned.String:    "returned[, held by {holders}] | was gone for {lasted_ms}",
 	DeviceReleased.String:    "released: {reason} | listed as unhealthy for {lasted_ms}",
 	DeviceCordoned.String:    "cordoned by {by}[ until {until}]: {why} | {reason}",
 	DeviceUncordoned.String:  "uncordoned[ by {by}]: {reason} | it was: {why}",
 	CordonUnavailable.String: "{message}: {error}",
-	HoldersUnknown.String:    "holders of devices are not known: {error} | removed devices stay listed for {grace_ms}",
+	HoldersUnknown.String:    "holders of devices unknown: {error} | removed devices stay listed for {grace_ms}",
 	HoldersKnown.String:      "holders of devices are known again",
 	NodesUnknown.String:      "device nodes of held devices are not known, free devices are withheld: {devices}: {error}",
 	NodesKnown.String:        "device nodes of all held devices are known again",
 
-	ScanDone.String:      "first look at all cards: {count device}",
+	ScanDone.String:      "first snapshot: {count device}",
 	ScanFailed.String:    "{message}: {error} | {count time}",
 	ScanRecovered.String: "{message} | after {count failure}",
-	ReadTimeout.String:   "reading the card does not come back | {lasted_ms} so far",
-	ReadRecovered.String: "reading the card came back | after {lasted_ms}",
+	ReadTimeout.String:   "reading the card takes too long | {lasted_ms} so far",
+	ReadRecovered.String: "reading the card ended | after {lasted_ms}",
 
-	SourceOpened.String:    "listening to {source}[ of {path}]",
+	SourceOpened.String:    "source of events opened: {source}[ of {path}]",
 	SourceLost.String:      "{message}: {source}[ of {path}]: {error}[; still works: {remaining}]",
-	SourceRecovered.String: "source of events is back: {source}[ of {path}]",
-	UEventOverflow.String:  "uevents were lost: all cards are read again | {count} still queued",
-	InotifyOverflow.String: "events of inotify were lost below {path}: all cards are read again",
+	SourceRecovered.String: "source of events opened again: {source}[ of {path}]",
+	UEventOverflow.String:  "uevents lost, all cards are read again | {count} still queued",
+	InotifyOverflow.String: "inotify events lost below {path}, all cards are read again",
 	UEventForged.String:    "{count uevent} dropped that the kernel did not send | pid of the sender: {pid}",
-	UEventMalformed.String: "{count uevent} not understood, all cards are read again: {error}",
+	UEventMalformed.String: "{count uevent} could not be parsed, all cards are read again: {error}",
 	HintReceived.String:    "hint from {source}[ for {node}]",
 	UEventReceived.String:  "uevent: {action} {devpath}[: {reason}] | subsystem {subsystem} | seqnum {seqnum}",
 	InotifyEvent.String:    "inotify: {action}[ {node}][ {path}]",
 
-	ResourceServed.String:     "listening for the kubelet at {socket}",
+	ResourceServed.String:     "serving the kubelet at {socket}",
 	ResourceRegistered.String: "registered with the kubelet",
-	RegisterFailed.String:     "registering with the kubelet failed: {error} | again in {retry_ms}",
-	RegisterAbandoned.String:  "registering given up: {reason}",
+	RegisterFailed.String:     "registration failed: {error} | again in {retry_ms}",
+	RegisterAbandoned.String:  "registration abandoned: {reason}",
 	RegistrationEnded.String:  "registration ended: {reason} | again in {retry_ms}",
-	ResourceRetired.String:    "retired: it has no device any more",
+	ResourceRetired.String:    "retired: it has no devices",
 	KubeletAbsent.String:      "waiting for the kubelet: {error}",
-	KubeletRestarted.String:   "kubelet restarted: registering again",
-	SocketLost.String:         "our socket is gone: registering again | in {retry_ms}",
+	KubeletRestarted.String:   "kubelet restarted, registering again",
+	SocketLost.String:         "the plugin's socket was removed, registering again | in {retry_ms}",
 	SocketRemoved.String:      "{message}: {socket}[: {error}]",
-	SocketTwin.String:         "another daemon serves this node, too: {socket}",
-	StreamOpened.String:       "kubelet listens",
+	SocketTwin.String:         "another daemon serves this node: {socket}",
+	StreamOpened.String:       "stream opened by the kubelet",
 	StreamClosed.String:       "stream to the kubelet closed: {reason} | open for {lasted_ms}",
-	ListSent.String:           "kubelet told{list} | {count device} in all | {latency_ms} after the hint",
+	ListSent.String:           "list sent{list} | {count device} in all | {latency_ms} after the hint",
 
 	AllocateServed.String:  "given to a container[: {devices}]",
 	AllocateRefused.String: "refused to a container[: {devices}]: {reason}",
-	CDIFailed.String:       "CDI spec cannot be written, nothing is given out: {error}",
+	CDIFailed.String:       "CDI spec could not be written, allocations are refused: {error}",
 	CDIRecovered.String:    "CDI spec could be written again",
 
 	ProgrammingDone.String:    "programmed for a container: AFU {afu} | took {lasted_ms}",
-	ProgrammingPresent.String: "had the AFU of a container already: {afu}",
+	ProgrammingPresent.String: "already had the AFU of a container: {afu}",
 	ProgrammingFailed.String:  "container not started: {error}",
 
 	OperatorStarted.String:  "operator started, version {version}",
@@ -99,18 +99,18 @@ var phrases = map[string]string{
 	APILost.String:         "{message}: {error} | again in {retry_ms}",
 	APIRetried.String:      "{message}: {error} | again in {retry_ms}",
 	APIRecovered.String:    "API server answers again | after {lasted_ms}",
-	EventsDropped.String:   "{count Kubernetes Event} left out, there were too many",
+	EventsDropped.String:   "{count Kubernetes Event} dropped, there were too many",
 	EventsAnonymous.String: "{message}: {error}",
 	EventFailed.String:     "Kubernetes Event given up: {reason} about {object}[: {error}]",
 	EventRecorded.String:   "Kubernetes Event written: {reason} about {object} | {count time}",
 	HTTPServed.String:      "HTTP served at {address}",
 	HTTPFailed.String:      "{message}: {error} | again in {retry_ms} | {address}",
-	ControlServed.String:   "commands are answered at {socket}",
+	ControlServed.String:   "local socket served at {socket}",
 	ControlFailed.String:   "{message}: {error} | again in {retry_ms} | {socket}",
-	ControlRefused.String:  "a connection refused at {socket}: {error}",
+	ControlRefused.String:  "connection refused at {socket}: {error}",
 
-	LogLevel.String:      "level of the log: {change}",
-	LogSuppressed.String: "{count line} of {of} left out here, there were too many | in {lasted_ms}",
+	LogLevel.String:      "log level: {change}",
+	LogSuppressed.String: "{count line} of {of} suppressed, there were too many | in {lasted_ms}",
 	LogDropped.String:    "{count line} of the log dropped here, its reader stalled or failed[: {error}] | in {lasted_ms}",
 	LibraryLog.String:    "{message}",
 }

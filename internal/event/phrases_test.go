@@ -14,13 +14,13 @@ var (
 	optional    = regexp.MustCompile(`\[[^][]*\]`)
 )
 
-// Each event has a phrase, with fields that the event has. Only in brackets and asides
-// are those that a line may lack.
+// Each event has a phrase. The phrase has only fields of the event, and optional fields only in
+// brackets and asides.
 func TestPhrases(t *testing.T) {
 	for _, e := range event.Events() {
 		phrase := event.Phrase(e.Name)
 		if phrase == "" {
-			t.Errorf("%s: there is no phrase", e.Name)
+			t.Errorf("%s: found no phrase, want one", e.Name)
 		}
 		must := append(keys(event.Common()), keys(e.Must)...)
 		if slices.Contains(must, "old") && slices.Contains(must, "new") {
@@ -33,19 +33,19 @@ func TestPhrases(t *testing.T) {
 		text, _, _ := strings.Cut(phrase, " | ")
 		for _, m := range placeholder.FindAllStringSubmatch(optional.ReplaceAllString(text, ""), -1) {
 			if !slices.Contains(must, m[1]) {
-				t.Errorf("%s: a line may lack %s in %q, want it in brackets, or an aside", e.Name, m[1], phrase)
+				t.Errorf("%s: found the optional field %s in %q, want it in brackets or an aside", e.Name, m[1], phrase)
 			}
 		}
 		for _, m := range placeholder.FindAllStringSubmatch(phrase, -1) {
 			if !slices.Contains(append(must, may...), m[1]) {
-				t.Errorf("%s: there is no field %s, which is in %q", e.Name, m[1], phrase)
+				t.Errorf("%s: found %s in %q, want a field of the event", e.Name, m[1], phrase)
 			}
 		}
 		if rest := optional.ReplaceAllString(placeholder.ReplaceAllString(phrase, ""), ""); strings.ContainsAny(rest, "{}[]") {
-			t.Errorf("%s: brackets do not match in %q", e.Name, phrase)
+			t.Errorf("%s: found %q, want matching brackets", e.Name, phrase)
 		}
 	}
 	if phrase := event.Phrase("no.event"); phrase != "" {
-		t.Errorf("an event that is not declared has the phrase %q", phrase)
+		t.Errorf("phrase of an unknown event: found %q, want none", phrase)
 	}
 }

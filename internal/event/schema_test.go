@@ -16,7 +16,7 @@ import (
 // object is a JSON object.
 type object map[string]any
 
-// docs/logs.schema.json is the catalogue, for programs.
+// docs/logs.schema.json has the catalogue as a JSON schema.
 func TestSchema(t *testing.T) {
 	const file = "../../docs/logs.schema.json"
 	want := layOut(t, schema())
@@ -31,12 +31,11 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(string(got), "\n")); diff != "" {
-		t.Errorf("docs/logs.schema.json is not what `go test ./internal/event -update` writes (-want +got):\n%s", diff)
+		t.Errorf("docs/logs.schema.json: found another schema than `go test ./internal/event -update` writes (-want +got):\n%s", diff)
 	}
 }
 
-// layOut writes the schema so that people can read it: a line for each field, and one
-// for each event.
+// layOut returns the schema as readable text: one line for each field, and one for each event.
 func layOut(t *testing.T, schema object) string {
 	t.Helper()
 	var lines []string
@@ -70,8 +69,8 @@ func layOut(t *testing.T, schema object) string {
 	return "{\n  " + strings.Join(lines, ",\n  ") + "\n}\n"
 }
 
-// schema says which fields a line has, of which types, and then for each event which
-// of them it must have, and may.
+// schema returns the schema: the fields and their types, and for each event its required and
+// optional fields.
 func schema() object {
 	properties := object{}
 	for _, f := range append(event.Common(), event.Fields()...) {
@@ -114,7 +113,7 @@ func property(f event.Field) object {
 	return p
 }
 
-// rules are those for the lines with this event.
+// rules returns the schema of the lines with this event.
 func rules(e event.Event) object {
 	var levels []string
 	for _, l := range e.Levels {

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// parsed knows where things stand in the source.
+// parsed has the positions in the source.
 var parsed = token.NewFileSet()
 
-// goPackage is a package whose lines are looked for.
+// goPackage is a package that is searched for calls that log.
 type goPackage struct {
 	declared  *declarations
-	functions map[string][]*ast.FuncDecl // methods too
+	functions map[string][]*ast.FuncDecl // and methods
 }
 
-// lines are the calls in a function that log: methods of a logger, such methods kept
-// in a variable, and Write of an entry that Check returned.
+// lines returns the calls in a function that log: methods of a logger, such methods in a variable,
+// and Write of an entry that Check returned.
 func (p *goPackage) lines(file *ast.File, f *ast.FuncDecl) []*line {
 	s := &scope{goPackage: p, assigned: assignments(f.Body), busy: map[string]bool{}}
 	var all []*line
@@ -67,7 +67,7 @@ func (p *goPackage) lines(file *ast.File, f *ast.FuncDecl) []*line {
 	return all
 }
 
-// levelOf is the level of a method of a logger, "" where it is none.
+// levelOf returns the level of a method of a logger, or "" for other methods.
 func levelOf(method *ast.SelectorExpr) string {
 	if name := method.Sel.Name; slices.Contains([]string{"Debug", "Info", "Warn", "Error", "DPanic", "Panic", "Fatal"}, name) {
 		return strings.ToLower(name)
@@ -75,7 +75,7 @@ func levelOf(method *ast.SelectorExpr) string {
 	return ""
 }
 
-// levelsOf is the level that a constant of zap names: zap.InfoLevel.
+// levelsOf returns the level of a constant of zap, such as zap.InfoLevel.
 func levelsOf(constant ast.Expr) []string {
 	if s, ok := constant.(*ast.SelectorExpr); ok {
 		return []string{strings.ToLower(strings.TrimSuffix(s.Sel.Name, "Level"))}
@@ -83,7 +83,7 @@ func levelsOf(constant ast.Expr) []string {
 	return nil
 }
 
-// isImport says whether x is a package: status.Error logs nothing.
+// isImport reports whether x is a package. A function such as status.Error does not log.
 func isImport(file *ast.File, x ast.Expr) bool {
 	id, ok := x.(*ast.Ident)
 	return ok && slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool {
@@ -91,11 +91,11 @@ func isImport(file *ast.File, x ast.Expr) bool {
 	})
 }
 
-// scope is a function, with all that is assigned to its variables somewhere.
+// scope is a function, with all values that are assigned to its variables.
 type scope struct {
 	*goPackage
 	assigned map[string][]ast.Expr
-	busy     map[string]bool // what is being looked at: functions may be recursive
+	busy     map[string]bool // variables and functions that are being visited, which may be recursive
 }
 
 func assignments(body ast.Node) map[string][]ast.Expr {
@@ -112,7 +112,7 @@ func assignments(body ast.Node) map[string][]ast.Expr {
 			}
 			value := a.Rhs[min(i, len(a.Rhs)-1)]
 			if a.Tok != token.ASSIGN && a.Tok != token.DEFINE {
-				value = &ast.BadExpr{From: a.Pos()} // += makes no constant
+				value = &ast.BadExpr{From: a.Pos()} // += does not yield a constant
 			}
 			all[id.Name] = append(all[id.Name], value)
 		}
@@ -121,7 +121,8 @@ func assignments(body ast.Node) map[string][]ast.Expr {
 	return all
 }
 
-// isConstant says whether a message is a literal, or one of several.
+// isConstant reports whether a message is a literal, or a variable to which only literals are
+// assigned.
 func (s *scope) isConstant(message ast.Expr) bool {
 	switch m := message.(type) {
 	case *ast.BasicLit:
@@ -133,7 +134,7 @@ func (s *scope) isConstant(message ast.Expr) bool {
 	return false
 }
 
-// entry is the call of Check whose entry is written here, nil where none is.
+// entry returns the call of Check whose entry is written here, or nil.
 func (s *scope) entry(write *ast.SelectorExpr) *ast.CallExpr {
 	id, ok := write.X.(*ast.Ident)
 	if !ok || write.Sel.Name != "Write" {
@@ -149,7 +150,7 @@ func (s *scope) entry(write *ast.SelectorExpr) *ast.CallExpr {
 	return nil
 }
 
-// carry notes what an expression makes of a line.
+// carry adds the events and fields of an expression to the line.
 func (s *scope) carry(l *line, e ast.Expr) {
 	switch e := e.(type) {
 	case *ast.SelectorExpr:
@@ -177,7 +178,7 @@ func (s *scope) carry(l *line, e ast.Expr) {
 	}
 }
 
-// take notes an event.
+// take adds an event to the line.
 func (s *scope) take(l *line, e *ast.SelectorExpr) {
 	if _, known := s.declared.events[e.Sel.Name]; known && types.ExprString(e.X) == "event" {
 		l.names = append(l.names, e.Sel.Name)
@@ -186,7 +187,7 @@ func (s *scope) take(l *line, e *ast.SelectorExpr) {
 	l.unclear = append(l.unclear, types.ExprString(e))
 }
 
-// call notes a field, or what the fields are that a function of this package returns.
+// call adds a field, or the fields that a function of the package returns, to the line.
 func (s *scope) call(l *line, c *ast.CallExpr) {
 	name := types.ExprString(c.Fun)
 	short := name[strings.LastIndex(name, ".")+1:]
@@ -216,7 +217,7 @@ func (s *scope) call(l *line, c *ast.CallExpr) {
 	}
 }
 
-// mentions notes the fields that a function makes, wherever it does.
+// mentions adds all fields that a function makes to the line.
 func (s *scope) mentions(l *line, f *ast.FuncDecl) {
 	ast.Inspect(f.Body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)

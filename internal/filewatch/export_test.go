@@ -19,7 +19,7 @@ func New(files, dirs []string, log *zap.Logger) *Watch {
 // Open watches the directories.
 func (w *Watch) Open() { w.open() }
 
-// Close ends that.
+// Close closes the watch.
 func (w *Watch) Close() { w.close() }
 
 // Await blocks until a file may have changed.
@@ -28,7 +28,7 @@ func (w *Watch) Await(ctx context.Context) { w.await(ctx) }
 // Events returns the events of the open watch; nil: it is not open.
 func (w *Watch) Events() <-chan fsnotify.Event { return w.events }
 
-// Feed replaces inotify.
+// Feed replaces the events of inotify.
 func (w *Watch) Feed(events <-chan fsnotify.Event, failed <-chan error) {
 	w.events, w.failed, w.watched = events, failed, []fs.FileInfo{nil}
 	if events != nil {

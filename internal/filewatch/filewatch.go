@@ -28,8 +28,8 @@ const (
 	BlindInterval = 10 * time.Second
 )
 
-// Run calls changed once when the files are watched, and then whenever one of them may have
-// changed, until ctx ends. changed may block. The paths are absolute.
+// Run calls changed once it watches the files, and then whenever one of them may have changed, until ctx
+// ends. changed may block. The paths are absolute.
 func Run(ctx context.Context, files []string, changed func(), log *zap.Logger) error {
 	w := &watch{files: files, log: log}
 	for _, file := range files {
@@ -49,14 +49,14 @@ type watch struct {
 	log         *zap.Logger
 
 	notify  *notify.Instance // nil: nothing is watched
-	watched []fs.FileInfo    // by directory; nil: that one is missing
-	refused bool             // a refusal of inotify was logged
+	watched []fs.FileInfo    // by index of dirs; a nil element: the directory is missing
+	refused bool             // an error of inotify was logged
 
 	events <-chan fsnotify.Event // of notify
 	failed <-chan error
 }
 
-// open watches the directories that have the paths now.
+// open watches the directories that currently have the paths.
 func (w *watch) open() {
 	present := make([]fs.FileInfo, len(w.dirs))
 	for i, dir := range w.dirs {
@@ -67,7 +67,7 @@ func (w *watch) open() {
 	if w.notify != nil && slices.EqualFunc(w.watched, present, same) {
 		return
 	}
-	w.close() // a watch cannot be removed from an instance
+	w.close() // an instance has no function to remove a watch
 	n, err := notify.Open()
 	if err != nil {
 		w.refuse(w.dirs[0], err)
@@ -78,7 +78,7 @@ func (w *watch) open() {
 			continue
 		}
 		switch err := n.Add(dir); {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // it has just vanished
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // it was removed since Stat
 			present[i] = nil
 		case err != nil:
 			n.Close()
@@ -90,7 +90,7 @@ func (w *watch) open() {
 		w.refused = false
 		w.log.Info("settings watched again", event.SourceRecovered, event.Source("inotify"), event.Path(w.dirs[0]))
 	}
-	// If a directory was replaced since it was looked up, the next open finds the other one.
+	// If a directory was replaced since Stat, the next open watches the new one.
 	w.notify, w.watched = n, present
 	w.events, w.failed = n.Events(), n.Failed()
 }
@@ -104,7 +104,7 @@ func (w *watch) refuse(dir string, err error) {
 		return
 	}
 	w.refused = true
-	w.log.Warn("watch of settings refused", event.SourceLost, event.Source("inotify"), event.Path(dir), event.Err(err),
+	w.log.Warn("settings not watched", event.SourceLost, event.Source("inotify"), event.Path(dir), event.Err(err),
 		event.Remaining("the files are read every "+BlindInterval.String()))
 }
 
@@ -137,7 +137,7 @@ func (w *watch) await(ctx context.Context) {
 		case e, ok := <-w.events:
 			switch {
 			case !ok, slices.Contains(w.dirs, e.Name) && e.Has(fsnotify.Remove|fsnotify.Rename):
-				w.close() // the watch is gone, and the next directory may have the same inode number
+				w.close() // the watch has ended, and the next directory may have the same inode number
 			case !w.concerns(e.Name):
 				continue
 			}
@@ -146,8 +146,8 @@ func (w *watch) await(ctx context.Context) {
 	}
 }
 
-// concerns reports whether an event of this path may be about one of the files. Names that
-// begin with two dots are those of a ConfigMap's directory, such as ..data.
+// concerns reports whether an event with this path may be about one of the files. Names that begin with
+// two dots, such as ..data, are used in the directory of a ConfigMap.
 func (w *watch) concerns(path string) bool {
 	return slices.Contains(w.files, path) || strings.HasPrefix(filepath.Base(path), "..")
 }

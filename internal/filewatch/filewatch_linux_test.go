@@ -17,8 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/filewatch"
 )
 
-// patience bounds every wait. It is shorter than the intervals: a change that is seen within it was
-// seen by inotify.
+// patience is the longest wait. It is shorter than the intervals, so a report within it comes from
+// inotify.
 const patience = filewatch.BlindInterval - time.Second
 
 // watched is a file in a directory, with the reports of Run about it.
@@ -150,7 +150,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A directory that comes later is watched by the next Open.
+// A directory that is created later is watched by the next Open.
 func TestDirectoryComes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "d")
@@ -175,7 +175,7 @@ func TestDirectoryComes(t *testing.T) {
 	}
 }
 
-// A node that has no inotify instances left is one warning, until there are some again.
+// If the node has no inotify instances left, one warning is logged, until there are some again.
 func TestRefused(t *testing.T) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -12,8 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/filewatch"
 )
 
-// A change is reported when the files have settled. Without a change, a report comes at intervals,
-// because inotify may miss one.
+// A change is reported after a time without events. Without events there is a report at each interval,
+// because inotify may miss a change.
 func TestAwait(t *testing.T) {
 	const ms = time.Millisecond
 	every := func(step, until time.Duration) (at []time.Duration) {

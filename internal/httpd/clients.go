@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// maxClients is the greatest number of connections.
+// maxClients is the largest number of connections.
 const maxClients = 64
 
-// patience is the time for which a connection is never closed after it was accepted, or
-// after its answer began. A client that sends its request at once is not closed before the
-// request has been read. It also bounds the cost of a flood: 64 connections in 25 ms.
+// patience is the time for which a connection is kept in any case after it was accepted, and after
+// its answer has begun. So a client that sends its request at once is not disconnected before the
+// request is read. It also limits a flood to 64 connections in 25 ms.
 const patience = 25 * time.Millisecond
 
-// clients bounds the connections of a server. For each connection above [maxClients] it
-// closes the one that has waited longest for its client to send the rest of the request or
-// to read the answer. So a probe is answered however many clients send nothing. A
-// connection whose answer is being prepared is not closed: while all are such, the next
-// one waits, for about a second at most.
+// clients limits the connections of a server. For each connection above [maxClients] it closes the
+// one that has waited longest for its client to send the rest of the request or to read the answer.
+// So a probe is answered even if many clients send nothing. A connection whose answer is being
+// prepared is not closed. If all are such, a new connection waits, for about a second at most.
 //
-// There is no limit per address: on loopback all clients have the same one.
+// There is no limit per address: on loopback all clients have the same address.
 type clients struct {
 	mu   sync.Mutex
 	open []client // in the order of since
@@ -31,15 +30,14 @@ type clients struct {
 
 type client struct {
 	conn      net.Conn
-	since     time.Time // when it was accepted, its request complete, or its answer begun
-	answering bool      // the request is complete, and no byte of the answer is written
+	since     time.Time // the last of: accepted, request complete, answer begun
+	answering bool      // the request is complete, and the answer has not begun
 }
 
 type connKey struct{}
 
-// attach bounds the connections of server. Each serves one request, so that a client that
-// sends one after another cannot keep its place. While there is no room, the server does
-// not accept.
+// attach limits the connections of server. Each connection serves one request, so that a client
+// cannot keep its place with further requests. While there is no room, the server does not accept.
 func (c *clients) attach(ctx context.Context, server *http.Server) {
 	server.SetKeepAlivesEnabled(false)
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
@@ -59,7 +57,7 @@ func (c *clients) attach(ctx context.Context, server *http.Server) {
 	next := server.Handler
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 { // the server would wait for a body that may never come
-			http.Error(w, "found a request with a body, want none", http.StatusRequestEntityTooLarge)
+			http.Error(w, "body: found one, want none", http.StatusRequestEntityTooLarge)
 			return
 		}
 		conn := r.Context().Value(connKey{}).(net.Conn)
@@ -70,8 +68,8 @@ func (c *clients) attach(ctx context.Context, server *http.Server) {
 	})
 }
 
-// turn records that the answer for conn is being prepared, or that its first byte is
-// written. It reports whether conn is still open.
+// turn records that the answer for conn is being prepared (answering), or that it has begun. It
+// reports whether conn is still open.
 func (c *clients) turn(conn net.Conn, answering bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +122,7 @@ func (c *clients) makeRoom() time.Duration {
 	return 0
 }
 
-// firstWrite calls a func before the first write.
+// firstWrite calls a function before the first write.
 type firstWrite struct {
 	http.ResponseWriter
 	call func()
@@ -138,5 +136,5 @@ func (w *firstWrite) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap returns the wrapped writer, for [http.ResponseController].
 func (w *firstWrite) Unwrap() http.ResponseWriter { return w.ResponseWriter }

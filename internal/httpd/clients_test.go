@@ -31,7 +31,7 @@ type peer struct {
 	net.Conn
 }
 
-// dial opens n connections that send this.
+// dial opens n connections that send text.
 func dial(t *testing.T, l *pipes.Listener, n int, send string) []*peer {
 	all := make([]*peer, n)
 	for i := range all {
@@ -46,7 +46,7 @@ func dial(t *testing.T, l *pipes.Listener, n int, send string) []*peer {
 	return all
 }
 
-// send does not wait: nothing is read before the connection is accepted.
+// send does not block, because the server reads nothing before it accepts the connection.
 func (p *peer) send(text string) {
 	if text != "" {
 		go io.WriteString(p.Conn, text)
@@ -135,7 +135,7 @@ func TestNewestClientIsServed(t *testing.T) {
 	}
 }
 
-// The oldest one is closed, and no more than that.
+// A new connection closes the oldest one, and no other.
 func TestOldestIsClosed(t *testing.T) {
 	inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
 		all := dial(t, l, httpd.MaxClients, "")
@@ -150,7 +150,7 @@ func TestOldestIsClosed(t *testing.T) {
 	})
 }
 
-// A connection that has ended takes no place.
+// A closed connection does not count.
 func TestEndedConnectionsMakeRoom(t *testing.T) {
 	inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
 		silent := dial(t, l, 1, "")[0]
@@ -165,7 +165,7 @@ func TestEndedConnectionsMakeRoom(t *testing.T) {
 	})
 }
 
-// Clients that send their requests soon are not closed, however many there are.
+// Many clients that send their requests at once are all answered.
 func TestClientsHaveTimeToSend(t *testing.T) {
 	inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
 		all := dial(t, l, 2*httpd.MaxClients, "")
@@ -179,7 +179,7 @@ func TestClientsHaveTimeToSend(t *testing.T) {
 	})
 }
 
-// A connection whose answer is being made is not closed: the next one waits.
+// A connection whose answer is being prepared is not closed: the next one waits.
 func TestAnswersAreFinished(t *testing.T) {
 	inBubble(t, time.Second, func(t *testing.T, l *pipes.Listener) {
 		all := dial(t, l, httpd.MaxClients, complete)
@@ -195,7 +195,7 @@ func TestAnswersAreFinished(t *testing.T) {
 	})
 }
 
-// Without a crowd, a connection ends by its time limits.
+// With fewer connections than the limit, a connection ends by its timeouts.
 func TestTimeLimits(t *testing.T) {
 	for _, test := range []struct {
 		name, sent string
@@ -204,8 +204,8 @@ func TestTimeLimits(t *testing.T) {
 	}{
 		{"nothing", "", 2 * time.Second, false},
 		{"a part of the header", complete[:len(complete)-2], 2 * time.Second, false},
-		{"a body that does not come", withBody, 5 * time.Second, false},
-		{"a body that does not come, answer read", withBody, 2 * time.Second, true},
+		{"a missing body", withBody, 5 * time.Second, false},
+		{"a missing body, answer read", withBody, 2 * time.Second, true},
 		{"an answer that is not read", complete, 5 * time.Second, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

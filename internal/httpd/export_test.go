@@ -1,6 +1,6 @@
 package httpd
 
-// RunRetrying is [Run] with another pause between two attempts to listen.
+// RunRetrying is [Run] with another time between two attempts to listen.
 var RunRetrying = run
 
 // Serve serves a listener until its context ends.

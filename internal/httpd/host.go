@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -8,12 +9,12 @@ import (
 	"strings"
 )
 
-// localOnly returns a handler that refuses requests for other hosts than this one if at is
-// a loopback address. Otherwise the page of a foreign site whose name resolves to 127.0.0.1
-// could read the answers, because a browser takes them for that site's (DNS rebinding).
-// At any other address it returns next: clients may use names that are not known here.
+// localOnly returns a handler that, if at is a loopback address, refuses requests for hosts other
+// than this one. This prevents DNS rebinding: if the name of a web site resolves to 127.0.0.1, a
+// browser would let the pages of that site read the answers. For any other address localOnly
+// returns next, because clients may use names that are not known here.
 //
-// A request without a host is answered: no browser sends one.
+// A request without a host is allowed, because no browser sends one.
 func localOnly(address string, at net.Addr, next http.Handler) http.Handler {
 	if tcp, ok := at.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
 		return next
@@ -24,7 +25,7 @@ func localOnly(address string, at net.Addr, next http.Handler) http.Handler {
 		case name == "", strings.EqualFold(name, "localhost"), strings.EqualFold(name, configured), isLoopback(name):
 			next.ServeHTTP(w, r)
 		default:
-			http.Error(w, "found a request for another host, want localhost, a loopback address or the host of --http-address", http.StatusMisdirectedRequest)
+			http.Error(w, fmt.Sprintf("host: found %.100q, want localhost, a loopback address or the host of --http-address", name), http.StatusMisdirectedRequest)
 		}
 	})
 }

@@ -52,7 +52,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// The same over a connection, with the requests that no client of net/http sends.
+// The same over a connection, with requests that no client of net/http sends.
 func TestHostsOfRequests(t *testing.T) {
 	address := strings.TrimPrefix(serve(t, httpd.Answers{Ready: func(context.Context) error { return nil }}), "http://")
 	for request, want := range map[string]string{

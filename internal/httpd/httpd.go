@@ -14,10 +14,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// Answers are where the answers come from.
+// Answers has the functions that provide the server's answers.
 type Answers struct {
-	Alive   func(context.Context) error // /healthz: nil is 200, an error 503; the cause of a context that ends says that it was slow
-	Ready   func(context.Context) error // /readyz, likewise
+	Alive   func(context.Context) error // /healthz: nil is 200, an error 503; after the deadline the context's cause is an error for the answer
+	Ready   func(context.Context) error // /readyz, as Alive
 	Devices func(context.Context) any   // /devices, as JSON
 	Metrics http.Handler                // /metrics; nil: there are none
 }
@@ -54,8 +54,8 @@ func run(ctx context.Context, address string, answers Answers, log *zap.Logger, 
 type Address struct {
 	Listen  func(context.Context) (net.Listener, error)
 	Handler func(net.Addr) http.Handler // for the address of the listener
-	Served  func(net.Addr)              // logs that it is served
-	Failed  func(error, time.Duration)  // logs that it is not, and the time until the next attempt
+	Served  func(net.Addr)              // logs that the address is served
+	Failed  func(error, time.Duration)  // logs that the address is not served, and the time until the next attempt
 	Log     *zap.Logger                 // for the lines of the library
 }
 
@@ -95,25 +95,25 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		server.Close() // the probes of a daemon that stops need no polite end
+		server.Close() // requests in flight need no answer when the daemon stops
 	})
 	err := server.Serve(accept.Patiently(listener))
 	if stop() {
-		server.Close() // connections that the listener left behind
+		server.Close() // closes the connections of the failed listener
 		return err
 	}
 	<-stopped
 	return err
 }
 
-// listen tries until it can, or returns nil when ctx ends.
+// listen tries to listen until it succeeds. It returns nil when ctx ends.
 func listen(ctx context.Context, a Address, retry time.Duration) net.Listener {
-	for said := false; ; said = true {
+	for reported := false; ; reported = true {
 		listener, err := a.Listen(ctx)
 		if err == nil {
 			return listener
 		}
-		if ctx.Err() == nil && !said {
+		if ctx.Err() == nil && !reported {
 			a.Failed(err, retry)
 		}
 		if !wait(ctx, retry) {
@@ -122,7 +122,7 @@ func listen(ctx context.Context, a Address, retry time.Duration) net.Listener {
 	}
 }
 
-// wait waits; false says that ctx ended.
+// wait blocks for d. It returns false at once when ctx ends.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -140,7 +140,7 @@ func (a Answers) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		_ = e.Encode(a.Devices(r.Context())) // a client that has gone needs no answer
+		_ = e.Encode(a.Devices(r.Context())) // an error means that the client has disconnected
 	})
 	if a.Metrics != nil {
 		mux.Handle("GET /metrics", a.Metrics)
@@ -148,7 +148,7 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
-// probe returns a handler that answers 200 if ask returns nil in time, else 503.
+// probe returns a handler that answers 200 if ask returns nil in time, and 503 otherwise.
 func probe(ask func(context.Context) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeoutCause(r.Context(), answerWithin, errSlow)

@@ -95,7 +95,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A loop that is stuck is found out within a second.
+// A loop that hangs is reported within a second.
 func TestStuckLoopIsNotHealthy(t *testing.T) {
 	stuck := func(ctx context.Context) error {
 		<-ctx.Done()
@@ -109,7 +109,7 @@ func TestStuckLoopIsNotHealthy(t *testing.T) {
 	}
 }
 
-// An address that is taken is said, and costs nothing but the answers.
+// An address in use is logged. The daemon goes on without the HTTP server.
 func TestAddressTaken(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -129,8 +129,7 @@ func TestAddressTaken(t *testing.T) {
 	}
 }
 
-// A listener that fails in the middle is said and replaced: it costs neither the
-// daemon nor, for long, the answers.
+// A listener that fails later is logged and replaced. The daemon goes on.
 func TestListenerThatFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	core, logs := eventtest.Observed(t)

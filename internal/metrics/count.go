@@ -6,9 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Transition counts a change of a device's health. old and new are names of a health; old is ""
-// for a new device, new is "" for a removed one. reason is the worst reason after a change for
-// the worse, NAME or NAME=VALUE, else "".
+// Transition counts a change of a device's health. old is "" for a new device, new is "" for a
+// removed one. reason is NAME or NAME=VALUE: the worst reason if the health got worse, else "".
 func (m *Metrics) Transition(old, new, reason string) {
 	if old == "" {
 		old = absent
@@ -19,7 +18,7 @@ func (m *Metrics) Transition(old, new, reason string) {
 	m.transitions.WithLabelValues(old, new, m.reasons.of(nameOf(reason))).Inc()
 }
 
-// IdentityChange counts a change of an attribute of a device's identity, by its name.
+// IdentityChange counts a change of an attribute of a device's identity.
 func (m *Metrics) IdentityChange(attribute string) {
 	m.identityChanges.WithLabelValues(attribute).Inc()
 }
@@ -27,20 +26,19 @@ func (m *Metrics) IdentityChange(attribute string) {
 // Hint counts a hint, by its source.
 func (m *Metrics) Hint(source string) { m.hints.WithLabelValues(m.hintSources.of(source)).Inc() }
 
-// ScanDone counts a reading of a card that returned in time.
+// ScanDone counts a successful read of a card.
 func (m *Metrics) ScanDone(took time.Duration) { m.scan(ok, took) }
 
-// ScanGone counts a reading that found that the card is gone.
+// ScanGone counts a read that found no card.
 func (m *Metrics) ScanGone(took time.Duration) { m.scan(gone, took) }
 
-// ScanFailed counts a reading that failed.
+// ScanFailed counts a read that failed.
 func (m *Metrics) ScanFailed(took time.Duration) { m.scan(failed, took) }
 
-// ScanTimeout counts a reading that has taken longer than the read timeout.
+// ScanTimeout counts a read that took longer than the read timeout.
 func (m *Metrics) ScanTimeout(after time.Duration) { m.scan(timeout, after) }
 
-// ScanStarved counts a reading that failed because the daemon had no descriptor or no
-// memory.
+// ScanStarved counts a read that failed because the daemon had no descriptor or memory left.
 func (m *Metrics) ScanStarved(took time.Duration) { m.scan(starved, took) }
 
 func (m *Metrics) scan(result string, took time.Duration) {
@@ -48,17 +46,17 @@ func (m *Metrics) scan(result string, took time.Duration) {
 	m.scanDuration.Observe(took.Seconds())
 }
 
-// Listing counts a listing of all cards.
+// Listing counts a list of all cards.
 func (m *Metrics) Listing(err error) { m.listings.WithLabelValues(result(err == nil, failed)).Inc() }
 
-// ListingStarved counts a listing that failed because the daemon had no descriptor or no
-// memory.
+// ListingStarved counts a list of all cards that failed because the daemon had no descriptor or
+// memory left.
 func (m *Metrics) ListingStarved() { m.listings.WithLabelValues(starved).Inc() }
 
-// CardsUnreadable sets the number of cards that cannot be read now.
+// CardsUnreadable sets the number of cards whose last read failed or is overdue.
 func (m *Metrics) CardsUnreadable(n int) { m.cardsUnreadable.Set(float64(n)) }
 
-// HoldersAsked records whether the kubelet has answered the question for holders.
+// HoldersAsked records whether the kubelet has answered a request for holders.
 func (m *Metrics) HoldersAsked(err error) { m.holders.WithLabelValues().Set(number(err == nil)) }
 
 // APIEvent counts a Kubernetes Event by its result: sent, failed or dropped.
@@ -67,9 +65,9 @@ func (m *Metrics) APIEvent(result string) { m.apiEvents.WithLabelValues(result).
 // APIFailed counts a request to the API server that failed and is made again.
 func (m *Metrics) APIFailed() { m.apiFailures.Inc() }
 
-// ConfigReload counts a reload of the files of settings, which were applied (ok) or refused.
-func (m *Metrics) ConfigReload(taken bool) {
-	m.configReloads.WithLabelValues(result(taken, refused)).Inc()
+// ConfigReload counts a reload of the settings files, which were applied or refused.
+func (m *Metrics) ConfigReload(applied bool) {
+	m.configReloads.WithLabelValues(result(applied, refused)).Inc()
 }
 
 // LogDropped counts a dropped line of the log, by the name of its level.
@@ -97,8 +95,8 @@ func (m *Metrics) ResourceRetired(resource string) {
 	}
 }
 
-// ListSent counts a list that a stream has sent, and observes the time since its hint, if known
-// is true.
+// ListSent counts a list that a stream has sent, and observes the time since its hint if known is
+// true.
 func (m *Metrics) ListSent(resource string, sinceHint time.Duration, known bool) {
 	m.listsSent.WithLabelValues(resource).Inc()
 	if known {
@@ -106,7 +104,7 @@ func (m *Metrics) ListSent(resource string, sinceHint time.Duration, known bool)
 	}
 }
 
-// StreamOpened counts a stream of the kubelet.
+// StreamOpened counts a stream that the kubelet has opened.
 func (m *Metrics) StreamOpened(resource string) { m.streamsOpened.WithLabelValues(resource).Inc() }
 
 // Registered counts a registration that the kubelet has accepted.
@@ -146,8 +144,8 @@ func (m *Metrics) UEvent(subsystem, action []byte) {
 	m.uevents.WithLabelValues(m.subsystems.of(string(subsystem)), actionOf(string(action))).Inc()
 }
 
-// UEventIgnored counts a uevent that concerns no card. It allocates nothing: there are many of
-// them.
+// UEventIgnored counts a uevent that concerns no card. It does not allocate, because such uevents are
+// frequent.
 func (m *Metrics) UEventIgnored() { m.ueventsIgnored.Inc() }
 
 // UEventForged counts a uevent that did not come from the kernel.
@@ -156,7 +154,7 @@ func (m *Metrics) UEventForged() { m.ueventsForged.Inc() }
 // UEventMalformed counts a uevent that could not be parsed.
 func (m *Metrics) UEventMalformed() { m.ueventsMalformed.Inc() }
 
-// UEventsLost counts an overflow of the socket of uevents.
+// UEventsLost counts an overflow of the uevent socket.
 func (m *Metrics) UEventsLost() { m.ueventOverflows.Inc() }
 
 // InotifyEvent counts an event that may concern a card. source is nodes or tree.
@@ -168,7 +166,7 @@ func (m *Metrics) InotifyLost(source string) { m.inotifyOverflows.WithLabelValue
 // Source records whether a source of hints is open. source is uevent, nodes or tree.
 func (m *Metrics) Source(source string, up bool) {
 	m.sourceUp.WithLabelValues(source).Set(number(up))
-	if source != "uevent" { // at 0, so that the first loss is an increase
+	if source != "uevent" { // begin at 0, so that the first loss is an increase
 		m.inotifyEvents.WithLabelValues(source)
 		m.inotifyOverflows.WithLabelValues(source)
 	}

@@ -2,10 +2,10 @@
 // here, once, with its name, labels and help ([New]); the table of docs/metrics.md is
 // generated from their descriptors. No other package imports Prometheus' library.
 //
-// # Who owns what
+// # State
 //
 // A [Metrics] lives as long as the process and has a registry of its own; no metric is
-// registered at init. Watcher, inventory, server and command count events: they call one typed
+// registered at init. The packages watcher, inventory, server and main count events: they call one
 // method where they log. States (devices, health, streams) are not counted. They are read from
 // the functions of [State] at the time of a scrape, so they are always current, and a device
 // that is gone has no series.
@@ -15,7 +15,7 @@
 //
 // # Labels
 //
-// Each label has few values. The number of values that come from outside (subsystems, reasons)
-// is bounded: further values are "other". Names of resources and devices are bounded by the
-// present ones: the series of a retired resource are deleted.
+// Each label has few values. The number of values from other sources, such as subsystems and reasons,
+// is bounded: further values become "other". Only present resources and devices have series: those
+// of a retired resource are deleted.
 package metrics

@@ -27,15 +27,15 @@ func TestDocs(t *testing.T) {
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("%s lacks one of the lines %q, %q", docs, begin, end)
+		t.Fatalf("%s: found no lines %q and %q, want both", docs, begin, end)
 	}
 	golden(t, docs, before+begin+table(t)+end+after)
 }
 
-// descriptor is the form of a descriptor, as its String returns it.
+// descriptor is the form of the text that the String method of a descriptor returns.
 var descriptor = regexp.MustCompile(`^Desc{fqName: (".*"), help: (".*"), unit: "", constLabels: {}, variableLabels: {(.*)}}$`)
 
-// table returns the table of all metrics that are described. Types are those of the page.
+// table returns the table of all described metrics. Their types are those of the page.
 func table(t *testing.T) string {
 	t.Helper()
 	descriptors := make(chan *prometheus.Desc, 1000)
@@ -48,12 +48,12 @@ func table(t *testing.T) string {
 	for d := range descriptors {
 		parts := descriptor.FindStringSubmatch(d.String())
 		if parts == nil {
-			t.Fatalf("descriptor is %s, want the form %s", d, descriptor)
+			t.Fatalf("descriptor: found %s, want the form %s", d, descriptor)
 		}
 		name, err := strconv.Unquote(parts[1])
 		help, err2 := strconv.Unquote(parts[2])
 		if err != nil || err2 != nil || page[name] == nil {
-			t.Fatalf("%s: %v, on the page: %v", d, errors.Join(err, err2), page[name])
+			t.Fatalf("%s: %v; on the page: %v", d, errors.Join(err, err2), page[name])
 		}
 		labels := ""
 		if parts[3] != "" {

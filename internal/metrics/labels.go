@@ -21,17 +21,17 @@ const (
 	other     = "other"
 )
 
-// healths has the names of health. Each device and each resource has a series for each.
+// healths has the values of the label health. Each device and each resource has a series for each.
 var healths = []string{"healthy", "degraded", "unhealthy"}
 
-// The greatest numbers of values that labels may have if the values come from outside.
+// The maximum numbers of values of labels whose values come from other sources.
 const (
-	mostReasons     = 100 // the health table has 34 names, the inventory gives 18
+	mostReasons     = 100 // the health table has 34 names, the inventory 18
 	mostSubsystems  = 16
 	mostHintSources = 16
 )
 
-// result returns the label of a success, or the other one.
+// result returns ok, or the label for a failure.
 func result(isOK bool, otherwise string) string {
 	if isOK {
 		return ok
@@ -39,7 +39,7 @@ func result(isOK bool, otherwise string) string {
 	return otherwise
 }
 
-// few bounds the values of a label: the first ones are kept, later ones are "other".
+// few bounds the number of values of a label: the first ones are kept, later ones become "other".
 type few struct {
 	most  int
 	mu    sync.Mutex
@@ -73,7 +73,7 @@ func actionOf(action string) string {
 	return other
 }
 
-// nameOf returns the NAME of a reason, which is NAME or NAME=VALUE.
+// nameOf returns NAME of a reason that has the form NAME or NAME=VALUE.
 func nameOf(reason string) string {
 	name, _, _ := strings.Cut(reason, "=")
 	return clean(name)

@@ -35,14 +35,14 @@ func TestHistograms(t *testing.T) {
 	for _, name := range []string{"accelerator_hint_to_send_seconds", "accelerator_scan_duration_seconds"} {
 		h := families(t, m)[name].GetMetric()[0].GetHistogram()
 		if n := nativeCount(h); n != 4 || h.GetSampleCount() != 4 || h.GetSchema() != 3 {
-			t.Errorf("%s: native buckets hold %d of %d observations, schema %d; want 4 of 4, schema 3", name, n, h.GetSampleCount(), h.GetSchema())
+			t.Errorf("%s: found %d of %d observations in native buckets, schema %d; want 4 of 4, schema 3", name, n, h.GetSampleCount(), h.GetSchema())
 		}
 		if got := classicCount(h, 1e-3); got != 3 {
-			t.Errorf("%s: %d observations up to 1 ms in the classic buckets of protobuf, want 3", name, got)
+			t.Errorf("%s: found %d observations up to 1 ms in the classic buckets of protobuf, want 3", name, got)
 		}
 		line := name + `_bucket{le="0.001"} `
 		if got := samples(page(t, m), line); !slices.Equal(got, []string{line + "3"}) {
-			t.Errorf("text has %q, want %q", got, line+"3")
+			t.Errorf("text: found %q, want %q", got, line+"3")
 		}
 	}
 }
@@ -74,11 +74,11 @@ func TestHistogramIsBounded(t *testing.T) {
 	}
 	h := families(t, m)["accelerator_scan_duration_seconds"].GetMetric()[0].GetHistogram()
 	if n := len(h.GetPositiveDelta()); n > 100 {
-		t.Errorf("%d native buckets, want 100 at most", n)
+		t.Errorf("found %d native buckets, want at most 100", n)
 	}
 }
 
-// Label values that come from outside make a bounded number of series.
+// Label values from other sources make a bounded number of series.
 func TestLabelsAreBounded(t *testing.T) {
 	m := metrics.New("test")
 	for i := range 1000 {
@@ -93,10 +93,10 @@ func TestLabelsAreBounded(t *testing.T) {
 	} {
 		lines := samples(text, prefix+"{")
 		if len(lines) != most {
-			t.Errorf("%s has %d series, want %d", prefix, len(lines), most)
+			t.Errorf("%s: found %d series, want %d", prefix, len(lines), most)
 		}
 		if !strings.Contains(strings.Join(lines, "\n"), `="other"`) {
-			t.Errorf("%s has no series for the others", prefix)
+			t.Errorf("%s: found no series other, want one", prefix)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestActions(t *testing.T) {
 }
 
 // A name that is not UTF-8 does not remove other series from the page.
-func TestOddNames(t *testing.T) {
+func TestInvalidUTF8(t *testing.T) {
 	m := metrics.New("test")
 	odd := buried
 	odd.ID, odd.Resource, odd.PCI = "\xff\"\n{}", "b-com.com/\xfe", "0000:\xff"
@@ -124,12 +124,13 @@ func TestOddNames(t *testing.T) {
 		`accelerator_devices{health="healthy",resource="b-com.com/accelerator"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
-			t.Errorf("page has no line %s:\n%s", want, text)
+			t.Errorf("page: found no line %s, want one:\n%s", want, text)
 		}
 	}
 }
 
-// The series of holders are bounded, and the others are counted. Without Holders there are none.
+// The number of series of holders is bounded, and further holders are counted. Without Holders there
+// are no series.
 func TestHolders(t *testing.T) {
 	m := metrics.New("test")
 	state := stateOf(nil)
@@ -142,7 +143,7 @@ func TestHolders(t *testing.T) {
 	m.Follow(state)
 	text := page(t, m)
 	if n := len(samples(text, "accelerator_device_holder{")); n != 1024 {
-		t.Errorf("%d series of holders, want 1024", n)
+		t.Errorf("found %d series of holders, want 1024", n)
 	}
 	if omitted := samples(text, "accelerator_device_holders_omitted"); !slices.Equal(omitted, []string{"accelerator_device_holders_omitted 6"}) {
 		t.Errorf("omitted: %q, want 6", omitted)
@@ -150,38 +151,38 @@ func TestHolders(t *testing.T) {
 	state.Holders = nil
 	m.Follow(state)
 	if lines := samples(page(t, m), "accelerator_device_holder"); len(lines) > 0 {
-		t.Errorf("off, and the page has %q", lines)
+		t.Errorf("without Holders: found %q, want none", lines)
 	}
 }
 
-// A retired resource has no series, and begins at 0 when it is back.
+// A retired resource has no series. Its counters begin at 0 when it is offered again.
 func TestRetired(t *testing.T) {
 	m := story()
 	m.Follow(stateOf(nil)) // without holders
 	m.ResourceRetired(accelerator)
 	if lines := samples(strings.Join(grep(page(t, m), accelerator), "\n"), "accelerator_"); len(lines) > 0 {
-		t.Errorf("page still has %q", lines)
+		t.Errorf("page: found %q, want no such series", lines)
 	}
 	if lines := grep(page(t, m), `resource="b-com.com/pool"`); len(lines) == 0 {
 		t.Error("the other resource has lost its series too")
 	}
 	m.ResourceOffered(accelerator)
 	if lines := grep(page(t, m), `accelerator_lists_sent_total{resource="b-com.com/accelerator"} 0`); len(lines) != 1 {
-		t.Errorf("lists of the resource that is back: %q, want one line with 0", lines)
+		t.Errorf("lists of the resource that is offered again: found %q, want one line with 0", lines)
 	}
 }
 
-func grep(text, what string) []string {
+func grep(text, part string) []string {
 	var found []string
 	for line := range strings.Lines(text) {
-		if strings.Contains(line, what) {
+		if strings.Contains(line, part) {
 			found = append(found, line)
 		}
 	}
 	return found
 }
 
-// Gauges follow the mode, counters go on.
+// After a change of mode, gauges show the new mode and counters continue.
 func TestAnotherMode(t *testing.T) {
 	m := story()
 	mode, devices := "single", []metrics.Device{port0}
@@ -192,7 +193,7 @@ func TestAnotherMode(t *testing.T) {
 		Resources: func() []metrics.Resource { return nil },
 	})
 	if lines := grep(page(t, m), `accelerator_mode_info{mode="single"} 1`); len(lines) != 1 {
-		t.Errorf("mode at first: %q, want one line", lines)
+		t.Errorf("first mode: found %q, want one line", lines)
 	}
 	mode, devices = "pool", []metrics.Device{unit}
 	text := page(t, m)
@@ -201,12 +202,12 @@ func TestAnotherMode(t *testing.T) {
 		`accelerator_device_transitions_total{new="unhealthy",old="healthy",reason="unreadable"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
-			t.Errorf("page has no line %s", want)
+			t.Errorf("page: found no line %s, want one", want)
 		}
 	}
 	for _, gone := range []string{`mode="single"`, "accelerator_device_health{", "accelerator_device_info{", "accelerator_device_reason{", "accelerator_tombstones{"} {
 		if lines := grep(text, gone); len(lines) > 0 {
-			t.Errorf("page still has %q", lines)
+			t.Errorf("page: found %q, want no such series", lines)
 		}
 	}
 }
@@ -215,7 +216,7 @@ func TestAnotherMode(t *testing.T) {
 func TestIgnoredUEventsAllocateNothing(t *testing.T) {
 	m := metrics.New("test")
 	if n := testing.AllocsPerRun(1000, m.UEventIgnored); n != 0 {
-		t.Errorf("%v allocations, want none", n)
+		t.Errorf("found %v allocations, want none", n)
 	}
 }
 

@@ -16,14 +16,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics/metricstest"
 )
 
-var update = flag.Bool("update", false, "write what is compared with the golden files")
+var update = flag.Bool("update", false, "write the golden files")
 
 const (
 	accelerator = "b-com.com/accelerator"
 	protobuf    = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 )
 
-// scrape gets the page in the format that accept asks for.
+// scrape returns the page in the format of the header accept.
 func scrape(t testing.TB, m *metrics.Metrics, accept string) *http.Response {
 	t.Helper()
 	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
@@ -40,7 +40,7 @@ func scrape(t testing.TB, m *metrics.Metrics, accept string) *http.Response {
 
 func page(t testing.TB, m *metrics.Metrics) string { return metricstest.Page(t, m) }
 
-// samples are the lines of a page that begin so, without HELP and TYPE.
+// samples returns the lines of a page with this prefix, without HELP and TYPE.
 func samples(page, prefix string) []string {
 	var found []string
 	for line := range strings.Lines(page) {
@@ -60,7 +60,7 @@ func families(t testing.TB, m *metrics.Metrics) map[string]*dto.MetricFamily {
 	for {
 		var f dto.MetricFamily
 		if err := decoder.Decode(&f); err != nil {
-			return all // io.EOF, or an incomplete page, which the caller finds
+			return all // io.EOF, or an incomplete page, which makes the caller fail
 		}
 		all[f.GetName()] = &f
 	}
@@ -79,6 +79,6 @@ func golden(t *testing.T, path, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s is not what it was; after a look, go test ./internal/metrics -update (-want +got):\n%s", path, diff)
+		t.Errorf("%s differs; check it and run go test ./internal/metrics -update (-want +got):\n%s", path, diff)
 	}
 }

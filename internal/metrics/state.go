@@ -7,29 +7,29 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// State has the functions that gauges are read from at the time of a scrape. They must be safe
+// State has the functions from which gauges are read at the time of a scrape. They must be safe
 // for concurrent use and must not block.
 type State struct {
 	// Mode returns the present mode.
 	Mode func() string
-	// Config returns the hash of the files of settings in force; "": there are none.
+	// Config returns the hash of the settings files in force, or "" without files.
 	Config func() string
 	// Devices returns the newest list of devices and its version, which is 0 before the first
 	// list.
 	Devices func() (version uint64, devices []Device)
-	// Holders returns the containers that hold devices, sorted. nil: they are not shown.
+	// Holders returns the containers that hold devices, sorted. If Holders is nil, there are no series.
 	Holders func() []Holder
 	// Resources returns the resources that are offered to the kubelet.
 	Resources func() []Resource
 }
 
-// Device is a device as it is shown.
+// Device is a device in the metrics.
 type Device struct {
 	ID        string
-	PCI       string // DDDD:BB:DD.F; "": a unit that is in no slot
+	PCI       string // DDDD:BB:DD.F; "": a unit without a slot
 	PCIID     string // VVVV:DDDD:SSSS:SSSS, or ""
 	Family    string
-	Resource  string   // that it is offered as; "": none
+	Resource  string   // "": not offered
 	Health    string   // healthy, degraded or unhealthy
 	Reasons   []string // NAME or NAME=VALUE
 	Tombstone string   // the first of the reasons with [inventory.Reason.Tombstone]; "": none
@@ -47,11 +47,11 @@ const maxHolders = 1024
 // Resource is the state of one resource.
 type Resource struct {
 	Name    string
-	Streams int  // that are open
+	Streams int  // number of open streams
 	Ready   bool // registered with a stream open, or without devices
 }
 
-// now is a gauge of the state. It has no value between scrapes.
+// now is a gauge of the state, whose value is computed at each scrape.
 type now struct{ *prometheus.Desc }
 
 // Describe implements [prometheus.Collector].
@@ -89,7 +89,7 @@ func (m *Metrics) collectState(s *State, to chan<- prometheus.Metric) {
 		if d.Tombstone != "" {
 			byTombstone[[2]string{resource, d.Tombstone}]++
 		}
-		if d.PCI != "" { // units that are in no slot are all the same, and are only counted
+		if d.PCI != "" { // units without a slot are interchangeable, and only counted
 			for _, h := range healths {
 				show(m.deviceHealth, number(d.Health == h), d.ID, d.PCI, d.Family, resource, h)
 			}

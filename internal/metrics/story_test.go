@@ -37,7 +37,7 @@ func stateOf(resources []metrics.Resource, devices ...metrics.Device) metrics.St
 	}
 }
 
-// story returns metrics after all events that are counted.
+// story returns metrics after at least one event of each kind.
 func story() *metrics.Metrics {
 	m := metrics.New("v1.2.3")
 	for _, source := range []string{"uevent", "nodes", "tree"} {

@@ -24,15 +24,15 @@ import (
 // Proc is the mount of a procfs.
 type Proc struct {
 	Root     string
-	Patience time.Duration // longest time for one process
+	Patience time.Duration // longest time for the search of one process
 }
 
 // Process is a process that has a device open or mapped.
 type Process struct {
 	PID     int
-	Command string // the name that the process gives itself: at most 15 bytes, not checked
-	// Group is the last element of the longest path of its control groups: for a container a name with
-	// the container's id, for a service its unit. "": not known.
+	Command string // the name that the process has set for itself: at most 15 bytes of any kind
+	// Group is the last element of the longest path of its control groups. For a container it has the
+	// container's id, for a service it is the unit. "": not known.
 	Group   string
 	Devices []sysfs.DeviceNumber // in the order of the argument of Find
 }
@@ -41,7 +41,7 @@ type Process struct {
 // include/linux/proc_ns.h.
 const hostNamespace = "pid:[4026531836]"
 
-// SeesHost returns an error unless all processes of the host can be seen.
+// SeesHost returns an error unless this process can see all processes of the host.
 func (p Proc) SeesHost() error {
 	namespace, err := os.Readlink(filepath.Join(p.Root, "self/ns/pid"))
 	switch {
@@ -55,28 +55,29 @@ func (p Proc) SeesHost() error {
 	return nil
 }
 
-// Find returns the processes that have one of these character devices open or mapped, in the order
-// of their PIDs. If there is an error, the list may lack processes.
+// Find returns the processes that have one of these character devices open or mapped, sorted by PID. If
+// it returns an error, processes may be missing in the list.
 func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber) ([]Process, error) {
 	var found []Process
 	var first error
 	failed := 0
-	looked := map[int]bool{}
-	// A process that has been looked at, or ends before, may have children that inherit its files.
+	searched := map[int]bool{}
+	// The files of a process may be inherited by a child that starts after the process was searched, or
+	// before it ended.
 	next := func() ([]int, error) {
 		pids, err := numbers(p.Root)
-		return slices.DeleteFunc(pids, func(pid int) bool { return looked[pid] }), err
+		return slices.DeleteFunc(pids, func(pid int) bool { return searched[pid] }), err
 	}
 	pids, err := next()
 	for ; len(pids) > 0; pids, err = next() {
 		for _, pid := range pids {
-			looked[pid] = true
+			searched[pid] = true
 			process, err := p.within(ctx, pid, devices)
 			if len(process.Devices) > 0 {
 				found = append(found, process)
 			}
 			if ctx.Err() != nil {
-				return found, fmt.Errorf("not all processes could be looked at: %w", context.Cause(ctx))
+				return found, fmt.Errorf("not all processes could be searched: %w", context.Cause(ctx))
 			}
 			if err != nil {
 				failed++
@@ -97,7 +98,7 @@ func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber) ([]Process
 	}
 }
 
-// within reads one process, and gives it up after Patience.
+// within searches one process, for at most Patience.
 func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber) (Process, error) {
 	type result struct {
 		process Process
@@ -105,7 +106,7 @@ func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber)
 	}
 	done := make(chan result, 1)
 	go func() {
-		process, err := p.look(pid, devices)
+		process, err := p.search(pid, devices)
 		done <- result{process, err}
 	}()
 	patience := time.NewTimer(p.Patience)
@@ -114,14 +115,14 @@ func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber)
 	case r := <-done:
 		return r.process, r.err
 	case <-patience.C:
-		return Process{}, fmt.Errorf("looking at its files took longer than %s", p.Patience)
+		return Process{}, fmt.Errorf("the search of its files took longer than %s", p.Patience)
 	case <-ctx.Done():
 		return Process{}, ctx.Err()
 	}
 }
 
-// look reads one process. After an error, which is the first one, devices may be missing.
-func (p Proc) look(pid int, devices []sysfs.DeviceNumber) (Process, error) {
+// search searches one process. It returns the first error, after which devices may be missing.
+func (p Proc) search(pid int, devices []sysfs.DeviceNumber) (Process, error) {
 	process := Process{PID: pid}
 	dir := filepath.Join(p.Root, strconv.Itoa(pid))
 	tids, err := numbers(dir + "/task")
@@ -129,16 +130,16 @@ func (p Proc) look(pid int, devices []sysfs.DeviceNumber) (Process, error) {
 		return process, unlessGone(err)
 	}
 	seen := map[sysfs.DeviceNumber]bool{}
-	mapped := false // its memory has been looked at; all threads share it
+	mapped := false // the mappings have been searched: all threads share them
 	for _, tid := range tids {
-		// Each thread has a directory here, though only processes are listed.
+		// Each thread has a directory in Root, although only processes are listed.
 		thread := filepath.Join(p.Root, strconv.Itoa(tid))
 		_, threadErr := numbersOf(thread+"/fd", seen)
-		if !mapped { // a first thread that has ended has no memory
+		if !mapped { // the first thread has no mappings if it has ended before the others
 			n, mapErr := numbersOf(thread+"/map_files", seen)
 			mapped, threadErr = n > 0, cmp.Or(threadErr, mapErr)
 		}
-		// The links of a thread that has just ended can be EACCES.
+		// For a thread that has just ended, the error of its links can be EACCES.
 		if _, ended := os.Lstat(thread); !errors.Is(ended, fs.ErrNotExist) {
 			err = cmp.Or(err, threadErr)
 		}
@@ -155,8 +156,8 @@ func (p Proc) look(pid int, devices []sysfs.DeviceNumber) (Process, error) {
 	return process, err
 }
 
-// numbersOf adds the numbers of the character devices that the links in dir lead to. It returns the
-// number of links.
+// numbersOf adds the device numbers of the character devices behind the links in dir to seen. It returns
+// the number of links.
 func numbersOf(dir string, seen map[sysfs.DeviceNumber]bool) (links int, err error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -184,9 +185,9 @@ func numbersOf(dir string, seen map[sysfs.DeviceNumber]bool) (links int, err err
 	}
 }
 
-// deviceAt returns the number of the character device that the link name in dir leads to. It
-// requests no attribute: type and number are returned all the same, without a file server. So a FUSE
-// that is closed to root is no error; no device can be opened on it.
+// deviceAt returns the device number if the link with the name in dir leads to a character device. It
+// requests no attributes: the kernel then returns type and device number without asking a file server. So
+// a FUSE file system that refuses access by root is no error; no device can be open on it.
 func deviceAt(dir int, name string) (sysfs.DeviceNumber, bool, error) {
 	for {
 		var st unix.Statx_t
@@ -199,7 +200,7 @@ func deviceAt(dir int, name string) (sysfs.DeviceNumber, bool, error) {
 	}
 }
 
-// numbers returns the entries of a directory whose names are decimal numbers, in their order.
+// numbers returns the names in a directory that are decimal numbers, sorted.
 func numbers(dir string) ([]int, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -217,7 +218,8 @@ func numbers(dir string) ([]int, error) {
 	return all, err
 }
 
-// unlessGone returns err unless it means that a process has ended, or has closed a file.
+// unlessGone returns nil for the errors of a process that has ended or has closed a file, and err
+// otherwise.
 func unlessGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return nil
@@ -225,8 +227,8 @@ func unlessGone(err error) error {
 	return err
 }
 
-// head returns the first bytes of a file that describes a process, or nothing after an error: the
-// description is only for people.
+// head returns the first bytes of a file that describes a process. It ignores errors, because the
+// description is only shown to users.
 func head(name string) []byte {
 	f, err := os.Open(name)
 	if err != nil {

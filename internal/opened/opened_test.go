@@ -30,7 +30,7 @@ var (
 
 var proc = opened.Proc{Root: "/proc", Patience: 10 * time.Second}
 
-// A holder is this test binary, run with one of these names and a path.
+// A holder is this test binary, run with one of these names and a path as arguments.
 const holderVariable = "OPENED_TEST_HOLDER"
 
 var holders = map[string]func(path string) error{
@@ -49,7 +49,7 @@ var holders = map[string]func(path string) error{
 	// Only a thread with a table of its own has the file.
 	"thread": func(path string) error {
 		opened := make(chan error)
-		runtime.LockOSThread() // the main thread is not to be the other one
+		runtime.LockOSThread() // the other thread must not be the main thread
 		go func() {
 			runtime.LockOSThread()
 			err := syscall.Unshare(syscall.CLONE_FILES)
@@ -109,7 +109,7 @@ func hold(t *testing.T, kind, path string, as *syscall.Credential) (*exec.Cmd, s
 	return cmd, strings.TrimSpace(line)
 }
 
-// of returns the process with this id among those that were found.
+// of returns the found process with this id.
 func of(found []opened.Process, pid int) opened.Process {
 	for _, p := range found {
 		if p.PID == pid {
@@ -176,8 +176,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Processes that end while they are looked at are no error. It is tried in a PID namespace with a
-// procfs of its own: on some hosts not even root may look at PID 1.
+// The end of a process during the search is no error. The test uses a PID namespace with its own procfs,
+// because on some hosts not even root may read PID 1.
 func TestProcessesThatEnd(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes PID namespaces")
@@ -191,7 +191,7 @@ func TestProcessesThatEnd(t *testing.T) {
 	}
 }
 
-// churn looks at the processes of a PID namespace, in which processes begin and end.
+// churn searches the processes of a PID namespace while processes start and end in it.
 func churn(dir string) error {
 	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
 		syscall.Mount("proc", dir, "proc", 0, "")); err != nil {
@@ -222,7 +222,7 @@ func churn(dir string) error {
 	return nil
 }
 
-// A process without privileges cannot look at others, and says so.
+// Without privileges, the search of other users' processes is an error.
 func TestWithoutPrivileges(t *testing.T) {
 	var nobody *syscall.Credential
 	if os.Geteuid() == 0 {
@@ -234,8 +234,8 @@ func TestWithoutPrivileges(t *testing.T) {
 	}
 }
 
-// fake makes a procfs of one process in a directory, whose files are links to these targets, by
-// their path below the process.
+// fake makes a procfs with one process in a directory. links has the targets of its links, by their path
+// below the directory of the process.
 func fake(t *testing.T, links map[string]string) (root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -273,7 +273,7 @@ func TestFakeProc(t *testing.T) {
 		{"mapped", map[string]string{"map_files/1000-2000": "/dev/null"}, []sysfs.DeviceNumber{null}, ""},
 		{"a block device of this number", map[string]string{"fd/3": block}, nil, ""},
 		{"closed meanwhile", map[string]string{"fd/3": "gone", "fd/4": "/dev/null"}, []sysfs.DeviceNumber{null}, ""},
-		{"one cannot be looked at", map[string]string{"fd/3": "3", "fd/4": "/dev/null"}, []sysfs.DeviceNumber{null},
+		{"one link cannot be read", map[string]string{"fd/3": "3", "fd/4": "/dev/null"}, []sysfs.DeviceNumber{null},
 			"7/fd/3: too many levels of symbolic links"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -289,7 +289,7 @@ func TestFakeProc(t *testing.T) {
 	}
 }
 
-// A process whose files cannot be looked at in time is an error, and the others are found.
+// A process whose search takes too long is an error. The other processes are found.
 func TestPatience(t *testing.T) {
 	root := fake(t, map[string]string{"fd/3": "/dev/null"})
 	// An open of a FIFO blocks until it has a writer.
@@ -307,7 +307,7 @@ func TestPatience(t *testing.T) {
 	}
 	proc := opened.Proc{Root: root, Patience: 50 * time.Millisecond}
 	found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{null})
-	if err == nil || !strings.Contains(err.Error(), "process 7: looking at its files took longer than 50ms") {
+	if err == nil || !strings.Contains(err.Error(), "process 7: the search of its files took longer than 50ms") {
 		t.Errorf("error %v", err)
 	}
 	if of(found, 8).PID == 0 {
@@ -318,14 +318,14 @@ func TestPatience(t *testing.T) {
 	if _, err := proc.Find(ctx, []sysfs.DeviceNumber{null}); err == nil || !strings.Contains(err.Error(), "no time left") {
 		t.Errorf("error %v", err)
 	}
-	w, err := os.OpenFile(fifo, os.O_RDWR, 0) // the goroutine goes on
+	w, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets the goroutine continue
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Close()
 }
 
-// A process that starts while others are looked at is found, because it may have inherited their files.
+// A process that starts during the search is found, because it may have inherited files.
 func TestNewProcess(t *testing.T) {
 	root := fake(t, map[string]string{"fd/3": "/dev/null"})
 	child := filepath.Join(t.TempDir(), "5")
@@ -403,7 +403,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// A look at all processes of this host.
+// A search of all processes of this host.
 func BenchmarkFind(b *testing.B) {
 	for b.Loop() {
 		if _, err := proc.Find(b.Context(), []sysfs.DeviceNumber{full}); err != nil && !errors.Is(err, fs.ErrPermission) {

@@ -14,16 +14,16 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// While the API server is away, an Event waits for 5 minutes from the time at which it happened
-// last, not from that of an earlier change.
-func TestFlapsWhileServerIsAway(t *testing.T) {
+// While the API server is down, an Event waits for 5 minutes from its last repetition, not from an
+// earlier one.
+func TestFlapsWhileServerDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		r.SetPod("work", "job", "uid-1")
 		r.hold("3b:00.0", "work/job/main")
 		r.shows(device("3b:00.0"))
 		r.UseFault(refuse("", 503, "away"))
-		for range 29 { // unhealthy for 30 s, healthy for 30 s; at last unhealthy
+		for range 29 { // unhealthy for 30 s, healthy for 30 s; unhealthy at the end
 			r.shows(device("3b:00.0", "port-ap6"))
 			r.shows(device("3b:00.0"))
 		}
@@ -37,14 +37,14 @@ func TestFlapsWhileServerIsAway(t *testing.T) {
 		}
 		for _, kind := range []string{"Node", "Pod"} {
 			if e := found[kind+" DeviceUnhealthy"]; !strings.HasPrefix(e, "x30 ") || !strings.Contains(e, "unhealthy (afu-dead)") {
-				t.Errorf("on the %s: %q, want one with the newest reason and a count of 30; all: %v", kind, e, found)
+				t.Errorf("event on the %s: found %q, want one with the newest reason and a count of 30; all: %v", kind, e, found)
 			}
 		}
 	})
 }
 
-// An API server that was away for an hour gets the Events of the last five minutes.
-func TestAwayForAnHour(t *testing.T) {
+// An API server that was down for an hour gets the Events of the last five minutes.
+func TestServerDownForAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		r.shows(device("3b:00.0"), device("3c:00.0"))
@@ -65,33 +65,33 @@ func TestAwayForAnHour(t *testing.T) {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 		r.counted(map[string]int{recorder.Sent: 2, recorder.Failed: 1})
-		r.said("api.lost", "api.recovered")
+		r.logged("api.lost", "api.recovered")
 		r.shows(device("3b:00.0"), device("3c:00.0"))
 		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
 		if e := r.Events(); len(e) != 4 || e[3].Count != 2 {
-			t.Errorf("events %v, want the count of the Event that was given up", e)
+			t.Errorf("events: found %v, want the count of the Event that was given up in the fourth", e)
 		}
 	})
 }
 
-// The table is also bounded while the API server is away and all Events keep happening.
-func TestBoundedWhileServerIsAway(t *testing.T) {
+// The table is also bounded while the API server is down and all Events keep repeating.
+func TestBoundedWhileServerDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *rig) { r.UseFault(refuse("", 503, "away")) })
-		well, bad := make([]*inventory.Device, 300), make([]*inventory.Device, 300)
-		for i := range well {
+		healthy, broken := make([]*inventory.Device, 300), make([]*inventory.Device, 300)
+		for i := range healthy {
 			id := fmt.Sprintf("%02x:%02x.0", i/32, i%32)
-			well[i], bad[i] = device(id), device(id, "port-ap6")
+			healthy[i], broken[i] = device(id), device(id, "port-ap6")
 		}
 		for range 21 {
-			r.shows(slices.Clone(well)...)
+			r.shows(slices.Clone(healthy)...)
 			after(90 * time.Second)
-			r.shows(slices.Clone(bad)...)
+			r.shows(slices.Clone(broken)...)
 		}
 		r.UseFault(nil)
 		after(90 * time.Second)
 		if n := len(r.Events()); n != 512 {
-			t.Errorf("%d events, want 512", n)
+			t.Errorf("found %d events, want 512", n)
 		}
 	})
 }

@@ -28,22 +28,21 @@ func documentedReasons(t *testing.T) []string {
 	return all
 }
 
-// documented checks that the messages in docs/events.md are like some of these, but
-// for times.
+// documented checks that each message in docs/events.md is among these, except for times.
 func documented(t *testing.T, events []string) {
 	t.Helper()
 	times := regexp.MustCompile(`[0-9]{4}-[0-9T:-]+Z|after [0-9ms]+`)
-	said := times.ReplaceAllString(strings.Join(events, "\n"), "T")
+	written := times.ReplaceAllString(strings.Join(events, "\n"), "T")
 	messages := regexp.MustCompile(`(Normal|Warning) +(Device[A-Za-z]+) .*?(FPGA device .*)`).FindAllStringSubmatch(documentation(t), -1)
 	if len(messages) != 5 {
-		t.Errorf("%d messages in docs/events.md, want 5", len(messages))
+		t.Errorf("docs/events.md: found %d messages, want 5", len(messages))
 	}
 	for _, m := range messages {
 		want := times.ReplaceAllString(m[3], "T")
-		if !slices.ContainsFunc(strings.Split(said, "\n"), func(e string) bool {
+		if !slices.ContainsFunc(strings.Split(written, "\n"), func(e string) bool {
 			return strings.Contains(e, " "+m[1]+" "+m[2]+" x") && strings.HasSuffix(e, " "+want)
 		}) {
-			t.Errorf("docs/events.md has a message that nobody writes: %s %s %s", m[1], m[2], want)
+			t.Errorf("docs/events.md: found %s %s %s, want a message of the test", m[1], m[2], want)
 		}
 	}
 }

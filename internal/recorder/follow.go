@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	settle   = time.Second      // from a change to its Events; a card that is plugged in is unhealthy for some ms
-	askAgain = 10 * time.Second // between two questions for holders that were not known
+	settle   = time.Second      // time from a change to its Events: a card that was just plugged in is unhealthy for some ms
+	askAgain = 10 * time.Second // time between two requests for holders that were not known
 
-	maxRecords = 512             // Events in the table
-	burst      = 25              // Events at once, as client-go for each object; after that one each refill
+	maxRecords = 512             // most Events in the table
+	burst      = 25              // most Events at once, then one each refill; client-go: the same for each object
 	refill     = 5 * time.Second // client-go: 5 minutes for each object
-	reportPace = time.Minute     // between two log lines about Events that were left out
+	reportPace = time.Minute     // least time between two log lines about dropped Events
 )
 
 // Follow adds Events about these devices to the table until ctx ends; then it returns nil.
@@ -41,12 +41,12 @@ func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders)
 			continue
 		case <-settled:
 			settled = nil
-			f.report(ctx, f.news(snapshot, changed))
+			f.report(ctx, f.changes(snapshot, changed))
 		case <-again:
 			f.report(ctx, nil)
 		}
 		again = nil
-		if len(f.late) > 0 {
+		if len(f.pending) > 0 {
 			again = time.After(askAgain)
 		}
 	}
@@ -56,47 +56,47 @@ func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders)
 type following struct {
 	*Recorder
 	holders Holders
-	last    inventory.Snapshot // the last one that was reported
-	devices map[string]state   // by id; a device that is not listed has none
-	late    []news             // changes whose pods are not known yet
+	last    inventory.Snapshot // the last snapshot that was reported
+	devices map[string]state   // by id; only listed devices
+	pending []change           // changes whose pods are not known yet
 
 	full      time.Time // when the token bucket is full again
-	dropped   int       // Events that were left out since the last log line about them
-	droppedAt time.Time // of that line
+	dropped   int       // Events that were dropped since the last log line about them
+	droppedAt time.Time // time of that line
 }
 
-// news is a change that has an Event on the node, and perhaps on pods.
-type news struct {
+// change is a change of a device that has an Event on the node, and perhaps on pods.
+type change struct {
 	reason  Reason
 	was, is state
 	at      time.Time
-	cordon  string // the words about it in a message; "": it is not known
+	cordon  string // text about the cordon in the message; "": not known
 }
 
 // forPods reports whether each pod that holds the device gets an Event, too.
-func (n news) forPods() bool {
+func (n change) forPods() bool {
 	return texts[n.reason].pod != "" && (n.reason != DeviceRecovered || n.was.kind == unhealthy)
 }
 
-// news returns the changes between the reported states and a snapshot, in the order of ids, and
+// changes returns the changes between the reported states and a snapshot, in the order of ids, and
 // makes the states of the snapshot the reported ones.
 //
 // At the start and in a new generation, until all cards have been read, a device that was not listed
 // before counts as found, not as added. If a device of an earlier generation is no longer listed, it
 // has been removed only if its card has; otherwise the card's devices of the new mode replace it.
-func (f *following) news(s inventory.Snapshot, changed time.Time) []news {
+func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	var before []*inventory.Device
 	for _, id := range slices.Sorted(maps.Keys(f.devices)) {
 		before = append(before, f.devices[id].device)
 	}
 	complete := f.last.Complete && f.last.Generation == s.Generation // f.last has all devices of the generation
-	var all []news
+	var all []change
 	for _, c := range inventory.Changes(before, s.Devices) {
 		was := f.devices[c.ID]
 		is := state{kind: kindOf(c.New, was.kind), device: cmp.Or(c.New, c.Old), since: changed}
 		if is.kind == absent {
 			if !s.Complete {
-				continue // its card may be slow
+				continue // its card may not have been read yet
 			}
 			delete(f.devices, c.ID)
 		}
@@ -112,9 +112,9 @@ func (f *following) news(s inventory.Snapshot, changed time.Time) []news {
 			is.found = !complete
 		}
 		for _, reason := range reasons(was, is) {
-			n := news{reason: reason, was: was, is: is, at: changed}
+			n := change{reason: reason, was: was, is: is, at: changed}
 			if reason == DeviceCordoned && f.cfg.Cordon != nil {
-				if c := f.cfg.Cordon(c.ID); c != nil { // it may have ended since
+				if c := f.cfg.Cordon(c.ID); c != nil { // the cordon may have ended meanwhile
 					n.cordon = ": " + c.String()
 				}
 			}
@@ -135,16 +135,16 @@ func cardLeft(s inventory.Snapshot, address string) bool {
 	})
 }
 
-// report adds the Events about these changes, and those on pods that earlier calls did not know,
-// because the kubelet had not answered or the device had been given out just before.
-func (f *following) report(ctx context.Context, all []news) {
-	f.late = slices.DeleteFunc(f.late, func(n news) bool { return f.devices[n.is.device.ID].kind != n.is.kind })
+// report adds the Events of these changes. It also adds Events on pods that earlier calls did not know,
+// because the kubelet had not answered or the device had just been allocated.
+func (f *following) report(ctx context.Context, all []change) {
+	f.pending = slices.DeleteFunc(f.pending, func(n change) bool { return f.devices[n.is.device.ID].kind != n.is.kind })
 	var held map[string][]inventory.Holding
 	var err error
-	if len(all)+len(f.late) > 0 {
+	if len(all)+len(f.pending) > 0 {
 		held, err = f.holders(ctx)
 	}
-	notePods := func(n news) bool {
+	notePods := func(n change) bool {
 		pods, k := podsOf(held[n.is.device.ID])
 		if (k != known || err != nil) && time.Since(n.at) < giveUp {
 			return false
@@ -155,7 +155,7 @@ func (f *following) report(ctx context.Context, all []news) {
 		}
 		return true
 	}
-	f.late = slices.DeleteFunc(f.late, notePods)
+	f.pending = slices.DeleteFunc(f.pending, notePods)
 	for _, n := range all {
 		pods, k := podsOf(held[n.is.device.ID])
 		if err != nil {
@@ -163,15 +163,15 @@ func (f *following) report(ctx context.Context, all []news) {
 		}
 		f.note(apiserver.Object{Kind: "Node", Name: f.cfg.Node, UID: f.cfg.Node}, n, n.onNode(pods, k))
 		if n.forPods() && !notePods(n) {
-			f.late = append(f.late, n)
+			f.pending = append(f.pending, n)
 		}
 	}
 	f.logDropped(reportPace)
 }
 
 // note adds an Event to the table, or updates it there, and wakes Run to write it. If there are too
-// many Events, it is not written, and counted as dropped.
-func (f *following) note(object apiserver.Object, n news, message string) {
+// many Events, note counts it as dropped instead.
+func (f *following) note(object apiserver.Object, n change, message string) {
 	now := time.Now()
 	k := key{object, n.reason, n.is.device.ID}
 	f.mu.Lock()
@@ -179,7 +179,7 @@ func (f *following) note(object apiserver.Object, n news, message string) {
 	i := slices.IndexFunc(f.events, func(e *record) bool { return e.key == k })
 	if i < 0 {
 		if len(f.events) >= maxRecords {
-			f.events = slices.DeleteFunc(f.events, func(e *record) bool { return !e.waits })
+			f.events = slices.DeleteFunc(f.events, func(e *record) bool { return !e.pending })
 		}
 		if len(f.events) >= maxRecords {
 			f.drop()
@@ -191,7 +191,7 @@ func (f *following) note(object apiserver.Object, n news, message string) {
 	e := f.events[i]
 	e.warning, e.message, e.last = n.warning(), message, now
 	e.count++
-	if e.waits {
+	if e.pending {
 		return
 	}
 	if f.full.Before(now) {
@@ -202,23 +202,23 @@ func (f *following) note(object apiserver.Object, n news, message string) {
 		return
 	}
 	f.full = f.full.Add(refill)
-	e.waits = true
+	e.pending = true
 	select {
 	case f.poke <- struct{}{}:
 	default:
 	}
 }
 
-// drop counts an Event that is left out.
+// drop counts an Event that is not written.
 func (f *following) drop() {
 	f.dropped++
 	f.cfg.Count(Dropped)
 }
 
-// logDropped logs the number of Events that were left out, if the last such line is old enough.
+// logDropped logs the number of dropped Events, if the last such line is older than pace.
 func (f *following) logDropped(pace time.Duration) {
 	if now := time.Now(); f.dropped > 0 && now.Sub(f.droppedAt) >= pace {
-		f.log.Warn("events left out, there are too many", event.EventsDropped, event.Count(f.dropped))
+		f.log.Warn("events dropped by the rate limit", event.EventsDropped, event.Count(f.dropped))
 		f.dropped, f.droppedAt = 0, now
 	}
 }

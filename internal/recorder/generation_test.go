@@ -10,11 +10,11 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The inventory takes over other families in steps. Only cards that left, and held devices, have
-// Events.
-func TestGenerationInSteps(t *testing.T) {
+// The inventory changes to the families of another mode in several snapshots. Only removed cards and
+// held devices have Events.
+func TestGenerationInSeveralSnapshots(t *testing.T) {
 	type step struct {
-		wait     time.Duration // after it
+		wait     time.Duration // after this step
 		complete bool
 		devices  []*inventory.Device
 	}
@@ -35,7 +35,7 @@ func TestGenerationInSteps(t *testing.T) {
 			{10 * time.Millisecond, true, []*inventory.Device{device(card, "moving"), device(other, "moving")}},
 			{time.Minute, true, []*inventory.Device{device(card), device(other)}},
 		}, nil},
-		{"the kubelet does not answer, then nobody holds it", []step{
+		{"the kubelet does not answer, then it is not held", []step{
 			{time.Minute, true, []*inventory.Device{device(card), device(port, "removed"), device(other)}},
 			{time.Minute, true, []*inventory.Device{device(card), device(other)}},
 		}, nil},
@@ -49,7 +49,7 @@ func TestGenerationInSteps(t *testing.T) {
 			{time.Minute, true, before},
 			{time.Minute, true, []*inventory.Device{device(card), device(other)}},
 		}, []string{onNode + "Normal DeviceRemoved x1"}},
-		{"the kubelet does not answer, then the card leaves", []step{
+		{"the kubelet does not answer, then the card is removed", []step{
 			{time.Minute, true, []*inventory.Device{device(card), device(port, "removed"), device(other)}},
 			{time.Minute, true, []*inventory.Device{device(card, "removed"), device(port, "removed"), device(other)}},
 			{time.Minute, true, []*inventory.Device{device(other)}},
@@ -70,7 +70,7 @@ func TestGenerationInSteps(t *testing.T) {
 			{time.Minute, true, []*inventory.Device{device(port, "removed-in-use"), unit("0"), unit("1")}},
 			{time.Minute, true, []*inventory.Device{unit("0"), unit("1")}},
 		}, []string{onNode + "Warning DeviceRemovedInUse x1", onNode + "Normal DeviceReleased x1"}},
-		{"a card leaves", []step{
+		{"a card is removed", []step{
 			{time.Minute, true, []*inventory.Device{device(other, "port-ap6")}},
 		}, []string{onNode + "Normal DeviceRemoved x1", onNode + "Normal DeviceRemoved x1", onNode + "Warning DeviceUnhealthy x1"}},
 	} {
@@ -83,14 +83,14 @@ func TestGenerationInSteps(t *testing.T) {
 					r.publish(s.complete, s.devices...)
 					after(s.wait)
 				}
-				r.events("in the end", tc.want...)
+				r.events("at the end", tc.want...)
 			})
 		})
 	}
 }
 
-// A card that leaves while the families change has left at the time at which that was observed.
-func TestPulledJustBeforeGeneration(t *testing.T) {
+// A card that is removed while the families change has the time of the first snapshot without it.
+func TestRemovedBeforeGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		r.shows(device("3b:00.0"), device("3c:00.0"))
@@ -100,7 +100,7 @@ func TestPulledJustBeforeGeneration(t *testing.T) {
 		r.shows(device("3c:00.0"), device("3d:00.0"))
 		r.events("pulled", onNode+"Normal DeviceRemoved x1")
 		if m := r.Events()[0].Message; !strings.Contains(m, "at 2000-01-01T00:00:30Z") || r.Events()[0].Reason != string(recorder.DeviceRemoved) {
-			t.Errorf("message %q, want it to have the time of the first snapshot without the card", m)
+			t.Errorf("message %q, want the time of the first snapshot without the card", m)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func (r *rig) timed(f func(http.ResponseWriter, *http.Request) bool) *[]string {
 	return &all
 }
 
-// Each Event is written as soon as the pace allows.
+// Each Event is written as soon as pace allows.
 func TestTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -39,8 +39,8 @@ func TestTimes(t *testing.T) {
 	})
 }
 
-// A repetition while the Event is being written is written, too.
-func TestWhileItIsWritten(t *testing.T) {
+// A repetition during a write of the Event is also written.
+func TestRepetitionDuringWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		r.timed(func(http.ResponseWriter, *http.Request) bool { time.Sleep(6 * time.Second); return false })
@@ -52,8 +52,8 @@ func TestWhileItIsWritten(t *testing.T) {
 	})
 }
 
-// After one failure the next attempt follows after half a second, not after the pace.
-func TestTriedAgainSoon(t *testing.T) {
+// After one failure the next attempt follows after half a second, not after pace.
+func TestRetryAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		first := true
@@ -62,13 +62,13 @@ func TestTriedAgainSoon(t *testing.T) {
 			return first && refuse("", 500, "etcd")(w, q)
 		})
 		r.publish(true, device("3b:00.0", "port-ap6"))
-		after(settled + time.Second)
+		after(settleTime + time.Second)
 		r.events("soon", onNode+"Warning DeviceUnhealthy x1")
 	})
 }
 
 // Retry-After is obeyed, even if Events are added.
-func TestRetryAfterIsHeeded(t *testing.T) {
+func TestRetryAfterHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		times := r.timed(refuse("", 429, "slow", "Retry-After", "50"))
@@ -79,13 +79,13 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 			after(2 * time.Second)
 		}
 		if len(*times) != 1 {
-			t.Errorf("requests %v, want one", *times)
+			t.Errorf("requests: found %v, want one", *times)
 		}
 	})
 }
 
-// A namespace without permission delays other Events a little, and the log does not report
-// recovery too early.
+// A namespace without permission delays other Events only a little, and recovery is not logged too
+// early.
 func TestOneNamespaceForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -97,24 +97,24 @@ func TestOneNamespaceForbidden(t *testing.T) {
 		r.shows(device("3b:00.0", "port-ap6"))
 		r.shows(device("3b:00.0"))
 		r.shows(device("3b:00.0"), device("3c:00.0"))
-		after(time.Minute) // the namespace delays the others for half a minute and more
+		after(time.Minute) // the namespace delays other Events for more than half a minute
 		r.events("elsewhere", onNode+"Warning DeviceUnhealthy x1", onNode+"Normal DeviceRecovered x1", onNode+"Normal DeviceAdded x1")
-		r.said("api.lost")
+		r.logged("api.lost")
 		after(10 * time.Minute)
 		n := len(*times)
 		after(time.Hour)
 		if len(*times) != n || n > 100 {
-			t.Errorf("%d requests, then %d more", n, len(*times)-n)
+			t.Errorf("found %d requests and %d more in an hour, want at most 100 and none", n, len(*times)-n)
 		}
 		r.counted(map[string]int{"sent": 3, "failed": 2})
 		r.UseFault(nil)
 		r.shows(device("3c:00.0"))
-		r.said("api.lost", "api.recovered")
+		r.logged("api.lost", "api.recovered")
 	})
 }
 
-// The table is bounded: when it is full, counts begin again, but not those of Events that wait to
-// be written.
+// The table is bounded: when it is full, it drops Events that are written, and their counts begin
+// again. Events that wait to be written stay.
 func TestBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *rig) { r.UseFault(refuse("", 500, "etcd")) })
@@ -138,9 +138,9 @@ func TestBounded(t *testing.T) {
 		show("port-ap6", every...)
 		r.UseFault(nil)
 		after(3 * time.Minute)
-		const waited, forgotten, kept = 0, 511, 512
-		show("afu-dead", waited, forgotten, kept)
-		for i, want := range map[int]string{waited: " x2", forgotten: " x1", kept: " x2"} {
+		const waiting, dropped, kept = 0, 511, 512
+		show("afu-dead", waiting, dropped, kept)
+		for i, want := range map[int]string{waiting: " x2", dropped: " x1", kept: " x2"} {
 			if want += " FPGA device " + list[i].ID; !strings.Contains(fmt.Sprint(r.Events()), want) {
 				t.Errorf("found no event with %q", want)
 			}
@@ -148,9 +148,9 @@ func TestBounded(t *testing.T) {
 	})
 }
 
-// The number of Events that were left out within a minute after a log line about others is logged
-// at the end at the latest.
-func TestLeftOutAtTheEnd(t *testing.T) {
+// The number of Events that were dropped within a minute after the last log line about dropped ones
+// is logged when Follow ends.
+func TestDroppedLoggedAtEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		var list []*inventory.Device
@@ -158,19 +158,19 @@ func TestLeftOutAtTheEnd(t *testing.T) {
 			list = append(list, device(fmt.Sprintf("%02x:00.0", i), "port-ap6"))
 		}
 		r.shows(list...)
-		r.said("recorder.dropped")
+		r.logged("recorder.dropped")
 		for i := range list {
 			list[i] = device(list[i].ID, "afu-dead", "port-ap6")
 		}
 		r.shows(list...)
-		r.said("recorder.dropped")
+		r.logged("recorder.dropped")
 		r.end()
-		r.said("recorder.dropped", "recorder.dropped")
+		r.logged("recorder.dropped", "recorder.dropped")
 	})
 }
 
-// A long flood is logged once a minute.
-func TestLeftOutForLong(t *testing.T) {
+// Dropped Events are logged once a minute.
+func TestDroppedLoggedEachMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		for i := range 20 {
@@ -181,11 +181,11 @@ func TestLeftOutForLong(t *testing.T) {
 			r.publish(true, list...)
 			after(10 * time.Second)
 		}
-		r.said("recorder.dropped", "recorder.dropped", "recorder.dropped", "recorder.dropped")
+		r.logged("recorder.dropped", "recorder.dropped", "recorder.dropped", "recorder.dropped")
 	})
 }
 
-// A message has the time since when the device is bad, not since when it is worse.
+// A message has the time at which the device became unhealthy, not that of a later reason.
 func TestSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)

@@ -15,10 +15,10 @@ import (
 type Config struct {
 	Node   string // name of the node
 	Client *apiserver.Client
-	// Cordon returns the cordon of a device, or nil. nil: there are none.
+	// Cordon returns the cordon of a device, or nil. If Cordon is nil, there are no cordons.
 	Cordon func(device string) *cordon.Cordon
 	// Count is called for each Event that was written ([Sent]), given up ([Failed])
-	// or left out ([Dropped]). It must be safe for concurrent use.
+	// or dropped ([Dropped]). It must be safe for concurrent use.
 	Count func(result string)
 }
 
@@ -26,7 +26,7 @@ type Config struct {
 const (
 	Sent    = "sent"
 	Failed  = "failed"  // refused by the API server, or not answered for too long
-	Dropped = "dropped" // there were too many, or the pod or its namespace has ended
+	Dropped = "dropped" // because of the rate limit, or the pod or its namespace has ended
 )
 
 // Devices is the source of the devices: an inventory.
@@ -43,14 +43,14 @@ type Recorder struct {
 	log *zap.Logger
 
 	mu     sync.Mutex
-	events []*record     // the table; the Event that was tried last is the last
+	events []*record     // the table; the Event of the last attempt is at the end
 	poke   chan struct{} // wakes Run
 
-	anonymous sync.Once // of Run: logs that getting the uids of pods is forbidden
-	lastName  int64     // of Run: number in the newest name
+	anonymous sync.Once // logs once that getting the uids of pods is forbidden; of Run
+	lastName  int64     // number in the newest name; of Run
 }
 
-// New returns a recorder that does nothing until it is run.
+// New returns a recorder, which starts with Run and Follow.
 func New(cfg Config, log *zap.Logger) *Recorder {
 	return &Recorder{cfg: cfg, log: log.Named("recorder"), poke: make(chan struct{}, 1)}
 }

@@ -20,8 +20,8 @@ const (
 	onPod  = "work Pod/job uid-1 "
 )
 
-// The Events in the life of one device.
-func TestStory(t *testing.T) {
+// The Events of one device, from its addition to its release.
+func TestDeviceLifecycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		r.SetPod("work", "job", "uid-1")
@@ -37,23 +37,23 @@ func TestStory(t *testing.T) {
 		r.shows(device("3b:00.0", "removed-in-use"))
 		r.shows()
 		const fpga = " FPGA device 3b:00.0 (b-com.com/accelerator)"
-		want := []string{ // docs/events.md has some of it
+		want := []string{ // docs/events.md has some of these
 			onNode + "Normal DeviceAdded x1" + fpga + " was added at 2000-01-01T00:00:30Z: healthy.",
-			onNode + "Warning DeviceUnhealthy x1" + fpga + " is unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
+			onNode + "Warning DeviceUnhealthy x1" + fpga + " has been unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
 				" It is given to no other container. The pod work/job holds it and keeps running.",
-			onPod + "Warning DeviceUnhealthy x1" + fpga + " of container main is unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
-				" The pod keeps running; the device is not given to another one before this one ends and the device has recovered.",
-			onNode + "Normal DeviceRecovered x2" + fpga + " is healthy again since 2000-01-01T00:03:30Z, after 30s.",
-			onPod + "Normal DeviceRecovered x2" + fpga + " of container main is healthy again since 2000-01-01T00:03:30Z, after 30s.",
-			onNode + "Warning DeviceRemovedInUse x2" + fpga + " is gone from the node since 2000-01-01T00:04:00Z, and in use." +
+			onPod + "Warning DeviceUnhealthy x1" + fpga + " of container main has been unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
+				" The pod keeps running. The device is not given to another pod until this pod has ended and the device has recovered.",
+			onNode + "Normal DeviceRecovered x2" + fpga + " recovered at 2000-01-01T00:03:30Z after 30s: healthy.",
+			onPod + "Normal DeviceRecovered x2" + fpga + " of container main recovered at 2000-01-01T00:03:30Z after 30s: healthy.",
+			onNode + "Warning DeviceRemovedInUse x2" + fpga + " has been missing from the node since 2000-01-01T00:04:00Z, and is still in use." +
 				" It is given to no other container. The pod work/job holds it and keeps running.",
-			onPod + "Warning DeviceRemovedInUse x2" + fpga + " of container main is gone from the node since 2000-01-01T00:04:00Z." +
-				" The pod keeps running without it; the device is not given to another one before this one ends.",
-			onNode + "Normal DeviceReturned x1" + fpga + " is back in its place since 2000-01-01T00:03:00Z, after 30s:" +
+			onPod + "Warning DeviceRemovedInUse x2" + fpga + " of container main has been missing from the node since 2000-01-01T00:04:00Z." +
+				" The pod keeps running without it. The device is not given to another pod until this pod has ended.",
+			onNode + "Normal DeviceReturned x1" + fpga + " returned at 2000-01-01T00:03:00Z after 30s:" +
 				" unhealthy (recovering from removed-in-use). The pod work/job holds it and keeps running.",
-			onPod + "Normal DeviceReturned x1" + fpga + " of container main is back in its place since 2000-01-01T00:03:00Z, after 30s:" +
-				" unhealthy (recovering from removed-in-use). What the pod had open of it is lost: it must open it again, or be restarted.",
-			onNode + "Normal DeviceReleased x1" + fpga + ", which is gone from the node, is held no longer since 2000-01-01T00:04:30Z, after 30s.",
+			onPod + "Normal DeviceReturned x1" + fpga + " of container main returned at 2000-01-01T00:03:00Z after 30s:" +
+				" unhealthy (recovering from removed-in-use). Device files that the pod has open no longer work. It must open them again, or be restarted.",
+			onNode + "Normal DeviceReleased x1" + fpga + ", which was removed from the node, was released at 2000-01-01T00:04:30Z after 30s.",
 		}
 		var got []string
 		for _, e := range r.Events() {
@@ -64,10 +64,10 @@ func TestStory(t *testing.T) {
 		}
 		r.counted(map[string]int{recorder.Sent: 14})
 		documented(t, got)
-		r.said()
+		r.logged()
 		e := r.Events()[3]
 		if first, last := e.FirstTimestamp.Format(time.TimeOnly), e.LastTimestamp.Format(time.TimeOnly); first != "00:02:01" || last != "00:03:31" {
-			t.Errorf("first %s, last %s", first, last)
+			t.Errorf("found first %s and last %s, want 00:02:01 and 00:03:31", first, last)
 		}
 		origin := []string{e.Source.Component, e.Source.Host, e.ReportingComponent, e.ReportingInstance, e.InvolvedObject.APIVersion}
 		if diff := cmp.Diff([]string{"accelerator-device-plugin", node, "accelerator-device-plugin", node, "v1"}, origin); diff != "" {
@@ -76,33 +76,33 @@ func TestStory(t *testing.T) {
 	})
 }
 
-// The Events of each step of a device, on the node and on pods.
+// The Events of each change of a device, on the node and on pods.
 func TestReasons(t *testing.T) {
 	seen := map[string]bool{}
-	warnings := []string{"DeviceUnhealthy", "DeviceDegraded", "DeviceRemovedInUse", "DeviceReplacedInUse"} // and with "!" the others
+	warnings := []string{"DeviceUnhealthy", "DeviceDegraded", "DeviceRemovedInUse", "DeviceReplacedInUse"} // other Warnings are marked "!"
 	for _, tc := range []struct {
 		name  string
-		steps [][]string // reasons of the device; nil: it is not listed; {}: healthy
-		want  []string   // "+": on its pod, too
+		steps [][]string // reasons of the device; nil: not listed; {}: healthy
+		want  []string   // "+": also on its pod
 	}{
-		{"well from the start", [][]string{{}}, nil},
+		{"healthy from the start", [][]string{{}}, nil},
 		{"unhealthy from the start", [][]string{{"port-ap6"}}, []string{"DeviceUnhealthy+"}},
 		{"degraded from the start", [][]string{{"degraded:link-speed"}}, []string{"DeviceDegraded"}},
 		{"excluded from the start", [][]string{{"excluded"}}, nil},
 		{"gone in use at the start", [][]string{{"removed-in-use"}}, []string{"DeviceRemovedInUse+"}},
-		{"held as something else at the start", [][]string{{"replaced-in-use"}}, nil},
-		{"held as something else from the start, then free", [][]string{{"replaced-in-use"}, {}}, nil},
+		{"held as another resource at the start", [][]string{{"replaced-in-use"}}, nil},
+		{"held as another resource from the start, then free", [][]string{{"replaced-in-use"}, {}}, nil},
 		{"plugged in", [][]string{nil, {}}, []string{"DeviceAdded"}},
 		{"plugged in, unbound", [][]string{nil, {"driver-unbound"}, {}}, []string{"DeviceAdded", "DeviceUnhealthy+", "DeviceRecovered+"}},
 		{"plugged in, slow", [][]string{nil, {"degraded:link-speed"}}, []string{"DeviceAdded", "DeviceDegraded"}},
 		{"worse", [][]string{{}, {"degraded:link-speed"}, {"link-down"}, {"afu-dead", "link-down"}, {"link-down"}},
 			[]string{"DeviceDegraded", "DeviceUnhealthy+ x2"}},
 		{"worse while degraded", [][]string{{}, {"degraded:a"}, {"degraded:a", "degraded:b"}, {"degraded:b"}}, []string{"DeviceDegraded x2"}},
-		{"bad for a moment", [][]string{{}, {"recovering=port-ap6"}, {}}, []string{"DeviceUnhealthy+", "DeviceRecovered+"}},
-		{"better by half", [][]string{{"port-ap6"}, {"degraded:link-speed"}, {}}, []string{"DeviceUnhealthy+", "DeviceRecovered+ x2"}},
+		{"unhealthy for a moment", [][]string{{}, {"recovering=port-ap6"}, {}}, []string{"DeviceUnhealthy+", "DeviceRecovered+"}},
+		{"unhealthy, degraded, healthy", [][]string{{"port-ap6"}, {"degraded:link-speed"}, {}}, []string{"DeviceUnhealthy+", "DeviceRecovered+ x2"}},
 		{"pulled", [][]string{{}, nil}, []string{"DeviceRemoved"}},
-		{"pulled, held by who knows", [][]string{{}, {"removed"}, nil}, []string{"DeviceRemoved!"}},
-		{"pulled, held as it turns out", [][]string{{}, {"removed"}, {"removed-in-use"}}, []string{"DeviceRemoved!", "DeviceRemovedInUse+"}},
+		{"pulled, holder not known", [][]string{{}, {"removed"}, nil}, []string{"DeviceRemoved!"}},
+		{"pulled, holder known later", [][]string{{}, {"removed"}, {"removed-in-use"}}, []string{"DeviceRemoved!", "DeviceRemovedInUse+"}},
 		{"pulled and back", [][]string{{}, {"removed-in-use"}, {}}, []string{"DeviceRemovedInUse+", "DeviceReturned+"}},
 		{"pulled and back, broken", [][]string{{}, {"removed-in-use"}, {"port-ap6", "recovering=removed-in-use"}, {}},
 			[]string{"DeviceRemovedInUse+", "DeviceReturned+", "DeviceUnhealthy+", "DeviceRecovered+"}},
@@ -112,15 +112,15 @@ func TestReasons(t *testing.T) {
 			[]string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased", "DeviceUnhealthy+"}},
 		{"replaced and pulled", [][]string{{"removed-in-use"}, {"replaced-in-use"}, nil},
 			[]string{"DeviceRemovedInUse+", "DeviceReplacedInUse+", "DeviceReleased"}},
-		{"another name", [][]string{{}, {"moving"}, {"replaced-in-use"}, {}}, []string{"DeviceMoving"}},
-		{"taken out", [][]string{{}, {"excluded"}, {"recovering=excluded"}, {}}, []string{"DeviceExcluded", "DeviceRecovered"}},
+		{"another resource", [][]string{{}, {"moving"}, {"replaced-in-use"}, {}}, []string{"DeviceMoving"}},
+		{"excluded", [][]string{{}, {"excluded"}, {"recovering=excluded"}, {}}, []string{"DeviceExcluded", "DeviceRecovered"}},
 		{"cordoned", [][]string{{}, {"cordoned"}, {"cordoned", "excluded"}, {"excluded"}, {}},
 			[]string{"DeviceCordoned", "DeviceExcluded", "DeviceRecovered"}},
 		{"cordoned from the start", [][]string{{"cordoned"}, {}}, []string{"DeviceRecovered"}},
-		{"broken, cordoned, mended", [][]string{{"port-ap6"}, {"cordoned", "port-ap6"}, {"cordoned", "recovering=port-ap6"}, {"cordoned"}, {}},
+		{"broken, cordoned, healthy again", [][]string{{"port-ap6"}, {"cordoned", "port-ap6"}, {"cordoned", "recovering=port-ap6"}, {"cordoned"}, {}},
 			[]string{"DeviceUnhealthy+ x2", "DeviceCordoned", "DeviceRecovered"}},
-		{"taken out, then broken", [][]string{{"excluded"}, {"port-ap6"}}, []string{"DeviceUnhealthy+"}},
-		{"taken out, broken", [][]string{{"port-ap6"}, {"excluded", "port-ap6"}, {"excluded"}}, []string{"DeviceUnhealthy+ x2", "DeviceExcluded"}},
+		{"excluded, then broken", [][]string{{"excluded"}, {"port-ap6"}}, []string{"DeviceUnhealthy+"}},
+		{"excluded while broken", [][]string{{"port-ap6"}, {"excluded", "port-ap6"}, {"excluded"}}, []string{"DeviceUnhealthy+ x2", "DeviceExcluded"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -136,22 +136,22 @@ func TestReasons(t *testing.T) {
 				}
 				var got []string
 				for _, e := range r.Events() {
-					what := e.Reason
-					seen[what] = true
+					reason := e.Reason
+					seen[reason] = true
 					if last := len(got) - 1; e.InvolvedObject.Kind == "Pod" {
-						if !strings.HasPrefix(got[last], what) {
-							t.Fatalf("%s on the pod after %s", what, got[last])
+						if !strings.HasPrefix(got[last], reason) {
+							t.Fatalf("%s on the pod after %s", reason, got[last])
 						}
-						got[last] = strings.Replace(got[last], what, what+"+", 1)
+						got[last] = strings.Replace(got[last], reason, reason+"+", 1)
 						continue
 					}
 					if warns := e.Type == "Warning"; warns != slices.Contains(warnings, e.Reason) {
-						what += "!"
+						reason += "!"
 					}
 					if e.Count > 1 {
-						what += fmt.Sprintf(" x%d", e.Count)
+						reason += fmt.Sprintf(" x%d", e.Count)
 					}
-					got = append(got, what)
+					got = append(got, reason)
 				}
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("events (-want +got):\n%s", diff)
@@ -178,7 +178,7 @@ func TestSettles(t *testing.T) {
 	})
 }
 
-// Slow cards at the start are found, not added.
+// Cards that are read late at the start count as found, not as added.
 func TestSlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -187,11 +187,12 @@ func TestSlowStart(t *testing.T) {
 		r.shows(device("3b:00.0"), device("3c:00.0"))
 		r.events("complete")
 		r.shows(device("3b:00.0"), device("3c:00.0"), device("3d:00.0"))
-		r.events("plugged", onNode+"Normal DeviceAdded x1")
+		r.events("plugged in", onNode+"Normal DeviceAdded x1")
 	})
 }
 
-// A change of mode makes no Event, and repeats none. A restart repeats the Events of bad devices.
+// A change of mode causes no Event, and repeats none. A restart repeats the Events of devices that are
+// not healthy.
 func TestGenerations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -220,23 +221,23 @@ func TestGenerations(t *testing.T) {
 		want = append(want, onNode+"Normal DeviceRemoved x1", onNode+"Normal DeviceRemoved x1", onNode+"Warning DeviceRemovedInUse x1")
 		r.events("pulled just then", want...)
 		r.end()
-		r.shelf = newShelf()
+		r.source = newSource()
 		r.run()
 		r.shows(device("3b:00.0"), device("3c:00.0", "port-ap6"))
 		r.events("another daemon", append(want, onNode+"Warning DeviceUnhealthy x1")...)
 	})
 }
 
-// If the holders are not known at first, pods get their Events late, with the state of that time.
+// If the holders are not known at first, pods get their Events later, with the state at that time.
 func TestHoldersLate(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		then  func(*rig) // who is asked answers
+		then  func(*rig) // makes the holders known
 		steps []*inventory.Device
 		want  []string // on the pod
 	}{
-		{"kubelet was away", func(r *rig) { r.locked(func() { r.asking = nil }) }, nil, []string{onPod + "Warning DeviceUnhealthy x1"}},
-		{"given out just before", func(r *rig) {
+		{"kubelet was down", func(r *rig) { r.locked(func() { r.asking = nil }) }, nil, []string{onPod + "Warning DeviceUnhealthy x1"}},
+		{"allocated just before", func(r *rig) {
 			r.locked(func() { r.asking = nil })
 			r.hold("3b:00.0")
 			after(30 * time.Second)
@@ -244,19 +245,19 @@ func TestHoldersLate(t *testing.T) {
 		}, nil, []string{onPod + "Warning DeviceUnhealthy x1"}},
 		{"recovered meanwhile", func(r *rig) { r.locked(func() { r.asking = nil }) }, []*inventory.Device{device("3b:00.0")},
 			[]string{onPod + "Normal DeviceRecovered x1"}},
-		{"off the list meanwhile", func(r *rig) { r.locked(func() { r.asking = nil }) }, []*inventory.Device{device("3c:00.0")}, nil},
+		{"not listed meanwhile", func(r *rig) { r.locked(func() { r.asking = nil }) }, []*inventory.Device{device("3c:00.0")}, nil},
 		{"answers too late", func(r *rig) { after(time.Hour); r.locked(func() { r.asking = nil }) }, nil, nil},
 		{"free", func(r *rig) { r.locked(func() { r.asking, r.held = nil, nil }) }, nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := start(t, func(r *rig) { r.asking = errNobodyHome })
+				r := start(t, func(r *rig) { r.asking = errNoAnswer })
 				r.SetPod("work", "job", "uid-1")
 				r.hold("3b:00.0", "work/job/main")
 				r.shows(device("3b:00.0"))
 				r.shows(device("3b:00.0", "port-ap6"))
-				if e := r.Events()[0]; !strings.HasSuffix(e.Message, "Who holds it is not known.") {
-					t.Errorf("message %q", e.Message)
+				if e := r.Events()[0]; !strings.HasSuffix(e.Message, "Its holder is not known.") {
+					t.Errorf("message: found %q, want another one", e.Message)
 				}
 				for _, d := range tc.steps {
 					r.shows(d)
@@ -277,10 +278,10 @@ func TestHoldersLate(t *testing.T) {
 	}
 }
 
-// The question for unknown holders is repeated even if there are new changes all the time.
-func TestHoldersLateInUnrest(t *testing.T) {
+// The request for unknown holders is repeated even if devices keep changing.
+func TestHoldersLateDuringChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(r *rig) { r.asking = errNobodyHome })
+		r := start(t, func(r *rig) { r.asking = errNoAnswer })
 		r.SetPod("work", "job", "uid-1")
 		r.hold("3b:00.0", "work/job/main")
 		r.shows(device("3b:00.0"), device("3c:00.0"))
@@ -292,7 +293,7 @@ func TestHoldersLateInUnrest(t *testing.T) {
 			after(time.Second)
 		}
 		if n := len(r.Events()); n != 3 {
-			t.Errorf("%d events, want three, one of them on the pod: %v", n, r.Events())
+			t.Errorf("found %d events, want three, one of them on the pod: %v", n, r.Events())
 		}
 	})
 }
@@ -303,17 +304,17 @@ func TestManyHolders(t *testing.T) {
 		r := start(t)
 		r.SetPod("work", "job", "uid-1")
 		r.SetPod("other", "job", "uid-2")
-		r.hold("3b:00.0", "work/job/a", "work/job/b", "other/job/c", "nonsense")
+		r.hold("3b:00.0", "work/job/a", "work/job/b", "other/job/c", "malformed")
 		r.shows(device("3b:00.0"))
 		r.shows(device("3b:00.0", "port-ap6"))
 		r.events("failed", onNode+"Warning DeviceUnhealthy x1", "other Pod/job uid-2 Warning DeviceUnhealthy x1", onPod+"Warning DeviceUnhealthy x1")
-		if e := r.Events()[2]; !strings.Contains(e.Message, "of container a, b is") {
-			t.Errorf("message %q", e.Message)
+		if e := r.Events()[2]; !strings.Contains(e.Message, "of container a, b has been") {
+			t.Errorf("message: found %q, want another one", e.Message)
 		}
 	})
 }
 
-// A message names some pods, and the number of the others.
+// A message has the names of eight pods, and the number of the others.
 func TestVeryManyHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -326,12 +327,12 @@ func TestVeryManyHolders(t *testing.T) {
 		r.shows(device("3b:00.0", "port-ap6"))
 		e := r.Events()[0]
 		if !strings.Contains(e.Message, "07-ppp") || !strings.HasSuffix(e.Message, "p, 56 more hold it and keep running.") || len(e.Message) > 3000 {
-			t.Errorf("message of %d bytes: %q", len(e.Message), e.Message)
+			t.Errorf("message: found %d bytes: %q", len(e.Message), e.Message)
 		}
 	})
 }
 
-// A removal without holder is reported only if that is known: without a grace time a device is
+// The message of a removal has no holder only if that is known: without a grace time a device is
 // removed from the list at once, even if it is held.
 func TestRemovedWithoutGrace(t *testing.T) {
 	for _, tc := range []struct {
@@ -340,7 +341,7 @@ func TestRemovedWithoutGrace(t *testing.T) {
 		want   string
 	}{
 		{"known", nil, "No container holds it."},
-		{"nobody can say", errNobodyHome, "Who holds it is not known."},
+		{"not known", errNoAnswer, "Its holder is not known."},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

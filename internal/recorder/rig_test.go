@@ -33,23 +33,23 @@ const (
 	resource = "b-com.com/accelerator"
 )
 
-// shelf is an inventory with the snapshots of a test.
-type shelf struct {
+// source is an inventory with the snapshots of a test.
+type source struct {
 	mu       sync.Mutex
 	snapshot inventory.Snapshot
 	stale    chan struct{}
 }
 
-func newShelf() *shelf { return &shelf{stale: make(chan struct{})} }
+func newSource() *source { return &source{stale: make(chan struct{})} }
 
-func (s *shelf) Latest() (inventory.Snapshot, <-chan struct{}) {
+func (s *source) Latest() (inventory.Snapshot, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snapshot, s.stale
 }
 
 // publish publishes the next snapshot.
-func (s *shelf) publish(complete bool, devices ...*inventory.Device) {
+func (s *source) publish(complete bool, devices ...*inventory.Device) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slices.SortFunc(devices, func(a, b *inventory.Device) int { return strings.Compare(a.ID, b.ID) })
@@ -59,8 +59,8 @@ func (s *shelf) publish(complete bool, devices ...*inventory.Device) {
 	s.stale = make(chan struct{})
 }
 
-// generation makes the next snapshots those of another mode.
-func (s *shelf) generation() {
+// generation begins a new generation: later snapshots belong to another mode.
+func (s *source) generation() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.snapshot.Generation++
@@ -84,7 +84,7 @@ func device(id string, reasons ...string) *inventory.Device {
 // rig is an API server, and a recorder that writes to it.
 type rig struct {
 	*simapiserver.Server
-	*shelf
+	*source
 	t        *testing.T
 	pipes    *pipes.Listener
 	config   apiserver.Config
@@ -93,10 +93,10 @@ type rig struct {
 	end      func() // ends Run and Follow, and waits for them
 
 	mu       sync.Mutex
-	cordons  []cordon.Cordon // set before they are shown
+	cordons  []cordon.Cordon // must not change after a snapshot was published
 	held     map[string][]inventory.Holding
-	asking   error
-	slow     time.Duration // that an answer takes
+	asking   error         // answer of a request for holders
+	slow     time.Duration // time until an answer for holders
 	results  map[string]int
 	failures int
 }
@@ -104,7 +104,7 @@ type rig struct {
 // start starts a recorder in a bubble.
 func start(t *testing.T, prepare ...func(*rig)) *rig {
 	t.Helper()
-	r := &rig{t: t, shelf: newShelf(), pipes: pipes.Listen(0), held: map[string][]inventory.Holding{}, results: map[string]int{}}
+	r := &rig{t: t, source: newSource(), pipes: pipes.Listen(0), held: map[string][]inventory.Holding{}, results: map[string]int{}}
 	r.Server = simapiserver.Start(r.pipes)
 	t.Cleanup(r.Close)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -125,7 +125,7 @@ users: [{name: u, user: {token: token-1}}]
 	return r
 }
 
-// run starts a recorder, as a start of the daemon does.
+// run starts a recorder, like a start of the daemon.
 func (r *rig) run() {
 	r.t.Helper()
 	core, logs := eventtest.Observed(r.t)
@@ -139,7 +139,7 @@ func (r *rig) run() {
 		Count: func(result string) { r.locked(func() { r.results[result]++ }) },
 	}, zap.New(core))
 	end := r.task("Run", r.recorder.Run)
-	unfollow := r.task("Follow", func(ctx context.Context) error { return r.recorder.Follow(ctx, r.shelf, r.holders) })
+	unfollow := r.task("Follow", func(ctx context.Context) error { return r.recorder.Follow(ctx, r.source, r.holders) })
 	r.end = sync.OnceFunc(func() {
 		unfollow()
 		end()
@@ -169,7 +169,7 @@ func (r *rig) locked(f func()) {
 func (r *rig) holders(context.Context) (map[string][]inventory.Holding, error) {
 	var takes time.Duration
 	r.locked(func() { takes = r.slow })
-	time.Sleep(takes) // of the bubble
+	time.Sleep(takes) // fake
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.asking != nil {
@@ -178,26 +178,26 @@ func (r *rig) holders(context.Context) (map[string][]inventory.Holding, error) {
 	return maps.Clone(r.held), nil
 }
 
-// hold makes pods hold a device; each is NAMESPACE/POD/CONTAINER.
+// hold sets the holders of a device, each as NAMESPACE/POD/CONTAINER.
 func (r *rig) hold(id string, holders ...string) {
 	r.locked(func() { r.held[id] = []inventory.Holding{{As: resource, Holders: holders}} })
 }
 
-var errNobodyHome = errors.New("nobody home")
+var errNoAnswer = errors.New("no answer")
 
-// after waits in the bubble, until all goroutines are blocked.
+// after advances the fake time by d, and blocks until all other goroutines are blocked.
 func after(d time.Duration) {
-	time.Sleep(d) // of the bubble
+	time.Sleep(d) // fake
 	synctest.Wait()
 }
 
-// shows publishes a list, and waits until its Events are written.
+// shows publishes a list, and blocks until its Events are written.
 func (r *rig) shows(devices ...*inventory.Device) {
 	r.publish(true, devices...)
 	after(30 * time.Second)
 }
 
-// short is an Event without its message.
+// short returns an Event without its message.
 func short(e simapiserver.Event) string {
 	text, _, _ := strings.Cut(e.String(), " "+e.Message)
 	return text
@@ -236,8 +236,8 @@ func (r *rig) lines() []string {
 	return lines
 }
 
-// said compares the log lines.
-func (r *rig) said(want ...string) {
+// logged compares the events of the log lines.
+func (r *rig) logged(want ...string) {
 	r.t.Helper()
 	if diff := cmp.Diff(want, r.lines()); diff != "" {
 		r.t.Errorf("log (-want +got):\n%s", diff)

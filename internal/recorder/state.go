@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// kind is the class of a device's state. Only a change of it, or of the reasons, has an Event.
+// kind is the kind of a device's state. Only a change of the kind or of the reasons has an Event.
 type kind uint8
 
 const (
@@ -18,24 +18,24 @@ const (
 	unhealthy
 	excluded // by the administrator's settings
 	cordoned // by the administrator's command
-	moving   // to be offered as another resource, when it is free
-	removed  // listed, because its holder is not known
+	moving   // waits until it is free and can be offered as another resource
+	removed  // gone, but listed because its holder is not known
 	removedInUse
 	replacedInUse
 )
 
-// inSlot reports whether the device itself is in its slot.
+// inSlot reports whether the device is present: not gone, and not replaced by another one.
 func (k kind) inSlot() bool { return absent < k && k < removed }
 
 // state is the state of a device that its Events have reported.
 type state struct {
 	kind   kind
-	device *inventory.Device // as it was listed last
-	since  time.Time         // when the device began to be of this kind
+	device *inventory.Device // as it was last listed
+	since  time.Time         // when the device changed to this kind
 	found  bool              // the device was already of this kind when it was first seen, at since
 }
 
-// recovering is the prefix of a reason that has ended, but not for as long as the recovery hold.
+// recovering is the prefix of a reason that has ended less than the recovery hold ago.
 const recovering = inventory.ReasonRecovering + "="
 
 // kindOf returns the kind of a device; was is its kind before. The reason replaced-in-use has two
@@ -45,7 +45,7 @@ func kindOf(d *inventory.Device, was kind) kind {
 	if d == nil {
 		return absent
 	}
-	// only reports whether all reasons are among these, present or over.
+	// only reports whether all reasons, also those that recover, are among these.
 	only := func(names ...string) bool {
 		return len(d.Reasons) > 0 && !slices.ContainsFunc(d.Reasons, func(reason string) bool {
 			return !slices.Contains(names, strings.TrimPrefix(reason, recovering))
@@ -69,7 +69,7 @@ func kindOf(d *inventory.Device, was kind) kind {
 	return well + kind(d.Health)
 }
 
-// Reason is the reason of an Event: a CamelCase word that programs select by.
+// Reason is the reason of an Event, in CamelCase. Programs select Events by it.
 type Reason string
 
 // The reasons. Warning: the Event is a Warning. pods: there is also an Event on each pod that
@@ -78,15 +78,15 @@ const (
 	DeviceAdded         Reason = "DeviceAdded"
 	DeviceUnhealthy     Reason = "DeviceUnhealthy"     // Warning, pods
 	DeviceDegraded      Reason = "DeviceDegraded"      // Warning
-	DeviceRecovered     Reason = "DeviceRecovered"     // pods, where it was unhealthy
+	DeviceRecovered     Reason = "DeviceRecovered"     // pods, if it was unhealthy
 	DeviceExcluded      Reason = "DeviceExcluded"      // by the administrator's settings
 	DeviceCordoned      Reason = "DeviceCordoned"      // by the administrator's command
-	DeviceMoving        Reason = "DeviceMoving"        // to be offered as another resource
+	DeviceMoving        Reason = "DeviceMoving"        // waits to be offered as another resource
 	DeviceRemoved       Reason = "DeviceRemoved"       // Warning, while its holder is not known
 	DeviceRemovedInUse  Reason = "DeviceRemovedInUse"  // Warning, pods
 	DeviceReplacedInUse Reason = "DeviceReplacedInUse" // Warning, pods
 	DeviceReturned      Reason = "DeviceReturned"      // pods
-	DeviceReleased      Reason = "DeviceReleased"      // removed or replaced, and held no longer
+	DeviceReleased      Reason = "DeviceReleased"      // removed or replaced, and no longer held
 )
 
 // reasons returns the reasons of the Events about a device between two states.
@@ -120,8 +120,8 @@ func reasons(was, is state) []Reason {
 	return all
 }
 
-// worse reports whether a device has a reason that has not ended, and that is new or that it had
-// only as a device of another kind.
+// worse reports whether a device has a reason that has not ended, and that is new or was present
+// only while the device was of another kind.
 func worse(was, is state) bool {
 	return slices.ContainsFunc(is.device.Reasons, func(r string) bool {
 		return !strings.HasPrefix(r, recovering) && (was.kind != is.kind || !slices.Contains(was.device.Reasons, r))

@@ -10,61 +10,62 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// texts are the messages on the node, and on a pod that holds the device.
+// texts has the messages on the node, and on each pod that holds the device.
 var texts = map[Reason]struct{ node, pod string }{
 	DeviceAdded: {node: "{device} was added at {since}: {health}."},
 	DeviceUnhealthy: {
-		"{device} is {health} since {since}. It is given to {nobody}. {holders}",
-		"{device} of container {containers} is {health} since {since}. The pod keeps running;" +
-			" the device is not given to another one before this one ends and the device has recovered.",
+		"{device} has been {health} since {since}. It is given to {none}. {holders}",
+		"{device} of container {containers} has been {health} since {since}. The pod keeps running." +
+			" The device is not given to another pod until this pod has ended and the device has recovered.",
 	},
-	DeviceDegraded: {node: "{device} is {health} since {since}. It is still given to containers."},
+	DeviceDegraded: {node: "{device} has been {health} since {since}. It is still given to containers."},
 	DeviceRecovered: {
-		"{device} is {health} again since {since}{after}.",
-		"{device} of container {containers} is {health} again since {since}{after}.",
+		"{device} recovered at {since}{after}: {health}.",
+		"{device} of container {containers} recovered at {since}{after}: {health}.",
 	},
-	DeviceExcluded: {node: "{device} was taken out by the administrator at {since}: it is given to no container."},
-	DeviceCordoned: {node: "{device} is out of service since {since}{cordon}. It is given to {nobody}. {holders}"},
-	DeviceMoving:   {node: "{device} is to be offered as something else since {since}: that waits until nobody holds it."},
-	DeviceRemoved:  {node: "{device} was removed from the node at {since}. {holders}"},
+	DeviceExcluded: {node: "{device} was excluded by the settings at {since}. It is given to no container."},
+	DeviceCordoned: {node: "{device} has been out of service since {since}{cordon}. It is given to {none}. {holders}"},
+	DeviceMoving: {
+		node: "{device} has been waiting since {since} to move to another resource. It moves when no container holds it.",
+	},
+	DeviceRemoved: {node: "{device} was removed from the node at {since}. {holders}"},
 	DeviceRemovedInUse: {
-		"{device} is gone from the node since {since}, and {use}. It is given to {nobody}. {holders}",
-		"{device} of container {containers} is gone from the node since {since}. The pod keeps running without it;" +
-			" the device is not given to another one before this one ends.",
+		"{device} has been missing from the node since {since}, and {use}. It is given to {none}. {holders}",
+		"{device} of container {containers} has been missing from the node since {since}. The pod keeps running without it." +
+			" The device is not given to another pod until this pod has ended.",
 	},
 	DeviceReplacedInUse: {
-		"Another device is in the place of {device} since {since}, which {still}." +
-			" It is given to {nobody} until that ends. {holders}",
-		"Another device is in the place of {device} of container {containers} since {since}. The pod keeps running;" +
-			" what is there is not given to another one before this one ends.",
+		"{device} was replaced by another device at {since}, and {use}. {holders}" +
+			" The new device is given to no container until the old one is no longer held.",
+		"{device} of container {containers} was replaced by another device at {since}. The pod keeps running." +
+			" The new device is not given to another pod until this pod has ended.",
 	},
 	DeviceReturned: {
-		"{device} is back in its place since {since}{after}: {health}. {holders}",
-		"{device} of container {containers} is back in its place since {since}{after}: {health}." +
-			" What the pod had open of it is lost: it must open it again, or be restarted.",
+		"{device} returned at {since}{after}: {health}. {holders}",
+		"{device} of container {containers} returned at {since}{after}: {health}." +
+			" Device files that the pod has open no longer work. It must open them again, or be restarted.",
 	},
-	DeviceReleased: {node: "{device}, which is gone from the node, is held no longer since {since}{after}."},
+	DeviceReleased: {node: "{device}, which was removed from the node, was released at {since}{after}."},
 }
 
-// maxNamed is the number of pods that a message names. The API server does not limit messages of
-// core/v1.
+// maxNamed is the maximum number of pods that a message names. The API server does not limit messages
+// of core/v1.
 const maxNamed = 8
 
-// releasedInPlace is the message if another device stays in the place of the released one.
-const releasedInPlace = "The device that was in the place of {device} is held no longer." +
-	" What is there now is {health} since {since}."
+// releasedInPlace is the message of DeviceReleased if another device has replaced the released one.
+const releasedInPlace = "The former {device} is no longer held. The device in its place has been {health} since {since}."
 
-// knowledge is how much is known about the holders of a device.
+// knowledge describes what is known about the holders of a device.
 type knowledge uint8
 
 const (
 	unknown knowledge = iota // the kubelet has not answered
-	unnamed                  // the device was given out, and the kubelet has not named the container yet
+	unnamed                  // the device was allocated, and the kubelet has not reported the container yet
 	known
 )
 
 // onNode returns the message on the node.
-func (n news) onNode(by pods, k knowledge) string {
+func (n change) onNode(by pods, k knowledge) string {
 	if n.reason == DeviceReleased && n.is.kind.inSlot() {
 		return n.fill(releasedInPlace, by, k)
 	}
@@ -72,12 +73,12 @@ func (n news) onNode(by pods, k knowledge) string {
 }
 
 // onPod returns the message on a pod that holds the device with these containers.
-func (n news) onPod(pod string, containers []string) string {
+func (n change) onPod(pod string, containers []string) string {
 	return n.fill(texts[n.reason].pod, pods{pod: containers}, known)
 }
 
 // fill replaces the placeholders of a text.
-func (n news) fill(text string, by pods, k knowledge) string {
+func (n change) fill(text string, by pods, k knowledge) string {
 	d := n.is.device
 	name, health, since, after := "FPGA device "+d.ID, d.Health.String(), n.is.since.UTC().Format(time.RFC3339), ""
 	if d.OfferedAs != "" {
@@ -91,32 +92,31 @@ func (n news) fill(text string, by pods, k knowledge) string {
 		since = "before " + since
 	}
 	if !n.was.found && !n.was.since.IsZero() {
-		after = ", after " + n.is.since.Sub(n.was.since).Round(time.Second).String()
+		after = " after " + n.is.since.Sub(n.was.since).Round(time.Second).String()
 	}
 	names, containers := slices.Sorted(maps.Keys(by)), slices.Concat(slices.Collect(maps.Values(by))...)
 	if more := len(names) - maxNamed; more > 0 {
 		names = append(names[:maxNamed], fmt.Sprintf("%d more", more))
 	}
-	nobody, holders := "no other container", "Who holds it is not known."
-	use, still := "in use", "is still in use"
+	none, use, holders := "no other container", "is still in use", "Its holder is not known."
 	switch {
 	case len(names) == 1:
 		holders = "The pod " + names[0] + " holds it and keeps running."
 	case len(names) > 1:
 		holders = "The pods " + strings.Join(names, ", ") + " hold it and keep running."
 	case k == unnamed:
-		use, still = "perhaps in use", "may still be in use"
-		holders = "It was given out less than a minute ago, and the kubelet has not named a container that has it."
+		use = "may still be in use"
+		holders = "It was allocated less than a minute ago, and the kubelet has not reported its container yet."
 	case k == known:
-		nobody, holders = "no container", "No container holds it."
+		none, holders = "no container", "No container holds it."
 	}
 	return strings.NewReplacer("{device}", name, "{health}", health, "{since}", since, "{after}", after,
-		"{use}", use, "{still}", still, "{nobody}", nobody, "{holders}", holders, "{cordon}", n.cordon,
+		"{use}", use, "{none}", none, "{holders}", holders, "{cordon}", n.cordon,
 		"{containers}", strings.Join(containers, ", ")).Replace(text)
 }
 
 // warning reports whether the Event is a Warning.
-func (n news) warning() bool {
+func (n change) warning() bool {
 	switch n.reason {
 	case DeviceUnhealthy, DeviceDegraded, DeviceRemovedInUse, DeviceReplacedInUse:
 		return true

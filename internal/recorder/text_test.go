@@ -16,19 +16,19 @@ import (
 func TestCauses(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		before  []string // reasons of the device, "degraded:" as device has it
+		before  []string // reasons of the device; "degraded:" as in the func device
 		reasons []string
 		want    string
 	}{
 		{"one", nil, []string{"port-ap6"}, "unhealthy (port-ap6)"},
-		{"and one is over", nil, []string{"port-ap6", "recovering=unreadable"}, "unhealthy (port-ap6, recovering from unreadable)"},
-		{"all are over", nil, []string{"recovering=port-ap6", "recovering=unreadable"}, "unhealthy (recovering from port-ap6, recovering from unreadable)"},
+		{"one has ended", nil, []string{"port-ap6", "recovering=unreadable"}, "unhealthy (port-ap6, recovering from unreadable)"},
+		{"all have ended", nil, []string{"recovering=port-ap6", "recovering=unreadable"}, "unhealthy (recovering from port-ap6, recovering from unreadable)"},
 		{"flaps", nil, []string{"flapping", "recovering=port-ap6"}, "unhealthy (flapping, recovering from port-ap6)"},
-		{"flaps, bad just now", nil, []string{"flapping", "port-ap6", "recovering=unreadable"}, "unhealthy (flapping, port-ap6, recovering from unreadable)"},
-		{"flaps, and that is all", nil, []string{"flapping"}, "unhealthy (flapping)"},
+		{"flaps, unhealthy now", nil, []string{"flapping", "port-ap6", "recovering=unreadable"}, "unhealthy (flapping, port-ap6, recovering from unreadable)"},
+		{"only flaps", nil, []string{"flapping"}, "unhealthy (flapping)"},
 		{"was degraded before", []string{"degraded:link-speed"}, []string{"degraded:link-speed", "recovering=port-ap6"},
 			"unhealthy (link-speed, recovering from port-ap6)"},
-		{"was degraded before, and has more", []string{"degraded:link-speed"}, []string{"port-ap6", "degraded:link-speed", "recovering=unreadable"},
+		{"was degraded before, more reasons", []string{"degraded:link-speed"}, []string{"port-ap6", "degraded:link-speed", "recovering=unreadable"},
 			"unhealthy (port-ap6, link-speed, recovering from unreadable)"},
 		{"degraded", nil, []string{"degraded:link-speed", "degraded:recovering=link-width"}, "degraded (link-speed, recovering from link-width)"},
 	} {
@@ -42,25 +42,25 @@ func TestCauses(t *testing.T) {
 				}
 				r.shows(d)
 				events := r.Events()
-				if m := events[len(events)-1].Message; !strings.Contains(m, " is "+tc.want+" since ") {
-					t.Errorf("message %q, want it to say %q", m, tc.want)
+				if m := events[len(events)-1].Message; !strings.Contains(m, " has been "+tc.want+" since ") {
+					t.Errorf("message %q, want %q in it", m, tc.want)
 				}
 			})
 		})
 	}
 }
 
-// Who holds a device was given it: it is given to no other container, then.
-func TestGivenToNoOther(t *testing.T) {
+// The message names the holder. If a container may hold the device, it is given to no other one.
+func TestHolderInMessage(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		held   []string // by these; nil: free
+		held   []string // holders; nil: free
 		asking error
 		want   string
 	}{
 		{"held", []string{"work/job/main"}, nil, "It is given to no other container. The pod work/job holds it and keeps running."},
 		{"free", nil, nil, "It is given to no container. No container holds it."},
-		{"nobody can say", nil, errNobodyHome, "It is given to no other container. Who holds it is not known."},
+		{"not known", nil, errNoAnswer, "It is given to no other container. Its holder is not known."},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -87,9 +87,9 @@ func TestCordoned(t *testing.T) {
 		r.shows(device("3b:00.0"), device("5e:00.0"))
 		r.shows(device("3b:00.0", "cordoned"), device("5e:00.0", "cordoned"))
 		want := []string{
-			"FPGA device 3b:00.0 (b-com.com/accelerator) is out of service since 2000-01-01T00:00:30Z: 3b:00.0 cordoned by alice" +
+			"FPGA device 3b:00.0 (b-com.com/accelerator) has been out of service since 2000-01-01T00:00:30Z: 3b:00.0 cordoned by alice" +
 				" since 2000-01-01 00:00 until 01:00: {holders} fan. It is given to no container. No container holds it.",
-			"FPGA device 5e:00.0 (b-com.com/accelerator) is out of service since 2000-01-01T00:00:30Z." +
+			"FPGA device 5e:00.0 (b-com.com/accelerator) has been out of service since 2000-01-01T00:00:30Z." +
 				" It is given to no container. No container holds it.",
 		}
 		var got []string
@@ -102,31 +102,31 @@ func TestCordoned(t *testing.T) {
 	})
 }
 
-// A device counts as in use for a minute after it was given out, unless the kubelet has named a
-// container: the Event claims no more than that.
-func TestGivenOutAndNotNamed(t *testing.T) {
+// A device counts as in use for a minute after its allocation even if the kubelet has not reported a
+// container. The message says that this is not certain.
+func TestAllocatedAndNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		r.hold("3b:00.0")
 		r.shows(device("3b:00.0"))
 		r.shows(device("3b:00.0", "removed-in-use"))
-		want := ", and perhaps in use. It is given to no other container. It was given out less than a minute ago," +
-			" and the kubelet has not named a container that has it."
+		want := ", and may still be in use. It is given to no other container. It was allocated less than a minute ago," +
+			" and the kubelet has not reported its container yet."
 		if m := r.Events()[0].Message; !strings.HasSuffix(m, want) {
 			t.Errorf("message %q, want it to end with %q", m, want)
 		}
 	})
 }
 
-// When another device is in the place of a released one, the message has its health.
+// If another device has replaced a released one, the message has the health of the new device.
 func TestReleasedInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		r.shows(device("3b:00.0", "removed-in-use"))
 		r.shows(device("3b:00.0", "replaced-in-use"))
 		r.shows(device("3b:00.0", "port-ap6"))
-		want := "The device that was in the place of FPGA device 3b:00.0 (b-com.com/accelerator) is held no longer." +
-			" What is there now is unhealthy (port-ap6) since 2000-01-01T00:01:00Z."
+		want := "The former FPGA device 3b:00.0 (b-com.com/accelerator) is no longer held." +
+			" The device in its place has been unhealthy (port-ap6) since 2000-01-01T00:01:00Z."
 		for _, e := range r.Events() {
 			if e.Reason == "DeviceReleased" && e.Message == want {
 				return

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	pace   = 10 * time.Second // between two writings of one Event
-	giveUp = 5 * time.Minute  // how long an Event is tried after it last happened
+	pace   = 10 * time.Second // least time between two writes of one Event
+	giveUp = 5 * time.Minute  // how long an Event is tried after its last repetition
 )
 
 // key identifies an Event.
@@ -36,8 +36,8 @@ type record struct {
 	message     string
 	first, last time.Time
 	count       int
-	waits       bool      // to be written
-	due         time.Time // when it may be written
+	pending     bool      // must be written
+	due         time.Time // earliest time of the next write
 	failed      bool      // the last attempt to write it failed
 
 	// Of Run.
@@ -58,7 +58,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			wait, poke = r.wrote(w, e, err), nil // do not try the next Event at once, which would fail, too
+			wait, poke = r.wrote(w, e, err), nil // after a failure the next Event must not be tried at once
 		}
 		select {
 		case <-ctx.Done():
@@ -69,19 +69,19 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// next returns the next Event to be written. If there is none, it returns nil and the time until
-// there may be one. It gives up Events that last happened longer than giveUp ago.
+// next returns the next Event to write. If there is none, it returns nil and the time until the next
+// one is due. It gives up Events whose last repetition is longer than giveUp ago.
 func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	wait := time.Duration(math.MaxInt64)
 	for _, e := range r.events {
 		switch {
-		case !e.waits:
+		case !e.pending:
 		case now.Sub(e.last) >= giveUp:
 			r.about(e).Debug("event given up", event.EventFailed)
 			r.cfg.Count(Failed)
-			e.waits, e.failed = false, false
+			e.pending, e.failed = false, false
 		case !e.due.After(now):
 			return e, 0
 		default:
@@ -93,7 +93,7 @@ func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 
 // write updates an Event at the API server, or creates it if it does not exist or has expired. It
 // tries to update even if the first request to create the Event failed, because that request may
-// have arrived. If a new pod has the name of the old one, write begins a new Event.
+// have arrived. If a new pod has the name of a former one, write creates a new Event.
 func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 	if e.object.Kind == "Pod" {
 		uid, err := w.PodUID(e.object.Namespace, e.object.Name)
@@ -142,15 +142,15 @@ func (r *Recorder) send(e *record, request func(apiserver.Event) error) error {
 	return err
 }
 
-// nameFor returns a name for an Event as client-go makes it: the object's name and the
-// time in nanoseconds.
+// nameFor returns a name for an Event in the form of client-go: the object's name and the time in
+// nanoseconds.
 func (r *Recorder) nameFor(object string) string {
 	r.lastName = max(r.lastName+1, time.Now().UnixNano())
 	suffix := "." + strconv.FormatInt(r.lastName, 16)
 	return strings.TrimRight(object[:min(len(object), 253-len(suffix))], "-.") + suffix
 }
 
-// wrote records the result of writing an Event. It returns how long to wait before the next attempt.
+// wrote records the result of an attempt to write an Event. It returns the time until the next attempt.
 func (r *Recorder) wrote(w *apiserver.Writer, e *record, err error) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,13 +160,13 @@ func (r *Recorder) wrote(w *apiserver.Writer, e *record, err error) time.Duratio
 	case err == nil:
 		r.cfg.Count(Sent)
 		r.about(e).Debug("event written", event.EventRecorded, event.Count(e.written))
-		e.waits = e.count > e.written // it happened again meanwhile
+		e.pending = e.count > e.written // it happened again meanwhile
 		e.due, e.failed = time.Now().Add(pace), false
 		r.events = append(r.events, e)
 		w.Passed(!slices.ContainsFunc(r.events, func(e *record) bool { return e.failed }))
 	case e.object.Kind == "Pod" && ended: // the pod, or its namespace
 		r.cfg.Count(Dropped)
-		r.about(e).Debug("event is about what has ended", event.EventFailed, event.Err(err))
+		r.about(e).Debug("pod of an event has ended", event.EventFailed, event.Err(err))
 	case errors.Is(err, apiserver.ErrRefused):
 		r.cfg.Count(Failed)
 		r.about(e).Warn("event refused", event.EventFailed, event.Err(err))
@@ -178,7 +178,7 @@ func (r *Recorder) wrote(w *apiserver.Writer, e *record, err error) time.Duratio
 	return 0
 }
 
-// about returns the log for lines about an Event.
+// about returns a logger for lines about an Event.
 func (r *Recorder) about(e *record) *zap.Logger {
 	object := strings.Replace(e.object.Kind+"/"+e.object.Namespace+"/"+e.object.Name, "//", "/", 1)
 	return r.log.With(event.Reason(string(e.reason)), event.Device(e.device), event.Object(object))

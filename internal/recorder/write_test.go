@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// flap breaks and mends a device, each for half a period.
+// flap makes a device unhealthy and healthy again, each for half a period.
 func (r *rig) flap(times int, period time.Duration) {
 	for range times {
 		r.publish(true, device("3b:00.0", "port-ap6"))
@@ -29,7 +29,7 @@ func (r *rig) flap(times int, period time.Duration) {
 }
 
 // A repetition increments the count of one Event, which is written at most every 10 s and has the
-// newest message in the end.
+// newest message at the end.
 func TestAggregated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -51,14 +51,14 @@ func TestAggregated(t *testing.T) {
 		r.counted(map[string]int{recorder.Sent: 14})
 		for i, e := range r.Events() {
 			at := begin.Add(55*time.Second + time.Duration(i)*2500*time.Millisecond).UTC().Format(time.RFC3339)
-			if !strings.Contains(e.Message, "since "+at) {
-				t.Errorf("message %q, want it to be of %s", e.Message, at)
+			if !strings.Contains(e.Message, " "+at) {
+				t.Errorf("message %q, want the time %s", e.Message, at)
 			}
 		}
 	})
 }
 
-// A flood is limited to 25 Events, and one more every 5 s. Events that were left out are included
+// A flood is limited to 25 Events, and one more every 5 s. Dropped Events are included
 // in the count of the next one of their kind.
 func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -77,9 +77,9 @@ func TestFlood(t *testing.T) {
 			t.Errorf("%d events, want 25", n)
 		}
 		r.counted(map[string]int{recorder.Sent: 25, recorder.Dropped: 975})
-		r.said("recorder.dropped")
+		r.logged("recorder.dropped")
 		if n := r.logs.FilterField(zap.String("event", "recorder.dropped")).All()[0].ContextMap()["count"]; n != int64(975) {
-			t.Errorf("the log says that %v were left out, want 975", n)
+			t.Errorf("count of recorder.dropped: found %v, want 975", n)
 		}
 		one := all("port-ap6")
 		one[999] = device("1f:07.0", "afu-dead")
@@ -93,24 +93,24 @@ func TestFlood(t *testing.T) {
 		if n := len(r.Events()) - 26; n < 23 || n > 25 {
 			t.Errorf("%d more events after two minutes, want one for each 5 s", n)
 		}
-		r.said("recorder.dropped", "recorder.dropped")
+		r.logged("recorder.dropped", "recorder.dropped")
 	})
 }
 
-// An Event that has expired is made anew, with its count. One whose pod is another one by now is
-// another Event.
-func TestMadeAnew(t *testing.T) {
+// An Event that has expired is created again with its count. If another pod has the name of the
+// former one, a new Event is created.
+func TestCreatedAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		then func(*rig)
 		want []string
 	}{
-		{"nothing of the kind", func(*rig) {}, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x2"}},
+		{"neither expired nor another pod", func(*rig) {}, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x2"}},
 		{"expired", func(r *rig) { r.ExpireEvents() }, []string{onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x2"}},
 		{"another pod", func(r *rig) { r.SetPod("work", "job", "uid-2") }, []string{
 			onNode + "Warning DeviceUnhealthy x2", onPod + "Warning DeviceUnhealthy x1", "work Pod/job uid-2 Warning DeviceUnhealthy x1",
 		}},
-		{"another pod, in trouble", func(r *rig) {
+		{"another pod, with a failure", func(r *rig) {
 			r.SetPod("work", "job", "uid-2")
 			posts := 0
 			r.UseFault(func(w http.ResponseWriter, q *http.Request) bool {
@@ -131,15 +131,15 @@ func TestMadeAnew(t *testing.T) {
 				tc.then(r)
 				r.shows(device("3b:00.0", "afu-dead", "port-ap6"))
 				r.events("again", tc.want...)
-				if !strings.Contains(tc.name, "trouble") {
-					r.said()
+				if !strings.Contains(tc.name, "failure") {
+					r.logged()
 				}
 			})
 		})
 	}
 }
 
-// refuse answers each request of a method so.
+// refuse returns a fault that refuses each request of a method; "": of all methods.
 func refuse(method string, code int, message string, header ...string) simapiserver.Fault {
 	return func(w http.ResponseWriter, q *http.Request) bool {
 		if method != "" && q.Method != method {
@@ -161,33 +161,33 @@ func answer(code int, text string) simapiserver.Fault {
 	}
 }
 
-// misdeeds are temporary failures of a server.
-var misdeeds = []struct {
+// failures are temporary failures of a server.
+var failures = []struct {
 	name  string
 	fault simapiserver.Fault
 	want  string // of the error
 }{
 	{"hangs", func(_ http.ResponseWriter, q *http.Request) bool { <-q.Context().Done(); return true }, "context deadline exceeded"},
-	{"hangs up", func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, "API server https://127.0.0.1:6443: "},
+	{"closes the connection", func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, "API server https://127.0.0.1:6443: "},
 	{"401", refuse("", 401, "Unauthorized"), "401 Unauthorized: Unauthorized (the token or certificate is not accepted)"},
 	{"403 of events", refuse("POST", 403, "no"), "403 Forbidden: no (the account needs the verb create on events, in a ClusterRole)"},
 	{"429", refuse("", 429, "slow", "Retry-After", "7"), "429 Too Many Requests: slow"},
 	{"500", refuse("", 500, "etcd"), "500 Internal Server Error: etcd"},
-	{"503 that is huge", answer(503, strings.Repeat("x", 5<<20)), "503 Service Unavailable: xxx"},
-	{"pod: garbage", podSays("<html>"), "get pod work/job: API server https://127.0.0.1:6443: answer: invalid character"},
-	{"pod: huge", podSays(`{"x":"` + strings.Repeat("x", 5<<20)), "get pod work/job: API server https://127.0.0.1:6443: answer: larger than 4194304 bytes"},
-	{"pod: another one", podSays(`{"metadata":{"namespace":"work","name":"jab","uid":"u"}}`), `pod "jab" in "work", uid "u": want work/job, and its uid`},
-	{"pod: no uid", podSays(`{"metadata":{"namespace":"work","name":"job"}}`), "and its uid"},
+	{"503 with 5 MiB", answer(503, strings.Repeat("x", 5<<20)), "503 Service Unavailable: xxx"},
+	{"pod: garbage", podAnswer("<html>"), "get pod work/job: API server https://127.0.0.1:6443: answer: invalid character"},
+	{"pod: huge", podAnswer(`{"x":"` + strings.Repeat("x", 5<<20)), "get pod work/job: API server https://127.0.0.1:6443: answer: larger than 4194304 bytes"},
+	{"pod: another one", podAnswer(`{"metadata":{"namespace":"work","name":"jab","uid":"u"}}`), `found pod "jab" in "work" with uid "u", want work/job with its uid`},
+	{"pod: no uid", podAnswer(`{"metadata":{"namespace":"work","name":"job"}}`), "with its uid"},
 }
 
-func podSays(text string) simapiserver.Fault {
-	says := answer(200, text)
-	return func(w http.ResponseWriter, q *http.Request) bool { return q.Method == "GET" && says(w, q) }
+func podAnswer(text string) simapiserver.Fault {
+	fault := answer(200, text)
+	return func(w http.ResponseWriter, q *http.Request) bool { return q.Method == "GET" && fault(w, q) }
 }
 
 // Temporary failures delay Events, and are logged once. Attempts are paced.
-func TestTroubleThatPasses(t *testing.T) {
-	for _, tc := range misdeeds {
+func TestTemporaryFailures(t *testing.T) {
+	for _, tc := range failures {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := start(t, func(r *rig) { r.UseFault(tc.fault) })
@@ -196,7 +196,7 @@ func TestTroubleThatPasses(t *testing.T) {
 				r.publish(true, device("3b:00.0", "port-ap6"))
 				after(2 * time.Minute)
 				if n := len(r.Requests()); n < 3 || n > 40 {
-					t.Errorf("%d requests in 2 minutes, want 3 to 40", n)
+					t.Errorf("found %d requests in 2 minutes, want 3 to 40", n)
 				}
 				r.UseFault(nil)
 				r.UseToken("token-1")
@@ -207,25 +207,25 @@ func TestTroubleThatPasses(t *testing.T) {
 				if diff := cmp.Diff(want, got); diff != "" || len(r.Events()) != 2 {
 					t.Errorf("events (-want +got):\n%s", diff)
 				}
-				r.said("api.lost", "api.recovered")
+				r.logged("api.lost", "api.recovered")
 				r.counted(map[string]int{recorder.Sent: 2})
 				if r.locked(func() {
 					if r.failures == 0 {
-						t.Error("no failure was counted")
+						t.Error("failures: found 0, want more")
 					}
 				}); t.Failed() {
 					return
 				}
 				lost := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()
-				if said := lost["error"].(string); !strings.Contains(said, tc.want) || len(said) > 600 {
-					t.Errorf("error: %s\nwant %q in it", said, tc.want)
+				if text := lost["error"].(string); !strings.Contains(text, tc.want) || len(text) > 600 {
+					t.Errorf("error: found %s\nwant %q in it", text, tc.want)
 				}
 			})
 		})
 	}
 }
 
-// An answer that got lost makes no second Event.
+// A lost answer causes no second Event.
 func TestAnswerLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -234,12 +234,12 @@ func TestAnswerLost(t *testing.T) {
 		after(time.Minute)
 		r.Deaf(false)
 		after(time.Minute)
-		r.events("heard", onNode+"Warning DeviceUnhealthy x1")
+		r.events("with answers again", onNode+"Warning DeviceUnhealthy x1")
 		r.counted(map[string]int{recorder.Sent: 1})
 	})
 }
 
-// A name that is taken is not insisted on.
+// An Event whose name is used by another client gets another name.
 func TestNameTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -259,22 +259,22 @@ func TestNameTaken(t *testing.T) {
 		r.publish(true, device("3c:00.0", "port-ap6"))
 		after(time.Minute)
 		if n := len(r.Requests()); n > 50 {
-			t.Errorf("%d requests, want few", n)
+			t.Errorf("found %d requests, want at most 50", n)
 		}
 		for _, q := range r.Requests() {
 			if strings.HasPrefix(q, "PATCH") {
-				t.Errorf("request %s: of an Event that is not ours", q)
+				t.Errorf("request %s: found a PATCH of another client's Event, want none", q)
 			}
 		}
 	})
 }
 
-// An Event that will always be refused is given up at once, and delays no other.
+// An Event that is refused for good is given up at once, and delays no other Event.
 func TestGivenUpAtOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		prepare func(*rig)
-		want    map[string]int // beside the one on the node
+		want    map[string]int // in addition to that on the node
 		lines   []string
 	}{
 		{"pod has ended", func(r *rig) { r.DeletePod("work", "job") }, map[string]int{recorder.Dropped: 1}, nil},
@@ -285,7 +285,7 @@ func TestGivenUpAtOnce(t *testing.T) {
 				return strings.Contains(q.URL.Path, "namespaces/work/") && refuse("POST", 422, "invalid")(w, q)
 			})
 		}, map[string]int{recorder.Failed: 1}, []string{"recorder.failed"}},
-		{"pod whose name is none", func(r *rig) { r.hold("3b:00.0", "work/../x/main") }, map[string]int{recorder.Failed: 1}, []string{"recorder.failed"}},
+		{"invalid name of a pod", func(r *rig) { r.hold("3b:00.0", "work/../x/main") }, map[string]int{recorder.Failed: 1}, []string{"recorder.failed"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -299,26 +299,26 @@ func TestGivenUpAtOnce(t *testing.T) {
 				r.counted(tc.want)
 				r.locked(func() {
 					if r.failures > 0 {
-						t.Errorf("%d requests that are made again, want none", r.failures)
+						t.Errorf("found %d requests that are made again, want none", r.failures)
 					}
 				})
-				r.said(tc.lines...)
+				r.logged(tc.lines...)
 			})
 		})
 	}
 }
 
-// A server that answers 404 to everything is no API server, and that is logged.
+// A server that answers 404 to all requests is logged as recorder.failed.
 func TestNotAnAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *rig) { r.UseFault(answer(404, "page not found")) })
 		r.shows(device("3b:00.0", "port-ap6"))
 		r.counted(map[string]int{recorder.Failed: 1})
-		r.said("recorder.failed")
+		r.logged("recorder.failed")
 	})
 }
 
-// Without the right to get pods their Events go out without uid.
+// Without the right to get pods, Events on pods are written without uid.
 func TestNoRightToPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *rig) { r.UseFault(refuse("GET", 403, "pods is forbidden")) })
@@ -330,52 +330,51 @@ func TestNoRightToPods(t *testing.T) {
 		r.events("without uid",
 			onNode+"Warning DeviceUnhealthy x3", "work Pod/job  Warning DeviceUnhealthy x3",
 			onNode+"Normal DeviceRecovered x3", "work Pod/job  Normal DeviceRecovered x3")
-		r.said("recorder.anonymous")
+		r.logged("recorder.anonymous")
 	})
 }
 
-// A server that is not there costs some attempts, and nothing when there is nothing
-// to write any more.
+// While the server is down there are some attempts, and none when no Event is left to write.
 func TestDeadServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		r.pipes.Close()
 		r.shows(device("3b:00.0"))
 		r.flap(60, 20*time.Second)
-		r.said("api.lost")
+		r.logged("api.lost")
 		var before int
 		after(6 * time.Minute)
 		r.locked(func() {
 			before = r.failures
 			if before < 20 || before > 120 || r.results[recorder.Sent] > 0 || r.results[recorder.Failed] != 2 {
-				t.Errorf("%d failures, results %v", before, r.results)
+				t.Errorf("found %d failures and results %v, want 20 to 120 and failed: 2", before, r.results)
 			}
 		})
 		after(24 * time.Hour)
 		r.locked(func() {
 			if r.failures != before {
-				t.Errorf("%d attempts with nothing to write", r.failures-before)
+				t.Errorf("found %d attempts without an Event to write, want none", r.failures-before)
 			}
 		})
-		r.said("api.lost")
+		r.logged("api.lost")
 	})
 }
 
-// The context may end in the middle of anything: Run and Follow return at once.
-// That nothing of them is left, the end of the bubble proves.
-func TestEndsInTheMiddle(t *testing.T) {
-	for _, tc := range misdeeds {
-		for _, when := range []time.Duration{0, 500 * time.Millisecond, settled, 5 * time.Second, time.Minute} {
+// Run and Follow return at once when the context ends, at any time. The end of the bubble proves that
+// no goroutine of theirs is left.
+func TestEndsAtAnyTime(t *testing.T) {
+	for _, tc := range failures {
+		for _, when := range []time.Duration{0, 500 * time.Millisecond, settleTime, 5 * time.Second, time.Minute} {
 			t.Run(fmt.Sprintf("%s, after %s", tc.name, when), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := start(t, func(r *rig) { r.UseFault(tc.fault) })
 					r.hold("3b:00.0", "work/job/main")
 					r.publish(true, device("3b:00.0", "port-ap6"))
-					time.Sleep(when) // of the bubble
+					time.Sleep(when) // fake
 					begin := time.Now()
 					r.end()
 					if took := time.Since(begin); took != 0 {
-						t.Errorf("took %s", took)
+						t.Errorf("end: took %s, want 0s", took)
 					}
 				})
 			})
@@ -383,5 +382,5 @@ func TestEndsInTheMiddle(t *testing.T) {
 	}
 }
 
-// settled is when Events are written after a change.
-const settled = time.Second
+// settleTime is the time from a change until its Events are written.
+const settleTime = time.Second

@@ -1,5 +1,5 @@
-// Package terminal prints text and tables. It escapes text of foreign origin, so that a terminal
-// that shows it takes none of it for a command. It owns no state.
+// Package terminal prints text and tables. It escapes text from other sources, so that the text cannot
+// control the terminal. It owns no state.
 package terminal
 
 import (
@@ -25,13 +25,13 @@ func Is(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Escape returns text as [AppendText] writes it.
+// Escape returns text with the escapes of [AppendText].
 func Escape(text string) string {
 	return string(AppendText(nil, []byte(text)))
 }
 
-// AppendText appends text to b. Characters that cannot be printed, or that turn the
-// direction of writing, are escaped as in Go; a line break becomes "; ".
+// AppendText appends text to b. Characters that cannot be printed, or that change the
+// direction of writing, are escaped as in Go. A line break becomes "; ".
 func AppendText(b, text []byte) []byte {
 	for i := 0; i < len(text); {
 		if c := text[i]; ' ' <= c && c < 0x7f {
@@ -42,7 +42,7 @@ func AppendText(b, text []byte) []byte {
 		r, n := utf8.DecodeRune(text[i:])
 		switch {
 		case r == '\n':
-			b = append(b, "; "...) // errors are joined by line breaks
+			b = append(b, "; "...) // errors.Join separates errors with line breaks
 		case r == utf8.RuneError && n <= 1 || !strconv.IsPrint(r):
 			quoted := strconv.AppendQuoteToASCII(nil, string(text[i:i+n]))
 			b = append(b, quoted[1:len(quoted)-1]...)
@@ -54,9 +54,9 @@ func AppendText(b, text []byte) []byte {
 	return b
 }
 
-// AppendJSON appends data, which must be valid JSON, to b with the same meaning and on one
-// line. It escapes the characters that [AppendText] escapes, as JSON does. In valid JSON
-// these characters, and bytes that are not UTF-8, occur only in strings.
+// AppendJSON appends data, which must be valid JSON, to b as JSON with the same meaning on one
+// line. It escapes, as JSON does, the characters that [AppendText] escapes. In valid JSON these
+// characters, and bytes that are not UTF-8, occur only in strings.
 func AppendJSON(b, data []byte) []byte {
 	for i := 0; i < len(data); {
 		if c := data[i]; ' ' <= c && c < 0x7f {
@@ -82,8 +82,8 @@ func AppendJSON(b, data []byte) []byte {
 	return b
 }
 
-// WriteJSON writes v to w as indented JSON. It escapes the control characters from U+007F on,
-// which encoding/json leaves as they are.
+// WriteJSON writes v to w as indented JSON. It also escapes the control characters from U+007F on,
+// which encoding/json does not.
 func WriteJSON(w io.Writer, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -109,9 +109,9 @@ const (
 // Table prints lines whose columns are aligned when Flush is called.
 type Table struct {
 	*tabwriter.Writer
-	// Colour returns the colour of a cell, such as [Red], or "" in a column without colours. In
-	// a column with colours each cell has one, because a tabwriter counts the codes as text.
-	// Nil: there are no colours.
+	// Colour returns the colour of a cell, such as [Red], or "" in a column without colours. In a
+	// column with colours each cell must have one, because tabwriter counts the codes as text. Nil
+	// means no colours.
 	Colour func(column int, cell string) string
 }
 

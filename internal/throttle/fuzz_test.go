@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/throttle"
 )
 
-// Whatever is logged, and whenever: what is written and what is counted is all of it.
-func FuzzAllIsSaid(f *testing.F) {
+// Each line is either written or counted, for any lines at any times.
+func FuzzAllLinesCounted(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\x00"))
 	f.Add([]byte("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xf0bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\xffaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"))
@@ -37,33 +37,33 @@ func FuzzAllIsSaid(f *testing.F) {
 					case 0:
 						log.Info("stream opened", event.StreamOpened, event.Resource(about))
 						logged["stream.opened"]++
-					default: // ever new keys
+					default: // always new subjects
 						log.Info("resource retired", event.ResourceRetired, event.Resource(fmt.Sprint(about, " ", i, len(logs.All()))))
 						logged["resource.retired"]++
 					}
 				}
 			}
 			core.Close()
-			said := map[string]int{}
+			found := map[string]int{}
 			for _, line := range logs.All() {
 				m := line.ContextMap()
 				if of, left := m["of"].(string); left {
-					said[of] += int(m["count"].(int64))
+					found[of] += int(m["count"].(int64))
 				} else {
-					said[m["event"].(string)]++
+					found[m["event"].(string)]++
 				}
 			}
 			for name, n := range logged {
-				if said[name] != n {
-					t.Errorf("%s: logged %d times, written and counted %d", name, n, said[name])
+				if found[name] != n {
+					t.Errorf("%s: found %d lines written or counted, want %d", name, found[name], n)
 				}
 			}
 		})
 	})
 }
 
-// The same with many at once.
-func TestAllIsSaidConcurrently(t *testing.T) {
+// Each line is either written or counted, for concurrent writers.
+func TestAllLinesCountedConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, logs := observer.New(zapcore.DebugLevel)
 		core := throttle.New(to)
@@ -85,16 +85,16 @@ func TestAllIsSaidConcurrently(t *testing.T) {
 			<-done
 		}
 		core.Close()
-		said := 0
+		found := 0
 		for _, line := range logs.All() {
 			if n, left := line.ContextMap()["count"].(int64); left {
-				said += int(n)
+				found += int(n)
 			} else {
-				said++
+				found++
 			}
 		}
-		if said != writers*each {
-			t.Errorf("logged %d lines, written and counted %d", writers*each, said)
+		if found != writers*each {
+			t.Errorf("found %d lines written or counted, want %d", found, writers*each)
 		}
 	})
 }

@@ -15,25 +15,26 @@ import (
 )
 
 const (
-	burst  = 20 // lines of a subject in a period
+	burst  = 20 // most lines of a subject that are written in a period
 	period = time.Minute
-	// maxSubjects bounds the subjects that are counted separately. Beyond it, each event has one count.
+	// maxSubjects bounds the number of subjects that are counted separately. Lines of further subjects are
+	// counted by event.
 	maxSubjects = 512
 )
 
-// Core writes lines to another core, except repeated ones, which it counts.
+// Core writes lines to another core. It counts repeated lines instead of writing them.
 type Core struct {
 	zapcore.Core
-	about subject // of the fields of With
+	about subject // from the fields of With
 	*counter
 }
 
-// New returns a core that writes to another one. [Core.Close] must be called at the end.
+// New returns a core that writes to another core. [Core.Close] must be called at the end.
 func New(to zapcore.Core) *Core {
 	return &Core{Core: to, counter: &counter{to: to, counts: map[subject]*count{}}}
 }
 
-// With returns a core whose lines have these fields. It counts together with c.
+// With returns a core whose lines have these fields. It shares the counts of c.
 func (c *Core) With(fields []zapcore.Field) zapcore.Core {
 	return &Core{c.Core.With(fields), c.about.with(fields), c.counter}
 }
@@ -58,7 +59,7 @@ func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 // subject has the fields by which lines are counted separately.
 type subject struct {
 	event, device, pci, resource, source string
-	devices                              bool // the line names devices
+	devices                              bool // the line has the field devices
 }
 
 // with returns the subject of a line that also has these fields.
@@ -82,8 +83,8 @@ func (s subject) with(fields []zapcore.Field) subject {
 	return s
 }
 
-// exempt reports whether a line is always written. Lines about a device are, because the rate of
-// their causes is bounded. Refused allocations are not: a pod that is created again and again
+// exempt reports whether a line is always written. Lines about a device are exempt, because the rate
+// of their causes is bounded. Refused allocations are not exempt: a pod that is created repeatedly
 // causes many of them.
 func (s subject) exempt(level zapcore.Level) bool {
 	switch {
@@ -105,18 +106,18 @@ type counter struct {
 	counts  map[subject]*count // of this period
 	timer   *time.Timer        // ends the period; nil while counts is empty
 	closed  bool
-	running sync.WaitGroup // timers that run, or will
+	running sync.WaitGroup // timers that run or are set
 }
 
 // count has the lines of a subject in this period.
 type count struct {
 	written, dropped int
-	since            time.Time     // the first was dropped
-	level            zapcore.Level // the highest of those dropped
+	since            time.Time     // when the first line was dropped
+	level            zapcore.Level // highest level of the dropped lines
 	logger           string
 }
 
-// pass reports whether a line is to be written. Otherwise it has been counted.
+// pass reports whether a line must be written. If not, it has counted the line.
 func (c *counter) pass(about subject, entry zapcore.Entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +151,7 @@ func (c *counter) pass(about subject, entry zapcore.Entry) bool {
 	return false
 }
 
-// Close reports the lines that were dropped until now. Later lines are written.
+// Close writes a line for the lines that were dropped until now. Later lines are all written.
 func (c *counter) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -162,7 +163,7 @@ func (c *counter) Close() {
 	c.report()
 }
 
-// report ends the period, and writes a line for each subject of which lines were dropped.
+// report ends the period, and writes a line for each subject with dropped lines.
 func (c *counter) report() {
 	c.mu.Lock()
 	counts := c.counts
@@ -175,7 +176,7 @@ func (c *counter) report() {
 	for _, s := range slices.SortedFunc(maps.Keys(counts), byTime) {
 		n, now := counts[s], time.Now()
 		level := max(zapcore.WarnLevel, n.level)
-		entry := zapcore.Entry{Level: level, Time: now, LoggerName: n.logger, Message: "lines left out"}
+		entry := zapcore.Entry{Level: level, Time: now, LoggerName: n.logger, Message: "log lines suppressed"}
 		_ = c.to.Write(entry, []zap.Field{ // an error of the log cannot be logged
 			event.LogSuppressed, event.Of(s.event), event.Count(n.dropped), event.Lasted(now.Sub(n.since)),
 			event.Device(s.device), event.PCI(s.pci), event.Resource(s.resource), event.Source(s.source),

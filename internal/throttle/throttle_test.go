@@ -34,15 +34,15 @@ func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
 	})
 }
 
-// after lets time pass.
+// after advances the fake time by d, and blocks until all other goroutines are blocked.
 func (r *rig) after(d time.Duration) {
-	time.Sleep(d) // in the bubble: no time at all
+	time.Sleep(d) // fake
 	synctest.Wait()
 }
 
-// took returns what was written since the last call, short: lines in a row that are
-// alike as one.
-func (r *rig) took() []string {
+// take returns the lines that were written since the last call, in a short form. Equal lines in a row
+// are one.
+func (r *rig) take() []string {
 	var all []string
 	n := 0
 	for _, line := range r.logs.TakeAll() {
@@ -66,12 +66,12 @@ func (r *rig) took() []string {
 
 func (r *rig) want(t *testing.T, when string, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, r.took()); diff != "" {
+	if diff := cmp.Diff(want, r.take()); diff != "" {
 		t.Errorf("%s: lines (-want +got):\n%s", when, diff)
 	}
 }
 
-// A burst is written. The other lines of its minute are counted, and reported.
+// A burst is written. The other lines of its minute are counted and reported.
 func TestBurst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		log := r.Named("server").With(event.Resource("example.com/a"))
@@ -96,12 +96,12 @@ func TestBurst(t *testing.T) {
 		r.after(time.Hour)
 		opened(20)
 		r.after(time.Minute)
-		r.want(t, "as many as there may be", "20 × info stream.opened resource=example.com/a")
+		r.want(t, "exactly a burst", "20 × info stream.opened resource=example.com/a")
 	})
 }
 
-// Lines with another subject are counted apart. One timer serves all.
-func TestKeys(t *testing.T) {
+// Lines with other subjects are counted separately, with one timer.
+func TestSubjects(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for i := range 25 {
 			r.Warn("reading timed out", event.ReadTimeout, event.PCI("0000:3b:00.0"), event.Lasted(0))
@@ -110,7 +110,7 @@ func TestKeys(t *testing.T) {
 				r.Warn("reading timed out", event.ReadTimeout, event.PCI("0000:5e:00.0"), event.Lasted(0))
 			}
 		}
-		r.took()
+		r.take()
 		r.after(10 * time.Second)
 		for range 22 {
 			r.Warn("source lost", event.SourceLost, event.Source("uevent"), event.Err(fmt.Errorf("no %d", 1)))
@@ -124,20 +124,20 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// gate is a core that takes no log.suppressed until it is open.
+// gate is a core that blocks lines log.suppressed until open is closed.
 type gate struct {
 	zapcore.Core
 	open chan struct{}
 }
 
 func (g gate) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	if entry.Message == "lines left out" {
+	if entry.Message == "log lines suppressed" {
 		<-g.open
 	}
 	return g.Core.Write(entry, fields)
 }
 
-// Close waits for what is being said.
+// Close waits for a report that is being written.
 func TestCloseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, logs := eventtest.Observed(t)
@@ -154,19 +154,19 @@ func TestCloseWaits(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-closed:
-			t.Error("closed before all was said")
+			t.Error("Close returned before the report was written")
 		default:
 		}
 		close(g.open)
 		<-closed
-		if n := logs.FilterMessage("lines left out").Len(); n != 1 {
-			t.Errorf("%d lines say what was left out, want 1", n)
+		if n := logs.FilterMessage("log lines suppressed").Len(); n != 1 {
+			t.Errorf("found %d lines log.suppressed, want 1", n)
 		}
 	})
 }
 
-// The story of a device is told whole, and Debug is.
-func TestSpared(t *testing.T) {
+// Lines about a device and debug lines are all written.
+func TestExempt(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for range 100 {
 			r.Warn("device health changed", event.DeviceHealth, event.Device("3b:00.0"), event.Old("healthy"), event.New("unhealthy"),
@@ -192,20 +192,20 @@ func TestSpared(t *testing.T) {
 			"100 × warn device.health device=3b:00.0", "100 × debug device.released device=3b:00.0", "100 × info daemon.stopped",
 			"100 × debug hint.received source=uevent", "100 × info allocate.served resource=example.com/a", "100 × info list.sent resource=example.com/a")
 
-		for range 100 { // a pod that is made anew each time; a stream that is opened anew
+		for range 100 { // a pod that is created repeatedly, and a stream that is opened repeatedly
 			of.With(event.Devices([]string{"3b:00.0"}), event.Count(1)).Warn("allocate refused", event.AllocateRefused, event.Reason("gone"))
 		}
 		for range 100 {
 			of.Info("list sent", event.ListSent, event.Rev(1), event.Count(1), event.Devices(nil))
 		}
 		r.after(time.Minute)
-		r.want(t, "what is none of it", "20 × warn allocate.refused resource=example.com/a", "20 × info list.sent resource=example.com/a",
+		r.want(t, "lines that are not exempt", "20 × warn allocate.refused resource=example.com/a", "20 × info list.sent resource=example.com/a",
 			"1 × warn log.suppressed resource=example.com/a of=allocate.refused count=80 lasted_ms=60000",
 			"1 × warn log.suppressed resource=example.com/a of=list.sent count=80 lasted_ms=60000")
 	})
 }
 
-// Lines of libraries are counted at every level; the gravest is that of the count.
+// Lines of libraries are counted at every level. The report has the highest level of the lines.
 func TestLibrary(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		log := r.Named("grpc").With(event.LibraryLog)
@@ -215,15 +215,15 @@ func TestLibrary(t *testing.T) {
 		r.after(time.Minute)
 		r.want(t, "Debug", "20 × debug library.log", "1 × warn log.suppressed of=library.log count=10 lasted_ms=60000")
 		for range 30 {
-			r.Error("spec could not be written", event.CDIFailed, event.Err(fmt.Errorf("disk full")))
+			r.Error("CDI spec could not be written", event.CDIFailed, event.Err(fmt.Errorf("disk full")))
 		}
 		r.after(time.Minute)
 		r.want(t, "Error", "20 × error cdi.failed", "1 × error log.suppressed of=cdi.failed count=10 lasted_ms=60000")
 	})
 }
 
-// At the end all is said; what is logged later is written, and nothing is left: the
-// bubble would not end.
+// Close writes the report, and later lines are written. No goroutine is left, otherwise the bubble
+// would not end.
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		lost := func(n int) {
@@ -232,17 +232,17 @@ func TestClose(t *testing.T) {
 			}
 		}
 		lost(30)
-		r.took()
+		r.take()
 		r.after(time.Second)
 		r.core.Close()
 		r.want(t, "closed", "1 × warn log.suppressed of=inotify.overflow count=10 lasted_ms=1000")
 		lost(30)
 		r.core.Close()
-		r.want(t, "closed before", "30 × warn inotify.overflow")
+		r.want(t, "after Close", "30 × warn inotify.overflow")
 	})
 }
 
-// The counts are bounded. All lines are counted.
+// The number of counts is bounded, and all lines are counted.
 func TestBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		const subjects, lines = 1500, 2 * throttle.Burst
@@ -252,7 +252,7 @@ func TestBounded(t *testing.T) {
 			}
 		}
 		if n := r.core.Subjects(); n != throttle.MaxSubjects+1 {
-			t.Errorf("%d counts, want %d and one for the others", n, throttle.MaxSubjects)
+			t.Errorf("found %d counts, want %d and one for the others", n, throttle.MaxSubjects)
 		}
 		written, counted := r.logs.Len(), 0
 		r.logs.TakeAll()
@@ -261,27 +261,27 @@ func TestBounded(t *testing.T) {
 			counted += int(line.ContextMap()["count"].(int64))
 		}
 		if written+counted != subjects*lines {
-			t.Errorf("%d lines written and %d counted, want %d", written, counted, subjects*lines)
+			t.Errorf("found %d lines written and %d counted, want %d", written, counted, subjects*lines)
 		}
 		if n := r.core.Subjects(); n != 0 {
-			t.Errorf("%d counts after a minute, want none", n)
+			t.Errorf("found %d counts after a minute, want none", n)
 		}
 	})
 }
 
-// The fields that a forger chooses are not part of the subject.
-func TestForgedMakesNoKeys(t *testing.T) {
+// Fields whose values the sender of a forged uevent chooses are not part of the subject.
+func TestForgedUEvents(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for i := range 1000 {
 			r.Warn("forged uevent dropped", event.UEventForged, event.Count(1), event.PID(i), event.UID(i), event.Port(uint32(i)))
 		}
 		if n := r.core.Subjects(); n != 1 || r.logs.Len() != throttle.Burst {
-			t.Errorf("%d counts, %d lines; want 1, %d", n, r.logs.Len(), throttle.Burst)
+			t.Errorf("found %d counts and %d lines, want 1 and %d", n, r.logs.Len(), throttle.Burst)
 		}
 	})
 }
 
-// A level that is not written is not counted.
+// Lines of a level that is not enabled are not counted.
 func TestLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, logs := observer.New(zapcore.WarnLevel)
@@ -292,21 +292,21 @@ func TestLevel(t *testing.T) {
 		}
 		core.Close()
 		if logs.Len() != 0 {
-			t.Errorf("%d lines, want none", logs.Len())
+			t.Errorf("found %d lines, want none", logs.Len())
 		}
 	})
 }
 
-// What the limit costs a line that is written, and one that is left out.
+// The cost of a written and of a suppressed line.
 func BenchmarkWrite(b *testing.B) {
 	for _, bench := range []struct {
 		name string
 		line func(*zap.Logger)
 	}{
-		{"spared", func(log *zap.Logger) {
+		{"exempt", func(log *zap.Logger) {
 			log.Info("list sent", event.ListSent, event.Rev(1), event.Count(1), event.Devices([]string{"3b:00.0"}))
 		}},
-		{"left out", func(log *zap.Logger) { log.Info("stream opened", event.StreamOpened) }},
+		{"suppressed", func(log *zap.Logger) { log.Info("stream opened", event.StreamOpened) }},
 	} {
 		for _, throttled := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/throttled=%t", bench.name, throttled), func(b *testing.B) {

@@ -12,16 +12,16 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
-// gigabyte is a log of a size that is made while it is read: real lines, again and
-// again, each at its time.
+// gigabyte is a log of any size, generated while it is read. It repeats the lines of a real log, with
+// increasing times.
 type gigabyte struct {
 	lines [][]byte // without their time
 	at    time.Time
 	next  int
 	left  int64  // bytes
-	line  []byte // the present one
-	rest  []byte // of it
-	peak  uint64 // bytes of the heap, at most
+	line  []byte // the current line
+	rest  []byte // the part of line that is not read yet
+	peak  uint64 // largest heap so far, in bytes
 	reads int
 }
 
@@ -35,12 +35,12 @@ func newGigabyte(tb testing.TB, file string, size int64) *gigabyte {
 	return &gigabyte{lines: lines, at: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), left: size}
 }
 
-// measured is a log of lines that are made while it is read.
+// measured is a log that is generated while it is read. It measures the heap of its reader.
 type measured struct {
 	line  func() string
 	left  int // bytes
 	rest  string
-	peak  uint64 // bytes of the heap that are needed, at most
+	peak  uint64 // largest heap in use so far, without garbage, in bytes
 	reads int
 }
 
@@ -62,14 +62,14 @@ func (m *measured) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// heap is what is in use, in bytes: garbage, too.
+// heap returns the bytes of the heap, garbage included.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapInuse
 }
 
-// live is what is needed, in bytes.
+// live returns the bytes of the heap without garbage.
 func live() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -104,7 +104,7 @@ func (g *gigabyte) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// processor is the processor time used so far: what counts on a busy machine.
+// processor returns the processor time used so far, which does not depend on the load of the machine.
 func processor(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -113,8 +113,8 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkGigabyte reads a gigabyte. It prints MB/s, the same by processor time
-// (of which a tenth makes the log), and the peak of the heap.
+// BenchmarkGigabyte reads a gigabyte. It prints MB/s by wall clock and by processor time (a tenth of
+// which generates the log), and the largest heap.
 //
 //	go test -run '^$' -bench Gigabyte -benchtime 1x ./internal/timeline
 func BenchmarkGigabyte(b *testing.B) {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Bound is the beginning or the end of a time range. The zero Bound is none.
+// Bound is the beginning or the end of a time range. The zero Bound means that there is no bound.
 //
-// A Bound that was given without a zone is in the zone of the lines, so that a user can type a
-// time as the lines show it.
+// A Bound without a zone is in the zone of the lines, so that a user can type a time as the lines
+// show it.
 type Bound struct {
 	form form
-	at   time.Time // if the form has no zone: its numbers, in UTC
+	at   time.Time // for a form without a zone: the date and time as typed, in UTC
 	now  time.Time // when the Bound was parsed
 }
 
@@ -24,7 +24,7 @@ const (
 	daily        // a time of day: the last one before now
 )
 
-// layouts has the layouts without a zone. time.Parse accepts fractions of seconds, too.
+// layouts has the forms without a zone by layout. time.Parse also accepts fractions of seconds.
 var layouts = map[string]form{
 	"2006-01-02T15:04:05": clock,
 	"2006-01-02 15:04:05": clock,
@@ -49,7 +49,7 @@ func ParseBound(s string, now time.Time) (Bound, error) {
 			return Bound{form, t, now}, nil
 		}
 	}
-	return Bound{}, fmt.Errorf("%q: want a time (03:12, 2026-11-21T03:12, 2026-11-21T03:12:00Z)"+
+	return Bound{}, fmt.Errorf("found %q, want a time (03:12, 2026-11-21T03:12, 2026-11-21T03:12:00Z)"+
 		" or a duration before now (90m)", s)
 }
 
@@ -69,8 +69,8 @@ func (b Bound) in(zone *time.Location) time.Time {
 	return t
 }
 
-// window returns the time range for lines of this zone; a zero time is no bound. If both bounds
-// are times of day, until is the first one after since, even if that is in the future.
+// window returns the time range for lines of this zone; a zero time means that there is no bound. If
+// both bounds are times of day, Until is the first such time after Since, even if it is in the future.
 func (f *Filter) window(zone *time.Location) (begin, end time.Time) {
 	begin, end = f.Since.in(zone), f.Until.in(zone)
 	if f.Since.form == daily && f.Until.form == daily && !end.After(begin) {

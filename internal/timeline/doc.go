@@ -1,13 +1,13 @@
 // Package timeline reads the daemon's log, as docs/logs.md describes it, and prints it
 // for people: a line for each event, or a summary.
 //
-// The log may come as it was written, or as tools pass it on: behind prefixes, in pieces,
-// inside other JSON, mixed with foreign and torn lines. For any input, a [Reader] needs a
-// bounded amount of memory and prints no control character of the log.
+// The log may have been changed by tools: lines may have prefixes, be cut into pieces or be strings
+// inside other JSON objects, and there may be lines of other programs and incomplete lines. For any
+// input, a [Reader] uses a bounded amount of memory and prints no control characters of the log.
 //
-// A line is judged by its event and its fields, never by its message. Package event has
-// the words for each event.
+// A Reader interprets the event and the fields of a line, never its message. Package event has the
+// text for each event.
 //
-// A Reader belongs to one goroutine. It flushes its output before each Read, which may
+// A Reader belongs to one goroutine. It flushes its output before each read of its input, which may
 // block.
 package timeline

@@ -26,7 +26,7 @@ func readDocument(t *testing.T) string {
 	return string(data)
 }
 
-// run prints what a command line of the document does.
+// run returns the output of a command line in the document.
 func run(t *testing.T, line string, colour bool) string {
 	t.Helper()
 	words := strings.Fields(line)
@@ -43,11 +43,10 @@ func run(t *testing.T, line string, colour bool) string {
 	return out
 }
 
-// examples are blocks that begin with a command after a dollar sign, and the output
-// below it.
+// examples matches blocks of a command after a dollar sign, and its output.
 var examples = regexp.MustCompile(`(?m)^    \$ (accelerator-device-plugin logs .*)\n((?:    .*\n|\n    .*\n)*)`)
 
-// What the document shows is what is printed.
+// The examples in the document show the output of their commands.
 func TestExamples(t *testing.T) {
 	text := readDocument(t)
 	found := 0
@@ -79,7 +78,7 @@ func TestExamples(t *testing.T) {
 
 var jqLine = regexp.MustCompile(`(?m)^    # (.*)\n    (jq .*)$`)
 
-// The lines for jq in the document do something, and this is it.
+// The jq commands in the document succeed and print the output in the golden file.
 func TestJQ(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
 		t.Skip("jq is not installed; .ci/run installs it")
@@ -101,7 +100,7 @@ func TestJQ(t *testing.T) {
 	golden(t, "jq.golden", out.String())
 }
 
-// docs/logs.svg is a terminal on which the command was run.
+// docs/logs.svg shows the output of two commands on a terminal.
 func TestPicture(t *testing.T) {
 	var screen []string
 	for _, line := range []string{
@@ -117,7 +116,7 @@ func TestPicture(t *testing.T) {
 
 var escape = regexp.MustCompile("\x1b\\[([0-9]+)m")
 
-// picture draws lines with colours as an SVG, dark on whatever page it stands.
+// picture draws lines with colours as an SVG with a dark background.
 func picture(lines []string) string {
 	const width, height, margin = 7.25, 18, 16 // of a character, of a line
 	columns := 0

@@ -15,8 +15,8 @@ import (
 // Filter selects lines. The zero Filter selects those about devices and all warnings and errors.
 type Filter struct {
 	Devices      []string       // ids, or addresses of cards
-	Events       []string       // names or patterns; none: see Level
-	Level        *zapcore.Level // this level and higher, whatever the event; nil: as the zero Filter
+	Events       []string       // names or patterns; none: Level decides
+	Level        *zapcore.Level // all events of this level and higher; nil: as the zero Filter
 	Resource     string
 	Since, Until Bound // lines from Since on, before Until
 
@@ -27,24 +27,24 @@ type Filter struct {
 func (f *Filter) check() error {
 	for _, pattern := range f.Events {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			return fmt.Errorf("event %q: want a name (device.removed) or a pattern (device.*)", pattern)
+			return fmt.Errorf("event: found %q, want a name (device.removed) or a pattern (device.*)", pattern)
 		}
 		if !strings.ContainsAny(pattern, `*?[\`) && event.Phrase(pattern) == "" {
-			return fmt.Errorf("event %q: there is none; want one of %s", pattern, similar(pattern))
+			return fmt.Errorf("event: found %q, want one of %s", pattern, similar(pattern))
 		}
 	}
 	f.devices = nil
 	for _, id := range f.Devices {
 		if id == "" {
-			return fmt.Errorf("device %q: want an id (3b:00.0-p1) or an address of a card (0000:3b:00.0)", id)
+			return fmt.Errorf("device: found %q, want an id (3b:00.0-p1) or an address of a card (0000:3b:00.0)", id)
 		}
 		f.devices = append(f.devices, parseDevice(id))
 	}
 	return nil
 }
 
-// similar returns the names of events that have a word in common with name. If there are none, it
-// returns a pattern for each first word.
+// similar returns the names of events that share a part with name. If there are none, it returns a
+// pattern for each group of events.
 func similar(name string) string {
 	var same, all []string
 	words := strings.Split(name, ".")
@@ -62,7 +62,7 @@ func similar(name string) string {
 	return strings.Join(same, ", ")
 }
 
-// wantsEvent reports whether a line is wanted by its event and level.
+// wantsEvent reports whether the filter selects a line by its event and level.
 func (f *Filter) wantsEvent(l *line) bool {
 	if f.Level != nil && l.level < *f.Level {
 		return false
@@ -77,15 +77,15 @@ func (f *Filter) wantsEvent(l *line) bool {
 		return true
 	}
 	switch l.event {
-	case event.HTTPServed.String, event.SocketRemoved.String, event.LibraryLog.String: // nothing about devices
+	case event.HTTPServed.String, event.SocketRemoved.String, event.LibraryLog.String: // not about devices
 		return false
 	}
 	return l.level == zapcore.InfoLevel
 }
 
-// wantsDevice reports whether a line is wanted by the devices that it is about. A list that names
-// no devices is about all devices of its resource. Starts and ends of daemons are always wanted:
-// they show when no daemon was running.
+// wantsDevice reports whether the filter selects a line by its devices. A list.sent without devices is
+// about all devices of its resource. Starts and ends of daemons are always selected, because they show
+// when no daemon was running.
 func (f *Filter) wantsDevice(l *line, n *node) bool {
 	if len(f.devices) == 0 {
 		return true
@@ -114,23 +114,23 @@ func (f *Filter) wantsResource(l *line, n *node) bool {
 	return d != nil && d.resource == f.Resource
 }
 
-// wantsID reports whether a device is wanted.
+// wantsID reports whether the filter selects the device with this id.
 func (f *Filter) wantsID(id string) bool {
 	return len(f.devices) == 0 || slices.ContainsFunc(f.devices, func(d deviceFilter) bool { return d.is(id) })
 }
 
-// deviceFilter selects a device, or all of a card.
+// deviceFilter selects a device, or all devices of a card.
 type deviceFilter struct {
 	id    string // id of the device, or of the card's first port
-	ports string // prefix of the ids of the card's other ports; "": one device alone is selected
-	pci   string // the card's address with its domain; "": not an id of a card
-	found bool   // a line names this address
+	ports string // prefix of the ids of the card's other ports; "": only the device id is selected
+	pci   string // the card's address with its domain; "": the id has no PCI address
+	found bool   // a line has the address pci
 }
 
 var address = regexp.MustCompile(`^(?i:([0-9a-f]{4,8}:)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7]))(-p[0-9]+)?$`)
 
 // parseDevice parses an id. The id of a card's first port is also the address of the card, so it
-// selects all ports of the card; with -p0 it selects the first port alone.
+// selects all ports of the card. The suffix -p0 selects the first port alone.
 func parseDevice(id string) deviceFilter {
 	m := address.FindStringSubmatch(id)
 	if m == nil {
@@ -153,8 +153,8 @@ func parseDevice(id string) deviceFilter {
 	return f
 }
 
-// concerns reports whether a line is about the device or its card, or lists the device. A list of
-// devices that was cut short ("and 3 more") counts as listing it.
+// concerns reports whether a line is about the device or its card, or lists the device. An abbreviated
+// list of devices ("and 3 more") may have the device, and counts.
 func (f deviceFilter) concerns(l *line) bool {
 	if device := l.text("device"); device != "" {
 		return f.is(device)
@@ -170,8 +170,8 @@ func (f deviceFilter) is(id string) bool {
 	return id == f.id || f.ports != "" && strings.HasPrefix(id, f.ports)
 }
 
-// isMore reports whether an element of a list of devices is not an id but the number of those that
-// were left out: "and 3 more".
+// isMore reports whether an element of a list of devices is the number of omitted devices, "and 3 more",
+// and not an id.
 func isMore(id string) bool {
 	return strings.HasPrefix(id, "and ") && strings.HasSuffix(id, " more")
 }

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
-// entry is a line of a log, made of what matters.
+// entry returns a line of a log.
 func entry(at, level, event, fields string) string {
 	if fields != "" {
 		fields = "," + fields
@@ -20,7 +20,7 @@ func entry(at, level, event, fields string) string {
 	return `{"level":"` + level + `","time":"` + at + `","message":"it happened","event":"` + event + `"` + fields + "}\n"
 }
 
-// events are those that a filter lets through, with their device, address, or names.
+// events returns the events that a filter selects, each with its device, address or resource.
 func events(t *testing.T, f timeline.Filter, log string) (events []string) {
 	t.Helper()
 	out, _ := read(t, timeline.Options{Filter: f}, log)
@@ -33,7 +33,7 @@ func events(t *testing.T, f timeline.Filter, log string) (events []string) {
 
 const noon = "2026-11-21T12:00:00.000000000Z"
 
-// cardLog has a line for each way in which a line concerns a device.
+// cardLog has a line for each relation between a line and a device.
 var cardLog = entry(noon, "info", "device.added", `"device":"3b:00.0","pci":"0000:3b:00.0","resource":"r/one","health":"healthy","reasons":[]`) +
 	entry(noon, "info", "device.added", `"device":"3b:00.0-p1","pci":"0000:3b:00.0","resource":"r/two","health":"healthy","reasons":[]`) +
 	entry(noon, "info", "device.added", `"device":"0001:3b:00.0","pci":"0001:3b:00.0","resource":"r/one","health":"healthy","reasons":[]`) +
@@ -59,7 +59,7 @@ func TestDevice(t *testing.T) {
 		{"its second port", []string{"3b:00.0-p1"}, []string{second, card, "r/long", "r/two", "r/given", second}},
 		{"the same, with the domain", []string{"0000:3b:00.0-p1"}, []string{second, card, "r/long", "r/two", "r/given", second}},
 		{"one of another domain", []string{"0001:3b:00.0"}, []string{other, "r/one", "r/long"}},
-		{"what is no address", []string{"a"}, []string{"r/long"}},
+		{"not an address", []string{"a"}, []string{"r/long"}},
 		{"two", []string{"3b:00.0-p1", "0001:3b:00.0"}, []string{second, other, card, "r/one", "r/long", "r/two", "r/given", second}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -70,8 +70,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// In the timeline of a device one sees when nobody watched; and the first list after
-// a registration, which names no device.
+// The timeline of a device also has the starts and ends of daemons, and the first list after a
+// registration, which has no devices.
 func TestDeviceOverARestart(t *testing.T) {
 	e := func(event, fields string) string { return entry(noon, "info", event, fields) }
 	whole := e("list.sent", `"resource":"r","count":1`)
@@ -83,8 +83,8 @@ func TestDeviceOverARestart(t *testing.T) {
 	for l := range strings.Lines(out) {
 		got = append(got, strings.TrimSpace(l[50:]))
 	}
-	want := []string{"daemon started, version v1, mode af", "new, healthy; resource r", "kubelet told the whole list (1 device in all)", "daemon stopped", "daemon failed: no",
-		"the node asks for another mode: none → none"}
+	want := []string{"daemon started, version v1, mode af", "new, healthy; resource r", "list sent: complete (1 device in all)", "daemon stopped", "daemon failed: no",
+		"mode changed by the node's annotation: none → none"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
@@ -98,9 +98,9 @@ func TestResource(t *testing.T) {
 		want                []string
 	}{
 		{"with its devices", "r/one", cardLog, []string{"3b:00.0", "0001:3b:00.0", "r/one"}},
-		{"a list names them, too", "r/given", cardLog, []string{"r/given", "3b:00.0-p1"}},
-		{"they move to it", "r/one", cardLog + moved + health, []string{"3b:00.0", "0001:3b:00.0", "r/one", "3b:00.0-p1", "3b:00.0-p1"}},
-		{"they move away", "r/two", cardLog + moved + health, []string{"3b:00.0-p1", "r/two"}},
+		{"a device in a list", "r/given", cardLog, []string{"r/given", "3b:00.0-p1"}},
+		{"a device moves to it", "r/one", cardLog + moved + health, []string{"3b:00.0", "0001:3b:00.0", "r/one", "3b:00.0-p1", "3b:00.0-p1"}},
+		{"a device moves away", "r/two", cardLog + moved + health, []string{"3b:00.0-p1", "r/two"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, events(t, timeline.Filter{Resource: test.resource}, test.log)); diff != "" {
@@ -110,7 +110,7 @@ func TestResource(t *testing.T) {
 	}
 }
 
-// Which events are shown, by their level and what was asked for.
+// Events are selected by level and name.
 func TestEvent(t *testing.T) {
 	var log string
 	for _, e := range [][2]string{
@@ -128,7 +128,7 @@ func TestEvent(t *testing.T) {
 		f    timeline.Filter
 		want []string
 	}{
-		{"nothing asked", timeline.Filter{}, []string{"list.sent", "device.added", "something.new", "http.failed", "cdi.failed", "daemon.failed"}},
+		{"no filter", timeline.Filter{}, []string{"list.sent", "device.added", "something.new", "http.failed", "cdi.failed", "daemon.failed"}},
 		{"info", timeline.Filter{Level: level(zapcore.InfoLevel)}, all[2:]},
 		{"warn", timeline.Filter{Level: level(zapcore.WarnLevel)}, all[6:]},
 		{"error", timeline.Filter{Level: level(zapcore.ErrorLevel)}, all[7:]},
@@ -145,7 +145,7 @@ func TestEvent(t *testing.T) {
 	}
 }
 
-// Bounds are told by the hours of the lines that they let through.
+// The bounds select lines by their time. The wanted lines are given as DAY-HOUR.
 func TestBounds(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 30, 0, 0, time.FixedZone("far east", 9*3600)) // 01:30 UTC
 	var utc, west []string
@@ -168,12 +168,12 @@ func TestBounds(t *testing.T) {
 		{"a date", "2026-11-21", "", utc, all[4:]},
 		{"a clock", "2026-11-20T23:00", "2026-11-21 00:00:01", utc, []string{"20-23", "21-00"}},
 		{"the same of lines in another zone", "2026-11-20T23:00", "2026-11-21 00:00:01", west, []string{"20-23", "21-00"}},
-		{"a time of day that was today", "01:00", "", utc, all[5:]},
-		{"one that has not been yet today", "23:00", "", utc, all[3:]},
-		{"today is where the lines are", "00:00", "", west, all},
-		{"it has not been yet there", "21:00", "", west, all},
+		{"a time of day earlier today", "01:00", "", utc, all[5:]},
+		{"a time of day later today", "23:00", "", utc, all[3:]},
+		{"today in the zone of the lines", "00:00", "", west, all},
+		{"later today in the zone of the lines", "21:00", "", west, all},
 		{"over midnight", "22:30", "00:30", utc, []string{"20-23", "21-00"}},
-		{"until is not now yet", "01:00", "22:30", utc, []string{"21-01", "21-22"}},
+		{"until is in the future", "01:00", "22:30", utc, []string{"21-01", "21-22"}},
 		{"until alone", "", "01:00:00", utc, all[:5]},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -198,12 +198,12 @@ func TestBounds(t *testing.T) {
 	}
 	for _, bad := range []string{"yesterday", "25:00", "-5m", "2026-13-01", "03", "5"} {
 		if _, err := timeline.ParseBound(bad, now); err == nil {
-			t.Errorf("ParseBound(%q) took it", bad)
+			t.Errorf("ParseBound(%q): no error", bad)
 		}
 	}
 }
 
-// Nothing of a log is a command to a terminal, wherever it stands.
+// No part of a log reaches a terminal as a control sequence.
 func TestHarmless(t *testing.T) {
 	evil := "\\u001b]0;owned\\u0007\\u009b31m \x9b31m \u202egnp.exe \u009b \x7f \U000e0001 \\r\\n end"
 	var log string
@@ -227,8 +227,7 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
-// harmful says whether a terminal may take r for a command, or show it as what it
-// is not.
+// harmful reports whether r may control a terminal, or be shown as another character.
 func harmful(r rune) bool {
 	turns := '\u202a' <= r && r <= '\u202e' || '\u2066' <= r && r <= '\u2069'
 	return r != '\n' && r < ' ' || 0x7f <= r && r < 0xa0 || turns || r == '\U000e0001'

@@ -12,14 +12,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// foldWithin is the longest time from the first line of a pull, or of a plug, to its last one.
-// The kernel takes 50 ms to remove a card and 220 ms to add one, in recordings of Linux 6.1; of
-// 399 pulls in logs of tests, 397 took less than 50 ms, and the other two were failures that had
-// lasted for seconds. A person who pulls a card that has just failed takes longer, so that
-// failure keeps its lines.
+// foldWithin is the longest time from the first line of a pull or a plug to the last one. In
+// recordings of Linux 6.1 the kernel takes 50 ms to remove a card and 220 ms to add one. Of 399 pulls
+// in logs of tests, 397 took less than 50 ms, and the other two were failures that had lasted for
+// seconds. A person needs longer to pull a card that has just failed, so such a failure is not folded
+// into the pull.
 const foldWithin = 500 * time.Millisecond
 
-// Bounds of the lines that wait for the end of a burst.
+// Limits for the lines that wait for the end of a burst.
 const (
 	maxBursts       = 256
 	maxWaiting      = 1000
@@ -28,18 +28,18 @@ const (
 	maxSeen         = 6       // reasons that a folded line names
 )
 
-// taken are the reasons of a device whose card is taken apart. Another one is news of its own: a card
-// that has failed may be removed at once, by the kernel or by a person.
-var taken = []string{"driver-unbound", "fme-unbound", "no-port", "node-mismatch", "node-missing", "port-missing", "recovering", "unreadable"}
+// pullReasons are the reasons that a device has while the kernel removes its card. A line with any other
+// reason is not folded: a card that fails may be removed right after, by the kernel or by a person.
+var pullReasons = []string{"driver-unbound", "fme-unbound", "no-port", "node-mismatch", "node-missing", "port-missing", "recovering", "unreadable"}
 
-// burst is the lines of one device while its card is pulled or plugged in: the kernel takes it
-// apart, or puts it together, step by step.
+// burst is the lines of one device while its card is pulled or plugged. The kernel removes or adds the
+// parts of the card one after the other, and each step may make a line.
 type burst struct {
 	first   *line
 	plug    bool // it begins with device.added, and ends when the device is healthy
 	ended   bool
-	settled bool // the line of the plug has been printed; parts of its identity may follow
-	seen    []string
+	settled bool     // the line of the plug has been printed; device.identity lines may follow
+	seen    []string // names of the reasons so far
 }
 
 // folder prints one line for each burst, in its place in the order of lines. The zero folder has
@@ -47,16 +47,16 @@ type burst struct {
 type folder struct {
 	bursts  map[string]*burst // open ones, by origin and device
 	waiting []waiting
-	bytes   int
+	bytes   int // of the texts in waiting
 }
 
-// waiting is a line that is not printed yet: it, or a line before it, belongs to an open burst.
+// waiting is a line that is not printed yet, because it or a line before it belongs to an open burst.
 type waiting struct {
 	text []byte
-	of   *burst // nil: of none
+	of   *burst // nil: the line belongs to no burst
 }
 
-// fold prints a line, keeps it waiting, or drops it.
+// fold prints a line, keeps it until its burst ends, or drops it.
 func (r *Reader) fold(l *line) {
 	f := &r.folder
 	l, of := f.place(l.origin+" "+l.text("device"), l)
@@ -78,8 +78,8 @@ func (r *Reader) fold(l *line) {
 	r.release()
 }
 
-// place returns the line to print for l, and the open burst that it belongs to, or nil. It returns
-// no line if l is part of a folded line that was printed. The key is that of l's device.
+// place returns the line to print for l, and the open burst of that line, or nil. It returns no line if
+// l is part of a folded line that was printed. key identifies the device of l in bursts.
 func (f *folder) place(key string, l *line) (shown *line, of *burst) {
 	b, worse := f.bursts[key], l.level >= zapcore.WarnLevel
 	switch l.event {
@@ -93,9 +93,9 @@ func (f *folder) place(key string, l *line) (shown *line, of *burst) {
 		if b == nil {
 			return l, nil
 		}
-		side := "new" // a part of it is no longer known
+		side := "new" // in a pull, parts of the identity become unknown
 		if b.plug {
-			side = "old" // a part becomes known
+			side = "old" // in a plug, parts were unknown before
 		}
 		if value := l.text(side); value != "" && value != "-1" {
 			return l, nil
@@ -106,9 +106,9 @@ func (f *folder) place(key string, l *line) (shown *line, of *burst) {
 		return l, b
 	case event.DeviceHealth.String:
 		switch bad := l.text("new") == "unhealthy"; {
-		case bad && b != nil && (!b.plug && takenApart(l) || b.plug && !worse && !b.settled):
+		case bad && b != nil && (!b.plug && isPull(l) || b.plug && !worse && !b.settled):
 			return l, b
-		case bad && worse && takenApart(l) && len(l.json) <= maxFirst:
+		case bad && worse && isPull(l) && len(l.json) <= maxFirst:
 			f.end(key)
 			return l, f.begin(key, l, false)
 		case !bad && !worse && b != nil && b.plug && !b.settled:
@@ -128,21 +128,21 @@ func (f *folder) place(key string, l *line) (shown *line, of *burst) {
 	return l, nil
 }
 
-// takenApart reports whether a line has only reasons of a device whose card is taken apart.
-func takenApart(l *line) bool {
+// isPull reports whether a line has reasons, and all of them are pullReasons.
+func isPull(l *line) bool {
 	reasons := l.texts("reasons")
 	return len(reasons) > 0 && !slices.ContainsFunc(reasons, func(reason string) bool {
 		name, _, _ := strings.Cut(reason, "=")
-		return !slices.Contains(taken, name)
+		return !slices.Contains(pullReasons, name)
 	})
 }
 
-// recovers reports whether a line has a device that must stay healthy before it is offered.
+// recovers reports whether the device of a line must stay healthy for some time before it is offered.
 func recovers(l *line) bool {
 	return slices.ContainsFunc(l.texts("reasons"), func(reason string) bool { return strings.HasPrefix(reason, "recovering=") })
 }
 
-// begin begins a burst of a device.
+// begin starts a burst of a device.
 func (f *folder) begin(key string, l *line, plug bool) *burst {
 	if f.bursts == nil {
 		f.bursts = map[string]*burst{}
@@ -154,7 +154,7 @@ func (f *folder) begin(key string, l *line, plug bool) *burst {
 	return b
 }
 
-// end ends a burst: release prints its lines.
+// end ends a burst, if there is one. Its lines are printed by release.
 func (f *folder) end(key string) {
 	if b := f.bursts[key]; b != nil {
 		b.ended = true
@@ -169,7 +169,7 @@ func (f *folder) endAll() {
 	}
 }
 
-// drop removes the lines of a burst.
+// drop removes the waiting lines of a burst.
 func (f *folder) drop(b *burst) {
 	f.waiting = slices.DeleteFunc(f.waiting, func(w waiting) bool {
 		if w.of == b {
@@ -179,7 +179,7 @@ func (f *folder) drop(b *burst) {
 	})
 }
 
-// expire ends the bursts that began more than foldWithin before t, or after t.
+// expire ends the bursts that began more than foldWithin before or after t.
 func (f *folder) expire(t time.Time) {
 	for key, b := range f.bursts {
 		if t.Sub(b.first.time).Abs() > foldWithin {
@@ -188,7 +188,7 @@ func (f *folder) expire(t time.Time) {
 	}
 }
 
-// release prints the lines that no longer wait.
+// release prints the waiting lines up to the first open burst.
 func (r *Reader) release() {
 	f := &r.folder
 	n := 0
@@ -206,7 +206,7 @@ func (r *Reader) releaseAll() {
 	r.release()
 }
 
-// note adds names of reasons to the seen ones.
+// note adds the names of reasons to seen.
 func (b *burst) note(reasons []string) {
 	for _, reason := range reasons {
 		name, _, _ := strings.Cut(reason, "=")
@@ -216,8 +216,8 @@ func (b *burst) note(reasons []string) {
 	}
 }
 
-// way returns the words for the reasons that were seen in a burst.
-func (b *burst) way() string {
+// steps returns the text for the reasons in the lines of a burst, or "" if there are none.
+func (b *burst) steps() string {
 	seen := b.seen
 	if more := len(seen) - maxSeen; more > 0 {
 		seen = append(seen[:maxSeen:maxSeen], fmt.Sprintf("and %d more", more))
@@ -225,21 +225,21 @@ func (b *burst) way() string {
 	if len(seen) == 0 {
 		return ""
 	}
-	return "on the way: " + strings.Join(seen, ", ")
+	return "steps: " + strings.Join(seen, ", ")
 }
 
-// plugged returns the line of a plug; last is the line with which the device is healthy.
+// plugged returns the one line for a plug. last is the line that makes the device healthy.
 func (b *burst) plugged(last *line) *line {
 	l := *b.first
-	l.time, l.fields, l.aside = last.time, maps.Clone(l.fields), b.way()
+	l.time, l.fields, l.aside = last.time, maps.Clone(l.fields), b.steps()
 	l.fields["health"], l.fields["reasons"] = last.fields["new"], last.fields["reasons"]
 	return &l
 }
 
-// pulled returns the line of a pull: the last one, with the state of before.
+// pulled returns the one line for a pull: the last line, with the health from before the burst.
 func (b *burst) pulled(last *line) *line {
 	l := *last
-	l.fields, l.aside = maps.Clone(l.fields), b.way()
+	l.fields, l.aside = maps.Clone(l.fields), b.steps()
 	if old := b.first.text("old"); old != l.text("old") {
 		l.fields["old"], l.fields["lasted_ms"] = old, b.first.fields["lasted_ms"]
 	}

@@ -35,49 +35,49 @@ func changed(after int, attribute, old, new string) string {
 	return ms(after, "info", "device.identity", fmt.Sprintf(`"device":"d","attribute":%q,"old":%q,"new":%q`, attribute, old, new))
 }
 
-// Each pull and plug is one line, in its place. All other lines are printed.
+// Each pull and each plug is one line, in its place in the order. All other lines are printed.
 func TestFold(t *testing.T) {
 	told := func(after int) string { return ms(after, "info", "list.sent", `"resource":"r","count":1`) }
 	fails := became(0, "warn", "d", "healthy", "unhealthy", `"fme-unbound"`)
 	worse := became(1, "warn", "d", "unhealthy", "unhealthy", `"fme-unbound","node-missing","unreadable=id","recovering=x"`)
-	const failed, told1 = "00.000 d                     ! healthy → unhealthy: fme-unbound (was healthy for 9.00 s)", "00.001 r                       kubelet told the whole list (1 device in all)"
-	const pulled = "00.002 d                       gone, held by default/pod/main (was healthy for 9.00 s; on the way: fme-unbound, node-missing, unreadable)"
+	const failed, told1 = "00.000 d                     ! healthy → unhealthy: fme-unbound (was healthy for 9.00 s)", "00.001 r                       list sent: complete (1 device in all)"
+	const pulled = "00.002 d                       gone, held by default/pod/main (was healthy for 9.00 s; steps: fme-unbound, node-missing, unreadable)"
 	for _, test := range []struct {
 		name, log string
 		want      []string
 	}{
 		{"pulled", fails + worse + changed(1, "parent", "dfl-fme.0", "") + removed(2, "d", "unhealthy"), []string{pulled}},
-		{"others in between keep their order", fails + told(1) + worse + removed(2, "d", "unhealthy"), []string{told1, pulled}},
+		{"other lines in between keep their order", fails + told(1) + worse + removed(2, "d", "unhealthy"), []string{told1, pulled}},
 		{"two devices, one breaks", became(0, "warn", "e", "healthy", "unhealthy", `"port-ap6"`) + fails + worse + removed(2, "d", "unhealthy") + told(600), []string{
-			"00.000 e                     ! healthy → unhealthy: port-ap6 (was healthy for 9.00 s)", pulled, "00.600 r                       kubelet told the whole list (1 device in all)"}},
+			"00.000 e                     ! healthy → unhealthy: port-ap6 (was healthy for 9.00 s)", pulled, "00.600 r                       list sent: complete (1 device in all)"}},
 		{"breaks, and is pulled two seconds later", fails + removed(2000, "d", "unhealthy"), []string{
 			failed, "02.000 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
 		{"breaks, and is removed at once", became(0, "warn", "d", "healthy", "unhealthy", `"fme-fatal"`) + removed(2, "d", "unhealthy"), []string{
 			"00.000 d                     ! healthy → unhealthy: fme-fatal (was healthy for 9.00 s)", "00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
-		{"breaks while it is taken apart", fails + became(1, "warn", "d", "unhealthy", "unhealthy", `"fme-unbound","fme-fatal"`) + removed(2, "d", "unhealthy"), []string{
+		{"breaks while it is pulled", fails + became(1, "warn", "d", "unhealthy", "unhealthy", `"fme-unbound","fme-fatal"`) + removed(2, "d", "unhealthy"), []string{
 			failed, "00.001 d                     ! still unhealthy: fme-unbound, fme-fatal (was unhealthy for 9.00 s)", "00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
-		{"another AFU, and is pulled", fails + changed(1, "afu", "d842", "f7df") + removed(2, "d", "unhealthy"), []string{
-			"00.001 d                       changed: afu d842 → f7df", "00.002 d                       gone, held by default/pod/main (was healthy for 9.00 s; on the way: fme-unbound)"}},
+		{"gets another AFU, and is pulled", fails + changed(1, "afu", "d842", "f7df") + removed(2, "d", "unhealthy"), []string{
+			"00.001 d                       changed: afu d842 → f7df", "00.002 d                       gone, held by default/pod/main (was healthy for 9.00 s; steps: fme-unbound)"}},
 		{"breaks, and stays", fails, []string{failed}},
 		{"breaks, and heals", fails + became(2, "info", "d", "unhealthy", "healthy", "") + removed(3, "d", "healthy"), []string{
 			failed, "00.002 d                       unhealthy → healthy (was unhealthy for 9.00 s)", "00.003 d                       gone, held by default/pod/main (was healthy for 2.00 ms)"}},
-		{"pulled, seen at once", removed(2, "d", "healthy"), []string{"00.002 d                       gone, held by default/pod/main (was healthy for 2.00 ms)"}},
+		{"pulled in one step", removed(2, "d", "healthy"), []string{"00.002 d                       gone, held by default/pod/main (was healthy for 2.00 ms)"}},
 
 		{"plugged", isNew(0, "info", "unhealthy", `"driver-unbound"`) + changed(1, "port_id", "-1", "0") + became(2, "info", "d", "unhealthy", "healthy", "") + changed(2, "afu", "", "f7df"),
-			[]string{"00.002 d                       new, healthy; resource r (on the way: driver-unbound)"}},
-		{"plugged, and becomes another one", isNew(0, "info", "unhealthy", `"driver-unbound"`) + became(2, "info", "d", "unhealthy", "healthy", "") + changed(2, "afu", "d842", "f7df"),
-			[]string{"00.002 d                       new, healthy; resource r (on the way: driver-unbound)", "00.002 d                       changed: afu d842 → f7df"}},
-		{"plugged, and bad", isNew(0, "info", "unhealthy", `"driver-unbound"`) + became(2, "warn", "d", "unhealthy", "unhealthy", `"afu-dead"`),
+			[]string{"00.002 d                       new, healthy; resource r (steps: driver-unbound)"}},
+		{"plugged, and gets another AFU", isNew(0, "info", "unhealthy", `"driver-unbound"`) + became(2, "info", "d", "unhealthy", "healthy", "") + changed(2, "afu", "d842", "f7df"),
+			[]string{"00.002 d                       new, healthy; resource r (steps: driver-unbound)", "00.002 d                       changed: afu d842 → f7df"}},
+		{"plugged, and unhealthy", isNew(0, "info", "unhealthy", `"driver-unbound"`) + became(2, "warn", "d", "unhealthy", "unhealthy", `"afu-dead"`),
 			[]string{"00.000 d                       new, unhealthy: driver-unbound; resource r", "00.002 d                     ! still unhealthy: afu-dead (was unhealthy for 9.00 s)"}},
-		{"plugged, and bad a moment later", isNew(0, "info", "unhealthy", `"driver-unbound"`) + became(2, "info", "d", "unhealthy", "healthy", "") + became(3, "warn", "d", "healthy", "unhealthy", `"afu-dead"`),
-			[]string{"00.002 d                       new, healthy; resource r (on the way: driver-unbound)", "00.003 d                     ! healthy → unhealthy: afu-dead (was healthy for 9.00 s)"}},
+		{"plugged, and unhealthy a moment later", isNew(0, "info", "unhealthy", `"driver-unbound"`) + became(2, "info", "d", "unhealthy", "healthy", "") + became(3, "warn", "d", "healthy", "unhealthy", `"afu-dead"`),
+			[]string{"00.002 d                       new, healthy; resource r (steps: driver-unbound)", "00.003 d                     ! healthy → unhealthy: afu-dead (was healthy for 9.00 s)"}},
 		{"plugged, and pulled", isNew(0, "info", "unhealthy", `"driver-unbound"`) + removed(2, "d", "unhealthy"),
 			[]string{"00.000 d                       new, unhealthy: driver-unbound; resource r", "00.002 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
 		{"slow", isNew(0, "info", "unhealthy", `"driver-unbound"`) + became(600, "info", "d", "unhealthy", "healthy", ""),
 			[]string{"00.000 d                       new, unhealthy: driver-unbound; resource r", "00.600 d                       unhealthy → healthy (was unhealthy for 9.00 s)"}},
-		{"returns, and must hold", isNew(0, "info", "unhealthy", `"recovering=removed"`) + became(200, "info", "d", "unhealthy", "healthy", ""),
+		{"returns, and must stay healthy first", isNew(0, "info", "unhealthy", `"recovering=removed"`) + became(200, "info", "d", "unhealthy", "healthy", ""),
 			[]string{"00.000 d                       new, unhealthy: recovering=removed; resource r", "00.200 d                       unhealthy → healthy (was unhealthy for 9.00 s)"}},
-		{"nodes of the same device", "[pod/a/p] " + fails + "[pod/b/p] " + removed(1, "d", "healthy"), []string{
+		{"two nodes with the same id", "[pod/a/p] " + fails + "[pod/b/p] " + removed(1, "d", "healthy"), []string{
 			"00.000 a  d                     ! healthy → unhealthy: fme-unbound (was healthy for 9.00 s)", "00.001 b  d                       gone, held by default/pod/main (was healthy for 2.00 ms)"}},
 		{"the clock goes back", fails + strings.ReplaceAll(removed(1, "d", "unhealthy"), "T12:", "T11:"), []string{
 			failed, "2026-11-21T11:00:00.001 d                       gone, held by default/pod/main (was unhealthy for 2.00 ms)"}},
@@ -90,13 +90,13 @@ func TestFold(t *testing.T) {
 			}
 			all, _ := read(t, timeline.Options{All: true}, test.log)
 			if n := strings.Count(all, "\n"); n != strings.Count(test.log, "\n") {
-				t.Errorf("with All: %d lines, want those of the log:\n%s", n, all)
+				t.Errorf("with All: %d lines, want all lines of the log:\n%s", n, all)
 			}
 		})
 	}
 }
 
-// screen is where a reader prints, read by another goroutine.
+// screen is the output of a reader, which another goroutine reads.
 type screen struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -114,8 +114,8 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// Lines that wait are printed when no other line comes.
-func TestFoldOfALogThatIsFollowed(t *testing.T) {
+// Waiting lines are printed if no other line follows.
+func TestFoldFollowedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out screen
 		reader, err := timeline.New(timeline.Options{}, &out)
@@ -129,7 +129,7 @@ func TestFoldOfALogThatIsFollowed(t *testing.T) {
 		time.Sleep(499 * time.Millisecond)
 		synctest.Wait()
 		if out.String() != "" {
-			t.Errorf("printed before the pull can have ended: %s", out.String())
+			t.Errorf("printed too early, the pull may continue: %s", out.String())
 		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
@@ -142,13 +142,13 @@ func TestFoldOfALogThatIsFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out.String(), "gone, held by default/pod/main (was unhealthy") {
-			t.Errorf("printed %q, want the pull as a line of its own", out.String())
+			t.Errorf("printed %q, want a separate line for the pull", out.String())
 		}
 	})
 }
 
-// However many devices fail at the same time, all lines are printed.
-func TestFoldOfMany(t *testing.T) {
+// If many devices fail at the same time, all lines are printed.
+func TestFoldManyDevices(t *testing.T) {
 	var log strings.Builder
 	const many = 5000
 	for i := range many {

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
-// Whatever is asked for is refused by New, or a reader can work with it.
+// New refuses a filter, or returns a reader that works with it.
 func FuzzFilter(f *testing.F) {
 	log := load(f, "hotplug.log")
 	f.Add("3b:00.0-p1", "device.*", "b-com.com/accelerator", "03:12", "2026-11-21 23:00:00.5")
@@ -46,8 +46,7 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// Whatever comes, a reader ends, says nothing that could harm, and what it prints
-// as JSON it reads again.
+// For any input, a reader ends, prints no control sequences, and can read its own JSON output.
 func FuzzReader(f *testing.F) {
 	const stamp = "2026-11-21T20:49:06.668788295Z "
 	lines := strings.SplitAfter(load(f, "hotplug.log"), "\n")
@@ -99,8 +98,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// Memory does not grow with the log, whatever it is made of: ever new devices,
-// pods and resources, garbage without line feed, pieces without end.
+// The memory of a reader does not grow with the log, not even with new devices, pods or resources in
+// each line, with garbage without line feeds, or with endless pieces.
 func TestMemory(t *testing.T) {
 	const stamp = "2026-11-21T20:49:06.668788295Z "
 	number := 0
@@ -109,29 +108,29 @@ func TestMemory(t *testing.T) {
 		n := next()
 		return entry(noon, "info", "device.health", `"device":"`+n+`","resource":"`+n+`","old":"healthy","new":"unhealthy"`)
 	}
-	remembers := timeline.Options{Filter: timeline.Filter{Resource: "none"}} // what each device is offered as
+	keeps := timeline.Options{Filter: timeline.Filter{Resource: "none"}} // keeps the resource of each device
 	summary := timeline.Options{Summary: true}
 	for _, test := range []struct {
 		name string
 		o    timeline.Options
 		line func() string
 	}{
-		{"ever new devices", remembers, device},
-		{"ever new devices in a summary", summary, device},
-		{"ever new devices that may be pulled next", timeline.Options{}, func() string {
+		{"new devices", keeps, device},
+		{"new devices in a summary", summary, device},
+		{"new devices, each perhaps at the start of a pull", timeline.Options{}, func() string {
 			return strings.NewReplacer(`"level":"info"`, `"level":"warn"`, `"old"`, `"reasons":["no-port"],"old"`).Replace(device())
 		}},
 		{"... in long lines", timeline.Options{}, func() string {
 			long := `"reasons":["no-port"],"a":[` + strings.Repeat(`[],`, 10_000) + `[]],"old"`
 			return strings.NewReplacer(`"level":"info"`, `"level":"warn"`, `"old"`, long).Replace(device())
 		}},
-		{"ever new pods", summary, func() string {
+		{"new pods", summary, func() string {
 			return "[pod/" + next() + "/plugin] " + entry(noon, "info", "device.added", `"device":"a"`)
 		}},
-		{"JSON of others", summary, func() string { return `{"a":[` + strings.Repeat(`[],`, 10_000) + "[]]}\n" }},
+		{"JSON of other programs", summary, func() string { return `{"a":[` + strings.Repeat(`[],`, 10_000) + "[]]}\n" }},
 		{"garbage", summary, func() string { return strings.Repeat("{\"event\":\"", 1000) }},
 		{"pieces", summary, func() string { return stamp + "stderr P " + strings.Repeat("{", 1000) + "\n" }},
-		{"docker's pieces", remembers, func() string {
+		{"docker's pieces", keeps, func() string {
 			return `{"log":"` + strings.Repeat("x", 1000) + `","stream":"stderr","time":"` + next() + "\"}\n"
 		}},
 	} {
@@ -152,7 +151,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// The events of devices beyond the bound are counted.
+// The events of devices for which there is no room are counted.
 func TestTooManyDevices(t *testing.T) {
 	var log strings.Builder
 	const most = 10_000

@@ -10,10 +10,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// node is the state of one pod or host. It follows the lines before since, too: they show the
-// state of the devices at since.
+// node is the state of one pod or host. Lines before Since also change it, because they show the state
+// of the devices at Since.
 type node struct {
-	origin    string    // "" where no prefix names one
+	origin    string    // "": the lines have no prefix with a pod or host
 	mode      string    // of the newest daemon in the log
 	last      time.Time // of the last line
 	devices   map[string]*device
@@ -25,11 +25,11 @@ type device struct {
 	Device
 	resource string
 	seen     bool // the newest daemon has logged a line about it
-	missed   bool // it was there before the newest daemon started, but its first scan did not find it
-	removed  bool // it was removed, and no line has shown yet whether a container held it
+	missed   bool // it was present before the newest daemon started, whose first scan did not find it
+	removed  bool // it was removed, and a device.tombstone line may follow
 }
 
-// node returns the node of an origin. After maxNodes nodes, all further origins share one.
+// node returns the node of an origin. If there are maxNodes nodes, all new origins share one node.
 func (r *Reader) node(origin string) *node {
 	if r.nodes[origin] == nil && len(r.nodes) >= maxNodes {
 		origin = "others"
@@ -42,7 +42,7 @@ func (r *Reader) node(origin string) *node {
 	return n
 }
 
-// device returns a node's device, or nil if it is new and there is no room for more.
+// device returns a node's device. It returns nil if the device is new and there is no room for it.
 func (r *Reader) device(n *node, id string) *device {
 	d := n.devices[id]
 	if d == nil && r.room(id) {
@@ -52,7 +52,7 @@ func (r *Reader) device(n *node, id string) *device {
 	return d
 }
 
-// resource returns a node's resource, or nil if it is new and there is no room for more.
+// resource returns a node's resource. It returns nil if the resource is new and there is no room for it.
 func (r *Reader) resource(n *node, name string) *Resource {
 	s := n.resources[name]
 	if s == nil && r.room(name) {
@@ -62,7 +62,7 @@ func (r *Reader) resource(n *node, name string) *Resource {
 	return s
 }
 
-// room reports whether there is room for one more name, and counts it.
+// room reports whether there is room for one more device or resource. If so, it counts it.
 func (r *Reader) room(name string) bool {
 	if r.kept == maxKept || len(name) > maxName {
 		return false
@@ -81,20 +81,20 @@ func (n *node) offers(f *Filter, resource string) bool {
 	return false
 }
 
-// follow updates the state of a node from a line. A line that is not counted (it is before since)
-// changes states, but no counts.
+// follow updates the state of a node from a line. If counted is false, the line is before Since and
+// changes no counts.
 func (r *Reader) follow(l *line, n *node, counted bool) {
 	switch l.event {
 	case event.DaemonStarted.String:
 		n.begin(l.text("mode"))
-	case event.ModeChanged.String: // the devices have lines of their own
+	case event.ModeChanged.String: // other lines follow for the devices
 		n.mode = cutOrigin(l.text("new"))
 	case event.ScanDone.String:
 		n.miss(l.time)
 	}
 	resource := l.text("resource")
 	told := l.duration("latency_ms")
-	off := l.texts("gone") // off the list of this resource; they may be on that of another one by now
+	off := l.texts("gone") // no longer in the list of this resource, perhaps in that of another one
 	for _, id := range l.texts("devices") {
 		if isMore(id) {
 			continue
@@ -126,7 +126,7 @@ func (r *Reader) follow(l *line, n *node, counted bool) {
 	}
 }
 
-// begin handles the start of a daemon, which logs each device that it finds, and all holders.
+// begin handles the start of a daemon. A daemon logs all devices and all holders after its start.
 func (n *node) begin(mode string) {
 	other := n.mode != "" && mode != "" && n.mode != mode
 	n.mode = cutOrigin(mode)
@@ -139,8 +139,8 @@ func (n *node) begin(mode string) {
 	}
 }
 
-// miss handles the end of a daemon's first scan. Devices that it has not found are gone: they were
-// removed while no daemon was running, so no line is about the removal.
+// miss handles the end of a daemon's first scan. Devices that the scan did not find are gone: they were
+// removed while no daemon was running, so no line reports the removal.
 func (n *node) miss(t time.Time) {
 	for _, d := range n.devices {
 		if !d.seen && d.Last != "" && d.Last != gone {
@@ -150,7 +150,7 @@ func (n *node) miss(t time.Time) {
 	}
 }
 
-// offer sets the resource of the device, unless the name is empty or too long.
+// offer sets the resource of the device. It ignores an empty name and one that is too long.
 func (d *device) offer(resource string) {
 	if resource != "" && len(resource) <= maxName {
 		d.resource = resource
@@ -160,7 +160,7 @@ func (d *device) offer(resource string) {
 // gone is the state of a device that was removed. The other states are names of health.
 const gone = "gone"
 
-// become sets the device's state, which it has since t.
+// become sets the device's state as of t.
 func (d *device) become(state string, t time.Time) {
 	if state != "" && state != d.Last && len(state) <= maxName {
 		d.Last, d.Since = state, t
@@ -170,7 +170,7 @@ func (d *device) become(state string, t time.Time) {
 // usable reports whether a device of this health is given to containers.
 func usable(health string) bool { return health == "healthy" || health == "degraded" }
 
-// turned reports whether a change of health is one between usable and unhealthy.
+// turned reports whether one health is usable and the other is unhealthy.
 func turned(old, health string) bool {
 	return usable(old) && health == "unhealthy" || old == "unhealthy" && usable(health)
 }
@@ -202,7 +202,7 @@ func (d *device) follow(l *line, counted bool) {
 		d.Removed += one
 		d.removed, d.missed = true, false
 	case event.DeviceTombstone.String:
-		if !d.seen { // it was removed while no daemon was running; this line comes before the end of the first scan
+		if !d.seen { // it was removed while no daemon was running; the first scan has not ended yet
 			d.become(gone, l.time)
 			d.seen = true
 		}
@@ -215,9 +215,9 @@ func (d *device) follow(l *line, counted bool) {
 		if d.free(); len(l.texts("holders")) > 0 {
 			d.hold(l.texts("holders"))
 		}
-	case event.DeviceHeld.String: // beside those of earlier lines
+	case event.DeviceHeld.String: // in addition to earlier holders
 		d.hold(slices.Concat(d.Holders, l.texts("holders")))
-	case event.DeviceFreed.String: // others may hold it still
+	case event.DeviceFreed.String: // other holders may remain
 		d.end(l.texts("holders"))
 	case event.DeviceReleased.String:
 		d.free()
@@ -237,7 +237,7 @@ func (d *device) hold(all []string) {
 	d.Holders = names
 }
 
-// end ends the holding by these holders.
+// end removes these holders of the device.
 func (d *device) end(names []string) {
 	left := slices.DeleteFunc(slices.Clone(d.Holders), func(name string) bool { return slices.Contains(names, name) })
 	if len(left) == 0 || isMore(left[0]) || left[0] == unknown {
@@ -247,7 +247,7 @@ func (d *device) end(names []string) {
 	}
 }
 
-// free ends the holding of the device.
+// free removes all holders of the device.
 func (d *device) free() {
 	if len(d.Holders) > 0 {
 		d.Holders, d.HeldBefore = nil, d.Holders
@@ -257,10 +257,10 @@ func (d *device) free() {
 // maxHolders is the number of holders of a device that are kept.
 const maxHolders = 3
 
-// unknown is in the place of holders that are not named.
+// unknown stands for holders without a name.
 const unknown = "unknown"
 
-// shorten returns the first names, each once, and the number of the others.
+// shorten returns the first maxHolders names, each once, and the number of the other names.
 func shorten(all []string) []string {
 	var some []string
 	more := 0
@@ -285,7 +285,7 @@ func shorten(all []string) []string {
 	return some
 }
 
-// count counts a line about the resource.
+// count adds a line about the resource to its counts.
 func (s *Resource) count(l *line) {
 	switch l.event {
 	case event.ListSent.String:
@@ -308,13 +308,13 @@ func (s *Resource) count(l *line) {
 	}
 }
 
-// count counts a line that is about neither a device nor a resource.
+// count adds a line to the counts of the whole log.
 func (s *Summary) count(l *line) {
 	switch l.event {
 	case event.UEventOverflow.String, event.InotifyOverflow.String:
 		s.Overflows++
 	case event.SourceLost.String:
-		if l.level >= zapcore.WarnLevel { // at lower levels: it is still lost
+		if l.level >= zapcore.WarnLevel { // lower levels repeat that it is still lost
 			s.SourcesLost++
 		}
 	case event.DaemonStarted.String:

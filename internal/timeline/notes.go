@@ -13,12 +13,12 @@ import (
 // shown is the number of bytes of a broken line that are quoted.
 const shown = 60
 
-// breaks counts a broken line, and keeps the beginning of the first one.
-func (r *Reader) breaks(why string, data []byte) {
+// noteBroken counts a broken line. It keeps the reason and the beginning of the first one.
+func (r *Reader) noteBroken(reason string, data []byte) {
 	if r.broken++; r.broken > 1 {
 		return
 	}
-	r.firstBroken = fmt.Sprintf("line %d of %s: %s", r.number, r.file, why)
+	r.firstBroken = fmt.Sprintf("line %d of %s: %s", r.number, r.file, reason)
 	if len(data) > shown {
 		data = append(data[:shown:shown], "…"...)
 	}
@@ -27,54 +27,51 @@ func (r *Reader) breaks(why string, data []byte) {
 	}
 }
 
-// Notes returns remarks on the log that a user should know: lines that were passed over, a clock
-// that went back, devices that were removed while no daemon was running, and filters that match
-// nothing.
+// Notes returns remarks for the user: on skipped lines, on a clock that went back, on devices that were
+// removed while no daemon was running, and on filters that select no line.
 func (r *Reader) Notes() (notes []string) {
 	note := func(format string, a ...any) { notes = append(notes, terminal.Escape(fmt.Sprintf(format, a...))) }
 	switch {
-	case r.lines == 0 && (r.failed || r.file == ""): // Read has returned the reason
+	case r.lines == 0 && (r.failed || r.file == ""): // the error of Read is enough
 		return nil
-	case r.lines == 0 && r.file == "stdin":
-		return []string{"nothing on stdin"}
 	case r.lines == 0:
-		note("nothing in %s", r.file)
+		note("%s is empty", r.file)
 		return notes
 	}
-	var passed []string
-	if r.others > 0 {
-		passed = append(passed, count(r.others, "line")+" of others")
+	var skipped []string
+	if r.foreign > 0 {
+		skipped = append(skipped, count(r.foreign, "line")+" of other programs")
 	}
 	if r.broken > 0 {
-		passed = append(passed, fmt.Sprintf("%d broken (first: %s)", r.broken, r.firstBroken))
+		skipped = append(skipped, fmt.Sprintf("%s (first: %s)", count(r.broken, "broken line"), r.firstBroken))
 	}
-	if len(passed) > 0 {
-		note("passed over %s", strings.Join(passed, ", "))
+	if len(skipped) > 0 {
+		note("skipped %s", strings.Join(skipped, ", "))
 	}
 	if r.console > 0 {
-		note("passed over %s of --log-format console, which is for people: serve with json, to have it read here",
+		note("skipped %s of --log-format console: run the daemon with --log-format json to read its log here",
 			count(r.console, "line"))
 	}
 	if r.backwards > 0 {
-		note("time went backwards %s (first: %s): lines are printed as they come",
+		note("time went back %s (first: %s): lines are printed in the order of the log",
 			count(r.backwards, "time"), r.firstBackwards)
 	}
 	if r.ours == 0 {
-		note("no line of this program's log")
+		note("no line of the daemon's log found")
 		return notes
 	}
 	before := len(notes)
 	r.noteMissing(note)
 	begin, end := r.o.window(r.to.Location())
 	if r.o.Since.form == daily && r.o.Until.form == daily && end.After(r.o.Until.now) {
-		note("until is before since: taken as %s, which is in the future", end.Format(time.RFC3339))
+		note("until is a time of day before since: read as %s, which is in the future", end.Format(time.RFC3339))
 	}
 	if r.total.From.IsZero() {
-		note("nothing %s: the log is from %s to %s", spanned(begin, end),
+		note("no lines %s: the log is from %s to %s", spanned(begin, end),
 			r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
 	}
 	if r.wanted == 0 && len(notes) == before {
-		note("none of %s was asked for", count(r.ours, "line"))
+		note("none of %s selected", count(r.ours, "line"))
 	}
 	var missed []string
 	for _, n := range r.nodes {
@@ -85,19 +82,19 @@ func (r *Reader) Notes() (notes []string) {
 		}
 	}
 	if len(missed) > 0 {
-		note("gone while no daemon watched, or not found by the newest one: %s", some(missed))
+		note("removed while no daemon was running, or not found by the newest daemon: %s", some(missed))
 	}
 	return notes
 }
 
-// noteMissing adds a note for each selected device and resource that the log does not have.
+// noteMissing adds a note for each device and resource of the filter that is not in the log.
 func (r *Reader) noteMissing(note func(format string, a ...any)) {
 	var devices, resources []string
 	for _, n := range r.nodes {
 		devices = slices.AppendSeq(devices, maps.Keys(n.devices))
 		resources = slices.AppendSeq(resources, maps.Keys(n.resources))
 	}
-	if r.kept == maxKept { // the log may have it, but there was no room
+	if r.kept == maxKept { // the log may have it: there was no room for more names
 		return
 	}
 	for i, f := range r.o.devices {
@@ -110,7 +107,7 @@ func (r *Reader) noteMissing(note func(format string, a ...any)) {
 	}
 }
 
-// some returns the sorted names as one text: the first ones, and the number of the others.
+// some returns the first 8 of the sorted names and the number of the others, as one text.
 func some(names []string) string {
 	const most = 8
 	slices.Sort(names)
@@ -124,7 +121,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// spanned returns a time range as text. One of its bounds may be missing.
+// spanned returns a time range as text. A zero time means that there is no such bound.
 func spanned(begin, end time.Time) string {
 	from, to := begin.Format(time.RFC3339), end.Format(time.RFC3339)
 	switch {

@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
-// What was asked for and is not there: what is there instead.
-func TestNothingOfWhatWasAskedFor(t *testing.T) {
+// If the log has no line that the filter selects, a note has the values that the log has.
+func TestNothingSelected(t *testing.T) {
 	demo, debug := load(t, "demo.log"), load(t, "debug.log")
 	now := time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC)
 	many := ""
@@ -36,16 +36,16 @@ func TestNothingOfWhatWasAskedFor(t *testing.T) {
 			[]string{"no device x in this log; there are d00, d01, d02, d03, d04, d05, d06, d07, and 4 more"}},
 		{"there are none", daemon(0, "x.y"), timeline.Filter{Devices: []string{"x"}}, "", "", []string{"no device x in this log; there are none"}},
 		{"a card without devices", entry(noon, "warn", "read.timeout", `"pci":"0000:3b:00.0"`), timeline.Filter{Devices: []string{"3b:00.0"}}, "", "", nil},
-		{"it is not in the span", demo, timeline.Filter{Devices: []string{"5e:00.0"}}, "20:49:07", "20:49:08", []string{"none of 43 lines was asked for"}},
+		{"no line in the time range", demo, timeline.Filter{Devices: []string{"5e:00.0"}}, "20:49:07", "20:49:08", []string{"none of 43 lines selected"}},
 		{"no such resource", demo, timeline.Filter{Resource: "foo"}, "", "", []string{"no resource foo in this log; there are b-com.com/accelerator"}},
 		{"yesterday", demo, timeline.Filter{}, "", "23:30",
-			[]string{"nothing before 2026-11-20T23:30:00Z: the log is from 2026-11-21T20:49:06Z to 2026-11-21T20:49:09Z"}},
+			[]string{"no lines before 2026-11-20T23:30:00Z: the log is from 2026-11-21T20:49:06Z to 2026-11-21T20:49:09Z"}},
 		{"later", debug, timeline.Filter{}, "21:00", "21:30",
-			[]string{"nothing between 2026-11-21T21:00:00Z and 2026-11-21T21:30:00Z: the log is from 2026-11-21T20:49:09Z to 2026-11-21T20:49:12Z"}},
-		{"the wrong way round", demo, timeline.Filter{}, "20:49:07", "20:49:06",
-			[]string{"until is before since: taken as 2026-11-22T20:49:06Z, which is in the future"}},
+			[]string{"no lines between 2026-11-21T21:00:00Z and 2026-11-21T21:30:00Z: the log is from 2026-11-21T20:49:09Z to 2026-11-21T20:49:12Z"}},
+		{"until before since", demo, timeline.Filter{}, "20:49:07", "20:49:06",
+			[]string{"until is a time of day before since: read as 2026-11-22T20:49:06Z, which is in the future"}},
 		{"over midnight", demo, timeline.Filter{}, "23:00", "21:00", nil},
-		{"an event that did not happen", demo, timeline.Filter{Events: []string{"cdi.failed"}}, "", "", []string{"none of 43 lines was asked for"}},
+		{"an event that did not happen", demo, timeline.Filter{Events: []string{"cdi.failed"}}, "", "", []string{"none of 43 lines selected"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, b := range []struct {
@@ -69,15 +69,15 @@ func TestNothingOfWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// What could not be read is said by the error alone.
+// An empty file makes a note. A file that cannot be read makes an error and no note.
 func TestNothingRead(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		in   io.Reader
 		want []string
 	}{
-		{"stdin", strings.NewReader(""), []string{"nothing on stdin"}},
-		{"a\x1b.log", strings.NewReader(""), []string{`nothing in a\x1b.log`}},
+		{"stdin", strings.NewReader(""), []string{"stdin is empty"}},
+		{"a\x1b.log", strings.NewReader(""), []string{`a\x1b.log is empty`}},
 		{"/tmp", iotest.ErrReader(errors.New("is a directory")), nil},
 		{"", nil, nil},
 	} {
@@ -86,7 +86,7 @@ func TestNothingRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if test.in != nil {
-			_ = reader.Read(test.name, test.in) // its error is what the caller says
+			_ = reader.Read(test.name, test.in) // the caller reports its error
 		}
 		if diff := cmp.Diff(test.want, reader.Notes()); diff != "" {
 			t.Errorf("notes of %q (-want +got):\n%s", test.name, diff)
@@ -94,13 +94,13 @@ func TestNothingRead(t *testing.T) {
 	}
 }
 
-// An event that is not in the catalogue is refused, with those of a similar name.
+// An event that is not in the catalogue is refused. The error has events with a similar name.
 func TestUnknownEvent(t *testing.T) {
 	for _, test := range []struct{ event, want string }{
-		{"cdi.lost", `event "cdi.lost": there is none; want one of source.lost, socket.lost, cdi.failed, cdi.recovered, api.lost`},
-		{"nodes.gone", `event "nodes.gone": there is none; want one of nodes.unknown, nodes.known`},
-		{"denied", `event "denied": there is none; want one of admission.denied`},
-		{"foo", `event "foo": there is none; want one of admission.*, allocate.*, api.*, ca.*, cdi.*, certificate.*, config.*, `},
+		{"cdi.lost", `event: found "cdi.lost", want one of source.lost, socket.lost, cdi.failed, cdi.recovered, api.lost`},
+		{"nodes.gone", `event: found "nodes.gone", want one of nodes.unknown, nodes.known`},
+		{"denied", `event: found "denied", want one of admission.denied`},
+		{"foo", `event: found "foo", want one of admission.*, allocate.*, api.*, ca.*, cdi.*, certificate.*, config.*, `},
 		{"scan.done", ""},
 		{"*.gone", ""},
 	} {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// unwrap returns the JSON object at the end of a line, and the pod or host that the prefix before it
-// names. It returns nil if there is no object.
+// unwrap returns the JSON object at the end of a line, and the pod or host in the prefix before it. It
+// returns nil if there is no object.
 func unwrap(data []byte) (object []byte, origin string) {
 	begin := bytes.Index(data, []byte(`{"`))
 	if begin < 0 {
@@ -34,7 +34,7 @@ var prefixes = regexp.MustCompile(strings.NewReplacer(
 	`|^CLOCK (\S+) \S+:$` + // journalctl, syslog
 	`|^(?:STAMP )?(?:NAME )?(NAME) NAME(?: STAMP)?$`)) // stern
 
-// originOf returns the pod or host that a prefix names, or "".
+// originOf returns the pod or host in a prefix, or "".
 func originOf(prefix []byte) string {
 	if len(prefix) == 0 || len(prefix) > 1024 {
 		return ""
@@ -50,9 +50,9 @@ func originOf(prefix []byte) string {
 // cutOrigin cuts a name to 253 bytes, the most that names of pods and hosts have.
 func cutOrigin(name string) string { return name[:min(len(name), 253)] }
 
-// inner returns a line that is a text in an object of another program, and the pod or host that the
-// object names. The programs are stern -o json, journalctl -o json, and docker, whose objects
-// also have the stream: stderr or stdout.
+// inner returns a line that is a string in an object of another program, and the pod or host in that
+// object. The programs are stern -o json, journalctl -o json, and docker. The objects of docker also
+// have the stream, stderr or stdout.
 func (l *line) inner() (content, origin, stream string) {
 	if content, stream = l.text("log"), l.text("stream"); content != "" && (stream == "stderr" || stream == "stdout") {
 		return content, "", stream
@@ -83,11 +83,11 @@ func criPiece(data []byte) (stream string, content []byte, partial, ok bool) {
 	return string(words[1]), content, string(tag) == "P", true
 }
 
-// pieces has the pieces so far of a line that a container runtime has cut. There is one for each
-// stream, because pieces of stdout and stderr may alternate.
+// pieces has the first pieces of a line that a container runtime has cut. There is one for each stream,
+// because pieces of stdout and stderr may alternate.
 type pieces struct {
 	begun []byte
-	lost  bool // the line is too long, and its other pieces are passed over
+	lost  bool // the line is too long: its remaining pieces are skipped
 }
 
 // join adds a piece to its line. With the last piece it returns the whole line.
@@ -99,7 +99,7 @@ func (r *Reader) join(stream string, content []byte, partial bool) (whole []byte
 	}
 	if !p.lost && len(p.begun)+len(content) > maxLine {
 		*p = pieces{begun: p.begun[:0], lost: true}
-		r.breaks(tooLong, content)
+		r.noteBroken(tooLong, content)
 	}
 	if !p.lost {
 		p.begun = append(p.begun, content...)

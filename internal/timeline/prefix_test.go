@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
-// each builds a log of what a tool makes of every line.
+// each returns the log with each line changed by f, as a tool does.
 func each(log string, f func(line string) string) string {
 	var b strings.Builder
 	for l := range strings.Lines(log) {
@@ -27,8 +27,8 @@ func quote(s string) string {
 
 const pod = "accelerator-device-plugin-x7k2p"
 
-// Whatever a tool puts around a line, the same is printed; and the pod or host that
-// it names, where it names one.
+// The output does not depend on the tool that has passed the log on, except for the pod or host that some
+// tools add.
 func TestPrefixes(t *testing.T) {
 	log := load(t, "demo.log")
 	want, _ := read(t, timeline.Options{}, log)
@@ -91,11 +91,11 @@ func TestPrefixes(t *testing.T) {
 				t.Errorf("lines (-want +got):\n%s", diff)
 			}
 			for _, n := range notes {
-				if !strings.Contains(test.name, "pieces") || n != "passed over 43 lines of others" {
+				if !strings.Contains(test.name, "pieces") || n != "skipped 43 lines of other programs" {
 					t.Errorf("note: %s", n)
 				}
 			}
-			// -o json takes it all off.
+			// With -o json the output is the original log.
 			clean, _ := read(t, timeline.Options{JSON: true}, test.log)
 			if diff := cmp.Diff(log, clean); diff != "" {
 				t.Errorf("JSON (-want +got):\n%s", diff)
@@ -104,8 +104,7 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// The same id on two nodes is two devices, and the same daemon's time is what goes
-// backwards.
+// The same id on two nodes is two devices. Time goes back only if lines of the same node are out of order.
 func TestOrigins(t *testing.T) {
 	log := load(t, "demo.log")
 	mixed := each(log, func(l string) string {
@@ -130,7 +129,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// Where a field stands twice, the last counts, as elsewhere.
+// If an object has a field twice, the last one counts.
 func TestFieldTwice(t *testing.T) {
 	out, _ := read(t, timeline.Options{}, entry(noon, "info", "device.removed", `"device":"first","device":"last"`))
 	if !strings.Contains(out, "last") || strings.Contains(out, "first") {
@@ -138,7 +137,7 @@ func TestFieldTwice(t *testing.T) {
 	}
 }
 
-// What one file lacks the next does not bring.
+// The missing pieces of a line at the end of a file are not searched in the next file.
 func TestPiecesOfTwoFiles(t *testing.T) {
 	const stamp = "2026-11-21T20:49:06.668788295Z stderr "
 	var out strings.Builder
@@ -156,7 +155,7 @@ func TestPiecesOfTwoFiles(t *testing.T) {
 	if n := strings.Count(out.String(), "\n"); n != 1 {
 		t.Errorf("%d lines, want that of the second file:\n%s", n, &out)
 	}
-	if notes := reader.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "passed over 2 broken (first: line ") {
+	if notes := reader.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "skipped 2 broken lines (first: line ") {
 		t.Errorf("notes %q, want two broken lines", notes)
 	}
 }
@@ -164,16 +163,16 @@ func TestPiecesOfTwoFiles(t *testing.T) {
 func TestUnfinishedPieces(t *testing.T) {
 	const stamp = "2026-11-21T20:49:06.668788295Z "
 	line, _, _ := strings.Cut(load(t, "demo.log"), "\n")
-	const tooLong = "passed over 1 broken (first: line 17 of the log: longer than 256 KiB: "
+	const tooLong = "skipped 1 broken line (first: line 17 of the log: longer than 256 KiB: "
 	endless := strings.Repeat(stamp+"stderr P "+strings.Repeat("x", 16<<10)+"\n", 100)
 	for _, test := range []struct {
 		name, log string
 		lines     int
 		note      string
 	}{
-		{"the end is missing", stamp + "stderr P " + line + "\n", 0, "passed over 1 broken (first: line 1 of the log: its last piece is missing)"},
-		{"without end", endless + stamp + "stderr F x\n" + stamp + "stderr F " + line + "\n", 1, tooLong},
-		{"without end, the other stream", endless + stamp + "stdout F " + line + "\n", 1, tooLong},
+		{"the end is missing", stamp + "stderr P " + line + "\n", 0, "skipped 1 broken line (first: line 1 of the log: last piece missing)"},
+		{"too long", endless + stamp + "stderr F x\n" + stamp + "stderr F " + line + "\n", 1, tooLong},
+		{"too long, and a line of the other stream", endless + stamp + "stdout F " + line + "\n", 1, tooLong},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, notes := read(t, timeline.Options{}, test.log)

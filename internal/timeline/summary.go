@@ -18,7 +18,7 @@ type Summary struct {
 	From         time.Time  `json:"from"` // time of the earliest line in the time range
 	To           time.Time  `json:"to"`
 	Lines        int        `json:"lines"`  // in the time range, without Debug
-	Others       int        `json:"others"` // lines that are not ours
+	Others       int        `json:"others"` // lines of other programs, and of --log-format console
 	Broken       int        `json:"broken"`
 	Backwards    int        `json:"backwards"` // how often time went back
 	Starts       int        `json:"starts"`    // of the daemon
@@ -42,8 +42,8 @@ type Device struct {
 	Turns       int          `json:"turns"`                // between healthy or degraded and unhealthy
 	Removed     int          `json:"removed"`              // how often it was removed
 	RemovedHeld int          `json:"removedHeld"`          // of these removals, those while a container held it
-	Noticed     Milliseconds `json:"noticedMs"`            // longest time from a hint to the reading
-	Told        Milliseconds `json:"toldMs"`               // longest time from a hint to the list
+	Noticed     Milliseconds `json:"noticedMs"`            // longest time from a hint to the read of the card
+	Told        Milliseconds `json:"toldMs"`               // longest time from a hint to the list that was sent
 }
 
 // Resource is the summary of one resource.
@@ -60,7 +60,7 @@ type Resource struct {
 	Refused             int          `json:"allocationsRefused"`
 }
 
-// Milliseconds is a duration, in JSON a number.
+// Milliseconds is a duration that is a number of milliseconds in JSON.
 type Milliseconds time.Duration
 
 // MarshalJSON writes the number of milliseconds, exact to the nanosecond.
@@ -71,7 +71,7 @@ func (m Milliseconds) MarshalJSON() ([]byte, error) {
 // summary returns the summary of the lines so far. The filter selects its rows.
 func (r *Reader) summary() Summary {
 	s := r.total
-	s.Lines, s.Others, s.Broken, s.Backwards = r.wanted, r.others+r.console, r.broken, r.backwards
+	s.Lines, s.Others, s.Broken, s.Backwards = r.wanted, r.foreign+r.console, r.broken, r.backwards
 	s.Devices, s.Resources = []Device{}, []Resource{} // in JSON [], not null
 	for _, n := range r.nodes {
 		for id, d := range n.devices {
@@ -94,7 +94,7 @@ func (r *Reader) summary() Summary {
 	return s
 }
 
-// print writes the summary for people.
+// print writes the summary as text.
 func (s Summary) print(w io.Writer, colour bool) {
 	if !s.From.IsZero() {
 		fmt.Fprintf(w, "%s to %s: %s, %s", s.From.Format(time.RFC3339), s.To.Format(time.RFC3339),
@@ -147,8 +147,8 @@ func (m Milliseconds) cell() string {
 	return string(appendDuration(nil, time.Duration(m)))
 }
 
-// printTable writes an empty line and the table, whose first row is the heading, or nothing if there
-// is only the heading. It leaves out columns without text.
+// printTable writes an empty line and the table, without empty columns. The first row is the heading; if
+// there are no other rows, printTable writes nothing.
 func printTable(w io.Writer, table [][]string, colour bool) {
 	if len(table) == 1 {
 		return

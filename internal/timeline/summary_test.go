@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
-// at is a time of the log, in seconds.
+// at returns the time of a line, some seconds after the start of the log.
 func at(second int) string {
 	return time.Date(2026, 11, 21, 12, 0, second, 0, time.UTC).Format(time.RFC3339Nano)
 }
@@ -34,12 +34,12 @@ func device(second int, event string) string {
 
 func daemon(second int, event string) string { return entry(at(second), "info", event, "") }
 
-// in is the start of a daemon in a mode.
+// in returns the line of a daemon that starts in a mode.
 func in(second int, mode string) string {
 	return entry(at(second), "info", "daemon.started", `"mode":"`+mode+`"`)
 }
 
-// bound is a time of the log, in seconds, as it was typed some hours later.
+// bound returns a Bound some seconds after the start of the log, typed some hours later.
 func bound(t *testing.T, second int) timeline.Bound {
 	t.Helper()
 	b, err := timeline.ParseBound(at(second), time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC))
@@ -49,7 +49,7 @@ func bound(t *testing.T, second int) timeline.Bound {
 	return b
 }
 
-// The state of a device at the end, its beginning, and the counts of its changes.
+// A summary has the last state of a device, the time when it began, and the counts of changes.
 func TestStates(t *testing.T) {
 	type state struct {
 		Last                         string
@@ -68,10 +68,10 @@ func TestStates(t *testing.T) {
 			state{Last: "unhealthy", Since: 1, Turns: 1, Events: 3}},
 		{"gone and back", added(0, "healthy") + device(1, "device.removed") + device(3, "device.returned") + added(3, "unhealthy"),
 			state{Last: "unhealthy", Since: 3, Removed: 1, Events: 4}},
-		{"held when it was removed, by one and another", added(0, "healthy") + device(1, "device.removed") + device(2, "device.tombstone") +
+		{"held when it was removed, by one container and then another", added(0, "healthy") + device(1, "device.removed") + device(2, "device.tombstone") +
 			device(3, "device.tombstone") + device(4, "device.released") + added(5, "healthy") + device(6, "device.tombstone"),
 			state{Last: "healthy", Since: 5, Removed: 1, Held: 1, Events: 7}},
-		{"held as what it was, not removed", added(0, "healthy") + device(1, "device.removed") + added(2, "healthy") + device(3, "device.tombstone"),
+		{"removed and back, then held under its former resource", added(0, "healthy") + device(1, "device.removed") + added(2, "healthy") + device(3, "device.tombstone"),
 			state{Last: "healthy", Since: 2, Removed: 1, Events: 4}},
 		{"no line after a restart", added(0, "healthy") + restart + daemon(14, "x.y"), state{Last: "healthy", Events: 1}},
 		{"not found after a restart", added(0, "healthy") + restart + daemon(11, "scan.done"), state{Last: "gone", Since: 11, Events: 1}},
@@ -81,13 +81,13 @@ func TestStates(t *testing.T) {
 		{"another mode", added(0, "healthy") + daemon(2, "mode.changed") + health(10, "healthy", "unhealthy", 10),
 			state{Last: "unhealthy", Since: 10, Turns: 1, Events: 2}},
 		{"restarted in another mode", in(0, "single") + added(0, "healthy") + in(2, "af") + daemon(3, "scan.done"), state{Since: -1, Events: 1}},
-		{"restarted in the same one", in(0, "af") + added(0, "healthy") + in(2, "af") + daemon(3, "scan.done"),
+		{"restarted in the same mode", in(0, "af") + added(0, "healthy") + in(2, "af") + daemon(3, "scan.done"),
 			state{Last: "gone", Since: 3, Events: 1}},
 		{"restarted in the mode that it changed to", in(0, "af") + entry(at(1), "info", "mode.changed", `"new":"single"`) + added(1, "healthy") +
 			in(2, "single") + daemon(3, "scan.done"), state{Last: "gone", Since: 3, Events: 1}},
-		{"it went while no daemon watched", daemon(0, "x.y") + entry(at(1), "warn", "device.tombstone", `"device":"d"`),
+		{"removed while no daemon was running", daemon(0, "x.y") + entry(at(1), "warn", "device.tombstone", `"device":"d"`),
 			state{Last: "gone", Since: 1, Events: 1}},
-		{"a state of tomorrow", added(0, "blessed") + health(1, "blessed", "healthy", 1), state{Last: "healthy", Since: 1, Events: 2}},
+		{"an unknown state", added(0, "blessed") + health(1, "blessed", "healthy", 1), state{Last: "healthy", Since: 1, Events: 2}},
 		{"debug lines do not count", added(0, "healthy") + entry(at(1), "debug", "device.released", `"device":"d"`), state{Last: "healthy", Events: 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -114,25 +114,25 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// The list may be on its way before it is logged that a device on it is new.
-func TestToldBeforeNew(t *testing.T) {
+// The line of a list may come before the line that a device in it is new.
+func TestListBeforeDeviceAdded(t *testing.T) {
 	sent := entry(at(0), "info", "list.sent", `"resource":"r","count":1,"latency_ms":2.5,"devices":["d","and 3 more"]`)
 	out, _ := read(t, timeline.Options{Summary: true}, sent+added(0, "healthy")+daemon(1, "x.y"))
 	if !strings.Contains(out, " 2.50 ms  1\n") || strings.Contains(out, "more") {
-		t.Errorf("want that the kubelet was told after 2.50 ms:\n%s", out)
+		t.Errorf("TOLD: want 2.50 ms:\n%s", out)
 	}
 }
 
-// A summary of some lines would say what is not so.
+// A summary cannot be limited to some events: its counts and states would be wrong.
 func TestNoSummaryOfSomeEvents(t *testing.T) {
 	for _, f := range []timeline.Filter{{Events: []string{"device.health"}}, {Level: level(zapcore.WarnLevel)}} {
-		if _, err := timeline.New(timeline.Options{Summary: true, Filter: f}, io.Discard); err == nil || !strings.Contains(err.Error(), "counts all lines") {
-			t.Errorf("%+v: %v, want that it is refused", f, err)
+		if _, err := timeline.New(timeline.Options{Summary: true, Filter: f}, io.Discard); err == nil || !strings.Contains(err.Error(), "want device, resource, since or until only") {
+			t.Errorf("%+v: found %v, want an error about event or level", f, err)
 		}
 	}
 }
 
-// What was asked for chooses rows; all lines count.
+// The filter selects rows. All lines are counted.
 func TestSummaryOfADevice(t *testing.T) {
 	log := in(0, "single") + strings.Replace(added(0, "healthy"), `"d"`, `"d","resource":"r"`, 1) +
 		strings.Replace(added(0, "healthy"), `"d"`, `"e","resource":"s"`, 1) + entry(at(1), "info", "list.sent", `"resource":"r","count":1`) +
@@ -153,7 +153,7 @@ r         1      0           0       0                 0             0      0
 	}
 }
 
-// Holders are those of the last line about them, and of bounded number.
+// The holders are those of the last line about holders. Their number is bounded.
 func TestHolders(t *testing.T) {
 	held := func(second int, holders string) string {
 		return entry(at(second), "warn", "device.tombstone", `"device":"d","holders":[`+holders+`]`)
@@ -168,13 +168,13 @@ func TestHolders(t *testing.T) {
 	for _, test := range []struct{ name, log, want string }{
 		{"many", log, "gone [a/a/a b/b/b c/c/c and 2 more] []"},
 		{"another", log + held(3, `"x/x/x"`), "gone [x/x/x] []"},
-		{"nobody can say", log + held(3, ""), "gone [unknown] []"},
+		{"unknown", log + held(3, ""), "gone [unknown] []"},
 		{"released", log + device(3, "device.released"), "gone [] [a/a/a b/b/b c/c/c and 2 more]"},
 		{"back", log + device(3, "device.returned") + added(3, "unhealthy"), "unhealthy [] [a/a/a b/b/b c/c/c and 2 more]"},
 		{"back, and held", log + entry(at(3), "info", "device.returned", `"device":"d","holders":["a/a/a"]`), "gone [a/a/a] [a/a/a b/b/b c/c/c and 2 more]"},
-		{"another device stands there", log + added(3, "unhealthy"), "unhealthy [a/a/a b/b/b c/c/c and 2 more] []"},
+		{"another device with the same id", log + added(3, "unhealthy"), "unhealthy [a/a/a b/b/b c/c/c and 2 more] []"},
 		{"another daemon", log + in(3, "af"), "gone [] [a/a/a b/b/b c/c/c and 2 more]"},
-		{"removed while no daemon watched", added(0, "healthy") + in(1, "af") + held(2, `"x/x/x"`) + daemon(2, "scan.done"), "gone [x/x/x] []"},
+		{"removed while no daemon was running", added(0, "healthy") + in(1, "af") + held(2, `"x/x/x"`) + daemon(2, "scan.done"), "gone [x/x/x] []"},
 		{"given", added(0, "healthy") + given(1, "a/a/a"), "healthy [a/a/a] []"},
 		{"given, and free again", added(0, "healthy") + given(1, "a/a/a") + freed(2, "a/a/a"), "healthy [] [a/a/a]"},
 		{"given to the next one", added(0, "healthy") + given(1, "a/a/a") + freed(2, "a/a/a") + given(2, "b/b/b"), "healthy [b/b/b] [a/a/a]"},
@@ -196,7 +196,7 @@ func TestHolders(t *testing.T) {
 	}
 }
 
-// What concerns resources and the whole.
+// A summary has counts for each resource and for the whole log.
 func TestCounts(t *testing.T) {
 	r := func(event, fields string) string { return entry(noon, "info", event, `"resource":"r"`+fields) }
 	log := r("list.sent", `,"count":1`) + r("list.sent", `,"count":1,"latency_ms":2.5,"devices":["d"]`) + r("list.sent", `,"latency_ms":1`) +
@@ -223,8 +223,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// A summary of a span counts the lines of that span. How all is comes from the lines
-// before it, too, also of a device that has no line within.
+// With Since and Until a summary counts only lines in the time range. The states of devices come from
+// earlier lines, too, even for a device without a line in the range.
 func TestSummarySince(t *testing.T) {
 	other := func(log string) string { return strings.ReplaceAll(log, `"d"`, `"e"`) }
 	log := in(0, "single") + added(0, "healthy") + other(added(1, "healthy")) + health(2, "healthy", "unhealthy", 2) +
@@ -245,7 +245,7 @@ r         0      0           0       0                 0             0      0
 	}
 }
 
-// Which device is of a resource is said before the time that is looked at.
+// The resource of a device may be in a line before Since.
 func TestResourceSince(t *testing.T) {
 	log := strings.Replace(added(0, "healthy"), `"d"`, `"d","resource":"r"`, 1) + health(5, "healthy", "unhealthy", 5)
 	got := events(t, timeline.Filter{Resource: "r", Since: bound(t, 4)}, log)
@@ -254,7 +254,7 @@ func TestResourceSince(t *testing.T) {
 	}
 }
 
-// The list of the resource that a device leaves may be sent last.
+// The list of a device's former resource may be sent after that of its new one.
 func TestResourceOfAMovedDevice(t *testing.T) {
 	sent := func(resource, fields string) string {
 		return entry(at(3), "info", "list.sent", `"resource":"`+resource+`","count":1`+fields)
@@ -269,7 +269,7 @@ func TestResourceOfAMovedDevice(t *testing.T) {
 		}
 	}
 	out, _ := read(t, timeline.Options{Filter: timeline.Filter{Devices: []string{"d"}}}, log)
-	if !strings.HasSuffix(out, "  s                       kubelet told the whole list (1 device in all)\n") {
+	if !strings.HasSuffix(out, "  s                       list sent: complete (1 device in all)\n") {
 		t.Errorf("want the first list of s at the end:\n%s", out)
 	}
 }

@@ -19,11 +19,11 @@ type Options struct {
 	Filter
 	JSON    bool // print lines as they were written, or the summary as an object
 	Summary bool // print a summary at the end instead of lines
-	All     bool // print each line, also those of one pull or plug
-	Colour  bool // use the colours of terminals
+	All     bool // do not fold the lines of a pull or a plug into one
+	Colour  bool // use terminal colours
 }
 
-// Bounds of the memory that is used, whatever the input is.
+// Limits that bound the use of memory for any input.
 const (
 	maxLine  = 256 << 10 // bytes; lines of the daemon have some hundred
 	maxKept  = 10_000    // devices and resources, of all nodes together
@@ -36,7 +36,7 @@ const tooLong = "longer than 256 KiB"
 // Reader reads logs and prints the selected lines, or a summary. Create it with [New].
 type Reader struct {
 	o      Options
-	out    *bufio.Writer // keeps its error, which Read returns as it flushes
+	out    *bufio.Writer // keeps its first error, which Read returns when it flushes
 	words  printer
 	folder folder
 	pieces map[string]*pieces // by stream
@@ -44,13 +44,13 @@ type Reader struct {
 	kept   int                // devices and resources of all nodes
 	total  Summary
 
-	file   string // the name of the present file
-	number int    // the present line of the file, from 1
+	file   string // name of the current file
+	number int    // number of the current line in the file, from 1
 	failed bool   // Read has returned an error
 
-	// Numbers of lines: all; those of the daemon (ours); of these, the selected ones (wanted);
-	// and, passed over, foreign, console and broken ones.
-	lines, ours, wanted, others, console, broken int
+	// Numbers of lines: all; those of the daemon (ours) and, of these, the selected ones (wanted); the
+	// skipped ones: of other programs (foreign), of --log-format console, and broken.
+	lines, ours, wanted, foreign, console, broken int
 
 	backwards                   int // how often time went back
 	firstBroken, firstBackwards string
@@ -60,8 +60,8 @@ type Reader struct {
 // New returns a Reader that prints to out. The error names an option that is not valid.
 func New(o Options, out io.Writer) (*Reader, error) {
 	if o.Summary && (len(o.Events) > 0 || o.Level != nil) {
-		return nil, errors.New("summary with event or level: a summary counts all lines, or it would be wrong; " +
-			"want device, resource, since or until")
+		return nil, errors.New("summary: found with event or level, want device, resource, since or until only: " +
+			"a summary without some of the lines would be wrong")
 	}
 	if err := o.check(); err != nil {
 		return nil, err
@@ -72,8 +72,8 @@ func New(o Options, out io.Writer) (*Reader, error) {
 	}, nil
 }
 
-// Read reads a log to its end; name is its name in messages. The log may be compressed by gzip.
-// Read returns an error of in, or an [OutputError].
+// Read reads a log to its end. name is its name in messages. The log may be compressed with gzip.
+// Read returns the error of in, or an [OutputError].
 func (r *Reader) Read(name string, in io.Reader) error {
 	r.file, r.number = name, 0
 	lines := bufio.NewReaderSize(flushing{in, r}, maxLine)
@@ -90,7 +90,7 @@ func (r *Reader) Read(name string, in io.Reader) error {
 	r.releaseAll()
 	for stream, p := range r.pieces {
 		if len(p.begun) > 0 {
-			r.breaks("its last piece is missing", nil)
+			r.noteBroken("last piece missing", nil)
 		}
 		delete(r.pieces, stream)
 	}
@@ -104,13 +104,13 @@ func (r *Reader) Read(name string, in io.Reader) error {
 	return nil
 }
 
-// OutputError is an error of the output. Nothing more can be printed.
+// OutputError is an error of the output, after which the Reader can print no more.
 type OutputError struct{ error }
 
 func (e OutputError) Unwrap() error { return e.error }
 
-// flushing is a reader that flushes the output before each Read, which may block. Lines that wait
-// for the end of a burst are printed when no input has come for foldWithin.
+// flushing is the input, with a flush of the output before each read, which may block. If no input
+// arrives for foldWithin, it also prints the lines that wait for the end of a burst.
 type flushing struct {
 	in io.Reader
 	r  *Reader
@@ -140,7 +140,7 @@ func (f flushing) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// readLines reads line by line. It passes over lines that are too long.
+// readLines reads line by line. It skips lines that are too long.
 func (r *Reader) readLines(in *bufio.Reader) error {
 	for {
 		data, err := in.ReadSlice('\n')
@@ -149,7 +149,7 @@ func (r *Reader) readLines(in *bufio.Reader) error {
 			r.lines++
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
-			r.breaks(tooLong, data)
+			r.noteBroken(tooLong, data)
 			for errors.Is(err, bufio.ErrBufferFull) {
 				_, err = in.ReadSlice('\n')
 			}
@@ -160,7 +160,7 @@ func (r *Reader) readLines(in *bufio.Reader) error {
 				data, complete = r.join(stream, content, partial)
 			}
 			if complete {
-				r.take(unwrap(data))
+				r.object(unwrap(data))
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -172,11 +172,11 @@ func (r *Reader) readLines(in *bufio.Reader) error {
 	}
 }
 
-// take handles the JSON object of a line, or nil if the line has none. The object is a line of the
-// daemon, or contains one as a text, or is foreign.
-func (r *Reader) take(object []byte, origin string) {
+// object handles the JSON object in a line, or nil if there is none. The object is a line of the daemon,
+// has such a line as a string, or belongs to another program.
+func (r *Reader) object(object []byte, origin string) {
 	if object == nil {
-		r.others++
+		r.foreign++
 		return
 	}
 	if t, ok := r.skips(object); ok {
@@ -191,23 +191,23 @@ func (r *Reader) take(object []byte, origin string) {
 	case errors.Is(err, errConsole):
 		r.console++
 	case !errors.Is(err, errForeign):
-		r.breaks(err.Error(), object)
+		r.noteBroken(err.Error(), object)
 	default:
 		text, origin, stream := l.inner()
 		content, complete := bytes.TrimRight([]byte(text), "\n"), true
-		if stream != "" { // docker ends a line that it has not cut with a line feed
+		if stream != "" { // docker: only a whole line ends with a line feed
 			content, complete = r.join(stream, content, len(content) == len(text) && !bytes.HasSuffix(content, []byte("}")))
 		}
 		if complete && bytes.HasPrefix(content, []byte("{")) {
-			r.take(content, origin)
+			r.object(content, origin)
 		} else if complete {
-			r.others++
+			r.foreign++
 		}
 	}
 }
 
-// skips reports whether a line can be skipped without parsing its JSON, and returns its time.
-// Those are debug lines, where no option asks for them: most lines of a log at level debug.
+// skips reports whether a line need not be parsed, and returns its time. Debug lines, which are most
+// lines of a log at level debug, need not be parsed unless an option selects them.
 func (r *Reader) skips(object []byte) (time.Time, bool) {
 	rest, debug := bytes.CutPrefix(object, []byte(`{"level":"debug","time":"`))
 	if !debug || r.o.Level != nil || len(r.o.Events) > 0 || !bytes.Contains(rest, []byte(`"event":"`)) {
@@ -218,8 +218,8 @@ func (r *Reader) skips(object []byte) (time.Time, bool) {
 	return t, err == nil
 }
 
-// note counts a line of the daemon. It reports whether its time is before since (early), or not
-// before until (late).
+// note counts a line of the daemon with the time t. It reports whether t is before Since (early), or
+// not before Until (late).
 func (r *Reader) note(t time.Time) (early, late bool) {
 	r.ours++
 	widen(&r.from, &r.to, t)
@@ -241,8 +241,8 @@ func widen(from, to *time.Time, t time.Time) {
 	}
 }
 
-// disorder is how far a line may lie behind the one before it: goroutines that write at
-// the same time do not write in order.
+// disorder is the time by which a line may be older than the line before it, because goroutines that
+// write at the same time do not write in order.
 const disorder = 100 * time.Millisecond
 
 // event handles a line of the daemon.

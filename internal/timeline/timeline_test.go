@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// read is what is printed of a log, and the notes at its end.
+// read returns the output for a log, and the notes.
 func read(t testing.TB, o timeline.Options, log string) (out string, notes []string) {
 	t.Helper()
 	var b strings.Builder
@@ -68,8 +68,7 @@ func golden(t *testing.T, name, got string) {
 
 func level(l zapcore.Level) *zapcore.Level { return &l }
 
-// The logs are those of real runs. A person who reads the golden files knows what
-// happened.
+// The logs are from real runs. The golden files must be readable as a report of each run.
 func TestGolden(t *testing.T) {
 	for _, test := range []struct {
 		name, log string
@@ -99,7 +98,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The logs are such as the daemon writes today.
+// The logs in testdata conform to the catalogue of package event.
 func TestLogsAreAsDeclared(t *testing.T) {
 	for _, name := range []string{"hotplug.log", "demo.log", "debug.log", "events.log"} {
 		for l := range strings.Lines(load(t, name)) {
@@ -110,21 +109,21 @@ func TestLogsAreAsDeclared(t *testing.T) {
 	}
 }
 
-// Each event in the words that people get: a line of each kind, from the runs of
-// other packages' tests, in the order of names.
+// The golden file has the text of each event. events.log has one line of each kind, from the tests of other
+// packages, sorted by name.
 func TestWords(t *testing.T) {
 	out, _ := read(t, timeline.Options{Filter: timeline.Filter{Level: level(zapcore.DebugLevel)}}, load(t, "events.log"))
 	golden(t, "events.golden", out)
 }
 
-// What the log says of itself.
+// The text for lines of the log about the log itself.
 func TestWordsOfTheLog(t *testing.T) {
 	suppressed := entry(noon, "warn", "log.suppressed", `"of":"register.failed","count":41,"lasted_ms":60000,"resource":"r"`)
 	toggled := entry(noon, "warn", "log.level", `"old":"info","new":"debug"`)
 	dropped := entry(noon, "warn", "log.dropped", `"count":5,"dropped_info":5,"lasted_ms":1500,"error":"disk full"`)
 	out, _ := read(t, timeline.Options{}, suppressed+toggled+dropped)
-	want := `2026-11-21T12:00:00.000Z  r                     ! 41 lines of register.failed left out here, there were too many (in 1m0s)
-2026-11-21T12:00:00.000Z  -                     ! level of the log: info → debug
+	want := `2026-11-21T12:00:00.000Z  r                     ! 41 lines of register.failed suppressed, there were too many (in 1m0s)
+2026-11-21T12:00:00.000Z  -                     ! log level: info → debug
 2026-11-21T12:00:00.000Z  -                     ! 5 lines of the log dropped here, its reader stalled or failed: disk full (in 1.50 s)
 `
 	if diff := cmp.Diff(want, out); diff != "" {
@@ -132,7 +131,7 @@ func TestWordsOfTheLog(t *testing.T) {
 	}
 }
 
-// A message that is put in other words changes no summary, and no line of a device.
+// A change of the messages in a log changes no summary, and no line of a device.
 func TestMessagesAreNotRead(t *testing.T) {
 	message := regexp.MustCompile(`"message":"[^"]*"`)
 	for _, name := range []string{"hotplug.log", "demo.log", "debug.log"} {
@@ -147,7 +146,7 @@ func TestMessagesAreNotRead(t *testing.T) {
 	}
 }
 
-// What is printed with -o json is the log again.
+// The output with -o json is the log itself.
 func TestJSONIsTheLog(t *testing.T) {
 	log := load(t, "debug.log")
 	out, _ := read(t, timeline.Options{JSON: true, Filter: timeline.Filter{Level: level(zapcore.DebugLevel)}}, log)
@@ -178,8 +177,7 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// As one reads kubectl logs -f: what has been read is printed before more is
-// awaited.
+// Lines are printed before the next read, which may block, as with kubectl logs -f.
 func TestPrintsAtOnce(t *testing.T) {
 	lines := strings.SplitAfter(strings.TrimSpace(load(t, "demo.log")), "\n")
 	var out bytes.Buffer
@@ -199,7 +197,7 @@ func TestPrintsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]int{1, 2, 3}, seen); diff != "" {
-		t.Errorf("lines that stood there when the next was awaited (-want +got):\n%s", diff)
+		t.Errorf("lines printed before the next read (-want +got):\n%s", diff)
 	}
 }
 
@@ -227,7 +225,7 @@ func TestErrors(t *testing.T) {
 	}
 	for _, f := range []timeline.Filter{{Events: []string{"[a"}}, {Events: []string{""}}, {Devices: []string{""}}} {
 		if _, err := timeline.New(timeline.Options{Filter: f}, io.Discard); err == nil {
-			t.Errorf("filter %+v was taken", f)
+			t.Errorf("filter %+v: no error", f)
 		}
 	}
 }
@@ -244,31 +242,31 @@ func TestNotes(t *testing.T) {
 		want      []string
 	}{
 		{"a sound line", sound, nil},
-		{"nothing", "", []string{"nothing in the log"}},
-		{"empty lines", "\n\n", []string{"passed over 2 lines of others", "no line of this program's log"}},
-		{"others", "hello\n" + sound + "{\"level\":\"info\",\"msg\":\"hi\"}\nI1121 klog.go:1] {}\n\n", []string{"passed over 4 lines of others"}},
-		{"JSON of others", "{\"log\":\"hello\"}\n{\"log\":\"hello\"}\n{\"level\":\"debug\",\"time\":\"2026-11-21T12:00:00Z\",\"msg\":\"hi\"}\n" + sound,
-			[]string{"passed over 3 lines of others"}},
+		{"nothing", "", []string{"the log is empty"}},
+		{"empty lines", "\n\n", []string{"skipped 2 lines of other programs", "no line of the daemon's log found"}},
+		{"lines of other programs", "hello\n" + sound + "{\"level\":\"info\",\"msg\":\"hi\"}\nI1121 klog.go:1] {}\n\n", []string{"skipped 4 lines of other programs"}},
+		{"JSON of other programs", "{\"log\":\"hello\"}\n{\"log\":\"hello\"}\n{\"level\":\"debug\",\"time\":\"2026-11-21T12:00:00Z\",\"msg\":\"hi\"}\n" + sound,
+			[]string{"skipped 3 lines of other programs"}},
 		{"a torn line", sound + sound[:100] + "\n" + sound + sound[:90],
-			[]string{"passed over 2 broken (first: line 2 of the log: no complete JSON object: " + sound[:60] + "…)"}},
-		{"a time that is none", strings.Replace(sound, "2026-", "2026+", 1) + sound,
-			[]string{"passed over 1 broken (first: line 1 of the log: no time: " +
+			[]string{"skipped 2 broken lines (first: line 2 of the log: no complete JSON object: " + sound[:60] + "…)"}},
+		{"an invalid time", strings.Replace(sound, "2026-", "2026+", 1) + sound,
+			[]string{"skipped 1 broken line (first: line 1 of the log: no time: " +
 				strings.Replace(sound, "2026-", "2026+", 1)[:60] + "…)"}},
 		{"an unknown level", strings.Replace(sound, "info", "loud", 1) + sound,
-			[]string{"passed over 1 broken (first: line 1 of the log: no level: " +
+			[]string{"skipped 1 broken line (first: line 1 of the log: no level: " +
 				strings.Replace(sound, "info", "loud", 1)[:60] + "…)"}},
 		{"no level", strings.Replace(sound, `"level":"info",`, "", 1) + sound,
-			[]string{"passed over 1 broken (first: line 1 of the log: no level: " +
+			[]string{"skipped 1 broken line (first: line 1 of the log: no level: " +
 				strings.Replace(sound, `"level":"info",`, "", 1)[:60] + "…)"}},
-		{"for people", "Nov 21 20:49:06.668\tinfo\twatcher\tsource opened\t{\"source\": \"uevent\", \"event\": \"source.opened\"}\n" + sound,
-			[]string{"passed over 1 line of --log-format console, which is for people: serve with json, to have it read here"}},
+		{"console format", "Nov 21 20:49:06.668\tinfo\twatcher\tsource opened\t{\"source\": \"uevent\", \"event\": \"source.opened\"}\n" + sound,
+			[]string{"skipped 1 line of --log-format console: run the daemon with --log-format json to read its log here"}},
 		{"back in time", lines[len(lines)-2] + sound,
-			[]string{"time went backwards 1 time (first: by 3.16 s at line 2 of the log): lines are printed as they come"}},
-		{"hardly back", lines[1] + sound, nil},
+			[]string{"time went back 1 time (first: by 3.16 s at line 2 of the log): lines are printed in the order of the log"}},
+		{"back by less than disorder", lines[1] + sound, nil},
 		{"a long line", strings.Repeat("x", 10<<20) + "\n" + sound,
-			[]string{"passed over 1 broken (first: line 1 of the log: longer than 256 KiB: " + strings.Repeat("x", 60) + "…)"}},
+			[]string{"skipped 1 broken line (first: line 1 of the log: longer than 256 KiB: " + strings.Repeat("x", 60) + "…)"}},
 		{"a long line at the end", sound + "{" + strings.Repeat("x", 10<<20),
-			[]string{"passed over 1 broken (first: line 2 of the log: longer than 256 KiB: {" + strings.Repeat("x", 59) + "…)"}},
+			[]string{"skipped 1 broken line (first: line 2 of the log: longer than 256 KiB: {" + strings.Repeat("x", 59) + "…)"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, notes := read(t, timeline.Options{}, test.log)

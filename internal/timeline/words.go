@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// printer makes lines for people. It reuses its buffer for the next line.
+// printer formats lines as text. It reuses its buffer for the next line.
 type printer struct {
 	buf    []byte
 	colour bool
@@ -25,8 +25,8 @@ type printer struct {
 // subjectWidth is the width of the subject's column. Ids and the default resource name fit.
 const subjectWidth = len("b-com.com/accelerator")
 
-// line returns the line for people: its time, its subject, a mark if it is a warning or an error, and
-// the words for its event.
+// line returns a line as text: the time, the subject, a mark for a warning or an error, and the text of
+// the event. It is valid until the next call.
 func (p *printer) line(l *line) []byte {
 	p.buf = append(l.time.AppendFormat(p.buf[:0], "2006-01-02T15:04:05.000Z07:00"), "  "...)
 	if l.origin != "" {
@@ -61,7 +61,7 @@ func (p *printer) column(text string, width int) {
 	}
 }
 
-// phrase writes the words for an event. See event.Phrase for their form.
+// phrase writes the text of an event. See event.Phrase for its form.
 func (p *printer) phrase(l *line, phrase string) {
 	text, asides, _ := strings.Cut(phrase, " | ")
 	for _, state := range []string{"gone", "held"} {
@@ -88,8 +88,7 @@ func (p *printer) phrase(l *line, phrase string) {
 	p.buf = append(p.buf, after...)
 }
 
-// expand writes a part of a phrase. It returns false if a field outside of brackets is missing or
-// empty.
+// expand writes a part of a phrase. It reports whether all fields outside of brackets have a value.
 func (p *printer) expand(l *line, text string) (whole bool) {
 	whole = true
 	for {
@@ -116,7 +115,7 @@ func (p *printer) expand(l *line, text string) (whole bool) {
 	}
 }
 
-// field writes the value of a field. It returns false if the value is missing or empty.
+// field writes the value of a field. It reports whether there is a value that is not empty.
 func (p *printer) field(l *line, key string) bool {
 	key, noun, counted := strings.Cut(key, " ")
 	switch key {
@@ -126,7 +125,7 @@ func (p *printer) field(l *line, key string) bool {
 		} else {
 			p.expand(l, "{old} → ")
 		}
-		p.expand(l, "{new}") // may be none, as old may
+		p.expand(l, "{new}") // writes "none" if it is empty, as for old
 		return true
 	case "list":
 		p.list(l)
@@ -159,10 +158,10 @@ func (p *printer) field(l *line, key string) bool {
 	return false
 }
 
-// list writes the devices that a list.sent names, by their health. The field devices has those that
-// changed since the previous list of the stream; of these, the ones in neither of the fields
-// unhealthy and gone are healthy. For the first list of a stream, devices is empty, and unhealthy
-// has all unhealthy devices.
+// list writes the devices in a list.sent line, by their health. The field devices has the devices that
+// changed since the previous list of the stream. Those that are not also in the field unhealthy or gone
+// are healthy. For the first list of a stream, devices is empty, and unhealthy has all unhealthy
+// devices.
 func (p *printer) list(l *line) {
 	const bad, off, well, more = 0, 1, 2, 3
 	group := map[string]int{}
@@ -191,12 +190,12 @@ func (p *printer) list(l *line) {
 		}
 	}
 	if before == ": " {
-		p.buf = append(p.buf, " the whole list"...)
+		p.buf = append(p.buf, ": complete"...)
 		p.names(", unhealthy: ", l.texts("unhealthy"))
 	}
 }
 
-// names writes a list of names. It returns false, and writes nothing, if there are none.
+// names writes before and a list of names, if there are any. It reports whether there are.
 func (p *printer) names(before string, names []string) bool {
 	for i, name := range names {
 		if i > 0 {
@@ -208,7 +207,7 @@ func (p *printer) names(before string, names []string) bool {
 	return len(names) > 0
 }
 
-// unknown writes an event without a phrase, which a newer daemon has logged: its message and fields.
+// unknown writes the message and the fields of an event without a phrase. A newer daemon has logged it.
 func (p *printer) unknown(l *line) {
 	rest := maps.Clone(l.fields)
 	for _, f := range event.Common() {
@@ -220,8 +219,8 @@ func (p *printer) unknown(l *line) {
 	p.text(string(data))
 }
 
-// maxText is the number of bytes of a text that are shown: the errors of a card that is being pulled
-// out would fill a screen. -o json has the whole text.
+// maxText is the number of bytes that are shown of a text. The errors of a card while it is pulled would
+// fill a screen. -o json has the whole text.
 const maxText = 160
 
 // text writes a text of the log. It escapes control characters.

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Lock is a lock that this process alone holds. See [AcquireLock].
+// Lock is an exclusive lock of this process. See [AcquireLock].
 type Lock struct {
 	file *os.File
 }
 
-// AcquireLock blocks until this process alone has the lock, or ctx ends. The lock is a flock on the
-// file with this name, which is made when it is missing, in a directory of [OpenDir]: a user who can
-// open the file can hold the lock for ever. The lock ends with Release, or with the process. A child
-// that inherits the descriptor would prolong it; Go opens with O_CLOEXEC.
+// AcquireLock blocks until this process has the lock, or ctx ends. The lock is a flock on the file with
+// this name, which is created if it is missing. dir must come from [OpenDir], because a user who can open
+// the file can hold the lock for ever. The lock ends with Release, or with the process. A child that
+// inherits the descriptor would prolong it, but Go opens files with O_CLOEXEC.
 func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) {
-	// A blocking flock does not end with ctx.
+	// flock is tried at intervals, because a blocking flock would not end with ctx.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -32,7 +32,7 @@ func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) 
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s: held by another process, want it free: fuser -v %[1]s: %w",
+			return nil, fmt.Errorf("%s: held by another process: fuser -v %[1]s: %w",
 				filepath.Join(dir.Name(), name), context.Cause(ctx))
 		}
 	}
@@ -50,7 +50,7 @@ func tryLock(dir *os.Root, name string) (*Lock, error) {
 	}
 	file, err := OpenFile(dir, name, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) {
-		return nil, nil // removed since
+		return nil, nil // the file was removed or replaced
 	}
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func tryLock(dir *os.Root, name string) (*Lock, error) {
 		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}
 	if err == nil {
-		// The file can have been removed, and made anew by another process, since it was opened.
+		// Another process may have removed the file, and a third one created it again.
 		var now fs.FileInfo
 		if now, err = dir.Lstat(name); err == nil && os.SameFile(info, now) {
 			return &Lock{file}, nil

@@ -11,13 +11,13 @@ import (
 	"syscall"
 )
 
-// OpenDir opens a directory that only the effective user can change, at a path that only
-// that user and root can redirect. It descends from the root directory and checks each
-// directory once it is open: the owner must be one of the two, and others may write to it only
-// if it has the sticky bit. It follows links that belong to one of the two (/srv is a link on
-// systems of ostree). With create it makes missing directories.
+// OpenDir opens a directory that only the effective user can change, at a path that only that
+// user and root can redirect. It descends from the root directory and checks each directory once
+// it is open: the owner must be that user or root, and other users may write to it only if it has
+// the sticky bit. It follows links of these owners (/srv is a link on systems with ostree). If
+// create is true, it creates missing directories.
 //
-// An ACL needs no check of its own: the bits of the group are its mask.
+// An ACL needs no check of its own, because the group bits of the mode are its mask.
 func OpenDir(path string, create bool) (*os.Root, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -45,7 +45,7 @@ func OpenDir(path string, create bool) (*os.Root, error) {
 		rest = rest[1:]
 		here := open[len(open)-1]
 		at := filepath.Join(here.Name(), name)
-		if name == ".." { // of a link
+		if name == ".." { // in the target of a link
 			if len(open) > 1 {
 				here.Close()
 				open = open[:len(open)-1]
@@ -69,7 +69,7 @@ func OpenDir(path string, create bool) (*os.Root, error) {
 			open = append(open, dir)
 			continue
 		}
-		if links++; links > 40 { // as the kernel
+		if links++; links > 40 { // the limit of the kernel
 			return nil, PathError(path, syscall.ELOOP)
 		}
 		if err := checkOwner(at, info, 0, os.Geteuid()); err != nil {
@@ -99,8 +99,8 @@ func OpenDir(path string, create bool) (*os.Root, error) {
 	return last, nil
 }
 
-// elements returns the names in a path. It keeps "..", which the text alone cannot resolve:
-// the name before it may be that of a link.
+// elements returns the names in a path. It keeps "..", because the name before it may be that of a
+// link.
 func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
@@ -115,12 +115,12 @@ func OpenSub(dir *os.Root, name string) (*os.Root, error) {
 	return enter(dir, name, info, checkOwn)
 }
 
-// enter opens the directory in dir that has the name, and checks it before and after. info is
-// that of Lstat. A link is refused.
+// enter opens the directory in dir that has the name, and checks it before and after that. info is
+// the result of Lstat. A link is refused.
 func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.FileInfo) error) (*os.Root, error) {
 	path := filepath.Join(dir.Name(), name)
 	if !info.IsDir() {
-		return nil, fmt.Errorf("%s: %s, want a directory", path, info.Mode())
+		return nil, fmt.Errorf("%s: found a file of mode %s, want a directory", path, info.Mode())
 	}
 	if err := check(path, info); err != nil {
 		return nil, err
@@ -143,8 +143,8 @@ func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.Fi
 	return sub, nil
 }
 
-// OpenFile opens the regular file in dir that has the name, and checks before and after
-// that only the effective user can change it. Links, FIFOs and devices are refused.
+// OpenFile opens the regular file in dir that has the name. Before and after, it checks that only
+// the effective user can change the file. Links, FIFOs and devices are refused.
 func OpenFile(dir *os.Root, name string, flag int) (*os.File, error) {
 	path := filepath.Join(dir.Name(), name)
 	info, err := dir.Lstat(name)
@@ -172,13 +172,13 @@ func OpenFile(dir *os.Root, name string, flag int) (*os.File, error) {
 	return file, nil
 }
 
-// ErrReplaced is the error for a file that was replaced while it was opened.
-var ErrReplaced = errors.New("replaced while it was opened, want it left alone")
+// ErrReplaced is the error for a file that another process has replaced while it was opened.
+var ErrReplaced = errors.New("replaced while it was opened")
 
-// CheckRegular returns an error unless info is that of a regular file.
+// CheckRegular returns an error unless info describes a regular file.
 func CheckRegular(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: %s, want a regular file", path, info.Mode())
+		return fmt.Errorf("%s: found a file of mode %s, want a regular file", path, info.Mode())
 	}
 	return nil
 }
@@ -197,19 +197,20 @@ func checkOwn(path string, info fs.FileInfo) error {
 		return err
 	}
 	if mode := info.Mode(); mode.Perm()&0o022 != 0 {
-		return fmt.Errorf("%s: mode %#o, want it not writable by group and others: chmod go-w %[1]s", path, mode.Perm())
+		return fmt.Errorf("%s: found mode %#o, want it not writable by group and others: chmod go-w %[1]s", path, mode.Perm())
 	}
 	return nil
 }
 
-// checkParent is checkOwn for a directory above. Root may own it, too, and others may write to
-// it if it has the sticky bit: then they cannot rename or remove files of other users.
+// checkParent is like checkOwn, but for a directory above the one to open. Root may own it, too.
+// Other users may write to it if it has the sticky bit, because then they cannot rename or remove
+// files of other users.
 func checkParent(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info, 0, os.Geteuid()); err != nil {
 		return err
 	}
 	if mode := info.Mode(); mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0 {
-		return fmt.Errorf("%s: mode %#o, want it not writable by group and others, or with the sticky bit: chmod go-w %[1]s", path, mode.Perm())
+		return fmt.Errorf("%s: found mode %#o, want it not writable by group and others, or with the sticky bit: chmod go-w %[1]s", path, mode.Perm())
 	}
 	return nil
 }
@@ -220,11 +221,11 @@ func checkOwner(path string, info fs.FileInfo, uids ...int) error {
 		return nil
 	}
 	own := uids[len(uids)-1]
-	return fmt.Errorf("%s: owned by uid %d, want %d: chown -h %[3]d %[1]s", path, owner, own)
+	return fmt.Errorf("%s: found owner uid %d, want %d: chown -h %[3]d %[1]s", path, owner, own)
 }
 
-// PathError returns err with the path in place of the one in err: [os.Root] names only an
-// element.
+// PathError returns err with this path in place of the one in err. Errors of [os.Root] have only
+// the last element of a path.
 func PathError(path string, err error) error {
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 		err = inner.Err

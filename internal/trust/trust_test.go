@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/trust"
 )
 
-// ownDir returns an empty directory that OpenDir accepts: those above it are of root or this user.
+// ownDir returns an empty directory that OpenDir accepts: root or this user owns those above it.
 func ownDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -90,7 +90,7 @@ func TestOtherUser(t *testing.T) {
 	_, errFile := trust.OpenFile(dir, "file", os.O_RDONLY)
 	_, errLink := trust.OpenDir(path+"/link", false)
 	for _, err := range []error{errDir, errFile, errLink} {
-		if err == nil || !strings.Contains(err.Error(), "owned by uid 65534, want 0") {
+		if err == nil || !strings.Contains(err.Error(), "found owner uid 65534, want 0") {
 			t.Errorf("error: %v, want the owner", err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestOpenFile(t *testing.T) {
 	}
 }
 
-// A lock keeps a second one out until it is released. The wait ends with the context.
+// A second lock is acquired only after the first is released. The wait ends with the context.
 func TestLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, err := trust.OpenDir(ownDir(t), false)

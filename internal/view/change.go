@@ -47,8 +47,8 @@ func byID(rows []Row) map[string]Row {
 	return all
 }
 
-// idWidth is the width of the column of ids, because lines are printed one by one. An id
-// outside PCI domain 0 fits, and one with a port (DDDD:BB:DD.F, BB:DD.F-pN).
+// idWidth is the fixed width of the column of ids, because lines are printed one by one. Ids with a
+// PCI domain or with a port fit (DDDD:BB:DD.F, BB:DD.F-pN).
 const idWidth = 14
 
 // JSON returns the change as one line of JSON, which is safe to show on a terminal.
@@ -57,7 +57,7 @@ func (c Change) JSON() ([]byte, error) {
 	return append(terminal.AppendJSON(nil, text), '\n'), err
 }
 
-// Line returns the change as one line for people.
+// Line returns the change as one line of text.
 func (c Change) Line(colour bool) string {
 	health := fmt.Sprintf("%-9s", c.Health)
 	switch {

@@ -1,4 +1,3 @@
-// Package view shows devices to people and programs: the rows of `devices` and
-// `/devices`, and the lines of `watch`. It owns no state; all of it is pure
-// formatting.
+// Package view formats devices for users and programs: the rows of `devices` and `/devices`, and
+// the lines of `watch`. It owns no state, and its functions do not block, except for writing.
 package view

@@ -8,16 +8,16 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Row is one device as it is shown. Its JSON keys are an interface: keys may be
-// added, none is renamed or dropped.
+// Row is one device in the output. Programs rely on its JSON keys: keys may be added, but never
+// renamed or removed.
 type Row struct {
 	ID          string   `json:"id" yaml:"id"`
 	Resource    string   `json:"resource" yaml:"resource"` // "" when the mode does not offer it
 	Family      string   `json:"family" yaml:"family"`
 	Health      string   `json:"health" yaml:"health"` // healthy, degraded, unhealthy
 	Reasons     []string `json:"reasons" yaml:"reasons"`
-	PCIAddress  string   `json:"pciAddress" yaml:"pciAddress"` // with domain; "" where there is none
-	PCIVendor   string   `json:"pciVendor" yaml:"pciVendor"`   // four hex digits, as lspci -nn shows them; "" where not known
+	PCIAddress  string   `json:"pciAddress" yaml:"pciAddress"` // with domain; "": none
+	PCIVendor   string   `json:"pciVendor" yaml:"pciVendor"`   // four hex digits, as lspci -nn shows them; "": not known
 	PCIDevice   string   `json:"pciDevice" yaml:"pciDevice"`   // the same
 	NUMANode    *int     `json:"numaNode" yaml:"numaNode"`
 	PortID      *int     `json:"portId" yaml:"portId"`
@@ -26,9 +26,9 @@ type Row struct {
 	DeviceNodes []string `json:"deviceNodes" yaml:"deviceNodes"` // paths on the host
 	Parent      string   `json:"parent" yaml:"parent"`           // name of the FME or ""
 	Holder      []string `json:"holder" yaml:"holder"`           // namespace/pod/container
-	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"` // false: an empty holder may still have one
+	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"` // false: the device may have a holder although Holder is empty
 
-	// Held: the device was given to a container, which may not be named yet. nil: not known.
+	// Held is true if the device was given to a container, even if that is not named yet. nil: not known.
 	Held        *bool          `json:"held" yaml:"held"`
 	NodeNumbers []string       `json:"nodeNumbers" yaml:"nodeNumbers"` // MAJOR:MINOR of the nodes
 	ParentNodes []string       `json:"parentNodes" yaml:"parentNodes"` // of the FME, names below the device root
@@ -41,10 +41,10 @@ type List struct {
 	HostDev string // the device root on the host
 	// Holders returns the holders of a device. nil: they are not known.
 	Holders func(resource, id string) []string
-	// Given reports whether a device was given to a container, under any name. It is used if
-	// Holders is not nil.
+	// Given reports whether a device was given to a container, under any resource name. It is used
+	// only if Holders is not nil.
 	Given func(id string) bool
-	// Unsure: a device without holder may have one, because the kubelet has just started.
+	// Unsure means that the holders may be incomplete, because the kubelet has just started.
 	Unsure bool
 
 	Cordons []cordon.Cordon
@@ -83,7 +83,7 @@ func (l List) row(d *inventory.Device) Row {
 	return r
 }
 
-// holders returns the holders in one text: "?" if they are not known, "" if there are none.
+// holders returns the holders as one text: "?" if they are not known, "" if there are none.
 func (r Row) holders() string {
 	switch {
 	case !r.HolderKnown:
@@ -94,14 +94,14 @@ func (r Row) holders() string {
 	return strings.Join(r.Holder, ",")
 }
 
-// vendorAndDevice returns the first two of the four numbers of a PCI id.
+// vendorAndDevice returns the first two of the four numbers in a PCI id.
 func vendorAndDevice(pciID string) (vendor, device string) {
 	vendor, rest, _ := strings.Cut(pciID, ":")
 	device, _, _ = strings.Cut(rest, ":")
 	return vendor, device
 }
 
-// known returns nil for -1, which means that a number is not known.
+// known returns a pointer to n, or nil for -1, which means that the number is not known.
 func known(n int) *int {
 	if n < 0 {
 		return nil

@@ -11,10 +11,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Formats are the names that [Print] takes, beside "" for the short table.
+// Formats has the formats of [Print], in addition to "" for the short table.
 var Formats = []string{"json", "yaml", "wide"}
 
-// Print writes rows in a format. Colours are for terminals.
+// Print writes rows in a format. With colour, tables have terminal colours.
 func Print(w io.Writer, rows []Row, format string, colour bool) error {
 	switch format {
 	case "json":
@@ -27,7 +27,7 @@ func Print(w io.Writer, rows []Row, format string, colour bool) error {
 	return printTable(w, rows, short, colour)
 }
 
-// printYAML leaves the escaping of control characters to the encoder.
+// printYAML writes rows as YAML. The encoder escapes control characters.
 func printYAML(w io.Writer, rows []Row) error {
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)
@@ -52,7 +52,7 @@ var short = []column{
 	resource,
 }
 
-// resource is the last column: in mode af, names have 69 characters.
+// resource is the last column, because in mode af its values have 69 characters.
 var resource = column{"RESOURCE", func(r Row) string { return r.Resource }}
 
 var wide = append(short[:len(short)-1:len(short)-1],

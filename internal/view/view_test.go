@@ -26,7 +26,7 @@ var devices = []*inventory.Device{
 	},
 }
 
-// list returns a list of these devices: the first is held, the second was given out, and their card is
+// list returns a list of these devices. The first is held, the second was given out, and their card is
 // cordoned.
 func list(devices ...*inventory.Device) view.List {
 	holders := func(resource, id string) []string {
@@ -120,7 +120,7 @@ func TestPrint(t *testing.T) {
     why: fan
     since: 2026-11-22T10:22:13Z
 `},
-		{"nobody was asked", "", view.List{Devices: []*inventory.Device{{ID: "3b:00.0", OfferedAs: "r"}}}.Rows(), false,
+		{"holders not requested", "", view.List{Devices: []*inventory.Device{{ID: "3b:00.0", OfferedAs: "r"}}}.Rows(), false,
 			"ID       HEALTH   HOLDER  REASONS  NODES  RESOURCE\n3b:00.0  healthy  ?       -        -      r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -135,9 +135,9 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// Names come from the kubelet and the kernel: a terminal must not execute them.
+// Names come from the kubelet and the kernel, and must not control a terminal.
 func TestNamesWithControlCharacters(t *testing.T) {
-	const csi = "\u009b" // as ESC [ is, in one character
+	const csi = "\u009b" // the same as ESC [, in one character
 	row := view.Row{
 		ID: "3b\x1b[2J", Resource: "r\x7f", Health: "healthy", Reasons: []string{"a" + csi + "b"}, DeviceNodes: []string{"/dev/\a"},
 		PCIAddress: "0000\b", Parent: "fme\x00", AFUID: "\r", Family: "f\t", Holder: []string{"ns/pod\x1b]0;title\a/main\u0085"}, HolderKnown: true,
@@ -181,7 +181,7 @@ func TestChanges(t *testing.T) {
 	freed, unknown := list(a, b), list(a, b)
 	freed.Holders = func(string, string) []string { return nil }
 	unknown.Holders = nil
-	unsure := freed // "not named yet" is known all the same
+	unsure := freed // a device without a named holder is still known to be held
 	unsure.Unsure = true
 	for _, test := range []struct {
 		name        string

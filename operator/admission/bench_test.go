@@ -46,7 +46,7 @@ func manyMappings(n int) *cached {
 	return c
 }
 
-// busyPod is larger than most pods that ask for cards.
+// busyPod returns a pod that is larger than most pods that request cards.
 func busyPod(containers int) string {
 	var all []string
 	for i := range containers {
@@ -76,9 +76,9 @@ func BenchmarkHandle(b *testing.B) {
 	}
 }
 
-// BenchmarkRate sends 200 requests a second for ten seconds over TLS to controller-runtime's
-// server, as an API server does: on schedule, whatever became of those before. A latency is the
-// time from when a request was due.
+// BenchmarkRate sends 200 requests a second for ten seconds over TLS to controller-runtime's server.
+// Requests are sent on schedule, without waiting for earlier answers, as an API server does. A
+// latency is measured from the scheduled time of a request.
 func BenchmarkRate(b *testing.B) {
 	for _, mappings := range []int{20, 1000} {
 		b.Run(fmt.Sprintf("mappings=%d", mappings), func(b *testing.B) {
@@ -106,7 +106,7 @@ func BenchmarkRate(b *testing.B) {
 
 // serve starts a webhook, and returns its URL and a client that trusts it.
 func serve(b *testing.B, h ctrladmission.Handler) (string, *http.Client) {
-	trust := httptest.NewUnstartedServer(nil) // for its certificate, and a client that trusts that
+	trust := httptest.NewUnstartedServer(nil) // provides a certificate, and a client that trusts it
 	trust.EnableHTTP2 = true
 	trust.StartTLS()
 	b.Cleanup(trust.Close)
@@ -137,13 +137,13 @@ func serve(b *testing.B, h ctrladmission.Handler) (string, *http.Client) {
 	return fmt.Sprintf("https://%s/pods", address), c
 }
 
-// atRate calls send rate times a second, from a pool of goroutines, and returns the sorted times
-// from when a call was due to its end.
+// atRate calls send rate times a second, from a pool of goroutines. It returns the sorted times from
+// the scheduled time of a call to its end.
 func atRate(rate int, lasts time.Duration, send func()) []time.Duration {
 	times := make([]time.Duration, int(lasts.Seconds())*rate)
 	begin := time.Now()
 	due := func(i int) time.Time { return begin.Add(time.Duration(i) * time.Second / time.Duration(rate)) }
-	calls := make(chan int, len(times)) // the schedule never waits
+	calls := make(chan int, len(times)) // buffered, so that the schedule never waits
 	var pool sync.WaitGroup
 	for range 100 {
 		pool.Go(func() {

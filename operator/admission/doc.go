@@ -2,16 +2,16 @@
 //
 // [Mutate] is pure: it takes a pod and the mappings of its namespace, and returns the changed pod
 // or the reason to deny it. [Handler] reads the mappings from a cache, and answers the API server
-// with a patch. The patch changes only resources and variables of containers: fields of a newer
-// Kubernetes stay.
+// with a patch. The patch changes only resources and variables of containers: unknown fields of
+// a newer Kubernetes stay.
 //
 // # Trust
 //
 // Pods come from users, and are not trusted. Mappings come from the administrator.
 //
 // A container's variables whose names begin with FPGA_REGION or FPGA_AFU are dropped. Pairs stay
-// if a mapping of the namespace allows them, for cards that the container asks for by the name of
-// the resource: so a pod that was mutated can be mutated again.
+// if a mapping of the namespace allows them, for cards that the container requests by the name of
+// the resource. So a mutated pod can be mutated again.
 //
 // Variables of an image and of envFrom are not part of a pod, so admission does not see them. They
 // cannot replace the pair of a name in mode region: that pair has the name's card, and the hook
@@ -19,19 +19,19 @@
 //
 // Admission does not prevent these:
 //
-//   - A container may ask for a card by the name of the resource, without a pair, if any mapping
+//   - A container may request a card by the name of the resource, without a pair, if any mapping
 //     of the namespace stands for that resource (Intel's webhook allows it, too), or by the name of
 //     an FpgaRegion. The image or envFrom can then name any function of that interface in the
 //     node's store. So a mapping in mode region does not limit a namespace to one function, even
 //     if there is no FpgaRegion.
 //   - Nodes in mode region and in mode regiondevel offer the same resource. A pod with a name of
-//     mode region may run on a node in mode regiondevel, and then has the FME's node.
-//   - A pod that asks only for resources of another domain is admitted unchanged.
+//     mode region may run on a node in mode regiondevel, and then gets the device node of the FME.
+//   - A pod that requests only resources of another domain is admitted unchanged.
 //   - The image of a pod can be changed after admission.
 //
 // # What may block
 //
 // [Handler.Handle] waits until the cache has been filled, and for the API server if the cache lacks
-// a name, at most three seconds in all. Few requests read from the API server at a time. Handle may
+// a name, at most three seconds in total. At most four requests read from the API server at a time. Handle may
 // be called concurrently.
 package admission

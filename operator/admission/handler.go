@@ -21,11 +21,11 @@ import (
 )
 
 // listTimeout bounds the time that a request waits for mappings, from the cache and from the API
-// server. It is less than the webhook's timeout, so that the API server gets the reason.
+// server. It is shorter than the webhook's timeout, so that the API server receives the reason.
 const listTimeout = 3 * time.Second
 
-// liveLimit bounds the requests that read from the API server at a time. Any pod with a name that
-// does not exist causes such a read.
+// liveLimit is the number of requests that may read from the API server at the same time. Each pod
+// with an unknown name causes such a read.
 const liveLimit = 4
 
 // maxWarnings bounds the warnings for the creator of a pod. The API server sends at most 4096 characters.
@@ -42,8 +42,8 @@ type Handler struct {
 }
 
 // NewHandler returns a handler that gives pods resources in the domain. It reads mappings from a
-// cache. The cache may lack a mapping that was applied together with the pod: if it lacks a name,
-// the handler reads once from live, which asks the API server.
+// cache. The cache may lack a mapping that was applied together with the pod: if a name is missing,
+// the handler reads once from live, which reads from the API server.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
 	return &Handler{cache, live, make(chan struct{}, liveLimit), domain, m, log}
 }
@@ -67,9 +67,10 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	return resp
 }
 
+// handle answers a request.
 func (h *Handler) handle(ctx context.Context, req admission.Request) admission.Response {
 	if req.Resource != pods || req.SubResource != "" || req.Operation != admissionv1.Create || req.Namespace == "" {
-		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request is to %.20s %.60q %.60q in namespace %.63q, want CREATE of pods in a namespace",
+		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request: found %.20s of %.60q %.60q in namespace %.63q, want CREATE of pods in a namespace",
 			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
 	}
 	pod, err := ParsePod(req.Object.Raw)
@@ -77,19 +78,19 @@ func (h *Handler) handle(ctx context.Context, req admission.Request) admission.R
 		return h.denied("", err) // also with failurePolicy Ignore
 	}
 	if err != nil {
-		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request has an object that cannot be decoded, want a pod: %w", err))
+		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request: found an object that cannot be decoded, want a pod: %w", err))
 	}
-	if !asks(pod, h.domain) {
+	if !requests(pod, h.domain) {
 		return admission.Allowed("")
 	}
-	// The API server makes the names of most pods after admission.
+	// The API server generates the names of most pods after admission.
 	name := pod.Metadata.Name
 	if name == "" {
 		name = pod.Metadata.GenerateName + "*"
 	}
 	name = fmt.Sprintf("Pod/%.63s/%.253s", req.Namespace, name) // not validated yet
 
-	// A server that is to end cancels its requests, and then waits for their answers.
+	// A server that stops cancels its requests, and then waits for their answers.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 	defer cancel()
 	table, err := h.table(ctx, h.cache, req.Namespace)
@@ -133,7 +134,7 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 	var functions v2.AcceleratorFunctionList
 	var regions v2.FpgaRegionList
 	for _, list := range []client.ObjectList{&functions, &regions} {
-		// The objects may be those of the cache. NewTable only reads them.
+		// The objects may belong to the cache. NewTable only reads them.
 		if err := reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("mappings of namespace %s: %w", namespace, err)
 		}
@@ -141,19 +142,20 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 	return mapping.NewTable(h.domain, functions.Items, regions.Items), nil
 }
 
-// liveTable reads the mappings of a namespace from the API server, unless many others do.
+// liveTable reads the mappings of a namespace from the API server, when fewer than liveLimit other
+// requests read.
 func (h *Handler) liveTable(ctx context.Context, namespace string) (*mapping.Table, error) {
 	select {
 	case h.reading <- struct{}{}:
 		defer func() { <-h.reading }()
 		return h.table(ctx, h.live, namespace)
 	case <-ctx.Done():
-		return nil, fmt.Errorf("mappings of namespace %s: %d other requests read some: %w", namespace, liveLimit, ctx.Err())
+		return nil, fmt.Errorf("mappings of namespace %s: %d other requests are reading from the API server: %w", namespace, liveLimit, ctx.Err())
 	}
 }
 
-// asks reports whether a pod asks for resources of the domain.
-func asks(pod *Pod, domain string) bool {
+// requests reports whether a pod requests resources of the domain.
+func requests(pod *Pod, domain string) bool {
 	for _, list := range pod.lists() {
 		for i := range list.containers {
 			r := &list.containers[i].Resources

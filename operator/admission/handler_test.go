@@ -31,12 +31,12 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// Requests that have no pod to create are refused, not admitted.
+// Requests that do not create a pod are refused.
 func TestNoPod(t *testing.T) {
 	h := newHandler(t, objects()...)
 	good := func() ctrladmission.Request { return request("lab", toJSON(t, admitted[0].pod)) }
 	if resp := h.Handle(context.Background(), good()); !resp.Allowed {
-		t.Fatalf("the request that the others are made of: %v", resp.Result)
+		t.Fatalf("the request without changes is refused: %v", resp.Result)
 	}
 	for _, tc := range []struct {
 		name string
@@ -71,7 +71,7 @@ func TestNoPod(t *testing.T) {
 	}
 }
 
-// A pod is not admitted with names in it because mappings cannot be read.
+// A pod with names is refused while mappings cannot be read.
 func TestMappingsUnreadable(t *testing.T) {
 	reader := fake.NewClientBuilder().WithScheme(testScheme(t)).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
@@ -109,13 +109,13 @@ func TestLog(t *testing.T) {
 		got = append(got, l.Level.String()+" "+m["event"].(string)+" "+m["object"].(string))
 	}
 	want := []string{"info admission.mapped Pod/lab/p", "warn admission.denied Pod/lab/p-*",
-		"warn admission.denied Pod/" + strings.Repeat("n", 63) + "/" + strings.Repeat("p", 253)} // as long as names may be
+		"warn admission.denied Pod/" + strings.Repeat("n", 63) + "/" + strings.Repeat("p", 253)} // cut to the maximum length of names
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
 
-// Warnings are in the order of the variables, and few.
+// Warnings have the order of the variables, and their number is bounded.
 func TestWarnings(t *testing.T) {
 	parts := []string{domain + "/nlb0-pre=1"}
 	for i := range 7 {
@@ -128,7 +128,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// webhook is the handler as the API server meets it.
+// webhook returns the handler in an HTTP handler.
 func webhook(t testing.TB) http.Handler {
 	return &ctrladmission.Webhook{Handler: newHandler(t, objects()...)}
 }
@@ -164,7 +164,7 @@ func TestHuge(t *testing.T) {
 		body []byte
 		want string
 	}{
-		{"nothing", nil, "want CREATE of pods"},
+		{"empty", nil, "want CREATE of pods"},
 		{"no JSON", []byte("hello"), "couldn't get version/kind"},
 		{"too large", bytes.Repeat([]byte(" "), 8<<20), "too large"},
 		{"deeply nested", []byte(strings.Repeat("[", 1<<20)), "exceeded max depth"},
@@ -180,7 +180,7 @@ func TestHuge(t *testing.T) {
 			}
 		})
 	}
-	// Names that are as long as the request: the answer is short.
+	// The answer to a request with very long names is short.
 	long := strings.Repeat("n", 1<<20)
 	for _, p := range []string{pod(container("LONG", domain+"/LONG=1")), strings.Replace(pod(container("c")), "Pod", "LONG", 1)} {
 		raw := bytes.ReplaceAll(toJSON(t, p), []byte("LONG"), []byte(long))
@@ -191,7 +191,7 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// A user chooses how much memory a pod takes: not much more than its JSON has bytes.
+// The user chooses the size of a pod. Its request takes at most four times the bytes of its JSON.
 func TestMemory(t *testing.T) {
 	h := newHandler(t, objects()...)
 	raw := toJSON(t, admitted[0].pod)
@@ -217,15 +217,14 @@ func TestObjects(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		resp := h.Handle(context.Background(), request("lab", raw))
 		runtime.ReadMemStats(&after)
-		want := "too many JSON objects: a list of containers has 262145, want at most 262144"
+		want := "too many JSON objects: found 262145 in a list of containers, want at most 262144"
 		if bytes := after.TotalAlloc - before.TotalAlloc; resp.Allowed || resp.Result.Code != http.StatusForbidden || resp.Result.Message != want || bytes > 4*uint64(len(raw)) {
 			t.Errorf("%s: allowed %v, code %d: %s; %d bytes allocated", field, resp.Allowed, resp.Result.Code, resp.Result.Message, bytes)
 		}
 	}
 }
 
-// Each request has one answer. A pod that is admitted has no name of the domain left but those of
-// resources.
+// Each request gets one answer. In an admitted pod, all names of the domain are those of resources.
 func FuzzReview(f *testing.F) {
 	for _, tc := range admitted {
 		f.Add(review(f, request(tc.namespace, toJSON(f, tc.pod))))
@@ -249,7 +248,7 @@ func FuzzReview(f *testing.F) {
 			}
 			return
 		}
-		// The pod itself as the API server decodes it.
+		// The pod as the API server decodes it.
 		var in admissionv1.AdmissionReview
 		if json.Unmarshal(body, &in) != nil || in.Request == nil || in.Request.Namespace == "" {
 			return // the two decoders differ: keys in capitals
@@ -283,8 +282,8 @@ func FuzzReview(f *testing.F) {
 	})
 }
 
-// A pod may come before the cache has the mapping that was applied with it: the API server is
-// asked once, and only for a name that the cache lacks.
+// The request for a pod may arrive before the cache has the mapping that was applied with it. The
+// handler then reads once from the API server, and only if the cache lacks a name.
 func TestLiveRead(t *testing.T) {
 	lists := 0
 	var deadline time.Time
@@ -311,8 +310,8 @@ func TestLiveRead(t *testing.T) {
 	}{
 		{"cached", reader(nil, objects()...), reader(nil), admitted[0].pod, "", cached},
 		{"not cached yet", reader(nil), reader(nil, objects()...), admitted[0].pod, "", cached + 2},
-		{"nowhere", reader(nil), reader(nil), pod(container("c", domain+"/nlb0=1")), "that name; there are none", cached + 2},
-		{"the API server knows other names", reader(nil), reader(nil, objects()...), pod(container("c", domain+"/unknown=1")), "that name; there are: ", cached + 2},
+		{"nowhere", reader(nil), reader(nil), pod(container("c", domain+"/nlb0=1")), "of that name in this namespace; usable names: none", cached + 2},
+		{"the API server has other names", reader(nil), reader(nil, objects()...), pod(container("c", domain+"/unknown=1")), "of that name in this namespace; usable names: ", cached + 2},
 		{"another reason", reader(nil, objects()...), reader(nil), pod(container("c", domain+"/dead=1")), "cannot be used", cached},
 		{"no answer", reader(nil), reader(errors.New("busy")), admitted[0].pod, "mappings of namespace lab: busy", cached + 1},
 	} {
@@ -326,7 +325,7 @@ func TestLiveRead(t *testing.T) {
 	}
 }
 
-// Requests that read live are few at a time, and the others wait for a bounded time.
+// At most four requests read from the API server at a time, and the others wait for a bounded time.
 func TestLiveLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reading, most := 0, 0
@@ -364,7 +363,7 @@ func TestLiveLimit(t *testing.T) {
 	})
 }
 
-// The server cancels requests when it ends, before it waits for their answers.
+// A server that stops cancels its requests before it waits for their answers.
 func TestShutdown(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

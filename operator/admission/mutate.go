@@ -20,14 +20,14 @@ const (
 )
 
 // maxUnits bounds the units of all containers of a pod, and with them the size of a patch. No
-// node has as many cards.
+// node has that many cards.
 const maxUnits = 1024
 
 // maxVariables bounds the variables that are removed from a container. For each of them, the API
 // server moves all others.
 const maxVariables = 2 * maxUnits
 
-// Mutate returns a copy of the pod with resources in place of names, and with the variables by
+// Mutate returns a copy of the pod in which resources replace the names, with the variables by
 // which the hook programs cards. An error is the reason to deny the pod: it names the container
 // and the resource.
 //
@@ -43,14 +43,14 @@ func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
 				return nil, fmt.Errorf("%s %.63q: %w", list.kind, c.Name, err)
 			}
 			if units += n; units > maxUnits {
-				return nil, fmt.Errorf("%s %.63q: the containers of the pod so far ask for %d units of %s/, want at most %d", list.kind, c.Name, units, table.Domain(), maxUnits)
+				return nil, fmt.Errorf("%s %.63q: found %d units of %s/ in the containers so far, want at most %d", list.kind, c.Name, units, table.Domain(), maxUnits)
 			}
 		}
 	}
 	return pod, nil
 }
 
-// pair is a card's interface and the AFU that it is programmed with.
+// pair has the interface of a card and the AFU that the card is programmed with.
 type pair struct{ iface, afu string }
 
 // mutate changes one container, and returns the number of its units.
@@ -66,13 +66,13 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 		}
 	}
 	if ours > maxVariables {
-		return 0, fmt.Errorf("%d variables %s… and %s…, want at most %d", ours, varRegion, varAFU, maxVariables)
+		return 0, fmt.Errorf("found %d variables %s… and %s…, want at most %d", ours, varRegion, varAFU, maxVariables)
 	}
 	var (
-		modes  mapping.Modes        // modes of nodes that offer all names so far
+		modes  mapping.Modes        // modes of the nodes that offer all names so far
 		first  string               // the first name
 		wanted = map[string]int64{} // units by resource
-		free   = map[string]int64{} // of these, units that the pod asks for by the resource's name
+		free   = map[string]int64{} // of these, the units that the container requests by the resource's name
 		pairs  []pair
 	)
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
@@ -84,11 +84,11 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 		if first == "" {
 			first, modes = name, target.Modes
 		} else if modes&target.Modes == 0 {
-			return 0, fmt.Errorf("resource %.317q is for nodes in mode %s, %.317q for mode %s: want one mode in a container", first, modes, name, target.Modes)
+			return 0, fmt.Errorf("resource %.317q: found mode %s, and mode %s for resource %.317q, want one mode in a container", name, target.Modes, modes, first)
 		}
 		modes &= target.Modes
 		if total += n; total > maxUnits {
-			return 0, fmt.Errorf("resource %.317q: %d units with those of other names, want at most %d", name, total, maxUnits)
+			return 0, fmt.Errorf("resource %.317q: found %d units together with other names, want at most %d", name, total, maxUnits)
 		}
 		wanted[target.Resource] += n
 		if target.Real {
@@ -104,7 +104,7 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	return total, nil
 }
 
-// units returns the units of the domain that a container asks for, by name.
+// units returns the units of the domain that a container requests, by name.
 func units(c *Container, domain string) (map[string]int64, error) {
 	found := map[string]int64{}
 	for _, in := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
@@ -116,11 +116,11 @@ func units(c *Container, domain string) (map[string]int64, error) {
 			request, hasRequest := c.Resources.Requests[name]
 			switch n := quantity.Value(); {
 			case !hasLimit || !hasRequest || limit.Cmp(request) != 0:
-				return nil, fmt.Errorf("resource %.317q: limits has %s and requests %s, want the same number in both", name, shown(limit, hasLimit), shown(request, hasRequest))
-			case quantity.CmpInt64(maxUnits) > 0: // first, since Value rounds
-				return nil, fmt.Errorf("resource %.317q: %s units, want at most %d", name, quantity.String(), maxUnits)
+				return nil, fmt.Errorf("resource %.317q: found %s in limits and %s in requests, want the same number in both", name, shown(limit, hasLimit), shown(request, hasRequest))
+			case quantity.CmpInt64(maxUnits) > 0: // checked first, because Value rounds
+				return nil, fmt.Errorf("resource %.317q: found %s units, want at most %d", name, quantity.String(), maxUnits)
 			case quantity.Sign() < 0 || quantity.CmpInt64(n) != 0:
-				return nil, fmt.Errorf("resource %.317q: %s units, want a whole number", name, quantity.String())
+				return nil, fmt.Errorf("resource %.317q: found %s units, want a whole number", name, quantity.String())
 			default:
 				found[string(name)] = n
 			}
@@ -129,6 +129,7 @@ func units(c *Container, domain string) (map[string]int64, error) {
 	return found, nil
 }
 
+// shown returns a quantity as text, or "none".
 func shown(q resource.Quantity, has bool) string {
 	if !has {
 		return "none"
@@ -136,6 +137,7 @@ func shown(q resource.Quantity, has bool) string {
 	return q.String()
 }
 
+// inDomain reports whether a resource has the domain.
 func inDomain(name corev1.ResourceName, domain string) bool {
 	rest, ok := strings.CutPrefix(string(name), domain)
 	return ok && strings.HasPrefix(rest, "/")
@@ -155,13 +157,13 @@ func replace(list corev1.ResourceList, requested, wanted map[string]int64) {
 	}
 }
 
-// reserved reports whether a variable has one of the prefixes.
+// reserved reports whether a variable has one of the two prefixes.
 func reserved(name string) bool {
 	return strings.HasPrefix(name, varRegion) || strings.HasPrefix(name, varAFU)
 }
 
-// kept returns the pairs of a container that stay, in their order. Each is for a unit that the
-// container asks for by the name of the resource, and names a function of the namespace.
+// kept returns the pairs of a container that stay, in their order. Each pair is for a unit that the
+// container requests by the name of the resource, and names a function of the namespace.
 func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pair {
 	afus := map[string]string{}
 	for _, v := range env {
@@ -182,7 +184,7 @@ func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pa
 }
 
 // setPairs replaces the reserved variables by numbered pairs. Other variables keep their order,
-// since they may refer to earlier ones.
+// because they may refer to earlier ones.
 func setPairs(c *Container, pairs []pair) {
 	var env []corev1.EnvVar
 	for _, v := range c.Env {

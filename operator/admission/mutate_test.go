@@ -79,8 +79,8 @@ func objects() []client.Object {
 	}
 }
 
-// container makes the YAML of a container: resources are "NAME=UNITS" for limits and requests
-// alike, "limits:NAME=UNITS" for one of them; others are variables as JSON.
+// container returns the YAML of a container. A part is a resource, "NAME=UNITS" for limits and
+// requests or "limits:NAME=UNITS" for one of them, or a variable in JSON.
 func container(name string, parts ...string) string {
 	limits, requests, env := "", "", ""
 	for _, p := range parts {
@@ -125,7 +125,7 @@ func v(name, value string) string {
 	return fmt.Sprintf(`{"name": %q, "value": %q}`, name, value)
 }
 
-// pairs are the variables of pairs: interface, AFU, interface, AFU ...
+// pairs returns the variables of pairs. The ids are interface, AFU, interface, AFU, and so on.
 func pairs(ids ...string) (env []string) {
 	for i := 0; i < len(ids); i += 2 {
 		env = append(env, v(fmt.Sprintf("FPGA_REGION_%d", i/2+1), ids[i]), v(fmt.Sprintf("FPGA_AFU_%d", i/2+1), ids[i+1]))
@@ -201,54 +201,57 @@ var admitted = []struct {
 	{name: "no units", pod: pod(container("c", domain+"/nlb0=0")), want: pod(container("c", region+"=0"))},
 	{name: "units in thousandths", pod: pod(container("c", domain+"/nlb0-pre=2000m")), want: pod(container("c", afIA+"=2"))},
 	{name: "the same number, written differently", pod: pod(container("c", "limits:"+domain+"/nlb0-pre=2", "requests:"+domain+"/nlb0-pre=2000m")), want: pod(container("c", afIA+"=2"))},
-	{name: "nothing of the domain", pod: pod(container("c", "example.com/nlb0=1", "fpga.intel.com.example/x=1", v("FPGA_AFU_1", "x")))},
+	{name: "no name of the domain", pod: pod(container("c", "example.com/nlb0=1", "fpga.intel.com.example/x=1", v("FPGA_AFU_1", "x")))},
 	{name: "no containers", pod: "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {}"},
 	{name: "a field of a later Kubernetes", pod: pod(container("c", domain+"/nlb0-pre=1")) + "\n    laterKubernetes: 1", want: pod(container("c", afIA+"=1")) + "\n    laterKubernetes: 1"},
 }
 
-const there = `no AcceleratorFunction or FpgaRegion of this namespace has that name; there are: devel, matrix, nlb0, nlb0-alias, nlb0-pre, nlb3, nlb3-pre`
+const (
+	known   = `usable names: devel, matrix, nlb0, nlb0-alias, nlb0-pre, nlb3, nlb3-pre`
+	unknown = `found no AcceleratorFunction or FpgaRegion of that name in this namespace; ` + known
+)
 
-// denied has the reasons in full, as the creator of a pod sees them.
+// denied has pods with the reasons of their denial.
 var denied = []struct{ name, namespace, pod, want string }{
-	{"unknown name", "", pod(container("a"), container("c", domain+"/nlb4=1")), `container "c": resource "fpga.intel.com/nlb4": ` + there},
-	{"unknown name in an init container", "", pod(container("a")) + "\n  initContainers:" + container("i", domain+"/nlb4=1"), `init container "i": resource "fpga.intel.com/nlb4": ` + there},
+	{"unknown name", "", pod(container("a"), container("c", domain+"/nlb4=1")), `container "c": resource "fpga.intel.com/nlb4": ` + unknown},
+	{"unknown name in an init container", "", pod(container("a")) + "\n  initContainers:" + container("i", domain+"/nlb4=1"), `init container "i": resource "fpga.intel.com/nlb4": ` + unknown},
 	{"real name of no object", "devel", pod(container("c", afIA+"=1")),
-		`container "c": resource "` + afIA + `": no AcceleratorFunction or FpgaRegion of this namespace has that name; there are: card`},
-	{"capitals", "", pod(container("c", domain+"/NLB0=1")), `container "c": resource "fpga.intel.com/NLB0": ` + there},
-	{"real name in capitals", "", pod(container("c", domain+"/region-"+strings.ToUpper(iface)+"=1")), `container "c": resource "fpga.intel.com/region-CE48969398F05F33946D560708BE108A": ` + there},
-	{"other namespace", "", pod(container("c", domain+"/elsewhere=1")), `container "c": resource "fpga.intel.com/elsewhere": ` + there},
+		`container "c": resource "` + afIA + `": found no AcceleratorFunction or FpgaRegion of that name in this namespace; usable names: card`},
+	{"capitals", "", pod(container("c", domain+"/NLB0=1")), `container "c": resource "fpga.intel.com/NLB0": ` + unknown},
+	{"real name in capitals", "", pod(container("c", domain+"/region-"+strings.ToUpper(iface)+"=1")), `container "c": resource "fpga.intel.com/region-CE48969398F05F33946D560708BE108A": ` + unknown},
+	{"other namespace", "", pod(container("c", domain+"/elsewhere=1")), `container "c": resource "fpga.intel.com/elsewhere": ` + unknown},
 	{"namespace without objects", "empty", pod(container("c", domain+"/nlb0=1")),
-		`container "c": resource "fpga.intel.com/nlb0": no AcceleratorFunction or FpgaRegion of this namespace has that name; there are none`},
-	{"only limits", "", pod(container("c", "limits:"+domain+"/nlb0=1")), `container "c": resource "fpga.intel.com/nlb0": limits has 1 and requests none, want the same number in both`},
-	{"only requests", "", pod(container("c", "requests:"+domain+"/nlb0=1")), `container "c": resource "fpga.intel.com/nlb0": limits has none and requests 1, want the same number in both`},
-	{"only limits, of no units", "", pod(container("c", "limits:"+domain+"/nlb0=0")), `container "c": resource "fpga.intel.com/nlb0": limits has 0 and requests none, want the same number in both`},
-	{"only requests, of no units", "", pod(container("c", "requests:"+domain+"/nlb0=0")), `container "c": resource "fpga.intel.com/nlb0": limits has none and requests 0, want the same number in both`},
-	{"unequal", "", pod(container("c", "limits:"+domain+"/nlb0=2", "requests:"+domain+"/nlb0=1")), `container "c": resource "fpga.intel.com/nlb0": limits has 2 and requests 1, want the same number in both`},
-	{"a fraction", "", pod(container("c", domain+"/nlb0=1.1")), `container "c": resource "fpga.intel.com/nlb0": 1100m units, want a whole number`},
-	{"less than none", "", pod(container("c", domain+"/nlb0=-1")), `container "c": resource "fpga.intel.com/nlb0": -1 units, want a whole number`},
-	{"more than a node has", "", pod(container("c", domain+"/nlb0=1025")), `container "c": resource "fpga.intel.com/nlb0": 1025 units, want at most 1024`},
-	{"more than can be counted", "", pod(container("c", domain+"/nlb0=1e30")), `container "c": resource "fpga.intel.com/nlb0": 1e30 units, want at most 1024`},
-	{"more than a node has, by two names", "", pod(container("c", domain+"/nlb0=1000", domain+"/nlb3=25")), `container "c": resource "fpga.intel.com/nlb3": 1025 units with those of other names, want at most 1024`},
+		`container "c": resource "fpga.intel.com/nlb0": found no AcceleratorFunction or FpgaRegion of that name in this namespace; usable names: none`},
+	{"only limits", "", pod(container("c", "limits:"+domain+"/nlb0=1")), `container "c": resource "fpga.intel.com/nlb0": found 1 in limits and none in requests, want the same number in both`},
+	{"only requests", "", pod(container("c", "requests:"+domain+"/nlb0=1")), `container "c": resource "fpga.intel.com/nlb0": found none in limits and 1 in requests, want the same number in both`},
+	{"only limits, of no units", "", pod(container("c", "limits:"+domain+"/nlb0=0")), `container "c": resource "fpga.intel.com/nlb0": found 0 in limits and none in requests, want the same number in both`},
+	{"only requests, of no units", "", pod(container("c", "requests:"+domain+"/nlb0=0")), `container "c": resource "fpga.intel.com/nlb0": found none in limits and 0 in requests, want the same number in both`},
+	{"unequal", "", pod(container("c", "limits:"+domain+"/nlb0=2", "requests:"+domain+"/nlb0=1")), `container "c": resource "fpga.intel.com/nlb0": found 2 in limits and 1 in requests, want the same number in both`},
+	{"a fraction", "", pod(container("c", domain+"/nlb0=1.1")), `container "c": resource "fpga.intel.com/nlb0": found 1100m units, want a whole number`},
+	{"less than none", "", pod(container("c", domain+"/nlb0=-1")), `container "c": resource "fpga.intel.com/nlb0": found -1 units, want a whole number`},
+	{"more than a node has", "", pod(container("c", domain+"/nlb0=1025")), `container "c": resource "fpga.intel.com/nlb0": found 1025 units, want at most 1024`},
+	{"more than can be counted", "", pod(container("c", domain+"/nlb0=1e30")), `container "c": resource "fpga.intel.com/nlb0": found 1e30 units, want at most 1024`},
+	{"more than a node has, by two names", "", pod(container("c", domain+"/nlb0=1000", domain+"/nlb3=25")), `container "c": resource "fpga.intel.com/nlb3": found 1025 units together with other names, want at most 1024`},
 	{"more than a node has, in two containers", "", pod(container("b", domain+"/nlb0=1000"), container("c", domain+"/nlb3=25")),
-		`container "c": the containers of the pod so far ask for 1025 units of fpga.intel.com/, want at most 1024`},
-	{"unknown mode", "", pod(container("c", domain+"/odd=1")), `container "c": resource "fpga.intel.com/odd": AcceleratorFunction odd cannot be used: mode is "afx", want "af" or "region"; ` + there[len(there)-len("there are: devel, matrix, nlb0, nlb0-alias, nlb0-pre, nlb3, nlb3-pre"):]},
+		`container "c": found 1025 units of fpga.intel.com/ in the containers so far, want at most 1024`},
+	{"unknown mode", "", pod(container("c", domain+"/odd=1")), `container "c": resource "fpga.intel.com/odd": AcceleratorFunction odd cannot be used: mode: found "afx", want "af" or "region"; ` + known},
 	{"region and af mixed", "", pod(container("c", domain+"/nlb0=1", domain+"/nlb0-pre=1")),
-		`container "c": resource "fpga.intel.com/nlb0" is for nodes in mode region, "fpga.intel.com/nlb0-pre" for mode af: want one mode in a container`},
+		`container "c": resource "fpga.intel.com/nlb0-pre": found mode af, and mode region for resource "fpga.intel.com/nlb0", want one mode in a container`},
 	{"region and regiondevel mixed", "", pod(container("c", domain+"/nlb0=1", domain+"/devel=1")),
-		`container "c": resource "fpga.intel.com/devel" is for nodes in mode regiondevel, "fpga.intel.com/nlb0" for mode region: want one mode in a container`},
+		`container "c": resource "fpga.intel.com/nlb0": found mode region, and mode regiondevel for resource "fpga.intel.com/devel", want one mode in a container`},
 	{"region and real name of af mixed", "", pod(container("c", afIA+"=1", domain+"/nlb0=1")),
-		`container "c": resource "` + afIA + `" is for nodes in mode af, "fpga.intel.com/nlb0" for mode region: want one mode in a container`},
+		`container "c": resource "fpga.intel.com/nlb0": found mode region, and mode af for resource "` + afIA + `", want one mode in a container`},
 	{"region and regiondevel mixed, beside a real name of both", "wide", pod(container("c", region+"=1", domain+"/y-nlb0=1", domain+"/z-devel=1")),
-		`container "c": resource "` + region + `" is for nodes in mode region, "fpga.intel.com/z-devel" for mode regiondevel: want one mode in a container`},
+		`container "c": resource "fpga.intel.com/z-devel": found mode regiondevel, and mode region for resource "` + region + `", want one mode in a container`},
 	{"a function and a region of one name", "", pod(container("c", domain+"/both=1")),
-		`container "c": resource "fpga.intel.com/both": both an AcceleratorFunction and an FpgaRegion have that name, want one`},
-	{"hash of an AOCX in mode af", "", pod(container("c", domain+"/hash-pre=1")), "32 hexadecimal digits in lower case, not all f; the hash of an AOCX is possible in mode region only; there are: "},
-	{"an AFU id that is none", "", pod(container("c", domain+"/dead-afu=1")), `afuId is "ffffffffffffffffffffffffffffffff" (32 characters), want in mode af`},
-	{"an interface id that is short", "", pod(container("c", domain+"/short=1")), `interfaceId is "ce489693" (8 characters), want the interface id of a card: 32`},
-	{"an interface id that is short, to program", "", pod(container("c", domain+"/devel-short=1")), `interfaceId is "bfac4d851ee856fe8c95865ce1bbaa2" (31 characters)`},
-	{"an interface id that is none", "", pod(container("c", domain+"/dead=1")), `interfaceId is "ffffffffffffffffffffffffffffffff" (32 characters)`},
-	{"more variables than pairs of all units", "", pod(container("c", with(slices.Repeat([]string{v("FPGA_AFU", "")}, 2049), domain+"/nlb0=1")...)), `container "c": 2049 variables FPGA_REGION… and FPGA_AFU…, want at most 2048`},
-	{"a name that is too long", "", pod(container("c", domain+"/"+strings.Repeat("n", 64)+"=1")), "cannot be used: name has 64 characters, want at most 63"},
+		`container "c": resource "fpga.intel.com/both": found both an AcceleratorFunction and an FpgaRegion of that name, want one`},
+	{"hash of an AOCX in mode af", "", pod(container("c", domain+"/hash-pre=1")), "32 hexadecimal digits in lower case, not all f; the hash of an AOCX is possible in mode region only; usable names: "},
+	{"an AFU id of all f", "", pod(container("c", domain+"/dead-afu=1")), `afuId: found "ffffffffffffffffffffffffffffffff" (32 characters), want in mode af`},
+	{"an interface id that is short", "", pod(container("c", domain+"/short=1")), `interfaceId: found "ce489693" (8 characters), want the interface id of a card: 32`},
+	{"an interface id that is short, to program", "", pod(container("c", domain+"/devel-short=1")), `interfaceId: found "bfac4d851ee856fe8c95865ce1bbaa2" (31 characters)`},
+	{"an interface id of all f", "", pod(container("c", domain+"/dead=1")), `interfaceId: found "ffffffffffffffffffffffffffffffff" (32 characters)`},
+	{"more variables than pairs of all units", "", pod(container("c", with(slices.Repeat([]string{v("FPGA_AFU", "")}, 2049), domain+"/nlb0=1")...)), `container "c": found 2049 variables FPGA_REGION… and FPGA_AFU…, want at most 2048`},
+	{"a name that is too long", "", pod(container("c", domain+"/"+strings.Repeat("n", 64)+"=1")), "cannot be used: name: found 64 characters, want at most 63"},
 }
 
 func testScheme(t testing.TB) *runtime.Scheme {
@@ -286,7 +289,7 @@ func toJSON(t testing.TB, s string) []byte {
 	return raw
 }
 
-// answer returns the pod that the API server makes of the answer of a handler.
+// answer returns a handler's answer, and the pod with its patch applied.
 func answer(t testing.TB, h *admission.Handler, namespace string, raw []byte) ([]byte, ctrladmission.Response) {
 	t.Helper()
 	req := request(namespace, raw)
@@ -366,7 +369,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// A list of names is short enough for a terminal.
+// An error lists at most 20 names.
 func TestManyNames(t *testing.T) {
 	var all []v2.AcceleratorFunction
 	for i := range 100 {
@@ -378,7 +381,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// The pod that is passed is not changed: it is the base of the patch.
+// Mutate does not change its argument, which is the base of the patch.
 func TestMutateCopies(t *testing.T) {
 	raw := toJSON(t, admitted[0].pod)
 	p, err := admission.ParsePod(raw)

@@ -14,7 +14,7 @@ import (
 
 // patch returns the operations that change one pod into the other, and the user's variables that
 // they remove. It compares only resources and env, and removes variables by their index: so
-// fields of a newer Kubernetes stay, also those of the other variables.
+// unknown fields of a newer Kubernetes stay, also in the other variables.
 func patch(before, after *Pod) (ops []jsonpatch.Operation, dropped []string) {
 	to := after.lists()
 	for l, from := range before.lists() {
@@ -33,6 +33,7 @@ func patch(before, after *Pod) (ops []jsonpatch.Operation, dropped []string) {
 	return ops, dropped
 }
 
+// patchResources returns the operations that change a list of resources at a path.
 func patchResources(path string, before, after corev1.ResourceList) (ops []jsonpatch.Operation) {
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if _, stays := after[name]; !stays {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// Pod has the fields of a pod that admission reads. Others are not decoded: a [corev1.Pod] can
-// take a hundred times the memory of its JSON, which a user chooses.
+// Pod has the fields of a pod that admission reads. Other fields are not decoded: a [corev1.Pod] can
+// take a hundred times the memory of its JSON, whose size the user chooses.
 type Pod struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -48,7 +48,7 @@ type containers []Container
 // UnmarshalJSON implements [json.Unmarshaler].
 func (c *containers) UnmarshalJSON(data []byte) error {
 	if n := bytes.Count(data, []byte("{")); n > maxObjects {
-		return fmt.Errorf("%w: a list of containers has %d, want at most %d", errObjects, n, maxObjects)
+		return fmt.Errorf("%w: found %d in a list of containers, want at most %d", errObjects, n, maxObjects)
 	}
 	return json.Unmarshal(data, (*[]Container)(c))
 }
@@ -60,12 +60,12 @@ func ParsePod(raw []byte) (*Pod, error) {
 		return nil, err
 	}
 	if p.APIVersion != "v1" || p.Kind != "Pod" {
-		return nil, fmt.Errorf("apiVersion %.40q, kind %.40q", p.APIVersion, p.Kind)
+		return nil, fmt.Errorf("found apiVersion %.40q, kind %.40q, want v1, Pod", p.APIVersion, p.Kind)
 	}
 	return &p, nil
 }
 
-// clone returns a copy of a pod. Only the variables are those of the pod itself.
+// clone returns a copy of a pod. The copy shares the variables of the pod.
 func (p *Pod) clone() *Pod {
 	c := *p
 	for _, list := range []*containers{&c.Spec.InitContainers, &c.Spec.Containers} {

@@ -30,7 +30,7 @@ func newCA(t testing.TB, lasts time.Duration) ca {
 	return makeCA(t, key, time.Now(), lasts)
 }
 
-// makeCA always returns the same for the same arguments.
+// makeCA returns the same CA for the same arguments.
 func makeCA(t testing.TB, key ed25519.PrivateKey, from time.Time, lasts time.Duration) ca {
 	t.Helper()
 	template := &x509.Certificate{

@@ -34,7 +34,7 @@ type Injector struct {
 	Log           *zap.Logger
 
 	current *x509.Certificate // the CA at the last call of Reconcile
-	since   time.Time         // time of the first call with this CA
+	since   time.Time         // time of the first call of Reconcile with this CA
 }
 
 // SetupWithManager registers Reconcile with the manager, for each change of the two objects. The
@@ -67,13 +67,14 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	}
 	rest := max(0, i.since.Add(caOverlap).Sub(now))
 
-	// A patch keeps the fields of a newer Kubernetes. It has the version that was read: if the
-	// object was written in between, the patch is refused and tried again.
+	// A patch keeps the fields of a newer Kubernetes. It contains the resource version that was
+	// read: if the object was written in between, the API server refuses the patch, and it is tried
+	// again.
 	//
 	// The API server records the operator as the owner of caBundle alone, by an update. So Helm,
 	// which applies the other fields, has no conflict and does not reset caBundle. Server-side
-	// apply would not do: Helm could then not remove or rename a webhook, because the operator's
-	// part, the name and caBundle, would stay without the fields that are required.
+	// apply is not possible: Helm could then not remove or rename a webhook, because the operator's
+	// fields, the name and caBundle, would stay without the required fields.
 	before := configuration.DeepCopy()
 	count := 0
 	for n := range configuration.Webhooks {

@@ -36,7 +36,7 @@ func TestBundle(t *testing.T) {
 		keep   bool
 		want   []ca
 	}{
-		{"nothing before", nil, true, []ca{a}},
+		{"empty", nil, true, []ca{a}},
 		{"the same", toPEM(a), true, []ca{a}},
 		{"another", toPEM(b), true, []ca{a, b}},
 		{"another after the overlap", toPEM(a, b), false, []ca{a}},
@@ -58,10 +58,9 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// The new caBundle begins with the current CA, whatever the old one was. A second call changes
-// nothing.
+// The new caBundle begins with the current CA, for all old ones. A second call does not change it.
 func FuzzBundle(f *testing.F) {
-	// The same in each process of the fuzzer.
+	// The CAs are the same in each process of the fuzzer.
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	a := makeCA(f, ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), now, time.Hour)
 	b := makeCA(f, ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize)), now, time.Hour)
@@ -72,25 +71,25 @@ func FuzzBundle(f *testing.F) {
 		once, n := certificate.Bundle(a.Certificate, before, true, now)
 		first, _ := pem.Decode(once)
 		if first == nil || !bytes.Equal(first.Bytes, a.Raw) {
-			t.Fatalf("no CA, or another one, is the first of %s", once)
+			t.Fatalf("want the current CA first in:\n%s", once)
 		}
 		if twice, m := certificate.Bundle(a.Certificate, once, true, now); !bytes.Equal(once, twice) || n != m {
 			t.Errorf("%d CAs, then %d:\n%s\n%s", n, m, once, twice)
 		}
 		if only, _ := certificate.Bundle(a.Certificate, before, false, now); !bytes.Equal(only, toPEM(a)) {
-			t.Errorf("without the others: %s", only)
+			t.Errorf("want only the current CA, found:\n%s", only)
 		}
 	})
 }
 
-// cluster is an API server with an injector, in a bubble.
+// cluster is a fake API server with an injector, in a synctest bubble.
 type cluster struct {
 	client.Client
 	t        *testing.T
 	injector *certificate.Injector
 	logs     *observer.ObservedLogs
 	writes   int
-	race     func() // before a write
+	race     func() // called before a write
 }
 
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
@@ -129,12 +128,12 @@ func secret(crt []byte) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretName.Namespace, Name: secretName.Name}, Data: map[string][]byte{"tls.crt": crt}}
 }
 
-// reconcile checks the bundles of all webhooks, and when the injector wants to be called again.
+// reconcile calls Reconcile, and checks the bundles of all webhooks and the time until the next call.
 func (c *cluster) reconcile(again time.Duration, want ...ca) {
 	c.t.Helper()
 	result, err := c.injector.Reconcile(context.Background(), reconcile.Request{})
 	if err != nil || result.RequeueAfter != again {
-		c.t.Fatalf("again after %v, error %v, want %v", result.RequeueAfter, err, again)
+		c.t.Fatalf("next call after %v, error %v, want %v", result.RequeueAfter, err, again)
 	}
 	var now admissionv1.MutatingWebhookConfiguration
 	if err := c.Get(context.Background(), client.ObjectKey{Name: "fpga"}, &now); err != nil {
@@ -155,7 +154,7 @@ func (c *cluster) change(crt []byte) {
 	}
 }
 
-// The CA of the Secret comes first in all webhooks, and those before it stay for ten minutes.
+// The CA of the Secret is the first in all webhooks, and the previous CAs stay for ten minutes.
 func TestInjector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second, third := newCA(t, 24*time.Hour), newCA(t, 24*time.Hour), newCA(t, 24*time.Hour)
@@ -179,13 +178,13 @@ func TestInjector(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		c.reconcile(0, third)
 
-		// A Secret that was restored from a copy has a CA that is not new.
+		// A Secret that was restored from a backup has an earlier CA.
 		c.change(toPEM(first))
 		c.reconcile(10*time.Minute, first, third)
 	})
 }
 
-// A Secret without a CA, or none, leaves caBundle as it is until the authority has made one.
+// While there is no Secret, or no CA in it, caBundle does not change.
 func TestNoCA(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newCA(t, 24*time.Hour)
@@ -204,7 +203,7 @@ func TestNoCA(t *testing.T) {
 	})
 }
 
-// A change that another client makes in between is not lost.
+// A change of another client between read and write is not lost.
 func TestConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newCA(t, 24*time.Hour)
@@ -221,7 +220,7 @@ func TestConflict(t *testing.T) {
 			}
 		}
 		if _, err := c.injector.Reconcile(context.Background(), reconcile.Request{}); err == nil {
-			t.Fatal("no error")
+			t.Fatal("no error, want a conflict")
 		}
 		c.reconcile(0, first)
 		if c.writes != 2 || c.logs.Len() != 1 {

@@ -33,7 +33,7 @@ type Source struct {
 	log    *zap.Logger
 
 	mu       sync.Mutex
-	previous *tls.Certificate // served when the newest was made; nil: there was none
+	previous *tls.Certificate // the certificate that was served when the newest was made, or nil
 }
 
 // NewSource returns a source of certificates for a DNS name. Their CA is in a Secret, which the
@@ -44,6 +44,7 @@ func NewSource(config *rest.Config, secret types.NamespacedName, dnsName string,
 	}, secret, dnsName, log)
 }
 
+// newSource returns a source whose certificates a signs.
 func newSource(a servertls.Authority, secret types.NamespacedName, dnsName string, log *zap.Logger) *Source {
 	s := &Source{object: "Secret/" + secret.String(), log: log}
 	s.source = &servertls.DynamicSource{DNSNames: []string{dnsName}, Authority: signer{a, s}, RetryInterval: retryInterval}
@@ -52,7 +53,7 @@ func newSource(a servertls.Authority, secret types.NamespacedName, dnsName strin
 
 // Start makes and renews certificates until the context ends. It implements [manager.Runnable].
 func (s *Source) Start(ctx context.Context) error {
-	// The library logs each step and each attempt: at level debug.
+	// The library logs each step and each attempt, so its logger has level debug.
 	return s.source.Start(logr.NewContext(ctx, ctrl.Log.V(1)))
 }
 
@@ -79,8 +80,8 @@ func (s signer) Sign(template *x509.Certificate) (*x509.Certificate, error) {
 	return leaf, nil
 }
 
-// GetCertificate returns the certificate to serve, or an error if there is none yet. It is for
-// [tls.Config].
+// GetCertificate returns the certificate to serve, or an error if there is none yet. It has the
+// signature of the field of [tls.Config].
 func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	newest, err := s.source.GetCertificate(hello)
 	if err != nil {
@@ -99,8 +100,8 @@ func choose(previous, newest *tls.Certificate, now time.Time) *tls.Certificate {
 	return previous
 }
 
-// Trusted returns an error unless the certificate that is served has a CA in caBundle of each
-// webhook of the configuration.
+// Trusted returns an error unless the caBundle of each webhook of the configuration contains a CA of
+// the served certificate.
 func (s *Source) Trusted(configuration *admissionv1.MutatingWebhookConfiguration) error {
 	served, err := s.GetCertificate(nil)
 	if err != nil {

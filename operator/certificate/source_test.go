@@ -35,7 +35,7 @@ func TestChoose(t *testing.T) {
 		{"59 s", leaf(time.Hour, time.Hour), leaf(59*time.Second, time.Hour), false},
 		{"a minute", leaf(time.Hour, time.Hour), leaf(time.Minute, time.Hour), true},
 		{"previous has expired", leaf(time.Hour, -time.Second), leaf(time.Second, time.Hour), true},
-		{"previous is of no age, too", leaf(time.Second, time.Hour), leaf(0, time.Hour), false},
+		{"both are new", leaf(time.Second, time.Hour), leaf(0, time.Hour), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := certificate.Choose(tc.previous, tc.newest, now) == tc.newest; got != tc.wantNewest {
@@ -45,7 +45,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// source is a Source that runs, in a bubble.
+// source is a running Source, in a synctest bubble.
 type source struct {
 	*certificate.Source
 	*authority
@@ -74,7 +74,7 @@ func start(t *testing.T, first ca, lasts time.Duration) *source {
 	return s
 }
 
-// serves checks which CA signed the certificate that is served after a time.
+// serves sleeps, and checks that the CA has signed the certificate that is then served.
 func (s *source) serves(after time.Duration, want ca) {
 	s.t.Helper()
 	time.Sleep(after)
@@ -84,7 +84,7 @@ func (s *source) serves(after time.Duration, want ca) {
 		s.t.Fatal(err)
 	}
 	if err := c.Leaf.CheckSignatureFrom(want.Certificate); err != nil || time.Now().After(c.Leaf.NotAfter) {
-		s.t.Errorf("%v: certificate valid to %v: %v", time.Now(), c.Leaf.NotAfter, err)
+		s.t.Errorf("%v: certificate valid until %v: %v", time.Now(), c.Leaf.NotAfter, err)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestOverlap(t *testing.T) {
 		s.serves(59*time.Second, first)
 		s.serves(time.Second, second)
 
-		// Within the minute, the certificate before remains the one that is trusted.
+		// Within the minute after a change, the previous certificate is served, which API servers trust.
 		s.change(third)
 		s.serves(30*time.Second, second)
 		s.change(first)
@@ -151,7 +151,7 @@ func TestTrusted(t *testing.T) {
 			}
 		}
 		if err := certificate.NewSourceSigned(&authority{}, secretName, service, zap.NewNop()).Trusted(&admissionv1.MutatingWebhookConfiguration{}); err == nil {
-			t.Error("no certificate, and no error")
+			t.Error("no error without a certificate")
 		}
 	})
 }

@@ -40,14 +40,14 @@ type Regions struct {
 }
 
 // SetupWithManager registers Reconcile with the manager, for each change of a function, and of a
-// region, which may have the same name.
+// region, because a region may have the same name.
 func (r Functions) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("functions").For(&v2.AcceleratorFunction{}).
 		Watches(&v2.FpgaRegion{}, &handler.EnqueueRequestForObject{}).Complete(r)
 }
 
 // SetupWithManager registers Reconcile with the manager, for each change of a region, and of a
-// function, which may have the same name.
+// function, because a function may have the same name.
 func (r Regions) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("regions").For(&v2.FpgaRegion{}).
 		Watches(&v2.AcceleratorFunction{}, &handler.EnqueueRequestForObject{}).Complete(r)
@@ -77,7 +77,7 @@ func (r Regions) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 // copy of object, and other is an empty object of the other kind.
 func publish(ctx context.Context, c client.Client, log *zap.Logger, m mapping.Mapping, before, object client.Object, status *v2.MappingStatus, other client.Object) error {
 	ready := metav1.Condition{Type: v2.ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonMapped,
-		Message: "pods of this namespace can ask for the name", ObservedGeneration: object.GetGeneration()}
+		Message: "pods of this namespace can request the name", ObservedGeneration: object.GetGeneration()}
 	err := c.Get(ctx, client.ObjectKeyFromObject(object), other)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
@@ -86,7 +86,7 @@ func publish(ctx context.Context, c client.Client, log *zap.Logger, m mapping.Ma
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, m.Problem.Reason, m.Problem.Message
 	case err == nil:
 		ready.Status, ready.Reason = metav1.ConditionFalse, ReasonAmbiguousName
-		ready.Message = fmt.Sprintf("both an %s and an %s of this namespace have this name, want one", mapping.KindFunction, mapping.KindRegion)
+		ready.Message = fmt.Sprintf("name: found both an %s and an %s of this name in this namespace, want one", mapping.KindFunction, mapping.KindRegion)
 	}
 	old := *status.DeepCopy()
 	status.Resource = m.Resource
@@ -99,7 +99,7 @@ func publish(ctx context.Context, c client.Client, log *zap.Logger, m mapping.Ma
 	}
 	if err := c.Status().Patch(ctx, object, client.MergeFrom(before)); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil // deleted meanwhile
+			return nil // deleted in the meantime
 		}
 		return fmt.Errorf("status of %s %s/%s: %w", m.Kind, object.GetNamespace(), object.GetName(), err)
 	}

@@ -66,7 +66,7 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	return c
 }
 
-// reconcile runs both, as a change of either kind does.
+// reconcile runs both reconcilers, as a change of either kind does.
 func (c *cluster) reconcile(name string) error {
 	var errs []error
 	for _, r := range c.both {
@@ -97,7 +97,7 @@ func TestStatus(t *testing.T) {
 		{"af", iface, afu, "af", af, "Mapped", "info", ""},
 		{"region", iface, hash, "region", "fpga.intel.com/region-" + iface, "Mapped", "info", ""},
 		{"hash in mode af", iface, hash, "af", "", mapping.InvalidAFUID, "warn", "(40 characters)"},
-		{"mode of Intel's schema", iface, afu, "afx", "", mapping.InvalidMode, "warn", `mode is "afx"`},
+		{"mode of Intel's schema", iface, afu, "afx", "", mapping.InvalidMode, "warn", `mode: found "afx"`},
 		{"region to program", iface, "", "", "fpga.intel.com/region-" + iface, "Mapped", "info", ""},
 		{"short id", iface[:8], "", "", "", mapping.InvalidInterfaceID, "warn", "(8 characters)"},
 	} {
@@ -129,13 +129,13 @@ func TestStatus(t *testing.T) {
 			}
 			line := c.logs.All()[0]
 			if m := line.ContextMap(); line.Level.String() != tc.level || m["event"] != "mapping.published" || !strings.Contains(m["reason"].(string), tc.logged) {
-				t.Errorf("log %v %v", line.Level, m)
+				t.Errorf("log %v %v, want level %s, event mapping.published, and %q in reason", line.Level, m, tc.level, tc.logged)
 			}
 		})
 	}
 }
 
-// The name of two objects means neither, until one is deleted.
+// A name of two objects stands for no resource, until one of them is deleted.
 func TestAmbiguousName(t *testing.T) {
 	f := &v2.AcceleratorFunction{ObjectMeta: named("lab", "n"), Spec: v2.AcceleratorFunctionSpec{InterfaceID: iface, AfuID: afu, Mode: "af"}}
 	r := &v2.FpgaRegion{ObjectMeta: named("lab", "n"), Spec: v2.FpgaRegionSpec{InterfaceID: iface}}
@@ -165,15 +165,15 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// An error of the API server is returned, so that it is tried again.
+// An error of the API server is returned, so that controller-runtime tries again.
 func TestRefused(t *testing.T) {
 	c := newCluster(t, &v2.FpgaRegion{ObjectMeta: named("lab", "n"), Spec: v2.FpgaRegionSpec{InterfaceID: iface}})
 	c.fail = errors.New("full")
 	if err := c.reconcile("n"); err == nil || err.Error() != "status of FpgaRegion lab/n: full" {
-		t.Errorf("error %v", err)
+		t.Errorf("error %v, want that of the API server", err)
 	}
 	c.fail = nil
 	if err := c.reconcile("n"); err != nil || c.writes != 2 || c.logs.Len() != 1 {
-		t.Errorf("error %v, %d writes, log %v", err, c.writes, c.logs.All())
+		t.Errorf("error %v, %d writes, log %v, want none, 2, one line", err, c.writes, c.logs.All())
 	}
 }

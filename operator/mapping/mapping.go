@@ -38,7 +38,7 @@ const (
 	KindRegion   = "FpgaRegion"
 )
 
-// Mapping is the meaning of one object.
+// Mapping has the resource that the name of one object stands for, or the problem.
 type Mapping struct {
 	Kind      string
 	Name      string // of the object
@@ -87,14 +87,14 @@ func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	switch {
 	case m.Mode == 0:
 		// Intel's schema accepts each mode that begins with af or ends with region.
-		m.Problem = problem(InvalidMode, "mode is %.40q, want %q or %q", f.Spec.Mode, v2.ModeAF, v2.ModeRegion)
+		m.Problem = problem(InvalidMode, "mode: found %.40q, want %q or %q", f.Spec.Mode, v2.ModeAF, v2.ModeRegion)
 	case !isCard(m.Interface):
 		m.Problem = badInterface(m.Interface)
 	case m.Mode == AF && !isCard(m.AFU):
-		m.Problem = problem(InvalidAFUID, "afuId is %.40q (%d characters), want in mode %s the AFU id of a port: 32 hexadecimal digits in lower case, not all f; the hash of an AOCX is possible in mode %s only",
+		m.Problem = problem(InvalidAFUID, "afuId: found %.40q (%d characters), want in mode %s the AFU id of a port: 32 hexadecimal digits in lower case, not all f; the hash of an AOCX is possible in mode %s only",
 			m.AFU, len(m.AFU), v2.ModeAF, v2.ModeRegion)
 	case m.Mode == Region && !isBitstream(m.AFU):
-		m.Problem = problem(InvalidAFUID, "afuId is %.40q (%d characters), want an AFU id or the hash of an AOCX: 8 to 40 hexadecimal digits in lower case, not all f", m.AFU, len(m.AFU))
+		m.Problem = problem(InvalidAFUID, "afuId: found %.40q (%d characters), want an AFU id or the hash of an AOCX: 8 to 40 hexadecimal digits in lower case, not all f", m.AFU, len(m.AFU))
 	default:
 		m.name(domain, name)
 	}
@@ -114,29 +114,30 @@ func OfRegion(domain string, r *v2.FpgaRegion) Mapping {
 }
 
 func badInterface(id string) *Problem {
-	return problem(InvalidInterfaceID, "interfaceId is %.40q (%d characters), want the interface id of a card: 32 hexadecimal digits in lower case, not all f", id, len(id))
+	return problem(InvalidInterfaceID, "interfaceId: found %.40q (%d characters), want the interface id of a card: 32 hexadecimal digits in lower case, not all f", id, len(id))
 }
 
-// name sets the resource, unless pods cannot ask for the object by its name.
+// name sets the resource, unless pods cannot request the object by its name.
 func (m *Mapping) name(domain, name string) {
 	switch {
-	case len(m.Name) > 63: // the API server refuses all other names that a resource cannot have
-		m.Problem = problem(InvalidName, "name has %d characters, want at most 63: it is part of the name of a resource", len(m.Name))
+	case len(m.Name) > 63: // the API server refuses all other names that are invalid in a resource
+		m.Problem = problem(InvalidName, "name: found %d characters, want at most 63: it is part of the name of a resource", len(m.Name))
 	case isResource(m.Name) && m.Name != name:
-		m.Problem = problem(InvalidName, "name is that of another resource, want any other name; this object stands for %s", name)
+		m.Problem = problem(InvalidName, "name: found that of another resource, want another name; this object stands for %s", name)
 	default:
 		m.Resource = domain + "/" + name
 	}
 }
 
 // isResource reports whether a name has the form of a resource in modes region and regiondevel.
-// Those of mode af have capitals, in practice (base64), so no object can have them.
+// Resources of mode af have capitals in practice (base64), so no object can have their names.
 func isResource(name string) bool {
 	id, ok := strings.CutPrefix(name, "region-")
 	return ok && names.IsID(id)
 }
 
-// isCard reports whether a card may have the id. A card that does not answer reads as all f.
+// isCard reports whether a card may have the id. The id of a card that does not answer is read as
+// all f.
 func isCard(id string) bool { return names.IsID(id) && strings.Trim(id, "f") != "" }
 
 // isBitstream reports whether the hook accepts the id of a bitstream.
@@ -149,11 +150,11 @@ type Table struct {
 	domain    string
 	functions []v2.AcceleratorFunction
 	regions   []v2.FpgaRegion
-	all       func() []Mapping // derived when it is first called: most pods need one mapping
+	all       func() []Mapping // derives the mappings at its first call: most pods need one mapping
 }
 
 // NewTable returns the table of the objects of one namespace, with resources in the domain. The
-// table reads the objects as long as it is used.
+// objects must not change while the table is used.
 func NewTable(domain string, functions []v2.AcceleratorFunction, regions []v2.FpgaRegion) *Table {
 	t := &Table{domain: domain, functions: functions, regions: regions}
 	t.all = sync.OnceValue(func() []Mapping { return t.derive(func(string) bool { return true }) })
@@ -175,7 +176,7 @@ func (t *Table) derive(wanted func(name string) bool) (all []Mapping) {
 	return all
 }
 
-// ofResource returns the mappings that stand for a resource, which is given without the domain.
+// ofResource returns the mappings that stand for a resource. The name is without the domain.
 func (t *Table) ofResource(name string) (all []Mapping) {
 	if !names.Ours(name) {
 		return nil
@@ -195,7 +196,7 @@ func (t *Table) Domain() string { return t.domain }
 // maxNames bounds the list of names in an error.
 const maxNames = 20
 
-// Known returns the names that pods can ask for, as text.
+// Known returns the names that pods can request, as the end of an error.
 func (t *Table) Known() string {
 	objects := map[string]int{}
 	for _, m := range t.all() {
@@ -208,13 +209,13 @@ func (t *Table) Known() string {
 		}
 	}
 	if len(all) == 0 {
-		return "there are none"
+		return "usable names: none"
 	}
 	slices.Sort(all)
 	if more := len(all) - maxNames; more > 0 {
 		all = append(all[:maxNames], fmt.Sprintf("and %d more", more))
 	}
-	return "there are: " + strings.Join(all, ", ")
+	return "usable names: " + strings.Join(all, ", ")
 }
 
 // Target is the meaning of a name in a pod.
@@ -226,12 +227,12 @@ type Target struct {
 }
 
 // ErrUnknown is the error for a name that no object has.
-var ErrUnknown = errors.New("no " + KindFunction + " or " + KindRegion + " of this namespace has that name")
+var ErrUnknown = errors.New("found no " + KindFunction + " or " + KindRegion + " of that name in this namespace")
 
-// Find returns the meaning of a name, which is given without the domain.
+// Find returns the meaning of a name without the domain.
 func (t *Table) Find(name string) (Target, error) {
-	// The name of a resource comes first, so that a pod that was mutated means the same when it
-	// is mutated again.
+	// The name of a resource takes precedence, so that the second mutation of a pod does not
+	// change it.
 	if all := t.ofResource(name); all != nil {
 		target := Target{Resource: t.domain + "/" + name, Real: true}
 		for _, m := range all {
@@ -244,7 +245,7 @@ func (t *Table) Find(name string) (Target, error) {
 	case len(all) == 0:
 		return Target{}, fmt.Errorf("%w; %s", ErrUnknown, t.Known())
 	case len(all) > 1:
-		return Target{}, fmt.Errorf("both an %s and an %s have that name, want one", KindFunction, KindRegion)
+		return Target{}, fmt.Errorf("found both an %s and an %s of that name, want one", KindFunction, KindRegion)
 	case all[0].Problem != nil:
 		return Target{}, fmt.Errorf("%s %s cannot be used: %w; %s", all[0].Kind, name, all[0].Problem, t.Known())
 	}

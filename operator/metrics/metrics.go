@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// Declaration is one metric.
+// Declaration declares one metric.
 type Declaration struct {
 	Name, Type, Help string
 	Labels           []string

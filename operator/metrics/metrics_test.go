@@ -84,8 +84,8 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
-// Without mappings there is the version, and nothing is counted.
-func TestNone(t *testing.T) {
+// Without a cache the only metric is that of the version.
+func TestWithoutMappings(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := metrics.New(registry, "v1.2.3", nil)
 	m.Request(metrics.Mapped, time.Second)
@@ -95,12 +95,12 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// A scrape has the declared metrics, and no others of ours.
+// A scrape returns exactly the declared metrics.
 func TestDeclarations(t *testing.T) {
 	registry, m := registered(t)
 	all := gather(t, registry)
 	if all["accelerator_webhook_ca_expiry_timestamp_seconds"] != nil {
-		t.Error("a replica that is not the leader has the CA's end")
+		t.Error("a replica that is not the leader reports when the CA expires")
 	}
 	m.CAExpires(time.Unix(1e9, 0))
 	all = gather(t, registry)
@@ -135,7 +135,7 @@ func TestDocs(t *testing.T) {
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("%s lacks one of the lines %q, %q", docs, begin, end)
+		t.Fatalf("%s: found no line %q, or no line %q after it", docs, begin, end)
 	}
 	var table strings.Builder
 	table.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
@@ -154,6 +154,6 @@ func TestDocs(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("%s is not what `go test ./metrics -update` writes (-want +got):\n%s", docs, diff)
+		t.Errorf("%s: want the output of `go test ./metrics -update` (-want +got):\n%s", docs, diff)
 	}
 }

@@ -104,7 +104,7 @@ func TestRole(t *testing.T) {
 	}
 	for _, o := range objects {
 		if o.GetKind() == "Role" {
-			t.Error("the chart has a Role: compare its rules, too")
+			t.Error("the chart has a Role: the test must compare its rules too")
 		}
 		if o.GetKind() == "ClusterRole" {
 			var role rbacv1.ClusterRole
@@ -115,7 +115,7 @@ func TestRole(t *testing.T) {
 		}
 	}
 	if len(granted) == 0 {
-		t.Fatal("no rules are granted: what does the test show?")
+		t.Fatal("the chart grants no rules, want some to compare")
 	}
 	for _, r := range granted {
 		for _, group := range r.APIGroups {
@@ -130,8 +130,8 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// apiServer is a real API server, on which the controller runs with the rights that the operator's
-// chart gives. It has no controllers: nothing makes pods, and nothing is garbage-collected.
+// apiServer is a real API server. The controller runs with the rights that the operator's chart
+// grants. There are no other controllers: no pods are created, and no objects are garbage-collected.
 type apiServer struct {
 	client.Client
 	t        *testing.T
@@ -149,7 +149,7 @@ func newAPIServer(t *testing.T) *apiServer {
 	t.Helper()
 	bin := os.Getenv("ACCELERATOR_E2E_BIN")
 	if bin == "" {
-		t.Skip("NOT RUN: ACCELERATOR_E2E_BIN is not set; make test-operator sets it if make e2e has built the programs")
+		t.Skip("NOT RUN: ACCELERATOR_E2E_BIN: found none, want a directory with etcd and kube-apiserver; make test-operator sets it if make e2e has built them")
 	}
 	env := &envtest.Environment{
 		BinaryAssetsDirectory: bin, CRDDirectoryPaths: []string{"../../deploy/helm/accelerator-operator/files/crds"}, ErrorIfCRDPathMissing: true,
@@ -216,7 +216,7 @@ func (c *apiServer) must(err error) {
 	}
 }
 
-// eventually waits until f returns nothing.
+// eventually waits until f returns "".
 func (c *apiServer) eventually(f func() string) {
 	c.t.Helper()
 	deadline, problem := time.After(20*time.Second), ""
@@ -234,7 +234,7 @@ func (c *apiServer) eventually(f func() string) {
 	}
 }
 
-// condition waits for a condition of an object.
+// condition waits until an object has a condition.
 func (c *apiServer) condition(name, kind string, status metav1.ConditionStatus, reason, message string) {
 	c.t.Helper()
 	c.eventually(func() string {
@@ -257,7 +257,7 @@ func (c *apiServer) exists(o client.Object, name string, want bool) {
 			return err.Error()
 		}
 		if got := err == nil; got != want {
-			return name + ": is not as wanted"
+			return fmt.Sprintf("%s exists: %t, want %t", name, got, want)
 		}
 		return ""
 	})
@@ -359,7 +359,7 @@ func TestAPIServer(t *testing.T) {
 		}
 	}
 
-	// Drift.
+	// Changes by others are reverted.
 	c.exists(daemonSet, "a"+suffix, true)
 	const restarted = "kubectl.kubernetes.io/restartedAt"
 	daemonSet.Spec.Template.Annotations[restarted] = "now"
@@ -372,20 +372,20 @@ func TestAPIServer(t *testing.T) {
 			daemonSet.Spec.Template.Spec.Containers[0].Image+" "+daemonSet.Labels[labelManagedBy])
 	})
 	if got := daemonSet.Spec.Template.Annotations[restarted]; got != "now" {
-		t.Errorf("%s is %q: kubectl rollout restart was undone", restarted, got)
+		t.Errorf("%s is %q, want now: the operator has reverted kubectl rollout restart", restarted, got)
 	}
 	configMap := &corev1.ConfigMap{}
 	c.exists(configMap, "a"+suffix, true)
 	c.must(c.Delete(c.ctx, configMap))
 	c.exists(configMap, "a"+suffix, true)
 
-	// An object that is no longer needed.
+	// An object that is no longer needed is deleted.
 	role := &rbacv1.ClusterRole{}
 	bound := func(name string, want bool) {
 		t.Helper()
 		c.eventually(func() string {
 			if err := c.Get(c.ctx, client.ObjectKey{Name: name}, role); (err == nil) != want {
-				return name + " is not as wanted"
+				return fmt.Sprintf("%s exists: %t, want %t", name, err == nil, want)
 			}
 			return ""
 		})
@@ -398,7 +398,7 @@ func TestAPIServer(t *testing.T) {
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
 	bound(settings.Namespace+"-a"+suffix, false)
 
-	// Also one whose labels are those of the values.
+	// So is an object whose labels come from the values.
 	c.edit("a", func(p *v1.FpgaDevicePlugin) {
 		p.Spec.Values = values(t, map[string]any{"dashboard": map[string]any{"enabled": true, "labels": map[string]string{labelInstance: "x"}}})
 	})
@@ -406,7 +406,7 @@ func TestAPIServer(t *testing.T) {
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
 	c.exists(configMap, "a"+suffix+"-dashboard", false)
 
-	// Wrong values: the objects stay.
+	// With invalid values the objects stay.
 	c.edit("a", func(p *v1.FpgaDevicePlugin) {
 		p.Spec.Values = values(t, map[string]any{"minReadySeconds": "soon"})
 	})
@@ -416,7 +416,7 @@ func TestAPIServer(t *testing.T) {
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
 	c.condition("a", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 
-	// A kind that the cluster does not know.
+	// A kind for which the cluster has no CRD.
 	c.edit("a", func(p *v1.FpgaDevicePlugin) {
 		p.Spec.Values = values(t, map[string]any{"podMonitor": map[string]any{"enabled": true}})
 	})
@@ -424,7 +424,7 @@ func TestAPIServer(t *testing.T) {
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
 	c.condition("a", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 
-	// Two objects for the same nodes: the name decides between those of one second.
+	// Two objects for the same nodes, created in the same second: the first in the order of names wins.
 	create("b", "nodeSelector: {fpga: a}")
 	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a")
 	c.edit("a", func(p *v1.FpgaDevicePlugin) {
@@ -433,7 +433,7 @@ func TestAPIServer(t *testing.T) {
 	})
 	c.condition("a", v1.ConditionAccepted, metav1.ConditionFalse, "InvalidValues", "")
 	c.edit("b", func(p *v1.FpgaDevicePlugin) { p.Spec.LogLevel = 1 })
-	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a") // where a's plugins still run
+	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a") // a's plugins still run there
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
 	c.condition("b", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 	c.exists(daemonSet, "b"+suffix, true)
@@ -443,7 +443,7 @@ func TestAPIServer(t *testing.T) {
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Finalizers = []string{"example.com/test"} })
 	c.must(c.Delete(c.ctx, &v1.FpgaDevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "a"}}))
 	c.edit("b", func(p *v1.FpgaDevicePlugin) { p.Spec.LogLevel = 2 })
-	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a") // a is not gone
+	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a") // a still exists
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Finalizers = nil })
 	c.condition("b", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 	c.exists(daemonSet, "b"+suffix, true)
@@ -456,7 +456,7 @@ func TestAPIServer(t *testing.T) {
 	// Objects of other owners are not changed: those of a release of Helm, or of the operator.
 	c.must(c.Create(c.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: settings.Namespace, Name: "c" + suffix, Labels: map[string]string{"x": "y"}}}))
 	create("c", "nodeSelector: {fpga: c}")
-	c.condition("c", v1.ConditionAccepted, metav1.ConditionFalse, "ForeignObject", "ServiceAccount c"+suffix+" exists")
+	c.condition("c", v1.ConditionAccepted, metav1.ConditionFalse, "ForeignObject", "ServiceAccount c"+suffix+": found with another owner")
 	account := &corev1.ServiceAccount{}
 	c.exists(account, "c"+suffix, true)
 	if len(account.OwnerReferences) > 0 || account.Labels[labelManagedBy] != "" {
@@ -465,8 +465,8 @@ func TestAPIServer(t *testing.T) {
 	c.must(c.Delete(c.ctx, account))
 	c.condition("c", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 
-	// Objects that do not change are not written: else each reconciliation caused the next one. The
-	// API server does not store some of these empty lists and maps.
+	// Objects that do not change are not written. Otherwise each reconciliation would cause the next
+	// one, because the API server does not store some of these empty lists and maps.
 	c.edit("b", func(p *v1.FpgaDevicePlugin) {
 		p.Spec.Values = values(t, map[string]any{
 			"scrapers":          []any{map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{}}}},
@@ -490,7 +490,7 @@ func TestAPIServer(t *testing.T) {
 		t.Errorf("generations of objects that did not change (-want +got):\n%s", diff)
 	}
 
-	// Devices that flap on many nodes do not make a reconciliation each.
+	// Devices that flap on many nodes do not cause one reconciliation each.
 	for i := range 20 {
 		c.must(c.Create(c.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flaps" + strconv.Itoa(i)}}))
 	}
@@ -504,6 +504,6 @@ func TestAPIServer(t *testing.T) {
 	requests := c.requests.Load() - before
 	t.Logf("%d changes of nodes in %v: %d requests", changes, took, requests)
 	if most := int64((took.Seconds() + 1) * 2 * 12); requests > most { // two objects, a dozen each
-		t.Errorf("%d requests in %v, want %d at most", requests, took, most)
+		t.Errorf("%d requests in %v, want at most %d", requests, took, most)
 	}
 }

@@ -49,7 +49,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	if err := errors.Join(v1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	// A cache of its own, which keeps only some objects and fields.
+	// The controller has its own cache, which keeps only some objects and fields.
 	ours := labels.SelectorFromSet(labels.Set{labelManagedBy: manager})
 	namespace := map[string]cache.Config{s.Namespace: {}}
 	byObject := map[client.Object]cache.ByObject{
@@ -60,7 +60,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	for _, kind := range kinds {
 		mapping, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {
-			continue // a kind of the Prometheus Operator; if it is installed later, a restart watches it
+			continue // a kind of the Prometheus Operator, which is not installed; it is watched after a restart
 		} else if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ var kinds = []schema.GroupVersionKind{
 	{Group: "monitoring.coreos.com", Version: "v1", Kind: "PrometheusRule"},
 }
 
-// trimNode returns a node with its name and its resources only.
+// trimNode returns a node with only its name and its resources.
 func trimNode(object any) (any, error) {
 	if n, ok := object.(*corev1.Node); ok {
 		return &corev1.Node{
@@ -152,8 +152,8 @@ func devicesChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
-// delayed enqueues a second later: a reconciliation is a dozen requests, and on a large
-// cluster nodes and pods change many times a second.
+// delayed enqueues requests with a delay of a second: a reconciliation sends a dozen requests to the
+// API server, and on a large cluster nodes and pods change many times a second.
 type delayed struct{ handler.EventHandler }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -174,7 +174,7 @@ func (d delayed) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
 	d.EventHandler.Delete(ctx, e, delayedQueue{q})
 }
 
-// instance returns the FpgaDevicePlugin that a pod belongs to.
+// instance returns a request for the FpgaDevicePlugin that a pod belongs to.
 func instance(_ context.Context, pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: pod.GetLabels()[labelInstance]}}}
 }
@@ -192,7 +192,7 @@ type reconciler struct {
 func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list v1.FpgaDevicePluginList
 	if err := r.client.List(ctx, &list); err != nil {
-		return nil // the cache is not filled yet; each FpgaDevicePlugin is enqueued when it is
+		return nil // the cache is not filled yet; when it is, each FpgaDevicePlugin is enqueued
 	}
 	for _, p := range list.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: p.Name}})
@@ -200,22 +200,22 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []recon
 	return requests
 }
 
-// Reconcile implements [reconcile.Reconciler]. It applies all objects each time, which repairs those
-// that were changed. For the others the API server writes nothing.
+// Reconcile implements [reconcile.Reconciler]. It applies all objects each time, which repairs
+// changed objects. The API server does not write objects that have not changed.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	p := &v1.FpgaDevicePlugin{}
-	// Not from the cache, which may lag behind the status that was written just now.
+	// Not read from the cache, which may not have the last written status yet.
 	if err := r.live.Get(ctx, req.NamespacedName, p); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if p.DeletionTimestamp != nil {
-		return reconcile.Result{}, nil // the garbage collector deletes what it owns
+		return reconcile.Result{}, nil // the garbage collector deletes its objects
 	}
 	before := p.DeepCopy()
 	reason, refused := r.install(ctx, p)
 	err := r.publish(ctx, before, p, reason, refused)
 	if reason == reasonForeignObject || reason == reasonApplyFailed {
-		err = errors.Join(refused, err) // the cause may end without an event: try again
+		err = errors.Join(refused, err) // the cause may end without an event, so try again
 	}
 	return reconcile.Result{}, err
 }
@@ -229,7 +229,7 @@ const (
 	reasonApplyFailed   = "ApplyFailed"
 )
 
-// install applies the objects of p, and deletes the others that p owns. It returns the reason of
+// install applies the objects of p, and deletes other objects that p owns. It returns the reason of
 // the condition Accepted, and an error if the condition is false.
 func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (string, error) {
 	var list v1.FpgaDevicePluginList
@@ -240,13 +240,13 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 	if err := r.live.List(ctx, &sets, client.InNamespace(r.renderer.settings.Namespace), client.MatchingLabels{labelName: chartName}); err != nil {
 		return reasonApplyFailed, err
 	}
-	for _, other := range list.Items { // also one that is being deleted: its plugins run until it is gone
+	for _, other := range list.Items { // also one that is being deleted: its plugins run until then
 		if older(&other, p) && overlap(selectors(&other, sets.Items), selectors(p, sets.Items)) {
 			// Two plugins on a node would overwrite each other's list of devices.
 			if err := r.prune(ctx, p, nil); err != nil {
 				return reasonApplyFailed, err
 			}
-			return reasonSameNodes, fmt.Errorf("a node may match this node selector and the node selector of %s, which is older: want a label with different values in both", other.Name)
+			return reasonSameNodes, fmt.Errorf("nodeSelector: found a node selector that can match the same nodes as the node selector of %s, which is older, want a label with different values in both", other.Name)
 		}
 	}
 	objects, err := r.renderer.Render(ctx, p)
@@ -254,11 +254,11 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 		return reasonInvalidValues, err
 	}
 	for _, o := range objects {
-		there := &metav1.PartialObjectMetadata{}
-		there.SetGroupVersionKind(o.GroupVersionKind())
-		err := r.live.Get(ctx, client.ObjectKeyFromObject(o), there)
-		if err == nil && !metav1.IsControlledBy(there, p) {
-			return reasonForeignObject, fmt.Errorf("%s %s exists and belongs to another owner: want it deleted, or another name of the FpgaDevicePlugin", o.GetKind(), o.GetName())
+		existing := &metav1.PartialObjectMetadata{}
+		existing.SetGroupVersionKind(o.GroupVersionKind())
+		err := r.live.Get(ctx, client.ObjectKeyFromObject(o), existing)
+		if err == nil && !metav1.IsControlledBy(existing, p) {
+			return reasonForeignObject, fmt.Errorf("%s %s: found with another owner, want it deleted, or another name of the FpgaDevicePlugin", o.GetKind(), o.GetName())
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return reasonApplyFailed, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
@@ -275,8 +275,8 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 	return reasonApplied, nil
 }
 
-// selectors returns the node selectors of p: that of its spec, and that of its DaemonSet, which is
-// another one while the spec is refused.
+// selectors returns the node selectors of p: that of its spec, and that of its DaemonSet. They differ
+// while the spec is refused.
 func selectors(p *v1.FpgaDevicePlugin, sets []appsv1.DaemonSet) []map[string]string {
 	all := []map[string]string{nodeSelector(p)}
 	for i := range sets {
@@ -287,7 +287,8 @@ func selectors(p *v1.FpgaDevicePlugin, sets []appsv1.DaemonSet) []map[string]str
 	return all
 }
 
-// older reports whether a was created before b. The names decide if both have the same second.
+// older reports whether a was created before b. Of two objects of the same second, the first in the
+// order of names is older.
 func older(a, b *v1.FpgaDevicePlugin) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Name < b.Name
@@ -320,8 +321,8 @@ func (r *reconciler) prune(ctx context.Context, p *v1.FpgaDevicePlugin, keep []*
 	return nil
 }
 
-// daemonSet returns the DaemonSet of p, or nil. It reads from the API server: in the cache, the
-// generation may be from before the last apply, so an old status would pass as current.
+// daemonSet returns the DaemonSet of p, or nil. It reads from the API server: the cache may have the
+// generation before the last apply, so that an old status would be taken as current.
 func (r *reconciler) daemonSet(ctx context.Context, p *v1.FpgaDevicePlugin) (*appsv1.DaemonSet, error) {
 	var list appsv1.DaemonSetList
 	if err := r.live.List(ctx, &list, client.InNamespace(r.renderer.settings.Namespace), client.MatchingLabels{labelInstance: p.Name}); err != nil {

@@ -34,11 +34,11 @@ const (
 	chartName = "accelerator-device-plugin"
 	intelName = "intel-fpga-plugin" // of Intel's image
 
-	// debugLevel is the lowest logLevel that means debug: the level of klog, with which Intel's plugin
-	// logs, for debugging.
+	// debugLevel is the lowest logLevel that means debug. Intel's plugin logs with klog, whose level
+	// for debugging is 4.
 	debugLevel = 4
 
-	// manager is the owner of the objects' fields, and the value of their label managed-by.
+	// manager is the field manager of the objects, and the value of their label managed-by.
 	manager = "accelerator-operator"
 
 	labelManagedBy = "app.kubernetes.io/managed-by"
@@ -48,7 +48,7 @@ const (
 
 // Settings of a [Renderer].
 type Settings struct {
-	Version   string // of the operator; also the tag of images without tag and digest
+	Version   string // of the operator, and the tag of images without tag and digest
 	Image     string // REPOSITORY[:TAG][@DIGEST]; used if spec.image is empty or Intel's
 	Namespace string // of the objects
 }
@@ -82,7 +82,7 @@ func NewRenderer(s Settings) (*Renderer, error) {
 }
 
 // Render returns the objects that install the plugin of p, in the order in which they must be
-// applied. An error means that the chart refuses the spec; it has the key.
+// applied. An error means that the chart refuses the spec. It contains the key of the value.
 func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstructured.Unstructured, error) {
 	values, err := r.values(p)
 	if err != nil {
@@ -120,16 +120,16 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 	return objects, nil
 }
 
-// normalize leaves out the empty lists and maps that the API server does not store. Otherwise each
-// apply would be a change, which the controller's watch would answer by another apply.
+// normalize removes the empty lists and maps that the API server does not store. Otherwise each apply
+// would be a change, and the watch of the controller would cause the next apply.
 func normalize(u *unstructured.Unstructured) error {
 	typed, err := scheme.Scheme.New(u.GroupVersionKind())
 	if runtime.IsNotRegisteredError(err) {
-		return nil // of a CRD, stored as it is
+		return nil // the kind of a CRD, which is stored unchanged
 	} else if err != nil {
 		return err
 	}
-	const strict = true // fields that are not known are errors
+	const strict = true // unknown fields are errors
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, typed, strict); err != nil {
 		return err
 	}
@@ -141,8 +141,8 @@ func normalize(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// leaveOut removes the empty lists and maps that an object lacks when it is stored. Other fields
-// stay: applying false sets it again if it was changed.
+// leaveOut removes from an object the empty lists and maps that the stored object does not have.
+// Other fields stay, also false: applying it resets a changed field.
 func leaveOut(object, stored any) {
 	switch o := object.(type) {
 	case map[string]any:
@@ -164,16 +164,16 @@ func leaveOut(object, stored any) {
 	}
 }
 
-// values returns the values of the chart that p sets: its fields, overridden by spec.values.
+// values returns the values of the chart that p sets: those of its fields, overridden by spec.values.
 func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	values, err := specValues(p)
 	if err != nil {
 		return nil, err
 	}
-	// The controller needs the chart's own names and labels.
+	// The controller relies on the names and labels of the chart.
 	for _, key := range []string{"nameOverride", "fullnameOverride"} {
 		if _, ok := values[key]; ok {
-			return nil, fmt.Errorf("spec.values.%s: found, want none: the objects have the name of the FpgaDevicePlugin", key)
+			return nil, fmt.Errorf("spec.values.%s: found a value, want none: the objects have the name of the FpgaDevicePlugin", key)
 		}
 	}
 	config := map[string]any{"mode": "af"}
@@ -194,7 +194,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if len(p.Spec.Tolerations) > 0 {
 		fields["tolerations"] = p.Spec.Tolerations
 	}
-	// Helm's functions accept no other maps than map[string]any.
+	// Helm's functions accept only maps of type map[string]any.
 	raw, err := json.Marshal(fields)
 	if err != nil {
 		return nil, err
@@ -207,9 +207,9 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	return values, readable(values)
 }
 
-// readable returns an error if a text among values has a character that YAML has another use for.
-// The chart indents a text after line feeds alone, but to YAML others end a line, too; and Helm's
-// toYaml returns nothing at all for a text with a control character.
+// readable returns an error if a string among values has a character that is special in YAML. The
+// chart indents a string only after line feeds, but in YAML other characters also end a line. Helm's
+// toYaml returns an empty string for a string with a control character.
 func readable(values map[string]any) error {
 	raw, err := json.Marshal(values)
 	if err != nil {
@@ -225,7 +225,7 @@ func readable(values map[string]any) error {
 		}
 		text, _ := token.(string)
 		if strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsGraphic(c) && c != '\n' && c != '\t' }) {
-			return fmt.Errorf("values: %+q, want letters, marks, spaces and line feeds alone", short(text))
+			return fmt.Errorf("values: found %+q, want only letters, marks, spaces and line feeds", short(text))
 		}
 	}
 }
@@ -235,7 +235,8 @@ func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if p.Spec.Values == nil {
 		return map[string]any{}, nil
 	}
-	// As JSON: the same text as YAML may have another meaning, or none. Numbers stay as they are written.
+	// Decoded as JSON: read as YAML, the same text may differ or be invalid. UseNumber keeps the
+	// spelling of numbers.
 	d := json.NewDecoder(bytes.NewReader(p.Spec.Values.Raw))
 	d.UseNumber()
 	values := map[string]any{}
@@ -269,10 +270,10 @@ func isIntels(repository string) bool {
 	return repository[strings.LastIndexByte(repository, '/')+1:] == intelName
 }
 
-// refusal returns an error of Helm in one line, without file names and introduction.
+// refusal returns an error of Helm in one line, without its introduction and file names.
 func refusal(err error) error {
 	text := err.Error()
-	// From the schema: a line of introduction, the chart's name, and one line for each key.
+	// An error of the schema: a line of introduction, the chart's name, and one line for each key.
 	if strings.Contains(text, "\n- at '") {
 		var lines []string
 		for line := range strings.Lines(text) {
@@ -282,7 +283,7 @@ func refusal(err error) error {
 		}
 		return errors.New("values: " + strings.Join(lines, "; "))
 	}
-	// From the templates: execution error at (FILE:LINE:COLUMN): SENTENCE
+	// An error of a template: execution error at (FILE:LINE:COLUMN): SENTENCE
 	if place, sentence, ok := strings.Cut(text, "): "); ok && strings.HasPrefix(place, "execution error at (") {
 		return errors.New("values: " + sentence)
 	}
@@ -292,24 +293,24 @@ func refusal(err error) error {
 // nodeSelector returns the labels that a node of p must have, even if the chart refuses the spec.
 func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
 	values, err := specValues(p)
-	over, there := values["nodeSelector"]
-	if err != nil || !there {
+	override, ok := values["nodeSelector"]
+	if err != nil || !ok {
 		return p.Spec.NodeSelector
 	}
 	labels := map[string]string{}
-	if over != nil { // null removes all labels
+	if override != nil { // null removes all labels
 		maps.Copy(labels, p.Spec.NodeSelector)
 	}
-	more, _ := over.(map[string]any)
+	more, _ := override.(map[string]any)
 	for key, value := range more {
-		if text, ok := value.(string); ok { // the chart refuses others
+		if text, ok := value.(string); ok { // the chart refuses other types
 			labels[key] = text
 		}
 	}
 	return labels
 }
 
-// overlap reports whether a node may match a selector of each.
+// overlap reports whether a node can match a selector of a and a selector of b.
 func overlap(a, b []map[string]string) bool {
 	for _, a := range a {
 		if slices.ContainsFunc(b, func(b map[string]string) bool { return !disjoint(a, b) }) {
@@ -329,7 +330,7 @@ func disjoint(a, b map[string]string) bool {
 	return false
 }
 
-// offers returns a func that reports whether a plugin with these values can offer a resource.
+// offers returns a function that reports whether a plugin with these values can offer a resource.
 func (r *Renderer) offers(values map[string]any) (func(resource string) bool, error) {
 	all, err := util.CoalesceValues(r.chart, values)
 	if err != nil {

@@ -108,12 +108,12 @@ func TestRefused(t *testing.T) {
 		{"scalar for a table", "values: {image: x}", "values: '/image': got string, want object"},
 		{"unknown mode", "values: {config: {mode: afu}}", "values: '/config/mode': value must be one of"},
 		{"two mistakes", "values: {config: {mode: afu}, events: 1}", "'/events': got number, want boolean"},
-		{"what the templates refuse", "values: {config: {events: true}}", "values: config.events: set by the chart: want events: true beside config"},
-		{"programming without its mode", "{mode: region, values: {config: {mode: af}}}", "values: programming.enabled: not with config.mode af"},
-		{"name", "values: {fullnameOverride: x}", "spec.values.fullnameOverride: found, want none"},
-		{"short name", "values: {nameOverride: x}", "spec.values.nameOverride: found, want none"},
+		{"error of a template", "values: {config: {events: true}}", "values: config.events: set by the chart: want events: true beside config"},
+		{"programming without its mode", "{mode: region, values: {config: {mode: af}}}", "values: programming.enabled: found true with config.mode af"},
+		{"name", "values: {fullnameOverride: x}", "spec.values.fullnameOverride: found a value, want none"},
+		{"short name", "values: {nameOverride: x}", "spec.values.nameOverride: found a value, want none"},
 		{"tag of the image", "image: 'x:a b'", "values: '/image/tag': 'a b' does not match pattern"},
-		{"control character", `tolerations: [{key: "a\x7F"}]`, `values: "a\x7f", want letters`},
+		{"control character", `tolerations: [{key: "a\x7F"}]`, `values: found "a\x7f", want only letters`},
 		{"toleration", "tolerations: [{operator: Sometimes}]", "values: '/tolerations/0/operator': value must be one of"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// podSpec returns that of an object's DaemonSet.
+// podSpec returns the pod spec of the DaemonSet of p.
 func podSpec(t *testing.T, p *v1.FpgaDevicePlugin) corev1.PodSpec {
 	t.Helper()
 	objects, err := newRenderer(t).Render(context.Background(), p)
@@ -164,8 +164,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// Values win over fields, and null takes a default away, as with Helm.
-func TestValuesWin(t *testing.T) {
+// Values override fields, and null removes a default, as with Helm.
+func TestValuesOverride(t *testing.T) {
 	spec := podSpec(t, object(t, "{nodeSelector: {a: u, b: u}, values: {nodeSelector: {b: v, c: v}, tolerations: [], priorityClassName: null}}"))
 	if diff := cmp.Diff(map[string]string{"a": "u", "b": "v", "c": "v"}, spec.NodeSelector); diff != "" {
 		t.Error(diff)
@@ -175,7 +175,8 @@ func TestValuesWin(t *testing.T) {
 	}
 }
 
-// leaves calls f with each text below a value, in the order of the keys, and replaces it by the result.
+// leaves calls f with each string below a value, in the order of the keys, and replaces the string by
+// the result.
 func leaves(value any, f func(string) string) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -192,7 +193,7 @@ func leaves(value any, f func(string) string) any {
 	return value
 }
 
-// must returns a func that returns a value, and ends the test if there is an error.
+// must returns a function that returns the value, or ends the test if there is an error.
 func must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -203,7 +204,7 @@ func must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-// Values are data: no text among them is run as a template, or ends the line that it is in.
+// Values are data: no string among them is run as a template, or ends its line in the manifests.
 func TestInjection(t *testing.T) {
 	r := newRenderer(t)
 	count := func() int {
@@ -215,7 +216,7 @@ func TestInjection(t *testing.T) {
 		leaves(values, func(s string) string { n++; return s })
 		return n
 	}()
-	// shape returns the objects without their texts.
+	// shape returns the objects with all strings empty.
 	shape := func(objects []*unstructured.Unstructured) (all []any) {
 		for _, o := range objects {
 			all = append(all, leaves(o.DeepCopy().Object, func(string) string { return "" }))
@@ -249,13 +250,13 @@ func TestInjection(t *testing.T) {
 			p.Spec.Values = &runtime.RawExtension{Raw: raw}
 			objects, err := r.Render(context.Background(), p)
 			if err != nil {
-				if !strings.Contains(err.Error(), "values: '/") && !strings.Contains(err.Error(), "want letters, marks") {
-					t.Errorf("%q instead of %q: %v, want an error that names the text", payload, was, err)
+				if !strings.Contains(err.Error(), "values: '/") && !strings.Contains(err.Error(), "want only letters, marks") {
+					t.Errorf("%q instead of %q: %v, want an error that contains the path", payload, was, err)
 				}
 				continue
 			}
 			accepted++
-			whole := false // the text is there, as it was given
+			whole := false // the payload is in the objects unchanged
 			for _, o := range objects {
 				leaves(o.Object, func(s string) string {
 					whole = whole || strings.Contains(s, payload)
@@ -267,7 +268,7 @@ func TestInjection(t *testing.T) {
 			}
 		}
 		if accepted == 0 && !strings.ContainsAny(payload, "\u0085\u2028\u2029\r\x7f") {
-			t.Errorf("%q is refused everywhere: what does the test show?", payload)
+			t.Errorf("%q is refused in all values, want at least one that accepts it", payload)
 		}
 	}
 	for _, f := range r.chart.Templates {
@@ -277,7 +278,7 @@ func TestInjection(t *testing.T) {
 	}
 }
 
-// A name of which YAML would make a number, a truth value or nothing stays a text.
+// A name that YAML would read as a number, a boolean or null stays a string.
 func TestName(t *testing.T) {
 	for _, name := range []string{"123", "1e3", "0x1f", "true", "on", "null"} {
 		p := object(t, "{}")
@@ -290,7 +291,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-// Each kind in a template is rendered with the values of everything, and is watched.
+// All kinds in the templates are rendered with the values of everything, and are watched.
 func TestKinds(t *testing.T) {
 	r := newRenderer(t)
 	templates := map[string]bool{}
@@ -319,7 +320,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// The chart that is rendered is the one that Helm installs, with the operator's own version.
+// The rendered chart is the chart that Helm installs, with the version of the operator.
 func TestChart(t *testing.T) {
 	raw, err := helm.DevicePlugin.ReadFile("accelerator-device-plugin/values.yaml")
 	if err != nil {
@@ -337,7 +338,7 @@ func TestChart(t *testing.T) {
 
 func TestDisjoint(t *testing.T) {
 	if got := nodeSelector(object(t, "{nodeSelector: {a: u}, values: {nodeSelector: 7}}")); got["a"] != "u" {
-		t.Errorf("%v of a spec that is refused", got)
+		t.Errorf("node selector %v of a refused spec, want a: u", got)
 	}
 	for _, tc := range []struct {
 		a, b string // specs
@@ -430,7 +431,7 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// everything has values with which the chart renders all its kinds.
+// everything has values with which the chart renders objects of all its kinds.
 const everything = `
 image: {repository: a, tag: b}
 imagePullSecrets: [{name: a}]

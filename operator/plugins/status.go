@@ -52,8 +52,8 @@ func (r *reconciler) publish(ctx context.Context, before, p *v1.FpgaDevicePlugin
 	if s.Devices, s.UnhealthyDevices, err = r.devices(ctx, p, s.NodeNames); err != nil {
 		return err
 	}
-	set := func(there bool, c metav1.Condition) {
-		if !there {
+	set := func(exists bool, c metav1.Condition) {
+		if !exists {
 			meta.RemoveStatusCondition(&s.Conditions, c.Type)
 			return
 		}
@@ -100,7 +100,7 @@ func (r *reconciler) record(p *v1.FpgaDevicePlugin, was *metav1.Condition, c met
 	r.recorder.Eventf(p, nil, kind, c.Reason, c.Type, "%s", c.Message)
 }
 
-// available returns the condition Available. The pods are sorted.
+// available returns the condition Available. The pods must be sorted.
 func available(accepted metav1.Condition, d *appsv1.DaemonSet, pods []corev1.Pod) metav1.Condition {
 	is := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 		return metav1.Condition{Type: v1.ConditionAvailable, Status: status, Reason: reason, Message: message}
@@ -130,7 +130,7 @@ func available(accepted metav1.Condition, d *appsv1.DaemonSet, pods []corev1.Pod
 	return is(metav1.ConditionFalse, reasonRollingOut, numbers)
 }
 
-// waiting returns the reason why a pod does not start, or nothing.
+// waiting returns the reason why a pod does not start, or "".
 func waiting(pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {

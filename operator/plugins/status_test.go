@@ -67,7 +67,7 @@ func TestNodeNames(t *testing.T) {
 	}
 }
 
-// A message is never longer than a Kubernetes Event may be, and stays valid UTF-8.
+// A message is at most as long as the note of a Kubernetes Event, and valid UTF-8.
 func TestShort(t *testing.T) {
 	if got := short(strings.Repeat("é", 1000)); len(got) > 1024 || strings.Trim(got, "é") != "…" {
 		t.Errorf("%d bytes: %q", len(got), got)

@@ -1,4 +1,4 @@
-// Package bitstreamtest makes bitstreams for tests, whole and broken ones. It owns no state.
+// Package bitstreamtest makes valid and broken bitstreams for tests. It owns no state.
 package bitstreamtest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Ids that facts and tests use: an interface, two AFUs, and the AFU that AOCX share.
+// Ids for tests: an interface, two AFUs, and the common AFU of all AOCX.
 const (
 	Interface = "ce48969398f05f33946d560708be108a"
 	AFU       = "d8424dc4a4a3c413f89e433683f9040b"
@@ -136,7 +136,7 @@ func AOCX(hash, board string, gbs []byte) []byte {
 	return AOCXOf(hash, board, Gzip(gbs))
 }
 
-// AOCXOf returns an AOCX that has gz where the compressed GBS belongs.
+// AOCXOf returns an AOCX with gz in the place of the compressed GBS.
 func AOCXOf(hash, board string, gz []byte) []byte {
 	return ELF(
 		Section{Name: ".acl.board", Data: []byte(board)},
@@ -145,7 +145,7 @@ func AOCXOf(hash, board string, gz []byte) []byte {
 	)
 }
 
-// Gzip returns data compressed.
+// Gzip returns data compressed with gzip.
 func Gzip(data []byte) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)

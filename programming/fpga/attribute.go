@@ -25,7 +25,7 @@ var (
 	portAttributes = []string{"power_state", "ap1_event", "ap2_event", "ltr", "errors/errors", "errors/first_error"}
 )
 
-// FMEAttributes reads the attributes of a card's FME. Attributes that it lacks are left out.
+// FMEAttributes reads the attributes of a card's FME, without those that it does not have.
 func FMEAttributes(h Host, c Card) ([]Attribute, error) {
 	p, err := placeOf(h, c)
 	if err != nil || p.fme == "" {
@@ -34,8 +34,7 @@ func FMEAttributes(h Host, c Card) ([]Attribute, error) {
 	return readAttributes(p.fme, fmeAttributes), nil
 }
 
-// PortAttributes reads the attributes of a port of a card. Attributes that it lacks are left
-// out.
+// PortAttributes reads the attributes of a port of a card, without those that it does not have.
 func PortAttributes(h Host, c Card, port Port) ([]Attribute, error) {
 	p, err := placeOf(h, c)
 	if err != nil {
@@ -48,10 +47,10 @@ func PortAttributes(h Host, c Card, port Port) ([]Attribute, error) {
 	return readAttributes(dir, portAttributes), nil
 }
 
-// errLeft is returned for a card that is not there any more.
-var errLeft = absentf("the card has left, want it plugged in with its driver")
+// errLeft is the error for a card that is no longer on the node.
+var errLeft = absentf("the card has left")
 
-// placeOf locates a card anew.
+// placeOf locates a card again.
 func placeOf(h Host, c Card) (place, error) {
 	places, err := locate(h)
 	i := slices.IndexFunc(places, func(p place) bool { return p.address == c.Address && p.name == c.Driver })

@@ -14,18 +14,18 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Host is the node whose cards are found: the roots of sysfs and of the device nodes.
+// Host has the roots of sysfs and of the device nodes of a node.
 type Host = sysfs.Host
 
 // Card is a PCI function with ports, or with an FME.
 type Card struct {
 	Address string // of the PCI function that has the ports: DDDD:BB:DD.F in lower case
 	Driver  string // dfl or opae
-	// FME is the name of the FME and of its node: dfl-fme.0; "" if there is none, not even at the physical function.
+	// FME is the name of the FME and of its node: dfl-fme.0. It may belong to the physical function. "": none.
 	FME          string
 	FMEAddress   string // of the PCI function that has the FME: Address, or that of the physical function; "" without FME
 	InterfaceID  string // 32 lower-case hex digits; "" if there is none, or if InterfaceErr is set
-	InterfaceErr error  // of reading InterfaceID
+	InterfaceErr error  // the error of reading InterfaceID
 	Ports        []Port // by number
 }
 
@@ -34,16 +34,16 @@ type Port struct {
 	Name   string // of the port and of its node: dfl-port.0
 	Number int    // in hardware, as the driver's requests have it; -1 if no driver is bound
 	AFUID  string // 32 lower-case hex digits, all f if the card does not answer; "" if AFUErr is set
-	// AFUErr is the error of reading AFUID: EBUSY while the port is programmed and after programming has failed,
-	// fs.ErrNotExist if there is none.
+	// AFUErr is the error of reading AFUID: EBUSY while the port is being programmed and after programming has
+	// failed, fs.ErrNotExist if the card has no AFU ids.
 	AFUErr error
 }
 
-// ID returns the id that the card has as a device in Kubernetes: its address, without the
-// domain if that is 0000.
+// ID returns the id of the card as a device in Kubernetes: its address, without the domain if that is
+// 0000.
 func (c Card) ID() string { return strings.TrimPrefix(c.Address, "0000:") }
 
-// driver has the places of a driver's cards in sysfs:
+// driver has the paths of a driver's cards in sysfs:
 //
 //	<PCI device>/<class>/<entry>N/{<port>N/, <fme>N/}
 //
@@ -75,18 +75,18 @@ var drivers = []*driver{
 	},
 }
 
-// place is a card, found by directories and links only.
+// place has the paths of a card. They are found without reading attributes.
 type place struct {
 	*driver
 	address string
-	physfn  string   // address of the physical function, if it is a virtual one
+	physfn  string   // address of the physical function, for a virtual function
 	ports   []string // directories
-	fme     string   // directory, of the FME here or at the physical function; "" if there is none
+	fme     string   // directory of the FME, which may be that of the physical function; "" if there is none
 	fmeAt   string   // address of the function that has the FME
 }
 
-// Cards returns the cards of the node, sorted by address. Cards that leave meanwhile are left
-// out. With an error, it returns the cards that could be located.
+// Cards returns the cards of the node, sorted by address, without cards that are removed meanwhile.
+// With an error, it returns the cards that could be located.
 func Cards(h Host) ([]Card, error) {
 	places, err := locate(h)
 	cards := make([]Card, 0, len(places))
@@ -96,10 +96,10 @@ func Cards(h Host) ([]Card, error) {
 	return cards, err
 }
 
-// Find returns the card that has the name, and the port if the name is that of one. A name
-// is a PCI address with or without domain, the name of an FME or of a port, or the path of its
-// node; after an address, -pN means the port with the number N, as in the ids of devices. The
-// error is fs.ErrNotExist if there is no such card.
+// Find returns the card with the name, and its port if the name is that of a port. A name is a PCI
+// address with or without domain, the name of an FME or a port, or the path of its node. After an
+// address, -pN selects the port with the number N, as in the ids of devices. The error is
+// fs.ErrNotExist if there is no such card.
 func Find(h Host, name string) (Card, *Port, error) {
 	places, lerr := locate(h)
 	short := strings.TrimPrefix(strings.TrimPrefix(name, h.Dev+"/"), "/dev/")
@@ -126,14 +126,14 @@ func Find(h Host, name string) (Card, *Port, error) {
 		return Card{}, nil, lerr
 	}
 	if len(places) == 0 {
-		return Card{}, nil, absentf("no FPGA card of the drivers dfl-pci and intel-fpga, want %s:"+
+		return Card{}, nil, absentf("device %s: found no FPGA card, want one with the driver dfl-pci or intel-fpga-pci:"+
 			" lspci -k shows cards and drivers", sysfs.Quote(name))
 	}
 	var ids []string
 	for _, p := range places {
 		ids = append(ids, strings.TrimPrefix(p.address, "0000:"))
 	}
-	return Card{}, nil, absentf("no FPGA card %s, want one of %s", sysfs.Quote(name), strings.Join(ids, ", "))
+	return Card{}, nil, absentf("device %s: found no FPGA card of this name, want one of %s", sysfs.Quote(name), strings.Join(ids, ", "))
 }
 
 // Port returns the port with the number. The error is fs.ErrNotExist if there is none.
@@ -148,11 +148,11 @@ func (c Card) Port(number int) (Port, error) {
 			numbers = append(numbers, strconv.Itoa(p.Number))
 		}
 	}
-	return Port{}, absentf("no port %d of card %s, want one of its ports: %s",
+	return Port{}, absentf("port %d of card %s: found none, want one of its ports: %s",
 		number, c.ID(), cmp.Or(strings.Join(numbers, ", "), "none"))
 }
 
-// absent is an error that is [fs.ErrNotExist] by its meaning, not by its text.
+// absent is an error that is [fs.ErrNotExist], but has a text of its own.
 type absent string
 
 func absentf(format string, args ...any) error { return absent(fmt.Sprintf(format, args...)) }
@@ -161,8 +161,8 @@ func (a absent) Error() string { return string(a) }
 
 func (absent) Is(target error) bool { return target == fs.ErrNotExist }
 
-// parseAddress parses [DDDD:]BB:DD.F[-pN]. The address is "" if name is something else, and
-// the number is -1 without -pN.
+// parseAddress parses [DDDD:]BB:DD.F[-pN]. The address is "" if name has another form. The number is
+// -1 without -pN.
 func parseAddress(name string) (address string, number int) {
 	text, digits, hasPort := strings.Cut(name, "-p")
 	if strings.Count(text, ":") == 1 {
@@ -178,8 +178,8 @@ func parseAddress(name string) (address string, number int) {
 	return address, number
 }
 
-// locate returns the cards, sorted by address. Entries without port and FME are functions
-// that cannot be programmed. Entries that come or go are left out.
+// locate returns the cards, sorted by address. It leaves out entries without a port and an FME, which
+// cannot be programmed, and entries that appear or disappear meanwhile.
 func locate(h Host) ([]place, error) {
 	var places []place
 	var errs error
@@ -211,8 +211,7 @@ func locate(h Host) ([]place, error) {
 	return places, errs
 }
 
-// locate returns the card of the class entry NAME. Its address is "" if the entry is that of
-// a region below an FME.
+// locate returns the card of a class entry. The address is "" if the entry is a region below an FME.
 func (d *driver) locate(h Host, name string) (place, error) {
 	p := place{driver: d}
 	var err error
@@ -240,7 +239,8 @@ func (d *driver) locate(h Host, name string) (place, error) {
 	return p, err
 }
 
-// comesOrGoes reports whether err, of following links, means that the card is not there.
+// comesOrGoes reports whether err, from following links, means that the card has just appeared or
+// disappeared.
 func comesOrGoes(err error) bool {
 	return sysfs.Gone(err) || errors.Is(err, syscall.ELOOP) ||
 		errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EINVAL)
@@ -262,8 +262,8 @@ func (p place) read() Card {
 	return c
 }
 
-// readInterfaceID reads the interface id of the FME. Each port of a dfl card has a file with
-// it (FME_PR_INTFC_ID, dfl-fme-mgr.c): they are the same.
+// readInterfaceID reads the interface id of the FME. Each port of a dfl card has a file with the id
+// (FME_PR_INTFC_ID, dfl-fme-mgr.c). All these files have the same content.
 func (p place) readInterfaceID() (string, error) {
 	var err error
 	files, _ := fs.Glob(os.DirFS(p.fme), p.interfaceID) // its error is that of the pattern

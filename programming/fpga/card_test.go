@@ -23,10 +23,10 @@ const (
 	other    = "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 	otherAFU = "bfaf2ae94a5246e382fe38f0f9e17764"
 	boards   = "../../testdata/sysfs"
-	archives = "../../../shared/recordings" // of real cards; no part of the source
+	archives = "../../../shared/recordings" // of real cards; not a part of the source tree
 )
 
-// newHost unfolds boards into a host of their own.
+// newHost unfolds boards into a new host.
 func newHost(t *testing.T, boardNames ...string) fpga.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -88,7 +88,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// Recordings of real cards and kernels, where they stand beside the source.
+// Recordings of real cards and kernels, if they are beside the source tree.
 func TestRecordings(t *testing.T) {
 	if _, err := os.Stat(archives); err != nil {
 		t.Skip(err)
@@ -154,15 +154,15 @@ func TestFind(t *testing.T) {
 		host       fpga.Host
 		name, want string
 	}{
-		{h, "03:00.0", `no FPGA card "03:00.0", want one of 01:00.0, 02:00.0, 82:00.0`},
-		{h, "", `no FPGA card "", want one of 01:00.0`},
-		{h, "dfl-fme.7", `no FPGA card "dfl-fme.7"`},
+		{h, "03:00.0", `device "03:00.0": found no FPGA card of this name, want one of 01:00.0, 02:00.0, 82:00.0`},
+		{h, "", `device "": found no FPGA card of this name, want one of 01:00.0`},
+		{h, "dfl-fme.7", `device "dfl-fme.7": found no FPGA card`},
 		{h, "/dev/../dev/dfl-fme.0", "no FPGA card"},
 		{h, "01:00.0-p", "no FPGA card"},
 		{h, "01:00.0-p-1", "no FPGA card"},
-		{ports, "01:00.0-p2", "no port 2 of card 01:00.0, want one of its ports: 0, 1"},
-		{newHost(t, "kernel-6.1-no-driver"), "01:00.0", `no FPGA card of the drivers dfl-pci and intel-fpga, want "01:00.0": lspci -k`},
-		{newHost(t), "01:00.0", "no FPGA card of the drivers"},
+		{ports, "01:00.0-p2", "port 2 of card 01:00.0: found none, want one of its ports: 0, 1"},
+		{newHost(t, "kernel-6.1-no-driver"), "01:00.0", `device "01:00.0": found no FPGA card, want one with the driver dfl-pci or intel-fpga-pci: lspci -k`},
+		{newHost(t), "01:00.0", "found no FPGA card, want one with the driver"},
 	} {
 		if _, _, err := fpga.Find(test.host, test.name); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
@@ -170,8 +170,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Find reads no attribute of other cards, since a card may not answer. A FIFO without writer
-// blocks an open for reading.
+// Find reads no attributes of other cards, because a card may not answer. The test uses a FIFO without a writer,
+// which blocks an open for reading.
 func TestFindReadsOneCard(t *testing.T) {
 	h := newHost(t, "kernel-6.1-one-card", "opae-one-card")
 	afuID := h.Sys + "/class/fpga/intel-fpga-dev.0/intel-fpga-port.0/afu_id"
@@ -183,7 +183,7 @@ func TestFindReadsOneCard(t *testing.T) {
 	}
 }
 
-// Broken entries are cards that come or go.
+// Broken entries belong to cards that appear or disappear.
 func TestCardsComeAndGo(t *testing.T) {
 	h := newHost(t, "kernel-6.1-one-card")
 	class := h.Sys + "/class/fpga_region"

@@ -1,31 +1,32 @@
 // Package fpga finds the cards of the drivers dfl (in the kernel) and opae (Intel's
 // out-of-tree intel-fpga) in sysfs, programs their ports, and releases and assigns ports.
 //
-// # Who owns what
+// # State
 //
-// The package keeps no state. [Cards] and [Find] return values that are as old as their
-// reading; [Programmer] reads the card anew once it has the lock of the card.
+// The package keeps no state. The values of [Cards] and [Find] may be outdated at any time:
+// [Programmer] reads the card again once it has the lock of the card.
 //
-// A name or a device number of the driver is no identity: the kernel gives both to the next
-// card as soon as one has left. A [Card] is its PCI address, and a node is used only if its
-// number is that of the card in sysfs.
+// Names and device numbers of the driver do not identify a card: the kernel reuses them for the
+// next card as soon as one has left. A [Card] is identified by its PCI address, and a node is used
+// only if its number is that of the card in sysfs.
 //
 // # What is opened
 //
-// Only the methods of [Programmer] open a device, and each for as short a time as possible:
-// on Linux 6.1 and 6.12 closing the node of a card that has left uses memory that is free. For
-// a port that is an oops (afu_release resets the port, dfl-afu-main.c); for an FME with
-// interrupts it is a read of their table (fme_release, dfl-fme-main.c; irq_ctx, dfl.c). So
-// Program opens the port with O_EXCL, to find out whether another process uses it, and closes
-// it before the request; the close resets the AFU, which is about to be replaced. The FME is
-// closed as soon as the request has returned, which the removal of the card waits for.
+// Only the methods of [Programmer] open a device, and each for as short a time as possible: on
+// Linux 6.1 and 6.12, closing the node of a card that has left uses freed memory. For a port this
+// is an oops (afu_release resets the port, dfl-afu-main.c); for an FME with interrupts it is a read
+// of their table (fme_release, dfl-fme-main.c; irq_ctx, dfl.c).
+//
+// So Program opens the port with O_EXCL, to find out whether another process uses it, and closes it
+// before the request. The close resets the AFU, which is about to be replaced. Program closes the
+// FME as soon as the request has returned. The removal of the card waits for that.
 //
 // # What may block
 //
-// Reading an attribute blocks as long as the card behind it takes to answer. Find reads only
-// the attributes of the card that it returns. The methods of Programmer end with their
-// context. A request to the driver cannot be interrupted: when the context ends, it continues
-// in a goroutine that is not awaited, with the lock, and the process must end soon.
+// Reading an attribute blocks until the card answers. Find reads only the attributes of the card
+// that it returns. The methods of Programmer end with their context. A request to the driver cannot
+// be interrupted: when the context ends, it continues in a goroutine that is not awaited and keeps
+// the lock, so the process must end soon.
 //
 // # Sources
 //

@@ -4,7 +4,7 @@ import (
 	"unsafe"
 )
 
-// SetIoctl puts do in the place of the driver.
+// SetIoctl replaces the driver by do.
 func (p *Programmer) SetIoctl(do func(fd int, request uintptr, arg unsafe.Pointer) error) { p.do = do }
 
 // ProgramArg is the argument of a request to program, as the driver reads it.

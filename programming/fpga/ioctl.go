@@ -8,14 +8,14 @@ import (
 	"unsafe"
 )
 
-// requests are those of a driver's FME. Both drivers have the same three, with other numbers.
+// requests has the ioctl requests of a driver's FME. The two drivers use different numbers.
 // Sources: include/uapi/linux/fpga-dfl.h (DFL_FPGA_FME_PORT_*), and FPGA_FME_PORT_* in
 // intel-fpga.h.
 type requests struct {
 	program, release, assign uintptr
 
-	programSize uint32 // of the part of programArg that the driver has
-	portNumber  bool   // release and assign take the number alone, not a portArg
+	programSize uint32 // size of programArg for the driver, without fields that it lacks
+	portNumber  bool   // the argument of release and assign is the port number, not a portArg
 }
 
 var (
@@ -40,7 +40,7 @@ type portArg struct {
 	port  uint32
 }
 
-// ioctl is how requests reach the driver. Tests take its place.
+// ioctl sends a request to the driver. Tests replace it.
 type ioctl func(fd int, request uintptr, arg unsafe.Pointer) error
 
 func ioctlDriver(fd int, request uintptr, arg unsafe.Pointer) error {
@@ -50,9 +50,9 @@ func ioctlDriver(fd int, request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// programPort asks the driver of the FME with the descriptor fd to program a port with data,
-// which is not in the memory that Go manages. The driver copies data before it begins
-// (fme_pr, dfl-fme-pr.c). The text is that of the card's errors, if the driver returns it.
+// programPort requests that the driver of the FME with the descriptor fd programs a port with data. data
+// must not be in memory that Go manages. The driver copies it first (fme_pr, dfl-fme-pr.c). text describes
+// the card's errors, if the driver returns them.
 func (r requests) programPort(do ioctl, fd, port int, data []byte) (text string, err error) {
 	arg := &programArg{
 		size:          r.programSize,
@@ -64,7 +64,7 @@ func (r requests) programPort(do ioctl, fd, port int, data []byte) (text string,
 	return statusText(arg.status), err
 }
 
-// movePort asks the driver to release or assign a port.
+// movePort requests that the driver releases or assigns a port.
 func (r requests) movePort(do ioctl, fd int, request uintptr, port int) error {
 	arg := &portArg{port: uint32(port)}
 	arg.size = uint32(unsafe.Sizeof(*arg))
@@ -74,7 +74,7 @@ func (r requests) movePort(do ioctl, fd int, request uintptr, port int) error {
 	return do(fd, request, unsafe.Pointer(arg))
 }
 
-// statusText returns the meaning of the status bits of opae (DEFINE_FPGA_PR_ERR_MSG).
+// statusText returns a text for the status bits of opae (DEFINE_FPGA_PR_ERR_MSG).
 func statusText(status uint64) string {
 	names := []string{"operation error", "CRC error", "incompatible bitstream", "IP protocol error",
 		"FIFO overflow", "time-out", "secure load error"}

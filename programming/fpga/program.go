@@ -20,34 +20,34 @@ import (
 // Programmer programs the cards of a node.
 type Programmer struct {
 	Host    Host
-	LockDir string            // with a lock for each FME
-	Store   programming.Store // in which an AOCX is unpacked
+	LockDir string            // directory with a lock file for each FME
+	Store   programming.Store // directory in which an AOCX is unpacked
 	Always  bool              // Program also programs a port that has the AFU already
-	// Begin, if it is not nil, is called with the lock held, before Program opens a node. Its
-	// error ends Program.
+	// Begin, if it is not nil, is called with the lock held, before Program opens a node. Program
+	// returns its error.
 	Begin func() error
 
 	do ioctl // nil: ioctlDriver
 }
 
-// ErrLoaded is the error of [Programmer.Program] for a port that it leaves as it is.
+// ErrLoaded is the error of [Programmer.Program] for a port that has the AFU already.
 var ErrLoaded = errors.New("the port has the AFU already")
 
-// Program programs a port of a card and returns when the port has the bitstream's AFU. It
-// blocks until it has the lock of the FME, and ends with ctx. If the port has the AFU
-// already, as [Loaded] has it, it returns [ErrLoaded] at once: another process was first.
+// Program programs a port of a card and returns when the port has the bitstream's AFU. It blocks
+// until it has the lock of the FME, and ends with ctx. If [Loaded] reports that the port has the AFU
+// already, because another process was faster, it returns [ErrLoaded].
 //
-// It refuses what [Fits] refuses, and a port that another process has open. An error names the
-// card and the remedy, in one line.
+// It returns the errors of [Fits], and an error if another process has the port open. An error has
+// the card and the remedy, on one line.
 func (p Programmer) Program(ctx context.Context, card Card, port Port, b *programming.Bitstream) error {
 	if port.Number < 0 {
-		return fmt.Errorf("card %s: no driver of %s, want it bound: %s", card.ID(), port.Name, card.Rebind())
+		return fmt.Errorf("card %s, %s: found no driver, want it bound: %s", card.ID(), port.Name, card.Rebind())
 	}
 	return within(ctx, card, port.Number, func() error { return p.program(ctx, card, port.Number, b) })
 }
 
-// Release takes the port with the number away from the physical function, so that a virtual
-// function can have it. The driver refuses it while a process has the port open.
+// Release removes the port with the number from the physical function, so that a virtual function
+// can have it. The driver refuses this while a process has the port open.
 func (p Programmer) Release(ctx context.Context, card Card, number int) error {
 	return within(ctx, card, number, func() error {
 		return p.move(ctx, card, number, "release", func(r requests) uintptr { return r.release })
@@ -61,9 +61,9 @@ func (p Programmer) Assign(ctx context.Context, card Card, number int) error {
 	})
 }
 
-// within runs work, which ends with ctx unless a request or an attribute blocks. Then within
-// returns before work does. The process ends next, and the kernel keeps its lock until the
-// request has returned.
+// within runs work, which ends with ctx unless a request or a read of an attribute blocks. In that
+// case within returns before work does. The process then ends, and the kernel keeps its lock until
+// the request has returned.
 func within(ctx context.Context, card Card, number int, work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -71,11 +71,11 @@ func within(ctx context.Context, card Card, number int, work func() error) error
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		const grace = 200 * time.Millisecond // for the error of work, which names the cause
+		const grace = 200 * time.Millisecond // for the error of work, which has the cause
 		select {
 		case err = <-done:
 		case <-time.After(grace):
-			err = fmt.Errorf("the driver has not answered (%w), want an answer in time: the request goes on, accelerator-fpga portinfo shows its result",
+			err = fmt.Errorf("the driver has not answered (%w): the request continues, accelerator-fpga portinfo shows its result",
 				context.Cause(ctx))
 		}
 	}
@@ -118,10 +118,10 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	if err != nil {
 		return err
 	}
-	// It takes seconds to unpack an AOCX, and another card may be in the slot by now.
+	// Unpacking an AOCX takes seconds, so another card may be in the slot now.
 	id, err := t.readInterfaceID()
 	if err == nil && id != b.InterfaceID {
-		err = fmt.Errorf("interface %q by now, want %q: another card has taken its place", id, b.InterfaceID)
+		err = fmt.Errorf("interface: found %q, want %q: another card has taken its place", id, b.InterfaceID)
 	}
 	portDir := t.portDir(port.Name)
 	unused := -1
@@ -134,7 +134,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	}
 	syscall.Close(unused)
 	text, err := t.programPort(p.ioctl(), fme, number, data.Data)
-	syscall.Close(fme) // no node is open while the card is read back: see doc.go
+	syscall.Close(fme) // before the card is read back: see doc.go
 	if err != nil {
 		return t.explain(err, portDir, text)
 	}
@@ -142,9 +142,9 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 }
 
 func (p Programmer) move(ctx context.Context, card Card, number int, verb string, request func(requests) uintptr) error {
-	const most = 255 // as sysfs has it; a request takes 32 bits
+	const most = 255 // of the numbers in sysfs; a request has 32 bits for it
 	if number < 0 || number > most {
-		return fmt.Errorf("%s: want the number of a port, 0 to %d", verb, most)
+		return fmt.Errorf("%s: found port number %d, want 0 to %d", verb, number, most)
 	}
 	t, err := p.take(ctx, card)
 	if err != nil {
@@ -160,13 +160,13 @@ func (p Programmer) move(ctx context.Context, card Card, number int, verb string
 	if err == nil {
 		return nil
 	}
-	// dfl_fpga_cdev_release_port and dfl_fpga_cdev_assign_port, drivers/fpga/dfl.c. fme_ioctl
-	// makes EINVAL of ENODEV.
+	// Source: dfl_fpga_cdev_release_port and dfl_fpga_cdev_assign_port, drivers/fpga/dfl.c. fme_ioctl
+	// returns EINVAL instead of ENODEV.
 	hint := remedy(err)
 	port, absent := t.card.Port(number)
 	switch {
 	case errors.Is(err, syscall.EBUSY) && absent == nil && verb == "release":
-		hint = fmt.Sprintf(": another process has the port open, want it closed: fuser -v %s/%s", p.Host.Dev, port.Name)
+		hint = fmt.Sprintf(": another process has the port open: fuser -v %s/%s", p.Host.Dev, port.Name)
 	case errors.Is(err, syscall.EBUSY):
 		hint = fmt.Sprintf(": the port is %sed already", strings.TrimSuffix(verb, "e"))
 	case errors.Is(err, syscall.EINVAL):
@@ -182,47 +182,48 @@ func (p Programmer) ioctl() ioctl {
 	return ioctlDriver
 }
 
-var errNoFME = errors.New("no FME, want one: a virtual function is programmed on the host that has its physical function")
+var errNoFME = errors.New("FME: found none, want one: a virtual function is programmed on the host that has its physical function")
 
-// Loaded reports whether the port, as it was read, has the AFU of the bitstream. It is false for
-// a bitstream whose AFU id is that of all AOCX.
+// Loaded reports whether the port had the AFU of the bitstream when it was read. It returns false for
+// an AOCX, because all AOCX have the same AFU id.
 func Loaded(port Port, b *programming.Bitstream) bool {
 	return b.Format == programming.GBS && b.AFUID != programming.OpenCL && port.AFUID == b.AFUID
 }
 
-// Fits returns an error unless the port, as it was read, can be programmed with the bitstream.
+// Fits returns an error unless the port, in the state in which it was read, can be programmed with the
+// bitstream.
 func Fits(card Card, port Port, b *programming.Bitstream) error {
 	switch {
 	case sysfs.AllOnes(b.InterfaceID) || sysfs.AllOnes(b.AFUID):
-		return fmt.Errorf("%s: an id of all f, want the ids of an interface and an AFU", b.Path)
+		return fmt.Errorf("%s: found an id of all f, want the ids of an interface and an AFU", b.Path)
 	case card.FME == "":
 		return errNoFME
 	case card.InterfaceErr != nil:
 		return card.InterfaceErr
 	case card.InterfaceID == "":
-		return fmt.Errorf("no interface id of %s, want one: bind its driver: lspci -k", card.FME)
+		return fmt.Errorf("interface id of %s: found none, want one: bind its driver: lspci -k", card.FME)
 	case sysfs.AllOnes(card.InterfaceID) || sysfs.AllOnes(port.AFUID):
-		return errors.New("its ids are all f, want a card that answers: reset it or its slot, or power the node off and on")
+		return errors.New("ids of the card: found all f, want a card that answers: reset it or its slot, or power the node off and on")
 	case card.InterfaceID != b.InterfaceID:
-		return fmt.Errorf("%s: for interface %s, want %s of the card: a bitstream that was built for it", b.Path, b.InterfaceID, card.InterfaceID)
+		return fmt.Errorf("%s: found interface %s, want %s of the card", b.Path, b.InterfaceID, card.InterfaceID)
 	case errors.Is(port.AFUErr, syscall.EBUSY):
-		return fmt.Errorf("%w: the port is disabled, since another tool programs it or a programming has failed, want it enabled: %s",
+		return fmt.Errorf("%w: the port is disabled, because another tool programs it or a programming has failed: enable it with %s",
 			port.AFUErr, card.Rebind())
 	case errors.Is(port.AFUErr, fs.ErrNotExist):
-		return fmt.Errorf("no AFU id of %s, want one: the result could not be verified", port.Name)
+		return fmt.Errorf("AFU id of %s: found none, want one: the result could not be verified", port.Name)
 	}
 	return port.AFUErr
 }
 
-// taken is a card whose lock this process has, as it was read after that.
+// taken is a card whose lock this process has. It was read with the lock held.
 type taken struct {
 	place
 	card Card
 	lock *trust.Lock
 }
 
-// take acquires the lock of a card and reads the card anew: by then another card can have its
-// address.
+// take acquires the lock of a card and reads the card again, because another card may have its address
+// by then.
 func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	if card.FME == "" {
 		return t, errNoFME
@@ -240,7 +241,7 @@ func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	}
 	t.card = t.read()
 	if t.card.FMEAddress != card.FMEAddress || t.card.InterfaceID != card.InterfaceID {
-		return t, fmt.Errorf("FME at %q with interface %q, want %q and %q: another card has taken its place", t.card.FMEAddress, t.card.InterfaceID, card.FMEAddress, card.InterfaceID)
+		return t, fmt.Errorf("found FME at %q with interface %q, want %q and %q: another card has taken its place", t.card.FMEAddress, t.card.InterfaceID, card.FMEAddress, card.InterfaceID)
 	}
 	return t, nil
 }
@@ -256,11 +257,11 @@ func openNode(h Host, dir string, flag int) (fd int, err error) {
 	fd, err = syscall.Open(path, syscall.O_RDWR|syscall.O_CLOEXEC|syscall.O_NOFOLLOW|flag, 0)
 	switch {
 	case err == syscall.EBUSY:
-		return -1, fmt.Errorf("%s: %w: another process has it open, want it closed: fuser -v %[1]s", path, err)
+		return -1, fmt.Errorf("%s: %w: another process has it open: fuser -v %[1]s", path, err)
 	case err != nil:
 		return -1, fmt.Errorf("%s: %w%s", path, err, remedy(err))
 	}
-	// Meanwhile the node can have been replaced, and its number given to another card.
+	// Before the open, the node may have been replaced, or its number reused for another card.
 	var st syscall.Stat_t
 	err = syscall.Fstat(fd, &st)
 	if err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFCHR {
@@ -286,16 +287,16 @@ func remedy(err error) string {
 	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENXIO):
 		return ": the card has left, or its driver: lspci -k"
 	case errors.Is(err, syscall.ENOTTY):
-		return ": no node of a driver, want one: a simulated card cannot be programmed"
+		return ": not the node of a driver: a simulated card cannot be programmed"
 	}
 	return ""
 }
 
-// explain returns the error of a request to program, with the errors that the card and its driver report,
-// and the remedy.
+// explain adds to the error of a request to program the errors that the card and its driver report, and
+// the remedy.
 func (t taken) explain(err error, portDir, text string) error {
 	if _, gone := os.Lstat(portDir); errors.Is(gone, fs.ErrNotExist) {
-		return fmt.Errorf("programming: %w: the card has left meanwhile, want it plugged in until it is programmed", err)
+		return fmt.Errorf("programming: %w: the card has left meanwhile", err)
 	}
 	hint := remedy(err)
 	switch {
@@ -305,14 +306,14 @@ func (t taken) explain(err error, portDir, text string) error {
 	case errors.Is(err, syscall.ETIMEDOUT):
 		hint = ": the card did not finish in time: it was pulled, or does not answer; reset it or its slot, or power the node off and on"
 	case errors.Is(err, syscall.EINVAL):
-		// fme_pr, dfl-fme-pr.c: the FME is being removed. A dead card has it, too: its bridges
-		// cannot be disabled. The port was there a moment ago.
+		// Source: fme_pr, dfl-fme-pr.c. Either the FME is being removed, or the card is dead, so that its
+		// bridges cannot be disabled. The number of the port is not the cause: the port existed a moment ago.
 		hint = ": the driver refuses the request, want a card that answers: dmesg"
 		if t.name == "opae" {
-			hint += "; or is the length of the raw bitstream not a multiple of 4?"
+			hint += "; or the length of the raw bitstream is not a multiple of 4"
 		}
 	case errors.Is(err, syscall.EFAULT):
-		hint = ": the file got shorter meanwhile, want it left alone: accelerator-fpga install replaces files"
+		hint = ": the file got shorter meanwhile: replace files with accelerator-fpga install"
 	case errors.Is(err, syscall.ENOMEM):
 		hint = ": the kernel has no memory for a copy of the bitstream"
 	}
@@ -322,8 +323,8 @@ func (t taken) explain(err error, portDir, text string) error {
 	return fmt.Errorf("programming: %w%s", err, hint)
 }
 
-// managerStatus returns the errors that the FPGA manager of a dfl card reports
-// (status_show, drivers/fpga/fpga-mgr.c), in one line.
+// managerStatus returns, on one line, the errors that the FPGA manager of a dfl card reports
+// (status_show, drivers/fpga/fpga-mgr.c).
 func (t taken) managerStatus() string {
 	files, _ := fs.Glob(os.DirFS(t.fme), t.status) // its error is that of the pattern
 	for _, file := range files {
@@ -334,8 +335,8 @@ func (t taken) managerStatus() string {
 	return ""
 }
 
-// readBack returns once the port has the AFU of the bitstream. The driver enables the port
-// before the request returns, so a short time suffices.
+// readBack blocks until the port has the AFU of the bitstream, for a second at most: the driver enables
+// the port before the request returns.
 func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bitstream) error {
 	const most, interval = time.Second, 20 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, most)
@@ -347,7 +348,7 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 		switch {
 		case err == nil && id == b.AFUID:
 			return nil
-		case errors.Is(err, fs.ErrNotExist): // the request succeeds if the card is pulled meanwhile
+		case errors.Is(err, fs.ErrNotExist): // the request also succeeds if the card is pulled meanwhile
 			return fmt.Errorf("programmed, but not verified: %w", errLeft)
 		}
 		select {
@@ -361,13 +362,13 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 		case err != nil:
 			return fmt.Errorf("programmed, but not verified: %w", err)
 		}
-		return fmt.Errorf("AFU %s after programming, want %s of %s: package the bitstream with the id of its AFU", id, b.AFUID, b.Path)
+		return fmt.Errorf("AFU after programming: found %s, want %s of %s: package the bitstream with the id of its AFU", id, b.AFUID, b.Path)
 	}
 }
 
-// Rebind returns the command that binds the driver of a card anew, and so enables its ports: a
-// failed programming leaves a port of dfl disabled for as long as its driver is bound
-// (disable_count, dfl-afu-main.c), and Assign leaves a port without driver.
+// Rebind returns a shell command that unbinds the driver of a card and binds it again, which enables its
+// ports. After a failed programming, a port of dfl stays disabled for as long as its driver is bound
+// (disable_count, dfl-afu-main.c). After Assign, a port has no driver.
 func (c Card) Rebind() string {
 	i := slices.IndexFunc(drivers, func(d *driver) bool { return d.name == c.Driver })
 	return fmt.Sprintf("for f in unbind bind; do echo %s > /sys/bus/pci/drivers/%s/$f; done", c.Address, drivers[max(i, 0)].pci)

@@ -211,8 +211,7 @@ func TestProgramOtherPort(t *testing.T) {
 	}
 }
 
-// A refused programming sends no request; an error has one line, the card, the cause and the
-// remedy.
+// If programming is refused, no request is sent. The error has one line, with the card, the cause and the remedy.
 func TestProgramRefuses(t *testing.T) {
 	allF := strings.Repeat("f", 32)
 	r := newRig(t, "kernel-6.1-one-card")
@@ -224,20 +223,20 @@ func TestProgramRefuses(t *testing.T) {
 		want        string
 	}{
 		{"another interface", "kernel-6.1-one-card", r.gbs(other, otherAFU), nil,
-			"x.gbs: for interface " + other + ", want " + pac + " of the card: a bitstream that was built for it"},
+			"x.gbs: found interface " + other + ", want " + pac + " of the card"},
 		{"interface of all f", "kernel-6.1-one-card", r.gbs(allF, otherAFU), nil, "an id of all f, want the ids"},
 		{"AFU of all f", "kernel-6.1-one-card", r.gbs(pac, allF), nil, "an id of all f, want the ids"},
-		{"dead card", "kernel-6.1-dead-card", good, nil, "its ids are all f, want a card that answers"},
-		{"FME without driver", "kernel-6.1-fme-unbound", good, nil, "no interface id of dfl-fme.0, want one"},
-		{"port without driver", "kernel-6.1-port-unbound", good, nil, "no driver of dfl-port.0, want it bound: for f in unbind bind"},
-		{"port without AFU", "kernel-6.1-several-functions", r.gbs("98b4d5bc98ba5f4b98d9a2841ccf11b0", otherAFU), nil, "no AFU id of dfl-port.0, want one"},
-		{"no such port", "kernel-6.1-one-card", good, func(_ *rig, _ *fpga.Card, port *fpga.Port) { port.Number = 3 }, "no port 3 of card 01:00.0, want one of its ports: 0"},
-		{"no FME", "kernel-6.1-one-card", good, func(_ *rig, card *fpga.Card, _ *fpga.Port) { card.FME = "" }, "no FME, want one"},
+		{"dead card", "kernel-6.1-dead-card", good, nil, "ids of the card: found all f, want a card that answers"},
+		{"FME without driver", "kernel-6.1-fme-unbound", good, nil, "interface id of dfl-fme.0: found none, want one"},
+		{"port without driver", "kernel-6.1-port-unbound", good, nil, "dfl-port.0: found no driver, want it bound: for f in unbind bind"},
+		{"port without AFU", "kernel-6.1-several-functions", r.gbs("98b4d5bc98ba5f4b98d9a2841ccf11b0", otherAFU), nil, "AFU id of dfl-port.0: found none, want one"},
+		{"no such port", "kernel-6.1-one-card", good, func(_ *rig, _ *fpga.Card, port *fpga.Port) { port.Number = 3 }, "port 3 of card 01:00.0: found none, want one of its ports: 0"},
+		{"no FME", "kernel-6.1-one-card", good, func(_ *rig, card *fpga.Card, _ *fpga.Port) { card.FME = "" }, "FME: found none, want one"},
 		{"card has left", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) {
 			if err := os.RemoveAll(r.host.Sys); err != nil {
 				t.Fatal(err)
 			}
-		}, "the card has left, want it plugged in"},
+		}, "the card has left"},
 		{"another card in its place", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) { r.write("compat_id", other) },
 			`FME at "0000:01:00.0" with interface "` + other + `", want "0000:01:00.0" and "` + pac + `"`},
 		{"node of the FME missing", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) { os.Remove(r.host.Dev + "/dfl-fme.0") },
@@ -254,7 +253,7 @@ func TestProgramRefuses(t *testing.T) {
 		}, "chmod go-w"},
 		{"file got shorter", "kernel-6.1-one-card", r.open("y.gbs", bits.GBS(bits.Metadata(pac, otherAFU), raw)), func(r2 *rig, _ *fpga.Card, _ *fpga.Port) {
 			os.Truncate(filepath.Join(r.dir, "y.gbs"), 300)
-		}, "y.gbs: 300 bytes, want"},
+		}, "y.gbs: found 300 bytes, want"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, test.board)
@@ -283,8 +282,8 @@ func (r *rig) refused(err error, prefix, want string) {
 	}
 }
 
-// A port that was disabled by a failed programming is refused with the way back. A file cannot
-// answer EBUSY, so this does not read one.
+// A port that a failed programming has disabled is refused with the remedy. The test reads no file, because a
+// file cannot return EBUSY.
 func TestDisabledPort(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -308,7 +307,7 @@ func TestProgramFails(t *testing.T) {
 			"the card reports CRC error, secure load error, error bit 9"},
 		{"ETIMEDOUT", "kernel-6.1-one-card", syscall.ETIMEDOUT, nil, "did not finish in time"},
 		{"EINVAL", "kernel-6.1-one-card", syscall.EINVAL, nil, "the driver refuses the request, want a card that answers: dmesg"},
-		{"EINVAL of opae", "opae-one-card", syscall.EINVAL, nil, "not a multiple of 4?"},
+		{"EINVAL of opae", "opae-one-card", syscall.EINVAL, nil, "not a multiple of 4"},
 		{"ENODEV", "kernel-6.1-one-card", syscall.ENODEV, nil, "the card has left, or its driver"},
 		{"ENOTTY", "kernel-6.1-one-card", syscall.ENOTTY, nil, "a simulated card cannot be programmed"},
 		{"EPERM", "kernel-6.1-one-card", syscall.EPERM, nil, "want root"},
@@ -339,7 +338,7 @@ func TestProgramFails(t *testing.T) {
 	}
 }
 
-// A card that takes the place of another while its bitstream is unpacked is not programmed.
+// If another card is plugged into the slot while the bitstream is unpacked, it is not programmed.
 func TestProgramCardReplacedMeanwhile(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -349,7 +348,7 @@ func TestProgramCardReplacedMeanwhile(t *testing.T) {
 	r.refused(r.p.Program(t.Context(), card, port, b), "card 01:00.0, port 0: ", "another card has taken its place")
 }
 
-// The request succeeds, and the port has another AFU, or is gone.
+// The request succeeds, but the port has another AFU, or has left.
 func TestProgramReadsBack(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -357,7 +356,7 @@ func TestProgramReadsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		err := r.p.Program(t.Context(), card, port, b)
-		r.refused(err, "card 01:00.0, port 0: ", "AFU "+afu+" after programming, want "+otherAFU)
+		r.refused(err, "card 01:00.0, port 0: ", "AFU after programming: found "+afu+", want "+otherAFU)
 		if waited := time.Since(begin); waited != time.Second {
 			t.Errorf("waited %s, want 1s", waited)
 		}
@@ -369,15 +368,15 @@ func TestProgramReadsBack(t *testing.T) {
 		r.answer = func(unsafe.Pointer) error { return os.RemoveAll(r.host.Sys) }
 		begin = time.Now()
 		err = r.p.Program(t.Context(), card, port, r.gbs(pac, afu))
-		r.refused(err, "card 01:00.0, port 0: ", "programmed, but not verified: the card has left, want it plugged in")
+		r.refused(err, "card 01:00.0, port 0: ", "programmed, but not verified: the card has left")
 		if waited := time.Since(begin); waited > 0 {
 			t.Errorf("waited %s for a card that has left, want 0s", waited)
 		}
 	})
 }
 
-// At its deadline Program returns, though the driver does not answer. The lock lasts as long
-// as the request.
+// Program returns at its deadline even if the driver does not answer. The lock is held until the request
+// returns.
 func TestProgramDeadline(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -418,7 +417,7 @@ func TestReleaseAndAssign(t *testing.T) {
 		{"assign", "kernel-6.1-port-released", "01:00.0", 0, true, 0, 0x4004b682, ""},
 		{"release, opae", "opae-one-card", "82:00.0", 0, false, 0, 0xb581, ""},
 		{"assign, opae", "opae-one-card", "82:00.0", 2, true, 0, 0xb582, ""},
-		{"port open", "kernel-6.1-two-ports", "01:00.0", 1, false, syscall.EBUSY, 0x4004b681, "port 1: release: device or resource busy: another process has the port open, want it closed: fuser -v DEV/dfl-port.1"},
+		{"port open", "kernel-6.1-two-ports", "01:00.0", 1, false, syscall.EBUSY, 0x4004b681, "port 1: release: device or resource busy: another process has the port open: fuser -v DEV/dfl-port.1"},
 		{"released already", "kernel-6.1-port-released", "01:00.0", 0, false, syscall.EBUSY, 0x4004b681, "the port is released already"},
 		{"assigned already", "kernel-6.1-two-ports", "01:00.0", 1, true, syscall.EBUSY, 0x4004b682, "the port is assigned already"},
 		{"no such port", "kernel-6.1-two-ports", "01:00.0", 7, true, syscall.EINVAL, 0x4004b682, "the card has no such port"},
@@ -454,7 +453,7 @@ func TestReleaseRefusesNumber(t *testing.T) {
 	for _, number := range []int{-1, 256, 1 << 32} {
 		r := newRig(t, "kernel-6.1-two-ports")
 		card, _ := r.card("01:00.0")
-		r.refused(r.p.Release(t.Context(), card, number), "card 01:00.0, port ", "want the number of a port, 0 to 255")
+		r.refused(r.p.Release(t.Context(), card, number), "card 01:00.0, port ", "want 0 to 255")
 		if len(r.requests) > 0 {
 			t.Errorf("port %d: requests %#x, want none", number, r.requests)
 		}
@@ -469,7 +468,7 @@ func TestSimulatedCard(t *testing.T) {
 	r.refused(p.Program(t.Context(), card, port, r.gbs(pac, otherAFU)), "card 01:00.0, port 0: programming: ", "a simulated card cannot be programmed")
 }
 
-// Programming 128 MiB costs at most 16 MiB of anonymous memory, also while the driver reads it.
+// Programming 128 MiB needs at most 16 MiB of anonymous memory, even while the driver reads the data.
 func TestMemory(t *testing.T) {
 	const large, most = 128 << 20, 16 << 20
 	r := newRig(t, "kernel-6.1-one-card")
@@ -496,7 +495,7 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		debug.FreeOSMemory() // garbage of the test would hide the use of memory
+		debug.FreeOSMemory() // otherwise garbage of the test would hide the use of memory
 		before, during := rssAnon(t), int64(0)
 		r.p.SetIoctl(func(_ int, _ uintptr, arg unsafe.Pointer) error {
 			data := fpga.ProgramArgAt(arg).Data
@@ -535,7 +534,7 @@ func rssAnon(t *testing.T) int64 {
 	return n << 10
 }
 
-// On a true host a node must be a device that has the card's number. /dev/null is that device here.
+// On a real host a node must be a device with the card's number. The test uses /dev/null.
 func TestDeviceNodes(t *testing.T) {
 	for _, test := range []struct {
 		name, dev string // the number in sysfs

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// placement is a card that a pair gets.
+// placement is a pair with the card and the port that it gets.
 type placement struct {
 	pair
 	card   fpga.Card
@@ -18,14 +18,14 @@ type placement struct {
 	loaded bool // the port has the AFU
 }
 
-// assign returns a card for each pair, in the order of pairs. A card has one pair at most, and
-// must have a port. Cards keep an AFU that is wanted; the other pairs get the remaining cards in
+// assign returns a card for each pair, in the order of pairs. A card gets at most one pair, and must
+// have a port. A card whose AFU is requested keeps it; the other pairs get the remaining cards in
 // order.
 //
-// The result stays the same when some or all of the cards have been programmed by it. So assign
-// first decides which AFU each card gets, for equal pairs together, and then which of the equal
-// pairs gets which card. It begins with the cards, not with the pairs, since a card with several
-// ports can hold several AFUs.
+// The result must not change while the cards are programmed according to it. So assign first decides
+// which AFU each card gets, for all equal pairs together, and then which of the equal pairs gets which
+// card. It starts with the cards and not with the pairs, because a card with several ports may have
+// several AFUs.
 func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	type demand struct {
 		pair // the first of equal ones
@@ -64,7 +64,7 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	for _, p := range pairs {
 		i := slices.Index(gets, index[[2]string{p.interfaceID, p.afu}])
 		if i < 0 {
-			return nil, fmt.Errorf("%s: no card is left for interface %s, want as many cards as pairs: change the resources or the env of the container, which has %s",
+			return nil, fmt.Errorf("%s: found no card left for interface %s, want as many cards as pairs: change the resources or the env of the container, which has %s",
 				p.name, p.interfaceID, describe(cards))
 		}
 		gets[i] = -1
@@ -74,7 +74,7 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	return placements, nil
 }
 
-// choosePort returns the port of a card for a pair: the one that has the AFU, else the first.
+// choosePort returns the port of a card for a pair: the port that has the AFU, or else the first one.
 func choosePort(card fpga.Card, p pair) (port fpga.Port, loaded bool) {
 	for _, port := range card.Ports {
 		if card.InterfaceID == p.interfaceID && port.AFUID == p.afu && p.afu != programming.OpenCL {
@@ -84,7 +84,7 @@ func choosePort(card fpga.Card, p pair) (port fpga.Port, loaded bool) {
 	return card.Ports[0], false
 }
 
-// describe lists cards and their interfaces.
+// describe returns a list of cards and their interfaces as text.
 func describe(cards []fpga.Card) string {
 	var all []string
 	for _, c := range cards {

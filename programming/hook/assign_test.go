@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/hook"
 )
 
-// cardOf makes a card of an interface whose ports have AFUs, in short: "I:A,B".
+// cardOf returns a card with an interface and the AFUs of its ports, from the short form "I:A,B".
 func cardOf(i int, text string) fpga.Card {
 	id, afus, _ := strings.Cut(text, ":")
 	card := fpga.Card{Address: fmt.Sprintf("0000:%02x:00.0", i), InterfaceID: id}
@@ -40,7 +40,7 @@ func pairs(text string) (all []hook.Pair) {
 	return all
 }
 
-// show formats placements: of each pair the card, the port, and ! if it is to be programmed.
+// show formats placements: for each pair the card, the port, and ! if it must be programmed.
 func show(placements []hook.Placement) string {
 	var words []string
 	for _, p := range placements {
@@ -71,10 +71,10 @@ func TestAssign(t *testing.T) {
 		{"the lowest port", "I:C", "I:A,B", "0.0!", ""},
 		{"one card for one pair only", "I:A I:B", "I:A,B I:C", "0.0 1.0!", ""},
 		{"an AOCX cannot be seen", "I:" + bits.OpenCL, "I:" + bits.OpenCL, "0.0!", ""},
-		{"no interface", "I:A", ":A", "", "no card is left for interface I"},
+		{"no interface", "I:A", ":A", "", "found no card left for interface I"},
 		{"another interface", "I:A", "J:A", "", "00:00.0 (interface J)"},
-		{"a pair more than cards", "I:A I:B", "I:A", "", "no card is left for interface I"},
-		{"no card", "I:A", "", "", "no card is left for interface I"},
+		{"a pair more than cards", "I:A I:B", "I:A", "", "found no card left for interface I"},
+		{"no card", "I:A", "", "", "found no card left for interface I"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			placements, err := hook.Assign(pairs(test.pairs), boards(test.cards))
@@ -85,9 +85,8 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// For all pairs and cards: no card has two pairs, each card has the interface of its pair, each
-// invocation has the same result whichever cards have been programmed, and an error means that
-// there are too few cards.
+// For any pairs and cards: no card has two pairs, each card has the interface of its pair, the result is the same
+// after any of the cards have been programmed, and an error means that there are too few cards.
 func TestAssignProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(18, 7))
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
@@ -151,7 +150,7 @@ func TestAssignProperties(t *testing.T) {
 	}
 }
 
-// A pod that names as many pairs as its config.json has room for costs root little time.
+// The largest number of pairs that fits into config.json needs little time.
 func TestAssignMany(t *testing.T) {
 	var wanted []hook.Pair
 	for i := range 200_000 {

@@ -36,7 +36,7 @@ func readState(r io.Reader) (state, error) {
 		return state{}, err
 	}
 	if !filepath.IsAbs(s.Bundle) {
-		return state{}, fmt.Errorf("bundle %s, want the absolute path of a directory", sysfs.Quote(s.Bundle))
+		return state{}, fmt.Errorf("bundle: found %s, want the absolute path of a directory", sysfs.Quote(s.Bundle))
 	}
 	return s, nil
 }
@@ -63,8 +63,7 @@ type entry struct {
 	Args []string `json:"args"` // with the name of the program
 }
 
-// readConfig reads a config.json. It follows no link and opens no FIFO or device in its
-// place.
+// readConfig reads a config.json. It refuses links, and does not block for a FIFO.
 func readConfig(path string) (config, error) {
 	var c config
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
@@ -78,20 +77,20 @@ func readConfig(path string) (config, error) {
 		return c, err
 	}
 	if !info.Mode().IsRegular() {
-		return c, fmt.Errorf("%s, want a regular file", info.Mode())
+		return c, fmt.Errorf("found a file of mode %s, want a regular file", info.Mode())
 	}
 	err = decode(file, maxConfig, &c)
 	return c, err
 }
 
-// decode decodes a JSON object that is all of r. Unknown fields are ignored.
+// decode decodes all of r as one JSON object. It ignores unknown fields.
 func decode(r io.Reader, limit int64, into any) error {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return err
 	}
 	if int64(len(data)) > limit {
-		return fmt.Errorf("more than %d bytes, want %[1]d at most", limit)
+		return fmt.Errorf("found more than %d bytes, want at most %[1]d", limit)
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("not the JSON of the OCI runtime specification: %w", err)
@@ -99,13 +98,13 @@ func decode(r io.Reader, limit int64, into any) error {
 	return nil
 }
 
-// Names of variables.
+// Prefixes of the names of environment variables.
 const (
 	regionPrefix = "FPGA_REGION_"
 	afuPrefix    = "FPGA_AFU_"
 )
 
-// pair is an AFU that the container wants on a card.
+// pair is an AFU that the container requests on a card.
 type pair struct {
 	name        string // for messages
 	interfaceID string // 32 lower-case hex digits
@@ -115,17 +114,17 @@ type pair struct {
 // pairs returns the pairs in the environment of the container, in the order of their numbers.
 func (c config) pairs() ([]pair, error) {
 	if c.Process == nil || c.Process.Env == nil {
-		return nil, errors.New("no process.env, want the environment of the container")
+		return nil, errors.New("process.env: found none, want the environment of the container")
 	}
 	regions, afus := map[string]string{}, map[string]string{}
 	for _, variable := range c.Process.Env {
-		// Of a variable that occurs twice the last counts, as runc gives the process that one
+		// If a variable occurs twice, the last one counts, because runc passes that to the process
 		// (prepareEnv, libcontainer/env.go).
 		name, value, _ := strings.Cut(variable, "=")
 		for prefix, values := range map[string]map[string]string{regionPrefix: regions, afuPrefix: afus} {
 			number, ok := numbered(name, prefix)
 			if ok && len(number) > 40 {
-				return nil, fmt.Errorf("%sn with an n of %d digits, want 40 at most", prefix, len(number))
+				return nil, fmt.Errorf("%sn: found an n of %d digits, want at most 40", prefix, len(number))
 			}
 			if ok {
 				values[number] = value
@@ -137,7 +136,7 @@ func (c config) pairs() ([]pair, error) {
 		p := pair{name: regionPrefix + number + ", " + afuPrefix + number}
 		afu, ok := afus[number]
 		if !ok {
-			return nil, fmt.Errorf("%s%s without %s%[2]s, want both", regionPrefix, number, afuPrefix)
+			return nil, fmt.Errorf("%s%s: found without %s%[2]s, want both", regionPrefix, number, afuPrefix)
 		}
 		delete(afus, number)
 		var err error
@@ -154,22 +153,23 @@ func (c config) pairs() ([]pair, error) {
 	}
 	if len(afus) > 0 {
 		number := slices.MinFunc(slices.Collect(maps.Keys(afus)), compareNumbers)
-		return nil, fmt.Errorf("%s%s without %s%[2]s, want both", afuPrefix, number, regionPrefix)
+		return nil, fmt.Errorf("%s%s: found without %s%[2]s, want both", afuPrefix, number, regionPrefix)
 	}
 	if len(pairs) == 0 {
-		return nil, errors.New("no FPGA_REGION_n and FPGA_AFU_n in process.env, want a pair for each FPGA card: set env of the container to the ids of an interface and an AFU")
+		return nil, errors.New("process.env: found no FPGA_REGION_n and FPGA_AFU_n, want a pair for each FPGA card: set env of the container to the ids of an interface and an AFU")
 	}
 	return pairs, nil
 }
 
-// numbered returns the decimal number after prefix. Other names are the pod's own.
+// numbered returns the decimal number after prefix. It returns false for other names, which the hook
+// ignores.
 func numbered(name, prefix string) (number string, ok bool) {
 	number, ok = strings.CutPrefix(name, prefix)
 	return number, ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// compareNumbers compares decimal numbers of any length. 1 is before 01, which is another
-// variable.
+// compareNumbers compares decimal numbers of any length. Numbers with the same value may be different
+// variables: 1 is before 01.
 func compareNumbers(a, b string) int {
 	x, y := strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y), cmp.Compare(len(a), len(b)))
@@ -179,24 +179,24 @@ func compareNumbers(a, b string) int {
 func parseAFU(s string) (string, error) {
 	id := strings.ToLower(strings.ReplaceAll(s, "-", ""))
 	if len(id) < 8 || len(id) > 40 || strings.Trim(id, "0123456789abcdef") != "" {
-		return "", fmt.Errorf("%s, want the 32 hex digits of an AFU, or the 8 to 40 of an AOCX's hash", sysfs.Quote(s))
+		return "", fmt.Errorf("found %s, want the 32 hex digits of an AFU, or the 8 to 40 of an AOCX's hash", sysfs.Quote(s))
 	}
 	return id, notAllOnes(id)
 }
 
-// notAllOnes refuses the id that is read from a card that does not answer.
+// notAllOnes returns an error for the id of all f, which is read from a card that does not answer.
 func notAllOnes(id string) error {
 	if sysfs.AllOnes(id) {
-		return fmt.Errorf("%q, want an id that is not all f", id)
+		return fmt.Errorf("found %q, want an id that is not all f", id)
 	}
 	return nil
 }
 
-// ports returns the paths of the ports of dfl and opae in linux.devices. A block device is
-// none: its path is the pod's choice (volumeDevices).
+// ports returns the paths of the ports of dfl and opae in linux.devices. It ignores block devices,
+// whose paths the pod can choose (volumeDevices).
 func (c config) ports() ([]string, error) {
 	if c.Linux == nil || c.Linux.Devices == nil {
-		return nil, errors.New("no linux.devices, want the devices of the container")
+		return nil, errors.New("linux.devices: found none, want the devices of the container")
 	}
 	var paths []string
 	for _, d := range c.Linux.Devices {
@@ -207,7 +207,7 @@ func (c config) ports() ([]string, error) {
 		}
 	}
 	if len(paths) == 0 {
-		return nil, errors.New("no FPGA port in linux.devices, want one for each FPGA_REGION_n: request a card in the resources of the container")
+		return nil, errors.New("linux.devices: found no FPGA port, want one for each FPGA_REGION_n: request a card in the resources of the container")
 	}
 	return paths, nil
 }

@@ -1,24 +1,24 @@
 // Package hook programs the cards of a container before it starts. A container runtime runs
 // the hook as createRuntime, with the OCI state on stdin.
 //
-// A container asks for AFUs with pairs of environment variables, FPGA_REGION_n with the id of an
-// interface and FPGA_AFU_n with that of an AFU. The cards that it was given are named by the
-// hook's own entries in the container's configuration. Each pair gets one card. The
-// assignment is a pure function of the configuration and of the AFUs that the cards have, since
-// each card has an entry of its own: the runtime runs them one after the other, and each
-// programs the cards that its own --device names.
+// A container requests AFUs with pairs of environment variables: FPGA_REGION_n has the id of an
+// interface, FPGA_AFU_n the id of an AFU. The hook's entries in the container's configuration have
+// the cards of the container. Each pair gets one card. Each card has its own entry, which the
+// runtime runs one after the other, and an invocation programs only the cards of its --device.
+// So that all invocations assign the same cards, the assignment is a pure function of the
+// configuration and of the AFUs that the cards have.
 //
-// # Who owns what
+// # State
 //
-// The package keeps no state. The card and the lock of its FME are all that outlasts a kill, see
-// [fpga.Programmer].
+// The package keeps no state. After a kill only the state of the card and the lock of its FME
+// remain, see [fpga.Programmer].
 //
 // # Trust
 //
-// The hook runs as root on the host. The environment in config.json is text of the
-// pod's author, who chooses ids and nothing else: no path, no card. linux.devices of a
-// privileged container has the cards of all tenants, and counts only if no entry names cards.
-// The hook starts no process and does not use its environment.
+// The hook runs as root on the host. The environment in config.json comes from the pod's author,
+// who can choose only ids, and neither a path nor a card. linux.devices of a privileged container
+// has the cards of all tenants, and is used only if no entry has cards. The hook starts no process
+// and does not use its own environment.
 //
 // # What may block
 //

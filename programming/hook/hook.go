@@ -22,16 +22,16 @@ import (
 
 // Flags are the flags of an invocation, or of an entry of the hook in config.json.
 type Flags struct {
-	Devices []string // cards that the invocation programs, by any name of [fpga.Find]; none: all
-	AFU     string   // that they get; "": those that the container's environment names
+	Devices []string // cards to program, each with a name for [fpga.Find]; none: all cards
+	AFU     string   // AFU for these cards; "": the AFUs in the container's environment
 }
 
-// Hook is one invocation. It is used once.
+// Hook is one invocation of the hook. It is used once.
 type Hook struct {
 	Flags
 	// Self is the path of this program, without links.
 	Self string
-	// Parse parses the arguments of an entry in config.json, with the name of the program.
+	// Parse parses the arguments of an entry in config.json. The first is the name of the program.
 	Parse func(args []string) (Flags, error)
 
 	Host    fpga.Host
@@ -42,17 +42,17 @@ type Hook struct {
 	at atomic.Pointer[step]
 }
 
-// step is the present step of an invocation, for its error and its record.
+// step is the current step of an invocation, for errors and the log.
 type step struct {
-	about     string // the error begins with it
+	about     string // the place at the beginning of an error
 	container string
-	placement // from the time when cards are assigned
+	placement // empty until cards are assigned
 	file      string
-	began     time.Time // the invocation, then the placement
+	began     time.Time // start of the invocation, then of the placement
 }
 
-// Run programs the cards of the container whose OCI state is read from stdin. The error has
-// one line, and is also in the log.
+// Run programs the cards of the container whose OCI state is on stdin. It also logs its error, which
+// has one line.
 func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	h.enter(step{about: "OCI state on stdin", began: time.Now()})
 	done := make(chan error, 1)
@@ -61,7 +61,8 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// The error of run is better, as it names the cause. A read that blocks does not end with ctx.
+		// The error of run has the cause, so Run waits for it for a moment. A read that blocks does not
+		// end with ctx.
 		select {
 		case err = <-done:
 		case <-time.After(time.Second):
@@ -107,7 +108,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 		if names, err = h.given(config); err != nil {
 			return err
 		}
-		nodes, _ = config.ports() // given has returned an error that matters
+		nodes, _ = config.ports() // if the error matters, given has returned it
 	}
 
 	at.about = "cards of the container"
@@ -130,19 +131,19 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 
 	for _, p := range placements {
 		if !own[p.card.Address] {
-			continue // its own entry programs it
+			continue // the card's own entry programs it
 		}
 		at.about, at.placement, at.began = p.name, p, time.Now()
 		h.enter(at)
-		// The kernel gives the number of a port to another card when one has left. A CDI spec from
-		// before that, of a daemon that is not running, gives the container another pod's port.
+		// When a card has left, the kernel reuses the numbers of its ports for another card. If the
+		// daemon is not running, the CDI spec may be older, and give the container another pod's port.
 		if nodes != nil && !slices.ContainsFunc(nodes, func(node string) bool { return filepath.Base(node) == p.port.Name }) {
-			return fmt.Errorf("card %s: the container has %s, want %s: the CDI spec is from before the card was plugged in or bound: does the device plugin run?",
+			return fmt.Errorf("card %s: found %s in the container, want %s: the CDI spec is outdated: check that the device plugin runs",
 				p.card.ID(), strings.Join(nodes, ", "), p.port.Name)
 		}
 		loaded := p.loaded
 		if !loaded {
-			b, err := h.Store.Lookup(p.interfaceID, p.afu) // checks that it is for this interface
+			b, err := h.Store.Lookup(p.interfaceID, p.afu) // Lookup checks the interface of the file
 			if err != nil {
 				return fmt.Errorf("card %s: %w", p.card.ID(), err)
 			}
@@ -179,19 +180,19 @@ func (h *Hook) given(c config) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hooks.createRuntime[%d].args: %w", i, err)
 		}
-		if flags.AFU == "" { // else its cards get that AFU, and no pair
+		if flags.AFU == "" { // with --afu, the cards of the entry get no pair
 			names = append(names, flags.Devices...)
 		}
 	}
-	// This invocation is an entry, too, if config.json calls it by another path.
+	// If config.json has this program under another path, isSelf does not find its entries.
 	if names = append(names, h.Devices...); len(names) > 0 {
 		return names, nil
 	}
 	return c.ports()
 }
 
-// isSelf reports whether path leads to this program. It compares paths, not files: once an
-// upgrade has replaced the file, this process runs one that has no name any more.
+// isSelf reports whether path leads to this program. It compares paths and not files: after an upgrade
+// the path leads to another file than the one that this process runs.
 func (h *Hook) isSelf(path string) bool {
 	if filepath.IsAbs(path) && path != h.Self {
 		path, _ = filepath.EvalSymlinks(path)
@@ -199,7 +200,7 @@ func (h *Hook) isSelf(path string) bool {
 	return path == h.Self
 }
 
-// named returns the placements for --afu: each --device once, also two ports of one card.
+// named returns the placements for --afu, one for each --device, which may be two ports of one card.
 func (h *Hook) named() ([]placement, error) {
 	afu, err := parseAFU(h.AFU)
 	if err != nil {
@@ -220,8 +221,8 @@ func (h *Hook) named() ([]placement, error) {
 	return all, nil
 }
 
-// find returns the cards with the names, each once, in the order of names, and with the
-// ports that they mean. own has the addresses of those that this invocation programs.
+// find returns the cards with these names, each once, in the order of names. A card has only the ports
+// that the names select. own has the addresses of the cards that this invocation programs.
 func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err error) {
 	own = map[string]bool{}
 	for i, name := range names {
@@ -240,7 +241,7 @@ func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err
 		}
 		card.Ports = slices.DeleteFunc(card.Ports, func(p fpga.Port) bool { return p.Number < 0 })
 		if len(card.Ports) == 0 {
-			return nil, nil, fmt.Errorf("card %s: no port with a driver, want one", card.ID())
+			return nil, nil, fmt.Errorf("card %s: found no port with a driver, want one", card.ID())
 		}
 		if len(h.Devices) == 0 || slices.Contains(h.Devices, name) {
 			own[card.Address] = true

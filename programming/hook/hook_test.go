@@ -32,8 +32,8 @@ const (
 	self   = "/opt/accelerator-fpga"
 )
 
-// host is a simulated node with two cards of one interface that hold AFU, and with a store
-// that has a bitstream with OtherAFU.
+// host is a simulated node with two cards of the same interface with AFU, and with a store that has a bitstream
+// with OtherAFU.
 type host struct {
 	t          *testing.T
 	dir        string
@@ -46,7 +46,7 @@ func newHost(t *testing.T) *host {
 	t.Helper()
 	dir := t.TempDir()
 	node, err := simnode.New(dir)
-	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil { // whatever the umask is
+	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil { // independent of the umask
 		t.Fatal(err)
 	}
 	for _, address := range []string{first, second} {
@@ -99,7 +99,7 @@ func (h *host) hook(flags hook.Flags) (_ *hook.Hook, lines func() []string) {
 		}
 }
 
-// parse takes the --device and --afu of an entry.
+// parse parses the flags --device and --afu of an entry.
 func parse(args []string) (f hook.Flags, err error) {
 	for i := 2; i < len(args); i += 2 {
 		switch {
@@ -116,7 +116,7 @@ func parse(args []string) (f hook.Flags, err error) {
 	return f, nil
 }
 
-// container is a configuration: environment, paths of devices, entries of the hook.
+// container returns a configuration with an environment, paths of devices and entries of the hook.
 func container(env []string, devices []string, entries ...object) object {
 	var list []object
 	for _, d := range devices {
@@ -153,7 +153,7 @@ func (h *host) bundle(config any) io.Reader {
 	return strings.NewReader(fmt.Sprintf(`{"ociVersion":"1.1.0","id":"c1","status":"creating","pid":7,"bundle":%q}`, dir))
 }
 
-// run runs the hook with --device for each of own.
+// run runs the hook with a flag --device for each element of own.
 func (h *host) run(config any, own ...string) (lines []string, err error) {
 	h.t.Helper()
 	k, logged := h.hook(hook.Flags{Devices: own})
@@ -178,16 +178,16 @@ func without(config object, keys ...string) object {
 	return config
 }
 
-// The rows of a compatible hook, and its failures.
+// Configurations that work with Intel's hook, too, and failures.
 func TestRun(t *testing.T) {
 	port0, port1 := []string{"/dev/null", "/dev/dfl-port.0"}, []string{"/dev/dfl-port.1"}
 	both := slices.Concat(port0, port1)
 	want, have := pairEnv(1, bits.OtherAFU), pairEnv(1, bits.AFU)
 	one, two := entry(self, "--device", "3b:00.0"), entry(self, "--device", "5e:00.0")
-	usual := newHost(t) // shared, since making one takes time on a slow disk
+	usual := newHost(t) // shared, because it takes time to make one on a slow disk
 	for _, test := range []struct {
 		name    string
-		prepare func(*host) // a host of the row's own
+		prepare func(*host) // if set, the row has its own host
 		config  any
 		own     string // --device
 		err     string
@@ -210,20 +210,20 @@ func TestRun(t *testing.T) {
 		{"no linux.devices, but entries", nil, without(container(want, nil, one), "linux", "devices"), "3b:00.0", "", "B A"},
 
 		{"config broken", nil, `{"process":`, "", "config.json: not the JSON of the OCI runtime specification: ", "A A"},
-		{"no process", nil, `{"linux":{"devices":[{"path":"/dev/dfl-port.0"}]}}`, "", "config.json: no process.env, want", "A A"},
-		{"no env", nil, without(container(want, port0), "process", "env"), "", "config.json: no process.env, want", "A A"},
-		{"no linux", nil, object{"process": object{"env": want}}, "", "config.json: no linux.devices, want", "A A"},
-		{"no devices", nil, without(container(want, port0), "linux", "devices"), "", "config.json: no linux.devices, want", "A A"},
-		{"no region", nil, container(want[1:], port0), "", "FPGA_AFU_1 without FPGA_REGION_1", "A A"},
-		{"no AFU", nil, container(want[:1], port0), "", "FPGA_REGION_1 without FPGA_AFU_1", "A A"},
-		{"region 2 without AFU 2", nil, container(append(want, pairEnv(2, "")[0]), both), "", "FPGA_REGION_2 without FPGA_AFU_2", "A A"},
-		{"no pair", nil, container([]string{"PATH=/bin"}, port0, one), "3b:00.0", "config.json: no FPGA_REGION_n and FPGA_AFU_n", "A A"},
-		{"no FPGA device", nil, container(want, []string{"/dev/null", "/dev/dfl-fme.0", "/mnt/dfl-port.0"}), "", "no FPGA port in linux.devices", "A A"},
-		{"block device of a pod", nil, object{"process": object{"env": want}, "linux": object{"devices": []object{{"path": "/dev/dfl-port.0", "type": "b"}}}}, "", "no FPGA port in linux.devices", "A A"},
-		{"a pair more than cards", nil, container(append(want, pairEnv(2, bits.AFU)...), port0), "", "FPGA_REGION_1, FPGA_AFU_1: no card is left for interface", "A A"},
+		{"no process", nil, `{"linux":{"devices":[{"path":"/dev/dfl-port.0"}]}}`, "", "config.json: process.env: found none, want", "A A"},
+		{"no env", nil, without(container(want, port0), "process", "env"), "", "config.json: process.env: found none, want", "A A"},
+		{"no linux", nil, object{"process": object{"env": want}}, "", "config.json: linux.devices: found none, want", "A A"},
+		{"no devices", nil, without(container(want, port0), "linux", "devices"), "", "config.json: linux.devices: found none, want", "A A"},
+		{"no region", nil, container(want[1:], port0), "", "FPGA_AFU_1: found without FPGA_REGION_1", "A A"},
+		{"no AFU", nil, container(want[:1], port0), "", "FPGA_REGION_1: found without FPGA_AFU_1", "A A"},
+		{"region 2 without AFU 2", nil, container(append(want, pairEnv(2, "")[0]), both), "", "FPGA_REGION_2: found without FPGA_AFU_2", "A A"},
+		{"no pair", nil, container([]string{"PATH=/bin"}, port0, one), "3b:00.0", "config.json: process.env: found no FPGA_REGION_n and FPGA_AFU_n", "A A"},
+		{"no FPGA device", nil, container(want, []string{"/dev/null", "/dev/dfl-fme.0", "/mnt/dfl-port.0"}), "", "linux.devices: found no FPGA port", "A A"},
+		{"block device of a pod", nil, object{"process": object{"env": want}, "linux": object{"devices": []object{{"path": "/dev/dfl-port.0", "type": "b"}}}}, "", "linux.devices: found no FPGA port", "A A"},
+		{"a pair more than cards", nil, container(append(want, pairEnv(2, bits.AFU)...), port0), "", "FPGA_REGION_1, FPGA_AFU_1: found no card left for interface", "A A"},
 		{"no card of the interface", nil, container([]string{"FPGA_REGION_1=69528db6eb31577a8c3668f9faa081f6", "FPGA_AFU_1=" + bits.AFU}, both), "", "which has 3b:00.0 (interface " + bits.Interface + "), 5e:00.0", "A A"},
-		{"no bitstream", nil, container(pairEnv(1, "69528db6eb31577a8c3668f9faa081f6"), port0), "", "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0: no bitstream for interface " + bits.Interface, "A A"},
-		{"no store", func(h *host) { h.store = "/none" }, container(want, port0), "", "no bitstream for interface", "A A"},
+		{"no bitstream", nil, container(pairEnv(1, "69528db6eb31577a8c3668f9faa081f6"), port0), "", "FPGA_REGION_1, FPGA_AFU_1: card 3b:00.0: bitstream for interface " + bits.Interface, "A A"},
+		{"no store", func(h *host) { h.store = "/none" }, container(want, port0), "", "bitstream for interface ", "A A"},
 		{"bitstream for another interface", func(h *host) {
 			h.install(bits.OtherAFU+".gbs", bits.GBS(bits.Metadata("69528db6eb31577a8c3668f9faa081f6", bits.OtherAFU), make([]byte, 64)))
 		}, container(want, port0), "", "for interface 69528db6eb31577a8c3668f9faa081f6, want", "A A"},
@@ -231,16 +231,16 @@ func TestRun(t *testing.T) {
 			if err := os.Chmod(string(h.store), 0o777); err != nil {
 				h.t.Fatal(err)
 			}
-		}, container(want, port0), "", "mode 0777, want it not writable by group and others", "A A"},
-		{"the node of another card", nil, container(want, port0, two), "5e:00.0", "FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: the container has /dev/dfl-port.0, want dfl-port.1: ", "A A"},
-		{"no such card", nil, container(want, port0, entry(self, "--device", "af:00.0")), "af:00.0", `no FPGA card "af:00.0", want one of 3b:00.0, 5e:00.0`, "A A"},
+		}, container(want, port0), "", "found mode 0777, want it not writable by group and others", "A A"},
+		{"the node of another card", nil, container(want, port0, two), "5e:00.0", "FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0: found /dev/dfl-port.0 in the container, want dfl-port.1: ", "A A"},
+		{"no such card", nil, container(want, port0, entry(self, "--device", "af:00.0")), "af:00.0", `device "af:00.0": found no FPGA card of this name, want one of 3b:00.0, 5e:00.0`, "A A"},
 		{"card is not bound", func(h *host) {
 			if err := h.node.Unbind(first, 0); err != nil {
 				h.t.Fatal(err)
 			}
-		}, container(want, both, two, one), "3b:00.0", "card 3b:00.0: no port with a driver", ""},
+		}, container(want, both, two, one), "3b:00.0", "card 3b:00.0: found no port with a driver", ""},
 		{"entry of a later version", nil, container(want, port0, entry(self, "--device", "3b:00.0", "--later", "1")), "3b:00.0", "hooks.createRuntime[0].args: unknown flag: --later", "A A"},
-		{"text of the pod", nil, container([]string{"FPGA_REGION_1=\x1b[31m\nx\u202e", "FPGA_AFU_1=1"}, port0), "", `FPGA_REGION_1: "\x1b[31m\nx\u202e"`, "A A"},
+		{"text of the pod", nil, container([]string{"FPGA_REGION_1=\x1b[31m\nx\u202e", "FPGA_AFU_1=1"}, port0), "", `FPGA_REGION_1: found "\x1b[31m\nx\u202e"`, "A A"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := usual
@@ -278,7 +278,7 @@ func TestState(t *testing.T) {
 	h := newHost(t)
 	for stdin, want := range map[string]string{
 		`{"bundle":`:                        "OCI state on stdin: not the JSON of the OCI runtime specification",
-		`{"id":"c1"}`:                       "OCI state on stdin: bundle \"\", want",
+		`{"id":"c1"}`:                       "OCI state on stdin: bundle: found \"\", want",
 		`{"id":"c1","bundle":"/none/here"}`: "config.json: open /none/here/config.json: no such file or directory",
 	} {
 		k, lines := h.hook(hook.Flags{})
@@ -288,8 +288,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// An entry may call the hook by a link, and the hook may have been replaced since it began:
-// then the path leads to another file than the one that runs.
+// The path of an entry may be a link to the hook. It may also lead to another file than the running one, if the
+// hook was replaced since its start.
 func TestSelf(t *testing.T) {
 	h := newHost(t)
 	program, link := filepath.Join(h.dir, "v2"), filepath.Join(h.dir, "link")
@@ -309,7 +309,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// The name of a port names that port, and a card with two ports gets one AFU.
+// The name of a port selects that port. A card with two ports gets one AFU.
 func TestPorts(t *testing.T) {
 	for _, test := range []struct {
 		names []string
@@ -329,8 +329,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// The record of a container with two cards, whose entries run one after the other, and of its
-// restart.
+// The log of a container with two cards, whose entries run one after the other, and of its restart.
 func TestEntries(t *testing.T) {
 	h := newHost(t)
 	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.AFU)...), nil,
@@ -340,7 +339,7 @@ func TestEntries(t *testing.T) {
 		own  string
 		want []string
 	}{
-		// The first card of the entries holds A, which the second pair wants.
+		// The first card of the entries has A, which the second pair requests.
 		{"5e:00.0", []string{"info programming.present device=5e:00.0" + ids(bits.AFU) + " container=c1"}},
 		{"3b:00.0", []string{"info programming.done device=3b:00.0" + ids(bits.OtherAFU) + " path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"}},
 		{"5e:00.0", []string{"info programming.present device=5e:00.0" + ids(bits.AFU) + " container=c1"}},
@@ -356,7 +355,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// An AOCX is named by its hash, and programmed each time.
+// An AOCX is selected by its hash, and programmed each time.
 func TestAOCX(t *testing.T) {
 	h := newHost(t)
 	h.install(bits.Hash+".aocx", bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 4096))))
@@ -370,7 +369,7 @@ func TestAOCX(t *testing.T) {
 	}
 }
 
-// With --afu the environment and config.json do not matter.
+// With --afu the environment and config.json are ignored.
 func TestAFU(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{Devices: []string{"5e:00.0", "0000:5e:00.0"}, AFU: strings.ToUpper(bits.OtherAFU)})
@@ -378,9 +377,9 @@ func TestAFU(t *testing.T) {
 		t.Errorf("%v, cards hold %s, log %q", err, h.afus(), lines())
 	}
 	for afu, want := range map[string]string{
-		"../../x":               `--afu: "../../x", want the 32 hex digits`,
-		strings.Repeat("f", 32): `--afu: "ffffffffffffffffffffffffffffffff", want an id that is not all f`,
-		bits.Interface:          "--afu: card 5e:00.0: no bitstream",
+		"../../x":               `--afu: found "../../x", want the 32 hex digits`,
+		strings.Repeat("f", 32): `--afu: found "ffffffffffffffffffffffffffffffff", want an id that is not all f`,
+		bits.Interface:          "--afu: card 5e:00.0: bitstream for interface",
 	} {
 		k, _ := h.hook(hook.Flags{Devices: []string{"5e:00.0"}, AFU: afu})
 		if err := k.Run(t.Context(), h.bundle("no JSON")); err == nil || !strings.Contains(err.Error(), want) {
@@ -389,7 +388,7 @@ func TestAFU(t *testing.T) {
 	}
 }
 
-// With --afu each port that is named gets the AFU, also two of one card.
+// With --afu each selected port gets the AFU, even two ports of one card.
 func TestAFUOfPorts(t *testing.T) {
 	h := newHost(t)
 	if err := h.node.Plug(simnode.Card{Address: "0000:af:00.0", Ports: 2, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}); err != nil {
@@ -403,7 +402,7 @@ func TestAFUOfPorts(t *testing.T) {
 	}
 }
 
-// The error of programming is the hook's error, and in the record.
+// The hook returns and logs the error of programming.
 func TestProgrammingFails(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{})
@@ -437,7 +436,7 @@ func TestLoadedMeanwhile(t *testing.T) {
 	}
 }
 
-// A card that leaves while another is programmed is an error with its name.
+// If a card leaves while another one is programmed, the error has the card that has left.
 func TestCardLeaves(t *testing.T) {
 	h := newHost(t)
 	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.OtherAFU)...), nil,
@@ -448,7 +447,7 @@ func TestCardLeaves(t *testing.T) {
 	if err := h.node.Unplug(second); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.run(config, "5e:00.0"); err == nil || !strings.Contains(err.Error(), `no FPGA card "5e:00.0", want one of 3b:00.0`) {
+	if _, err := h.run(config, "5e:00.0"); err == nil || !strings.Contains(err.Error(), `device "5e:00.0": found no FPGA card of this name, want one of 3b:00.0`) {
 		t.Errorf("error %v", err)
 	}
 	if len(h.programmed) != 1 {
@@ -456,7 +455,7 @@ func TestCardLeaves(t *testing.T) {
 	}
 }
 
-// Names of OPAE's ports, on a recorded board.
+// The names of ports of the driver opae, on a recorded board.
 func TestOPAE(t *testing.T) {
 	h := newHost(t)
 	root := t.TempDir()
@@ -471,7 +470,7 @@ func TestOPAE(t *testing.T) {
 	}
 }
 
-// A deadline or a signal ends the hook wherever it is, with the reason.
+// A deadline or a signal ends the hook in any step. The error has the reason.
 func TestEnds(t *testing.T) {
 	reason := errors.New("not done after 90s")
 	t.Run("a runtime that does not write", func(t *testing.T) {

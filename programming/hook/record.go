@@ -13,13 +13,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// maxFile bounds the file of a log. When it has that many bytes, it is renamed to
-// FILE.1, in the place of an older one.
+// maxFile is the largest size of a log file, in bytes. A file of that size is renamed to FILE.1, which
+// it replaces.
 const maxFile = 1 << 20
 
-// NewLog returns a log in the daemon's form. Lines go to the socket of the node's syslog or
-// journal, or, if it does not take a line at once, to the end of the file. Logging
-// ends after half a second at most. A line that nothing takes is dropped.
+// NewLog returns a log in the daemon's format. It sends lines to the socket of the node's syslog or
+// journal. If the socket does not accept a line at once, the line is appended to the file. Logging takes
+// at most half a second. A line that cannot be written is dropped.
 func NewLog(socket, file string) *zap.Logger {
 	core := func(severity int, level zapcore.LevelEnabler) zapcore.Core {
 		return zapcore.NewCore(zapcore.NewJSONEncoder(event.Keys()), sink{socket, file, severity}, level)
@@ -55,7 +55,7 @@ func (s sink) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// send sends a line as one datagram, as log/syslog does, which waits for a reader that has
+// send sends a line as one datagram. Package log/syslog does the same, but would block if the reader has
 // stalled.
 func (s sink) send(line []byte) error {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
@@ -68,8 +68,8 @@ func (s sink) send(line []byte) error {
 	return syscall.Sendto(fd, message, 0, &syscall.SockaddrUnix{Name: s.socket})
 }
 
-// appendTo appends a line to the file at path. /var/log may be writable by a group: a link
-// in the place of the file is not followed, and a file of another user is refused.
+// appendTo appends a line to the file at path. Because /var/log may be writable by a group, it does not
+// follow a link, and refuses a file of another user.
 func appendTo(path string, line []byte) error {
 	for {
 		file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
@@ -91,12 +91,12 @@ func appendOrRotate(file *os.File, path string, line []byte) (rotated bool, err 
 	}
 	st := info.Sys().(*syscall.Stat_t)
 	if st.Nlink == 0 {
-		return true, nil // since it was opened, by two other hooks
+		return true, nil // two other hooks have rotated the file since it was opened
 	}
 	if !info.Mode().IsRegular() || int(st.Uid) != os.Geteuid() || st.Nlink > 1 {
-		return false, fmt.Errorf("%s: %s of uid %d with %d links, want a regular file of uid %d with one", path, info.Mode(), st.Uid, st.Nlink, os.Geteuid())
+		return false, fmt.Errorf("%s: found mode %s, uid %d and %d links, want a regular file, uid %d and one link", path, info.Mode(), st.Uid, st.Nlink, os.Geteuid())
 	}
-	// Of several hooks one renames the file, if it still has the path. The others append.
+	// If several hooks run, one renames the file, and the others append to it.
 	if info.Size() >= maxFile && syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 		if now, err := os.Lstat(path); err == nil && os.SameFile(now, info) {
 			return true, os.Rename(path, path+".1")

@@ -19,8 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/hook"
 )
 
-// listen serves a socket as journald and syslog do. The directory is short, as paths of
-// sockets are.
+// listen serves a socket as journald and syslog do. The path of its directory is short, because the paths of
+// sockets are limited.
 func listen(t *testing.T) (*net.UnixConn, string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "log")
@@ -67,7 +67,7 @@ func TestLogToSocket(t *testing.T) {
 	}
 }
 
-// A stalled reader of the socket delays nothing: the line is in the file.
+// If the reader of the socket has stalled, the line is written to the file without delay.
 func TestLogStalledSocket(t *testing.T) {
 	_, socket := listen(t)
 	file := filepath.Join(t.TempDir(), "log")
@@ -105,7 +105,7 @@ func TestLogToFile(t *testing.T) {
 	}
 }
 
-// The file and the one before it have 1 MiB each, and a line, however many hooks write.
+// With any number of hooks, the log file and the old one have at most 1 MiB and one line each.
 func TestLogRotates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	line := []byte(strings.Repeat("x", 1<<16-1) + "\n")

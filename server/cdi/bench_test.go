@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What Allocate pays when the file is as it should be.
+// The cost of Ensure if the file has the right content.
 func BenchmarkEnsure(b *testing.B) {
 	for _, n := range []int{8, 32, 1024} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
@@ -21,7 +21,7 @@ func BenchmarkEnsure(b *testing.B) {
 	}
 }
 
-// A card comes back under another number.
+// The cost of Write if a device has another node.
 func BenchmarkWrite(b *testing.B) {
 	for _, n := range []int{8, 32, 1024} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

@@ -11,10 +11,10 @@ import (
 	"b-com.com/accelerator-device-plugin/server/cdi"
 )
 
-// What somebody put in the place of our file is replaced, and nothing outside of
-// the directory is touched.
-func TestInOurPlace(t *testing.T) {
-	const untouched = "not ours"
+// Any other file with the name of the spec is replaced, and no file outside of the directory is
+// modified.
+func TestForeignFile(t *testing.T) {
+	const untouched = "another program"
 	for _, tc := range []struct {
 		name string
 		put  func(path, outside string) error
@@ -33,15 +33,15 @@ func TestInOurPlace(t *testing.T) {
 		{"socket", func(path, _ string) error {
 			return syscall.Mknod(path, syscall.S_IFSOCK|0o644, 0)
 		}},
-		{"ours, for nobody to read", func(path, _ string) error {
+		{"the same content, not readable for others", func(path, _ string) error {
 			text, err := os.ReadFile("testdata/" + name)
 			return errors.Join(err, os.WriteFile(path, text, 0o600))
 		}},
-		{"ours and more", func(path, _ string) error {
+		{"the same content and more", func(path, _ string) error {
 			text, err := os.ReadFile("testdata/" + name)
 			return errors.Join(err, os.WriteFile(path, append(text, '\n'), 0o644))
 		}},
-		{"link to the same", func(path, outside string) error {
+		{"link to the same content", func(path, outside string) error {
 			text, err := os.ReadFile("testdata/" + name)
 			return errors.Join(err, os.WriteFile(path+".copy", text, 0o644), os.Symlink(path+".copy", path))
 		}},
@@ -80,7 +80,7 @@ func TestInOurPlace(t *testing.T) {
 						t.Errorf("mode %v", mode)
 					}
 				}
-				if tc.name == "link to the same" {
+				if tc.name == "link to the same content" {
 					want[name+".copy"] = golden(t)
 				}
 				expect(t, dir, want)
@@ -94,63 +94,62 @@ func TestInOurPlace(t *testing.T) {
 	}
 }
 
-// A directory in the place of our file is the administrator's to remove. Readers of
-// CDI pass over it.
-func TestDirectoryInOurPlace(t *testing.T) {
+// Only the administrator removes a directory with the name of the spec. CDI readers ignore it.
+func TestDirectoryWithNameOfSpec(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	want := filepath.Join(dir, name) + " stays as it was: remove the directory in its place"
+	want := filepath.Join(dir, name) + " not changed: found a directory, want a regular file or none"
 	for _, do := range []func() error{func() error { return s.Write(board) }, s.Ensure} {
 		if err := do(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
 	if _, ok := s.Name("3b:00.0"); ok {
-		t.Error("a name that no file has")
+		t.Error("Name: found one, want none: there is no file")
 	}
 	expect(t, dir, map[string]string{lock: "", name: "d---------"})
-	write(t, s) // no spec is wanted, and to readers there is none
+	write(t, s) // no spec is wanted, and CDI readers find none
 	if err := s.Write(board); err == nil {
-		t.Error("written over a directory")
+		t.Error("Write over a directory: found no error, want one")
 	}
 	if err := os.Remove(filepath.Join(dir, name)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Ensure(); err != nil { // what could not be written before
+	if err := s.Ensure(); err != nil { // writes the devices that could not be written before
 		t.Error(err)
 	}
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 	if _, ok := s.Name("3b:00.0"); !ok {
-		t.Error("no name though the file is there")
+		t.Error("Name: found none, want one: the file has the device")
 	}
 }
 
-// One whose directory was replaced no longer has a say about what is in it.
+// A daemon whose directory was replaced does not remove the files in the new one.
 func TestDirectoryReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cdi")
-	old := open(t, dir)
-	write(t, old, board[0])
+	older := open(t, dir)
+	write(t, older, board[0])
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	young := open(t, dir)
-	write(t, young, board...)
-	if err := old.Close(); err != nil {
+	newer := open(t, dir)
+	write(t, newer, board...)
+	if err := older.Close(); err != nil {
 		t.Error(err)
 	}
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 }
 
-// The whole directory may go, with our lock, and come back empty.
-func TestDirectoryGone(t *testing.T) {
+// The whole directory may be removed, with the lock file, and created again empty.
+func TestDirectoryRemoved(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		replace func(dir string) error
 	}{
-		{"gone", os.RemoveAll},
+		{"removed", os.RemoveAll},
 		{"emptied", func(dir string) error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)) }},
 		{"moved away", func(dir string) error { return os.Rename(dir, dir+".old") }},
 	} {
@@ -168,9 +167,9 @@ func TestDirectoryGone(t *testing.T) {
 				t.Error(err)
 			}
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
-			// A newcomer sees that we live.
-			young := open(t, dir)
-			if err := young.Close(); err != nil {
+			// A newer daemon finds that this one runs.
+			newer := open(t, dir)
+			if err := newer.Close(); err != nil {
 				t.Error(err)
 			}
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
@@ -181,7 +180,7 @@ func TestDirectoryGone(t *testing.T) {
 func TestUnusable(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		below string // of a directory that is not there
+		below string // a directory that does not exist
 		make  func(dir string) error
 		want  string
 	}{
@@ -200,7 +199,7 @@ func TestUnusable(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := cdi.Open(dir, kind, "/dev")
-			for _, want := range []string{"CDI directory " + dir, tc.want, "it must be a directory with room that the daemon may write to"} {
+			for _, want := range []string{"CDI directory " + dir, tc.want, "want a writable directory with free space"} {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v, want %s", err, want)
 				}

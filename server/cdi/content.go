@@ -17,30 +17,31 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 )
 
-// errInvalid: no runtime would take the spec.
-var errInvalid = errors.New("the new one is invalid")
+// errInvalid is the error of a spec that no runtime would accept.
+var errInvalid = errors.New("new content is invalid")
 
 // hookTimeout is the number of seconds after which the runtime kills a hook. It is above the
-// deadline of the hook itself, since the runtime gives no reason when it kills. It is below the
-// 2 minutes after which the kubelet gives up the start of a container, but the hook continues.
+// deadline of the hook itself, because the runtime reports no reason when it kills a hook. It is
+// below the 2 minutes after which the kubelet gives up the start of a container, because the hook
+// would continue after that.
 const hookTimeout = 110
 
-// content is what a file is to say.
+// content is the content of a spec file.
 type content struct {
 	spec  specs.Spec
-	bytes []byte            // the spec as JSON; empty: there is to be no file
+	bytes []byte            // the spec as JSON; empty: no file is wanted
 	names map[string]string // id → qualified name of each device in the spec
 }
 
-// document is a spec as it is written: without edits for all devices at once,
-// which we have none of. The library would write an empty object, under a key
-// that not every version of the project's JSON schema allows.
+// document is a spec as it is written, without the edits for all devices at once, which are never
+// used. The library would write an empty object for them, under a key that not every version of
+// CDI's JSON schema allows.
 type document struct {
 	specs.Spec
 	ContainerEdits *struct{} `json:"containerEdits,omitempty"`
 }
 
-// render turns devices into a spec. Equal devices in any order give equal bytes.
+// render returns the content for these devices. Equal devices in any order give equal bytes.
 func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	c := &content{spec: specs.Spec{Kind: kind}, names: map[string]string{}}
 	vendor, class := parser.ParseQualifier(kind)
@@ -51,13 +52,13 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 		device := specs.Device{Name: d.ID}
 		for _, node := range d.Nodes {
 			if !filepath.IsLocal(node) {
-				return nil, fmt.Errorf("%w: device %q: node %q is not a name below the device root", errInvalid, d.ID, node)
+				return nil, fmt.Errorf("%w: device %q: node: found %q, want a name below the device root", errInvalid, d.ID, node)
 			}
 			device.ContainerEdits.DeviceNodes = append(device.ContainerEdits.DeviceNodes, &specs.DeviceNode{
 				Path:        path.Join("/dev", node),
 				HostPath:    path.Join(hostDevRoot, node),
 				Permissions: "rw",
-				// Neither type nor numbers: the runtime asks the node itself.
+				// Neither type nor numbers: the runtime reads them from the node.
 			})
 		}
 		if d.Hook != nil {
@@ -85,8 +86,8 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	return c, nil
 }
 
-// check has the library read and validate the file as a runtime does, and makes
-// sure that it understands what was meant.
+// check reads and validates the file with CDI's library, as a runtime does, and returns an error
+// unless the library reads the wanted content.
 func (c *content) check(path string) error {
 	read, err := cdi.ReadSpec(path, 0)
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
@@ -96,7 +97,7 @@ func (c *content) check(path string) error {
 		return fmt.Errorf("%w: %s", errInvalid, strings.ReplaceAll(err.Error(), path, "file"))
 	}
 	if !reflect.DeepEqual(*read.Spec, c.spec) {
-		return fmt.Errorf("%w: it would be read as something else", errInvalid)
+		return fmt.Errorf("%w: a runtime would read other content than was written", errInvalid)
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 	"b-com.com/accelerator-device-plugin/server/cdi"
 )
 
-// asNobody takes the right to write to the directory away, from root too: root
-// becomes nobody until it is mended. The whole process does.
-func asNobody(t *testing.T, dir string) (mend func()) {
+// asNobody makes the directory read-only. If the process is root, all its threads also become the user
+// nobody (65534), for whom the mode holds. restore undoes both.
+func asNobody(t *testing.T, dir string) (restore func()) {
 	t.Helper()
 	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o555)); err != nil {
 		t.Fatal(err)
@@ -33,8 +33,8 @@ func asNobody(t *testing.T, dir string) (mend func()) {
 	}
 }
 
-// noDescriptor lets no file be opened.
-func noDescriptor(t *testing.T, _ string) (mend func()) {
+// noDescriptor sets the limit of open files to 0, so that no file can be opened.
+func noDescriptor(t *testing.T, _ string) (restore func()) {
 	t.Helper()
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
@@ -52,10 +52,10 @@ func noDescriptor(t *testing.T, _ string) (mend func()) {
 
 func TestReadOnlyDirectory(t *testing.T) {
 	dir := t.TempDir()
-	mend := asNobody(t, dir)
+	restore := asNobody(t, dir)
 	_, err := cdi.Open(dir, kind, "/dev")
-	mend()
-	for _, want := range []string{"CDI directory " + dir, "permission denied", "it must be a directory with room that the daemon may write to"} {
+	restore()
+	for _, want := range []string{"CDI directory " + dir, "permission denied", "want a writable directory with free space"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
@@ -65,8 +65,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 // inChild is set in the process that inItsOwnProcess starts.
 const inChild = "CDI_TEST_IN_CHILD"
 
-// inItsOwnProcess runs the test that calls it in a process of its own, and reports
-// whether this is that process. There noRoom concerns no file of the test framework.
+// inItsOwnProcess runs the calling test in a process of its own, and reports whether this is that
+// process. There noRoom does not affect the files of the test framework.
 func inItsOwnProcess(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inChild) != "" {
@@ -80,12 +80,11 @@ func inItsOwnProcess(t *testing.T) bool {
 	return false
 }
 
-// noRoom makes writing of files fail, as on a full disk: that of more than a few
-// bytes.
-func noRoom(t *testing.T, _ string) (mend func()) {
+// noRoom limits the size of files to 10 bytes, so that writes fail as on a full disk.
+func noRoom(t *testing.T, _ string) (restore func()) {
 	t.Helper()
 	if os.Getenv(inChild) == "" {
-		t.Fatal("would make the test framework fail: see inItsOwnProcess")
+		t.Fatal("found the process of the test framework, want one of inItsOwnProcess")
 	}
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
@@ -101,48 +100,48 @@ func noRoom(t *testing.T, _ string) (mend func()) {
 	}
 }
 
-// The disk fails while the daemon runs, and the old file is right: the file stays, the
-// error has the reason, and Ensure writes the new file when the disk works again.
-func TestDiskTurnsBad(t *testing.T) {
+// The file cannot be written, and the old one is not stale: the old file stays, the error has the
+// reason, and Ensure writes the new file when the disk works again.
+func TestWriteFails(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		bad     func(t *testing.T, dir string) (mend func())
+		bad     func(t *testing.T, dir string) (restore func())
 		errno   error
 		removes bool // can the file still be removed?
 	}{
 		{"not allowed", asNobody, fs.ErrPermission, false},
-		{"no descriptor more", noDescriptor, syscall.EMFILE, true},
+		{"no descriptor", noDescriptor, syscall.EMFILE, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
 			write(t, s, board[0], board[2])
 			before := identity(t, dir)
-			mend := tc.bad(t, dir)
+			restore := tc.bad(t, dir)
 			err, again := s.Write(board), s.Ensure()
-			mend()
+			restore()
 			for _, err := range []error{err, again} {
-				if !errors.Is(err, tc.errno) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" stays as it was") {
+				if !errors.Is(err, tc.errno) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" not changed") {
 					t.Errorf("error %v, want %v", err, tc.errno)
 				}
 			}
 			if !os.SameFile(before, identity(t, dir)) {
-				t.Error("the old file has not stayed")
+				t.Error("the old file was replaced, want it unchanged")
 			}
 			if _, ok := s.Name("3b:00.0"); ok {
-				t.Error("a name that the file does not have")
+				t.Error("Name: found one, want none: the file does not have the device")
 			}
 			if _, ok := s.Name("5e:00.0"); !ok {
-				t.Error("no name though the file has it")
+				t.Error("Name: found none, want one: the file has the device")
 			}
 			if err := s.Ensure(); err != nil {
 				t.Error(err)
 			}
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 
-			mend = tc.bad(t, dir)
+			restore = tc.bad(t, dir)
 			err = s.Write(nil)
-			mend()
+			restore()
 			if tc.removes != (err == nil) {
 				t.Errorf("removing: %v", err)
 			}
@@ -159,14 +158,14 @@ func TestStaleFile(t *testing.T) {
 	swapped := []cdi.Device{{ID: "3b:00.0", Nodes: []string{"dfl-port.1"}}, {ID: "5e:00.0", Nodes: []string{"dfl-port.0"}}}
 	for _, tc := range []struct {
 		name    string
-		bad     func(t *testing.T, dir string) (mend func())
+		bad     func(t *testing.T, dir string) (restore func())
 		devices []cdi.Device
 		errno   error
 		removed bool
 	}{
 		{"no room", noRoom, swapped, syscall.EFBIG, true},
 		{"no room, one has gone", noRoom, swapped[1:], syscall.EFBIG, true},
-		{"no descriptor more", noDescriptor, swapped, syscall.EMFILE, true},
+		{"no descriptor", noDescriptor, swapped, syscall.EMFILE, true},
 		{"not allowed", asNobody, swapped, fs.ErrPermission, false},
 		{"not allowed, none is left", asNobody, nil, fs.ErrPermission, false},
 	} {
@@ -179,9 +178,9 @@ func TestStaleFile(t *testing.T) {
 			if !tc.removed {
 				want = path + " is out of date and can be neither written nor removed, containers that start may get the nodes of other devices, or devices that are not programmed: "
 			}
-			mend := tc.bad(t, dir)
+			restore := tc.bad(t, dir)
 			first, again, third := s.Write(tc.devices), s.Ensure(), s.Write(tc.devices)
-			mend()
+			restore()
 			for _, err := range []error{first, again, third} {
 				if !errors.Is(err, tc.errno) || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v, want %v and: %s", err, tc.errno, want)
@@ -194,19 +193,19 @@ func TestStaleFile(t *testing.T) {
 				t.Errorf("spec: %v; want it removed: %v", err, tc.removed)
 			}
 			if _, ok := s.Name("3b:00.0"); ok && tc.removed {
-				t.Error("a name though there is no file")
+				t.Error("Name: found one, want none: there is no file")
 			}
 			write(t, s, swapped...)
 			if got, err := os.ReadFile(path); err != nil || strings.Count(string(got), "hostPath") != 2 {
-				t.Errorf("after the disk was mended: %s, %v", got, err)
+				t.Errorf("after the disk works again: %s, %v", got, err)
 			}
 		})
 	}
 }
 
-// The nodes are right, but a device's hook is to come, to go or to be another one, and the
-// file cannot be written: the old file, with which a container could start with another AFU
-// than it asked for, is removed.
+// The nodes are right, but a device's hook is missing, unwanted or another one, and the file
+// cannot be written: the old file is removed, because a container could start with another AFU
+// than it asked for.
 func TestStaleHook(t *testing.T) {
 	if !inItsOwnProcess(t) {
 		return
@@ -229,9 +228,9 @@ func TestStaleHook(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
 			write(t, s, with(tc.before)...)
-			mend := noRoom(t, dir)
+			restore := noRoom(t, dir)
 			err := s.Write(append(with(tc.wanted), many(1, "dfl-port.3")...))
-			mend()
+			restore()
 			if !errors.Is(err, syscall.EFBIG) {
 				t.Errorf("error %v, want %v", err, syscall.EFBIG)
 			}
@@ -242,9 +241,8 @@ func TestStaleHook(t *testing.T) {
 	}
 }
 
-// The file of a daemon that was killed, and that the next one cannot replace, is judged by
-// its content.
-func TestStaleFromBefore(t *testing.T) {
+// A daemon that cannot replace the file of a killed one decides by its content whether it stays.
+func TestStaleFileOfKilledDaemon(t *testing.T) {
 	if !inItsOwnProcess(t) {
 		return
 	}
@@ -269,9 +267,9 @@ func TestStaleFromBefore(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := open(t, dir)
-			mend := noRoom(t, dir)
+			restore := noRoom(t, dir)
 			err := s.Write(append(many(1, "dfl-port.3"), board...))
-			mend()
+			restore()
 			if !errors.Is(err, syscall.EFBIG) {
 				t.Errorf("error %v, want %v", err, syscall.EFBIG)
 			}
@@ -284,26 +282,26 @@ func TestStaleFromBefore(t *testing.T) {
 	}
 }
 
-// A daemon that has no descriptor left to write one device more, nor to read the file,
-// relies on its last write: its own trouble takes no device away.
-func TestNoDescriptorButRight(t *testing.T) {
+// A daemon that has no descriptor to write one more device, nor to read the file, uses the content of
+// its last write: a lack of descriptors removes no device.
+func TestNoDescriptorNotStale(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	write(t, s, board...)
 	before := identity(t, dir)
-	mend := noDescriptor(t, dir)
+	restore := noDescriptor(t, dir)
 	err := s.Write(append(many(1, "dfl-port.3"), board...))
-	mend()
+	restore()
 	if !errors.Is(err, syscall.EMFILE) || !os.SameFile(before, identity(t, dir)) {
 		t.Errorf("error %v, want %v and the file as it was", err, syscall.EMFILE)
 	}
 }
 
-// The same on a file system of its own, full and then read-only.
+// The file is on a file system of its own, which is full and then read-only.
 func TestFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16k"); errors.Is(err, syscall.EPERM) {
-		t.Skip("not allowed to mount a file system; TestDiskTurnsBad needs none")
+		t.Skip("not allowed to mount a file system; TestWriteFails needs none")
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -322,17 +320,17 @@ func TestFileSystem(t *testing.T) {
 	check := func(want error) {
 		t.Helper()
 		for _, err := range []error{s.Write(board), s.Ensure()} {
-			if !errors.Is(err, want) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" stays as it was") {
+			if !errors.Is(err, want) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" not changed") {
 				t.Errorf("error %v, want %v", err, want)
 			}
 		}
 		if !os.SameFile(before, identity(t, dir)) {
-			t.Error("the old file has not stayed")
+			t.Error("the old file was replaced, want it unchanged")
 		}
 	}
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 16<<10), 0o644); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("not full: %v", err)
+		t.Fatalf("filling the file system: found %v, want %v", err, syscall.ENOSPC)
 	}
 	check(syscall.ENOSPC)
 
@@ -357,7 +355,7 @@ func TestFileSystem(t *testing.T) {
 	if err := s.Write(swapped); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "out of date and can be neither written nor removed") {
 		t.Errorf("error %v, want %v and that the file is out of date", err, syscall.EROFS)
 	}
-	if err := s.Write([]cdi.Device{board[0]}); err != nil { // it is there, nothing need be written
+	if err := s.Write([]cdi.Device{board[0]}); err != nil { // the file has the device already
 		t.Error(err)
 	}
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""); err != nil {

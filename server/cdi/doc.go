@@ -1,55 +1,54 @@
-// Package cdi keeps the Container Device Interface (CDI) spec file that tells
-// the container runtime which nodes a device has, and which hook runs before each
-// start of a container with the device.
+// Package cdi keeps the spec file of the Container Device Interface (CDI). From this file the
+// container runtime reads the nodes of a device, and the hook to run before each start of a
+// container with the device.
 //
-// The runtime reads the file at every start of a container; what the kubelet
-// was told at allocation it repeats from memory. So a device that comes back
-// under another node number reaches a container that starts again only through
-// this file. Format: the specification 1.1 of tags.cncf.io/container-device-interface.
+// The runtime reads the file at every start of a container. The kubelet does not ask the plugin
+// again: when a container restarts, it repeats the answer of the first Allocate. So if a device
+// has got another node number meanwhile, only this file gives the new node to the restarted
+// container. Format: the specification 1.1 of tags.cncf.io/container-device-interface.
 //
 // # Use
 //
 //	spec, err := cdi.Open("/var/run/cdi", "fpga.intel.com/fpga", "/dev")
-//	err = spec.Write(devices)        // whenever devices or their nodes change
-//	err = spec.Ensure()              // in Allocate, before a name is given away
+//	err = spec.Write(devices)        // when devices or their nodes change, and in Allocate
+//	err = spec.Ensure()              // restores the content of the last Write
 //	name, ok := spec.Name("3b:00.0") // fpga.intel.com/fpga=3b:00.0
 //	err = spec.Close()               // at exit
 //
-// # Who owns what
+// # Files
 //
-// A [Spec] owns three names in its directory, which follow from the kind alone,
-// so that two instances on one node (surge upgrade) mean the same file: two
-// files with the same devices would be a conflict, and neither would count.
+// A [Spec] owns three names in its directory. They follow from the kind alone, so that two
+// daemons on one node (an upgrade with surge) use the same file. Two files with the same devices
+// would be a conflict, and the runtime would use neither.
 //
-//   - fpga.intel.com-fpga.json, the spec. Whatever has this name is ours to
-//     replace: garbage, another's file, a link (which is replaced, not followed).
-//     Only a directory is left alone, and said.
-//   - .fpga.intel.com-fpga.lock, empty: each instance holds a shared flock(2) on
-//     it as long as it lives. Who gets an exclusive one is alone: it may remove
-//     what writers that were killed left behind and, when it leaves, the spec. So
-//     the last to leave removes the spec, whoever wrote it last, and one that was
-//     killed has left.
-//   - .fpga.intel.com-fpga.*.tmp, a spec on its way. Readers of CDI pass over
-//     what ends neither in .json nor in .yaml.
+//   - fpga.intel.com-fpga.json is the spec. Any other content with this name is replaced:
+//     garbage, the file of another program, a symbolic link (the link itself, not its target).
+//     Only a directory is left in place, and reported as an error.
+//   - .fpga.intel.com-fpga.lock is an empty file. Each daemon holds a shared flock(2) on it for
+//     as long as it runs. A daemon that gets an exclusive lock is the only one. Then it may remove
+//     the temporary files of killed daemons and, when it ends, the spec. So the last daemon
+//     removes the spec, regardless of which daemon wrote it, and a killed daemon does not count.
+//   - .fpga.intel.com-fpga.*.tmp is a spec that is being written. CDI readers ignore names that
+//     end in neither .json nor .yaml.
 //
-// A file is replaced in one step, and only after the library has read the new
-// one as the runtime will. It is left alone when it already says the same. It has
-// the lowest version of CDI that knows its fields, for the sake of old runtimes.
+// A file is replaced in one step, after the library has read the new one as the runtime will. A
+// file that has the wanted content already is not written. The spec has the lowest version of CDI
+// that has its fields, so that old runtimes accept it.
 //
 // # When the disk is full
 //
-// A new file needs room that a full disk does not have; removing a file needs none.
-// If the new file cannot be written, the old one stays as long as each device in it
-// has the right nodes and the right hook. If a device in it has other nodes, a container
-// that starts could get another tenant's device; if its hook is missing or another, a
-// container could start with another AFU than it asked for. Then the old file is removed,
-// and the new one is tried again in the room that this has made. Without the file,
-// containers with these devices do not start; the kubelet tries them again. Overwriting the
-// old file in place would need no room, but a runtime could read half of it.
+// A new file needs space that a full disk does not have; removing a file needs none. If the new
+// file cannot be written, the old one stays as long as each device in it has the right nodes and
+// the right hook. If a device in it has other nodes, a container that starts could get another
+// tenant's device. If a hook is missing or differs, a container could start with another AFU
+// than it asked for. In these cases the old file is removed, and the new one is tried again in the
+// space that this has freed. Without the file, containers with these devices do not start; the
+// kubelet tries them again. Overwriting the old file in place would need no space, but a runtime
+// could read half of it.
 //
 // # What may block
 //
-// Whatever touches the disk, up to a second: then the caller is told so and the
-// disk is waited for by a goroutine of its own; until it has come back every
-// call ends so. [Spec.Name] never blocks. All methods may be called at once.
+// Every method except [Spec.Name] accesses the disk and blocks for up to a second. After that
+// the caller gets an error, and a goroutine keeps waiting for the disk. Until the disk has
+// answered, every call returns an error after a second. All methods are safe for concurrent use.
 package cdi

@@ -14,25 +14,25 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 )
 
-// files are our names in the directory.
+// files has the names of the spec's files in the directory.
 type files struct {
 	dir  string
 	name string // "fpga.intel.com-fpga"
 	last *checked
 }
 
-// checked is the spec file as it was when its content was last known. With it, Allocate
-// is served while there is no descriptor to read the file with.
+// checked is the state of the spec file when its content was last written or compared. With it,
+// Allocate is served while the process has no file descriptor left to read the file.
 type checked struct {
-	info fs.FileInfo // nil: not known
-	says *content    // nil: not known, or there is no file
+	info    fs.FileInfo // nil: not known
+	content *content    // nil: not known, or there is no file
 }
 
-// unchanged reports whether the file at path is the one that was checked, has not been
-// touched since, and has these bytes. It opens nothing.
+// unchanged reports whether the file at path is the one that was checked, was not modified since,
+// and has these bytes. It opens no file.
 func (c *checked) unchanged(path string, want []byte) bool {
 	info, err := os.Lstat(path)
-	if err != nil || c.info == nil || !bytes.Equal(c.says.bytes, want) {
+	if err != nil || c.info == nil || !bytes.Equal(c.content.bytes, want) {
 		return false
 	}
 	now, then := info.Sys().(*syscall.Stat_t), c.info.Sys().(*syscall.Stat_t)
@@ -46,19 +46,19 @@ const tempSuffix = ".tmp"
 
 func (f files) tempPrefix() string { return "." + f.name + "." }
 
-// put makes the spec file say what is wanted, or away with it.
+// put writes the wanted content to the spec file, or removes the file if no content is wanted.
 func (f files) put(wanted *content) error {
 	switch {
 	case len(wanted.bytes) == 0:
 		return f.remove()
-	case f.says(wanted):
+	case f.has(wanted):
 		return nil
 	}
 	return f.replace(wanted)
 }
 
-// open opens the spec for reading. It follows no link, and does not block if the name is
-// that of a pipe. It returns an error for anything but a regular file.
+// open opens the spec for reading. It follows no symbolic link, and does not block if the file is
+// a pipe. It returns an error if the file is not a regular one.
 func (f files) open() (*os.File, fs.FileInfo, error) {
 	file, err := os.OpenFile(f.spec(), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -78,9 +78,8 @@ func (f files) open() (*os.File, fs.FileInfo, error) {
 	return nil, nil, err
 }
 
-// says reports whether the spec is a regular file with this content that every
-// user may read.
-func (f files) says(want *content) bool {
+// has reports whether the spec is a regular file with this content that every user may read.
+func (f files) has(want *content) bool {
 	file, info, err := f.open()
 	if err != nil {
 		return f.last.unchanged(f.spec(), want.bytes)
@@ -103,8 +102,8 @@ func (f files) says(want *content) bool {
 const maxSpec = 4 << 20
 
 // stale reports whether the spec gives a device other nodes or another hook than wanted. A
-// file that cannot be read or understood is stale. If the daemon lacks descriptors or memory to read
-// it, the content that was last seen in it decides.
+// file that cannot be read or parsed is stale. If the process has no descriptor or memory to read
+// it, the content that was last found in it decides.
 func (f files) stale(wanted *content) bool {
 	file, _, err := f.open()
 	switch {
@@ -112,7 +111,7 @@ func (f files) stale(wanted *content) bool {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
 		return false // there is no file that a runtime could read
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM):
-		return f.last.says == nil || !wanted.covers(&f.last.says.spec)
+		return f.last.content == nil || !wanted.covers(&f.last.content.spec)
 	default:
 		return true
 	}
@@ -125,20 +124,20 @@ func (f files) stale(wanted *content) bool {
 	return err != nil || found == nil || !wanted.covers(found)
 }
 
-// replace puts a new file in place of whatever has its name, in one step. On an
-// error nothing has changed.
+// replace puts a new file in place of the old one in one step, whatever type of file that is,
+// except a directory. If it returns an error, the old one is unchanged.
 func (f files) replace(wanted *content) (err error) {
 	if info, err := os.Lstat(f.spec()); err == nil && info.IsDir() {
-		return fmt.Errorf("remove the directory in its place: %w", syscall.EISDIR)
+		return fmt.Errorf("found a directory, want a regular file or none: %w", syscall.EISDIR)
 	}
 	temp, err := os.CreateTemp(f.dir, f.tempPrefix()+"*"+tempSuffix)
 	if err != nil {
-		return unnamed(err)
+		return withoutPath(err)
 	}
 	defer func() {
 		if err != nil {
 			_ = os.Remove(temp.Name())
-			err = unnamed(err)
+			err = withoutPath(err)
 		}
 	}()
 	if err := fill(temp, wanted.bytes); err != nil {
@@ -154,17 +153,17 @@ func (f files) replace(wanted *content) (err error) {
 	if err != nil {
 		return err
 	}
-	*f.last = checked{says: wanted}
+	*f.last = checked{content: wanted}
 	if info, err := os.Lstat(f.spec()); err == nil && os.SameFile(info, written) {
 		f.last.info = info
 	}
 	return nil
 }
 
-// unnamed returns an error of a file operation without the names of its files. The
-// temporary file has another name at each attempt, and the error of an attempt is
-// logged only if it differs from the one before.
-func unnamed(err error) error {
+// withoutPath returns an error of a file operation without the names of its files. The temporary
+// file has another name at each attempt, and an error is logged only if its text differs from the
+// previous one.
+func withoutPath(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", path.Op, path.Err)
 	}
@@ -174,9 +173,9 @@ func unnamed(err error) error {
 	return err
 }
 
-// fill writes a file to the disk and closes it. Without the sync, a node that
-// loses its power may come back with the new name and no content. The directory
-// is not synced: if the old file comes back, the next start replaces it.
+// fill writes and syncs a file and closes it. Without the sync, the file could be empty after a
+// power loss. The directory is not synced: if the old file reappears after a power loss, the
+// first Write of the next daemon replaces it.
 func fill(file *os.File, text []byte) error {
 	_, err := file.Write(text)
 	if err == nil {
@@ -188,7 +187,7 @@ func fill(file *os.File, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// remove removes the spec. A directory stays: to readers of CDI it is no spec.
+// remove removes the spec. A directory of its name stays: CDI readers ignore it.
 func (f files) remove() error {
 	switch err := syscall.Unlink(f.spec()); {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
@@ -199,8 +198,8 @@ func (f files) remove() error {
 	}
 }
 
-// removeLeftovers removes the temporary files of writers that were killed. Only
-// who is alone may: another's may be on its way.
+// removeLeftovers removes the temporary files of killed daemons. The caller must hold the exclusive
+// lock, because another daemon may be writing such a file.
 func (f files) removeLeftovers() error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -219,8 +218,7 @@ func (f files) removeLeftovers() error {
 	return errors.Join(errs...)
 }
 
-// makeDir makes the directory, if it is not there, for everybody to read
-// whatever the umask.
+// makeDir creates the directory if it does not exist. All users may read it, whatever the umask.
 func (f files) makeDir() error {
 	if _, err := os.Stat(f.dir); !errors.Is(err, fs.ErrNotExist) {
 		return err

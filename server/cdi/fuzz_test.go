@@ -16,8 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/cdi"
 )
 
-// Whatever stands in the files that have our names: the spec says what was
-// written, and nothing is left at the end.
+// For any content of the existing spec and lock file: after Write the spec has the written devices,
+// and after Close the directory is empty.
 func FuzzFound(f *testing.F) {
 	want, err := os.ReadFile("testdata/" + name)
 	if err != nil {
@@ -76,7 +76,7 @@ func FuzzStale(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = cache.Refresh() // of a file that it does not understand it gives no device
+		_ = cache.Refresh() // an error: the cache has no device of a file that it cannot parse
 		nodes := map[string][]string{kind + "=5e:00.0": {"/dev/dfl-port.2"}, kind + "=3b:00.0": {"/dev/dfl-port.0", "/dev/dfl-port.1", "/dev/dfl-fme.0"}}
 		for _, id := range cache.ListDevices() {
 			var got []string
@@ -99,8 +99,8 @@ func FuzzStale(f *testing.F) {
 	})
 }
 
-// Whatever ids and nodes are called: the runtime reads what was meant, or there
-// is an error and no file.
+// For any id and name of a node: the runtime reads the written device, or Write returns an error and
+// there is no file.
 func FuzzDevice(f *testing.F) {
 	f.Add("3b:00.0", "dfl-port.0")
 	f.Add("0001:3b:00.0-p1", "dfl/port\u2028\U0001f600")

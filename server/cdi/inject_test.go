@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/cdi"
 )
 
-// inject does what a runtime does when a container starts.
+// inject returns the devices of a container as a runtime makes them at its start.
 func inject(t *testing.T, dir string, names ...string) (*oci.Linux, error) {
 	t.Helper()
 	container, err := injectAll(t, dir, names...)
@@ -30,14 +30,14 @@ func injectAll(t *testing.T, dir string, names ...string) (*oci.Spec, error) {
 		t.Fatal(err)
 	}
 	if err := cache.Refresh(); err != nil {
-		t.Errorf("the runtime complains: %v", err)
+		t.Errorf("refresh of the runtime's cache: %v", err)
 	}
 	container := &oci.Spec{}
 	_, err = cache.InjectDevices(container, names...)
 	return container, err
 }
 
-// linux is what a container is to get: each of these nodes of the machine, rw.
+// linux returns the expected devices of a container: these nodes of the machine, rw.
 func linux(t *testing.T, nodes ...string) *oci.Linux {
 	t.Helper()
 	l := &oci.Linux{Resources: &oci.LinuxResources{}}
@@ -54,11 +54,11 @@ func linux(t *testing.T, nodes ...string) *oci.Linux {
 	return l
 }
 
-// The runtime's own code gives containers the nodes that the file names at the
-// moment, and refuses what is gone. Nodes that every machine has stand for ports.
+// The runtime's own code gives containers the nodes that are in the file at that moment, and
+// refuses devices that are not in it. Nodes that every machine has stand in for ports.
 func TestInject(t *testing.T) {
 	dir := t.TempDir()
-	// Another way to /dev: the path in the container does not follow it.
+	// Another path to /dev: the path in the container is /dev nevertheless.
 	s, err := cdi.Open(dir, kind, "/proc/self/root/dev")
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestInject(t *testing.T) {
 	}
 	check("the other stays", linux(t, "full"), other)
 
-	// A node that is not there refuses its own device only.
+	// A missing node makes the runtime refuse its own device only.
 	write(t, s, cdi.Device{ID: "3b:00.0", Nodes: []string{"no-such-port"}}, cdi.Device{ID: "5e:00.0", Nodes: []string{"full"}})
 	if _, err := inject(t, dir, card); err == nil || !strings.Contains(err.Error(), "/dev/no-such-port") {
 		t.Errorf("without its node: %v", err)
@@ -109,7 +109,7 @@ func TestInject(t *testing.T) {
 }
 
 // The runtime's own code gives a container the hooks of its devices, with the time limit, and
-// no hook of another device. The file has the same version as one without hooks.
+// no hook of another device. The file has the same CDI version as one without hooks.
 func TestInjectHook(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -140,7 +140,7 @@ func TestInjectHook(t *testing.T) {
 		})
 	}
 	if text := fileText(t, dir); !strings.Contains(text, `"cdiVersion": "0.5.0"`) {
-		t.Errorf("another version: %s", text)
+		t.Errorf("cdiVersion: found %s, want 0.5.0", text)
 	}
 }
 
@@ -153,8 +153,8 @@ func fileText(t *testing.T, dir string) string {
 	return string(text)
 }
 
-// Every form of our ids is a CDI device name, and every kind that a namespace
-// makes is written with the version that it needs.
+// Every form of device id is a valid CDI device name, and each kind is written with the CDI version
+// that it needs.
 func TestIDsAndKinds(t *testing.T) {
 	for _, tc := range []struct{ name, kind, id, version string }{
 		{"card", kind, "3b:00.0", "0.5.0"},
@@ -164,7 +164,7 @@ func TestIDsAndKinds(t *testing.T) {
 		{"port in a domain", kind, "0001:3b:00.0-p1", "0.5.0"},
 		{"letter first", kind, "d8:00.0-p3", "0.5.0"},
 		{"pool unit", kind, "0", "0.5.0"},
-		{"our namespace", "b-com.com/fpga", "3b:00.0", "0.5.0"},
+		{"namespace of this project", "b-com.com/fpga", "3b:00.0", "0.5.0"},
 		{"class with a dot", "b-com.com/fpga.v2", "3b:00.0", "0.6.0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

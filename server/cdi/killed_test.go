@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/cdi"
 )
 
-// writeIn makes the test binary a daemon that writes one list after the other
-// into this directory until it is killed.
+// writeIn is the environment variable with a directory. If it is set, the test binary writes one
+// list of devices after the other into that directory until it is killed.
 const writeIn = "CDI_TEST_WRITE_IN"
 
 func TestMain(m *testing.M) {
@@ -36,13 +36,13 @@ func many(n int, node string) []cdi.Device {
 	return devices
 }
 
-// A writer that is killed with its new file not yet in place leaves a whole old
-// spec and something that no runtime reads. The next one cleans up after it,
-// touches nothing of others, and is alone.
+// A daemon that is killed while it writes leaves a complete old spec and a temporary file, which no
+// runtime reads. The next daemon removes the temporary file, leaves the files of other programs,
+// and gets the exclusive lock.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	killWithLeftover(t, dir)
-	if _, err := inject(t, dir); err != nil { // it reads the whole directory
+	if _, err := inject(t, dir); err != nil { // the runtime reads the whole directory
 		t.Error(err)
 	}
 
@@ -61,8 +61,8 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	s := open(t, dir)
-	if left := leftovers(t, dir); len(left) != 2 { // those of others
-		t.Errorf("after Open: %q", left)
+	if left := leftovers(t, dir); len(left) != 2 { // the files of other programs
+		t.Errorf("temporary files after Open: found %q, want two", left)
 	}
 	write(t, s, board...)
 	if err := s.Close(); err != nil {
@@ -71,28 +71,28 @@ func TestKilled(t *testing.T) {
 	expect(t, dir, others)
 }
 
-// killWithLeftover runs a writer and kills it while its temporary file is there.
+// killWithLeftover starts a daemon that writes, and kills it while its temporary file exists.
 func killWithLeftover(t *testing.T, dir string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), writeIn+"="+dir)
-		var said strings.Builder
-		child.Stderr = &said
+		var stderr strings.Builder
+		child.Stderr = &stderr
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
 		for len(leftovers(t, dir)) == 0 && time.Now().Before(deadline) {
 		}
 		err := errors.Join(child.Process.Kill(), child.Wait())
-		if said.Len() > 0 {
-			t.Fatalf("writer: %v: %s", err, said.String())
+		if stderr.Len() > 0 {
+			t.Fatalf("writer: %v: %s", err, stderr.String())
 		}
 		if len(leftovers(t, dir)) > 0 {
 			return
 		}
 	}
-	t.Fatal("no writer was killed at the right moment")
+	t.Fatal("temporary file of a killed daemon: found none within 30s, want one")
 }
 
 func leftovers(t *testing.T, dir string) []string {
@@ -104,21 +104,20 @@ func leftovers(t *testing.T, dir string) []string {
 	return found
 }
 
-// What looks like a leftover may be a twin's, on its way: it stays as long as
-// anybody else lives.
-func TestNotALeftover(t *testing.T) {
+// A temporary file may be one that a peer is writing: it stays as long as another daemon runs.
+func TestTemporaryFileOfPeer(t *testing.T) {
 	dir := t.TempDir()
-	old := open(t, dir)
+	older := open(t, dir)
 	temp := ".fpga.intel.com-fpga.123.tmp"
 	if err := os.WriteFile(filepath.Join(dir, temp), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	young := open(t, dir)
-	if err := young.Close(); err != nil {
+	newer := open(t, dir)
+	if err := newer.Close(); err != nil {
 		t.Error(err)
 	}
 	expect(t, dir, map[string]string{lock: "", temp: ""})
-	if err := old.Close(); err != nil {
+	if err := older.Close(); err != nil {
 		t.Error(err)
 	}
 	expect(t, dir, map[string]string{})

@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// lock says that we live: a shared flock(2) on the lock file. The kernel gives
-// it up when the process ends, however it ends.
+// lock is a flock(2) on the lock file. A shared lock shows the other daemons that this one runs. The
+// kernel releases it when the process ends, even if the process is killed.
 type lock struct{ file *os.File }
 
-// hold makes sure that others see that we live: the lock file, or the whole
-// directory, may have been removed since.
-func (s *Spec) hold() error {
-	if s.lock != nil && s.lock.counts(s.files.lock()) {
+// ensureLock takes the shared lock unless it is held. It takes the lock again if the lock file or
+// the directory was removed or replaced.
+func (s *Spec) ensureLock() error {
+	if s.lock != nil && s.lock.inPlace(s.files.lock()) {
 		return nil
 	}
 	s.lock.release()
@@ -28,17 +28,17 @@ func (s *Spec) hold() error {
 	return err
 }
 
-// needs is what helps when the directory cannot be used.
-const needs = "; it must be a directory with room that the daemon may write to (in a container, a mount that is not read-only)"
+// usableDir ends the errors of a directory that cannot be used.
+const usableDir = "; want a writable directory with free space (in a container, a mount that is not read-only)"
 
-// leave gives the lock up, and removes the spec and all else if nobody else has
-// it.
-func (s *Spec) leave() error {
+// releaseLock releases the lock. If no other daemon holds it, it first removes the spec, the
+// temporary files and the lock file.
+func (s *Spec) releaseLock() error {
 	defer func() {
 		s.lock.release()
 		s.lock = nil
 	}()
-	if s.lock == nil || !s.lock.counts(s.files.lock()) {
+	if s.lock == nil || !s.lock.inPlace(s.files.lock()) {
 		s.lock.release()
 		var err error
 		if s.lock, err = acquire(s.files); errors.Is(err, fs.ErrNotExist) {
@@ -47,8 +47,8 @@ func (s *Spec) leave() error {
 			return fmt.Errorf("CDI spec %s not removed: %w", s.files.spec(), err)
 		}
 	}
-	// The lock is given up before the other one is asked for: of two who leave at
-	// once, the later one is alone.
+	// flock(2) releases the shared lock before it tries the exclusive one. So if two daemons end at
+	// the same time, the later one gets the exclusive lock.
 	if err := s.lock.flock(syscall.LOCK_EX | syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil
 	} else if err != nil {
@@ -57,13 +57,13 @@ func (s *Spec) leave() error {
 	return errors.Join(s.files.remove(), s.files.removeLeftovers(), os.Remove(s.files.lock()))
 }
 
-// acquire locks the lock file, and makes it if there is none. Who finds itself
-// alone removes what killed writers left. One who is alone is waited for: that
-// is so for as long as it takes to remove a few files, when it comes or leaves.
+// acquire takes a shared lock on the lock file, which it creates if needed. If no other daemon
+// holds a lock, it first removes the temporary files of killed daemons. It blocks while another
+// daemon holds the exclusive lock, which a daemon does at its start and end, to remove files.
 func acquire(f files) (*lock, error) {
 	for {
-		// For nobody else to open: a lock needs no more than that. And not for
-		// writing: that would keep the file system from being made read-only.
+		// Mode 0600, so that no other user can lock the file. Not open for writing, which would
+		// prevent remounting the file system read-only.
 		file, err := os.OpenFile(f.lock(), os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, err
@@ -72,25 +72,25 @@ func acquire(f files) (*lock, error) {
 		switch err = l.flock(syscall.LOCK_EX | syscall.LOCK_NB); {
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			err = nil
-		case err == nil && l.counts(f.lock()):
+		case err == nil && l.inPlace(f.lock()):
 			err = f.removeLeftovers()
 		}
 		if err == nil {
 			err = l.flock(syscall.LOCK_SH)
 		}
-		if err == nil && l.counts(f.lock()) {
+		if err == nil && l.inPlace(f.lock()) {
 			return l, nil
 		}
 		l.release()
 		if err != nil {
 			return nil, err
 		}
-		// The last one to leave has removed the file that we waited for.
+		// The last daemon has ended and removed the file meanwhile.
 	}
 }
 
-// flock locks as flock(2) says: LOCK_SH or LOCK_EX, with LOCK_NB to fail with
-// EWOULDBLOCK instead of waiting.
+// flock calls flock(2) and repeats it after EINTR. how is LOCK_SH or LOCK_EX, with LOCK_NB to return
+// EWOULDBLOCK instead of blocking.
 func (l *lock) flock(how int) error {
 	for {
 		switch err := syscall.Flock(int(l.file.Fd()), how); err {
@@ -103,8 +103,8 @@ func (l *lock) flock(how int) error {
 	}
 }
 
-// counts tells whether the file that we hold is the one that others will open.
-func (l *lock) counts(path string) bool {
+// inPlace reports whether the locked file is still the one at path, which other daemons open.
+func (l *lock) inPlace(path string) bool {
 	held, err := l.file.Stat()
 	if err != nil {
 		return false

@@ -18,16 +18,16 @@ const (
 	lock = ".fpga.intel.com-fpga.lock"
 )
 
-var update = flag.Bool("update", false, "write the golden file anew")
+var update = flag.Bool("update", false, "write the golden files")
 
-// Two devices of three, out of order: the third has no node.
+// board has three devices, not sorted. The third has no node, so the spec has only two.
 var board = []cdi.Device{
 	{ID: "5e:00.0", Nodes: []string{"dfl-port.2"}},
 	{ID: "3b:00.0", Nodes: []string{"dfl-port.0", "dfl-port.1", "dfl-fme.0"}},
 	{ID: "af:00.0"},
 }
 
-// hook is that of a device that is programmed when a container starts.
+// hook returns the hook of a device that is programmed when a container starts.
 func hook(id string) *cdi.Hook {
 	return &cdi.Hook{Path: "/opt/accelerator-fpga/bin/accelerator-fpga", Args: []string{"accelerator-fpga", "hook", "--device", id}}
 }
@@ -67,8 +67,7 @@ func write(t testing.TB, s *cdi.Spec, devices ...cdi.Device) {
 	}
 }
 
-// expect compares the whole directory: the content of each file, and what else
-// there is.
+// expect compares the whole directory: the content of regular files, and the type of others.
 func expect(t testing.TB, dir string, want map[string]string) {
 	t.Helper()
 	got := map[string]string{}
@@ -93,7 +92,7 @@ func expect(t testing.TB, dir string, want map[string]string) {
 	}
 }
 
-// identity of the file: another one after each replacement.
+// identity returns the identity of the spec file, which differs after each replacement.
 func identity(t testing.TB, dir string) fs.FileInfo {
 	t.Helper()
 	info, err := os.Lstat(filepath.Join(dir, name))

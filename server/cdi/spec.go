@@ -15,14 +15,13 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/parser"
 )
 
-// patience is how long a caller waits for the disk. The daemon promises to end
-// within two seconds.
-const patience = time.Second
+// diskTimeout is how long a caller waits for the disk. The daemon must end within two seconds.
+const diskTimeout = time.Second
 
 // Device is one device that containers can be given.
 type Device struct {
 	ID    string   // "3b:00.0": a valid CDI device name
-	Nodes []string // names below the device root, in the order of the file; a device without any is left out
+	Nodes []string // names below the device root, in the order of the file; a device without nodes is left out
 	Hook  *Hook    // nil: none
 }
 
@@ -34,44 +33,44 @@ type Hook struct {
 	Args []string // with the name of the program
 }
 
-// Spec is one CDI spec file. Make it with [Open].
+// Spec is one CDI spec file. Create it with [Open].
 type Spec struct {
 	kind        string // "fpga.intel.com/fpga"
 	hostDevRoot string // absolute
 	files       files
-	turn        chan struct{}                     // full while somebody is at the disk
-	names       atomic.Pointer[map[string]string] // id → qualified name, as the file says
+	busy        chan struct{}                     // has an element while a call accesses the disk
+	names       atomic.Pointer[map[string]string] // id → qualified name of each device in the file
 
-	// Whoever has the turn owns these.
+	// The call that has put the element into busy owns these.
 	lock   *lock
 	wanted *content // nil before the first Write
 	closed bool
 }
 
-// Open claims the spec file of a kind in a directory, which is made if it is not
-// there, and removes what killed writers left. A spec that is there stays until
-// the first Write: containers may start again meanwhile.
+// Open locks the spec file of a kind in a directory, which it creates if needed, and removes the
+// temporary files of killed daemons. An existing spec stays until the first Write, because
+// containers may restart before.
 //
 // kind is VENDOR/CLASS, e.g. "fpga.intel.com/fpga". hostDevRoot is the absolute
 // path of the directory of device nodes as the container runtime sees it.
 func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 	vendor, class := parser.ParseQualifier(kind)
 	if err := errors.Join(parser.ValidateVendorName(vendor), parser.ValidateClassName(class)); err != nil {
-		return nil, fmt.Errorf("CDI kind %q is not VENDOR/CLASS: %s", kind, oneLine(err))
+		return nil, fmt.Errorf("CDI kind: found %q, want VENDOR/CLASS: %s", kind, oneLine(err))
 	}
 	if !filepath.IsAbs(hostDevRoot) {
-		return nil, fmt.Errorf("host device root %q is not an absolute path", hostDevRoot)
+		return nil, fmt.Errorf("host device root: found %q, want an absolute path", hostDevRoot)
 	}
 	s := &Spec{
 		kind:        kind,
 		hostDevRoot: hostDevRoot,
 		files:       files{dir: dir, name: cdi.GenerateSpecName(vendor, class), last: &checked{}},
-		turn:        make(chan struct{}, 1),
+		busy:        make(chan struct{}, 1),
 	}
 	s.names.Store(&map[string]string{})
 	err := s.do(func() error {
-		if err := s.hold(); err != nil {
-			return fmt.Errorf("CDI directory %s: %w%s", dir, err, needs)
+		if err := s.ensureLock(); err != nil {
+			return fmt.Errorf("CDI directory %s: %w%s", dir, err, usableDir)
 		}
 		return nil
 	})
@@ -81,19 +80,18 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 	return s, nil
 }
 
-// Write makes the file say exactly these devices, in the order of their ids. A
-// file that says so already is not written again; where no device has nodes
-// there is no file.
+// Write replaces the file by one with exactly these devices, sorted by id. A file that has this
+// content already is not written again. If no device has nodes, the file is removed.
 //
 // If these devices make no valid spec, Write returns an error and changes nothing. If the
 // file cannot be written (a full or read-only disk), the next Write or Ensure tries again.
 // Until then the file stays as it was if each device in it has the nodes and the hook that it
 // has here. Otherwise the file is removed, so that no container gets the nodes of another
-// device, or starts without its hook. The error names a file that cannot be removed either.
+// device, or starts without its hook. If the file cannot be removed either, the error names it.
 func (s *Spec) Write(devices []Device) error {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	if err != nil {
-		return fmt.Errorf("CDI spec %s stays as it was: %w", s.files.spec(), err)
+		return fmt.Errorf("CDI spec %s not changed: %w", s.files.spec(), err)
 	}
 	return s.do(func() error {
 		err := s.settle(wanted)
@@ -104,9 +102,8 @@ func (s *Spec) Write(devices []Device) error {
 	})
 }
 
-// Ensure puts the file back if it is not there or does not say what the last
-// Write said. It is cheap: the file is read and compared. Before the first Write
-// it does nothing.
+// Ensure writes the devices of the last Write again if the file is missing or has other content.
+// It is cheap: it reads the file and compares it. Before the first Write it does nothing.
 func (s *Spec) Ensure() error {
 	return s.do(func() error {
 		if s.wanted == nil {
@@ -116,21 +113,20 @@ func (s *Spec) Ensure() error {
 	})
 }
 
-// Name returns the name by which the runtime finds a device, e.g.
-// "fpga.intel.com/fpga=3b:00.0". It is not ok if the file, as it was last
-// written, does not have the device.
+// Name returns the name by which the runtime finds a device, e.g. "fpga.intel.com/fpga=3b:00.0",
+// and reports whether the file, as it was last written, has the device.
 func (s *Spec) Name(id string) (name string, ok bool) {
 	name, ok = (*s.names.Load())[id]
 	return name, ok
 }
 
-// Close removes the file unless another instance on this node lives. No name is
-// known any more and nothing can be written. A second Close does nothing.
+// Close removes the file unless another daemon on this node uses it. After Close, Name returns
+// no name, and Write and Ensure return [fs.ErrClosed]. A second Close does nothing.
 func (s *Spec) Close() error {
 	err := s.do(func() error {
 		s.closed = true
 		s.names.Store(&map[string]string{})
-		return s.leave()
+		return s.releaseLock()
 	})
 	if errors.Is(err, fs.ErrClosed) {
 		return nil
@@ -138,9 +134,9 @@ func (s *Spec) Close() error {
 	return err
 }
 
-// settle writes the wanted file, and makes the names follow the file. If the file cannot
-// be written and the old one is stale, it removes the old one. That makes room on a full
-// disk, so it tries the new file once more.
+// settle writes the wanted file and sets the names to those in the file. If the file cannot be
+// written and the old one is stale, it removes the old one. That frees space on a full disk, so
+// it tries the new file once more.
 func (s *Spec) settle(wanted *content) error {
 	path := s.files.spec()
 	err := s.put(wanted)
@@ -148,12 +144,13 @@ func (s *Spec) settle(wanted *content) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, errInvalid), errors.Is(err, syscall.EISDIR):
-		return fmt.Errorf("CDI spec %s stays as it was: %w", path, err)
+		return fmt.Errorf("CDI spec %s not changed: %w", path, err)
 	}
 	if s.files.stale(wanted) {
 		if err := s.files.remove(); err != nil {
-			return fmt.Errorf("CDI spec %s is out of date and can be neither written nor removed, containers that start may get the nodes of other devices, or devices that are not programmed: %w%s",
-				path, unnamed(err), needs)
+			return fmt.Errorf("CDI spec %s is out of date and can be neither written nor removed, "+
+				"containers that start may get the nodes of other devices, or devices that are not programmed: %w%s",
+				path, withoutPath(err), usableDir)
 		}
 		s.names.Store(&map[string]string{})
 		if err = s.put(wanted); err == nil {
@@ -161,14 +158,14 @@ func (s *Spec) settle(wanted *content) error {
 		}
 	}
 	if _, gone := os.Lstat(path); errors.Is(gone, fs.ErrNotExist) {
-		return fmt.Errorf("CDI spec %s is missing, containers with its devices do not start: %w%s", path, err, needs)
+		return fmt.Errorf("CDI spec %s is missing, containers with its devices do not start: %w%s", path, err, usableDir)
 	}
-	return fmt.Errorf("CDI spec %s stays as it was: %w%s", path, err, needs)
+	return fmt.Errorf("CDI spec %s not changed: %w%s", path, err, usableDir)
 }
 
 // put writes the file if its content is not the wanted one.
 func (s *Spec) put(wanted *content) error {
-	if err := s.hold(); err != nil {
+	if err := s.ensureLock(); err != nil {
 		return err
 	}
 	if err := s.files.put(wanted); err != nil {
@@ -178,18 +175,19 @@ func (s *Spec) put(wanted *content) error {
 	return nil
 }
 
-// do runs what touches the disk, one at a time, and waits for it with patience.
+// do runs work, which accesses the disk, after earlier work has returned. It blocks until work has
+// returned or diskTimeout is over.
 func (s *Spec) do(work func() error) error {
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(diskTimeout)
 	defer timer.Stop()
 	select {
-	case s.turn <- struct{}{}:
+	case s.busy <- struct{}{}:
 	case <-timer.C:
-		return fmt.Errorf("CDI directory %s: an earlier call has not come back", s.files.dir)
+		return fmt.Errorf("CDI directory %s: an earlier call has not returned", s.files.dir)
 	}
 	done := make(chan error, 1)
 	go func() {
-		defer func() { <-s.turn }()
+		defer func() { <-s.busy }()
 		if s.closed {
 			done <- fmt.Errorf("CDI spec %s: %w", s.files.spec(), fs.ErrClosed)
 			return
@@ -200,9 +198,10 @@ func (s *Spec) do(work func() error) error {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("CDI directory %s: no answer within %v: the disk hangs, or a process holds %s", s.files.dir, patience, s.files.lock())
+		return fmt.Errorf("CDI directory %s: no answer within %v: the disk hangs, or another process has locked %s",
+			s.files.dir, diskTimeout, s.files.lock())
 	}
 }
 
-// oneLine makes a line of errors that were joined.
+// oneLine returns the text of joined errors on one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -16,8 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/cdi"
 )
 
-func TestLife(t *testing.T) {
-	defer syscall.Umask(syscall.Umask(0o077)) // what is made must not depend on it
+func TestLifecycle(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077)) // modes must not depend on the umask
 	dir := filepath.Join(t.TempDir(), "run", "cdi")
 	s := open(t, dir)
 	if info, err := os.Stat(dir); err != nil || info.Mode() != fs.ModeDir|0o755 {
@@ -25,9 +25,9 @@ func TestLife(t *testing.T) {
 	}
 	expect(t, dir, map[string]string{lock: ""})
 	if info, err := os.Stat(filepath.Join(dir, lock)); err != nil || info.Mode() != 0o600 {
-		t.Errorf("whoever can open the lock file can hold us up: %v, %v", info.Mode(), err)
+		t.Errorf("mode of the lock file: found %v, %v, want 0600: a user who can open the file can lock it", info.Mode(), err)
 	}
-	if err := s.Ensure(); err != nil { // nothing was said yet
+	if err := s.Ensure(); err != nil { // there was no Write yet
 		t.Error(err)
 	}
 
@@ -50,10 +50,10 @@ func TestLife(t *testing.T) {
 		t.Error(err)
 	}
 	if !os.SameFile(before, identity(t, dir)) {
-		t.Error("written again without need")
+		t.Error("the file was written again, want it unchanged")
 	}
 
-	write(t, s, board[2]) // it has no node
+	write(t, s, board[2]) // has no node
 	expect(t, dir, map[string]string{lock: ""})
 	if err := s.Ensure(); err != nil {
 		t.Error(err)
@@ -68,7 +68,7 @@ func TestLife(t *testing.T) {
 	}
 	expect(t, dir, map[string]string{})
 	if _, ok := s.Name("3b:00.0"); ok {
-		t.Error("a name after Close")
+		t.Error("Name after Close: found one, want none")
 	}
 	if err := errors.Join(s.Write(board), s.Ensure()); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("after Close: %v", err)
@@ -76,7 +76,7 @@ func TestLife(t *testing.T) {
 	expect(t, dir, map[string]string{})
 }
 
-// A hook comes and goes with its device, and the file is the golden one.
+// The hook of a device is in the file while the device has one.
 func TestHook(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -93,7 +93,7 @@ func TestHook(t *testing.T) {
 	before := identity(t, dir)
 	write(t, s, hooked...)
 	if !os.SameFile(before, identity(t, dir)) {
-		t.Error("written again without need")
+		t.Error("the file was written again, want it unchanged")
 	}
 	write(t, s, board...)
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
@@ -101,7 +101,7 @@ func TestHook(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(golden(t)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Ensure(); err != nil { // an instance without hook has overwritten it
+	if err := s.Ensure(); err != nil { // a daemon without hooks has overwritten it
 		t.Error(err)
 	}
 	expect(t, dir, map[string]string{lock: "", name: want})
@@ -115,37 +115,37 @@ func TestName(t *testing.T) {
 	}
 	ask := func() map[string]answer {
 		got := map[string]answer{}
-		for _, id := range []string{"3b:00.0", "5e:00.0", "af:00.0", "nobody"} {
+		for _, id := range []string{"3b:00.0", "5e:00.0", "af:00.0", "no-such-id"} {
 			name, ok := s.Name(id)
 			got[id] = answer{name, ok}
 		}
 		return got
 	}
-	none := map[string]answer{"3b:00.0": {}, "5e:00.0": {}, "af:00.0": {}, "nobody": {}}
+	none := map[string]answer{"3b:00.0": {}, "5e:00.0": {}, "af:00.0": {}, "no-such-id": {}}
 	if diff := cmp.Diff(none, ask()); diff != "" {
 		t.Errorf("before the first Write (-want +got):\n%s", diff)
 	}
 	write(t, s, board...)
 	both := map[string]answer{
 		"3b:00.0": {"fpga.intel.com/fpga=3b:00.0", true}, "5e:00.0": {"fpga.intel.com/fpga=5e:00.0", true},
-		"af:00.0": {}, "nobody": {},
+		"af:00.0": {}, "no-such-id": {},
 	}
 	if diff := cmp.Diff(both, ask()); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	write(t, s)
 	if diff := cmp.Diff(none, ask()); diff != "" {
-		t.Errorf("after nothing is left (-want +got):\n%s", diff)
+		t.Errorf("after Write without devices (-want +got):\n%s", diff)
 	}
 }
 
 func TestOpenRefuses(t *testing.T) {
 	for _, tc := range []struct{ name, kind, root, want string }{
-		{"no class", "fpga.intel.com", "/dev", `CDI kind "fpga.intel.com" is not VENDOR/CLASS: `},
-		{"empty", "", "/dev", `CDI kind "" is not VENDOR/CLASS: `},
-		{"a path", "../../etc/fpga", "/dev", `CDI kind "../../etc/fpga" is not VENDOR/CLASS: `},
-		{"two slashes", "a/b/c", "/dev", `CDI kind "a/b/c" is not VENDOR/CLASS: `},
-		{"relative root", kind, "dev", `host device root "dev" is not an absolute path`},
+		{"no class", "fpga.intel.com", "/dev", `CDI kind: found "fpga.intel.com", want VENDOR/CLASS: `},
+		{"empty", "", "/dev", `CDI kind: found "", want VENDOR/CLASS: `},
+		{"a path", "../../etc/fpga", "/dev", `CDI kind: found "../../etc/fpga", want VENDOR/CLASS: `},
+		{"two slashes", "a/b/c", "/dev", `CDI kind: found "a/b/c", want VENDOR/CLASS: `},
+		{"relative root", kind, "dev", `host device root: found "dev", want an absolute path`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -158,7 +158,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// What makes no valid spec changes nothing, not even what Ensure puts back.
+// Devices that make no valid spec change neither the file nor the content that Ensure restores.
 func TestInvalid(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -168,17 +168,17 @@ func TestInvalid(t *testing.T) {
 		{"id with a slash", []cdi.Device{{ID: "3b/00", Nodes: []string{"a"}}}, "3b/00"},
 		{"empty id", []cdi.Device{{Nodes: []string{"a"}}}, "empty"},
 		{"id twice", []cdi.Device{{ID: "a", Nodes: []string{"a"}}, {ID: "a", Nodes: []string{"b"}}}, `multiple device "a"`},
-		{"node without name", []cdi.Device{{ID: "a", Nodes: []string{""}}}, `node ""`},
-		{"node above the root", []cdi.Device{{ID: "a", Nodes: []string{"../etc/shadow"}}}, `node "../etc/shadow"`},
-		{"absolute node", []cdi.Device{{ID: "a", Nodes: []string{"/dev/sda"}}}, `node "/dev/sda"`},
-		{"no text", []cdi.Device{{ID: "a", Nodes: []string{"\xff"}}}, "read as something else"},
+		{"node without name", []cdi.Device{{ID: "a", Nodes: []string{""}}}, `node: found ""`},
+		{"node above the root", []cdi.Device{{ID: "a", Nodes: []string{"../etc/shadow"}}}, `node: found "../etc/shadow"`},
+		{"absolute node", []cdi.Device{{ID: "a", Nodes: []string{"/dev/sda"}}}, `node: found "/dev/sda"`},
+		{"no text", []cdi.Device{{ID: "a", Nodes: []string{"\xff"}}}, "a runtime would read other content"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
 			write(t, s, board...)
 			err := s.Write(tc.devices)
-			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" stays as it was") {
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" not changed") {
 				t.Errorf("error %v, want %s", err, tc.want)
 			}
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
@@ -196,8 +196,8 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// The disk hangs: every caller is told after a while, and it goes on when the
-// disk does.
+// The disk hangs: each call returns an error after a second, and calls succeed again when the disk
+// answers.
 func TestStall(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -210,18 +210,18 @@ func TestStall(t *testing.T) {
 		}
 		until := make(chan struct{})
 		if err := s.Stall(until); err == nil || !strings.Contains(err.Error(), dir+": no answer within 1s") {
-			t.Errorf("who stalls hears %v", err)
+			t.Errorf("Stall: found %v, want no answer within 1s", err)
 		}
 		for _, call := range []struct {
 			name string
 			do   func() error
 		}{{"Ensure", s.Ensure}, {"Write", func() error { return s.Write(nil) }}, {"Close", s.Close}} {
-			if err := call.do(); err == nil || !strings.Contains(err.Error(), dir+": an earlier call has not come back") {
+			if err := call.do(); err == nil || !strings.Contains(err.Error(), dir+": an earlier call has not returned") {
 				t.Errorf("%s: %v", call.name, err)
 			}
 		}
 		if _, ok := s.Name("3b:00.0"); !ok {
-			t.Error("Name waits for the disk")
+			t.Error("Name while the disk hangs: found none, want one")
 		}
 		close(until)
 		synctest.Wait()
@@ -232,7 +232,7 @@ func TestStall(t *testing.T) {
 	expect(t, dir, map[string]string{})
 }
 
-// Everything at once, for the race detector; the file is never half there.
+// All methods run at the same time, for the race detector. A reader never finds half a file.
 func TestConcurrent(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -249,7 +249,7 @@ func TestConcurrent(t *testing.T) {
 				}
 				text, err := os.ReadFile(filepath.Join(dir, name))
 				if err != nil || !strings.HasSuffix(string(text), "}\n") {
-					t.Errorf("half a file: %q, %v", text, err)
+					t.Errorf("spec: found %q, %v, want a complete file", text, err)
 					return
 				}
 			}

@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/cdi"
 )
 
-// Without a descriptor the file cannot be read: its content counts as unchanged as long as
-// the file has not been touched. Not parallel: other tests would have no descriptor either.
+// Without a descriptor the file cannot be read: its content counts as unchanged while the file's
+// times, size and inode are the same. Not parallel: other tests would have no descriptor either.
 func TestOutOfDescriptors(t *testing.T) {
 	one := cdi.Device{ID: "3b:00.0", Nodes: []string{"dfl-port.0"}}
 	two := cdi.Device{ID: "5e:00.0", Nodes: []string{"dfl-port.1"}}
@@ -21,12 +21,12 @@ func TestOutOfDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		name  string
-		touch func(path string) error
-		want  error
+		name   string
+		modify func(path string) error
+		want   error
 	}{
-		{"untouched", func(string) error { return nil }, nil},
-		{"touched", func(path string) error { return os.Chtimes(path, time.Time{}, time.Unix(1, 0)) }, syscall.EMFILE},
+		{"unmodified", func(string) error { return nil }, nil},
+		{"modified", func(path string) error { return os.Chtimes(path, time.Time{}, time.Unix(1, 0)) }, syscall.EMFILE},
 		{"mode", func(path string) error { return os.Chmod(path, 0o600) }, syscall.EMFILE},
 		{"removed", os.Remove, syscall.EMFILE},
 		{"replaced", func(path string) error {
@@ -42,7 +42,7 @@ func TestOutOfDescriptors(t *testing.T) {
 			if err != nil || len(specs) != 1 {
 				t.Fatalf("specs %v, error %v; want one", specs, err)
 			}
-			if err := test.touch(specs[0]); err != nil {
+			if err := test.modify(specs[0]); err != nil {
 				t.Fatal(err)
 			}
 			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}); err != nil {
@@ -53,10 +53,10 @@ func TestOutOfDescriptors(t *testing.T) {
 				t.Errorf("Ensure: %v, want %v", err, test.want)
 			}
 			if err := s.Write([]cdi.Device{one, two}); !errors.Is(err, syscall.EMFILE) {
-				t.Errorf("Write of something else: %v, want %v", err, syscall.EMFILE)
+				t.Errorf("Write of other devices: %v, want %v", err, syscall.EMFILE)
 			}
 			if _, ok := s.Name(two.ID); ok {
-				t.Errorf("%s has a name, but is not in the file", two.ID)
+				t.Errorf("Name: found one for %s, want none: it is not in the file", two.ID)
 			}
 		})
 	}

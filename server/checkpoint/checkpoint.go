@@ -19,24 +19,24 @@ import (
 // File is the name of the file in the directory of the kubelet's device plugins.
 const File = "kubelet_internal_checkpoint"
 
-// maxSize is the size of the largest file that is read, in bytes. An entry has about 500.
+// maxSize is the maximum size of the file, in bytes. An entry has about 500.
 const maxSize = 16 << 20
 
-// Given are the nodes that containers were given with one device.
+// Given has the nodes that containers got with one device.
 type Given struct {
 	Nodes []string // names and numbers (MAJOR:MINOR), sorted
-	Known bool     // Nodes has all of them
+	Known bool     // Nodes is complete
 }
 
-// Record has the nodes that containers were given, by device.
+// Record has the nodes that containers got, by device.
 type Record map[podresources.Key]Given
 
-// EnvDevices is the variable that tells a container its devices: their ids, separated by
-// commas, in the order in which it was given their nodes.
+// EnvDevices is the variable with the ids of a container's devices, separated by commas, in the
+// order of their nodes in the answer.
 const EnvDevices = "ACCELERATOR_DEVICES"
 
-// annotationPrefix begins the key of the annotation of a device; the rest is its id,
-// with - for the colons, which a key may not have.
+// annotationPrefix is the prefix of the key of a device's annotation. The rest is its id, with - in
+// place of the colons, which a key may not have.
 const annotationPrefix = "nodes.accelerator.b-com.com/"
 
 func annotationKey(id string) string { return annotationPrefix + strings.ReplaceAll(id, ":", "-") }
@@ -49,7 +49,7 @@ func Annotate(annotations map[string]string, id string, nodes []string) {
 	}
 }
 
-// file is the part of the checkpoint that matters here. Names are the kubelet's.
+// file has the fields of the checkpoint that are read. The names are the kubelet's.
 type file struct {
 	Data *struct {
 		PodDeviceEntries []entry
@@ -64,8 +64,8 @@ type entry struct {
 	AllocResp    []byte              // a ContainerAllocateResponse
 }
 
-// Read reads the record in the kubelet's directory of device plugins. A directory
-// without one has an empty record.
+// Read returns the record in the kubelet's directory of device plugins. It is empty if there is no
+// file.
 func Read(kubeletDir string) (Record, error) {
 	text, err := read(kubeletDir)
 	if text == nil {
@@ -78,8 +78,7 @@ func Read(kubeletDir string) (Record, error) {
 	return record, nil
 }
 
-// Pods returns the UIDs of the pods in the record of the kubelet's directory, by the ids of their
-// devices. The kubelet removes a pod that has ended at the next allocation.
+// Pods returns the UIDs of the pods in the record, by the ids of their devices. The kubelet removes a pod that has ended at the next allocation.
 func Pods(kubeletDir string) (map[string][]string, error) {
 	text, err := read(kubeletDir)
 	if text == nil {
@@ -118,12 +117,12 @@ func read(kubeletDir string) ([]byte, error) {
 		return nil, fmt.Errorf("kubelet's checkpoint: %w", err)
 	}
 	if len(text) > maxSize {
-		return nil, fmt.Errorf("kubelet's checkpoint %s: has more than %d bytes", path, maxSize)
+		return nil, fmt.Errorf("kubelet's checkpoint %s: found more than %d bytes, want at most as many", path, maxSize)
 	}
 	return text, nil
 }
 
-// parse reads the content of a checkpoint.
+// parse returns the record in the content of a checkpoint.
 func parse(text []byte) (Record, error) {
 	entries, err := parseEntries(text)
 	if err != nil {
@@ -132,13 +131,13 @@ func parse(text []byte) (Record, error) {
 	record := Record{}
 	for _, e := range entries {
 		var answer v1beta1.ContainerAllocateResponse
-		// An answer that cannot be parsed may have any node.
+		// The nodes of an answer that cannot be parsed are not known.
 		readable := proto.Unmarshal(e.AllocResp, &answer) == nil
 		for _, ids := range e.DeviceIDs {
 			for _, id := range ids {
 				key := podresources.Key{Resource: e.ResourceName, ID: id}
 				nodes, known := given(&answer, id)
-				if old, twice := record[key]; twice { // the pod's init containers had the device before
+				if old, twice := record[key]; twice { // an init container of the pod had the device before
 					nodes, known = append(nodes, old.Nodes...), known && old.Known
 				}
 				slices.Sort(nodes)
@@ -161,10 +160,10 @@ func parseEntries(text []byte) ([]entry, error) {
 }
 
 // given returns the nodes that an answer gave with a device, and reports whether they are
-// known. Earlier releases gave no annotation. Then the nodes of one device are all that the
-// answer has, and of several devices each has one, in their order. Any other number of
-// nodes, and those of CDI devices, are not known: if each device claimed the nodes of all,
-// the devices of one container would be in conflict with each other.
+// known. Earlier releases wrote no annotation. Then a single device has all nodes of the answer,
+// and of several devices each has one node, in the same order. With any other number of nodes, or
+// with CDI devices, the nodes are not known: if each device had the nodes of all, the devices of
+// one container would conflict with each other.
 func given(answer *v1beta1.ContainerAllocateResponse, id string) (nodes []string, known bool) {
 	if text, ok := answer.Annotations[annotationKey(id)]; ok {
 		return strings.Split(text, ","), true

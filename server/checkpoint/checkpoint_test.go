@@ -17,7 +17,7 @@ import (
 
 const resource = "b-com.com/accelerator"
 
-// entry is the JSON of an entry of the kubelet's, with this answer of Allocate.
+// entry returns the JSON of an entry of the kubelet, with this answer of Allocate.
 func entry(t testing.TB, resource string, answer *v1beta1.ContainerAllocateResponse, devices string) string {
 	t.Helper()
 	raw, err := proto.Marshal(answer)
@@ -36,7 +36,7 @@ func file(entries ...string) string {
 	return `{"Data":{"PodDeviceEntries":[` + strings.Join(entries, ",") + `],"RegisteredDevices":{"` + resource + `":["3b:00.0"]}},"Checksum":1}`
 }
 
-// given is an answer with these nodes, which the kubelet hands out.
+// given returns an answer with these nodes, without CDI.
 func given(nodes ...string) *v1beta1.ContainerAllocateResponse {
 	answer := &v1beta1.ContainerAllocateResponse{Annotations: map[string]string{}}
 	for _, name := range nodes {
@@ -45,7 +45,7 @@ func given(nodes ...string) *v1beta1.ContainerAllocateResponse {
 	return answer
 }
 
-// named is an answer with the name of a CDI device.
+// named returns an answer with the name of a CDI device.
 func named() *v1beta1.ContainerAllocateResponse {
 	return &v1beta1.ContainerAllocateResponse{
 		Annotations: map[string]string{}, CdiDevices: []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=3b:00.0"}},
@@ -57,8 +57,8 @@ func annotated(answer *v1beta1.ContainerAllocateResponse, id string, nodes ...st
 	return answer
 }
 
-// telling is an answer that tells the container these devices, as earlier releases did.
-func telling(answer *v1beta1.ContainerAllocateResponse, ids string) *v1beta1.ContainerAllocateResponse {
+// withIDs adds the variable with the ids of the devices to an answer, as in earlier releases.
+func withIDs(answer *v1beta1.ContainerAllocateResponse, ids string) *v1beta1.ContainerAllocateResponse {
 	answer.Envs = map[string]string{checkpoint.EnvDevices: ids}
 	return answer
 }
@@ -88,20 +88,20 @@ func TestRead(t *testing.T) {
 				podresources.Key{Resource: resource, ID: "3b:00.0-p1"}: {Nodes: []string{"dfl-port.1"}, Known: true},
 			}},
 		{name: "two devices, nodes alone", text: file(entry(t, resource,
-			telling(given("dfl-port.1", "dfl-port.0"), "3b:00.0-p1,3b:00.0"), `{"0":["3b:00.0"],"1":["3b:00.0-p1"]}`)),
+			withIDs(given("dfl-port.1", "dfl-port.0"), "3b:00.0-p1,3b:00.0"), `{"0":["3b:00.0"],"1":["3b:00.0-p1"]}`)),
 			want: checkpoint.Record{
 				podresources.Key{Resource: resource, ID: "3b:00.0"}:    {Nodes: []string{"dfl-port.0"}, Known: true},
 				podresources.Key{Resource: resource, ID: "3b:00.0-p1"}: {Nodes: []string{"dfl-port.1"}, Known: true},
 			}},
 		{name: "two devices, three nodes", text: file(entry(t, resource,
-			telling(given("dfl-port.0", "dfl-port.1", "dfl-port.2"), "3b:00.0,5f:00.0"), `{"-1":["3b:00.0","5f:00.0"]}`)),
+			withIDs(given("dfl-port.0", "dfl-port.1", "dfl-port.2"), "3b:00.0,5f:00.0"), `{"-1":["3b:00.0","5f:00.0"]}`)),
 			want: checkpoint.Record{
 				podresources.Key{Resource: resource, ID: "3b:00.0"}: {}, podresources.Key{Resource: resource, ID: "5f:00.0"}: {},
 			}},
-		{name: "one device of two nodes", text: file(entry(t, resource, telling(given("dfl-port.0", "dfl-port.1"), "3b:00.0"), `{"-1":["3b:00.0"]}`)),
+		{name: "one device of two nodes", text: file(entry(t, resource, withIDs(given("dfl-port.0", "dfl-port.1"), "3b:00.0"), `{"-1":["3b:00.0"]}`)),
 			want: of("3b:00.0", "dfl-port.0", "dfl-port.1")},
 		{name: "nodes of devices that are not named", text: file(entry(t, resource,
-			telling(given("dfl-port.0", "dfl-port.1"), "5f:00.0,60:00.0"), `{"-1":["3b:00.0"]}`)), want: unknown},
+			withIDs(given("dfl-port.0", "dfl-port.1"), "5f:00.0,60:00.0"), `{"-1":["3b:00.0"]}`)), want: unknown},
 		{name: "two containers of a pod, in turn", text: file(
 			entry(t, resource, annotated(given(), "3b:00.0", "dfl-port.0"), `{"-1":["3b:00.0"]}`),
 			entry(t, resource, annotated(given(), "3b:00.0", "dfl-port.1"), `{"-1":["3b:00.0"]}`)),
@@ -118,7 +118,7 @@ func TestRead(t *testing.T) {
 		{name: "cut off", text: file()[:30], err: "unexpected end"},
 		{name: "another format", text: `{"version":3}`, err: "found no Data, want the format of Kubernetes 1.20 or newer"},
 		{name: "format of 1.19", text: file(entry(t, resource, given("dfl-port.0"), `["3b:00.0"]`)), err: "cannot unmarshal array"},
-		{name: "too long", text: strings.Repeat(" ", 16<<20+1), err: "has more than 16777216 bytes"},
+		{name: "too long", text: strings.Repeat(" ", 16<<20+1), err: "found more than 16777216 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -128,7 +128,7 @@ func TestRead(t *testing.T) {
 			got, err := checkpoint.Read(dir)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(err.Error(), checkpoint.File) {
-					t.Errorf("error %v, want one that names the file and has %q", err, tt.err)
+					t.Errorf("error %v, want one with the name of the file and %q", err, tt.err)
 				}
 				return
 			}
@@ -151,11 +151,11 @@ func TestNoCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := checkpoint.Read(dir); err == nil {
-		t.Error("a directory was read")
+		t.Error("Read of a directory: found no error, want one")
 	}
 }
 
-// FuzzRead reads files of any content: there is a record, or an error.
+// For any content of the file there is either a record or an error.
 func FuzzRead(f *testing.F) {
 	f.Add(file(entry(f, resource, annotated(named(), "3b:00.0", "dfl-port.0", "245:0"), `{"0":["3b:00.0"]}`)))
 	f.Add(file(entry(f, resource, given("dfl-port.0"), `{"-1":["3b:00.0"]}`)))

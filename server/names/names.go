@@ -1,7 +1,7 @@
-// Package names gives resources the names that Intel's FPGA plugin gave them, and checks names.
+// Package names makes the resource names that Intel's FPGA plugin used, and validates names.
 //
-// It is pure, and imports nothing of ours: the daemon names its resources with it, and the
-// operator the resources that pods ask for.
+// It is pure, and imports no other package of this project: the daemon names its resources with it,
+// and the operator names the resources that pods request.
 package names
 
 import (
@@ -18,8 +18,8 @@ const (
 )
 
 // AF returns the name of the resource for an AFU on an interface, without the domain: the first
-// three digits of both for people, then the 32 bytes of both in base64. It returns false if one
-// of them is no id, see [IsID].
+// three digits of both, for readers, then the 32 bytes of both in base64. It returns false if one
+// of them is not an id, see [IsID].
 func AF(iface, afu string) (name string, ok bool) {
 	i, a := idBytes(iface), idBytes(afu)
 	if i == nil || a == nil {
@@ -29,7 +29,7 @@ func AF(iface, afu string) (name string, ok bool) {
 }
 
 // Region returns the name of the resource for the cards of an interface, without the domain. It
-// returns false if that is no id, see [IsID].
+// returns false if iface is not an id, see [IsID].
 func Region(iface string) (name string, ok bool) {
 	if !IsID(iface) {
 		return "", false
@@ -38,10 +38,10 @@ func Region(iface string) (name string, ok bool) {
 }
 
 // IsID reports whether s is an id of an AFU or of an interface: 32 hexadecimal digits in lower
-// case. Hardware cannot put other characters into the name of a resource.
+// case. Values from hardware are checked with it before they become part of a resource name.
 func IsID(s string) bool { return idBytes(s) != nil }
 
-// idBytes returns the 16 bytes of an id, or nil if it is none.
+// idBytes returns the 16 bytes of an id, or nil if s is not an id.
 func idBytes(s string) []byte {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != 16 || strings.ToLower(s) != s {
@@ -50,7 +50,7 @@ func idBytes(s string) []byte {
 	return b
 }
 
-// Ours reports whether a name, without the domain, may be one that AF or Region returns.
+// Ours reports whether a name, without the domain, has the form of those that AF and Region return.
 func Ours(name string) bool {
 	return strings.HasPrefix(name, prefixAF) || strings.HasPrefix(name, prefixRegion)
 }

@@ -37,13 +37,13 @@ func TestNames(t *testing.T) {
 			}
 			for _, name := range []string{af, region} {
 				if name != "" && (!names.Ours(name) || names.Validate("fpga.intel.com/"+name) != nil) {
-					t.Errorf("%q is no name of ours that the kubelet accepts", name)
+					t.Errorf("found %q, want a name of this plugin that the kubelet accepts", name)
 				}
 			}
 		})
 	}
 	if names.Ours("afu") || names.Ours("") {
-		t.Error("names of others are ours")
+		t.Error("Ours: found true for the name of another plugin, want false")
 	}
 }
 
@@ -54,8 +54,8 @@ func TestValidate(t *testing.T) {
 		name, resource string
 		want           string // part of the error; "" = none
 	}{
-		{"ours", resource, ""},
-		{"all letters that there may be", "a/B_c.d-1", ""},
+		{"of this plugin", resource, ""},
+		{"all allowed characters", "a/B_c.d-1", ""},
 		{"no domain", "accelerator", "DOMAIN/NAME"},
 		{"empty", "", "DOMAIN/NAME"},
 		{"empty domain", "/a", "before the slash"},

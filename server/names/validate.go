@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// quotaPrefix makes a name the quota key that the kubelet checks.
+// quotaPrefix is the prefix of the quota key of a resource. The kubelet validates that key.
 const quotaPrefix = "requests."
 
 var (

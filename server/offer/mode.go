@@ -12,10 +12,10 @@ import (
 // of Intel's FPGA plugin.
 const (
 	Single      = "single"      // every FPGA port is one unit of one resource
-	Pool        = "pool"        // numbered units without hardware behind them
+	Pool        = "pool"        // numbered units without hardware
 	AF          = "af"          // every port is one unit of a resource for its AFU
 	Region      = "region"      // every FME is one unit of a resource for its interface; its ports' nodes
-	RegionDevel = "regiondevel" // the same, and the FME's node
+	RegionDevel = "regiondevel" // as region, and the FME's node
 )
 
 // Modes returns all modes.
@@ -26,11 +26,11 @@ const familyPool = "pool"
 
 // The reasons why a device cannot be offered.
 var (
-	errNoAFU       = errors.New("no AFU id is known, which mode af offers it by")
-	errNoInterface = errors.New("no interface id is known, which this mode offers it by")
+	errNoAFU       = errors.New("no AFU id is known, which the resource name in mode af needs")
+	errNoInterface = errors.New("no interface id is known, which the resource name in this mode needs")
 )
 
-// byMode returns the name of the resource that a device belongs to by the mode alone, as
+// byMode returns the name of a device's resource according to the mode alone. The results are those of
 // [Policy.ResourceOf].
 func (p Policy) byMode(d *inventory.Device) (string, error) {
 	if (d.Family == familyPool) != (p.Mode == Pool) {

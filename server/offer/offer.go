@@ -21,8 +21,8 @@ type Resource struct {
 	Devices []*inventory.Device // sorted by ID, never empty
 }
 
-// ResourceOf returns the name of the resource that a device belongs to. "": the device is not
-// offered; the error is the reason, or nil if the mode offers no such devices.
+// ResourceOf returns the name of the resource that a device belongs to, or "" if the device is not
+// offered. Then the error is the reason, or nil if the mode offers no such devices.
 func (p Policy) ResourceOf(d *inventory.Device) (string, error) {
 	if d.Family != familyPool && p.Mode != Pool {
 		if i := p.RuleOf(d); i >= 0 {
@@ -41,12 +41,12 @@ func (p Policy) RuleOf(d *inventory.Device) int {
 	})
 }
 
-// Owns reports whether an id that is held under the name of a resource may be a device of ours,
-// in this mode or in an earlier one of this node.
+// Owns reports whether an id that is held under the name of a resource may be a device of this
+// plugin, in this mode or in an earlier mode of this node.
 func (p Policy) Owns(resource, id string) bool {
 	return resource == p.ResourceName ||
 		slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Resource == resource }) ||
-		// Other plugins use these names, too, but other ids.
+		// Other plugins use the same names, but other ids.
 		p.namedByMode(resource) && inventory.IsAddress(id)
 }
 

@@ -41,8 +41,8 @@ func noIface(d *inventory.Device) { d.InterfaceID = "" }
 var unit = &inventory.Device{ID: "7", Family: "pool", NUMANode: -1}
 
 func TestResourceOf(t *testing.T) {
-	const lacksAFU = "no AFU id is known, which mode af offers it by"
-	const lacksInterface = "no interface id is known, which this mode offers it by"
+	const lacksAFU = "no AFU id is known, which the resource name in mode af needs"
+	const lacksInterface = "no interface id is known, which the resource name in this mode needs"
 	for _, tc := range []struct {
 		name   string
 		policy offer.Policy
@@ -66,8 +66,8 @@ func TestResourceOf(t *testing.T) {
 		{"region without AFU", policy(offer.Region), port(noAFU), "fpga.intel.com/region-" + iface, ""},
 		{"region without interface", policy(offer.Region), port(noIface), "", lacksInterface},
 		{"regiondevel", policy(offer.RegionDevel), port(), "fpga.intel.com/region-" + iface, ""},
-		{"a namespace of one's own", offer.Policy{Mode: offer.Region, Namespace: "fpga.example.com"}, port(), "fpga.example.com/region-" + iface, ""},
-		{"a mode that there is not", policy("afu"), port(), "", ""},
+		{"another namespace", offer.Policy{Mode: offer.Region, Namespace: "fpga.example.com"}, port(), "fpga.example.com/region-" + iface, ""},
+		{"unknown mode", policy("afu"), port(), "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := tc.policy.ResourceOf(tc.device)
@@ -79,7 +79,7 @@ func TestResourceOf(t *testing.T) {
 			}
 			if got != "" {
 				if err := names.Validate(got); err != nil {
-					t.Errorf("the kubelet does not take that name: %v", err)
+					t.Errorf("name that the kubelet refuses: %v", err)
 				}
 			}
 		})
@@ -151,13 +151,13 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestFirstRuleCounts(t *testing.T) {
+func TestFirstMatchingRule(t *testing.T) {
 	p := policy(offer.AF,
 		offer.Rule{Resource: "example.com/other", Match: offer.Match{AFUID: iface}},
 		offer.Rule{Resource: "example.com/first", Match: offer.Match{AFUID: afu}},
 		offer.Rule{Resource: "example.com/second", Match: offer.Match{Family: "dfl"}})
 	if got, _ := p.ResourceOf(port()); got != "example.com/first" || p.RuleOf(port()) != 1 {
-		t.Errorf("resource %q by rule %d, want that of rule 1", got, p.RuleOf(port()))
+		t.Errorf("resource %q by rule %d, want example.com/first by rule 1", got, p.RuleOf(port()))
 	}
 	// A rule for the address of a card does not need its AFU.
 	if got, err := p.ResourceOf(port(noAFU)); got != "example.com/second" || err != nil {
@@ -171,14 +171,14 @@ func TestOwns(t *testing.T) {
 		name, resource, id string
 		want               bool
 	}{
-		{"ours", resource, "3b:00.0", true},
-		{"ours, a unit of the pool", resource, "7", true},
+		{"of this plugin", resource, "3b:00.0", true},
+		{"of this plugin, a unit of the pool", resource, "7", true},
 		{"a rule's", "example.com/nlb", "3b:00.0", true},
 		{"of another mode", afName, "3b:00.0-p1", true},
 		{"of another mode, region", "fpga.intel.com/region-" + iface, "0001:3b:00.0", true},
-		{"Intel's plugin beside us", afName, "dfl-port.0", false},
-		{"Intel's plugin beside us, region", "fpga.intel.com/region-" + iface, "region0", false},
-		{"something else of that namespace", "fpga.intel.com/afu", "3b:00.0", false},
+		{"Intel's plugin on the same node", afName, "dfl-port.0", false},
+		{"Intel's plugin on the same node, region", "fpga.intel.com/region-" + iface, "region0", false},
+		{"another name in that namespace", "fpga.intel.com/afu", "3b:00.0", false},
 		{"another namespace", "qat.intel.com/af-x", "3b:00.0", false},
 		{"another plugin", "example.com/gpu", "3b:00.0", false},
 		{"nothing", "", "", false},

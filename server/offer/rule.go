@@ -12,7 +12,7 @@ type Rule struct {
 	Match    Match
 }
 
-// Match has the facts that a device must have. "" matches any value. Hexadecimal digits are in
+// Match has the properties that a device must have. "" matches any value. Hexadecimal digits are in
 // lower case.
 type Match struct {
 	PCIVendor   string // 4 digits
@@ -48,7 +48,7 @@ func (m Match) facts() [6]fact {
 	}
 }
 
-// String returns the rule for people: example.com/nlb for afuId=d8424dc4….
+// String returns the rule in the form of the log: example.com/nlb for afuId=d8424dc4….
 func (r Rule) String() string {
 	s := r.Resource + " for"
 	for _, f := range r.Match.facts() {

@@ -30,14 +30,14 @@ const (
 // Peers watches the peers in one directory, and names the sockets of this daemon.
 type Peers struct {
 	dir  string
-	own  string // begins the names of our own sockets
+	own  string // prefix of the names of this daemon's sockets
 	gone *latest.Value[departure]
 
 	mu      sync.Mutex
-	created map[string]time.Time // by owner: times of new sockets that Run has not seen yet
+	created map[string]time.Time // by owner: times of new sockets that Run has not read yet
 }
 
-// departure describes the peers that have gone.
+// departure describes the peers that are gone.
 type departure struct {
 	at   time.Time // when the last of them was found to be gone
 	made time.Time // when the newest of their sockets was made
@@ -47,7 +47,7 @@ type departure struct {
 type peer struct {
 	made  time.Time       // when its newest socket was made
 	held  map[string]bool // paths of the sockets with a connection
-	alive bool            // in the last call of look
+	alive bool            // in the last call of update
 	seen  time.Time       // when it was last known to be alive
 }
 
@@ -56,16 +56,16 @@ func New(dir string) *Peers {
 	return &Peers{dir: dir, own: newOwner(), gone: latest.New(departure{}), created: map[string]time.Time{}}
 }
 
-// Gone reports whether a peer has gone that registered after us, so that the kubelet may have
-// dropped our registration, and returns a channel that is closed when the next peer has gone.
-// made is when the socket of our registration was made.
+// Gone reports whether a peer that registered later is gone, so that the kubelet may have
+// dropped this daemon's registration. It also returns a channel that is closed when the next peer is
+// gone. made is the time when the socket of this daemon's registration was made.
 func (p *Peers) Gone(made time.Time) (bool, <-chan struct{}) {
 	d, next := p.gone.Load()
 	return d.at.After(made) && d.made.After(made.Add(-uncertainty)), next
 }
 
-// Created records a file that was made just now: if it is the socket of a peer, the peer may have
-// crashed before Run lists the directory.
+// Created records a file that was just created. If it is the socket of a peer, the peer may crash
+// before Run lists the directory.
 func (p *Peers) Created(path string) {
 	if owner := p.ownerOf(path); owner != "" {
 		p.mu.Lock()
@@ -81,8 +81,8 @@ func (p *Peers) Run(ctx context.Context, changed latest.Signal) {
 	ended := make(chan string)  // paths
 	known := map[string]*peer{} // by owner
 	for ctx.Err() == nil {
-		news := changed.Next()
-		wait := p.look(ctx, known, func(path string, conn net.Conn) {
+		next := changed.Next()
+		wait := p.update(ctx, known, func(path string, conn net.Conn) {
 			holding.Go(func() {
 				hold(ctx, conn)
 				select {
@@ -93,7 +93,7 @@ func (p *Peers) Run(ctx context.Context, changed latest.Signal) {
 		})
 		select {
 		case <-ctx.Done():
-		case <-news:
+		case <-next:
 		case <-time.After(wait):
 		case path := <-ended:
 			delete(known[p.ownerOf(path)].held, path)
@@ -101,7 +101,7 @@ func (p *Peers) Run(ctx context.Context, changed latest.Signal) {
 	}
 }
 
-// hold blocks until the peer closes the connection, but for minRedialInterval at least, or until
+// hold blocks until the peer closes the connection, and for minRedialInterval at least, or until
 // ctx ends.
 func hold(ctx context.Context, conn net.Conn) {
 	least := time.After(minRedialInterval)
@@ -116,10 +116,10 @@ func hold(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// look connects to each socket of a peer that has no connection yet, and publishes which peers
-// have gone. It returns the time after which it must be called again even if the directory does
+// update connects to each socket of a peer that has no connection yet, and publishes the peers
+// that are gone. It returns the time after which it must be called again even if the directory does
 // not change.
-func (p *Peers) look(ctx context.Context, known map[string]*peer, hold func(string, net.Conn)) (wait time.Duration) {
+func (p *Peers) update(ctx context.Context, known map[string]*peer, hold func(string, net.Conn)) (wait time.Duration) {
 	now := time.Now()
 	for _, k := range known {
 		if k.alive {

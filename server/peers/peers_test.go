@@ -26,7 +26,7 @@ type rig struct {
 	*testing.T
 	*peers.Peers
 	dir     string
-	made    time.Time // when our own socket was made
+	made    time.Time // when this daemon's socket was made
 	changed latest.Signal
 }
 
@@ -66,7 +66,7 @@ func (r *rig) listen(name string) *net.UnixListener {
 	return l
 }
 
-// accept blocks until the connection of the watch to this socket.
+// accept blocks until Run has connected to this socket, and returns the connection.
 func (r *rig) accept(l net.Listener) net.Conn {
 	r.Helper()
 	conn, err := l.Accept()
@@ -84,18 +84,18 @@ func (r *rig) remove(name string) {
 	r.changed.Raise()
 }
 
-// goes reports whether a peer goes within a time that is longer than a peer may be without a
-// socket.
-func (r *rig) goes() bool {
+// awaitGone reports whether a peer is found to be gone within 600 ms, which is longer than the 300 ms
+// that a peer may be without a socket.
+func (r *rig) awaitGone() bool {
 	r.Helper()
-	for late := time.After(600 * time.Millisecond); ; {
+	for limit := time.After(600 * time.Millisecond); ; {
 		gone, next := r.Gone(r.made)
 		if gone {
 			return true
 		}
 		select {
 		case <-next:
-		case <-late:
+		case <-limit:
 			return false
 		}
 	}
@@ -120,11 +120,11 @@ func TestGone(t *testing.T) {
 			_ = l.Close()
 			_ = conn.Close()
 		}, true},
-		{"killed before it was seen", func(r *rig) { r.Created(filepath.Join(r.dir, other)); r.changed.Raise() }, true},
-		{"none of ours", func(r *rig) { r.Created(filepath.Join(r.dir, "accelerator-others.sock")); r.changed.Raise() }, false},
-		{"our own", func(r *rig) { r.Created(r.NewSocketPath()); r.changed.Raise() }, false},
-		{"lives", func(r *rig) { r.accept(r.listen(other)) }, false},
-		{"lives without its file", func(r *rig) { r.accept(r.listen(other)); r.remove(other) }, false},
+		{"killed before Run found it", func(r *rig) { r.Created(filepath.Join(r.dir, other)); r.changed.Raise() }, true},
+		{"socket of another plugin", func(r *rig) { r.Created(filepath.Join(r.dir, "accelerator-others.sock")); r.changed.Raise() }, false},
+		{"own socket", func(r *rig) { r.Created(r.NewSocketPath()); r.changed.Raise() }, false},
+		{"runs", func(r *rig) { r.accept(r.listen(other)) }, false},
+		{"runs without its file", func(r *rig) { r.accept(r.listen(other)); r.remove(other) }, false},
 		{"registers again", func(r *rig) {
 			l := r.listen(other)
 			conn := r.accept(l)
@@ -133,7 +133,7 @@ func TestGone(t *testing.T) {
 			_ = conn.Close()
 			r.accept(r.listen(others))
 		}, false},
-		{"registered long before us", func(r *rig) {
+		{"registered a minute earlier", func(r *rig) {
 			l := r.listen(other)
 			r.made = r.made.Add(time.Minute)
 			conn := r.accept(l)
@@ -145,24 +145,24 @@ func TestGone(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			tc.make(r)
-			if got := r.goes(); got != tc.want {
+			if got := r.awaitGone(); got != tc.want {
 				t.Errorf("gone: %t, want %t", got, tc.want)
 			}
 		})
 	}
 }
 
-// A registration that was made after the peer had gone is not concerned.
-func TestRegisteredLater(t *testing.T) {
+// The event does not affect a registration that was made after the peer was gone.
+func TestRegistrationAfterEvent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.Created(filepath.Join(r.dir, other))
 	r.changed.Raise()
-	if !r.goes() {
-		t.Fatal("the peer has not gone")
+	if !r.awaitGone() {
+		t.Fatal("gone: false, want true")
 	}
 	if gone, _ := r.Gone(time.Now()); gone {
-		t.Error("gone, for a later registration")
+		t.Error("gone for a later registration: true, want false")
 	}
 }
 
@@ -177,17 +177,17 @@ func TestRefuses(t *testing.T) {
 	}
 	defer conn.Close()
 	r.changed.Raise()
-	if r.goes() {
-		t.Error("gone, with a socket")
+	if r.awaitGone() {
+		t.Error("gone while the socket exists: true, want false")
 	}
 	r.remove(other)
-	if !r.goes() {
-		t.Error("not gone, without a socket")
+	if !r.awaitGone() {
+		t.Error("gone after the socket was removed: false, want true")
 	}
 }
 
-// A peer that closes each connection at once is dialled again after a pause only.
-func TestHangsUp(t *testing.T) {
+// A peer that closes each connection at once is dialed again only after minRedialInterval.
+func TestClosesConnections(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	l := r.listen(other)
@@ -203,8 +203,8 @@ func TestHangsUp(t *testing.T) {
 			_ = conn.Close()
 		}
 	})
-	if r.goes() {
-		t.Error("gone, with a socket that accepts")
+	if r.awaitGone() {
+		t.Error("gone while the socket accepts: true, want false")
 	}
 	_ = l.Close()
 	answering.Wait()
@@ -221,8 +221,8 @@ func TestMaxDir(t *testing.T) {
 	}
 }
 
-// A new daemon recognizes the sockets of one that runs already, and those of each version have
-// the same form.
+// All sockets of one daemon have the same first letters, and the names of all versions have the same
+// form.
 func TestNames(t *testing.T) {
 	a := filepath.Base(peers.New("/").NewSocketPath())
 	if len(a) != len(other) || !strings.HasPrefix(a, "accelerator-") || !strings.HasSuffix(a, ".sock") {
@@ -235,7 +235,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A name of any form is taken for that of a peer, or for none.
+// Created accepts any path.
 func FuzzCreated(f *testing.F) {
 	f.Add("/k/" + other)
 	f.Add("accelerator-.sock")

@@ -17,19 +17,20 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// Prefix begins the names of our sockets, and of nothing else in the kubelet's directory.
+// Prefix is the prefix of the names of the plugin's sockets, and of no other file in the kubelet's
+// directory.
 const Prefix = "accelerator-"
 
 // The name of a socket is the prefix, letters of base32 and the suffix. The first letters are
-// those of the daemon (30 bits), the others are random each time (35 bits).
+// the same for all sockets of a daemon (30 bits), the others differ for each socket (35 bits).
 const (
 	ownerLetters  = 6
 	socketLetters = 7
 	suffix        = ".sock"
 )
 
-// MaxDir is how long the path of the kubelet's directory may be, in bytes: the path of a socket
-// has 107 at most (sun_path of unix(7) less its NUL).
+// MaxDir is the maximum length of the path of the kubelet's directory, in bytes: the path of a
+// socket has at most 107 (sun_path of unix(7) without its NUL).
 const MaxDir = 107 - len("/"+Prefix+suffix) - ownerLetters - socketLetters
 
 // newOwner returns the first part of the names of a daemon's sockets.
@@ -37,13 +38,14 @@ func newOwner() string { return Prefix + letters(ownerLetters) }
 
 func letters(n int) string { return strings.ToLower(rand.Text()[:n]) }
 
-// NewSocketPath returns a path for a socket of this daemon that was never used before: a kubelet
-// of 1.37 may take a second registration with the same path for the first.
+// NewSocketPath returns a path for a socket of this daemon that was never used before, because a
+// kubelet of 1.37 may confuse two registrations with the same path.
 func (p *Peers) NewSocketPath() string {
 	return filepath.Join(p.dir, p.own+letters(socketLetters)+suffix)
 }
 
-// ownerOf returns the owner in the path of a socket, or "" if it is no socket of a peer.
+// ownerOf returns the part of a socket's name that identifies its daemon, or "" if the path is not
+// that of a peer's socket.
 func (p *Peers) ownerOf(path string) string {
 	name := filepath.Base(path)
 	if len(name) != len(Prefix)+ownerLetters+socketLetters+len(suffix) ||
@@ -56,9 +58,9 @@ func (p *Peers) ownerOf(path string) string {
 // probeTimeout bounds the time for all leftovers together.
 const probeTimeout = 500 * time.Millisecond
 
-// RemoveLeftovers removes the sockets that earlier daemons left in the directory: those with our
-// prefix that refuse a connection. A socket that accepts belongs to a peer, which is logged
-// once. Other files are left alone.
+// RemoveLeftovers removes the sockets that earlier daemons left in the directory: those with the
+// [Prefix] that refuse a connection. A socket that accepts one belongs to a peer, which is logged
+// once. Other files stay.
 func (p *Peers) RemoveLeftovers(ctx context.Context, log *zap.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -84,7 +86,7 @@ func (p *Peers) RemoveLeftovers(ctx context.Context, log *zap.Logger) {
 	}
 }
 
-// sockets returns the sockets with our prefix. A directory that cannot be read has none.
+// sockets returns the sockets with the [Prefix], or none if the directory cannot be read.
 func sockets(dir string) []fs.DirEntry {
 	var found []fs.DirEntry
 	entries, _ := os.ReadDir(dir)

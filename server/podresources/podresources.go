@@ -16,8 +16,8 @@ import (
 // Timeout bounds one call.
 const Timeout = 10 * time.Second
 
-// maxAnswer is the size of the largest answer that is read, in bytes. The kubelet's own clients
-// have the same limit (defaultPodResourcesMaxSize).
+// maxAnswer is the maximum size of an answer, in bytes. The kubelet's own clients have the same limit
+// (defaultPodResourcesMaxSize).
 const maxAnswer = 16 << 20
 
 // Key names one device of one resource.
@@ -37,7 +37,7 @@ type Holder struct {
 func (h Holder) String() string { return h.Namespace + "/" + h.Pod + "/" + h.Container }
 
 // List asks the kubelet behind the socket for the devices that containers hold and returns the
-// sorted holders of each. It has the devices of all resources of the node, not only ours.
+// sorted holders of each. It has the devices of all resources of the node, also of other plugins.
 func List(ctx context.Context, socket string) (map[Key][]Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()

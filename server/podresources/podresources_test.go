@@ -18,7 +18,7 @@ import (
 
 const resource = "b-com.com/accelerator"
 
-// kubelet answers List with its pods; without pods it does not answer.
+// kubelet answers List with its pods. If pods is nil, it does not answer.
 type kubelet struct {
 	v1.UnimplementedPodResourcesListerServer
 	pods []*v1.PodResources
@@ -32,7 +32,7 @@ func (k *kubelet) List(ctx context.Context, _ *v1.ListPodResourcesRequest) (*v1.
 	return &v1.ListPodResourcesResponse{PodResources: k.pods}, nil
 }
 
-// socket makes a path that is short enough for a socket.
+// socket returns a path that is short enough for a socket.
 func socket(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "adp")
@@ -91,11 +91,11 @@ func TestList(t *testing.T) {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 	if s := got[podresources.Key{Resource: resource, ID: "3c:00.0"}][0].String(); s != "ns2/pod/main" {
-		t.Errorf("holder reads %q", s)
+		t.Errorf("String: found %q, want ns2/pod/main", s)
 	}
 }
 
-func TestListNothing(t *testing.T) {
+func TestListEmpty(t *testing.T) {
 	path := socket(t)
 	serve(t, path, &kubelet{pods: []*v1.PodResources{}})
 	if got, err := podresources.List(t.Context(), path); err != nil || len(got) != 0 {
@@ -110,7 +110,7 @@ func TestListFails(t *testing.T) {
 		want string
 	}{
 		{"no socket", func(*testing.T, string) {}, "no such file"},
-		{"no socket but a file", func(t *testing.T, path string) {
+		{"a file instead of a socket", func(t *testing.T, path string) {
 			if err := os.WriteFile(path, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func TestListFails(t *testing.T) {
 			defer cancel()
 			_, err := podresources.List(ctx, path)
 			if err == nil || !strings.HasPrefix(err.Error(), "pod-resources socket "+path+": ") || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want an error that names the socket and has %q", err, tc.want)
+				t.Errorf("got %v, want an error with the path of the socket and %q", err, tc.want)
 			}
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
-// check compares the answer with the best of all choices, asked in two orders.
-// It returns what the best one costs.
+// check compares the answers for two orders of the arguments with the best of all choices. It
+// returns the cost of the best choice.
 func check(t *testing.T, r *rand.Rand, q question, policy prefer.Policy) [5]int {
 	t.Helper()
 	s := newSubsets(q)
@@ -33,7 +33,7 @@ func check(t *testing.T, r *rand.Rand, q question, policy prefer.Policy) [5]int 
 	return least
 }
 
-// The one best choice, among all there are, in whatever order it is asked for.
+// Choose returns the best of all choices for any order of the arguments.
 func TestChooseBest(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -44,7 +44,7 @@ func TestChooseBest(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(4, 4))
-			var met [5]int // boards whose best choice costs something at this place
+			var met [5]int // boards whose best choice has a cost above 0 at this index
 			for range tc.boards {
 				q := random(r, tc.units)
 				for _, policy := range prefer.Policies() {
@@ -55,14 +55,14 @@ func TestChooseBest(t *testing.T) {
 			}
 			for i, n := range met {
 				if n < tc.boards/50 {
-					t.Errorf("the boards are too easy: only %d of %d cost anything at place %d", n, tc.boards, i+1)
+					t.Errorf("boards with a cost at index %d: found %d of %d, want more", i, n, tc.boards)
 				}
 			}
 		})
 	}
 }
 
-// Fewest pairs means as many cards as possible, as the documentation says.
+// The fewest pairs are the most cards possible.
 func TestSpreadMostCards(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	for range 1500 {
@@ -72,7 +72,7 @@ func TestSpreadMostCards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const cards = 0 // the place of Packed
+		const cards = 0 // index of the count cards in Packed's cost
 		spread := s.cost(s.chosen(got), prefer.Packed)
 		for chosen := range uint(1) << len(s.ids) {
 			if bits.OnesCount(chosen) != len(got) || s.must&^chosen != 0 {
@@ -85,8 +85,7 @@ func TestSpreadMostCards(t *testing.T) {
 	}
 }
 
-// On a board with too many choices to look at, none is better that differs in one
-// unit.
+// On a board with too many choices to compare all, no choice that differs in one unit is better.
 func TestChooseBigNoExchange(t *testing.T) {
 	for _, size := range []int{1, 2, 5, 12, 23} {
 		q := big(16, 4, size)
@@ -138,7 +137,7 @@ func TestChooseAll(t *testing.T) {
 	}
 }
 
-// The order of asking decides nothing, and nothing that is passed is changed.
+// The result does not depend on the order of the arguments, and Choose does not modify them.
 func TestChooseBigAnyOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, policy := range prefer.Policies() {
@@ -152,7 +151,7 @@ func TestChooseBigAnyOrder(t *testing.T) {
 				t.Fatalf("%s: %d units, %v; want %d", policy, len(got), err, q.size)
 			}
 			if !slices.Equal(listed, q.listed) || !slices.Equal(available, q.available) || !slices.Equal(must, q.must) {
-				t.Errorf("%s: the question was changed", policy)
+				t.Errorf("%s: the arguments were modified", policy)
 			}
 			if first == nil {
 				first = got

@@ -8,8 +8,8 @@ import (
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
-// random is a board of at most so many units on cards of 1 to 4 ports and up to
-// three NUMA nodes, or none, and what could be asked of it.
+// random returns a board of up to most units, on cards of 1 to 4 ports and on up to three NUMA
+// nodes, or none, with random arguments for Choose.
 func random(r *rand.Rand, most int) question {
 	units := 1 + r.IntN(most)
 	names := r.Perm(units)
@@ -40,7 +40,7 @@ func random(r *rand.Rand, most int) question {
 			}
 		}
 	}
-	if r.IntN(4) == 0 { // the kubelet has not heard of the latest list
+	if r.IntN(4) == 0 { // the kubelet has an older list
 		i := r.IntN(units)
 		q.listed = slices.Delete(q.listed, i, i+1)
 	}
@@ -55,8 +55,8 @@ func shuffle(r *rand.Rand, q *question) {
 	r.Shuffle(len(q.must), func(i, j int) { q.must[i], q.must[j] = q.must[j], q.must[i] })
 }
 
-// big is cards of so many ports each, on four NUMA nodes, of which a quarter of the
-// units are held by others and a few degraded. No ports: a pool.
+// big returns a board with this number of cards and of ports on each, on four NUMA nodes. A quarter
+// of the units are held, and a few are degraded. Without ports it is a pool.
 func big(cards, ports, size int) question {
 	r := rand.New(rand.NewPCG(uint64(cards), uint64(ports)))
 	q := question{size: size}

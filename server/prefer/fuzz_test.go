@@ -8,14 +8,14 @@ import (
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
-// Names that look alike, or like nothing.
+// Similar names, and unusual ones.
 var (
 	fuzzIDs   = []string{"", "0", "3b:00.0", "3b:00.0-p1", "3b:00.0-p10", "3b:00.0-p2", "é", "\xff", "0000:3b:00.0"}
 	fuzzCards = []string{"", "0", "0000:3b:00.0", "3b:00.0", "\xff"}
 )
 
-// fuzzQuestion reads units of three bytes: id, card, and bits for listed, available,
-// must, degraded and the NUMA node, which may be one that no kernel would name.
+// fuzzQuestion parses units of three bytes: id, card, and bits for listed, available, must, degraded
+// and the NUMA node, which may be an invalid one.
 func fuzzQuestion(data []byte, size int) question {
 	q := question{size: size}
 	for b := range slices.Chunk(data, 3) {
@@ -36,7 +36,7 @@ func fuzzQuestion(data []byte, size int) question {
 	return q
 }
 
-// Whatever is asked: an error if it cannot be met, else the best of all choices.
+// For any arguments, Choose returns an error if they cannot be met, else the best of all choices.
 func FuzzChoose(f *testing.F) {
 	f.Add([]byte{}, 0)
 	f.Add([]byte{0, 0, 3, 1, 0, 3, 2, 0, 3}, 2)                        // a pool

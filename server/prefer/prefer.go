@@ -13,7 +13,7 @@ type Policy string
 
 // The policies, explained in the package's documentation.
 const (
-	Packed Policy = "packed" // close together, leaving whole cards whole
+	Packed Policy = "packed" // close together, so that other cards stay completely free
 	Spread Policy = "spread" // over as many cards as possible
 )
 
@@ -28,14 +28,14 @@ type Unit struct {
 	Degraded bool
 }
 
-// Choose returns the ids of the best size units of those available, the musts among them, or
-// fewer if there are fewer. They are sorted. listed has each unit of the resource once, also
-// those that are not available. The arguments are not changed.
+// Choose returns the sorted ids of the best choice of size units, or of fewer if fewer are available.
+// must has the ids that the choice has to include. listed has each unit of the resource once, also
+// those that are not available. Choose does not modify its arguments.
 //
 // It returns an error if size is negative or below the number of musts.
 func Choose(listed []Unit, available, must []string, size int, policy Policy) ([]string, error) {
 	if size < 0 {
-		return nil, fmt.Errorf("allocation size %d is negative", size)
+		return nil, fmt.Errorf("allocation size: found %d, want 0 or more", size)
 	}
 	isMust := make(map[string]bool, len(available)+len(must)) // false: is available
 	for _, id := range available {
@@ -46,7 +46,7 @@ func Choose(listed []Unit, available, must []string, size int, policy Policy) ([
 	}
 	ids := slices.Compact(slices.Sorted(slices.Values(must)))
 	if len(ids) > size {
-		return nil, fmt.Errorf("%d devices must be included in an allocation of %d", len(ids), size)
+		return nil, fmt.Errorf("devices that must be included: found %d, want at most %d, the allocation size", len(ids), size)
 	}
 
 	cards := map[place]*card{}
@@ -91,7 +91,7 @@ func Choose(listed []Unit, available, must []string, size int, policy Policy) ([
 type place struct {
 	node int
 	card string // "": a card of its own
-	unit string // that has the card of its own
+	unit string // id of the unit that has a card of its own
 }
 
 func (u Unit) place() place {
@@ -101,7 +101,7 @@ func (u Unit) place() place {
 	return place{node: u.NUMANode, card: u.Card}
 }
 
-// card is the units of one card.
+// card has the units of one card.
 type card struct {
 	units  []candidate // available or must
 	others int         // number of units that are listed, but not available
@@ -122,12 +122,12 @@ type choice struct {
 	units *big.Int
 }
 
-// and returns the choice of the units of both, which have none in common.
+// and returns the choice of the units of c and d, which have no unit in common.
 func (c choice) and(d choice) choice {
 	return choice{c.cost.plus(d.cost), new(big.Int).Or(c.units, d.units)}
 }
 
-// cost has the counts of the package's documentation in their order. The cost of a choice is the
+// cost has the counts that the package documentation defines, in the same order. The cost of a choice is the
 // sum of those of its parts.
 type cost [5]int
 
@@ -141,8 +141,8 @@ func (c cost) plus(d cost) cost {
 func (c cost) compare(d cost) int { return slices.Compare(c[:], d[:]) }
 
 // join returns the best choices of up to room further units from two plans for different cards.
-// The best ones of each plan suffice: the better of two choices of one size stays the better one
-// whatever is added to both.
+// The best choices of each plan suffice: the better of two choices of one size stays the better
+// one if the same units are added to both.
 func join(a, b plan, room int) plan {
 	joined := make(plan, min(len(a)+len(b)-2, room)+1)
 	spare := new(big.Int)
@@ -170,7 +170,7 @@ func join(a, b plan, room int) plan {
 // node returns the plan for the cards of one NUMA node.
 func (p Policy) node(cards []*card, ranks, room int) plan {
 	all := plan{{units: new(big.Int)}}
-	// Cards with one unit, as in a pool, and cards where nothing can be chosen share one plan:
+	// Cards with one unit, as in a pool, and cards without a choice share one plan, because
 	// joining them one by one would take long.
 	single := plan{{units: new(big.Int)}}
 	var units []choice // of one unit
@@ -189,7 +189,7 @@ func (p Policy) node(cards []*card, ranks, room int) plan {
 		single = append(single, single[n].and(u))
 	}
 	all = join(all, single, room)
-	nodes := 1 // its place in the cost
+	nodes := 1 // index of the count nodes in the cost
 	if p == Spread {
 		nodes = 3
 	}

@@ -10,16 +10,16 @@ import (
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
-// question is what Choose is asked, but for the policy.
+// question has the arguments of Choose except the policy.
 type question struct {
 	listed          []prefer.Unit
 	available, must []string
 	size            int
 }
 
-// draw reads a board: units by their ids, whose first letter is the card (a digit:
-// a card of its own), | between the NUMA nodes 0, 1, …; after it, or at the start,
-// ? for no node. Behind an id - says held by others, * must, ! degraded.
+// draw parses a board: the ids of units, whose first letter is the card (a digit: a card of its
+// own), and | between the NUMA nodes 0, 1, …. ? after | or at the start stands for no node. After
+// an id, - means held by others, * must, ! degraded.
 func draw(board string, size int) question {
 	q := question{size: size}
 	for node, units := range strings.Split(board, "|") {
@@ -55,7 +55,7 @@ func TestChoose(t *testing.T) {
 		{"nothing wanted", "a0 a1", 0, "", ""},
 		{"lowest id", "b0 a0", 1, "a0", "a0"},
 		{"must", "a0 b0*", 1, "b0", "b0"},
-		{"must, however bad", "a0 a1 | b0- b1!*", 1, "b1", "b1"},
+		{"must, although degraded", "a0 a1 | b0- b1!*", 1, "b1", "b1"},
 		{"musts alone", "a0* b0* c0 c1", 2, "a0 b0", "a0 b0"},
 		{"goes with the must", "a0 a1 b0* b1 b2", 2, "b0 b1", "a0 b0"},
 		{"goes with two musts", "a0* b0* b1 c0", 3, "a0 b0 b1", "a0 b0 c0"},
@@ -66,14 +66,14 @@ func TestChoose(t *testing.T) {
 		{"one card before healthy", "a0 b0 c0! c1!", 2, "c0 c1", "a0 b0"},
 		{"one card before whole", "a0 a1 a2 b0 b1- c0 c1-", 2, "a0 a1", "a0 b0"},
 		{"two cards rather than three", "a0 a1 b0 b1 b2 c0 d0", 5, "a0 a1 b0 b1 b2", "a0 a1 b0 c0 d0"},
-		{"cards that fit", "a0 a1 a2 a3 b0 b1 b2 b3 c0 c1", 6, "a0 a1 a2 a3 c0 c1", "a0 a1 b0 b1 c0 c1"},
+		{"cards that fit exactly", "a0 a1 a2 a3 b0 b1 b2 b3 c0 c1", 6, "a0 a1 a2 a3 c0 c1", "a0 a1 b0 b1 c0 c1"},
 
 		{"one node", "a0 | b0 | c0 d0", 2, "c0 d0", "c0 d0"},
-		{"nobody knows where is nowhere near", "? a0 | b0 c0", 2, "b0 c0", "b0 c0"},
-		{"nobody knows where, both", "a0 |? b0 c0", 2, "b0 c0", "b0 c0"},
-		{"node and health", "a0 | b0 c0!", 2, "b0 c0", "a0 b0"},
+		{"no NUMA node counts as one more node", "? a0 | b0 c0", 2, "b0 c0", "b0 c0"},
+		{"no NUMA node, for other cards", "a0 |? b0 c0", 2, "b0 c0", "b0 c0"},
+		{"one node or healthy", "a0 | b0 c0!", 2, "b0 c0", "a0 b0"},
 		{"node before whole", "a0 | b0 b1 c0 c1 c2-", 3, "b0 b1 c0", "a0 b0 c0"},
-		{"node before breaking, apart", "a0 | b0 b1 c0 c1", 2, "b0 b1", "b0 c0"},
+		{"node before broken and apart", "a0 | b0 b1 c0 c1", 2, "b0 b1", "b0 c0"},
 
 		{"healthy unit of a card", "a0! a1 a2", 2, "a1 a2", "a1 a2"},
 		{"healthy before whole", "a0 a1 b0! b1-", 1, "a0", "a0"},
@@ -84,11 +84,11 @@ func TestChoose(t *testing.T) {
 		{"broken card or own card", "a0 a1- b0 b1", 1, "a0", "b0"},
 		{"a whole card taken whole is not broken", "a0 a1 a2 b0 b1", 2, "b0 b1", "a0 b0"},
 		{"single ports leave whole cards whole", "a0 a1 b0 c0 d0 d1-", 2, "a0 a1", "b0 c0"},
-		{"one broken open is enough", "a0 a1 a2 a3 b0 b1 b2 b3", 6, "a0 a1 a2 a3 b0 b1", "a0 a1 a2 b0 b1 b2"},
+		{"one broken card", "a0 a1 a2 a3 b0 b1 b2 b3", 6, "a0 a1 a2 a3 b0 b1", "a0 a1 a2 b0 b1 b2"},
 
 		{"tightest fit", "a0 a1 a2 a3- b0 b1 b2-", 1, "b0", "a0"},
 		{"one card is left with two", "a0 a1 a2 a3- b0 b1 b2 b3-", 4, "a0 a1 a2 b0", "a0 a1 b0 b1"},
-		{"one card is left with two, of dearer ids", "a0 a1 a2 a3- b0 b1* b2* b3-", 4, "a0 b0 b1 b2", "a0 a1 b1 b2"},
+		{"one card is left with two, with higher ids", "a0 a1 a2 a3- b0 b1* b2* b3-", 4, "a0 b0 b1 b2", "a0 a1 b1 b2"},
 
 		{"evenly", "a0 a1 a2 a3 b0 b1 b2 b3", 4, "a0 a1 a2 a3", "a0 a1 b0 b1"},
 		{"evenly beside musts", "a0* a1* a2 b0 b1", 4, "a0 a1 a2 b0", "a0 a1 b0 b1"},
@@ -113,8 +113,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// What should not occur, and how it is answered under either policy.
-func TestChooseOdd(t *testing.T) {
+// Arguments that should not occur, and the answers under both policies.
+func TestChooseUnusual(t *testing.T) {
 	a0, a1, b0 := prefer.Unit{ID: "a0", Card: "a"}, prefer.Unit{ID: "a1", Card: "a"}, prefer.Unit{ID: "b0", Card: "b", NUMANode: 1}
 	for _, tc := range []struct {
 		name string
@@ -132,10 +132,10 @@ func TestChooseOdd(t *testing.T) {
 		{"must is not available", question{[]prefer.Unit{a0, a1, b0}, []string{"a0", "b0"}, []string{"a1"}, 1}, []string{"a1"}, ""},
 		{"must is neither", question{[]prefer.Unit{a0}, []string{"a0"}, []string{"gone"}, 1}, []string{"gone"}, ""},
 		{"more than there is", question{[]prefer.Unit{a0, a1, b0}, []string{"b0", "a0"}, nil, 1 << 30}, []string{"a0", "b0"}, ""},
-		{"negative size", question{[]prefer.Unit{a0}, []string{"a0"}, nil, -1}, nil, "allocation size -1 is negative"},
-		{"more musts than room", question{[]prefer.Unit{a0, b0}, []string{"a0", "b0"}, []string{"a0", "b0"}, 1}, nil, "2 devices must be included in an allocation of 1"},
-		{"more musts than room, none listed", question{nil, nil, []string{"a0", "b0"}, 1}, nil, "2 devices must be included in an allocation of 1"},
-		{"a must and no room", question{[]prefer.Unit{a0}, []string{"a0"}, []string{"a0"}, 0}, nil, "1 devices must be included in an allocation of 0"},
+		{"negative size", question{[]prefer.Unit{a0}, []string{"a0"}, nil, -1}, nil, "allocation size: found -1, want 0 or more"},
+		{"more musts than room", question{[]prefer.Unit{a0, b0}, []string{"a0", "b0"}, []string{"a0", "b0"}, 1}, nil, "devices that must be included: found 2, want at most 1, the allocation size"},
+		{"more musts than room, none listed", question{nil, nil, []string{"a0", "b0"}, 1}, nil, "devices that must be included: found 2, want at most 1, the allocation size"},
+		{"a must and no room", question{[]prefer.Unit{a0}, []string{"a0"}, []string{"a0"}, 0}, nil, "devices that must be included: found 1, want at most 0, the allocation size"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, policy := range prefer.Policies() {

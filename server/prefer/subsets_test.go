@@ -10,8 +10,8 @@ import (
 )
 
 // subsets has the listed units of a question that are free, and all musts, sorted by id. A choice
-// of them is a set of bits, bit 0 for the lowest id. Its costs are the definitions of the
-// package's documentation, word by word.
+// of them is a set of bits, bit 0 for the lowest id. Its costs follow the definitions in the
+// package documentation literally.
 type subsets struct {
 	ids            []string
 	must, degraded uint
@@ -43,7 +43,7 @@ func newSubsets(q question) subsets {
 		}
 		i := slices.IndexFunc(q.listed, func(u prefer.Unit) bool { return u.ID == id })
 		if i < 0 {
-			continue // it costs nothing
+			continue // no cost
 		}
 		if q.listed[i].Degraded {
 			s.degraded |= bit
@@ -70,7 +70,7 @@ func newSubsets(q question) subsets {
 	return s
 }
 
-// cost of a choice.
+// cost returns the cost of a choice.
 func (s subsets) cost(chosen uint, policy prefer.Policy) [5]int {
 	var cards, pairs, nodes, neighbours, broken, apart int
 	for _, c := range s.cards {
@@ -108,7 +108,7 @@ func (s subsets) cost(chosen uint, policy prefer.Policy) [5]int {
 	return [...]int{pairs, degraded, neighbours, nodes, broken}
 }
 
-// best compares all choices of so many units with all musts.
+// best returns the best of all choices of this size that include all musts, and its cost.
 func (s subsets) best(size int, policy prefer.Policy) (uint, [5]int) {
 	var best uint
 	var least [5]int

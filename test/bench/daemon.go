@@ -23,7 +23,7 @@ const (
 	region   = "69528db6eb31577a8c3668f9faa081f6"
 )
 
-// daemon is the binary at work on a simulated node of its own.
+// daemon is a process of the binary on a simulated node of its own.
 type daemon struct {
 	dir     string
 	node    *simnode.Node
@@ -33,8 +33,8 @@ type daemon struct {
 	begin   time.Time
 }
 
-// launch starts the binary on a node with so many cards of one port, at the
-// default intervals, with more flags.
+// launch starts the binary on a node with the given number of cards, each with one port. The
+// intervals are the defaults; more are additional flags.
 func launch(ctx context.Context, binary string, cards int, more ...string) (*daemon, error) {
 	dir, err := os.MkdirTemp("", "accel-bench-")
 	if err != nil {
@@ -86,7 +86,7 @@ func address(i int) string { return fmt.Sprintf("0000:%02x:00.0", i) }
 
 func id(i int) string { return fmt.Sprintf("%02x:00.0", i) }
 
-// await waits for a list with so many devices, and returns when it was received.
+// await waits for a list with the given number of devices, and returns the time of its receipt.
 func (d *daemon) await(ctx context.Context, devices int) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -131,7 +131,8 @@ func latency(ctx context.Context, binary string) ([]row, error) {
 	}}, nil
 }
 
-// changes breaks and heals ports in turn and times each until it is received.
+// changes makes ports unhealthy and healthy in turn, and returns the time from each change until
+// its list was received.
 func (d *daemon) changes(ctx context.Context, n int) ([]time.Duration, error) {
 	if _, err := d.await(ctx, ports); err != nil {
 		return nil, err
@@ -160,7 +161,7 @@ func (d *daemon) changes(ctx context.Context, n int) ([]time.Duration, error) {
 	return took, nil
 }
 
-// idle looks at memory and processor time of a daemon that nothing happens to.
+// idle measures memory and processor time of a daemon without any changes.
 func idle(ctx context.Context, binary string) ([]row, error) {
 	var rows []row
 	for _, setting := range []struct {
@@ -206,12 +207,12 @@ func idleAt(ctx context.Context, binary string, cards int) (memory, share float6
 	return memory, float64(after-before) / float64(time.Since(begin)), err
 }
 
-// cpu is the time that the process has run on a processor so far: the sum over
-// its threads, in nanoseconds (/proc/PID/task/TID/schedstat).
+// cpu returns the processor time of the process so far: the sum over its threads of the first
+// field of /proc/PID/task/TID/schedstat, in nanoseconds.
 func (d *daemon) cpu() (time.Duration, error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", d.process.Process.Pid))
 	if err != nil || len(files) == 0 {
-		return 0, fmt.Errorf("no schedstat of process %d: %v", d.process.Process.Pid, err)
+		return 0, fmt.Errorf("/proc/%d/task: found no schedstat, want one for each thread: %v", d.process.Process.Pid, err)
 	}
 	var sum time.Duration
 	for _, f := range files {
@@ -228,7 +229,7 @@ func (d *daemon) cpu() (time.Duration, error) {
 	return sum, nil
 }
 
-// resident is VmRSS in MiB.
+// resident returns the resident memory of the process (VmRSS) in MiB.
 func (d *daemon) resident() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.process.Process.Pid))
 	if err != nil {
@@ -240,5 +241,5 @@ func (d *daemon) resident() (float64, error) {
 			return kb / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("process %d has no VmRSS", d.process.Process.Pid)
+	return 0, fmt.Errorf("/proc/%d/status: found no VmRSS, want one", d.process.Process.Pid)
 }

@@ -2,13 +2,12 @@
 //
 //	bench BINARY
 //
-// It runs the given binary as a process on simulated nodes, with a stand-in for
-// the kubelet in this process, and measures it from outside. It also runs the hook of
-// accelerator-fpga, which is in the same directory, and benchmarks of packages, also in
-// the module operator. The table has medians or distributions, and the aims. It judges
-// nothing, and fails only when it cannot measure. Machines are shared and noisy: run it
-// twice.
+// It runs the given binary as a process on simulated nodes, with a stand-in for the kubelet in
+// its own process, and measures the daemon from outside. It also runs the hook of
+// accelerator-fpga, which must be in the same directory, and Go benchmarks of this module and
+// of the module operator. The table has medians or distributions, and the aims. bench does not
+// compare them; it fails only if a measurement fails. Machines are shared and noisy: run it twice.
 //
-// A simulated tree is read from memory. On a true sysfs, each attribute adds the
-// time that its hardware takes.
+// A simulated tree is read from memory. In a real sysfs, each attribute adds the access time of
+// its hardware.
 package main

@@ -15,9 +15,9 @@ import (
 )
 
 // hook measures the time of a hook from exec to exit, on a node with 32 cards, for a container
-// whose two cards have their AFUs already. The log is on a disk.
+// whose two cards have their AFUs already. The hook's log is a file on disk.
 func hook(ctx context.Context, binary string) (_ []row, err error) {
-	tool, err := filepath.Abs(filepath.Join(filepath.Dir(binary), "accelerator-fpga")) // it runs in another directory
+	tool, err := filepath.Abs(filepath.Join(filepath.Dir(binary), "accelerator-fpga")) // absolute, since the hook runs in another directory
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 && len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: bench BINARY [REGEXP of the measurements to make]")
+		fmt.Fprintln(os.Stderr, "usage: bench BINARY [REGEXP], where REGEXP selects measurements by name")
 		os.Exit(2)
 	}
 	wanted, err := regexp.Compile(strings.Join(os.Args[2:], ""))
@@ -31,8 +31,8 @@ func main() {
 	}
 }
 
-// row is one line of the table.
-type row struct{ what, measured, aim string }
+// row is one row of the table.
+type row struct{ name, measured, aim string }
 
 func run(ctx context.Context, binary string, wanted *regexp.Regexp) error {
 	var table []row
@@ -48,7 +48,7 @@ func run(ctx context.Context, binary string, wanted *regexp.Regexp) error {
 		{"memory under scrapes, a minute", scraped},
 		{"cost of one card's change at 1, 32 and 1024 cards", scaling},
 		{"uevent parser", parser},
-		{"what the log adds", telling},
+		{"cost of the log", logCost},
 		{"admission, 20 s", admission},
 	} {
 		if !wanted.MatchString(measure.progress) {
@@ -64,7 +64,7 @@ func run(ctx context.Context, binary string, wanted *regexp.Regexp) error {
 	fmt.Println("| what | measured | aim |")
 	fmt.Println("|---|---|---|")
 	for _, r := range table {
-		fmt.Printf("| %s | %s | %s |\n", r.what, r.measured, r.aim)
+		fmt.Printf("| %s | %s | %s |\n", r.name, r.measured, r.aim)
 	}
 	return nil
 }
@@ -77,8 +77,8 @@ func size(_ context.Context, binary string) ([]row, error) {
 	return []row{{"binary, static", fmt.Sprintf("%.1f MB", float64(info.Size())/1e6), "≤ 20 MB"}}, nil
 }
 
-// benchmark runs Go benchmarks and returns what pattern's first group finds in
-// each line that it matches. The package is that of the module in a directory.
+// benchmark runs the Go benchmarks name of a package, in the module in a directory, and returns
+// the first group of each match of pattern in their output.
 func benchmark(ctx context.Context, module, pkg, name, pattern string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "go", "-C", module, "test", "-run", "^$", "-bench", name, "-benchmem", pkg).CombinedOutput()
 	if err != nil {
@@ -89,7 +89,7 @@ func benchmark(ctx context.Context, module, pkg, name, pattern string) ([]string
 		found = append(found, string(m[1]))
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("go test -bench %s %s: no line matches %s:\n%s", name, pkg, pattern, out)
+		return nil, fmt.Errorf("go test -bench %s %s: found no line that matches %s, want at least one:\n%s", name, pkg, pattern, out)
 	}
 	return found, nil
 }
@@ -101,7 +101,7 @@ func scaling(ctx context.Context, _ string) ([]row, error) {
 	}
 	var cost [3]time.Duration
 	if len(found) != len(cost) {
-		return nil, fmt.Errorf("%d results, want %d", len(found), len(cost))
+		return nil, fmt.Errorf("results: found %d, want %d", len(found), len(cost))
 	}
 	for i, f := range found {
 		if cost[i], err = time.ParseDuration(f + "ns"); err != nil {
@@ -123,9 +123,9 @@ func parser(ctx context.Context, _ string) ([]row, error) {
 	return []row{{"filter and parse of an irrelevant uevent", strings.Join(strings.Fields(found[0]), " "), "0 allocs/op"}}, nil
 }
 
-// telling is the share of the way from a hint to the kubelet that the log takes.
-// telling repeats its benchmark: what it looks for is smaller than the noise of one.
-func telling(ctx context.Context, _ string) ([]row, error) {
+// logCost measures the share of the log in the time from a hint to the kubelet's list. It runs
+// its benchmark five times, since the result is smaller than the noise of one run.
+func logCost(ctx context.Context, _ string) ([]row, error) {
 	var added []float64 // percent
 	for range 5 {
 		found, err := benchmark(ctx, ".", "./cmd/accelerator-device-plugin", "Telling", `BenchmarkTelling\S*\s+\d+\s.*?(\S+) telling/mute`)
@@ -149,7 +149,7 @@ func admission(ctx context.Context, _ string) ([]row, error) {
 		return nil, err
 	}
 	if len(found) != 2 {
-		return nil, fmt.Errorf("%d results, want 2", len(found))
+		return nil, fmt.Errorf("results: found %d, want 2", len(found))
 	}
 	few, many := strings.Fields(found[0]), strings.Fields(found[1])
 	return []row{{

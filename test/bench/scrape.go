@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// scrapes is five minutes of a Prometheus that comes every 15 s, in less time.
+// scrapes is the number of scrapes in five minutes with an interval of 15 s.
 const scrapes = 20
 
-// scraped looks at memory after scrapes. They follow each other more closely than in
-// reality, which leaves the collector of garbage less time.
+// scraped measures memory after scrapes, and the processor time of a scrape. The interval is
+// 3 s, shorter than in production, which leaves less time for garbage collection.
 func scraped(ctx context.Context, binary string) (rows []row, err error) {
 	address, err := freeAddress(ctx)
 	if err != nil {
@@ -68,13 +68,13 @@ func scrape(ctx context.Context, url string) error {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, answer.Status)
+		return fmt.Errorf("%s: status: found %s, want 200 OK", url, answer.Status)
 	}
 	_, err = io.Copy(io.Discard, answer.Body)
 	return err
 }
 
-// freeAddress is one on which nobody listens.
+// freeAddress returns a local address on which no process listens.
 func freeAddress(ctx context.Context) (string, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// cleanUp takes away what a story has made; what it said itself comes first.
+// cleanUp removes all objects of a story. The story's own cleanups run first, the last one first.
 func (s *scene) cleanUp() {
 	var failed error
 	for _, clean := range slices.Backward(s.cleanups) {
@@ -21,7 +21,7 @@ func (s *scene) cleanUp() {
 	s.check(failed)
 	now := int64(0)
 	s.check(s.Client.CoreV1().Pods(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}))
-	await(s, "pods gone", func() (int, error) {
+	await(s, "number of pods left", func() (int, error) {
 		pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{})
 		if err != nil {
 			return -1, err
@@ -33,8 +33,8 @@ func (s *scene) cleanUp() {
 	s.check(err)
 }
 
-// leaveEvidence writes down how everything is, for who looks into it later.
-func (s *scene) leaveEvidence(dir string) {
+// writeState writes the state of the cluster after a failure to a directory.
+func (s *scene) writeState(dir string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		fmt.Println("  ", err)
 		return
@@ -58,5 +58,5 @@ func (s *scene) leaveEvidence(dir string) {
 		}
 		_ = os.WriteFile(filepath.Join(dir, file), []byte(out), 0o644)
 	}
-	fmt.Printf("  evidence in %s\n", dir)
+	fmt.Printf("  state of the cluster in %s\n", dir)
 }

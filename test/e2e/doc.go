@@ -1,17 +1,16 @@
-// Command e2e brings up a Kubernetes of one node on this machine, installs the chart
-// with helm, and tells stories of what befalls it there:
+// Command e2e starts a Kubernetes cluster of one node on this machine, installs the charts with
+// helm, and runs test stories on it:
 //
 //	e2e -bin DIR -workload BINARY -dist DIR -version V -tree DIR -out DIR [-only PATTERN] [-keep]
 //	e2e -check
 //
-// The node has no card but those that the stories plug into a simulated one, by the command
-// simulate, which the chart's value simulatedNode puts in place of /sys and
-// /dev; their nodes are true devices, without a driver. Everything else is what runs
-// anywhere: package cluster.
+// The node has no real cards. The stories plug simulated ones, with the command simulate, and the
+// chart's value simulatedNode makes the daemon use them instead of /sys and /dev. Their device nodes
+// are real character devices without a driver. All other parts of the cluster are the released
+// ones: package cluster.
 //
-// A story is a function ([stories]); it begins with an empty node, without release and
-// without pods of ours, and has a resource name of its own, because a node never forgets
-// one. It says with step what comes next, and ends at the first thing that is wrong.
-// The exit status is 0 when all ended well, 1 when a story did not, 2 for usage, 3 when
-// there was no cluster.
+// A story is a function in [stories]. It begins with an empty node, without a release and without
+// pods, and has its own resource name, because a kubelet never removes a resource from its node's
+// status. A story prints each step, and ends at the first failure. The exit status is 0 if all
+// stories passed, 1 if one failed, 2 for a wrong command line, 3 if there was no cluster.
 package main

@@ -13,12 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Names are of use in resources, as files, and apart.
+// Names are valid in resources and as file names, and differ.
 func TestStories(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range stories {
-		if !regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`).MatchString(s.name) || seen[s.name] || s.tell == nil {
-			t.Errorf("story %q", s.name)
+		if !regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`).MatchString(s.name) || seen[s.name] || s.run == nil {
+			t.Errorf("story %q: want another name of lower-case letters and dashes, and a function", s.name)
 		}
 		seen[s.name] = true
 	}
@@ -26,11 +26,11 @@ func TestStories(t *testing.T) {
 		t.Errorf("chosen: %v", got)
 	}
 	if got := choose(regexp.MustCompile("")); len(got) != len(stories) {
-		t.Errorf("%d of %d stories", len(got), len(stories))
+		t.Errorf("%d stories match the empty pattern, want %d", len(got), len(stories))
 	}
 }
 
-// A story ends at the first thing that is wrong; a bug of the driver's is none of its.
+// A story ends at the first failed check. Other panics are bugs of this program, and are not recovered.
 func TestTry(t *testing.T) {
 	var s scene
 	after := false
@@ -40,11 +40,11 @@ func TestTry(t *testing.T) {
 		after = true
 	})
 	if !errors.Is(err, fs.ErrNotExist) || after {
-		t.Errorf("%v, went on: %t", err, after)
+		t.Errorf("error %v, continued after the failure: %t", err, after)
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("a panic was taken for a story's end")
+			t.Error("a panic of another type was recovered")
 		}
 	}()
 	_ = s.try(func() { panic("bug") })
@@ -55,21 +55,21 @@ func TestRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		err  error
-		want bool // a story that goes on
+		want bool // the story continues
 	}{
-		{"as wanted", errors.New("mode: want single or pool"), true},
-		{"for something else", errors.New("no such host"), false},
-		{"taken", nil, false},
+		{"wanted error", errors.New("mode: want single or pool"), true},
+		{"another error", errors.New("no such host"), false},
+		{"no error", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := s.try(func() { s.refused("it", tt.err, "want single", "pool") }); (err == nil) != tt.want {
+			if err := s.try(func() { s.refused("action", tt.err, "want single", "pool") }); (err == nil) != tt.want {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// Samples are counted, and the longest gap is found.
+// sample counts the samples, and returns the longest gap.
 func TestSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -96,7 +96,7 @@ func TestLineHas(t *testing.T) {
 		fields line
 		has    bool
 	}{
-		"nothing":      {nil, true},
+		"no field":     {nil, true},
 		"a word":       {line{"device": "01:00.0"}, true},
 		"a number":     {line{"count": 2.0}, true},
 		"another word": {line{"device": "02:00.0"}, false},
@@ -108,12 +108,12 @@ func TestLineHas(t *testing.T) {
 	}
 }
 
-func TestHolder(t *testing.T) {
+func TestReportOf(t *testing.T) {
 	want := report{
 		Env:   map[string]string{"ACCELERATOR_UNITS": "01:00.0,02:00.0", "ACCELERATOR_DEVICES": "01:00.0,02:00.0"},
 		Nodes: map[string]string{"dfl-port.0": "120:0", "dfl-port.3": "120:3"}, Opens: []string{"120:0", "120:3"},
 	}
-	if diff := cmp.Diff(want, holder("01:00.0,02:00.0", "dfl-port.0", "dfl-port.3")); diff != "" {
+	if diff := cmp.Diff(want, reportOf("01:00.0,02:00.0", "dfl-port.0", "dfl-port.3")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -121,7 +121,7 @@ func TestHolder(t *testing.T) {
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
 	times := table{rows: []row{
-		{name: "pod", took: 1500 * time.Millisecond, steps: []row{{name: "waits", took: time.Second, wrong: "not so"}}},
+		{name: "pod", took: 1500 * time.Millisecond, steps: []row{{name: "waits", took: time.Second, failed: "not so"}}},
 	}}
 	times.print(&out)
 	want := "\n seconds  \n    1.50  pod\n    1.00    FAILED: waits\n"

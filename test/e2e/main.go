@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// options is the command line.
+// options has the values of the flags.
 type options struct {
 	bin, workload, dist, version, tree, out string
 
@@ -25,14 +25,14 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.bin, "bin", "", "directory of the cluster's binaries")
-	flag.StringVar(&o.workload, "workload", "", "static binary that runs in pods")
-	flag.StringVar(&o.dist, "dist", "", "directory of the image and the packaged chart")
-	flag.StringVar(&o.version, "version", "", "version of these")
+	flag.StringVar(&o.workload, "workload", "", "static binary for the pods of the stories")
+	flag.StringVar(&o.dist, "dist", "", "directory of the images and the packaged charts")
+	flag.StringVar(&o.version, "version", "", "version of the images and charts")
 	flag.StringVar(&o.tree, "tree", "", "root of the source tree, for manifests and examples")
-	flag.StringVar(&o.out, "out", "", "directory for what is left behind")
-	flag.StringVar(&o.only, "only", "", "tell only stories whose names match, a regular expression")
-	flag.BoolVar(&o.keep, "keep", false, "leave the cluster up until a signal comes")
-	flag.BoolVar(&o.check, "check", false, "say whether this machine will do, and end")
+	flag.StringVar(&o.out, "out", "", "directory for logs and the state after failures")
+	flag.StringVar(&o.only, "only", "", "run only stories whose names match, a regular expression")
+	flag.BoolVar(&o.keep, "keep", false, "keep the cluster until a signal arrives")
+	flag.BoolVar(&o.check, "check", false, "check whether a cluster can run on this machine, and exit")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -47,21 +47,21 @@ func main() {
 	}
 }
 
-// run tells the stories and says whether one failed.
+// run runs the chosen stories, and reports whether one failed.
 func run(ctx context.Context, o options) (failed bool, err error) {
 	pattern, err := regexp.Compile(o.only)
 	if err != nil {
 		return false, err
 	}
-	if err := cluster.Refuse(); err != nil {
-		return false, fmt.Errorf("cannot run here: %w", err)
+	if err := cluster.CheckHost(); err != nil {
+		return false, fmt.Errorf("no cluster can run on this machine: %w", err)
 	}
 	if o.check {
 		return false, nil
 	}
 	chosen := choose(pattern)
 	if len(chosen) == 0 {
-		return false, fmt.Errorf("no story has %q in its name", o.only)
+		return false, fmt.Errorf("-only: found %q, want a part of the name of a story", o.only)
 	}
 	for _, path := range []*string{&o.bin, &o.workload, &o.dist, &o.tree, &o.out} {
 		if *path, err = filepath.Abs(*path); err != nil {
@@ -71,11 +71,11 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	var times table
 	times.begin("cluster up")
 	fmt.Println("== cluster up")
-	c, err := cluster.Up(ctx, cluster.Options{Bin: o.bin, Logs: filepath.Join(o.out, "cluster"), Say: os.Stdout})
+	c, err := cluster.Up(ctx, cluster.Options{Bin: o.bin, Logs: filepath.Join(o.out, "cluster"), Output: os.Stdout})
 	if err != nil {
 		return false, err
 	}
-	// After a panic neither is anything left.
+	// Deferred, so that a panic also removes the cluster.
 	defer func() {
 		times.begin("cluster down")
 		fmt.Println("== cluster down")
@@ -94,7 +94,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 		if ctx.Err() != nil {
 			break
 		}
-		failed = !tell(ctx, c, o, s, &times) || failed
+		failed = !runStory(ctx, c, o, s, &times) || failed
 	}
 	if o.keep && ctx.Err() == nil {
 		keep(ctx, c, o)
@@ -106,8 +106,8 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	return failed, nil
 }
 
-// importImages brings the images of the tree to the node as docs/install.md says, and
-// that of the pods. The next version of each of ours is the same under another tag.
+// importImages imports the images of the tree to the node as in docs/install.md, and the image of
+// the pods. The next version of an image is the same image under another tag.
 func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	others := filepath.Join(o.out, "images.tar")
 	if err := cluster.WriteImages(others, o.workload); err != nil {
@@ -129,11 +129,11 @@ func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	return nil
 }
 
-// keep prints how to reach and how to end the cluster, and waits for a signal. It prints
-// this program's own process id because make passes on SIGTERM, but not SIGINT. The SIGINT
-// of Ctrl-C reaches every process of the terminal.
+// keep prints how to use and how to end the cluster, and waits for a signal. It prints the id of
+// this process because make forwards SIGTERM, but not SIGINT. The SIGINT of Ctrl-C reaches all
+// processes of the terminal.
 func keep(ctx context.Context, c *cluster.Cluster, o options) {
-	fmt.Printf("== cluster is up until Ctrl-C, or from elsewhere: kill %d (kill -INT of make does not end it)\n"+
+	fmt.Printf("== the cluster runs until Ctrl-C, or until: kill %d (kill -INT of make does not end it)\n"+
 		"  export KUBECONFIG=%s CONTAINERD_ADDRESS=%s CONTAINERD_NAMESPACE=k8s.io PATH=%s:$PATH\n",
 		os.Getpid(), c.Kubeconfig, cluster.ContainerdSocket, o.bin)
 	<-ctx.Done()

@@ -21,6 +21,7 @@ func (s *scene) simulate(args ...string) string {
 	return out
 }
 
+// trySimulate is simulate, but returns errors.
 func (s *scene) trySimulate(args ...string) (string, error) {
 	program := filepath.Join(s.dist, "bin_"+runtime.GOARCH, "accelerator-device-plugin")
 	out, err := exec.CommandContext(s.ctx, program, append([]string{"simulate", simulated}, args...)...).Output()
@@ -30,8 +31,7 @@ func (s *scene) trySimulate(args ...string) (string, error) {
 	return string(out), err
 }
 
-// plug puts cards into the node, one port each. The first port that the driver finds
-// is dfl-port.0.
+// plug plugs cards with one port each into the node. The first port is dfl-port.0.
 func (s *scene) plug(addresses ...string) {
 	for _, address := range addresses {
 		s.plugAFU(address, afuID)
@@ -43,19 +43,19 @@ func (s *scene) plugAFU(address, afu string) {
 	s.simulate("plug", address, "--board", "pac-a10", "--afu", afu, "--interface", interfaceID)
 }
 
-// pull takes a card out.
+// pull removes a card from the node.
 func (s *scene) pull(address string) { s.simulate("pull", address) }
 
-// power puts a card's port into power state AP6, or makes it good.
-func (s *scene) power(address string) func(good bool) error {
-	return s.breaks(address, "power-throttled")
+// breakPower returns a function that puts a card's port into power state AP6 (false), or heals it (true).
+func (s *scene) breakPower(address string) func(healthy bool) error {
+	return s.breakPort(address, "power-throttled")
 }
 
-// breaks breaks a card's port by a reason, or heals it.
-func (s *scene) breaks(address, reason string) func(good bool) error {
-	return func(good bool) error {
+// breakPort returns a function that breaks a card's port with a reason (false), or heals it (true).
+func (s *scene) breakPort(address, reason string) func(healthy bool) error {
+	return func(healthy bool) error {
 		args := []string{"break", address, reason}
-		if good {
+		if healthy {
 			args = []string{"heal", address}
 		}
 		_, err := s.trySimulate(args...)
@@ -63,7 +63,7 @@ func (s *scene) breaks(address, reason string) func(good bool) error {
 	}
 }
 
-// portNode is the name of the node of a card's port.
+// portNode returns the name of the device node of a card's port.
 func (s *scene) portNode(address string) string {
 	found, err := filepath.Glob(filepath.Join(simulated, "sys/bus/pci/devices", address, "fpga_region/region*/dfl-port.*"))
 	s.check(err)

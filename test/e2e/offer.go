@@ -13,10 +13,11 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// amount is how much of a resource a node advertises; -1 where it knows of none.
+// amount has the capacity and allocatable of a resource in a node's status, -1 if the resource is
+// not there.
 type amount struct{ Capacity, Allocatable int64 }
 
-// advertised is what node status says of a resource.
+// advertised returns the amount of a resource in the node's status.
 func (s *scene) advertised(resource string) (amount, error) {
 	node, err := s.Node(s.ctx)
 	if err != nil {
@@ -32,25 +33,24 @@ func (s *scene) advertised(resource string) (amount, error) {
 	return amount{count(node.Status.Capacity), count(node.Status.Allocatable)}, nil
 }
 
-// offers waits until the node advertises so much of a resource, and returns how long that
-// took.
+// offers waits until the node advertises this amount of a resource, and returns the time that took.
 func (s *scene) offers(resource string, capacity, allocatable int64) time.Duration {
 	return await(s, "node status of "+resource, func() (amount, error) { return s.advertised(resource) }, amount{capacity, allocatable})
 }
 
-// offersSoon is [scene.offers] after the end of a pod that held a device. It ends the story
-// if that takes longer than [soon].
+// offersSoon is [scene.offers] after the end of a pod that held a device. The story fails if it takes
+// longer than [soon].
 func (s *scene) offersSoon(resource string, capacity, allocatable int64) {
 	if took := s.offers(resource, capacity, allocatable); took > soon {
-		s.failf("node status of %s is {%d %d} after %v, want it within %v of the pod's end", resource, capacity, allocatable, took, soon)
+		s.failf("node status of %s is {%d %d} after %v, want it within %v after the pod's end", resource, capacity, allocatable, took, soon)
 	}
 }
 
-// soon is how long a device may still count as held after its pod has ended: the daemon
-// asks the kubelet every 10 s.
+// soon is the longest time for which a device may count as held after its pod has ended: the daemon
+// lists the pods of the kubelet every 10 s.
 const soon = 15 * time.Second
 
-// kubelet is its pod-resources API.
+// kubelet returns a client of the kubelet's pod-resources API.
 func (s *scene) kubelet() podresources.PodResourcesListerClient {
 	connection, err := grpc.NewClient("unix:///var/lib/kubelet/pod-resources/kubelet.sock", grpc.WithTransportCredentials(insecure.NewCredentials()))
 	s.check(err)
@@ -58,20 +58,18 @@ func (s *scene) kubelet() podresources.PodResourcesListerClient {
 	return podresources.NewPodResourcesListerClient(connection)
 }
 
-// samples are what was seen of a resource while something else was done.
+// samples has the counts of samples of a resource that were taken during an action.
 type samples struct {
-	Node, Kubelet count // node status, every 100 ms; the device manager, every 20 ms
+	Node, Kubelet count // node status every 100 ms, device manager every 20 ms
 }
 
-// count is how many samples there were, how many of them had less than all, and for
-// how long in a row at the most.
+// count counts samples.
 type count struct {
-	All, Less int
-	Gap       time.Duration
+	All, Less int           // number of samples, and of those with less than all devices
+	Gap       time.Duration // the longest time with less than all devices
 }
 
-// sampled does something, and meanwhile looks again and again whether so many are
-// allocatable.
+// sampled calls do, and in the meantime samples whether this number of devices is allocatable.
 func (s *scene) sampled(want int64, do func()) samples {
 	ctx, stop := context.WithCancel(s.ctx)
 	var seen samples
@@ -94,13 +92,14 @@ func (s *scene) sampled(want int64, do func()) samples {
 	return seen
 }
 
-func sample(ctx context.Context, every time.Duration, want int64, look func() (int64, error)) count {
+// sample calls read at an interval until the context ends, and counts the values.
+func sample(ctx context.Context, every time.Duration, want int64, read func() (int64, error)) count {
 	var c count
-	var since time.Time // when less than all was seen first, in this gap
+	var since time.Time // begin of this gap
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		got, err := look()
+		got, err := read()
 		if ctx.Err() != nil {
 			return c
 		}
@@ -123,7 +122,7 @@ func sample(ctx context.Context, every time.Duration, want int64, look func() (i
 	}
 }
 
-// allocatable is what the kubelet's device manager could give away.
+// allocatable returns the number of devices that the kubelet's device manager can allocate.
 func (s *scene) allocatable(ctx context.Context, kubelet podresources.PodResourcesListerClient) (int64, error) {
 	all, err := kubelet.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
 	if err != nil {
@@ -138,9 +137,9 @@ func (s *scene) allocatable(ctx context.Context, kubelet podresources.PodResourc
 	return n, nil
 }
 
-// held is which devices of the story's resource the containers of stories hold, by the
-// kubelet: POD/CONTAINER to ids, sorted.
-func (s *scene) held(kubelet podresources.PodResourcesListerClient) (map[string][]string, error) {
+// heldDevices returns the devices of the story's resource that containers of the story hold, as the
+// kubelet lists them: POD/CONTAINER to sorted ids.
+func (s *scene) heldDevices(kubelet podresources.PodResourcesListerClient) (map[string][]string, error) {
 	list, err := kubelet.List(s.ctx, &podresources.ListPodResourcesRequest{})
 	if err != nil {
 		return nil, err

@@ -52,9 +52,9 @@ func (s *scene) helmOperator(command string, args ...string) (string, error) {
 	return s.Run(s.ctx, "helm", append([]string{command, operator, s.packaged(operator), "--namespace", operatorNamespace, "--wait", "--timeout", "1m"}, args...)...)
 }
 
-// removeOperator removes the operator, its CRDs, and with them all mappings. The webhook goes
-// first, so that pods can be created even if a later step fails. The processes are killed, so that
-// none renews its lease while the next story begins. The namespace stays, empty.
+// removeOperator removes the operator, its CRDs, and with them all mappings. The webhook is
+// removed first, so that pods can be created even if a later step fails. The processes are killed, so
+// that none renews its lease while the next story begins. The namespace stays, empty.
 func (s *scene) removeOperator() {
 	run := func(command string, args ...string) {
 		_, err := s.Run(s.ctx, command, args...)
@@ -74,7 +74,7 @@ func (s *scene) removeOperator() {
 	run("kubectl", "delete", "crd", "--ignore-not-found", functionsCRD, regionsCRD)
 }
 
-// operators returns the pods of the operator that are not about to end.
+// operators returns the pods of the operator that are not being deleted.
 func (s *scene) operators() ([]corev1.Pod, error) {
 	list, err := s.Client.CoreV1().Pods(operatorNamespace).List(s.ctx, metav1.ListOptions{LabelSelector: operatorSelector})
 	if err != nil {
@@ -96,14 +96,14 @@ func (s *scene) scale(replicas int) {
 	}, [2]int{replicas, replicas})
 }
 
-// webhook returns the webhook as the API server has it.
+// webhook reads the webhook from the API server.
 func (s *scene) webhook() (admissionregistrationv1.MutatingWebhook, error) {
 	list, err := s.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(s.ctx, metav1.ListOptions{LabelSelector: operatorSelector})
 	if err != nil {
 		return admissionregistrationv1.MutatingWebhook{}, err
 	}
 	if len(list.Items) != 1 || len(list.Items[0].Webhooks) != 1 {
-		return admissionregistrationv1.MutatingWebhook{}, fmt.Errorf("%d webhook configurations, want one with one webhook", len(list.Items))
+		return admissionregistrationv1.MutatingWebhook{}, fmt.Errorf("found %d webhook configurations, want one with one webhook", len(list.Items))
 	}
 	return list.Items[0].Webhooks[0], nil
 }
@@ -123,7 +123,7 @@ func certificates(text []byte) (all []*x509.Certificate, err error) {
 	}
 }
 
-// authority returns the operator's CA, which is in its Secret.
+// authority returns the operator's CA from its Secret.
 func (s *scene) authority() (*x509.Certificate, error) {
 	secret, err := s.Client.CoreV1().Secrets(operatorNamespace).Get(s.ctx, operatorSecret, metav1.GetOptions{})
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *scene) authority() (*x509.Certificate, error) {
 	}
 	all, err := certificates(secret.Data[corev1.TLSCertKey])
 	if err != nil || len(all) == 0 {
-		return nil, fmt.Errorf("secret %s: no certificate, want that of the CA (%w)", operatorSecret, err)
+		return nil, fmt.Errorf("secret %s: found no certificate, want that of the CA (%w)", operatorSecret, err)
 	}
 	return all[0], nil
 }
@@ -145,8 +145,8 @@ func (s *scene) trusted() ([]*x509.Certificate, error) {
 	return certificates(hook.ClientConfig.CABundle)
 }
 
-// signed returns the number of replicas that serve a certificate that the CA has signed.
-func (s *scene) signed(ca *x509.Certificate) (int, error) {
+// countSigned returns the number of replicas that serve a certificate that the CA has signed.
+func (s *scene) countSigned(ca *x509.Certificate) (int, error) {
 	pods, err := s.operators()
 	if err != nil {
 		return 0, err
@@ -168,7 +168,7 @@ func (s *scene) signed(ca *x509.Certificate) (int, error) {
 	return n, nil
 }
 
-// mapping is an AcceleratorFunction, or without mode and AFU an FpgaRegion.
+// mapping is an AcceleratorFunction. Without mode and AFU it is an FpgaRegion.
 type mapping struct{ name, mode, afu, iface string }
 
 func (m mapping) manifest() []byte {
@@ -200,7 +200,7 @@ func manifest(objects ...any) string {
 			o.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}
 			text, err = json.Marshal(o)
 		default:
-			err = fmt.Errorf("no manifest of a %T", o)
+			err = fmt.Errorf("found a %T, want a mapping, a Pod or a Deployment", o)
 		}
 		if err != nil {
 			panic(err)
@@ -210,7 +210,7 @@ func manifest(objects ...any) string {
 	return file.String()
 }
 
-// kubectl runs a command in the namespace of the story's pods, and returns all that it prints.
+// kubectl runs kubectl in the namespace of the story's pods, and returns all its output.
 func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(s.ctx, filepath.Join(s.bin, "kubectl"), append([]string{
 		"--kubeconfig", s.Kubeconfig, "--cache-dir", filepath.Join(cluster.Root, "kubectl"), "--namespace", s.users}, args...)...)
@@ -230,7 +230,7 @@ func (s *scene) apply(objects ...any) string {
 	return out
 }
 
-// table returns the lines of kubectl get, with one blank between words and without ages.
+// table returns the lines of kubectl get, with one space between words, and AGE for each age.
 func (s *scene) table(args ...string) ([]string, error) {
 	out, err := s.kubectl("", append([]string{"get"}, args...)...)
 	if err != nil {
@@ -243,11 +243,11 @@ func (s *scene) table(args ...string) ([]string, error) {
 	return lines, nil
 }
 
-// age is the age of an object, after its condition.
+// age matches the age of an object, which follows a condition.
 var age = regexp.MustCompile(`\b( \d+[smh])+\b`)
 
-// mapped waits until each of these mappings is Ready.
-func (s *scene) mapped(kind string, names ...string) {
+// mappingsReady waits until each of these mappings is Ready.
+func (s *scene) mappingsReady(kind string, names ...string) {
 	await(s, "mappings", func() ([]string, error) {
 		out, err := s.kubectl("", "get", kind, "--output",
 			`jsonpath={range .items[?(@.status.conditions[0].status=="True")]}{.metadata.name} {end}`)
@@ -255,13 +255,13 @@ func (s *scene) mapped(kind string, names ...string) {
 	}, names)
 }
 
-// dry returns a pod as it would be created.
-func (s *scene) dry(pod *corev1.Pod) (*corev1.Pod, error) {
+// dryRun returns the pod that the API server would create.
+func (s *scene) dryRun(pod *corev1.Pod) (*corev1.Pod, error) {
 	return s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// asked returns how much of each resource of the domain a container asks for.
-func asked(c corev1.Container) map[string]int64 {
+// requestedUnits returns the units of each resource of the domain that a container requests.
+func requestedUnits(c corev1.Container) map[string]int64 {
 	all := map[string]int64{}
 	for name, quantity := range c.Resources.Limits {
 		if strings.HasPrefix(string(name), domain) {
@@ -285,13 +285,13 @@ func deployment(pod *corev1.Pod, replicas int32) *appsv1.Deployment {
 	}
 }
 
-// deploy creates a Deployment with one replica of a pod, until the story ends.
-func (s *scene) deploy(pod *corev1.Pod) {
-	s.cleanups = append(s.cleanups, func() { s.undeploy(pod.Name) })
+// createDeployment creates a Deployment with one replica of a pod, until the story ends.
+func (s *scene) createDeployment(pod *corev1.Pod) {
+	s.cleanups = append(s.cleanups, func() { s.deleteDeployment(pod.Name) })
 	s.apply(deployment(pod, 1))
 }
 
-func (s *scene) undeploy(name string) {
+func (s *scene) deleteDeployment(name string) {
 	_, err := s.kubectl("", "delete", "deployment", name, "--ignore-not-found")
 	s.check(err)
 }
@@ -302,8 +302,8 @@ func (s *scene) rolledOut(name string) {
 	s.check(err)
 }
 
-// in runs a part of a story with its pods in a new namespace, which no other story has.
-func (s *scene) in(namespace string, part func()) {
+// inNamespace runs a part of a story with its pods in a new namespace. No other story uses the name.
+func (s *scene) inNamespace(namespace string, part func()) {
 	_, err := s.kubectl("", "create", "namespace", namespace)
 	s.check(err)
 	s.cleanups = append(s.cleanups, func() {
@@ -322,8 +322,8 @@ func (s *scene) in(namespace string, part func()) {
 	part()
 }
 
-// counted returns the sum of a metric of the API server over the series whose labels have all words.
-func (s *scene) counted(metric string, words ...string) int {
+// sumMetric returns the sum of a metric of the API server over the series whose labels have all words.
+func (s *scene) sumMetric(metric string, words ...string) int {
 	out, err := s.Run(s.ctx, "kubectl", "get", "--raw", "/metrics")
 	s.check(err)
 	sum := 0.0
@@ -339,16 +339,16 @@ func (s *scene) counted(metric string, words ...string) int {
 	return int(sum)
 }
 
-// calls returns how often the API server has called the webhook.
-func (s *scene) calls() int {
-	return s.counted("apiserver_admission_webhook_request_total", `type="admit"`)
+// webhookCalls returns the number of calls of the webhook by the API server.
+func (s *scene) webhookCalls() int {
+	return s.sumMetric("apiserver_admission_webhook_request_total", `type="admit"`)
 }
 
-// denied ends the story unless the webhook denies the pod and kubectl shows all words.
-func (s *scene) denied(pod *corev1.Pod, words ...string) {
+// isDenied ends the story unless the webhook denies the pod and kubectl shows all words.
+func (s *scene) isDenied(pod *corev1.Pod, words ...string) {
 	_, err := s.kubectl(manifest(pod), "apply", "--filename", "-")
 	s.refused("pod "+pod.Name, err, append([]string{"denied the request: "}, words...)...)
-	if _, err := s.look(pod.Name); err == nil {
-		s.check(errors.New("pod " + pod.Name + " was created, want none"))
+	if _, err := s.readPod(pod.Name); err == nil {
+		s.check(errors.New("pod " + pod.Name + ": found, want it denied"))
 	}
 }

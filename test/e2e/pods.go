@@ -13,15 +13,15 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// report is what a container sees of devices: see test/e2e/workload.
+// report has the devices that a container can see, as test/e2e/workload prints it.
 type report struct {
 	Env   map[string]string
 	Nodes map[string]string
 	Opens []string
 }
 
-// holder is what a container sees that was given these devices, and these nodes.
-func holder(ids string, nodes ...string) report {
+// reportOf returns the report of a container with these devices and device nodes.
+func reportOf(ids string, nodes ...string) report {
 	r := report{Env: map[string]string{"ACCELERATOR_UNITS": ids, "ACCELERATOR_DEVICES": ids}, Nodes: map[string]string{}, Opens: []string{}}
 	for _, node := range nodes { // dfl-port.N is 120:N
 		number := "120:" + strings.TrimPrefix(node, "dfl-port.")
@@ -31,7 +31,7 @@ func holder(ids string, nodes ...string) report {
 	return r
 }
 
-// pod is one that asks for so many of a resource, and holds them until it is deleted.
+// pod returns a pod that requests n units of a resource, and holds them until it is deleted.
 func (s *scene) pod(name, resourceName string, n int64) *corev1.Pod {
 	none, grace, no := false, int64(1), false
 	return &corev1.Pod{
@@ -41,34 +41,35 @@ func (s *scene) pod(name, resourceName string, n int64) *corev1.Pod {
 			TerminationGracePeriodSeconds: &grace, RestartPolicy: corev1.RestartPolicyNever,
 			Containers: []corev1.Container{{
 				Name: "main", Image: cluster.WorkloadImage, Args: []string{"hold"},
-				Resources: corev1.ResourceRequirements{Limits: asks(resourceName, n)},
+				Resources: corev1.ResourceRequirements{Limits: units(resourceName, n)},
 			}},
 		},
 	}
 }
 
-func asks(resourceName string, n int64) corev1.ResourceList {
+// units returns limits of n units of a resource.
+func units(resourceName string, n int64) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceName(resourceName): *resource.NewQuantity(n, resource.DecimalSI)}
 }
 
-// create makes a pod.
+// create creates a pod.
 func (s *scene) create(pod *corev1.Pod) {
 	_, err := s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{})
 	s.check(err)
 }
 
-// user makes a pod that asks for one of the story's resource.
+// user creates a pod that requests one unit of the story's resource.
 func (s *scene) user(name string) { s.create(s.pod(name, s.resource, 1)) }
 
-// look is a pod as it is now.
-func (s *scene) look(name string) (*corev1.Pod, error) {
+// readPod reads a pod from the API server.
+func (s *scene) readPod(name string) (*corev1.Pod, error) {
 	return s.Client.CoreV1().Pods(s.users).Get(s.ctx, name, metav1.GetOptions{})
 }
 
-// comes waits until a pod is in a phase.
-func (s *scene) comes(name string, phase corev1.PodPhase) {
+// reachesPhase waits until a pod is in a phase.
+func (s *scene) reachesPhase(name string, phase corev1.PodPhase) {
 	await(s, "pod "+name, func() (corev1.PodPhase, error) {
-		pod, err := s.look(name)
+		pod, err := s.readPod(name)
 		if err != nil {
 			return "", err
 		}
@@ -79,10 +80,10 @@ func (s *scene) comes(name string, phase corev1.PodPhase) {
 	}, phase)
 }
 
-// waits waits until the scheduler has said that no node has what a pod wants.
-func (s *scene) waits(name string) {
+// unschedulable waits until the scheduler has found no node with enough devices for a pod.
+func (s *scene) unschedulable(name string) {
 	await(s, "pod "+name, func() (string, error) {
-		pod, err := s.look(name)
+		pod, err := s.readPod(name)
 		if err != nil {
 			return "", err
 		}
@@ -91,19 +92,19 @@ func (s *scene) waits(name string) {
 				return condition.Reason, nil
 			}
 		}
-		return "", errors.New("not judged yet")
+		return "", errors.New("the scheduler has not tried the pod yet")
 	}, corev1.PodReasonUnschedulable)
 }
 
-// sees checks what the container of a running pod sees, as it said when it started
-// for the last time.
-func (s *scene) sees(name string, want report) {
-	s.comes(name, corev1.PodRunning)
-	await(s, "report of pod "+name, func() (report, error) { return s.said(name, "main") }, want)
+// hasReport waits until a pod runs and the last report of its container is want.
+func (s *scene) hasReport(name string, want report) {
+	s.reachesPhase(name, corev1.PodRunning)
+	await(s, "report of pod "+name, func() (report, error) { return s.lastReport(name, "main") }, want)
 }
 
-// said is the last report of a container. A kubelet asks for ids in no order.
-func (s *scene) said(name, container string) (report, error) {
+// lastReport returns the last report of a container. It sorts the ids, because a kubelet passes them
+// in no order.
+func (s *scene) lastReport(name, container string) (report, error) {
 	var r report
 	text, err := s.Client.CoreV1().Pods(s.users).GetLogs(name, &corev1.PodLogOptions{Container: container}).DoRaw(s.ctx)
 	if err != nil {
@@ -119,10 +120,10 @@ func (s *scene) said(name, container string) (report, error) {
 	return r, err
 }
 
-// health waits until pod status says this of the devices that a pod holds.
+// health waits until pod status has this health of the devices of a pod.
 func (s *scene) health(name string, want map[string]string) {
 	await(s, "allocatedResourcesStatus of "+name, func() (map[string]string, error) {
-		pod, err := s.look(name)
+		pod, err := s.readPod(name)
 		if err != nil {
 			return nil, err
 		}
@@ -138,15 +139,15 @@ func (s *scene) health(name string, want map[string]string) {
 	}, want)
 }
 
-// end deletes a pod and waits until it has gone.
-func (s *scene) end(names ...string) {
+// deletePods deletes pods, and waits until they are gone.
+func (s *scene) deletePods(names ...string) {
 	for _, name := range names {
 		s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, name, metav1.DeleteOptions{}))
 	}
-	await(s, "pods gone", func() (int, error) {
+	await(s, "number of pods left", func() (int, error) {
 		left := 0
 		for _, name := range names {
-			if _, err := s.look(name); err == nil {
+			if _, err := s.readPod(name); err == nil {
 				left++
 			}
 		}
@@ -154,9 +155,9 @@ func (s *scene) end(names ...string) {
 	}, 0)
 }
 
-// restarts is how often the container of a pod was started again.
+// restarts returns the number of restarts of a pod's container.
 func (s *scene) restarts(name string) (int32, error) {
-	pod, err := s.look(name)
+	pod, err := s.readPod(name)
 	if err != nil || len(pod.Status.ContainerStatuses) == 0 {
 		return -1, err
 	}

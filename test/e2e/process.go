@@ -9,14 +9,13 @@ import (
 	"syscall"
 )
 
-// daemonPID is the process of the release's daemon.
+// daemonPID returns the process id of the daemon of the release.
 func (s *scene) daemonPID() int {
 	pod := s.daemon()
 	return s.pid(pod.Status.ContainerStatuses[0].ContainerID)
 }
 
-// pid is the first process of a container, as pod status names it:
-// containerd://ID.
+// pid returns the first process of a container with an id as in pod status: containerd://ID.
 func (s *scene) pid(container string) int {
 	out, err := s.Run(s.ctx, "ctr", "tasks", "list")
 	s.check(err)
@@ -33,14 +32,13 @@ func (s *scene) pid(container string) int {
 
 // killContainer kills the process of a pod's container.
 func (s *scene) killContainer(name string) {
-	pod, err := s.look(name)
+	pod, err := s.readPod(name)
 	s.check(err)
 	s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
 }
 
-// mounts says of each of these paths whether it is mounted in the daemon's container,
-// ro or rw.
-func (s *scene) mounts(paths ...string) map[string]string {
+// daemonMounts returns which of these paths are mounts in the daemon's container: path to ro or rw.
+func (s *scene) daemonMounts(paths ...string) map[string]string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", s.daemonPID()))
 	s.check(err)
 	found := map[string]string{}

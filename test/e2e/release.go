@@ -23,23 +23,23 @@ const (
 	nextVersion = "next" // the same image under another tag
 )
 
-// images are those that `make image` makes.
+// images are the names of the images that `make image` builds.
 var images = []string{"accelerator-device-plugin", operator}
 
-// image is the archive of an image for this machine.
+// image returns the path of the archive of an image for this machine.
 func (o options) image(name string) string {
 	return filepath.Join(o.dist, fmt.Sprintf("%s_%s_%s.tar", name, o.version, runtime.GOARCH))
 }
 
-// chart is that of the daemon.
+// chart returns the path of the daemon's chart.
 func (s *scene) chart() string { return s.packaged("accelerator-device-plugin") }
 
-// packaged is a chart that `make chart` has made.
+// packaged returns the path of a chart that `make chart` has written.
 func (s *scene) packaged(name string) string {
 	charts, err := filepath.Glob(filepath.Join(s.dist, name+"-*.tgz"))
 	s.check(err)
 	if len(charts) != 1 {
-		s.failf("want one chart %s in %s, found %d", name, s.dist, len(charts))
+		s.failf("%s: found %d charts %s, want one", s.dist, len(charts), name)
 	}
 	return charts[0]
 }
@@ -49,8 +49,8 @@ func (s *scene) helm(command string, args ...string) (string, error) {
 	return s.Run(s.ctx, "helm", append([]string{command, release, "--namespace", namespace}, args...)...)
 }
 
-// settings are the values with which a story installs the chart: what the simulated
-// node and the story need, and those given as of helm's --set.
+// settings returns the arguments of helm with which a story installs the chart: the values for the
+// simulated node and the story, and the given values, as for helm's --set.
 func (s *scene) settings(values ...string) []string {
 	args := []string{s.chart(), "--wait", "--timeout", "1m"}
 	values = append([]string{
@@ -71,17 +71,17 @@ func (s *scene) install(values ...string) {
 	s.check(err)
 }
 
-// uninstall takes the release away, if it is there.
+// uninstall uninstalls the release, if it exists.
 func (s *scene) uninstall() {
 	_, err := s.helm("uninstall", "--ignore-not-found", "--wait", "--timeout", "1m")
 	s.check(err)
-	await(s, "pods of the daemon gone", func() (int, error) {
+	await(s, "pods of the daemon left", func() (int, error) {
 		pods, err := s.daemons()
 		return len(pods), err
 	}, 0)
 }
 
-// daemons are the pods of the release.
+// daemons returns the pods of the release.
 func (s *scene) daemons() ([]corev1.Pod, error) {
 	list, err := s.Client.CoreV1().Pods(namespace).List(s.ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *scene) daemons() ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// daemon is the one pod of the release, running and ready.
+// daemon waits until the release has one pod, which is ready, and returns the pod.
 func (s *scene) daemon() corev1.Pod {
 	var pod corev1.Pod
 	await(s, "one daemon, ready", func() (bool, error) {
@@ -104,6 +104,7 @@ func (s *scene) daemon() corev1.Pod {
 	return pod
 }
 
+// ready reports whether a pod is ready.
 func ready(pod corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
@@ -113,18 +114,18 @@ func ready(pod corev1.Pod) bool {
 	return false
 }
 
-// restartDaemon deletes its pod, and returns when another one is ready.
+// restartDaemon deletes the pod of the daemon, and returns when another one is ready.
 func (s *scene) restartDaemon() {
 	old := s.daemon()
 	s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, old.Name, metav1.DeleteOptions{}))
-	await(s, "old daemon gone", func() (bool, error) {
+	await(s, "another daemon", func() (bool, error) {
 		pods, err := s.daemons()
 		return len(pods) > 0 && pods[0].Name != old.Name, err
 	}, true)
 	s.daemon()
 }
 
-// exec runs a command of the daemon's binary in its pod, as docs/install.md says.
+// exec runs a command of the daemon's binary in its pod, as in docs/install.md.
 func (s *scene) exec(args ...string) string {
 	out, err := s.Run(s.ctx, "kubectl", append([]string{
 		"--namespace", namespace, "exec", s.daemon().Name, "--", "accelerator-device-plugin",
@@ -133,9 +134,9 @@ func (s *scene) exec(args ...string) string {
 	return out
 }
 
-// reasons waits until the daemon's /devices gives these reasons for the devices that are
-// unhealthy, by their ids.
-func (s *scene) reasons(want map[string][]string) {
+// hasReasons waits until /devices of the daemon has these unhealthy devices with these reasons, by
+// id.
+func (s *scene) hasReasons(want map[string][]string) {
 	await(s, "unhealthy devices", func() (map[string][]string, error) {
 		text, err := s.Client.CoreV1().Pods(namespace).ProxyGet("http", s.daemon().Name, "9480", "/devices", nil).DoRaw(s.ctx)
 		if err != nil {
@@ -158,10 +159,11 @@ func (s *scene) reasons(want map[string][]string) {
 	}, want)
 }
 
-// line is one line of the daemon's log.
+// line is a line of the daemon's log.
 type line map[string]any
 
-// logs is what kubectl logs has of the daemon. Each line must be ours.
+// logs returns the lines of kubectl logs for the daemon. Each line must be a JSON object of the
+// daemon.
 func (s *scene) logs() []line {
 	text, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "logs", s.daemon().Name)
 	s.check(err)
@@ -169,11 +171,11 @@ func (s *scene) logs() []line {
 	for scanner := bufio.NewScanner(strings.NewReader(text)); scanner.Scan(); {
 		var l line
 		if err := json.Unmarshal(scanner.Bytes(), &l); err != nil {
-			s.failf("kubectl logs: no JSON object: %q", scanner.Text())
+			s.failf("kubectl logs: found %q, want a JSON object", scanner.Text())
 		}
 		for _, key := range []string{"time", "level", "message", "event"} {
 			if _, ok := l[key].(string); !ok {
-				s.failf("kubectl logs: no %s: %q", key, scanner.Text())
+				s.failf("kubectl logs: found no field %s, want it in %q", key, scanner.Text())
 			}
 		}
 		_, err := time.Parse(time.RFC3339Nano, l["time"].(string))
@@ -195,9 +197,10 @@ func (s *scene) logged(event string, fields line) {
 	}, true)
 }
 
+// has reports whether a line has these fields.
 func (l line) has(fields line) bool {
 	for name, value := range fields {
-		if fmt.Sprint(l[name]) != fmt.Sprint(value) { // lists are compared as text
+		if fmt.Sprint(l[name]) != fmt.Sprint(value) { // compared as text, also lists
 			return false
 		}
 	}

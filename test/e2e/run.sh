@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# run.sh VERSION [PATTERN]: brings up a whole Kubernetes on this machine, installs the
-# chart of this tree with the image of VERSION, both from dist, and tells the stories
-# whose names match PATTERN, a regular expression, by default all. With KEEP set, the
-# cluster then stays up until Ctrl-C. What it leaves is in OUT (bin/test-e2e): logs.
-# Root is needed, and a machine without kubelet; see docs/testing.md.
+# run.sh VERSION [PATTERN]: starts a Kubernetes cluster on this machine, installs the charts of
+# this tree with the images of VERSION, all from dist, and runs the stories whose names match
+# PATTERN, a regular expression; by default all. If KEEP is set, the cluster then stays until
+# Ctrl-C. The logs are in OUT (bin/test-e2e). It needs root, and a machine without a kubelet; see
+# docs/testing.md.
 #
-# The binaries of the cluster are built once for each version and kept; cluster.sh.
+# cluster.sh builds the binaries of the cluster once for each set of versions, and keeps them.
 set -euo pipefail
 version=$1
 pattern=${2:-}
@@ -15,7 +15,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/accelerator-device-plugin
 step() { printf '== %s (%ss)\n' "$*" "$SECONDS"; }
 
 if [ "$(id -u)" -ne 0 ]; then
-	echo "e2e cannot run: want root, for containers, devices and mounts"
+	echo "e2e cannot run: found another user, want root, for containers, devices and mounts"
 	exit 1
 fi
 mkdir -p "$out"

@@ -15,27 +15,27 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// A story is told on an empty node.
+// story is a test on an empty node.
 type story struct {
 	name string
-	tell func(*scene)
+	run  func(*scene)
 }
 
-// scene is where a story is told. Its methods end the story when something is wrong.
+// scene has the state of a running story. Its methods end the story at a failure.
 type scene struct {
 	options
 	*cluster.Cluster
 	ctx      context.Context
-	resource string // that the story's release offers
-	users    string // namespace of its pods
+	resource string // resource name of the story's release
+	users    string // namespace of the story's pods
 
 	steps     []row
 	stepBegan time.Time
 	cleanups  []func()
 }
 
-// wrong is what a story ends with.
-type wrong struct{ error }
+// failure is the panic value that ends a story.
+type failure struct{ error }
 
 // choose returns the stories that match, in their order.
 func choose(pattern *regexp.Regexp) []story {
@@ -48,24 +48,24 @@ func choose(pattern *regexp.Regexp) []story {
 	return chosen
 }
 
-// tell tells a story, cleans up after it, and says whether it ended well.
-func tell(ctx context.Context, c *cluster.Cluster, o options, st story, times *table) bool {
+// runStory runs a story, cleans up after it, and reports whether both succeeded.
+func runStory(ctx context.Context, c *cluster.Cluster, o options, st story, times *table) bool {
 	fmt.Printf("== %s\n", st.name)
 	times.begin(st.name)
 	s := &scene{options: o, Cluster: c, ctx: ctx, resource: "e2e.b-com.com/" + st.name, users: "default"}
 	err := s.try(func() {
-		s.check(os.RemoveAll(filepath.Join(o.out, st.name))) // evidence of another run
+		s.check(os.RemoveAll(filepath.Join(o.out, st.name))) // state of an earlier failure
 		s.emptyNode()
-		st.tell(s)
+		st.run(s)
 	})
 	s.endStep(err)
 	if err != nil {
 		fmt.Printf("  FAILED: %v\n", err)
 		if context.Cause(ctx) == nil {
-			s.leaveEvidence(filepath.Join(o.out, st.name))
+			s.writeState(filepath.Join(o.out, st.name))
 		}
 	}
-	// The last word is that all is gone, or the next story would fail.
+	// Objects that a story leaves would make the next one fail, so the cleanup can fail a story.
 	s.steps = append(s.steps, row{name: "clean up"})
 	s.stepBegan = time.Now()
 	if ctx.Err() == nil {
@@ -81,18 +81,18 @@ func tell(ctx context.Context, c *cluster.Cluster, o options, st story, times *t
 	return err == nil
 }
 
-// try returns what a story ended with.
-func (s *scene) try(tell func()) (err error) {
+// try runs a function, and returns the error of the check that ended it, or nil.
+func (s *scene) try(run func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			w, ok := r.(wrong)
+			w, ok := r.(failure)
 			if !ok {
 				panic(r)
 			}
 			err = w.error
 		}
 	}()
-	tell()
+	run()
 	return nil
 }
 
@@ -103,16 +103,17 @@ func (s *scene) emptyNode() {
 	s.simulate()
 }
 
-// state is the daemon's directory for its state.
+// state is the state directory of the daemon.
 const state = cluster.Root + "/state"
 
-// step says what comes next, and how long what came before has taken.
+// step ends the current step, prints its time, and begins the next one.
 func (s *scene) step(format string, args ...any) {
 	s.endStep(nil)
 	s.steps = append(s.steps, row{name: fmt.Sprintf(format, args...)})
 	s.stepBegan = time.Now()
 }
 
+// endStep ends the current step, if there is one, and prints it.
 func (s *scene) endStep(err error) {
 	if s.stepBegan.IsZero() {
 		return
@@ -120,42 +121,42 @@ func (s *scene) endStep(err error) {
 	last := &s.steps[len(s.steps)-1]
 	last.took = time.Since(s.stepBegan)
 	if err != nil {
-		last.wrong = err.Error()
+		last.failed = err.Error()
 	}
 	last.print(os.Stdout, "")
 	s.stepBegan = time.Time{}
 }
 
-// check ends the story when there is an error.
+// check ends the story if err is not nil.
 func (s *scene) check(err error) {
 	if err != nil {
-		panic(wrong{err})
+		panic(failure{err})
 	}
 }
 
-// failf ends the story.
+// failf ends the story with an error.
 func (s *scene) failf(format string, args ...any) { s.check(fmt.Errorf(format, args...)) }
 
-// patience is the limit for anything that has no limit of its own.
+// patience is the time limit of [await].
 const patience = 100 * time.Second
 
-// await waits until what is looked at is what is wanted, and returns how long that
-// took. What cannot be looked at yet is looked at again.
-func await[T any](s *scene, what string, look func() (T, error), want T) time.Duration {
+// await calls read until it returns want, and returns the time that took. Errors of read are retried.
+// name is the value's name in errors.
+func await[T any](s *scene, name string, read func() (T, error), want T) time.Duration {
 	began := time.Now()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		got, err := look()
+		got, err := read()
 		diff := cmp.Diff(want, got)
 		took := time.Since(began)
 		switch {
 		case err == nil && diff == "":
 			return took
 		case took > patience && err != nil:
-			s.failf("%s: not within %v: %w", what, patience, err)
+			s.failf("%s: not as wanted within %v: %w", name, patience, err)
 		case took > patience:
-			s.failf("%s: not within %v (-want +got):\n%s", what, patience, diff)
+			s.failf("%s: not as wanted within %v (-want +got):\n%s", name, patience, diff)
 		}
 		s.check(s.Ended())
 		select {
@@ -166,21 +167,21 @@ func await[T any](s *scene, what string, look func() (T, error), want T) time.Du
 	}
 }
 
-// same ends the story unless what is there is what is wanted.
-func same[T any](s *scene, what string, got, want T) {
+// same ends the story unless got equals want.
+func same[T any](s *scene, name string, got, want T) {
 	if diff := cmp.Diff(want, got); diff != "" {
-		s.failf("%s (-want +got):\n%s", what, diff)
+		s.failf("%s (-want +got):\n%s", name, diff)
 	}
 }
 
-// refused ends the story unless an error says all this.
-func (s *scene) refused(what string, err error, says ...string) {
+// refused ends the story unless err contains all texts.
+func (s *scene) refused(name string, err error, texts ...string) {
 	if err == nil {
-		s.failf("%s: taken", what)
+		s.failf("%s: accepted, want an error", name)
 	}
-	for _, words := range says {
-		if !strings.Contains(err.Error(), words) {
-			s.failf("%s: refused without %q: %w", what, words, err)
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			s.failf("%s: want %q in the error: %w", name, text, err)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 package main
 
-// stories are told in this order.
+// stories are all stories, in the order in which they run.
 var stories = []story{
 	{"manifests", manifests},
 	{"refused", refused},
@@ -8,8 +8,8 @@ var stories = []story{
 	{"powers", powers},
 	{"health", health},
 	{"in-use", removedInUse},
-	{"numbers", func(s *scene) { numbersAgain(s) }},
-	{"numbers-cdi", func(s *scene) { numbersAgain(s, "config.cdiDir="+specs) }},
+	{"numbers", func(s *scene) { numberReused(s) }},
+	{"numbers-cdi", func(s *scene) { numberReused(s, "config.cdiDir="+specs) }},
 	{"kubelet", kubeletRestarts},
 	{"daemon", daemonRestarts},
 	{"in-place", restartInPlace},
@@ -47,7 +47,7 @@ var stories = []story{
 	{"holders", holders},
 }
 
-// The cards of all stories are of one kind; their ids are 01:00.0 and so on.
+// The cards of all stories have the same AFU and interface, unless a story chooses others.
 const (
 	first, firstID   = "0000:01:00.0", "01:00.0"
 	second, secondID = "0000:02:00.0", "02:00.0"
@@ -55,5 +55,5 @@ const (
 
 	afuID       = "d8424dc4a4a3c413f89e433683f9040b"
 	interfaceID = "ce48969398f05f33946d560708be108a"
-	afResource  = "fpga.intel.com/af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs" // of the two
+	afResource  = "fpga.intel.com/af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs" // of afuID and interfaceID
 )

@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// One card of a node is taken out of service and put back, with kubectl alone.
+// A card of a node is taken out of service and put back, with kubectl only.
 func cordon(s *scene) {
 	aboutNode := corev1.ObjectReference{Kind: "Node", Name: cluster.NodeName}
 	s.plug(first, second)
@@ -19,35 +19,35 @@ func cordon(s *scene) {
 	s.install("events=true", "minReadySeconds=5")
 	s.offers(s.resource, 2, 2)
 	s.user("user")
-	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 
-	s.step("kubectl exec: cordon: the card is out at once, its pod goes on, no new pod gets one")
-	told := s.exec("cordon", firstID, secondID, "--why", "replace the fan", "--by", "alice")
+	s.step("kubectl exec: cordon: the card is not allocatable at once, its pod keeps running, no new pod gets it")
+	printed := s.exec("cordon", firstID, secondID, "--why", "replace the fan", "--by", "alice")
 	for _, words := range []string{
 		firstID + " cordoned by alice since ", ": replace the fan\n",
-		firstID + " is out of service, held by default/user/main, which goes on", secondID + " is out of service, free",
+		firstID + " is out of service, held by default/user/main, which keeps it", secondID + " is out of service, free",
 	} {
-		if !strings.Contains(told, words) {
-			s.failf("cordon printed no %q:\n%s", words, told)
+		if !strings.Contains(printed, words) {
+			s.failf("output of cordon: want %q in it:\n%s", words, printed)
 		}
 	}
 	s.offers(s.resource, 2, 0)
 	s.user("next")
-	s.waits("next")
-	s.stays("user", corev1.PodRunning)
-	s.cordons(firstID+" alice replace the fan", secondID+" alice replace the fan")
+	s.unschedulable("next")
+	s.staysInPhase("user", corev1.PodRunning)
+	s.hasCordons(firstID+" alice replace the fan", secondID+" alice replace the fan")
 
-	s.step("log and Event have by whom and why")
+	s.step("log and Event have the user and the reason")
 	s.logged("device.cordoned", line{"device": firstID, "by": "alice", "why": "replace the fan", "reason": "command"})
-	s.told(aboutNode, "DeviceCordoned", corev1.EventTypeNormal)
-	s.eventSays("DeviceCordoned", "cordoned by alice since ", ": replace the fan.", "The pod default/user holds it")
+	s.hasEvent(aboutNode, "DeviceCordoned", corev1.EventTypeNormal)
+	s.hasEventMessage("DeviceCordoned", "cordoned by alice since ", ": replace the fan.", "The pod default/user holds it")
 
-	s.step("another pod of the daemon, and helm upgrade: still out")
+	s.step("after a restart of the daemon, and a helm upgrade: still cordoned")
 	s.restartDaemon()
 	s.logged("device.cordoned", line{"device": firstID, "by": "alice", "reason": "file"})
 	s.offers(s.resource, 2, 0)
-	// The DaemonSet controller looks once after minReadySeconds. If it still waits for the old pod
-	// then, it does not look again for the new one.
+	// The DaemonSet controller checks a pod once after minReadySeconds. If it still waits for the old
+	// pod at that time, it does not check the new one again.
 	await(s, "available pods", func() (int32, error) {
 		set, err := s.Client.AppsV1().DaemonSets(namespace).Get(s.ctx, "fpga-accelerator-device-plugin", metav1.GetOptions{})
 		return set.Status.NumberAvailable, err
@@ -61,15 +61,15 @@ func cordon(s *scene) {
 	if seen.Node.Less+seen.Kubelet.Less > 0 {
 		s.failf("a cordoned card could be allocated: %+v", seen)
 	}
-	s.cordons(firstID+" alice replace the fan", secondID+" alice replace the fan")
+	s.hasCordons(firstID+" alice replace the fan", secondID+" alice replace the fan")
 
-	s.step("two daemons, in an upgrade: what one is told acts in both")
-	pods := s.surge()
-	s.execIn(pods[0], "uncordon", firstID, "--by", "bob")
+	s.step("two daemons during an upgrade: a command in one acts in both")
+	pods := s.surgeUpgrade()
+	s.execInPod(pods[0], "uncordon", firstID, "--by", "bob")
 	for _, pod := range pods {
 		await(s, "cordons in "+pod, func() ([]string, error) { return s.cordonsIn(pod) }, []string{secondID + " alice replace the fan"})
 	}
-	s.execIn(pods[1], "cordon", firstID, "--by", "bob", "--why", "dust")
+	s.execInPod(pods[1], "cordon", firstID, "--by", "bob", "--why", "dust")
 	for _, pod := range pods {
 		await(s, "cordons in "+pod, func() ([]string, error) { return s.cordonsIn(pod) },
 			[]string{firstID + " bob dust", secondID + " alice replace the fan"})
@@ -78,11 +78,11 @@ func cordon(s *scene) {
 	s.check(err)
 	s.offers(s.resource, 2, 0)
 
-	// Both, because the scheduler compares the requests of all pods with the healthy devices: while
-	// the card of a running pod is out, one more card is of no use.
-	s.step("uncordon: the cards are back, and the pod that waits gets the free one")
+	// Both cards, because the scheduler compares the requests of all pods with the healthy devices: while
+	// the card of a running pod is cordoned, another healthy card does not make a pod schedulable.
+	s.step("uncordon: the cards are allocatable, and the pending pod gets the free one")
 	s.exec("uncordon", firstID, secondID, "--by", "alice")
-	s.sees("next", holder(secondID, "dfl-port.1"))
+	s.hasReport("next", reportOf(secondID, "dfl-port.1"))
 	s.offers(s.resource, 2, 2)
 	s.logged("device.uncordoned", line{"device": secondID, "by": "alice", "reason": "command"})
 
@@ -90,13 +90,13 @@ func cordon(s *scene) {
 	s.exec("cordon", firstID, "--by", "bob", "--why", "a minute of rest", "--for", "5s")
 	s.offers(s.resource, 2, 2)
 	s.logged("device.uncordoned", line{"device": firstID, "why": "a minute of rest", "reason": "expired"})
-	s.cordons()
-	s.told(aboutNode, "DeviceRecovered", corev1.EventTypeNormal)
+	s.hasCordons()
+	s.hasEvent(aboutNode, "DeviceRecovered", corev1.EventTypeNormal)
 }
 
-// surge begins an upgrade that does not end, since its new pod is never ready for long enough, and
-// returns the pods of both daemons.
-func (s *scene) surge() (pods []string) {
+// surgeUpgrade begins an upgrade that does not end, because its new pod is never ready for long
+// enough. It returns the pods of both daemons.
+func (s *scene) surgeUpgrade() (pods []string) {
 	_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "minReadySeconds=3600", "--set", "podLabels.surge=yes")
 	s.check(err)
 	await(s, "two daemons, ready", func() (bool, error) {
@@ -112,26 +112,27 @@ func (s *scene) surge() (pods []string) {
 	return pods
 }
 
-// execIn is exec in one of several pods of the daemon.
-func (s *scene) execIn(pod string, args ...string) string {
+// execInPod is exec in one of several pods of the daemon.
+func (s *scene) execInPod(pod string, args ...string) string {
 	out, err := s.Run(s.ctx, "kubectl", append([]string{"--namespace", namespace, "exec", pod, "--", "accelerator-device-plugin"}, args...)...)
 	s.check(err)
 	return out
 }
 
-// cordons waits until `devices` has these cordons of devices: ID BY WHY.
-func (s *scene) cordons(want ...string) {
+// hasCordons waits until `devices` has these cordons of devices: ID BY WHY.
+func (s *scene) hasCordons(want ...string) {
 	pod := s.daemon().Name
 	await(s, "cordons", func() ([]string, error) { return s.cordonsIn(pod) }, want)
 }
 
+// cordonsIn returns the cordons that `devices` prints in a pod.
 func (s *scene) cordonsIn(pod string) (got []string, err error) {
 	var devices []struct {
 		ID      string
 		Reasons []string
 		Cordon  *struct{ By, Why string }
 	}
-	if err := json.Unmarshal([]byte(s.execIn(pod, "devices", "-o", "json")), &devices); err != nil {
+	if err := json.Unmarshal([]byte(s.execInPod(pod, "devices", "-o", "json")), &devices); err != nil {
 		return nil, fmt.Errorf("devices: %w", err)
 	}
 	for _, d := range devices {
@@ -142,8 +143,8 @@ func (s *scene) cordonsIn(pod string) (got []string, err error) {
 	return got, nil
 }
 
-// eventSays waits for an Event of the daemon about the node that has all of these words.
-func (s *scene) eventSays(reason string, words ...string) {
+// hasEventMessage waits for an Event of the daemon about the node that has all of these words.
+func (s *scene) hasEventMessage(reason string, words ...string) {
 	await(s, "words of event "+reason, func() (bool, error) {
 		list, err := s.Client.CoreV1().Events("").List(s.ctx, metav1.ListOptions{
 			FieldSelector: "reason=" + reason + ",involvedObject.name=" + cluster.NodeName,

@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The manifests of the tree, applied as docs/install.md says, on this machine as it is.
+// The manifests of the tree are applied as in docs/install.md, without a simulated node.
 func manifests(s *scene) {
 	s.step("kubectl apply: ready on a node without card")
 	text, err := os.ReadFile(filepath.Join(s.tree, "deploy", "manifests", "accelerator-device-plugin.yaml"))
@@ -37,21 +37,20 @@ func manifests(s *scene) {
 	s.check(err)
 }
 
-// helm refuses values that the chart does not know or that make no sense, before it
-// asks the API server for anything.
+// helm refuses unknown and invalid values before it sends a request to the API server.
 func refused(s *scene) {
-	for _, tt := range []struct{ name, value, says string }{
-		{"a key that is not there", "nodeAnnotations=true", "additional properties 'nodeAnnotations' not allowed"},
-		{"a mode that is none", "config.mode=afu", "'single', 'af', 'region', 'regiondevel', 'pool'"},
-		{"a number of the wrong kind", "config.flapLimit=often", "got string, want integer"},
-		{"a path that is the chart's", "config.sysfsRoot=/sys", "config.sysfsRoot: set by the chart"},
+	for _, tt := range []struct{ name, value, text string }{
+		{"an unknown key", "nodeAnnotations=true", "additional properties 'nodeAnnotations' not allowed"},
+		{"an unknown mode", "config.mode=afu", "'single', 'af', 'region', 'regiondevel', 'pool'"},
+		{"a value of the wrong type", "config.flapLimit=often", "got string, want integer"},
+		{"a path that the chart sets", "config.sysfsRoot=/sys", "config.sysfsRoot: set by the chart"},
 		{"neither surge nor unavailable", "updateStrategy.rollingUpdate.maxSurge=0", "want one of them 0 and the other not"},
 	} {
 		s.step("refused: %s", tt.name)
 		_, err := s.helm("install", s.settings(tt.value)...)
-		s.refused(tt.value, err, tt.says)
+		s.refused(tt.value, err, tt.text)
 	}
-	s.step("nothing was made")
+	s.step("no object was created")
 	list, err := s.Run(s.ctx, "helm", "list", "--all-namespaces", "--short")
 	s.check(err)
 	same(s, "releases", list, "")
@@ -60,8 +59,8 @@ func refused(s *scene) {
 	same(s, "daemon sets", len(sets.Items), 0)
 }
 
-// helm test starts a pod that asks for one unit: it ends well where one is free, and
-// not where none is, or where there is nothing to ask for.
+// helm test starts a pod that requests one unit. It passes if a unit is free, and fails if none is
+// free or if no resource is set.
 func helmTest(s *scene) {
 	s.cleanups = append(s.cleanups, func() {
 		_, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "delete", "job", "--ignore-not-found", "fpga-accelerator-device-plugin-test")
@@ -69,7 +68,7 @@ func helmTest(s *scene) {
 	})
 	s.step("helm install")
 	s.install()
-	s.step("helm test with no card ends by itself, and leaves no pod that waits")
+	s.step("helm test without a card ends at its deadline, and leaves no pending pod")
 	_, err := s.helm("test")
 	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
 	s.noTestPods()
@@ -79,21 +78,21 @@ func helmTest(s *scene) {
 	_, err = s.helm("test")
 	s.check(err)
 	s.noTestPods()
-	s.step("the one unit is free again")
+	s.step("the unit is free again")
 	s.user("next")
-	s.sees("next", holder(firstID, "dfl-port.0"))
-	s.step("helm test with all cards taken ends by itself, and leaves no pod that waits")
+	s.hasReport("next", reportOf(firstID, "dfl-port.0"))
+	s.step("helm test with all cards held ends at its deadline, and leaves no pending pod")
 	_, err = s.helm("test")
 	s.refused("helm test", err, "fpga-accelerator-device-plugin-test")
 	s.noTestPods()
-	s.step("in mode af helm test fails without test.resource, and says so")
+	s.step("in mode af helm test fails without test.resource, with the reason")
 	_, err = s.helm("upgrade", s.settings("config.mode=af")...)
 	s.check(err)
 	_, err = s.helm("test")
-	s.refused("helm test", err, "test.resource: found nothing", "in mode af")
+	s.refused("helm test", err, "test.resource: found none", "in mode af")
 }
 
-// noTestPods waits until no pod of helm test waits or runs.
+// noTestPods waits until no pod of helm test is pending or runs.
 func (s *scene) noTestPods() {
 	await(s, "pods of helm test", func() (int, error) {
 		pods, err := s.Client.CoreV1().Pods(namespace).List(s.ctx, metav1.ListOptions{
@@ -107,11 +106,10 @@ func (s *scene) noTestPods() {
 	}, 0)
 }
 
-// modeAnnotation of a node overrules the mode.
+// modeAnnotation is the annotation of a node that overrides the mode.
 const modeAnnotation = "fpga.intel.com/device-plugin-mode"
 
-// The annotation of the node overrules the mode, through an account that may do no
-// more than that.
+// The annotation of the node overrides the mode. The account has only the rights for that.
 func annotation(s *scene) {
 	const region = "fpga.intel.com/region-" + interfaceID
 	s.plug(first)
@@ -122,7 +120,7 @@ func annotation(s *scene) {
 		{"af", afResource, s.resource},
 		{"region", region, afResource},
 	} {
-		s.step("annotated: mode %s", step.mode)
+		s.step("the annotation is %s", step.mode)
 		_, err := s.Run(s.ctx, "kubectl", "annotate", "--overwrite", "node", cluster.NodeName, modeAnnotation+"="+step.mode)
 		s.check(err)
 		s.offers(step.resource, 1, 1)
@@ -130,22 +128,22 @@ func annotation(s *scene) {
 	}
 	s.step("a pod gets the region")
 	s.create(s.pod("user", region, 1))
-	s.sees("user", holder(firstID, "dfl-port.0"))
-	s.end("user")
-	s.step("no annotation: mode single again")
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.deletePods("user")
+	s.step("the annotation is removed: mode single again")
 	_, err := s.Run(s.ctx, "kubectl", "annotate", "node", cluster.NodeName, modeAnnotation+"-")
 	s.check(err)
 	s.offers(s.resource, 1, 1)
 	s.offers(region, 0, 0)
-	s.step("the account may list and watch nodes and nothing else")
-	s.may(daemonAccount, map[string]bool{
+	s.step("the account may list and watch nodes only")
+	s.hasRights(daemonAccount, map[string]bool{
 		"list nodes": true, "watch nodes": true, "get nodes": false, "patch nodes": false,
 		"list pods": false, "get secrets": false, "create pods": false, "create events": false,
 	})
 }
 
-// may checks what an account (NAMESPACE:NAME) may do in all namespaces: VERB RESOURCE.
-func (s *scene) may(account string, want map[string]bool) {
+// hasRights checks the rights of an account (NAMESPACE:NAME) in all namespaces: VERB RESOURCE.
+func (s *scene) hasRights(account string, want map[string]bool) {
 	got := map[string]bool{}
 	for _, action := range slices.Sorted(maps.Keys(want)) {
 		verb, resource, _ := strings.Cut(action, " ")
@@ -156,21 +154,21 @@ func (s *scene) may(account string, want map[string]bool) {
 	same(s, "rights", got, want)
 }
 
-// In mode pool there is no hardware to give.
+// Mode pool has no hardware.
 func pool(s *scene) {
 	s.step("helm install: 8 units")
 	s.install("config.mode=pool", "config.accelNbunits=8")
 	s.offers(s.resource, 8, 8)
 	s.step("a pod gets three of them")
 	s.create(s.pod("three", s.resource, 3))
-	s.comes("three", corev1.PodRunning)
+	s.reachesPhase("three", corev1.PodRunning)
 	var r report
 	await(s, "number of units", func() (n int, err error) {
-		r, err = s.said("three", "main")
+		r, err = s.lastReport("three", "main")
 		return len(strings.Split(r.Env["ACCELERATOR_UNITS"], ",")), err
 	}, 3)
 	same(s, "nodes", r.Nodes, map[string]string{})
-	s.step("a pod that wants six waits")
+	s.step("a pod that requests six is unschedulable")
 	s.create(s.pod("six", s.resource, 6))
-	s.waits("six")
+	s.unschedulable("six")
 }

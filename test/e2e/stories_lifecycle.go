@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What befalls pods that hold devices: the scenarios of Kubernetes' own suites for
-// device plugins (test/e2e_node) that need a runtime.
+// The stories of this file are the scenarios of Kubernetes' own suites for device plugins
+// (test/e2e_node) that need a runtime.
 
-// A container that is started again in its pod, without us being asked, has what it had.
+// A container that is restarted in its pod, without a call of Allocate, has the same device.
 func restartInPlace(s *scene) {
 	s.plug(first, second)
 	s.install()
@@ -23,73 +23,73 @@ func restartInPlace(s *scene) {
 	pod := s.pod("user", s.resource, 1)
 	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	s.create(pod)
-	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	uid := s.uid("user")
-	s.step("its process is killed: started again, it has the same device")
+	s.step("its process is killed: the restarted container has the same device")
 	s.killContainer("user")
 	await(s, "restarts", func() (int32, error) { return s.restarts("user") }, 1)
-	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	s.step("another pod gets the other device")
 	s.user("other")
-	s.sees("other", holder(secondID, "dfl-port.1"))
+	s.hasReport("other", reportOf(secondID, "dfl-port.1"))
 	s.step("the kubelet restarts: the same pods hold the same devices")
 	kubelet := s.kubelet()
 	s.restartKubelet()
-	await(s, "held", func() (map[string][]string, error) { return s.held(kubelet) },
+	await(s, "held", func() (map[string][]string, error) { return s.heldDevices(kubelet) },
 		map[string][]string{"user/main": {firstID}, "other/main": {secondID}})
 	await(s, "restarts", func() (int32, error) { return s.restarts("user") }, 1)
 	same(s, "pod", s.uid("user"), uid)
 }
 
-// The kubelet restarts while there is no daemon: what runs goes on.
+// The kubelet restarts while there is no daemon: running pods keep running.
 func withoutDaemon(s *scene) {
 	s.plug(first)
 	s.install()
 	s.offers(s.resource, 1, 1)
 	s.user("user")
-	s.sees("user", holder(firstID, "dfl-port.0"))
-	s.step("helm uninstall, then the kubelet restarts: the pod goes on")
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.step("helm uninstall, then the kubelet restarts: the pod keeps running")
 	s.uninstall()
 	s.restartKubelet()
-	s.stays("user", corev1.PodRunning)
-	s.step("helm install: the device is known to be its own")
+	s.staysInPhase("user", corev1.PodRunning)
+	s.step("helm install: the pod still holds its device")
 	s.install()
-	s.keeps("user", firstID)
+	s.keepsDevices("user", firstID)
 	s.offers(s.resource, 1, 1)
 	s.user("next")
-	s.waits("next")
+	s.unschedulable("next")
 }
 
-// A pod that has ended well is not admitted anew by a kubelet that has just started.
+// A kubelet that restarts does not admit a succeeded pod again.
 func succeeded(s *scene) {
 	s.plug(first)
 	s.install()
 	s.offers(s.resource, 1, 1)
-	s.step("a pod ends well, and is kept by a finalizer")
+	s.step("a pod succeeds, and is kept by a finalizer")
 	pod := s.pod("job", s.resource, 1)
 	pod.Finalizers = []string{"e2e.b-com.com/keep"}
 	pod.Spec.Containers[0].Args = []string{"exit"}
 	s.create(pod)
-	s.comes("job", corev1.PodSucceeded)
+	s.reachesPhase("job", corev1.PodSucceeded)
 	s.cleanups = append(s.cleanups, func() {
 		_, err := s.Client.CoreV1().Pods(s.users).Patch(s.ctx, "job", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		s.check(err)
 	})
-	s.step("no daemon, the kubelet restarts: it stays succeeded")
+	s.step("without a daemon, the kubelet restarts: the pod stays Succeeded")
 	s.uninstall()
 	s.restartKubelet()
-	s.stays("job", corev1.PodSucceeded)
+	s.staysInPhase("job", corev1.PodSucceeded)
 }
 
-// A pod is deleted by force while the kubelet is down.
+// A pod is deleted with force while the kubelet is down.
 func orphan(s *scene) {
 	s.plug(first)
 	s.install()
 	s.offers(s.resource, 1, 1)
 	s.user("user")
-	s.sees("user", holder(firstID, "dfl-port.0"))
-	s.step("deleted by force while the kubelet is down: it comes, and clears up")
-	pod, err := s.look("user")
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.step("deleted with force while the kubelet is down: the kubelet starts and ends the containers")
+	pod, err := s.readPod("user")
 	s.check(err)
 	pid := s.pid(pod.Status.ContainerStatuses[0].ContainerID)
 	s.check(s.StopKubelet())
@@ -97,19 +97,19 @@ func orphan(s *scene) {
 	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "user", metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	s.check(s.StartKubelet())
 	kubelet := s.kubelet()
-	await(s, "held", func() (map[string][]string, error) { return s.held(kubelet) }, map[string][]string{})
-	// To the device manager it is active as long as something of it runs.
+	await(s, "held", func() (map[string][]string, error) { return s.heldDevices(kubelet) }, map[string][]string{})
+	// To the device manager the pod is active as long as one of its processes runs.
 	await(s, "container ended", func() (bool, error) {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d/root", pid))
 		return err != nil, nil
 	}, true)
 	s.step("the next pod gets its device")
 	s.user("next")
-	s.sees("next", holder(firstID, "dfl-port.0"))
+	s.hasReport("next", reportOf(firstID, "dfl-port.0"))
 }
 
-// An init container's device is used again by what comes after it, but not that of
-// one that goes on running.
+// The device of an init container is used again by a later container, but not the device of a
+// sidecar, which keeps running.
 func initContainers(s *scene) {
 	s.plug(first, second)
 	s.install()
@@ -122,26 +122,26 @@ func initContainers(s *scene) {
 	sidecar.Name, sidecar.RestartPolicy = "sidecar", &always
 	pod.Spec.InitContainers = []corev1.Container{before, sidecar}
 	s.create(pod)
-	s.comes("user", corev1.PodRunning)
+	s.reachesPhase("user", corev1.PodRunning)
 	units := map[string]string{}
 	for _, name := range []string{"before", "sidecar", "main"} {
 		await(s, "report of "+name, func() (bool, error) {
-			r, err := s.said("user", name)
+			r, err := s.lastReport("user", name)
 			units[name] = r.Env["ACCELERATOR_UNITS"]
 			return err == nil, err
 		}, true)
 	}
-	same(s, "the sidecar has what the init container had", units["sidecar"], units["before"])
+	same(s, "device of the sidecar, want that of the init container", units["sidecar"], units["before"])
 	if units["main"] == units["sidecar"] {
-		s.failf("main container and sidecar have both %s", units["main"])
+		s.failf("main container and sidecar both have %s, want different devices", units["main"])
 	}
 	kubelet := s.kubelet()
-	held, err := s.held(kubelet)
+	held, err := s.heldDevices(kubelet)
 	s.check(err)
 	same(s, "held", held, map[string][]string{"user/sidecar": {units["sidecar"]}, "user/main": {units["main"]}})
 }
 
-// Pod status has the health of devices also where the container never starts.
+// Pod status has the health of devices also if the container never starts.
 func statusOfFailed(s *scene) {
 	s.plug(first)
 	s.install()
@@ -152,19 +152,19 @@ func statusOfFailed(s *scene) {
 	pod.Spec.Containers[0].ImagePullPolicy = corev1.PullNever
 	s.create(pod)
 	s.health("user", map[string]string{firstID: "Healthy"})
-	s.step("it breaks: pod status says so")
-	s.check(s.power(first)(false))
+	s.step("the device breaks: Unhealthy in pod status")
+	s.check(s.breakPower(first)(false))
 	s.health("user", map[string]string{firstID: "Unhealthy"})
 }
 
-// All containers end at once, and the kubelet begins anew, without daemon and with it.
+// All containers end at once and the kubelet restarts, as in a reboot, with and without a daemon.
 func reboot(s *scene) {
 	s.plug(first, second)
 	s.install()
 	s.offers(s.resource, 2, 2)
 	s.user("user")
-	s.sees("user", holder(firstID, "dfl-port.0"))
-	s.step("with the daemon: it registers, and a new pod gets a device")
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.step("with the daemon: the daemon registers, and a new pod gets a device")
 	s.check(s.StopKubelet())
 	s.check(s.EndPods(s.ctx))
 	s.check(s.StartKubelet())
@@ -173,19 +173,19 @@ func reboot(s *scene) {
 	}, true)
 	s.offers(s.resource, 2, 2)
 	s.user("new")
-	s.comes("new", corev1.PodRunning)
-	s.step("without: a pod that is to start anew is refused")
+	s.reachesPhase("new", corev1.PodRunning)
+	s.step("without the daemon: a pod that must restart is refused")
 	pod := s.pod("again", s.resource, 1)
 	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	s.end("new")
+	s.deletePods("new")
 	s.create(pod)
-	s.comes("again", corev1.PodRunning)
+	s.reachesPhase("again", corev1.PodRunning)
 	s.uninstall()
 	s.check(s.StopKubelet())
 	s.check(s.EndPods(s.ctx))
 	s.check(s.StartKubelet())
 	await(s, "pod again", func() (string, error) {
-		pod, err := s.look("again")
+		pod, err := s.readPod("again")
 		if err != nil {
 			return "", err
 		}
@@ -193,7 +193,7 @@ func reboot(s *scene) {
 	}, "Failed UnexpectedAdmissionError")
 }
 
-// restartKubelet returns when another one answers.
+// restartKubelet restarts the kubelet, and returns when it answers.
 func (s *scene) restartKubelet() {
 	s.check(s.StopKubelet())
 	s.check(s.StartKubelet())
@@ -204,14 +204,14 @@ func (s *scene) restartKubelet() {
 	}, true)
 }
 
-// stays checks for a while that a pod is in a phase.
-func (s *scene) stays(name string, phase corev1.PodPhase) {
+// staysInPhase checks for 15 s that a pod is in a phase.
+func (s *scene) staysInPhase(name string, phase corev1.PodPhase) {
 	ctx, cancel := context.WithTimeout(s.ctx, 15*time.Second)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		pod, err := s.look(name)
+		pod, err := s.readPod(name)
 		s.check(err)
 		same(s, "pod "+name, pod.Status.Phase, phase)
 		select {
@@ -225,8 +225,9 @@ func (s *scene) stays(name string, phase corev1.PodPhase) {
 	}
 }
 
+// uid returns the uid of a pod.
 func (s *scene) uid(name string) types.UID {
-	pod, err := s.look(name)
+	pod, err := s.readPod(name)
 	s.check(err)
 	return pod.UID
 }

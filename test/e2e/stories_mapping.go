@@ -54,10 +54,10 @@ func (m mapping) resource() string {
 }
 
 // usable is the message of a mapping that is Ready.
-const usable = "pods of this namespace can ask for the name"
+const usable = "pods of this namespace can request the name"
 
-// published applies Intel's objects, and checks the output of kubectl get.
-func (s *scene) published() {
+// applyPublished applies Intel's objects, and checks the output of kubectl get.
+func (s *scene) applyPublished() {
 	var objects []any
 	functions := []string{"NAME MODE AFU INTERFACE READY AGE RESOURCE MESSAGE"}
 	for _, m := range publishedFunctions {
@@ -80,7 +80,7 @@ func (s *scene) plugBoth() {
 	s.plugAFU(second, otherAFU)
 }
 
-// Pods ask for functions by the names of their namespace, and get cards that have them.
+// Pods request functions by the names of their namespace, and get cards with these functions.
 func mappings(s *scene) {
 	s.plugBoth()
 	s.step("helm install of both charts")
@@ -89,43 +89,43 @@ func mappings(s *scene) {
 	one, other := mapping{"loopback", "af", afuID, interfaceID}, mapping{"loopback", "af", otherAFU, interfaceID}
 	s.offers(one.resource(), 1, 1)
 	s.offers(other.resource(), 1, 1)
-	s.step("helm test; what the account may do in all namespaces")
+	s.step("helm test; the rights of the account in all namespaces")
 	_, err := s.Run(s.ctx, "helm", "test", operator, "--namespace", operatorNamespace, "--timeout", "1m")
 	s.check(err)
-	s.may(operatorNamespace+":"+operator, map[string]bool{
+	s.hasRights(operatorNamespace+":"+operator, map[string]bool{
 		"list " + functionsCRD: true, "patch " + functionsCRD: false, "create " + regionsCRD: false,
 		"get secrets": false, "create secrets": false, "list pods": false, "create pods": false, "list mutatingwebhookconfigurations": false,
 	})
-	s.step("Intel's published objects, unchanged: what kubectl get shows")
-	s.published()
-	s.step("... and of one that no card can have: not Ready")
+	s.step("Intel's published objects, unchanged: output of kubectl get")
+	s.applyPublished()
+	s.step("... and of an id that no card can have: not Ready")
 	s.apply(mapping{"short", "af", "d8424dc4", interfaceID})
 	await(s, "kubectl get af short", func() (string, error) {
 		lines, err := s.table("af", "short", "--output", "wide", "--no-headers")
 		return strings.Join(lines, "\n"), err
-	}, "short af d8424dc4 "+interfaceID+` False AGE afuId is "d8424dc4" (8 characters), want in mode af the AFU id of a port: 32 hexadecimal digits `+
+	}, "short af d8424dc4 "+interfaceID+` False AGE afuId: found "d8424dc4" (8 characters), want in mode af the AFU id of a port: 32 hexadecimal digits `+
 		"in lower case, not all f; the hash of an AOCX is possible in mode region only")
 
 	s.step("two namespaces, one name, two functions: each pod gets its own")
 	s.apply(one)
 	s.create(s.pod("user", domain+"loopback", 1))
-	s.in("mapping-lab", func() {
+	s.inNamespace("mapping-lab", func() {
 		s.apply(other)
 		s.create(s.pod("user", domain+"loopback", 1))
-		s.sees("user", holder(secondID, "dfl-port.1"))
-		s.end("user")
+		s.hasReport("user", reportOf(secondID, "dfl-port.1"))
+		s.deletePods("user")
 	})
-	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	s.step("an ephemeral container that is added later")
-	calls := s.calls()
+	calls := s.webhookCalls()
 	_, err = s.kubectl("", "debug", "user", "--image", cluster.WorkloadImage, "--profile", "general", "--container", "later", "--arguments-only", "--", "hold")
 	s.check(err)
 	await(s, "ephemeral container", func() (bool, error) {
-		pod, err := s.look("user")
+		pod, err := s.readPod("user")
 		return err == nil && len(pod.Status.EphemeralContainerStatuses) == 1 && pod.Status.EphemeralContainerStatuses[0].State.Running != nil, err
 	}, true)
-	same(s, "calls of the webhook", s.calls(), calls)
-	s.end("user")
+	same(s, "calls of the webhook", s.webhookCalls(), calls)
+	s.deletePods("user")
 
 	s.step("mapping and pod in one file: ten times")
 	var objects []any
@@ -137,11 +137,11 @@ func mappings(s *scene) {
 	}
 	s.apply(objects...)
 	for _, name := range pods {
-		pod, err := s.look(name)
+		pod, err := s.readPod(name)
 		s.check(err)
-		same(s, "resources of "+name, asked(pod.Spec.Containers[0]), map[string]int64{one.resource(): 1})
+		same(s, "resources of "+name, requestedUnits(pod.Spec.Containers[0]), map[string]int64{one.resource(): 1})
 	}
-	s.end(pods...)
+	s.deletePods(pods...)
 
 	s.step("init container, sidecar and main container, each with a name")
 	s.apply(mapping{"other", "af", otherAFU, interfaceID})
@@ -149,23 +149,23 @@ func mappings(s *scene) {
 	before, sidecar := pod.Spec.Containers[0], pod.Spec.Containers[0]
 	before.Name, before.Args = "before", []string{"exit"}
 	always := corev1.ContainerRestartPolicyAlways
-	sidecar.Name, sidecar.RestartPolicy, sidecar.Resources.Limits = "sidecar", &always, asks(domain+"other", 1)
+	sidecar.Name, sidecar.RestartPolicy, sidecar.Resources.Limits = "sidecar", &always, units(domain+"other", 1)
 	pod.Spec.InitContainers = []corev1.Container{before, sidecar}
 	s.create(pod)
-	s.comes("user", corev1.PodRunning)
+	s.reachesPhase("user", corev1.PodRunning)
 	for name, want := range map[string]report{
-		"before": holder(firstID, "dfl-port.0"), "sidecar": holder(secondID, "dfl-port.1"), "main": holder(firstID, "dfl-port.0"),
+		"before": reportOf(firstID, "dfl-port.0"), "sidecar": reportOf(secondID, "dfl-port.1"), "main": reportOf(firstID, "dfl-port.0"),
 	} {
-		await(s, "report of "+name, func() (report, error) { return s.said("user", name) }, want)
+		await(s, "report of "+name, func() (report, error) { return s.lastReport("user", name) }, want)
 	}
-	s.end("user")
+	s.deletePods("user")
 	s.step("a Deployment")
-	s.deploy(s.pod("worker", domain+"loopback", 1))
+	s.createDeployment(s.pod("worker", domain+"loopback", 1))
 	s.rolledOut("worker")
-	s.undeploy("worker")
+	s.deleteDeployment("worker")
 
 	s.step("pods without a name of the domain: the webhook is not called")
-	calls = s.calls()
+	calls = s.webhookCalls()
 	plain := func(change func(*corev1.Pod)) *corev1.Pod {
 		pod := s.pod("plain", domain+"loopback", 1)
 		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
@@ -176,40 +176,40 @@ func mappings(s *scene) {
 	}
 	for _, pod := range []*corev1.Pod{
 		plain(nil),
-		plain(func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits = asks("cpu", 1) }),
-		plain(func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = asks("cpu", 1) }),
+		plain(func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits = units("cpu", 1) }),
+		plain(func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = units("cpu", 1) }),
 		plain(func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{before}
 			p.Spec.InitContainers[0].Resources = corev1.ResourceRequirements{}
 		}),
-		plain(func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits = asks(s.resource, 1) }),
+		plain(func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits = units(s.resource, 1) }),
 		plain(func(p *corev1.Pod) {
-			p.Spec.Containers[0].Resources.Limits = asks("fpga.intel.com.example.com/loopback", 1)
+			p.Spec.Containers[0].Resources.Limits = units("fpga.intel.com.example.com/loopback", 1)
 		}),
 		large(s.pod("large", "example.com/a", 1)),
 	} {
-		_, err := s.dry(pod)
+		_, err := s.dryRun(pod)
 		s.check(err)
 	}
-	same(s, "calls of the webhook", s.calls(), calls)
+	same(s, "calls of the webhook", s.webhookCalls(), calls)
 	s.step("300 containers and 300 init containers: the last container has a name of the domain")
 	pod = large(s.pod("large", "example.com/a", 1))
 	last := &pod.Spec.Containers[len(pod.Spec.Containers)-1]
-	last.Resources.Limits = asks(domain+"loopback", 1)
-	pod, err = s.dry(pod)
+	last.Resources.Limits = units(domain+"loopback", 1)
+	pod, err = s.dryRun(pod)
 	s.check(err)
-	same(s, "its resources", asked(pod.Spec.Containers[len(pod.Spec.Containers)-1]), map[string]int64{one.resource(): 1})
-	pod, err = s.dry(plain(func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{before} }))
+	same(s, "its resources", requestedUnits(pod.Spec.Containers[len(pod.Spec.Containers)-1]), map[string]int64{one.resource(): 1})
+	pod, err = s.dryRun(plain(func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{before} }))
 	s.check(err)
-	same(s, "resources of an init container", asked(pod.Spec.InitContainers[0]), map[string]int64{one.resource(): 1})
-	same(s, "calls of the webhook", s.calls(), calls+2)
-	same(s, "conditions that could not be evaluated", s.counted("apiserver_admission_match_condition_evaluation_errors_total"), 0)
+	same(s, "resources of an init container", requestedUnits(pod.Spec.InitContainers[0]), map[string]int64{one.resource(): 1})
+	same(s, "calls of the webhook", s.webhookCalls(), calls+2)
+	same(s, "conditions that could not be evaluated", s.sumMetric("apiserver_admission_match_condition_evaluation_errors_total"), 0)
 }
 
 // large returns a pod with 300 containers and 300 init containers, each with six resources.
 func large(pod *corev1.Pod) *corev1.Pod {
 	c := pod.Spec.Containers[0]
-	c.Resources.Limits = asks("example.com/a", 1)
+	c.Resources.Limits = units("example.com/a", 1)
 	for _, name := range []string{"cpu", "memory", "ephemeral-storage", "example.com/b", "example.com/c"} {
 		c.Resources.Limits[corev1.ResourceName(name)] = *resource.NewQuantity(1, resource.DecimalSI)
 	}
@@ -223,7 +223,7 @@ func large(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// A name in mode region becomes the region, and a pair for the hook.
+// A name in mode region is replaced by the region, and a pair for the hook.
 func mappingRegion(s *scene) {
 	s.plug(first)
 	s.step("helm install of both charts, with programming")
@@ -234,15 +234,15 @@ func mappingRegion(s *scene) {
 	pair := func(n int, afu string) []corev1.EnvVar {
 		return []corev1.EnvVar{{Name: fmt.Sprintf("FPGA_REGION_%d", n), Value: interfaceID}, {Name: fmt.Sprintf("FPGA_AFU_%d", n), Value: afu}}
 	}
-	s.step("a name becomes the region and a pair: the hook finds the AFU on the card")
+	s.step("a name is replaced by the region and a pair: the hook finds the AFU on the card")
 	s.create(s.pod("user", domain+"nlb0", 1))
-	s.sees("user", holder(firstID, "dfl-port.0"))
-	pod, err := s.look("user")
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	pod, err := s.readPod("user")
 	s.check(err)
-	same(s, "resources", asked(pod.Spec.Containers[0]), map[string]int64{region: 1})
+	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{region: 1})
 	same(s, "variables", pod.Spec.Containers[0].Env, pair(1, afuID))
-	same(s, "hooks that had nothing to do", s.hooks("programming.present"), 1)
-	s.end("user")
+	same(s, "events programming.present", s.countHookEvents("programming.present"), 1)
+	s.deletePods("user")
 	s.step("the user's variables are dropped, and kubectl shows a warning; others stay")
 	pod = s.pod("forger", domain+"nlb0", 1)
 	kept := corev1.EnvVar{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "spec.nodeName"}}}
@@ -250,17 +250,17 @@ func mappingRegion(s *scene) {
 	out := s.apply(pod)
 	for _, name := range []string{"FPGA_REGION_1", "FPGA_AFU_1"} {
 		if want := `Warning: container "main": ` + name + " was dropped: the names in resources choose the functions"; !strings.Contains(out, want) {
-			s.failf("kubectl apply: %s, want %q in it", out, want)
+			s.failf("kubectl apply: found %s, want %q in it", out, want)
 		}
 	}
-	s.sees("forger", holder(firstID, "dfl-port.0"))
-	pod, err = s.look("forger")
+	s.hasReport("forger", reportOf(firstID, "dfl-port.0"))
+	pod, err = s.readPod("forger")
 	s.check(err)
 	same(s, "variables", pod.Spec.Containers[0].Env, append([]corev1.EnvVar{kept}, pair(1, afuID)...))
-	s.end("forger")
-	s.step("a function that the node's store does not have: refused by the hook")
-	s.startFails(s.pod("missing", domain+"nlb3", 1), "no bitstream for interface "+interfaceID+" and AFU "+otherAFU)
-	s.step("a second pair of envFrom, which admission does not see: refused by the hook")
+	s.deletePods("forger")
+	s.step("a function that is not in the node's store: refused by the hook")
+	s.startFails(s.pod("missing", domain+"nlb3", 1), "bitstream for interface "+interfaceID+" and AFU "+otherAFU+": found none")
+	s.step("a second pair of envFrom, which is not part of the pod: refused by the hook")
 	_, err = s.kubectl("", "create", "configmap", "pair", "--from-literal", "FPGA_REGION_2="+interfaceID, "--from-literal", "FPGA_AFU_2="+otherAFU)
 	s.check(err)
 	s.cleanups = append(s.cleanups, func() {
@@ -271,17 +271,17 @@ func mappingRegion(s *scene) {
 	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "pair"}}}}
 	s.startFails(pod, "FPGA_REGION_2", "want as many cards as pairs")
 	s.step("an FpgaRegion is for mode regiondevel: no pair")
-	s.startFails(s.pod("region", domain+"card", 1), "no FPGA_REGION_n and FPGA_AFU_n in process.env")
+	s.startFails(s.pod("region", domain+"card", 1), "process.env: found no FPGA_REGION_n and FPGA_AFU_n")
 	s.step("two functions in one container: each card for its pair")
 	s.plugAFU(second, otherAFU)
 	s.offersSoon(region, 2, 2)
 	pod = s.pod("both", domain+"nlb0", 1)
 	pod.Spec.Containers[0].Resources.Limits[domain+"nlb3"] = *resource.NewQuantity(1, resource.DecimalSI)
 	s.create(pod)
-	s.sees("both", holder(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
-	pod, err = s.look("both")
+	s.hasReport("both", reportOf(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
+	pod, err = s.readPod("both")
 	s.check(err)
-	same(s, "resources", asked(pod.Spec.Containers[0]), map[string]int64{region: 2})
+	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{region: 2})
 	same(s, "variables", pod.Spec.Containers[0].Env, append(pair(1, afuID), pair(2, otherAFU)...))
 }
 
@@ -291,53 +291,53 @@ func mappingDenied(s *scene) {
 	s.installOperator()
 	s.apply(mapping{"nlb0", "af", afuID, interfaceID}, mapping{"nlb3", "region", otherAFU, interfaceID}, mapping{"card", "", "", interfaceID},
 		mapping{"twice", "af", afuID, interfaceID}, mapping{"twice", "", "", interfaceID}, mapping{"short", "af", "d8424dc4", interfaceID})
-	s.mapped("af", "nlb0", "nlb3")
-	const known = "there are: card, nlb0, nlb3"
+	s.mappingsReady("af", "nlb0", "nlb3")
+	const known = "usable names: card, nlb0, nlb3"
 	for _, tt := range []struct {
 		name   string
-		change func(*corev1.Container) // of a container that asks for one nlb0
+		change func(*corev1.Container) // changes a container that requests one nlb0
 		words  []string
 	}{
-		{"a name that no object has", limits("nlb9", "1"), []string{`resource "fpga.intel.com/nlb9": no AcceleratorFunction or FpgaRegion of this namespace has that name; ` + known}},
-		{"a name that two objects have", limits("twice", "1"), []string{`resource "fpga.intel.com/twice": both an AcceleratorFunction and an FpgaRegion have that name, want one`}},
-		{"an object that is not Ready", limits("short", "1"), []string{`resource "fpga.intel.com/short": AcceleratorFunction short cannot be used: afuId is "d8424dc4"`, known}},
-		{"limits and requests differ", func(c *corev1.Container) { c.Resources.Requests = asks(domain+"nlb0", 2) },
-			[]string{`resource "fpga.intel.com/nlb0": limits has 1 and requests 2, want the same number in both`}},
+		{"a name that no object has", limits("nlb9", "1"), []string{`resource "fpga.intel.com/nlb9": found no AcceleratorFunction or FpgaRegion of that name in this namespace; ` + known}},
+		{"a name that two objects have", limits("twice", "1"), []string{`resource "fpga.intel.com/twice": found both an AcceleratorFunction and an FpgaRegion of that name, want one`}},
+		{"an object that is not Ready", limits("short", "1"), []string{`resource "fpga.intel.com/short": AcceleratorFunction short cannot be used: afuId: found "d8424dc4"`, known}},
+		{"limits and requests differ", func(c *corev1.Container) { c.Resources.Requests = units(domain+"nlb0", 2) },
+			[]string{`resource "fpga.intel.com/nlb0": found 1 in limits and 2 in requests, want the same number in both`}},
 		{"only requests", func(c *corev1.Container) { c.Resources.Requests, c.Resources.Limits = c.Resources.Limits, nil },
-			[]string{`resource "fpga.intel.com/nlb0": limits has none and requests 1`}},
-		{"a number that is not whole", limits("nlb0", "1100m"), []string{`resource "fpga.intel.com/nlb0": 1100m units, want a whole number`}},
-		{"more than 1024 units", limits("nlb0", "1025"), []string{`resource "fpga.intel.com/nlb0": 1025 units, want at most 1024`}},
+			[]string{`resource "fpga.intel.com/nlb0": found none in limits and 1 in requests`}},
+		{"a number that is not whole", limits("nlb0", "1100m"), []string{`resource "fpga.intel.com/nlb0": found 1100m units, want a whole number`}},
+		{"more than 1024 units", limits("nlb0", "1025"), []string{`resource "fpga.intel.com/nlb0": found 1025 units, want at most 1024`}},
 		{"names of two modes", func(c *corev1.Container) { c.Resources.Limits[domain+"nlb3"] = resource.MustParse("1") },
-			[]string{`resource "fpga.intel.com/nlb0" is for nodes in mode af, "fpga.intel.com/nlb3" for mode region: want one mode in a container`}},
+			[]string{`resource "fpga.intel.com/nlb3": found mode region, and mode af for resource "fpga.intel.com/nlb0", want one mode in a container`}},
 		{"a resource that no object stands for", limits("region-"+otherInterface, "1"),
-			[]string{`resource "fpga.intel.com/region-` + otherInterface + `": no AcceleratorFunction or FpgaRegion of this namespace has that name; ` + known}},
+			[]string{`resource "fpga.intel.com/region-` + otherInterface + `": found no AcceleratorFunction or FpgaRegion of that name in this namespace; ` + known}},
 	} {
 		s.step("denied: %s", tt.name)
 		pod := s.pod("user", domain+"nlb0", 1)
 		tt.change(&pod.Spec.Containers[0])
-		s.denied(pod, append(tt.words, `container "main": `)...)
+		s.isDenied(pod, append(tt.words, `container "main": `)...)
 	}
 	s.step("denied: the name of another namespace; an init container")
-	s.in("mapping-elsewhere", func() {
-		s.denied(s.pod("user", domain+"nlb0", 1), `container "main": resource "fpga.intel.com/nlb0": no `, "there are none")
+	s.inNamespace("mapping-elsewhere", func() {
+		s.isDenied(s.pod("user", domain+"nlb0", 1), `container "main": resource "fpga.intel.com/nlb0": found no `, "usable names: none")
 	})
 	pod := s.pod("user", domain+"nlb0", 1)
 	before := pod.Spec.Containers[0]
-	before.Name, before.Resources.Limits = "before", asks(domain+"nlb9", 1)
+	before.Name, before.Resources.Limits = "before", units(domain+"nlb9", 1)
 	pod.Spec.InitContainers = []corev1.Container{before}
-	s.denied(pod, `init container "before": resource "fpga.intel.com/nlb9": no `)
+	s.isDenied(pod, `init container "before": resource "fpga.intel.com/nlb9": found no `)
 	s.step("not denied: only limits, and the resource that an object stands for")
-	_, err := s.dry(s.pod("user", domain+"nlb0", 1))
+	_, err := s.dryRun(s.pod("user", domain+"nlb0", 1))
 	s.check(err)
-	_, err = s.dry(s.pod("user", region, 1))
+	_, err = s.dryRun(s.pod("user", region, 1))
 	s.check(err)
 
 	s.step("a Deployment's pod: kubectl describe rs shows the reason")
-	s.deploy(s.pod("worker", domain+"late", 1))
-	s.describes(`container "main": resource "fpga.intel.com/late": no AcceleratorFunction or FpgaRegion of this namespace has that name; ` + known)
+	s.createDeployment(s.pod("worker", domain+"late", 1))
+	s.describeShows(`container "main": resource "fpga.intel.com/late": found no AcceleratorFunction or FpgaRegion of that name in this namespace; ` + known)
 	s.step("the object is created: so is the Deployment's pod")
 	s.apply(mapping{"late", "af", afuID, interfaceID})
-	s.deployed("worker", mapping{"late", "af", afuID, interfaceID}.resource())
+	s.deploymentHasPod("worker", mapping{"late", "af", afuID, interfaceID}.resource())
 
 	s.step("objects that the schema refuses")
 	for _, tt := range []struct {
@@ -353,23 +353,23 @@ func mappingDenied(s *scene) {
 	}
 }
 
-// limits returns a change that makes a container ask for n units of one name only.
+// limits returns a function that makes a container request n units of one name only.
 func limits(name, n string) func(*corev1.Container) {
 	return func(c *corev1.Container) {
 		c.Resources.Limits = corev1.ResourceList{corev1.ResourceName(domain + name): resource.MustParse(n)}
 	}
 }
 
-// describes waits until kubectl describe shows the words in the events of a ReplicaSet.
-func (s *scene) describes(words string) {
+// describeShows waits until kubectl describe shows the words in the events of a ReplicaSet.
+func (s *scene) describeShows(words string) {
 	await(s, "kubectl describe rs", func() (bool, error) {
 		out, err := s.kubectl("", "describe", "rs")
 		return strings.Contains(out, "FailedCreate") && strings.Contains(out, words), err
 	}, true)
 }
 
-// deployed waits until the Deployment has a pod that asks for one unit of the resource.
-func (s *scene) deployed(name, resource string) {
+// deploymentHasPod waits until the Deployment has a pod that requests one unit of the resource.
+func (s *scene) deploymentHasPod(name, resource string) {
 	await(s, "pod of Deployment "+name, func() ([]map[string]int64, error) {
 		pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 		if err != nil {
@@ -377,13 +377,13 @@ func (s *scene) deployed(name, resource string) {
 		}
 		var all []map[string]int64
 		for _, pod := range pods.Items {
-			all = append(all, asked(pod.Spec.Containers[0]))
+			all = append(all, requestedUnits(pod.Spec.Containers[0]))
 		}
 		return all, nil
 	}, []map[string]int64{{resource: 1}})
 }
 
-// While no replica answers, pods that ask for no function are not affected.
+// While no replica answers, pods that request no function are not affected.
 func mappingWebhookDown(s *scene) {
 	nlb0 := mapping{"nlb0", "af", afuID, interfaceID}
 	plain := s.pod("plain", "cpu", 0)
@@ -393,37 +393,37 @@ func mappingWebhookDown(s *scene) {
 	s.step("no replicas: a pod without a name runs, one with a name is refused")
 	s.scale(0)
 	s.create(plain)
-	s.comes("plain", corev1.PodRunning)
+	s.reachesPhase("plain", corev1.PodRunning)
 	_, err := s.kubectl(manifest(s.pod("user", domain+"nlb0", 1)), "apply", "--filename", "-")
 	s.refused("pod", err, "failed calling webhook", "no endpoints available for service")
-	s.step("kubectl describe rs shows it for a Deployment, too")
-	s.deploy(s.pod("worker", domain+"nlb0", 1))
-	s.describes("no endpoints available for service")
+	s.step("kubectl describe rs shows the reason for a Deployment")
+	s.createDeployment(s.pod("worker", domain+"nlb0", 1))
+	s.describeShows("no endpoints available for service")
 	s.step("the replicas are back: its pod is created")
 	s.scale(2)
-	s.deployed("worker", nlb0.resource())
-	s.undeploy("worker")
-	s.end("plain")
-	s.step("replicas that are stuck: refused after the webhook's timeout")
-	s.freeze(syscall.SIGSTOP)
+	s.deploymentHasPod("worker", nlb0.resource())
+	s.deleteDeployment("worker")
+	s.deletePods("plain")
+	s.step("stopped processes of the replicas: refused after the webhook's timeout")
+	s.signalOperators(syscall.SIGSTOP)
 	s.create(plain)
 	_, err = s.kubectl(manifest(s.pod("user", domain+"nlb0", 1)), "apply", "--filename", "-")
-	s.freeze(syscall.SIGCONT)
+	s.signalOperators(syscall.SIGCONT)
 	s.refused("pod", err, "failed calling webhook", "context deadline exceeded")
-	s.end("plain")
+	s.deletePods("plain")
 	s.step("failurePolicy Ignore by helm upgrade, no replicas: created unchanged, and stays pending")
 	_, err = s.helmOperator("upgrade", "--reset-then-reuse-values", "--set", "webhook.failurePolicy=Ignore")
 	s.check(err)
 	s.scale(0)
 	s.create(s.pod("user", domain+"nlb0", 1))
-	pod, err := s.look("user")
+	pod, err := s.readPod("user")
 	s.check(err)
-	same(s, "resources", asked(pod.Spec.Containers[0]), map[string]int64{domain + "nlb0": 1})
-	s.waits("user")
+	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{domain + "nlb0": 1})
+	s.unschedulable("user")
 }
 
-// freeze sends a signal to the processes of the replicas.
-func (s *scene) freeze(signal syscall.Signal) {
+// signalOperators sends a signal to the processes of the replicas.
+func (s *scene) signalOperators(signal syscall.Signal) {
 	pods, err := s.operators()
 	s.check(err)
 	for _, pod := range pods {
@@ -431,9 +431,9 @@ func (s *scene) freeze(signal syscall.Signal) {
 	}
 }
 
-// The CRDs and objects of Intel's installation are taken over, and stay.
+// The chart takes over the CRDs and objects of Intel's installation, and keeps them.
 func mappingIntel(s *scene) {
-	s.step("CRDs as Intel's installation leaves them, with objects")
+	s.step("Intel's CRDs, with objects")
 	s.cleanups = append(s.cleanups, s.removeOperator)
 	_, err := s.kubectl(intelCRDs, "apply", "--filename", "-")
 	s.check(err)
@@ -454,29 +454,29 @@ func mappingIntel(s *scene) {
 	s.installOperator("--take-ownership", "--force-conflicts")
 	functions := []string{
 		"NAME MODE AFU INTERFACE READY AGE RESOURCE MESSAGE",
-		"odd af-old " + afuID + " " + interfaceID + ` False AGE mode is "af-old", want "af" or "region"`,
+		"odd af-old " + afuID + " " + interfaceID + ` False AGE mode: found "af-old", want "af" or "region"`,
 		"old af " + afuID + " " + interfaceID + " True AGE " + mapping{"old", "af", afuID, interfaceID}.resource() + " " + usable,
 	}
 	await(s, "kubectl get af", func() ([]string, error) { return s.table("af", "--output", "wide") }, functions)
-	pod, err := s.dry(s.pod("user", domain+"old", 1))
+	pod, err := s.dryRun(s.pod("user", domain+"old", 1))
 	s.check(err)
-	same(s, "resources", len(asked(pod.Spec.Containers[0])), 1)
+	same(s, "resources", len(requestedUnits(pod.Spec.Containers[0])), 1)
 	same(s, "objects", uids(), before)
 	s.step("helm uninstall keeps CRDs and objects; the webhook is gone")
 	_, err = s.Run(s.ctx, "helm", "uninstall", operator, "--namespace", operatorNamespace, "--wait", "--timeout", "1m")
 	s.check(err)
 	same(s, "objects", uids(), before)
-	pod, err = s.dry(s.pod("user", domain+"old", 1))
+	pod, err = s.dryRun(s.pod("user", domain+"old", 1))
 	s.check(err)
-	same(s, "resources", asked(pod.Spec.Containers[0]), map[string]int64{domain + "old": 1})
+	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{domain + "old": 1})
 	s.step("helm install again, without mappings; helm upgrade with them")
 	s.installOperator("--set", "mappings.enabled=false")
 	_, err = s.helmOperator("upgrade", "--set", "mappings.enabled=true")
 	s.check(err)
 	same(s, "objects", uids(), before)
-	pod, err = s.dry(s.pod("user", domain+"old", 1))
+	pod, err = s.dryRun(s.pod("user", domain+"old", 1))
 	s.check(err)
-	same(s, "resources", asked(pod.Spec.Containers[0]), map[string]int64{mapping{"old", "af", afuID, interfaceID}.resource(): 1})
+	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{mapping{"old", "af", afuID, interfaceID}.resource(): 1})
 }
 
 // intelCRDs have the group, names and schemas of Intel's CRDs, with its pattern of modes and without the status subresource.

@@ -32,7 +32,7 @@ func (s *scene) installPlugins() {
 // removePlugins deletes all FpgaDevicePlugins and their CRD. It waits until their objects are deleted.
 func (s *scene) removePlugins() {
 	if _, err := s.kubectl("", "get", "crd", pluginsCRD); err != nil {
-		return // removed already
+		return // already removed
 	}
 	_, err := s.kubectl("", "delete", "fdp", "--all")
 	s.check(err)
@@ -49,8 +49,8 @@ func (s *scene) noPlugins() {
 	}, "")
 }
 
-// values returns the values with which a plugin serves the simulated node under the story's resource.
-func (s *scene) values() map[string]any {
+// pluginValues returns the values with which a plugin serves the simulated node under the story's resource.
+func (s *scene) pluginValues() map[string]any {
 	return map[string]any{
 		"simulatedNode": simulated, "stateDir": state, "minReadySeconds": 0,
 		"config": map[string]any{"mode": "single", "resourceName": s.resource, "recoveryHold": "1s"},
@@ -74,20 +74,20 @@ func (s *scene) patchFDP(name string, spec map[string]any) {
 	s.check(err)
 }
 
-// fdpIs waits until the conditions of an object are these, as TYPE=STATUS/REASON.
-func (s *scene) fdpIs(name string, conditions ...string) {
+// hasConditions waits until the conditions of an object are these, as TYPE=STATUS/REASON.
+func (s *scene) hasConditions(name string, conditions ...string) {
 	await(s, "conditions of "+name, func() ([]string, error) {
 		out, err := s.kubectl("", "get", "fdp", name, "--output", `jsonpath={range .status.conditions[*]}{.type}={.status}/{.reason} {end}`)
 		return strings.Fields(out), err
 	}, conditions)
 }
 
-// message waits until the message of a condition contains words.
-func (s *scene) message(name, condition, words string) {
+// hasMessage waits until the message of a condition contains words.
+func (s *scene) hasMessage(name, condition, words string) {
 	await(s, condition+" of "+name, func() (bool, error) {
 		out, err := s.kubectl("", "get", "fdp", name, "--output", `jsonpath={.status.conditions[?(@.type=="`+condition+`")].message}`)
 		if err == nil && !strings.Contains(out, words) {
-			err = fmt.Errorf("%q, want %q in it", out, words)
+			err = fmt.Errorf("found %q, want %q in it", out, words)
 		}
 		return err == nil, err
 	}, true)
@@ -98,8 +98,8 @@ const (
 	available = "Available=True/Ready"
 )
 
-// plugin returns the DaemonSet of an FpgaDevicePlugin, and its pods that are not being deleted.
-func (s *scene) plugin(name string) (*appsv1.DaemonSet, []corev1.Pod) {
+// pluginObjects returns the DaemonSet of an FpgaDevicePlugin, and its pods that are not being deleted.
+func (s *scene) pluginObjects(name string) (*appsv1.DaemonSet, []corev1.Pod) {
 	set, err := s.Client.AppsV1().DaemonSets(operatorNamespace).Get(s.ctx, name+"-accelerator-device-plugin", metav1.GetOptions{})
 	s.check(err)
 	pods, err := s.Client.CoreV1().Pods(operatorNamespace).List(s.ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)})
@@ -107,12 +107,12 @@ func (s *scene) plugin(name string) (*appsv1.DaemonSet, []corev1.Pod) {
 	return set, slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
-// noGap fails the story if a sample had less than all devices.
-func (s *scene) noGap(seen samples) {
+// noneMissing ends the story if a sample had less than all devices.
+func (s *scene) noneMissing(seen samples) {
 	if seen.Kubelet.All == 0 || seen.Kubelet.Less > 0 || seen.Node.Less > 0 {
-		s.failf("device manager: %+v; node status: %+v, want none with less", seen.Kubelet, seen.Node)
+		s.failf("found samples with less than all devices: device manager %+v, node status %+v", seen.Kubelet, seen.Node)
 	}
-	s.step("  looked %d times", seen.Kubelet.All)
+	s.step("  %d samples", seen.Kubelet.All)
 }
 
 // One FpgaDevicePlugin installs the plugin, and its status has the devices. A change of the mode is
@@ -121,59 +121,60 @@ func operatorInstalls(s *scene) {
 	s.plug(first, second)
 	s.installPlugins()
 	s.step("one object: the node offers its devices, the status has the numbers")
-	values := s.values()
+	values := s.pluginValues()
 	config := values["config"].(map[string]any)
-	config["resourceNamespace"] = "operator.e2e.b-com.com" // the node still lists names of stories before
+	config["resourceNamespace"] = "operator.e2e.b-com.com" // the node still lists resources of earlier stories
 	// The same resource in each mode.
 	config["resources"] = []any{map[string]any{"name": s.resource, "match": map[string]any{"family": "dfl"}}}
 	s.fdp("fpga", map[string]any{"values": values})
-	s.fdpIs("fpga", accepted, available)
+	s.hasConditions("fpga", accepted, available)
 	s.offers(s.resource, 2, 2)
 	await(s, "kubectl get", func() ([]string, error) { return s.table("fdp") },
 		[]string{"NAME DESIRED READY DEVICES UNHEALTHY AVAILABLE AGE", "fpga 1 1 2 0 True AGE"})
 	s.user("user")
-	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	s.step("another mode: rolled out without a gap")
-	_, before := s.plugin("fpga")
-	s.noGap(s.sampled(2, func() {
+	_, before := s.pluginObjects("fpga")
+	s.noneMissing(s.sampled(2, func() {
 		s.patchFDP("fpga", map[string]any{"mode": "af", "values": map[string]any{"config": map[string]any{"mode": nil}}})
 		await(s, "another pod", func() (bool, error) {
-			_, pods := s.plugin("fpga")
+			_, pods := s.pluginObjects("fpga")
 			return len(pods) == 1 && pods[0].Name != before[0].Name && ready(pods[0]), nil
 		}, true)
-		s.fdpIs("fpga", accepted, available)
+		s.hasConditions("fpga", accepted, available)
 	}))
 	s.step("a device breaks, and is healthy again")
-	s.check(s.power(first)(false))
+	s.check(s.breakPower(first)(false))
 	await(s, "unhealthy", func() (string, error) {
 		return s.kubectl("", "get", "fdp", "fpga", "--output", "jsonpath={.status.devices} {.status.unhealthyDevices} {.status.nodeNames}")
 	}, `2 1 ["`+cluster.NodeName+`"]`)
-	s.check(s.power(first)(true))
+	s.check(s.breakPower(first)(true))
 	s.offers(s.resource, 2, 2)
 	s.step("kubectl events shows the conditions")
 	await(s, "events", func() (bool, error) {
 		out, err := s.kubectl("", "events", "--for", "FpgaDevicePlugin/fpga", "--namespace", "default")
 		return strings.Contains(out, "Applied") && strings.Contains(out, "nodes have a ready plugin"), err
 	}, true)
-	s.step("kubectl delete: its objects are deleted, the pod that holds a device goes on")
+	s.step("kubectl delete: its objects are deleted, the pod that holds a device keeps running")
 	_, err := s.kubectl("", "delete", "fdp", "fpga")
 	s.check(err)
 	s.noPlugins()
-	s.comes("user", corev1.PodRunning)
+	s.reachesPhase("user", corev1.PodRunning)
 }
 
-// Values that the chart refuses change nothing. With an image that does not exist the old pod goes on.
+// Values that the chart refuses change no object. With an image that does not exist the old pod keeps
+// running.
 func operatorValues(s *scene) {
 	s.plug(first)
 	s.installPlugins()
-	s.fdp("fpga", map[string]any{"values": s.values()})
-	s.fdpIs("fpga", accepted, available)
+	s.fdp("fpga", map[string]any{"values": s.pluginValues()})
+	s.hasConditions("fpga", accepted, available)
 	s.offers(s.resource, 1, 1)
-	set, _ := s.plugin("fpga")
+	set, _ := s.pluginObjects("fpga")
 	for _, tt := range []struct{ name, key, value, message string }{
 		{"an unknown key", "colour", `"red"`, "additional properties 'colour' not allowed"},
-		{"a number of the wrong kind", "minReadySeconds", `"soon"`, "'/minReadySeconds': got string, want integer"},
-		{"what the templates refuse", "scrapers", `[{"podSelector":{}}]`, "scrapers: not with config.httpAddress empty"},
+		{"a value of the wrong type", "minReadySeconds", `"soon"`, "'/minReadySeconds': got string, want integer"},
+		{"an error of a template", "scrapers", `[{"podSelector":{}}]`, "scrapers: found with config.httpAddress empty"},
 	} {
 		s.step("refused: %s", tt.name)
 		patch := map[string]any{tt.key: json.RawMessage(tt.value)}
@@ -181,37 +182,37 @@ func operatorValues(s *scene) {
 			patch["config"] = map[string]any{"httpAddress": ""}
 		}
 		s.patchFDP("fpga", map[string]any{"values": patch})
-		s.fdpIs("fpga", "Accepted=False/InvalidValues", "Available=False/InvalidValues")
-		s.message("fpga", "Accepted", tt.message)
+		s.hasConditions("fpga", "Accepted=False/InvalidValues", "Available=False/InvalidValues")
+		s.hasMessage("fpga", "Accepted", tt.message)
 		s.patchFDP("fpga", map[string]any{"values": map[string]any{tt.key: nil, "minReadySeconds": 0, "config": map[string]any{"httpAddress": nil}}})
-		s.fdpIs("fpga", accepted, available)
+		s.hasConditions("fpga", accepted, available)
 	}
-	now, _ := s.plugin("fpga")
+	now, _ := s.pluginObjects("fpga")
 	same(s, "generation of the DaemonSet", now.Generation, set.Generation)
-	s.step("an image that does not exist: the condition has the reason, the old pod goes on")
+	s.step("an image that does not exist: the condition has the reason, the old pod keeps running")
 	seen := s.sampled(1, func() {
 		s.patchFDP("fpga", map[string]any{"image": "docker.io/library/accelerator-device-plugin:none", "values": map[string]any{"image": map[string]any{"pullPolicy": "Never"}}})
-		s.fdpIs("fpga", accepted, "Available=False/PodsWaiting")
-		s.message("fpga", "Available", "ErrImageNeverPull")
-		s.message("fpga", "Available", "1 of 1 nodes have a ready plugin")
+		s.hasConditions("fpga", accepted, "Available=False/PodsWaiting")
+		s.hasMessage("fpga", "Available", "ErrImageNeverPull")
+		s.hasMessage("fpga", "Available", "1 of 1 nodes have a ready plugin")
 		s.step("the image of the operator's version again")
 		s.patchFDP("fpga", map[string]any{"image": nil})
-		s.fdpIs("fpga", accepted, available)
+		s.hasConditions("fpga", accepted, available)
 	})
-	s.noGap(seen)
+	s.noneMissing(seen)
 }
 
 // Changes by others are repaired, also those made while no operator runs.
 func operatorDrift(s *scene) {
 	s.plug(first)
 	s.installPlugins()
-	values := s.values()
+	values := s.pluginValues()
 	values["events"] = true // a ClusterRole
 	s.fdp("fpga", map[string]any{"values": values})
-	s.fdpIs("fpga", accepted, available)
+	s.hasConditions("fpga", accepted, available)
 	s.offers(s.resource, 1, 1)
 	const name = "fpga-accelerator-device-plugin"
-	set, _ := s.plugin("fpga")
+	set, _ := s.pluginObjects("fpga")
 	image := set.Spec.Template.Spec.Containers[0].Image
 	repaired := func() {
 		await(s, "objects", func() (string, error) {
@@ -246,49 +247,49 @@ func operatorDrift(s *scene) {
 	drift()
 	s.scale(1)
 	repaired()
-	s.fdpIs("fpga", accepted, available)
+	s.hasConditions("fpga", accepted, available)
 	s.step("events off: the ClusterRole is deleted")
 	s.patchFDP("fpga", map[string]any{"values": map[string]any{"events": false}})
 	await(s, "ClusterRole gone", func() (bool, error) {
 		_, err := s.Client.RbacV1().ClusterRoles().Get(s.ctx, operatorNamespace+"-"+name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	}, true)
-	s.fdpIs("fpga", accepted, available)
+	s.hasConditions("fpga", accepted, available)
 	s.step("the DaemonSet is deleted: created again")
 	s.check(s.Client.AppsV1().DaemonSets(operatorNamespace).Delete(s.ctx, name, metav1.DeleteOptions{}))
 	await(s, "DaemonSet", func() (bool, error) {
 		now, err := s.Client.AppsV1().DaemonSets(operatorNamespace).Get(s.ctx, name, metav1.GetOptions{})
 		return err == nil && now.UID != set.UID, err
 	}, true)
-	s.fdpIs("fpga", accepted, available)
+	s.hasConditions("fpga", accepted, available)
 	s.offers(s.resource, 1, 1)
 }
 
-// Of two FpgaDevicePlugins for the same nodes, the younger one waits.
+// Of two FpgaDevicePlugins for the same nodes, only the older one is installed.
 func operatorTwo(s *scene) {
 	s.plug(first)
 	s.installPlugins()
-	s.fdp("older", map[string]any{"values": s.values()})
-	s.fdpIs("older", accepted, available)
+	s.fdp("older", map[string]any{"values": s.pluginValues()})
+	s.hasConditions("older", accepted, available)
 	s.offers(s.resource, 1, 1)
 	s.step("another object for the same node is refused")
-	s.fdp("younger", map[string]any{"values": s.values(), "nodeSelector": map[string]string{"kubernetes.io/hostname": cluster.NodeName}})
-	s.fdpIs("younger", "Accepted=False/SameNodes", "Available=False/SameNodes")
-	s.message("younger", "Accepted", "node selector of older")
-	s.fdpIs("older", accepted, available)
-	s.step("the older one gets nodes of its own")
+	s.fdp("younger", map[string]any{"values": s.pluginValues(), "nodeSelector": map[string]string{"kubernetes.io/hostname": cluster.NodeName}})
+	s.hasConditions("younger", "Accepted=False/SameNodes", "Available=False/SameNodes")
+	s.hasMessage("younger", "Accepted", "node selector of older")
+	s.hasConditions("older", accepted, available)
+	s.step("the older one gets other nodes")
 	s.patchFDP("older", map[string]any{"nodeSelector": map[string]string{"kubernetes.io/hostname": "another"}})
-	s.fdpIs("older", accepted, "Available=True/NoNodes")
-	s.fdpIs("younger", accepted, available)
+	s.hasConditions("older", accepted, "Available=True/NoNodes")
+	s.hasConditions("younger", accepted, available)
 	s.offers(s.resource, 1, 1)
 	s.step("the older one matches the node again: its plugin replaces that of the younger one")
 	s.patchFDP("older", map[string]any{"nodeSelector": nil})
-	s.fdpIs("younger", "Accepted=False/SameNodes", "Available=False/SameNodes")
-	s.fdpIs("older", accepted, available)
+	s.hasConditions("younger", "Accepted=False/SameNodes", "Available=False/SameNodes")
+	s.hasConditions("older", accepted, available)
 	s.step("the older one is deleted: the younger one is installed")
 	_, err := s.kubectl("", "delete", "fdp", "older")
 	s.check(err)
-	s.fdpIs("younger", accepted, available)
+	s.hasConditions("younger", accepted, available)
 	s.offers(s.resource, 1, 1)
 	s.step("another owner has an object with a name of a third one: refused")
 	_, err = s.Client.CoreV1().ServiceAccounts(operatorNamespace).Create(s.ctx,
@@ -298,21 +299,21 @@ func operatorTwo(s *scene) {
 		s.check(s.Client.CoreV1().ServiceAccounts(operatorNamespace).Delete(s.ctx, "third-accelerator-device-plugin", metav1.DeleteOptions{}))
 	})
 	s.patchFDP("younger", map[string]any{"nodeSelector": map[string]string{"a": "x"}})
-	s.fdp("third", map[string]any{"values": s.values(), "nodeSelector": map[string]string{"a": "y"}})
-	s.fdpIs("third", "Accepted=False/ForeignObject", "Available=False/ForeignObject")
+	s.fdp("third", map[string]any{"values": s.pluginValues(), "nodeSelector": map[string]string{"a": "y"}})
+	s.hasConditions("third", "Accepted=False/ForeignObject", "Available=False/ForeignObject")
 }
 
-// An upgrade of the operator upgrades the plugins, also if the operator is killed meanwhile.
+// An upgrade of the operator upgrades the plugins, also if the operator is killed during it.
 func operatorUpgrade(s *scene) {
 	s.plug(first)
 	s.installPlugins()
-	s.fdp("fpga", map[string]any{"values": s.values()})
-	s.fdpIs("fpga", accepted, available)
+	s.fdp("fpga", map[string]any{"values": s.pluginValues()})
+	s.hasConditions("fpga", accepted, available)
 	s.offers(s.resource, 1, 1)
 	s.user("user")
-	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	s.step("helm upgrade, and the operator is killed: the plugins are rolled out without a gap")
-	s.noGap(s.sampled(1, func() {
+	s.noneMissing(s.sampled(1, func() {
 		_, err := s.helmOperator("upgrade", "--reset-then-reuse-values", "--set", "image.tag="+nextVersion, "--set", "devicePlugins.image=accelerator-device-plugin:"+nextVersion)
 		s.check(err)
 		pods, err := s.operators()
@@ -321,20 +322,20 @@ func operatorUpgrade(s *scene) {
 			s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
 		}
 		await(s, "image of the plugin", func() (string, error) {
-			_, pods := s.plugin("fpga")
+			_, pods := s.pluginObjects("fpga")
 			if len(pods) != 1 || !ready(pods[0]) {
-				return "", errors.New("not one pod that is ready")
+				return "", errors.New("found no single ready pod of the plugin, want one")
 			}
 			return pods[0].Spec.Containers[0].Image, nil
 		}, "accelerator-device-plugin:"+nextVersion)
-		s.fdpIs("fpga", accepted, available)
+		s.hasConditions("fpga", accepted, available)
 	}))
-	s.comes("user", corev1.PodRunning)
+	s.reachesPhase("user", corev1.PodRunning)
 	s.step("helm uninstall: the object and its plugin stay")
 	_, err := s.Run(s.ctx, "helm", "uninstall", operator, "--namespace", operatorNamespace)
 	s.check(err)
 	s.offers(s.resource, 1, 1)
-	_, pods := s.plugin("fpga")
+	_, pods := s.pluginObjects("fpga")
 	same(s, "plugins", len(pods), 1)
 }
 
@@ -358,20 +359,20 @@ func operatorIntel(s *scene) {
 	_, err := s.Run(s.ctx, "kubectl", "apply", "--filename", filepath.Join(s.tree, "operator", "plugins", "testdata", "intel.yaml"))
 	s.check(err)
 	const name = "fpgadeviceplugin-sample"
-	notes := []string{"ImageReplaced=True/IntelsImage", "InitImageUnneeded=True/OneImage"}
-	s.fdpIs(name, append([]string{accepted, "Available=True/NoNodes"}, notes...)...)
+	hints := []string{"ImageReplaced=True/IntelsImage", "InitImageUnneeded=True/OneImage"}
+	s.hasConditions(name, append([]string{accepted, "Available=True/NoNodes"}, hints...)...)
 	s.step("the node gets the label: the plugin is installed")
 	_, err = s.Run(s.ctx, "kubectl", "label", "node", cluster.NodeName, label+"=true")
 	s.check(err)
-	s.fdpIs(name, append([]string{accepted, available}, notes...)...)
-	s.message(name, "ImageReplaced", "intel/intel-fpga-plugin:0.34.0 is Intel's plugin")
+	s.hasConditions(name, append([]string{accepted, available}, hints...)...)
+	s.hasMessage(name, "ImageReplaced", "intel/intel-fpga-plugin:0.34.0 is Intel's plugin")
 	s.step("with the simulated node: the hook checks the card of a pod")
 	s.patchFDP(name, map[string]any{"values": map[string]any{"simulatedNode": simulated, "config": map[string]any{"cdiDir": specs, "recoveryHold": "1s"}}})
-	s.fdpIs(name, append([]string{accepted, available}, notes...)...)
+	s.hasConditions(name, append([]string{accepted, available}, hints...)...)
 	s.offers(region, 1, 1)
-	s.create(s.wants("user", 1, interfaceID, afuID))
-	s.sees("user", holder(firstID, "dfl-port.0"))
-	s.end("user")
+	s.create(s.podWithPairs("user", 1, interfaceID, afuID))
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.deletePods("user")
 	s.offersSoon(region, 1, 1)
-	s.startFails(s.wants("none", 1), "no FPGA_REGION_n and FPGA_AFU_n in process.env")
+	s.startFails(s.podWithPairs("none", 1), "process.env: found no FPGA_REGION_n and FPGA_AFU_n")
 }

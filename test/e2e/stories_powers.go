@@ -10,11 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The pod has the powers that docs/install.md says, and no others; with them it hears
-// of cards.
+// The pod has exactly the privileges of docs/install.md, and finds plugged cards with them.
 func powers(s *scene) {
 	s.install()
-	s.step("its process has no capability and cannot get one")
+	s.step("its process has no capability, and cannot gain one")
 	status := map[string]string{}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.daemonPID()))
 	s.check(err)
@@ -29,28 +28,28 @@ func powers(s *scene) {
 	} {
 		same(s, name, status[name], want)
 	}
-	s.step("namespaces of its own, but for that of users")
+	s.step("it has its own namespaces, except the user namespace")
 	for name, own := range map[string]bool{"net": true, "pid": true, "mnt": true, "ipc": true, "user": false} {
 		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", s.daemonPID(), name))
 		s.check(err)
 		mine, err := os.Readlink("/proc/self/ns/" + name)
 		s.check(err)
-		same(s, name+" namespace of its own", theirs != mine, own)
+		same(s, "own "+name+" namespace", theirs != mine, own)
 	}
-	s.step("it may write to the directories of its sockets and of its state, and to nothing else of the host")
+	s.step("of the host it can write only to the directories of its sockets and of its state")
 	want := map[string]string{
 		"/": "ro", "/host/dev": "ro", "/host/sys": "ro", "/var/lib/kubelet/pod-resources": "ro", "/etc/accelerator-device-plugin": "ro",
 		"/etc/accelerator-device-plugin-overrides": "ro",
 		"/var/lib/kubelet/device-plugins":          "rw", "/run/accelerator-device-plugin": "rw", state: "rw",
 	}
-	same(s, "mounts", s.mounts(slices.Collect(maps.Keys(want))...), want)
-	s.step("a card is plugged: heard, by inotify and not by the next scan")
+	same(s, "mounts", s.daemonMounts(slices.Collect(maps.Keys(want))...), want)
+	s.step("a card is plugged: found by inotify, before the next resync")
 	s.plug(first)
 	took := await(s, "allocatable", func() (amount, error) { return s.advertised(s.resource) }, amount{1, 1})
-	if took.Seconds() > 4 { // node status is written every second, the cards scanned every minute
-		s.failf("took %v", took)
+	if took.Seconds() > 4 { // node status is written every second, a resync runs every minute
+		s.failf("found after %v, want at most 4 s", took)
 	}
-	s.step("its spec, as the API server has it")
+	s.step("the spec of the pod at the API server")
 	pod := s.daemon()
 	c := pod.Spec.Containers[0].SecurityContext
 	same(s, "host namespaces", []bool{pod.Spec.HostNetwork, pod.Spec.HostPID, pod.Spec.HostIPC}, []bool{false, false, false})

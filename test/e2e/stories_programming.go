@@ -21,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The ids of the stories about programming, and where the chart and the hook put things.
+// The ids of the stories about programming, and the paths of the chart and the hook.
 const (
 	otherAFU       = "f7df405cbd7acf7222f144b0b93acd18"
 	otherInterface = "69528db6eb31577a8c3668f9faa081f6"
@@ -32,7 +32,7 @@ const (
 	hookLog = cluster.Root + "/programming/hook.log"
 )
 
-// installProgramming installs the chart with programming on.
+// installProgramming installs the chart with programming enabled.
 func (s *scene) installProgramming(values ...string) {
 	s.check(os.RemoveAll(filepath.Dir(hostDir)))
 	s.cleanups = append(s.cleanups, func() {
@@ -46,8 +46,8 @@ func (s *scene) installProgramming(values ...string) {
 	}, values...)...)
 }
 
-// tool runs the program that the chart has put on the host.
-func (s *scene) tool(args ...string) string {
+// hostTool runs accelerator-fpga, which the chart has installed on the host.
+func (s *scene) hostTool(args ...string) string {
 	out, err := exec.CommandContext(s.ctx, hostDir+"/accelerator-fpga", args...).CombinedOutput()
 	if err != nil {
 		s.failf("accelerator-fpga %s: %w: %s", strings.Join(args, " "), err, out)
@@ -55,8 +55,8 @@ func (s *scene) tool(args ...string) string {
 	return string(out)
 }
 
-// wants returns a pod that asks for n units of the region and names pairs of an interface and an AFU.
-func (s *scene) wants(name string, n int64, ids ...string) *corev1.Pod {
+// podWithPairs returns a pod that requests n units of the region, with pairs of an interface and an AFU.
+func (s *scene) podWithPairs(name string, n int64, ids ...string) *corev1.Pod {
 	pod := s.pod(name, region, n)
 	for i := 0; i < len(ids); i += 2 {
 		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env,
@@ -66,8 +66,8 @@ func (s *scene) wants(name string, n int64, ids ...string) *corev1.Pod {
 	return pod
 }
 
-// startFails makes a pod, whose name no other pod of the story has, and waits until an event of
-// it ends with the hook's line, which has all these words. Then it deletes the pod.
+// startFails creates a pod, and waits until an event of the pod ends with a line of the hook that has
+// all these words. Then it deletes the pod. No other pod of the story may have the name.
 func (s *scene) startFails(pod *corev1.Pod, words ...string) {
 	s.create(pod)
 	await(s, "event of pod "+pod.Name, func() (bool, error) {
@@ -78,112 +78,112 @@ func (s *scene) startFails(pod *corev1.Pod, words ...string) {
 		message := strings.TrimSpace(list.Items[0].Message)
 		_, line, ok := strings.Cut(message, "stderr: ")
 		if !ok || strings.Contains(line, "\n") || !strings.HasPrefix(line, "accelerator-fpga hook: ") {
-			s.failf("event of pod %s: %q, want one line of the hook at its end", pod.Name, message)
+			s.failf("event of pod %s: found %q, want one line of the hook at its end", pod.Name, message)
 		}
 		for _, want := range words {
 			if !strings.Contains(line, want) {
-				s.failf("event of pod %s: %q, want %q in it", pod.Name, line, want)
+				s.failf("event of pod %s: found %q, want %q in it", pod.Name, line, want)
 			}
 		}
 		return true, nil
 	}, true)
-	s.end(pod.Name)
+	s.deletePods(pod.Name)
 }
 
-// A pod whose card has its AFU runs; the events of all other pods have the reason.
+// A pod whose card has its AFU runs. The events of all other pods have the reason.
 func programming(s *scene) {
 	s.plug(first)
-	s.step("helm install with programming: the program is on the host, the daemon cannot reach it")
+	s.step("helm install with programming: the program is on the host, and not in the mounts of the daemon")
 	s.installProgramming()
 	s.offers(region, 1, 1)
-	s.tool("version")
-	same(s, "mounts of the daemon", s.mounts("/host"+hostDir, store), map[string]string{})
-	s.step("a pod whose card holds the AFU runs")
-	pod := s.wants("user", 1, strings.ToUpper(interfaceID), afuID[:8]+"-"+afuID[8:])
+	s.hostTool("version")
+	same(s, "mounts of the daemon", s.daemonMounts("/host"+hostDir, store), map[string]string{})
+	s.step("a pod whose card has the AFU runs")
+	pod := s.podWithPairs("user", 1, strings.ToUpper(interfaceID), afuID[:8]+"-"+afuID[8:])
 	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	s.create(pod)
-	s.sees("user", holder(firstID, "dfl-port.0"))
-	s.step("its container is started again: the hook runs again")
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	s.step("its container is restarted: the hook runs again")
 	s.killContainer("user")
 	await(s, "container started again", func() (int32, error) { return s.restarts("user") }, 1)
-	s.sees("user", holder(firstID, "dfl-port.0"))
-	same(s, "hooks that had nothing to do", s.hooks("programming.present"), 2)
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
+	same(s, "events programming.present", s.countHookEvents("programming.present"), 2)
 
 	s.plugAFU(second, otherAFU)
 	s.offers(region, 2, 2)
-	s.step("a privileged pod beside it, which has all devices of the host, wants that AFU: not on the other pod's card")
+	s.step("a privileged pod, which has all devices of the host, requests that AFU: not on the other pod's card")
 	s.hostNode("dfl-port.0")
-	privileged, yes := s.wants("privileged", 1, interfaceID, afuID), true
+	privileged, yes := s.podWithPairs("privileged", 1, interfaceID, afuID), true
 	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
-	s.startFails(privileged, "card "+secondID, "no bitstream for interface "+interfaceID+" and AFU "+afuID)
-	s.step("it wants two cards of the region: it has one")
-	privileged = s.wants("greedy", 1, interfaceID, otherAFU, interfaceID, afuID)
+	s.startFails(privileged, "card "+secondID, "bitstream for interface "+interfaceID+" and AFU "+afuID+": found none")
+	s.step("it requests two cards of the region, but has one")
+	privileged = s.podWithPairs("greedy", 1, interfaceID, otherAFU, interfaceID, afuID)
 	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
 	s.startFails(privileged, "FPGA_REGION_2", "want as many cards as pairs", secondID)
-	s.step("it wants what its own card holds: it runs, and has the nodes of both")
-	privileged = s.wants("modest", 1, interfaceID, otherAFU)
+	s.step("it requests the AFU of its own card: it runs, and has the device nodes of both")
+	privileged = s.podWithPairs("modest", 1, interfaceID, otherAFU)
 	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
 	s.create(privileged)
-	s.comes("modest", corev1.PodRunning)
+	s.reachesPhase("modest", corev1.PodRunning)
 	await(s, "nodes of the privileged pod", func() (map[string]string, error) {
-		r, err := s.said("modest", "main")
+		r, err := s.lastReport("modest", "main")
 		return r.Nodes, err
 	}, map[string]string{"dfl-port.0": "120:0", "dfl-port.1": "120:1"})
-	s.end("modest")
+	s.deletePods("modest")
 	s.offersSoon(region, 2, 2)
 
 	s.step("a pod without a pair does not start")
-	s.startFails(s.wants("none", 1), "no FPGA_REGION_n and FPGA_AFU_n in process.env")
-	s.step("nor one that wants another interface")
-	s.startFails(s.wants("interface", 1, otherInterface, otherAFU), "no card is left for interface "+otherInterface)
-	s.step("nor one whose bitstream in the store is for another interface")
+	s.startFails(s.podWithPairs("none", 1), "process.env: found no FPGA_REGION_n and FPGA_AFU_n")
+	s.step("nor a pod that requests another interface")
+	s.startFails(s.podWithPairs("interface", 1, otherInterface, otherAFU), "found no card left for interface "+otherInterface)
+	s.step("nor a pod whose bitstream in the store is for another interface")
 	const afu = "0123456789abcdef0123456789abcdef"
 	file := filepath.Join(store, interfaceID, afu+".gbs")
 	s.check(os.MkdirAll(filepath.Dir(file), 0o755))
 	s.check(os.WriteFile(file, bits.GBS(bits.Metadata(otherInterface, afu), make([]byte, 4096)), 0o644))
-	s.startFails(s.wants("wrong", 1, interfaceID, afu), file, "for interface "+otherInterface, "install the file anew")
-	s.step("nor one whose bitstream others could have changed")
+	s.startFails(s.podWithPairs("wrong", 1, interfaceID, afu), file, "for interface "+otherInterface, "install the file again")
+	s.step("nor a pod whose bitstream could be changed by other users")
 	s.check(os.Remove(file))
 	given := filepath.Join(cluster.Root, "programming", "given.gbs")
 	s.check(os.WriteFile(given, bits.GBS(bits.Metadata(interfaceID, afu), make([]byte, 4096)), 0o644))
-	s.tool("install", "--store", store, given)
+	s.hostTool("install", "--store", store, given)
 	s.check(os.Chmod(store, 0o777))
-	s.startFails(s.wants("writable", 1, interfaceID, afu), store, "chmod go-w")
+	s.startFails(s.podWithPairs("writable", 1, interfaceID, afu), store, "chmod go-w")
 	s.check(os.Chmod(store, 0o755))
-	s.step("nor one whose card cannot be programmed, as this one without a driver")
-	s.startFails(s.wants("driver", 1, interfaceID, afu), secondID)
-	s.step("the hook's log has it all, and the command logs reads it")
+	s.step("nor a pod whose card cannot be programmed: it has no driver")
+	s.startFails(s.podWithPairs("driver", 1, interfaceID, afu), secondID)
+	s.step("the hook's log has all failures, and the command logs reads it")
 	text, err := os.ReadFile(hookLog)
 	s.check(err)
-	if out := s.readsLogs(string(text), "--device", secondID, "--event", "programming.*"); bytes.Count(out, []byte("\n")) < 4 || !bytes.Contains(out, []byte("no bitstream")) {
-		s.failf("logs --device %s: %s, want four failures", secondID, out)
+	if out := s.logsCommand(string(text), "--device", secondID, "--event", "programming.*"); bytes.Count(out, []byte("\n")) < 4 || !bytes.Contains(out, []byte("found none")) {
+		s.failf("logs --device %s: found %s, want four failures", secondID, out)
 	}
-	s.step("the pod has gone on; a pod gets both cards, each for its pair")
-	s.comes("user", corev1.PodRunning)
-	s.end("user")
+	s.step("the first pod still runs; then a pod gets both cards, each for its pair")
+	s.reachesPhase("user", corev1.PodRunning)
+	s.deletePods("user")
 	s.offersSoon(region, 2, 2)
-	s.create(s.wants("both", 2, interfaceID, otherAFU, interfaceID, afuID))
-	s.sees("both", holder(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
-	s.end("both")
-	s.step("another mode: no hook, a pod without pair runs")
+	s.create(s.podWithPairs("both", 2, interfaceID, otherAFU, interfaceID, afuID))
+	s.hasReport("both", reportOf(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
+	s.deletePods("both")
+	s.step("another mode: no hook, a pod without a pair runs")
 	_, err = s.Run(s.ctx, "helm", append([]string{"upgrade", release, "--namespace", namespace}, s.settings(
 		"config.mode=regiondevel", "config.cdiDir="+specs)...)...)
 	s.check(err)
 	s.daemon()
 	s.offersSoon(region, 2, 2)
 	s.create(s.pod("developer", region, 1))
-	s.comes("developer", corev1.PodRunning)
+	s.reachesPhase("developer", corev1.PodRunning)
 }
 
-// hooks counts the lines of the hook's log with an event.
-func (s *scene) hooks(event string) int {
+// countHookEvents counts the lines of the hook's log with an event.
+func (s *scene) countHookEvents(event string) int {
 	text, err := os.ReadFile(hookLog)
 	s.check(err)
 	return bytes.Count(text, []byte(`"event":"`+event+`"`))
 }
 
-// hostNode makes a node of the simulated node in /dev, where a privileged container gets it from,
-// until the story ends.
+// hostNode creates a device node of the simulated node in /dev until the story ends. Privileged
+// containers get the device nodes of /dev.
 func (s *scene) hostNode(name string) {
 	var st syscall.Stat_t
 	s.check(syscall.Stat(filepath.Join(simulated, "dev", name), &st))
@@ -192,21 +192,21 @@ func (s *scene) hostNode(name string) {
 	s.cleanups = append(s.cleanups, func() { s.check(os.Remove(path)) })
 }
 
-// The program is on the host at each moment of an upgrade, whole, and stays when the release goes.
+// The program on the host is complete at each moment of an upgrade, and stays after helm uninstall.
 func programmingUpgrade(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming")
 	s.installProgramming()
 	s.offers(region, 1, 1)
-	s.step("helm test programs its card, or finds it programmed")
+	s.step("helm test: its card has the AFU")
 	_, err := s.helm("test", "--timeout", "1m")
 	s.check(err)
-	s.create(s.wants("user", 1, interfaceID, afuID))
-	s.sees("user", holder(firstID, "dfl-port.0"))
+	s.create(s.podWithPairs("user", 1, interfaceID, afuID))
+	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	before, err := os.Stat(hostDir + "/accelerator-fpga")
 	s.check(err)
 	s.step("helm upgrade to the next version: the program can be run at each moment")
-	looked := s.whole(func() {
+	checks := s.alwaysRunnable(func() {
 		old := s.daemon().Name
 		_, err := s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion, "--wait", "--timeout", "1m")
 		s.check(err)
@@ -215,30 +215,30 @@ func programmingUpgrade(s *scene) {
 	after, err := os.Stat(hostDir + "/accelerator-fpga")
 	s.check(err)
 	same(s, "replaced", !os.SameFile(before, after), true)
-	s.step("  looked %d times", looked)
-	s.step("a link in its place: the new pod does not come, the old one goes on")
+	s.step("  %d checks", checks)
+	s.step("a link in its place: the new pod does not start, the old one keeps running")
 	old := s.daemon().Name
 	s.check(os.Rename(hostDir+"/accelerator-fpga", hostDir+"/elsewhere"))
 	s.check(os.Symlink("elsewhere", hostDir+"/accelerator-fpga"))
 	_, err = s.helm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "podLabels.a=b", "--wait", "--timeout", "10s")
 	s.refused("helm upgrade", err)
-	await(s, "reason", func() (bool, error) { return s.initSays("want a regular file or none: remove it") }, true)
-	s.comes("user", corev1.PodRunning)
+	await(s, "reason", func() (bool, error) { return s.initLogHas("want a regular file or none: remove it") }, true)
+	s.reachesPhase("user", corev1.PodRunning)
 	s.check(errors.Join(os.Remove(hostDir+"/accelerator-fpga"), os.Rename(hostDir+"/elsewhere", hostDir+"/accelerator-fpga")))
 	await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
-	s.step("helm uninstall: the program stays, the CDI spec goes")
+	s.step("helm uninstall: the program stays, the CDI spec is removed")
 	s.uninstall()
-	s.tool("version")
+	s.hostTool("version")
 	left, err := filepath.Glob(specs + "/*.json")
 	s.check(err)
 	same(s, "specs", left, nil)
 	entries, err := os.ReadDir(hostDir)
 	s.check(err)
-	same(s, "files beside it", len(entries), 1)
+	same(s, "files in the directory", len(entries), 1)
 }
 
-// initSays reports whether the log of an init container of the release has these words.
-func (s *scene) initSays(words string) (bool, error) {
+// initLogHas reports whether the log of an init container of the release has these words.
+func (s *scene) initLogHas(words string) (bool, error) {
 	pods, err := s.daemons()
 	if err != nil {
 		return false, err
@@ -252,11 +252,11 @@ func (s *scene) initSays(words string) (bool, error) {
 	return false, nil
 }
 
-// whole runs the program on the host again and again while do runs, and looks meanwhile whether
-// it is there. It returns how often it has looked.
-func (s *scene) whole(do func()) int {
+// alwaysRunnable calls do. In the meantime it runs the program on the host repeatedly, and checks that
+// the file exists. It returns the number of checks.
+func (s *scene) alwaysRunnable(do func()) int {
 	ctx, stop := context.WithCancel(s.ctx)
-	path, looked, ran := hostDir+"/accelerator-fpga", 0, 0
+	path, checks, ran := hostDir+"/accelerator-fpga", 0, 0
 	var missing, failed error
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -270,9 +270,9 @@ func (s *scene) whole(do func()) int {
 			case err != nil:
 				missing = err
 			case info.Mode() != 0o755:
-				missing = fmt.Errorf("%s: mode %s, want a file of 0755", path, info.Mode())
+				missing = fmt.Errorf("%s: found mode %s, want a file of 0755", path, info.Mode())
 			}
-			looked++
+			checks++
 			<-tick.C
 		}
 	})
@@ -290,7 +290,7 @@ func (s *scene) whole(do func()) int {
 	tasks.Wait()
 	s.check(errors.Join(missing, failed))
 	if ran == 0 {
-		s.failf("the program was never run")
+		s.failf("the program was run 0 times, want at least once")
 	}
-	return looked
+	return checks
 }

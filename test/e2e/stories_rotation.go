@@ -12,26 +12,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// creations are the results of creating pods during an action.
+// creations has the results of the pods that were created during an action.
 type creations struct {
-	all, kept int           // number of pods, and of those that were no dry run
+	all, kept int           // number of pods, and of those without dry run
 	slowest   time.Duration // of all
 	refused   []error       // unordered
 	outage    time.Duration // from the first refused pod to the last
-	unmutated int           // pods that were admitted with the name
+	unmutated int           // number of pods that were admitted with the name
 }
 
 func (c creations) String() string {
-	text := fmt.Sprintf("%d pods (%d for real), slowest %v, unmutated %d, refused %d", c.all, c.kept, c.slowest.Round(time.Millisecond), c.unmutated, len(c.refused))
+	text := fmt.Sprintf("%d pods (%d without dry run), slowest %v, unmutated %d, refused %d", c.all, c.kept, c.slowest.Round(time.Millisecond), c.unmutated, len(c.refused))
 	if len(c.refused) > 0 {
 		text += fmt.Sprintf(" in %v, such as: %v", c.outage.Round(time.Millisecond), c.refused[0])
 	}
 	return text
 }
 
-// creating runs do, and meanwhile creates 20 pods a second that ask for a name. Every tenth is really
-// created, the others are dry runs.
-func (s *scene) creating(name string, do func()) creations {
+// whileCreating calls do, and in the meantime creates 20 pods a second that request a name. Nine of
+// ten are dry runs.
+func (s *scene) whileCreating(name string, do func()) creations {
 	ctx, stop := context.WithCancel(s.ctx)
 	var c creations
 	var lock sync.Mutex
@@ -45,7 +45,7 @@ func (s *scene) creating(name string, do func()) creations {
 		began := time.Now()
 		made, err := s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, options)
 		took := time.Since(began)
-		mutated := err == nil && len(made.Spec.Containers[0].Env) == 2 && asked(made.Spec.Containers[0])[domain+name] == 0
+		mutated := err == nil && len(made.Spec.Containers[0].Env) == 2 && requestedUnits(made.Spec.Containers[0])[domain+name] == 0
 		if kept && err == nil {
 			now := int64(0)
 			err = s.Client.CoreV1().Pods(s.users).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
@@ -92,25 +92,24 @@ func (s *scene) creating(name string, do func()) creations {
 	return c
 }
 
-// none ends the story if a pod was refused or admitted unmutated.
-func (s *scene) none(c creations) {
+// noneRefused ends the story if a pod was refused or admitted unmutated.
+func (s *scene) noneRefused(c creations) {
 	if len(c.refused) > 0 {
-		s.failf("%v, want none refused", c)
+		s.failf("found %v, want none refused", c)
 	}
 	same(s, "admitted unmutated", c.unmutated, 0)
 }
 
-// The CA is replaced, and the operator killed, upgraded and restarted, while pods
-// are created.
+// Pods are created while the CA is replaced, and while the operator is killed, upgraded and restarted.
 func mappingRotation(s *scene) {
 	s.step("helm install of the operator")
 	s.installOperator()
 	s.apply(mapping{"nlb0", "region", afuID, interfaceID})
-	s.mapped("af", "nlb0")
+	s.mappingsReady("af", "nlb0")
 	old, err := s.authority()
 	s.check(err)
-	s.step("the Secret of the CA is deleted: the API server trusts both, each replica gets a new certificate")
-	s.none(s.creating("nlb0", func() {
+	s.step("the Secret of the CA is deleted: the API server trusts both CAs, each replica gets a new certificate")
+	s.noneRefused(s.whileCreating("nlb0", func() {
 		s.check(s.Client.CoreV1().Secrets(operatorNamespace).Delete(s.ctx, operatorSecret, metav1.DeleteOptions{}))
 		await(s, "trusted CAs", func() ([]bool, error) {
 			all, err := s.trusted()
@@ -125,16 +124,16 @@ func mappingRotation(s *scene) {
 			for _, c := range all {
 				current = append(current, c.Equal(ca))
 				if !c.Equal(ca) && !c.Equal(old) {
-					return nil, errors.New("caBundle has another CA, want the old one and the new one only")
+					return nil, errors.New("caBundle: found another CA, want only the old one and the new one")
 				}
 			}
 			return current, nil
 		}, []bool{true, false})
 		ca := s.mustAuthority()
-		await(s, "replicas with a certificate of the new CA", func() (int, error) { return s.signed(ca) }, 2)
+		await(s, "replicas with a certificate of the new CA", func() (int, error) { return s.countSigned(ca) }, 2)
 	}))
 	s.step("a replica is killed: some pods are refused until its endpoint is removed")
-	c := s.creating("nlb0", func() {
+	c := s.whileCreating("nlb0", func() {
 		pods, err := s.operators()
 		s.check(err)
 		pod := pods[0].Name
@@ -146,23 +145,23 @@ func mappingRotation(s *scene) {
 	})
 	same(s, "admitted unmutated", c.unmutated, 0)
 	if c.outage > soon {
-		s.failf("refused for %v, want at most %v", c.outage, soon)
+		s.failf("pods were refused for %v, want at most %v", c.outage, soon)
 	}
 	s.step("helm upgrade to the next version: the CAs stay in the webhook at each moment")
 	before, err := s.webhook()
 	s.check(err)
-	s.none(s.creating("nlb0", func() {
-		looked := s.keepsAuthority(func() {
+	s.noneRefused(s.whileCreating("nlb0", func() {
+		checks := s.alwaysTrusted(func() {
 			_, err := s.helmOperator("upgrade", "--reset-then-reuse-values", "--set", "image.tag="+nextVersion)
 			s.check(err)
 		})
-		s.step("  looked %d times", looked)
+		s.step("  %d checks", checks)
 	}))
 	after, err := s.webhook()
 	s.check(err)
 	same(s, "CAs", string(after.ClientConfig.CABundle), string(before.ClientConfig.CABundle))
 	s.step("kubectl rollout restart")
-	s.none(s.creating("nlb0", func() {
+	s.noneRefused(s.whileCreating("nlb0", func() {
 		for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout", "1m"}} {
 			_, err := s.Run(s.ctx, "kubectl", append(args, "--namespace", operatorNamespace, "deployment", operator)...)
 			s.check(err)
@@ -170,16 +169,18 @@ func mappingRotation(s *scene) {
 	}))
 }
 
+// mustAuthority is authority, but ends the story at an error.
 func (s *scene) mustAuthority() *x509.Certificate {
 	ca, err := s.authority()
 	s.check(err)
 	return ca
 }
 
-// keepsAuthority runs do, and checks meanwhile that the webhook has a CA. It returns the number of checks.
-func (s *scene) keepsAuthority(do func()) int {
+// alwaysTrusted calls do, and in the meantime checks that the webhook has a CA. It returns the number
+// of checks.
+func (s *scene) alwaysTrusted(do func()) int {
 	ctx, stop := context.WithCancel(s.ctx)
-	looked, without := 0, 0
+	checks, without := 0, 0
 	var failed error
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -190,7 +191,7 @@ func (s *scene) keepsAuthority(do func()) int {
 		for ctx.Err() == nil && failed == nil {
 			all, err := s.trusted()
 			failed = err
-			looked++
+			checks++
 			if len(all) == 0 {
 				without++
 			}
@@ -201,6 +202,6 @@ func (s *scene) keepsAuthority(do func()) int {
 	stop()
 	tasks.Wait()
 	s.check(failed)
-	same(s, "times that the webhook had no CA", without, 0)
-	return looked
+	same(s, "checks without a CA in the webhook", without, 0)
+	return checks
 }

@@ -6,32 +6,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The section "Trying it without hardware" of docs/install.md.
+// The steps of the section "Trying it without hardware" of docs/install.md.
 func simulate(s *scene) {
 	s.resource = "b-com.com/accelerator"
 	s.step("simulate DIR --board two-ports")
 	if out := s.simulate("--board", "two-ports"); !strings.Contains(out, "3b:00.0-p1 ") {
-		s.failf("found no second port in:\n%s", out)
+		s.failf("output of simulate: found no second port, want one:\n%s", out)
 	}
 	s.step("helm install with simulatedNode: the node advertises both ports")
 	s.install("config.recoveryHold=10s")
 	s.offers(s.resource, 2, 2)
-	s.step("a pod gets a device node, of a number without driver")
+	s.step("a pod gets a device node, whose number has no driver")
 	s.user("one")
-	s.comes("one", corev1.PodRunning)
-	held, err := s.held(s.kubelet())
+	s.reachesPhase("one", corev1.PodRunning)
+	held, err := s.heldDevices(s.kubelet())
 	s.check(err)
 	if len(held["one/main"]) != 1 {
-		s.failf("held: %v, want one device by pod one", held)
+		s.failf("held devices: found %v, want one of pod one", held)
 	}
 	mine := held["one/main"][0]
 	node := map[string]string{"3b:00.0": "dfl-port.0", "3b:00.0-p1": "dfl-port.1"}[mine]
-	s.sees("one", holder(mine, node))
-	s.step("break: unhealthy at once, in pod status, too")
+	s.hasReport("one", reportOf(mine, node))
+	s.step("break: unhealthy at once, also in pod status")
 	s.simulate("break", mine)
 	s.offers(s.resource, 2, 1)
 	s.health("one", map[string]string{mine: "Unhealthy"})
-	s.reasons(map[string][]string{mine: {"port-ap6"}})
+	s.hasReasons(map[string][]string{mine: {"port-ap6"}})
 	s.step("heal: healthy after the hold")
 	s.simulate("heal", mine)
 	s.offers(s.resource, 2, 2)
@@ -41,10 +41,10 @@ func simulate(s *scene) {
 	s.offers(s.resource, 4, 4)
 	s.simulate("pull", "5e:00.0")
 	s.offers(s.resource, 2, 2)
-	s.step("pull: the free port is gone, the pod's is Unhealthy until the pod ends")
+	s.step("pull: the free port is removed, the pod's port is Unhealthy until the pod ends")
 	s.simulate("pull", "3b:00.0")
 	s.offers(s.resource, 1, 0)
 	s.health("one", map[string]string{mine: "Unhealthy"})
-	s.end("one")
+	s.deletePods("one")
 	s.offersSoon(s.resource, 0, 0)
 }

@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// table is how long everything took.
+// table has the times of all stories and steps.
 type table struct {
 	rows  []row
 	began time.Time
 }
 
+// row is a story or a step. failed is its error, or "".
 type row struct {
-	name, wrong string
-	took        time.Duration
-	steps       []row
+	name, failed string
+	took         time.Duration
+	steps        []row
 }
 
 // begin begins a row.
@@ -24,10 +25,10 @@ func (t *table) begin(name string) {
 	t.began = time.Now()
 }
 
-// end ends the last row; wrong is what went wrong, if something did.
-func (t *table) end(wrong string, steps ...row) {
+// end ends the last row. failed is its error, or "".
+func (t *table) end(failed string, steps ...row) {
 	last := &t.rows[len(t.rows)-1]
-	last.took, last.wrong, last.steps = time.Since(t.began), wrong, steps
+	last.took, last.failed, last.steps = time.Since(t.began), failed, steps
 }
 
 func (t *table) print(w io.Writer) {
@@ -42,7 +43,7 @@ func (t *table) print(w io.Writer) {
 
 func (r row) print(w io.Writer, indent string) {
 	mark := ""
-	if r.wrong != "" {
+	if r.failed != "" {
 		mark = "FAILED: "
 	}
 	fmt.Fprintf(w, "%8.2f  %s%s%s\n", r.took.Seconds(), indent, mark, r.name)

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# fixtures.sh DAEMON: records on the rig what unit tests stand on (recordings/*.txt),
-# and moves it to where they look: boards to testdata/sysfs, uevents to
-# watcher/testdata/uevents. Says which files are new or changed; git shows how.
-# Refuses, as run.sh does, where the rig cannot run. Nothing is moved unless every
-# recording was made.
+# fixtures.sh DAEMON: makes the recordings for unit tests (recordings/*.txt) on the rig, and
+# copies them: boards to testdata/sysfs, uevents to watcher/testdata/uevents. Prints which
+# files are new or changed; see git diff. Fails, as run.sh does, if the rig cannot run.
+# Copies nothing unless all recordings have succeeded.
 set -euo pipefail
 daemon=$(realpath "$1")
 cd "$(dirname "$0")"
@@ -23,7 +22,7 @@ take() {
 		fi
 		cp "$made" "$file"
 	done
-	# Those of the same kernel that no recording makes any more.
+	# Files of the same kernel without a recording.
 	for file in "$2/$(basename "$made" | cut -d- -f1,2)"-*"$3"; do
 		[ -e "$out/guest/$1/$(basename "$file")" ] || echo "  not recorded any more: ${file#../../}"
 	done

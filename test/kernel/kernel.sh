@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# kernel.sh CACHE [SERIES]: the kernel that the stories run on, from Debian packages
-# alone: of this series (6.12), or the one that linux-image-amd64 names. Prints its
-# directory, below CACHE and named after the kernel's ABI and version:
+# kernel.sh CACHE [SERIES]: prepares the kernel for the stories from Debian packages: a
+# kernel of this series (6.12), or the one that linux-image-amd64 depends on. Prints its
+# directory, which is below CACHE and named after the kernel's ABI and version:
 #   vmlinux        the stock kernel, unpacked for PVH boot
 #   modules/*.ko   drivers/fpga of its source package, unmodified, built for it
-# Nothing is installed, neither are headers: they are unpacked for as long as it takes
-# to build. What is missing is named, with its package.
+# Nothing is installed: the kernel's headers are unpacked, and deleted after the build. If a
+# program is missing, the script prints its package and fails.
 set -euo pipefail
 cache=$1
 series=${2:-}
 say() { printf '  %s\n' "$*" >&2; }
 
-# A meta package names the current kernel, of this series or of Debian's own. Without
-# apt's lists, the newest of the cache will do.
+# A meta package depends on the current kernel, of this series or Debian's default. If apt
+# has no package lists, the newest kernel of the cache is used.
 current() { { apt-cache depends "$1" 2>/dev/null || true; } | awk -v like="^linux-image-$series" '/Depends:/ && $2 ~ like {print $2; exit}'; }
 series=${series:+$series.}                       # 6.1. is not the beginning of 6.12
 image=
@@ -20,7 +20,7 @@ image=
 [ -n "$image" ] || image=$(current linux-image-amd64)
 if [ -z "$image" ]; then
 	ready=$({ ls -td "$cache/$series"*/ready 2>/dev/null || true; } | head -n 1)
-	[ -n "$ready" ] || { say "no package of a kernel ${series%.} is known: apt-get update, or another series"; exit 1; }
+	[ -n "$ready" ] || { say "kernel ${series%.}: found no package, want linux-image-*: run apt-get update, or choose another series"; exit 1; }
 	dirname "$ready"
 	exit
 fi
@@ -33,8 +33,8 @@ if [ -e "$dir/ready" ]; then
 	exit
 fi
 
-# The packages to build with: headers, those that they share with other flavours,
-# the kernel's own tools, and a library that these are linked with.
+# The packages for the build: the headers, the headers common to all flavours, the kernel's
+# build tools, and a library that these tools are linked with.
 depends() { { apt-cache depends "$1" 2>/dev/null || true; } | awk -v like="^$2" '/ Depends:/ && $2 ~ like {print $2; exit}'; }
 headers=linux-headers-$abi
 common=$(depends "$headers" linux-headers)
@@ -42,7 +42,7 @@ kbuild=$(depends "$headers" linux-kbuild)
 libelf=$(depends "$kbuild" libelf)
 compiler=$({ apt-cache depends "$headers" 2>/dev/null | grep -o 'gcc-[0-9]*' || true; } | head -n 1)
 if [ -z "$common" ] || [ -z "$kbuild" ] || [ -z "$compiler" ] || ! apt-cache show "linux-source-$series" >/dev/null 2>&1; then
-	say "to build the modules of $abi, one of these packages is not known: $headers, ${common:-linux-headers-…-common}, ${kbuild:-linux-kbuild-$series}, linux-source-$series"
+	say "building the modules of $abi: found no package of one of these names, want all: $headers, ${common:-linux-headers-…-common}, ${kbuild:-linux-kbuild-$series}, linux-source-$series"
 	exit 1
 fi
 
@@ -54,7 +54,7 @@ need xz xz-utils
 need zstd zstd
 need dpkg-deb dpkg
 if [ ${#missing[@]} -gt 0 ]; then
-	say "to build the modules of $abi, missing: ${missing[*]}"
+	say "building the modules of $abi: programs are missing: ${missing[*]}"
 	say "  apt-get install --no-install-recommends ${missing[*]}"
 	exit 1
 fi
@@ -68,8 +68,8 @@ apt-get download -q -o APT::Sandbox::User=root "$image=$version" "linux-source-$
 
 say "unpacking the kernel"
 dpkg-deb --fsys-tarfile "$image"_*.deb | tar xO "./boot/vmlinuz-$abi" >vmlinuz
-# The boot protocol (Documentation/arch/x86/boot.rst): payload_offset, at 0x248, counts
-# from the end of the setup sectors; the payload ends with its unpacked size.
+# The kernel's boot protocol (Documentation/arch/x86/boot.rst): payload_offset, at 0x248, counts
+# from the end of the setup sectors. The last 4 bytes of the payload are its unpacked size.
 number() { od -An -t"u$2" -j"$1" -N"$2" vmlinuz | tr -d ' '; }
 offset=$(((($(number 497 1) + 1)) * 512 + $(number 584 4)))
 length=$(number 588 4)
@@ -77,27 +77,27 @@ head -c $((offset + length - 4)) vmlinuz | tail -c +$((offset + 1)) >payload
 case $(od -An -tx1 -N4 payload) in
 " fd 37 7a 58") xz -dc --single-stream <payload >vmlinux ;;   # 6.1
 " 28 b5 2f fd") zstd -q -dc <payload >vmlinux ;;              # 6.12
-*) say "$image: compressed in an unknown way"; exit 1 ;;
+*) say "$image: compression: found $(od -An -tx1 -N4 payload), want xz or zstd"; exit 1 ;;
 esac
 
-say "unpacking drivers/fpga and what builds it"
+say "unpacking drivers/fpga, headers and build tools"
 dpkg-deb --fsys-tarfile "linux-source-${series}"_*.deb | tar xO "./usr/src/linux-source-$series.tar.xz" |
 	tar xJ --strip-components=3 -C src "linux-source-$series/drivers/fpga"
 for package in "$headers" "$common" "$kbuild" $libelf; do
 	dpkg-deb -x "$package"_*.deb root
 done
 build=$dir/root/usr/src/$headers
-# The only absolute path in them; links are relative.
+# The only absolute path in the headers; links are relative.
 sed -i "s|^include /usr/src|include $dir/root/usr/src|" "$build/Makefile"
 
-# Debian does not build these drivers: only the list of modules is ours.
+# Debian does not build these drivers. Only this list of modules is written here.
 cat >src/Makefile <<'K'
 obj-m := fpga-mgr.o fpga-bridge.o fpga-region.o dfl.o dfl-fme.o dfl-fme-mgr.o dfl-fme-br.o dfl-fme-region.o dfl-afu.o dfl-pci.o
 dfl-fme-objs := dfl-fme-main.o dfl-fme-pr.o dfl-fme-error.o dfl-fme-perf.o
 dfl-afu-objs := dfl-afu-main.o dfl-afu-region.o dfl-afu-dma-region.o dfl-afu-error.o
 K
 say "building the modules"
-# Without types for BPF, which take pahole.
+# Without BTF type information, which would need pahole.
 if ! LD_LIBRARY_PATH=$(echo "$dir"/root/usr/lib/*-linux-gnu) \
 	make -s -j2 -C "$build" M="$dir/src" CONFIG_DEBUG_INFO_BTF_MODULES= modules >build.log 2>&1; then
 	cat build.log >&2

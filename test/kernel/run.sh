@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# run.sh DAEMON [PATTERN]: boots a stock Debian kernel with the DFL drivers and plugs
-# emulated cards into it while DAEMON, a static binary, runs there beside a stand-in
-# for the kubelet. accelerator-fpga stands beside DAEMON; runc is built, static, in the
-# version that ../e2e/build/runc/go.mod pins. Runs the stories with PATTERN in their name, by default all, of the
-# directory STORIES_DIR (stories), on the kernel series KERNEL (6.12), by default
-# Debian's current one. With COUNT set, the guest's clock counts instructions, a
-# nanosecond each: what else the machine does no longer shows in the tables.
-# What it leaves is in OUT (bin/test-kernel): the console, and each daemon's log.
+# run.sh DAEMON [PATTERN]: boots a stock Debian kernel with the DFL drivers under qemu, and
+# plugs emulated cards into it while DAEMON, a static binary, runs there together with a
+# stand-in for the kubelet. Runs the stories with PATTERN in their name; by default all.
+# accelerator-fpga must be in the directory of DAEMON. runc is built as a static binary, in
+# the version of ../e2e/build/runc/go.mod.
+# Environment:
+#   STORIES_DIR  directory of the stories; default stories
+#   KERNEL       kernel series, such as 6.12; default is Debian's current kernel
+#   COUNT        if set, the guest's clock counts instructions, one nanosecond each, so that
+#                the measured times do not depend on the load of this machine
+#   OUT          directory of the output; default bin/test-kernel: the console, and the log of
+#                each daemon
 # Neither root nor KVM is needed. Nothing is installed.
 set -euo pipefail
 daemon=$(realpath "$1")
@@ -23,12 +27,12 @@ command -v apt-get >/dev/null || missing+=("apt-get (the kernel comes from Debia
 command -v gcc >/dev/null || missing+=("gcc (apt-get install gcc libc6-dev: runc needs a C compiler)")
 command -v strip >/dev/null || missing+=("strip (apt-get install binutils)")
 if [ ${#missing[@]} -gt 0 ]; then
-	echo "test-kernel cannot run; missing:"
+	echo "test-kernel cannot run: programs are missing:"
 	printf '  %s\n' "${missing[@]}"
 	exit 1
 fi
 if ! qemu-system-x86_64 -device help 2>/dev/null | grep -q x-pci-proxy-dev; then
-	echo "test-kernel cannot run: this qemu-system-x86_64 has no x-pci-proxy-dev (Debian's has)"
+	echo "test-kernel cannot run: qemu-system-x86_64: found no device x-pci-proxy-dev, want a build that has it, such as Debian's"
 	exit 1
 fi
 
@@ -40,7 +44,7 @@ step "build"
 mkdir -p "$out"
 go build -o "$out/host" ./host
 CGO_ENABLED=0 go build -ldflags '-s -w' -o "$out/init" ./guest
-# A minute, the first time.
+# The first build takes a minute.
 CGO_ENABLED=1 go -C ../e2e/build/runc build -buildvcs=false -trimpath -tags netgo,osusergo -ldflags '-s -w -extldflags -static' \
 	-o "$(realpath "$out")/runc" github.com/opencontainers/runc
 

@@ -34,14 +34,13 @@ func (k *Kubelet) serve(ctx context.Context) error {
 		Pods: k, Devices: heldDevices{k.devices}, Cpus: nothing{}, Memory: nothing{}, DynamicResources: nothing{},
 	}))
 	k.serving.Go(func() {
-		// It returns when the server is stopped, and for no other reason.
+		// Serve returns only when the server is stopped.
 		_ = k.api.Serve(listener)
 	})
 	return nil
 }
 
-// Listed asks the pod-resources API which devices are held, by the names of the pod and
-// of the container, with a slash between them.
+// Listed returns the held devices of the pod-resources API, by POD/CONTAINER.
 func (k *Kubelet) Listed(ctx context.Context) (map[string][]string, error) {
 	conn, err := grpc.NewClient("unix:"+k.Pods, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -68,13 +67,13 @@ func (k *Kubelet) Listed(ctx context.Context) (map[string][]string, error) {
 	return held, nil
 }
 
-// GetDevices is what the pod-resources API asks after a container.
+// GetDevices returns the devices of a container, for the pod-resources API.
 func (d heldDevices) GetDevices(podUID, container string) []*podresources.ContainerDevices {
 	return containerDevices(d.manager.GetDevices(podUID, container))
 }
 
-// containerDevices is how the kubelet puts devices into the answer: each alone, and
-// once for each of its NUMA nodes (pkg/kubelet/cm, not exported there).
+// containerDevices returns the entries of the kubelet's answer: one for each device and each of
+// its NUMA nodes. It is a copy of an unexported function of pkg/kubelet/cm.
 func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.ContainerDevices {
 	var all []*podresources.ContainerDevices
 	for resource, devices := range of {
@@ -95,11 +94,11 @@ func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.
 	return all
 }
 
-// countRegistrations makes the kubelet's metric count.
+// countRegistrations registers the kubelet's metric: it counts only from then on.
 var countRegistrations = sync.OnceFunc(func() { legacyregistry.MustRegister(metrics.DevicePluginRegistrationCount) })
 
-// Registrations is how often somebody has called Register for the resource, by the
-// kubelet's own count: that of all kubelets in this process, and of all their lives.
+// Registrations returns how often Register was called for the resource, from the kubelet's own
+// metric. It counts for all kubelets of this process, also before they restarted.
 func Registrations(resource string) (int, error) {
 	n, err := testutil.GetCounterMetricValue(metrics.DevicePluginRegistrationCount.WithLabelValues(resource))
 	return int(n), err

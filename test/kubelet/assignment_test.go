@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// listed waits until the pod-resources API says this of the pods.
+// listed waits until the pod-resources API returns these devices of the pods.
 func (r *rig) listed(when string, want map[string][]string) {
 	r.t.Helper()
 	await(r, when, func() map[string][]string {
@@ -21,8 +21,8 @@ func (r *rig) listed(when string, want map[string][]string) {
 	}, want)
 }
 
-// What a pod was given it keeps, whoever begins anew and in whatever order, and its
-// container is started with the same again. The next pod gets something else.
+// A pod keeps its devices when container, kubelet and daemon restart, in any order, and its
+// container is started with the same settings again. The next pod gets other devices.
 func TestAssignmentsAreKept(t *testing.T) {
 	for _, name := range []string{
 		"container", "kubelet", "daemon",
@@ -34,25 +34,25 @@ func TestAssignmentsAreKept(t *testing.T) {
 			r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
 			r.advertises("started", r.only(2, 2))
 			pod := r.admit("first", r.resource, 1)
-			given, err := r.kubelet.Run(t.Context(), pod)
+			options, err := r.kubelet.Run(t.Context(), pod)
 			r.do(err)
-			want := runtimeOf(given)
-			for _, who := range strings.Split(name, ",") {
-				switch who {
+			want := runtimeOf(options)
+			for _, restarted := range strings.Split(name, ",") {
+				switch restarted {
 				case "kubelet":
 					r.do(r.kubelet.Restart(t.Context()))
 				case "daemon":
 					r.end(r.daemon)
 					r.advertises("no daemon", r.only(2, 0))
-					r.daemon = r.another()
+					r.daemon = r.startDaemon()
 				case "container":
-					// It is started anew from what the kubelet remembers.
+					// Run below starts it again, from the kubelet's checkpoint.
 				}
-				r.advertises(who+" restarted", r.only(2, 2))
-				given, err := r.kubelet.Run(t.Context(), pod)
+				r.advertises(restarted+" restarted", r.only(2, 2))
+				options, err := r.kubelet.Run(t.Context(), pod)
 				r.do(err)
-				if diff := cmp.Diff(want, runtimeOf(given)); diff != "" {
-					t.Errorf("%s restarted: the container is started with (-want +got):\n%s", who, diff)
+				if diff := cmp.Diff(want, runtimeOf(options)); diff != "" {
+					t.Errorf("%s restarted: settings of the container (-want +got):\n%s", restarted, diff)
 				}
 			}
 			r.holds(r.admit("second", r.resource, 1), "3b:00.0-p1")
@@ -62,7 +62,7 @@ func TestAssignmentsAreKept(t *testing.T) {
 	}
 }
 
-// A pod that is deleted while the kubelet is down leaves nothing behind.
+// The devices of a pod that is deleted while the kubelet is down are free after its restart.
 func TestPodDeletedWithoutKubelet(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
@@ -72,30 +72,30 @@ func TestPodDeletedWithoutKubelet(t *testing.T) {
 	r.kubelet.Delete(pod)
 	r.do(r.kubelet.Resume(t.Context()))
 	r.listed("kubelet restarted", map[string][]string{})
-	r.promptly("kubelet restarts: its pod was deleted meanwhile", r.only(2, 2))
+	r.withinLimit("kubelet restarts: its pod was deleted meanwhile", r.only(2, 2))
 	r.holds(r.admit("next", r.resource, 2), "3b:00.0", "3b:00.0-p1")
 }
 
-// A pod that has succeeded needs no plugin any more: it is not in the way of a kubelet
-// that restarts without one, and its device is the next pod's.
+// A succeeded pod needs no plugin: a kubelet can restart without one, and the pod's devices are
+// free for the next pod.
 func TestSucceededPod(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
 	r.advertises("started", r.only(2, 2))
 	pod := r.admit("job", r.resource, 2)
-	r.kubelet.Delete(pod) // for the device manager: it is active no longer
+	r.kubelet.Delete(pod) // for the device manager, a succeeded pod is no longer active
 	r.end(r.daemon)
-	r.advertises("the daemon has gone", r.only(2, 0))
+	r.advertises("the daemon has ended", r.only(2, 0))
 	r.do(r.kubelet.Restart(t.Context()))
 	r.advertises("the kubelet restarts without daemon", r.only(0, 0))
 	r.listed("the kubelet restarts without daemon", map[string][]string{})
-	r.daemon = r.another()
+	r.daemon = r.startDaemon()
 	r.advertises("another daemon", r.only(2, 2))
 	r.holds(r.admit("next", r.resource, 2), "3b:00.0", "3b:00.0-p1")
 }
 
-// An init container's device goes to the next container of the pod; an init container
-// that goes on running keeps its own.
+// The device of an init container is reused by the next container of the pod; a restartable
+// init container keeps its device.
 func TestRestartableInitContainer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
@@ -112,16 +112,16 @@ func TestRestartableInitContainer(t *testing.T) {
 	}
 	want := map[string][]string{"init": {"3b:00.0"}, "sidecar": {"3b:00.0"}, kubelet.Main: {"3b:00.0-p1"}}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the containers hold (-want +got):\n%s", diff)
+		t.Errorf("devices of the containers (-want +got):\n%s", diff)
 	}
 	r.listed("admitted", map[string][]string{"job/sidecar": {"3b:00.0"}, "job/main": {"3b:00.0-p1"}})
 	if err := r.kubelet.Admit(t.Context(), kubelet.NewPod("next", r.resource, 1)); err == nil {
-		t.Error("another pod gets a device, where none is left")
+		t.Error("another pod, with no free device: got no error, want one")
 	}
 }
 
-// The only device breaks under a pod: the pod keeps it, capacity stays, nothing is
-// allocatable, nor when the pod has gone; then it is well again.
+// The only device becomes unhealthy while a pod holds it: the pod keeps it, capacity stays 1 and
+// allocatable is 0, also after the pod was deleted. Then the device recovers.
 func TestOnlyDeviceBreaksUnderPod(t *testing.T) {
 	t.Parallel()
 	one := cardA
@@ -135,12 +135,12 @@ func TestOnlyDeviceBreaksUnderPod(t *testing.T) {
 	r.holds(pod, "3b:00.0")
 	r.health("broken", pod, map[string]string{"3b:00.0": unhealthy})
 	r.kubelet.Delete(pod)
-	r.afterwards()
-	r.advertises("the pod has gone", r.only(1, 0))
+	r.waitLimit()
+	r.advertises("the pod was deleted", r.only(1, 0))
 	if err := r.kubelet.Admit(t.Context(), kubelet.NewPod("next", r.resource, 1)); err == nil {
-		t.Error("another pod gets the broken device")
+		t.Error("another pod, with only a broken device: got no error, want one")
 	}
 	r.do(r.node.Set(one.Address, 0, "errors/errors", whole))
-	r.advertises("well again", r.only(1, 1))
+	r.advertises("recovered", r.only(1, 1))
 	r.holds(r.admit("last", r.resource, 1), "3b:00.0")
 }

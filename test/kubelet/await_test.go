@@ -9,51 +9,50 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// amounts are resources that the kubelet advertises.
+// amounts are the resources that the kubelet advertises, by name.
 type amounts map[string]kubelet.Amount
 
-// only is one resource of so many devices, so many of them healthy.
+// only returns the amounts of a node whose only resource is that of the rig.
 func (r *rig) only(capacity, allocatable int64) amounts {
 	return amounts{r.resource: {Capacity: capacity, Allocatable: allocatable}}
 }
 
-// patience is how long anything may take. What is to be quicker is measured.
-const patience = 45 * time.Second
+// awaitTimeout limits every wait. Tests with a shorter limit measure the time.
+const awaitTimeout = 45 * time.Second
 
-// pollLimit is how long devices may still count as held after their pod has ended: the daemon
-// asks the kubelet every 10 s.
+// pollLimit limits the time that devices count as held after the end of their pod: the daemon
+// queries the kubelet every 10 s.
 const pollLimit = 15 * time.Second
 
-// ended is advertises after the end of a pod that held devices. It fails the test if that
+// advertisesAfterEnd is advertises after the end of a pod that held devices. The test fails if it
 // takes longer than pollLimit.
-func (r *rig) ended(when string, want amounts) {
+func (r *rig) advertisesAfterEnd(when string, want amounts) {
 	r.t.Helper()
 	if took := r.advertises(when, want); took > pollLimit {
-		r.t.Errorf("%s: allocatable after %v, want within %v of the pod's end", when, took, pollLimit)
+		r.t.Errorf("%s: allocatable %v after the pod's end, want at most %v", when, took, pollLimit)
 	}
 }
 
-// await waits until what is looked at is what is wanted, and returns how long that
-// took.
+// await calls look until it returns want, and returns the time that took.
 func await[T any](r *rig, when string, look func() T, want T) time.Duration {
 	r.t.Helper()
-	took, wrong := within(r, patience, look, want)
+	took, wrong := within(r, awaitTimeout, look, want)
 	if wrong != "" {
-		r.t.Fatalf("%s: not within %v (-want +got):\n%s", when, patience, wrong)
+		r.t.Fatalf("%s: after %v (-want +got):\n%s", when, awaitTimeout, wrong)
 	}
 	return took
 }
 
-// within is await for so long, and returns what was wrong then. The device manager
-// tells nobody that its state has changed: it is asked.
-func within[T any](r *rig, patience time.Duration, look func() T, want T) (took time.Duration, wrong string) {
+// within is await with a timeout, and returns the difference at its end. It polls, since the
+// device manager does not announce changes of its state.
+func within[T any](r *rig, timeout time.Duration, look func() T, want T) (took time.Duration, wrong string) {
 	began := time.Now()
 	tick := time.NewTicker(200 * time.Microsecond)
 	defer tick.Stop()
 	for {
 		wrong = cmp.Diff(want, look())
 		took = time.Since(began)
-		if wrong == "" || took > patience {
+		if wrong == "" || took > timeout {
 			return took, wrong
 		}
 		select {
@@ -64,7 +63,7 @@ func within[T any](r *rig, patience time.Duration, look func() T, want T) (took 
 	}
 }
 
-// advertises waits until node status would say this and nothing else.
+// advertises waits until node status would have exactly these resources.
 func (r *rig) advertises(when string, want amounts) time.Duration {
 	r.t.Helper()
 	return await(r, when, r.advertised, want)
@@ -72,7 +71,7 @@ func (r *rig) advertises(when string, want amounts) time.Duration {
 
 func (r *rig) advertised() amounts { return r.kubelet.Advertised() }
 
-// timed is advertises, for the table.
+// timed is advertises, and adds the time to the table.
 func (r *rig) timed(what string, want amounts) {
 	r.t.Helper()
 	timings.add(what, r.advertises(what, want))
@@ -86,19 +85,19 @@ func (r *rig) holds(pod *v1.Pod, want ...string) {
 	}
 }
 
-// health waits until pod status says this of a pod's devices.
+// health waits until pod status has this health of a pod's devices.
 func (r *rig) health(when string, pod *v1.Pod, want map[string]string) {
 	r.t.Helper()
 	await(r, when, func() map[string]string { return r.kubelet.Health(pod) }, want)
 }
 
-// told waits until the kubelet was made to write the pod's status anew.
-func (r *rig) told(when string, pod *v1.Pod) {
+// statusUpdated waits until the device manager has requested an update of the pod's status.
+func (r *rig) statusUpdated(when string, pod *v1.Pod) {
 	r.t.Helper()
-	await(r, when, func() bool { return r.kubelet.Told(pod) }, true)
+	await(r, when, func() bool { return r.kubelet.StatusUpdated(pod) }, true)
 }
 
-// count is how often Register was called for the one resource.
+// count returns how often Register was called for the rig's resource.
 func (r *rig) count() int {
 	r.t.Helper()
 	n, err := kubelet.Registrations(r.resource)
@@ -106,7 +105,7 @@ func (r *rig) count() int {
 	return n
 }
 
-// registrations waits until Register was called so often for a resource.
+// registrations waits until Register was called want times for a resource.
 func (r *rig) registrations(resource string, want int) {
 	r.t.Helper()
 	await(r, "registrations of "+resource, func() int {
@@ -116,7 +115,7 @@ func (r *rig) registrations(resource string, want int) {
 	}, want)
 }
 
-// logged waits for so many lines with an event in the daemons' log.
+// logged waits until the daemons' logs have want lines with an event.
 func (r *rig) logged(event string, want int) {
 	r.t.Helper()
 	await(r, "lines "+event, func() int {
@@ -130,14 +129,14 @@ func (r *rig) logged(event string, want int) {
 	}, want)
 }
 
-// onlyOurSockets waits until there are so many sockets beside the kubelet's: one
-// for each registration that lives.
-func (r *rig) onlyOurSockets(want int) {
+// awaitSockets waits until the directory has want sockets of plugins: one for each live
+// registration.
+func (r *rig) awaitSockets(want int) {
 	r.t.Helper()
 	await(r, "sockets", func() int { return len(r.sockets()) }, want)
 }
 
-// allocatable is how many of each resource pods could be given.
+// allocatable returns the number of allocatable devices of each resource.
 func (r *rig) allocatable() map[string]int64 {
 	all := map[string]int64{}
 	for resource, amount := range r.kubelet.Advertised() {

@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// The device manager takes the checkpoint of the stand-in for the kubelet for its own,
-// checksum included: tests read there the same file as a kubelet writes.
+// The device manager accepts the checkpoint of the stand-in for the kubelet, checksum included.
+// So tests with the stand-in use the same file format as a kubelet.
 func TestCheckpointOfStandIn(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "adp") // short: paths of sockets have 107 bytes
@@ -23,7 +23,7 @@ func TestCheckpointOfStandIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	in := filepath.Join(dir, "kubelet") // where kubelet.Start looks
+	in := filepath.Join(dir, "kubelet") // the directory of kubelet.Start
 	const resource = "simkubelet.example.com/accelerator"
 	before, err := simkubelet.Start(t.Context(), in, simkubelet.Behaviour{})
 	if err != nil {
@@ -44,7 +44,7 @@ func TestCheckpointOfStandIn(t *testing.T) {
 		Data struct{ PodDeviceEntries []struct{ PodUID string } }
 	}
 	if err := json.Unmarshal(text, &c); err != nil || len(c.Data.PodDeviceEntries) != 2 {
-		t.Fatalf("%s: %v, want two entries", text, err)
+		t.Fatalf("checkpoint: found %s, %v; want two entries", text, err)
 	}
 
 	k, err := kubelet.Start(t.Context(), dir, kubelet.Settings{})

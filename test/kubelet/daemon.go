@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Daemon is our binary at work.
+// Daemon is a process of the binary under test.
 type Daemon struct {
 	process *exec.Cmd
 	log     *os.File
 }
 
-// StartDaemon starts the binary; what it logs is appended to a file.
+// StartDaemon starts the binary, and appends its log to a file.
 func StartDaemon(binary, log string, flags ...string) (*Daemon, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -37,16 +37,16 @@ func (d *Daemon) Hangup() error { return d.process.Process.Signal(syscall.SIGHUP
 // Pause sends SIGSTOP.
 func (d *Daemon) Pause() error { return d.process.Process.Signal(syscall.SIGSTOP) }
 
-// Kill ends it with SIGKILL.
+// Kill kills the process with SIGKILL.
 func (d *Daemon) Kill() error {
 	if err := d.process.Process.Kill(); err != nil {
 		return err
 	}
-	_ = d.process.Wait() // "signal: killed"
+	_ = d.process.Wait() // the error is always "signal: killed"
 	return d.log.Close()
 }
 
-// End ends it in good order: exit status 0, and soon.
+// End sends SIGTERM, and returns an error unless the process ends with status 0 within 5 s.
 func (d *Daemon) End() error {
 	if err := d.process.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -54,12 +54,12 @@ func (d *Daemon) End() error {
 	late := time.AfterFunc(5*time.Second, func() { _ = d.process.Process.Kill() })
 	err := d.process.Wait()
 	if !late.Stop() && err != nil {
-		err = fmt.Errorf("it did not end within 5 s: %w", err)
+		err = fmt.Errorf("daemon still runs 5 s after SIGTERM: %w", err)
 	}
 	return errors.Join(err, d.log.Close())
 }
 
-// Lines returns the lines of a daemon's log, as JSON brings them.
+// Lines returns the complete lines of a daemon's log, decoded from JSON.
 func Lines(log string) ([]map[string]any, error) {
 	text, err := os.ReadFile(log)
 	if err != nil {
@@ -69,10 +69,10 @@ func Lines(log string) ([]map[string]any, error) {
 	for line := range bytes.Lines(text) {
 		var fields map[string]any
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // it is being written
+			break // the line is still being written
 		}
 		if err := json.Unmarshal(line, &fields); err != nil {
-			return nil, fmt.Errorf("%s: a line that is no JSON: %q: %w", log, line, err)
+			return nil, fmt.Errorf("%s: found line %q, want JSON: %w", log, line, err)
 		}
 		lines = append(lines, fields)
 	}

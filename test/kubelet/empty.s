@@ -1,2 +1,2 @@
-// A package with a function that has its body elsewhere (newManagerImpl) must have
-// a file in assembly.
+// A Go package that declares a function without body (newManagerImpl, by go:linkname) must
+// have an assembly file.

@@ -25,12 +25,12 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// admission looks at the Events that come to a stand-in as the API server does: its
-// types, its conversion, its validation.
+// admission checks the Events that a stand-in receives as the API server does: with its types,
+// its conversion and its validation.
 type admission struct {
 	t    *testing.T
 	mu   sync.Mutex
-	made map[string]*v1.Event // by name
+	made map[string]*v1.Event // created Events by name
 }
 
 func (a *admission) look(_ http.ResponseWriter, r *http.Request) bool {
@@ -52,7 +52,7 @@ func (a *admission) take(method, name string, body []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var sent v1.Event
-	if method == http.MethodPatch { // a merge patch of an object without objects
+	if method == http.MethodPatch { // decoding over the old Event is a merge patch, as the patch has no nested objects
 		sent = *a.made[name]
 	}
 	strict := json.NewDecoder(bytes.NewReader(body))
@@ -72,14 +72,14 @@ func (a *admission) take(method, name string, body []byte) error {
 		errs = validation.ValidateEventUpdate(&now, &before, v1.SchemeGroupVersion)
 	}
 	if n := len(sent.Message); n > validation.NoteLengthLimit {
-		return fmt.Errorf("message of %d bytes", n)
+		return fmt.Errorf("message: found %d bytes, want at most %d", n, validation.NoteLengthLimit)
 	}
 	a.made[sent.Name] = &sent
 	return errs.ToAggregate()
 }
 
-// described lists what kubectl describe finds for an object: by kind, name, namespace
-// and uid (searchEvents in k8s.io/kubectl/pkg/describe).
+// described returns the Events that kubectl describe finds for an object: by kind, name,
+// namespace and uid (searchEvents in k8s.io/kubectl/pkg/describe).
 func (a *admission) described(kind, namespace, name, uid string) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,8 +95,8 @@ func (a *admission) described(kind, namespace, name, uid string) []string {
 	return found
 }
 
-// Node and pod have the Events of what happens to the device of a pod that the kubelet
-// has admitted, and the API server's own validation takes them.
+// The daemon creates Events of node and pod for changes of a held device, and they pass the API
+// server's own validation.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	const node = "node-1"
@@ -107,7 +107,7 @@ func TestEvents(t *testing.T) {
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
 	r.advertises("without events", r.only(2, 2))
 	r.end(r.daemon)
-	r.daemon = r.another("--events", "--node-annotation=false", "--node-name", node, "--kubeconfig", r.kubeconfig(server))
+	r.daemon = r.startDaemon("--events", "--node-annotation=false", "--node-name", node, "--kubeconfig", r.kubeconfig(server))
 	r.advertises("started", r.only(2, 2))
 	pod := r.admit("job", r.resource, 1)
 	r.holds(pod, "3b:00.0")
@@ -126,7 +126,7 @@ func TestEvents(t *testing.T) {
 				return
 			}
 			if time.Now().After(limit) {
-				t.Fatalf("%s: described for node and pod (-want +got):\n%s", when, diff)
+				t.Fatalf("%s: Events of node and pod (-want +got):\n%s", when, diff)
 			}
 		}
 	}

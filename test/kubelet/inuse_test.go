@@ -13,8 +13,8 @@ const (
 	unhealthy = "Unhealthy"
 )
 
-// A device that breaks, and is well again, under a pod: pod status says so, and the
-// kubelet is made to write it.
+// A held device breaks and recovers: pod status has its health, and the device manager requests
+// updates of the status.
 func TestHealthOfPod(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
@@ -22,17 +22,18 @@ func TestHealthOfPod(t *testing.T) {
 	pod := r.admit("job", r.resource, 1)
 	r.health("admitted", pod, map[string]string{"3b:00.0": healthy})
 	r.do(r.node.Set(cardA.Address, 0, "errors/errors", broken))
-	r.told("broken", pod)
+	r.statusUpdated("broken", pod)
 	r.health("broken", pod, map[string]string{"3b:00.0": unhealthy})
 	r.advertises("broken", r.only(2, 1))
 	r.do(r.node.Set(cardA.Address, 0, "errors/errors", whole))
-	r.told("well again", pod)
-	r.health("well again", pod, map[string]string{"3b:00.0": healthy})
+	r.statusUpdated("recovered", pod)
+	r.health("recovered", pod, map[string]string{"3b:00.0": healthy})
 }
 
-// A device is pulled while a pod holds it. The kubelet would show a device that is not
-// listed as Healthy, so it stays listed, and pod status has Unhealthy. It leaves the list
-// when the daemon next asks the kubelet after the pod has gone.
+// A card is pulled while a pod holds its device. The kubelet shows devices that are not listed as
+// Healthy, so the daemon keeps the device on its list as unhealthy, and pod status has
+// Unhealthy. The device leaves the list when the daemon next queries the kubelet after the pod
+// has ended.
 func TestRemovedInUse(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
@@ -40,25 +41,25 @@ func TestRemovedInUse(t *testing.T) {
 	pod := r.admit("job", r.resource, 1)
 	r.holds(pod, "3b:00.0")
 	r.do(r.node.Unplug(cardA.Address))
-	r.told("pulled", pod)
+	r.statusUpdated("pulled", pod)
 	r.health("pulled", pod, map[string]string{"3b:00.0": unhealthy})
-	r.advertises("pulled: the one that was free is off the list", r.only(3, 2))
+	r.advertises("pulled: the free device of the card is not listed", r.only(3, 2))
 	r.logged("device.tombstone", 1)
 
 	r.do(r.node.Plug(cardA))
-	r.told("the same card is back", pod)
-	r.health("the same card is back", pod, map[string]string{"3b:00.0": healthy})
-	r.advertises("the same card is back", r.only(4, 4))
+	r.statusUpdated("the same card is plugged again", pod)
+	r.health("the same card is plugged again", pod, map[string]string{"3b:00.0": healthy})
+	r.advertises("the same card is plugged again", r.only(4, 4))
 	r.do(r.node.Unplug(cardA.Address))
-	r.told("pulled again", pod)
+	r.statusUpdated("pulled again", pod)
 	r.health("pulled again", pod, map[string]string{"3b:00.0": unhealthy})
 
 	r.kubelet.Delete(pod)
-	r.ended("the pod has gone", r.only(2, 2))
+	r.advertisesAfterEnd("the pod was deleted", r.only(2, 2))
 }
 
-// The same, pulled while no daemon is there: the next one finds out from the
-// pod-resources API, and what the daemon before has given out is not known to it.
+// The same while no daemon runs: the next daemon does not have the allocations of the previous
+// one, and reads them from the pod-resources API.
 func TestRemovedInUseWithoutDaemon(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
@@ -67,14 +68,14 @@ func TestRemovedInUseWithoutDaemon(t *testing.T) {
 	r.kill(r.daemon)
 	r.advertises("no daemon", r.only(4, 0))
 	r.do(r.node.Unplug(cardA.Address))
-	r.daemon = r.another()
+	r.daemon = r.startDaemon()
 	r.advertises("another daemon", r.only(3, 2))
 	r.health("another daemon", pod, map[string]string{"3b:00.0": unhealthy})
 	r.kubelet.Delete(pod)
-	r.advertises("the pod has gone", r.only(2, 2)) // it is asked every ten seconds
+	r.advertises("the pod was deleted", r.only(2, 2)) // after the daemon's next query, every ten seconds
 }
 
-// The same, pulled while the kubelet is down: its checkpoint knows the pod.
+// The same while the kubelet is down: its checkpoint has the pod.
 func TestRemovedInUseWithoutKubelet(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
@@ -89,15 +90,15 @@ func TestRemovedInUseWithoutKubelet(t *testing.T) {
 	r.advertises("kubelet restarted", r.only(3, 2))
 }
 
-// Another card in the place of the one that a pod holds is nobody's until the pod
-// has gone, and pod status does not take it for the old one.
+// Another card is plugged into the slot of a card that a pod holds: it is not allocatable until
+// the pod has ended, and pod status stays Unhealthy.
 func TestReplacedInUse(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
 	r.advertises("started", r.only(4, 4))
 	pod := r.admit("job", r.resource, 1)
-	r.kill(r.daemon) // the next one does not know for how long the device has been given out
-	r.daemon = r.another()
+	r.kill(r.daemon) // the next daemon does not have the time of the allocation
+	r.daemon = r.startDaemon()
 	r.advertises("another daemon", r.only(4, 4))
 	r.do(r.node.Unplug(cardA.Address))
 	r.advertises("pulled", r.only(3, 2))
@@ -107,20 +108,20 @@ func TestReplacedInUse(t *testing.T) {
 	r.advertises("replaced", r.only(4, 3))
 	r.health("replaced", pod, map[string]string{"3b:00.0": unhealthy})
 	r.kubelet.Delete(pod)
-	r.advertises("the pod has gone", r.only(4, 4))
+	r.advertises("the pod was deleted", r.only(4, 4))
 }
 
-// A card is pulled under a pod, and while no daemon is there another card gets its node:
-// the next daemon reads from the kubelet's checkpoint which node the pod was given, and
-// keeps the other card from other pods. The first card, back, has another node than its
-// pod was given.
-func TestNumbersAgain(t *testing.T) {
+// A card is pulled while a pod holds it, and another card gets its node while no daemon runs:
+// the next daemon reads the pod's node from the kubelet's checkpoint, and withholds the other
+// card. When the first card is plugged again, its node differs from the pod's, and it is
+// unhealthy.
+func TestNodeNumberReused(t *testing.T) {
 	first, second := cardA, cardB
 	first.Ports, second.Ports = 1, 1
 	for _, tc := range []struct {
 		name    string
 		flags   []string
-		restart bool // the kubelet, too
+		restart bool // the kubelet restarts, too
 	}{
 		{"nodes", nil, false},
 		{"CDI", []string{"--cdi-dir", t.TempDir()}, false},
@@ -136,33 +137,33 @@ func TestNumbersAgain(t *testing.T) {
 			r.end(r.daemon)
 			r.do(r.node.Plug(second))
 			if got := r.node.PortNode(second.Address, 0); got != "dfl-port.0" {
-				t.Fatalf("the other card is %s, want dfl-port.0", got)
+				t.Fatalf("node of the other card: got %s, want dfl-port.0", got)
 			}
 			if tc.restart {
 				r.do(r.kubelet.Restart(t.Context()))
 			}
-			r.daemon = r.another()
-			r.says("5e:00.0", "node-in-use")
+			r.daemon = r.startDaemon()
+			r.loggedReason("5e:00.0", "node-in-use")
 			r.advertises("another daemon", r.only(2, 0))
 			r.do(r.node.Plug(first))
-			r.says("3b:00.0", "node-changed")
-			r.advertises("the first card is back", r.only(2, 0))
-			r.health("the first card is back", pod, map[string]string{"3b:00.0": unhealthy})
+			r.loggedReason("3b:00.0", "node-changed")
+			r.advertises("the first card is plugged again", r.only(2, 0))
+			r.health("the first card is plugged again", pod, map[string]string{"3b:00.0": unhealthy})
 			for _, line := range r.lines() {
 				if line["device"] == "5e:00.0" && line["health"] == "healthy" {
-					t.Errorf("it was offered: %v", line)
+					t.Errorf("log: found %v, want no healthy 5e:00.0", line)
 				}
 			}
 			r.kubelet.Delete(pod)
-			r.ended("the pod has gone", r.only(2, 2))
+			r.advertisesAfterEnd("the pod was deleted", r.only(2, 2))
 		})
 	}
 }
 
-// says waits for a line of the log with this reason for a device.
-func (r *rig) says(device, reason string) {
+// loggedReason waits for a line of the log with this reason for a device.
+func (r *rig) loggedReason(device, reason string) {
 	r.t.Helper()
-	await(r, device+" is "+reason, func() bool {
+	await(r, device+": log line with "+reason, func() bool {
 		return slices.ContainsFunc(r.lines(), func(line map[string]any) bool {
 			reasons, _ := line["reasons"].([]any)
 			return line["device"] == device && slices.Contains(reasons, any(reason))

@@ -24,40 +24,40 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 )
 
-// newManagerImpl is the device manager's constructor with the path of the socket.
-// The exported one has /var/lib/kubelet/device-plugins/kubelet.sock built in.
+// newManagerImpl is the device manager's constructor with the path of the socket as argument.
+// The exported constructor always uses /var/lib/kubelet/device-plugins/kubelet.sock.
 //
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
 func newManagerImpl(log klog.Logger, socket string, nodes []cadvisor.Node, store topologymanager.Store) (*devicemanager.ManagerImpl, error)
 
-// Kubelet is a running one.
+// Kubelet is a running kubelet.
 type Kubelet struct {
-	Dir  string // of kubelet.sock, the plugins' sockets and the checkpoint
+	Dir  string // directory of kubelet.sock, the plugins' sockets and the checkpoint
 	Pods string // path of the pod-resources socket
 
 	nodes   []cadvisor.Node
 	policy  string
 	current atomic.Pointer[devicemanager.ManagerImpl] // devices, for Advertised
 
-	// The rest is of one life, from Start or Restart to Stop.
+	// The fields below are created by Start, Restart, Resume and Reboot, and valid until Stop.
 	devices  *devicemanager.ManagerImpl
 	topology topologymanager.Manager
 	ready    *ready
 	api      *grpc.Server
 	serving  sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards admitted
 	admitted map[types.UID]*v1.Pod
 }
 
-// Settings are those of a kubelet.
+// Settings are the settings of a kubelet.
 type Settings struct {
-	Policy    string // of the topology manager; "": none
-	NUMANodes int    // 0: one
+	Policy    string // policy of the topology manager; "" stands for none
+	NUMANodes int    // number of NUMA nodes; 0 stands for 1
 }
 
-// Start starts a kubelet in a directory, whose path must be short: the paths of
-// sockets have 107 bytes.
+// Start starts a kubelet in a directory. The path must be short: the path of a unix socket has
+// at most 107 bytes.
 func Start(ctx context.Context, dir string, s Settings) (*Kubelet, error) {
 	countRegistrations()
 	k := &Kubelet{
@@ -82,7 +82,7 @@ func Start(ctx context.Context, dir string, s Settings) (*Kubelet, error) {
 	return k, nil
 }
 
-// start begins a life in which these containers are running already.
+// start starts the managers of a kubelet on a node where these containers are running already.
 func (k *Kubelet) start(ctx context.Context, running sets.Set[string]) error {
 	log := klog.Background()
 	var err error
@@ -106,7 +106,7 @@ func (k *Kubelet) start(ctx context.Context, running sets.Set[string]) error {
 	return k.serve(ctx)
 }
 
-// Stop ends the kubelet. What it wrote to its directory stays; pods go on running.
+// Stop stops the kubelet. The files in its directory stay, and pods keep running.
 func (k *Kubelet) Stop() error {
 	err := k.devices.Stop(klog.Background())
 	k.api.Stop()
@@ -114,7 +114,7 @@ func (k *Kubelet) Stop() error {
 	return err
 }
 
-// Restart ends the kubelet and begins anew.
+// Restart stops the kubelet and starts it again.
 func (k *Kubelet) Restart(ctx context.Context) error {
 	if err := k.Stop(); err != nil {
 		return err
@@ -122,9 +122,8 @@ func (k *Kubelet) Restart(ctx context.Context) error {
 	return k.Resume(ctx)
 }
 
-// Resume begins anew from the checkpoint, after Stop. As a kubelet does, it admits
-// the pods again whose containers are running, before it trusts that it has heard
-// of all pods; that must work without any plugin.
+// Resume starts a stopped kubelet from its checkpoint. As a kubelet does, it admits the pods with
+// running containers again before its sources are ready; that must work without any plugin.
 func (k *Kubelet) Resume(ctx context.Context) error {
 	containers := sets.New[string]()
 	pods := k.GetActivePods()
@@ -139,14 +138,14 @@ func (k *Kubelet) Resume(ctx context.Context) error {
 	defer k.ready.all.Store(true)
 	for _, pod := range pods {
 		if result := k.admit(ctx, pod); !result.Admit {
-			return fmt.Errorf("pod %s was running and is not admitted again: %s: %s", pod.Name, result.Reason, result.Message)
+			return fmt.Errorf("running pod %s is not admitted again: %s: %s", pod.Name, result.Reason, result.Message)
 		}
 	}
 	return nil
 }
 
-// Reboot ends the kubelet and begins anew from the checkpoint on a node where no
-// container is running. Pods are to be admitted anew.
+// Reboot stops the kubelet and starts it from its checkpoint on a node where no container is
+// running. The caller must admit pods again.
 func (k *Kubelet) Reboot(ctx context.Context) error {
 	if err := k.Stop(); err != nil {
 		return err
@@ -158,16 +157,16 @@ func (k *Kubelet) Reboot(ctx context.Context) error {
 	return nil
 }
 
-// ready says whether the kubelet has heard of all pods.
+// ready implements config.SourcesReady: it reports whether the kubelet has received all pods.
 type ready struct{ all atomic.Bool }
 
 func (r *ready) AddSource(string) {}
 func (r *ready) AllReady() bool   { return r.all.Load() }
 
-// Amount is what node status says of a resource.
+// Amount holds the numbers of a resource in node status.
 type Amount struct{ Capacity, Allocatable int64 }
 
-// Advertised returns what node status would say of the resources of plugins.
+// Advertised returns the resources of plugins as they would be in node status.
 func (k *Kubelet) Advertised() map[string]Amount {
 	capacity, allocatable := k.capacity(k.current.Load())
 	amounts := map[string]Amount{}
@@ -178,8 +177,8 @@ func (k *Kubelet) Advertised() map[string]Amount {
 	return amounts
 }
 
-// Cut closes the connection to the plugin of a resource, as a kubelet does that is
-// told so by its plugin watcher.
+// Cut closes the connection to the plugin of a resource, as a kubelet does when its plugin
+// watcher reports that the plugin is gone.
 func (k *Kubelet) Cut(ctx context.Context, resource string) error {
 	sockets, err := k.Sockets()
 	if err != nil {
@@ -191,7 +190,7 @@ func (k *Kubelet) Cut(ctx context.Context, resource string) error {
 	return nil
 }
 
-// Sockets lists the names of the sockets of plugins.
+// Sockets returns the names of the sockets of plugins.
 func (k *Kubelet) Sockets() ([]string, error) {
 	entries, err := os.ReadDir(k.Dir)
 	if err != nil {
@@ -206,8 +205,8 @@ func (k *Kubelet) Sockets() ([]string, error) {
 	return names, nil
 }
 
-// GetActivePods implements podresources.PodsProvider, and tells the device manager
-// which pods there are.
+// GetActivePods implements podresources.PodsProvider, and is the device manager's list of active
+// pods.
 func (k *Kubelet) GetActivePods() []*v1.Pod {
 	k.mu.Lock()
 	defer k.mu.Unlock()

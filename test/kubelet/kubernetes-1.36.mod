@@ -109,10 +109,10 @@ require (
 
 replace b-com.com/accelerator-device-plugin => ../..
 
-// The gRPC of that kubelet, and not ours, which is newer.
+// The gRPC version of this kubelet, not the newer one of our module.
 replace google.golang.org/grpc => google.golang.org/grpc v1.79.3
 
-// k8s.io/kubernetes asks for v0.0.0 of these.
+// go.mod of k8s.io/kubernetes requires v0.0.0 of these modules.
 replace (
 	k8s.io/api => k8s.io/api v0.36.4
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.36.4

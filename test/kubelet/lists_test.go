@@ -7,8 +7,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// Whatever changes on the node, node status follows. No other test of the process
-// runs at that time, because its times are for the table.
+// Node status follows every change on the node. The test does not run in parallel with others,
+// because its times are for the table.
 func TestLists(t *testing.T) {
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
 	r.advertises("started", r.only(2, 2))
@@ -16,7 +16,7 @@ func TestLists(t *testing.T) {
 		r.do(r.node.Set(cardA.Address, 1, "errors/errors", broken))
 		r.timed("a port breaks", r.only(2, 1))
 		r.do(r.node.Set(cardA.Address, 1, "errors/errors", whole))
-		r.timed("a port is well again (no hold)", r.only(2, 2))
+		r.timed("a port recovers (no hold)", r.only(2, 2))
 		r.do(r.node.Plug(cardB))
 		r.timed("a card of 2 ports is plugged", r.only(4, 4))
 		r.do(r.node.Unplug(cardB.Address))
@@ -29,10 +29,10 @@ func TestLists(t *testing.T) {
 	r.do(r.node.SetFME(cardA.Address, "errors/catfatal_errors", "0x800"))
 	r.advertises("the card's FME breaks: both ports", r.only(2, 0))
 	r.do(r.node.SetFME(cardA.Address, "errors/catfatal_errors", whole))
-	r.advertises("the card is well again", r.only(2, 2))
+	r.advertises("the card recovers", r.only(2, 2))
 	r.do(r.node.Unplug(cardA.Address))
 	r.timed("the last card is pulled", r.only(0, 0))
 	r.do(r.node.Plug(cardB))
-	r.timed("another card comes", r.only(2, 2))
+	r.timed("another card is plugged", r.only(2, 2))
 	r.registrations(r.resource, 1)
 }

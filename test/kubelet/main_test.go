@@ -18,8 +18,8 @@ import (
 )
 
 var (
-	binary = flag.String("daemon", "../../bin/accelerator-device-plugin", "the binary under test (make build)")
-	out    = flag.String("out", "../../bin/test-kubelet/logs", "the directory where logs go")
+	binary = flag.String("daemon", "../../bin/accelerator-device-plugin", "binary under test, built by make build")
+	out    = flag.String("out", "../../bin/test-kubelet/logs", "directory for logs")
 )
 
 func TestMain(m *testing.M) {
@@ -34,14 +34,14 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// prepare makes the directory for logs and sends the kubelet's there.
+// prepare creates the directory for logs, and directs the kubelet's log to a file there.
 func prepare() error {
 	var err error
 	if *binary, err = filepath.Abs(*binary); err != nil {
 		return err
 	}
 	if _, err = os.Stat(*binary); err != nil {
-		return fmt.Errorf("the binary under test is not there, make build: %w", err)
+		return fmt.Errorf("-daemon: run make build first: %w", err)
 	}
 	if err := os.MkdirAll(*out, 0o755); err != nil {
 		return err
@@ -56,22 +56,22 @@ func prepare() error {
 	return flags.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL", "-v=2"})
 }
 
-// timings are those of the table.
+// timings are the measured times of all tests, which TestMain prints.
 var timings table
 
-// table is what took how long.
+// table holds measured times by the name of what was measured.
 type table struct {
 	mu   sync.Mutex
 	took map[string][]time.Duration
 }
 
-func (t *table) add(what string, took time.Duration) {
+func (t *table) add(name string, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.took == nil {
 		t.took = map[string][]time.Duration{}
 	}
-	t.took[what] = append(t.took[what], took)
+	t.took[name] = append(t.took[name], took)
 }
 
 func (t *table) print() {

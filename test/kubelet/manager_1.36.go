@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 )
 
-// Version is the Kubernetes that this was built against.
+// Version is the version of Kubernetes that the package is built against.
 const Version = "1.36"
 
 func newTopology(nodes []cadvisor.Node, policy string) (topologymanager.Manager, error) {
@@ -37,13 +37,13 @@ func (k *Kubelet) updateStatus(pod *v1.Pod, status *v1.PodStatus) {
 	k.devices.UpdateAllocatedResourcesStatus(pod, status)
 }
 
-// disconnect closes the connection to the plugin of the resource: this version
-// knows one of each.
+// disconnect closes the connection to the plugin of the resource: this version has one plugin
+// for each resource, whatever the socket.
 func (k *Kubelet) disconnect(_ context.Context, resource, socket string) {
 	k.devices.GetWatcherHandler().DeRegisterPlugin(resource, socket)
 }
 
-// heldDevices is what the pod-resources API asks of the device manager.
+// heldDevices is the device manager's interface for the pod-resources API.
 type heldDevices struct{ manager *devicemanager.ManagerImpl }
 
 func (d heldDevices) UpdateAllocatedDevices() { d.manager.UpdateAllocatedDevices() }
@@ -52,7 +52,7 @@ func (d heldDevices) GetAllocatableDevices() []*podresources.ContainerDevices {
 	return containerDevices(d.manager.GetAllocatableDevices())
 }
 
-// nothing is what the pod-resources API hears of processors, memory and claims.
+// nothing provides no processors, memory and claims to the pod-resources API.
 type nothing struct{}
 
 func (nothing) GetCPUs(string, string) []int64 { return nil }

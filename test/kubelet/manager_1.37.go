@@ -14,7 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 )
 
-// Version is the Kubernetes that this was built against.
+// Version is the version of Kubernetes that the package is built against.
 const Version = "1.37"
 
 func newTopology(nodes []cadvisor.Node, policy string) (topologymanager.Manager, error) {
@@ -43,7 +43,7 @@ func (k *Kubelet) disconnect(ctx context.Context, resource, socket string) {
 	k.devices.GetWatcherHandler().DeRegisterPlugin(ctx, resource, socket)
 }
 
-// heldDevices is what the pod-resources API asks of the device manager.
+// heldDevices is the device manager's interface for the pod-resources API.
 type heldDevices struct{ manager *devicemanager.ManagerImpl }
 
 func (d heldDevices) UpdateAllocatedDevices(log klog.Logger) { d.manager.UpdateAllocatedDevices(log) }
@@ -52,7 +52,7 @@ func (d heldDevices) GetAllocatableDevices(log klog.Logger) []*podresources.Cont
 	return containerDevices(d.manager.GetAllocatableDevices(log))
 }
 
-// nothing is what the pod-resources API hears of processors, memory and claims.
+// nothing provides no processors, memory and claims to the pod-resources API.
 type nothing struct{}
 
 func (nothing) GetCPUs(*v1.Pod, *v1.Container) []int64 { return nil }

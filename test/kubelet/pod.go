@@ -14,12 +14,12 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 )
 
-// Main is the name of the container that asks for devices.
+// Main is the name of the container that requests devices.
 const Main = "main"
 
 var uids atomic.Int64
 
-// NewPod makes a pod with one container, which asks for so many devices of a
+// NewPod returns a pod with one container, which requests the given number of devices of a
 // resource.
 func NewPod(name, resource string, devices int64) *v1.Pod {
 	uid := types.UID("uid-" + strconv.FormatInt(uids.Add(1), 10))
@@ -29,14 +29,14 @@ func NewPod(name, resource string, devices int64) *v1.Pod {
 	}
 }
 
-// Container is one that asks for so many devices of a resource.
+// Container returns a container that requests the given number of devices of a resource.
 func Container(name, of string, devices int64) v1.Container {
-	asked := v1.ResourceList{v1.ResourceName(of): *resource.NewQuantity(devices, resource.DecimalSI)}
-	return v1.Container{Name: name, Resources: v1.ResourceRequirements{Limits: asked, Requests: asked}}
+	requested := v1.ResourceList{v1.ResourceName(of): *resource.NewQuantity(devices, resource.DecimalSI)}
+	return v1.Container{Name: name, Resources: v1.ResourceRequirements{Limits: requested, Requests: requested}}
 }
 
-// Admit admits a pod, as the kubelet does: through the topology manager, which asks
-// the device manager for hints and then to allocate. It returns why it does not.
+// Admit admits a pod as the kubelet does: through the topology manager, which gets hints from the
+// device manager and then makes it allocate. If the pod is refused, the error has the reason.
 func (k *Kubelet) Admit(ctx context.Context, pod *v1.Pod) error {
 	k.mu.Lock()
 	k.admitted[pod.UID] = pod
@@ -48,23 +48,23 @@ func (k *Kubelet) Admit(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-// Delete ends a pod.
+// Delete removes a pod from the active pods.
 func (k *Kubelet) Delete(pod *v1.Pod) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.admitted, pod.UID)
 }
 
-// Run returns what the runtime is told when the container of an admitted pod is
-// started, also for the second time.
+// Run returns the settings for the container runtime when the container of an admitted pod is
+// started, for the first time or again.
 func (k *Kubelet) Run(ctx context.Context, pod *v1.Pod) (*devicemanager.DeviceRunContainerOptions, error) {
 	return k.devices.GetDeviceRunContainerOptions(ctx, pod, &pod.Spec.Containers[0])
 }
 
-// Held lists the devices of the container of a pod, sorted.
+// Held returns the devices of the container [Main] of a pod, sorted.
 func (k *Kubelet) Held(pod *v1.Pod) []string { return k.HeldBy(pod, Main) }
 
-// HeldBy lists the devices of that container of a pod, sorted.
+// HeldBy returns the devices of a container of a pod, sorted.
 func (k *Kubelet) HeldBy(pod *v1.Pod, container string) []string {
 	var ids []string
 	for _, devices := range k.devices.GetDevices(string(pod.UID), container) {
@@ -76,7 +76,7 @@ func (k *Kubelet) HeldBy(pod *v1.Pod, container string) []string {
 	return ids
 }
 
-// Health is what pod status says of the devices of a pod's container
+// Health returns the health of the devices of a pod's container in pod status
 // (allocatedResourcesStatus): Healthy or Unhealthy, by id.
 func (k *Kubelet) Health(pod *v1.Pod) map[string]string {
 	status := v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: Main}}}
@@ -90,29 +90,29 @@ func (k *Kubelet) Health(pod *v1.Pod) map[string]string {
 	return health
 }
 
-// Told says whether the kubelet was made to write this pod's status anew since it
-// was last asked so: without that, nobody sees its health. It looks at no more
-// than has come in already, and forgets the other pods.
-func (k *Kubelet) Told(pod *v1.Pod) bool {
-	told := false
+// StatusUpdated reports whether the device manager has requested an update of this pod's status
+// since the last call: without an update, pod status keeps the old health. It reads the requests
+// that are pending, without blocking, and discards those for other pods.
+func (k *Kubelet) StatusUpdated(pod *v1.Pod) bool {
+	updated := false
 	for {
 		select {
 		case update := <-k.devices.Updates():
-			told = told || slices.Contains(update.PodUIDs, string(pod.UID))
+			updated = updated || slices.Contains(update.PodUIDs, string(pod.UID))
 		default:
-			return told
+			return updated
 		}
 	}
 }
 
-// Hint is a set of NUMA nodes that devices could come from.
+// Hint is a set of NUMA nodes from which devices can be allocated.
 type Hint struct {
-	Nodes     []int // nil: any
+	Nodes     []int // nil for any
 	Preferred bool
 }
 
-// Hints are what the device manager says to the topology manager about the
-// container of a pod: where devices of the resource could come from.
+// Hints returns the device manager's hints to the topology manager for the container of a pod
+// and a resource.
 func (k *Kubelet) Hints(pod *v1.Pod, resource string) []Hint {
 	var hints []Hint
 	for _, h := range k.hints(pod, &pod.Spec.Containers[0])[resource] {

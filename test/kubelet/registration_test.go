@@ -7,8 +7,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// One registration, whoever was there first, and none as long as there is no
-// device.
+// There is one registration, whichever of daemon, kubelet and first card comes first, and none as
+// long as there is no device.
 func TestRegistration(t *testing.T) {
 	t.Run("the kubelet first", func(t *testing.T) {
 		t.Parallel()
@@ -22,10 +22,10 @@ func TestRegistration(t *testing.T) {
 		r.advertises("before", r.only(2, 2))
 		r.do(r.kubelet.Stop())
 		r.end(r.daemon)
-		r.daemon = r.another()
+		r.daemon = r.startDaemon()
 		r.logged("kubelet.absent", 1)
 		r.do(r.kubelet.Resume(t.Context()))
-		r.advertises("the kubelet has come", r.only(2, 2))
+		r.advertises("the kubelet has started", r.only(2, 2))
 		r.registrations(r.resource, 2)
 	})
 	t.Run("the first card last", func(t *testing.T) {

@@ -9,44 +9,44 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// A hundred times each, because races are lost rarely.
-const often = 100
+// repeats is the number of repetitions of a test: a race condition may show only rarely.
+const repeats = 100
 
-// limit is how long a restart of either side may take until the devices are
-// allocatable again.
+// limit is the maximum time from a restart of either side until the devices are allocatable
+// again.
 const limit = time.Second
 
-// busyLimit is how long what waits for other processes, several times over, may take on
-// a machine that has other things to do. On one that has not it takes half a second at
-// most; where nobody notices it took 30 s.
+// busyLimit is the maximum time of sequences that wait for other processes several times, on a
+// busy machine. On an idle machine they take half a second at most; with the failure that the
+// tests look for, an ended stream that is not noticed, they took 30 s.
 const busyLimit = 5 * time.Second
 
-// promptly is timed, and fails the test where that took longer than the limit.
-func (r *rig) promptly(what string, want amounts) {
+// withinLimit is timed; the test fails if it takes longer than limit.
+func (r *rig) withinLimit(name string, want amounts) {
 	r.t.Helper()
-	took := r.advertises(what, want)
-	timings.add(what, took)
+	took := r.advertises(name, want)
+	timings.add(name, took)
 	if took > limit {
-		r.t.Errorf("%s took %v, want at most %v", what, took, limit)
+		r.t.Errorf("%s took %v, want at most %v", name, took, limit)
 	}
 }
 
-// soon is await, for the table, and fails the test where that took longer than the
-// limit of a busy machine. Where the kubelet is slow to see that a stream has ended, because it writes its
-// checkpoint, it closes, in 1.36 and before, the connection of the registration that has
-// followed, with a stream on it or none yet. Then one more registration is needed.
-func soon[T any](r *rig, what string, look func() T, want T) {
+// withinBusyLimit is await, and adds the time to the table; the test fails if it takes longer than
+// busyLimit. If a kubelet of 1.36 or before handles the end of a stream late, because it is
+// writing its checkpoint, it closes the connection of the registration that has followed,
+// whether its stream is open yet or not. Then one more registration is needed.
+func withinBusyLimit[T any](r *rig, name string, look func() T, want T) {
 	r.t.Helper()
-	took := await(r, what, look, want)
-	timings.add(what, took)
+	took := await(r, name, look, want)
+	timings.add(name, took)
 	if took > busyLimit {
-		r.t.Errorf("%s took %v, want at most %v", what, took, busyLimit)
+		r.t.Errorf("%s took %v, want at most %v", name, took, busyLimit)
 	}
 }
 
-// The kubelet begins anew from its checkpoint, a hundred times: what pods hold is
-// held, everything is offered again within a second, and there is one registration
-// for each resource each time.
+// The kubelet restarts from its checkpoint a hundred times: pods keep their devices, all devices
+// are allocatable again within a second, and each restart causes one registration for each
+// resource.
 func TestKubeletRestarts(t *testing.T) {
 	t.Parallel()
 	b := cardB
@@ -56,119 +56,118 @@ func TestKubeletRestarts(t *testing.T) {
 	all := amounts{first: {Capacity: 2, Allocatable: 2}, second: {Capacity: 2, Allocatable: 2}}
 	r.advertises("started", all)
 	one, two := r.admit("one", first, 1), r.admit("two", second, 2)
-	for range often {
+	for range repeats {
 		r.do(r.kubelet.Restart(t.Context()))
-		r.promptly("the kubelet restarts: 2 resources, 2 pods", all)
+		r.withinLimit("the kubelet restarts: 2 resources, 2 pods", all)
 		r.holds(one, "3b:00.0")
 		r.holds(two, "5e:00.0", "5e:00.0-p1")
 	}
-	r.registrations(first, 1+often)
-	r.registrations(second, 1+often)
-	r.onlyOurSockets(2)
+	r.registrations(first, 1+repeats)
+	r.registrations(second, 1+repeats)
+	r.awaitSockets(2)
 	r.holds(r.admit("three", first, 1), "3b:00.0-p1")
 }
 
-// The daemon ends in good order, or is killed, and another one begins, a hundred
-// times in all: what pods hold is held, everything is offered again within a
-// second, and no socket is left.
+// The daemon is terminated or killed, and another one is started, a hundred times in all: pods
+// keep their devices, all devices are allocatable again within a second, and no old socket
+// remains.
 func TestDaemonRestarts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
 	r.advertises("started", r.only(4, 4))
 	pod := r.admit("job", r.resource, 2)
-	for i := range often {
-		what, end := "the daemon is ended, another one begins", r.end
+	for i := range repeats {
+		name, end := "the daemon is terminated, another one starts", r.end
 		if i%2 == 1 {
-			what, end = "the daemon is killed, another one begins", r.kill
+			name, end = "the daemon is killed, another one starts", r.kill
 		}
 		end(r.daemon)
 		r.advertises("no daemon", r.only(4, 0))
-		r.daemon = r.another()
-		r.promptly(what, r.only(4, 4))
+		r.daemon = r.startDaemon()
+		r.withinLimit(name, r.only(4, 4))
 		r.holds(pod, "3b:00.0", "3b:00.0-p1")
-		r.health(what, pod, map[string]string{"3b:00.0": healthy, "3b:00.0-p1": healthy})
+		r.health(name, pod, map[string]string{"3b:00.0": healthy, "3b:00.0-p1": healthy})
 	}
-	r.registrations(r.resource, 1+often)
-	r.onlyOurSockets(1)
+	r.registrations(r.resource, 1+repeats)
+	r.awaitSockets(1)
 	r.holds(r.admit("next", r.resource, 2), "5e:00.0", "5e:00.0-p1")
 }
 
-// A daemon that is replaced so quickly that the kubelet may not yet have seen the
-// old one's end. In 1.36 and before, that end takes the new one down with it.
+// A daemon is replaced so quickly that the kubelet may not yet have handled the end of the old
+// one's stream. In 1.36 and before, that end also closes the connection to the new one.
 func TestDaemonReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
-	for range often / 4 {
+	for range repeats / 4 {
 		r.advertises("before", r.only(2, 2))
 		r.kill(r.daemon)
-		r.daemon = r.another()
-		r.do(r.node.Plug(cardB)) // only the new one can tell
-		soon(r, "the daemon is killed, another one begins, a card comes", r.advertised, r.only(4, 4))
+		r.daemon = r.startDaemon()
+		r.do(r.node.Plug(cardB)) // only the new daemon can list this card
+		withinBusyLimit(r, "the daemon is killed, another one starts, a card is plugged", r.advertised, r.only(4, 4))
 		r.do(r.node.Unplug(cardB.Address))
 	}
 }
 
-// again does what makes the daemon register again, and waits until all is
+// reregister calls do, which makes the daemon register again, and waits until all devices are
 // allocatable.
-func (r *rig) again(what string, do func()) {
+func (r *rig) reregister(name string, do func()) {
 	r.t.Helper()
 	before := r.count()
 	do()
-	await(r, what+": another registration", func() bool { return r.count() > before }, true)
-	// That a port breaks proves that the new stream is heard.
+	await(r, name+": another registration", func() bool { return r.count() > before }, true)
+	// The change of a port's health shows that the kubelet uses the new stream.
 	r.do(r.node.Set(cardA.Address, 1, "errors/errors", broken))
-	r.promptly(what+": registered again, and a port breaks", r.only(2, 1))
+	r.withinLimit(name+": registered again, and a port breaks", r.only(2, 1))
 	r.do(r.node.Set(cardA.Address, 1, "errors/errors", whole))
-	r.advertises(what+": it is well again", r.only(2, 2))
+	r.advertises(name+": the port recovers", r.only(2, 2))
 }
 
-// A daemon that registers again and again: the kubelet of 1.37 takes a registration
-// for the old one where the path of the socket is the same, and is stuck with it.
+// A daemon registers again many times. The kubelet of 1.37 ignores a registration with the same
+// socket path as the old one, and keeps the old connection.
 func TestRegisterAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
 	r.advertises("started", r.only(2, 2))
-	for range often {
-		r.again("SIGHUP", func() { r.do(r.daemon.Hangup()) })
+	for range repeats {
+		r.reregister("SIGHUP", func() { r.do(r.daemon.Hangup()) })
 	}
-	r.onlyOurSockets(1)
-	// In 1.36 and before, the end of the stream before may undo a registration, which is
-	// repeated.
-	allowed := map[string]int{"1.36": often / 10}[kubelet.Version]
-	if extra := r.count() - 1 - often; extra > allowed {
-		t.Errorf("%d more registrations than were asked for, want at most %d", extra, allowed)
+	r.awaitSockets(1)
+	// In 1.36 and before, the end of the old stream may remove a new registration, which is
+	// repeated then.
+	allowed := map[string]int{"1.36": repeats / 10}[kubelet.Version]
+	if extra := r.count() - 1 - repeats; extra > allowed {
+		t.Errorf("%d more registrations than SIGHUPs, want at most %d", extra, allowed)
 	}
 }
 
-// The kubelet closes the connection: we register again, later each time.
+// The kubelet closes the connection: the daemon registers again, with a growing delay.
 func TestStreamCut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
 	r.advertises("started", r.only(2, 2))
 	for i := range 3 {
 		r.do(r.kubelet.Cut(t.Context(), r.resource))
-		what := fmt.Sprintf("the kubelet cuts the stream, time %d", i+1)
-		r.timed(what, r.only(2, 2))
+		name := fmt.Sprintf("the kubelet closes the connection, time %d", i+1)
+		r.timed(name, r.only(2, 2))
 		r.registrations(r.resource, 2+i)
 	}
 	r.holds(r.admit("job", r.resource, 1), "3b:00.0")
 }
 
-// The sockets of plugins are deleted, as a kubelet does when it starts, but by
-// somebody else.
+// The sockets of plugins are deleted, not by a starting kubelet but by another process.
 func TestSocketsDeleted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
 	r.advertises("started", r.only(2, 2))
 	for range 3 {
-		r.again("our socket is deleted", r.deleteSockets)
-		r.onlyOurSockets(1)
+		r.reregister("our socket is deleted", r.deleteSockets)
+		r.awaitSockets(1)
 	}
 	r.holds(r.admit("job", r.resource, 1), "3b:00.0")
 }
 
-// After a reboot nothing runs: pods are admitted anew, and are refused until the
-// daemon has come.
+// After a reboot no container runs: pods are admitted again, and refused until the daemon has
+// registered.
 func TestReboot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
@@ -177,10 +176,10 @@ func TestReboot(t *testing.T) {
 	r.end(r.daemon)
 	r.do(r.kubelet.Reboot(t.Context()))
 	if err := r.kubelet.Admit(t.Context(), pod); err == nil {
-		t.Error("admitted without daemon")
+		t.Error("Admit without daemon: got no error, want one")
 	}
 	r.advertises("without daemon", r.only(0, 0))
-	r.daemon = r.another()
-	r.promptly("reboot: the daemon comes after the kubelet", r.only(2, 2))
+	r.daemon = r.startDaemon()
+	r.withinLimit("reboot: the daemon starts after the kubelet", r.only(2, 2))
 	r.do(r.kubelet.Admit(t.Context(), pod))
 }

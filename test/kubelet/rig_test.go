@@ -14,8 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// Two AFUs, one interface; two cards with two ports each, each on a NUMA node of
-// its own.
+// Two AFUs and one interface, for two cards with two ports each, on different NUMA nodes.
 const (
 	afuA  = "d8424dc4a4a3c413f89e433683f9040b"
 	afuB  = "f7df405cbd7acf7222f144b0b93acd18"
@@ -27,25 +26,25 @@ var (
 	cardB = simnode.Card{Address: "0000:5e:00.0", Ports: 2, AFUID: afuA, InterfaceID: iface, NUMANode: 1}
 )
 
-// Of a port: AP6 (it is not healthy), and that all is well.
+// Values of a port's errors: broken is AP6, which makes the port unhealthy.
 const (
 	broken = "0x4000000000000"
 	whole  = "0x0"
 )
 
-// rig is a node with a kubelet and a daemon, and names of resources that no other
-// rig has: the kubelet's metrics are those of the process.
+// rig is a node with a kubelet and a daemon. Its resource names are unique, because the kubelet's
+// metrics are shared by all kubelets of the process.
 type rig struct {
 	t         *testing.T
 	node      *simnode.Node
 	kubelet   *kubelet.Kubelet
-	daemon    *kubelet.Daemon          // the one that the test speaks of
-	running   map[*kubelet.Daemon]bool // all of them
-	resource  string                   // of modes single and pool
-	namespace string                   // of the others
-	logs      []string                 // a file for each daemon: SIGKILL may tear its last line
+	daemon    *kubelet.Daemon          // the current daemon
+	running   map[*kubelet.Daemon]bool // all running daemons
+	resource  string                   // resource name in the modes single and pool
+	namespace string                   // domain of resource names in the other modes
+	logs      []string                 // one file for each daemon: after SIGKILL, its last line may be incomplete
 	dir       string
-	flags     []string // of each daemon
+	flags     []string // flags of every daemon
 }
 
 var rigs atomic.Int64
@@ -53,7 +52,7 @@ var rigs atomic.Int64
 // newRig starts a kubelet, plugs the cards and starts a daemon with the flags.
 func newRig(t *testing.T, s kubelet.Settings, cards []simnode.Card, flags ...string) *rig {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "adp") // short: paths of sockets have 107 bytes
+	dir, err := os.MkdirTemp("", "adp") // short: the path of a unix socket has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,16 +80,16 @@ func newRig(t *testing.T, s kubelet.Settings, cards []simnode.Card, flags ...str
 		}
 		for _, line := range r.lines() {
 			if line["level"] == "error" {
-				t.Errorf("a daemon says: %v", line)
+				t.Errorf("log: found %v, want no errors", line)
 			}
 		}
 	})
-	r.daemon = r.another()
+	r.daemon = r.startDaemon()
 	return r
 }
 
-// another starts one more daemon, with these flags after those of the rig.
-func (r *rig) another(flags ...string) *kubelet.Daemon {
+// startDaemon starts one more daemon, with these flags after those of the rig.
+func (r *rig) startDaemon(flags ...string) *kubelet.Daemon {
 	r.t.Helper()
 	all := append([]string{
 		"--sysfs-root", r.node.Sys, "--dev-root", r.node.Dev, "--host-dev-root", "/dev",
@@ -106,7 +105,7 @@ func (r *rig) another(flags ...string) *kubelet.Daemon {
 	return d
 }
 
-// end ends a daemon in good order.
+// end terminates a daemon, which must end with status 0.
 func (r *rig) end(d *kubelet.Daemon) {
 	r.t.Helper()
 	delete(r.running, d)
@@ -115,14 +114,14 @@ func (r *rig) end(d *kubelet.Daemon) {
 	}
 }
 
-// kill ends a daemon with SIGKILL.
+// kill kills a daemon with SIGKILL.
 func (r *rig) kill(d *kubelet.Daemon) {
 	r.t.Helper()
 	delete(r.running, d)
 	r.do(d.Kill())
 }
 
-// do fails the test where something that the test does fails.
+// do stops the test if err is not nil.
 func (r *rig) do(err error) {
 	r.t.Helper()
 	if err != nil {
@@ -130,7 +129,7 @@ func (r *rig) do(err error) {
 	}
 }
 
-// lines are those of the daemons' logs.
+// lines returns the lines of all daemons' logs.
 func (r *rig) lines() []map[string]any {
 	r.t.Helper()
 	var all []map[string]any
@@ -142,7 +141,7 @@ func (r *rig) lines() []map[string]any {
 	return all
 }
 
-// sockets are those of plugins.
+// sockets returns the names of the plugins' sockets.
 func (r *rig) sockets() []string {
 	r.t.Helper()
 	names, err := r.kubelet.Sockets()
@@ -150,7 +149,7 @@ func (r *rig) sockets() []string {
 	return names
 }
 
-// deleteSockets deletes all sockets but the kubelet's.
+// deleteSockets deletes the plugins' sockets.
 func (r *rig) deleteSockets() {
 	r.t.Helper()
 	for _, name := range r.sockets() {
@@ -158,7 +157,7 @@ func (r *rig) deleteSockets() {
 	}
 }
 
-// admit admits a pod that asks for so many devices of a resource.
+// admit admits a pod that requests the given number of devices of a resource.
 func (r *rig) admit(name, resource string, devices int64) *v1.Pod {
 	r.t.Helper()
 	pod := kubelet.NewPod(name, resource, devices)

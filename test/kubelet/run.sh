@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# run.sh DAEMON [PATTERN]: runs the real device managers of two versions of Kubernetes
-# with DAEMON against them, both at a time: most of that is waiting. Runs the tests that
-# match PATTERN, by default all. What it leaves is in OUT (bin/test-kubelet): for each
-# version what it said, and a directory of logs. Neither root nor a cluster is needed.
-# Nothing is installed.
+# run.sh DAEMON [PATTERN]: tests DAEMON against the real device managers of two versions of
+# Kubernetes, both at the same time, since the tests mostly wait. Runs the tests that match
+# PATTERN; by default all. The output is in the directory OUT, by default bin/test-kubelet: for
+# each version, the output of its tests and a directory of logs. Neither root nor a cluster is
+# needed. Nothing is installed.
 #
-# The first time, the packages of Kubernetes are compiled: twelve minutes of processor
-# time. One in fifty is named.
+# The first run compiles the packages of Kubernetes, which takes twelve minutes of processor
+# time. The script prints every fiftieth package.
 set -euo pipefail
 daemon=$(realpath "$1")
 pattern=${2:-}
@@ -16,11 +16,11 @@ mkdir -p "$out"
 out=$(realpath "$out")
 step() { printf '== %s (%ss)\n' "$*" "$SECONDS"; }
 if ! command -v go >/dev/null; then
-	echo "test-kubelet cannot run; missing: go (golang.org)"
+	echo "test-kubelet cannot run: programs are missing: go (golang.org)"
 	exit 1
 fi
 
-# build VERSION FLAG…: compiles the test, and says how far it is.
+# build VERSION FLAG…: compiles the tests, and prints the progress.
 build() {
 	local version=$1 log="$out/$1-build.log"
 	shift

@@ -10,9 +10,9 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// sample looks at what is advertised until the returned function is called, which
-// returns for how long it was so in all.
-func (r *rig) sample(so func(amounts) bool) (stop func() time.Duration) {
+// sample samples the advertised amounts every 0.2 ms until stop is called. stop returns the total
+// time for which holds returned true.
+func (r *rig) sample(holds func(amounts) bool) (stop func() time.Duration) {
 	end, total := make(chan struct{}), make(chan time.Duration)
 	go func() {
 		var lasted time.Duration
@@ -24,7 +24,7 @@ func (r *rig) sample(so func(amounts) bool) (stop func() time.Duration) {
 			if was {
 				lasted += now.Sub(last)
 			}
-			was, last = so(r.kubelet.Advertised()), now
+			was, last = holds(r.kubelet.Advertised()), now
 			select {
 			case <-tick.C:
 			case <-end:
@@ -37,22 +37,22 @@ func (r *rig) sample(so func(amounts) bool) (stop func() time.Duration) {
 		close(end)
 		return <-total
 	})
-	r.t.Cleanup(func() { stop() }) // of a test that has failed
+	r.t.Cleanup(func() { stop() }) // for a test that has failed before stop
 	return stop
 }
 
-// second starts a daemon beside the first one, after so many that found it there (1:
-// this is the first), and returns when the kubelet has opened its stream.
-func (r *rig) second(number int) *kubelet.Daemon {
+// startSecond starts a daemon beside the first one, and blocks until the kubelet has opened its
+// stream. number counts the daemons that were started beside another one, from 1.
+func (r *rig) startSecond(number int) *kubelet.Daemon {
 	r.t.Helper()
-	second := r.another()
+	second := r.startDaemon()
 	r.logged("socket.twin", number)
-	r.opened(r.logs[len(r.logs)-1])
+	r.awaitListSent(r.logs[len(r.logs)-1])
 	return second
 }
 
-// opened waits until the daemon with this log has sent a list.
-func (r *rig) opened(log string) {
+// awaitListSent waits until the daemon with this log has sent a list.
+func (r *rig) awaitListSent(log string) {
 	r.t.Helper()
 	await(r, "a list sent", func() bool {
 		lines, err := kubelet.Lines(log)
@@ -61,14 +61,14 @@ func (r *rig) opened(log string) {
 	}, true)
 }
 
-// less samples for how long less than so many are allocatable.
-func (r *rig) less(than int64) (stop func() time.Duration) {
-	return r.sample(func(now amounts) bool { return now[r.resource].Allocatable < than })
+// sampleBelow samples for how long fewer than want devices are allocatable.
+func (r *rig) sampleBelow(want int64) (stop func() time.Duration) {
+	return r.sample(func(now amounts) bool { return now[r.resource].Allocatable < want })
 }
 
-// afterwards waits out the limit: the kubelet may take a moment to see that somebody
-// has gone, and how it is until then does not matter.
-func (r *rig) afterwards() {
+// waitLimit waits for limit, the time that the kubelet may take to handle the end of a daemon. Its
+// state until then is not checked.
+func (r *rig) waitLimit() {
 	select {
 	case <-time.After(limit):
 	case <-r.t.Context().Done():
@@ -76,34 +76,34 @@ func (r *rig) afterwards() {
 	}
 }
 
-// An upgrade with surge: the new daemon comes, then the old one goes. In 1.37 the
-// list never shrinks. In 1.36 and before, the end of the old one's stream takes the
-// new one down with it, which registers again.
+// An upgrade with surge: the new daemon starts, then the old one ends. In 1.37, all devices stay
+// allocatable. In 1.36 and before, the end of the old daemon's stream also closes the connection
+// to the new one, which registers again.
 func TestSurge(t *testing.T) {
 	t.Parallel()
 	for i := range 6 {
 		r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA, cardB})
 		r.advertises("one daemon", r.only(4, 4))
 		pod := r.admit("job", r.resource, 1)
-		less := r.less(4)
-		second := r.second(1)
-		what := "surge, at once"
+		less := r.sampleBelow(4)
+		second := r.startSecond(1)
+		name := "surge, at once"
 		if i%2 == 1 {
-			what = "surge, after a second" // as those of a DaemonSet are, or later
-			r.afterwards()
+			name = "surge, after a second" // a DaemonSet takes as long, or longer
+			r.waitLimit()
 		}
 		between := r.admit("between", r.resource, 1)
 		r.end(r.daemon)
 		r.daemon = second
-		r.afterwards()
-		r.advertises("the old daemon has gone", r.only(4, 4))
+		r.waitLimit()
+		r.advertises("the old daemon has ended", r.only(4, 4))
 		lasted := less()
-		timings.add(what+": less than all is allocatable (no time is best)", lasted)
+		timings.add(name+": not all devices are allocatable (0 is best)", lasted)
 		if allowed := map[string]time.Duration{"1.36": busyLimit}[kubelet.Version]; lasted > allowed {
-			t.Errorf("less than all was allocatable for %v, want at most %v", lasted, allowed)
+			t.Errorf("not all devices were allocatable for %v, want at most %v", lasted, allowed)
 		}
 		r.do(r.node.Unplug(cardB.Address))
-		r.promptly("surge: the old daemon has gone, a card is pulled", r.only(2, 2))
+		r.withinLimit("surge: the old daemon has ended, a card is pulled", r.only(2, 2))
 		r.holds(pod, "3b:00.0")
 		r.holds(between, "3b:00.0-p1")
 		r.kubelet.Delete(between)
@@ -111,58 +111,57 @@ func TestSurge(t *testing.T) {
 	}
 }
 
-// An upgrade whose new daemon does not get as far as to register, and another one that
-// does in its place.
-func TestSurgeOfOneThatIsStuck(t *testing.T) {
+// An upgrade whose new daemon is stuck before it registers. A third daemon replaces it.
+func TestSurgeStuck(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
 	r.advertises("one daemon", r.only(2, 2))
-	less := r.less(2)
-	stuck := r.another()
+	less := r.sampleBelow(2)
+	stuck := r.startDaemon()
 	r.do(stuck.Pause())
-	r.afterwards()
+	r.waitLimit()
 	r.registrations(r.resource, 1)
 	pod := r.admit("job", r.resource, 1)
-	third := r.second(1)
-	r.afterwards()
+	third := r.startSecond(1)
+	r.waitLimit()
 	r.end(r.daemon)
 	r.daemon = third
-	r.afterwards()
-	r.advertises("the old daemon has gone", r.only(2, 2))
+	r.waitLimit()
+	r.advertises("the old daemon has ended", r.only(2, 2))
 	if lasted, allowed := less(), map[string]time.Duration{"1.36": busyLimit}[kubelet.Version]; lasted > allowed {
-		t.Errorf("less than all was allocatable for %v, want at most %v", lasted, allowed)
+		t.Errorf("not all devices were allocatable for %v, want at most %v", lasted, allowed)
 	}
 	r.kill(stuck)
 	r.do(r.node.Plug(cardB))
-	r.promptly("surge: one was stuck, the old daemon has gone, a card comes", r.only(4, 4))
+	r.withinLimit("surge: one was stuck, the old daemon has ended, a card is plugged", r.only(4, 4))
 	r.holds(pod, "3b:00.0")
 	r.kubelet.Delete(pod)
 	r.admit("next", r.resource, 4)
 }
 
-// A surge that is undone: the new daemon comes and goes again, as one does that
-// crashes; the old one goes on. In 1.36 and before, the kubelet has forgotten the old
-// one by then, which finds out by itself.
-func TestSurgeUndone(t *testing.T) {
+// A surge that is reverted: the new daemon starts and ends again, as after a crash; the old one
+// keeps running. In 1.36 and before, the kubelet has dropped the old daemon by then, which
+// detects that by itself.
+func TestSurgeReverted(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ended", "killed"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, kubelet.Settings{}, []simnode.Card{cardA})
 			r.advertises("one daemon", r.only(2, 2))
-			for i := range 3 { // it crashes again
-				second, less := r.second(i+1), r.less(2)
+			for i := range 3 { // repeated crashes
+				second, less := r.startSecond(i+1), r.sampleBelow(2)
 				if name == "ended" {
 					r.end(second)
 				} else {
 					r.kill(second)
 				}
-				r.afterwards()
-				r.advertises("the new daemon has gone", r.only(2, 2))
+				r.waitLimit()
+				r.advertises("the new daemon has ended", r.only(2, 2))
 				lasted := less()
-				timings.add("surge undone, the new daemon "+name+": less than all is allocatable (no time is best)", lasted)
+				timings.add("surge reverted, the new daemon "+name+": not all devices are allocatable (0 is best)", lasted)
 				if allowed := map[string]time.Duration{"1.36": busyLimit}[kubelet.Version]; lasted > allowed {
-					t.Errorf("less than all was allocatable for %v, want at most %v", lasted, allowed)
+					t.Errorf("not all devices were allocatable for %v, want at most %v", lasted, allowed)
 				}
 				pod := r.admit("job", r.resource, 1)
 				r.holds(pod, "3b:00.0")
@@ -170,7 +169,7 @@ func TestSurgeUndone(t *testing.T) {
 				r.do(r.node.Set(cardA.Address, 1, "errors/errors", broken))
 				r.advertises("a port breaks", r.only(2, 1))
 				r.do(r.node.Set(cardA.Address, 1, "errors/errors", whole))
-				r.advertises("it is well again", r.only(2, 2))
+				r.advertises("the port recovers", r.only(2, 2))
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// The topology manager learns from the list where each device is.
+// The topology manager gets the NUMA node of each device from the daemon's list.
 func TestTopologyHints(t *testing.T) {
 	t.Parallel()
 	nowhere := simnode.Card{Address: "0000:86:00.0", Ports: 1, AFUID: afuA, InterfaceID: iface, NUMANode: -1}
@@ -23,7 +23,7 @@ func TestTopologyHints(t *testing.T) {
 		{"one device", []simnode.Card{cardA, cardB}, 1, []kubelet.Hint{{[]int{0}, true}, {[]int{0, 1}, false}, {[]int{1}, true}}},
 		{"all of a node", []simnode.Card{cardA, cardB}, 2, []kubelet.Hint{{[]int{0}, true}, {[]int{0, 1}, false}, {[]int{1}, true}}},
 		{"more than a node has", []simnode.Card{cardA, cardB}, 3, []kubelet.Hint{{[]int{0, 1}, true}}},
-		{"one of no node", []simnode.Card{nowhere}, 1, nil},
+		{"a device without NUMA node", []simnode.Card{nowhere}, 1, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -40,18 +40,18 @@ func TestTopologyHints(t *testing.T) {
 	}
 }
 
-// With a policy of one NUMA node a pod gets devices of one, or is refused.
+// With the policy single-numa-node, a pod gets all devices from one NUMA node, or is refused.
 func TestOneNUMANode(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, kubelet.Settings{NUMANodes: 2, Policy: "single-numa-node"}, []simnode.Card{cardA, cardB})
 	r.advertises("started", r.only(4, 4))
 	if err := r.kubelet.Admit(t.Context(), kubelet.NewPod("three", r.resource, 3)); err == nil || !strings.Contains(err.Error(), "TopologyAffinityError") {
-		t.Errorf("three devices of nodes with two each: %v, want a TopologyAffinityError", err)
+		t.Errorf("three devices, with two on each node: got %v, want a TopologyAffinityError", err)
 	}
 	r.holds(r.admit("one", r.resource, 1), "3b:00.0")
 	r.holds(r.admit("two", r.resource, 2), "5e:00.0", "5e:00.0-p1")
 	if err := r.kubelet.Admit(t.Context(), kubelet.NewPod("two more", r.resource, 2)); err == nil {
-		t.Error("two devices, where one is left")
+		t.Error("two devices, with one free device: got no error, want one")
 	}
 	r.holds(r.admit("last", r.resource, 1), "3b:00.0-p1")
 }

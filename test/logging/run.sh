@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# run.sh DAEMON: has a real OpenTelemetry Collector, built from its modules, ship a log by the example in deploy/logging,
-# and DAEMON's command logs read what was shipped. Neither root nor a cluster is needed. The first build takes minutes.
+# run.sh DAEMON: builds a real OpenTelemetry Collector from its modules, ships a log with the example in
+# deploy/logging, and reads the shipped log with DAEMON's command logs. Neither root nor a cluster is
+# needed. The first build takes two minutes.
 set -euo pipefail
 daemon=$(realpath "$1")
 cd "$(dirname "$0")"

@@ -20,24 +20,24 @@ import (
 )
 
 var (
-	collector = flag.String("collector", "", "the program in ./collector")
-	binary    = flag.String("daemon", "", "the daemon's binary, for its command logs")
+	collector = flag.String("collector", "", "path of the binary built from ./collector")
+	binary    = flag.String("daemon", "", "path of the daemon's binary, for its command logs")
 )
 
 const (
 	config   = "../../deploy/logging/otel-collector.yaml"
 	recorded = "../../internal/timeline/testdata/hotplug.log"
-	patience = 30 * time.Second
+	limit    = 30 * time.Second // of each wait for records
 )
 
-// record is one record of the log, as it was shipped.
+// record is one received log record.
 type record struct {
 	Body, Time, Severity string
 	Event, Device        string
 	Pod                  string
 }
 
-// backend is an OTLP server that keeps the received lines.
+// backend is an OTLP server that keeps the received records.
 type backend struct {
 	mu      sync.Mutex
 	records []record
@@ -100,10 +100,10 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "{}")
 }
 
-// await waits for so many records, and returns those that there are then.
+// await waits until at least n records were received, and returns all records.
 func (b *backend) await(t *testing.T, n int) []record {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(limit)
 	for {
 		b.mu.Lock()
 		records, err := b.records, b.err
@@ -117,13 +117,13 @@ func (b *backend) await(t *testing.T, n int) []record {
 		select {
 		case <-b.more:
 		case <-timeout:
-			t.Fatalf("%d records, want %d", len(records), n)
+			t.Fatalf("records after %v: found %d, want %d", limit, len(records), n)
 		}
 	}
 }
 
-// start starts the collector with the example, but for its paths and its endpoint. It returns a
-// function that ends the collector, when all that it has read is sent.
+// start starts the collector with the configuration of the example, except for its paths and its
+// endpoint. end terminates the collector, which first sends all lines that it has read.
 func start(t *testing.T, dir, endpoint string) (end func()) {
 	t.Helper()
 	ours := filepath.Join(dir, "ours.yaml")
@@ -154,7 +154,7 @@ service: {telemetry: {metrics: {level: none}}}
 	})
 }
 
-// cri returns a line as containerd writes it, in parts of at most 200 bytes.
+// cri returns a line in the format of containerd, split into parts of at most 200 bytes.
 func cri(line string) (text string) {
 	const at, most = "2026-11-22T08:00:00.123456789Z stderr ", 200
 	for len(line) > most {
@@ -164,8 +164,8 @@ func cri(line string) (text string) {
 	return text + at + "F " + line + "\n"
 }
 
-// The records of the daemon's log have its fields, and their bodies are the log again. A restart of
-// the collector and a rotation of the file lose nothing and repeat nothing.
+// Each line of the daemon's log arrives as one record with the line as body and its fields as
+// attributes. A restart of the collector and a rotation of the file neither lose nor repeat a line.
 func TestShip(t *testing.T) {
 	text, err := os.ReadFile(recorded)
 	if err != nil {
@@ -227,7 +227,7 @@ func printed(t *testing.T, log string) string {
 	cmd.Stdin = strings.NewReader(log)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "daemon started") {
-		t.Errorf("logs: %v: %s", err, out)
+		t.Errorf("command logs: got %v, output %s; want a timeline", err, out)
 	}
 	return string(out)
 }

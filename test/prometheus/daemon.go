@@ -8,15 +8,14 @@ import (
 	"syscall"
 )
 
-// Daemon is our binary at work.
+// Daemon is a process of the binary under test.
 type Daemon struct {
-	Address string // where it serves /metrics
+	Address string // HTTP address of /metrics
 	process *exec.Cmd
 	log     *os.File
 }
 
-// StartDaemon starts the binary and waits until it serves HTTP. What it logs is
-// written to a file.
+// StartDaemon starts the binary, and blocks until it serves HTTP. Its log is written to a file.
 func StartDaemon(ctx context.Context, binary, log string, flags ...string) (*Daemon, error) {
 	file, err := os.Create(log)
 	if err != nil {
@@ -39,5 +38,5 @@ func StartDaemon(ctx context.Context, binary, log string, flags ...string) (*Dae
 // Hangup sends SIGHUP.
 func (d *Daemon) Hangup() error { return d.process.Process.Signal(syscall.SIGHUP) }
 
-// End ends it in good order: exit status 0, and soon.
+// End sends SIGTERM, and returns an error unless the process ends with status 0 within 5 s.
 func (d *Daemon) End() error { return end(d.process, d.log) }

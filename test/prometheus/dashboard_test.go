@@ -9,12 +9,12 @@ import (
 
 const dashboardFile = "../../deploy/grafana/dashboard.json"
 
-// dashboard is that part of Grafana's model which is looked at here.
+// dashboard is the part of Grafana's model that is checked here.
 type dashboard struct {
 	UID           string
 	Title         string
 	SchemaVersion int
-	ID            *int // Grafana's own: a file has none
+	ID            *int // assigned by Grafana; must not be in the file
 	Panels        []panel
 	Templating    struct {
 		List []struct {
@@ -53,10 +53,10 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// query is an expression of the dashboard.
+// query is an expression of the dashboard, and the title of its panel.
 type query struct{ panel, expr string }
 
-// queries returns all of them, with a value for each variable.
+// queries returns all queries, with each variable replaced by a value.
 func (d dashboard) queries() []query {
 	values := strings.NewReplacer("$node", ".*", "$__rate_interval", "1m")
 	var all []query
@@ -73,36 +73,36 @@ func (d dashboard) queries() []query {
 	return all
 }
 
-// What Grafana needs to show the file: each panel is of its own kinds, asks the
-// source that is chosen, and stands on no other.
+// The file is a dashboard that Grafana can show: each panel is of a built-in type, queries the
+// chosen data source, and does not overlap another panel.
 func TestDashboard(t *testing.T) {
 	d := readDashboard(t)
 	if d.UID != "accelerator-device-plugin" || d.Title == "" || d.SchemaVersion < 36 || d.ID != nil {
-		t.Errorf("uid %q, title %q, schema version %d, id %v", d.UID, d.Title, d.SchemaVersion, d.ID)
+		t.Errorf("found uid %q, title %q, schema version %d, id %v; want uid accelerator-device-plugin, a title, version 36 or newer, no id", d.UID, d.Title, d.SchemaVersion, d.ID)
 	}
 	var variables []string
 	for _, v := range d.Templating.List {
 		variables = append(variables, v.Name+" "+v.Type)
 	}
 	if !slices.Equal(variables, []string{"datasource datasource", "node query"}) {
-		t.Errorf("variables %q", variables)
+		t.Errorf("variables: found %q, want datasource and node", variables)
 	}
 	core := []string{"row", "stat", "timeseries", "table", "heatmap"}
 	ids := make(map[int]bool)
 	taken := make(map[[2]int]string)
 	for _, p := range d.Panels {
 		if ids[p.ID] || p.ID == 0 || p.Title == "" || !slices.Contains(core, p.Type) {
-			t.Errorf("panel %d %q of type %q: want an id of its own, a title, a type of %q", p.ID, p.Title, p.Type, core)
+			t.Errorf("panel: found id %d, title %q, type %q; want a unique id, a title, a type of %q", p.ID, p.Title, p.Type, core)
 		}
 		ids[p.ID] = true
 		if p.GridPos.X+p.GridPos.W > 24 {
-			t.Errorf("%s is wider than the page", p.Title)
+			t.Errorf("%s: right edge: found %d, want at most 24", p.Title, p.GridPos.X+p.GridPos.W)
 		}
 		for x := range p.GridPos.W {
 			for y := range p.GridPos.H {
 				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
 				if other := taken[at]; other != "" {
-					t.Fatalf("%q stands on %q", p.Title, other)
+					t.Fatalf("panel %q overlaps %q", p.Title, other)
 				}
 				taken[at] = p.Title
 			}
@@ -112,14 +112,14 @@ func TestDashboard(t *testing.T) {
 		}
 		chosen := source{"prometheus", "${datasource}"}
 		if p.Datasource == nil || *p.Datasource != chosen || len(p.Targets) == 0 {
-			t.Errorf("%s: source %v, %d targets", p.Title, p.Datasource, len(p.Targets))
+			t.Errorf("%s: found source %v, %d targets; want source %v and a target", p.Title, p.Datasource, len(p.Targets), chosen)
 		}
 		for i, target := range p.Targets {
 			if target.RefID != string(rune('A'+i)) || target.Datasource == nil || *target.Datasource != chosen {
-				t.Errorf("%s: target %q, source %v", p.Title, target.RefID, target.Datasource)
+				t.Errorf("%s: found target %q, source %v; want %c, source %v", p.Title, target.RefID, target.Datasource, 'A'+i, chosen)
 			}
 			if !strings.Contains(target.Expr, `node=~"$node"`) {
-				t.Errorf("%s: does not follow the variable node: %s", p.Title, target.Expr)
+				t.Errorf("%s: found expression %s, want one with the variable node", p.Title, target.Expr)
 			}
 		}
 	}

@@ -1,16 +1,15 @@
-// Package prometheus runs a real Prometheus against the real daemon, a process of
-// its own on a simulated node, and asks it what an operator would: whether the
-// metrics say what happened, whether each alert rule loads and the right one fires,
-// whether each query of the dashboard finds something.
+// Package prometheus tests a real Prometheus together with the real daemon, a separate process
+// on a simulated node. The tests check that the metrics follow the changes of the node, that
+// every alert rule loads and the right one fires, and that every query of the dashboard has a
+// result.
 //
 //	make test-prometheus
 //
-// Two Prometheus run side by side, because they read histograms in two ways. One
-// has native histograms and the alert rules as they are; the other has the classic
-// buckets, and the rules at sixty times the speed, so that an alert which waits for
-// five minutes fires within five seconds.
+// Two Prometheus servers run side by side, because Prometheus can scrape histograms in two
+// ways. One has native histograms and the unchanged alert rules. The other has classic buckets,
+// and the rules with all times divided by 60, so that an alert with "for: 5m" fires within five
+// seconds.
 //
-// A [Server] is one Prometheus, a [Daemon] our binary. Neither may be used after
-// its End. Everything that this package says of PromQL is from Prometheus' own
-// parser.
+// A [Server] is one Prometheus, a [Daemon] a process of the binary under test. Neither may be
+// used after End. PromQL is parsed by Prometheus' own parser.
 package prometheus

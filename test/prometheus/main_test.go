@@ -11,14 +11,14 @@ import (
 )
 
 var (
-	binary = flag.String("daemon", "../../bin/accelerator-device-plugin", "the binary under test (make build)")
-	server = flag.String("prometheus", "prometheus", "Prometheus")
-	tool   = flag.String("promtool", "promtool", "its promtool")
-	out    = flag.String("out", "../../bin/test-prometheus", "the directory where logs go")
+	binary = flag.String("daemon", "../../bin/accelerator-device-plugin", "binary under test, built by make build")
+	server = flag.String("prometheus", "prometheus", "path or name of Prometheus")
+	tool   = flag.String("promtool", "promtool", "path or name of promtool")
+	out    = flag.String("out", "../../bin/test-prometheus", "directory for logs")
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 15 * time.Second
+// awaitTimeout limits every wait.
+const awaitTimeout = 15 * time.Second
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// prepare finds what is needed: without it nothing is tested, and that is an error.
+// prepare resolves the paths of the programs. A missing program is an error, not a skip.
 func prepare() error {
 	for _, program := range []struct {
 		path *string
@@ -41,7 +41,7 @@ func prepare() error {
 	} {
 		found, err := exec.LookPath(*program.path)
 		if err != nil {
-			return fmt.Errorf("missing: %s; it is from %s: %w", filepath.Base(*program.path), program.from, err)
+			return fmt.Errorf("%s is missing, provided by %s: %w", filepath.Base(*program.path), program.from, err)
 		}
 		if *program.path, err = filepath.Abs(found); err != nil {
 			return err
@@ -54,8 +54,8 @@ func prepare() error {
 	return os.MkdirAll(*out, 0o755)
 }
 
-// said runs a program to its end and returns what it said.
-func said(t *testing.T, name string, args ...string) string {
+// output runs a program and returns its output.
+func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	text, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// use is a metric that an expression asks for, and the labels that it wants of it.
+// use is a metric in an expression, with the labels that the expression needs of it.
 type use struct {
 	metric string
 	labels []string
 }
 
-// uses takes an expression apart. Labels by which a part is grouped or matched are
-// wanted of each metric in that part. A label that is grouped away further inside is
-// an error.
+// uses returns the metrics of an expression. Each metric needs the labels by which a
+// surrounding expression is grouped or matched. It is an error if an inner expression removes
+// such a label by grouping.
 func uses(expr string) ([]use, error) {
 	tree, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {
@@ -25,11 +25,11 @@ func uses(expr string) ([]use, error) {
 	}
 	var all []use
 	var lost []string
-	var walk func(node parser.Node, wanted []string)
-	walk = func(node parser.Node, wanted []string) {
+	var walk func(node parser.Node, needed []string)
+	walk = func(node parser.Node, needed []string) {
 		switch node := node.(type) {
 		case *parser.VectorSelector:
-			u := use{labels: slices.Clone(wanted)}
+			u := use{labels: slices.Clone(needed)}
 			for _, m := range node.LabelMatchers {
 				if m.Name == "__name__" {
 					u.metric = m.Value
@@ -43,18 +43,18 @@ func uses(expr string) ([]use, error) {
 			return
 		case *parser.AggregateExpr:
 			if node.Op == parser.TOPK || node.Op == parser.BOTTOMK || node.Without {
-				wanted = append(slices.Clone(wanted), node.Grouping...) // the others stay
+				needed = append(slices.Clone(needed), node.Grouping...) // these keep all labels
 				break
 			}
-			for _, label := range wanted {
+			for _, label := range needed {
 				if !slices.Contains(node.Grouping, label) {
 					lost = append(lost, label)
 				}
 			}
-			wanted = slices.Clone(node.Grouping) // what is outside sees these only
+			needed = slices.Clone(node.Grouping) // the result has no other labels
 		case *parser.BinaryExpr:
 			if m := node.VectorMatching; m != nil && m.On {
-				on := append(slices.Clone(wanted), m.MatchingLabels...)
+				on := append(slices.Clone(needed), m.MatchingLabels...)
 				many, one := node.LHS, node.RHS
 				if m.Card == parser.CardOneToMany {
 					many, one = one, many
@@ -65,12 +65,12 @@ func uses(expr string) ([]use, error) {
 			}
 		}
 		for child := range parser.ChildrenIter(node) {
-			walk(child, wanted)
+			walk(child, needed)
 		}
 	}
 	walk(tree, nil)
 	if len(lost) > 0 {
-		return nil, fmt.Errorf("%s: grouped away, and wanted outside: %v", expr, lost)
+		return nil, fmt.Errorf("%s: labels removed by an inner grouping: found %v, want none", expr, lost)
 	}
 	return all, nil
 }
@@ -100,10 +100,10 @@ func TestUses(t *testing.T) {
 	}
 }
 
-func TestUsesRefused(t *testing.T) {
+func TestUsesErrors(t *testing.T) {
 	for _, expr := range []string{`sum by (a) (max by (b) (m))`, `sum by (a (m)`, `rate(m)`} {
 		if got, err := uses(expr); err == nil {
-			t.Errorf("%s: taken: %v", expr, got)
+			t.Errorf("%s: got %v, want an error", expr, got)
 		}
 	}
 }

@@ -25,21 +25,21 @@ const (
 	whole    = "0x0"
 )
 
-// rig is a node with two cards of two ports, a kubelet, and two Prometheus that
-// scrape what runs on it.
+// rig is a simulated node with two cards of two ports and a kubelet, and two Prometheus servers
+// that scrape the daemons on it.
 type rig struct {
 	t       *testing.T
 	dir     string
 	node    *simnode.Node
 	kubelet *simkubelet.Kubelet
 	pods    *simkubelet.PodResources
-	daemons map[string]*prometheus.Daemon // by the name of the pod
-	native  *prometheus.Server            // native histograms; the rules as they are
-	classic *prometheus.Server            // buckets; the rules sixty times as fast
+	daemons map[string]*prometheus.Daemon // by pod name
+	native  *prometheus.Server            // native histograms, unchanged rules
+	classic *prometheus.Server            // classic buckets, rules with all times divided by 60
 }
 
 func newRig(t *testing.T) *rig {
-	dir, err := os.MkdirTemp("", "adp") // short: paths of sockets have 107 bytes
+	dir, err := os.MkdirTemp("", "adp") // short: the path of a unix socket has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// do fails the test where something that the test does fails.
+// do stops the test if err is not nil.
 func (r *rig) do(err error) {
 	r.t.Helper()
 	if err != nil {
@@ -77,7 +77,7 @@ func (r *rig) do(err error) {
 	}
 }
 
-// step says how far the test is.
+// step prints the progress of the test.
 func (r *rig) step(format string, args ...any) {
 	fmt.Printf("  %s %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
 }
@@ -89,12 +89,12 @@ func (r *rig) startKubelet() {
 	r.do(err)
 }
 
-// startDaemon starts one more daemon, as the pod of that name.
+// startDaemon starts one more daemon, as the pod with this name.
 func (r *rig) startDaemon(pod string) {
 	r.t.Helper()
 	settings := filepath.Join(r.dir, "config.yaml")
 	write(r.t, settings, "exclude: []\n")
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.t.Context(), awaitTimeout)
 	defer cancel()
 	d, err := prometheus.StartDaemon(ctx, *binary, filepath.Join(*out, "daemon-"+pod+".log"),
 		"--sysfs-root", r.node.Sys, "--dev-root", r.node.Dev, "--host-dev-root", "/dev",
@@ -121,7 +121,7 @@ func (r *rig) startServer(name, rules string, flags ...string) *prometheus.Serve
 	r.do(os.MkdirAll(dir, 0o755))
 	write(r.t, filepath.Join(dir, "alerts.yaml"), rules)
 	write(r.t, filepath.Join(dir, "prometheus.yml"), r.settings())
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.t.Context(), awaitTimeout)
 	defer cancel()
 	s, err := prometheus.StartServer(ctx, *server, dir, flags...)
 	r.do(err)
@@ -133,9 +133,9 @@ func (r *rig) startServer(name, rules string, flags ...string) *prometheus.Serve
 	return s
 }
 
-// settings are those of deploy/prometheus/scrape.yaml, each second. What the API
-// server would say of the pods is written there instead of it; what is made of it
-// is in the file.
+// settings returns the configuration of deploy/prometheus/scrape.yaml, with an interval of one
+// second and with static targets. The targets have the labels that discovery would get from the
+// API server; their relabeling is that of the file.
 func (r *rig) settings() string {
 	r.t.Helper()
 	var settings map[string]any
@@ -159,7 +159,7 @@ func (r *rig) settings() string {
 	return string(text)
 }
 
-// target is a port of a pod, with the labels that Prometheus has from the API server.
+// target returns a port of a pod, with the labels that Prometheus gets from the API server.
 func target(address, pod, port, phase string) map[string]any {
 	return map[string]any{
 		"targets": []string{address},
@@ -174,7 +174,7 @@ func target(address, pod, port, phase string) map[string]any {
 	}
 }
 
-// discover has both Prometheus scrape the daemons that are running now.
+// discover makes both servers scrape the daemons that are running now.
 func (r *rig) discover() {
 	r.t.Helper()
 	for _, s := range []*prometheus.Server{r.native, r.classic} {
@@ -183,8 +183,8 @@ func (r *rig) discover() {
 	}
 }
 
-// await waits until an expression has this value: that of each of its samples, in
-// any order, or "" for none.
+// await waits until an expression has the given value: the values of its samples, in the order
+// of the answer and separated by blanks, or "" for no sample.
 func (r *rig) await(s *prometheus.Server, expr, want string) {
 	r.t.Helper()
 	var got string
@@ -197,17 +197,17 @@ func (r *rig) await(s *prometheus.Server, expr, want string) {
 		}
 		got = strings.Join(values, " ")
 		return got == want
-	}, func() string { return fmt.Sprintf("%s: %q, want %q", expr, got, want) })
+	}, func() string { return fmt.Sprintf("%s: found %q, want %q", expr, got, want) })
 }
 
-// awaitBoth does so of both.
+// awaitBoth is await for both servers.
 func (r *rig) awaitBoth(expr, want string) {
 	r.t.Helper()
 	r.await(r.native, expr, want)
 	r.await(r.classic, expr, want)
 }
 
-// awaitAlert waits until an alert is in that state, and returns it.
+// awaitAlert waits until an alert is in the given state, and returns the alert.
 func (r *rig) awaitAlert(s *prometheus.Server, name, state string) prometheus.Alert {
 	r.t.Helper()
 	var found prometheus.Alert
@@ -223,7 +223,7 @@ func (r *rig) awaitAlert(s *prometheus.Server, name, state string) prometheus.Al
 			}
 		}
 		return false
-	}, func() string { return fmt.Sprintf("%s is not %s: %v", name, state, all) })
+	}, func() string { return fmt.Sprintf("alerts: found %v, want %s %s", all, name, state) })
 	return found
 }
 
@@ -233,12 +233,12 @@ func (r *rig) awaitQuiet(s *prometheus.Server) {
 	r.await(s, `count(`+firing+`)`, "")
 }
 
-// until waits until something holds, or fails the test.
+// until waits until holds returns true. At the timeout, the test fails with the problem.
 func (r *rig) until(holds func() bool, problem func() string) {
 	r.t.Helper()
 	for begin := time.Now(); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Since(begin) > patience {
-			r.t.Fatalf("within %s: %s", patience, problem())
+		if time.Since(begin) > awaitTimeout {
+			r.t.Fatalf("after %s: %s", awaitTimeout, problem())
 		}
 	}
 }

@@ -16,7 +16,7 @@ const (
 	rulesTestsFile = "../../deploy/prometheus/alerts_test.yaml"
 )
 
-// alertRule is one of the file.
+// alertRule is an alert rule of rulesFile.
 type alertRule struct {
 	Alert       string
 	Expr        string
@@ -39,46 +39,46 @@ func alertRules(t *testing.T) []alertRule {
 		t.Fatal(err)
 	}
 	if len(file.Groups) != 1 || len(file.Groups[0].Rules) == 0 {
-		t.Fatalf("%d groups, want one with rules", len(file.Groups))
+		t.Fatalf("%s: found %d groups, want one with rules", rulesFile, len(file.Groups))
 	}
 	return file.Groups[0].Rules
 }
 
-// promtool takes the rules, and its unit tests of them pass.
+// promtool accepts the rules, and their unit tests pass.
 func TestPromtool(t *testing.T) {
 	t.Parallel()
-	t.Log(said(t, *tool, "check", "rules", rulesFile))
-	t.Log(said(t, *tool, "test", "rules", rulesTestsFile))
+	t.Log(output(t, *tool, "check", "rules", rulesFile))
+	t.Log(output(t, *tool, "test", "rules", rulesTestsFile))
 }
 
-// Each alert is expected to fire in a unit test.
+// Each alert fires in a unit test.
 func TestEachAlertIsTested(t *testing.T) {
 	tests := read(t, rulesTestsFile)
 	for _, rule := range alertRules(t) {
 		if !strings.Contains(tests, `alertname="`+rule.Alert+`"`) {
-			t.Errorf("%s fires in no unit test", rule.Alert)
+			t.Errorf("%s: found no unit test of %s, want one", rulesTestsFile, rule.Alert)
 		}
 	}
 }
 
-// Each alert says what somebody needs who is woken by it, and is in the manual.
+// Each alert has a severity, a summary, a description and a runbook that exists.
 func TestAlertsExplainThemselves(t *testing.T) {
 	manual := read(t, "../../docs/monitoring.md")
 	for _, rule := range alertRules(t) {
 		t.Run(rule.Alert, func(t *testing.T) {
 			if !slices.Contains([]string{"critical", "warning", "info"}, rule.Labels["severity"]) {
-				t.Errorf("severity %q", rule.Labels["severity"])
+				t.Errorf("severity: found %q, want critical, warning or info", rule.Labels["severity"])
 			}
 			for _, key := range []string{"summary", "description", "runbook"} {
 				if rule.Annotations[key] == "" {
-					t.Errorf("no %s", key)
+					t.Errorf("%s: found none, want a text", key)
 				}
 			}
 			if diff := cmp.Diff("docs/monitoring.md#"+strings.ToLower(rule.Alert), rule.Annotations["runbook"]); diff != "" {
 				t.Errorf("runbook (-want +got):\n%s", diff)
 			}
 			if !strings.Contains(manual, "\n### "+rule.Alert+"\n") {
-				t.Error("docs/monitoring.md has no such section")
+				t.Errorf("docs/monitoring.md: found no section %s, want one", rule.Alert)
 			}
 			for _, file := range regexp.MustCompile(`docs/\w+\.md`).FindAllString(rule.Annotations["description"], -1) {
 				if _, err := os.Stat("../../" + file); err != nil {
@@ -89,21 +89,21 @@ func TestAlertsExplainThemselves(t *testing.T) {
 	}
 }
 
-// An event that a description tells to look for in the log is one of the log.
+// The events that a description mentions are documented.
 func TestAlertsNameEventsOfTheLog(t *testing.T) {
 	log := read(t, "../../docs/logs.md")
 	event := regexp.MustCompile(`\b(device|scan|read|source|register|kubelet|socket|cdi|allocate|uevent|holders|config)\.[a-z]+\b`)
 	for _, rule := range alertRules(t) {
 		for _, name := range event.FindAllString(rule.Annotations["description"], -1) {
 			if !strings.Contains(log, "`"+name+"`") {
-				t.Errorf("%s: docs/logs.md has no event %s", rule.Alert, name)
+				t.Errorf("%s: found event %s, want one of docs/logs.md", rule.Alert, name)
 			}
 		}
 	}
 }
 
-// faster makes minutes seconds, and an hour a minute: in how long an alert waits and
-// in how far it looks back.
+// faster divides the times of the rules by 60, those of "for" and of ranges: minutes become
+// seconds, an hour a minute.
 func faster(rules string) string {
 	rules = regexp.MustCompile(`\b1h\b`).ReplaceAllString(rules, "60m")
 	return regexp.MustCompile(`(for: |\[)(\d+)m\b`).ReplaceAllString(rules, "${1}${2}s")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# run.sh DAEMON [PATTERN]: runs a real Prometheus against DAEMON on a simulated node,
-# and checks alert rules and dashboard. Runs the tests that match PATTERN, by default
-# all. What it leaves is in OUT (bin/test-prometheus): what each process said. Neither
-# root nor a cluster is needed. Nothing is installed, and nothing is left running.
+# run.sh DAEMON [PATTERN]: runs a real Prometheus against DAEMON on a simulated node, and checks
+# alert rules and dashboard. Runs the tests that match PATTERN; by default all. The logs of all
+# processes are in the directory OUT, by default bin/test-prometheus. Neither root nor a cluster
+# is needed. Nothing is installed, and no process is left running.
 #
 # prometheus and promtool are taken from PATH, or from the directory PROMETHEUS.
 set -euo pipefail
@@ -20,7 +20,7 @@ for program in prometheus promtool; do
 	command -v "$program" >/dev/null || missing+=" $program (Debian package prometheus)"
 done
 if [ -n "$missing" ]; then
-	echo "test-prometheus cannot run; missing:$missing; or say where it is unpacked: PROMETHEUS=DIRECTORY"
+	echo "test-prometheus cannot run: programs are missing:$missing; PROMETHEUS=DIRECTORY sets their directory"
 	exit 1
 fi
 
@@ -33,5 +33,5 @@ status=0
 TMPDIR=$work "$out/prometheus.test" -daemon "$daemon" -out "$out" -test.v -test.run "$pattern" -test.timeout 2m 2>&1 |
 	tee "$out/prometheus.txt" | grep --line-buffered -v '^=== ' || status=$?
 step "done, status $status: $(grep -c '^--- PASS' "$out/prometheus.txt" || true) passed," \
-	"$(grep -c '^--- FAIL' "$out/prometheus.txt" || true) failed; what they said is in $(realpath --relative-to=../.. "$out")"
+	"$(grep -c '^--- FAIL' "$out/prometheus.txt" || true) failed; logs in $(realpath --relative-to=../.. "$out")"
 exit "$status"

@@ -19,13 +19,13 @@ import (
 
 // Server is a running Prometheus.
 type Server struct {
-	Dir     string // of its settings, its rules and its data
+	Dir     string // directory of its configuration, rules and data
 	address string
 	process *exec.Cmd
 }
 
-// StartServer starts Prometheus with the prometheus.yml that is in dir, and waits
-// until it answers. What it says is in dir/log.
+// StartServer starts Prometheus with the configuration dir/prometheus.yml, and blocks until it is
+// ready. Its log is dir/log.
 func StartServer(ctx context.Context, binary, dir string, flags ...string) (*Server, error) {
 	path := filepath.Join(dir, "log")
 	log, err := os.Create(path)
@@ -58,23 +58,22 @@ func StartServer(ctx context.Context, binary, dir string, flags ...string) (*Ser
 	return nil, errors.Join(fmt.Errorf("prometheus is not ready: %w", ctx.Err()), s.End())
 }
 
-// End ends it, and waits until it has.
+// End terminates the server, and blocks until it has ended.
 func (s *Server) End() error {
 	return end(s.process, nil)
 }
 
-// Reload has it read its settings again.
+// Reload makes the server read its configuration again.
 func (s *Server) Reload() error { return s.process.Process.Signal(syscall.SIGHUP) }
 
-// Sample is one element of an answer. Value is the text of a float, or empty where
-// Histogram is there.
+// Sample is one element of an answer. It has a Point, or a Histogram.
 type Sample struct {
 	Labels    map[string]string `json:"metric"`
-	Point     []any             `json:"value"`     // time, text
+	Point     []any             `json:"value"`     // time, and the value as text
 	Histogram []any             `json:"histogram"` // time, buckets
 }
 
-// Value is the sample's float as Prometheus writes it.
+// Value returns the sample's float as formatted by Prometheus, or "" if it is a histogram.
 func (s Sample) Value() string {
 	if len(s.Point) != 2 {
 		return ""
@@ -83,7 +82,7 @@ func (s Sample) Value() string {
 	return text
 }
 
-// Query asks for the value of an expression now. A warning is an error.
+// Query evaluates an expression at the present time. A warning is returned as an error.
 func (s *Server) Query(expr string) ([]Sample, error) {
 	var answer struct {
 		Type   string          `json:"resultType"`
@@ -93,13 +92,13 @@ func (s *Server) Query(expr string) ([]Sample, error) {
 		return nil, fmt.Errorf("%s: %w", expr, err)
 	}
 	if answer.Type != "vector" {
-		return nil, fmt.Errorf("%s: a %s, want a vector", expr, answer.Type)
+		return nil, fmt.Errorf("%s: result type: found %s, want vector", expr, answer.Type)
 	}
 	var samples []Sample
 	return samples, json.Unmarshal(answer.Result, &samples)
 }
 
-// Labels returns which names of labels each metric has had so far, by its name.
+// Labels returns the label names that each metric has had so far, by metric name.
 func (s *Server) Labels() (map[string]map[string]bool, error) {
 	var all []map[string]string
 	if err := s.ask("/api/v1/series", url.Values{"match[]": {`{__name__!=""}`}}, &all); err != nil {
@@ -118,23 +117,23 @@ func (s *Server) Labels() (map[string]map[string]bool, error) {
 	return labels, nil
 }
 
-// Alert is one that is pending or firing.
+// Alert is a pending or firing alert.
 type Alert struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	State       string // pending, firing
 }
 
-// Alerts returns those that are not inactive.
+// Alerts returns the alerts that are not inactive.
 func (s *Server) Alerts() ([]Alert, error) {
 	var answer struct{ Alerts []Alert }
 	return answer.Alerts, s.ask("/api/v1/alerts", nil, &answer)
 }
 
-// Rule is an alert rule, and how its last evaluation went.
+// Rule is an alert rule, with the result of its last evaluation.
 type Rule struct{ Name, Health, LastError string }
 
-// Rules returns all of them.
+// Rules returns all alert rules.
 func (s *Server) Rules() ([]Rule, error) {
 	var answer struct{ Groups []struct{ Rules []Rule } }
 	if err := s.ask("/api/v1/rules", nil, &answer); err != nil {
@@ -167,7 +166,8 @@ func (s *Server) ask(path string, form url.Values, answer any) error {
 	return nil
 }
 
-// listening waits until a log says on which address its process listens.
+// listening waits until a log has a line that matches the pattern, and returns its first group:
+// the address on which the process listens.
 func listening(ctx context.Context, log, pattern string) (string, error) {
 	expression := regexp.MustCompile(pattern)
 	for ctx.Err() == nil {
@@ -184,13 +184,13 @@ func listening(ctx context.Context, log, pattern string) (string, error) {
 		file.Close()
 		pause()
 	}
-	return "", fmt.Errorf("%s does not say where it listens: %w", log, ctx.Err())
+	return "", fmt.Errorf("%s: found no line that matches %s, want one: %w", log, pattern, ctx.Err())
 }
 
-// pause is the time between two looks at another process.
+// pause waits between two polls of another process.
 func pause() { time.Sleep(20 * time.Millisecond) }
 
-// end ends a process in good order, or kills it after five seconds.
+// end terminates a process with SIGTERM, and kills it after five seconds.
 func end(process *exec.Cmd, log *os.File) error {
 	if err := process.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -198,7 +198,7 @@ func end(process *exec.Cmd, log *os.File) error {
 	late := time.AfterFunc(5*time.Second, func() { _ = process.Process.Kill() })
 	err := process.Wait()
 	if !late.Stop() && err != nil {
-		err = fmt.Errorf("%s did not end within 5 s: %w", process.Path, err)
+		err = fmt.Errorf("%s still runs 5 s after SIGTERM: %w", process.Path, err)
 	}
 	if log != nil {
 		err = errors.Join(err, log.Close())

@@ -18,10 +18,10 @@ const (
 	space   = "accelerators"
 )
 
-// A chart of deploy/helm.
+// chart is a chart of deploy/helm.
 type chart struct {
 	dir  string
-	data string // directory of sets of values, and of what is rendered with them
+	data string // directory of the sets of values, and of the golden files with their rendered objects
 	docs string // page with the table of values
 }
 
@@ -30,7 +30,7 @@ var (
 	operator = chart{"../../deploy/helm/accelerator-operator", "testdata/operator", "../../docs/mappings.md"}
 )
 
-// charts runs a test of each chart.
+// charts runs a subtest for each chart.
 func charts(t *testing.T, run func(t *testing.T, c chart)) {
 	for _, c := range []chart{plugin, operator} {
 		t.Run(filepath.Base(c.data), func(t *testing.T) { run(t, c) })
@@ -39,12 +39,12 @@ func charts(t *testing.T, run func(t *testing.T, c chart)) {
 
 var update = flag.Bool("update", false, "write the golden files, deploy/manifests and the tables of values in docs")
 
-// helmPath is the helm that this module pins.
+// helmPath is the path of the helm that go.mod pins.
 var helmPath string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	build := exec.Command("go", "tool", "-n", "helm") // builds it, unless it is in the cache; minutes, the first time
+	build := exec.Command("go", "tool", "-n", "helm") // builds helm unless it is in the cache; the first time this takes minutes
 	build.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath")
 	build.Stderr = os.Stderr
 	path, err := build.Output()
@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	// No plugin, repository or cluster of who runs the test.
+	// Helm must not use the plugins, repositories or cluster of the user who runs the test.
 	for _, name := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {
 		os.Setenv(name, filepath.Join(home, name))
 	}
@@ -68,7 +68,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// helm returns stdout, and stderr as the error.
+// helm runs helm. It returns stdout; an error contains stderr.
 func helm(args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(helmPath, args...)
@@ -79,7 +79,7 @@ func helm(args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// render is `helm template` with values in YAML.
+// render returns the output of `helm template` with values in YAML.
 func (c chart) render(t *testing.T, values string, args ...string) (string, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "values.yaml")
@@ -87,6 +87,7 @@ func (c chart) render(t *testing.T, values string, args ...string) (string, erro
 	return helm(append([]string{"template", release, c.dir, "--namespace", space, "--values", file}, args...)...)
 }
 
+// rendered returns the output of render, which must not fail.
 func (c chart) rendered(t *testing.T, values string, args ...string) string {
 	t.Helper()
 	out, err := c.render(t, values, args...)
@@ -112,7 +113,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// golden compares got with a file, or writes it there.
+// golden compares got with a file, or with -update writes the file.
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {

@@ -15,23 +15,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Files that stand in an object as they are, by how far they are moved to the right.
+// files are the files that a template includes unchanged, with their indentation there.
 var files = map[string]int{"files/alerts.yaml": 2, "files/dashboard.json": 4}
 
 // crds matches a document with a CRD.
 var crds = regexp.MustCompile(`(?ms)^(# Source: [^\n]*/crds\.yaml\n).*?(^---\n|\z)`)
 
-// without replaces these files, and CRDs, by their paths, so that golden files stay readable.
+// without replaces the contents of files and CRDs by their paths, so that golden files stay readable.
 func without(t *testing.T, manifests string) string {
-	for file, right := range files {
-		indent := strings.Repeat(" ", right)
+	for file, width := range files {
+		indent := strings.Repeat(" ", width)
 		text := indent + strings.ReplaceAll(strings.TrimSuffix(read(t, plugin.dir+"/"+file), "\n"), "\n", "\n"+indent)
 		manifests = strings.ReplaceAll(manifests, text, indent+"("+file+")")
 	}
 	return crds.ReplaceAllString(manifests, "${1}(a file of files/crds)\n$2")
 }
 
-// configMap returns the one that has such a key.
+// configMap returns the ConfigMap that has the key.
 func configMap(t *testing.T, all []runtime.Object, key string) *corev1.ConfigMap {
 	t.Helper()
 	for _, o := range all {
@@ -45,7 +45,7 @@ func configMap(t *testing.T, all []runtime.Object, key string) *corev1.ConfigMap
 
 const monitored = "podMonitor: {enabled: true}\nprometheusRule: {enabled: true}\ndashboard: {enabled: true}\n"
 
-// Helm leaves the alerts' own braces alone: the object has what the file has.
+// Helm does not render the braces of the alerts: the object is equal to the file.
 func TestPrometheusRule(t *testing.T) {
 	var want monitoringv1.PrometheusRuleSpec
 	if err := yaml.UnmarshalStrict([]byte(read(t, "../../deploy/prometheus/alerts.yaml")), &want); err != nil {
@@ -56,7 +56,7 @@ func TestPrometheusRule(t *testing.T) {
 		t.Errorf("rules (-file +object):\n%s", diff)
 	}
 	if text := got.Spec.Groups[0].Rules[0].Annotations["summary"]; !strings.Contains(text, "{{ $labels.device }}") {
-		t.Errorf("summary %q", text)
+		t.Errorf("summary %q, want {{ $labels.device }} in it", text)
 	}
 }
 
@@ -67,34 +67,34 @@ func TestDashboard(t *testing.T) {
 		t.Errorf("dashboard (-file +object):\n%s", diff)
 	}
 	if !json.Valid([]byte(got.Data["accelerator-device-plugin.json"])) || got.Labels["grafana_dashboard"] != "1" {
-		t.Errorf("labels %v", got.Labels)
+		t.Errorf("labels %v, or invalid JSON; want the label grafana_dashboard=1", got.Labels)
 	}
 }
 
-// The monitor finds the pods, and names their port.
+// The PodMonitor selects the pods, and has the name of their port.
 func TestPodMonitor(t *testing.T) {
 	all := objects(t, plugin.rendered(t, monitored))
 	spec := only[*monitoringv1.PodMonitor](t, all).Spec
 	for key, value := range spec.Selector.MatchLabels {
 		if got := only[*appsv1.DaemonSet](t, all).Spec.Template.Labels[key]; got != value {
-			t.Errorf("the monitor looks for %s=%s, the pods have %q", key, value, got)
+			t.Errorf("the PodMonitor selects %s=%s, the pods have %q", key, value, got)
 		}
 	}
 	port := only[*appsv1.DaemonSet](t, all).Spec.Template.Spec.Containers[0].Ports[0].Name
 	if len(spec.PodMetricsEndpoints) != 1 || *spec.PodMetricsEndpoints[0].Port != port {
-		t.Errorf("endpoints %v, the port is called %s", spec.PodMetricsEndpoints, port)
+		t.Errorf("endpoints %v, want one with the port %s", spec.PodMetricsEndpoints, port)
 	}
 }
 
-// Who may come in: nobody, unless somebody is to scrape.
+// Only scrapers can connect, and without scrapers no peer.
 func TestNetworkPolicy(t *testing.T) {
 	for _, tt := range []struct {
 		name, values string
 		from         int
 	}{
-		{"nobody", "", 0},
-		{"with a monitor", "podMonitor: {enabled: true}", 1},
-		{"named and no monitor", "scrapers: [{podSelector: {}}, {ipBlock: {cidr: 192.0.2.0/24}}]", 2},
+		{"no scraper", "", 0},
+		{"PodMonitor", "podMonitor: {enabled: true}", 1},
+		{"scrapers without PodMonitor", "scrapers: [{podSelector: {}}, {ipBlock: {cidr: 192.0.2.0/24}}]", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ingress := only[*networkingv1.NetworkPolicy](t, objects(t, plugin.rendered(t, tt.values))).Spec.Ingress
@@ -102,7 +102,7 @@ func TestNetworkPolicy(t *testing.T) {
 			for _, rule := range ingress {
 				from += len(rule.From)
 				if len(rule.From) == 0 || len(rule.Ports) != 1 || rule.Ports[0].Port.StrVal != "http" {
-					t.Errorf("a rule lets in more than scrapers: %v", rule)
+					t.Errorf("a rule allows more than scrapers at the port http: %v", rule)
 				}
 			}
 			if from != tt.from {

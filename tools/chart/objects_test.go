@@ -23,8 +23,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// decoder knows what the chart may make. It is strict: a field that the API does
-// not have, or that is there twice, is an error.
+// decoder decodes the kinds of objects in the charts. It is strict: an unknown or a duplicate
+// field is an error.
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -40,7 +40,7 @@ var decoder = func() runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 
-// objects decodes what helm rendered.
+// objects decodes rendered manifests.
 func objects(t *testing.T, manifests string) []runtime.Object {
 	t.Helper()
 	var all []runtime.Object
@@ -59,13 +59,13 @@ func objects(t *testing.T, manifests string) []runtime.Object {
 		}
 		object, _, err := decoder.Decode([]byte(document), nil, nil)
 		if err != nil {
-			t.Fatalf("not what the API server takes: %v\n%s", err, document)
+			t.Fatalf("the API server would refuse the object: %v\n%s", err, document)
 		}
 		all = append(all, object)
 	}
 }
 
-// only returns the one object of a type.
+// only returns the object of type T, of which there must be exactly one.
 func only[T runtime.Object](t *testing.T, all []runtime.Object) T {
 	t.Helper()
 	var found []T
@@ -80,19 +80,19 @@ func only[T runtime.Object](t *testing.T, all []runtime.Object) T {
 	return found[0]
 }
 
-// The decoder refuses what an API server would drop.
+// The decoder refuses fields that an API server would drop.
 func TestDecoderIsStrict(t *testing.T) {
 	for _, tt := range []struct{ name, manifest string }{
-		{"field that does not exist", "apiVersion: v1\nkind: Pod\nspec: {hostNetwrok: false}\n"},
-		{"field twice", "apiVersion: v1\nkind: Pod\nspec: {hostPID: false, hostPID: false}\n"},
+		{"unknown field", "apiVersion: v1\nkind: Pod\nspec: {hostNetwrok: false}\n"},
+		{"duplicate field", "apiVersion: v1\nkind: Pod\nspec: {hostPID: false, hostPID: false}\n"},
 		{"wrong type", "apiVersion: v1\nkind: Pod\nspec: {hostPID: \"no\"}\n"},
-		{"rule that Prometheus does not have",
+		{"unknown field of a Prometheus rule",
 			"apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nspec: {groups: [{name: a, rules: [{alrt: a}]}]}\n"},
 		{"kind of another group", "apiVersion: apps/v1\nkind: Pod\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if o, _, err := decoder.Decode([]byte(tt.manifest), nil, nil); err == nil {
-				t.Errorf("taken: %v", o)
+				t.Errorf("accepted: %v", o)
 			}
 		})
 	}

@@ -34,12 +34,12 @@ import (
 )
 
 func TestOperatorRefused(t *testing.T) {
-	operator.refuses(t, []wrong{
+	operator.refuses(t, []refused{
 		{"unknown key", "replica: 1", "additional properties 'replica' not allowed"},
 		{"unknown key below", "webhook: {timeout: 5}", "additional properties 'timeout' not allowed"},
 		{"tag that YAML takes for a number", "image: {tag: 1.10}", "got number, want string"},
 		{"no replica", "replicas: 0", "minimum: got 0, want 1"},
-		{"CRDs by a word", "crds: 'yes'", "got string, want boolean"},
+		{"string for a boolean", "crds: 'yes'", "got string, want boolean"},
 		{"domain in capitals", "resourceNamespace: FPGA.intel.com", "at '/resourceNamespace'"},
 		{"domain with a quotation mark", `resourceNamespace: "a'b"`, "at '/resourceNamespace'"},
 		{"domain with a slash", "resourceNamespace: fpga.intel.com/", "at '/resourceNamespace'"},
@@ -49,11 +49,11 @@ func TestOperatorRefused(t *testing.T) {
 		{"seconds with a unit", "webhook: {timeoutSeconds: 5s}", "got string, want integer"},
 		{"namespaces by a pattern", "webhook: {excludedNamespaces: ['kube-*']}", "at '/webhook/excludedNamespaces/0'"},
 		{"source of certificates", "certificates: {source: cert-manager}", "'operator', 'certManager'"},
-		{"no issuer", "certificates: {source: certManager}", "certificates.issuer.name: want the name of an issuer, because certificates.source is certManager"},
+		{"no issuer", "certificates: {source: certManager}", "certificates.issuer.name: found none, want the name of an issuer, because certificates.source is certManager"},
 		{"kind of issuer", "certificates: {issuer: {kind: ''}}", "at '/certificates/issuer/kind'"},
 		{"log level", "log: {level: trace}", "'debug', 'info', 'warn', 'error'"},
 		{"log format", "log: {format: text}", "'json', 'console'"},
-		{"account without name", "serviceAccount: {create: false}", "serviceAccount.name: want the name of an account"},
+		{"account without name", "serviceAccount: {create: false}", "serviceAccount.name: found none, want the name of an account"},
 		{"label of the chart", "podLabels: {app.kubernetes.io/name: x}", "invalid propertyName 'app.kubernetes.io/name'"},
 		{"interval without unit", "podMonitor: {interval: '15'}", "at '/podMonitor/interval'"},
 		{"scraper without selector", "scrapers: [{}]", "minProperties"},
@@ -62,9 +62,9 @@ func TestOperatorRefused(t *testing.T) {
 	})
 }
 
-func TestEveryValueOfTheOperatorCounts(t *testing.T) {
+func TestEveryValueOfTheOperatorHasAnEffect(t *testing.T) {
 	const certManager = `certificates={"source":"certManager","issuer":{"name":"ca"}}`
-	operator.everyValueCounts(t, map[string]change{
+	operator.everyValueHasAnEffect(t, map[string]change{
 		"image.repository":           {to: `"example.com/x"`},
 		"image.tag":                  {to: `"v9"`},
 		"image.digest":               {to: `"sha256:` + strings.Repeat("0", 64) + `"`},
@@ -105,7 +105,7 @@ func TestEveryValueOfTheOperatorCounts(t *testing.T) {
 	})
 }
 
-// The pods, that of helm test too, satisfy the restricted policy of Kubernetes.
+// The pods, and the pod of helm test, satisfy the restricted Pod Security Standard.
 func TestOperatorIsRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -118,11 +118,11 @@ func TestOperatorIsRestricted(t *testing.T) {
 		}
 		for _, c := range spec.Containers {
 			if !*c.SecurityContext.ReadOnlyRootFilesystem {
-				t.Errorf("%s can write to its root", c.Name)
+				t.Errorf("%s: writable root file system", c.Name)
 			}
 		}
 		if *spec.EnableServiceLinks {
-			t.Error("has the variables of all Services")
+			t.Error("the pod gets the variables of all Services, want enableServiceLinks: false")
 		}
 	}
 	operator.sets(t, func(t *testing.T, values, manifests string) {
@@ -131,7 +131,7 @@ func TestOperatorIsRestricted(t *testing.T) {
 		check(t, template.ObjectMeta, template.Spec)
 		for _, v := range template.Spec.Volumes {
 			if v.Name != "tls" || v.Secret == nil {
-				t.Errorf("volume %s", v.Name)
+				t.Errorf("volume %s, want only tls, a Secret", v.Name)
 			}
 		}
 		for _, c := range template.Spec.Containers {
@@ -152,12 +152,13 @@ func TestOperatorIsRestricted(t *testing.T) {
 			}
 		}
 		if off := strings.Contains(values, "mappings: {enabled: false}"); (tests == 0) != off {
-			t.Errorf("%d pods of helm test", tests)
+			t.Errorf("%d pods of helm test with mappings off: %t", tests, off)
 		}
 	})
 }
 
-// The rights at the API server are those that operator/ needs, for each source of certificates.
+// The pods have exactly the rights at the API server that operator/ needs, for each source of
+// certificates.
 func TestRightsOfTheOperator(t *testing.T) {
 	mappings := []rbacv1.PolicyRule{
 		{APIGroups: []string{"fpga.intel.com"}, Resources: []string{"acceleratorfunctions", "fpgaregions"}, Verbs: []string{"list", "watch"}},
@@ -201,35 +202,35 @@ func TestRightsOfTheOperator(t *testing.T) {
 	}
 }
 
-// An upgrade, a drained node and a failed node leave at least one pod.
+// At least one pod keeps running during an upgrade, a drain of a node and a failure of a node.
 func TestOperatorStaysAvailable(t *testing.T) {
 	all := objects(t, operator.rendered(t, ""))
 	deployment := only[*appsv1.Deployment](t, all)
 	rolling := deployment.Spec.Strategy.RollingUpdate
 	if *deployment.Spec.Replicas != 2 || rolling.MaxUnavailable.IntVal != 0 || rolling.MaxSurge.IntVal != 1 {
-		t.Errorf("%d replicas, %v", *deployment.Spec.Replicas, rolling)
+		t.Errorf("%d replicas, %v; want 2, maxUnavailable 0, maxSurge 1", *deployment.Spec.Replicas, rolling)
 	}
 	budget := only[*policyv1.PodDisruptionBudget](t, all).Spec
 	if budget.MaxUnavailable.IntVal != 1 {
-		t.Errorf("budget %v", budget.MaxUnavailable)
+		t.Errorf("maxUnavailable of the budget is %v, want 1", budget.MaxUnavailable)
 	}
 	spread := deployment.Spec.Template.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm
-	for what, selector := range map[string]map[string]string{
+	for object, selector := range map[string]map[string]string{
 		"Deployment": deployment.Spec.Selector.MatchLabels, "budget": budget.Selector.MatchLabels, "affinity": spread.LabelSelector.MatchLabels,
 		"Service": only[*corev1.Service](t, all).Spec.Selector, "policy": only[*networkingv1.NetworkPolicy](t, all).Spec.PodSelector.MatchLabels,
 	} {
 		if diff := cmp.Diff(selector, deployment.Spec.Template.Labels); diff != "" {
-			t.Errorf("%s does not select the pods (-want +got):\n%s", what, diff)
+			t.Errorf("%s does not select the pods (-want +got):\n%s", object, diff)
 		}
 	}
 	for _, o := range objects(t, operator.rendered(t, "replicas: 1")) {
 		if _, ok := o.(*policyv1.PodDisruptionBudget); ok {
-			t.Error("with one replica, a budget is of no use")
+			t.Error("one replica has a PodDisruptionBudget, want none")
 		}
 	}
 }
 
-// Ports have the same names wherever they are referred to.
+// All references to a port use its name.
 func TestOperatorPorts(t *testing.T) {
 	all := objects(t, operator.rendered(t, "podMonitor: {enabled: true}"))
 	container := only[*appsv1.Deployment](t, all).Spec.Template.Spec.Containers[0]
@@ -253,15 +254,15 @@ func TestOperatorPorts(t *testing.T) {
 	}
 }
 
-// The webhook is called for pods of all namespaces but those that are excluded.
+// The webhook is called for the pods of all namespaces except the excluded ones.
 func TestWebhook(t *testing.T) {
 	w := webhook(t, "webhook: {excludedNamespaces: [lab, kube-system]}")
 	service := w.ClientConfig.Service
 	if service.Namespace != space || service.Name != "fpga-accelerator-operator" || *service.Path != "/pods" || *service.Port != 443 {
-		t.Errorf("service %v", service)
+		t.Errorf("the webhook calls %v", service)
 	}
 	if w.ClientConfig.CABundle != nil {
-		t.Error("the chart has a CA, want none: an upgrade would overwrite the injected one")
+		t.Error("the chart has a CA, want none: an upgrade would overwrite the injected CA")
 	}
 	want := []metav1.LabelSelectorRequirement{{
 		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{space, "kube-system", "lab"},
@@ -269,7 +270,7 @@ func TestWebhook(t *testing.T) {
 	if diff := cmp.Diff(want, w.NamespaceSelector.MatchExpressions); diff != "" {
 		t.Errorf("namespaces (-want +got):\n%s", diff)
 	}
-	// There is no test in a namespace that is excluded.
+	// helm test has no pod in an excluded namespace.
 	for namespace, test := range map[string]bool{"default": true, "lab": false, space: false} {
 		out := operator.rendered(t, "webhook: {excludedNamespaces: [lab]}\ntest: {namespace: "+namespace+"}")
 		if strings.Contains(out, "helm.sh/hook: test") != test {
@@ -287,8 +288,8 @@ func webhook(t *testing.T, values string) admissionregistrationv1.MutatingWebhoo
 	return all[0]
 }
 
-// The certificate of cert-manager is for the Service, its Secret is mounted, and the CA goes
-// into the webhook.
+// The certificate of cert-manager has the name of the Service, its Secret is mounted, and
+// cert-manager injects the CA into the webhook.
 func TestCertManager(t *testing.T) {
 	all := objects(t, operator.rendered(t, "certificates: {source: certManager, issuer: {name: ca}}"))
 	certificate := only[*cmv1.Certificate](t, all)
@@ -297,7 +298,7 @@ func TestCertManager(t *testing.T) {
 	}
 	from := only[*admissionregistrationv1.MutatingWebhookConfiguration](t, all).Annotations["cert-manager.io/inject-ca-from"]
 	if from != certificate.Namespace+"/"+certificate.Name {
-		t.Errorf("CA from %s", from)
+		t.Errorf("CA injected from %s, want %s/%s", from, certificate.Namespace, certificate.Name)
 	}
 	pod := only[*appsv1.Deployment](t, all).Spec.Template.Spec
 	if got := pod.Volumes[0].Secret.SecretName; got != certificate.Spec.SecretName {
@@ -308,7 +309,7 @@ func TestCertManager(t *testing.T) {
 	}
 }
 
-// The CRDs are those that were generated, and stay when the release is uninstalled.
+// The rendered CRDs are the generated ones, and stay when the release is uninstalled.
 func TestCRDs(t *testing.T) {
 	all := objects(t, operator.rendered(t, "devicePlugins: {enabled: true}"))
 	files, err := filepath.Glob(operator.dir + "/files/crds/*.yaml")
@@ -335,21 +336,21 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
-// condition implements the compiler's interface of an expression.
+// condition implements ExpressionAccessor of the compiler.
 type condition string
 
 func (c condition) GetExpression() string    { return string(c) }
 func (c condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
 
-// With the API server's evaluator, pods with a name of the domain match, and no others. The cost is
-// far below the API server's limits, above which it refuses pods.
+// Evaluated by the API server's package, the condition matches only pods with a name of the domain.
+// Its cost is far below the limits of the API server, above which it refuses pods.
 func TestMatchConditions(t *testing.T) {
 	conditions := webhook(t, "").MatchConditions
 	if len(conditions) != 1 {
 		t.Fatalf("%d conditions, want 1", len(conditions))
 	}
 	expressions := []admissioncel.ExpressionAccessor{condition(conditions[0].Expression)}
-	// Kubernetes 1.30 accepts an expression whose functions 1.29 has.
+	// Kubernetes 1.30 accepts new expressions only with functions that 1.29 has.
 	oldest := admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, 29)))
 	declared := admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}
 	if errs := oldest.CompileCondition(expressions, declared, environment.NewExpressions).CompilationErrors(); len(errs) > 0 {
@@ -357,7 +358,7 @@ func TestMatchConditions(t *testing.T) {
 	}
 	evaluator := oldest.CompileCondition(expressions, declared, environment.StoredExpressions)
 
-	// container has resources of these names.
+	// container returns a container with resources of these names, separated by spaces.
 	container := func(limits, requests string) corev1.Container {
 		list := func(names string) corev1.ResourceList {
 			if names == "" {
@@ -411,7 +412,7 @@ func TestMatchConditions(t *testing.T) {
 				t.Fatal(err)
 			}
 			gvk, gvr := corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithResource("pods")
-			// It depends on the version of the API server which form it evaluates.
+			// Which of the two forms is evaluated depends on the version of the API server.
 			for _, form := range []runtime.Object{pod, &unstructured.Unstructured{Object: object}} {
 				record := admission.NewAttributesRecord(form, nil, gvk, "lab", "", gvr, "", admission.Create, nil, false, nil)
 				attributes := &admission.VersionedAttributes{Attributes: record, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(form)}

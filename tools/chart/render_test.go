@@ -19,11 +19,11 @@ import (
 
 const manifestsFile = "../../deploy/manifests/accelerator-device-plugin.yaml"
 
-// sets calls run with the values of each set, and with what they render to.
+// sets runs a subtest for each set of values, with its rendered manifests.
 func (c chart) sets(t *testing.T, run func(t *testing.T, values, manifests string)) {
 	files, err := filepath.Glob(c.data + "/*.yaml")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no sets: %v", err)
+		t.Fatalf("%s/*.yaml: found no set of values, error %v", c.data, err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestRender(t *testing.T) {
 	})
 }
 
-// What helm says after an installation.
+// TestNotes compares the text that helm prints after an installation.
 func TestNotes(t *testing.T) {
 	charts(t, func(t *testing.T, c chart) {
 		c.sets(t, func(t *testing.T, _, _ string) {
@@ -71,7 +71,7 @@ func TestNotes(t *testing.T) {
 	})
 }
 
-// What is checked in for those without Helm is what the chart renders.
+// The manifests for users without Helm are the rendered chart.
 func TestManifests(t *testing.T) {
 	out, err := helm("template", "accelerator-device-plugin", plugin.dir, "--namespace", "kube-system", "--skip-tests")
 	if err != nil {
@@ -81,18 +81,18 @@ func TestManifests(t *testing.T) {
 	golden(t, manifestsFile, "# Rendered from deploy/helm by `make manifests`. Do not edit.\n"+out)
 }
 
-// The API server takes the example, too.
+// The API server accepts the example.
 func TestExample(t *testing.T) {
 	only[*corev1.Pod](t, objects(t, read(t, "../../deploy/examples/pod.yaml")))
 }
 
-// Whatever the values say, the pod has no more rights than it needs.
+// With all sets of values, the pod has only the rights that it needs.
 func TestLeastPrivilege(t *testing.T) {
 	plugin.sets(t, func(t *testing.T, values, manifests string) {
 		all := objects(t, manifests)
 		pod := only[*appsv1.DaemonSet](t, all).Spec.Template.Spec
 		if pod.HostNetwork || pod.HostPID || pod.HostIPC {
-			t.Error("shares a namespace of the host")
+			t.Error("the pod uses the network, PID or IPC namespace of the host")
 		}
 		no, yes := false, true
 		if diff := cmp.Diff([]*bool{&no, &yes}, []*bool{pod.EnableServiceLinks, pod.HostUsers}); diff != "" {
@@ -114,7 +114,7 @@ func TestLeastPrivilege(t *testing.T) {
 			init = 1
 		}
 		if len(pod.InitContainers) != init || len(pod.Containers) != 1 {
-			t.Fatalf("%d and %d containers, want %d and 1", len(pod.InitContainers), len(pod.Containers), init)
+			t.Fatalf("%d init containers and %d containers, want %d and 1", len(pod.InitContainers), len(pod.Containers), init)
 		}
 		for _, c := range pod.InitContainers {
 			mounts := []corev1.VolumeMount{{Name: "programming", MountPath: "/host/opt/fpga/bin"}}
@@ -131,7 +131,7 @@ func TestLeastPrivilege(t *testing.T) {
 	})
 }
 
-// writable checks what the container may write to.
+// writable checks which mounts the container can write to.
 func writable(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 	var got []string
 	mounted := make(map[string]bool)
@@ -150,7 +150,7 @@ func writable(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 	}
 	want = append(want, "device-plugins")
 	for _, v := range pod.Volumes {
-		if mounted[v.Name] == (v.Name == "programming") { // that is the init container's
+		if mounted[v.Name] == (v.Name == "programming") { // the init container mounts programming
 			t.Errorf("volume %s: mounted by the daemon: %t", v.Name, mounted[v.Name])
 		}
 		if v.Name == "cdi" {
@@ -162,8 +162,8 @@ func writable(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 	}
 }
 
-// account checks that the pods have rights at the API server only where a feature
-// needs them.
+// account checks that the pods have only those rights at the API server that the enabled features
+// need.
 func account(t *testing.T, all []runtime.Object, annotation, events bool) {
 	needed := annotation || events
 	if token := *only[*appsv1.DaemonSet](t, all).Spec.Template.Spec.AutomountServiceAccountToken; token != needed {
@@ -192,8 +192,8 @@ func account(t *testing.T, all []runtime.Object, annotation, events bool) {
 	}
 }
 
-// The daemon itself takes the settings, and finds in them what the values say.
-func TestDaemonTakesConfig(t *testing.T) {
+// The daemon accepts the settings of the pod, and they equal the values.
+func TestDaemonAcceptsConfig(t *testing.T) {
 	plugin.sets(t, func(t *testing.T, _, manifests string) {
 		got := daemon(t, manifests)
 		want := config.Defaults()
@@ -229,7 +229,7 @@ func TestDaemonTakesConfig(t *testing.T) {
 	})
 }
 
-// daemon is the configuration that the daemon has in the pod.
+// daemon returns the configuration of the daemon in the pod.
 func daemon(t *testing.T, manifests string) config.Config {
 	all := objects(t, manifests)
 	c := only[*appsv1.DaemonSet](t, all).Spec.Template.Spec.Containers[0]
@@ -244,7 +244,7 @@ func daemon(t *testing.T, manifests string) config.Config {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, mounted.Data["config.yaml"])
 	if at := environment["ACCELERATOR_CONFIG"]; at != "/etc/accelerator-device-plugin/config.yaml" {
-		t.Errorf("config at %q", at)
+		t.Errorf("ACCELERATOR_CONFIG=%q, want the mounted file", at)
 	}
 	environment["ACCELERATOR_CONFIG"] = file
 	overrides(t, all, environment["ACCELERATOR_OVERRIDES"])
@@ -259,14 +259,14 @@ func daemon(t *testing.T, manifests string) config.Config {
 	}
 	for name, path := range map[string]string{"run": filepath.Dir(loader.Config.Socket), "state": loader.Config.StateDir} {
 		if mounts[name] != path {
-			t.Errorf("mount %s at %q, and the daemon uses %q", name, mounts[name], path)
+			t.Errorf("mount %s at %q, want %q, which the daemon uses", name, mounts[name], path)
 		}
 	}
 	return loader.Config
 }
 
-// overrides checks that the file is in a directory with a ConfigMap that may be missing and is not
-// Helm's.
+// overrides checks that the file of the overrides is in a directory with an optional ConfigMap,
+// which Helm does not create.
 func overrides(t *testing.T, all []runtime.Object, file string) {
 	ds := only[*appsv1.DaemonSet](t, all)
 	pod := ds.Spec.Template.Spec
@@ -286,12 +286,12 @@ func overrides(t *testing.T, all []runtime.Object, file string) {
 	}
 	for _, o := range all {
 		if m, ok := o.(*corev1.ConfigMap); ok && m.Name == ds.Name+"-overrides" {
-			t.Error("the overrides are Helm's")
+			t.Error("Helm creates the ConfigMap of the overrides, want none")
 		}
 	}
 }
 
-// newLoader returns a loader that knows one of the daemon's families.
+// newLoader returns a loader with one of the daemon's families.
 func newLoader() *config.Loader {
 	family := dfl.Family{}
 	v := config.Vocabulary{Families: []string{family.Name()}}
@@ -301,7 +301,7 @@ func newLoader() *config.Loader {
 	return config.New(v)
 }
 
-// A path may have what means something to YAML.
+// A path can contain characters with a meaning in YAML.
 func TestOddPaths(t *testing.T) {
 	const values = "simulatedNode: '/a,b}'\nkubelet: {rootDir: '/c,d}', devicePluginDir: '/e,f}'}\nconfig: {cdiDir: '/g,h}'}\nstateDir: '/i,j}'\n"
 	var got []string
@@ -316,21 +316,21 @@ func TestOddPaths(t *testing.T) {
 	}
 }
 
-// helm test asks for the resource of the mode, or fails and gives the reason. It ends by itself, and
-// takes its pod along.
+// helm test requests the resource of the mode, or fails with the reason. Its Job has a deadline, at
+// which its pod is deleted.
 func TestHelmTest(t *testing.T) {
 	const pair = ", test: {interface: CE489693-98f0-5f33-946d-560708be108a, afu: d8424dc4a4a3c413f89e433683f9040b}"
 	for _, tt := range []struct {
 		values   string
-		resource string   // "": it fails
+		resource string   // "": the test fails
 		because  []string // in the reason
 		deadline int64    // in seconds
 	}{
 		{"{}", "b-com.com/accelerator", nil, 50},
 		{"{config: {mode: pool, resourceName: example.com/unit}}", "example.com/unit", nil, 50},
-		{"{config: {mode: af}}", "", []string{"test.resource: found nothing", "in mode af"}, 50},
-		{"{config: {mode: regiondevel}}", "", []string{"test.resource: found nothing", "in mode regiondevel"}, 50},
-		{"{nodeAnnotation: true}", "", []string{"test.resource: found nothing", "with nodeAnnotation"}, 50},
+		{"{config: {mode: af}}", "", []string{"test.resource: found none", "in mode af"}, 50},
+		{"{config: {mode: regiondevel}}", "", []string{"test.resource: found none", "in mode regiondevel"}, 50},
+		{"{nodeAnnotation: true}", "", []string{"test.resource: found none", "with nodeAnnotation"}, 50},
 		{"{config: {mode: region}, programming: {enabled: true}}", "", []string{"test.interface and test.afu"}, 50},
 		{"{config: {mode: af}, test: {resource: example.com/nlb}}", "example.com/nlb", nil, 50},
 		{"{config: {mode: region}, programming: {enabled: true}" + pair + "}", "fpga.intel.com/region-ce48969398f05f33946d560708be108a", nil, 170},

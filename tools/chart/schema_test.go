@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schema is the part of a JSON schema that is looked at here.
+// schema has the fields of a JSON schema that the tests use.
 type schema struct {
 	Type                 any
 	Properties           map[string]schema
@@ -31,7 +31,7 @@ func (c chart) readSchema(t *testing.T) schema {
 	return s
 }
 
-// refusal is what the daemon says of a file.
+// refusal returns the daemon's error for the contents of a configuration file.
 func refusal(t *testing.T, file string) string {
 	t.Helper()
 	loader := newLoader()
@@ -39,12 +39,12 @@ func refusal(t *testing.T, file string) string {
 	write(t, loader.Config.File, file)
 	err := loader.Load(func(string) (string, bool) { return "", false })
 	if err == nil {
-		t.Fatalf("the daemon takes %q", file)
+		t.Fatalf("the daemon accepts %q", file)
 	}
 	return err.Error()
 }
 
-// after returns what a refusal lists behind a word, to the end of the line.
+// after returns the list in an error, from a word to the end of the line.
 func after(refusal, word string) []string {
 	_, list, ok := strings.Cut(refusal, word)
 	if !ok {
@@ -54,8 +54,8 @@ func after(refusal, word string) []string {
 	return strings.Split(list, ", ")
 }
 
-// config has the keys of the daemon's YAML file: neither fewer nor others. It is
-// the daemon itself that is asked: it names them when it refuses another one.
+// config has exactly the keys of the daemon's YAML file. They are taken from the daemon's error for
+// an unknown key.
 func TestSchemaHasTheDaemonsKeys(t *testing.T) {
 	config := plugin.readSchema(t).Properties["config"]
 	rule := config.Properties["resources"].Items
@@ -77,24 +77,23 @@ func TestSchemaHasTheDaemonsKeys(t *testing.T) {
 	}
 }
 
-// What is a number or one of a few words for the daemon is so in the schema, with
-// the same bounds and words.
+// The numbers and the enumerations of the daemon have the same bounds and words in the schema.
 func TestSchemaHasTheDaemonsValues(t *testing.T) {
 	config := plugin.readSchema(t).Properties["config"]
 	check := func(t *testing.T, file string, s schema) {
-		said := refusal(t, file)
-		if diff := cmp.Diff(after(said, "want one of "), s.Enum); diff != "" {
+		refused := refusal(t, file)
+		if diff := cmp.Diff(after(refused, "want one of "), s.Enum); diff != "" {
 			t.Errorf("words (-daemon +schema):\n%s", diff)
 		}
 		bounds := ""
 		if s.Minimum != nil && s.Maximum != nil {
 			bounds = fmt.Sprintf("want a whole number from %d to %d", *s.Minimum, *s.Maximum)
 		}
-		if !strings.Contains(said, bounds) || (s.Type == "integer") != strings.Contains(said, "whole number") {
-			t.Errorf("the daemon says %q, the schema %v %q", said, s.Type, bounds)
+		if !strings.Contains(refused, bounds) || (s.Type == "integer") != strings.Contains(refused, "whole number") {
+			t.Errorf("error of the daemon %q, schema: %v %q", refused, s.Type, bounds)
 		}
 	}
-	optional := []string{"nodeName", "kubeconfig", "sysfsRoot", "devRoot", "kubeletDir", "podResourcesSocket", "socket", "stateDir"} // any text may be one, or they are the chart's
+	optional := []string{"nodeName", "kubeconfig", "sysfsRoot", "devRoot", "kubeletDir", "podResourcesSocket", "socket", "stateDir"} // free text, or set by the chart
 	for key, s := range config.Properties {
 		if s.Type == "array" || s.Type == "object" || slices.Contains(optional, key) {
 			continue
@@ -110,8 +109,7 @@ func TestSchemaHasTheDaemonsValues(t *testing.T) {
 	})
 }
 
-// Every object of the schema says whether it takes keys that it does not name;
-// those that do are maps of the user's own.
+// All objects of the schema refuse unknown keys, except the maps whose keys the user chooses.
 func TestSchemaIsStrict(t *testing.T) {
 	charts(t, func(t *testing.T, c chart) {
 		want := []string{
@@ -123,12 +121,12 @@ func TestSchemaIsStrict(t *testing.T) {
 		}
 		slices.Sort(want)
 		if diff := cmp.Diff(want, open(c.readSchema(t))); diff != "" {
-			t.Errorf("objects that take other keys (-want +got):\n%s", diff)
+			t.Errorf("objects that accept unknown keys (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// open returns the paths of objects that take any key.
+// open returns the paths of objects that accept unknown keys.
 func open(s schema) []string {
 	var open []string
 	var walk func(path string, s schema)
@@ -148,14 +146,14 @@ func open(s schema) []string {
 	return open
 }
 
-// The schema has the keys of values.yaml, and no others at the top.
+// The top level of the schema has exactly the keys of values.yaml, and global.
 func TestSchemaHasTheValues(t *testing.T) {
 	charts(t, func(t *testing.T, c chart) {
 		var values map[string]any
 		if err := yaml.Unmarshal([]byte(read(t, c.dir+"/values.yaml")), &values); err != nil {
 			t.Fatal(err)
 		}
-		want := append(slices.Collect(maps.Keys(values)), "global") // Helm's own
+		want := append(slices.Collect(maps.Keys(values)), "global") // Helm adds it
 		slices.Sort(want)
 		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(c.readSchema(t).Properties))); diff != "" {
 			t.Errorf("keys (-values.yaml +schema):\n%s", diff)
@@ -163,32 +161,32 @@ func TestSchemaHasTheValues(t *testing.T) {
 	})
 }
 
-// wrong has values that helm refuses, and a part of its error.
-type wrong struct{ name, values, want string }
+// refused has values that helm refuses, and a part of its error.
+type refused struct{ name, values, want string }
 
 func TestRefused(t *testing.T) {
-	plugin.refuses(t, []wrong{
+	plugin.refuses(t, []refused{
 		{"unknown key", "imgae: {}", "additional properties 'imgae' not allowed"},
 		{"unknown key below", "image: {repo: x}", "additional properties 'repo' not allowed"},
 		{"tag with colon", "image: {tag: 'a:b'}", "at '/image/tag'"},
 		{"tag that YAML takes for a number", "image: {tag: 1.10}", "got number, want string"},
-		{"digest that is none", "image: {digest: abc}", "at '/image/digest'"},
+		{"invalid digest", "image: {digest: abc}", "at '/image/digest'"},
 		{"pull policy", "image: {pullPolicy: Sometimes}", "'Always', 'IfNotPresent', 'Never'"},
 		{"pull secrets as strings", "imagePullSecrets: [a]", "got string, want object"},
 		{"name in capitals", "fullnameOverride: Plugin", "at '/fullnameOverride'"},
 		{"name too long", "fullnameOverride: " + strings.Repeat("a", 54), "got 54, want 53"},
-		{"setting that does not exist", "config: {resyncIntervall: 1m}", "additional properties 'resyncIntervall' not allowed"},
-		{"mode that does not exist", "config: {mode: double}", "'single', 'af', 'region', 'regiondevel', 'pool'"},
+		{"unknown setting", "config: {resyncIntervall: 1m}", "additional properties 'resyncIntervall' not allowed"},
+		{"unknown mode", "config: {mode: double}", "'single', 'af', 'region', 'regiondevel', 'pool'"},
 		{"resource name without domain", "config: {resourceName: fpga}", "at '/config/resourceName'"},
 		{"namespace in capitals", "config: {resourceNamespace: FPGA}", "at '/config/resourceNamespace'"},
 		{"no units", "config: {accelNbunits: 0}", "minimum: got 0, want 1"},
-		{"policy that does not exist", "config: {allocationPolicy: best}", "'packed', 'spread'"},
+		{"unknown policy", "config: {allocationPolicy: best}", "'packed', 'spread'"},
 		{"CDI directory that is relative", "config: {cdiDir: cdi}", "at '/config/cdiDir'"},
 		{"address that the kubelet cannot probe", "config: {httpAddress: '127.0.0.1:9480'}", "at '/config/httpAddress'"},
-		{"port too high", "config: {httpAddress: ':65536'}", `config.httpAddress: ":65536": want a port from 1 to 65535`},
-		{"port 0", "config: {httpAddress: ':0'}", `config.httpAddress: ":0": want a port from 1 to 65535`},
+		{"port too high", "config: {httpAddress: ':65536'}", `config.httpAddress: found ":65536", want a port from 1 to 65535`},
+		{"port 0", "config: {httpAddress: ':0'}", `config.httpAddress: found ":0", want a port from 1 to 65535`},
 		{"duration without unit", "config: {resyncInterval: 60}", "got number, want string"},
-		{"duration that is none", "config: {flapWindow: soon}", "at '/config/flapWindow'"},
+		{"invalid duration", "config: {flapWindow: soon}", "at '/config/flapWindow'"},
 		{"flap limit", "config: {flapLimit: 1001}", "maximum: got 1,001, want 1,000"},
 		{"log level", "config: {logLevel: trace}", "'debug', 'info', 'warn', 'error'"},
 		{"excluded by name", "config: {exclude: [card1]}", "at '/config/exclude/0'"},
@@ -200,72 +198,72 @@ func TestRefused(t *testing.T) {
 		{"key of match", "config: {resources: [{name: example.com/a, match: {vendor: x}}]}", "additional properties 'vendor' not allowed"},
 		{"digits that YAML takes for a number", "config: {resources: [{name: example.com/a, match: {pciVendor: 8086}}]}", "got number, want string"},
 		{"AFU id", "config: {resources: [{name: example.com/a, match: {afuId: abc}}]}", "at '/config/resources/0/match/afuId'"},
-		{"chart's own: sysfsRoot", "config: {sysfsRoot: /sys}", "config.sysfsRoot: set by the chart: the runtime mounts /sys"},
-		{"chart's own: devRoot", "config: {devRoot: /dev}", "config.devRoot: set by the chart"},
-		{"chart's own: hostDevRoot", "config: {hostDevRoot: /dev}", "config.hostDevRoot: set by the chart: it is /dev"},
-		{"chart's own: kubeletDir", "config: {kubeletDir: /x}", "config.kubeletDir: set by the chart: want kubelet.devicePluginDir"},
-		{"chart's own: podResourcesSocket", "config: {podResourcesSocket: /x}", "config.podResourcesSocket: set by the chart: want kubelet.rootDir"},
-		{"chart's own: nodeName", "config: {nodeName: a}", "config.nodeName: set by the chart: it is the node of the pod"},
-		{"chart's own: kubeconfig", "config: {kubeconfig: /x}", "config.kubeconfig: set by the chart"},
-		{"chart's own: nodeAnnotation", "config: {nodeAnnotation: true}", "config.nodeAnnotation: set by the chart: want nodeAnnotation"},
-		{"chart's own: events", "config: {events: true}", "config.events: set by the chart: want events: true"},
-		{"word for events", "events: 'on'", "got string, want boolean"},
-		{"word for a truth value", "nodeAnnotation: 'yes'", "got string, want boolean"},
+		{"set by the chart: sysfsRoot", "config: {sysfsRoot: /sys}", "config.sysfsRoot: set by the chart: the runtime mounts /sys"},
+		{"set by the chart: devRoot", "config: {devRoot: /dev}", "config.devRoot: set by the chart"},
+		{"set by the chart: hostDevRoot", "config: {hostDevRoot: /dev}", "config.hostDevRoot: set by the chart: it is /dev"},
+		{"set by the chart: kubeletDir", "config: {kubeletDir: /x}", "config.kubeletDir: set by the chart: want kubelet.devicePluginDir"},
+		{"set by the chart: podResourcesSocket", "config: {podResourcesSocket: /x}", "config.podResourcesSocket: set by the chart: want kubelet.rootDir"},
+		{"set by the chart: nodeName", "config: {nodeName: a}", "config.nodeName: set by the chart: it is the node of the pod"},
+		{"set by the chart: kubeconfig", "config: {kubeconfig: /x}", "config.kubeconfig: set by the chart"},
+		{"set by the chart: nodeAnnotation", "config: {nodeAnnotation: true}", "config.nodeAnnotation: set by the chart: want nodeAnnotation"},
+		{"set by the chart: events", "config: {events: true}", "config.events: set by the chart: want events: true"},
+		{"string for events", "events: 'on'", "got string, want boolean"},
+		{"string for a boolean", "nodeAnnotation: 'yes'", "got string, want boolean"},
 		{"simulated node that is relative", "simulatedNode: simulated", "at '/simulatedNode'"},
 		{"simulated node with a slash at its end", "simulatedNode: /simulated/", "at '/simulatedNode'"},
 		{"kubelet root that is relative", "kubelet: {rootDir: kubelet}", "at '/kubelet/rootDir'"},
 		{"kubelet root with a slash at its end", "kubelet: {rootDir: /var/lib/kubelet/}", "at '/kubelet/rootDir'"},
-		{"account without name", "serviceAccount: {create: false}", "serviceAccount.name: want the name of an account"},
+		{"account without name", "serviceAccount: {create: false}", "serviceAccount.name: found none, want the name of an account"},
 		{"annotation that is no string", "podAnnotations: {a: 1}", "got number, want string"},
 		{"toleration", "tolerations: [{effect: NoRun}]", "'NoSchedule', 'PreferNoSchedule', 'NoExecute'"},
 		{"affinity that is empty", "nodeSelectorTerms: [{}]", "minProperties"},
 		{"operator of affinity", "nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Is}]}]", "'In', 'NotIn', 'Exists', 'DoesNotExist', 'Gt', 'Lt'"},
-		{"two affinities", "nodeFeatureDiscovery: {enabled: true}\nnodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]", "nodeSelectorTerms: not beside nodeFeatureDiscovery.enabled"},
-		{"no label", "nodeFeatureDiscovery: {enabled: true, labels: []}", "nodeFeatureDiscovery.labels: want one at least"},
-		{"resource that does not exist", "resources: {limits: {gpu: 1}}", "additional properties 'gpu' not allowed"},
+		{"two affinities", "nodeFeatureDiscovery: {enabled: true}\nnodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]", "nodeSelectorTerms: found beside nodeFeatureDiscovery.enabled, want one of them"},
+		{"no label", "nodeFeatureDiscovery: {enabled: true, labels: []}", "nodeFeatureDiscovery.labels: found none, want at least one"},
+		{"unknown resource", "resources: {limits: {gpu: 1}}", "additional properties 'gpu' not allowed"},
 		{"quantity", "resources: {limits: {memory: 128MB}}", "at '/resources/limits/memory'"},
 		{"strategy", "updateStrategy: {type: Recreate}", "'RollingUpdate', 'OnDelete'"},
 		{"share above all", "updateStrategy: {rollingUpdate: {maxSurge: 101%}}", "at '/updateStrategy/rollingUpdate/maxSurge'"},
 		{"seconds with a unit", "minReadySeconds: 5s", "got string, want integer"},
-		{"surge and unavailable", "updateStrategy: {rollingUpdate: {maxUnavailable: 1}}", "maxSurge 1 and maxUnavailable 1: want one of them 0 and the other not"},
-		{"neither", "updateStrategy: {rollingUpdate: {maxSurge: 0}}", "maxSurge 0 and maxUnavailable 0: want one of them 0 and the other not"},
+		{"surge and unavailable", "updateStrategy: {rollingUpdate: {maxUnavailable: 1}}", "found maxSurge 1 and maxUnavailable 1, want one of them 0 and the other not"},
+		{"neither", "updateStrategy: {rollingUpdate: {maxSurge: 0}}", "found maxSurge 0 and maxUnavailable 0, want one of them 0 and the other not"},
 		{"monitor without labels", "podMonitor: {labels: [a]}", "at '/podMonitor/labels'"},
 		{"key of the monitor", "podMonitor: {selector: {}}", "additional properties 'selector' not allowed"},
 		{"interval without unit", "podMonitor: {interval: '15'}", "at '/podMonitor/interval'"},
-		{"monitor of nothing", "podMonitor: {enabled: true}\nconfig: {httpAddress: ''}", "podMonitor.enabled: not with config.httpAddress empty"},
+		{"monitor without a port", "podMonitor: {enabled: true}\nconfig: {httpAddress: ''}", "podMonitor.enabled: found true with config.httpAddress empty, want a port"},
 		{"scraper without selector", "scrapers: [{}]", "minProperties"},
 		{"scraper by name", "scrapers: [prometheus]", "got string, want object"},
-		{"scrapers of nothing", "scrapers: [{podSelector: {}}]\nconfig: {httpAddress: ''}", "scrapers: not with config.httpAddress empty"},
+		{"scrapers without a port", "scrapers: [{podSelector: {}}]\nconfig: {httpAddress: ''}", "scrapers: found with config.httpAddress empty, want a port"},
 		{"operator of a selector", "scrapers: [{podSelector: {matchExpressions: [{key: a, operator: Gt}]}}]", "'In', 'NotIn', 'Exists', 'DoesNotExist'"},
 		{"block without addresses", "scrapers: [{ipBlock: {except: []}}]", "missing property 'cidr'"},
 		{"key of the rules", "prometheusRule: {rules: []}", "additional properties 'rules' not allowed"},
 		{"label of the dashboard that is no string", "dashboard: {labels: {grafana_dashboard: 1}}", "got number, want string"},
-		{"programming in another mode", "programming: {enabled: true}", "programming.enabled: not with config.mode single: want config.mode region, or nodeAnnotation"},
-		{"programming in mode regiondevel", "programming: {enabled: true}\nconfig: {mode: regiondevel}", "programming.enabled: not with config.mode regiondevel"},
+		{"programming in another mode", "programming: {enabled: true}", "programming.enabled: found true with config.mode single, want config.mode region, or nodeAnnotation"},
+		{"programming in mode regiondevel", "programming: {enabled: true}\nconfig: {mode: regiondevel}", "programming.enabled: found true with config.mode regiondevel, want"},
 		{"programming with another hook", "programming: {enabled: true}\nconfig: {mode: region, programmingHook: /h}", "config.programmingHook: set by the chart: programming.hostDir"},
 		{"directory of the program that is relative", "programming: {hostDir: bin}", "at '/programming/hostDir'"},
 		{"directory of the program with a space", "programming: {hostDir: '/opt/a b'}", "at '/programming/hostDir'"},
 		{"store with a slash at its end", "programming: {store: /srv/}", "at '/programming/store'"},
 		{"key of programming", "programming: {hook: /h}", "additional properties 'hook' not allowed"},
-		{"hook without CDI", "config: {mode: region, programmingHook: /h}", "config.programmingHook: not without config.cdiDir"},
+		{"hook without CDI", "config: {mode: region, programmingHook: /h}", "config.programmingHook: found without config.cdiDir, want both"},
 		{"argument of the hook with a space", "config: {programmingHookArgs: ['--store /s']}", "at '/config/programmingHookArgs/0'"},
-		{"test of a region without AFU", "programming: {enabled: true}\nconfig: {mode: region}\ntest: {resource: example.com/a}", "test.afu: want the AFU"},
-		{"test of an AFU without region", "test: {afu: d8424dc4}", "test.interface, test.afu: want both or none"},
-		{"AFU that is none", "test: {afu: nlb}", "at '/test/afu'"},
+		{"test of a region without AFU", "programming: {enabled: true}\nconfig: {mode: region}\ntest: {resource: example.com/a}", "test.afu: found none, want the AFU"},
+		{"test of an AFU without region", "test: {afu: d8424dc4}", "test.interface, test.afu: found one of them, want both or none"},
+		{"invalid AFU", "test: {afu: nlb}", "at '/test/afu'"},
 		{"interface that is too short", "test: {interface: ce489693}", "at '/test/interface'"},
-		{"test of no resource", "test: {resource: fpga}", "at '/test/resource'"},
+		{"invalid resource of the test", "test: {resource: fpga}", "at '/test/resource'"},
 	})
 }
 
-func (c chart) refuses(t *testing.T, all []wrong) {
+func (c chart) refuses(t *testing.T, all []refused) {
 	for _, tt := range all {
 		t.Run(tt.name, func(t *testing.T) {
 			out, err := c.render(t, tt.values)
 			if err == nil {
-				t.Fatalf("taken:\n%s", out)
+				t.Fatalf("accepted:\n%s", out)
 			}
 			if !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("refused without %q:\n%v", tt.want, err)
+				t.Errorf("error without %q:\n%v", tt.want, err)
 			}
 		})
 	}
@@ -276,11 +274,11 @@ func TestKubeVersion(t *testing.T) {
 	operator.kubeVersions(t, map[string]bool{"1.29.9": false, "1.30.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
 }
 
-func (c chart) kubeVersions(t *testing.T, taken map[string]bool) {
-	for version, taken := range taken {
+func (c chart) kubeVersions(t *testing.T, versions map[string]bool) {
+	for version, accepted := range versions {
 		_, err := c.render(t, "", "--kube-version", version)
-		if err != nil && !strings.Contains(err.Error(), "incompatible with Kubernetes") || (err == nil) != taken {
-			t.Errorf("%s: %s: %v, want taken: %t", c.dir, version, err, taken)
+		if err != nil && !strings.Contains(err.Error(), "incompatible with Kubernetes") || (err == nil) != accepted {
+			t.Errorf("%s: version %s: error %v, want it accepted: %t", c.dir, version, err, accepted)
 		}
 	}
 }

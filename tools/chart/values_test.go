@@ -10,11 +10,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// value is one of values.yaml that has a description.
-type value struct{ path, fallback, meaning string }
+// value is an entry of values.yaml with a description. standard is its default, as JSON.
+type value struct{ path, standard, meaning string }
 
-// readValues returns them in their order. What has no description must consist of
-// values that have.
+// readValues returns the values of the chart, in their order. A mapping without a description must
+// contain only values with one.
 func (c chart) readValues(t *testing.T) []value {
 	t.Helper()
 	var document yaml.Node
@@ -53,7 +53,7 @@ func asJSON(t *testing.T, node *yaml.Node) string {
 	return string(text)
 }
 
-// A page of docs has the table of values.yaml.
+// TestTable compares the table of values in docs with values.yaml.
 func TestTable(t *testing.T) { charts(t, table) }
 
 func table(t *testing.T, c chart) {
@@ -63,21 +63,21 @@ func table(t *testing.T, c chart) {
 	before, rest, ok := strings.Cut(text, begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("%s: no line %q, or none %q after it", filepath.Base(file), begin, end)
+		t.Fatalf("%s: found no line %q, or no line %q after it", filepath.Base(file), begin, end)
 	}
 	var table strings.Builder
 	table.WriteString("| value | default | meaning |\n|---|---|---|\n")
 	for _, v := range c.readValues(t) {
-		fmt.Fprintf(&table, "| `%s` | `%s` | %s |\n", v.path, v.fallback, v.meaning)
+		fmt.Fprintf(&table, "| `%s` | `%s` | %s |\n", v.path, v.standard, v.meaning)
 	}
 	golden(t, file, before+begin+table.String()+end+after)
 }
 
-// Every value does something.
-func TestEveryValueCounts(t *testing.T) {
+// A change of any value changes the manifests.
+func TestEveryValueHasAnEffect(t *testing.T) {
 	const programmed = `{"config":{"mode":"region"},"programming":{"enabled":true}}`
 	const tested = `test={"resource":"example.com/x","interface":"ce48969398f05f33946d560708be108a","afu":"d8424dc4"}`
-	plugin.everyValueCounts(t, map[string]change{
+	plugin.everyValueHasAnEffect(t, map[string]change{
 		"image.repository":             {to: `"example.com/x"`},
 		"image.tag":                    {to: `"v9"`},
 		"image.digest":                 {to: `"sha256:` + strings.Repeat("0", 64) + `"`},
@@ -126,15 +126,16 @@ func TestEveryValueCounts(t *testing.T) {
 	})
 }
 
-// change is another value of a key, in JSON, and values to be set beside it.
+// change is another value of a key, in JSON, and other values that are set with it.
 type change struct{ to, beside string }
 
-func (c chart) everyValueCounts(t *testing.T, changed map[string]change) {
+// everyValueHasAnEffect renders the chart once more for each value, with a change of it.
+func (c chart) everyValueHasAnEffect(t *testing.T, changed map[string]change) {
 	for _, v := range c.readValues(t) {
 		t.Run(v.path, func(t *testing.T) {
 			to, ok := changed[v.path]
 			if !ok {
-				t.Fatal("not in this test")
+				t.Fatal("found no change of this value, want one in the test")
 			}
 			delete(changed, v.path)
 			beside := to.beside
@@ -143,11 +144,11 @@ func (c chart) everyValueCounts(t *testing.T, changed map[string]change) {
 			}
 			before := c.rendered(t, "", "--set-json", beside)
 			if before == c.rendered(t, "", "--set-json", beside, "--set-json", v.path+"="+to.to) {
-				t.Error("changes nothing")
+				t.Error("the change has no effect on the manifests")
 			}
 		})
 	}
 	for path := range changed {
-		t.Errorf("%s is not in values.yaml", path)
+		t.Errorf("%s: found in the test, want it in values.yaml", path)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Image is all that decides what an image is.
+// Image has all inputs of an image.
 type Image struct {
 	Name        string
 	Description string
@@ -54,7 +54,7 @@ func (i Image) build() (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// labels are those of the OCI image specification.
+// labels returns the labels of the OCI image specification.
 func (i Image) labels() map[string]string {
 	const prefix = "org.opencontainers.image."
 	labels := map[string]string{
@@ -89,7 +89,7 @@ func (i Image) Archive() ([]byte, v1.Hash, error) {
 	return archive, digest, err
 }
 
-// layout is the OCI image layout, and the manifest.json of `docker save`.
+// layout returns the files of the OCI image layout, and the manifest.json of `docker save`.
 func (i Image) layout(img v1.Image) (Files, error) {
 	files := Files{"oci-layout": {0o644, []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
 	blob := func(data []byte, err error) (string, error) {
@@ -131,8 +131,8 @@ func (i Image) layout(img v1.Image) (Files, error) {
 	return files, files.addJSON("index.json", index)
 }
 
-// index names the one manifest, by the tag and by the name that containerd gives to
-// an image that it imports: the one that the kubelet asks for.
+// index returns the index of the image's manifest. Its annotations are the tag, and the name that
+// containerd gives to an imported image, by which the kubelet refers to it.
 func (i Image) index(img v1.Image, size int64) (v1.IndexManifest, error) {
 	digest, err := img.Digest()
 	return v1.IndexManifest{

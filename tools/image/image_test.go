@@ -34,7 +34,7 @@ var example = Image{
 	Files: Rootfs([]Binary{{Name: "accelerator-device-plugin", Data: []byte("binary")}, {Name: "accelerator-fpga", Data: []byte("tool")}}, []byte("source"), map[string][]byte{"b/LICENSE": []byte("text"), "a/c/NOTICE": []byte("more")}),
 }
 
-// untar returns the files and the names in their order.
+// untar returns the files of an archive, and their names in the order of the archive.
 func untar(t *testing.T, r io.Reader) (Files, []string) {
 	t.Helper()
 	files := make(Files)
@@ -49,7 +49,7 @@ func untar(t *testing.T, r io.Reader) (Files, []string) {
 		}
 		names = append(names, h.Name)
 		if h.Uid != 0 || h.Gid != 0 || !h.ModTime.Equal(example.Created) {
-			t.Errorf("%s: of %d:%d, %s; want root's, of the commit's time", h.Name, h.Uid, h.Gid, h.ModTime)
+			t.Errorf("%s: owner %d:%d, time %s; want root and the time of the commit", h.Name, h.Uid, h.Gid, h.ModTime)
 		}
 		if h.Typeflag == tar.TypeSymlink {
 			files[h.Name] = File{h.FileInfo().Mode(), []byte(h.Linkname)}
@@ -64,7 +64,7 @@ func untar(t *testing.T, r io.Reader) (Files, []string) {
 	}
 }
 
-// written is the example's archive, unpacked and as a file.
+// written writes the archive of the example, as a file and unpacked to a directory.
 func written(t *testing.T) (dir, file string, digest v1.Hash) {
 	t.Helper()
 	archive, digest, err := example.Archive()
@@ -82,7 +82,7 @@ func written(t *testing.T) (dir, file string, digest v1.Hash) {
 	return dir, file, digest
 }
 
-// Readers of OCI layouts and of `docker save` find the same, valid image.
+// Readers of OCI layouts and of `docker save` read the same, valid image.
 func TestArchive(t *testing.T) {
 	dir, file, digest := written(t)
 	index, err := layout.ImageIndexFromPath(dir)
@@ -131,7 +131,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// containerd, and so the kubelet, knows it by the name that the chart asks for.
+// The index has the name of the image in the chart, by which containerd and the kubelet refer to it.
 func TestIndex(t *testing.T) {
 	dir, _, digest := written(t)
 	index, err := layout.ImageIndexFromPath(dir)
@@ -160,14 +160,14 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// An archive ends with two empty blocks; Go's reader would not miss them, tar does.
-func TestTarHasItsEnd(t *testing.T) {
+// An archive ends with two empty blocks. The command tar needs them, Go's reader does not.
+func TestEndOfTar(t *testing.T) {
 	archive, err := example.Files.Tar(example.Created)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if end := make([]byte, 2*512); !bytes.HasSuffix(archive, end) {
-		t.Error("no end of archive")
+		t.Error("the archive does not end with two empty blocks")
 	}
 }
 
@@ -176,7 +176,7 @@ func TestReproducible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 5 { // maps are in another order each time
+	for range 5 { // the iteration order of maps differs each time
 		again := example
 		again.Files = maps.Clone(example.Files)
 		archive, _, err := again.Archive()
@@ -184,7 +184,7 @@ func TestReproducible(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(first, archive) {
-			t.Fatal("another archive from the same arguments")
+			t.Fatal("the same arguments give different archives")
 		}
 	}
 }
@@ -208,14 +208,14 @@ func TestLicences(t *testing.T) {
 		"go@" + runtime.Version()[2:] + "/LICENSE":             "Copyright 2009 The Go Authors",
 	} {
 		if !strings.Contains(string(got[file]), text) {
-			t.Errorf("%s does not say %q; there are %q", file, text, slices.Sorted(maps.Keys(got)))
+			t.Errorf("%s: want %q in it; found the files %q", file, text, slices.Sorted(maps.Keys(got)))
 		}
 	}
 	info.Deps[0].Version = "v0.0.1"
-	if _, err := Licences(root, root, info); err == nil || !strings.Contains(err.Error(), "the binary was not made with it") {
+	if _, err := Licences(root, root, info); err == nil || !strings.Contains(err.Error(), "want the version that the binary was built with") {
 		t.Errorf("binary of another version: %v", err)
 	}
-	if _, err := Licences(t.TempDir(), root, &buildinfo.BuildInfo{}); err == nil || !strings.Contains(err.Error(), "no licence in") {
+	if _, err := Licences(t.TempDir(), root, &buildinfo.BuildInfo{}); err == nil || !strings.Contains(err.Error(), "found no licence") {
 		t.Errorf("module without licence: %v", err)
 	}
 }
@@ -239,15 +239,15 @@ func TestOperatorHasNoCopyleft(t *testing.T) {
 		t.Fatal(err)
 	}
 	if where := copyleft(licences); where != "" {
-		t.Errorf("links %s", where)
+		t.Errorf("the binary links a module under %s", where)
 	}
 	modules := make(map[string]bool)
 	for where := range licences {
 		modules[path.Dir(where)] = true
 	}
-	// Those of others, this project, Go. One of the dependencies is this project's.
+	// The modules are the dependencies, without one of this project, and this project and Go.
 	if len(modules) != len(info.Deps)+1 || !modules[project] {
-		t.Errorf("licences of %d modules, %d are linked", len(modules), len(info.Deps))
+		t.Errorf("licences of %d modules, want %d, with %s", len(modules), len(info.Deps)+1, project)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestCopyleft(t *testing.T) {
 	}
 }
 
-// An image without source has no archive of it.
+// An image without source has no source archive.
 func TestRootfsWithoutSource(t *testing.T) {
 	want := Files{"usr/bin/x": {0o755, []byte("binary")}, "licenses/m/LICENSE": {0o644, []byte("text")}}
 	if diff := cmp.Diff(want, Rootfs([]Binary{{Name: "x", Data: []byte("binary")}}, nil, map[string][]byte{"m/LICENSE": []byte("text")})); diff != "" {
@@ -282,7 +282,7 @@ func TestSBOM(t *testing.T) {
 		Deps:     []*debug.Module{{Path: "example.com/y", Version: "v2.0.0+incompatible", Sum: "h1:abc="}},
 		Settings: []debug.BuildSetting{{Key: "GOARCH", Value: "arm64"}},
 	}
-	tool := *info // it shares a module with the first, which is listed once
+	tool := *info // both binaries link y, which is listed once
 	tool.Deps = []*debug.Module{info.Deps[0], {Path: "example.com/z", Version: "v3.0.0"},
 		{Path: "example.com/own", Version: "v0.0.0", Replace: &debug.Module{Path: "../", Version: "(devel)"}}} // has the version of the image
 	got, err := SBOM([]Binary{{"x", []byte("binary"), info}, {"tool", []byte("tool"), &tool}}, "v1")
@@ -298,7 +298,7 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// The Dockerfile makes the same of the same files.
+// The Dockerfile builds the same image from the same files.
 func TestDockerfile(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/Dockerfile")
 	if err != nil {
@@ -307,7 +307,7 @@ func TestDockerfile(t *testing.T) {
 	want := []string{"FROM scratch", "COPY root_${TARGETARCH}/ /", "ENV PATH=/usr/bin", `ENTRYPOINT ["` + example.Entrypoint + `"]`}
 	for _, line := range want {
 		if !strings.Contains(string(text), "\n"+line+"\n") {
-			t.Errorf("no line %q", line)
+			t.Errorf("Dockerfile: found no line %q", line)
 		}
 	}
 	labels := example.labels()

@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// licenceFile is what a file with a licence, or with what one wants passed on, is
-// called.
+// licenceFile matches the names of files with a licence, or with notices that a licence requires to
+// be passed on.
 var licenceFile = regexp.MustCompile(`^(?i)(LICEN[CS]E|COPYING|NOTICE|PATENTS|AUTHORS)([-._].*)?$`)
 
 // Licences returns the licences of a binary by path, such as go.uber.org/zap@v1.28.0/LICENSE: those
@@ -43,7 +43,7 @@ func Licences(tree, module string, info *buildinfo.BuildInfo) (map[string][]byte
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%s: no licence in %s", where, dir)
+			return nil, fmt.Errorf("%s: found no licence, want one in %s", where, dir)
 		}
 		for file, text := range found {
 			all[path.Join(where, file)] = text
@@ -52,6 +52,7 @@ func Licences(tree, module string, info *buildinfo.BuildInfo) (map[string][]byte
 	return all, nil
 }
 
+// licencesIn returns the licence files of a directory, by name.
 func licencesIn(dir string) (map[string][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -85,11 +86,11 @@ func copyleft(licences map[string][]byte) string {
 
 var gnu = regexp.MustCompile(`GNU (LESSER |LIBRARY |AFFERO )?GENERAL PUBLIC LICENSE`)
 
-// own reports whether a linked module is one of this project: go.mod has its directory.
+// own reports whether a linked module is one of this project: a replace directive has its directory.
 func own(m *debug.Module) bool { return m.Replace != nil && strings.HasPrefix(m.Replace.Path, "../") }
 
-// moduleDirs returns the directories of the modules of others that a binary was made of, by
-// path@version.
+// moduleDirs returns the directories of the modules that a binary was built from, except those of
+// this project, by path@version.
 func moduleDirs(module string, info *buildinfo.BuildInfo) (map[string]string, error) {
 	args := []string{"list", "-m", "-json"}
 	var want []string
@@ -115,10 +116,10 @@ func moduleDirs(module string, info *buildinfo.BuildInfo) (map[string]string, er
 		}
 		key := m.Path + "@" + m.Version
 		if !slices.Contains(want, key) {
-			return nil, fmt.Errorf("%s: the binary was not made with it, but this tree would be", key)
+			return nil, fmt.Errorf("%s: found in go.mod, want the version that the binary was built with", key)
 		}
 		if m.Dir == "" {
-			return nil, fmt.Errorf("%s: not downloaded; run `go mod download`", key)
+			return nil, fmt.Errorf("%s: found no directory, want the module downloaded: run `go mod download`", key)
 		}
 		dirs[key] = m.Dir
 	}

@@ -12,22 +12,22 @@ import (
 
 func main() {
 	var a arguments
-	flag.Func("binary", "a static binary; the image runs the first one", func(file string) error {
+	flag.Func("binary", "static binary; may be repeated, the image runs the first one", func(file string) error {
 		a.binaries = append(a.binaries, file)
 		return nil
 	})
 	flag.StringVar(&a.tree, "tree", ".", "work tree of this project")
 	flag.StringVar(&a.module, "module", ".", "directory of the module that the binaries were built from")
 	flag.StringVar(&a.image.Name, "name", "", "name of the image")
-	flag.StringVar(&a.image.Description, "description", "", "what the image is, in a few words")
-	flag.StringVar(&a.image.Licence, "licence", "", "licence of the image as a whole: an SPDX expression")
-	flag.BoolVar(&a.source, "source", false, "put the source code into the image, as the GPL requires")
-	flag.StringVar(&a.image.Version, "version", "", "version: the image's tag")
+	flag.StringVar(&a.image.Description, "description", "", "short description of the image")
+	flag.StringVar(&a.image.Licence, "licence", "", "licence of the whole image, an SPDX expression")
+	flag.BoolVar(&a.source, "source", false, "add the source code to the image, as the GPL requires")
+	flag.StringVar(&a.image.Version, "version", "", "version, which is also the tag of the image")
 	flag.StringVar(&a.image.Revision, "revision", "", "commit that the binaries were built from")
-	flag.Int64Var(&a.created, "created", 0, "time of that commit, in seconds since 1970: all times in the image")
+	flag.Int64Var(&a.created, "created", 0, "time of that commit, in seconds since 1970, for all times in the image")
 	flag.StringVar(&a.out, "out", "", "archive to write")
 	flag.StringVar(&a.sbom, "sbom", "", "bill of materials to write")
-	flag.StringVar(&a.root, "root", "", "directory that gets the files of the image, too, for the Dockerfile")
+	flag.StringVar(&a.root, "root", "", "directory to which the files of the image are also written, for the Dockerfile")
 	flag.Parse()
 	if len(a.binaries) == 0 || a.image.Name == "" || a.image.Licence == "" || a.image.Version == "" || a.out == "" || a.sbom == "" || flag.NArg() > 0 {
 		flag.Usage()
@@ -42,7 +42,7 @@ func main() {
 type arguments struct {
 	binaries        []string
 	tree, module    string
-	image           Image // the fields that are arguments
+	image           Image // only the fields that are arguments
 	source          bool
 	created         int64
 	out, sbom, root string
@@ -104,7 +104,7 @@ func (a arguments) run() error {
 	return nil
 }
 
-// setting is one of the build's, such as GOARCH; "" where it is not known.
+// setting returns a setting of the build, such as GOARCH, or "".
 func setting(info *buildinfo.BuildInfo, key string) string {
 	for _, s := range info.Settings {
 		if s.Key == key {

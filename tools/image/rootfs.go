@@ -23,13 +23,13 @@ type Binary struct {
 	Info *buildinfo.BuildInfo
 }
 
-// File is one of an archive.
+// File is a file of an archive.
 type File struct {
 	Mode fs.FileMode
 	Data []byte // of a symbolic link, its target
 }
 
-// Files are those of an archive, by their paths without leading slash.
+// Files are the files of an archive, by their paths without leading slash.
 type Files map[string]File
 
 // SourceArchive is the path of the source code of the binaries.
@@ -88,13 +88,13 @@ func (f Files) Tar(at time.Time) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := w.Close(); err != nil { // writes the end
+	if err := w.Close(); err != nil { // writes the end of the archive
 		return nil, err
 	}
 	return out.Bytes(), nil
 }
 
-// Write makes dir hold the files, of which none is a link, and nothing else.
+// Write replaces the contents of dir by the files. None of them may be a link.
 func (f Files) Write(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// A bill of materials as of CycloneDX 1.6, of which these are the few fields that
-// are needed. It has neither time nor serial number, so that it is the same for
-// the same binary.
+// bill is a bill of materials in the format CycloneDX 1.6, with the few fields that are needed. It
+// has neither time nor serial number, so that the same binary gives the same bill.
 type bill struct {
 	Format     string      `json:"bomFormat"`
 	Spec       string      `json:"specVersion"`
@@ -90,8 +89,8 @@ func application(b Binary, version string) component {
 	return c
 }
 
-// module is one of Go; its package URL is as of the purl specification's type
-// golang.
+// module returns the component of a Go module. Its package URL is of type golang in the purl
+// specification.
 func module(kind, path, version string) component {
 	purl := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return component{Type: kind, Ref: purl, Name: path, Version: version, PURL: purl}

@@ -15,8 +15,8 @@ import (
 )
 
 // Source returns the source code of a binary of this module, as a .tar.gz: the files of the
-// module's work tree that git tracks, and the packages of other modules in vendor/. To run
-// `make build-plugin` in it takes nothing else but Go. All files have the time at. The caller must
+// module's work tree that git tracks, and the packages of other modules in vendor/. `make
+// build-plugin` in it needs only Go. All files have the time at. The caller must
 // make sure that the binary was built from the module versions in go.mod.
 func Source(module, version string, at time.Time) ([]byte, error) {
 	top := project + "-" + version
@@ -57,23 +57,23 @@ func Source(module, version string, at time.Time) ([]byte, error) {
 	if _, err := w.Write(archive); err != nil {
 		return nil, err
 	}
-	if err := w.Close(); err != nil { // writes the end
+	if err := w.Close(); err != nil { // writes the end of the archive
 		return nil, err
 	}
 	return out.Bytes(), nil
 }
 
-// trackedFiles returns the files of a work tree that git tracks, as they are now, below
-// top. Untracked files may be anything, and are left out.
+// trackedFiles returns the files of a work tree that git tracks, with their contents on disk, by
+// their paths below top. Untracked files are left out.
 func trackedFiles(tree, top string) (Files, error) {
 	list, err := command(tree, "git", "ls-files", "-z")
 	if err != nil {
-		return nil, fmt.Errorf("found no list of source files, want a git work tree: %w", err)
+		return nil, fmt.Errorf("%s: found no list of source files, want a git work tree: %w", tree, err)
 	}
 	files := make(Files)
 	for where := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
 		err := files.read(path.Join(top, where), filepath.Join(tree, where))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // removed, but that is not committed yet
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a removal that is not committed yet
 			return nil, err
 		}
 	}
@@ -81,7 +81,7 @@ func trackedFiles(tree, top string) (Files, error) {
 }
 
 // read adds a file as it is on disk, but with the permissions that git records, so that
-// the umask makes no difference. A symbolic link stays one.
+// the umask has no effect. A symbolic link stays a link.
 func (f Files) read(where, file string) error {
 	info, err := os.Lstat(file)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const tree = "../.." // the module that the image is of
+const tree = "../.." // the module of the image
 
 func source(t *testing.T) []byte {
 	t.Helper()
@@ -26,7 +26,7 @@ func source(t *testing.T) []byte {
 	return archive
 }
 
-// sourceFiles are the files of an archive.
+// sourceFiles returns the files of a source archive.
 func sourceFiles(t *testing.T, archive []byte) Files {
 	t.Helper()
 	r, err := gzip.NewReader(bytes.NewReader(archive))
@@ -37,8 +37,8 @@ func sourceFiles(t *testing.T, archive []byte) Files {
 	return files
 }
 
-// The archive has the project's files as they are, links too, and each file of the go-udev
-// package with its licence, which requires all this.
+// The archive has the project's files unchanged, also links, and each file of the go-udev package
+// with its licence, which requires the source to be passed on.
 func TestSource(t *testing.T) {
 	first := source(t)
 	files := sourceFiles(t, first)
@@ -62,7 +62,7 @@ func TestSource(t *testing.T) {
 	for name := range files {
 		for _, not := range []string{"bin", "dist", ".git"} {
 			if !strings.HasPrefix(name, top) || strings.HasPrefix(name, top+not+"/") {
-				t.Errorf("%s is in it", name)
+				t.Errorf("%s: found in the archive, want no file outside of %s or below %s", name, top, not)
 			}
 		}
 	}
@@ -92,12 +92,12 @@ func TestSource(t *testing.T) {
 	}
 
 	if !bytes.Equal(first, source(t)) {
-		t.Error("another archive of the same tree")
+		t.Error("the same tree gives different archives")
 	}
 }
 
-// The archive is sufficient: without network and without any other module it builds the
-// binary, from the same versions of the same modules.
+// The binary can be built from the archive alone, without network or other modules, from the same
+// versions of the same modules.
 func TestSourceBuilds(t *testing.T) {
 	dir := t.TempDir()
 	unpack := exec.Command("tar", "-xzm")
@@ -130,10 +130,10 @@ func TestSourceBuilds(t *testing.T) {
 	}
 }
 
-// Outside of a git work tree there is no source, and so no image.
+// Source fails outside of a git work tree.
 func TestSourceWithoutGit(t *testing.T) {
 	t.Setenv("GIT_CEILING_DIRECTORIES", os.TempDir())
 	if _, err := Source(t.TempDir(), "v1", example.Created); err == nil || !strings.Contains(err.Error(), "want a git work tree") {
-		t.Errorf("error %v, want one that says that a git work tree is wanted", err)
+		t.Errorf("error %v, want %q in it", err, "want a git work tree")
 	}
 }

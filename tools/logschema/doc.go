@@ -1,5 +1,4 @@
-// Package logschema holds tests only: they check docs/logs.schema.json with a real
-// validator, and lines of the daemon with it. They stand here because the validator
-// has no place in the go.mod of the daemon; the helm of the chart's tests brings it
-// along anyway.
+// Package logschema contains only tests. They check docs/logs.schema.json with a JSON Schema
+// validator, and log lines of the daemon against the schema. The validator must not be a
+// dependency of the daemon's module; this module has it already, as a dependency of helm.
 package logschema

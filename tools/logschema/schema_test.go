@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event/eventtest"
 )
 
-// compile compiles the schema as one of the draft that it names.
+// compile compiles the schema, which must name draft 2020-12.
 func compile(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/logs.schema.json")
@@ -37,12 +37,12 @@ func compile(t *testing.T) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	if s.DraftVersion != 2020 {
-		t.Errorf("schema is of draft %d, want 2020", s.DraftVersion)
+		t.Errorf("draft of the schema: found %d, want 2020", s.DraftVersion)
 	}
 	return s
 }
 
-// validate validates a line as the schema alone knows it.
+// validate validates a line against the schema.
 func validate(s *jsonschema.Schema, line []byte) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(line))
 	if err != nil {
@@ -51,7 +51,7 @@ func validate(s *jsonschema.Schema, line []byte) error {
 	return s.Validate(value)
 }
 
-// What the daemon wrote in a whole hot-plug story is as the schema says.
+// The recorded log of a whole hot-plug story conforms to the schema.
 func TestStory(t *testing.T) {
 	s := compile(t)
 	text, err := os.ReadFile("../../internal/timeline/testdata/hotplug.log")
@@ -60,7 +60,7 @@ func TestStory(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) < 30 {
-		t.Fatalf("%d lines, want a story", len(lines))
+		t.Fatalf("hotplug.log: found %d lines, want at least 30", len(lines))
 	}
 	for i, line := range lines {
 		if err := validate(s, []byte(line)); err != nil {
@@ -69,7 +69,7 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// sample is a value of a field's type.
+// sample returns a value of a field's type.
 func sample(f event.Field) any {
 	switch f.Key {
 	case "time":
@@ -78,7 +78,7 @@ func sample(f event.Field) any {
 	return map[event.Type]any{event.Text: "some text", event.List: []string{"one", "two"}, event.Whole: 7, event.Decimal: 0.5}[f.Type]
 }
 
-// lineOf is a line with these fields.
+// lineOf returns a line with the fields that the event must have, and the given ones.
 func lineOf(e event.Event, fields ...event.Field) map[string]any {
 	line := map[string]any{}
 	for _, f := range slices.Concat(event.Common(), e.Must, fields) {
@@ -88,54 +88,55 @@ func lineOf(e event.Event, fields ...event.Field) map[string]any {
 	return line
 }
 
-// For each event the schema and the check of the tests say the same of what is good
-// and of what is not: so each line that any test has checked is as the schema says.
-func TestSchemaSaysTheSame(t *testing.T) {
+// For each event, the schema and the check eventtest.Line accept and refuse the same lines. So
+// every line that another test has checked conforms to the schema.
+func TestSchemaAgreesWithCheck(t *testing.T) {
 	s := compile(t)
-	says := func(what string, line map[string]any, good bool) {
+	check := func(name string, line map[string]any, valid bool) {
 		t.Helper()
 		text, err := json.Marshal(line)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := validate(s, text); (err == nil) != good {
-			t.Errorf("%s: the schema says %v\n%s", what, err, text)
+		if err := validate(s, text); (err == nil) != valid {
+			t.Errorf("%s: schema: got %v, want valid %v\n%s", name, err, valid, text)
 		}
-		if err := eventtest.Line(text); (err == nil) != good {
-			t.Errorf("%s: the tests' check says %v\n%s", what, err, text)
+		if err := eventtest.Line(text); (err == nil) != valid {
+			t.Errorf("%s: eventtest.Line: got %v, want valid %v\n%s", name, err, valid, text)
 		}
 	}
 	for _, e := range event.Events() {
 		full := lineOf(e, e.May...)
-		says(e.Name+", all fields", full, true)
-		says(e.Name+", those that it must have", lineOf(e), true)
+		check(e.Name+", all fields", full, true)
+		check(e.Name+", mandatory fields only", lineOf(e), true)
 		for _, level := range []string{"debug", "info", "warn", "error", "fatal"} {
 			may := slices.ContainsFunc(e.Levels, func(l event.Level) bool { return l.String() == level })
-			says(e.Name+" at "+level, with(full, "level", level), may)
+			check(e.Name+" at "+level, with(full, "level", level), may)
 		}
 		for _, f := range slices.Concat(event.Common(), e.Must, e.May) {
 			optional := f.Key == "logger" || slices.Contains(e.May, f)
-			says(e.Name+" without "+f.Key, with(full, f.Key, nil), optional)
+			check(e.Name+" without "+f.Key, with(full, f.Key, nil), optional)
 			for _, other := range []any{"text", []string{"list"}, []int{1}, 3, 0.5, true, map[string]any{}} {
 				if is := fmt.Sprintf("%T", other); is != fmt.Sprintf("%T", sample(f)) && !(f.Type == event.Decimal && is == "int") {
-					says(fmt.Sprintf("%s, %s is %s", e.Name, f.Key, is), with(full, f.Key, other), false)
+					check(fmt.Sprintf("%s, %s is %s", e.Name, f.Key, is), with(full, f.Key, other), false)
 				}
 			}
 		}
 		for _, f := range append(event.Fields(), event.Field{Key: "unit", Type: event.Text}) {
 			if _, has := full[f.Key]; !has {
-				says(e.Name+" with "+f.Key, with(full, f.Key, sample(f)), false)
+				check(e.Name+" with "+f.Key, with(full, f.Key, sample(f)), false)
 			}
 		}
 		for _, at := range []string{"2026-11-21T20:56:34Z", "2026-11-21T20:56:34.463Z", "2026-11-21T20:56:34.463023314", "2026-13-21T20:56:34.463023314Z", "now"} {
-			says(e.Name+" at "+at, with(full, "time", at), false)
+			check(e.Name+" at "+at, with(full, "time", at), false)
 		}
 	}
-	says("no message", with(lineOf(event.Events()[0]), "message", ""), false)
-	says("an event that is none", with(lineOf(event.Events()[0]), "event", "device.wealth"), false)
+	check("no message", with(lineOf(event.Events()[0]), "message", ""), false)
+	check("unknown event", with(lineOf(event.Events()[0]), "event", "device.wealth"), false)
 }
 
-// with is the line with another value of a field, without it where that is nil.
+// with returns a copy of the line with another value of a field, or without the field if value is
+// nil.
 func with(line map[string]any, key string, value any) map[string]any {
 	line = maps.Clone(line)
 	if line[key] = value; value == nil {

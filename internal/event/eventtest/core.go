@@ -12,24 +12,24 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// core checks what it passes on.
+// core checks the lines that it passes on.
 type core struct {
 	zapcore.Core
 	t    testing.TB
 	with []zapcore.Field
 }
 
-// Checked is a core in front of another one that fails the test for each line that is
-// not as declared. Nobody may log when the test has ended.
+// Checked returns a core that passes lines on to another one and fails the test for each line that
+// does not match its declaration. It must not be used after the end of the test.
 func Checked(t testing.TB, to zapcore.Core) zapcore.Core { return &core{Core: to, t: t} }
 
-// Observed is an observer of all levels that is checked.
+// Observed returns an observer of all levels that checks its lines.
 func Observed(t testing.TB) (zapcore.Core, *observer.ObservedLogs) {
 	to, logs := observer.New(zapcore.DebugLevel)
 	return Checked(t, to), logs
 }
 
-// Log is a checked logger of all levels whose lines nobody reads.
+// Log returns a logger of all levels that checks its lines and discards them.
 func Log(t testing.TB) *zap.Logger {
 	return zap.New(Checked(t, zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.DebugLevel)))
 }
@@ -57,5 +57,5 @@ func (c *core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return c.Core.Write(entry, fields)
 }
 
-// encoder makes lines as the daemon does.
+// encoder encodes lines like the daemon.
 var encoder = zapcore.NewJSONEncoder(event.Keys())

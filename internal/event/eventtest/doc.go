@@ -1,5 +1,4 @@
-// Package eventtest checks log lines against the catalogue of package event: that
-// each carries one declared event, at a level that this may have, with the fields
-// that it must have and no others, each once and of its type. For tests only; it owns
-// no state but what a core was made with.
+// Package eventtest checks log lines against the catalogue of package event. Each line must have one
+// declared event, one of the event's levels, and the required and no undeclared fields of the event,
+// each once and with its type. It is for tests only. It owns no state except that of a core.
 package eventtest

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/event"
 )
 
-// catalogue is what is declared, by name.
+// catalogue returns the declared events by name.
 var catalogue = sync.OnceValue(func() map[string]event.Event {
 	all := map[string]event.Event{}
 	for _, e := range event.Events() {
@@ -23,7 +23,7 @@ var catalogue = sync.OnceValue(func() map[string]event.Event {
 	return all
 })
 
-// Line says what is wrong with a line of the log, a JSON object; nil if nothing is.
+// Line returns an error unless a line of the log, a JSON object, matches its declaration.
 func Line(text []byte) error {
 	line, err := decode(text)
 	if err != nil {
@@ -39,11 +39,11 @@ func check(line map[string]any) error {
 	name, _ := line["event"].(string)
 	e, declared := catalogue()[name]
 	if !declared {
-		return fmt.Errorf("event %q is not declared", name)
+		return fmt.Errorf("event: found %q, want a declared one", name)
 	}
 	problems := []error{common(line)}
 	if !slices.ContainsFunc(e.Levels, func(l event.Level) bool { return l.String() == line["level"] }) {
-		problems = append(problems, fmt.Errorf("%s has no level %v", name, line["level"]))
+		problems = append(problems, fmt.Errorf("%s: found level %v, want one of its levels", name, line["level"]))
 	}
 	fields := map[string]event.Field{}
 	for _, f := range slices.Concat(event.Common(), e.Must, e.May) {
@@ -51,31 +51,31 @@ func check(line map[string]any) error {
 	}
 	for _, f := range e.Must {
 		if line[f.Key] == nil {
-			problems = append(problems, fmt.Errorf("%s lacks its field %s", name, f.Key))
+			problems = append(problems, fmt.Errorf("%s: found no field %s, want it", name, f.Key))
 		}
 	}
 	for key, value := range line {
 		f, declared := fields[key]
 		if !declared {
-			problems = append(problems, fmt.Errorf("%s has no field %s", name, key))
+			problems = append(problems, fmt.Errorf("%s: found field %s, want a declared one", name, key))
 		} else if !is(f.Type, value) {
-			problems = append(problems, fmt.Errorf("%s of %s is %T, want %s", key, name, value, f.Type))
+			problems = append(problems, fmt.Errorf("%s: field %s: found %T, want %s", name, key, value, f.Type))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// common checks what each line has.
+// common checks the fields that all lines have.
 func common(line map[string]any) error {
 	text, _ := line["time"].(string)
 	_, err := time.Parse(event.TimeLayout, text)
 	if line["message"] == nil || line["message"] == "" {
-		err = errors.Join(err, errors.New("message is missing"))
+		err = errors.Join(err, errors.New("message: found none, want a text"))
 	}
 	return err
 }
 
-// is says whether a decoded value has this type.
+// is reports whether a decoded value has this type.
 func is(want event.Type, value any) bool {
 	switch v := value.(type) {
 	case string:
@@ -88,12 +88,12 @@ func is(want event.Type, value any) bool {
 	return false
 }
 
-// decode decodes an object, each of whose keys may be there once.
+// decode decodes an object. It returns an error if a key is present twice.
 func decode(text []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
-		return nil, errors.Join(errors.New("line is no JSON object"), err)
+		return nil, errors.Join(errors.New("line: found no JSON object, want one"), err)
 	}
 	line := map[string]any{}
 	for d.More() {
@@ -106,7 +106,7 @@ func decode(text []byte) (map[string]any, error) {
 			return nil, err
 		}
 		if _, twice := line[key.(string)]; twice {
-			return nil, fmt.Errorf("%s is there twice", key)
+			return nil, fmt.Errorf("field %s: found twice, want it once", key)
 		}
 		line[key.(string)] = value
 	}
@@ -114,7 +114,7 @@ func decode(text []byte) (map[string]any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("line goes on behind its object")
+		return nil, errors.New("line: found text after its object, want none")
 	}
 	return line, nil
 }

@@ -1,5 +1,4 @@
-// Package metricstest shows tests what [metrics.Metrics] has counted: the page, as
-// Prometheus gets it. It owns no state.
+// Package metricstest returns the page of [metrics.Metrics] and its values to tests. It owns no state.
 package metricstest
 
 import (
@@ -11,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
-// Page is the page as text, without the metrics of Go, of the process and of the
+// Page returns the page as text, without the metrics of Go, of the process and of the
 // page itself.
 func Page(t testing.TB, m *metrics.Metrics) string {
 	t.Helper()
@@ -23,7 +22,7 @@ func Page(t testing.TB, m *metrics.Metrics) string {
 	return Ours(w.Body.String())
 }
 
-// Ours are the lines of a page that are about metrics declared here.
+// Ours returns the lines of a page about metrics of package metrics.
 func Ours(page string) string {
 	var ours strings.Builder
 	for line := range strings.Lines(page) {
@@ -34,8 +33,8 @@ func Ours(page string) string {
 	return ours.String()
 }
 
-// Samples are the values of a page by series: of those that begin with one of the
-// prefixes, and whose value is not 0.
+// Samples returns the values of the series on a page that begin with one of the prefixes and
+// whose value is not 0.
 func Samples(page string, prefixes ...string) map[string]string {
 	found := make(map[string]string)
 	for line := range strings.Lines(page) {

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Unfold makes the tree of the board in file below the existing directory root.
-// Two boards may be unfolded into one root: directories are shared, files
-// overwritten; a link that is there already is an error.
+// Unfold writes the tree of the board in file below root, an existing directory. Two boards can have
+// the same root: their directories are merged and files overwritten. A link that already exists is an
+// error.
 func Unfold(root, file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -28,7 +28,7 @@ func Unfold(root, file string) error {
 	return nil
 }
 
-// UnfoldText is Unfold for a board that is not in a file.
+// UnfoldText is Unfold for the text of a board.
 func UnfoldText(root string, board []byte) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -53,12 +53,13 @@ func UnfoldText(root string, board []byte) error {
 	return nil
 }
 
-// maxRecorded is far above the size of any file of a recorded tree, in bytes.
+// maxRecorded is the most bytes that are read of a file in a recording. Recorded files are far
+// smaller.
 const maxRecorded = 4 << 20
 
-// Unpack makes the tree in a recording (tar, gzip) below the existing directory root and
-// returns the directory that holds sys and dev: some recordings were taken of a simulated
-// node under tmp/. Entries other than directories, files and links are refused.
+// Unpack writes the tree of a recording (tar, gzip) below root, an existing directory. It returns the
+// directory that contains sys and dev: in recordings of a simulated node it is tmp. Entries other than
+// directories, files and links are refused.
 func Unpack(root, recording string) (string, error) {
 	f, err := os.Open(recording)
 	if err != nil {
@@ -92,6 +93,7 @@ func Unpack(root, recording string) (string, error) {
 	return root, nil
 }
 
+// extract writes one entry of a recording.
 func extract(r *os.Root, h *tar.Header, content io.Reader) error {
 	name := path.Clean(h.Name)
 	switch h.Typeflag {
@@ -106,10 +108,10 @@ func extract(r *os.Root, h *tar.Header, content io.Reader) error {
 		}
 		return write(r, name, data)
 	}
-	return fmt.Errorf("%s: entry of type %q", h.Name, h.Typeflag)
+	return fmt.Errorf("%s: found an entry of type %q, want a directory, a file or a link", h.Name, h.Typeflag)
 }
 
-// write makes a file and its directory, or overwrites the file.
+// write writes a file, and creates its directory.
 func write(r *os.Root, name string, content []byte) error {
 	if err := r.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
@@ -117,10 +119,10 @@ func write(r *os.Root, name string, content []byte) error {
 	return r.WriteFile(name, content, 0o644)
 }
 
-// link makes a link and its directory. The target need not exist, but must be in the tree.
+// link creates a link and its directory. The target need not exist, but must be in the tree.
 func link(r *os.Root, name, target string) error {
 	if path.IsAbs(target) || !filepath.IsLocal(path.Join(path.Dir(name), target)) {
-		return errors.New("leads out of the tree")
+		return errors.New("found a target outside of the tree, want one in it")
 	}
 	if err := r.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err

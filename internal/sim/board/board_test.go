@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/board"
 )
 
-// tree lists what is below root: directories with a slash, links with where
-// they lead, files with their content.
+// tree returns the entries below root: directories with a slash, links with their targets, files with
+// their contents.
 func tree(t *testing.T, root string) []string {
 	t.Helper()
 	var all []string
@@ -89,21 +89,20 @@ func TestUnfoldRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := board.UnfoldText(root, []byte(tt.text)); err == nil {
-				t.Errorf("no error; tree %v", tree(t, root))
+				t.Errorf("no error, tree %v", tree(t, root))
 			}
 			if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
-				t.Errorf("outside the tree: %v, error %v", entries, err)
+				t.Errorf("beside the root: found %v, error %v, want no file", entries, err)
 			}
 		})
 	}
 }
 
-// TestBoards unfolds each board of testdata, and checks that its head says where
-// it comes from.
+// TestBoards unfolds each board of testdata, and checks that its head has the source of the board.
 func TestBoards(t *testing.T) {
 	files, err := filepath.Glob("../../../testdata/sysfs/*.txtar")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("boards %v, error %v", files, err)
+		t.Fatalf("found the boards %v, error %v, want some", files, err)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -116,7 +115,7 @@ func TestBoards(t *testing.T) {
 			}
 			head, _, _ := strings.Cut(string(text), "-- ")
 			if !strings.Contains(head, "recorded") && !strings.Contains(head, "Made by hand") {
-				t.Errorf("head does not say the source: %q", head)
+				t.Errorf("head: found %q, want \"recorded\" or \"Made by hand\" in it", head)
 			}
 		})
 	}

@@ -17,28 +17,28 @@ import (
 
 // Options are the settings of a demo.
 type Options struct {
-	Interactive bool   // go on until ctx ends, after the steps
-	Program     string // path of the own executable, for people to copy
-	Colour      bool   // for terminals
+	Interactive bool   // after the steps, continue until ctx ends
+	Program     string // path of this executable, for the printed commands
+	Colour      bool   // use the colours of terminals
 	Resource    string
 	Hold        time.Duration // the daemon's recovery hold
 }
 
-// Paths are those of sockets.
+// Paths has the paths of sockets.
 type Paths struct {
-	KubeletDir   string // of the stand-in for the kubelet
-	PodResources string // socket of the same
-	Daemon       string // the daemon's own
+	KubeletDir   string // device plugin directory of the stand-in for the kubelet
+	PodResources string // pod-resources socket of the stand-in
+	Daemon       string // local socket of the daemon
 }
 
 // Daemon runs the daemon on a node until ctx ends, logging to log.
 type Daemon func(ctx context.Context, node *simnode.Node, paths Paths, log io.Writer) error
 
-// stepTimeout is how long a step may take. The whole must end within 30 s.
+// stepTimeout is the time limit of a step. The demo must end within 30 s.
 const stepTimeout = 5 * time.Second
 
-// Run runs the demo and prints it to out. It returns an error if a step fails or
-// had no effect at the kubelet.
+// Run runs the demo, and prints its steps to out. It returns an error if a step fails, or has no effect
+// at the kubelet.
 func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err error) {
 	dir, err := os.MkdirTemp("", "accel-demo-")
 	if err != nil {
@@ -64,7 +64,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 	if s.kubelet, err = simkubelet.Start(ctx, paths.KubeletDir, simkubelet.Behaviour{}); err != nil {
 		return err
 	}
-	defer func() { s.kubelet.Stop() }() // not s.kubelet of now: a step replaces it
+	defer func() { s.kubelet.Stop() }() // evaluated at the end: a step replaces s.kubelet
 	if s.pods, err = simkubelet.StartPodResources(ctx, paths.PodResources); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 	return err
 }
 
-// stage has the simulated parts that the steps change.
+// stage has the simulated parts, which the steps change.
 type stage struct {
 	Options
 	out       io.Writer
@@ -97,18 +97,17 @@ type stage struct {
 	node      *simnode.Node
 	kubelet   *simkubelet.Kubelet
 	pods      *simkubelet.PodResources
-	daemonErr error // why the daemon ended during the steps
+	daemonErr error // the daemon's error, if it has ended during the steps
 }
 
-// play runs the steps. It ends at the first one that fails, because later steps
-// depend on it.
+// play runs the steps. It ends at the first failed step, because later steps depend on it.
 func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	fmt.Fprintf(s.out, "A simulated node and a stand-in for the kubelet, in %s\n\n", s.dir)
-	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", "WHAT HAPPENS", "TOLD AFTER", "WHAT THE KUBELET WAS TOLD")
+	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", "STEP", "AFTER", "RECEIVED BY THE KUBELET")
 	all := s.steps()
 	begin := time.Now()
 	for i, step := range all {
-		err := s.one(ctx, step)
+		err := s.run(ctx, step)
 		select {
 		case s.daemonErr = <-ended:
 			if s.daemonErr == nil {
@@ -118,86 +117,87 @@ func (s *stage) play(ctx context.Context, ended <-chan error) error {
 		default:
 		}
 		if err != nil {
-			fmt.Fprintf(s.out, "\n%d of %d steps seen in %.1f s\n", i, len(all), time.Since(begin).Seconds())
-			return fmt.Errorf("%s: %w", step.what, err)
+			fmt.Fprintf(s.out, "\n%d of %d steps passed in %.1f s\n", i, len(all), time.Since(begin).Seconds())
+			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
-	fmt.Fprintf(s.out, "\nAll %d steps seen in %.1f s\n", len(all), time.Since(begin).Seconds())
+	fmt.Fprintf(s.out, "\nAll %d steps passed in %.1f s\n", len(all), time.Since(begin).Seconds())
 	return nil
 }
 
-// one runs a step and waits for its effect at the kubelet.
-func (s *stage) one(ctx context.Context, step step) error {
+// run runs a step, and waits for its effect at the kubelet.
+func (s *stage) run(ctx context.Context, step step) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	begin := time.Now()
 	if err := step.do(ctx); err != nil {
-		s.print(step.what, "-", s.paint(terminal.Red, "not done: "+err.Error()))
+		s.print(step.name, "-", s.paint(terminal.Red, "failed: "+err.Error()))
 		return err
 	}
-	told, at, err := step.seen(ctx)
+	received, at, err := step.await(ctx)
 	if err != nil {
-		s.print(step.what, "-", s.paint(terminal.Red, "not seen: "+told))
+		s.print(step.name, "-", s.paint(terminal.Red, "not as expected: "+received))
 		return err
 	}
 	took := at.Sub(begin)
 	if took < step.least {
-		err = fmt.Errorf("told after %s, before it had held for %s", took, step.least)
-		s.print(step.what, "-", s.paint(terminal.Red, "not seen: "+err.Error()))
+		err = fmt.Errorf("received after %s, want at least the hold of %s", took, step.least)
+		s.print(step.name, "-", s.paint(terminal.Red, "not as expected: "+err.Error()))
 		return err
 	}
-	s.print(step.what, fmt.Sprintf("%.2f ms", float64(took)/1e6), told)
+	s.print(step.name, fmt.Sprintf("%.2f ms", float64(took)/1e6), received)
 	return nil
 }
 
-func (s *stage) print(what, after, told string) {
-	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", what, after, told)
+// print prints a row of the table.
+func (s *stage) print(step, after, received string) {
+	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", step, after, received)
 }
 
-// stay prints every list that the kubelet gets until ctx ends.
+// stay prints each list that the kubelet receives until ctx ends.
 func (s *stage) stay(ctx context.Context, ended <-chan error) error {
 	if err := s.node.Plug(cardA); err != nil {
 		return err
 	}
 	pulled := filepath.Join(s.dir, "pulled")
 	fmt.Fprintf(s.out, `
-The node stays, with a card of two ports (%s and %s). Change what you
-like, in another terminal:
+The node has a card with two ports (%s and %s). Change it from another
+terminal:
 
   PORT=%s
   NODE=%s
   echo %s > $PORT/errors/errors     # port error AP6
-  echo %s > $PORT/errors/errors                 # and over
-  rm $NODE                                       # its device node goes
-  touch $NODE                                    # and comes back
+  echo %s > $PORT/errors/errors                 # no error
+  rm $NODE                                       # the port has no device node
+  touch $NODE                                    # it has one again
   CARD=%s
   mv $CARD %s                # the card is pulled
-  mv %s $CARD                # and plugged in again
+  mv %s $CARD                # it is plugged in again
 
   %s devices --socket %s
 
-The shell's echo empties the file before it writes: for that instant the port
-is unreadable, and bad news is told at once. Good news must hold for %s. A port
-that turns more than 5 times within 20 s is quarantined for 20 s (flapping).
-The daemon's log, for people:
+The shell's echo truncates the file before it writes. During that instant the
+port is unreadable, so it is unhealthy at once. It is healthy again after the
+hold of %s. A port that changes more than 5 times within 20 s is quarantined for
+20 s (flapping). The daemon's log:
 
   tail -n +1 -F %s/daemon.log | %s logs
 
-Interrupt (^C) to end; the directory goes, too.
+Interrupt (^C) to end. The directory is removed.
 
 `, portA0, portA1, s.node.PortDir(cardA.Address, 0), filepath.Join(s.node.Dev, s.node.PortNode(cardA.Address, 0)),
 		ap6Error, noError, s.node.CardDir(cardA.Address), pulled, pulled,
 		s.Program, s.paths.Daemon, s.Hold, s.dir, s.Program)
-	seen := s.kubelet.Newest(s.Resource).Number
+	printed := s.kubelet.Newest(s.Resource).Number
 	for {
-		list, err := s.kubelet.AwaitList(ctx, s.Resource, func(l simkubelet.List) bool { return l.Number != seen })
+		list, err := s.kubelet.AwaitList(ctx, s.Resource, func(l simkubelet.List) bool { return l.Number != printed })
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		seen = list.Number
+		printed = list.Number
 		s.print("list "+fmt.Sprint(list.Number), list.Received.Format("15:04:05"), s.describe(list.Devices))
 		select {
 		case s.daemonErr = <-ended:

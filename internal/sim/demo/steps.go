@@ -13,14 +13,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// step is one change, and how its effect at the kubelet is recognized.
+// step is a change, and its expected effect at the kubelet.
 type step struct {
-	what string
+	name string
 	do   func(ctx context.Context) error
-	// seen waits and returns what the kubelet was told and when; with an error,
-	// what it was told instead.
-	seen func(ctx context.Context) (told string, at time.Time, err error)
-	// least is how long it must take: good news that was told sooner did not hold.
+	// await waits for the effect. It returns what the kubelet has received, also with an error, and
+	// the time of that.
+	await func(ctx context.Context) (received string, at time.Time, err error)
+	// least is the shortest allowed time: a device that is healthy again must be held.
 	least time.Duration
 }
 
@@ -44,20 +44,20 @@ const (
 	ap6Error = "0x4000000000000" // bit 50: the port was shut down for power or heat
 )
 
-// health is the list that the kubelet must have: by id, whether the device is healthy.
+// health is a list of devices: by id, whether the device is healthy.
 type health map[string]bool
 
 func (s *stage) steps() []step {
 	return []step{
 		{"a card with two ports is plugged in", s.plug(cardA), s.list(health{portA0: true, portA1: true}), 0},
 		{"a second card is plugged in", s.plug(cardB), s.list(health{portA0: true, portA1: true, portB0: true}), 0},
-		{"a pod is given " + portB0, s.nothing, s.allocation(portB0), 0},
+		{"a pod gets " + portB0, s.nothing, s.allocation(portB0), 0},
 		{"port 1 of the first card breaks (AP6)", s.set(portErrors, ap6Error), s.list(health{portA0: true, portA1: false, portB0: true}), 0},
-		{fmt.Sprintf("it heals (and must hold for %s)", s.Hold), s.set(portErrors, noError), s.list(health{portA0: true, portA1: true, portB0: true}), s.Hold},
+		{fmt.Sprintf("it heals (healthy after the hold of %s)", s.Hold), s.set(portErrors, noError), s.list(health{portA0: true, portA1: true, portB0: true}), s.Hold},
 		{"the driver of that port is unbound", s.unbind, s.list(health{portA0: true, portA1: false, portB0: true}), 0},
-		{fmt.Sprintf("it is bound again (and must hold for %s)", s.Hold), s.bind, s.list(health{portA0: true, portA1: true, portB0: true}), s.Hold},
-		{"the second card is pulled out under the pod", s.unplug(cardB), s.list(health{portA0: true, portA1: true, portB0: false}), 0},
-		{fmt.Sprintf("it is plugged in again (and must hold for %s)", s.Hold), s.plug(cardB), s.list(health{portA0: true, portA1: true, portB0: true}), s.Hold},
+		{fmt.Sprintf("it is bound again (healthy after the hold of %s)", s.Hold), s.bind, s.list(health{portA0: true, portA1: true, portB0: true}), s.Hold},
+		{"the second card, which the pod holds, is pulled out", s.unplug(cardB), s.list(health{portA0: true, portA1: true, portB0: false}), 0},
+		{fmt.Sprintf("it is plugged in again (healthy after %s)", s.Hold), s.plug(cardB), s.list(health{portA0: true, portA1: true, portB0: true}), s.Hold},
 		{"the first card, which no pod holds, is pulled out", s.unplug(cardA), s.list(health{portB0: true}), 0},
 		{"the kubelet restarts", s.restart, s.registered(health{portB0: true}), 0},
 	}
@@ -82,8 +82,7 @@ func (s *stage) set(attribute, value string) func(context.Context) error {
 func (s *stage) unbind(context.Context) error { return s.node.Unbind(cardA.Address, 1) }
 func (s *stage) bind(context.Context) error   { return s.node.Bind(cardA.Address, 1) }
 
-// restart stops the kubelet and starts another one in its place, which deletes
-// all sockets first.
+// restart stops the kubelet and starts another one, which first deletes all sockets.
 func (s *stage) restart(ctx context.Context) (err error) {
 	s.kubelet.Stop()
 	next, err := simkubelet.Start(context.WithoutCancel(ctx), s.paths.KubeletDir, simkubelet.Behaviour{})
@@ -102,19 +101,18 @@ func (s *stage) list(want health) func(context.Context) (string, time.Time, erro
 	}
 }
 
-// registered does the same, and waits for exactly one registration with this
-// kubelet.
+// registered is list, and checks that the daemon has registered exactly once with this kubelet.
 func (s *stage) registered(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
-		told, at, err := s.list(want)(ctx)
+		received, at, err := s.list(want)(ctx)
 		if n := s.kubelet.Registrations(s.Resource); err == nil && n != 1 {
-			err = fmt.Errorf("%d registrations for one restart", n)
+			err = fmt.Errorf("found %d registrations after one restart, want 1", n)
 		}
-		return "registered once, " + told, at, err
+		return "registered once, " + received, at, err
 	}
 }
 
-// allocation asks for a device as the kubelet does for a pod.
+// allocation allocates a device as the kubelet does for a pod.
 func (s *stage) allocation(id string) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		answer, err := s.kubelet.Allocate(ctx, s.Resource, id)
@@ -133,6 +131,7 @@ func (s *stage) allocation(id string) func(context.Context) (string, time.Time, 
 	}
 }
 
+// known returns a list as health.
 func known(l simkubelet.List) health {
 	h := make(health, len(l.Devices))
 	for _, d := range l.Devices {
@@ -141,7 +140,7 @@ func known(l simkubelet.List) health {
 	return h
 }
 
-// describe shows a list of devices in one line.
+// describe returns a list of devices as one line.
 func (s *stage) describe(devices []simkubelet.Device) string {
 	if len(devices) == 0 {
 		return "no device"

@@ -1,6 +1,6 @@
-// Package pipes is a network within the process, for tests: its connections are of [net.Pipe], so
-// they have the time of a bubble of testing/synctest. A [Listener] owns the connections that are not
-// accepted yet.
+// Package pipes is a network within the process, for tests. Its connections are pipes of [net.Pipe],
+// so that they can be used in a bubble of testing/synctest. A [Listener] owns the connections that are
+// not accepted yet.
 package pipes
 
 import (
@@ -32,7 +32,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the listener and the connections that it has not accepted. Later dials are refused.
+// Close closes the listener and the connections that it has not accepted. Later dials are refused.
 func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	for {
@@ -45,7 +45,7 @@ func (l *Listener) Close() error {
 	}
 }
 
-// Addr returns an address that URLs may have.
+// Addr returns an address that is valid in URLs.
 func (l *Listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443} }
 
 // Dial connects. It ignores the address.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Event is an Event of core/v1 as it was received.
+// Event is a received Event of core/v1.
 type Event struct {
 	Metadata struct{ Name, Namespace string }
 
@@ -28,7 +28,7 @@ type Event struct {
 	Count int
 }
 
-// String returns the columns of an Event that kubectl shows, and its namespace.
+// String returns the namespace of an Event, and the columns that kubectl shows.
 func (e Event) String() string {
 	return strings.Join([]string{
 		e.Metadata.Namespace, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, e.InvolvedObject.UID,
@@ -36,7 +36,7 @@ func (e Event) String() string {
 	}, " ")
 }
 
-// SetPod makes a pod, or another one of the same name.
+// SetPod creates a pod, or replaces a pod of the same name.
 func (s *Server) SetPod(namespace, name, uid string) {
 	s.edit(func() { s.pods[namespace+"/"+name] = uid })
 }
@@ -46,16 +46,16 @@ func (s *Server) DeletePod(namespace, name string) {
 	s.edit(func() { delete(s.pods, namespace+"/"+name) })
 }
 
-// EndNamespace begins to delete a namespace: nothing can be created in it.
+// EndNamespace begins to delete a namespace: no object can be created in it.
 func (s *Server) EndNamespace(name string) { s.edit(func() { s.ending[name] = true }) }
 
-// DeleteNamespace removes a namespace. All others exist.
+// DeleteNamespace removes a namespace. All other namespaces exist.
 func (s *Server) DeleteNamespace(name string) { s.edit(func() { s.gone[name] = true }) }
 
 // ExpireEvents removes all Events, as an API server does after an hour.
 func (s *Server) ExpireEvents() { s.edit(func() { s.events = nil }) }
 
-// Deaf makes the server create Events without answering.
+// Deaf makes the server create Events and end the connection without an answer.
 func (s *Server) Deaf(deaf bool) { s.edit(func() { s.deaf = deaf }) }
 
 // Events returns the existing Events in the order in which they were created.
@@ -98,8 +98,8 @@ func (s *Server) namespaced(w http.ResponseWriter, r *http.Request, path string)
 	}
 }
 
-// create takes an Event after the checks of kube-apiserver: admission (NamespaceLifecycle)
-// and validation (legacyValidateEvent).
+// create creates an Event after the checks of kube-apiserver: admission (NamespaceLifecycle) and
+// validation (legacyValidateEvent).
 func (s *Server) create(w http.ResponseWriter, r *http.Request, namespace string) {
 	var e Event
 	if !decode(w, r, "application/json", &e) {
@@ -144,7 +144,7 @@ func (s *Server) event(namespace, name string) *Event {
 	return &s.events[i]
 }
 
-// decode reads an object all of whose fields are known.
+// decode decodes an Event, and refuses unknown fields.
 func decode(w http.ResponseWriter, r *http.Request, kind string, to *Event) bool {
 	if got := r.Header.Get("Content-Type"); got != kind {
 		Refuse(w, http.StatusUnsupportedMediaType, "the body of the request was in an unknown format: "+got)

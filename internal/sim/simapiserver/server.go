@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Server is the stand-in. Make it with [Start].
+// Server is the stand-in. Create it with [Start].
 type Server struct {
 	http *httptest.Server
 
@@ -29,19 +29,19 @@ type Server struct {
 
 	version int // resourceVersion of the newest change
 	nodes   map[string]node
-	changed chan struct{} // closes at the next change
-	hangup  chan struct{} // closes when HangUp ends all watches
+	changed chan struct{} // closed at the next change
+	hangup  chan struct{} // closed when HangUp ends all watches
 
 	pods         map[string]string // uid by NAMESPACE/NAME
-	events       []Event           // in the order in which they were made
-	ending, gone map[string]bool   // namespaces that are being deleted, and that do not exist
+	events       []Event           // in the order of their creation
+	ending, gone map[string]bool   // namespaces that are being deleted, and that are deleted
 	deaf         bool
 }
 
-// Fault answers a request in place of the server; false leaves it to the server.
+// Fault answers a request instead of the server, or returns false.
 type Fault func(http.ResponseWriter, *http.Request) bool
 
-// node is the last change of a node.
+// node is the newest change of a node.
 type node struct {
 	kind        string // ADDED, MODIFIED, DELETED
 	version     int
@@ -49,7 +49,7 @@ type node struct {
 	annotations map[string]string
 }
 
-// Start serves on the listener, or on a free local port when it is nil.
+// Start starts a server on the listener, or on a free local port if it is nil.
 func Start(listener net.Listener) *Server {
 	s := &Server{
 		token: "token-1", version: 1000, nodes: map[string]node{}, changed: make(chan struct{}), hangup: make(chan struct{}),
@@ -61,15 +61,15 @@ func Start(listener net.Listener) *Server {
 		s.http.Listener = listener
 	}
 	s.http.EnableHTTP2 = true
-	// The server would write TLS session tickets while a client may be writing, too: with
-	// unbuffered pipes in place of TCP, both would block.
+	// The server would write TLS session tickets while a client may also be writing. With unbuffered
+	// pipes instead of TCP, both would block.
 	s.http.TLS = &tls.Config{SessionTicketsDisabled: true, GetConfigForClient: s.config}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.http.StartTLS()
 	return s
 }
 
-// config returns the configuration of a connection; nil: that of the server.
+// config returns the TLS configuration of a connection, or nil for that of the server.
 func (s *Server) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,34 +81,34 @@ func (s *Server) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return config, nil
 }
 
-// Close ends every connection and waits for the handlers.
+// Close closes all connections, and waits for the handlers.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
 
-// Address is host:port.
+// Address returns the address of the server as host:port.
 func (s *Server) Address() string { return s.http.Listener.Addr().String() }
 
-// CA is the certificate that clients must trust at first, in PEM.
+// CA returns the first certificate of the server, in PEM. Clients must trust it.
 func (s *Server) CA() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
 }
 
-// UseCertificate gives later connections another certificate, and ends those that exist, as a
+// UseCertificate changes the certificate of later connections, and closes the existing ones, as a
 // restart does.
 func (s *Server) UseCertificate(c tls.Certificate) {
 	s.edit(func() { s.certificate = &c })
 	s.http.CloseClientConnections()
 }
 
-// UseToken makes this the only token that is accepted.
+// UseToken sets the only accepted token.
 func (s *Server) UseToken(token string) { s.edit(func() { s.token = token }) }
 
-// UseFault sends each request with a valid token to f first; nil: to none.
+// UseFault makes the server call f for each request with a valid token. f may be nil.
 func (s *Server) UseFault(f Fault) { s.edit(func() { s.fault = f }) }
 
-// Set makes or changes a node. One with another uid replaces the one before.
+// Set creates or changes a node. A node with another uid replaces the previous one.
 func (s *Server) Set(name, uid string, annotations map[string]string) {
 	s.edit(func() {
 		kind := "MODIFIED"
@@ -128,7 +128,7 @@ func (s *Server) Delete(name string) {
 	})
 }
 
-// change is called with the lock held.
+// change sets the newest change of a node. The caller must hold mu.
 func (s *Server) change(name string, n node) {
 	s.version++
 	n.version = s.version
@@ -153,13 +153,14 @@ func (s *Server) Requests() []string {
 	return slices.Clone(s.requests)
 }
 
+// edit calls change with mu held.
 func (s *Server) edit(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change()
 }
 
-// ServeHTTP answers.
+// ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	within, namespaced := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/")
 	request := "list"
@@ -183,9 +184,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case namespaced:
 		s.namespaced(w, r, within)
 	case r.Method != http.MethodGet || r.URL.Path != "/api/v1/nodes" || !selected:
-		Refuse(w, http.StatusForbidden, "nodes is forbidden: only this one")
+		Refuse(w, http.StatusForbidden, "nodes is forbidden: want a fieldSelector metadata.name")
 	case !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata"):
-		Refuse(w, http.StatusNotAcceptable, "only PartialObjectMetadata is known here")
+		Refuse(w, http.StatusNotAcceptable, "want as=PartialObjectMetadata")
 	case request == "watch":
 		s.watch(w, r, name)
 	default:
@@ -193,6 +194,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// list answers a list of the node.
 func (s *Server) list(w http.ResponseWriter, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,8 +208,8 @@ func (s *Server) list(w http.ResponseWriter, name string) {
 	})
 }
 
-// watch sends the newest change of the node after resourceVersion, and each later one; changes in
-// quick succession may be sent as one.
+// watch sends the newest change of the node after resourceVersion, and later changes. Changes in quick
+// succession may be sent as one.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, name string) {
 	from, _ := strconv.Atoi(r.FormValue("resourceVersion"))
 	seconds, _ := strconv.Atoi(r.FormValue("timeoutSeconds"))
@@ -222,7 +224,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, name string) {
 			_ = json.NewEncoder(w).Encode(fields{"type": n.kind, "object": n.object(name)})
 			from = n.version
 		}
-		_ = http.NewResponseController(w).Flush() // a client that has gone needs no answer
+		_ = http.NewResponseController(w).Flush() // fails if the client has closed the connection
 		select {
 		case <-changed:
 		case <-hangup:
@@ -254,5 +256,5 @@ func Refuse(w http.ResponseWriter, code int, message string) {
 func write(w http.ResponseWriter, code int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(value) // a client that has gone needs no answer
+	_ = json.NewEncoder(w).Encode(value) // fails if the client has closed the connection
 }

@@ -16,8 +16,8 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Checkpoint is the name of the file in the kubelet's directory that has the devices of
-// containers, with the answers to Allocate.
+// Checkpoint is the name of the file in the kubelet's directory with the devices of containers and
+// the answers to Allocate.
 const Checkpoint = "kubelet_internal_checkpoint"
 
 // checkpoint is the content of that file, as
@@ -29,7 +29,7 @@ type checkpoint struct {
 
 type checkpointData struct {
 	PodDeviceEntries  []podDevicesEntry
-	RegisteredDevices map[string][]string // the healthy ones, by resource
+	RegisteredDevices map[string][]string // healthy devices by resource
 }
 
 type podDevicesEntry struct {
@@ -69,10 +69,9 @@ func (d checkpointData) checksum() uint64 {
 	return uint64(h.Sum32())
 }
 
-// Allocated records that a container was given these devices with this answer, and writes
-// the checkpoint. It ends earlier allocations of these devices: the kubelet gives a device
-// to one container at a time. [Kubelet.Allocate] calls it; a test calls it for an
-// allocation that another daemon has answered.
+// Allocated records that these devices were allocated to a container with this answer, and writes the
+// checkpoint. It ends earlier allocations of these devices: the kubelet allocates a device to one
+// container at a time. [Kubelet.Allocate] calls it; tests call it for an allocation by another daemon.
 func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateResponse, ids ...string) error {
 	response, err := proto.Marshal(answer)
 	if err != nil {
@@ -95,8 +94,8 @@ func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateRe
 	return k.writeCheckpoint()
 }
 
-// Gave records that a container was given these devices with these nodes, by their
-// names, by a daemon that this kubelet does not know of, of a release that told no more.
+// Gave records that these devices were allocated to a container, with device nodes of these names, by
+// a daemon of an older release, whose answers had no annotations.
 func (k *Kubelet) Gave(resource string, nodes []string, ids ...string) error {
 	answer := &v1beta1.ContainerAllocateResponse{Envs: map[string]string{"ACCELERATOR_DEVICES": strings.Join(ids, ",")}}
 	for _, name := range nodes {
@@ -105,21 +104,20 @@ func (k *Kubelet) Gave(resource string, nodes []string, ids ...string) error {
 	return k.Allocated(resource, answer, ids...)
 }
 
-// End ends the allocations of a resource that have one of these devices. The file keeps
-// them until it is written the next time, as the kubelet's does: only the pod-resources
-// API tells which devices are held.
+// End ends the allocations of a resource that have one of these devices. As in the kubelet, the file
+// has them until it is written the next time: only the pod-resources API shows which devices are held.
 func (k *Kubelet) End(resource string, ids ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.end(resource, ids)
 }
 
-// end is called with mu held.
+// end removes allocations. The caller must hold mu.
 func (k *Kubelet) end(resource string, ids []string) {
 	k.entries = slices.DeleteFunc(k.entries, func(e podDevicesEntry) bool { return e.has(resource, ids) })
 }
 
-// writeCheckpoint writes the file in one step. It is called with mu held.
+// writeCheckpoint writes the file and renames it. The caller must hold mu.
 func (k *Kubelet) writeCheckpoint() error {
 	c := checkpoint{Data: checkpointData{PodDeviceEntries: k.entries, RegisteredDevices: map[string][]string{}}}
 	for resource, list := range k.lists {
@@ -146,8 +144,8 @@ func (k *Kubelet) writeCheckpoint() error {
 	return nil
 }
 
-// readCheckpoint returns the allocations that an earlier kubelet has left in the directory.
-// If the file is damaged it returns none, as the kubelet does.
+// readCheckpoint returns the allocations in the file of an earlier kubelet. If the file is damaged it
+// returns none, as the kubelet does.
 func readCheckpoint(dir string) ([]podDevicesEntry, error) {
 	text, err := os.ReadFile(filepath.Join(dir, Checkpoint))
 	if errors.Is(err, fs.ErrNotExist) {

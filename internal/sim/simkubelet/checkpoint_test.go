@@ -16,14 +16,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
-// entry is one of the entries of a checkpoint, without the uid of its pod.
+// entry is an entry of a checkpoint, without the uid of its pod.
 type entry struct {
 	ContainerName, ResourceName string
 	DeviceIDs                   map[int64][]string
 	AllocResp                   []byte
 }
 
-// checkpoint reads the checkpoint in a directory; nothing where there is none.
+// checkpoint reads the checkpoint in a directory. It returns nil if there is none.
 func checkpoint(t *testing.T, dir string) (entries []entry, registered map[string][]string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, simkubelet.Checkpoint))
@@ -52,7 +52,7 @@ func allocated(t *testing.T, k *simkubelet.Kubelet, resource string, answer *v1b
 	}
 }
 
-// Allocate leaves its answer in the checkpoint, and the devices by their NUMA nodes.
+// Allocate writes its answer to the checkpoint, and the devices by their NUMA nodes.
 func TestCheckpointKeepsAnswers(t *testing.T) {
 	dir := directory(t)
 	k := start(t, dir, simkubelet.Behaviour{})
@@ -68,7 +68,7 @@ func TestCheckpointKeepsAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if entries, _ := checkpoint(t, dir); entries != nil {
-		t.Errorf("before the first allocation: %v", entries)
+		t.Errorf("entries before the first allocation: %v, want none", entries)
 	}
 	answer, err := k.Allocate(t.Context(), resource, "a", "b")
 	if err != nil {
@@ -107,8 +107,8 @@ func held(t *testing.T, dir string) []string {
 	return all
 }
 
-// An allocation that has ended leaves the file when the next one is written, and the
-// next kubelet goes on with those that have not.
+// An allocation that has ended is removed from the file at the next allocation. The next kubelet reads
+// the remaining allocations.
 func TestCheckpointEntriesEnd(t *testing.T) {
 	dir := directory(t)
 	k := start(t, dir, simkubelet.Behaviour{})
@@ -134,11 +134,11 @@ func TestCheckpointEntriesEnd(t *testing.T) {
 	}
 }
 
-// A kubelet goes on without a checkpoint that is damaged.
+// A kubelet ignores a damaged checkpoint.
 func TestCheckpointIsDamaged(t *testing.T) {
 	for name, text := range map[string]string{
-		"no JSON":      `{"Data":{"PodDeviceEntries":[`,
-		"its checksum": `{"Data":{"PodDeviceEntries":[{"PodUID":"u","ContainerName":"main","ResourceName":"r","DeviceIDs":{"-1":["x"]},"AllocResp":""}],"RegisteredDevices":{}},"Checksum":1}`,
+		"no JSON":        `{"Data":{"PodDeviceEntries":[`,
+		"wrong checksum": `{"Data":{"PodDeviceEntries":[{"PodUID":"u","ContainerName":"main","ResourceName":"r","DeviceIDs":{"-1":["x"]},"AllocResp":""}],"RegisteredDevices":{}},"Checksum":1}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := directory(t)
@@ -154,7 +154,7 @@ func TestCheckpointIsDamaged(t *testing.T) {
 	}
 }
 
-// A checkpoint that cannot be written fails the allocation, as it does in the kubelet.
+// An allocation fails if the checkpoint cannot be written, as in the kubelet.
 func TestCheckpointCannotBeWritten(t *testing.T) {
 	dir := directory(t)
 	k := start(t, dir, simkubelet.Behaviour{})
@@ -162,6 +162,6 @@ func TestCheckpointCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := k.Allocated(resource, &v1beta1.ContainerAllocateResponse{}, "a"); err == nil {
-		t.Error("an allocation without checkpoint")
+		t.Error("no error, although the checkpoint cannot be written")
 	}
 }

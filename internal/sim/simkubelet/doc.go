@@ -1,23 +1,21 @@
 // Package simkubelet is a small stand-in for the kubelet: the device manager's side
 // of the device plugin API, and the pod-resources API, over real gRPC on real
-// unix sockets, without pods, nodes or a cluster. The demo, the tests and the benchmarks talk to it.
+// unix sockets, without pods, nodes or a cluster. It is for the demo, tests and benchmarks.
 //
 // It behaves as the device manager of Kubernetes 1.37 does
 // (pkg/kubelet/cm/devicemanager): [Start] deletes every socket in the directory,
-// then creates kubelet.sock; Register dials back and asks for the options before
-// it answers; ListAndWatch is opened after it; a stream that ends is not opened
-// again. The answers of Allocate are kept in the [Checkpoint], which the next kubelet
-// reads; [Kubelet.End] ends an allocation. A [Behaviour] makes it misbehave as
-// real kubelets do.
+// then creates kubelet.sock; Register connects to the plugin and calls
+// GetDevicePluginOptions before it answers; ListAndWatch is called after that; a stream that has ended
+// is not opened again. The answers of Allocate are kept in the [Checkpoint], which the next kubelet
+// reads; [Kubelet.End] ends an allocation. A [Behaviour] makes the stand-in fail as real kubelets do.
 //
 // [PodResources] is a stand-in for the kubelet's other socket, the pod-resources
 // API: [PodResources.Hold] and [PodResources.Release] set the answer of its List, a
-// [PodBehaviour] makes it stall, fail and give wrong answers. It is independent of the
+// [PodBehaviour] makes it stall, fail and return wrong answers. It is independent of the
 // Kubelet: an allocated device is listed as held only when the test calls Hold.
 //
-// [Kubelet] owns its socket, one connection to each registered plugin, and what
-// it received; PodResources owns its socket and what is held. Every method is
-// safe for concurrent use. The methods Await… block until the awaited state, the
+// [Kubelet] owns its socket, one connection to each registered plugin, and the received lists.
+// PodResources owns its socket and the held devices. All methods are safe for concurrent use. The methods Await… block until the awaited state, the
 // end of their context or the end of the stand-in; [Kubelet.Stop],
 // [Kubelet.Kill] and [PodResources.Stop] wait for every goroutine.
 package simkubelet

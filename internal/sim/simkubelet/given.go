@@ -6,15 +6,14 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Given is what one container got, for tests that do not speak the kubelet's
-// language.
+// Given is the answer to Allocate for one container, without types of the kubelet.
 type Given struct {
-	Envs, Annotations map[string]string // without those that repeat Nodes for the kubelet's checkpoint
+	Envs, Annotations map[string]string // without the annotations that repeat Nodes for the kubelet's checkpoint
 	Nodes             []string          // HOST:CONTAINER:PERMISSIONS
 	CDI               []string          // names
 }
 
-// GivenBy reads an answer of [Kubelet.Allocate].
+// GivenBy converts an answer of [Kubelet.Allocate].
 func GivenBy(answer *v1beta1.ContainerAllocateResponse) Given {
 	g := Given{Envs: answer.Envs}
 	for key, value := range answer.Annotations {

@@ -16,17 +16,17 @@ import (
 // Socket is the name of the kubelet's socket in its directory.
 const Socket = "kubelet.sock"
 
-// Behaviour is how the kubelet misbehaves. The zero Behaviour is a good one.
+// Behaviour has the failures of the kubelet. The zero Behaviour has none.
 type Behaviour struct {
-	Refuse       string // Register answers with this error
+	Refuse       string // Register returns this error
 	HangRegister bool   // Register never answers
-	Vanish       bool   // the kubelet dies in the middle of Register
+	Vanish       bool   // the kubelet ends during Register
 	NoStream     bool   // Register answers, but ListAndWatch is never called
 	NoRead       bool   // ListAndWatch is called, but its stream is never read
-	HangUp       bool   // Register answers, then the connection is closed
-	// OnePlugin is how kubelets up to 1.36 are: they know one plugin of a resource,
-	// the one that registered last, and the end of whichever stream hangs up on that
-	// one. The others are listened to, never asked, and not told.
+	HangUp       bool   // Register answers, then the kubelet closes the connection to the plugin
+	// OnePlugin is the behaviour of kubelets up to 1.36. They call only the plugin of a resource that
+	// has registered last. When any stream of the resource ends, they close the connection to that
+	// plugin. They read the lists of the others, but do not call them and do not close their streams.
 	OnePlugin bool
 }
 
@@ -41,19 +41,19 @@ type Kubelet struct {
 	server   *grpc.Server
 	tasks    sync.WaitGroup // the server, and one for each plugin
 
-	state         // guards what follows
+	state         // its mu guards the following fields
 	behaviour     Behaviour
 	registrations map[string]int
 	plugins       map[string][]*plugin // by resource: the newest registration last
 	lists         map[string]List      // by resource: the newest list
-	open          map[string]List      // the same, of those whose stream is open
+	open          map[string]List      // the newest lists of resources with an open stream
 	follower      func(map[string]List)
 	entries       []podDevicesEntry // of the checkpoint
 }
 
-// Start starts a kubelet in the directory, which it makes if need be. All
-// sockets in it are deleted first. The kubelet runs until Stop, Kill or the end
-// of ctx; Stop or Kill must be called in any case.
+// Start starts a kubelet in the directory, which it creates if it is missing. First it deletes all
+// sockets in it. The kubelet runs until Stop, Kill or the end of ctx. Stop or Kill must be called in
+// any case.
 func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("kubelet directory: %w", err)
@@ -85,14 +85,13 @@ func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	v1beta1.RegisterRegistrationServer(k.server, k)
 	k.tasks.Go(func() {
-		// It returns when the server is stopped, and for no other reason.
+		// Serve returns only when the server is stopped.
 		_ = k.server.Serve(listener)
 	})
 	return k, nil
 }
 
-// removeSockets deletes every socket in the directory, as a kubelet does when it
-// starts.
+// removeSockets deletes all sockets in the directory, as a kubelet does when it starts.
 func removeSockets(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -109,20 +108,20 @@ func removeSockets(dir string) error {
 	return nil
 }
 
-// Stop ends the kubelet in good order: its socket and its connections go.
+// Stop ends the kubelet, removes its socket and closes its connections.
 func (k *Kubelet) Stop() {
 	k.server.Stop()
-	k.cancel() // ends the streams, and hangs up
+	k.cancel() // ends the streams, and closes the connections
 	k.tasks.Wait()
 }
 
-// Kill ends the kubelet as SIGKILL does: its socket file stays behind.
+// Kill ends the kubelet as SIGKILL does: its socket file stays.
 func (k *Kubelet) Kill() {
 	k.listener.SetUnlinkOnClose(false)
 	k.Stop()
 }
 
-// Behave makes the kubelet behave in this way from now on.
+// Behave changes the behaviour of the kubelet.
 func (k *Kubelet) Behave(b Behaviour) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,21 +9,21 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// List is one list of devices as it was received.
+// List is a received list of devices.
 type List struct {
 	Number   int // 1 for the first of its resource
 	Devices  []Device
 	Received time.Time
 }
 
-// Device is one entry of a list.
+// Device is an entry of a list.
 type Device struct {
 	ID       string
 	Healthy  bool
-	NUMANode int // -1: none was named
+	NUMANode int // -1: none
 }
 
-// Device returns the entry with this id.
+// Device returns the entry with an id.
 func (l List) Device(id string) (Device, bool) {
 	for _, d := range l.Devices {
 		if d.ID == id {
@@ -46,29 +46,29 @@ func (k *Kubelet) record(resource string, m *v1beta1.ListAndWatchResponse, recei
 	k.change(func() {
 		k.lists[resource] = List{Number: k.lists[resource].Number + 1, Devices: devices, Received: received}
 		k.open[resource] = k.lists[resource]
-		k.tell()
+		k.callFollower()
 	})
 }
 
-// Follow has f called with the newest list of each resource whose stream is open: now,
-// and whenever one is received or a stream ends, in that order, none left out. f may
-// neither keep the map nor call the kubelet.
+// Follow calls f with the newest list of each resource with an open stream: now, and after each
+// received list and each end of a stream, in their order. f must neither keep the map nor call the
+// kubelet.
 func (k *Kubelet) Follow(f func(map[string]List)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.follower = f
-	k.tell()
+	k.callFollower()
 }
 
-// tell is called with mu held.
-func (k *Kubelet) tell() {
+// callFollower calls the function of Follow. The caller must hold mu.
+func (k *Kubelet) callFollower() {
 	if k.follower != nil {
 		k.follower(k.open)
 	}
 }
 
-// AwaitLists waits until the newest lists of all resources whose streams are open are
-// as wanted, and returns them.
+// AwaitLists waits until wanted returns true for the newest lists of all resources with an open
+// stream, and returns the lists.
 func (k *Kubelet) AwaitLists(ctx context.Context, wanted func(map[string]List) bool) (map[string]List, error) {
 	var newest map[string]List
 	err := k.await(ctx, func() bool {
@@ -76,20 +76,19 @@ func (k *Kubelet) AwaitLists(ctx context.Context, wanted func(map[string]List) b
 		return wanted(newest)
 	})
 	if err != nil {
-		return newest, fmt.Errorf("waiting for the lists of all resources (there are %d): %w", len(newest), err)
+		return newest, fmt.Errorf("waiting for the lists of all resources: found %d: %w", len(newest), err)
 	}
 	return newest, nil
 }
 
-// Newest returns the newest list of the resource; its Number is 0 when there was
-// none yet.
+// Newest returns the newest list of the resource. Its Number is 0 if there is none.
 func (k *Kubelet) Newest(resource string) List {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.lists[resource]
 }
 
-// AwaitList waits until the newest list of the resource is as wanted.
+// AwaitList waits until wanted returns true for the newest list of the resource.
 func (k *Kubelet) AwaitList(ctx context.Context, resource string, wanted func(List) bool) (List, error) {
 	var newest List
 	err := k.await(ctx, func() bool {
@@ -97,13 +96,13 @@ func (k *Kubelet) AwaitList(ctx context.Context, resource string, wanted func(Li
 		return newest.Number > 0 && wanted(newest)
 	})
 	if err != nil {
-		return newest, fmt.Errorf("waiting for a list of %s (newest: number %d, %d devices): %w",
+		return newest, fmt.Errorf("waiting for a list of %s: found number %d with %d devices: %w",
 			resource, newest.Number, len(newest.Devices), err)
 	}
 	return newest, nil
 }
 
-// Registrations counts the Register calls for the resource, refused ones too.
+// Registrations returns the number of calls of Register for the resource, also of refused ones.
 func (k *Kubelet) Registrations(resource string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,18 +113,17 @@ func (k *Kubelet) Registrations(resource string) int {
 func (k *Kubelet) AwaitRegistrations(ctx context.Context, resource string, n int) error {
 	err := k.await(ctx, func() bool { return k.registrations[resource] >= n })
 	if err != nil {
-		return fmt.Errorf("waiting for registration %d of %s (there were %d): %w", n, resource, k.Registrations(resource), err)
+		return fmt.Errorf("waiting for registration %d of %s: found %d: %w", n, resource, k.Registrations(resource), err)
 	}
 	return nil
 }
 
-// await waits until met, which is called with mu held, is true.
+// await waits until met returns true. It calls met with mu held.
 func (k *Kubelet) await(ctx context.Context, met func() bool) error {
 	return k.state.await(ctx, k.ctx, met)
 }
 
-// Plugin returns a client to the newest plugin of the resource, for calls that
-// the kubelet would make.
+// Plugin returns a client of the newest plugin of the resource, for the calls of a kubelet.
 func (k *Kubelet) Plugin(resource string) (v1beta1.DevicePluginClient, error) {
 	p, err := k.newest(resource)
 	if err != nil {
@@ -134,18 +132,19 @@ func (k *Kubelet) Plugin(resource string) (v1beta1.DevicePluginClient, error) {
 	return p, nil
 }
 
+// newest returns the newest plugin of the resource.
 func (k *Kubelet) newest(resource string) (*plugin, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	plugins := k.plugins[resource]
 	if len(plugins) == 0 {
-		return nil, fmt.Errorf("no plugin is registered for %s", resource)
+		return nil, fmt.Errorf("resource %s: found no registered plugin, want one", resource)
 	}
 	return plugins[len(plugins)-1], nil
 }
 
-// Allocate asks for these devices for one container, and writes the answer to the
-// [Checkpoint].
+// Allocate calls Allocate of the plugin with these devices for one container, and writes the answer to
+// the [Checkpoint].
 func (k *Kubelet) Allocate(ctx context.Context, resource string, ids ...string) (*v1beta1.ContainerAllocateResponse, error) {
 	p, err := k.Plugin(resource)
 	if err != nil {
@@ -158,13 +157,13 @@ func (k *Kubelet) Allocate(ctx context.Context, resource string, ids ...string) 
 		return nil, err
 	}
 	if n := len(answer.ContainerResponses); n != 1 {
-		return nil, fmt.Errorf("%d answers to one request", n)
+		return nil, fmt.Errorf("Allocate: found %d answers to one request, want 1", n)
 	}
 	given := answer.ContainerResponses[0]
 	return given, k.Allocated(resource, given, ids...)
 }
 
-// CutStream ends the stream of the newest plugin of the resource, and its connection.
+// CutStream ends the stream of the newest plugin of the resource, and closes its connection.
 func (k *Kubelet) CutStream(resource string) {
 	if p, err := k.newest(resource); err == nil {
 		p.cut()

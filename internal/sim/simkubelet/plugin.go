@@ -15,10 +15,10 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// dialBack is how long a plugin may take to answer for its options.
-const dialBack = 10 * time.Second
+// optionsTimeout is the time limit of GetDevicePluginOptions.
+const optionsTimeout = 10 * time.Second
 
-// plugin is one registration: the connection back to the one who registered.
+// plugin is a registered plugin, with the connection to it.
 type plugin struct {
 	v1beta1.DevicePluginClient
 	conn *grpc.ClientConn
@@ -58,19 +58,19 @@ func (k *Kubelet) Register(ctx context.Context, r *v1beta1.RegisterRequest) (*v1
 	k.tasks.Go(func() {
 		k.follow(r.ResourceName, p, b)
 		if b.OnePlugin {
-			if whoever, err := k.newest(r.ResourceName); err == nil {
-				k.leave(r.ResourceName, whoever)
+			if newest, err := k.newest(r.ResourceName); err == nil {
+				k.remove(r.ResourceName, newest)
 			}
 			<-p.ctx.Done()
 		}
-		k.leave(r.ResourceName, p)
+		k.remove(r.ResourceName, p)
 	})
 	return &v1beta1.Empty{}, nil
 }
 
-// dial connects to a plugin's socket and asks for its options.
+// dial connects to a plugin's socket, and calls GetDevicePluginOptions.
 func (k *Kubelet) dial(ctx context.Context, endpoint string) (*plugin, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialBack)
+	ctx, cancel := context.WithTimeout(ctx, optionsTimeout)
 	defer cancel()
 	path := filepath.Join(k.dir, endpoint)
 	conn, err := grpc.NewClient("passthrough:///plugin",
@@ -84,7 +84,7 @@ func (k *Kubelet) dial(ctx context.Context, endpoint string) (*plugin, error) {
 	p := &plugin{conn: conn, DevicePluginClient: v1beta1.NewDevicePluginClient(conn)}
 	options, err := p.GetDevicePluginOptions(ctx, &v1beta1.Empty{})
 	if err == nil && options == nil {
-		err = fmt.Errorf("no options")
+		err = fmt.Errorf("GetDevicePluginOptions: found no options, want some")
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -120,8 +120,8 @@ func (k *Kubelet) follow(resource string, p *plugin, b Behaviour) {
 	}
 }
 
-// leave forgets a plugin whose stream has ended.
-func (k *Kubelet) leave(resource string, p *plugin) {
+// remove removes a plugin whose stream has ended.
+func (k *Kubelet) remove(resource string, p *plugin) {
 	p.cut()
 	_ = p.conn.Close()
 	k.change(func() {
@@ -132,7 +132,7 @@ func (k *Kubelet) leave(resource string, p *plugin) {
 		k.plugins[resource] = slices.Delete(k.plugins[resource], i, i+1)
 		if len(k.plugins[resource]) == 0 {
 			delete(k.open, resource)
-			k.tell()
+			k.callFollower()
 		}
 	})
 }

@@ -17,14 +17,14 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// PodBehaviour is how the pod-resources API misbehaves. The zero PodBehaviour is
-// a good one. Of several, the first of this list shows.
+// PodBehaviour has the failures of the pod-resources API. The zero PodBehaviour has none. If several
+// are set, the first of this list takes effect.
 type PodBehaviour struct {
-	Refuse  bool   // connections are accepted and closed at once
-	Stall   bool   // List does not answer while this lasts
-	Fail    string // List answers with this error
-	Nothing bool   // a lie: nobody holds anything
-	Garbage bool   // beside the truth, List says what no kubelet would; with Nothing, that alone
+	Refuse  bool   // connections are accepted, and closed at once
+	Stall   bool   // List does not answer while this is set
+	Fail    string // List returns this error
+	Nothing bool   // List returns no pods, although some hold devices
+	Garbage bool   // List also returns entries that no kubelet returns; with Nothing, only these
 }
 
 // PodResources is a running stand-in for the pod-resources API.
@@ -34,18 +34,17 @@ type PodResources struct {
 	ctx    context.Context // ends with the stand-in
 	cancel context.CancelFunc
 	server *grpc.Server
-	tasks  sync.WaitGroup // the server, and who stops it
+	tasks  sync.WaitGroup // the server, and the goroutine that stops it
 
-	state     // guards what follows
+	state     // its mu guards the following fields
 	behaviour PodBehaviour
 	holds     []hold // in the order of Hold
-	asked     int
+	asked     int    // number of calls of List
 }
 
-// StartPodResources serves the API on this socket, in a directory that it makes
-// if need be, and in the place of a socket that somebody left there. Nobody holds
-// anything yet. It runs until Stop or the end of ctx; Stop must be called in any
-// case.
+// StartPodResources serves the API on this socket. It creates the directory if it is missing, and
+// replaces an existing socket. No pod holds a device yet. The stand-in runs until Stop or the end of
+// ctx. Stop must be called in any case.
 func StartPodResources(ctx context.Context, socket string) (*PodResources, error) {
 	if err := os.MkdirAll(filepath.Dir(socket), 0o750); err != nil {
 		return nil, fmt.Errorf("pod-resources directory: %w", err)
@@ -59,7 +58,8 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 	if err != nil {
 		return nil, fmt.Errorf("pod-resources socket: %w", err)
 	}
-	// The kubelet has run for an hour: of one that has just started, the answers are in doubt.
+	// The socket shows that the kubelet has run for an hour: the daemon does not rely on the answers of
+	// a kubelet that has just started.
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(socket, old, old); err != nil {
 		listener.Close()
@@ -69,7 +69,7 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	podresources.RegisterPodResourcesListerServer(p.server, p)
 	p.tasks.Go(func() {
-		// It returns when the server is stopped, and for no other reason.
+		// Serve returns only when the server is stopped.
 		_ = p.server.Serve(&refusing{listener, p})
 	})
 	p.tasks.Go(func() {
@@ -79,15 +79,13 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 	return p, nil
 }
 
-// Stop ends the stand-in: calls are cut off, the socket goes. What is held is
-// forgotten.
+// Stop ends the stand-in: it ends all calls, removes the socket and drops the held devices.
 func (p *PodResources) Stop() {
 	p.cancel()
 	p.tasks.Wait()
 }
 
-// Behave makes the API behave in this way from now on. Calls that stall go by it,
-// too.
+// Behave changes the behaviour of the API, also for stalled calls.
 func (p *PodResources) Behave(b PodBehaviour) {
 	p.change(func() { p.behaviour = b })
 }
@@ -109,7 +107,7 @@ func (p *PodResources) List(ctx context.Context, _ *podresources.ListPodResource
 		return nil, status.Error(codes.Unavailable, err.Error())
 	case err != nil:
 		return nil, status.FromContextError(err).Err()
-	case b.Refuse: // over a connection that is older than the refusal
+	case b.Refuse: // a call on a connection that is older than the refusal
 		return nil, status.Error(codes.Unavailable, "refused")
 	case b.Fail != "":
 		return nil, status.Error(codes.Unknown, b.Fail)
@@ -117,22 +115,22 @@ func (p *PodResources) List(ctx context.Context, _ *podresources.ListPodResource
 	return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
 }
 
-// Asked counts the calls of List, from the moment that they arrive.
+// Asked returns the number of calls of List, including those without an answer yet.
 func (p *PodResources) Asked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked
 }
 
-// AwaitAsked waits until List was called n times. The next call is Asked()+1.
+// AwaitAsked waits until List was called n times. The number of the next call is Asked()+1.
 func (p *PodResources) AwaitAsked(ctx context.Context, n int) error {
 	if err := p.await(ctx, p.ctx, func() bool { return p.asked >= n }); err != nil {
-		return fmt.Errorf("waiting for call %d of List (there were %d): %w", n, p.Asked(), err)
+		return fmt.Errorf("waiting for call %d of List: found %d: %w", n, p.Asked(), err)
 	}
 	return nil
 }
 
-// refusing is the listener: while the API refuses, it closes what it accepts.
+// refusing is a listener that closes accepted connections while Refuse is set.
 type refusing struct {
 	*net.UnixListener
 	p *PodResources

@@ -7,11 +7,10 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// hold is one device in the hands of one container.
+// hold is a device that a container holds.
 type hold struct{ namespace, pod, container, resource, id string }
 
-// Hold has the container hold these devices from now on, beside those that it
-// holds already.
+// Hold adds devices to those that the container holds.
 func (p *PodResources) Hold(namespace, pod, container, resource string, ids ...string) {
 	p.change(func() {
 		for _, id := range ids {
@@ -20,18 +19,18 @@ func (p *PodResources) Hold(namespace, pod, container, resource string, ids ...s
 	})
 }
 
-// Release has the containers of the pod hold nothing any more.
+// Release removes all devices of the pod.
 func (p *PodResources) Release(namespace, pod string) {
 	p.change(func() {
 		p.holds = slices.DeleteFunc(p.holds, func(h hold) bool { return h.namespace == namespace && h.pod == pod })
 	})
 }
 
-// answer is what is said of the holds. It shares nothing with them.
+// answer returns the answer of List for the holds. It shares no memory with them.
 func answer(holds []hold, b PodBehaviour) []*podresources.PodResources {
 	var pods []*podresources.PodResources
 	if !b.Nothing {
-		pods = truth(holds)
+		pods = listPods(holds)
 	}
 	if b.Garbage {
 		pods = append(pods, garbage(holds)...)
@@ -39,10 +38,9 @@ func answer(holds []hold, b PodBehaviour) []*podresources.PodResources {
 	return pods
 }
 
-// truth says what the kubelet would: a pod once, and each of its devices in an
-// entry of its own (pkg/kubelet/apis/podresources, and
-// containerDevicesFromResourceDeviceInstances in pkg/kubelet/cm).
-func truth(holds []hold) []*podresources.PodResources {
+// listPods returns the answer of the kubelet: each pod once, and each of its devices in a separate entry
+// (pkg/kubelet/apis/podresources, and containerDevicesFromResourceDeviceInstances in pkg/kubelet/cm).
+func listPods(holds []hold) []*podresources.PodResources {
 	var pods []*podresources.PodResources
 	for _, h := range holds {
 		i := slices.IndexFunc(pods, func(p *podresources.PodResources) bool { return p.Namespace == h.namespace && p.Name == h.pod })
@@ -62,23 +60,22 @@ func truth(holds []hold) []*podresources.PodResources {
 	return pods
 }
 
-// garbage is what no kubelet would say: every pod again, pods, containers and
-// devices that are nothing at all, and names and ids that are too long or hold
-// what no name holds. Ids like that are also said to be of the resources that
-// are held: who believes garbage, believes it there.
+// garbage returns entries that no kubelet returns: all pods a second time; empty and nil pods,
+// containers and devices; and names and ids that are too long or have invalid characters. Such ids are
+// also listed for the resources of the holds, where a reader without checks would accept them.
 func garbage(holds []hold) []*podresources.PodResources {
 	long := strings.Repeat("x", 10_000)
 	ids := []string{"", "\x00", "3b:00.0\x00", "\n", "../../etc", "\u202e", long}
 	devices := []*podresources.ContainerDevices{nil, {}, {ResourceName: "\x00", DeviceIds: ids}, {ResourceName: long, DeviceIds: ids}}
-	said := map[string]bool{}
+	listed := map[string]bool{}
 	for _, h := range holds {
-		if !said[h.resource] {
+		if !listed[h.resource] {
 			devices = append(devices, &podresources.ContainerDevices{ResourceName: h.resource, DeviceIds: slices.Concat(ids, ids)})
 		}
-		said[h.resource] = true
+		listed[h.resource] = true
 	}
 	junk := []*podresources.ContainerResources{nil, {}, {Name: long}, {Name: "a\x00b", Devices: devices}}
-	return append(truth(holds),
+	return append(listPods(holds),
 		nil,
 		&podresources.PodResources{},
 		&podresources.PodResources{Namespace: "\x00", Name: long, Containers: junk},

@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/podresources"
 )
 
-// patience bounds every wait. Nothing is expected to take as long.
+// patience bounds all waits.
 const patience = 20 * time.Second
 
 func startPodResources(t *testing.T, socket string) *simkubelet.PodResources {
@@ -30,7 +30,7 @@ func startPodResources(t *testing.T, socket string) *simkubelet.PodResources {
 	return p
 }
 
-// holders is what podresources.List makes of the answer: resource id -> holders.
+// holders returns the result of podresources.List: "RESOURCE ID" to holders.
 func holders(t *testing.T, socket string) map[string]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -58,7 +58,7 @@ func TestHoldAndRelease(t *testing.T) {
 		do   func()
 		want map[string]string
 	}{
-		{"nothing", func() {}, map[string]string{}},
+		{"no holder", func() {}, map[string]string{}},
 		{"one pod", func() { p.Hold("ns", "pod", "main", resource, "3b:00.0", "3c:00.0") },
 			map[string]string{resource + " 3b:00.0": "ns/pod/main", resource + " 3c:00.0": "ns/pod/main"}},
 		{"a second container, another resource, another pod", func() {
@@ -72,7 +72,7 @@ func TestHoldAndRelease(t *testing.T) {
 		}},
 		{"the first pod ends", func() { p.Release("ns", "pod") },
 			map[string]string{resource + " 3b:00.0": "ns/pod2/main", resource + " 5e:00.0": "ns2/pod/main"}},
-		{"a pod that is not there ends", func() { p.Release("ns2", "pod2") },
+		{"an unknown pod ends", func() { p.Release("ns2", "pod2") },
 			map[string]string{resource + " 3b:00.0": "ns/pod2/main", resource + " 5e:00.0": "ns2/pod/main"}},
 	} {
 		step.do()
@@ -120,7 +120,7 @@ func TestPodResourcesMisbehave(t *testing.T) {
 	}
 }
 
-func TestPodResourcesLie(t *testing.T) {
+func TestPodResourcesWrongAnswers(t *testing.T) {
 	const key = resource + " 3b:00.0"
 	socket := filepath.Join(directory(t), "p.sock")
 	p := startPodResources(t, socket)
@@ -128,12 +128,12 @@ func TestPodResourcesLie(t *testing.T) {
 
 	p.Behave(simkubelet.PodBehaviour{Nothing: true})
 	if got := holders(t, socket); len(got) != 0 {
-		t.Errorf("held: %v, want nothing", got)
+		t.Errorf("held devices: %v, want none", got)
 	}
 	p.Behave(simkubelet.PodBehaviour{Garbage: true})
 	got := holders(t, socket)
 	if got[key] != "ns/pod/main" {
-		t.Errorf("the truth among garbage: %q", got[key])
+		t.Errorf("holder beside garbage: %q, want ns/pod/main", got[key])
 	}
 	for _, id := range []string{"", "\x00", "3b:00.0\x00", strings.Repeat("x", 10_000)} {
 		if holder := got[resource+" "+id]; len(holder) < 20_000 || !strings.Contains(holder, "\x00") {
@@ -154,12 +154,12 @@ func TestPodResourcesLie(t *testing.T) {
 	}
 }
 
-// A call that stalls goes by what the behaviour becomes.
+// A stalled call ends when the behaviour changes.
 func TestStallEnds(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		end  func(*simkubelet.PodResources)
-		want string // in the error; "": the truth
+		want string // in the error; "": the right answer
 	}{
 		{"well", func(p *simkubelet.PodResources) { p.Behave(simkubelet.PodBehaviour{}) }, ""},
 		{"with an error", func(p *simkubelet.PodResources) { p.Behave(simkubelet.PodBehaviour{Fail: "no"}) }, "no"},
@@ -168,7 +168,7 @@ func TestStallEnds(t *testing.T) {
 			p.Stop()
 			stacks := make([]byte, 1<<20)
 			if stacks = stacks[:runtime.Stack(stacks, true)]; strings.Contains(string(stacks), "(*PodResources).List") {
-				t.Errorf("a call outlives the stand-in:\n%s", stacks)
+				t.Errorf("a call of List still runs after Stop:\n%s", stacks)
 			}
 		}, "Unavailable"},
 	} {
@@ -187,7 +187,7 @@ func TestStallEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.Hold("ns", "pod", "main", resource, "3b:00.0")
-			// When a second call has given up, the first one has long been stalled.
+			// After the timeout of a second call, the first one is certainly stalled.
 			short, giveUp := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer giveUp()
 			if _, err := podresources.List(short, socket); err == nil {
@@ -214,18 +214,18 @@ func TestPodResourcesRestart(t *testing.T) {
 		p := startPodResources(t, socket)
 		p.Hold("ns", "pod", "main", resource, "3b:00.0")
 		if got := holders(t, socket); len(got) != 1 {
-			t.Errorf("held: %v, want one", got)
+			t.Errorf("held devices: %v, want one", got)
 		}
 		p.Stop()
 		p.Stop()
 		if got := names(t, dir); len(got) != 0 {
-			t.Errorf("left behind: %v", got)
+			t.Errorf("directory after Stop: %v, want it empty", got)
 		}
 		if _, err := podresources.List(t.Context(), socket); err == nil {
-			t.Error("answered after the end")
+			t.Error("List answered after Stop")
 		}
 		if err := p.AwaitAsked(t.Context(), 9); err == nil || !strings.Contains(err.Error(), "the kubelet has stopped") {
-			t.Errorf("waiting after the end: %v", err)
+			t.Errorf("AwaitAsked after Stop: error %v", err)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func TestPodResourcesEndWithTheirContext(t *testing.T) {
 	cancel()
 	p.Stop()
 	if got := names(t, dir); len(got) != 0 {
-		t.Errorf("left behind: %v", got)
+		t.Errorf("directory after Stop: %v, want it empty", got)
 	}
 }
 
@@ -273,13 +273,13 @@ func TestStartPodResourcesFails(t *testing.T) {
 	}
 }
 
-// A socket that was left behind is replaced, as the kubelet does.
+// An existing socket is replaced, as by the kubelet.
 func TestPodResourcesReplaceALeftover(t *testing.T) {
 	dir := directory(t)
 	start(t, dir, simkubelet.Behaviour{}).Kill()
 	socket := filepath.Join(dir, simkubelet.Socket)
 	startPodResources(t, socket)
 	if got := holders(t, socket); len(got) != 0 {
-		t.Errorf("held: %v, want nothing", got)
+		t.Errorf("held devices: %v, want none", got)
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 const resource = "b-com.com/accelerator"
 
-// plugin is the smallest device plugin: it sends the lists that it is given.
+// plugin is a minimal device plugin. It sends the lists of a channel.
 type plugin struct {
 	v1beta1.UnimplementedDevicePluginServer
 	lists chan *v1beta1.ListAndWatchResponse
@@ -50,7 +50,7 @@ func (p *plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1bet
 	return &v1beta1.AllocateResponse{ContainerResponses: []*v1beta1.ContainerAllocateResponse{{Envs: map[string]string{"IDS": ids}}}}, nil
 }
 
-// directory makes a directory whose path is short enough for sockets.
+// directory creates a directory whose path is short enough for sockets.
 func directory(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "adp")
@@ -93,7 +93,7 @@ func serve(t *testing.T, dir, name string) *plugin {
 	return p
 }
 
-// register registers as a plugin would.
+// register registers as a plugin does.
 func register(t *testing.T, dir string, r *v1beta1.RegisterRequest) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -107,6 +107,7 @@ func register(t *testing.T, dir string, r *v1beta1.RegisterRequest) error {
 	return err
 }
 
+// good returns a valid request.
 func good(endpoint string) *v1beta1.RegisterRequest {
 	return &v1beta1.RegisterRequest{Version: v1beta1.Version, Endpoint: endpoint, ResourceName: resource}
 }
@@ -144,15 +145,15 @@ func TestPluginLife(t *testing.T) {
 	}
 	k.Stop()
 	if _, err := k.Plugin(resource); err == nil {
-		t.Errorf("a plugin is there after the end")
+		t.Errorf("Plugin returned a plugin after Stop, want an error")
 	}
 	if _, err := k.AwaitList(t.Context(), "other", func(simkubelet.List) bool { return true }); err == nil || !strings.Contains(err.Error(), "the kubelet has stopped") {
-		t.Errorf("waiting after the end: %v", err)
+		t.Errorf("AwaitList after Stop: error %v", err)
 	}
 }
 
-// Of two plugins of a resource the newest is asked. When it ends, the other one is; as
-// kubelets up to 1.36 are, nobody is, and the other one is listened to without end.
+// Of two plugins of a resource the newest is called. When it ends, the other one is called. Kubelets
+// up to 1.36 then call no plugin, but still read the lists of the other one.
 func TestTwoPlugins(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -186,7 +187,7 @@ func TestTwoPlugins(t *testing.T) {
 				left, err = k.Plugin(resource)
 			}
 			if (err == nil) != tc.left {
-				t.Errorf("a plugin is left: %v, want one: %t", err, tc.left)
+				t.Errorf("Plugin: error %v, want a plugin: %t", err, tc.left)
 			}
 			first.lists <- &v1beta1.ListAndWatchResponse{Devices: []*v1beta1.Device{{ID: "a", Health: "Healthy"}}}
 			if _, err := k.AwaitList(t.Context(), resource, func(l simkubelet.List) bool { return l.Number == 2 }); err != nil {
@@ -207,7 +208,7 @@ func TestRegisterFails(t *testing.T) {
 		{"hangs", simkubelet.Behaviour{HangRegister: true}, good("p.sock"), "DeadlineExceeded"},
 		{"vanishes", simkubelet.Behaviour{Vanish: true}, good("p.sock"), "Unavailable"},
 		{"version", simkubelet.Behaviour{}, &v1beta1.RegisterRequest{Version: "v1", Endpoint: "p.sock", ResourceName: resource}, `version "v1"`},
-		{"nobody there", simkubelet.Behaviour{}, good("q.sock"), `endpoint "q.sock"`},
+		{"no listener", simkubelet.Behaviour{}, good("q.sock"), `endpoint "q.sock"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := directory(t)
@@ -231,7 +232,7 @@ func TestStartDeletesSocketsOnly(t *testing.T) {
 	start(t, dir, simkubelet.Behaviour{}).Kill()
 	serve(t, dir, "p.sock")
 	if _, err := os.Lstat(filepath.Join(dir, simkubelet.Socket)); err != nil {
-		t.Errorf("the socket of a killed kubelet: %v, want it to stay", err)
+		t.Errorf("socket of a killed kubelet: %v, want it to exist", err)
 	}
 	k := start(t, dir, simkubelet.Behaviour{})
 	if got := names(t, dir); !cmp.Equal(got, []string{"checkpoint", simkubelet.Socket}) {
@@ -259,7 +260,7 @@ func TestStartFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := simkubelet.Start(t.Context(), file, simkubelet.Behaviour{}); err == nil {
-		t.Errorf("started in a file")
+		t.Errorf("no error for a file in place of the directory")
 	}
 }
 

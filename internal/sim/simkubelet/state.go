@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// errStopped is what those get who wait for something that cannot come any more.
+// errStopped is the error of await if the stand-in has stopped.
 var errStopped = errors.New("the kubelet has stopped")
 
-// state is a lock, and how those who wait hear of a change of what it guards.
+// state is a lock, with a channel that notifies waiting goroutines of changes.
 type state struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed, and replaced, at each change
@@ -17,7 +17,7 @@ type state struct {
 
 func newState() state { return state{changed: make(chan struct{})} }
 
-// change runs f, which changes what mu guards, and tells those who wait.
+// change calls f with mu held, and notifies waiting goroutines.
 func (s *state) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,8 +26,8 @@ func (s *state) change(f func()) {
 	s.changed = make(chan struct{})
 }
 
-// await waits until met, which is called with mu held, is true; until ctx ends;
-// or until life, that of the stand-in, does.
+// await waits until met returns true, or until ctx or life ends. It calls met with mu held. life is the
+// context of the stand-in.
 func (s *state) await(ctx, life context.Context, met func() bool) error {
 	for {
 		s.mu.Lock()

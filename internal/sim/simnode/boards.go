@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Board is a card that can be bought, or one with a feature that few cards have.
+// Board is a model of a card: a real one, or one with a rare feature.
 type Board struct {
 	Name    string
 	Text    string // its description, on one line
 	Card    Card   // without an address
-	Virtual bool   // it has a virtual function, function 1 of its slot, with a port of its own
+	Virtual bool   // it has a virtual function with one port, function 1 of its slot
 }
 
 // Ids of Intel's Acceleration Stack: interfaces of the releases 1.2 (Arria 10) and 2.0 (D5005), and
@@ -24,7 +24,7 @@ const (
 	d5005   = "bfac4d851ee856fe8c95865ce1bbaa2d"
 )
 
-// Boards are those that can be plugged by name.
+// Boards are the boards that can be plugged by name.
 var Boards = []Board{
 	{Name: "pac-a10", Text: "PAC with Arria 10 GX: one port with NLB mode 0",
 		Card: Card{Ports: 1, NUMANode: -1, AFUID: nlb0, InterfaceID: arria10}},
@@ -45,7 +45,7 @@ func BoardNamed(name string) (Board, error) {
 		}
 		names = append(names, b.Name)
 	}
-	return Board{}, fmt.Errorf("board: found %q, want %s", name, strings.Join(names, ", "))
+	return Board{}, fmt.Errorf("board: found %q, want one of %s", name, strings.Join(names, ", "))
 }
 
 // At returns the functions of the board in a slot, the physical one first.
@@ -67,7 +67,7 @@ func (b Board) At(address string) ([]Card, error) {
 	return []Card{c, virtual}, nil
 }
 
-// PlugBoard plugs the functions of a board, or none of them.
+// PlugBoard plugs all functions of a board, or none.
 func (n *Node) PlugBoard(b Board, address string) error {
 	cards, err := b.At(address)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 
 // Break is a way in which a device can break.
 type Break struct {
-	Reason string // that inventory finds
+	Reason string // reason that inventory reports
 	Text   string // its description, on one line
 
-	file      string // of the port or the FME; "": no file's value does it
+	file      string // of the port or the FME; "": the device is not broken by a value
 	good, bad string
-	fme       bool // the file is the FME's: all ports of the card break
+	fme       bool // the file is in the FME, so all ports of the card break
 }
 
-// Breaks are those that a device can be broken by. The first is the usual one.
+// Breaks are all ways in which a device can break. The first is the default.
 var Breaks = []Break{
 	{"port-ap6", "the port was shut down for power or heat", "errors/errors", "0x0", "0x4000000000000", false},
 	{"port-mmio-timeout", "the AFU did not answer in time (degraded)", "errors/errors", "0x0", "0x100000000", false},
@@ -79,16 +79,16 @@ func (n *Node) device(text string) (*plugged, int, error) {
 	c := n.cards[address]
 	switch {
 	case c == nil:
-		return nil, 0, fmt.Errorf("device: found %q, want one of a plugged card: slot %s is empty", text, address)
+		return nil, 0, fmt.Errorf("device: found %q, want a device of a plugged card: slot %s is empty", text, address)
 	case c.Partial:
 		return nil, 0, c.partial()
 	case port < 0 || port >= c.Ports:
-		return nil, 0, fmt.Errorf("device: found %q, want a port that the card has: it has %d", text, c.Ports)
+		return nil, 0, fmt.Errorf("device: found %q, want a port of the card, which has %d", text, c.Ports)
 	}
 	return c, port, nil
 }
 
-// Break breaks a device by the reason.
+// Break breaks a device with a reason.
 func (n *Node) Break(device, reason string) error {
 	c, port, err := n.device(device)
 	if err != nil {
@@ -104,20 +104,20 @@ func (n *Node) Break(device, reason string) error {
 			if err := n.Unbind(c.Address, port); err != nil {
 				return err
 			}
-			return n.save() // the directories that were deleted
+			return n.save() // saves the numbers of the deleted directories
 		case reason == nodeMissing:
 			return os.RemoveAll(filepath.Join(n.Dev, n.PortNode(c.Address, port)))
 		case b.fme && c.PhysFn != "":
-			return fmt.Errorf("%s: not on %s: a virtual function has no FME, want %s", reason, device, c.PhysFn)
+			return fmt.Errorf("%s: found %s, a virtual function, which has no FME, want %s", reason, device, c.PhysFn)
 		case b.fme:
 			return n.SetFME(c.Address, b.file, b.bad)
 		}
 		return n.Set(c.Address, port, b.file, b.bad)
 	}
-	return fmt.Errorf("reason: found %q, want %s", reason, strings.Join(names, ", "))
+	return fmt.Errorf("reason: found %q, want one of %s", reason, strings.Join(names, ", "))
 }
 
-// Heal undoes all ways in which a device was broken.
+// Heal heals a device that was broken in any of these ways.
 func (n *Node) Heal(device string) error {
 	c, port, err := n.device(device)
 	if err != nil {
@@ -132,7 +132,7 @@ func (n *Node) Heal(device string) error {
 		}
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "driver")); errors.Is(err, fs.ErrNotExist) {
-		if err := n.Unbind(c.Address, port); err != nil { // the rest, if a process was killed
+		if err := n.Unbind(c.Address, port); err != nil { // removes the rest of a killed process
 			return err
 		}
 		if err := n.Bind(c.Address, port); err != nil {
@@ -148,7 +148,7 @@ func (n *Node) Heal(device string) error {
 			file = filepath.Join(n.FMEDir(c.Address), b.file)
 		}
 		if text, err := os.ReadFile(file); err == nil && string(text) == b.good+"\n" {
-			continue // a write would wake the daemon
+			continue // a write would cause the daemon to read the card
 		}
 		if err := n.SetFile(file, b.good+"\n"); err != nil {
 			return err

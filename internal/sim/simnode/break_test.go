@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
-// Each way to break a device gives it the reason, and Heal leaves nothing of it.
+// Each way to break a device gives it the reason, and Heal restores all files.
 func TestBreakAndHeal(t *testing.T) {
 	n := open(t, filepath.Join(t.TempDir(), "node"))
 	must(t, n.PlugBoard(named("two-ports"), address))
@@ -41,13 +41,13 @@ func TestBreakRefuses(t *testing.T) {
 	n := newNode(t)
 	must(t, n.PlugBoard(named("vf"), address))
 	for _, tt := range []struct{ device, reason, want string }{
-		{"01:00.0-p1", "port-ap6", "want a port that the card has: it has 1"},
+		{"01:00.0-p1", "port-ap6", "want a port of the card, which has 1"},
 		{"01:00.0-p", "port-ap6", "want a card BB:DD.F"},
-		{"01:00.0-p-1", "port-ap6", "want a port that the card has"},
+		{"01:00.0-p-1", "port-ap6", "want a port of the card"},
 		{"dfl-port.0", "port-ap6", "want a card BB:DD.F"},
 		{"02:00.0", "port-ap6", "slot 0000:02:00.0 is empty"},
-		{"01:00.0", "fire", `found "fire", want port-ap6, `},
-		{"01:00.1", "fme-fatal", "a virtual function has no FME, want 0000:01:00.0"},
+		{"01:00.0", "fire", `found "fire", want one of port-ap6, `},
+		{"01:00.1", "fme-fatal", "a virtual function, which has no FME, want 0000:01:00.0"},
 	} {
 		if err := n.Break(tt.device, tt.reason); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("break %s %s: %v, want an error with %q", tt.device, tt.reason, err, tt.want)
@@ -55,7 +55,7 @@ func TestBreakRefuses(t *testing.T) {
 	}
 }
 
-// Each board is whole, and a board that does not fit is not plugged in part.
+// Each board is complete, and a board whose slot is taken is not plugged in part.
 func TestBoards(t *testing.T) {
 	n := newNode(t)
 	for _, b := range simnode.Boards {
@@ -73,10 +73,10 @@ func TestBoards(t *testing.T) {
 	}
 	for _, bad := range []string{"01:00.0", "0000:01:00.8", "../x", "0000:0A:00.0"} {
 		if err := n.PlugBoard(named("pac-a10"), bad); err == nil {
-			t.Errorf("plugged into %s", bad)
+			t.Errorf("slot %s: no error, want one", bad)
 		}
 	}
 	if err := n.PlugBoard(named("vf"), "0000:02:00.3"); err == nil {
-		t.Error("a physical function that is not function 0")
+		t.Error("a physical function that is not function 0: no error, want one")
 	}
 }

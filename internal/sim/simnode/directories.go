@@ -11,23 +11,23 @@ import (
 	"syscall"
 )
 
-// directories makes directories whose inode numbers no deleted directory had, as
-// in sysfs: by that number, inventory distinguishes a port from a later one of the same
-// name. Most file systems give the number of a deleted directory to the next one; tmpfs does not.
+// directories creates directories whose inode numbers no deleted directory had, as in sysfs. By the
+// number, inventory distinguishes a port from a later port of the same name. Most file systems reuse
+// the number of a deleted directory for the next one; tmpfs does not.
 //
-// A directory is made in dir and then moved to its place. A directory that got the number
-// of a deleted one stays in dir, so that the number is not given again.
+// A directory is created in dir, and then moved to its place. A directory with the number of a deleted
+// one stays in dir, so that the number is not reused.
 type directories struct {
 	dir     string
 	deleted []uint64 // inode numbers, the oldest first
-	keep    int      // of deleted, at most
+	keep    int      // maximum length of deleted
 }
 
-// maxDeleted is how many numbers of deleted directories are kept, those of some two hundred cards.
-// Older ones can be given again: inventory has forgotten the ports that had them.
+// maxDeleted is the number of inode numbers of deleted directories that are kept, those of some two
+// hundred cards. Older numbers may be reused: inventory has no longer the ports that had them.
 const maxDeleted = 4096
 
-// makeAll makes a directory and its parents, as far as they do not exist.
+// makeAll creates a directory and its missing parents.
 func (d *directories) makeAll(path string) error {
 	_, err := os.Lstat(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -37,7 +37,7 @@ func (d *directories) makeAll(path string) error {
 		return err
 	}
 	made := filepath.Join(d.dir, "new")
-	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a killed process
 		return err
 	}
 	for {
@@ -57,12 +57,12 @@ func (d *directories) makeAll(path string) error {
 	}
 }
 
-// occupant is the path of the directory that occupies a number, if it was given again.
+// occupant returns the path of the directory that occupies a reused number.
 func (d *directories) occupant(number uint64) string {
 	return filepath.Join(d.dir, strconv.FormatUint(number, 10))
 }
 
-// removeAll deletes a file, or a directory and all that is in it.
+// removeAll deletes a file, or a directory with its contents.
 func (d *directories) removeAll(path string) error {
 	if err := d.retire(path); err != nil {
 		return err
@@ -70,8 +70,8 @@ func (d *directories) removeAll(path string) error {
 	return os.RemoveAll(path)
 }
 
-// retire keeps the inode numbers of a directory and of those in it from being given again, once
-// these are deleted.
+// retire adds the inode numbers of a directory, and of those in it, to the numbers that are not reused
+// after the directories are deleted.
 func (d *directories) retire(path string) error {
 	err := filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() {
@@ -95,6 +95,7 @@ func (d *directories) retire(path string) error {
 	return nil
 }
 
+// inode returns the inode number of a file.
 func inode(path string) (uint64, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -102,7 +103,7 @@ func inode(path string) (uint64, error) {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, fmt.Errorf("%s: found no inode number", path)
+		return 0, fmt.Errorf("%s: found no inode number, want one", path)
 	}
 	return st.Ino, nil
 }

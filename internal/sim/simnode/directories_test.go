@@ -32,9 +32,9 @@ func inodes(t *testing.T, dir string) map[string]uint64 {
 	return all
 }
 
-// No directory gets the inode number of a deleted one, as in sysfs and unlike on
-// most disks: inventory distinguishes a port from a later one by the number.
-func TestInodesDoNotComeBack(t *testing.T) {
+// No directory gets the inode number of a deleted one, as in sysfs and unlike on most disks: inventory
+// distinguishes a port from a later one by the number.
+func TestInodesAreNotReused(t *testing.T) {
 	n := newNode(t)
 	two := card
 	two.Ports = 2
@@ -66,8 +66,8 @@ func TestInodesDoNotComeBack(t *testing.T) {
 	}
 }
 
-// A released port has neither node nor directory. An assigned one has its number,
-// and no driver until it is bound.
+// A released port has neither device node nor directory. An assigned port has its number, and no driver
+// until it is bound.
 func TestReleaseAndAssign(t *testing.T) {
 	two := card
 	two.Ports = 2
@@ -82,7 +82,7 @@ func TestReleaseAndAssign(t *testing.T) {
 		t.Errorf("released: %d ports, want 1", len(got.Units))
 	}
 	if _, err := os.Lstat(filepath.Join(n.Dev, node)); err == nil {
-		t.Errorf("released: %s is still there", node)
+		t.Errorf("released: found %s, want it removed", node)
 	}
 	if err := n.Assign(address, 1); err != nil {
 		t.Fatal(err)

@@ -18,15 +18,15 @@ func Restore(dir string, text []byte) (*Node, error) {
 // Saved returns the content of node.json.
 func (n *Node) Saved() ([]byte, error) { return n.marshal() }
 
-// Directories makes directories below dir and removes them.
+// Directories creates and removes directories below dir.
 type Directories struct{ d *directories }
 
-// NewDirectories keeps so many numbers of deleted directories.
+// NewDirectories returns Directories that keep this number of deleted directories.
 func NewDirectories(dir string, keep int) Directories {
 	return Directories{&directories{dir: dir, keep: keep}}
 }
 
-// MakeAndRemove makes n directories and removes them.
+// MakeAndRemove creates n directories, and removes them.
 func (d Directories) MakeAndRemove(n int) error {
 	top := filepath.Join(d.d.dir, "top")
 	for i := range n {

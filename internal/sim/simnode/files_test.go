@@ -13,8 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
-// files are the files below dir and what is in them; links are listed with where
-// they lead.
+// files returns the files below dir with their contents, and links with their targets.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -38,7 +37,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// merge returns all entries.
+// merge returns the entries of all maps.
 func merge(parts ...map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, part := range parts {
@@ -56,12 +55,11 @@ func below(dir string, part map[string]string) map[string]string {
 	return all
 }
 
-// What stands in a card's tree is what the kernel puts there, in its formats:
-// ports, FME and ids as recorded of Linux 6.1, the lines of AER as recorded of an
-// N6000, the link in the words of 6.1 (older kernels say "8 GT/s").
+// The expected files of a card, in the formats of the kernel: ports, FME and ids as recorded of Linux
+// 6.1, the lines of AER as recorded of an N6000, the link speed as of 6.1 (older kernels write "8 GT/s").
 var (
 	correctable = "RxErr 0\nBadTLP 0\nBadDLLP 0\nRollover 0\nTimeout 0\nNonFatalErr 0\nCorrIntErr 0\nHeaderOF 0\nTOTAL_ERR_COR 0\n"
-	// With the number of surprise downs, and what is counted.
+	// The arguments are the number of surprise downs, and the severity.
 	uncorrectable = "Undefined 0\nDLP 0\nSDES %[1]d\nTLP 0\nFCP 0\nCmpltTO 0\nCmpltAbrt 0\nUnxCmplt 0\nRxOF 0\nMalfTLP 0\nECRC 0\n" +
 		"UnsupReq 0\nACSViol 0\nUncorrIntErr 0\nBlockedTLP 0\nAtomicOpBlocked 0\nTLPBlockedErr 0\nTOTAL_ERR_%[2]s %[1]d\n"
 
@@ -115,7 +113,7 @@ func portFiles(number int) map[string]string {
 	}
 }
 
-func TestShowsWhatTheKernelDoes(t *testing.T) {
+func TestFilesAsInTheKernel(t *testing.T) {
 	vf := simnode.Card{Address: "0000:01:00.1", Ports: 1, PhysFn: address, NUMANode: 1, AFUID: card.AFUID}
 	d5005 := card
 	d5005.Address, d5005.PCIID = "0000:02:00.0", "8086:0b2b:8086:138d"
@@ -165,8 +163,7 @@ func TestShowsWhatTheKernelDoes(t *testing.T) {
 	}
 }
 
-// Numbers are those of the whole node, the lowest free ones, and every class
-// links to what it names.
+// Numbers are the lowest free ones of the whole node, and each class link leads to its device.
 func TestClassLinks(t *testing.T) {
 	second := card
 	second.Address = "0000:02:00.0"
@@ -192,7 +189,7 @@ func TestClassLinks(t *testing.T) {
 	}
 	for name := range got {
 		if _, err := os.Stat(filepath.Join(n.Sys, "class", name[:len(name)-len(" ->")])); err != nil {
-			t.Errorf("link leads nowhere: %v", err)
+			t.Errorf("broken link: %v", err)
 		}
 	}
 }

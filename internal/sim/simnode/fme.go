@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// plugFME makes the FME in the order of the driver: manager, region, sensors,
-// errors, and last that it is bound.
+// plugFME creates the FME in the order of the driver: manager, region, sensors, errors, and the driver
+// link last.
 func (n *Node) plugFME(t *tree, c *plugged) {
 	name := "dfl-fme." + strconv.Itoa(c.FME)
 	fme := filepath.Join(n.regionDir(c), name)
@@ -27,15 +27,16 @@ func (n *Node) plugFME(t *tree, c *plugged) {
 	n.node(t, name, major, c.FME)
 }
 
+// plugManager creates the FPGA manager of the FME.
 func (n *Node) plugManager(t *tree, fme string, c *plugged) {
 	fpga := "fpga" + strconv.Itoa(c.Manager)
 	manager := filepath.Join(fme, "dfl-fme-mgr."+strconv.Itoa(c.FME), "fpga_manager", fpga)
 	t.attributes(manager, attribute{"name", "DFL FME FPGA Manager"}, attribute{"state", "unknown"})
-	t.part(filepath.Join(manager, "status"), "") // no error, no line
+	t.part(filepath.Join(manager, "status"), "") // without errors the file is empty
 	t.link(manager, n.sys(managerClass, fpga))
 }
 
-// plugChild makes the region of the FME, that of port 0.
+// plugChild creates the region of the FME, which belongs to port 0.
 func (n *Node) plugChild(t *tree, fme string, c *plugged) {
 	device := filepath.Join(fme, "dfl-fme-region."+strconv.Itoa(c.Region))
 	child := "region" + strconv.Itoa(c.Child)
@@ -45,7 +46,7 @@ func (n *Node) plugChild(t *tree, fme string, c *plugged) {
 	t.link(region, n.sys(regionClass, child))
 }
 
-// sensors are the two hwmon devices of an FME: m°C, and µW.
+// sensors are the two hwmon devices of an FME, in m°C and µW.
 var sensors = [...][]attribute{
 	{
 		{"name", "dfl_fme_thermal"}, {"temp1_input", "47000"},
@@ -59,7 +60,7 @@ var sensors = [...][]attribute{
 	},
 }
 
-// noErrors are the error registers of an FME that has seen none.
+// noErrors are the error registers of an FME without errors.
 var noErrors = []attribute{
 	{"catfatal_errors", "0x0"}, {"nonfatal_errors", "0x0"}, {"fme_errors", "0x0"}, {"pcie0_errors", "0x0"},
 	{"pcie1_errors", "0x0"}, {"first_error", "0x0"}, {"next_error", "0x0"}, {"inject_errors", "0x0"},

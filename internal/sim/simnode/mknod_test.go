@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Nodes that are devices have the numbers that stand in dev.
+// Device nodes have the numbers in the attribute dev.
 func TestMknod(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes devices")
@@ -49,6 +49,6 @@ func TestMknod(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(n.Dev); err != nil || len(left) > 0 {
-		t.Errorf("left after unplug: %v, %v", left, err)
+		t.Errorf("device nodes after unplug: %v, error %v, want none", left, err)
 	}
 }

@@ -14,9 +14,9 @@ type Node struct {
 	Sys string // root of the sysfs tree
 	Dev string // directory of the device nodes
 
-	// Mknod makes nodes character devices, which only root can, of majors that the
-	// kernel leaves to experiments: opening one reaches no driver. Without it they are
-	// regular files, and their numbers those of a recording. Set it before Plug.
+	// Mknod makes device nodes character devices, which only root can create. Their majors are those
+	// that the kernel reserves for experiments, so they have no driver. Otherwise device nodes are
+	// regular files, with the numbers of a recording. Set it before Plug.
 	Mknod bool
 
 	cards                                  map[string]*plugged // by address
@@ -24,36 +24,36 @@ type Node struct {
 	directories                            *directories
 	regions, fmes, ports, managers, hwmons numbers
 
-	// Of a node of Open.
-	state string // file that the node is saved in
+	// The following fields are only set in a node of Open.
+	state string // file in which the node is saved
 	lock  *trust.Lock
-	made  bool // all that a node without cards has is there
+	made  bool // all files of a node without cards exist
 }
 
 // Card describes a card with the in-tree DFL driver.
 type Card struct {
 	Address     string // PCI address DDDD:BB:DD.F, lower case
 	Ports       int    // hardware ports 0..Ports-1
-	AFUID       string // 32 hex digits, of every port
+	AFUID       string // 32 hex digits, the same for all ports
 	InterfaceID string // 32 hex digits
 	NUMANode    int    // -1: none
-	PhysFn      string // address of the physical function, for a virtual one: it has no FME
+	PhysFn      string // of a virtual function, which has no FME: address of the physical function
 	// PCIID is VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem, four digits each.
 	// "" is a PAC with Arria 10: 8086:09c4:8086:0000, 09c5 for a virtual function.
 	PCIID string
 }
 
-// plugged is a card and the numbers that the driver gave it.
+// plugged is a plugged card, with the numbers of the driver.
 type plugged struct {
 	Card
 	Region      int      // base region
-	FME         int      // this and the next three: of a card that is no virtual function
+	FME         int      // this and the next three fields are not used for a virtual function
 	Child       int      // region of the FME
 	Manager     int      // fpgaN
 	HWMon       [2]int   // thermal, power
 	PortNumbers []int    // driver's number of each hardware port
-	AFUs        []string // those that each hardware port was programmed with last
-	Partial     bool     // is being plugged or unplugged
+	AFUs        []string // current AFU of each hardware port
+	Partial     bool     // the card is being plugged or pulled
 }
 
 const (
@@ -62,10 +62,10 @@ const (
 	hwmonClass   = "class/hwmon"
 	busDir       = "bus/pci/devices"
 	driverDir    = "bus/platform/drivers"
-	bridge       = "0000:00:02.0" // the root port that all cards hang from
+	bridge       = "0000:00:02.0" // the root port of all cards
 )
 
-// New makes an empty node in dir, which must exist. It is not saved.
+// New creates an empty node in dir, which must exist. The node is not saved.
 func New(dir string) (*Node, error) {
 	n := in(dir)
 	if err := n.make(); err != nil {
@@ -74,6 +74,7 @@ func New(dir string) (*Node, error) {
 	return n, nil
 }
 
+// in returns a node in dir without creating files.
 func in(dir string) *Node {
 	return &Node{
 		Sys:         filepath.Join(dir, "sys"),
@@ -84,7 +85,7 @@ func in(dir string) *Node {
 	}
 }
 
-// make makes a node without cards.
+// make creates the files of a node without cards.
 func (n *Node) make() error {
 	for _, d := range n.always() {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -99,7 +100,7 @@ func (n *Node) make() error {
 	return nil
 }
 
-// always returns the directories that a node without cards has.
+// always returns the directories that exist in a node without cards.
 func (n *Node) always() []string {
 	return []string{
 		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
@@ -107,7 +108,7 @@ func (n *Node) always() []string {
 	}
 }
 
-// tree returns a tree that makes directories as the node does.
+// tree returns a tree that uses the directories of the node.
 func (n *Node) tree() *tree { return &tree{directories: n.directories} }
 
 func (n *Node) sys(elem ...string) string {
@@ -116,18 +117,18 @@ func (n *Node) sys(elem ...string) string {
 
 func (n *Node) bridgeDir() string { return n.sys("devices/pci0000:00", bridge) }
 
-// CardDir is the card's PCI directory.
+// CardDir returns the PCI directory of a card.
 func (n *Node) CardDir(address string) string {
 	return filepath.Join(n.bridgeDir(), address)
 }
 
-// PortDir is the directory of a hardware port of a plugged card.
+// PortDir returns the directory of a hardware port of a plugged card.
 func (n *Node) PortDir(address string, port int) string {
 	c := n.cards[address]
 	return filepath.Join(n.regionDir(c), "dfl-port."+strconv.Itoa(c.PortNumbers[port]))
 }
 
-// FMEDir is the directory of the FME of a plugged card.
+// FMEDir returns the directory of the FME of a plugged card.
 func (n *Node) FMEDir(address string) string {
 	c := n.cards[address]
 	return filepath.Join(n.regionDir(c), "dfl-fme."+strconv.Itoa(c.FME))
@@ -137,12 +138,12 @@ func (n *Node) regionDir(c *plugged) string {
 	return filepath.Join(n.CardDir(c.Address), "fpga_region", "region"+strconv.Itoa(c.Region))
 }
 
-// PortNode is the name of the device node of a hardware port of a plugged card.
+// PortNode returns the name of the device node of a hardware port of a plugged card.
 func (n *Node) PortNode(address string, port int) string {
 	return "dfl-port." + strconv.Itoa(n.cards[address].PortNumbers[port])
 }
 
-// majors are those of the nodes of ports and FMEs.
+// majors returns the majors of the device nodes of ports and FMEs.
 func (n *Node) majors() (port, fme int) {
 	if n.Mknod {
 		return 120, 121 // Documentation/admin-guide/devices.txt: LOCAL/EXPERIMENTAL USE
@@ -150,7 +151,7 @@ func (n *Node) majors() (port, fme int) {
 	return 245, 246
 }
 
-// numbers are those that the kernel's allocator has given out.
+// numbers has the used numbers of an allocator of the kernel.
 type numbers map[int]bool
 
 // take returns the lowest free number and marks it used.

@@ -21,22 +21,22 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/trust"
 )
 
-// Names in the directory of a node that is saved.
+// Names of files in the directory of a saved node.
 const (
 	stateFile = "node.json"
 	newState  = stateFile + ".new"
 	lockFile  = "lock"
 )
 
-// lockTimeout is how long Open waits for another process.
+// lockTimeout is the longest time for which Open waits for another process.
 const lockTimeout = 10 * time.Second
 
-// Open returns the node that is saved in dir. If dir is missing or empty, it makes an empty node there.
-// It keeps other processes out until Close. Only the effective user may be able to change dir; if that is
-// root, Mknod is set.
+// Open returns the node that is saved in dir. If dir is missing or empty, it creates an empty node there.
+// Other processes cannot open the node until Close. Only the effective user may be able to change dir. If
+// that is root, Mknod is set.
 //
-// Where a process was killed, Open finds the node as the process left it: a card that is plugged
-// or pulled in part can be unplugged.
+// After a process was killed, the node has the state that the process left: a card that is plugged or
+// pulled in part can be unplugged.
 func Open(ctx context.Context, dir string) (*Node, error) {
 	root, err := openDir(dir)
 	if err != nil {
@@ -60,7 +60,7 @@ func Open(ctx context.Context, dir string) (*Node, error) {
 // Close lets other processes open a node of [Open].
 func (n *Node) Close() error { return n.lock.Release() }
 
-// openDir opens the directory of a node, or makes it. A directory that has files of others is refused.
+// openDir opens the directory of a node, or creates it. It refuses a directory with other files.
 func openDir(dir string) (*os.Root, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func openDir(dir string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = checkPlace(root.Name()); err == nil { // links lead there
+	if err = checkPlace(root.Name()); err == nil { // the path after links
 		err = checkContent(root)
 	}
 	if err != nil {
@@ -83,17 +83,17 @@ func openDir(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// checkPlace refuses directories in which the system has its own files.
+// checkPlace refuses paths in file systems of the kernel.
 func checkPlace(path string) error {
 	for _, system := range []string{"/sys", "/dev", "/proc"} {
 		if path == system || strings.HasPrefix(path, system+"/") {
-			return fmt.Errorf("%s: is in %s, want a directory outside of /sys, /dev and /proc", path, system)
+			return fmt.Errorf("%s: found in %s, want a directory outside of /sys, /dev and /proc", path, system)
 		}
 	}
 	return nil
 }
 
-// checkContent refuses a directory that is not empty, unless it is that of a node.
+// checkContent refuses a directory that is neither empty nor that of a node.
 func checkContent(root *os.Root) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -114,7 +114,7 @@ func checkContent(root *os.Root) error {
 // saved is the content of node.json.
 type saved struct {
 	Version int
-	Made    bool       // all that a node without cards has is there
+	Made    bool       // all files of a node without cards exist
 	Cards   []*plugged // sorted by address
 	Deleted []uint64   // see directories
 }
@@ -136,8 +136,8 @@ func (n *Node) save() error {
 	if err != nil {
 		return err
 	}
-	if len(text) >= maxState { // it could not be read
-		return fmt.Errorf("%s: no room is left, want fewer cards", n.state)
+	if len(text) >= maxState { // load would refuse it
+		return fmt.Errorf("%s: found %d bytes, want fewer than %d: want fewer cards", n.state, len(text), maxState)
 	}
 	return n.SetFile(n.state, string(text)+"\n")
 }
@@ -150,8 +150,8 @@ func (n *Node) marshal() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// load reads the node from its file. If there is none, it makes the file and then the node, so that a
-// directory with a part of a node has the file.
+// load reads the node from its file. If there is none, it creates the file before the node, so that the
+// directory of an incomplete node also has the file.
 func (n *Node) load(root *os.Root) error {
 	file, err := trust.OpenFile(root, stateFile, os.O_RDONLY)
 	switch {
@@ -174,9 +174,9 @@ func (n *Node) load(root *os.Root) error {
 	return n.save()
 }
 
-// checkDirs refuses links in place of the directories in which a node is changed, and directories of
-// other users, who can put links there. A node that was copied from elsewhere can have some, and files
-// elsewhere would be written to or removed.
+// checkDirs refuses links in place of the directories in which a node is changed, and directories that
+// other users can change, because they can create links there. A node that was copied from elsewhere may
+// have such links, and files outside of the node would be written or removed.
 func (n *Node) checkDirs() error {
 	dirs := n.always()
 	for address, c := range n.cards {
@@ -196,7 +196,7 @@ func (n *Node) checkDirs() error {
 			case !info.IsDir():
 				err = fmt.Errorf("%s: found %s, want a directory", dir, info.Mode())
 			case info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) || info.Mode().Perm()&0o022 != 0:
-				err = fmt.Errorf("%s: another user can change it, want only uid %d to: remove the node to begin anew", dir, os.Geteuid())
+				err = fmt.Errorf("%s: found a directory that another user can change, want only uid %d: remove the node to create a new one", dir, os.Geteuid())
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
@@ -216,12 +216,12 @@ func (n *Node) read(file *os.File) error {
 		err = n.restore(s)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w; remove its directory to begin anew", n.state, err)
+		return fmt.Errorf("%s: %w; remove its directory to create a new node", n.state, err)
 	}
 	return nil
 }
 
-// parse returns the content of node.json, if each part of it alone is possible.
+// parse returns the content of node.json. It checks each field separately.
 func parse(text []byte) (saved, error) {
 	var s saved
 	if len(text) > maxState {
@@ -260,12 +260,12 @@ func parse(text []byte) (saved, error) {
 	return s, nil
 }
 
-// restore puts the cards of the file into the node. No two cards have a number or an address.
+// restore adds the cards of the file to the node. It refuses cards that share a number or an address.
 func (n *Node) restore(s saved) error {
 	n.made, n.directories.deleted = s.Made, s.Deleted
 	for _, c := range s.Cards {
 		if n.cards[c.Address] != nil {
-			return fmt.Errorf("%s: found twice", c.Address)
+			return fmt.Errorf("%s: found two cards, want one", c.Address)
 		}
 		n.cards[c.Address] = c
 		ok := n.regions.mark(c.Region) && n.ports.mark(c.PortNumbers...)
@@ -273,7 +273,7 @@ func (n *Node) restore(s saved) error {
 			ok = ok && n.fmes.mark(c.FME) && n.regions.mark(c.Child) && n.managers.mark(c.Manager) && n.hwmons.mark(c.HWMon[:]...)
 		}
 		if !ok {
-			return fmt.Errorf("%s: found a number that another card has, or that is not from 0 to %d", c.Address, maxNumber)
+			return fmt.Errorf("%s: found a number that another card has, or that is out of range, want free numbers from 0 to %d", c.Address, maxNumber)
 		}
 	}
 	for _, c := range s.Cards {
@@ -284,7 +284,7 @@ func (n *Node) restore(s saved) error {
 	return nil
 }
 
-// mark marks numbers as used. It reports whether they were free.
+// mark marks numbers as used, and reports whether they were free.
 func (n *numbers) mark(all ...int) bool {
 	if *n == nil {
 		*n = numbers{}
@@ -298,7 +298,7 @@ func (n *numbers) mark(all ...int) bool {
 	return true
 }
 
-// Check returns an error unless a card like this can be plugged.
+// Check returns an error if the card cannot be plugged.
 func (c Card) Check() error {
 	if address, err := sysfs.ParsePCIAddress(c.Address); err != nil || address != c.Address {
 		return fmt.Errorf("address: found %q, want DDDD:BB:DD.F in lower case", c.Address)
@@ -328,7 +328,7 @@ func checkID(name, found string) error {
 	return nil
 }
 
-// partial is the error for a card that is there in part.
+// partial returns the error for a card that is plugged or pulled in part.
 func (c *plugged) partial() error {
-	return fmt.Errorf("%s is plugged or pulled in part, because a process was ended: pull it first", c.Address)
+	return fmt.Errorf("%s: found a card that is plugged or pulled in part, because a process was killed: pull it first", c.Address)
 }

@@ -18,19 +18,19 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
-// killedIn is the variable with the directory of a node for the process that is killed.
+// killedIn is the variable that passes the directory of a node to the process that is killed.
 const killedIn = "SIMNODE_KILLED_IN"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(killedIn); dir != "" {
-		fmt.Fprintln(os.Stderr, plugForEver(dir))
+		fmt.Fprintln(os.Stderr, plugForever(dir))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
 
-// plugForEver plugs and pulls a card, and prints a line before each.
-func plugForEver(dir string) error {
+// plugForever plugs and pulls a card repeatedly, and prints a line before each step.
+func plugForever(dir string) error {
 	n, err := simnode.Open(context.Background(), dir)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// A later process goes on with the cards and numbers of an earlier one.
+// A later process has the cards and numbers of an earlier one.
 func TestOpenAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	n := open(t, dir)
@@ -104,7 +104,7 @@ func TestOpenAgain(t *testing.T) {
 	}
 	must(t, n.Unplug(address))
 	n = reopen(t, n)
-	if err := n.PlugBoard(named("pac-a10"), "0000:02:00.0"); err == nil || !strings.Contains(err.Error(), "slot 0000:02:00.0 is taken") {
+	if err := n.PlugBoard(named("pac-a10"), "0000:02:00.0"); err == nil || !strings.Contains(err.Error(), "slot 0000:02:00.0: found a card, want an empty slot") {
 		t.Errorf("plugged twice: %v", err)
 	}
 	must(t, n.PlugBoard(named("two-ports"), address), n.Unplug("0000:02:00.0"), n.Unplug(address))
@@ -126,8 +126,8 @@ func TestOpenAgain(t *testing.T) {
 	}
 }
 
-// A file of a node is not written through a link, in a node that was copied from elsewhere.
-func TestWritesThroughNoLink(t *testing.T) {
+// In a node that was copied from elsewhere, no file is written through a link.
+func TestWritesNotThroughLinks(t *testing.T) {
 	for _, file := range []string{"node.json.new",
 		"sys/devices/pci0000:00/0000:00:02.0/" + address + "/fpga_region/region0/dfl-port.0/errors/errors.new"} {
 		dir := filepath.Join(t.TempDir(), "node")
@@ -137,17 +137,17 @@ func TestWritesThroughNoLink(t *testing.T) {
 		must(t, os.WriteFile(letter, []byte("dear"), 0o600), os.Symlink(letter, filepath.Join(dir, file)))
 		n = open(t, dir)
 		if err := errors.Join(n.Break(address, "port-ap6"), n.Unplug(address)); err == nil || !strings.Contains(err.Error(), file) {
-			t.Errorf("%s is a link: %v, want an error that names it", file, err)
+			t.Errorf("%s is a link: error %v, want one with its path", file, err)
 		}
 		must(t, n.Close())
 		if text, err := os.ReadFile(letter); err != nil || string(text) != "dear" {
-			t.Errorf("%s: found %q, %v in the file that it leads to", file, text, err)
+			t.Errorf("target of %s: found %q, error %v, want it unchanged", file, text, err)
 		}
 	}
 }
 
-// A directory of a node does not get the number of one that an earlier process has deleted.
-func TestInodesDoNotComeBackToLaterProcess(t *testing.T) {
+// A directory of a node does not get the inode number of a directory that an earlier process deleted.
+func TestInodesAreNotReusedByLaterProcess(t *testing.T) {
 	n := open(t, filepath.Join(t.TempDir(), "node"))
 	had := map[uint64]bool{}
 	for turn := range 5 {
@@ -164,7 +164,7 @@ func TestInodesDoNotComeBackToLaterProcess(t *testing.T) {
 	must(t, n.Close())
 }
 
-// The directories that occupy numbers do not grow without bound.
+// The number of directories that occupy inode numbers is bounded.
 func TestDirectoriesAreBounded(t *testing.T) {
 	root := t.TempDir()
 	const keep = 100
@@ -205,11 +205,11 @@ func TestKilled(t *testing.T) {
 				continue
 			}
 			partial++
-			for what, err := range map[string]error{
+			for action, err := range map[string]error{
 				"plug": n.Plug(simnode.Card{Address: d.Address}), "break": n.Break(d.ID, "port-ap6"), "heal": n.Heal(d.ID),
 			} {
 				if err == nil || !strings.Contains(err.Error(), "pull it first") {
-					t.Errorf("%s of a card that is there in part: %v", what, err)
+					t.Errorf("%s of a partial card: error %v, want \"pull it first\" in it", action, err)
 				}
 			}
 		}
@@ -226,7 +226,7 @@ func TestKilled(t *testing.T) {
 		must(t, n.Unplug(address), n.Close())
 	}
 	if partial == 0 {
-		t.Error("no process was killed in the middle of a step")
+		t.Error("no process was killed during a step, want at least one")
 	}
 }
 
@@ -257,7 +257,7 @@ func TestTwoAtOnce(t *testing.T) {
 	must(t, n.Close())
 }
 
-// Open touches no directory but an empty one, or that of a node, that only its user can change.
+// Open refuses a directory that is neither empty nor that of a node, or that another user can change.
 func TestOpenRefuses(t *testing.T) {
 	full := t.TempDir()
 	must(t, os.WriteFile(full+"/letter", nil, 0o600))
@@ -274,9 +274,9 @@ func TestOpenRefuses(t *testing.T) {
 		{below, "want it not writable"},
 		{linked, "want a regular file"},
 		{"/", "want"},
-		{"/dev/node", "is in /dev"},
-		{"/sys/node", "is in /sys"},
-		{"/proc/self/root/dev/node", "is in /proc"},
+		{"/dev/node", "found in /dev"},
+		{"/sys/node", "found in /sys"},
+		{"/proc/self/root/dev/node", "found in /proc"},
 	} {
 		_, err := simnode.Open(t.Context(), tt.dir)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -284,17 +284,17 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 	if text := files(t, full); len(text) != 1 {
-		t.Errorf("in the directory of another: %v", text)
+		t.Errorf("directory with other files: found %v, want it unchanged", text)
 	}
 	if os.Geteuid() == 0 {
 		other := t.TempDir()
 		must(t, os.Chown(other, 65534, 65534))
-		if _, err := simnode.Open(t.Context(), other); err == nil || !strings.Contains(err.Error(), "owned by uid 65534") {
+		if _, err := simnode.Open(t.Context(), other); err == nil || !strings.Contains(err.Error(), "found owner uid 65534") {
 			t.Errorf("directory of another user: %v", err)
 		}
 		own := filepath.Join(t.TempDir(), "node")
 		must(t, open(t, own).Close(), os.Chown(own+"/sys/class", 65534, 65534))
-		if _, err := simnode.Open(t.Context(), own); err == nil || !strings.Contains(err.Error(), own+"/sys/class: another user can change it") {
+		if _, err := simnode.Open(t.Context(), own); err == nil || !strings.Contains(err.Error(), own+"/sys/class: found a directory that another user can change") {
 			t.Errorf("directory of another user in the node: %v", err)
 		}
 	}
@@ -369,7 +369,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// The seeds above that are wrong are refused.
+// Invalid contents of node.json are refused.
 func TestRestoreRefuses(t *testing.T) {
 	n := newNode(t, card)
 	text, err := n.Saved()
@@ -382,7 +382,7 @@ func TestRestoreRefuses(t *testing.T) {
 			t.Fatalf("%s: not in %s", swap[0], text)
 		}
 		if _, err := simnode.Restore("/node", []byte(changed)); err == nil {
-			t.Errorf("%s instead of %s is taken", swap[1], swap[0])
+			t.Errorf("%s instead of %s is accepted", swap[1], swap[0])
 		}
 	}
 	if _, err := simnode.Restore("/node", text); err != nil {

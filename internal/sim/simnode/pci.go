@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// pciID is what a card is, and on which one it is.
+// pciID has the PCI ids of a card and of its subsystem.
 type pciID struct{ vendor, device, subVendor, subDevice uint16 }
 
 func (c Card) pciID() (pciID, error) {
@@ -27,13 +27,13 @@ func (c Card) pciID() (pciID, error) {
 		v[i], ok = uint16(n), err == nil && len(parts[i]) == 4
 	}
 	if !ok {
-		return pciID{}, fmt.Errorf("PCI id %q, want VVVV:DDDD:SSSS:SSSS in hexadecimal", text)
+		return pciID{}, fmt.Errorf("PCI id: found %q, want VVVV:DDDD:SSSS:SSSS in hexadecimal", text)
 	}
 	return pciID{v[0], v[1], v[2], v[3]}, nil
 }
 
-// plugPCI makes what the PCI core shows of a card. Formats: drivers/pci/pci-sysfs.c
-// and drivers/pci/pcie/aer.c of Linux 6.1.
+// plugPCI creates the files of the PCI core for a card. Formats: drivers/pci/pci-sysfs.c and
+// drivers/pci/pcie/aer.c of Linux 6.1.
 func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 	hex := func(v uint16) string { return fmt.Sprintf("0x%04x", v) }
 	t.attributes(dir,
@@ -44,8 +44,8 @@ func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 		attribute{"numa_node", strconv.Itoa(c.NUMANode)})
 	t.part(filepath.Join(dir, "config"), header(id, c.PhysFn != ""))
 	if c.PhysFn != "" {
-		// A virtual function has the capabilities of its physical one; of its own it
-		// has neither a link nor, on these cards, error reporting.
+		// A virtual function has the capabilities of its physical function. It has no link of its own
+		// and, on these cards, no error reporting.
 		t.attributes(dir, link("Unknown", "0")...)
 		return
 	}
@@ -53,8 +53,7 @@ func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 	t.attributes(dir, aerNone...)
 }
 
-// plugBridge makes what the PCI core shows of the root port, as far as it is of
-// interest to a card.
+// plugBridge creates those files of the PCI core for the root port that matter for a card.
 func plugBridge(t *tree, dir string) {
 	t.attributes(dir, link("8.0 GT/s PCIe", "8")...)
 	t.attributes(dir, aerNone...)
@@ -62,8 +61,8 @@ func plugBridge(t *tree, dir string) {
 		attribute{"aer_rootport_total_err_fatal", "0"}, attribute{"aer_rootport_total_err_nonfatal", "0"})
 }
 
-// header is the head of the configuration space that anybody may read, 64 bytes.
-// The ids of a virtual function read ff in there (PCIe 9.3.4.1).
+// header returns the first 64 bytes of the configuration space, which all users may read. The ids of a
+// virtual function are ff there (PCIe 9.3.4.1).
 func header(id pciID, virtual bool) string {
 	h := make([]byte, 64)
 	put := func(at int, v uint16) { h[at], h[at+1] = byte(v), byte(v>>8) }
@@ -74,7 +73,7 @@ func header(id pciID, virtual bool) string {
 		put(0x02, 0xffff)
 	}
 	put(0x04, 0x0006) // command: memory, bus master
-	put(0x06, 0x0010) // status: there is a list of capabilities
+	put(0x06, 0x0010) // status: has a list of capabilities
 	h[0x0b] = 0x12    // class: processing accelerator
 	if !virtual {
 		put(0x10, 0x000c) // BAR 0: 64 bits, prefetchable
@@ -86,7 +85,7 @@ func header(id pciID, virtual bool) string {
 	return string(h)
 }
 
-// link is a link of eight lanes at 8 GT/s that runs like this.
+// link returns the attributes of a link with up to eight lanes at 8 GT/s, and its current speed and width.
 func link(speed, width string) []attribute {
 	return []attribute{
 		{"current_link_speed", speed}, {"current_link_width", width},
@@ -94,7 +93,7 @@ func link(speed, width string) []attribute {
 	}
 }
 
-// The errors that AER counts, one line each, as a card showed them (N6000).
+// The errors that AER counts, one line each, as recorded of an N6000.
 var (
 	correctable   = []string{"RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF"}
 	uncorrectable = []string{
@@ -103,14 +102,13 @@ var (
 	}
 )
 
-// aerNone is what stands in the AER files as long as nothing has happened.
+// aerNone are the AER files without errors.
 var aerNone = []attribute{
 	{"aer_dev_correctable", AER("COR", 0)}, {"aer_dev_fatal", AER("FATAL", 0)}, {"aer_dev_nonfatal", AER("NONFATAL", 0)},
 }
 
-// AER is the value of aer_dev_correctable (severity COR), aer_dev_fatal (FATAL) or
-// aer_dev_nonfatal (NONFATAL) after so many errors: bad DLLPs for the first,
-// surprise downs for the others.
+// AER returns the value of aer_dev_correctable (severity COR), aer_dev_fatal (FATAL) or aer_dev_nonfatal
+// (NONFATAL) after a number of errors: bad DLLPs for COR, surprise downs for the others.
 func AER(severity string, errors uint64) string {
 	lines := slices.Clone(uncorrectable)
 	if severity == "COR" {

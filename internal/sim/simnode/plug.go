@@ -10,13 +10,13 @@ import (
 	"strconv"
 )
 
-// Plug puts a card in. Its numbers are the lowest free ones, as in the kernel. If that fails,
-// the card is taken out again.
+// Plug plugs a card. It gets the lowest free numbers, as in the kernel. After an error the card is
+// pulled again.
 func (n *Node) Plug(card Card) error {
 	if c := n.cards[card.Address]; c != nil && c.Partial {
 		return fmt.Errorf("simulated node: %w", c.partial())
 	} else if c != nil {
-		return fmt.Errorf("simulated node: slot %s is taken", card.Address)
+		return fmt.Errorf("simulated node: slot %s: found a card, want an empty slot", card.Address)
 	}
 	id, err := card.pciID()
 	if err != nil {
@@ -73,7 +73,7 @@ func (n *Node) plugPort(t *tree, c *plugged, port, number int) {
 	n.bind(t, dir, port, c.AFUs[port])
 }
 
-// addPort makes the files that a port has before a driver is bound.
+// addPort creates the files of a port without a driver.
 func (n *Node) addPort(t *tree, dir string, number int) {
 	name := filepath.Base(dir)
 	major, _ := n.majors()
@@ -82,9 +82,9 @@ func (n *Node) addPort(t *tree, dir string, number int) {
 	t.file(filepath.Join(dir, "uevent"), "DEVNAME="+name+"\n")
 }
 
-// bind makes what exists from bind on, the driver link last.
+// bind creates the files of a port with a driver, the driver link last.
 func (n *Node) bind(t *tree, dir string, port int, afu string) {
-	// These are no parts: users write to them in place, and ports would share them.
+	// These files are not parts: users write to them in place, and ports would share them.
 	t.file(filepath.Join(dir, "id"), strconv.Itoa(port)+"\n")
 	t.file(filepath.Join(dir, "afu_id"), afu+"\n")
 	t.file(filepath.Join(dir, "power_state"), "0x0\n")
@@ -92,12 +92,12 @@ func (n *Node) bind(t *tree, dir string, port int, afu string) {
 	t.link(n.sys(driverDir, "dfl-port"), filepath.Join(dir, "driver"))
 }
 
-// Unplug pulls a card out, in the order of the kernel: its virtual functions, the devices below the
-// FME, the FME, the ports, the card. Of each it removes the node and the links first.
+// Unplug pulls a card, in the order of the kernel: its virtual functions, the devices below the FME,
+// the FME, the ports, the card. Of each of them it first removes the device node and the links.
 func (n *Node) Unplug(address string) error {
 	c := n.cards[address]
 	if c == nil {
-		return fmt.Errorf("simulated node: slot %s is empty", address)
+		return fmt.Errorf("simulated node: slot %s: found no card, want one", address)
 	}
 	for _, virtual := range slices.Sorted(maps.Keys(n.cards)) {
 		if n.cards[virtual].PhysFn == address {
@@ -150,7 +150,7 @@ func (n *Node) unplug(c *plugged) error {
 	return nil
 }
 
-// Unbind takes the driver off a port: its attributes go, the directory stays.
+// Unbind unbinds the driver of a port: its attributes are removed, the directory stays.
 func (n *Node) Unbind(address string, port int) error {
 	dir := n.PortDir(address, port)
 	for _, name := range []string{"driver", "afu_id", "power_state", "errors", "id"} {
@@ -161,15 +161,15 @@ func (n *Node) Unbind(address string, port int) error {
 	return nil
 }
 
-// Bind gives a port its driver back.
+// Bind binds the driver of a port again.
 func (n *Node) Bind(address string, port int) error {
 	t := n.tree()
 	n.bind(t, n.PortDir(address, port), port, n.cards[address].AFUs[port])
 	return t.err
 }
 
-// Release takes a port off its card as DFL_FPGA_FME_PORT_RELEASE does: it removes the
-// node, then the directory. The port keeps its number.
+// Release releases a port as DFL_FPGA_FME_PORT_RELEASE does: it removes the device node, then the
+// directory. The port keeps its number.
 func (n *Node) Release(address string, port int) error {
 	dir := n.PortDir(address, port)
 	err := os.Remove(filepath.Join(n.Dev, filepath.Base(dir)))
@@ -182,7 +182,7 @@ func (n *Node) Release(address string, port int) error {
 	return nil
 }
 
-// Assign gives a port back to its card as DFL_FPGA_FME_PORT_ASSIGN does: the port has a
+// Assign assigns a released port to its card as DFL_FPGA_FME_PORT_ASSIGN does: the port has a device
 // node and no driver.
 func (n *Node) Assign(address string, port int) error {
 	t := n.tree()

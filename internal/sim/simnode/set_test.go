@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simnode"
 )
 
-// Each setter changes its own file of its own card and nothing else.
+// Each Set function changes only one file of its card.
 func TestSetters(t *testing.T) {
 	other := card
 	other.Address = "0000:02:00.0"
@@ -65,7 +65,7 @@ func TestSettersRefuse(t *testing.T) {
 		err  error
 	}{
 		{"port of an empty slot", n.Set(empty, 0, "id", "0")},
-		{"port that the card has not", n.Set(address, 1, "id", "0")},
+		{"port that does not exist", n.Set(address, 1, "id", "0")},
 		{"negative port", n.Set(address, -1, "id", "0")},
 		{"AFU of an empty slot", n.Reprogram(empty, 0, card.AFUID)},
 		{"FME of an empty slot", n.SetFME(empty, "errors/fme_errors", "0x0")},
@@ -78,8 +78,8 @@ func TestSettersRefuse(t *testing.T) {
 	}
 }
 
-// A reader sees the old value or the new one.
-func TestSetIsOneStep(t *testing.T) {
+// A reader gets the old value or the new one.
+func TestSetIsAtomic(t *testing.T) {
 	n := newNode(t, card)
 	for _, tc := range []struct {
 		path string
@@ -102,8 +102,8 @@ func TestSetIsOneStep(t *testing.T) {
 	}
 }
 
-// What a port was programmed with stays when its driver goes and comes, and not
-// when the card does.
+// The AFU of a port stays when its driver is unbound and bound, but not when the card is pulled and
+// plugged.
 func TestReprogramLasts(t *testing.T) {
 	n := newNode(t, card)
 	afu := strings.Repeat("a", 32)
@@ -128,8 +128,8 @@ func TestReprogramLasts(t *testing.T) {
 	}
 }
 
-// A card is as good as new after it was pulled, whatever was done to its files, and
-// by whom: a shell writes in place.
+// A card that is pulled and plugged again has good values in all files, also if another program has
+// written to them in place, as a shell does.
 func TestPluggedAgainIsGood(t *testing.T) {
 	other := card
 	other.Address = "0000:02:00.0"

@@ -47,8 +47,8 @@ func read(t *testing.T, root, card string) inventory.Reading {
 	return r
 }
 
-// A card is read as the same card is that a kernel showed. The recorded board has
-// been trimmed: see TestShowsWhatTheKernelDoes for the files themselves.
+// Inventory reads a simulated card as it reads the recording of the same card. The recording has been
+// trimmed: TestFilesAsInTheKernel compares the files.
 func TestReadsLikeTheKernel(t *testing.T) {
 	recorded := t.TempDir()
 	if err := board.Unfold(recorded, "../../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
@@ -62,7 +62,7 @@ func TestReadsLikeTheKernel(t *testing.T) {
 	}
 }
 
-// names lists the files below dir; the kernel's running numbers are left out.
+// names returns the names of the files below dir, without the numbers of the kernel.
 func names(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	numbers := regexp.MustCompile(`(region|dfl-[a-z-]+\.)\d+`)
@@ -78,8 +78,7 @@ func names(t *testing.T, dir string) map[string]bool {
 	return all
 }
 
-// What stands below a card stands below the same card of a kernel, under the same
-// names.
+// All files of a simulated card also exist in the recording of the same card.
 func TestNamesLikeTheKernel(t *testing.T) {
 	recorded := t.TempDir()
 	if err := board.Unfold(recorded, "../../../testdata/sysfs/kernel-6.1-one-card.txtar"); err != nil {
@@ -89,13 +88,13 @@ func TestNamesLikeTheKernel(t *testing.T) {
 	want, got := names(t, recorded+"/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region"), names(t, n.CardDir(address)+"/fpga_region")
 	for name := range got {
 		if !want[name] {
-			t.Errorf("%s: no kernel has it", name)
+			t.Errorf("%s: found in the simulated card, want it in the recording", name)
 		}
 	}
 }
 
-// Every file that is judged is there, and good.
-func TestIsWhole(t *testing.T) {
+// All files that determine the health exist, and have good values.
+func TestCardIsComplete(t *testing.T) {
 	vf := simnode.Card{Address: "0000:01:00.1", Ports: 1, PhysFn: address, NUMANode: -1, AFUID: card.AFUID}
 	n := newNode(t, card, vf)
 	for _, address := range []string{address, vf.Address} {
@@ -111,8 +110,8 @@ func TestIsWhole(t *testing.T) {
 	}
 }
 
-// Unplug leaves what was there before, and numbers are given again.
-func TestUnplugLeavesNothing(t *testing.T) {
+// Unplug restores the tree before Plug, and numbers are reused.
+func TestUnplugRemovesAll(t *testing.T) {
 	n := newNode(t)
 	there := func() map[string]bool {
 		all := names(t, n.Sys)
@@ -144,14 +143,14 @@ func TestUnplugLeavesNothing(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	n := newNode(t, card)
 	if err := n.Plug(card); err == nil {
-		t.Error("a slot took two cards")
+		t.Error("two cards in a slot: no error, want one")
 	}
 	if err := n.Unplug("0000:02:00.0"); err == nil {
-		t.Error("a card was pulled from an empty slot")
+		t.Error("pull from an empty slot: no error, want one")
 	}
 	for _, id := range []string{"8086", "8086:09c4:8086", "8086:09c4:8086:0000:0", "8086:9c4:8086:0000", "8086:09c4:8086:+000", "8086:09c4:8086:000g"} {
 		if err := n.Plug(simnode.Card{Address: "0000:02:00.0", PCIID: id}); err == nil {
-			t.Errorf("a card with the PCI id %q was plugged in", id)
+			t.Errorf("PCI id %q: no error, want one", id)
 		}
 	}
 }
@@ -174,7 +173,7 @@ func TestUnbindAndBind(t *testing.T) {
 	}
 }
 
-// BenchmarkPlug is a card in and out: tests do it thousands of times.
+// BenchmarkPlug measures plug and pull of a card, which tests do thousands of times.
 func BenchmarkPlug(b *testing.B) {
 	n, err := simnode.New(b.TempDir())
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// tree makes files and links and keeps the first error.
+// tree creates files and links. It keeps the first error, after which it does nothing.
 type tree struct {
 	directories *directories
-	made        map[string]bool // directories; looking for each again takes most of the time
-	spares      string          // directory of the spare parts of one slot; "": none
+	made        map[string]bool // created directories: checking each again would take most of the time
+	spares      string          // directory of the spare parts of a slot; "": none
 	err         error
 }
 
@@ -35,8 +35,8 @@ func (t *tree) file(path, content string) {
 	}
 }
 
-// writeFile writes a file, but not through a link: in a node that was copied from elsewhere, one may
-// lead out of it.
+// writeFile writes a file, and refuses a link: in a node that was copied from elsewhere, a link may lead
+// out of the node.
 func writeFile(path, content string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o644)
 	if err != nil {
@@ -46,7 +46,7 @@ func writeFile(path, content string) error {
 	return errors.Join(err, file.Close())
 }
 
-// node makes a device node.
+// node creates a device node.
 func (n *Node) node(t *tree, name string, major, minor int) {
 	path := filepath.Join(n.Dev, name)
 	if !n.Mknod {
@@ -56,9 +56,9 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 	if t.err != nil {
 		return
 	}
-	// Minors below 256 and these majors are numbered as ever: major<<8 | minor.
+	// For minors below 256 and these majors the device number is major<<8 | minor.
 	if minor > 255 {
-		t.err = fmt.Errorf("%s: no minor number is left, want fewer cards", name)
+		t.err = fmt.Errorf("%s: found no free minor number, want fewer cards", name)
 		return
 	}
 	if err := syscall.Mknod(path, syscall.S_IFCHR|0o600, major<<8|minor); err != nil {
@@ -66,10 +66,9 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 	}
 }
 
-// part makes a file, and keeps a second link to it as a spare part of the slot for the next card
-// that is plugged in there. Plugging a card again then takes half the time: a new file takes
-// 1 ms on some disks, and a card has some fifty. A spare part that was written to in place is
-// made again. No two slots share a part.
+// part creates a file, and keeps a second link to it as a spare part for the next card in the slot.
+// Plugging a card again then takes half the time: a new file takes 1 ms on some disks, and a card has
+// some fifty. A spare part that was written to in place is created again. Slots do not share parts.
 func (t *tree) part(path, content string) {
 	if t.spares == "" {
 		t.file(path, content)
@@ -88,10 +87,10 @@ func (t *tree) part(path, content string) {
 	}
 }
 
-// attribute is a file as a driver shows it: one value and the end of its line.
+// attribute is a file of a driver, with one value and a line feed.
 type attribute struct{ name, value string }
 
-// attributes makes parts, no two of a slot with the same name and value.
+// attributes creates parts. Two parts of a slot must not have the same name and value.
 func (t *tree) attributes(dir string, all ...attribute) {
 	for _, a := range all {
 		t.part(filepath.Join(dir, a.name), a.value+"\n")
@@ -103,8 +102,8 @@ func (t *tree) link(target, path string) {
 	if t.err != nil {
 		return
 	}
-	// As the kernel writes it: up to the target's parent, then down, so that the
-	// link ends in the target's name even where the target is an ancestor.
+	// As in the kernel, the path leads to the target's parent and then to the target, so that it ends
+	// in the target's name even if the target is an ancestor.
 	parent, err := filepath.Rel(filepath.Dir(path), filepath.Dir(target))
 	if err != nil {
 		t.err = err

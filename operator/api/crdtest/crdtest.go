@@ -1,4 +1,4 @@
-// Package crdtest has the checks that the packages of types share: it validates CRDs, and objects
+// Package crdtest has the checks that the packages of API types share. It validates CRDs, and objects
 // against them, as the API server does.
 package crdtest
 
@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// crds is where the CRDs are, seen from a package of types.
+// crds is the path of the CRDs from a package of API types.
 const crds = "../../../deploy/helm/accelerator-operator/files/crds"
 
 // Read returns the CRDs of a group by kind, as the API server has them after defaulting. The test
@@ -39,7 +39,7 @@ func Read(t *testing.T, group, version string) map[string]*apiextensions.CustomR
 	install.Install(scheme)
 	files, err := filepath.Glob(filepath.Join(crds, group+"_*.yaml"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("%v, %v, want the CRDs of %s", files, err, group)
+		t.Fatalf("%s: found %v, error %v, want the CRDs of %s", crds, files, err, group)
 	}
 	all := map[string]*apiextensions.CustomResourceDefinition{}
 	for _, file := range files {
@@ -65,8 +65,8 @@ func Read(t *testing.T, group, version string) map[string]*apiextensions.CustomR
 	return all
 }
 
-// Accepts validates an object as the API server does, and returns its error. Unknown keys
-// are pruned there; here they are an error.
+// Accepts validates an object as the API server does, and returns its error. The API
+// server prunes unknown keys; here they are an error.
 func Accepts(t *testing.T, crd *apiextensions.CustomResourceDefinition, object map[string]any) error {
 	t.Helper()
 	schema := crd.Spec.Validation
@@ -123,7 +123,7 @@ func Generated(t *testing.T, kinds int) {
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != kinds+1 {
-		t.Fatalf("%v, %v, want the CRDs of %d kinds and the methods", files, err, kinds)
+		t.Fatalf("generated files: found %v, error %v, want the CRDs of %d kinds and the methods", files, err, kinds)
 	}
 	for _, file := range files {
 		committed := filepath.Join(crds, file.Name())

@@ -40,12 +40,12 @@ func TestSchema(t *testing.T) {
 		spec         map[string]any
 		ok           bool
 	}{
-		{"nothing", "a", map[string]any{}, true},
+		{"empty spec", "a", map[string]any{}, true},
 		{"longest name", strings.Repeat("a", 53), map[string]any{}, true},
 		{"name too long", strings.Repeat("a", 54), map[string]any{}, false},
 		{"name with a dot", "a.b", map[string]any{}, false},
 		{"name that ends with a dash", "a-", map[string]any{}, false},
-		{"mode of our own", "a", map[string]any{"mode": "single"}, false},
+		{"mode that is not Intel's", "a", map[string]any{"mode": "single"}, false},
 		{"negative level", "a", map[string]any{"logLevel": int64(-1)}, false},
 		{"any key of values", "a", map[string]any{"values": map[string]any{"x": map[string]any{"y": []any{"z"}}}}, true},
 		{"values that are a list", "a", map[string]any{"values": []any{}}, false},

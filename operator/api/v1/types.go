@@ -23,8 +23,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // FpgaDevicePluginSpec has the settings of the plugin.
 type FpgaDevicePluginSpec struct {
 	// Image of the plugin. If it is empty, or the last part of its path is intel-fpga-plugin, the
-	// operator's default is used: see the condition ImageReplaced. An image without tag and digest
-	// gets the operator's version as its tag.
+	// default of the operator is used: see the condition ImageReplaced. If it has neither tag nor
+	// digest, the tag is the version of the operator.
 	// +optional
 	Image string `json:"image,omitempty"`
 
@@ -32,7 +32,7 @@ type FpgaDevicePluginSpec struct {
 	// +optional
 	InitImage string `json:"initImage,omitempty"`
 
-	// Mode of the plugin: af (default), region or regiondevel. Mode region also turns programming on.
+	// Mode of the plugin: af (default), region or regiondevel. Mode region also enables programming.
 	// +kubebuilder:validation:Enum=af;region;regiondevel
 	// +optional
 	Mode string `json:"mode,omitempty"`
@@ -42,7 +42,7 @@ type FpgaDevicePluginSpec struct {
 	// +optional
 	LogLevel int `json:"logLevel,omitempty"`
 
-	// NodeSelector has the labels that a node must have. Empty: all nodes match.
+	// NodeSelector has the labels of matching nodes. Empty: all nodes match.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
@@ -62,8 +62,8 @@ type FpgaDevicePluginSpec struct {
 const (
 	// ConditionAccepted is true if the chart accepts the spec, and all objects of the plugin are applied.
 	ConditionAccepted = "Accepted"
-	// ConditionAvailable is true if each node that matches has a ready plugin of the current spec.
-	// It is false if the spec is not accepted.
+	// ConditionAvailable is true if each matching node has a ready plugin of the current spec. It is
+	// false if the spec is not accepted.
 	ConditionAvailable = "Available"
 	// ConditionImageReplaced is true if spec.image is Intel's and is not used.
 	ConditionImageReplaced = "ImageReplaced"
@@ -77,7 +77,7 @@ type FpgaDevicePluginStatus struct {
 	// +optional
 	ControlledDaemonSet *corev1.ObjectReference `json:"controlledDaemonSet,omitempty"`
 
-	// DesiredNumberScheduled is the number of nodes that match, and should run the plugin.
+	// DesiredNumberScheduled is the number of matching nodes, which should run the plugin.
 	// +optional
 	DesiredNumberScheduled int32 `json:"desiredNumberScheduled"`
 
@@ -90,11 +90,11 @@ type FpgaDevicePluginStatus struct {
 	// +listType=atomic
 	NodeNames []string `json:"nodeNames,omitempty"`
 
-	// Devices is the number of devices of the nodes in nodeNames, as their kubelets publish it.
+	// Devices is the number of devices of the nodes in nodeNames, as published by their kubelets.
 	// +optional
 	Devices int64 `json:"devices"`
 
-	// UnhealthyDevices is the number of these devices that are unhealthy: they are given to no new pod.
+	// UnhealthyDevices is the number of these devices that are unhealthy. No new pod gets them.
 	// +optional
 	UnhealthyDevices int64 `json:"unhealthyDevices"`
 
@@ -106,7 +106,7 @@ type FpgaDevicePluginStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// FpgaDevicePlugin installs the device plugin on the nodes that match.
+// FpgaDevicePlugin installs the device plugin on the matching nodes.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=fdp

@@ -24,7 +24,7 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
-// MAPPINGS=FILE adds a file of one's own, such as Intel's collection of mappings.
+// The variable MAPPINGS names another file to test, such as Intel's collection of mappings.
 func TestSamples(t *testing.T) {
 	all := readCRDs(t)
 	for _, file := range []string{"testdata/samples.yaml", os.Getenv("MAPPINGS")} {

@@ -33,8 +33,8 @@ type AcceleratorFunctionSpec struct {
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8,32}$`
 	InterfaceID string `json:"interfaceId"`
 
-	// Mode of the nodes that the pod can run on: af (cards that have the AFU already) or region
-	// (cards that are programmed with it before the container starts).
+	// Mode of the nodes on which the pod can run: af (cards that already have the AFU) or region
+	// (cards that are programmed with the AFU before the container starts).
 	// +kubebuilder:validation:Pattern=`^(af|region)$`
 	Mode string `json:"mode"`
 }
@@ -46,24 +46,24 @@ type FpgaRegionSpec struct {
 	InterfaceID string `json:"interfaceId"`
 }
 
-// ConditionReady is the type of the condition that is true if pods can ask for the name.
+// ConditionReady is the type of the condition that is true if pods can request the name.
 const ConditionReady = "Ready"
 
-// MappingStatus is the resource that a name stands for.
+// MappingStatus has the resource that a name stands for.
 type MappingStatus struct {
-	// Resource that pods get instead of the name. Empty if there is none, see the condition Ready.
+	// Resource that replaces the name in pods. Empty if there is none: see the condition Ready.
 	// +optional
 	Resource string `json:"resource,omitempty"`
 
-	// Conditions of the object: Ready is true if pods can ask for the name.
+	// Conditions of the object: Ready is true if pods can request the name.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// AcceleratorFunction gives a function a name in its namespace. Pods there ask for
-// fpga.intel.com/NAME.
+// AcceleratorFunction gives a function a name in the namespace of the object. Pods of the namespace
+// request fpga.intel.com/NAME.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=af
@@ -91,8 +91,8 @@ type AcceleratorFunctionList struct {
 	Items []AcceleratorFunction `json:"items"`
 }
 
-// FpgaRegion gives the cards of an interface a name in its namespace, for pods that program
-// them. Pods there ask for fpga.intel.com/NAME.
+// FpgaRegion gives the cards of an interface a name in the namespace of the object, for pods that
+// program the cards themselves. Pods of the namespace request fpga.intel.com/NAME.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=fpga

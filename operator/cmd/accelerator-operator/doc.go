@@ -1,17 +1,16 @@
 // Command accelerator-operator replaces the names of FPGA functions in pods by resources, publishes
 // the status of the objects that give the names, and installs device plugins.
 //
-// This package only wires, and only it handles signals and exits: 0 success, 1 failure, 2 usage.
+// This package connects the others. Only it handles signals and exits: 0 success, 1 failure, 2 usage.
 //
-// # Who owns what
+// # State
 //
 // controller-runtime's manager owns the caches, the webhook server, the lease and the goroutines.
 // Each replica answers the webhook, with a certificate of its own. Only the replica that holds the lease
 // writes statuses, and the CA to the webhooks' configuration.
 //
-// A replica that loses the lease ends with an error, and is started again by its kubelet. The
-// requests that it has at that moment fail; the other replica goes on admitting pods, and takes
-// the lease.
+// A replica that loses the lease exits with an error, and its kubelet restarts it. Its requests at
+// that moment fail. The other replica continues to admit pods, and takes the lease.
 //
 // # What may block
 //

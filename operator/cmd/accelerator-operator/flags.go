@@ -18,7 +18,7 @@ import (
 // namespaceFile has the namespace of a pod.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// settings are the flags.
+// settings has the values of the flags.
 type settings struct {
 	kubeconfig           string
 	namespace            string
@@ -45,17 +45,17 @@ func parse(args []string, out io.Writer) (settings, error) {
 	flags := pflag.NewFlagSet("accelerator-operator", pflag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.SortFlags = false
-	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "file with the API server and credentials; empty: the pod's service account")
+	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file; empty: the pod's service account")
 	flags.StringVar(&s.namespace, "namespace", "", "namespace of the operator's lease and Secret, and of the device plugins; empty: that of the pod")
 	flags.StringVar(&s.domain, "resource-namespace", v2.GroupVersion.Group, "domain of names and resources; the same as the daemon's --resource-namespace")
 	flags.BoolVar(&s.mappings, "mappings", true, "replace names in pods, and publish the status of mappings")
 	flags.BoolVar(&s.devicePlugins, "device-plugins", true, "install the device plugin for each FpgaDevicePlugin, in --namespace")
-	flags.StringVar(&s.pluginImage, "plugin-image", "accelerator-device-plugin", "REPOSITORY[:TAG][@DIGEST] of the device plugin; without tag and digest: with the operator's version as tag")
+	flags.StringVar(&s.pluginImage, "plugin-image", "accelerator-device-plugin", "image of the device plugin, REPOSITORY[:TAG][@DIGEST]; without tag and digest, the tag is the operator's version")
 	flags.IntVar(&s.webhookPort, "webhook-port", 9443, "TCP port of the webhook, at all addresses")
 	flags.StringVar(&s.webhookService, "webhook-service", "accelerator-operator", "Service of the webhook: the certificate is for SERVICE.NAMESPACE.svc")
 	flags.StringVar(&s.webhookConfiguration, "webhook-configuration", "", "MutatingWebhookConfiguration to whose webhooks the CA is written; empty: none")
-	flags.StringVar(&s.tlsSecret, "tls-secret", "accelerator-operator-tls", "Secret of the operator's CA; made if it is missing, overwritten if it has no CA")
-	flags.StringVar(&s.tlsCertDir, "tls-cert-dir", "", "directory with tls.crt and tls.key, which are read again when they change; empty: the operator makes its own CA and certificate")
+	flags.StringVar(&s.tlsSecret, "tls-secret", "accelerator-operator-tls", "Secret of the operator's CA; created if it is missing, overwritten if it has no CA")
+	flags.StringVar(&s.tlsCertDir, "tls-cert-dir", "", "directory with tls.crt and tls.key, which are reloaded when they change; empty: the operator makes its own CA and certificate")
 	flags.StringVar(&s.metricsAddress, "metrics-address", "127.0.0.1:9482", "address of /metrics; 0: not served")
 	flags.StringVar(&s.healthAddress, "health-address", ":9481", "address of /healthz and /readyz; 0: not served")
 	flags.BoolVar(&s.leaderElection, "leader-election", true, "only the replica with the lease writes statuses, the CA and the objects of plugins; false: each replica does")
@@ -74,7 +74,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	if s.namespace == "" {
 		text, err := os.ReadFile(namespaceFile)
 		if err != nil {
-			return s, fmt.Errorf("--namespace: empty, want a namespace, because there is no service account of a pod: %w", err)
+			return s, fmt.Errorf("--namespace: found none, want a namespace, because this is not a pod with a service account: %w", err)
 		}
 		s.namespace = strings.TrimSpace(string(text))
 	}
@@ -88,23 +88,23 @@ func parse(args []string, out io.Writer) (settings, error) {
 		{"tls-secret", s.tlsSecret, validation.IsDNS1123Subdomain},
 	} {
 		if all := f.problems(f.value); len(all) > 0 && (f.value != "" || f.name != "webhook-configuration") {
-			return s, fmt.Errorf("--%s: %q, want the name of an object: %s", f.name, f.value, all[0])
+			return s, fmt.Errorf("--%s: found %q, want the name of an object: %s", f.name, f.value, all[0])
 		}
 	}
 	if s.pluginImage == "" || strings.ContainsAny(s.pluginImage, " \t\n") {
-		return s, fmt.Errorf("--plugin-image: %q, want REPOSITORY[:TAG][@DIGEST]", s.pluginImage)
+		return s, fmt.Errorf("--plugin-image: found %q, want REPOSITORY[:TAG][@DIGEST]", s.pluginImage)
 	}
 	if s.webhookPort < 1 || s.webhookPort > 65535 {
-		return s, fmt.Errorf("--webhook-port: %d, want 1 to 65535", s.webhookPort)
+		return s, fmt.Errorf("--webhook-port: found %d, want 1 to 65535", s.webhookPort)
 	}
 	if s.tlsCertDir != "" && !filepath.IsAbs(s.tlsCertDir) {
-		return s, fmt.Errorf("--tls-cert-dir: %q, want an absolute path", s.tlsCertDir)
+		return s, fmt.Errorf("--tls-cert-dir: found %q, want an absolute path", s.tlsCertDir)
 	}
 	if l, err := zapcore.ParseLevel(s.logLevel); err != nil || l > zapcore.ErrorLevel {
-		return s, fmt.Errorf("--log-level: %q, want debug, info, warn or error", s.logLevel)
+		return s, fmt.Errorf("--log-level: found %q, want debug, info, warn or error", s.logLevel)
 	}
 	if s.logFormat != "json" && s.logFormat != "console" {
-		return s, fmt.Errorf("--log-format: %q, want json or console", s.logFormat)
+		return s, fmt.Errorf("--log-format: found %q, want json or console", s.logFormat)
 	}
 	return s, nil
 }

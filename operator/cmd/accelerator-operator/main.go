@@ -25,12 +25,12 @@ var version = "devel"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// A second signal has its default action again: it kills.
+	// A second signal has its default action: it kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs one command line and returns its exit code.
+// run runs a command line, and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	s, err := parse(args, stderr)
 	switch {
@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctrl.SetLogger(libraries)
 	klog.SetLogger(libraries)
 	stdlog.SetFlags(0)
-	stdlog.SetOutput(zap.NewStdLog(log.With(event.LibraryLog)).Writer()) // net/http logs failed handshakes, Helm wrong values
+	stdlog.SetOutput(zap.NewStdLog(log.With(event.LibraryLog)).Writer()) // net/http logs failed handshakes, Helm logs invalid values
 
 	log.Info("operator started", event.OperatorStarted, event.Version(version), event.PID(os.Getpid()))
 	if err := serve(ctx, s, log); err != nil {

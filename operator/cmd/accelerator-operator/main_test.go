@@ -18,16 +18,16 @@ func TestUsage(t *testing.T) {
 		{"unknown flag", []string{"--mode=af"}, "unknown flag: --mode"},
 		{"argument", []string{"serve"}, `argument "serve", want none`},
 		{"domain", []string{"--resource-namespace=fpga.intel.com/"}, "--resource-namespace: namespace \"fpga.intel.com/\": want a lower-case DNS name"},
-		{"no namespace", nil, "--namespace: empty, want a namespace, because there is no service account of a pod"},
-		{"namespace", []string{"--namespace=Fpga"}, `--namespace: "Fpga", want the name of an object: `},
-		{"Service", []string{"--webhook-service="}, `--webhook-service: "", want the name of an object: `},
-		{"Secret", []string{"--tls-secret=../ca"}, `--tls-secret: "../ca", want the name of an object: `},
-		{"configuration", []string{"--webhook-configuration=a/b"}, `--webhook-configuration: "a/b", want the name of an object: `},
-		{"image", []string{"--plugin-image="}, `--plugin-image: "", want REPOSITORY[:TAG][@DIGEST]`},
-		{"port", []string{"--webhook-port=0"}, "--webhook-port: 0, want 1 to 65535"},
-		{"directory", []string{"--tls-cert-dir=tls"}, `--tls-cert-dir: "tls", want an absolute path`},
-		{"level", []string{"--log-level=fatal"}, `--log-level: "fatal", want debug, info, warn or error`},
-		{"format", []string{"--log-format=text"}, `--log-format: "text", want json or console`},
+		{"no namespace", nil, "--namespace: found none, want a namespace, because this is not a pod with a service account"},
+		{"namespace", []string{"--namespace=Fpga"}, `--namespace: found "Fpga", want the name of an object: `},
+		{"Service", []string{"--webhook-service="}, `--webhook-service: found "", want the name of an object: `},
+		{"Secret", []string{"--tls-secret=../ca"}, `--tls-secret: found "../ca", want the name of an object: `},
+		{"configuration", []string{"--webhook-configuration=a/b"}, `--webhook-configuration: found "a/b", want the name of an object: `},
+		{"image", []string{"--plugin-image="}, `--plugin-image: found "", want REPOSITORY[:TAG][@DIGEST]`},
+		{"port", []string{"--webhook-port=0"}, "--webhook-port: found 0, want 1 to 65535"},
+		{"directory", []string{"--tls-cert-dir=tls"}, `--tls-cert-dir: found "tls", want an absolute path`},
+		{"level", []string{"--log-level=fatal"}, `--log-level: found "fatal", want debug, info, warn or error`},
+		{"format", []string{"--log-format=text"}, `--log-format: found "text", want json or console`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out, errs bytes.Buffer
@@ -48,7 +48,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// A failure is a line of the log in the daemon's keys, and exit code 1.
+// A failure gives a line of the log with the daemon's keys, and exit code 1.
 func TestFailure(t *testing.T) {
 	var out, errs bytes.Buffer
 	missing := filepath.Join(t.TempDir(), "kubeconfig")

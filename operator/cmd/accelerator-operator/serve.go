@@ -34,11 +34,11 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/plugins"
 )
 
-// path is where the API server sends pods.
+// path is the URL path to which the API server sends pods.
 const path = "/pods"
 
-// readyTimeout bounds a check of readiness. It is less than the default timeout of a probe, so that
-// the kubelet gets the reason.
+// readyTimeout bounds a check of readiness. It is shorter than the default timeout of a probe, so that
+// the kubelet receives the reason.
 const readyTimeout = 800 * time.Millisecond
 
 // serve blocks until the context ends or a part fails.
@@ -51,15 +51,15 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	// The API server limits requests itself. With client-go's limit, five a second, the status of
-	// some hundred mappings would take minutes.
+	// The API server has its own limit of requests. With client-go's limit of five a second, the
+	// status of some hundred mappings would take minutes.
 	config.QPS = -1
 	config.UserAgent = "accelerator-operator/" + version
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			// The injector's two objects: the operator has no right to read others.
+			// Only the two objects of the injector: the operator has no right to read others.
 			ByObject: map[client.Object]cache.ByObject{
 				&admissionv1.MutatingWebhookConfiguration{}: {Field: fields.OneTermEqualSelector("metadata.name", s.webhookConfiguration)},
 				&corev1.Secret{}: {
@@ -98,9 +98,9 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	return mgr.Start(ctx)
 }
 
-// lease returns the name of the lease. Replicas that do not inject the CA have one of their own:
-// in an upgrade from these to replicas that do, the old ones hold their lease until the new ones
-// are ready, which wait for the CA.
+// lease returns the name of the lease. Replicas that do not inject the CA have another lease than
+// replicas that do. In an upgrade from the former to the latter, the old replicas hold their lease
+// until the new ones are ready, and the new ones are ready only after a leader has injected the CA.
 func (s settings) lease() string {
 	if s.mappings && s.tlsCertDir == "" && s.webhookConfiguration != "" {
 		return "accelerator-operator"
@@ -110,7 +110,7 @@ func (s settings) lease() string {
 
 // addMappings adds admission, its certificates, and the status of mappings to a manager.
 func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.Metrics, log *zap.Logger) error {
-	// Admission reads both kinds from the cache, also where no controller runs.
+	// Admission reads both kinds from the cache, also in replicas that run no controller.
 	for _, object := range []client.Object{&v2.AcceleratorFunction{}, &v2.FpgaRegion{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watch of mappings: %w", err)
@@ -173,6 +173,7 @@ func ready(server webhook.Server, mappings cache.Cache, trusted func(context.Con
 	}
 }
 
+// restConfig returns the configuration of a kubeconfig file, or of the pod.
 func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig != "" {
 		return clientcmd.BuildConfigFromFlags("", kubeconfig)

@@ -32,12 +32,13 @@ func (c *filledCache) WaitForCacheSync(ctx context.Context) bool {
 	return bounded && c.filled
 }
 
-// A replica becomes ready when nothing is missing. Then API servers are not asked again.
+// A replica is ready when it serves, its cache is filled and its CA is injected. After that it does
+// not read from API servers again.
 func TestReady(t *testing.T) {
 	server, mappings := &startedServer{err: errors.New("not started")}, &filledCache{}
-	trust, asked := errors.New("caBundle: unknown authority"), 0
+	trust, reads := errors.New("caBundle: unknown authority"), 0
 	check := ready(server, mappings, func(context.Context) error {
-		asked++
+		reads++
 		return trust
 	})
 	expect := func(want string) {
@@ -56,22 +57,22 @@ func TestReady(t *testing.T) {
 	expect("")
 	trust = errors.New("the API server is down")
 	expect("")
-	if asked != 2 {
-		t.Errorf("API servers were asked %d times, want 2", asked)
+	if reads != 2 {
+		t.Errorf("%d reads from API servers, want 2", reads)
 	}
 	server.err = errors.New("closed")
 	expect("closed")
 	if check := ready(&startedServer{}, mappings, nil); check(httptest.NewRequest(http.MethodGet, "/readyz", nil)) != nil {
-		t.Error("certificates from elsewhere: not ready")
+		t.Error("with certificates of cert-manager: not ready, want ready")
 	}
 }
 
-// A replica that waits for the CA does not wait for the lease of one that never injects it.
+// A replica that waits for the CA does not wait for the lease of a replica that never injects one.
 func TestLease(t *testing.T) {
 	injects := settings{mappings: true, webhookConfiguration: "w"}.lease()
 	for _, s := range []settings{{webhookConfiguration: "w"}, {mappings: true}, {mappings: true, webhookConfiguration: "w", tlsCertDir: "/d"}} {
 		if got := s.lease(); got == injects {
-			t.Errorf("%+v: lease %s, want another than where the CA is injected", s, got)
+			t.Errorf("%+v: lease %s, want another lease than that of replicas that inject the CA", s, got)
 		}
 	}
 }

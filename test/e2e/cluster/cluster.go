@@ -17,24 +17,24 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Root is where everything is kept, but for what the kubelet wants elsewhere. Not
-// below /tmp or /run, where device nodes may not work (nodev).
+// Root is the directory of all files, except those of the kubelet with fixed paths. It is not below
+// /tmp or /run, which may be mounted with nodev, so that device nodes do not work.
 const Root = "/var/lib/adp-e2e"
 
-// NodeName is the name of the one node.
+// NodeName is the name of the node.
 const NodeName = "e2e"
 
-// patience is how long a part may take until it answers.
+// patience is the longest time until a part answers.
 const patience = 2 * time.Minute
 
-// Options say what to run.
+// Options has the settings of a cluster.
 type Options struct {
-	Bin  string    // directory of the binaries, that of the CNI plugins in cni
-	Logs string    // directory for a log of each process
-	Say  io.Writer // told what is up, a line each
+	Bin    string    // directory of the binaries; the CNI plugins are in its directory cni
+	Logs   string    // directory for a log of each process
+	Output io.Writer // gets a line for each part that is up
 }
 
-// Cluster is a running one.
+// Cluster is a running cluster.
 type Cluster struct {
 	Client     kubernetes.Interface
 	Kubeconfig string // of an administrator
@@ -45,18 +45,17 @@ type Cluster struct {
 	processes map[string]*process
 }
 
-// Up starts a cluster and returns when its node is ready. When it fails, nothing is
-// left.
+// Up starts a cluster, and returns when its node is ready. After an error all parts are removed.
 func Up(ctx context.Context, o Options) (*Cluster, error) {
-	// A name that goes with the process.
+	// An abstract socket, whose name is free again when the process ends.
 	lock, err := net.Listen("unix", "@"+Root)
 	if err != nil {
-		return nil, fmt.Errorf("another cluster of ours is up: %w", err)
+		return nil, fmt.Errorf("another cluster of make e2e is running: %w", err)
 	}
 	if err := clean(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	before, err := remember()
+	before, err := recordHost()
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -67,6 +66,7 @@ func Up(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
+// up starts all parts.
 func (c *Cluster) up(ctx context.Context) error {
 	if err := os.RemoveAll(c.Logs); err != nil {
 		return err
@@ -96,14 +96,14 @@ func (c *Cluster) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.QPS = -1 // no limit of our own
+	config.QPS = -1 // no limit of the client
 	if c.Client, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
 	return c.startAll(ctx)
 }
 
-// startAll starts each part as soon as those that it cannot wait for are up.
+// startAll starts all parts. It waits for a part only if the next one needs it at its start.
 func (c *Cluster) startAll(ctx context.Context) error {
 	if err := c.start("etcd", "containerd", "kube-apiserver"); err != nil {
 		return err
@@ -151,13 +151,13 @@ func (c *Cluster) nodeReady(ctx context.Context) error {
 	return nil
 }
 
-// Node is the node as the API server has it.
+// Node reads the node from the API server.
 func (c *Cluster) Node(ctx context.Context) (*corev1.Node, error) {
 	return c.Client.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
 }
 
-// await waits until a part is up, and says so.
-func (c *Cluster) await(ctx context.Context, what string, up func(context.Context) error) error {
+// await waits until a part is up, and prints the time that took.
+func (c *Cluster) await(ctx context.Context, name string, up func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	began := time.Now()
@@ -166,7 +166,7 @@ func (c *Cluster) await(ctx context.Context, what string, up func(context.Contex
 	for {
 		err := up(ctx)
 		if err == nil {
-			fmt.Fprintf(c.Say, "  %-24s up after %.1f s\n", what, time.Since(began).Seconds())
+			fmt.Fprintf(c.Output, "  %-24s up after %.1f s\n", name, time.Since(began).Seconds())
 			return nil
 		}
 		if ended := c.Ended(); ended != nil {
@@ -175,12 +175,12 @@ func (c *Cluster) await(ctx context.Context, what string, up func(context.Contex
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w: %w", what, context.Cause(ctx), err)
+			return fmt.Errorf("%s: %w: %w", name, context.Cause(ctx), err)
 		}
 	}
 }
 
-// Ended is why one of the processes ended that should not have, or nil.
+// Ended returns an error if one of the processes has ended unexpectedly.
 func (c *Cluster) Ended() error {
 	for _, p := range c.processes {
 		if err := p.ended(); err != nil {
@@ -190,17 +190,17 @@ func (c *Cluster) Ended() error {
 	return nil
 }
 
-// StopKubelet ends the kubelet; containers go on.
+// StopKubelet ends the kubelet. Containers keep running.
 func (c *Cluster) StopKubelet() error { return c.stop("kubelet") }
 
-// StartKubelet starts it again and returns at once.
+// StartKubelet starts the kubelet, and does not wait until it answers.
 func (c *Cluster) StartKubelet() error { return c.start("kubelet") }
 
-// EndPods ends the containers of all pods behind the kubelet's back, as a reboot does.
+// EndPods ends the containers of all pods without the kubelet, as a reboot does.
 func (c *Cluster) EndPods(ctx context.Context) error { return removeSandboxes(ctx) }
 
-// Run runs one of the binaries as an administrator of the cluster and returns what
-// it wrote to stdout. An error has what it wrote to stderr.
+// Run runs one of the binaries as an administrator of the cluster, and returns its stdout. An error
+// contains its stderr.
 func (c *Cluster) Run(ctx context.Context, name string, args ...string) (string, error) {
 	if name == "ctr" {
 		args = append([]string{"--address", ContainerdSocket, "--namespace", "k8s.io"}, args...)
@@ -216,10 +216,11 @@ func (c *Cluster) Run(ctx context.Context, name string, args ...string) (string,
 	return string(out), err
 }
 
-// Import gives the runtime the images of an archive.
+// Import imports the images of an archive into containerd.
 func (c *Cluster) Import(ctx context.Context, archive string) error {
 	_, err := c.Run(ctx, "ctr", "images", "import", archive)
 	return err
 }
 
+// dir returns a path below Root.
 func dir(elem ...string) string { return filepath.Join(append([]string{Root}, elem...)...) }

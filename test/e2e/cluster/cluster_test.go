@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// Every certificate is the authority's, and good at both ends of a connection.
+// All certificates are signed by the authority, and valid for clients and servers.
 func TestPKI(t *testing.T) {
 	dir := t.TempDir()
 	if err := cluster.WritePKI(dir); err != nil {
@@ -26,7 +26,7 @@ func TestPKI(t *testing.T) {
 	}
 	authority := x509.NewCertPool()
 	authority.AddCert(certificate(t, filepath.Join(dir, "ca.crt")))
-	who := map[string]string{}
+	subjects := map[string]string{}
 	for _, name := range []string{"admin", "apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubelet-serving"} {
 		c := certificate(t, filepath.Join(dir, name+".crt"))
 		for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
@@ -34,9 +34,9 @@ func TestPKI(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		who[name] = strings.Join(append(c.Subject.Organization, c.Subject.CommonName), " ")
+		subjects[name] = strings.Join(append(c.Subject.Organization, c.Subject.CommonName), " ")
 		if info, err := os.Stat(filepath.Join(dir, name+".key")); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("key of %s: %v, %v", name, info, err)
+			t.Errorf("key of %s: found %v, error %v, want mode 0600", name, info, err)
 		}
 	}
 	want := map[string]string{
@@ -44,7 +44,7 @@ func TestPKI(t *testing.T) {
 		"kube-controller-manager": "system:kube-controller-manager", "kube-scheduler": "system:kube-scheduler",
 		"kubelet": "system:nodes system:node:e2e", "kubelet-serving": "e2e",
 	}
-	if diff := cmp.Diff(want, who); diff != "" {
+	if diff := cmp.Diff(want, subjects); diff != "" {
 		t.Errorf("subjects (-want +got):\n%s", diff)
 	}
 	if err := certificate(t, filepath.Join(dir, "apiserver.crt")).VerifyHostname("198.18.1.1"); err != nil {
@@ -99,22 +99,22 @@ func certificate(t *testing.T, path string) *x509.Certificate {
 	return c
 }
 
-// Every part has a command line of its own.
+// Each part has arguments.
 func TestArguments(t *testing.T) {
 	for _, name := range []string{"etcd", "containerd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"} {
 		arguments := cluster.Arguments(name)
 		if len(arguments) == 0 {
-			t.Errorf("%s has none", name)
+			t.Errorf("%s: found no arguments, want some", name)
 		}
 		for _, argument := range arguments {
 			if !strings.HasPrefix(argument, "--") || !strings.Contains(argument, "=") && argument != "--unsafe-no-fsync" {
-				t.Errorf("%s: %q", name, argument)
+				t.Errorf("%s: found the argument %q, want --NAME=VALUE", name, argument)
 			}
 		}
 	}
 }
 
-// The archive is as docker's: a manifest that names config and layer, both in it.
+// The archive has the form of docker save: a manifest with the names of config and layer, and both.
 func TestWriteImages(t *testing.T) {
 	dir := t.TempDir()
 	binary, archive := filepath.Join(dir, "binary"), filepath.Join(dir, "images.tar")
@@ -149,7 +149,7 @@ func TestWriteImages(t *testing.T) {
 	}
 }
 
-// contents are the files of an archive.
+// contents returns the files of an archive.
 func contents(t *testing.T, archive io.Reader) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -170,7 +170,7 @@ func contents(t *testing.T, archive io.Reader) map[string]string {
 	}
 }
 
-// Nobody else's mounts are undone.
+// Only the mounts of the cluster are unmounted.
 func TestOurs(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/var/lib/adp-e2e":                          true,
@@ -185,7 +185,7 @@ func TestOurs(t *testing.T) {
 		cluster.Unescape(`/var/lib/adp-e2e/with\040one`): true,
 	} {
 		if got := cluster.Ours(path); got != want {
-			t.Errorf("%s: %t", path, got)
+			t.Errorf("%s: %t, want %t", path, got, want)
 		}
 	}
 	if got := cluster.Unescape(`/a\040b\134040`); got != `/a b\040` {

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	apiServer  = "https://" + serviceIP // port 443, that of the service
+	apiServer  = "https://" + serviceIP // port 443, as the service
 	etcdClient = "http://" + nodeIP + ":2379"
 	etcdPeer   = "http://" + nodeIP + ":2380"
 )
 
-// ContainerdSocket is where containerd serves its API.
+// ContainerdSocket is the path of containerd's socket.
 const ContainerdSocket = Root + "/run/containerd.sock"
 
 //go:embed config
 var configs embed.FS
 
-// writeConfigs writes what the parts are configured by: the files of config, and a
-// kubeconfig for each of [users].
+// writeConfigs writes the configuration of the parts: the files of config, and a kubeconfig for each
+// of [users].
 func writeConfigs(bin string) error {
 	templates, err := template.ParseFS(configs, "config/*")
 	if err != nil {
@@ -56,7 +56,7 @@ func writeConfigs(bin string) error {
 	return nil
 }
 
-// arguments are the command line of a part.
+// arguments returns the command line of a part.
 func arguments(name string) []string {
 	pki := func(file string) string { return dir("pki", file) }
 	switch name {
@@ -76,7 +76,7 @@ func arguments(name string) []string {
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-key-file=" + pki("now-sa.pub"), "--service-account-signing-key-file=" + pki("now-sa.key"),
 			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
-			// No kube-proxy: webhooks are reached by the addresses of their pods.
+			// Without kube-proxy, the API server must connect to webhooks by the addresses of their pods.
 			"--enable-aggregator-routing=true",
 			"--kubelet-client-certificate=" + pki("admin.crt"), "--kubelet-client-key=" + pki("admin.key"),
 			"--kubelet-certificate-authority=" + pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
@@ -95,7 +95,7 @@ func arguments(name string) []string {
 	return nil
 }
 
-// control is what controller manager and scheduler have in common.
+// control returns the arguments that controller manager and scheduler have in common.
 func control(name, port string) []string {
 	kubeconfig := dir(name + ".kubeconfig")
 	return []string{

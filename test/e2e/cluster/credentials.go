@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Credentials are those by which pods and the API server know each other.
+// Credentials is a state of the credentials by which pods and the API server authenticate each other.
 type Credentials int
 
 // The steps of a rotation, in their order.
@@ -17,12 +17,12 @@ const (
 	// FirstCredentials are those with which a cluster starts.
 	FirstCredentials Credentials = iota
 
-	// BothCredentials: pods are given both CAs, and tokens that the next key has signed. The API
-	// server has the first certificate, and accepts tokens of both keys.
+	// BothCredentials is the state in which pods get both CAs, and tokens that the next key has
+	// signed. The API server has the first certificate, and accepts tokens of both keys.
 	BothCredentials
 
-	// NextCredentials: the API server has a certificate of the next CA, and accepts tokens of the
-	// next key alone.
+	// NextCredentials is the state in which the API server has a certificate of the next CA, and
+	// accepts only tokens of the next key.
 	NextCredentials
 )
 
@@ -48,7 +48,7 @@ func (c Credentials) files() map[string][]string {
 	return files
 }
 
-// write writes the files.
+// write writes the files of the state.
 func (c Credentials) write(pki string) error {
 	for name, from := range c.files() {
 		if err := concatenate(pki, "now-"+name, from...); err != nil {
@@ -59,8 +59,8 @@ func (c Credentials) write(pki string) error {
 }
 
 // UseCredentials restarts the API server, the controller manager, the scheduler and the kubelet with
-// these credentials. The kubelet, which has forgotten the tokens of its pods then, requests others.
-// The scheduler would come back by itself, but up to a minute later. It returns when the node is ready.
+// these credentials. The kubelet keeps tokens in memory only, so it requests new ones. The scheduler
+// would reconnect by itself, but up to a minute later. UseCredentials returns when the node is ready.
 func (c *Cluster) UseCredentials(ctx context.Context, credentials Credentials) error {
 	for _, name := range []string{"kubelet", "kube-scheduler", "kube-controller-manager", "kube-apiserver"} {
 		if err := c.stop(name); err != nil {
@@ -83,7 +83,7 @@ func (c *Cluster) UseCredentials(ctx context.Context, credentials Credentials) e
 	if err != nil {
 		return err
 	}
-	err = c.await(ctx, "CA for pods", func(ctx context.Context) error { // else the kubelet writes it a minute later
+	err = c.await(ctx, "CA for pods", func(ctx context.Context) error { // otherwise the kubelet writes the new CA up to a minute later
 		config, err := c.Client.CoreV1().ConfigMaps("kube-system").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		if err == nil && config.Data["ca.crt"] != string(want) {
 			err = errors.New("ConfigMap kube-root-ca.crt is not up to date")

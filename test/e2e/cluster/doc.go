@@ -1,16 +1,14 @@
-// Package cluster is a Kubernetes node with a control plane of its own on this
-// machine: etcd, API server, controller manager, scheduler, containerd and kubelet,
-// as their projects' Go modules have them.
+// Package cluster runs a Kubernetes cluster of one node on this machine: etcd, API server,
+// controller manager, scheduler, containerd and kubelet, built from the Go modules of their projects.
 //
-// It keeps to itself: it listens on the addresses of a bridge of its own, from the
-// networks for benchmarks (RFC 2544), and keeps what it can below [Root]. What the
-// kubelet has in its code is outside of that: /var/lib/kubelet, cgroups, sysctls.
-// [Up] refuses where a kubelet lives or has lived. [Cluster.Down] ends what was
-// started and takes away what was made; so does the next Up, where the process was
-// killed before it could.
+// The cluster is isolated from the machine: it listens on the addresses of its own bridge, from the
+// networks for benchmarks (RFC 2544), and its files are below [Root]. Only the paths that are
+// constants of the kubelet are elsewhere: /var/lib/kubelet, cgroups, sysctls. [CheckHost] refuses a
+// machine on which a kubelet runs or has run. [Cluster.Down] ends all processes and removes all files
+// and interfaces. If the process was killed before, the next [Up] does that.
 //
-// There is no kube-proxy, and no network policy is enforced. The one service that is
-// needed, the API server's, is at its address because the API server listens on it.
+// There is no kube-proxy, and network policies are not enforced. The only service that is needed is
+// that of the API server, which listens on the service's address itself.
 //
-// A [Cluster] belongs to one goroutine.
+// A [Cluster] must be used by one goroutine only.
 package cluster

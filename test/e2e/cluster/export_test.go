@@ -1,6 +1,6 @@
 package cluster
 
-// What the tests look at.
+// For tests.
 var (
 	WritePKI  = writePKI
 	Arguments = arguments

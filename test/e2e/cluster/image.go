@@ -10,15 +10,14 @@ import (
 	"runtime"
 )
 
-// The images of what stands beside ours in the cluster; both are the one binary of
-// test/e2e/workload.
+// The images for sandboxes and for the pods of the stories. Both have the binary of test/e2e/workload.
 const (
 	PauseImage    = "adp.e2e/pause:1"
 	WorkloadImage = "adp.e2e/workload:1"
 )
 
-// WriteImages writes an archive, as docker save would, with both images: the static
-// binary and nothing else.
+// WriteImages writes an archive in the form of docker save with both images. They have only the static
+// binary.
 func WriteImages(path, binary string) error {
 	program, err := os.ReadFile(binary)
 	if err != nil {

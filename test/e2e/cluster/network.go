@@ -7,22 +7,21 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// The networks are those for benchmarks of devices (RFC 2544), which no network
-// that is in use has.
+// The networks are those for benchmarks of devices (RFC 2544), which no other network uses.
 const (
 	bridge     = "adp-e2e"
-	nodeIP     = "198.18.0.1" // the pods' gateway, and where everything listens
+	nodeIP     = "198.18.0.1" // gateway of the pods; all parts listen on it
 	podNet     = "198.18.0.0/24"
-	serviceIP  = "198.18.1.1" // of the API server, for pods; it listens there
+	serviceIP  = "198.18.1.1" // service of the API server, which listens on it
 	serviceNet = "198.18.1.0/24"
 )
 
-// addBridge makes the bridge that the pods are connected to, with both addresses.
+// addBridge adds the bridge of the pods, with both addresses.
 func addBridge() error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = bridge
-	// Without an address of its own it takes that of a port, and another one when that port
-	// goes: pods then answer an address that is not there, for half a minute.
+	// Without a fixed MAC address a bridge takes that of a port, and another one when the port is
+	// removed. Pods would then send to the old address for half a minute.
 	attributes.HardwareAddr = net.HardwareAddr{0x02, 0, 198, 18, 0, 1}
 	link := &netlink.Bridge{LinkAttrs: attributes}
 	if err := netlink.LinkAdd(link); err != nil {
@@ -39,7 +38,7 @@ func addBridge() error {
 	return netlink.LinkSetUp(link)
 }
 
-// removeBridge takes it away, if it is there.
+// removeBridge removes the bridge, if it exists.
 func removeBridge() error {
 	link, err := netlink.LinkByName(bridge)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {

@@ -82,7 +82,7 @@ func concatenate(dir, name string, from ...string) error {
 	return os.WriteFile(filepath.Join(dir, name), all, 0o600)
 }
 
-// users are those with a kubeconfig, and who they are to the API server.
+// users are the users with a kubeconfig, and their subjects.
 var users = map[string]pkix.Name{
 	"admin":                   {CommonName: "admin", Organization: []string{"system:masters"}},
 	"kube-controller-manager": {CommonName: "system:kube-controller-manager"},
@@ -125,7 +125,8 @@ func (a *authority) sign(name string, c *x509.Certificate, public crypto.PublicK
 	return writePEM(filepath.Join(a.dir, name+".crt"), "CERTIFICATE", der)
 }
 
-// unsigned is a certificate that holds as long as a cluster that is kept may run.
+// unsigned returns a certificate that is not signed yet. It is valid for a month, because a cluster may
+// be kept for long.
 func unsigned(subject pkix.Name) *x509.Certificate {
 	now := time.Now()
 	return &x509.Certificate{

@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// grace is how long a process may take to end in good order.
+// grace is the time after which a process that should end is killed.
 const grace = 10 * time.Second
 
-// process is a part of the cluster that runs.
+// process is a running part of the cluster.
 type process struct {
 	name, log string
 	cmd       *exec.Cmd
-	done      chan struct{} // closed when it has ended, and err is set
+	done      chan struct{} // closed when the process has ended and err is set
 	err       error
 }
 
-// start starts parts, each in a session of its own: Ctrl-C is for us, who end them in
-// their order. When we are killed, they are.
+// start starts parts. Each has its own session, so that Ctrl-C ends only this process, which then ends
+// the parts in their order. If this process is killed, the kernel kills the parts.
 func (c *Cluster) start(names ...string) error {
 	for _, name := range names {
 		p := &process{name: name, log: filepath.Join(c.Logs, name+".log"), done: make(chan struct{})}
@@ -33,7 +33,7 @@ func (c *Cluster) start(names ...string) error {
 		}
 		p.cmd = exec.Command(filepath.Join(c.Bin, name), arguments(name)...)
 		p.cmd.Stdout, p.cmd.Stderr = log, log
-		// containerd looks for shim and runc there.
+		// containerd searches its shim and runc in PATH.
 		p.cmd.Env = append(os.Environ(), "PATH="+c.Bin+":"+os.Getenv("PATH"))
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 		err = p.cmd.Start()
@@ -50,7 +50,7 @@ func (c *Cluster) start(names ...string) error {
 	return nil
 }
 
-// stop ends a part, if it runs.
+// stop ends a part, if it is running.
 func (c *Cluster) stop(name string) error {
 	p, ok := c.processes[name]
 	if !ok {
@@ -70,17 +70,17 @@ func (c *Cluster) stop(name string) error {
 	return nil
 }
 
-// ended is how it ended, unasked, or nil.
+// ended returns an error if the process has ended by itself.
 func (p *process) ended() error {
 	select {
 	case <-p.done:
-		return fmt.Errorf("%s ended: %w\n%s", p.name, errors.Join(p.err), lastLines(p.log, 5))
+		return fmt.Errorf("%s ended unexpectedly: %w\n%s", p.name, errors.Join(p.err), lastLines(p.log, 5))
 	default:
 		return nil
 	}
 }
 
-// lastLines are the last so many lines of a file.
+// lastLines returns the last n lines of a file.
 func lastLines(path string, n int) []byte {
 	text, err := os.ReadFile(path)
 	if err != nil {

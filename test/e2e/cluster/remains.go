@@ -13,61 +13,61 @@ import (
 	"time"
 )
 
-// before is what was there, or how it was, before the cluster. It is kept in [Root],
-// for a cluster that is found there after its process was killed.
+// before is the state of the machine before the cluster. It is also in a file below [Root], for the
+// case that the process is killed.
 type before struct {
 	Sysctls map[string]string
-	There   []string // those of [elsewhere] and [networkNamespaces]
+	There   []string // existing paths of [elsewhere] and [networkNamespaces]
 }
 
-// sysctls are set by the kubelet and by the bridge plugin.
+// sysctls are the sysctls that the kubelet and the bridge plugin change.
 var sysctls = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes", "net/ipv4/ip_forward",
 }
 
-// elsewhere are the directories that containerd, its plugins and the kubelet make
-// without being asked where.
+// elsewhere are the directories with fixed paths that containerd, its plugins and the kubelet create.
 var elsewhere = []string{
 	"/var/lib/kubelet", "/var/log/containers", "/var/log/pods", "/var/lib/cni", "/run/containerd", "/run/netns", "/run/runc",
 	"/opt/containerd", "/usr/libexec/kubernetes",
 }
 
-// networkNamespaces are those of pods.
+// networkNamespaces matches the network namespaces of pods.
 const networkNamespaces = "/run/netns/cni-*"
 
-// claim is in /var/lib/kubelet where that is ours.
+// claim is a file in /var/lib/kubelet that marks the directory as the cluster's.
 const claim = "/var/lib/kubelet/.adp-e2e"
 
+// mark writes the claim.
 func mark() error { return os.WriteFile(claim, []byte("of make e2e\n"), 0o600) }
 
-// Refuse is why no cluster may be started here, or nil: somebody else's kubelet is
-// there, or was.
-func Refuse() error {
+// CheckHost returns an error if no cluster may be started on this machine, because another kubelet runs
+// or has run.
+func CheckHost() error {
 	if os.Geteuid() != 0 {
-		return errors.New("want root, for containers, devices and mounts")
+		return errors.New("found another user, want root, for containers, devices and mounts")
 	}
 	if pids := running("kubelet"); len(pids) > 0 {
-		return fmt.Errorf("a kubelet is running, process %d", pids[0])
+		return fmt.Errorf("found a kubelet, process %d, want none", pids[0])
 	}
 	if connection, err := net.DialTimeout("tcp", "127.0.0.1:10250", time.Second); err == nil {
-		return errors.Join(errors.New("something answers at port 10250, where kubelets listen"), connection.Close())
+		return errors.Join(errors.New("port 10250: found a listener, want none: kubelets listen on this port"), connection.Close())
 	}
 	if _, err := os.Stat(claim); err == nil {
-		return nil // left over of a cluster of ours that was killed
+		return nil // left by a killed cluster of make e2e
 	}
 	if entries, err := os.ReadDir("/var/lib/kubelet"); err == nil && len(entries) > 0 {
-		return errors.New("/var/lib/kubelet is in use: a kubelet is at home here")
+		return errors.New("/var/lib/kubelet: found files, want none: they belong to another kubelet")
 	}
 	for _, pattern := range []string{"/sys/fs/cgroup/kubepods*", "/sys/fs/cgroup/*/kubepods*"} { // cgroup v2, v1
 		if pods, _ := filepath.Glob(pattern); len(pods) > 0 {
-			return fmt.Errorf("%s: a kubelet is at home here", pods[0])
+			return fmt.Errorf("%s: found, want none: it belongs to another kubelet", pods[0])
 		}
 	}
 	return nil
 }
 
-// running are the processes with a name.
+// running returns the processes with a name.
 func running(name string) []int {
 	var pids []int
 	for pid, comm := range processes("comm") {
@@ -78,8 +78,8 @@ func running(name string) []int {
 	return pids
 }
 
-// remember writes down how everything is.
-func remember() (before, error) {
+// recordHost returns the state of the machine, and writes it to a file.
+func recordHost() (before, error) {
 	b := before{Sysctls: map[string]string{}}
 	for _, name := range sysctls {
 		if value, err := os.ReadFile("/proc/sys/" + name); err == nil {
@@ -103,7 +103,7 @@ func remember() (before, error) {
 	return b, os.WriteFile(dir("before.json"), text, 0o600)
 }
 
-// clean takes away what is left of a cluster whose process was killed.
+// clean removes the remains of a cluster whose process was killed.
 func clean() error {
 	text, err := os.ReadFile(dir("before.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,7 +119,7 @@ func clean() error {
 	return b.restore()
 }
 
-// Down ends everything and takes away what was made. It does not stop at errors.
+// Down ends all processes, and restores the machine. It continues after errors.
 func (c *Cluster) Down() error {
 	err := c.stop("kubelet")
 	if _, up := c.processes["containerd"]; up {
@@ -133,12 +133,12 @@ func (c *Cluster) Down() error {
 	return errors.Join(err, c.before.restore(), c.lock.Close())
 }
 
-// restore takes everything away whose process has ended, or should have.
+// restore kills remaining processes, removes all that the cluster created, and resets the sysctls.
 func (b before) restore() error {
 	err := errors.Join(killRest(), unmountRest(), removeCgroups(), removeBridge())
 	namespaces, _ := filepath.Glob(networkNamespaces)
 	for _, path := range append(namespaces, elsewhere...) {
-		if !b.there(path) {
+		if !b.existed(path) {
 			err = errors.Join(err, os.RemoveAll(path))
 		}
 	}
@@ -147,7 +147,7 @@ func (b before) restore() error {
 			err = errors.Join(err, os.WriteFile("/proc/sys/"+name, []byte(value), 0))
 		}
 	}
-	if b.there("/var/lib/kubelet") { // it was there, and empty
+	if b.existed("/var/lib/kubelet") { // it was empty
 		entries, _ := os.ReadDir("/var/lib/kubelet")
 		for _, entry := range entries {
 			err = errors.Join(err, os.RemoveAll(filepath.Join("/var/lib/kubelet", entry.Name())))
@@ -156,7 +156,8 @@ func (b before) restore() error {
 	return errors.Join(err, os.RemoveAll(Root))
 }
 
-func (b before) there(path string) bool {
+// existed reports whether a path existed before the cluster.
+func (b before) existed(path string) bool {
 	for _, there := range b.There {
 		if there == path {
 			return true

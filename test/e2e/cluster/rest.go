@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// processes are all that run, with a file of their directories in /proc.
+// processes returns the contents of a file in /proc/PID for all processes.
 func processes(file string) map[int]string {
 	all := map[int]string{}
 	paths, _ := filepath.Glob("/proc/[0-9]*/" + file)
@@ -29,7 +29,7 @@ func processes(file string) map[int]string {
 	return all
 }
 
-// killRest kills what is left in containers, and the shims of our containerd.
+// killRest kills the processes that are left in containers, and the shims of the cluster's containerd.
 func killRest() error {
 	end := time.Now().Add(grace)
 	for {
@@ -43,7 +43,7 @@ func killRest() error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("processes %v do not end", left)
+			return fmt.Errorf("processes %v have not ended after SIGKILL", left)
 		}
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -52,11 +52,11 @@ func killRest() error {
 	}
 }
 
-// podCgroups are the directories of pods' cgroups, parents first. [Refuse] has seen
-// that they are ours.
+// podCgroups returns the directories of the cgroups of pods, parents first. [CheckHost] has checked that
+// there were none before.
 func podCgroups() []string {
 	var dirs []string
-	// Below the one hierarchy of cgroup v2, or below each of v1.
+	// Below the hierarchy of cgroup v2, or below each hierarchy of v1.
 	roots, _ := filepath.Glob("/sys/fs/cgroup/kubepods")
 	more, _ := filepath.Glob("/sys/fs/cgroup/*/kubepods")
 	for _, root := range append(roots, more...) {
@@ -70,7 +70,7 @@ func podCgroups() []string {
 	return dirs
 }
 
-// inPods are the processes in pods' cgroups.
+// inPods returns the processes in the cgroups of pods.
 func inPods() []int {
 	var pids []int
 	for _, dir := range podCgroups() {
@@ -85,7 +85,7 @@ func inPods() []int {
 	return slices.Compact(pids)
 }
 
-// removeCgroups removes the cgroups of pods, in which nobody is any more.
+// removeCgroups removes the cgroups of pods, which must have no processes.
 func removeCgroups() error {
 	var errs error
 	for _, dir := range slices.Backward(podCgroups()) {
@@ -96,7 +96,7 @@ func removeCgroups() error {
 	return errs
 }
 
-// unmountRest undoes the mounts of containers, volumes and network namespaces.
+// unmountRest unmounts the file systems of containers, volumes and network namespaces.
 func unmountRest() error {
 	text, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -108,13 +108,13 @@ func unmountRest() error {
 			paths = append(paths, unescape(fields[1]))
 		}
 	}
-	for _, path := range slices.Backward(paths) { // those on top first
+	for _, path := range slices.Backward(paths) { // the last mount first
 		err = errors.Join(err, syscall.Unmount(path, syscall.MNT_DETACH))
 	}
 	return err
 }
 
-// ours says whether a mount is the cluster's.
+// ours reports whether a mount belongs to the cluster.
 func ours(path string) bool {
 	for _, root := range []string{Root, "/var/lib/kubelet", "/run/netns/cni-"} {
 		if rest, ok := strings.CutPrefix(path, root); ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(root, "-")) {
@@ -124,7 +124,7 @@ func ours(path string) bool {
 	return false
 }
 
-// unescape undoes what the kernel does to blanks in a path: \040.
+// unescape decodes the escapes of the kernel for blanks in a path, such as \040.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }

@@ -1,8 +1,8 @@
-// Command workload is what runs in the pods of the test.
+// Command workload runs in the pods of the test.
 //
-//	workload          the container of a pod's sandbox: reaps, and waits for the end
-//	workload hold     prints a [report] as a line of JSON, and waits for the end
-//	workload exit     prints it, and ends
+//	workload          the sandbox container of a pod: reaps processes, and waits for a signal
+//	workload hold     prints a [report] as a line of JSON, and waits for a signal
+//	workload exit     prints a [report], and exits
 package main
 
 import (
@@ -16,11 +16,11 @@ import (
 	"syscall"
 )
 
-// report is what a container sees of devices.
+// report has the devices that a container can see.
 type report struct {
 	Env   map[string]string // ACCELERATOR_…
 	Nodes map[string]string // name below /dev: MAJOR:MINOR
-	Opens []string          // devices of the simulated majors that may be opened, MAJOR:MINOR
+	Opens []string          // devices of the simulated majors that the container may open, MAJOR:MINOR
 }
 
 func main() {
@@ -28,7 +28,7 @@ func main() {
 		wait()
 		return
 	}
-	r, err := look()
+	r, err := inspect()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "workload:", err)
 		os.Exit(1)
@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// wait waits until it is told to end, and reaps what it inherits meanwhile.
+// wait waits for SIGTERM or SIGINT. In the meantime it reaps inherited processes.
 func wait() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGCHLD)
@@ -57,7 +57,8 @@ func wait() {
 	}
 }
 
-func look() (report, error) {
+// inspect returns the report of this container.
+func inspect() (report, error) {
 	r := report{Env: map[string]string{}, Nodes: map[string]string{}, Opens: []string{}}
 	for _, variable := range os.Environ() {
 		if name, value, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "ACCELERATOR_") {
@@ -84,8 +85,8 @@ func look() (report, error) {
 	return r, nil
 }
 
-// try makes a node of its own, which root in a container may, and opens it. That
-// there is no driver means that it was allowed to.
+// try creates a device node, which root in a container may do, and opens it. It returns nil if the
+// open was allowed: then the error of the kernel is ENXIO, because there is no driver.
 func try(major, minor int) error {
 	const path = "/try"
 	defer os.Remove(path)
@@ -94,7 +95,7 @@ func try(major, minor int) error {
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err == nil {
-		return errors.Join(errors.New("there is a driver for simulated devices"), f.Close())
+		return errors.Join(errors.New("found a driver for simulated devices, want none"), f.Close())
 	}
 	if errors.Is(err, syscall.ENXIO) {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// act does what a verb says that changes something.
+// act executes a step that changes something.
 func (r *rig) act(ctx context.Context, s story.Step) error {
 	switch s.Verb {
 	case "start", "end", "signal", "kubelet", "hold", "release":
@@ -54,19 +54,19 @@ func (r *rig) act(ctx context.Context, s story.Step) error {
 	return operate(s)
 }
 
-// actOnNode does something to the daemon, or to those it talks to.
+// actOnNode executes a step that changes the daemon, the kubelet or a pod.
 func (r *rig) actOnNode(ctx context.Context, s story.Step) (err error) {
 	switch s.Verb {
 	case "start":
 		if r.daemon != nil {
-			return errors.New("it runs")
+			return errors.New("the daemon is running already")
 		}
 		sandbox, flags := story.Sandbox(s.Args)
 		r.daemon, err = startDaemon(ctx, sandbox, flags, r.journal)
 		return err
 	case "end", "signal":
 		if r.daemon == nil {
-			return errors.New("it does not run")
+			return errors.New("the daemon is not running")
 		}
 		if s.Verb == "signal" {
 			return r.daemon.process.Process.Signal(unix.SignalNum("SIG" + s.Args[0]))
@@ -90,7 +90,7 @@ func (r *rig) actOnNode(ctx context.Context, s story.Step) (err error) {
 	return nil
 }
 
-// operate is what an administrator does at the shell.
+// operate executes a step of an administrator.
 func operate(s story.Step) error {
 	switch s.Verb {
 	case "insmod":
@@ -106,10 +106,10 @@ func operate(s story.Step) error {
 	case "clear":
 		return clearErrors(s.Args[0])
 	}
-	return fmt.Errorf("%s: not built", s.Verb)
+	return fmt.Errorf("%s: the verb is not implemented", s.Verb)
 }
 
-// startProgram begins to program a card; programmed waits for the end of it.
+// startProgram starts to program a card in the background. programmed waits for the result.
 func (r *rig) startProgram(fme, afu string, port int) error {
 	f, err := r.opens.open(fme, 0)
 	if err != nil {
@@ -119,7 +119,8 @@ func (r *rig) startProgram(fme, afu string, port int) error {
 	return nil
 }
 
-// programmed waits for the result: "ok", or the name of an errno.
+// programmed waits for the result of startProgram, and returns an error unless it is as
+// wanted: "ok", or the name of an errno.
 func (r *rig) programmed(ctx context.Context, want string) error {
 	select {
 	case err := <-r.program:
@@ -129,7 +130,7 @@ func (r *rig) programmed(ctx context.Context, want string) error {
 			got = unix.ErrnoName(errno)
 		}
 		if got != want {
-			return fmt.Errorf("%s (%v)", got, err)
+			return fmt.Errorf("result: found %s (%v), want %s", got, err, want)
 		}
 		return nil
 	case <-ctx.Done():
@@ -137,7 +138,7 @@ func (r *rig) programmed(ctx context.Context, want string) error {
 	}
 }
 
-// movePort takes a port from the FME's physical function, or gives it back.
+// movePort releases a port from the FME's physical function, or assigns it again.
 func (r *rig) movePort(verb, fme string, port int) error {
 	f, err := r.opens.open(fme, 0)
 	if err != nil {
@@ -151,7 +152,7 @@ func (r *rig) movePort(verb, fme string, port int) error {
 	return errors.Join(ioctl(f, request, unsafe.Pointer(&number)), f.Close())
 }
 
-// exclusive opens a node as OPAE does: refused while anybody else has it open.
+// exclusive opens a node as OPAE does, with O_EXCL: the driver returns EBUSY if it is open already.
 func (r *rig) exclusive(node string) error {
 	f, err := r.opens.open(node, os.O_EXCL)
 	if err != nil {
@@ -160,7 +161,7 @@ func (r *rig) exclusive(node string) error {
 	return f.Close()
 }
 
-// newest is what the kubelet has now; without a kubelet, nothing.
+// newest returns the newest lists that the kubelet has received, or nil if no kubelet runs.
 func (r *rig) newest() lists {
 	if r.kubelet == nil {
 		return nil

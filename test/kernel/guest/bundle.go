@@ -14,11 +14,11 @@ import (
 
 const (
 	bundleDir = "/run/bundles"
-	cdiKind   = "fpga.intel.com/fpga" // of the daemon's spec
+	cdiKind   = "fpga.intel.com/fpga" // kind of the daemon's CDI spec
 )
 
-// writeBundle makes the bundle of a container with this environment. As in a runtime, the
-// CDI library adds the devices, and with them their hooks, from the specs in a directory.
+// writeBundle writes the bundle of a container with this environment. As in a container
+// runtime, the CDI library adds the devices and their hooks from the specs in a directory.
 func writeBundle(dir, specs string, devices, env []string) error {
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(specs), cdi.WithAutoRefresh(false))
 	if err != nil {
@@ -45,7 +45,8 @@ func writeBundle(dir, specs string, devices, env []string) error {
 	return os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600)
 }
 
-// containerSpec is a container that may use no device and runs "init container".
+// containerSpec returns the spec of a container that runs "init container" and may open no
+// device.
 func containerSpec(env []string) *oci.Spec {
 	return &oci.Spec{
 		Version: oci.Version,
@@ -69,12 +70,12 @@ func containerSpec(env []string) *oci.Spec {
 	}
 }
 
-// beContainer is the process of a container: it opens each port that it was given, and
-// shows the AFU that the port has.
-func beContainer() error {
+// runInContainer is the process of a container: it opens each port in its /dev, and prints the
+// port's AFU.
+func runInContainer() error {
 	nodes, err := filepath.Glob("/dev/dfl-port.*")
 	if err == nil && len(nodes) == 0 {
-		err = errors.New("no port in /dev")
+		err = errors.New("/dev: found no port, want at least one")
 	}
 	if err != nil {
 		return err

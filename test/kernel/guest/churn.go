@@ -13,10 +13,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// slots is the number of slots for cards: rp0 to rp3.
+// slots is the number of card slots: rp0 to rp3.
 const slots = 4
 
-// cycle plugs a card and pulls it, so many times, and cares for nobody.
+// cycle plugs a card and pulls it n times. It waits for the kernel only.
 func (r *rig) cycle(n int, card []string) error {
 	for range n {
 		if err := errors.Join(r.plug(card), r.pull(card)); err != nil {
@@ -26,7 +26,7 @@ func (r *rig) cycle(n int, card []string) error {
 	return nil
 }
 
-// plug plugs a card, and returns when the kernel has no more to say.
+// plug plugs a card, and returns when the kernel sends no more uevents.
 func (r *rig) plug(card []string) error {
 	_, err := r.host.ask("plug " + strings.Join(card, " "))
 	r.uevents.settle(r.ctx)
@@ -40,18 +40,17 @@ func (r *rig) pull(card []string) error {
 	return err
 }
 
-// slotOf is the place of a card's function 0 as it is in a device's id: 01:00.0 of
-// rp0.
+// slotOf returns the address of a card's function 0 as in device ids: 01:00.0 for rp0.
 func slotOf(card []string) (string, error) {
 	slot, err := strconv.Atoi(strings.TrimPrefix(card[2], "rp"))
 	if err != nil || slot < 0 || slot >= slots {
-		return "", fmt.Errorf("no slot %q", card[2])
+		return "", fmt.Errorf("slot: found %q, want rp0 to rp%d", card[2], slots-1)
 	}
 	return fmt.Sprintf("%02x:00.0", slot+1), nil
 }
 
-// measure plugs a card and pulls it, so many times, and waits each time until the
-// kubelet knows.
+// measure plugs a card and pulls it n times, and waits each time until the kubelet has
+// received the change.
 func (r *rig) measure(ctx context.Context, n int, card []string) error {
 	device, err := slotOf(card)
 	if err != nil {
@@ -66,7 +65,7 @@ func (r *rig) measure(ctx context.Context, n int, card []string) error {
 			if _, err := r.host.ask(half.request); err != nil {
 				return err
 			}
-			bounded, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
+			bounded, cancel := context.WithTimeoutCause(ctx, stepTimeout, fmt.Errorf("timeout after %v", stepTimeout))
 			err := r.await(bounded, story.Expectation{Device: device, Health: half.health})
 			cancel()
 			if err != nil {
@@ -79,19 +78,20 @@ func (r *rig) measure(ctx context.Context, n int, card []string) error {
 	return nil
 }
 
-// await waits for the kubelet alone: nobody asks the daemon meanwhile, which would
-// cost it time.
+// await waits until the kubelet's lists satisfy the expectation. It does not query the daemon:
+// the queries would take processor time from the measured path.
 func (r *rig) await(ctx context.Context, e story.Expectation) error {
 	for !met(e, r.newest().of(e.Resource)) {
 		if pause(ctx, 5*time.Millisecond) != nil {
-			return r.disappointed(ctx)
+			return r.unmet(ctx)
 		}
 	}
 	r.note(e, true)
 	return nil
 }
 
-// random plugs and pulls cards in all slots, by a seed, without waiting for anybody.
+// random plugs and pulls cards in random slots, without waiting in between. The seed makes
+// runs repeatable.
 func (r *rig) random(n int, seed string) error {
 	number, err := strconv.ParseUint(seed, 0, 64)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *rig) random(n int, seed string) error {
 	dice := rand.New(rand.NewPCG(number, 0))
 	models := []string{"a10", "d5005", "a10-vf"}
 	for range n {
-		// The guest may have let go of one by itself.
+		// The guest may have released a card without a request.
 		plugged, err := r.host.ask("cards")
 		if err != nil {
 			return err

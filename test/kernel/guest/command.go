@@ -21,19 +21,19 @@ import (
 
 const (
 	tool         = "/bin/accelerator-fpga"
-	pluginSocket = "/run/plugin/daemon.sock" // of a daemon that a story has told so
-	bitstreamDir = "/run/bitstreams"         // the tool runs here
-	commandDir   = "/run/commands"           // the output of commands
+	pluginSocket = "/run/plugin/daemon.sock" // the socket of a daemon that a story starts with --socket
+	bitstreamDir = "/run/bitstreams"         // working directory of the tool
+	commandDir   = "/run/commands"           // output of commands
 	storeDir     = "/srv/intel.com/fpga"
 	lockDir      = "/run/accelerator-fpga"
 )
 
-// command is a process that a story began: the tool, a command of the plugin, or runc with a
-// container.
+// command is a process that a story has started: the tool, a command of the plugin, or runc
+// with a container.
 type command struct {
 	process        *exec.Cmd
-	stdout, stderr *os.File // not pipes: a hook that runc has left behind keeps those open
-	container      string   // its name for runc, "" for others
+	stdout, stderr *os.File // files, since a hook that outlives runc would keep pipes open
+	container      string   // name of the container; "" for other commands
 	ended          chan struct{}
 }
 
@@ -45,7 +45,7 @@ func writeBitstream(dir string, b story.Bitstream) error {
 	}
 	gbs := bitstreamtest.GBS(bitstreamtest.Metadata(b.Interface, b.AFU), image)
 	if b.Cut > len(gbs) {
-		return fmt.Errorf("cut=%d, but it has %d bytes", b.Cut, len(gbs))
+		return fmt.Errorf("cut: found %d, want at most %d, the size of the bitstream", b.Cut, len(gbs))
 	}
 	if b.Cut > 0 {
 		gbs = gbs[:b.Cut]
@@ -56,7 +56,7 @@ func writeBitstream(dir string, b story.Bitstream) error {
 // begin starts a command under a name.
 func (r *rig) begin(name, kind string, args []string) error {
 	if _, ok := r.commands[name]; ok {
-		return fmt.Errorf("there is a command %s already", name)
+		return fmt.Errorf("command %s is running already", name)
 	}
 	c := &command{ended: make(chan struct{})}
 	switch kind {
@@ -69,7 +69,7 @@ func (r *rig) begin(name, kind string, args []string) error {
 		if err := writeBundle(bundle, cdiDir, strings.Split(args[0], ","), args[1:]); err != nil {
 			return err
 		}
-		// An initramfs is no mount that a process could pivot from.
+		// pivot_root(2) fails on an initramfs.
 		c.process = exec.Command("/bin/runc", "--root", "/run/runc", "run", "--no-pivot", "--bundle", bundle, name)
 	default:
 		c.process = exec.Command(tool, args...)
@@ -91,20 +91,20 @@ func (r *rig) begin(name, kind string, args []string) error {
 	}
 	r.commands[name] = c
 	go func() {
-		_ = c.process.Wait() // its ProcessState says more
+		_ = c.process.Wait() // ended checks the ProcessState
 		close(c.ended)
 	}()
 	return nil
 }
 
-// states are the ways in which a command can end, as [os.ProcessState] has them.
+// states maps the arguments of ended to the text of [os.ProcessState].
 var states = map[string]string{"ok": "exit status 0", "failed": "exit status 1", "killed": "signal: killed"}
 
-// ended waits until a command has ended in one of these ways.
+// ended waits until a command has ended, and returns an error unless its state is as wanted.
 func (r *rig) ended(ctx context.Context, name, want string) error {
 	c, ok := r.commands[name]
 	if !ok {
-		return fmt.Errorf("no command %s was begun", name)
+		return fmt.Errorf("command %s is not running", name)
 	}
 	select {
 	case <-c.ended:
@@ -120,10 +120,10 @@ func (r *rig) ended(ctx context.Context, name, want string) error {
 	if err := errors.Join(err, c.stdout.Close(), c.stderr.Close()); err != nil {
 		return err
 	}
-	r.said = string(stdout) + string(stderr)
-	fmt.Fprintf(r.log, "$ %s\n%s", strings.Join(c.process.Args, " "), r.said)
+	r.output = string(stdout) + string(stderr)
+	fmt.Fprintf(r.log, "$ %s\n%s", strings.Join(c.process.Args, " "), r.output)
 	if c.container != "" {
-		// Of a container whose runc was killed, the process is left.
+		// A container's process outlives a killed runc.
 		remove := exec.Command("/bin/runc", "--root", "/run/runc", "delete", "--force", c.container)
 		if out, err := remove.CombinedOutput(); err != nil {
 			return fmt.Errorf("runc delete: %w: %s", err, out)
@@ -136,15 +136,15 @@ func (r *rig) ended(ctx context.Context, name, want string) error {
 	}
 	got := c.process.ProcessState.String()
 	if got != states[want] {
-		return fmt.Errorf("%s: %s", got, r.said)
+		return fmt.Errorf("state: found %s, want %s: %s", got, states[want], r.output)
 	}
 	if want == "failed" && c.process.Path == tool && bytes.Count(stderr, []byte("\n")) != 1 {
-		return fmt.Errorf("stderr is %q, want one line", stderr)
+		return fmt.Errorf("stderr: found %q, want one line", stderr)
 	}
 	return nil
 }
 
-// run runs a command to its end.
+// run starts a command and waits until it has ended.
 func (r *rig) run(ctx context.Context, kind, want string, args []string) error {
 	const name = "run"
 	if err := r.begin(name, kind, args); err != nil {
@@ -153,10 +153,11 @@ func (r *rig) run(ctx context.Context, kind, want string, args []string) error {
 	return r.ended(ctx, name, want)
 }
 
-// says returns an error unless the last command that ended has written this text.
+// says returns an error unless the output of the command that ended last contains the text.
+// Blanks and line ends are all treated as one blank.
 func (r *rig) says(text string) error {
-	if !strings.Contains(strings.Join(strings.Fields(r.said), " "), text) {
-		return fmt.Errorf("it said\n%s", r.said)
+	if !strings.Contains(strings.Join(strings.Fields(r.output), " "), text) {
+		return fmt.Errorf("output: found\n%s\nwant %q", r.output, text)
 	}
 	return nil
 }
@@ -165,14 +166,14 @@ func (r *rig) says(text string) error {
 func (r *rig) kill(name string, hook bool) error {
 	c, ok := r.commands[name]
 	if !ok {
-		return fmt.Errorf("no command %s was begun", name)
+		return fmt.Errorf("command %s is not running", name)
 	}
 	if !hook {
 		return c.process.Process.Kill()
 	}
 	hooks, err := toolProcesses()
 	if err == nil && len(hooks) != 1 {
-		err = fmt.Errorf("%d hooks run", len(hooks))
+		err = fmt.Errorf("running hooks: found %d, want 1", len(hooks))
 	}
 	for process := range hooks {
 		err = errors.Join(err, unix.Kill(process, unix.SIGKILL))
@@ -180,7 +181,7 @@ func (r *rig) kill(name string, hook bool) error {
 	return err
 }
 
-// programming waits until a port is disabled, as it is while the card is programmed.
+// programming waits until a port is disabled, which it is while it is programmed.
 func (r *rig) programming(ctx context.Context, port string) error {
 	path := filepath.Join("/sys/bus/platform/devices", port, "afu_id")
 	for {
@@ -189,12 +190,13 @@ func (r *rig) programming(ctx context.Context, port string) error {
 			return nil
 		}
 		if pause(ctx, 5*time.Millisecond) != nil {
-			return fmt.Errorf("%w: afu_id answers %v", context.Cause(ctx), err)
+			return fmt.Errorf("afu_id: found error %v, want EBUSY: %w", err, context.Cause(ctx))
 		}
 	}
 }
 
-// locking waits until so many processes of the tool have the lock of a card, or wait for it.
+// locking waits until the given number of processes of the tool hold the lock of a card or
+// wait for it.
 func locking(ctx context.Context, want int) error {
 	for {
 		processes, err := toolProcesses()
@@ -211,26 +213,26 @@ func locking(ctx context.Context, want int) error {
 			return nil
 		}
 		if pause(ctx, 10*time.Millisecond) != nil {
-			return fmt.Errorf("%w: %d of %d processes", context.Cause(ctx), found, len(processes))
+			return fmt.Errorf("processes with the lock: found %d of %d, want %d: %w", found, len(processes), want, context.Cause(ctx))
 		}
 	}
 }
 
-// hasOpen reports whether a thread has a directory, or a file in it, open.
+// hasOpen reports whether a thread has the directory or a file in it open.
 func hasOpen(thread int, dir string) bool {
-	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", thread)) // the pattern is right
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", thread)) // the pattern is valid
 	return slices.ContainsFunc(links, func(link string) bool {
 		target, err := os.Readlink(link)
 		return err == nil && strings.HasPrefix(target+"/", dir+"/")
 	})
 }
 
-// endCommands kills the commands that still run, and hooks that runc has left behind.
+// endCommands kills the commands that still run, and hooks that have outlived runc.
 func (r *rig) endCommands(ctx context.Context) error {
 	var errs []error
 	for name, c := range r.commands {
 		_ = c.process.Process.Kill() // it may have ended
-		errs = append(errs, fmt.Errorf("nothing waited for the command %s", name), r.ended(ctx, name, "killed"))
+		errs = append(errs, fmt.Errorf("command %s: the story has no step that waits for it", name), r.ended(ctx, name, "killed"))
 	}
 	for {
 		left, err := toolProcesses()
@@ -241,13 +243,13 @@ func (r *rig) endCommands(ctx context.Context) error {
 			_ = unix.Kill(process, unix.SIGKILL) // it may have ended
 		}
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
-			return errors.Join(append(errs, fmt.Errorf("%d processes of the tool do not end: %w", len(left), err))...)
+			return errors.Join(append(errs, fmt.Errorf("%d killed processes of the tool still run: %w", len(left), err))...)
 		}
 	}
 }
 
-// toolProcesses returns the processes that are the tool, as a hook or by itself: of each a
-// thread. The thread of a killed process that is in the kernel is the only one that is left.
+// toolProcesses returns the processes of the tool, hooks included, each with one of its
+// threads. Of a killed process, only a thread that is blocked in the kernel still exists.
 func toolProcesses() (map[int]int, error) {
 	links, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/exe")
 	if err != nil {
@@ -266,7 +268,7 @@ func toolProcesses() (map[int]int, error) {
 	return found, nil
 }
 
-// readSyslog adds the messages in /dev/log to the journal: lines of JSON behind a head.
+// readSyslog adds the messages of /dev/log to the journal: a line of JSON after a syslog header.
 func (r *rig) readSyslog(socket io.Reader) {
 	defer close(r.syslogged)
 	buffer := make([]byte, 64<<10)

@@ -32,7 +32,7 @@ func TestWriteBitstream(t *testing.T) {
 	}
 	defer got.Close()
 	if got.AFUID != afu || got.InterfaceID != regionID || got.Size != 64 {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want AFU %s, interface %s, 64 bytes", got, afu, regionID)
 	}
 	b.Cut = 40
 	if err := writeBitstream(dir, b); err != nil {
@@ -42,8 +42,8 @@ func TestWriteBitstream(t *testing.T) {
 		t.Errorf("%d bytes, %v, want 40", len(text), err)
 	}
 	b.Cut = 1000
-	if err := writeBitstream(dir, b); err == nil || !strings.HasPrefix(err.Error(), "cut=1000, but it has") {
-		t.Errorf("longer than it is: %v", err)
+	if err := writeBitstream(dir, b); err == nil || !strings.HasPrefix(err.Error(), "cut: found 1000, want at most") {
+		t.Errorf("cut above the size: got %v, want an error", err)
 	}
 }
 
@@ -77,21 +77,21 @@ func TestWriteBundle(t *testing.T) {
 		t.Errorf("devices %v", got.Linux.Devices)
 	}
 	if err := writeBundle(bundle, specs, []string{"02:00.0"}, nil); err == nil || !strings.Contains(err.Error(), "fpga.intel.com/fpga=02:00.0") {
-		t.Errorf("a device that no spec has: %v", err)
+		t.Errorf("device without a spec: got %v, want an error with its name", err)
 	}
 }
 
 func TestSays(t *testing.T) {
-	r := &rig{said: "port  afu\ndfl-port.0\tdead\n"}
+	r := &rig{output: "port  afu\ndfl-port.0\tdead\n"}
 	if err := r.says("afu dfl-port.0 dead"); err != nil {
 		t.Error(err)
 	}
 	if err := r.says("dfl-port.1"); err == nil {
-		t.Error("what was not said is found")
+		t.Error("text that is not in the output: got no error, want one")
 	}
 }
 
-// Nodes that are opened while commands run are attributed to the commands.
+// An open of a node while commands run is attributed to the commands.
 func TestOpens(t *testing.T) {
 	dir := t.TempDir()
 	node := filepath.Join(dir, "dfl-port.0")
@@ -115,21 +115,21 @@ func TestOpens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := o.check(); err != nil {
-		t.Errorf("opened by a command: %v", err)
+		t.Errorf("opened by a command: got %v, want no error", err)
 	}
 	open()
 	if names, err := o.byCommands(); err != nil || len(names) > 0 {
-		t.Errorf("opened by commands after they had ended: %v, %v", names, err)
+		t.Errorf("opened after the commands had ended: got %v, %v; want none", names, err)
 	}
-	if err := o.check(); err == nil || err.Error() != "somebody opened dfl-port.0" {
-		t.Errorf("opened by somebody: %v", err)
+	if err := o.check(); err == nil || err.Error() != "nodes opened by other processes: found dfl-port.0, want none" {
+		t.Errorf("opened by another process: got %v, want an error", err)
 	}
 	if err := o.attribute(true); err != nil {
 		t.Fatal(err)
 	}
 	open()
 	if names, err := o.byCommands(); err != nil || !cmp.Equal(names, []string{"dfl-port.0"}) {
-		t.Errorf("opened by commands: %v, %v", names, err)
+		t.Errorf("opened by commands: got %v, %v; want dfl-port.0", names, err)
 	}
 }
 
@@ -137,12 +137,12 @@ func TestReadSyslog(t *testing.T) {
 	r := &rig{journal: &journal{copy: io.Discard}, syslogged: make(chan struct{})}
 	r.readSyslog(strings.NewReader(`<30>Nov 22 09:00:00 accelerator-fpga[7]: {"event":"programming.done","device":"01:00.0"}`))
 	if !r.journal.find("programming.done", map[string]string{"device": "01:00.0"}, false) {
-		t.Errorf("%v", r.journal.lines)
+		t.Errorf("journal: found %v, want an event programming.done", r.journal.lines)
 	}
 }
 
-// Of nodes of one name, the last one that was opened is closed: the card of an earlier one
-// may have left.
+// closeNode closes the most recently opened of several nodes with one name: the card of an
+// earlier one may have been removed.
 func TestCloseNode(t *testing.T) {
 	open := func() *os.File {
 		f, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
@@ -158,9 +158,9 @@ func TestCloseNode(t *testing.T) {
 		t.Error(err)
 	}
 	if len(r.kept) != 1 || r.kept[0] != first {
-		t.Error("the first one was closed")
+		t.Error("open nodes: want the first one only")
 	}
 	if err := r.closeNode("zero"); err == nil {
-		t.Error("a node that is not open was closed")
+		t.Error("closeNode of a node that is not open: got no error, want one")
 	}
 }

@@ -12,20 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// containerDir is the /dev of the containers.
+// containerDir stands for the /dev of a container.
 const containerDir = "/run/container"
 
 // hold is a device that a pod holds.
 type hold struct{ pod, resource, device string }
 
-// hold gives a device to a pod as the kubelet does: it asks the daemon to allocate the
-// device, keeps the answer in the checkpoint, and lists the device in the pod-resources
-// API.
+// hold assigns a device to a pod as the kubelet does: it calls Allocate of the daemon, stores
+// the answer in the checkpoint, and lists the device in the pod-resources API.
 func (r *rig) hold(ctx context.Context, device, pod string) error {
 	if r.kubelet == nil {
-		return errors.New("no kubelet runs")
+		return errors.New("the kubelet is not running")
 	}
-	resource, err := r.newest().listing(device)
+	resource, err := r.newest().resourceOf(device)
 	if err != nil {
 		return err
 	}
@@ -38,7 +37,7 @@ func (r *rig) hold(ctx context.Context, device, pod string) error {
 	return nil
 }
 
-// release ends a pod.
+// release ends a pod: its devices are removed from the checkpoint and from the pod-resources API.
 func (r *rig) release(pod string) {
 	namespace, name, _ := strings.Cut(pod, "/")
 	r.pods.Release(namespace, name)
@@ -50,9 +49,9 @@ func (r *rig) release(pod string) {
 	})
 }
 
-// openNode opens a node, and keeps it open until closeNode, or until the machine ends: when the port of a card
-// that has left is closed, the driver reads registers that are no longer mapped (Linux 6.1,
-// __afu_port_disable called by afu_release), and the kernel oopses.
+// openNode opens a node, and keeps it open until closeNode or until the machine ends. A port
+// must not be closed after its card was removed: the driver would read registers that are no
+// longer mapped (Linux 6.1, __afu_port_disable called by afu_release), and the kernel would oops.
 func (r *rig) openNode(node string) error {
 	f, err := r.opens.open(node, 0)
 	if err == nil {
@@ -61,8 +60,8 @@ func (r *rig) openNode(node string) error {
 	return err
 }
 
-// openOwn opens the container's node, as a process of the container does. It is kept open as by
-// openNode.
+// openOwn opens the container's node, as a process of the container does, and keeps it open
+// as openNode does.
 func (r *rig) openOwn(node string) error {
 	f, err := os.OpenFile(filepath.Join(containerDir, node), os.O_RDWR, 0)
 	if err == nil {
@@ -71,8 +70,8 @@ func (r *rig) openOwn(node string) error {
 	return err
 }
 
-// closeNode closes the node of this name that openNode or openOwn opened last. Its card must not have
-// left; that of an earlier one may have.
+// closeNode closes the most recently opened node with this name. Its card must still be
+// plugged; the cards of nodes that were opened earlier may have been removed.
 func (r *rig) closeNode(node string) error {
 	for at, f := range slices.Backward(r.kept) {
 		if filepath.Base(f.Name()) == node {
@@ -80,11 +79,11 @@ func (r *rig) closeNode(node string) error {
 			return f.Close()
 		}
 	}
-	return errors.New("it is not open")
+	return fmt.Errorf("%s is not open", node)
 }
 
-// mknod makes a node in the container's /dev with the number that a node of the host has
-// now, as a runtime does.
+// mknod creates a node in the container's /dev with the present device number of the host's
+// node, as a container runtime does.
 func (r *rig) mknod(node string) error {
 	var host unix.Stat_t
 	if err := unix.Stat(filepath.Join("/dev", node), &host); err != nil {
@@ -96,8 +95,8 @@ func (r *rig) mknod(node string) error {
 	return unix.Mknod(filepath.Join(containerDir, node), host.Mode, int(host.Rdev))
 }
 
-// reaches opens the container's node, and returns an error unless it opens the port that
-// is this device now.
+// reaches opens the container's node, and returns an error unless its device number is that of
+// the device's port.
 func (r *rig) reaches(node, device string) error {
 	dirs, err := ports()
 	if err != nil {
@@ -105,7 +104,7 @@ func (r *rig) reaches(node, device string) error {
 	}
 	dir, ok := dirs[device]
 	if !ok {
-		return fmt.Errorf("sysfs has no %s: %v", device, dirs)
+		return fmt.Errorf("ports in sysfs: found %v, want %s", dirs, device)
 	}
 	f, err := os.OpenFile(filepath.Join(containerDir, node), os.O_RDWR, 0)
 	if err != nil {
@@ -117,7 +116,7 @@ func (r *rig) reaches(node, device string) error {
 	}
 	number := fmt.Sprintf("%d:%d", unix.Major(opened.Rdev), unix.Minor(opened.Rdev))
 	if want := text(dir, "dev"); number != want {
-		return fmt.Errorf("it has the number %s, want %s of %s", number, want, filepath.Base(dir))
+		return fmt.Errorf("device number of %s: found %s, want %s of %s", node, number, want, filepath.Base(dir))
 	}
 	return nil
 }

@@ -17,21 +17,21 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 )
 
-// step is something that is measured by itself.
+// step is an action that is measured by itself.
 type step struct {
-	what string
+	name string
 	do   func() error
 }
 
-// costs measures n times each of the steps of which a card's way to the kubelet is
-// made: the table's other numbers are read by these. The card stays plugged.
+// costs measures n times each step on the path from the kernel to the kubelet. The results
+// explain the other numbers of the tables. The card stays plugged.
 func (r *rig) costs(ctx context.Context, n int, card []string) error {
 	slot, err := slotOf(card)
 	if err != nil {
 		return err
 	}
 	address := "0000:" + slot
-	if err := r.kernelsOwn(n, address, card); err != nil {
+	if err := r.kernelCosts(n, address, card); err != nil {
 		return err
 	}
 	peer, err := startPeer(ctx)
@@ -42,13 +42,13 @@ func (r *rig) costs(ctx context.Context, n int, card []string) error {
 	if err != nil {
 		return errors.Join(err, peer.end())
 	}
-	news, err := listenGo()
+	listener, err := listenGo()
 	if err != nil {
 		return errors.Join(err, client.Close(), peer.end())
 	}
 	ports, err := filepath.Glob("/sys/bus/pci/devices/" + address + "/fpga_region/region*/dfl-port.*")
 	if err == nil && len(ports) == 0 {
-		err = fmt.Errorf("%s has no port", address)
+		err = fmt.Errorf("%s: found no port, want at least one", address)
 	}
 	if err == nil {
 		err = r.time(n, []step{
@@ -58,8 +58,8 @@ func (r *rig) costs(ctx context.Context, n int, card []string) error {
 				_, err := dfl.Family{}.Read(sysfs.Host{Sys: "/sys", Dev: "/dev"}, address)
 				return err
 			}},
-			{"a uevent, for the kernel alone", provoke},
-			{"a uevent, until a Go program has it", func() error { return errors.Join(provoke(), news.await(ctx)) }},
+			{"a uevent, for the kernel alone", sendUEvent},
+			{"a uevent, until a Go program has it", func() error { return errors.Join(sendUEvent(), listener.await(ctx)) }},
 			{"pipes to a Go process and back", peer.echo},
 			{"gRPC to a Go process and back", func() error {
 				_, err := podresources.NewPodResourcesListerClient(client).List(ctx, &podresources.ListPodResourcesRequest{})
@@ -67,12 +67,12 @@ func (r *rig) costs(ctx context.Context, n int, card []string) error {
 			}},
 		})
 	}
-	return errors.Join(err, news.close(), client.Close(), peer.end())
+	return errors.Join(err, listener.close(), client.Close(), peer.end())
 }
 
-// kernelsOwn measures what the kernel itself takes of the one processor between the
-// uevents, while nobody else is at work.
-func (r *rig) kernelsOwn(n int, address string, card []string) error {
+// kernelCosts measures the kernel's own time between the uevents of a card, while no other
+// process uses the only processor.
+func (r *rig) kernelCosts(n int, address string, card []string) error {
 	for i := range n + 1 {
 		begin := time.Now()
 		if err := r.plug(card); err != nil {
@@ -81,7 +81,7 @@ func (r *rig) kernelsOwn(n int, address string, card []string) error {
 		bind, bound := r.uevents.first(begin, "bind", address, "dfl-port.")
 		first, last, _ := r.uevents.span(begin, address)
 		if !bound {
-			return fmt.Errorf("no port of %s is bound", address)
+			return fmt.Errorf("%s: found no uevent bind of a port, want one", address)
 		}
 		r.steps.add("kernel, card in: first uevent → port's bind", bind.Sub(first))
 		r.steps.add("kernel, card in: port's bind → last uevent", last.Sub(bind))
@@ -100,23 +100,24 @@ func (r *rig) kernelsOwn(n int, address string, card []string) error {
 	return nil
 }
 
-// time runs each step some times to warm up, and then n times for the table.
+// time runs each step 5 times to warm up, and then n times for the table.
 func (r *rig) time(n int, steps []step) error {
 	const warm = 5
 	for _, s := range steps {
 		for i := range n + warm {
 			begin := time.Now()
 			if err := s.do(); err != nil {
-				return fmt.Errorf("%s: %w", s.what, err)
+				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			if i >= warm {
-				r.steps.add(s.what, time.Since(begin))
+				r.steps.add(s.name, time.Since(begin))
 			}
 		}
 	}
 	return nil
 }
 
+// attribute opens, reads and closes a file of sysfs.
 func attribute(path string) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -127,17 +128,18 @@ func attribute(path string) error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// provoke has the kernel send a uevent of a device that is none of ours.
-func provoke() error { return write("/sys/class/mem/null/uevent", "change") }
+// sendUEvent makes the kernel send a uevent of /dev/null.
+func sendUEvent() error { return write("/sys/class/mem/null/uevent", "change") }
 
-// news hears uevents as a Go program does: in a goroutine that waits in the poller.
-type news struct {
-	socket *os.File
-	heard  chan struct{}
-	ended  chan struct{}
+// listener receives uevents as a typical Go program does: in a goroutine that waits in the
+// runtime's poller.
+type listener struct {
+	socket   *os.File
+	received chan struct{}
+	ended    chan struct{}
 }
 
-func listenGo() (*news, error) {
+func listenGo() (*listener, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
 		return nil, err
@@ -145,34 +147,34 @@ func listenGo() (*news, error) {
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}); err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	w := &news{socket: os.NewFile(uintptr(fd), "uevents"), heard: make(chan struct{}, 1), ended: make(chan struct{})}
+	l := &listener{socket: os.NewFile(uintptr(fd), "uevents"), received: make(chan struct{}, 1), ended: make(chan struct{})}
 	go func() {
-		defer close(w.ended)
+		defer close(l.ended)
 		buffer := make([]byte, 8192)
 		for {
-			if _, err := w.socket.Read(buffer); err != nil {
+			if _, err := l.socket.Read(buffer); err != nil {
 				return
 			}
 			select {
-			case w.heard <- struct{}{}:
-			default: // nobody waits for those that the kernel alone was asked for
+			case l.received <- struct{}{}:
+			default: // a uevent of the step for the kernel alone, which has no receiver
 			}
 		}
 	}()
-	return w, nil
+	return l, nil
 }
 
-func (w *news) await(ctx context.Context) error {
+func (l *listener) await(ctx context.Context) error {
 	select {
-	case <-w.heard:
+	case <-l.received:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (w *news) close() error {
-	err := w.socket.Close()
-	<-w.ended
+func (l *listener) close() error {
+	err := l.socket.Close()
+	<-l.ended
 	return err
 }

@@ -26,8 +26,8 @@ const (
 	cdiDir     = "/run/cdi"
 )
 
-// settings are the daemon's, before those of the story: the default intervals would
-// make the stories long.
+// settings are the daemon's first flags; the story's flags follow. Stories would take long
+// with the default intervals.
 var settings = []string{
 	"--kubelet-dir=" + kubeletDir, "--pod-resources-socket=" + podsSocket, "--http-address=" + address, "--socket=", "--state-dir=",
 	"--log-level=debug", "--health-interval=100ms", "--recovery-hold=300ms", "--reprogram-timeout=1s", "--flap-limit=0",
@@ -37,11 +37,11 @@ var settings = []string{
 type daemon struct {
 	process *exec.Cmd
 	log     *journal
-	logged  chan struct{} // closed when its log has ended
+	logged  chan struct{} // closed at the end of its log
 	client  *http.Client
 }
 
-// startDaemon runs it in a sandbox, and returns when it is ready.
+// startDaemon starts the daemon in a sandbox, and blocks until the daemon is ready.
 func startDaemon(ctx context.Context, sandbox string, flags []string, log *journal) (*daemon, error) {
 	args := append(append([]string{"/daemon", "serve"}, settings...), flags...)
 	if sandbox != "root" {
@@ -66,11 +66,11 @@ func startDaemon(ctx context.Context, sandbox string, flags []string, log *journ
 			return d, nil
 		}
 		if pause(ctx, 10*time.Millisecond) != nil {
-			return d, fmt.Errorf("it is not ready: %w", err)
+			return d, fmt.Errorf("the daemon is not ready: %w", err)
 		}
 		select {
 		case <-d.logged:
-			return nil, fmt.Errorf("it ended at once: %w: %s", d.process.Wait(), log.with(""))
+			return nil, fmt.Errorf("the daemon has ended before it was ready: %w: %s", d.process.Wait(), log.with(""))
 		default:
 		}
 	}
@@ -78,8 +78,8 @@ func startDaemon(ctx context.Context, sandbox string, flags []string, log *journ
 
 // dial connects in the daemon's network namespace.
 func (d *daemon) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	// The thread is not unlocked: it ends with this goroutine, whose namespace is
-	// nobody else's.
+	// The thread stays locked, so that it ends with this goroutine: no other goroutine may run
+	// in its namespace.
 	type answer struct {
 		conn net.Conn
 		err  error
@@ -117,7 +117,7 @@ func (d *daemon) fetch(path string) ([]byte, error) {
 	return text, err
 }
 
-// devices are those that it shows.
+// devices returns the daemon's answer to /devices.
 func (d *daemon) devices() ([]story.Device, error) {
 	text, err := d.fetch("/devices")
 	if err != nil {
@@ -128,21 +128,21 @@ func (d *daemon) devices() ([]story.Device, error) {
 	return devices, err
 }
 
-// end ends it, and wants it to end well.
+// end terminates the daemon, and returns an error unless its status is 0.
 func (d *daemon) end() error {
 	d.client.CloseIdleConnections()
 	kill := time.AfterFunc(10*time.Second, func() { _ = d.process.Process.Kill() })
 	defer kill.Stop()
-	// It may have been stopped.
+	// SIGCONT, since a story may have stopped it.
 	err := errors.Join(d.process.Process.Signal(syscall.SIGTERM), d.process.Process.Signal(syscall.SIGCONT))
 	<-d.logged
 	if err := errors.Join(err, d.process.Wait()); err != nil {
-		return fmt.Errorf("the daemon's end: %w", err)
+		return fmt.Errorf("the daemon has failed: %w", err)
 	}
 	return nil
 }
 
-// pause waits, or returns why ctx has ended.
+// pause waits for d, and returns the cause of ctx if it is done earlier.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

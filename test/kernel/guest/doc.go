@@ -1,13 +1,12 @@
-// Command guest is /init of the machine that host boots. It makes the machine ready,
-// runs every story of /stories and hands its verdict to the host: 0 when all went
-// as they should.
+// Command guest is /init of the machine that the command host boots. It sets up the machine,
+// runs every story of /stories and sends the exit status to the host: 0 if all stories passed.
 //
-// A rig is the state of one story: the stand-in for the kubelet, the daemon's
-// process, what both said, and the commands that a story runs: accelerator-fpga, or a
-// container by runc. What the whole boot shares is in machine: the line to
-// the host, the uevents with their times, and who opened a device node.
+// A rig is the state of one story: the stand-in for the kubelet and the lists that it
+// received, the daemon's process and log, and the commands that the story runs:
+// accelerator-fpga, or a container by runc. The state of the whole boot is in machine: the
+// connection to the host, the uevents with their times, and the opens of device nodes.
 //
-// Called as "init launch SANDBOX COMMAND…", it is the last step before the daemon:
-// it takes away what the sandbox lacks, and becomes the command. Called as "init
-// container", it is the process of a container.
+// "init launch SANDBOX COMMAND…" starts the daemon in a sandbox: it drops privileges, and
+// executes the command. "init container" is the process of a container. "init peer" is a
+// process that costs exchanges messages with.
 package main

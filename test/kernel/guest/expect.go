@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// expect waits until what the kubelet was told, and what the daemon shows, are as
-// they should be, and notes how long the kubelet had to wait.
+// expect waits until the kubelet's lists and the daemon's answer to /devices satisfy the
+// expectation, and records the time until the kubelet received the list.
 func (r *rig) expect(ctx context.Context, args []string) error {
 	if len(args) == 1 {
 		return r.expectSysfs(ctx)
@@ -25,13 +25,13 @@ func (r *rig) expect(ctx context.Context, args []string) error {
 	}
 	if e.Within > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, e.Within, fmt.Errorf("not within %v", e.Within))
+		ctx, cancel = context.WithTimeoutCause(ctx, e.Within, fmt.Errorf("timeout after %v", e.Within))
 		defer cancel()
 	}
 	for {
 		if met(e, r.newest().of(e.Resource)) {
 			if r.daemon == nil {
-				return errors.New("no daemon runs")
+				return errors.New("the daemon is not running")
 			}
 			devices, err := r.daemon.devices()
 			if err == nil && e.Met(devices) && met(e, r.newest().of(e.Resource)) {
@@ -40,13 +40,14 @@ func (r *rig) expect(ctx context.Context, args []string) error {
 			}
 		}
 		if pause(ctx, 10*time.Millisecond) != nil {
-			return r.disappointed(ctx)
+			return r.unmet(ctx)
 		}
 	}
 }
 
-// disappointed says what there is instead.
-func (r *rig) disappointed(ctx context.Context) error {
+// unmet returns the error of an expectation that was not met: the cause of ctx, and the devices
+// that the kubelet and the daemon have.
+func (r *rig) unmet(ctx context.Context) error {
 	text := fmt.Sprintf("%v; the kubelet has %s", context.Cause(ctx), r.newest())
 	if r.daemon == nil {
 		return errors.New(text)
@@ -58,7 +59,7 @@ func (r *rig) disappointed(ctx context.Context) error {
 	return fmt.Errorf("%s; the daemon has %v", text, devices)
 }
 
-// expectSysfs waits until the kubelet has what sysfs shows, all of it healthy.
+// expectSysfs waits until the kubelet's lists have exactly the ports of sysfs, all healthy.
 func (r *rig) expectSysfs(ctx context.Context) error {
 	for {
 		dirs, err := ports()
@@ -77,84 +78,84 @@ func (r *rig) expectSysfs(ctx context.Context) error {
 			return nil
 		}
 		if pause(ctx, 10*time.Millisecond) != nil {
-			return fmt.Errorf("sysfs has %v; %w", want, r.disappointed(ctx))
+			return fmt.Errorf("sysfs has %v; %w", want, r.unmet(ctx))
 		}
 	}
 }
 
-// withheld returns an error if a list that the kubelet received since the last action has
-// the device as healthy.
+// withheld returns an error if the device is healthy on a list that the kubelet received since
+// the last action.
 func (r *rig) withheld(device string) error {
 	if r.kubelet == nil {
-		return errors.New("no kubelet runs")
+		return errors.New("the kubelet is not running")
 	}
 	for _, l := range r.kubelet.since(r.cause.at, "") {
 		if d, _ := l.Device(device); d.Healthy && l.Received.After(r.cause.at) {
-			return fmt.Errorf("the kubelet was told that it is healthy: %s", show(l))
+			return fmt.Errorf("lists of the kubelet: found %s, want none with a healthy %s", show(l), device)
 		}
 	}
 	return nil
 }
 
-// quiet wants the kubelet to be told nothing for a while.
+// quiet waits for d, and returns an error if the kubelet received a list meanwhile.
 func (r *rig) quiet(ctx context.Context, d time.Duration) error {
 	before := r.newest()
 	if err := pause(ctx, d); err != nil {
 		return err
 	}
 	if after := r.newest(); after.of("").Number != before.of("").Number {
-		return fmt.Errorf("the kubelet was sent %s after %s", after, before)
+		return fmt.Errorf("lists of the kubelet: found %s, want no change of %s", after, before)
 	}
 	return nil
 }
 
-// note measures how long it took from the cause until the kubelet had the first list
-// that tells of it. Where a uevent tells of it too, it counts from there: before, the
-// drivers are at work and there is nothing to be seen.
+// note records the time from the cause until the kubelet received the first list with the
+// expected state. If a uevent announces the change, the time counts from the uevent: before
+// it, the drivers are at work and the change cannot be seen.
 func (r *rig) note(e story.Expectation, measured bool) {
-	if r.cause.what == "" || r.kubelet == nil || strings.Contains(e.Device, "-p") {
-		return // whose uevent it is does not show in a further port's
+	if r.cause.name == "" || r.kubelet == nil || strings.Contains(e.Device, "-p") {
+		return // the uevents of a card's other ports cannot be told apart
 	}
-	list, ok := firstTold(r.kubelet.since(r.cause.at, e.Resource), r.cause.at, e)
+	list, ok := firstMet(r.kubelet.since(r.cause.at, e.Resource), r.cause.at, e)
 	if !ok {
 		return
 	}
-	what, took := r.since(e, list.Received)
+	interval, took := r.since(e, list.Received)
 	switch {
 	case list.Number == 1:
-		r.causes.add(r.cause.what+": "+what+" (registration too)", took)
+		r.causes.add(r.cause.name+": "+interval+" (registration too)", took)
 	case measured && e.Offered():
-		r.cards.add("card in: "+what, took)
+		r.cards.add("card in: "+interval, took)
 	case measured:
-		r.cards.add("card out: "+what, took)
+		r.cards.add("card out: "+interval, took)
 	default:
-		r.causes.add(r.cause.what+": "+what, took)
+		r.causes.add(r.cause.name+": "+interval, took)
 	}
 }
 
-// firstTold is the first of the lists after a moment that tells what is expected;
-// false when the one before it did already. The first list may be older than the
-// moment.
-func firstTold(lists []simkubelet.List, after time.Time, e story.Expectation) (simkubelet.List, bool) {
-	told := func(l simkubelet.List) bool {
+// firstMet returns the first list received after a time that satisfies the expectation. The
+// first element of lists may be older than that time: if it satisfies the expectation, too,
+// there was no change, and firstMet returns false.
+func firstMet(lists []simkubelet.List, after time.Time, e story.Expectation) (simkubelet.List, bool) {
+	satisfies := func(l simkubelet.List) bool {
 		d, listed := l.Device(e.Device)
 		return listed && d.Healthy == e.Offered() || !listed && !e.Offered()
 	}
 	if len(lists) > 0 && !lists[0].Received.After(after) {
-		if told(lists[0]) {
+		if satisfies(lists[0]) {
 			return simkubelet.List{}, false
 		}
 	} else if !e.Offered() {
-		return simkubelet.List{}, false // without a list, it was not offered
+		return simkubelet.List{}, false // without an earlier list, the device was not offered before
 	}
-	if at := slices.IndexFunc(lists, told); at >= 0 {
+	if at := slices.IndexFunc(lists, satisfies); at >= 0 {
 		return lists[at], true
 	}
 	return simkubelet.List{}, false
 }
 
-// noteRead measures how long it took from the uevent until the daemon had read a card
-// that came: the rest of the way is the list's.
+// noteRead records the time from the uevent until the daemon had read a plugged card. The
+// rest of the time until the kubelet receives the list is that of sending.
 func (r *rig) noteRead(verb, device string) {
 	bind, ok := r.uevents.first(r.cause.at, "bind", "0000:"+device, "dfl-port.")
 	read, logged := r.journal.last("device.added", device)
@@ -163,10 +164,11 @@ func (r *rig) noteRead(verb, device string) {
 	}
 }
 
-// since is from where it is measured, and how long it took. What comes can be used
-// from its port's bind on; what goes is going from the first uevent on.
-func (r *rig) since(e story.Expectation, received time.Time) (what string, took time.Duration) {
-	switch r.cause.what {
+// since returns the name of a measured interval and its length. For a plugged card, it begins
+// with the bind of the port, from which the card is usable; for a pulled card, with the first
+// uevent; for other changes, with the request.
+func (r *rig) since(e story.Expectation, received time.Time) (interval string, took time.Duration) {
+	switch r.cause.name {
 	case "plug", "unplug", "bind", "unbind", "remove", "rescan", "insmod", "rmmod":
 		card := "0000:" + e.Device
 		if e.Offered() {

@@ -11,10 +11,10 @@ import (
 
 var begin = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// at is a moment, in milliseconds from begin.
+// at returns the time at so many milliseconds after begin.
 func at(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
 
-// list is a list with these devices; "!" before one says unhealthy.
+// list returns a list with these devices. The prefix "!" marks an unhealthy device.
 func list(number, ms int, devices ...string) simkubelet.List {
 	l := simkubelet.List{Number: number, Received: at(ms)}
 	for _, d := range devices {
@@ -52,31 +52,31 @@ func TestMet(t *testing.T) {
 		{"01:00.0-p1 healthy", []string{"01:00.0"}, false},
 	} {
 		if got := met(expectation(t, tc.expect), list(1, 0, tc.devices...)); got != tc.want {
-			t.Errorf("%s in %v: %v, want %v", tc.expect, tc.devices, got, tc.want)
+			t.Errorf("%s in %v: got %v, want %v", tc.expect, tc.devices, got, tc.want)
 		}
 	}
 }
 
-func TestFirstTold(t *testing.T) {
+func TestFirstMet(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		expect string
 		lists  []simkubelet.List
-		want   int // the list's number, 0: none
+		want   int // number of the list; 0 for none
 	}{
-		{"the first that tells", "01:00.0 healthy", []simkubelet.List{list(1, -5), list(2, 5, "!01:00.0"), list(3, 9, "01:00.0"), list(4, 12, "01:00.0")}, 3},
-		{"none before", "01:00.0 healthy", []simkubelet.List{list(1, 5, "01:00.0")}, 1},
-		{"known before", "01:00.0 healthy", []simkubelet.List{list(1, -5, "01:00.0"), list(2, 5, "01:00.0")}, 0},
-		{"never told", "01:00.0 healthy", []simkubelet.List{list(1, -5), list(2, 5, "02:00.0")}, 0},
+		{"the first of several", "01:00.0 healthy", []simkubelet.List{list(1, -5), list(2, 5, "!01:00.0"), list(3, 9, "01:00.0"), list(4, 12, "01:00.0")}, 3},
+		{"no list before", "01:00.0 healthy", []simkubelet.List{list(1, 5, "01:00.0")}, 1},
+		{"met before", "01:00.0 healthy", []simkubelet.List{list(1, -5, "01:00.0"), list(2, 5, "01:00.0")}, 0},
+		{"never met", "01:00.0 healthy", []simkubelet.List{list(1, -5), list(2, 5, "02:00.0")}, 0},
 		{"gone", "01:00.0 gone", []simkubelet.List{list(1, -5, "01:00.0"), list(2, 5)}, 2},
-		{"unhealthy tells that it goes", "01:00.0 gone", []simkubelet.List{list(1, -5, "01:00.0"), list(2, 5, "!01:00.0"), list(3, 9)}, 2},
-		{"gone, and never there", "01:00.0 gone", []simkubelet.List{list(1, 5)}, 0},
+		{"unhealthy counts as gone", "01:00.0 gone", []simkubelet.List{list(1, -5, "01:00.0"), list(2, 5, "!01:00.0"), list(3, 9)}, 2},
+		{"gone, and never listed", "01:00.0 gone", []simkubelet.List{list(1, 5)}, 0},
 		{"no list", "01:00.0 gone", nil, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, ok := firstTold(tc.lists, begin, expectation(t, tc.expect))
+			got, ok := firstMet(tc.lists, begin, expectation(t, tc.expect))
 			if got.Number != tc.want || ok != (tc.want > 0) {
-				t.Errorf("list %d, %v; want %d", got.Number, ok, tc.want)
+				t.Errorf("got list %d, %v; want %d", got.Number, ok, tc.want)
 			}
 		})
 	}
@@ -84,8 +84,8 @@ func TestFirstTold(t *testing.T) {
 
 const card = "/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
 
-func heard() *uevents {
-	return &uevents{heard: []uevent{
+func received() *uevents {
+	return &uevents{received: []uevent{
 		{at: at(-9), action: "bind", devpath: card + "/fpga_region/region0/dfl-port.0"},
 		{at: at(1), action: "add", devpath: card},
 		{at: at(2), action: "bind", devpath: "/devices/pci0000:00/0000:00:02.0/0000:02:00.0/fpga_region/region1/dfl-port.1"},
@@ -97,10 +97,10 @@ func heard() *uevents {
 }
 
 func TestUEvents(t *testing.T) {
-	u := heard()
+	u := received()
 	for _, tc := range []struct {
 		action, card, name string
-		after, want        int // want -99: none
+		after, want        int // -99 for none
 	}{
 		{"bind", "0000:01:00.0", "dfl-port.", 0, 4},
 		{"bind", "0000:01:00.0", "dfl-port.", -20, -9},
@@ -111,18 +111,18 @@ func TestUEvents(t *testing.T) {
 	} {
 		got, ok := u.first(at(tc.after), tc.action, tc.card, tc.name)
 		if ok != (tc.want != -99) || ok && !got.Equal(at(tc.want)) {
-			t.Errorf("%+v: %v, %v", tc, got, ok)
+			t.Errorf("%+v: got %v, %v", tc, got, ok)
 		}
 	}
 	if first, last, ok := u.span(begin, "0000:01:00.0"); !ok || !first.Equal(at(1)) || !last.Equal(at(6)) {
-		t.Errorf("from %v to %v, %v", first, last, ok)
+		t.Errorf("got %v to %v, %v; want %v to %v", first, last, ok, at(1), at(6))
 	}
 	if _, _, ok := u.span(at(6), "0000:01:00.0"); ok {
-		t.Error("a span after the last")
+		t.Error("span after the last uevent: got one, want none")
 	}
 }
 
-// From where it is measured depends on the cause, and on whether a uevent tells.
+// The begin of the interval depends on the cause, and on whether a uevent announces the change.
 func TestSince(t *testing.T) {
 	for _, tc := range []struct {
 		name, cause, expect, want string
@@ -134,10 +134,10 @@ func TestSince(t *testing.T) {
 		{"of the hardware", "host error", "01:00.0 unhealthy a", "request → list", 10 * time.Millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := &rig{machine: &machine{uevents: heard()}, cause: cause{tc.cause, begin}}
-			what, took := r.since(expectation(t, tc.expect), at(10))
-			if what != tc.want || took != tc.took {
-				t.Errorf("%s, %v; want %s, %v", what, took, tc.want, tc.took)
+			r := &rig{machine: &machine{uevents: received()}, cause: cause{tc.cause, begin}}
+			interval, took := r.since(expectation(t, tc.expect), at(10))
+			if interval != tc.want || took != tc.took {
+				t.Errorf("got %s, %v; want %s, %v", interval, took, tc.want, tc.took)
 			}
 		})
 	}

@@ -15,25 +15,25 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// feed is a stand-in for the kubelet, and all that it was told.
+// feed is a stand-in for the kubelet, with all lists that it has received.
 type feed struct {
 	kubelet *simkubelet.Kubelet
 
-	mu   sync.Mutex
-	told []lists
+	mu       sync.Mutex
+	received []lists
 }
 
-// lists are the newest lists of all resources whose stream is open, by their names.
+// lists maps the names of the resources whose streams are open to their newest lists.
 type lists map[string]simkubelet.List
 
-// startKubelet starts one that daemons of any user reach.
+// startKubelet starts a stand-in for the kubelet that daemons of any user can connect to.
 func startKubelet(ctx context.Context) (*feed, error) {
 	kubelet, err := simkubelet.Start(ctx, kubeletDir, simkubelet.Behaviour{})
 	if err != nil {
 		return nil, err
 	}
 	f := &feed{kubelet: kubelet}
-	kubelet.Follow(f.hear)
+	kubelet.Follow(f.add)
 	return f, openToAll(kubeletDir, filepath.Join(kubeletDir, simkubelet.Socket))
 }
 
@@ -46,23 +46,23 @@ func openToAll(paths ...string) error {
 	return nil
 }
 
-// hear records what the kubelet was told now.
-func (f *feed) hear(open map[string]simkubelet.List) {
+// add records the present lists of the kubelet.
+func (f *feed) add(open map[string]simkubelet.List) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.told = append(f.told, maps.Clone(open))
+	f.received = append(f.received, maps.Clone(open))
 }
 
 func (f *feed) end() { f.kubelet.Stop() }
 
-// since are the lists, as [lists.of] joins them, that were received after a moment,
-// after the last before it.
+// since returns the last list that was received before t, if any, and then those received after
+// t. Each list joins those of several resources, as by [lists.of].
 func (f *feed) since(t time.Time, resource string) []simkubelet.List {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []simkubelet.List
-	for _, told := range f.told {
-		l := told.of(resource)
+	for _, received := range f.received {
+		l := received.of(resource)
 		if n := len(all); l.Number > 0 && (n == 0 || all[n-1].Number != l.Number) {
 			all = append(all, l)
 		}
@@ -74,18 +74,18 @@ func (f *feed) since(t time.Time, resource string) []simkubelet.List {
 	return all[max(at-1, 0):]
 }
 
-// newest is what the kubelet has now.
+// newest returns the newest lists of the kubelet.
 func (f *feed) newest() lists {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.told) == 0 {
+	if len(f.received) == 0 {
 		return nil
 	}
-	return f.told[len(f.told)-1]
+	return f.received[len(f.received)-1]
 }
 
-// of joins the lists of the resources whose names begin so. Its number is how many
-// there were, and 0 when there was none.
+// of joins the lists of the resources whose names have this prefix. The number of the result
+// is the sum of their numbers, and 0 if there are none.
 func (ls lists) of(resource string) simkubelet.List {
 	var all simkubelet.List
 	for _, name := range slices.Sorted(maps.Keys(ls)) {
@@ -100,14 +100,14 @@ func (ls lists) of(resource string) simkubelet.List {
 	return all
 }
 
-// listing is the resource that a device is listed as.
-func (ls lists) listing(device string) (resource string, err error) {
+// resourceOf returns the resource whose list has the device.
+func (ls lists) resourceOf(device string) (resource string, err error) {
 	for name, l := range ls {
 		if _, listed := l.Device(device); listed {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("the kubelet has no %s: %s", device, ls)
+	return "", fmt.Errorf("lists of the kubelet: found %s, want one with %s", ls, device)
 }
 
 func (ls lists) String() string {
@@ -118,7 +118,7 @@ func (ls lists) String() string {
 	return strings.Join(words, ", ")
 }
 
-// met says whether the list tells what is expected.
+// met reports whether the list satisfies the expectation.
 func met(e story.Expectation, l simkubelet.List) bool {
 	d, listed := l.Device(e.Device)
 	return listed == (e.Health != "gone") && d.Healthy == e.Offered()

@@ -9,12 +9,12 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sim/simkubelet"
 )
 
-// moved is what the kubelet hears while a device moves from one resource to another,
-// and the stream of the first ends.
+// moved returns the lists of a device that moves from one resource to another; then the stream
+// of the first resource ends.
 func moved() *feed {
 	f := &feed{}
 	open := map[string]simkubelet.List{}
-	for _, told := range []struct {
+	for _, step := range []struct {
 		resource string
 		list     simkubelet.List
 	}{
@@ -22,11 +22,11 @@ func moved() *feed {
 		{"x/a", list(2, 2, "02:00.0")},
 		{"x/b", list(1, 3, "01:00.0")},
 	} {
-		open[told.resource] = told.list
-		f.hear(open)
+		open[step.resource] = step.list
+		f.add(open)
 	}
 	delete(open, "x/a")
-	f.hear(open)
+	f.add(open)
 	return f
 }
 
@@ -40,7 +40,7 @@ func TestSinceOfResource(t *testing.T) {
 		{"all", "", 0, []simkubelet.List{list(1, 1, "01:00.0", "02:00.0"), list(2, 2, "02:00.0"), list(3, 3, "02:00.0", "01:00.0"), list(1, 3, "01:00.0")}},
 		{"after the second", "", 2, []simkubelet.List{list(2, 2, "02:00.0"), list(3, 3, "02:00.0", "01:00.0"), list(1, 3, "01:00.0")}},
 		{"one resource", "x/a", 0, []simkubelet.List{list(1, 1, "01:00.0", "02:00.0"), list(2, 2, "02:00.0")}},
-		{"nothing new", "x/a", 2, []simkubelet.List{list(2, 2, "02:00.0")}},
+		{"no list after", "x/a", 2, []simkubelet.List{list(2, 2, "02:00.0")}},
 		{"the other", "x/b", 0, []simkubelet.List{list(1, 3, "01:00.0")}},
 		{"none of this name", "y/", 0, nil},
 	} {
@@ -56,18 +56,18 @@ func TestSinceOfResource(t *testing.T) {
 	}
 }
 
-func TestListing(t *testing.T) {
+func TestResourceOf(t *testing.T) {
 	newest := moved().newest()
-	if got, err := newest.listing("01:00.0"); got != "x/b" || err != nil {
+	if got, err := newest.resourceOf("01:00.0"); got != "x/b" || err != nil {
 		t.Errorf("got %q, %v; want x/b", got, err)
 	}
-	if got, err := newest.listing("02:00.0"); err == nil {
-		t.Errorf("of a resource whose stream has ended: %q, want an error", got)
+	if got, err := newest.resourceOf("02:00.0"); err == nil {
+		t.Errorf("device of a resource whose stream has ended: got %q, want an error", got)
 	}
 	if diff := cmp.Diff(lists{"x/b": list(1, 3, "01:00.0")}, maps.Clone(newest)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got := (&feed{}).newest().of(""); got.Number != 0 {
-		t.Errorf("without any list: %v", got)
+		t.Errorf("without any list: got %v, want an empty list", got)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forge sends a uevent that is not the kernel's, of a card with this address: to
-// everybody who listens, or to the kernel, which passes it on.
+// forge sends a forged uevent, the removal of the card with this address: to all listeners of
+// the multicast group or, with through, to the kernel, which forwards it.
 func forge(through bool, address string) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// given allocates a device as soon as the kubelet is told that it is healthy, and wants
-// the container to be given these nodes, or names of CDI, in this order.
+// given calls Allocate as soon as the device is healthy on the kubelet's list, and returns an
+// error unless the answer has these nodes, or CDI names, in this order.
 func (r *rig) given(ctx context.Context, device string, want []string) error {
 	if r.kubelet == nil {
-		return errors.New("no kubelet runs")
+		return errors.New("the kubelet is not running")
 	}
 	for !met(story.Expectation{Device: device, Health: "healthy"}, r.newest().of("")) {
 		if pause(ctx, time.Millisecond) != nil {
-			return r.disappointed(ctx)
+			return r.unmet(ctx)
 		}
 	}
-	resource, err := r.newest().listing(device)
+	resource, err := r.newest().resourceOf(device)
 	if err != nil {
 		return err
 	}
@@ -41,13 +41,13 @@ func (r *rig) given(ctx context.Context, device string, want []string) error {
 		got = append(got, d.Name)
 	}
 	if !slices.Equal(got, want) {
-		return fmt.Errorf("a container is given %v", got)
+		return fmt.Errorf("answer of Allocate: found %v, want %v", got, want)
 	}
 	return nil
 }
 
-// cdi waits until the CDI specs give a container these nodes for a device, by whatever
-// vendor; without nodes, until they do not have the device.
+// cdi waits until the CDI specs, of any vendor, have these nodes for a device; without nodes,
+// until no spec has the device.
 func (r *rig) cdi(ctx context.Context, device string, want []string) error {
 	for {
 		specs, err := readSpecs(cdiDir)
@@ -55,13 +55,13 @@ func (r *rig) cdi(ctx context.Context, device string, want []string) error {
 			return nil
 		}
 		if pause(ctx, 10*time.Millisecond) != nil {
-			return fmt.Errorf("%w; the specs say %v (%v)", context.Cause(ctx), specs, err)
+			return fmt.Errorf("CDI specs: found %v (%v), want %v for %s: %w", specs, err, want, device, context.Cause(ctx))
 		}
 	}
 }
 
-// readSpecs reads all CDI specs of a directory: the names of the nodes that each
-// device has below /dev, which a container gets under the same names.
+// readSpecs reads all CDI specs of a directory, and returns the nodes of each device, as names
+// in /dev. It returns an error if a node has another name in the container than on the host.
 func readSpecs(dir string) (map[string][]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
@@ -87,7 +87,7 @@ func readSpecs(dir string) (map[string][]string, error) {
 		for _, d := range spec.Devices {
 			for _, n := range d.ContainerEdits.DeviceNodes {
 				if n.HostPath != "" && n.HostPath != n.Path {
-					return nil, fmt.Errorf("%s: %s of the host is %s in the container", file, n.HostPath, n.Path)
+					return nil, fmt.Errorf("%s: path: found %s, want hostPath %s", file, n.Path, n.HostPath)
 				}
 				nodes[d.Name] = append(nodes[d.Name], strings.TrimPrefix(n.Path, "/dev/"))
 			}

@@ -22,7 +22,7 @@ func TestReadSpecs(t *testing.T) {
 		{"ours", string(written), map[string][]string{
 			"3b:00.0": {"dfl-port.0", "dfl-port.1", "dfl-fme.0"}, "5e:00.0": {"dfl-port.2"},
 		}, ""},
-		{"another node of the host", `{"devices":[{"name":"a","containerEdits":{"deviceNodes":[{"path":"/dev/x","hostPath":"/dev/y"}]}}]}`, nil, "/dev/y of the host is /dev/x"},
+		{"another node of the host", `{"devices":[{"name":"a","containerEdits":{"deviceNodes":[{"path":"/dev/x","hostPath":"/dev/y"}]}}]}`, nil, "path: found /dev/x, want hostPath /dev/y"},
 		{"half a file", `{"devices":[`, nil, "unexpected end"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host is the line to the process that is the cards.
+// host is the connection to the process that emulates the cards: a serial port.
 type host struct {
 	mu      sync.Mutex // one request at a time
 	port    *os.File
@@ -29,7 +29,7 @@ func dialHost(path string) (*host, error) {
 	return &host{port: port, answers: bufio.NewReader(port)}, nil
 }
 
-// raw makes a serial port pass on every byte as it is (cfmakeraw(3)).
+// raw makes a serial port transmit every byte unchanged (cfmakeraw(3)).
 func raw(port *os.File) error {
 	t, err := unix.IoctlGetTermios(int(port.Fd()), unix.TCGETS)
 	if err != nil {
@@ -46,8 +46,7 @@ func raw(port *os.File) error {
 	return nil
 }
 
-// ask makes a request and returns the answer, or as an error what the host says is
-// wrong.
+// ask sends a request and returns the answer. An answer "err TEXT" is returned as an error.
 func (h *host) ask(request string) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +56,7 @@ func (h *host) ask(request string) (string, error) {
 	return readAnswer(h.answers)
 }
 
-// readAnswer reads the host's verdict, and what it says beside.
+// readAnswer reads one line, a verdict and a text, and returns the text.
 func readAnswer(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
@@ -70,7 +69,7 @@ func readAnswer(r *bufio.Reader) (string, error) {
 	return answer, nil
 }
 
-// say shows lines to whoever watches.
+// say makes the host print lines to its standard output.
 func (h *host) say(text string) error {
 	for line := range strings.SplitSeq(text, "\n") {
 		if _, err := h.ask("say " + line); err != nil {

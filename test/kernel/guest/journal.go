@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// journal is what a daemon logs.
+// journal holds the log of a daemon, and of hooks.
 type journal struct {
 	copy io.Writer
 
@@ -20,13 +20,14 @@ type journal struct {
 	lines []line
 }
 
-// line is one line of the log: its fields as text.
+// line is one line of the log, with its fields as text.
 type line struct {
 	fields map[string]string
-	found  bool // a story has asked for it
+	found  bool // a step of the story has found it
 }
 
-// read takes the log in until its end. What is not JSON is the event "".
+// read reads a log until its end. A line that is not JSON has no event, and its text is in the
+// field text.
 func (j *journal) read(r io.Reader) {
 	lines := bufio.NewReader(r)
 	for {
@@ -55,7 +56,7 @@ func (j *journal) add(text string) {
 	j.lines = append(j.lines, l)
 }
 
-// flat is a value as stories write it.
+// flat returns a value as it is written in stories.
 func flat(value any) string {
 	list, ok := value.([]any)
 	if !ok {
@@ -68,19 +69,20 @@ func flat(value any) string {
 	return strings.Join(words, ",")
 }
 
-// await waits for a line with these fields that was not asked for before.
+// await waits for a line with this event and these fields that no earlier await has found.
 func (j *journal) await(ctx context.Context, event string, fields map[string]string) error {
 	for {
 		if j.find(event, fields, true) {
 			return nil
 		}
 		if pause(ctx, 20*time.Millisecond) != nil {
-			return fmt.Errorf("the daemon does not log that; with this event it logged\n%s", j.with(event))
+			return fmt.Errorf("log: found no such line, want one; lines with this event:\n%s", j.with(event))
 		}
 	}
 }
 
-// find says whether there is such a line. Taken, it is not found again.
+// find reports whether there is a line with this event and these fields. With take, the line
+// is marked, and lines that were marked before are skipped.
 func (j *journal) find(event string, fields map[string]string, take bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -94,7 +96,7 @@ func (j *journal) find(event string, fields map[string]string, take bool) bool {
 	return false
 }
 
-// last is when the daemon said for the last time that something happened to a device.
+// last returns the time of the last line with this event and device.
 func (j *journal) last(event, device string) (time.Time, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -119,7 +121,7 @@ func (l line) is(event string, fields map[string]string) bool {
 	return true
 }
 
-// with shows the last lines with an event, their fields sorted.
+// with returns the last five lines with an event, their fields sorted.
 func (j *journal) with(event string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -26,7 +26,7 @@ func journalOf(t testing.TB, text string) *journal {
 	j := &journal{copy: &copied}
 	j.read(strings.NewReader(text))
 	if copied.String() != text {
-		t.Errorf("the copy is %q", copied.String())
+		t.Errorf("copy: got %q, want %q", copied.String(), text)
 	}
 	return j
 }
@@ -37,42 +37,42 @@ func TestJournal(t *testing.T) {
 		name   string
 		event  string
 		fields map[string]string
-		want   []bool // found, and found again
+		want   []bool // results of successive calls
 	}{
 		{"list", "device.added", map[string]string{"nodes": "dfl-port.0,dfl-port.1"}, []bool{true, false}},
-		{"the other of two", "device.added", nil, []bool{true, false}},
+		{"second of two lines", "device.added", nil, []bool{true, false}},
 		{"number and truth", "device.added", map[string]string{"count": "2", "ok": "true"}, []bool{false}},
 		{"empty list", "device.health", map[string]string{"reasons": "", "new": "unhealthy"}, []bool{true, false}},
 		{"another value", "device.health", map[string]string{"new": "healthy"}, []bool{false}},
 		{"no such event", "device.removed", nil, []bool{false}},
 		{"not JSON", "", map[string]string{"text": "not JSON\n"}, []bool{true, false}},
-		{"without a line's end", "unfinished", nil, []bool{true}},
+		{"last line without newline", "unfinished", nil, []bool{true}},
 	} {
 		for i, want := range tc.want {
 			if got := j.find(tc.event, tc.fields, true); got != want {
-				t.Errorf("%s, look %d: %v, want %v", tc.name, i+1, got, want)
+				t.Errorf("%s, call %d: got %v, want %v", tc.name, i+1, got, want)
 			}
 		}
 	}
-	// What is taken is still there for who only looks.
+	// A taken line is still found by a call without take.
 	if !j.find("device.added", map[string]string{"count": "2"}, false) {
-		t.Error("what was taken is not seen")
+		t.Error("taken line: not found without take")
 	}
 }
 
 func TestJournalLast(t *testing.T) {
 	j := journalOf(t, log)
 	if got, ok := j.last("device.added", "01:00.0"); !ok || !got.Equal(time.Date(2026, 11, 21, 10, 0, 5, 0, time.UTC)) {
-		t.Errorf("%v, %v", got, ok)
+		t.Errorf("got %v, %v; want 10:00:05", got, ok)
 	}
-	for _, absent := range [][2]string{{"device.added", "02:00.0"}, {"device.health", "01:00.0"}} { // the latter's time is none
+	for _, absent := range [][2]string{{"device.added", "02:00.0"}, {"device.health", "01:00.0"}} { // the time of the latter is invalid
 		if got, ok := j.last(absent[0], absent[1]); ok {
-			t.Errorf("%v: %v", absent, got)
+			t.Errorf("%v: got %v, want none", absent, got)
 		}
 	}
 }
 
-// await finds a line that comes later, and says at the end what there was instead.
+// await finds a line that is added later. At the timeout, it returns the lines with the event.
 func TestJournalAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{copy: io.Discard}
@@ -86,14 +86,14 @@ func TestJournalAwait(t *testing.T) {
 			t.Error(err)
 		}
 		err := j.await(ctx, "a", map[string]string{"x": "2"})
-		want := "the daemon does not log that; with this event it logged\n[event:a x:1]"
+		want := "log: found no such line, want one; lines with this event:\n[event:a x:1]"
 		if err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
+			t.Errorf("got %v, want %s", err, want)
 		}
 	})
 }
 
-// with shows the last five.
+// with returns the last five lines.
 func TestJournalWith(t *testing.T) {
 	j := &journal{copy: io.Discard}
 	for _, n := range "1234567" {

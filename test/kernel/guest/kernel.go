@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allModules are those of the FPGA drivers, in the order in which they can be loaded.
+// allModules are the modules of the FPGA drivers, in the order of their dependencies.
 var allModules = []string{
 	"fpga-mgr", "fpga-bridge", "fpga-region", "dfl",
 	"dfl-fme-mgr", "dfl-fme-br", "dfl-fme-region", "dfl-fme", "dfl-afu", "dfl-pci",
 }
 
-// insmod loads those that are not loaded.
+// insmod loads the modules that are not loaded yet.
 func insmod(names []string) error {
 	for _, name := range names {
 		f, err := os.Open("/modules/" + name + ".ko")
@@ -46,7 +46,8 @@ func rmmod(names []string) error {
 	return nil
 }
 
-// modules are the arguments of insmod and rmmod; "all" are all, in the right order.
+// modules returns the arguments of insmod or rmmod, with "all" replaced by all modules in the
+// right order.
 func modules(args []string, loading bool) []string {
 	if !slices.Equal(args, []string{"all"}) {
 		return args
@@ -68,8 +69,8 @@ func write(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// driver is the directory of the driver of a device: a PCI address, dfl-port.N or
-// dfl-fme.N.
+// driver returns the directory of the driver of a device, which is a PCI address, dfl-port.N
+// or dfl-fme.N.
 func driver(device string) string {
 	if strings.Count(device, ":") == 2 {
 		return "/sys/bus/pci/drivers/dfl-pci"
@@ -78,13 +79,13 @@ func driver(device string) string {
 	return "/sys/bus/platform/drivers/" + name
 }
 
-// clearErrors clears the errors of a port as docs/health.md says.
+// clearErrors clears the errors of a port as described in docs/health.md.
 func clearErrors(port string) error {
 	path := filepath.Join("/sys/bus/platform/devices", port, "errors/errors")
 	return write(path, text(path))
 }
 
-// The requests of include/uapi/linux/fpga-dfl.h.
+// Requests of ioctl(2), from include/uapi/linux/fpga-dfl.h.
 const (
 	portPR      = 0xb680
 	portRelease = 0x4004b681
@@ -97,7 +98,8 @@ func image(afu string) ([]byte, error) {
 	return append(raw, make([]byte, 48)...), err
 }
 
-// program writes the image of an AFU to a port through DFL_FPGA_FME_PORT_PR. It returns when the card has taken it, or has not.
+// program programs an AFU into a port by DFL_FPGA_FME_PORT_PR, and blocks until the card has
+// succeeded or failed.
 func program(fme *os.File, afu string, port uint32) error {
 	image, err := image(afu)
 	if err != nil {
@@ -117,8 +119,7 @@ func ioctl(f *os.File, request uintptr, argument unsafe.Pointer) error {
 	return nil
 }
 
-// ports returns the directories of this machine's ports in sysfs, by the ids that their
-// devices must have.
+// ports returns the directories of all ports in sysfs, by the ids that the devices must have.
 func ports() (map[string]string, error) {
 	found, err := filepath.Glob("/sys/bus/pci/drivers/dfl-pci/0000:*/fpga_region/region*/dfl-port.*")
 	if err != nil {

@@ -19,7 +19,7 @@ func TestModules(t *testing.T) {
 		t.Errorf("unloading (-want +got):\n%s", diff)
 	}
 	if allModules[0] != "fpga-mgr" {
-		t.Error("the list itself was reversed")
+		t.Errorf("allModules begins with %s, want fpga-mgr: modules must not change it", allModules[0])
 	}
 	if diff := cmp.Diff([]string{"dfl", "all"}, modules([]string{"dfl", "all"}, false)); diff != "" {
 		t.Errorf("some (-want +got):\n%s", diff)
@@ -33,7 +33,7 @@ func TestDriver(t *testing.T) {
 		"dfl-fme.12":   "/sys/bus/platform/drivers/dfl-fme",
 	} {
 		if got := driver(device); got != want {
-			t.Errorf("%s: %s, want %s", device, got, want)
+			t.Errorf("%s: got %s, want %s", device, got, want)
 		}
 	}
 }
@@ -42,12 +42,12 @@ func TestSlotOf(t *testing.T) {
 	for slot, want := range map[string]string{"rp0": "01:00.0", "rp3": "04:00.0", "rp4": "", "rp-1": "", "r": "", "rp": ""} {
 		got, err := slotOf([]string{"c0", "a10", slot})
 		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%s: %q, %v; want %q", slot, got, err, want)
+			t.Errorf("%s: got %q, %v; want %q", slot, got, err, want)
 		}
 	}
 }
 
-// An answer of the host is a verdict and the rest of its line.
+// An answer of the host is a line: a verdict and a text.
 func TestReadAnswer(t *testing.T) {
 	for _, tc := range []struct{ line, want, err string }{
 		{"ok c0 c1\n", "c0 c1", ""},
@@ -58,7 +58,7 @@ func TestReadAnswer(t *testing.T) {
 	} {
 		got, err := readAnswer(bufio.NewReader(strings.NewReader(tc.line)))
 		if got != tc.want || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
-			t.Errorf("%q: %q, %v; want %q, %s", tc.line, got, err, tc.want, tc.err)
+			t.Errorf("%q: got %q, %v; want %q, %s", tc.line, got, err, tc.want, tc.err)
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is the user of the daemon that may nothing.
-const nobody = 65534
+// unprivileged is the user id of a daemon without capabilities.
+const unprivileged = 65534
 
-// isolated are the namespaces that a sandbox has of its own.
+// isolated returns the attributes of a process in the sandbox's own namespaces.
 func isolated(sandbox string) *syscall.SysProcAttr {
 	switch sandbox {
 	case "pod":
@@ -22,14 +22,14 @@ func isolated(sandbox string) *syscall.SysProcAttr {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}}
 		return &syscall.SysProcAttr{
 			Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET, UidMappings: ids, GidMappings: ids,
-			Credential: &syscall.Credential{NoSetGroups: true}, // root there, nobody here
+			Credential: &syscall.Credential{NoSetGroups: true}, // root in the namespace, an unprivileged user outside
 		}
 	}
 	return &syscall.SysProcAttr{}
 }
 
-// launch runs in the namespaces of the sandbox, takes away the rest of what the
-// sandbox lacks, and becomes the command. It returns only with an error.
+// launch runs in the namespaces of the sandbox. It drops the privileges that the sandbox does
+// not have, and executes the command with execve(2). It returns only if it fails.
 func launch(sandbox string, command []string) error {
 	runtime.LockOSThread()
 	switch sandbox {
@@ -37,7 +37,7 @@ func launch(sandbox string, command []string) error {
 		if err := loopbackUp(); err != nil {
 			return fmt.Errorf("loopback: %w", err)
 		}
-		if err := becomeNobody(); err != nil {
+		if err := dropPrivileges(); err != nil {
 			return err
 		}
 	case "userns":
@@ -49,31 +49,31 @@ func launch(sandbox string, command []string) error {
 			return fmt.Errorf("seccomp: %w", err)
 		}
 	case "blind":
-		if err := becomeNobody(); err != nil {
+		if err := dropPrivileges(); err != nil {
 			return err
 		}
 		if err := refuse(unix.SYS_INOTIFY_INIT1, unix.IN_CLOEXEC|unix.IN_NONBLOCK, unix.EMFILE); err != nil {
 			return fmt.Errorf("seccomp: %w", err)
 		}
 	default:
-		return fmt.Errorf("no sandbox %q", sandbox)
+		return fmt.Errorf("sandbox: found %q, want pod, userns, deaf or blind", sandbox)
 	}
 	return syscall.Exec(command[0], command, os.Environ())
 }
 
-// becomeNobody changes the user, which drops every capability.
-func becomeNobody() error {
+// dropPrivileges changes to the unprivileged user, which drops every capability.
+func dropPrivileges() error {
 	if err := syscall.Setgroups(nil); err != nil {
 		return err
 	}
-	if err := syscall.Setgid(nobody); err != nil {
+	if err := syscall.Setgid(unprivileged); err != nil {
 		return err
 	}
-	return syscall.Setuid(nobody)
+	return syscall.Setuid(unprivileged)
 }
 
-// refuse makes a system call with this first argument fail in this thread and in
-// what it becomes, as the filters of some sandboxes do.
+// refuse makes a system call with this first argument fail in this thread and after execve(2),
+// as the seccomp filters of some sandboxes do.
 func refuse(call, argument uint32, errno unix.Errno) error {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr

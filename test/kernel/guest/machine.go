@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine is what the stories share.
+// machine is the state that the stories share.
 type machine struct {
 	host    *host
 	uevents *uevents
 	opens   *opens
-	kernel  int        // its log, read from here on without blocking
-	kept    []*os.File // nodes that are open until the machine ends
+	kernel  int        // non-blocking file descriptor of /dev/kmsg
+	kept    []*os.File // nodes that stay open, at most until the machine ends
 }
 
 func newMachine() (*machine, error) {
@@ -54,7 +54,7 @@ func mount() error {
 		if err := os.MkdirAll(mount.dir, 0o755); err != nil {
 			return err
 		}
-		// EBUSY: the kernel has mounted /dev already.
+		// EBUSY: already mounted, as /dev is by the kernel.
 		if err := unix.Mount(mount.kind, mount.dir, mount.kind, 0, mount.options); err != nil && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("mount %s: %w", mount.dir, err)
 		}
@@ -77,7 +77,7 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// clear makes the machine as every story finds it: all drivers, no card.
+// clear brings the machine into the state in which every story starts: all drivers, no card.
 func (m *machine) clear(ctx context.Context) error {
 	plugged, err := m.host.ask("cards")
 	if err != nil {
@@ -92,19 +92,19 @@ func (m *machine) clear(ctx context.Context) error {
 		return err
 	}
 	m.uevents.settle(ctx)
-	if complaints := m.complaints(); len(complaints) > 0 {
-		return fmt.Errorf("the kernel complains:\n%s", strings.Join(complaints, "\n"))
+	if lines := m.kernelErrors(); len(lines) > 0 {
+		return fmt.Errorf("kernel log: found errors, want none:\n%s", strings.Join(lines, "\n"))
 	}
 	return nil
 }
 
-// complaints are the lines of the kernel's log, since they were last read, that no
-// healthy kernel writes.
-func (m *machine) complaints() []string {
+// kernelErrors returns the lines of the kernel's log that indicate an error, since the last
+// call.
+func (m *machine) kernelErrors() []string {
 	var found []string
 	buffer := make([]byte, 8192)
 	for {
-		// One record a read; EAGAIN after the last, EPIPE when some were overwritten.
+		// Each read returns one record; EAGAIN after the last, EPIPE if records were overwritten.
 		n, err := unix.Read(m.kernel, buffer)
 		if errors.Is(err, unix.EPIPE) {
 			continue
@@ -123,8 +123,8 @@ func (m *machine) complaints() []string {
 	}
 }
 
-// leave sends a directory to the host, over the third serial port.
-func (m *machine) leave(dir string) (err error) {
+// sendOutput sends a directory to the host, over the third serial port.
+func (m *machine) sendOutput(dir string) (err error) {
 	port, err := os.OpenFile("/dev/ttyS2", os.O_WRONLY|unix.O_NOCTTY, 0)
 	if err != nil {
 		return err
@@ -138,25 +138,25 @@ func (m *machine) leave(dir string) (err error) {
 	if err := archive.AddFS(os.DirFS(dir)); err != nil {
 		return err
 	}
-	// What still stands in the port's buffer would be lost with the machine (tcdrain(3)).
+	// Wait until the port's buffer is empty (tcdrain(3)): power-off would discard it.
 	return errors.Join(archive.Close(), zipped.Close(), unix.IoctlSetInt(int(port.Fd()), unix.TCSBRK, 1))
 }
 
 func (m *machine) release() string {
 	text, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
-		return "a kernel without a name"
+		return "unknown kernel"
 	}
 	return "Linux " + strings.TrimSpace(string(text))
 }
 
 func (m *machine) uptime() time.Duration {
 	var info unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &info) // always there
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &info) // every kernel has this clock
 	return time.Duration(info.Nano())
 }
 
-// text is the content of a file of sysfs, "" when it cannot be read.
+// text returns the content of a file of sysfs, or "" if it cannot be read.
 func text(elements ...string) string {
 	content, _ := os.ReadFile(filepath.Join(elements...))
 	return strings.TrimSpace(string(content))

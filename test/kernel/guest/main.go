@@ -22,14 +22,14 @@ func main() {
 	}
 	ctx := context.Background()
 	if len(os.Args) == 2 && os.Args[1] == "peer" {
-		if err := bePeer(ctx); err != nil {
+		if err := runPeer(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "peer:", err)
 			os.Exit(1)
 		}
 		return
 	}
 	if len(os.Args) == 2 && os.Args[1] == "container" {
-		if err := beContainer(); err != nil {
+		if err := runInContainer(); err != nil {
 			fmt.Fprintln(os.Stderr, "container:", err)
 			os.Exit(1)
 		}
@@ -38,7 +38,7 @@ func main() {
 	status := 2
 	m, err := newMachine()
 	if err == nil {
-		status, err = m.tell(ctx)
+		status, err = m.runStories(ctx)
 	}
 	if err != nil {
 		fmt.Println("guest:", err) // on the console
@@ -47,17 +47,18 @@ func main() {
 		if err != nil {
 			_ = m.host.say("guest: " + err.Error())
 		}
-		if err := m.leave("/out"); err != nil {
+		if err := m.sendOutput("/out"); err != nil {
 			_ = m.host.say("guest: " + err.Error())
 		}
 		_, _ = m.host.ask(fmt.Sprintf("exit %d", status))
 	}
-	// The host ends the machine. If it cannot, this panics the kernel, which does.
+	// The host ends the machine at the request exit. If it does not, the power-off or the end of
+	// /init, which panics the kernel, does.
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
-// tell runs the stories and returns the status.
-func (m *machine) tell(ctx context.Context) (status int, err error) {
+// runStories runs the stories and returns the exit status.
+func (m *machine) runStories(ctx context.Context) (status int, err error) {
 	stories, err := read("/stories", only())
 	if err != nil {
 		return 2, err
@@ -69,7 +70,7 @@ func (m *machine) tell(ctx context.Context) (status int, err error) {
 	var failed []string
 	for _, s := range stories {
 		begin := time.Now()
-		err := m.one(ctx, s, tables)
+		err := m.runStory(ctx, s, tables)
 		verdict := "ok  "
 		if err != nil {
 			verdict = "FAIL"
@@ -97,21 +98,21 @@ func (m *machine) tell(ctx context.Context) (status int, err error) {
 	return 0, m.host.say(fmt.Sprintf("%d stories ok in %.0f s", len(stories), m.uptime().Seconds()))
 }
 
-// one runs a story on a rig of its own.
-func (m *machine) one(ctx context.Context, s story.Story, t tables) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("the story was not over after a minute"))
+// runStory runs a story on a rig of its own.
+func (m *machine) runStory(ctx context.Context, s story.Story, t tables) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("timeout: the story still runs after a minute"))
 	defer cancel()
-	// Who hangs in the kernel does not hear of ctx: the console shows where.
+	// A goroutine that is blocked in the kernel ignores ctx. Its stack is written to the console.
 	stuck := time.AfterFunc(90*time.Second, func() { _ = pprof.Lookup("goroutine").WriteTo(os.Stdout, 2) })
 	defer stuck.Stop()
 	if err := m.clear(ctx); err != nil {
-		return fmt.Errorf("before: %w", err)
+		return fmt.Errorf("preparing the story: %w", err)
 	}
 	r, err := newRig(ctx, m, s.Name, t)
 	if err != nil {
-		return fmt.Errorf("before: %w", err)
+		return fmt.Errorf("preparing the story: %w", err)
 	}
-	r.tells(s)
+	r.beginRecording(s)
 	for _, step := range s.Steps {
 		if err := r.do(ctx, step); err != nil {
 			return errors.Join(fmt.Errorf("line %d: %s: %w", step.Line, step, err), r.close())
@@ -120,14 +121,14 @@ func (m *machine) one(ctx context.Context, s story.Story, t tables) error {
 	return r.close()
 }
 
-// read reads the stories with this in their name, in the order of their names.
+// read returns the stories whose names contain only, sorted by name.
 func read(dir, only string) ([]story.Story, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*"+only+"*.txt"))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("STORIES=%s: %w", only, err)
 	case len(files) == 0:
-		return nil, fmt.Errorf("no story has %q in its name", only)
+		return nil, fmt.Errorf("STORIES=%s: found no story with this in its name, want at least one", only)
 	}
 	var stories []story.Story
 	for _, file := range files {
@@ -144,9 +145,9 @@ func read(dir, only string) ([]story.Story, error) {
 	return stories, nil
 }
 
-// only is what the kernel's command line says after "only=".
+// only returns the value of "only=" on the kernel's command line, or "" for all stories.
 func only() string {
-	text, _ := os.ReadFile("/proc/cmdline") // without it, all
+	text, _ := os.ReadFile("/proc/cmdline")
 	for _, word := range strings.Fields(string(text)) {
 		if value, ok := strings.CutPrefix(word, "only="); ok {
 			return value

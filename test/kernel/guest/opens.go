@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// opens records, by inotify, each open of a node of the DFL drivers. What neither we nor the
-// commands of a story open is the daemon's, which must open none: when the last one closes
-// a port, its AFU is reset.
+// opens records, by inotify, each open of a node of the DFL drivers. Opens by the rig and by the
+// commands of a story are allowed. All others are attributed to the daemon, which must open no
+// node: when a port is closed for the last time, its AFU is reset.
 type opens struct {
-	inotify int
-	foreign []string // names of nodes
-	running bool     // commands run, and opens are attributed to them
-	theirs  []string
+	inotify  int
+	others   []string // names of nodes that other processes opened
+	running  bool     // commands run, and opens are attributed to them
+	commands []string // names of nodes that commands opened
 }
 
 func watchOpens(dir string) (*opens, error) {
@@ -30,8 +30,8 @@ func watchOpens(dir string) (*opens, error) {
 	return &opens{inotify: fd}, err
 }
 
-// open opens a node for ourselves. Equal events that stand in the queue are one: it
-// is read before and after.
+// open opens a node for the rig. inotify merges equal events in its queue, so the queue is read
+// before and after.
 func (o *opens) open(name string, flags int) (*os.File, error) {
 	if err := o.take(); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (o *opens) open(name string, flags int) (*os.File, error) {
 	if at := slices.Index(during, name); at >= 0 {
 		during = slices.Delete(during, at, at+1)
 	} else if err == nil {
-		err = fmt.Errorf("inotify did not tell that we opened %s", name)
+		err = fmt.Errorf("inotify: found no event for opening %s, want one", name)
 	}
 	o.add(during)
 	if err != nil {
@@ -53,7 +53,7 @@ func (o *opens) open(name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// take reads the opens until now.
+// take reads and attributes the opens until now.
 func (o *opens) take() error {
 	names, err := o.read()
 	o.add(names)
@@ -62,40 +62,40 @@ func (o *opens) take() error {
 
 func (o *opens) add(names []string) {
 	if o.running {
-		o.theirs = append(o.theirs, names...)
+		o.commands = append(o.commands, names...)
 	} else {
-		o.foreign = append(o.foreign, names...)
+		o.others = append(o.others, names...)
 	}
 }
 
-// attribute begins or ends to attribute opens to commands.
+// attribute starts or stops attributing opens to commands.
 func (o *opens) attribute(running bool) error {
 	err := o.take()
 	o.running = running
 	return err
 }
 
-// byCommands returns the nodes that commands have opened since it was last called, sorted.
+// byCommands returns the nodes that commands have opened since the last call, sorted.
 func (o *opens) byCommands() ([]string, error) {
 	err := o.take()
-	slices.Sort(o.theirs)
-	names := slices.Compact(o.theirs)
-	o.theirs = nil
+	slices.Sort(o.commands)
+	names := slices.Compact(o.commands)
+	o.commands = nil
 	return names, err
 }
 
-// check says which nodes somebody else has opened since it was last called.
+// check returns an error with the nodes that other processes have opened since the last call.
 func (o *opens) check() error {
 	err := o.take()
-	foreign := o.foreign
-	o.foreign, o.theirs = nil, nil
-	if err == nil && len(foreign) > 0 {
-		err = fmt.Errorf("somebody opened %s", strings.Join(foreign, ", "))
+	others := o.others
+	o.others, o.commands = nil, nil
+	if err == nil && len(others) > 0 {
+		err = fmt.Errorf("nodes opened by other processes: found %s, want none", strings.Join(others, ", "))
 	}
 	return err
 }
 
-// read takes what inotify has: names of DFL nodes.
+// read drains inotify's queue, and returns the names of the DFL nodes in it.
 func (o *opens) read() ([]string, error) {
 	var names []string
 	buffer := make([]byte, 64<<10)
@@ -111,7 +111,7 @@ func (o *opens) read() ([]string, error) {
 			end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(rest[12:]))
 			name := strings.TrimRight(string(rest[unix.SizeofInotifyEvent:end]), "\x00")
 			if mask := binary.NativeEndian.Uint32(rest[4:]); mask&unix.IN_Q_OVERFLOW != 0 {
-				return nil, errors.New("inotify overflow: who opened what is not known")
+				return nil, errors.New("inotify overflow: opens of nodes were lost")
 			}
 			if strings.HasPrefix(name, "dfl-") {
 				names = append(names, name)

@@ -13,8 +13,7 @@ import (
 
 const peerSocket = "/run/peer/pods.sock"
 
-// peer is another Go process, to measure what it takes to speak to one. It echoes
-// bytes, and serves gRPC.
+// peer is another Go process that echoes bytes and serves gRPC. costs measures messages to it.
 type peer struct {
 	process *exec.Cmd
 	in      io.WriteCloser
@@ -34,14 +33,14 @@ func startPeer(ctx context.Context) (*peer, error) {
 	if err := p.process.Start(); err != nil {
 		return nil, err
 	}
-	// It echoes when it serves.
+	// The first echo shows that it serves.
 	if err := p.echo(); err != nil {
 		return nil, errors.Join(err, p.end())
 	}
 	return p, nil
 }
 
-// echo sends a byte and waits until it is back.
+// echo sends a byte and waits for the same byte.
 func (p *peer) echo() error {
 	if _, err := p.in.Write([]byte{1}); err != nil {
 		return fmt.Errorf("peer: %w", err)
@@ -52,8 +51,8 @@ func (p *peer) echo() error {
 
 func (p *peer) end() error { return errors.Join(p.in.Close(), p.process.Wait()) }
 
-// bePeer is the other process. It ends with its input.
-func bePeer(ctx context.Context) error {
+// runPeer is the main function of the other process. It returns at the end of standard input.
+func runPeer(ctx context.Context) error {
 	pods, err := simkubelet.StartPodResources(ctx, peerSocket)
 	if err != nil {
 		return err

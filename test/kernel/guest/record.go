@@ -13,15 +13,15 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// tells makes s the story that what is recorded comes from.
-func (r *rig) tells(s story.Story) {
+// beginRecording stores s for the heads of its recordings, and discards earlier uevents.
+func (r *rig) beginRecording(s story.Story) {
 	r.story = s
-	r.uevents.take() // what making the machine ready came with is none of it
+	r.uevents.take()
 }
 
-// heard waits until the kernel has said what is the last of what is being recorded.
+// heard waits for a uevent, the last of those that a step causes.
 func (r *rig) heard(ctx context.Context, action, device string) error {
-	for !r.uevents.said(action, device) {
+	for !r.uevents.contain(action, device) {
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
@@ -29,18 +29,17 @@ func (r *rig) heard(ctx context.Context, action, device string) error {
 	return nil
 }
 
-// record leaves a board of the machine as it is now.
+// record writes a board with the present state of the machine.
 func (r *rig) record(ctx context.Context, s story.Step) error {
 	r.uevents.settle(ctx)
 	text, err := fixture.Board("/", r.head(s))
 	if err != nil {
 		return err
 	}
-	return leaveFixture("sysfs", s.Args[0]+".txtar", text)
+	return writeFixture("sysfs", s.Args[0]+".txtar", text)
 }
 
-// recordUEvents leaves the uevents since the last such step. Without a name they are
-// forgotten.
+// recordUEvents writes the uevents since the last such step. Without a name, they are discarded.
 func (r *rig) recordUEvents(ctx context.Context, s story.Step) error {
 	r.uevents.settle(ctx)
 	messages := r.uevents.take()
@@ -49,10 +48,11 @@ func (r *rig) recordUEvents(ctx context.Context, s story.Step) error {
 	if len(s.Args) == 0 {
 		return nil
 	}
-	return leaveFixture("uevents", s.Args[0]+".txt", fixture.UEvents(messages, head))
+	return writeFixture("uevents", s.Args[0]+".txt", fixture.UEvents(messages, head))
 }
 
-// head says what led to a step: all of the story, for uevents what came since the last.
+// head returns the head of a recording, with the steps before it: for a board, all of the
+// story; for uevents, those since the last recording of uevents.
 func (r *rig) head(s story.Step) fixture.Head {
 	h := fixture.Head{Title: r.story.Title, Kernel: kernelName(), Story: "test/kernel/recordings/" + r.story.Name + ".txt"}
 	for _, before := range r.story.Steps {
@@ -64,15 +64,15 @@ func (r *rig) head(s story.Step) fixture.Head {
 	return h
 }
 
-// leaveFixture puts a file where the host finds it, named after the kernel.
-func leaveFixture(kind, name string, text []byte) error {
+// writeFixture writes a file, named after the kernel, into the output for the host.
+func writeFixture(kind, name string, text []byte) error {
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		return err
 	}
 	numbers := strings.SplitN(string(release), ".", 3)
 	if len(numbers) < 3 {
-		return fmt.Errorf("kernel release %q, want N.N.…", release)
+		return fmt.Errorf("osrelease: found %q, want N.N.…", release)
 	}
 	dir := filepath.Join("/out", kind)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -81,7 +81,7 @@ func leaveFixture(kind, name string, text []byte) error {
 	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("kernel-%s.%s-%s", numbers[0], numbers[1], name)), text, 0o644)
 }
 
-// kernelName is the release, and the version of the package it comes from.
+// kernelName returns the kernel's release and the version of its package.
 func kernelName() string {
 	name := "Linux " + text("/proc/sys/kernel/osrelease")
 	// #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)
@@ -92,23 +92,23 @@ func kernelName() string {
 	return name
 }
 
-// take returns the messages that were heard since it was last called.
+// take returns the messages that were received since the last call.
 func (u *uevents) take() [][]byte {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var messages [][]byte
-	for _, e := range u.heard[u.taken:] {
+	for _, e := range u.received[u.taken:] {
 		messages = append(messages, e.message)
 	}
-	u.taken = len(u.heard)
+	u.taken = len(u.received)
 	return messages
 }
 
-// said says whether there was such a uevent since take was last called.
-func (u *uevents) said(action, device string) bool {
+// contain reports whether such a uevent was received since the last call of take.
+func (u *uevents) contain(action, device string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return slices.ContainsFunc(u.heard[u.taken:], func(e uevent) bool {
+	return slices.ContainsFunc(u.received[u.taken:], func(e uevent) bool {
 		return e.action == action && filepath.Base(e.devpath) == device
 	})
 }

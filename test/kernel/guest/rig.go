@@ -15,44 +15,44 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// patience bounds every wait of a story; nothing is expected to take as long.
-const patience = 15 * time.Second
+// stepTimeout limits every step of a story. No step is expected to take as long.
+const stepTimeout = 15 * time.Second
 
 const syslogSocket = "/dev/log"
 
 // rig is the state of one story.
 type rig struct {
 	*machine
-	ctx context.Context // of what it starts
+	ctx context.Context // for the processes and servers that the story starts
 	tables
 	log *os.File
 
-	kubelet   *feed // nil: none runs
+	kubelet   *feed // nil if no kubelet runs
 	pods      *simkubelet.PodResources
-	daemon    *daemon // nil: none runs
+	daemon    *daemon // nil if no daemon runs
 	journal   *journal
 	syslog    *net.UnixConn
-	syslogged chan struct{}       // closed when nothing reads syslog any more
-	commands  map[string]*command // those that were begun and not waited for
-	said      string              // the output of the last command that ended
+	syslogged chan struct{}       // closed when readSyslog has returned
+	commands  map[string]*command // started commands that no step has waited for
+	output    string              // output of the command that ended last
 	cause     cause
-	program   chan error // the result of the last programming
+	program   chan error // result of the last programming
 	holds     []hold
 
 	story story.Story // for the heads of recordings
-	done  int         // line of the last step that took uevents
+	done  int         // line of the last step that recorded uevents
 }
 
-// cause is what was done last.
+// cause is the last action of the story.
 type cause struct {
-	what string // verb, of host with its request
+	name string // the verb; for the verb host, with its request
 	at   time.Time
 }
 
 func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error) {
 	r := &rig{machine: m, ctx: ctx, tables: t, program: make(chan error, 1), commands: map[string]*command{}, syslogged: make(chan struct{})}
 	for _, left := range []string{filepath.Join(kubeletDir, simkubelet.Checkpoint), containerDir, cdiDir, bitstreamDir, commandDir, storeDir, syslogSocket} {
-		if err := os.RemoveAll(left); err != nil { // of the story before
+		if err := os.RemoveAll(left); err != nil { // left by an earlier story
 			return nil, err
 		}
 	}
@@ -77,9 +77,10 @@ func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error
 	return r, openToAll(filepath.Dir(podsSocket), podsSocket)
 }
 
-// close ends what runs, and says what is wrong with the story as a whole.
+// close ends all processes and servers of the story, and returns their errors, opens of nodes
+// by other processes, and errors in the kernel's log.
 func (r *rig) close() error {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(r.ctx), patience, fmt.Errorf("not within %v", patience))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(r.ctx), stepTimeout, fmt.Errorf("timeout after %v", stepTimeout))
 	defer cancel()
 	errs := []error{r.endCommands(ctx), r.syslog.Close()}
 	<-r.syslogged
@@ -91,15 +92,15 @@ func (r *rig) close() error {
 	}
 	r.pods.Stop()
 	errs = append(errs, r.opens.check())
-	for _, complaint := range r.complaints() {
-		errs = append(errs, fmt.Errorf("the kernel complains: %s", complaint))
+	for _, line := range r.kernelErrors() {
+		errs = append(errs, fmt.Errorf("kernel log: found %s, want no errors", line))
 	}
 	return errors.Join(append(errs, r.log.Close())...)
 }
 
-// do does one step.
+// do executes one step.
 func (r *rig) do(ctx context.Context, s story.Step) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, fmt.Errorf("timeout after %v", stepTimeout))
 	if s.Verb == "random" || s.Verb == "measure" || s.Verb == "cycle" || s.Verb == "costs" {
 		ctx, cancel = context.WithCancel(r.ctx)
 	}
@@ -114,7 +115,7 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 		return r.journal.await(ctx, event, fields)
 	case "nolog":
 		if event, fields := story.Fields(s.Args); r.journal.find(event, fields, false) {
-			return fmt.Errorf("the daemon logged\n%s", r.journal.with(event))
+			return fmt.Errorf("log: found such a line, want none; lines with this event:\n%s", r.journal.with(event))
 		}
 		return nil
 	case "programmed":
@@ -149,7 +150,7 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 	case "opened":
 		names, err := r.opens.byCommands()
 		if err == nil && !slices.Equal(names, s.Args) {
-			err = fmt.Errorf("commands opened %v", names)
+			err = fmt.Errorf("nodes opened by commands: found %v, want %v", names, s.Args)
 		}
 		return err
 	case "settle":
@@ -164,7 +165,7 @@ func (r *rig) do(ctx context.Context, s story.Step) error {
 	}
 	r.cause = cause{s.Verb, time.Now()}
 	if s.Verb == "host" {
-		r.cause.what += " " + s.Args[0]
+		r.cause.name += " " + s.Args[0]
 	}
 	return r.act(ctx, s)
 }

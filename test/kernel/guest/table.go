@@ -8,39 +8,39 @@ import (
 	"time"
 )
 
-// table is how long things took, by what was measured.
+// table holds measured times by the name of the interval.
 type table struct {
 	title string
 	rows  map[string][]time.Duration
 }
 
-// tables are those of the whole boot.
+// tables are the tables of the whole boot.
 type tables struct {
-	cards  *table // of measure alone: nobody asks the daemon meanwhile
-	causes *table // what stories do
-	steps  *table
+	cards  *table // times of the verb measure, which does not query the daemon meanwhile
+	causes *table // times of all other actions of stories
+	steps  *table // times of single steps
 }
 
 func newTables() tables {
-	return tables{newTable("from the uevent until the kubelet had it"), newTable("from the cause until the kubelet had it"), newTable("what a step of it takes")}
+	return tables{newTable("from the uevent until the kubelet had it"), newTable("from the cause until the kubelet had it"), newTable("time of a single step")}
 }
 
 func newTable(title string) *table { return &table{title, map[string][]time.Duration{}} }
 
-func (t *table) add(what string, took time.Duration) { t.rows[what] = append(t.rows[what], took) }
+func (t *table) add(name string, took time.Duration) { t.rows[name] = append(t.rows[name], took) }
 
 func (t *table) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-45s %4s %12s %12s\n", t.title, "n", "median", "worst")
-	for _, what := range slices.Sorted(maps.Keys(t.rows)) {
-		took := slices.Sorted(slices.Values(t.rows[what]))
-		fmt.Fprintf(&b, "%-45s %4d %12s %12s\n", what, len(took), milli(median(took)), milli(took[len(took)-1]))
+	for _, name := range slices.Sorted(maps.Keys(t.rows)) {
+		took := slices.Sorted(slices.Values(t.rows[name]))
+		fmt.Fprintf(&b, "%-45s %4d %12s %12s\n", name, len(took), milli(median(took)), milli(took[len(took)-1]))
 	}
 	return b.String()
 }
 
-// median is the middle one of some that are sorted; of an even number the greater
-// of the two.
+// median returns the middle of sorted durations; if their number is even, the greater of the
+// two in the middle.
 func median(sorted []time.Duration) time.Duration { return sorted[len(sorted)/2] }
 
 func milli(d time.Duration) string {

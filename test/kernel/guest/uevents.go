@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uevent is what the kernel said, and when we heard it.
+// uevent is a uevent of the kernel, and the time of its receipt.
 type uevent struct {
 	at      time.Time
 	action  string
@@ -20,16 +20,16 @@ type uevent struct {
 	message []byte
 }
 
-// uevents are those of the whole boot. The goroutine that hears them ends with the
+// uevents are the uevents of the whole boot. The goroutine that receives them ends with the
 // machine.
 type uevents struct {
-	mu    sync.Mutex
-	heard []uevent
-	taken int // so many were taken
+	mu       sync.Mutex
+	received []uevent
+	taken    int // number of uevents that take has returned
 }
 
-// listenUEvents hears before everybody else: its thread has real-time priority, so
-// that what we measure does not begin too late.
+// listenUEvents starts receiving uevents. The receiving thread has real-time priority, so that
+// it runs before all other listeners and the measured times do not begin too late.
 func listenUEvents() (*uevents, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
@@ -46,33 +46,33 @@ func listenUEvents() (*uevents, error) {
 	go func() {
 		runtime.LockOSThread()
 		ready <- unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: 1 /* SCHED_FIFO */, Priority: 50}, 0)
-		u.hear(fd)
+		u.receive(fd)
 	}()
 	return u, <-ready
 }
 
-func (u *uevents) hear(fd int) {
+func (u *uevents) receive(fd int) {
 	buffer := make([]byte, 8192)
 	for {
 		n, from, err := unix.Recvfrom(fd, buffer, 0)
 		now := time.Now()
 		if sender, ok := from.(*unix.SockaddrNetlink); err != nil || !ok || sender.Pid != 0 {
-			continue // an overflow shows in the table; a forged one is the story's
+			continue // an overflow shows in the tables; a forged uevent was sent by the story
 		}
 		head, _, _ := bytes.Cut(buffer[:n], []byte{0})
 		action, devpath, _ := strings.Cut(string(head), "@")
 		u.mu.Lock()
-		u.heard = append(u.heard, uevent{now, action, devpath, bytes.Clone(buffer[:n])})
+		u.received = append(u.received, uevent{now, action, devpath, bytes.Clone(buffer[:n])})
 		u.mu.Unlock()
 	}
 }
 
-// of returns the first uevent after a moment that is of this action on a device of
-// this card, or anything below it, whose name begins so; false when there is none.
+// first returns the time of the first uevent after the given time that has this action, belongs
+// to this card or a device below it, and whose device name begins with name.
 func (u *uevents) first(after time.Time, action, card, name string) (time.Time, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, e := range u.heard {
+	for _, e := range u.received {
 		if e.at.After(after) && e.action == action && strings.Contains(e.devpath, "/"+card) &&
 			strings.HasPrefix(filepath.Base(e.devpath), name) {
 			return e.at, true
@@ -81,12 +81,12 @@ func (u *uevents) first(after time.Time, action, card, name string) (time.Time, 
 	return time.Time{}, false
 }
 
-// span is when the first and the last uevent after a moment came that are of this
-// card, or anything below it; false when there is none.
+// span returns the times of the first and the last uevent after the given time that belong to
+// this card or a device below it.
 func (u *uevents) span(after time.Time, card string) (first, last time.Time, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, e := range u.heard {
+	for _, e := range u.received {
 		if !e.at.After(after) || !strings.Contains(e.devpath, "/"+card) {
 			continue
 		}
@@ -98,15 +98,15 @@ func (u *uevents) span(after time.Time, card string) (first, last time.Time, ok 
 	return first, last, ok
 }
 
-// settle returns when the kernel has said nothing for a while.
+// settle blocks until no uevent has been received for 150 ms, or ctx is done.
 func (u *uevents) settle(ctx context.Context) {
 	const silence = 150 * time.Millisecond
 	begin := time.Now()
 	for ctx.Err() == nil {
 		u.mu.Lock()
 		last := begin
-		if n := len(u.heard); n > 0 && u.heard[n-1].at.After(begin) {
-			last = u.heard[n-1].at
+		if n := len(u.received); n > 0 && u.received[n-1].at.After(begin) {
+			last = u.received[n-1].at
 		}
 		u.mu.Unlock()
 		left := silence - time.Since(last)

@@ -1,19 +1,18 @@
-// Command host boots a qemu guest and is the FPGA cards that are plugged into it:
+// Command host boots a qemu guest and emulates the FPGA cards that are plugged into it:
 //
 //	host -kernel VMLINUX -modules DIR -init BINARY -daemon BINARY \
 //		-tool BINARY -runc BINARY -stories DIR -out DIR
 //
-// Each card is a PCI function that qemu's x-pci-proxy-dev forwards, access by
-// access, over a socket to this process (qemu's hw/remote/mpqemu-link.h), so that
-// the guest's unmodified dfl-pci driver sees a device feature list whose registers
-// answer: the port's reset is acknowledged, errors are cleared by writing ones,
-// partial reconfiguration works or fails.
+// Each function of a card is a PCI function of qemu (x-pci-proxy-dev). qemu forwards
+// every access to it over a socket to this process (qemu's hw/remote/mpqemu-link.h). The
+// guest's unmodified dfl-pci driver finds a device feature list with working registers:
+// the port's reset is acknowledged, errors are cleared by writing ones, partial
+// reconfiguration succeeds or fails.
 //
-// The guest asks for cards over its second serial port, one request a line, and
-// tells over it what it is doing (requests.go). Its console goes to OUT/console.log,
-// what it leaves behind to OUT/guest.tar.gz. The exit status is the guest's; 3 when
-// it did not come that far.
+// The guest sends its requests and its progress over its second serial port, one line
+// each (requests.go). Its console is written to OUT/console.log, its output files to
+// OUT/guest.tar.gz. The exit status is the guest's, or 3 if the guest returned none.
 //
-// A card's registers belong to its mutex. The process ends when qemu does, and takes
-// qemu along.
+// The mutex of a function guards its registers. The process ends when qemu ends, and
+// qemu is killed when the process ends.
 package main

@@ -2,12 +2,12 @@ package main
 
 import "encoding/binary"
 
-// writeErrors writes a register of the FME's errors.
+// writeErrors writes a register of the FME's error feature.
 func (f *function) writeErrors(r, value uint64) {
 	switch r - fmeErrors {
 	case 0x10, 0x20, 0x30, 0x38, 0x40, 0x50, 0x60:
 		f.clear(r, value)
-	case 0x68: // injection of errors: they show up as catastrophic and non-fatal ones
+	case 0x68: // error injection: bits 0 and 1 set catastrophic errors, bit 2 a non-fatal one
 		f.set(r, value)
 		f.set(fmeErrors+0x60, value&3<<10)
 		f.set(fmeErrors+0x50, value>>2&1<<6)
@@ -16,8 +16,8 @@ func (f *function) writeErrors(r, value uint64) {
 	}
 }
 
-// writePR is partial reconfiguration. The first 16 bytes of an image name the AFU
-// that it is.
+// writePR writes a register of partial reconfiguration. The first 16 bytes of an image are
+// the GUID of its AFU.
 func (f *function) writePR(r, value uint64) {
 	switch r {
 	case prControl:
@@ -37,13 +37,14 @@ func (f *function) writePR(r, value uint64) {
 	}
 }
 
-// programmed is the end of an image for the port with this number.
+// programmed completes the programming of a port: the port gets the AFU of the image, or
+// an error is raised.
 func (f *function) programmed(port uint64) {
 	image := f.image
 	f.image = nil
 	if f.failPR {
 		f.failPR = false
-		f.raise(fmePR+prStatus, prBusy) // "an error is pending", after the end
+		f.raise(fmePR+prStatus, prBusy) // after completion, this bit means that an error is pending
 		f.raise(fmePR+prError, prOperationFailed)
 		return
 	}

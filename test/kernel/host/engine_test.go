@@ -18,7 +18,7 @@ func push(t *testing.T, f *function, port uint64, text string) uint64 {
 	at := func(r uint64) uint64 { return fmePR + r }
 	f.write(at(prControl), prReset, 8)
 	if reg(f, at(prControl))&prResetAck == 0 {
-		t.Error("the reset is not acknowledged")
+		t.Error("reset is not acknowledged")
 	}
 	f.write(at(prControl), port<<7, 8)
 	f.write(at(prControl), port<<7|prStart, 8)
@@ -30,7 +30,7 @@ func push(t *testing.T, f *function, port uint64, text string) uint64 {
 	}
 	f.write(at(prControl), port<<7|prStart|prComplete, 8)
 	if reg(f, at(prControl))&(prStart|prComplete) != 0 {
-		t.Error("it is not over")
+		t.Error("control register: programming is not complete")
 	}
 	return reg(f, at(prError))
 }
@@ -46,7 +46,7 @@ func TestProgram(t *testing.T) {
 		port         uint64
 		image        string
 		fail         bool
-		first, other string // the AFUs then
+		first, other string // the AFUs afterwards
 		errors       uint64
 	}{
 		{"first port", 0, image, false, image, nlb2, 0},
@@ -58,7 +58,7 @@ func TestProgram(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			f := functionOf(t, "a10-2p")
 			if tc.fail {
-				if err := f.befall("pr", []string{"fail"}); err != nil {
+				if err := f.apply("pr", []string{"fail"}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -66,7 +66,7 @@ func TestProgram(t *testing.T) {
 				t.Errorf("errors %#x, want %#x", got, tc.errors)
 			}
 			if afuOf(f, 0) != tc.first || afuOf(f, 1) != tc.other {
-				t.Errorf("AFUs %s, %s", afuOf(f, 0), afuOf(f, 1))
+				t.Errorf("AFUs %s, %s, want %s, %s", afuOf(f, 0), afuOf(f, 1), tc.first, tc.other)
 			}
 		})
 	}
@@ -75,19 +75,19 @@ func TestProgram(t *testing.T) {
 // A failure lasts until its error is cleared, and the next programming succeeds.
 func TestProgramAfterFailure(t *testing.T) {
 	f := functionOf(t, "a10")
-	if err := f.befall("pr", []string{"fail"}); err != nil {
+	if err := f.apply("pr", []string{"fail"}); err != nil {
 		t.Fatal(err)
 	}
 	push(t, f, 0, image)
 	if got := reg(f, fmePR+prStatus); got&prBusy == 0 {
-		t.Errorf("status %#x: no error is pending", got)
+		t.Errorf("status %#x, want a pending error", got)
 	}
 	f.write(fmePR+prError, prOperationFailed, 8)
 	if status, errors := reg(f, fmePR+prStatus), reg(f, fmePR+prError); status != prCredits || errors != 0 {
-		t.Errorf("status %#x, errors %#x", status, errors)
+		t.Errorf("status %#x, errors %#x; want %#x and no errors", status, errors, prCredits)
 	}
 	if got := push(t, f, 0, image); got != 0 || afuOf(f, 0) != image {
-		t.Errorf("errors %#x, AFU %s", got, afuOf(f, 0))
+		t.Errorf("errors %#x, AFU %s; want no errors and %s", got, afuOf(f, 0), image)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestBusy(t *testing.T) {
 		state string
 		want  uint64
 	}{{"busy", prCredits | prBusy}, {"ready", prCredits}} {
-		if err := f.befall("pr", []string{tc.state}); err != nil {
+		if err := f.apply("pr", []string{tc.state}); err != nil {
 			t.Fatal(err)
 		}
 		if got := reg(f, fmePR+prStatus); got != tc.want {
@@ -106,11 +106,11 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// Injected errors show up as others.
+// Bits of the injection register set bits of the catastrophic and non-fatal error registers.
 func TestInject(t *testing.T) {
 	f := functionOf(t, "a10")
 	f.write(fmeErrors+0x68, 7, 8)
 	if catfatal, nonfatal := reg(f, fmeErrors+0x60), reg(f, fmeErrors+0x50); catfatal != 3<<10 || nonfatal != 1<<6 {
-		t.Errorf("%#x and %#x", catfatal, nonfatal)
+		t.Errorf("catastrophic %#x, non-fatal %#x, want %#x and %#x", catfatal, nonfatal, 3<<10, 1<<6)
 	}
 }

@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// ones is what a read of a card that is not there answers.
+// ones is the value that a read of an absent or dead card returns.
 const ones = ^uint64(0)
 
 // function is one PCI function.
 type function struct {
 	fme   bool
-	ports []uint64 // where they stand in BAR 0, by their numbers
+	ports []uint64 // offsets of the ports in BAR 0, by port number
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	config [256]byte
-	bar    []byte // its length is a power of two
+	bar    []byte // the length is a power of two
 	dead   bool
-	image  []byte // what was written of a bitstream so far
-	failPR bool   // the next programming fails at its end
+	image  []byte // the part of a bitstream that was written so far
+	failPR bool   // the next programming fails when it completes
 }
 
-// newFunction makes a function as it comes out of reset; of several in a slot, or
-// alone.
+// newFunction returns a function in its state after reset. several reports whether the slot
+// has more than one function.
 func newFunction(m functionModel, several bool) (*function, error) {
 	f := &function{fme: m.fme != nil, bar: make([]byte, foreignBAR)}
 	le := binary.LittleEndian
@@ -47,12 +47,12 @@ func newFunction(m functionModel, several bool) (*function, error) {
 			at = portAt + portStride*uint64(i)
 		}
 		f.ports = append(f.ports, at)
-		if err := f.layPort(i, p); err != nil {
+		if err := f.initPort(i, p); err != nil {
 			return nil, err
 		}
 	}
 	if f.fme {
-		return f, f.layFME(m.fme, len(m.ports))
+		return f, f.initFME(m.fme, len(m.ports))
 	}
 	return f, nil
 }
@@ -71,8 +71,9 @@ func (f *function) readConfig(at, n int) uint64 {
 	return v
 }
 
-// writeConfig takes what is writable: command, cache line size, interrupt line and
-// the base address of BAR 0, of which the size decides the lowest bits.
+// writeConfig writes the writable registers: command, cache line size, interrupt line and
+// the base address of BAR 0, whose low bits stay 0 according to its size. Writes to other
+// registers are ignored.
 func (f *function) writeConfig(at int, value uint32, n int) {
 	if f.dead {
 		return
@@ -93,11 +94,11 @@ func (f *function) writeConfig(at int, value uint32, n int) {
 	}
 }
 
-// base is the address of BAR 0.
+// base returns the address of BAR 0.
 func (f *function) base() uint64 { return uint64(binary.LittleEndian.Uint32(f.config[0x10:]) &^ 0xf) }
 
-// inside says whether n bytes lie in one register of BAR 0. No driver here reads
-// across two.
+// inside reports whether n bytes lie in one register of BAR 0. The drivers access no more
+// than one register at a time.
 func (f *function) inside(at uint64, n int) bool {
 	return at < uint64(len(f.bar)) && at&7+uint64(n) <= 8
 }
@@ -139,7 +140,7 @@ func (f *function) write(at, value uint64, n int) {
 	}
 }
 
-// portOf is where the port stands to which a register belongs.
+// portOf returns the offset of the port that the register belongs to.
 func (f *function) portOf(r uint64) (at uint64, ok bool) {
 	for _, port := range f.ports {
 		if r >= port && r-port < portStride {
@@ -164,7 +165,7 @@ func (f *function) writePort(port, r, value uint64) {
 	}
 }
 
-// acknowledged is a control register in which the reset is answered at once.
+// acknowledged returns the value of a control register with the reset acknowledged.
 func acknowledged(value, reset, ack uint64) uint64 {
 	value &^= ack
 	if value&reset != 0 {

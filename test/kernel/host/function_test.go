@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A driver learns the size of BAR 0 from the bits that stay 0 when it writes ones.
+// A driver gets the size of BAR 0 from the bits that stay 0 when it writes ones.
 func TestBARSize(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -27,14 +27,14 @@ func TestBARSize(t *testing.T) {
 			f := c.functions[tc.function]
 			f.writeConfig(0x10, ^uint32(0), 4)
 			if got := f.readConfig(0x10, 4); got != tc.want {
-				t.Errorf("%#x, want %#x", got, tc.want)
+				t.Errorf("got %#x, want %#x", got, tc.want)
 			}
 			f.writeConfig(0x10, 0xfe900000, 4)
 			if got := f.base(); got != 0xfe900000 {
-				t.Errorf("base %#x", got)
+				t.Errorf("base %#x, want 0xfe900000", got)
 			}
 			if got := f.readConfig(0x14, 4); got != 0 {
-				t.Errorf("BAR 1 is %#x, want none", got)
+				t.Errorf("BAR 1 is %#x, want 0", got)
 			}
 		})
 	}
@@ -60,36 +60,36 @@ func TestConfig(t *testing.T) {
 		before := f.readConfig(tc.at, tc.n)
 		f.writeConfig(tc.at, tc.write, tc.n)
 		if after := f.readConfig(tc.at, tc.n); before != tc.before || after != tc.want {
-			t.Errorf("%s: %#x, after %#x was written %#x; want %#x and %#x", tc.name, before, tc.write, after, tc.before, tc.want)
+			t.Errorf("%s: got %#x, and %#x after writing %#x; want %#x and %#x", tc.name, before, after, tc.write, tc.before, tc.want)
 		}
 	}
 	if got := functionOf(t, "a10").readConfig(0x0e, 1); got != 0 {
-		t.Errorf("header type %#x of a single function", got)
+		t.Errorf("header type %#x of a single function, want 0", got)
 	}
 }
 
-// A dead card answers ones, takes nothing, and is as before when it is revived.
+// Reads of a dead card return ones, and writes are ignored; after revive, the registers are unchanged.
 func TestDead(t *testing.T) {
 	c, err := newCard("c0", models["n6000"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.befall("kill", nil); err != nil {
+	if err := c.apply("kill", nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, f := range c.functions {
 		f.writeConfig(0x10, 0xfe900000, 4)
 		f.write(0x48, 1, 8)
 		if config, bar := f.readConfig(0, 4), f.read(0, 4); config != ones || bar != ones {
-			t.Errorf("function %d: %#x and %#x", i, config, bar)
+			t.Errorf("function %d: got %#x and %#x, want ones", i, config, bar)
 		}
 	}
-	if err := c.befall("revive", nil); err != nil {
+	if err := c.apply("revive", nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, f := range c.functions {
 		if base, r := f.base(), reg(f, 0x48); base != 0 || r != 0 {
-			t.Errorf("function %d took writes while it was dead: base %#x, register %#x", i, base, r)
+			t.Errorf("function %d: base %#x, register %#x; want 0: writes to a dead card are ignored", i, base, r)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestAccess(t *testing.T) {
 		if got := f.read(tc.at, tc.n); got != tc.want {
 			t.Errorf("%d bytes at %#x: %#x, want %#x", tc.n, tc.at, got, tc.want)
 		}
-		f.write(tc.at, f.read(tc.at, tc.n), tc.n) // whatever it is, it does not panic
+		f.write(tc.at, f.read(tc.at, tc.n), tc.n) // must not panic
 	}
 }
 
@@ -144,10 +144,10 @@ func TestWriteOneToClear(t *testing.T) {
 			}
 			f.write(tc.at, tc.write, 8)
 			if got := reg(f, tc.at); got != tc.want {
-				t.Errorf("%#x, want %#x", got, tc.want)
+				t.Errorf("got %#x, want %#x", got, tc.want)
 			}
 			if tc.other != 0 && reg(f, tc.other) != tc.have {
-				t.Errorf("the other has changed to %#x", reg(f, tc.other))
+				t.Errorf("register %#x: got %#x, want %#x", tc.other, reg(f, tc.other), tc.have)
 			}
 		})
 	}
@@ -165,8 +165,8 @@ func TestPortReset(t *testing.T) {
 	}
 }
 
-// What a driver finds that follows the headers of each model from its FME, from the
-// ports that this names, and from their AFUs.
+// The device feature lists of each model: of its FME, of the ports that the FME lists, and
+// of their AFUs.
 func TestFeatureLists(t *testing.T) {
 	portAndAFU := func(number int, afu string) []string {
 		return []string{fmt.Sprintf("port %d", number), "feature 0x10", "feature 0x13", "AFU " + afu}
@@ -195,7 +195,7 @@ func TestFeatureLists(t *testing.T) {
 	}
 }
 
-// follow follows one list as drivers/fpga/dfl.c does.
+// follow returns the entries of one list, found as drivers/fpga/dfl.c does.
 func follow(t *testing.T, f *function, start uint64) []string {
 	var found []string
 	for at := start; ; {
@@ -212,7 +212,7 @@ func follow(t *testing.T, f *function, start uint64) []string {
 		}
 		next := h >> 16 & 0xffffff
 		if end := h>>40&1 == 1; end != (next == 0) {
-			t.Fatalf("header %#x: the end, or not", h)
+			t.Fatalf("header %#x: end bit %v, next offset %#x", h, end, next)
 		} else if end {
 			break
 		}
@@ -220,7 +220,7 @@ func follow(t *testing.T, f *function, start uint64) []string {
 	}
 	if afu := reg(f, start+0x18) & 0xffffff; afu != 0 && found[0] != "FME" {
 		if h := reg(f, start+afu); h>>60 != afuHeader {
-			t.Fatalf("header %#x of an AFU", h)
+			t.Fatalf("header %#x, want one of an AFU", h)
 		}
 		found = append(found, fmt.Sprintf("AFU %016x%016x", reg(f, start+afu+0x10), reg(f, start+afu+0x08)))
 	}

@@ -34,7 +34,7 @@ func writeInitramfs(path string, o options) (err error) {
 type archive struct {
 	w     *bufio.Writer
 	inode int
-	err   error // the first
+	err   error // the first error
 }
 
 const (
@@ -45,7 +45,7 @@ const (
 func (a *archive) files(dir, pattern string) {
 	paths, err := filepath.Glob(pattern)
 	if err == nil && len(paths) == 0 {
-		err = fmt.Errorf("%s: no such files", pattern)
+		err = fmt.Errorf("%s: found no file, want at least one", pattern)
 	}
 	a.keep(err)
 	a.entry(dir, directory|0o755, nil)

@@ -42,12 +42,12 @@ func TestInitramfs(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	o.stories = dir + "/none"
-	if err := writeInitramfs(dir+"/out", o); err == nil || !strings.Contains(err.Error(), "none/*.txt: no such files") {
+	if err := writeInitramfs(dir+"/out", o); err == nil || !strings.Contains(err.Error(), "none/*.txt: found no file") {
 		t.Errorf("without stories: %v", err)
 	}
 }
 
-// unpack lists an archive: name, mode, content.
+// unpack returns the entries of an archive: name, mode and content.
 func unpack(t *testing.T, raw []byte) (entries []string) {
 	t.Helper()
 	aligned := func(n int) int { return (n + 3) &^ 3 }

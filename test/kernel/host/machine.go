@@ -15,22 +15,22 @@ import (
 // slots is the number of slots for cards: rp0 to rp3, PCI buses 01 to 04.
 const slots = 4
 
-// functions is how many a slot can have.
+// functions is the maximum number of functions in a slot.
 const functions = 8
 
-// memory of the guest. Cards reach it through a shared memfd, as qemu's proxy wants it.
+// memory is the guest's memory. qemu's proxy requires a memfd that is shared with the cards.
 const memory = "512M"
 
 // machine is the running guest.
 type machine struct {
 	process *exec.Cmd
-	dir     string // of the sockets
+	dir     string // directory of the sockets
 	console string
 	control net.Conn // the guest's second serial port
 	qmp     *qmp
-	tasks   sync.WaitGroup // one for each card, and the reader of QMP
+	tasks   sync.WaitGroup // one goroutine for each function, and the reader of QMP
 
-	cards map[string]*card // by name; of serve alone
+	cards map[string]*card // by name; used by the goroutine of serve only
 }
 
 // boot starts qemu and waits until both of its sockets are connected.
@@ -52,7 +52,7 @@ func boot(ctx context.Context, image string, o options) (*machine, error) {
 	defer monitor.Close()
 
 	m.process = exec.CommandContext(ctx, "qemu-system-x86_64", m.arguments(image, o)...)
-	// It complains of every access to a card that has just gone.
+	// qemu logs every access to a card that has just been removed.
 	log, err := os.Create(filepath.Join(o.out, "qemu.log"))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -70,10 +70,10 @@ func boot(ctx context.Context, image string, o options) (*machine, error) {
 	return m, nil
 }
 
-// connect takes qemu's connections. A qemu that dies before, at once or at the end
-// of ctx, makes none: then both listeners are closed.
+// connect accepts qemu's connections. If qemu has not connected when the timeout has passed
+// or ctx is done, connect closes both listeners and returns an error.
 func (m *machine) connect(ctx context.Context, control, monitor net.Listener) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, qemuTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { control.Close(); monitor.Close() })()
 	conn, err := control.Accept()
@@ -89,7 +89,7 @@ func (m *machine) connect(ctx context.Context, control, monitor net.Listener) er
 	return m.qmp.greet()
 }
 
-// wait returns when qemu has ended, and everything else here with it.
+// wait blocks until qemu and all goroutines of the machine have ended.
 func (m *machine) wait() error {
 	err := m.process.Wait()
 	if m.control != nil {
@@ -102,10 +102,10 @@ func (m *machine) wait() error {
 func (m *machine) arguments(image string, o options) []string {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-vga", "none", "-no-reboot",
-		// Not KVM: where it is of the nested kind, a stock guest hangs.
+		// Not KVM: a stock guest hangs under nested KVM.
 		"-accel", "tcg", "-cpu", "qemu64", "-smp", fmt.Sprint(o.cpus), "-m", memory,
 		"-object", "memory-backend-memfd,id=ram,share=on,size=" + memory,
-		// With ACPI hot-plug, q35's default, a card is out in 0.1 s; with native pciehp in 6 s.
+		// q35's default, ACPI hot-plug, removes a card in 0.1 s; native pciehp takes 6 s.
 		"-machine", "q35,memory-backend=ram,hpet=off,vmport=off,smbus=off,sata=off,usb=off",
 		"-serial", "file:" + m.console,
 		"-serial", "unix:" + filepath.Join(m.dir, "control"),

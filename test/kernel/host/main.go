@@ -26,17 +26,17 @@ func main() {
 	var o options
 	flag.StringVar(&o.kernel, "kernel", "", "uncompressed kernel image, for PVH boot")
 	flag.StringVar(&o.modules, "modules", "", "directory of kernel modules")
-	flag.StringVar(&o.init, "init", "", "static binary that runs in the guest")
-	flag.StringVar(&o.daemon, "daemon", "", "static binary under test")
+	flag.StringVar(&o.init, "init", "", "static binary that is /init of the guest")
+	flag.StringVar(&o.daemon, "daemon", "", "static binary accelerator-device-plugin under test")
 	flag.StringVar(&o.tool, "tool", "", "static binary accelerator-fpga under test")
-	flag.StringVar(&o.runc, "runc", "", "static binary of the container runtime")
+	flag.StringVar(&o.runc, "runc", "", "static binary runc")
 	flag.StringVar(&o.stories, "stories", "", "directory of stories")
-	flag.StringVar(&o.out, "out", "", "directory for what is left behind")
-	flag.StringVar(&o.only, "only", "", "run only stories with this in their name")
-	// With two, timers of an emulated guest get lost now and then, and it hangs.
-	flag.IntVar(&o.cpus, "cpus", 1, "processors of the guest")
-	flag.BoolVar(&o.count, "count", false, "let the guest's clock count instructions, a nanosecond each")
-	flag.DurationVar(&o.timeout, "timeout", 8*time.Minute, "limit for everything")
+	flag.StringVar(&o.out, "out", "", "directory for the output")
+	flag.StringVar(&o.only, "only", "", "part of a name; only stories with this part in their name run")
+	// With two processors, an emulated guest sometimes loses timers and hangs.
+	flag.IntVar(&o.cpus, "cpus", 1, "number of processors of the guest")
+	flag.BoolVar(&o.count, "count", false, "clock of the guest counts instructions, one nanosecond each")
+	flag.DurationVar(&o.timeout, "timeout", 8*time.Minute, "time limit of the whole run")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -49,9 +49,9 @@ func main() {
 	os.Exit(status)
 }
 
-// run boots the guest and returns its status.
+// run boots the guest, waits until it has ended and returns its status.
 func run(ctx context.Context, o options) (int, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the guest was not done after %v", o.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("timeout: the guest still runs after %v", o.timeout))
 	defer cancel()
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return 0, err
@@ -69,7 +69,7 @@ func run(ctx context.Context, o options) (int, error) {
 		return 0, errors.Join(context.Cause(ctx), fmt.Errorf("qemu: %w (see %s)", err, m.console))
 	}
 	if !answered {
-		return 0, fmt.Errorf("the guest ended without a status (see %s)", m.console)
+		return 0, fmt.Errorf("the guest has ended without a status (see %s)", m.console)
 	}
 	return status, nil
 }

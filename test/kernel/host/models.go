@@ -3,33 +3,33 @@ package main
 // model is a card that can be plugged: its PCI functions, from 0.
 type model []functionModel
 
-// functionModel is what distinguishes the functions of the cards. One without FME and
-// port is foreign: it has a BAR of zeros, and no driver here wants it.
+// functionModel holds the properties of a PCI function. A function without FME and port is
+// foreign: its BAR is all zeros, and no driver of the guest binds it.
 type functionModel struct {
-	vendor, device, subsystem uint16 // vendor 0: 8086
+	vendor, device, subsystem uint16 // vendor 0 stands for 8086
 	fme                       *fmeModel
-	ports                     []portModel // without FME one: a virtual function
+	ports                     []portModel // one port without FME is a virtual function
 }
 
 type fmeModel struct {
-	iface               string // what fits its regions
+	iface               string // interface id of its regions
 	bitstream, metadata uint64
-	capability          uint64 // of the header, without the number of ports
-	throttle            uint64 // 1: the sensor has no thresholds
+	capability          uint64 // capability register, without the number of ports
+	throttle            uint64 // 1 if the sensor has no thresholds
 	features            []feature
 }
 
 type portModel struct {
 	revision uint64
-	afu      string // "": none that can be told
+	afu      string // GUID; "" if the port does not identify its AFU
 	features []feature
 }
 
-// feature is a private feature of an FME or a port, at a distance from its header.
+// feature is a private feature of an FME or a port. at is its offset from their header.
 type feature struct{ at, id, revision uint64 }
 
 var (
-	// Without a driver in the tree: 6, of which the kernel makes a device of the dfl bus.
+	// Feature 6 has no driver in the kernel; the kernel creates a device of the dfl bus for it.
 	a10Features  = []feature{{fmeThermal, 1, 0}, {fmePower, 2, 0}, {fmePerf, 3, 0}, {fmeErrors, 4, 1}, {fmePR, 5, 0}, {0x6000, 6, 0}}
 	portFeatures = []feature{{portErrors, 0x10, 2}, {0x2000, 0x13, 2}}
 
@@ -41,8 +41,8 @@ var (
 		iface: "9346116d4e4cb66ea1cbe92e1e1f8f5e", bitstream: 0x0123000200000185, metadata: 0x18052500,
 		capability: 48<<24 | 1<<12, features: a10Features,
 	}
-	// As a recording of a real one shows it: power and performance cannot be asked, and
-	// most features wait for drivers of their own (a BMC behind SPI, HSSI, memory).
+	// From a recording of a real card: it has no power and performance features, and most of its
+	// features need drivers of their own (a BMC behind SPI, HSSI, memory).
 	n6000 = fmeModel{
 		iface: "98b4d5bc98ba5f4b98d9a2841ccf11b0", bitstream: 0x0501020222df1b7a, metadata: 0x02110055, throttle: 1,
 		features: []feature{{fmeThermal, 1, 0}, {fmeErrors, 4, 1}, {fmePR, 5, 0}, {0x6000, 0x20, 0}, {0x7000, 0x13, 0},
@@ -51,7 +51,7 @@ var (
 )
 
 const (
-	nlb     = "d8424dc4a4a3c413f89e433683f9040b" // loops memory back
+	nlb     = "d8424dc4a4a3c413f89e433683f9040b" // native loopback
 	nlb2    = "f7df405cbd7acf7222f144b0b93acd18"
 	hello   = "bfaf2ae94a5246e382fe38f0f9e17764"
 	fmeGUID = "bfaf2ae94a5246e382fe38f0f9e17764"
@@ -62,10 +62,10 @@ var models = map[string]model{
 	"a10-2p": {{device: 0x09c4, fme: &a10, ports: []portModel{{afu: nlb, features: portFeatures}, {afu: nlb2, features: portFeatures}}}},
 	"a10-vf": {{device: 0x09c5, ports: []portModel{{afu: nlb, features: portFeatures}}}},
 	"d5005":  {{device: 0x0b2b, subsystem: 0x138d, fme: &d5005, ports: []portModel{{afu: hello, revision: 1, features: portFeatures}}}},
-	// Function 0 has the FME and a port that neither names an AFU nor counts errors. A
-	// network card of virtio stands among the further functions; those of Intel's id lack a
-	// feature list. (Real ones have an empty one, which a capability of PCI Express
-	// announces. A device behind qemu's proxy has none.)
+	// Function 0 has the FME and a port without AFU and without error feature. One of the
+	// other functions is a virtio network card; the others, with Intel's ids, have no feature
+	// list. (On real cards their feature list is empty. It is found through a capability of
+	// PCI Express, which a device behind qemu's proxy does not have.)
 	"n6000": {
 		{device: 0xbcce, subsystem: 0x1770, fme: &n6000, ports: []portModel{{revision: 1, features: []feature{{0x2000, 0x14, 1}}}}},
 		{device: 0xbcce, subsystem: 0x1770},

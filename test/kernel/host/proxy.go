@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// Commands of qemu's proxy (hw/remote/mpqemu-link.h) that it waits for an answer
-// to, and their order.
+// Commands of qemu's proxy, in the order of hw/remote/mpqemu-link.h.
 const (
 	syncSysmem = iota
 	answer
@@ -21,8 +20,8 @@ const (
 	reset
 )
 
-// most is the largest payload that is believed. The proxy's are of 20 to 200 bytes.
-const most = 1 << 16
+// maxPayload is the largest payload that is accepted. The proxy's have 20 to 200 bytes.
+const maxPayload = 1 << 16
 
 // access is one command: a header of 16 bytes (command, size), then the payload.
 type access struct {
@@ -30,13 +29,13 @@ type access struct {
 	payload []byte
 }
 
-// serve answers for the function until qemu closes the connection.
+// serve answers qemu's commands for the function until qemu closes the connection.
 func (f *function) serve(conn *net.UnixConn) {
 	defer conn.Close()
 	for {
 		a, err := receive(conn)
 		if err != nil {
-			return // qemu has given the device up
+			return // qemu has closed the connection
 		}
 		value, ok := f.answer(a)
 		if !ok {
@@ -52,8 +51,8 @@ func (f *function) serve(conn *net.UnixConn) {
 	}
 }
 
-// receive reads one command. Descriptors that come along (of the guest's memory, of
-// interrupts) are closed: these cards neither write to memory nor interrupt.
+// receive reads one command. It closes the file descriptors that are sent with it (of the
+// guest's memory, of interrupts): these cards use neither.
 func receive(conn *net.UnixConn) (access, error) {
 	head, rights := make([]byte, 16), make([]byte, 256)
 	n, m, _, _, err := conn.ReadMsgUnix(head, rights)
@@ -70,8 +69,8 @@ func receive(conn *net.UnixConn) (access, error) {
 		return access{}, err
 	}
 	size := binary.LittleEndian.Uint64(head[8:])
-	if size > most {
-		return access{}, fmt.Errorf("payload of %d bytes", size)
+	if size > maxPayload {
+		return access{}, fmt.Errorf("payload: found %d bytes, want at most %d", size, maxPayload)
 	}
 	a := access{command: binary.LittleEndian.Uint32(head), payload: make([]byte, size)}
 	_, err = io.ReadFull(conn, a.payload)
@@ -98,7 +97,8 @@ func closeAll(rights []byte) error {
 	return nil
 }
 
-// answer does what the command says. Without true, none is waited for.
+// answer executes the command and returns the value to answer with. ok is false if qemu
+// expects no answer.
 func (f *function) answer(a access) (value uint64, ok bool) {
 	le := binary.LittleEndian
 	f.mu.Lock()
@@ -125,5 +125,5 @@ func (f *function) answer(a access) (value uint64, ok bool) {
 	return 0, a.command == reset
 }
 
-// width is a length in bytes that fits into a register.
+// width returns a length in bytes, limited to that of a register.
 func width(n uint64) int { return int(min(n, 8)) }

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// pair is a real socket pair: ours, and qemu's end of it.
+// pair returns the two ends of a socket pair: ours and qemu's.
 func pair(t testing.TB) (ours, theirs *net.UnixConn) {
 	t.Helper()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -34,7 +34,7 @@ func pair(t testing.TB) (ours, theirs *net.UnixConn) {
 	return ends[0], ends[1]
 }
 
-// serving starts a card on a socket pair. The channel is closed when it has ended.
+// serving starts serve on a socket pair. The channel is closed when serve has returned.
 func serving(t testing.TB) (qemu *net.UnixConn, ended chan struct{}) {
 	ours, theirs := pair(t)
 	ended = make(chan struct{})
@@ -51,11 +51,12 @@ func await(t testing.TB, ended chan struct{}) {
 	select {
 	case <-ended:
 	case <-time.After(10 * time.Second):
-		t.Fatal("it does not end")
+		t.Fatal("serve has not returned after 10 s")
 	}
 }
 
-// command is a command of qemu with a payload of numbers, each with its width.
+// command returns a command of qemu. Its payload consists of the given integers, each with
+// the width of its type.
 func command(number uint32, payload ...any) []byte {
 	var body bytes.Buffer
 	for _, v := range payload {
@@ -100,10 +101,10 @@ func TestServe(t *testing.T) {
 	await(t, ended)
 }
 
-// What no answer is waited for is passed over; what cannot be understood ends it.
+// Commands without an answer are skipped; an invalid command ends serve.
 func TestServeOddities(t *testing.T) {
 	oversized := command(configRead)
-	binary.LittleEndian.PutUint64(oversized[8:], most+1)
+	binary.LittleEndian.PutUint64(oversized[8:], maxPayload+1)
 	read := command(configRead, uint32(0), uint32(0), uint32(2))
 	for _, tc := range []struct {
 		name    string
@@ -129,25 +130,25 @@ func TestServeOddities(t *testing.T) {
 			}
 			got, err := io.ReadAll(qemu)
 			if err != nil && !errors.Is(err, syscall.ECONNRESET) || len(got) != 24*tc.answers {
-				t.Errorf("%d bytes, %v; want %d answers", len(got), err, tc.answers)
+				t.Errorf("got %d bytes, %v; want %d answers", len(got), err, tc.answers)
 			}
 			await(t, ended)
 		})
 	}
 }
 
-// For a payload that is too large nobody waits.
+// serve does not wait for a payload that is too large.
 func TestServeOversized(t *testing.T) {
 	qemu, ended := serving(t)
 	head := command(configRead)
-	binary.LittleEndian.PutUint64(head[8:], most+1)
+	binary.LittleEndian.PutUint64(head[8:], maxPayload+1)
 	if _, err := qemu.Write(head); err != nil {
 		t.Fatal(err)
 	}
 	await(t, ended)
 }
 
-// A command can come in parts.
+// A command can be received in parts.
 func TestServeInParts(t *testing.T) {
 	qemu, ended := serving(t)
 	for _, b := range command(configRead, uint32(0), uint32(0), uint32(2)) {
@@ -157,13 +158,14 @@ func TestServeInParts(t *testing.T) {
 	}
 	got := make([]byte, 24)
 	if _, err := io.ReadFull(qemu, got); err != nil || binary.LittleEndian.Uint64(got[16:]) != 0x8086 {
-		t.Errorf("%x, %v", got, err)
+		t.Errorf("got %x, %v; want 0x8086", got, err)
 	}
 	qemu.Close()
 	await(t, ended)
 }
 
-// Descriptors that come along are closed: the pipe's other end notices.
+// receive closes the descriptors that are sent with a command: reading the pipe's other end
+// returns EOF.
 func TestReceiveClosesDescriptors(t *testing.T) {
 	ours, qemu := pair(t)
 	r, w, err := os.Pipe()
@@ -178,13 +180,13 @@ func TestReceiveClosesDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, err := receive(ours); err != nil || a.command != setIRQ {
-		t.Fatalf("%+v, %v", a, err)
+		t.Fatalf("got %+v, %v; want command %d", a, err, setIRQ)
 	}
 	if err := r.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("%d, %v: somebody holds the pipe", n, err)
+		t.Errorf("got %d, %v; want EOF: a descriptor of the pipe is still open", n, err)
 	}
 }
 
@@ -201,7 +203,7 @@ func FuzzServe(f *testing.F) {
 			defer close(read)
 			_, _ = io.Copy(io.Discard, qemu)
 		}()
-		_, _ = qemu.Write(text) // it may have ended before
+		_, _ = qemu.Write(text) // fails if serve has returned already
 		_ = qemu.CloseWrite()
 		await(t, ended)
 		<-read

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// patience bounds every wait for qemu.
-const patience = 30 * time.Second
+// qemuTimeout limits every wait for qemu.
+const qemuTimeout = 30 * time.Second
 
-// qmp is a connection to qemu's monitor (docs/interop/qmp-spec.rst). One command
+// qmp is a connection to qemu's monitor (qemu's docs/interop/qmp-spec.rst). One command
 // runs at a time.
 type qmp struct {
 	conn    *net.UnixConn
-	answers chan message // holds the one that is waited for
-	deleted chan string  // ids of devices that the guest gave up; holds more than come between two requests
+	answers chan message // capacity 1: the answer to the current command
+	deleted chan string  // ids of devices that the guest has released; the capacity exceeds the number between two requests
 	ended   chan struct{}
 }
 
@@ -35,9 +35,8 @@ func newQMP(conn *net.UnixConn) *qmp {
 	return &qmp{conn: conn, answers: make(chan message, 1), deleted: make(chan string, 2*slots*functions), ended: make(chan struct{})}
 }
 
-// read passes on what qemu says until the connection ends. Of its events, only
-// DEVICE_DELETED concerns us. Somebody takes each answer, and each event before the
-// next request.
+// read forwards qemu's answers, and its events DEVICE_DELETED, until the connection ends.
+// Each command receives its answer; each request first drains the events.
 func (q *qmp) read() {
 	defer close(q.ended)
 	d := json.NewDecoder(q.conn)
@@ -62,7 +61,7 @@ func (q *qmp) greet() error {
 	return q.do("qmp_capabilities", nil, -1)
 }
 
-// do runs a command, with a file descriptor unless it is -1.
+// do runs a command. A file descriptor other than -1 is sent with it.
 func (q *qmp) do(command string, arguments map[string]any, fd int) error {
 	text, err := json.Marshal(struct {
 		Execute   string         `json:"execute"`
@@ -93,20 +92,20 @@ func (q *qmp) answer() (message, error) {
 	case m := <-q.answers:
 		return m, nil
 	case <-q.ended:
-		return message{}, errors.New("qemu ended")
-	case <-time.After(patience):
-		return message{}, fmt.Errorf("no answer within %v", patience)
+		return message{}, errors.New("qemu has ended")
+	case <-time.After(qemuTimeout):
+		return message{}, fmt.Errorf("timeout: qemu has not answered within %v", qemuTimeout)
 	}
 }
 
-// awaitDeleted waits until the guest has given a device up, and returns its id.
+// awaitDeleted blocks until the guest has released a device, and returns the device's id.
 func (q *qmp) awaitDeleted() (string, error) {
 	select {
 	case gone := <-q.deleted:
 		return gone, nil
 	case <-q.ended:
-		return "", errors.New("qemu ended")
-	case <-time.After(patience):
-		return "", fmt.Errorf("the guest does not let go of it within %v", patience)
+		return "", errors.New("qemu has ended")
+	case <-time.After(qemuTimeout):
+		return "", fmt.Errorf("timeout: the guest has not released the card within %v", qemuTimeout)
 	}
 }

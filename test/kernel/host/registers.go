@@ -7,28 +7,28 @@ import (
 	"strconv"
 )
 
-// Where the features of a function stand in its BAR 0. The layout is ours, the
+// Offsets of the features of a function in its BAR 0. The layout is our choice; the
 // registers are those of drivers/fpga/dfl.h and the dfl-fme and dfl-afu drivers.
 const (
 	barSize    = 1 << 20
-	foreignBAR = 1 << 12 // of a function without features
+	foreignBAR = 1 << 12 // size of BAR 0 of a function without features
 
 	fmeThermal  = 0x1000
 	fmePower    = 0x2000
 	fmePerf     = 0x3000
 	fmeErrors   = 0x4000
 	fmePR       = 0x5000
-	fmeEnd      = 0x6000  // of those whose registers do something
-	portAt      = 0x40000 // the first; without FME it stands at 0
-	portStride  = 0x60000 // to the next, two at most
-	portErrors  = 0x1000  // from the port
-	afuAt       = 0x20000 // from the port
+	fmeEnd      = 0x6000  // end of the FME features with emulated registers
+	portAt      = 0x40000 // the first port; in a function without FME it is at 0
+	portStride  = 0x60000 // from one port to the next; there are at most two
+	portErrors  = 0x1000  // relative to the port
+	afuAt       = 0x20000 // relative to the port
 	afuKiB      = 256
 	portControl = 0x38
 	portStatus  = 0x40
 )
 
-// Partial reconfiguration, from fmePR.
+// Registers of partial reconfiguration, relative to fmePR, and their bits.
 const (
 	prControl = 0x08
 	prStatus  = 0x10
@@ -39,22 +39,22 @@ const (
 	prStart, prComplete  = 1 << 12, 1 << 13
 	prCredits            = 256
 	prBusy               = 1 << 16
-	prOperationFailed    = 1 // an error of prError
+	prOperationFailed    = 1 // bit of prError
 	portReset, portReady = 1 << 0, 1 << 4
 )
 
-// register is the one at a multiple of 8 that lies in BAR 0.
+// register returns the register at an offset in BAR 0, a multiple of 8.
 func (f *function) register(at uint64) uint64     { return binary.LittleEndian.Uint64(f.bar[at:]) }
 func (f *function) set(at uint64, value uint64)   { binary.LittleEndian.PutUint64(f.bar[at:], value) }
 func (f *function) raise(at uint64, value uint64) { f.set(at, f.register(at)|value) }
 
-// clear is how errors are cleared: by writing ones.
+// clear clears the bits of a register that are set in value.
 func (f *function) clear(at, value uint64) { f.set(at, f.register(at)&^value) }
 
-// setGUID stores 32 hexadecimal digits: the low half stands first.
+// setGUID stores a GUID of 32 hexadecimal digits, the low half first.
 func (f *function) setGUID(at uint64, guid string) error {
 	if len(guid) != 32 {
-		return fmt.Errorf("GUID %q: want 32 hexadecimal digits", guid)
+		return fmt.Errorf("GUID: found %q, want 32 hexadecimal digits", guid)
 	}
 	high, err := strconv.ParseUint(guid[:16], 16, 64)
 	if err != nil {
@@ -76,8 +76,8 @@ const (
 	fiuHeader     = 4
 )
 
-// header is a device feature header. next is the distance to the next one, 0: there
-// is none.
+// header returns a device feature header. next is the distance to the next header, or 0 if
+// this is the last one.
 func header(kind, id, revision, next uint64) uint64 {
 	v := kind<<60 | id&0xfff | revision&0xf<<12 | next&0xffffff<<16
 	if next == 0 {
@@ -86,9 +86,9 @@ func header(kind, id, revision, next uint64) uint64 {
 	return v
 }
 
-// lay writes the header of an FME (id 0) or of a port (id 1), and those of its
+// writeHeaders writes the header of an FME (id 0) or of a port (id 1), and the headers of its
 // features, each of which points to the next.
-func (f *function) lay(at, id, revision uint64, features []feature) {
+func (f *function) writeHeaders(at, id, revision uint64, features []feature) {
 	f.set(at, header(fiuHeader, id, revision, features[0].at))
 	for i, x := range features {
 		var next uint64
@@ -99,8 +99,8 @@ func (f *function) lay(at, id, revision uint64, features []feature) {
 	}
 }
 
-func (f *function) layFME(m *fmeModel, ports int) error {
-	f.lay(0, 0, 0, m.features)
+func (f *function) initFME(m *fmeModel, ports int) error {
+	f.writeHeaders(0, 0, 0, m.features)
 	if err := f.setGUID(0x08, fmeGUID); err != nil {
 		return err
 	}
@@ -124,10 +124,10 @@ func (m *fmeModel) has(at uint64) bool {
 	return slices.ContainsFunc(m.features, func(x feature) bool { return x.at == at })
 }
 
-// layPort writes a port with this number, and its AFU.
-func (f *function) layPort(number int, m portModel) error {
+// initPort writes the registers of the port with this number, and of its AFU.
+func (f *function) initPort(number int, m portModel) error {
 	at := f.ports[number]
-	f.lay(at, 1, m.revision, m.features)
+	f.writeHeaders(at, 1, m.revision, m.features)
 	f.set(at+0x30, afuKiB<<8|uint64(number)) // capability
 	f.set(at+portControl, portReset)
 	if m.afu == "" {
@@ -137,7 +137,7 @@ func (f *function) layPort(number int, m portModel) error {
 	return f.setAFU(at, m.afu)
 }
 
-// setAFU makes another AFU of what stands at a port.
+// setAFU writes the registers of the AFU of the port at this offset.
 func (f *function) setAFU(port uint64, guid string) error {
 	f.set(port+afuAt, header(afuHeader, 0, 0, 0))
 	return f.setGUID(port+afuAt+8, guid)

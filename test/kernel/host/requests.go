@@ -10,24 +10,26 @@ import (
 	"strings"
 )
 
-// serve does what the guest asks for, one request a line, and answers each with a
-// line, "ok …" or "err …". It returns the status with which the guest ended, and
-// false when it went without one.
+// serve executes the guest's requests, one a line, and answers each with one line, "ok …" or
+// "err …". It returns the guest's exit status; ok is false if the connection ended without
+// one. The requests are:
 //
-//	say TEXT                     shown to whoever watches
-//	plug NAME MODEL SLOT         a card, one of models, into rp0 to rp3
-//	unplug NAME                  in good order; answered when the guest has let go
-//	cards                        names of those that are plugged
-//	exit STATUS                  the end
+//	say TEXT                     print TEXT to standard output
+//	plug NAME MODEL SLOT         plug a card, one of models, into a slot, rp0 to rp3
+//	unplug NAME                  request a removal; the answer follows when the guest has released the card
+//	cards                        return the names of the plugged cards
+//	exit STATUS                  end the machine
 //
-// and what befalls a card, function 0 of it unless all are named (befall.go):
+// The following requests change the state of a card (fault.go). kill and revive apply to all
+// functions of the card, the others to function 0:
 //
-//	kill NAME, revive NAME       every read of every function answers ones; no longer
-//	error NAME V [PORT]          port errors; ports have the numbers 0, the default, and 1
-//	power NAME V [PORT]          power state of the port
-//	afu NAME GUID [PORT]         another AFU, behind the driver's back
-//	set NAME OFFSET V            any register of BAR 0
-//	pr NAME busy|ready|fail      reconfiguration waits; goes on; fails the next time
+//	kill NAME                    every read returns ones, every write is ignored
+//	revive NAME                  undo kill
+//	error NAME V [PORT]          set the port errors; PORT is 0, the default, or 1
+//	power NAME V [PORT]          set the power state of the port
+//	afu NAME GUID [PORT]         replace the AFU without the driver
+//	set NAME OFFSET V            set any register of BAR 0
+//	pr NAME busy|ready|fail      block partial reconfiguration; unblock it; let the next one fail
 func (m *machine) serve() (status int, ok bool) {
 	lines := bufio.NewScanner(m.control)
 	for lines.Scan() {
@@ -41,8 +43,7 @@ func (m *machine) serve() (status int, ok bool) {
 			fmt.Println(rest)
 		case "exit":
 			if status, err = strconv.Atoi(rest); err == nil {
-				// That qemu ends is what wait waits for.
-				_ = m.qmp.do("quit", nil, -1)
+				_ = m.qmp.do("quit", nil, -1) // wait reports how qemu has ended
 				return status, true
 			}
 		default:
@@ -55,7 +56,7 @@ func (m *machine) serve() (status int, ok bool) {
 	return 0, false
 }
 
-// answerOf is the line that answers a request. An error can have several lines.
+// answerOf returns the answer to a request as one line; err may have several lines.
 func answerOf(answer string, err error) string {
 	if err != nil {
 		return "err " + strings.ReplaceAll(err.Error(), "\n", "; ") + "\n"
@@ -64,7 +65,7 @@ func answerOf(answer string, err error) string {
 }
 
 func (m *machine) request(verb string, args []string) (string, error) {
-	m.forget()
+	m.dropReleased()
 	switch {
 	case verb == "cards":
 		return strings.Join(slices.Sorted(maps.Keys(m.cards)), " "), nil
@@ -72,7 +73,7 @@ func (m *machine) request(verb string, args []string) (string, error) {
 		return "", m.plug(args[0], args[1], args[2])
 	}
 	if len(args) == 0 {
-		return "", fmt.Errorf("%s: which card?", verb)
+		return "", fmt.Errorf("%s: found no card, want the name of a plugged card", verb)
 	}
 	c, ok := m.cards[args[0]]
 	if !ok {
@@ -81,5 +82,5 @@ func (m *machine) request(verb string, args []string) (string, error) {
 	if verb == "unplug" {
 		return "", m.unplug(c)
 	}
-	return "", c.befall(verb, args[1:])
+	return "", c.apply(verb, args[1:])
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The line to the guest: one answer of one line to each request, until the line ends.
+// Each request gets an answer of one line, until the guest closes the connection.
 func TestServeRequests(t *testing.T) {
 	m := plugged(t, "a10")
 	guest, control := net.Pipe()
@@ -31,18 +31,18 @@ func TestServeRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := answers.ReadString('\n'); err != nil || got != tc.want {
-			t.Errorf("%q: %q, %v; want %q", tc.request, got, err, tc.want)
+			t.Errorf("%q: got %q, %v; want %q", tc.request, got, err, tc.want)
 		}
 	}
 	guest.Close()
 	if got := <-ended; got != "0 false" {
-		t.Errorf("%s, want no status of a guest that went away", got)
+		t.Errorf("got %s, want no status after the guest has closed the connection", got)
 	}
 }
 
-// An error of several lines is answered in one.
+// The answer to an error of several lines is one line.
 func TestAnswerOf(t *testing.T) {
 	if got := answerOf("", errors.Join(errors.New("a"), errors.New("b"))); got != "err a; b\n" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want one line", got)
 	}
 }

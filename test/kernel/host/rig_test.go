@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// functionOf is function 0 of a model.
+// functionOf returns function 0 of a card of the model.
 func functionOf(t testing.TB, name string) *function {
 	t.Helper()
 	c, err := newCard("c0", models[name])

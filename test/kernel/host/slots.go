@@ -3,17 +3,19 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 )
 
-// card is what is plugged into a slot.
+// card is a card in a slot.
 type card struct {
 	name      string
-	functions []*function // from 0
-	left      int         // functions that the guest has not let go of
+	functions []*function // by number, from 0
+	attached  int         // number of functions that the guest has not released
 }
 
 func newCard(name string, m model) (*card, error) {
@@ -28,7 +30,7 @@ func newCard(name string, m model) (*card, error) {
 	return c, nil
 }
 
-// id is the name of one of a card's functions for qemu: c0, c0.1.
+// id returns the id of a function in qemu: c0, c0.1.
 func (c *card) id(function int) string {
 	if function == 0 {
 		return c.name
@@ -36,35 +38,37 @@ func (c *card) id(function int) string {
 	return fmt.Sprintf("%s.%d", c.name, function)
 }
 
-// plug joins a new card to a slot. With function 0, which comes last, the guest sees
-// all of them. Should one fail, those before stay in the slot, and nobody sees them.
+// plug plugs a new card into a slot. Function 0 is added last; with it, all functions appear
+// in the guest. If a function fails, the functions added before stay in the slot, invisible
+// to the guest.
 func (m *machine) plug(name, of, slot string) error {
 	mod, ok := models[of]
 	if !ok {
-		return fmt.Errorf("no model %q", of)
+		return fmt.Errorf("model: found %q, want one of %s", of, strings.Join(slices.Sorted(maps.Keys(models)), ", "))
 	}
 	if _, taken := m.cards[name]; taken {
-		return fmt.Errorf("card %q is plugged", name)
+		return fmt.Errorf("card %q is plugged already", name)
 	}
 	if strings.Contains(name, ".") {
-		return fmt.Errorf("card %q: a dot is for functions", name)
+		return fmt.Errorf("card: found %q, want a name without a dot", name)
 	}
 	c, err := newCard(name, mod)
 	if err != nil {
 		return err
 	}
 	for i := len(c.functions) - 1; i >= 0; i-- {
-		if err := m.join(c, i, slot); err != nil {
+		if err := m.attach(c, i, slot); err != nil {
 			return err
 		}
-		c.left++
+		c.attached++
 	}
 	m.cards[name] = c
 	return nil
 }
 
-// join gives qemu a function at the end of a socket pair.
-func (m *machine) join(c *card, number int, slot string) error {
+// attach adds a function to qemu. qemu gets one end of a socket pair, the function serves
+// the other.
+func (m *machine) attach(c *card, number int, slot string) error {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -76,7 +80,7 @@ func (m *machine) join(c *card, number int, slot string) error {
 	if err != nil {
 		return err
 	}
-	// It answers before qemu asks, and ends when qemu closes its side.
+	// serve must run before qemu sends its first command; it returns when qemu closes its end.
 	m.tasks.Go(func() { c.functions[number].serve(conn.(*net.UnixConn)) })
 	id := c.id(number)
 	err = m.qmp.do("getfd", map[string]any{"fdname": id}, fds[1])
@@ -92,8 +96,8 @@ func (m *machine) join(c *card, number int, slot string) error {
 	return nil
 }
 
-// unplug asks the guest to let go of a card, which it does of a slot as a whole, and
-// waits.
+// unplug requests the removal of a card, and blocks until the guest has released all of its
+// functions. The guest releases a slot as a whole.
 func (m *machine) unplug(c *card) error {
 	if err := m.qmp.do("device_del", map[string]any{"id": c.name}, -1); err != nil {
 		return err
@@ -103,32 +107,32 @@ func (m *machine) unplug(c *card) error {
 		if err != nil {
 			return err
 		}
-		m.gone(id)
+		m.released(id)
 	}
 	return nil
 }
 
-// forget drops the cards that the guest has let go of without being asked: one that
-// is plugged while the guest is still ejecting its predecessor is ejected, too.
-func (m *machine) forget() {
+// dropReleased deletes the cards that the guest has released without a request: a card that
+// is plugged while the guest is still ejecting the previous card is ejected, too.
+func (m *machine) dropReleased() {
 	for {
 		select {
 		case id := <-m.qmp.deleted:
-			m.gone(id)
+			m.released(id)
 		default:
 			return
 		}
 	}
 }
 
-// gone takes note that the guest has let go of a function.
-func (m *machine) gone(id string) {
+// released counts a function that the guest has released, and deletes the card after its last.
+func (m *machine) released(id string) {
 	name, _, _ := strings.Cut(id, ".")
 	c, ok := m.cards[name]
 	if !ok {
 		return
 	}
-	if c.left--; c.left == 0 {
+	if c.attached--; c.attached == 0 {
 		delete(m.cards, name)
 	}
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Sandboxes are the ways in which the daemon can be started: as root; as a pod
-// (an unprivileged user without capabilities in its own network namespace); in a
-// user namespace of its own; where the netlink family is refused; and where inotify
-// is refused, unprivileged.
+// Sandboxes are the environments in which the daemon can be started: root; pod, an
+// unprivileged user without capabilities in its own network namespace; userns, a user
+// namespace of its own; deaf, root without netlink; blind, an unprivileged user without
+// inotify.
 var Sandboxes = []string{"root", "pod", "userns", "deaf", "blind"}
 
-// Sandbox splits the arguments of start: "as" and a sandbox may come first.
+// Sandbox splits the arguments of start, [as SANDBOX] [FLAG …]. The default sandbox is root.
 func Sandbox(args []string) (sandbox string, flags []string) {
 	if len(args) >= 2 && args[0] == "as" {
 		return args[1], args[2:]
@@ -27,11 +27,11 @@ func Sandbox(args []string) (sandbox string, flags []string) {
 func checkStart(args []string) error {
 	sandbox, flags := Sandbox(args)
 	if !slices.Contains(Sandboxes, sandbox) {
-		return fmt.Errorf("as %q, want one of %s", sandbox, strings.Join(Sandboxes, ", "))
+		return fmt.Errorf("sandbox: found %q, want one of %s", sandbox, strings.Join(Sandboxes, ", "))
 	}
 	for _, flag := range flags {
 		if !strings.HasPrefix(flag, "--") || !strings.Contains(flag, "=") {
-			return fmt.Errorf("%q, want --FLAG=VALUE", flag)
+			return fmt.Errorf("found %q, want --FLAG=VALUE", flag)
 		}
 	}
 	return nil
@@ -40,13 +40,13 @@ func checkStart(args []string) error {
 func oneOf(words ...string) func([]string) error {
 	return func(args []string) error {
 		if !slices.Contains(words, args[0]) {
-			return fmt.Errorf("%q, want one of %s", args[0], strings.Join(words, ", "))
+			return fmt.Errorf("found %q, want one of %s", args[0], strings.Join(words, ", "))
 		}
 		return nil
 	}
 }
 
-// Count is the number that cycle, measure, costs and random begin with.
+// Count returns the first argument of cycle, measure, costs, random and locking.
 func (s Step) Count() int {
 	n, _ := strconv.Atoi(s.Args[0]) // Parse has checked it
 	return n
@@ -54,16 +54,16 @@ func (s Step) Count() int {
 
 func checkCount(args []string) error {
 	if n, err := strconv.Atoi(args[0]); err != nil || n < 1 || n > 1000 {
-		return fmt.Errorf("%q, want a number from 1 to 1000", args[0])
+		return fmt.Errorf("found %q, want a number from 1 to 1000", args[0])
 	}
 	return nil
 }
 
-// checkName checks what a recording is called.
+// checkName checks the names of recordings.
 func checkName(args []string) error {
 	for _, name := range args {
 		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-			return fmt.Errorf("%q, want lower-case letters, digits and -", name)
+			return fmt.Errorf("found %q, want lower-case letters, digits and -", name)
 		}
 	}
 	return nil
@@ -71,13 +71,13 @@ func checkName(args []string) error {
 
 func checkDuration(args []string) error {
 	if d, err := time.ParseDuration(args[0]); err != nil || d <= 0 || d > time.Minute {
-		return fmt.Errorf("%q, want a duration of up to a minute", args[0])
+		return fmt.Errorf("found %q, want a duration of up to a minute", args[0])
 	}
 	return nil
 }
 
-// Port is the hardware number of the port that program, release-port and assign-port
-// end with; of program, 0 where it is left out.
+// Port returns the last argument of program, release-port and assign-port: the hardware number
+// of a port. In program it is optional and defaults to 0.
 func (s Step) Port() int {
 	if s.Verb == "program" && len(s.Args) < 3 {
 		return 0
@@ -88,14 +88,14 @@ func (s Step) Port() int {
 
 func checkPort(args []string) error {
 	if n, err := strconv.Atoi(args[len(args)-1]); err != nil || n < 0 || n > 3 {
-		return fmt.Errorf("%q, want the number of a port, 0 to 3", args[len(args)-1])
+		return fmt.Errorf("found %q, want the number of a port, 0 to 3", args[len(args)-1])
 	}
 	return nil
 }
 
 func checkProgram(args []string) error {
 	if raw, err := hex.DecodeString(args[1]); err != nil || len(raw) != 16 {
-		return fmt.Errorf("%q, want the 32 hexadecimal digits of an AFU", args[1])
+		return fmt.Errorf("found %q, want the 32 hexadecimal digits of an AFU", args[1])
 	}
 	if len(args) == 3 {
 		return checkPort(args)
@@ -103,15 +103,15 @@ func checkProgram(args []string) error {
 	return nil
 }
 
-// Bitstream is the file of the verb bitstream: a GBS whose raw bitstream the emulated card
-// takes for an AFU.
+// Bitstream is the file of the verb bitstream: a GBS whose raw bitstream programs an AFU into
+// the emulated card.
 type Bitstream struct {
 	File, AFU, Interface string
-	Cut                  int // so many bytes of it are written; 0: all
+	Cut                  int // number of bytes to write; 0 stands for all
 }
 
 // Bitstream returns the bitstream for the arguments FILE AFU [INTERFACE] [cut=BYTES]. The
-// interface is the one of the model a10 if it is left out.
+// default interface is that of the model a10.
 func (s Step) Bitstream() Bitstream {
 	b, _ := parseBitstream(s.Args) // Parse has checked it
 	return b
@@ -123,7 +123,7 @@ func parseBitstream(args []string) (Bitstream, error) {
 		if value, ok := strings.CutPrefix(word, "cut="); ok {
 			n, err := strconv.Atoi(value)
 			if err != nil || n < 1 {
-				return b, fmt.Errorf("%q, want a number of bytes above 0", word)
+				return b, fmt.Errorf("found %q, want a number of bytes above 0", word)
 			}
 			b.Cut = n
 			continue
@@ -132,11 +132,11 @@ func parseBitstream(args []string) (Bitstream, error) {
 	}
 	for _, id := range []string{b.AFU, b.Interface} {
 		if raw, err := hex.DecodeString(id); err != nil || len(raw) != 16 {
-			return b, fmt.Errorf("%q, want 32 hexadecimal digits", id)
+			return b, fmt.Errorf("found %q, want 32 hexadecimal digits", id)
 		}
 	}
 	if b.File != filepath.Base(b.File) {
-		return b, fmt.Errorf("%q, want a name without a directory", b.File)
+		return b, fmt.Errorf("found %q, want a name without a directory", b.File)
 	}
 	return b, nil
 }
@@ -150,7 +150,7 @@ func checkBitstream(args []string) error {
 func checkContainer(args []string) error {
 	for _, word := range args[1:] {
 		if name, _, ok := strings.Cut(word, "="); !ok || name == "" {
-			return fmt.Errorf("%q, want NAME=VALUE of an environment variable", word)
+			return fmt.Errorf("found %q, want NAME=VALUE of an environment variable", word)
 		}
 	}
 	return nil
@@ -163,28 +163,27 @@ func checkBegin(args []string) error {
 	case "container":
 		return checkContainer(args[2:])
 	}
-	return fmt.Errorf("%q, want tool or container", args[1])
+	return fmt.Errorf("found %q, want tool or container", args[1])
 }
 
 func checkOpen(args []string) error {
 	if len(args) == 2 && args[1] != "own" {
-		return fmt.Errorf("%q, want own", args[1])
+		return fmt.Errorf("found %q, want own", args[1])
 	}
 	return nil
 }
 
 func checkKill(args []string) error {
 	if len(args) == 2 && args[1] != "hook" {
-		return fmt.Errorf("%q, want hook", args[1])
+		return fmt.Errorf("found %q, want hook", args[1])
 	}
 	return nil
 }
 
 func checkEnded(args []string) error { return oneOf("ok", "failed", "killed")(args[1:]) }
 
-// Fields splits the arguments of log and nolog: the event, and what its fields
-// must hold. Lists and numbers are compared as the log's JSON shows them, without
-// brackets and quotes.
+// Fields splits the arguments of log and nolog into the event and the expected values of
+// fields. Lists and numbers are written as in the log's JSON, without brackets and quotes.
 func Fields(args []string) (event string, fields map[string]string) {
 	fields = map[string]string{}
 	for _, word := range args[1:] {
@@ -197,7 +196,7 @@ func Fields(args []string) (event string, fields map[string]string) {
 func checkFields(args []string) error {
 	for _, word := range args[1:] {
 		if key, _, ok := strings.Cut(word, "="); !ok || key == "" {
-			return fmt.Errorf("%q, want FIELD=VALUE", word)
+			return fmt.Errorf("found %q, want FIELD=VALUE", word)
 		}
 	}
 	return nil

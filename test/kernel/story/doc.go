@@ -1,9 +1,9 @@
-// Package story is the language of the stories: what happens to the cards of a
-// machine, and what the kubelet must have been told of it.
+// Package story parses stories: tests in a small language. The steps of a story change the
+// cards of a machine, and check the devices that the kubelet is sent.
 //
-// A story is a text of lines. The first, a comment, is its title; of the others,
-// those that are empty or begin with # are passed over. A line is a verb and its
-// arguments, separated by blanks:
+// A story is a text file. Its first line is a comment, the title. Empty lines and other
+// comments, which begin with #, are skipped. Each other line is a verb and its arguments,
+// separated by blanks:
 //
 //	# A card comes and goes.
 //	start
@@ -13,7 +13,7 @@
 //	expect 01:00.0 gone
 //	log device.removed device=01:00.0
 //
-// [Verbs] lists the verbs, ../../../docs/testing.md explains them. [Parse] refuses
-// what it does not know, so that a slip of the pen is found without a machine.
-// Everything here is pure.
+// [Verbs] lists the verbs, ../../../docs/testing.md explains them. [Parse] returns an error
+// for unknown verbs and wrong arguments, so that such mistakes are found without a machine.
+// The functions of this package have no side effects.
 package story

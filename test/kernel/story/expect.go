@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Expectation is what expect wants of one device.
+// Expectation is the expected state of one device: the arguments of expect.
 type Expectation struct {
 	Device  string
 	Health  string   // healthy, degraded, unhealthy, gone
-	Reasons []string // all of them, sorted, unless More
-	More    bool     // "...": there may be more reasons
-	AFU     string   // its first digits; "": any
-	Nodes   []string // all its nodes, in this order; none: any
-	Holder  string   // its only holder, "" any
-	// Resource is what the name of its resource begins with. On lists of others the
-	// device may be as it likes: "gone" says that it is not on these.
+	Reasons []string // all reasons, sorted; if More is set, there may be others
+	More    bool     // the argument "..."
+	AFU     string   // the first digits of the AFU; "" for any
+	Nodes   []string // all nodes, in this order; nil for any
+	Holder  string   // the only holder; "" for any
+	// Resource is a prefix of the resource name. The lists of other resources are not checked:
+	// "gone" means that the device is on no list of a resource with this prefix.
 	Resource string
-	Within   time.Duration // time limit; 0: that of any step
+	Within   time.Duration // time limit; 0 for the limit of every step
 }
 
-// Device is one device as the daemon shows it at /devices.
+// Device is one device in the daemon's answer to /devices.
 type Device struct {
 	ID       string   `json:"id"`
 	Resource string   `json:"resource"`
@@ -33,8 +33,8 @@ type Device struct {
 	Holders  []string `json:"holder"`
 }
 
-// Sysfs is the only argument of an expect that wants the list of the kubelet to be
-// what sysfs shows, and all of it healthy.
+// Sysfs is the argument of expect for all devices: the kubelet's list must have exactly the
+// ports in sysfs, all healthy.
 const Sysfs = "sysfs"
 
 var healths = []string{"healthy", "degraded", "unhealthy", "gone"}
@@ -44,11 +44,11 @@ var healths = []string{"healthy", "degraded", "unhealthy", "gone"}
 // resource=BEGINNING and within=DURATION.
 func ParseExpectation(args []string) (Expectation, error) {
 	if len(args) < 2 {
-		return Expectation{}, fmt.Errorf("want a device and its health, or %s", Sysfs)
+		return Expectation{}, fmt.Errorf("found %d arguments, want a device and its health, or %s", len(args), Sysfs)
 	}
 	e := Expectation{Device: args[0], Health: args[1]}
 	if !slices.Contains(healths, e.Health) {
-		return Expectation{}, fmt.Errorf("health %q, want one of %s", e.Health, strings.Join(healths, ", "))
+		return Expectation{}, fmt.Errorf("health: found %q, want one of %s", e.Health, strings.Join(healths, ", "))
 	}
 	for _, word := range args[2:] {
 		switch key, value, _ := strings.Cut(word, "="); {
@@ -65,7 +65,7 @@ func ParseExpectation(args []string) (Expectation, error) {
 		case key == "within":
 			d, err := time.ParseDuration(value)
 			if err != nil || d <= 0 {
-				return Expectation{}, fmt.Errorf("within=%s, want a duration above 0", value)
+				return Expectation{}, fmt.Errorf("within: found %q, want a duration above 0", value)
 			}
 			e.Within = d
 		default:
@@ -74,7 +74,7 @@ func ParseExpectation(args []string) (Expectation, error) {
 	}
 	slices.Sort(e.Reasons)
 	if bad := e.Health == "degraded" || e.Health == "unhealthy"; bad != (len(e.Reasons) > 0 || e.More) {
-		return Expectation{}, fmt.Errorf("%s with the reasons %v", e.Health, e.Reasons)
+		return Expectation{}, fmt.Errorf("reasons of %s: found %v, want reasons for degraded and unhealthy, and none for healthy and gone", e.Health, e.Reasons)
 	}
 	return e, nil
 }
@@ -87,10 +87,10 @@ func checkExpect(args []string) error {
 	return err
 }
 
-// Offered says whether the kubelet must have been told that the device is healthy.
+// Offered reports whether the device must be healthy on the kubelet's list.
 func (e Expectation) Offered() bool { return e.Health == "healthy" || e.Health == "degraded" }
 
-// Met says whether the devices are as expected.
+// Met reports whether the devices satisfy the expectation.
 func (e Expectation) Met(devices []Device) bool {
 	at := slices.IndexFunc(devices, func(d Device) bool { return d.ID == e.Device && strings.HasPrefix(d.Resource, e.Resource) })
 	if at < 0 || e.Health == "gone" {
@@ -115,7 +115,7 @@ func (e Expectation) reasonsMet(got []string) bool {
 	return true
 }
 
-// below are the paths of these names in a directory.
+// below returns the paths of these names in a directory.
 func below(dir string, names []string) []string {
 	var paths []string
 	for _, name := range names {

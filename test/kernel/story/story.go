@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Story is one text.
+// Story is one test.
 type Story struct {
 	Name  string
 	Title string
 	Steps []Step
 }
 
-// Step is one line.
+// Step is one line of a story.
 type Step struct {
-	Line int // from 1
+	Line int // counted from 1
 	Verb string
 	Args []string
 }
 
 func (s Step) String() string { return strings.Join(append([]string{s.Verb}, s.Args...), " ") }
 
-// grammar says how many arguments a verb takes, and checks them further.
+// grammar holds the allowed number of arguments of a verb, and a function that checks them.
 type grammar struct {
-	least, most int // most < 0: as many as you like
+	least, most int // most < 0 for no limit
 	check       func(args []string) error
 }
 
@@ -36,7 +36,7 @@ var grammars = map[string]grammar{
 	"end":    {0, 0, nil},
 	"signal": {1, 1, oneOf("STOP", "CONT", "HUP")},
 
-	// who listens to it
+	// the kubelet and its pods
 	"kubelet": {1, 1, oneOf("stop", "start", "restart")},
 	"hold":    {2, 2, nil},
 	"release": {1, 1, nil},
@@ -58,7 +58,7 @@ var grammars = map[string]grammar{
 	"container":      {1, -1, checkContainer},
 	"containerfails": {1, -1, checkContainer},
 
-	// commands: the tool, a container
+	// commands in the background: the tool, a container
 	"begin":       {3, -1, checkBegin},
 	"programming": {1, 1, nil},
 	"locking":     {1, 1, checkCount},
@@ -67,7 +67,7 @@ var grammars = map[string]grammar{
 	"says":        {1, -1, nil},
 	"opened":      {0, -1, nil},
 
-	// the operator
+	// the administrator
 	"insmod":       {1, -1, nil},
 	"rmmod":        {1, -1, nil},
 	"bind":         {1, 1, nil},
@@ -87,12 +87,12 @@ var grammars = map[string]grammar{
 	"forge":        {2, 2, oneOf("multicast", "through")},
 	"settle":       {0, 0, nil},
 
-	// what is kept of it: docs/testing.md, Fixtures
+	// recordings: docs/testing.md, Fixtures
 	"heard":   {2, 2, nil},
 	"record":  {1, 1, checkName},
 	"uevents": {0, 1, checkName},
 
-	// what must be true
+	// checks
 	"expect":    {1, -1, checkExpect},
 	"withheld":  {1, 1, nil},
 	"quiet":     {1, 1, checkDuration},
@@ -106,7 +106,7 @@ var grammars = map[string]grammar{
 // Verbs lists the verbs, sorted.
 func Verbs() []string { return slices.Sorted(maps.Keys(grammars)) }
 
-// Parse reads a story. Its errors name the line.
+// Parse parses a story. Its errors begin with the name and the line.
 func Parse(name, text string) (Story, error) {
 	s := Story{Name: name}
 	number := 0
@@ -127,7 +127,7 @@ func Parse(name, text string) (Story, error) {
 		s.Steps = append(s.Steps, step)
 	}
 	if s.Title == "" {
-		return Story{}, fmt.Errorf("%s:1: want a comment, the title", name)
+		return Story{}, fmt.Errorf("%s:1: found no title, want a comment", name)
 	}
 	return s, nil
 }
@@ -136,9 +136,9 @@ func (s Step) check() error {
 	g, ok := grammars[s.Verb]
 	switch n := len(s.Args); {
 	case !ok:
-		return fmt.Errorf("not a verb; there are %s", strings.Join(Verbs(), ", "))
+		return fmt.Errorf("found no such verb, want one of %s", strings.Join(Verbs(), ", "))
 	case n < g.least || g.most >= 0 && n > g.most:
-		return fmt.Errorf("%d arguments, want %s", n, g.arity())
+		return fmt.Errorf("found %d arguments, want %s", n, g.arity())
 	case g.check != nil:
 		return g.check(s.Args)
 	}
@@ -155,7 +155,7 @@ func (g grammar) arity() string {
 	return fmt.Sprintf("%d to %d", g.least, g.most)
 }
 
-// Duration is the argument of quiet.
+// Duration returns the argument of quiet.
 func (s Step) Duration() time.Duration {
 	d, _ := time.ParseDuration(s.Args[0]) // Parse has checked it
 	return d

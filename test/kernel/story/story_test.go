@@ -29,29 +29,29 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
-		{"no title", "start\n", "s:1: want a comment"},
-		{"no such verb", "# t\njump\n", "s:2: jump: not a verb; there are assign-port, begin,"},
-		{"too few", "# t\nplug c0\n", "s:2: plug: 1 arguments, want 3"},
-		{"too many", "# t\nend now\n", "s:2: end: 1 arguments, want 0"},
-		{"sandbox", "# t\nstart as king\n", `as "king", want one of root, pod`},
-		{"flag", "# t\nstart --mode pool\n", `"--mode", want --FLAG=VALUE`},
+		{"no title", "start\n", "s:1: found no title, want a comment"},
+		{"no such verb", "# t\njump\n", "s:2: jump: found no such verb, want one of assign-port, begin,"},
+		{"too few", "# t\nplug c0\n", "s:2: plug: found 1 arguments, want 3"},
+		{"too many", "# t\nend now\n", "s:2: end: found 1 arguments, want 0"},
+		{"sandbox", "# t\nstart as king\n", `sandbox: found "king", want one of root, pod`},
+		{"flag", "# t\nstart --mode pool\n", `found "--mode", want --FLAG=VALUE`},
 		{"signal", "# t\nsignal KILL\n", `"KILL", want one of STOP`},
 		{"count", "# t\ncycle 0 c0 a10 rp0\n", `"0", want a number`},
 		{"duration", "# t\nquiet 5\n", `"5", want a duration`},
-		{"health", "# t\nexpect 01:00.0 fine\n", `health "fine", want one of healthy`},
-		{"no device", "# t\nexpect 01:00.0\n", "want a device and its health"},
-		{"healthy with a reason", "# t\nexpect 01:00.0 healthy port-ap6\n", "healthy with the reasons [port-ap6]"},
-		{"unhealthy without", "# t\nexpect 01:00.0 unhealthy\n", "unhealthy with the reasons []"},
-		{"no time", "# t\nexpect 01:00.0 healthy within=soon\n", "within=soon, want a duration"},
-		{"number without a device", "# t\nreaches dfl-port.0\n", "s:2: reaches: 1 arguments, want 2"},
-		{"CDI without a device", "# t\ncdi\n", "s:2: cdi: 0 arguments, want 1 or more"},
+		{"health", "# t\nexpect 01:00.0 fine\n", `health: found "fine", want one of healthy`},
+		{"no device", "# t\nexpect 01:00.0\n", "found 1 arguments, want a device and its health"},
+		{"healthy with a reason", "# t\nexpect 01:00.0 healthy port-ap6\n", "reasons of healthy: found [port-ap6]"},
+		{"unhealthy without", "# t\nexpect 01:00.0 unhealthy\n", "reasons of unhealthy: found []"},
+		{"no time", "# t\nexpect 01:00.0 healthy within=soon\n", `within: found "soon", want a duration`},
+		{"number without a device", "# t\nreaches dfl-port.0\n", "s:2: reaches: found 1 arguments, want 2"},
+		{"CDI without a device", "# t\ncdi\n", "s:2: cdi: found 0 arguments, want 1 or more"},
 		{"field", "# t\nlog device.added 01:00.0\n", `"01:00.0", want FIELD=VALUE`},
 		{"AFU", "# t\nprogram dfl-fme.0 d8\n", `"d8", want the 32 hexadecimal digits`},
 		{"port to program", "# t\nprogram dfl-fme.0 00112233445566778899aabbccddeeff 4\n", `"4", want the number of a port, 0 to 3`},
 		{"port to release", "# t\nrelease-port dfl-fme.0 one\n", `"one", want the number of a port`},
-		{"bitstream without AFU", "# t\nbitstream a.gbs\n", "s:2: bitstream: 1 arguments, want 2 to 4"},
+		{"bitstream without AFU", "# t\nbitstream a.gbs\n", "s:2: bitstream: found 1 arguments, want 2 to 4"},
 		{"bitstream of an AFU", "# t\nbitstream a.gbs d8\n", `"d8", want 32 hexadecimal digits`},
 		{"bitstream elsewhere", "# t\nbitstream /a.gbs 00112233445566778899aabbccddeeff\n", `"/a.gbs", want a name without a directory`},
 		{"bitstream cut off", "# t\nbitstream a.gbs 00112233445566778899aabbccddeeff cut=0\n", `"cut=0", want a number of bytes`},
@@ -60,7 +60,7 @@ func TestParseRefuses(t *testing.T) {
 		{"environment of a command", "# t\nbegin a container 01:00.0 FPGA_AFU_1\n", `"FPGA_AFU_1", want NAME=VALUE`},
 		{"kill", "# t\nkill a init\n", `"init", want hook`},
 		{"end of a command", "# t\nended a well\n", `"well", want one of ok, failed, killed`},
-		{"costs without a card", "# t\ncosts 5\n", "s:2: costs: 1 arguments, want 4"},
+		{"costs without a card", "# t\ncosts 5\n", "s:2: costs: found 1 arguments, want 4"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := story.Parse("s", tc.text)
@@ -106,12 +106,11 @@ func TestBitstream(t *testing.T) {
 	}
 }
 
-// Every story of the suite can be read, and begins by starting the daemon or by
-// preparing what it finds.
+// Every story can be parsed, starts the daemon and has an expectation.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("../stories/*.txt")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("%d stories, %v", len(files), err)
+		t.Fatalf("../stories: found %d stories, %v; want at least one", len(files), err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -128,7 +127,7 @@ func TestStories(t *testing.T) {
 			verbs[step.Verb] = true
 		}
 		if !verbs["start"] || !verbs["expect"] {
-			t.Errorf("%s: does not start the daemon, or expects nothing", file)
+			t.Errorf("%s: found start %v, expect %v, want both", file, verbs["start"], verbs["expect"])
 		}
 	}
 }
@@ -186,7 +185,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, step := range s.Steps {
 			if !slices.Contains(story.Verbs(), step.Verb) {
-				t.Errorf("%q is no verb", step.Verb)
+				t.Errorf("verb: found %q, want one of Verbs", step.Verb)
 			}
 			if step.Verb == "bitstream" && step.Bitstream().File != step.Args[0] {
 				t.Errorf("%s: %+v", step, step.Bitstream())

@@ -1,7 +1,6 @@
 // Command collector is an OpenTelemetry Collector with the components of the example in
-// deploy/logging: the receiver of log files, the storage of its offsets, and the
-// exporter of OTLP. The Collector's builder generates such a program for each
-// distribution.
+// deploy/logging: the receiver for log files, the storage of its offsets, and the OTLP
+// exporter. The Collector's builder generates such a program for each distribution.
 package main
 
 import (

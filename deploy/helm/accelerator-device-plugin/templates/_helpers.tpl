@@ -2,7 +2,7 @@
 {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* The name of all objects. A release that is called like the chart is not said twice. */}}
+{{- /* The name of all objects. A release whose name contains the chart's gives the name alone. */}}
 {{- define "adp.name" -}}
 {{- $chart := include "adp.chart" . }}
 {{- if .Values.fullnameOverride }}
@@ -14,20 +14,20 @@
 {{- end }}
 {{- end }}
 
-{{- /* What a DaemonSet's pods are found by: it can never be changed. */}}
+{{- /* The labels that select the pods. A DaemonSet's selector cannot be changed. */}}
 {{- define "adp.selector" -}}
 app.kubernetes.io/name: {{ include "adp.chart" . }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
-{{- /* A version of git may be longer than a label, and end otherwise than a label may. */}}
+{{- /* A git version may be longer than a label's value, and end in characters that it may not end in. */}}
 {{- define "adp.labels" -}}
 {{ include "adp.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* The chart's labels and those of a value, which win: (list . .Values.podMonitor.labels). */}}
+{{- /* The chart's labels and those of a value, which take precedence: (list . .Values.podMonitor.labels). */}}
 {{- define "adp.labels.and" -}}
 {{ merge (dict) (last .) (include "adp.labels" (first .) | fromYaml) | toYaml }}
 {{- end }}
@@ -36,7 +36,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if .Values.serviceAccount.create }}
 {{- default (include "adp.name" .) .Values.serviceAccount.name }}
 {{- else }}
-{{- required "serviceAccount.name: want the name of an account, because serviceAccount.create is false" .Values.serviceAccount.name }}
+{{- required "serviceAccount.name: found none, want the name of an account, because serviceAccount.create is false" .Values.serviceAccount.name }}
 {{- end }}
 {{- end }}
 
@@ -50,17 +50,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end }}
 
-{{- /* The port of config.httpAddress, or nothing where it is off. */}}
+{{- /* The port of config.httpAddress, or nothing if that is empty. */}}
 {{- define "adp.port" -}}
 {{- trimPrefix ":" .Values.config.httpAddress }}
 {{- end }}
 
-{{- /* Not empty where the daemon speaks to the API server. */}}
+{{- /* Not empty if the daemon connects to the API server. */}}
 {{- define "adp.api" -}}
 {{- if or .Values.nodeAnnotation .Values.events }}true{{ end }}
 {{- end }}
 
-{{- /* The directory of the CDI spec, or nothing where CDI is off. */}}
+{{- /* The directory of the CDI spec, or nothing if CDI is off. */}}
 {{- define "adp.cdiDir" -}}
 {{- default (.Values.programming.enabled | ternary "/var/run/cdi" "") .Values.config.cdiDir }}
 {{- end }}
@@ -81,12 +81,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- toYaml $config }}
 {{- end }}
 
-{{- /* The id of an interface or an AFU, as the hook and the names of resources have it. */}}
+{{- /* The id of an interface or an AFU in the form that the hook and the names of resources use. */}}
 {{- define "adp.id" -}}
 {{ . | replace "-" "" | lower }}
 {{- end }}
 
-{{- /* What the pod of helm test asks for, or nothing: in the other modes the cards give the names. */}}
+{{- /* The resource that the pod of helm test requests, or nothing: in the other modes the names of
+resources depend on the cards. */}}
 {{- define "adp.test.resource" -}}
 {{- if .Values.test.resource }}
 {{- .Values.test.resource }}
@@ -97,12 +98,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end }}
 
-{{- /* The error of a test without a resource: the value to set, and the reason. */}}
+{{- /* The error of a test without a resource: the value that is missing, and the reason. */}}
 {{- define "adp.test.refusal" -}}
 {{- $mode := default "single" .Values.config.mode }}
-{{- $why := .Values.nodeAnnotation | ternary "with nodeAnnotation a node's mode gives the names of its resources" (printf "in mode %s the cards give the names of the resources" $mode) }}
+{{- $why := .Values.nodeAnnotation | ternary "with nodeAnnotation the names of resources depend on the node" (printf "in mode %s the names of resources depend on the cards" $mode) }}
 {{- $also := .Values.programming.enabled | ternary ", and test.interface and test.afu" "" }}
-{{- printf "test.resource: found nothing, want a resource of the nodes%s, because %s" $also $why }}
+{{- printf "test.resource: found none, want a resource of the nodes%s, because %s" $also $why }}
 {{- end }}
 
 {{- /* Labels of the test. They differ from those of the daemon's pods, to which the NetworkPolicy applies. */}}

@@ -36,7 +36,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if .Values.serviceAccount.create }}
 {{- default (include "ao.name" .) .Values.serviceAccount.name }}
 {{- else }}
-{{- required "serviceAccount.name: want the name of an account, because serviceAccount.create is false" .Values.serviceAccount.name }}
+{{- required "serviceAccount.name: found none, want the name of an account, because serviceAccount.create is false" .Values.serviceAccount.name }}
 {{- end }}
 {{- end }}
 
@@ -50,22 +50,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end }}
 
-{{- /* Not empty where cert-manager makes the certificate of the webhook. */}}
+{{- /* Not empty if cert-manager makes the certificate of the webhook. */}}
 {{- define "ao.certManager" -}}
 {{- if and .Values.mappings.enabled (eq .Values.certificates.source "certManager") }}true{{ end }}
 {{- end }}
 
-{{- /* Not empty where the operator makes the certificate of the webhook. */}}
+{{- /* Not empty if the operator makes the certificate of the webhook. */}}
 {{- define "ao.ownCertificates" -}}
 {{- if and .Values.mappings.enabled (eq .Values.certificates.source "operator") }}true{{ end }}
 {{- end }}
 
-{{- /* The namespaces for whose pods the webhook is not called, as JSON. */}}
+{{- /* The namespaces whose pods the API server creates without calling the webhook, as JSON. */}}
 {{- define "ao.excluded" -}}
 {{ append (default list .Values.webhook.excludedNamespaces) .Release.Namespace | uniq | sortAlpha | toJson }}
 {{- end }}
 
-{{- /* Not empty where helm test has a pod. */}}
+{{- /* Not empty if helm test has a pod. */}}
 {{- define "ao.test" -}}
 {{- if and .Values.mappings.enabled (not (has .Values.test.namespace (include "ao.excluded" . | fromJsonArray))) }}true{{ end }}
 {{- end }}

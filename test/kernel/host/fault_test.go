@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestBefall(t *testing.T) {
+func TestApply(t *testing.T) {
 	const second = portAt + portStride
 	for _, tc := range []struct {
 		request string
@@ -27,72 +27,72 @@ func TestBefall(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := reg(m.cards["c0"].functions[0], tc.at); got != tc.want {
-				t.Errorf("%#x, want %#x", got, tc.want)
+				t.Errorf("got %#x, want %#x", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestBefallRefuses(t *testing.T) {
+func TestApplyErrors(t *testing.T) {
 	for _, tc := range []struct{ request, want string }{
-		{"kill", "kill: which card?"},
+		{"kill", "kill: found no card, want the name of a plugged card"},
 		{"kill c1", `card "c1" is not plugged`},
-		{"kill c0 now", "kill with 1 arguments"},
-		{"jump c0", `no request "jump"`},
-		{"error c0", "error with 0 arguments"},
+		{"kill c0 now", "kill: found 1 arguments"},
+		{"jump c0", `request: found "jump"`},
+		{"error c0", "error: found 0 arguments"},
 		{"error c0 x", `parsing "x"`},
-		{"error c0 1 2", "port 2 of 2"},
-		{"error c0 1 -1", `port "-1"`},
-		{"error c0 1 1 1", "error with 3 arguments"},
-		{"afu c0 d8", `GUID "d8"`},
+		{"error c0 1 2", "port: found 2, want a number below 2"},
+		{"error c0 1 -1", `port: found "-1"`},
+		{"error c0 1 1 1", "error: found 3 arguments"},
+		{"afu c0 d8", `GUID: found "d8"`},
 		{"afu c0 zzzzbeef000102030405060708090a0b", `parsing "zzzzbeef00010203"`},
-		{"set c0 0x4060", "set with 1 arguments"},
-		{"set c0 0x4061 1", "no register at 0x4061"},
-		{"set c0 0x100000 1", "no register at 0x100000"},
-		{"set c0 0xfffffffffffffff8 1", "no register at"},
-		{"pr c0", "pr with 0 arguments"},
-		{"pr c0 asleep", `no state "asleep"`},
-		{"plug c1 a11 rp0", `no model "a11"`},
-		{"plug c0 a10 rp0", `card "c0" is plugged`},
-		{"plug c.1 a10 rp0", "a dot is for functions"},
+		{"set c0 0x4060", "set: found 1 arguments"},
+		{"set c0 0x4061 1", "offset: found 0x4061"},
+		{"set c0 0x100000 1", "offset: found 0x100000"},
+		{"set c0 0xfffffffffffffff8 1", "offset: found"},
+		{"pr c0", "pr: found 0 arguments"},
+		{"pr c0 asleep", `pr: found "asleep"`},
+		{"plug c1 a11 rp0", `model: found "a11"`},
+		{"plug c0 a10 rp0", `card "c0" is plugged already`},
+		{"plug c.1 a10 rp0", `card: found "c.1", want a name without a dot`},
 		{"plug c1 a10", `card "c1" is not plugged`},
 	} {
 		t.Run(tc.request, func(t *testing.T) {
 			words := strings.Fields(tc.request)
 			_, err := plugged(t, "a10-2p").request(words[0], words[1:])
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%v, want an error with %q", err, tc.want)
+				t.Errorf("got %v, want an error with %q", err, tc.want)
 			}
 		})
 	}
 	if _, err := plugged(t, "a10-vf").request("pr", []string{"c0", "busy"}); err == nil {
-		t.Error("a card without FME is programmed")
+		t.Error("pr: no error for a card without FME")
 	}
 }
 
-// plugged is a machine without qemu, with one card.
+// plugged returns a machine without qemu, with one card of the model.
 func plugged(t testing.TB, model string) *machine {
 	t.Helper()
 	c, err := newCard("c0", models[model])
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.left = len(c.functions)
+	c.attached = len(c.functions)
 	return &machine{qmp: newQMP(nil), cards: map[string]*card{"c0": c}}
 }
 
-// A card has gone when all of its functions have.
-func TestGone(t *testing.T) {
+// A card is removed when the guest has released all of its functions.
+func TestReleased(t *testing.T) {
 	m := plugged(t, "n6000")
 	for _, id := range []string{"c0.4", "c0.3", "other", "c0.2", "c0.1"} {
 		m.qmp.deleted <- id
 	}
 	if got, err := m.request("cards", nil); err != nil || got != "c0" {
-		t.Errorf("%q, %v; function 0 is still there", got, err)
+		t.Errorf("got %q, %v; want c0: the guest has not released function 0", got, err)
 	}
 	m.qmp.deleted <- "c0"
 	if got, err := m.request("cards", nil); err != nil || got != "" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got %q, %v; want no card", got, err)
 	}
 }
 
@@ -104,7 +104,7 @@ func FuzzRequest(f *testing.F) {
 		verb, rest, _ := strings.Cut(line, " ")
 		args := strings.Fields(rest)
 		if verb == "unplug" || verb == "plug" && len(args) == 3 && models[args[1]] != nil {
-			return // they ask qemu
+			return // these need qemu
 		}
 		_, _ = plugged(t, "a10-2p").request(verb, args)
 	})

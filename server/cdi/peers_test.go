@@ -14,48 +14,48 @@ import (
 	"b-com.com/accelerator-device-plugin/server/cdi"
 )
 
-// Two instances on one node, as in a surge upgrade, tell the same story with one
-// file. It goes with the last of them, whoever wrote it.
-func TestTwins(t *testing.T) {
+// Two daemons on one node, as in an upgrade with surge, write the same file. The last one that
+// closes removes it, regardless of which one wrote it.
+func TestPeers(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		steps func(t *testing.T, old, young *cdi.Spec)
+		steps func(t *testing.T, older, newer *cdi.Spec)
 	}{
-		{"the young one writes last", func(t *testing.T, old, young *cdi.Spec) {
-			write(t, old, board...)
-			write(t, young, board[0])
-			write(t, young, board...)
+		{"the newer one writes last", func(t *testing.T, older, newer *cdi.Spec) {
+			write(t, older, board...)
+			write(t, newer, board[0])
+			write(t, newer, board...)
 		}},
-		{"the old one writes last", func(t *testing.T, old, young *cdi.Spec) {
-			write(t, young, board[0])
-			write(t, old, board...)
-			write(t, young, board...) // as the file says: not written
+		{"the older one writes last", func(t *testing.T, older, newer *cdi.Spec) {
+			write(t, newer, board[0])
+			write(t, older, board...)
+			write(t, newer, board...) // the file has this content: not written
 		}},
-		{"the old one puts it back", func(t *testing.T, old, young *cdi.Spec) {
-			write(t, old, board...)
-			write(t, young, board...)
-			if err := old.Ensure(); err != nil {
+		{"the older one restores it", func(t *testing.T, older, newer *cdi.Spec) {
+			write(t, older, board...)
+			write(t, newer, board...)
+			if err := older.Ensure(); err != nil {
 				t.Error(err)
 			}
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
-			old, young := open(t, dir), open(t, dir)
-			tc.steps(t, old, young)
+			older, newer := open(t, dir), open(t, dir)
+			tc.steps(t, older, newer)
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
 			before := identity(t, dir)
-			if err := old.Close(); err != nil {
+			if err := older.Close(); err != nil {
 				t.Error(err)
 			}
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
-			if err := young.Ensure(); err != nil {
+			if err := newer.Ensure(); err != nil {
 				t.Error(err)
 			}
 			if !os.SameFile(before, identity(t, dir)) {
-				t.Error("written again without need")
+				t.Error("the file was written again, want it unchanged")
 			}
-			if err := young.Close(); err != nil {
+			if err := newer.Close(); err != nil {
 				t.Error(err)
 			}
 			expect(t, dir, map[string]string{})
@@ -63,22 +63,22 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// One that is behind overwrites the file: the other one's Ensure mends it, and so
-// does a Write of what it wrote before.
-func TestTwinBehind(t *testing.T) {
+// A daemon with an older list overwrites the file: Ensure of the other one restores it, and so does
+// Write with the same devices as before.
+func TestPeerOverwrites(t *testing.T) {
 	dir := t.TempDir()
-	ahead, behind := open(t, dir), open(t, dir)
-	for _, mend := range []func() error{ahead.Ensure, func() error { return ahead.Write(board) }} {
-		write(t, ahead, board...)
-		write(t, behind, board[0])
-		if err := mend(); err != nil {
+	current, outdated := open(t, dir), open(t, dir)
+	for _, restore := range []func() error{current.Ensure, func() error { return current.Write(board) }} {
+		write(t, current, board...)
+		write(t, outdated, board[0])
+		if err := restore(); err != nil {
 			t.Error(err)
 		}
 		expect(t, dir, map[string]string{lock: "", name: golden(t)})
 	}
 }
 
-// Another kind in the same directory is no twin.
+// The spec of another kind in the same directory is independent.
 func TestOtherKind(t *testing.T) {
 	dir := t.TempDir()
 	ours := open(t, dir)
@@ -99,34 +99,34 @@ func TestOtherKind(t *testing.T) {
 	expect(t, dir, map[string]string{})
 }
 
-// The last one leaves, and takes the lock file with it, while a new one waits for
-// that lock: it takes another one, which those who come later see.
-func TestLockGoesWhileWaited(t *testing.T) {
+// The last daemon ends and removes the lock file while a new one waits for the lock: the new one
+// makes another lock file, which later daemons use.
+func TestLockFileRemovedWhileWaiting(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, lock)
-	leaving, err := os.Create(path)
+	ending, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer leaving.Close()
-	if err := syscall.Flock(int(leaving.Fd()), syscall.LOCK_EX); err != nil {
+	defer ending.Close()
+	if err := syscall.Flock(int(ending.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	came := make(chan *cdi.Spec)
+	opened := make(chan *cdi.Spec)
 	go func() {
-		defer close(came)
+		defer close(opened)
 		s, err := cdi.Open(dir, kind, "/dev")
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		came <- s
+		opened <- s
 	}()
-	awaitWaiter(t, leaving)
-	if err := errors.Join(os.Remove(path), leaving.Close()); err != nil {
+	awaitWaiter(t, ending)
+	if err := errors.Join(os.Remove(path), ending.Close()); err != nil {
 		t.Fatal(err)
 	}
-	s := <-came
+	s := <-opened
 	if s == nil {
 		return
 	}
@@ -139,8 +139,8 @@ func TestLockGoesWhileWaited(t *testing.T) {
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 }
 
-// awaitWaiter waits until somebody waits for a lock on the file. In the kernel's
-// list such a line has an arrow; an inode is the last of three numbers.
+// awaitWaiter blocks until a process waits for a lock on the file. In /proc/locks a line of a waiter
+// has an arrow, and the inode number is the last of three numbers.
 func awaitWaiter(t *testing.T, file *os.File) {
 	t.Helper()
 	info, err := file.Stat()
@@ -159,12 +159,12 @@ func awaitWaiter(t *testing.T, file *os.File) {
 			}
 		}
 	}
-	t.Fatal("nobody waits for the lock")
+	t.Fatal("no process waits for the lock after 900ms, want one")
 }
 
-// Many come, write and leave at once: nobody loses a file while it is there, and
-// nothing is left of them.
-func TestManyTwins(t *testing.T) {
+// Several daemons open, write and close at the same time: the file exists while one of them has it
+// open, and none of their files is left at the end.
+func TestManyPeers(t *testing.T) {
 	dir := t.TempDir()
 	descriptors := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -187,7 +187,7 @@ func TestManyTwins(t *testing.T) {
 					t.Error(err)
 				}
 				if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-					t.Errorf("while one lives: %v", err)
+					t.Errorf("spec while a daemon runs: %v", err)
 				}
 				if err := errors.Join(s.Ensure(), s.Close()); err != nil {
 					t.Error(err)
@@ -198,6 +198,6 @@ func TestManyTwins(t *testing.T) {
 	all.Wait()
 	expect(t, dir, map[string]string{})
 	if after := descriptors(); after != before {
-		t.Errorf("%d descriptors open, %d before", after, before)
+		t.Errorf("found %d open descriptors, want %d as before", after, before)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// befall lets something happen to a card.
-func (c *card) befall(verb string, args []string) error {
+// apply applies a request that changes the state of a card: see serve.
+func (c *card) apply(verb string, args []string) error {
 	if verb == "kill" || verb == "revive" {
 		if len(args) != 0 {
-			return fmt.Errorf("%s with %d arguments, want none", verb, len(args))
+			return fmt.Errorf("%s: found %d arguments, want none", verb, len(args))
 		}
 		for _, f := range c.functions {
 			f.mu.Lock()
@@ -18,49 +18,50 @@ func (c *card) befall(verb string, args []string) error {
 		}
 		return nil
 	}
-	return c.functions[0].befall(verb, args)
+	return c.functions[0].apply(verb, args)
 }
 
-func (f *function) befall(verb string, args []string) error {
+func (f *function) apply(verb string, args []string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch verb {
 	case "pr":
 		if len(args) != 1 || !f.fme {
-			return fmt.Errorf("pr with %d arguments, want one, and a card with an FME", len(args))
+			return fmt.Errorf("pr: found %d arguments, want one, and a card with an FME", len(args))
 		}
 		return f.setPR(args[0])
 	case "set":
 		return f.setRegister(args)
 	case "error", "power", "afu":
 		if len(args) < 1 || len(args) > 2 {
-			return fmt.Errorf("%s with %d arguments, want a value and a port", verb, len(args))
+			return fmt.Errorf("%s: found %d arguments, want a value and a port", verb, len(args))
 		}
 		port, err := f.port(args[1:])
 		if err != nil {
 			return err
 		}
-		return f.befallPort(port, verb, args[0])
+		return f.applyToPort(port, verb, args[0])
 	}
-	return fmt.Errorf("no request %q", verb)
+	return fmt.Errorf("request: found %q, want one of kill, revive, error, power, afu, set, pr", verb)
 }
 
-// port is where the port stands that is named, or the first.
-func (f *function) port(named []string) (uint64, error) {
+// port returns the offset in BAR 0 of the port with the given number, or of the first port if
+// there is no number.
+func (f *function) port(number []string) (uint64, error) {
 	var n uint64
-	if len(named) > 0 {
+	if len(number) > 0 {
 		var err error
-		if n, err = strconv.ParseUint(named[0], 10, 8); err != nil {
-			return 0, fmt.Errorf("port %q", named[0])
+		if n, err = strconv.ParseUint(number[0], 10, 8); err != nil {
+			return 0, fmt.Errorf("port: found %q, want a number", number[0])
 		}
 	}
 	if n >= uint64(len(f.ports)) {
-		return 0, fmt.Errorf("port %d of %d", n, len(f.ports))
+		return 0, fmt.Errorf("port: found %d, want a number below %d", n, len(f.ports))
 	}
 	return f.ports[n], nil
 }
 
-func (f *function) befallPort(port uint64, verb, text string) error {
+func (f *function) applyToPort(port uint64, verb, text string) error {
 	if verb == "afu" {
 		return f.setAFU(port, text)
 	}
@@ -70,7 +71,7 @@ func (f *function) befallPort(port uint64, verb, text string) error {
 	}
 	if verb == "error" {
 		f.set(port+portErrors+0x10, value)
-		f.set(port+portErrors+0x18, value) // the first error
+		f.set(port+portErrors+0x18, value) // the register of the first error
 		return nil
 	}
 	status := f.register(port + portStatus)
@@ -80,7 +81,7 @@ func (f *function) befallPort(port uint64, verb, text string) error {
 
 func (f *function) setRegister(args []string) error {
 	if len(args) != 2 {
-		return fmt.Errorf("set with %d arguments, want an offset and a value", len(args))
+		return fmt.Errorf("set: found %d arguments, want an offset and a value", len(args))
 	}
 	at, err := strconv.ParseUint(args[0], 0, 64)
 	if err != nil {
@@ -91,7 +92,7 @@ func (f *function) setRegister(args []string) error {
 		return err
 	}
 	if at%8 != 0 || !f.inside(at, 8) {
-		return fmt.Errorf("no register at %#x", at)
+		return fmt.Errorf("offset: found %#x, want a multiple of 8 inside BAR 0", at)
 	}
 	f.set(at, value)
 	return nil
@@ -106,7 +107,7 @@ func (f *function) setPR(state string) error {
 	case "fail":
 		f.failPR = true
 	default:
-		return fmt.Errorf("no state %q", state)
+		return fmt.Errorf("pr: found %q, want busy, ready or fail", state)
 	}
 	return nil
 }
