@@ -13,7 +13,7 @@
 // reconcile publishes each slot by one table (reconcile.go) and returns the changes. The node reads
 // no clock, writes no log and uses no channel.
 //
-// # Who owns what
+// # Ownership
 //
 // [Inventory.Run] is the only writer. Its goroutine owns the scheduler, the poller and the
 // node, so they have no locks. Other goroutines use four methods:

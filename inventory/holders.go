@@ -327,7 +327,7 @@ func (n *node) expire(now time.Time) {
 	}
 }
 
-// nextExpiry returns the time at which [node.expire] next has something to end, or zero.
+// nextExpiry returns the time at which [node.expire] next ends a claim or a right, or zero.
 func (n *node) nextExpiry() (next time.Time) {
 	if n.holders.err == "" {
 		return next

@@ -197,7 +197,7 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 	}
 }
 
-// publish reconciles the node, publishes a snapshot if something has changed, and then logs the
+// publish reconciles the node, publishes a snapshot if a device has changed, and then logs the
 // changes. The first snapshot of a generation waits until all cards have been read, but no
 // longer than firstGrace.
 func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {

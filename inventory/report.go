@@ -36,7 +36,7 @@ const (
 	deviceReturned                // a claim has ended: the device is back
 	deviceRenamedBack             // a claim has ended: the device has its old name again
 	deviceReleased                // a claim has ended: the device has no holder
-	deviceUnoffered               // a device lacks something to be offered
+	deviceUnoffered               // a device is not offered, because it lacks an id
 	deviceGiven                   // the device has new holders
 	deviceFreed                   // holders of the device have ended
 )

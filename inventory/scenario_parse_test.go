@@ -26,11 +26,11 @@ type scenarioCommand struct {
 type commandKind uint8
 
 const (
-	action       commandKind = iota // something happens
-	edit                            // something happens to a card
-	daemonAction                    // something happens to the daemon, which must have been started
-	setup                           // something is settled before it is
-	check                           // nothing happens
+	action       commandKind = iota // an action outside the node and the daemon
+	edit                            // a change of a card
+	daemonAction                    // an action of the running daemon
+	setup                           // before the daemon is started
+	check                           // compares the list or the log
 )
 
 // scenarioStep is one line of a scenario.

@@ -188,7 +188,7 @@ func (s *scenario) restart(st scenarioStep) error {
 	return s.start(st)
 }
 
-// usePolicy replaces the policy of the inventory. Before start it does nothing: start uses the policy.
+// usePolicy replaces the policy of the running inventory. Before start it has no effect.
 func (s *scenario) usePolicy() {
 	if s.rig != nil {
 		s.rig.Inventory.Use(s.policy)

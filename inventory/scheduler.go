@@ -410,7 +410,7 @@ func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 	}
 }
 
-// next returns the earliest time at which onTime has something to do, or zero.
+// next returns the earliest time at which onTime must be called, or zero.
 func (s *scheduler) next() (next time.Time) {
 	if !s.node.ready {
 		next = s.firstUntil
