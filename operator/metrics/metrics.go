@@ -22,7 +22,7 @@ type Declaration struct {
 }
 
 var (
-	buildInfo = Declaration{"accelerator_operator_build_info", "gauge", "Always 1; the labels say which version runs.", []string{"version", "goversion"}}
+	buildInfo = Declaration{"accelerator_operator_build_info", "gauge", "Always 1. The labels are the versions of the program and of Go.", []string{"version", "goversion"}}
 	requests  = Declaration{"accelerator_admission_requests_total", "counter",
 		"Requests of API servers to admit a pod, by result: mapped, unchanged, denied, or failed, after which `failurePolicy` decides.", []string{"result"}}
 	duration = Declaration{"accelerator_admission_duration_seconds", "histogram",
