@@ -38,8 +38,8 @@ var (
 	lineFMEUnbound    = line{inventory.ReasonFMEUnbound, fatal} // fme/driver: absent; or the FME no longer exists
 	linePCIGone       = line{"pci-gone", fatal}                 // pci/config: ff ff ff ff; pci/current_link_*: fails, is all ones, or is no longer known
 
-	// An interface id that cannot be read has this severity, although it belongs to the line of a
-	// dead FME.
+	// An interface id that cannot be read does not prove that the FME is dead. So it has only this
+	// severity, although it belongs to the line of a dead FME.
 	lineInterface = line{lineFMEDead.reason, degraded}
 )
 
