@@ -119,7 +119,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	return v
 }
 
-// clear removes conditions without a recovery hold.
+// clear removes conditions at once, without recovery hold.
 func (h *health) clear(reasons ...string) {
 	for _, reason := range reasons {
 		delete(h.conditions, reason)

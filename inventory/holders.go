@@ -65,8 +65,8 @@ const (
 	answerWithin = 2 * time.Second
 	// untilAnswered is the longest time between two questions before the first answer.
 	untilAnswered = time.Second
-	// maxMissing is the greatest number of waiting slots with which a claim begins on a device that
-	// this process has never read: the answer of a broken kubelet may have any number of such devices.
+	// maxMissing limits the claims on devices that this process has never read: no such claim begins
+	// while this many slots wait. The answer of a broken kubelet may have any number of such devices.
 	maxMissing = 1024
 	// maxID is the greatest length in bytes of an id that is accepted: ours have 19 at most, the
 	// kubelet documents 63.

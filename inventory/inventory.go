@@ -197,7 +197,7 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 	}
 }
 
-// publish reconciles the node, publishes a snapshot if a device has changed, and then logs the
+// publish reconciles the node, publishes a snapshot if there is a change, and then logs the
 // changes. The first snapshot of a generation waits until all cards have been read, but no
 // longer than firstGrace.
 func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
@@ -232,7 +232,7 @@ func (inv *Inventory) publish(n *node, s *scheduler, p *poller, now time.Time) {
 // logUnmatched warns of excluded addresses that no device has: if an address was mistyped, the
 // intended device is still offered.
 func (inv *Inventory) logUnmatched(n *node) {
-	if idle := n.policy.unmatched(n.devices); n.complete && len(idle) > 0 {
-		inv.log.Warn("excluded address has no device", event.ConfigNotice, event.Devices(idle))
+	if unmatched := n.policy.unmatched(n.devices); n.complete && len(unmatched) > 0 {
+		inv.log.Warn("excluded address has no device", event.ConfigNotice, event.Devices(unmatched))
 	}
 }

@@ -66,7 +66,7 @@ type unit struct {
 	seen       map[string]bool   // health files that have existed
 	counters   map[string]uint64 // of the last reading
 	last       Unit              // the last reading
-	conditions []Condition       // of the last reading, with lost files and counters that rise
+	conditions []Condition       // of the last reading, and for lost files and counters that have risen
 
 	added        time.Time // when it was plugged in; zero: before the first list, or it has been offered since
 	beingPlugged bool      // it is still being plugged in: its conditions are normal, and logged at level info
@@ -134,7 +134,7 @@ func (n *node) takeReading(address string, r result, cause, now time.Time) {
 	units := make([]*unit, len(ids))
 	for i, read := range r.reading.Units {
 		if conflicts[i] {
-			// While two units have the same number, it is not stored.
+			// The number is not stored while two units have it.
 			read.PortIDKnown = false
 			read.Conditions = append(slices.Clone(read.Conditions), Condition{Reason: ReasonPortIDConflict, Health: Unhealthy})
 		}

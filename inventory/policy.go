@@ -59,14 +59,14 @@ func (p Policy) unmatched(devices []*Device) []string {
 			named[entry] = true
 		}
 	}
-	var idle []string
+	var unmatched []string
 	for entry, reason := range p.Exclude {
 		if !named[entry] && reason == ReasonExcluded {
-			idle = append(idle, entry)
+			unmatched = append(unmatched, entry)
 		}
 	}
-	slices.Sort(idle)
-	return idle
+	slices.Sort(unmatched)
+	return unmatched
 }
 
 // cardOf returns the part of an id that is the card's address.

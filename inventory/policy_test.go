@@ -16,10 +16,10 @@ func TestExclude(t *testing.T) {
 	}
 	const in, out = "healthy[]", "unhealthy[excluded]"
 	for _, test := range []struct {
-		name    string
-		exclude []string
-		want    map[string]string
-		idle    []any
+		name      string
+		exclude   []string
+		want      map[string]string
+		unmatched []any
 	}{
 		{"nothing", nil, all(in, in, in), nil},
 		{"a card", []string{"3b:00.0"}, all(out, out, in), nil},
@@ -41,11 +41,11 @@ func TestExclude(t *testing.T) {
 				}
 				r := start(t, cfg, f)
 				r.want("at first", test.want)
-				var idle []any
+				var unmatched []any
 				for _, line := range r.logs.FilterMessage("excluded address has no device").All() {
-					idle = append(idle, line.ContextMap()["devices"].([]any)...)
+					unmatched = append(unmatched, line.ContextMap()["devices"].([]any)...)
 				}
-				if diff := cmp.Diff(test.idle, idle); diff != "" {
+				if diff := cmp.Diff(test.unmatched, unmatched); diff != "" {
 					t.Errorf("addresses without a device in the log (-want +got):\n%s", diff)
 				}
 

@@ -12,17 +12,22 @@ import (
 //	present   claim     compared         free, or grace over   holder unknown  held
 //	yes       none                       own name, own health
 //	no        any                        nothing               removed         removed-in-use
-//	yes       left      same             claim ends, hold      same            same
+//	yes       left      same             claim ends, hold
 //	yes       left      too little known own name, hold        + removed       + removed-in-use
 //	yes       left      another one      own name, hold        + replaced-in-use
 //	yes       left      other nodes      own name, hold        + node-changed
-//	yes       renamed   old name again   claim ends, no hold   same            same
+//	yes       renamed   old name again   claim ends, no hold
 //	yes       renamed   another name     own name, no hold     + moving        + replaced-in-use
-//	yes       renamed   no name          own name, no hold     + moving        + moving
+//	yes       renamed   no name          own name, no hold     + moving
 //
-// An empty cell is as the one to its left. "hold" is the recovery hold. "+ reason" means that
-// the present device is listed under the name of the claim, unhealthy, with its own reasons
-// and this one. The claim on a renamed device that then leaves is a claim "left".
+// A claim "left" is on a device that has left, a claim "renamed" on a device that is present but
+// held, or perhaps held, under another name than its own. If a renamed device leaves, its claim
+// becomes "left". The column "compared" has the result of comparing the present device with the
+// claimed one; "another one" differs in its identity or its name. The last three columns are the
+// state of the claimed device: an answer shows that it is free, or there has been no answer for
+// the grace time; its holders are not known; or it is held. An empty cell is as the one to its left.
+// "hold" is the recovery hold. "+ reason" means that the present device is listed under the name
+// of the claim, unhealthy, with its own reasons and this one.
 
 // claim keeps a device listed under a name that a container holds, or may hold.
 type claim struct {
@@ -45,7 +50,7 @@ type standing uint8
 const (
 	absent     standing = iota // no device is present
 	undecided                  // the identity or the name of the present device is not complete yet
-	replaced                   // another device is present, or the same under another name
+	replaced                   // the present device differs from the claimed one, in its identity or its name
 	renumbered                 // the claimed device is present, with other nodes than its holders were given
 	identical                  // the claimed device is present
 )
@@ -109,7 +114,7 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	switch u := s.unit; {
 	case u != nil:
 		d := u.describe()
-		if former { // the name is set when the card has been read through the families of this generation
+		if former { // the name is set when the card has been read through the families of the new mode
 			d.OfferedAs = u.device.OfferedAs
 		} else {
 			n.settle(s, d, now)
@@ -288,7 +293,7 @@ func (n *node) release(s *slot, why string, now time.Time) {
 	}
 	n.changes = append(n.changes, change{
 		Change: Change{ID: s.id, New: c.device}, kind: deviceReleased, renamed: c.renamed, lasted: now.Sub(c.since), why: why,
-		// The device was never held, and its removal has been logged.
+		// The device had no holder during the claim, and its removal has been logged.
 		quiet: !c.held && n.holders.err == "" && c.standing != renumbered && (c.standing != replaced || c.renamed),
 	})
 	n.mark(s.id, time.Time{})

@@ -7,9 +7,9 @@ import (
 )
 
 // A container that was given a device node may open the number of the node until the container
-// ends. When the container is restarted, it may get the node that has the same name by then. After
-// a card has left, drivers give its names and numbers to the next card. So a device is offered only
-// while no other device has a right to its nodes.
+// ends. When the container is restarted, it may be given the node that has the same name at that
+// time. After a card has left, drivers give its names and numbers to the next card. So a device is
+// offered only while no other device has a right to its nodes.
 //
 // A device has a right to the names and numbers of the nodes that it has, that it had when it left,
 // and that its holders were given.
@@ -36,9 +36,9 @@ type released struct {
 	since time.Time // time of the question whose answer was the first without the holders
 }
 
-// releasedAfter is how long a released device keeps its right to nodes with respect to devices that
-// were never offered, as a multiple of the interval between two questions. The answers of a kubelet
-// that has just started do not have all holders.
+// releasedAfter is how long a device that was never offered waits for the nodes of a released device,
+// as a multiple of the interval between two questions. The answers of a kubelet that has just started
+// do not have all holders.
 const releasedAfter = 3
 
 // nodesOf returns the names and numbers of the nodes of a device.
@@ -83,19 +83,19 @@ func (n *node) claimNodes(s *slot) {
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
 	concerned := map[string]bool{s.id: true}
-	for _, node := range s.nodes {
-		maps.Copy(concerned, n.rights[node])
-		delete(n.rights[node], s.id)
-		if len(n.rights[node]) == 0 {
-			delete(n.rights, node)
+	for _, name := range s.nodes {
+		maps.Copy(concerned, n.rights[name])
+		delete(n.rights[name], s.id)
+		if len(n.rights[name]) == 0 {
+			delete(n.rights, name)
 		}
 	}
-	for _, node := range nodes {
-		if n.rights[node] == nil {
-			n.rights[node] = map[string]bool{}
+	for _, name := range nodes {
+		if n.rights[name] == nil {
+			n.rights[name] = map[string]bool{}
 		}
-		n.rights[node][s.id] = true
-		maps.Copy(concerned, n.rights[node])
+		n.rights[name][s.id] = true
+		maps.Copy(concerned, n.rights[name])
 	}
 	s.nodes = nodes
 	for _, id := range slices.Sorted(maps.Keys(concerned)) {
@@ -135,15 +135,15 @@ func (n *node) conflict(s *slot, d *Device) conflict {
 		return worst // without [Config.Holders], holders are never known
 	}
 	mine := n.holders.of(s.id)
-	for _, node := range nodesOf(d) {
-		for id := range n.rights[node] {
+	for _, name := range nodesOf(d) {
+		for id := range n.rights[name] {
 			o := n.slots[id]
 			theirs := n.holders.of(id)
 			switch {
 			case id == s.id, sameHolders(theirs, mine):
 			case len(theirs) > 0, o.claim != nil && o.claim.held:
 				return certain
-			case n.isFree(o, s.health.offered) && !(o.device != nil && slices.Contains(nodesOf(o.device), node)) && !slices.Contains(o.lost.nodes, node):
+			case n.isFree(o, s.health.offered) && !(o.device != nil && slices.Contains(nodesOf(o.device), name)) && !slices.Contains(o.lost.nodes, name):
 			default:
 				worst = possible
 			}

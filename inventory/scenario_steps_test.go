@@ -153,7 +153,7 @@ func (s *scenario) hold(st scenarioStep) error {
 		snapshot, _ := s.rig.Latest()
 		d := snapshot.Device(rest[0])
 		if d == nil || d.OfferedAs == "" {
-			return fmt.Errorf("%s: found no offered device, want one", rest[0])
+			return fmt.Errorf("%s: device is not offered", rest[0])
 		}
 		name = d.OfferedAs
 	}

@@ -1,6 +1,6 @@
 // Package watcher turns events of the kernel into hints. A hint names the place where something
-// may have changed, and has the time of the event. The package reads no device: the receiver of a
-// hint reads the card.
+// may have changed, and has the time of the event. The package reads no device and trusts no event:
+// the receiver of a hint reads the card.
 //
 // # Sources
 //

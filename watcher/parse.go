@@ -27,11 +27,11 @@ type uevent struct {
 // Errors of malformed messages. They are variables, so that a malformed message causes no
 // allocation.
 var (
-	errNoEnd      = errors.New("uevent header: found no NUL, want one at the end")
-	errHeader     = errors.New("uevent header: found no action, want ACTION@DEVPATH")
+	errNoEnd      = errors.New("uevent header: found no NUL")
+	errHeader     = errors.New("uevent header: found no ACTION@, want ACTION@DEVPATH")
 	errVariable   = errors.New("uevent variable: found no =, want KEY=VALUE")
-	errCut        = errors.New("last uevent variable: found no NUL, want one at the end")
-	errIncomplete = errors.New("uevent: found no ACTION, DEVPATH or SUBSYSTEM, want all three")
+	errCut        = errors.New("last uevent variable: found no NUL")
+	errIncomplete = errors.New("uevent: ACTION, DEVPATH or SUBSYSTEM is missing")
 	errMismatch   = errors.New("uevent: ACTION or DEVPATH differs from the header")
 	errTruncated  = errors.New("uevent: longer than the buffer")
 )

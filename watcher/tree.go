@@ -151,7 +151,7 @@ func (t *tree) arrived(ev fsnotify.Event) bool {
 }
 
 // walk watches dir and all directories below it, and adds their cards to found. It watches each
-// directory before it reads the directory, so that the removal of an entry causes an event.
+// directory before it reads the directory, so that every later change of an entry causes an event.
 func (t *tree) walk(dir string, found cards) {
 	found[t.seen.card(dir)] = true
 	if err := t.notify.Add(dir); err != nil {

@@ -6,9 +6,9 @@ import (
 )
 
 // ParseDevice parses a card or a port of a card as an administrator writes it:
-// [DDDD:]BB:DD.F[-pN], in upper or lower case, with N from 0 to 3. It returns the form of device
-// ids: lower case, without domain 0. The error has only the allowed form, not the value that was
-// found.
+// [DDDD:]BB:DD.F[-pN], hexadecimal in upper or lower case, with the number N of a hardware port, 0
+// to 3. It returns the form of device ids: lower case, without domain 0. The error has only the
+// allowed form, not the value that was found.
 func ParseDevice(s string) (string, error) {
 	address, port, hasPort := strings.Cut(s, "-")
 	address, err := ParseCard(address)

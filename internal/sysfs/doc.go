@@ -3,5 +3,6 @@
 // It owns no state: a [Host] is two paths. Reading is separate from parsing: the parsers are pure
 // functions, and fuzzed. A read may block as long as the hardware behind the attribute does not
 // answer, so the caller should read in a goroutine that may block. This package never opens a
-// device node: while a node is open, an open with O_EXCL fails, and its last close resets the AFU.
+// device node: while a node is open, an open with O_EXCL fails, and the last close resets the AFU of
+// the container that was given the node.
 package sysfs

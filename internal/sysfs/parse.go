@@ -115,8 +115,8 @@ func isHex[S string | []byte](s S) bool {
 	return len(s) > 0
 }
 
-// Quote quotes a value for an error. It shortens long values: an attribute may have a page of
-// them.
+// Quote quotes a value for an error. It shortens a long value: an attribute may have a page of
+// garbage.
 func Quote(s string) string {
 	const most = 40
 	if len(s) > most {

@@ -21,8 +21,8 @@ func Upstream(dir string) (slot, root string) {
 }
 
 // PCIID returns the ids of the PCI device at dir as VVVV:DDDD:SSSS:SSSS (vendor, device, subsystem
-// vendor, subsystem device) in lower-case hex, or "" if they cannot be read: they are no part of
-// its health. The kernel keeps the ids since enumeration, so reading them does not access the
+// vendor, subsystem device) in lower-case hex, or "" if they cannot be read, which is no
+// condition of its health. The kernel keeps the ids since enumeration, so reading them does not access the
 // device. PCIID returns no other errors than those of [IsShortage].
 func PCIID(dir string) (string, error) {
 	if id, err := ReadAs(dir+"/modalias", ParsePCIModalias); err == nil || IsShortage(err) {

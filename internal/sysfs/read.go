@@ -19,8 +19,8 @@ var errTooLong = fmt.Errorf("value is longer than %d bytes", MaxValue)
 // pad values to a page with NULs, some with a newline after them; Read removes this padding. It
 // keeps NULs inside the value, which parsers refuse.
 //
-// Read costs about half of os.ReadFile, which also asks for the size and registers with the
-// poller: it opens, reads once and closes. It follows no link, because an attribute is never a
+// Read opens the file, reads once and closes it. That costs about half of os.ReadFile, which also asks
+// for the size and registers with the poller. Read follows no link, because an attribute is never a
 // link. An error is an *fs.PathError that wraps the errno (ENOENT, EISDIR, ELOOP for a link, or
 // any error of the driver), or reports that the value is too long.
 func Read(path string) (string, error) {

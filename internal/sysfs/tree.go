@@ -91,7 +91,7 @@ func PhysFn(dir string) (string, error) {
 }
 
 // NUMANode returns the NUMA node of the PCI device at dir, or -1 if it has none or the number
-// cannot be read: the NUMA node is no part of its health. It returns no other errors than those of
+// cannot be read, which is no condition of its health. It returns no other errors than those of
 // [IsShortage].
 func NUMANode(dir string) (int, error) {
 	n, err := ReadAs(dir+"/numa_node", strconv.Atoi)

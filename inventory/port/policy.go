@@ -8,13 +8,14 @@ import (
 // The health table: every health file, the meaning of its values, and their severities. This file
 // has only the table; decode.go, fme.go and pci.go apply its lines.
 //
-// The name of a file is that in readings: relative to the port, or below fme/ (the FME), pci/ (the
-// physical function), slot/ (the PCI device above the physical function) or root/ (the topmost PCI
-// device). A name never contains a number that the driver gave.
+// The name of a file, in the table and in readings, is relative to the port, or below fme/ (the FME),
+// pci/ (the physical function), slot/ (the PCI device above the physical function) or root/ (the
+// topmost PCI device). A name never contains a number that the driver gave.
 //
-// A file that cannot be read counts as the worst of its lines: it has the severity of this line,
-// also if an administrator overrules it.
+// A file may have several lines. If it cannot be read, it has the severity of the worst one. An
+// administrator who overrules that line overrules this severity, too.
 
+// The severities, by their names in the configuration.
 const (
 	degraded = inventory.Degraded
 	fatal    = inventory.Unhealthy
@@ -37,12 +38,12 @@ var (
 	lineFMEUnbound    = line{inventory.ReasonFMEUnbound, fatal} // fme/driver: absent; or the FME no longer exists
 	linePCIGone       = line{"pci-gone", fatal}                 // pci/config: ff ff ff ff; pci/current_link_*: fails, is all ones, or is no longer known
 
-	// An interface id that cannot be read has this severity, although it belongs to the line of a
-	// dead FME.
+	// An interface id that cannot be read does not prove that the FME is dead. So it has only this
+	// severity, although it belongs to the line of a dead FME.
 	lineInterface = line{lineFMEDead.reason, degraded}
 )
 
-// otherLines has the lines above.
+// otherLines has these lines for [Layout.Rows].
 var otherLines = []line{lineAFUDead, lineReprogramming, linePortDead, lineFMEDead, lineFMEUnbound, linePCIGone}
 
 // portFiles has the health files of a port with a driver. The bits of errors/errors are in
