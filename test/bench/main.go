@@ -139,7 +139,7 @@ func logCost(ctx context.Context, _ string) ([]row, error) {
 		added = append(added, 100*(ratio-1))
 	}
 	slices.Sort(added)
-	return []row{{"what the log adds to hint → list, 5 times", fmt.Sprintf("median %+.1f %%, from %+.1f to %+.1f %%", added[2], added[0], added[4]), "< 5 %"}}, nil
+	return []row{{"cost of the log in hint → list, 5 comparisons", fmt.Sprintf("median %+.1f %%, from %+.1f to %+.1f %%", added[2], added[0], added[4]), "< 5 %"}}, nil
 }
 
 // admission measures the operator's webhook, in one process with its client.
