@@ -49,14 +49,14 @@ func readAOCX(r io.ReaderAt, size int64) (aocxParts, error) {
 	}
 	image, ok := outer[sectionImage]
 	if !ok {
-		return aocxParts{}, fmt.Errorf("ELF section %s: found none, want one", sectionImage)
+		return aocxParts{}, fmt.Errorf("ELF section %s: found none", sectionImage)
 	}
 	inner, err := readSections(io.NewSectionReader(r, image.offset, image.size), image.size, sectionGBS)
 	if err != nil {
 		return aocxParts{}, fmt.Errorf("section %s: %w", sectionImage, err)
 	}
 	if p.gz, ok = inner[sectionGBS]; !ok {
-		return aocxParts{}, fmt.Errorf("section %s: ELF section %s: found none, want one", sectionImage, sectionGBS)
+		return aocxParts{}, fmt.Errorf("section %s: ELF section %s: found none", sectionImage, sectionGBS)
 	}
 	p.gz.offset += image.offset
 	return p, nil

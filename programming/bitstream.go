@@ -146,7 +146,7 @@ func (b *Bitstream) unpack(ctx context.Context, w io.Writer) error {
 
 func checkSize(n int64) error {
 	if n < 1 {
-		return errors.New("raw bitstream: found none after the metadata, want one")
+		return errors.New("raw bitstream: found none after the metadata")
 	}
 	if n > MaxSize {
 		return fmt.Errorf("raw bitstream: found more than %d bytes, want at most %[1]d", MaxSize)

@@ -9,7 +9,7 @@ import (
 )
 
 // AcquireLock blocks until no other process programs the card whose FME is at the PCI address, or ctx
-// ends. The lock file is in dir, which is made when it is missing, and must be as safe as a [Store].
+// ends. The lock file is in dir, which is created if it is missing, and must meet the requirements of a [Store].
 func AcquireLock(ctx context.Context, dir, address string) (*trust.Lock, error) {
 	address, err := sysfs.ParsePCIAddress(address)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// answers returns the answers of the HTTP server.
+// answers returns the functions behind /metrics, /healthz, /readyz and /devices.
 func answers(n *node, srv *server.Server, shown *stateSource, m *metrics.Metrics) httpd.Answers {
 	return httpd.Answers{
 		Metrics: m.Handler(),

@@ -337,7 +337,7 @@ func TestWatchOfADaemonThatEnds(t *testing.T) {
 }
 
 // The help of commands that ask the daemon has their own flags, without the settings that need --scan.
-func TestHelpOfQuestions(t *testing.T) {
+func TestHelpFlags(t *testing.T) {
 	for command, want := range map[string]string{
 		"devices":  "config help output overrides scan socket",
 		"watch":    "config help output overrides scan socket",

@@ -125,10 +125,10 @@ func addSocket(cmd *cobra.Command, loader *config.Loader) {
 }
 
 func addBy(cmd *cobra.Command, by *string) {
-	cmd.Flags().StringVar(by, "by", "", "your `NAME`, needed in a pod, where every user is root (default: the user's name, before sudo)")
+	cmd.Flags().StringVar(by, "by", "", "your `NAME`, needed in a pod, where every user is root (default: $SUDO_USER, else the user's name)")
 }
 
-// userName returns the name of the user who started this program, before sudo.
+// userName returns the name of the user, and not root if the user has called sudo.
 func userName() string {
 	if name := os.Getenv("SUDO_USER"); name != "" {
 		return name

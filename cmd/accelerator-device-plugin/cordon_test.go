@@ -93,7 +93,7 @@ func TestCordon(t *testing.T) {
 	}
 	expect("ended: 5e:00.0 cordoned by carol since TIME: x\n  5e:00.0 is healthy, free\n", 0, "uncordon", "5e:00.0", "--by", "dave")
 	d.awaitLine("device.uncordoned", "5e:00.0", "by:dave", "reason:command")
-	expect("accelerator-device-plugin: SOCKET: device: found 5e:00.0, want none: no device is cordoned\n", 1, "uncordon", "5e:00.0")
+	expect("accelerator-device-plugin: SOCKET: device 5e:00.0 is not cordoned, and no other device is\n", 1, "uncordon", "5e:00.0")
 	expect("accelerator-device-plugin: SOCKET: why: found \"a\\nb\", want printable characters\n", 1, "cordon", "5e:00.0", "--why", "a\nb")
 }
 

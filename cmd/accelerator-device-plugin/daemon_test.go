@@ -163,7 +163,7 @@ func (d *daemon) await(when string, want health) simkubelet.List {
 	defer cancel()
 	list, err := d.kubelet.AwaitList(ctx, testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), want) })
 	if err != nil {
-		d.t.Fatalf("%s: kubelet was told %v, want %v: %v", when, told(list), want, err)
+		d.t.Fatalf("%s: list of the kubelet: found %v, want %v: %v", when, told(list), want, err)
 	}
 	return list
 }

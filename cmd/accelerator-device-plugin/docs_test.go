@@ -37,7 +37,7 @@ func TestReasonsOfTheDaemon(t *testing.T) {
 		loader.Config.File = file
 		err := loader.Load(func(string) (string, bool) { return "", false })
 		if err == nil || !strings.Contains(err.Error(), `found the key "`+name+`", want one of `) {
-			t.Errorf("severity of %s: %v, want that it cannot be overruled", name, err)
+			t.Errorf("severity of %s: %v, want that it cannot be overridden", name, err)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func justStarted(socket string) bool {
 	return 0 <= age && age < kubeletSettles
 }
 
-// lookup returns a function that returns the holders of one device, or nil if the holders are not known.
+// lookup returns a function for the holders of one device. It is nil if the holders are not known.
 func (h held) lookup() func(resource, id string) []string {
 	if h == nil {
 		return nil

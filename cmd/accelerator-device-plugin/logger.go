@@ -21,8 +21,8 @@ func newLogger(cfg config.Config, w io.Writer) *zap.Logger {
 	return newZap(zapcore.NewCore(newEncoder(cfg, w), zapcore.Lock(zapcore.AddSync(w)), levelOf(cfg)))
 }
 
-// daemonLog is the log of serve. It counts repeated warnings instead of writing them, level debug can
-// be switched at any time, and logging never blocks.
+// daemonLog is the log of serve. It suppresses and counts repeated warnings, level debug can be switched
+// at any time, and logging never blocks.
 type daemonLog struct {
 	*zap.Logger
 	level zap.AtomicLevel
@@ -60,7 +60,7 @@ func (l *daemonLog) toggle() {
 	l.level.SetLevel(next)
 }
 
-// endCounts logs the numbers of repeated lines that were counted. Later lines are no longer counted.
+// endCounts logs the numbers of suppressed lines. Later lines are all written.
 func (l *daemonLog) endCounts() { l.limit.Close() }
 
 func newZap(core zapcore.Core) *zap.Logger {

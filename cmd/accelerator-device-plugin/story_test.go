@@ -69,53 +69,53 @@ func TestStory(t *testing.T) {
 	s := &story{t: t, dir: shortDir(t)}
 	s.start()
 	s.play("a card with two ports is plugged in", func() error { return s.node.Plug(cardA) })
-	s.told(health{"3b:00.0": true, "3b:00.0-p1": true})
-	s.says(`"device":"3b:00.0-p1"`, "resource.registered", "list.sent")
+	s.awaitList(health{"3b:00.0": true, "3b:00.0-p1": true})
+	s.awaitLog(`"device":"3b:00.0-p1"`, "resource.registered", "list.sent")
 	s.play("a second card is plugged in", func() error { return s.node.Plug(cardB) })
-	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	s.says("device.added", "list.sent")
+	s.awaitList(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	s.awaitLog("device.added", "list.sent")
 
 	s.begin("a pod is given the second card")
 	s.allocate("5e:00.0")
 	s.pods.Hold("default", "training", "main", testResource, "5e:00.0")
-	s.says("allocate.served", "device.held")
+	s.awaitLog("allocate.served", "device.held")
 
 	s.play("port 1 of the first card breaks", func() error { return s.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000") })
-	s.told(health{"3b:00.0": true, "3b:00.0-p1": false, "5e:00.0": true})
-	s.says("device.health", "list.sent")
+	s.awaitList(health{"3b:00.0": true, "3b:00.0-p1": false, "5e:00.0": true})
+	s.awaitLog("device.health", "list.sent")
 	s.begin("a pod asks for the broken port all the same")
 	s.allocate("3b:00.0-p1")
-	s.says("allocate.refused")
+	s.awaitLog("allocate.refused")
 	s.play("the port heals, and must hold", func() error { return s.node.Set(cardA.Address, 1, "errors/errors", "0x0") })
-	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	s.says(`"new":"healthy"`, "list.sent")
+	s.awaitList(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	s.awaitLog(`"new":"healthy"`, "list.sent")
 
 	s.play("the second card is pulled out under the pod", func() error { return s.node.Unplug(cardB.Address) })
-	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
-	s.says("device.removed", "device.tombstone", "list.sent")
+	s.awaitList(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
+	s.awaitLog("device.removed", "device.tombstone", "list.sent")
 	s.play("it is put back, and must hold", func() error { return s.node.Plug(cardB) })
-	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	s.says("device.returned", `"new":"healthy"`, "list.sent")
+	s.awaitList(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
+	s.awaitLog("device.returned", `"new":"healthy"`, "list.sent")
 	s.play("it is pulled out again", func() error { return s.node.Unplug(cardB.Address) })
-	s.told(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
-	s.says("device.removed", "device.tombstone", "list.sent")
+	s.awaitList(health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": false})
+	s.awaitLog("device.removed", "device.tombstone", "list.sent")
 	s.begin("the pod ends")
 	s.pods.Release("default", "training")
-	s.told(health{"3b:00.0": true, "3b:00.0-p1": true})
-	s.says("device.freed", "device.released", "list.sent")
+	s.awaitList(health{"3b:00.0": true, "3b:00.0-p1": true})
+	s.awaitLog("device.freed", "device.released", "list.sent")
 
 	s.begin("the kubelet restarts")
 	s.kubelet.Stop()
-	s.says("kubelet.absent")
+	s.awaitLog("kubelet.absent")
 	s.startKubelet()
-	s.told(health{"3b:00.0": true, "3b:00.0-p1": true})
-	s.says("list.sent", "resource.registered")
+	s.awaitList(health{"3b:00.0": true, "3b:00.0-p1": true})
+	s.awaitLog("list.sent", "resource.registered")
 	s.play("the first card, without a holder, is pulled", func() error { return s.node.Unplug(cardA.Address) })
-	s.told(health{})
-	s.says(`"device":"3b:00.0-p1"`, `"count":0`)
+	s.awaitList(health{})
+	s.awaitLog(`"device":"3b:00.0-p1"`, `"count":0`)
 	s.begin("the daemon is stopped")
 	s.do(s.process.Signal(syscall.SIGTERM))
-	s.says("daemon.stopped")
+	s.awaitLog("daemon.stopped")
 	s.do(s.ended())
 	s.compare("testdata/story.golden", "../../internal/timeline/testdata/hotplug.log")
 }
@@ -163,7 +163,7 @@ func (s *story) start() {
 	s.do(cmd.Start())
 	s.process = cmd.Process
 	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
-	s.says("scan.done")
+	s.awaitLog("scan.done")
 	s.ended = cmd.Wait
 }
 
@@ -218,9 +218,9 @@ func (s *story) await(what string, met func() bool) {
 	}
 }
 
-// says blocks until the log of this step has all of these words. All must be awaited, because concurrent lines
+// awaitLog blocks until the log of this step has all of these words. All must be awaited, because concurrent lines
 // may be in any order.
-func (s *story) says(words ...string) {
+func (s *story) awaitLog(words ...string) {
 	s.t.Helper()
 	since := s.steps[len(s.steps)-1].since
 	for _, word := range words {
@@ -228,12 +228,12 @@ func (s *story) says(words ...string) {
 	}
 }
 
-// told blocks until the kubelet's newest list is want.
-func (s *story) told(want health) {
+// awaitList blocks until the kubelet's newest list is want.
+func (s *story) awaitList(want health) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
 	if got, err := s.kubelet.AwaitList(ctx, testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), want) }); err != nil {
-		s.t.Fatalf("kubelet was told %v, want %v: %v\n%s", told(got), want, err, s.log.String())
+		s.t.Fatalf("list of the kubelet: found %v, want %v: %v\n%s", told(got), want, err, s.log.String())
 	}
 }

@@ -31,7 +31,7 @@ type fmeRow struct {
 	PCIAddress  string            `json:"pciAddress"` // of the function that has the FME
 	InterfaceID string            `json:"interfaceId"`
 	Error       string            `json:"error,omitempty"` // of reading InterfaceID
-	Ports       []string          `json:"ports"`           // of the card
+	Ports       []string          `json:"ports"`           // of the card, which may be a virtual function of PCIAddress
 	Attributes  map[string]string `json:"attributes,omitempty"`
 
 	attributes []fpga.Attribute

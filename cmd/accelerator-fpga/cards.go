@@ -207,7 +207,7 @@ the result of the last programming.`,
 				return asFailure(err)
 			}
 			if card.FME == "" {
-				return asFailure(fmt.Errorf("card %s: FME: found none, want one: the physical function is not on this node", card.ID()))
+				return asFailure(fmt.Errorf("card %s: FME: found none: the physical function is not on this node", card.ID()))
 			}
 			attributes, err := fpga.FMEAttributes(host, card)
 			if err != nil {

@@ -254,7 +254,7 @@ func TestCardErrors(t *testing.T) {
 		{two, "pr new.gbs --device 01:00.0", 1, "pr: --port: found none, want one of the 2 ports of card 01:00.0: accelerator-fpga list-port"},
 		{two, "pr new.gbs --device 01:00.0 --port 2", 1, "pr: port 2 of card 01:00.0: found none, want one of its ports: 0, 1"},
 		{n, "portinfo --device 02:00.0", 1, `portinfo: device "02:00.0": found no FPGA card of this name, want one of 01:00.0`},
-		{vf, "fmeinfo --device 02:00.0", 1, "fmeinfo: card 02:00.0: FME: found none, want one: the physical function is not on this node"},
+		{vf, "fmeinfo --device 02:00.0", 1, "fmeinfo: card 02:00.0: FME: found none: the physical function is not on this node"},
 		{n, "list-port --timeout 0s", 2, "list-port: --timeout: found 0s, want more than 0s (see accelerator-fpga list-port --help)"},
 		{n, "list-port --lock-dir=", 2, `list-port: --lock-dir: found "", want a directory (see accelerator-fpga list-port --help)`},
 		{none, "list-port", 1, "list-port: statfs sys: no such file or directory"},

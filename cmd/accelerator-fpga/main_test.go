@@ -165,7 +165,7 @@ func TestErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		{"", 2, "accelerator-fpga: command: found none, want one (see accelerator-fpga --help)\n"},
+		{"", 2, "accelerator-fpga: command: found none (see accelerator-fpga --help)\n"},
 		{"lst", 2, "accelerator-fpga: unknown command \"lst\", did you mean list? (see accelerator-fpga --help)\n"},
 		{"list x", 2, "accelerator-fpga list: argument: found \"x\", want none (see accelerator-fpga list --help)\n"},
 		{"info", 2, "accelerator-fpga info: FILE: found 0, want one (see accelerator-fpga info --help)\n"},

@@ -78,7 +78,7 @@ func newRoot() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(*cobra.Command, []string) error { return errors.New("command: found none, want one") },
+		RunE: func(*cobra.Command, []string) error { return errors.New("command: found none") },
 	}
 	root.SuggestionsMinimumDistance = 2
 	flags := root.PersistentFlags()

@@ -129,7 +129,7 @@ func TestRead(t *testing.T) {
 func TestGroupNotFound(t *testing.T) {
 	sys := t.TempDir()
 	function(t, sys, address, "vfio-pci")
-	if _, err := canpull.Read(sys, address); err == nil || !strings.Contains(err.Error(), `is bound to vfio-pci, and `) {
+	if _, err := canpull.Read(sys, address); err == nil || !strings.Contains(err.Error(), `: bound to vfio-pci, but `) {
 		t.Errorf("error %v", err)
 	}
 }

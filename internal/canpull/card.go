@@ -111,7 +111,7 @@ func (f *Function) read(sys, link string) error {
 		}
 	}
 	if len(f.Nodes) == nodes {
-		return fmt.Errorf("%s: is bound to %s, and %s has no group %q", dir, f.Driver, filepath.Join(sys, "class/vfio"), group)
+		return fmt.Errorf("%s: bound to %s, but %s has no group %q", dir, f.Driver, filepath.Join(sys, "class/vfio"), group)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@
 // A pull removes all functions in the slot and their virtual functions, so the answer is about all of
 // them. The address of a virtual function stands for its physical function.
 //
-// The answer is yes only if all facts are known and none speaks against a pull.
+// The answer is yes only if all facts are known and none is a reason against a pull.
 //
 // The package owns no state. Read blocks for sysfs only, and reads no file whose content comes from
 // the hardware. Judge does not block.

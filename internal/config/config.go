@@ -30,7 +30,7 @@ type Config struct {
 	ProgrammingHookArgs []string // further arguments of its command hook
 
 	NodeName       string // in the API server; "": the API server is not used
-	NodeAnnotation bool   // the node's annotation may overrule the mode, if there is a NodeName
+	NodeAnnotation bool   // the node's annotation may override the mode, if there is a NodeName
 	Events         bool   // Kubernetes Events are written; there is a NodeName then
 	Kubeconfig     string // "": the pod's service account
 

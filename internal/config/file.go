@@ -43,8 +43,8 @@ type policy struct {
 	resources []offer.Rule
 }
 
-// policy returns the fields that fill p.
-func (f *file) policy(p *policy) fields {
+// policyFields returns the keys of a policy, with functions that set the fields of p.
+func (f *file) policyFields(p *policy) fields {
 	return fields{
 		"exclude": func(where string, n *yaml.Node) { p.exclude = f.exclude(where, n) },
 		"health": func(where string, n *yaml.Node) {
@@ -65,7 +65,7 @@ func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) err
 	}
 	f := &file{name: from.path, vocab: v}
 	var p policy
-	known := f.policy(&p)
+	known := f.policyFields(&p)
 	unused := settings(new(Config))
 	set.VisitAll(func(flag *pflag.Flag) {
 		to := flag.Value
@@ -97,7 +97,7 @@ func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 	}
 	f := &file{name: from.path, vocab: v}
 	var all, own policy
-	known := f.policy(&all)
+	known := f.policyFields(&all)
 	known["nodes"] = func(where string, n *yaml.Node) {
 		if n.Kind != yaml.MappingNode && !isNull(n) {
 			f.refuse(n, where, "a mapping from names of nodes")
@@ -113,7 +113,7 @@ func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 			if key.Value == node {
 				to = &own
 			}
-			f.mapping(path, value, f.policy(to))
+			f.mapping(path, value, f.policyFields(to))
 		})
 	}
 	f.mapping("", root, known)
@@ -378,7 +378,7 @@ func (f *file) entries(where string, n *yaml.Node, take func(path string, key, v
 		}
 		switch path := strings.TrimPrefix(where+"."+key.Value, "."); {
 		case key.Kind != yaml.ScalarNode: // key.Value of an alias is its name, not the value of its anchor
-			f.refuse(key, where, "a word as a key")
+			f.refuse(key, where, "a string as a key")
 		case lines[key.Value] > 0:
 			f.errorf(key, "%s: found twice, first on line %d, want it once", path, lines[key.Value])
 		default:

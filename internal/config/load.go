@@ -33,8 +33,7 @@ func New(v Vocabulary) *Loader {
 	return l
 }
 
-// AddFlags adds a flag for each setting to fs. Every command has all of them, so that a user can
-// use the same flags with each command.
+// AddFlags adds a flag for each setting to fs.
 func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
 
 // IsSet reports whether any source has set the setting with this flag.

@@ -92,7 +92,7 @@ func TestPolicyRefusals(t *testing.T) {
 		{"severity contains itself", "health: &h\n  severity: *h\n", []string{`2: health.severity: found the key "severity"` + wantReason}},
 
 		{"reason twice", "health:\n  severity:\n    afu-dead: fatal\n    'afu-dead': fatal\n", []string{"4: health.severity.afu-dead: found twice, first on line 3, want it once"}},
-		{"reason is not a word", "health:\n  severity:\n    ? {a: b}\n    : fatal\n", []string{"3: health.severity: found a mapping, want a word as a key"}},
+		{"reason is not a string", "health:\n  severity:\n    ? {a: b}\n    : fatal\n", []string{"3: health.severity: found a mapping, want a string as a key"}},
 		{"reason misspelt", "health:\n  severity:\n    port-mmio-timeot: fatal\n", []string{
 			`3: health.severity: found the key "port-mmio-timeot"` + wantReason}},
 		{"value that no row has", "health: {severity: {power-throttled=5: fatal}}\n", []string{

@@ -130,7 +130,7 @@ func TestResourcesRefusals(t *testing.T) {
 			"4: resources.match: found twice, first on line 3, want it once",
 			"5: resources.name: found twice, first on line 2, want it once",
 		}},
-		{"key no word", name + "  match: {family: dfl}\n  ? [name]\n  : x\n", []string{"4: resources: found a list, want a word as a key"}},
+		{"key not a string", name + "  match: {family: dfl}\n  ? [name]\n  : x\n", []string{"4: resources: found a list, want a string as a key"}},
 
 		{"name nothing", "resources:\n- name:\n  match: {family: dfl}\n", []string{"2: resources.name: found nothing, want one value"}},
 		{"name a list", "resources:\n- name: [example.com/nlb]\n  match: {family: dfl}\n", []string{"2: resources.name: found a list, want one value"}},
@@ -159,7 +159,7 @@ func TestResourcesRefusals(t *testing.T) {
 			`6: resources.match: found the key "pci-vendor"` + wantKeys,
 		}},
 		{"key of match twice", name + "  match:\n    family: dfl\n    family: dfl\n", []string{"5: resources.match.family: found twice, first on line 4, want it once"}},
-		{"key of match no word", name + "  match:\n    ? {family: dfl}\n    : x\n", []string{"4: resources.match: found a mapping, want a word as a key"}},
+		{"key of match not a string", name + "  match:\n    ? {family: dfl}\n    : x\n", []string{"4: resources.match: found a mapping, want a string as a key"}},
 
 		{"twice", "resources:\n- {name: a.com/x, match: {family: dfl}}\n- {name: a.com/y, match: {family: opae}}\n- {name: a.com/x, match: {family: dfl}}\n", []string{
 			"4: resources: found the match twice, first on line 2, want it once: this rule is never used"}},

@@ -114,7 +114,7 @@ func checkPeer(conn *net.UnixConn) error {
 	return nil
 }
 
-// Close ends listening and removes the socket, unless another daemon has replaced it.
+// Close stops listening and removes the socket, unless another daemon has replaced it.
 func (l *listener) Close() error {
 	if found, err := os.Lstat(l.path); err == nil && os.SameFile(found, l.made) {
 		_ = os.Remove(l.path) // if this fails, the next daemon replaces the socket

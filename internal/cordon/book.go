@@ -40,7 +40,7 @@ type Book struct {
 // there are no cordons, and Add returns an error.
 //
 // If the directory cannot be used, Open logs a warning, and each Add and Remove tries again. Open returns
-// an error only for a file that exists and cannot be read: cordoned cards would be offered.
+// an error only for a file that exists and cannot be read, because cordoned cards would be offered without it.
 func Open(dir string, log *zap.Logger) (*Book, error) {
 	b := &Book{dir: dir, log: log.Named("cordon"), cordons: latest.New[[]Cordon](nil)}
 	if dir == "" {
@@ -72,7 +72,7 @@ func (b *Book) List() []Cordon {
 // Of returns the cordon of the device with this id or of its card, or nil if there is none.
 func (b *Book) Of(id string) *Cordon { return Of(b.List(), id) }
 
-// Changed returns a channel that is closed when the list has changed since this call.
+// Changed returns a channel that is closed when the list changes after this call.
 func (b *Book) Changed() <-chan struct{} {
 	_, stale := b.cordons.Load()
 	return stale
@@ -133,7 +133,7 @@ func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordo
 			case slices.Contains(entries, card):
 				return nil, fmt.Errorf("device: found %s, want %s: the whole card is cordoned", device, card)
 			case len(entries) == 0:
-				return nil, fmt.Errorf("device: found %s, want none: no device is cordoned", device)
+				return nil, fmt.Errorf("device %s is not cordoned, and no other device is", device)
 			default:
 				return nil, fmt.Errorf("device: found %s, want one that is cordoned: %s", device, strings.Join(entries, ", "))
 			}
@@ -267,7 +267,7 @@ func (b *Book) run(ctx context.Context, open func() (*notify.Instance, error)) e
 	defer timer.Stop()
 	for {
 		if watch == nil {
-			if opened, err := open(); err == nil { // on an error, only the timer leads to a read of the file
+			if opened, err := open(); err == nil { // otherwise the file is read at each recheck
 				watch, events, failed = opened, opened.Events(), opened.Failed()
 			}
 		}

@@ -122,7 +122,7 @@ func listen(ctx context.Context, a Address, retry time.Duration) net.Listener {
 	}
 }
 
-// wait blocks for d. It returns false at once when ctx ends.
+// wait blocks for d, and returns true. If ctx ends first, it returns false.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -62,8 +62,8 @@ func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber) ([]Process
 	var first error
 	failed := 0
 	searched := map[int]bool{}
-	// The files of a process may be inherited by a child that starts after the process was searched, or
-	// before it ended.
+	// New processes must be searched, too: a process may have started a child, which inherits its files,
+	// after it was searched itself, or before it ended without being searched.
 	next := func() ([]int, error) {
 		pids, err := numbers(p.Root)
 		return slices.DeleteFunc(pids, func(pid int) bool { return searched[pid] }), err

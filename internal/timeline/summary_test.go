@@ -126,7 +126,7 @@ func TestListBeforeDeviceAdded(t *testing.T) {
 // A summary cannot be limited to some events: its counts and states would be wrong.
 func TestNoSummaryOfSomeEvents(t *testing.T) {
 	for _, f := range []timeline.Filter{{Events: []string{"device.health"}}, {Level: level(zapcore.WarnLevel)}} {
-		if _, err := timeline.New(timeline.Options{Summary: true, Filter: f}, io.Discard); err == nil || !strings.Contains(err.Error(), "want device, resource, since or until only") {
+		if _, err := timeline.New(timeline.Options{Summary: true, Filter: f}, io.Discard); err == nil || !strings.Contains(err.Error(), "want only device, resource, since or until") {
 			t.Errorf("%+v: found %v, want an error about event or level", f, err)
 		}
 	}

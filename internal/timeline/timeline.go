@@ -60,7 +60,7 @@ type Reader struct {
 // New returns a Reader that prints to out. The error names an option that is not valid.
 func New(o Options, out io.Writer) (*Reader, error) {
 	if o.Summary && (len(o.Events) > 0 || o.Level != nil) {
-		return nil, errors.New("summary: found with event or level, want device, resource, since or until only: " +
+		return nil, errors.New("summary: found with event or level, want only device, resource, since or until: " +
 			"a summary without some of the lines would be wrong")
 	}
 	if err := o.check(); err != nil {

@@ -17,7 +17,7 @@ type Attribute struct {
 }
 
 // The attributes that are shown, as patterns of [fs.Glob]. The errors of an FME are not
-// among them: on dfl a reading waits until programming ends (pdata->lock,
+// among them: on dfl a read blocks until programming ends (pdata->lock,
 // dfl-fme-error.c).
 var (
 	fmeAttributes = []string{"ports_num", "bitstream_id", "bitstream_metadata", "cache_size", "fabric_version", "socket_id",

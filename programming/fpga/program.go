@@ -182,10 +182,10 @@ func (p Programmer) ioctl() ioctl {
 	return ioctlDriver
 }
 
-var errNoFME = errors.New("FME: found none, want one: a virtual function is programmed on the host that has its physical function")
+var errNoFME = errors.New("FME: found none: a virtual function is programmed on the host that has its physical function")
 
 // Loaded reports whether the port had the AFU of the bitstream when it was read. It returns false for
-// an AOCX, because all AOCX have the same AFU id.
+// an AOCX, and for a GBS with the id [programming.OpenCL]: all AOCX have that id.
 func Loaded(port Port, b *programming.Bitstream) bool {
 	return b.Format == programming.GBS && b.AFUID != programming.OpenCL && port.AFUID == b.AFUID
 }
@@ -201,7 +201,7 @@ func Fits(card Card, port Port, b *programming.Bitstream) error {
 	case card.InterfaceErr != nil:
 		return card.InterfaceErr
 	case card.InterfaceID == "":
-		return fmt.Errorf("interface id of %s: found none, want one: bind its driver: lspci -k", card.FME)
+		return fmt.Errorf("interface id of %s: found none: bind its driver: lspci -k", card.FME)
 	case sysfs.AllOnes(card.InterfaceID) || sysfs.AllOnes(port.AFUID):
 		return errors.New("ids of the card: found all f, want a card that answers: reset it or its slot, or power the node off and on")
 	case card.InterfaceID != b.InterfaceID:
@@ -210,7 +210,7 @@ func Fits(card Card, port Port, b *programming.Bitstream) error {
 		return fmt.Errorf("%w: the port is disabled, because another tool programs it or a programming has failed: enable it with %s",
 			port.AFUErr, card.Rebind())
 	case errors.Is(port.AFUErr, fs.ErrNotExist):
-		return fmt.Errorf("AFU id of %s: found none, want one: the result could not be verified", port.Name)
+		return fmt.Errorf("AFU id of %s: found none: the result could not be verified", port.Name)
 	}
 	return port.AFUErr
 }
@@ -335,8 +335,8 @@ func (t taken) managerStatus() string {
 	return ""
 }
 
-// readBack blocks until the port has the AFU of the bitstream, for a second at most: the driver enables
-// the port before the request returns.
+// readBack blocks until the port has the AFU of the bitstream. A second is enough, because the driver
+// enables the port before the request returns.
 func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bitstream) error {
 	const most, interval = time.Second, 20 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, most)

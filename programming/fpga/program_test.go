@@ -227,11 +227,11 @@ func TestProgramRefuses(t *testing.T) {
 		{"interface of all f", "kernel-6.1-one-card", r.gbs(allF, otherAFU), nil, "an id of all f, want the ids"},
 		{"AFU of all f", "kernel-6.1-one-card", r.gbs(pac, allF), nil, "an id of all f, want the ids"},
 		{"dead card", "kernel-6.1-dead-card", good, nil, "ids of the card: found all f, want a card that answers"},
-		{"FME without driver", "kernel-6.1-fme-unbound", good, nil, "interface id of dfl-fme.0: found none, want one"},
+		{"FME without driver", "kernel-6.1-fme-unbound", good, nil, "interface id of dfl-fme.0: found none: bind its driver"},
 		{"port without driver", "kernel-6.1-port-unbound", good, nil, "dfl-port.0: found no driver, want it bound: for f in unbind bind"},
-		{"port without AFU", "kernel-6.1-several-functions", r.gbs("98b4d5bc98ba5f4b98d9a2841ccf11b0", otherAFU), nil, "AFU id of dfl-port.0: found none, want one"},
+		{"port without AFU", "kernel-6.1-several-functions", r.gbs("98b4d5bc98ba5f4b98d9a2841ccf11b0", otherAFU), nil, "AFU id of dfl-port.0: found none: the result"},
 		{"no such port", "kernel-6.1-one-card", good, func(_ *rig, _ *fpga.Card, port *fpga.Port) { port.Number = 3 }, "port 3 of card 01:00.0: found none, want one of its ports: 0"},
-		{"no FME", "kernel-6.1-one-card", good, func(_ *rig, card *fpga.Card, _ *fpga.Port) { card.FME = "" }, "FME: found none, want one"},
+		{"no FME", "kernel-6.1-one-card", good, func(_ *rig, card *fpga.Card, _ *fpga.Port) { card.FME = "" }, "FME: found none: a virtual function"},
 		{"card has left", "kernel-6.1-one-card", good, func(r *rig, _ *fpga.Card, _ *fpga.Port) {
 			if err := os.RemoveAll(r.host.Sys); err != nil {
 				t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// Bounds of stdin and of config.json, in bytes.
+// Limits for stdin and config.json, in bytes.
 const (
 	maxState  = 1 << 20
 	maxConfig = 16 << 20

@@ -3,10 +3,10 @@
 //
 // A container requests AFUs with pairs of environment variables: FPGA_REGION_n has the id of an
 // interface, FPGA_AFU_n the id of an AFU. The hook's entries in the container's configuration have
-// the cards of the container. Each pair gets one card. Each card has its own entry, which the
-// runtime runs one after the other, and an invocation programs only the cards of its --device.
-// So that all invocations assign the same cards, the assignment is a pure function of the
-// configuration and of the AFUs that the cards have.
+// the cards of the container, one entry for each card, and each pair gets one card. The runtime runs
+// the entries one after the other, and each invocation programs only the card of its own --device.
+// So the assignment of cards to pairs must be the same in all invocations: it is a pure function of
+// the configuration and of the AFUs that the cards have.
 //
 // # State
 //

@@ -241,7 +241,7 @@ func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err
 		}
 		card.Ports = slices.DeleteFunc(card.Ports, func(p fpga.Port) bool { return p.Number < 0 })
 		if len(card.Ports) == 0 {
-			return nil, nil, fmt.Errorf("card %s: found no port with a driver, want one", card.ID())
+			return nil, nil, fmt.Errorf("card %s: found no port with a driver", card.ID())
 		}
 		if len(h.Devices) == 0 || slices.Contains(h.Devices, name) {
 			own[card.Address] = true
