@@ -2,7 +2,7 @@ package inventory
 
 import "time"
 
-// Lost returns the nodes to which a device has a right after it has lost these, one after the other.
+// Lost returns the nodes that are reserved for a device after it has lost these, one after the other.
 func Lost(nodes ...[]string) []string {
 	var s slot
 	for _, lost := range nodes {

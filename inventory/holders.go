@@ -299,7 +299,7 @@ func (n *node) expiry(since time.Time) time.Time {
 	return since.Add(n.rules.grace)
 }
 
-// expire ends the claims and rights that have waited for an answer for the grace time.
+// expire ends the claims and reservations that have waited for an answer for the grace time.
 func (n *node) expire(now time.Time) {
 	if n.holders.err == "" {
 		return
@@ -327,7 +327,7 @@ func (n *node) expire(now time.Time) {
 	}
 }
 
-// nextExpiry returns the time at which [node.expire] next ends a claim or a right, or zero.
+// nextExpiry returns the time at which [node.expire] next ends a claim or a reservation, or zero.
 func (n *node) nextExpiry() (next time.Time) {
 	if n.holders.err == "" {
 		return next

@@ -20,12 +20,12 @@ type node struct {
 	ready    bool // a list has been published, so later units have been plugged in
 	complete bool // each card has been read in this generation, or given up
 
-	cards   map[string]*card     // by address
-	slots   map[string]*slot     // by the id of the device
-	waiting map[string]bool      // ids of slots that wait for an answer about holders
-	recheck map[string]time.Time // by address of the card: when it must be read again
-	holders holders
-	rights  map[string]map[string]bool // name or number of a device node -> ids of devices with a right to it
+	cards    map[string]*card     // by address
+	slots    map[string]*slot     // by the id of the device
+	waiting  map[string]bool      // ids of slots that wait for an answer about holders
+	recheck  map[string]time.Time // by address of the card: when it must be read again
+	holders  holders
+	reserved map[string]map[string]bool // name or number of a device node -> ids of the devices it is reserved for
 
 	marked  []string             // ids of slots that are to be reconciled, in this order
 	causes  map[string]time.Time // by those ids: time of the hint; zero: there was none
@@ -80,17 +80,18 @@ type slot struct {
 	id     string
 	unit   *unit  // nil: no unit is present
 	claim  *claim // nil: there is no claim
-	free   bool   // a claim has just ended because the device is free: its name may change
 	health health // tracked conditions and turns; kept without a unit while there is a claim
 	device *Device
 	since  time.Time // since when the device has its health
+	// justReleased: the claim on the present device has just ended, so its name may change.
+	justReleased bool
 
 	holders  []holder // in the newest answers
-	nodes    []string // names and numbers of device nodes to which the device has a right
+	nodes    []string // names and numbers of the device nodes that are reserved for the device
 	lost     lost     // the part of nodes that the device no longer has
 	released released // the part of nodes that former holders were given
 	conflict conflict // the worst since the last time without a conflict
-	contends bool     // the device waits for the end of containers that have a right to its nodes
+	contends bool     // the device waits until its nodes are reserved for no other device
 }
 
 func newNode(cfg Config, now time.Time) *node {
@@ -102,7 +103,7 @@ func newNode(cfg Config, now time.Time) *node {
 		},
 		policy: cfg.Policy, asks: cfg.Holders != nil,
 		cards: make(map[string]*card), slots: make(map[string]*slot), waiting: make(map[string]bool),
-		recheck: make(map[string]time.Time), rights: make(map[string]map[string]bool), causes: make(map[string]time.Time),
+		recheck: make(map[string]time.Time), reserved: make(map[string]map[string]bool), causes: make(map[string]time.Time),
 		holders: holders{record: cfg.Record, began: now},
 	}
 	for id := range cfg.Record {

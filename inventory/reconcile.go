@@ -7,7 +7,20 @@ import (
 	"time"
 )
 
-// The published device of a slot, by the present device and the claim:
+// The table has the published device of a slot, by the present device and the claim. Its columns:
+//
+//   - claim: "left" is a claim on a device that has left. "renamed" is a claim on a device that is
+//     present but held, or perhaps held, under another name than its own. If a renamed device leaves,
+//     its claim becomes "left".
+//   - compared: the result of comparing the present device with the claimed one. "another one"
+//     differs in its identity or its name.
+//   - free, or grace over: an answer shows that the claimed device has no holder, or there has been
+//     no answer for the grace time.
+//   - holder unknown: the holders of the claimed device are not known.
+//   - held: the claimed device is held.
+//
+// "hold" is the recovery hold. "+ reason" means that the present device is listed under the name of
+// the claim, unhealthy, with its own reasons and this one. An empty cell equals the cell to its left.
 //
 //	present   claim     compared         free, or grace over   holder unknown  held
 //	yes       none                       own name, own health
@@ -19,15 +32,6 @@ import (
 //	yes       renamed   old name again   claim ends, no hold
 //	yes       renamed   another name     own name, no hold     + moving        + replaced-in-use
 //	yes       renamed   no name          own name, no hold     + moving
-//
-// A claim "left" is on a device that has left, a claim "renamed" on a device that is present but
-// held, or perhaps held, under another name than its own. If a renamed device leaves, its claim
-// becomes "left". The column "compared" has the result of comparing the present device with the
-// claimed one; "another one" differs in its identity or its name. The last three columns are the
-// state of the claimed device: an answer shows that it is free, or there has been no answer for
-// the grace time; its holders are not known; or it is held. An empty cell is as the one to its left.
-// "hold" is the recovery hold. "+ reason" means that the present device is listed under the name
-// of the claim, unhealthy, with its own reasons and this one.
 
 // claim keeps a device listed under a name that a container holds, or may hold.
 type claim struct {
@@ -37,7 +41,7 @@ type claim struct {
 	renamed  bool      // the device has not left: its name has changed
 	held     bool      // the newest answer has holders of the device
 	holders  []string  // in the newest answer
-	free     bool      // an answer to a question after since has no holder of the device
+	free     bool      // the newest answer was asked for after the claim began, and has no holder of the device
 	standing standing
 	// moved: the device has been renumbered since the claim began. Its holders may have any of
 	// the nodes that it has had since then.
@@ -108,8 +112,8 @@ func (n *node) reconcile(now time.Time) []change {
 func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	before := s.device
 	former := n.isFormer(s)
-	if c := s.claim; c != nil && c.free && !former { // the answer arrived before the card was read again
-		n.release(s, "free", now)
+	if c := s.claim; c != nil && c.free && !former {
+		n.release(s, "free", now) // not before: when the answer arrived, the unit was of an earlier generation
 	}
 	switch u := s.unit; {
 	case u != nil:
@@ -162,7 +166,7 @@ func (n *node) reconcileSlot(s *slot, cause, now time.Time) {
 	default:
 		s.device = nil
 	}
-	s.free = false
+	s.justReleased = false
 	if s.device != before {
 		n.list(s)
 		n.hinted = earlier(n.hinted, cause)
@@ -194,9 +198,9 @@ func (n *node) isFormer(s *slot) bool { return s.unit != nil && n.cards[s.unit.c
 func (n *node) settle(s *slot, d *Device, now time.Time) {
 	old, name := s.unit.device, ""
 	if n.policy.Name != nil {
-		var lacks error
-		name, lacks = n.policy.Name(d)
-		n.noteUnnamed(s, lacks, now)
+		var err error
+		name, err = n.policy.Name(d)
+		n.noteUnnamed(s, err, now)
 	}
 	holdings := n.holders.held[s.id]
 	_, heldByName := heldAs(holdings, name)
@@ -222,7 +226,7 @@ func (n *node) settle(s *slot, d *Device, now time.Time) {
 			}
 		}
 	case n.policy.Name == nil:
-	case old != nil && old.OfferedAs != "" && old.OfferedAs != name && !s.free && n.asks:
+	case old != nil && old.OfferedAs != "" && old.OfferedAs != name && !s.justReleased && n.asks:
 		// A device that was never offered and is not held changes its name at once: a rule for
 		// an AFU does not match a new port until its driver binds.
 		if _, held := heldAs(holdings, old.OfferedAs); held || s.health.offered {
@@ -287,13 +291,13 @@ func (n *node) endClaim(s *slot, as change, now time.Time) {
 // have been unknown for the grace time. why is the reason for the log.
 func (n *node) release(s *slot, why string, now time.Time) {
 	c := s.claim
-	s.claim, s.free, s.lost = nil, s.unit != nil, lost{}
+	s.claim, s.justReleased, s.lost = nil, s.unit != nil, lost{}
 	if c.renamed {
 		s.health.clear(ReasonMoving, ReasonReplacedInUse) // without recovery hold
 	}
 	n.changes = append(n.changes, change{
 		Change: Change{ID: s.id, New: c.device}, kind: deviceReleased, renamed: c.renamed, lasted: now.Sub(c.since), why: why,
-		// The device had no holder during the claim, and its removal has been logged.
+		// At level debug if the device had no holder during the claim: its removal has been logged.
 		quiet: !c.held && n.holders.err == "" && c.standing != renumbered && (c.standing != replaced || c.renamed),
 	})
 	n.mark(s.id, time.Time{})
@@ -319,15 +323,15 @@ func (n *node) noteHeld(s *slot, h Holding) {
 
 // noteUnnamed adds a change, once, if a device has had no name for [rules.unnamed]. A new unit
 // may lack its AFU id for some milliseconds.
-func (n *node) noteUnnamed(s *slot, lacks error, now time.Time) {
+func (n *node) noteUnnamed(s *slot, err error, now time.Time) {
 	switch u := s.unit; {
-	case lacks == nil:
+	case err == nil:
 		u.unnamed, u.logged = time.Time{}, false
 	case u.unnamed.IsZero():
 		u.unnamed = now
 	case !u.logged && now.Sub(u.unnamed) >= n.rules.unnamed:
 		u.logged = true
-		n.changes = append(n.changes, change{Change: Change{ID: s.id}, kind: deviceUnoffered, why: lacks.Error()})
+		n.changes = append(n.changes, change{Change: Change{ID: s.id}, kind: deviceUnoffered, why: err.Error()})
 	}
 }
 
@@ -350,7 +354,7 @@ func (n *node) note(s *slot, u *unit, d *Device, cause, now time.Time) {
 	}
 	c.err = errors.Join(errs...)
 	n.changes = append(n.changes, c)
-	if u.device != nil && n.asks && !s.free && s.mayBeGiven(u) {
+	if u.device != nil && n.asks && !s.justReleased && s.mayBeGiven(u) {
 		gone := slices.DeleteFunc(nodesOf(u.device), func(node string) bool { return slices.Contains(nodesOf(d), node) })
 		s.lose(gone, now) // nodes of a port that a region no longer has
 	}

@@ -232,7 +232,7 @@ func (w *world) check() {
 	if w.skipChecks {
 		return
 	}
-	w.checkRights()
+	w.checkReserved()
 	if !w.n.ready {
 		return
 	}
@@ -291,9 +291,9 @@ func (w *world) checkPod(p *testPod) {
 	}
 }
 
-// checkRights checks that the rights to nodes in the index are those of the slots.
-func (w *world) checkRights() {
-	rights := map[string]map[string]bool{}
+// checkReserved checks that the reserved nodes in the index are those of the slots.
+func (w *world) checkReserved() {
+	reserved := map[string]map[string]bool{}
 	for id, s := range w.n.slots {
 		nodes := slices.Concat(nodesGiven(w.n.holders.of(id)), s.lost.nodes, s.released.nodes)
 		if s.device != nil {
@@ -301,17 +301,17 @@ func (w *world) checkRights() {
 		}
 		slices.Sort(nodes)
 		if nodes = slices.Compact(nodes); !slices.Equal(nodes, s.nodes) {
-			w.violated("%s: found rights to %v, want %v", id, s.nodes, nodes)
+			w.violated("%s: found the nodes %v reserved, want %v", id, s.nodes, nodes)
 		}
 		for _, node := range nodes {
-			if rights[node] == nil {
-				rights[node] = map[string]bool{}
+			if reserved[node] == nil {
+				reserved[node] = map[string]bool{}
 			}
-			rights[node][id] = true
+			reserved[node][id] = true
 		}
 	}
-	if !maps.EqualFunc(rights, w.n.rights, maps.Equal) {
-		w.violated("rights: found %v, want %v by the slots", w.n.rights, rights)
+	if !maps.EqualFunc(reserved, w.n.reserved, maps.Equal) {
+		w.violated("reserved: found %v, want %v by the slots", w.n.reserved, reserved)
 	}
 }
 
@@ -351,7 +351,7 @@ func (w *world) conclude(answers bool) {
 func (w *world) checkClaims() {
 	for id, s := range w.n.slots {
 		if s.claim != nil || len(s.lost.nodes) > 0 || !s.released.since.IsZero() {
-			w.violated("at the end: %s: found a claim or rights %+v, want none", id, s)
+			w.violated("at the end: %s: found a claim or reserved nodes %+v, want none", id, s)
 		}
 	}
 }

@@ -234,7 +234,7 @@ func (w *world) wait(d time.Duration) bool {
 	return w.violated("found 50 timers in a row without an end")
 }
 
-// expire ends the claims and rights that have waited too long for an answer.
+// expire ends the claims and reservations that have waited too long for an answer.
 func (w *world) expire() bool {
 	claims := func(p *testPod) (n int) {
 		if s := w.n.slots[p.id]; s != nil {

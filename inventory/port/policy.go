@@ -12,8 +12,8 @@ import (
 // pci/ (the physical function), slot/ (the PCI device above the physical function) or root/ (the
 // topmost PCI device). A name never contains a number that the driver gave.
 //
-// A file may have several lines. If it cannot be read, it has the severity of the worst one. An
-// administrator who overrules that line overrules this severity, too.
+// A file may have several lines. A file that cannot be read has the severity of its worst line. If the
+// configuration changes the severity of that line, the change applies here, too.
 
 // The severities, by their names in the configuration.
 const (
@@ -38,12 +38,12 @@ var (
 	lineFMEUnbound    = line{inventory.ReasonFMEUnbound, fatal} // fme/driver: absent; or the FME no longer exists
 	linePCIGone       = line{"pci-gone", fatal}                 // pci/config: ff ff ff ff; pci/current_link_*: fails, is all ones, or is no longer known
 
-	// An interface id that cannot be read does not prove that the FME is dead. So it has only this
-	// severity, although it belongs to the line of a dead FME.
+	// For an interface id that cannot be read. That does not prove that the FME is dead, so it is
+	// degraded and not fatal.
 	lineInterface = line{lineFMEDead.reason, degraded}
 )
 
-// otherLines has these lines for [Layout.Rows].
+// otherLines has the lines above, except lineInterface, which has the reason of lineFMEDead.
 var otherLines = []line{lineAFUDead, lineReprogramming, linePortDead, lineFMEDead, lineFMEUnbound, linePCIGone}
 
 // portFiles has the health files of a port with a driver. The bits of errors/errors are in

@@ -9,18 +9,18 @@ import (
 // A container that was given a device node may open the number of the node until the container
 // ends. When the container is restarted, it may be given the node that has the same name at that
 // time. After a card has left, drivers give its names and numbers to the next card. So a device is
-// offered only while no other device has a right to its nodes.
+// offered only while its nodes are reserved for no other device.
 //
-// A device has a right to the names and numbers of the nodes that it has, that it had when it left,
-// and that its holders were given.
+// Three sets of names and numbers are reserved for a device: those of the nodes that it has, that it
+// had when it left, and that its holders were given.
 
-// conflict is the certainty with which another device has a right to a device's nodes.
+// conflict is the certainty with which a node of a device is reserved for another device.
 type conflict uint8
 
 const (
 	noConflict conflict = iota
-	possible            // another device has a right, and its holders are not known yet
-	certain             // another device has a right, and is held
+	possible            // reserved for a device whose holders are not known yet
+	certain             // reserved for a device that is held
 )
 
 // lost has the nodes that a device no longer has and that its holders may still open.
@@ -33,12 +33,12 @@ type lost struct {
 type released struct {
 	given []string  // names and numbers of the nodes that the holders were given
 	nodes []string  // given, and the nodes that the device has lost
-	since time.Time // time of the question whose answer was the first without the holders
+	since time.Time // when the first answer without the holders was asked for
 }
 
-// releasedAfter is how long a device that was never offered waits for the nodes of a released device,
-// as a multiple of the interval between two questions. The answers of a kubelet that has just started
-// do not have all holders.
+// releasedAfter is the number of intervals between two questions for which nodes stay reserved for
+// a released device, because the answers of a kubelet that has just started do not have all holders.
+// A device that was offered before gets the nodes earlier: see isFree.
 const releasedAfter = 3
 
 // nodesOf returns the names and numbers of the nodes of a device.
@@ -53,8 +53,8 @@ func nodesGiven(holdings []Holding) []string {
 }
 
 // mayBeGiven reports whether a container may have been given the nodes of u's device, which was
-// present in the slot. If the id of a port is guessed, and is that of a claimed device, the port is
-// not offered, and a container that restarts gets none of its nodes.
+// present in the slot. It may not if the id of the device is guessed and the claimed device of this
+// id has left: such a device is not offered, and a container that restarts gets none of its nodes.
 func (s *slot) mayBeGiven(u *unit) bool {
 	return s.claim == nil || s.claim.renamed || !u.guessed(u.device)
 }
@@ -63,8 +63,8 @@ func (s *slot) mayBeGiven(u *unit) bool {
 // from its number, and the number of d is not known.
 func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
-// lose keeps the right of a device to nodes that it no longer has, until the answer to a later
-// question has no holder of the device.
+// lose keeps nodes that a device no longer has reserved for it, until the answer to a later question
+// has no holder of the device.
 func (s *slot) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
 		all := slices.Concat(s.lost.nodes, nodes)
@@ -73,8 +73,8 @@ func (s *slot) lose(nodes []string, now time.Time) {
 	}
 }
 
-// claimNodes updates the rights of a device to nodes, and marks all devices whose conflicts may have
-// changed.
+// claimNodes updates the nodes that are reserved for a device, and marks all devices whose conflicts
+// may have changed.
 func (n *node) claimNodes(s *slot) {
 	nodes := slices.Concat(nodesGiven(n.holders.of(s.id)), s.lost.nodes, s.released.nodes)
 	if s.device != nil {
@@ -84,18 +84,18 @@ func (n *node) claimNodes(s *slot) {
 	nodes = slices.Compact(nodes)
 	concerned := map[string]bool{s.id: true}
 	for _, name := range s.nodes {
-		maps.Copy(concerned, n.rights[name])
-		delete(n.rights[name], s.id)
-		if len(n.rights[name]) == 0 {
-			delete(n.rights, name)
+		maps.Copy(concerned, n.reserved[name])
+		delete(n.reserved[name], s.id)
+		if len(n.reserved[name]) == 0 {
+			delete(n.reserved, name)
 		}
 	}
 	for _, name := range nodes {
-		if n.rights[name] == nil {
-			n.rights[name] = map[string]bool{}
+		if n.reserved[name] == nil {
+			n.reserved[name] = map[string]bool{}
 		}
-		n.rights[name][s.id] = true
-		maps.Copy(concerned, n.rights[name])
+		n.reserved[name][s.id] = true
+		maps.Copy(concerned, n.reserved[name])
 	}
 	s.nodes = nodes
 	for _, id := range slices.Sorted(maps.Keys(concerned)) {
@@ -103,7 +103,7 @@ func (n *node) claimNodes(s *slot) {
 	}
 }
 
-// contend returns the conditions of d, the present device of the slot, that come from rights to its
+// contend returns the conditions of d, the present device of the slot, that come from reserved
 // nodes.
 func (n *node) contend(s *slot, d *Device) []Condition {
 	var all []Condition
@@ -111,7 +111,7 @@ func (n *node) contend(s *slot, d *Device) []Condition {
 		s.health.offered = true // by an earlier process, so the recovery hold applies
 		all = append(all, Condition{Reason: ReasonNodeChanged, Health: Unhealthy})
 	}
-	switch now := n.conflict(s, d); {
+	switch now := n.conflictOf(s, d); {
 	case now != noConflict:
 		s.conflict = max(s.conflict, now)
 		// The recovery hold applies even to a device that was never offered: the answers of a
@@ -128,15 +128,15 @@ func (n *node) contend(s *slot, d *Device) []Condition {
 	return all
 }
 
-// conflict reports whether another device has a right to the nodes of d.
-func (n *node) conflict(s *slot, d *Device) conflict {
+// conflictOf returns the worst conflict of d, the present device of the slot, with other devices.
+func (n *node) conflictOf(s *slot, d *Device) conflict {
 	worst := noConflict
 	if !n.asks {
 		return worst // without [Config.Holders], holders are never known
 	}
 	mine := n.holders.of(s.id)
 	for _, name := range nodesOf(d) {
-		for id := range n.rights[name] {
+		for id := range n.reserved[name] {
 			o := n.slots[id]
 			theirs := n.holders.of(id)
 			switch {
@@ -144,6 +144,7 @@ func (n *node) conflict(s *slot, d *Device) conflict {
 			case len(theirs) > 0, o.claim != nil && o.claim.held:
 				return certain
 			case n.isFree(o, s.health.offered) && !(o.device != nil && slices.Contains(nodesOf(o.device), name)) && !slices.Contains(o.lost.nodes, name):
+				// Reserved only for the former holders of o, which have ended.
 			default:
 				worst = possible
 			}
@@ -155,9 +156,9 @@ func (n *node) conflict(s *slot, d *Device) conflict {
 	return worst
 }
 
-// isFree reports whether a device whose holders are no longer in the answers counts as free for
-// another device. It needs two such answers, and that the other device was offered before, so that
-// the recovery hold applies to it.
+// isFree reports whether the device of s, whose holders are no longer in the answers, counts as free
+// for a device that needs its nodes. Two answers must lack the holders. The device that needs the
+// nodes must have been offered before, so that the recovery hold applies to it.
 func (n *node) isFree(s *slot, offered bool) bool {
 	return offered && n.holders.heldAt.After(s.released.since)
 }
